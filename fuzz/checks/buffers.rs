@@ -1,11 +1,11 @@
-//! What must hold for any bytes given as a model of physical memory. The fuzz target and an
-//! ordinary test over the corpus share it.
+//! Properties that must hold for any bytes given as a model of physical memory. The fuzz target and
+//! a test over the corpus share this check.
 
 use elevon_core::units::Bytes;
 use elevon_sim::memory::{Memory, MemoryModel};
 
-/// Complains in one line, or gives a model that reads the same when it is written again, and whose
-/// buffers are whole.
+/// Checks that the text gives an error of one line, or a model that is the same after formatting
+/// and parsing, and whose buffers are complete.
 pub(crate) fn buffers(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match MemoryModel::parse(&text) {
@@ -17,7 +17,7 @@ pub(crate) fn buffers(data: &[u8]) {
             let again = model.to_string();
             let same = MemoryModel::parse(&again).map(|read| read == model);
             assert_eq!(same, Ok(true), "{text} is {again}");
-            // An allocator of gigabytes takes its time.
+            // An allocator of gigabytes would take too long.
             if matches!(&model, MemoryModel::Buddy(parameters) if parameters.size.get() > 64 << 20) {
                 return;
             }

@@ -1,11 +1,11 @@
-//! What must hold for any bytes written to a control file, `FILE LINE`. The fuzz target and
-//! ordinary tests share it.
+//! Properties that must hold for any bytes written to a control file, `FILE LINE`. The fuzz target
+//! and tests share this check.
 
 use elevon_core::kernel::Kernel;
 use elevon_formats::cgroup::parse;
 
-/// Complains in one line about bytes that are there, or takes what reads the same when it is
-/// written again.
+/// Checks that the text gives an error of one line at existing bytes, or a value that is the same
+/// after formatting and parsing.
 pub(crate) fn cgroup(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (file, line) = text.split_once(' ').unwrap_or((&text, ""));

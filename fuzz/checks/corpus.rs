@@ -1,9 +1,9 @@
-//! A corpus of the fuzzer as an ordinary test: every file through its check, whole, cut at either
-//! end, and with bytes changed.
+//! Runs a corpus of the fuzzer as a test: every file goes through its check unchanged, truncated at
+//! either end, and with changed bytes.
 
-/// Walks the corpus of that name, which has at least `least` files. At every `step`th byte of a
-/// file what stands before it and what follows are checked, and the file with each of `others` in
-/// its place.
+/// Checks the files of a corpus, which must have at least `least` files. At every `step`th byte of
+/// a file, the part before it, the part after it, and the file with each of `others` at that byte
+/// are checked.
 pub(crate) fn each(corpus: &str, least: usize, step: usize, others: &[u8], check: fn(&[u8])) {
     let folder = format!("{}/../../fuzz/corpus/{corpus}", env!("CARGO_MANIFEST_DIR"));
     let mut count = 0;

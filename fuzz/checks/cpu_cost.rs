@@ -1,11 +1,11 @@
-//! What must hold for any text of `--cpu-cost` under any scheduler (the first line). The fuzz
-//! target and an ordinary test over the corpus share it; both have the command's `cpu_cost.rs` at
-//! their root.
+//! Properties that must hold for any text of `--cpu-cost` under any scheduler (the first line). The
+//! fuzz target and a test over the corpus share this check; both include the command's
+//! `cpu_cost.rs` at their root.
 
 use elevon_core::sched::SchedulerConfig;
 
-/// Complains in one line that names the option, or gives a cost whose lock is held for no longer
-/// than the scheduler works.
+/// Checks that the text gives an error of one line that names the option, or costs whose lock is
+/// held no longer than the scheduler's CPU time.
 pub(crate) fn cpu_cost(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (first, text) = text.split_once('\n').unwrap_or(("none", &text));

@@ -1,11 +1,12 @@
-//! What must hold for any bytes given as a device. The fuzz target and an ordinary test over the
-//! corpus share it.
+//! Properties that must hold for any bytes given as a device. The fuzz target and a test over the
+//! corpus share this check.
 
 use elevon_core::kernel::Kernel;
 use elevon_sim::device::Device;
 use elevon_sim::profiles::open;
 
-/// Complains in words, or opens a device that has a size, queues and valid limits.
+/// Checks that the text gives an error with a message, or a device that has a size, queues and
+/// valid limits.
 pub(crate) fn device(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match open(&text, 1) {

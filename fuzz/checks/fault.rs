@@ -1,9 +1,9 @@
-//! What must hold for any bytes given as a fault. The fuzz target and an ordinary test over the
-//! corpus share it.
+//! Properties that must hold for any bytes given as a fault. The fuzz target and a test over the
+//! corpus share this check.
 
 use elevon_sim::device::fault::Rule;
 
-/// Complains in words, or gives the rule of that name.
+/// Checks that the text gives an error with a message, or the rule of that name.
 pub(crate) fn fault(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match Rule::parse(&text) {

@@ -1,15 +1,15 @@
-//! What must hold for any bytes given as a job file. The fuzz target and an ordinary test over the
-//! corpus share it.
+//! Properties that must hold for any bytes given as a job file. The fuzz target and a test over the
+//! corpus share this check.
 
 use elevon_formats::fio::{JobSpec, MemorySource, parse};
 use elevon_render::jobs as render;
 
-/// Parses without panic, complains with a place and words, and renders accepted jobs to a file that
-/// means the same.
+/// Checks that parsing does not panic, that an error has a place and a message, and that accepted
+/// jobs are the same after rendering and parsing.
 pub(crate) fn job(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut source = MemorySource::one("job.fio", &text);
-    // What fuzzed includes and variables find.
+    // Files and variables for includes and variables in the input.
     source.files.insert("inc.fio".to_owned(), "iodepth=4\ninclude inc.fio\n".to_owned());
     source.variables.insert("V".to_owned(), "4k".to_owned());
     match parse(&mut source, "job.fio") {
@@ -26,7 +26,7 @@ pub(crate) fn job(data: &[u8]) {
             };
             let before: Vec<JobSpec> = first.jobs.iter().map(plain).collect();
             let rendered = render(&first.jobs);
-            // A kept text may hold what reads as a variable the second time: `$${V}V`.
+            // A literal text may contain what the second parsing takes for a variable: `$${V}V`.
             if rendered.contains('$') {
                 return;
             }

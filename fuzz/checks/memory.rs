@@ -1,6 +1,6 @@
-//! What must hold for any text of `--memory` or `--cache`, with lines of `--set` behind it. The
-//! fuzz target and an ordinary test over the corpus share it; both have the command's `memory.rs`
-//! at their root.
+//! Properties that must hold for any text of `--memory` or `--cache`, followed by lines of `--set`.
+//! The fuzz target and a test over the corpus share this check; both include the command's
+//! `memory.rs` at their root.
 
 use elevon_cache::page_cache::PageCache;
 use elevon_core::kernel::Kernel;
@@ -11,8 +11,8 @@ use elevon_workload::buffered::CacheCost;
 
 use crate::memory::{CachePlan, Memory};
 
-/// Complains in one line that names the option, or plans a page cache that can be made; what is
-/// listed of it is the same plan.
+/// Checks that the text gives an error of one line that names the option, or a plan of a valid page
+/// cache; the settings listed for the plan give the same plan.
 pub(crate) fn memory(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));

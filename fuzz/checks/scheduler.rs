@@ -1,10 +1,10 @@
-//! What must hold for any bytes given as a scheduler. The fuzz target and an ordinary test over the
-//! corpus share it.
+//! Properties that must hold for any bytes given as a scheduler. The fuzz target and a test over
+//! the corpus share this check.
 
 use elevon_core::kernel::Kernel;
 use elevon_core::sched::{AnyScheduler, SchedulerConfig};
 
-/// Complains in one line, or makes a scheduler that has the tunables it was given.
+/// Checks that the text gives an error of one line, or a scheduler with the given tunables.
 pub(crate) fn scheduler(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match SchedulerConfig::parse(&text) {

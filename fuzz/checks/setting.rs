@@ -1,5 +1,5 @@
-//! What must hold for any lines given as settings, `KEY=VALUE`. The fuzz target and an ordinary
-//! test over the corpus share it.
+//! Properties that must hold for any lines given as settings, `KEY=VALUE`. The fuzz target and a
+//! test over the corpus share this check.
 
 use elevon_cache::page_cache::{CacheConfig, PageCache};
 use elevon_cache::settings::is_setting;
@@ -7,7 +7,8 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::units::{Bytes, Sectors, TaskId};
 
-/// Each is refused in one line, or leaves what a stack and a page cache can be made of.
+/// Checks that each setting is refused in one line, or leaves a configuration of which a stack and
+/// a page cache can be made.
 pub(crate) fn setting(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut stack = StackConfig::new(QueueLimits::default(), Sectors::new(1 << 21), 2, 64);
@@ -24,7 +25,7 @@ pub(crate) fn setting(data: &[u8]) {
     let mut limits = stack.limits.clone();
     limits.validate(&stack.kernel.rules()).expect("settings leave limits valid");
     PageCache::new(cache).self_check();
-    // Tables of millions of requests take their time.
+    // Tables of millions of requests would take too long.
     if u32::from(stack.hw_queues) * (stack.queue_depth + stack.nr_requests()) <= 1 << 12 {
         match Stack::new(stack) {
             Ok(stack) => stack.self_check(),

@@ -1,12 +1,12 @@
-//! What must hold for any bytes given as a file of tenants. The fuzz target and ordinary tests
-//! share it.
+//! Properties that must hold for any bytes given as a tenants file. The fuzz target and tests share
+//! this check.
 
 use elevon_core::kernel::Kernel;
 use elevon_formats::tenants::parse;
 use elevon_render::tenants as render;
 
-/// Complains with a place and in one line each, or takes what is the same when it is written and
-/// read again.
+/// Checks that the text gives errors of one line with a place, or tenants that are the same after
+/// formatting and parsing.
 pub(crate) fn tenants(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let rules = Kernel::V6_18.rules();

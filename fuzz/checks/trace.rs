@@ -1,13 +1,13 @@
-//! What must hold for any bytes given as a trace. The fuzz targets and ordinary tests over the
-//! corpora share it.
+//! Properties that must hold for any bytes given as a trace. The fuzz targets and tests over the
+//! corpora share these checks.
 //!
-//! A target is a reader: bytes that are of no format, or of another one, are put behind a first
-//! record of its format, so that every input reaches the reader.
+//! A target tests one reader: bytes of no format, or of another one, are put after a first record
+//! of its format, so that every input reaches the reader.
 
 use elevon_trace::{Reader, TraceFormat, TraceKind};
 
-/// Reads to the end; events are in order of time, as many as there is room for, and every problem
-/// has its place.
+/// Reads to the end and checks that events are in order of time, that there are no more than fit
+/// into the length, and that every problem has a place.
 fn check(data: &[u8], expected: TraceFormat, first: &[u8], least_bytes: usize) {
     let as_it_is = elevon_trace::from_bytes(data.to_vec()).ok().filter(|reader| reader.format() == expected);
     if let Some(reader) = as_it_is {
@@ -38,7 +38,7 @@ fn read(mut reader: Reader, length: usize, least_bytes: usize) {
             }
         }
     }
-    // Packed content may hold a thousand times its length.
+    // Compressed content may be a thousand times as long.
     let room = (length / least_bytes + 1).saturating_mul(if length < 1 << 20 { 1100 } else { 1 });
     assert!(events <= room, "{events} events of {length} bytes");
     let report = reader.report();
@@ -48,13 +48,13 @@ fn read(mut reader: Reader, length: usize, least_bytes: usize) {
     assert!(reader.next_batch().expect("bytes in memory").is_none(), "events after the end");
 }
 
-/// Text of tracepoints.
+/// Checks the ftrace text reader.
 #[allow(dead_code)]
 pub(crate) fn ftrace(data: &[u8]) {
     check(data, TraceFormat::Ftrace, b"a-1 [000] ..... 1.000001: block_plug: [a]\n", 16);
 }
 
-/// Binary records.
+/// Checks the blktrace reader.
 #[allow(dead_code)]
 pub(crate) fn blktrace(data: &[u8]) {
     let mut first = [0; 48];
@@ -63,26 +63,26 @@ pub(crate) fn blktrace(data: &[u8]) {
     check(data, TraceFormat::Blktrace, &first, 24);
 }
 
-/// Packets.
+/// Checks the Perfetto reader.
 #[allow(dead_code)]
 pub(crate) fn perfetto(data: &[u8]) {
     check(data, TraceFormat::Perfetto, &[0x0a, 0x03, 0x50, 0x80, 0x01], 4);
 }
 
-/// What blkparse prints.
+/// Checks the reader of blkparse's output.
 #[allow(dead_code)]
 pub(crate) fn blkparse(data: &[u8]) {
     check(data, TraceFormat::Blkparse, b"  8,0 0 1 0.000000001 1 P N [a]\n", 16);
 }
 
-/// fio's log.
+/// Checks the reader of fio's iolog.
 #[allow(dead_code)]
 pub(crate) fn iolog(data: &[u8]) {
     check(data, TraceFormat::FioLog, b"fio version 3 iolog\n", 8);
     check(data, TraceFormat::FioLog, b"fio version 2 iolog\n", 8);
 }
 
-/// Comma-separated values of all kinds.
+/// Checks the readers of all kinds of CSV.
 #[allow(dead_code)]
 pub(crate) fn csv(data: &[u8]) {
     for (format, first) in [

@@ -1,9 +1,10 @@
-//! What must hold for any text of `--vs`. The fuzz target and an ordinary test over the corpus
-//! share it; both have the command's `args.rs` at their root.
+//! Properties that must hold for any text of `--vs`. The fuzz target and a test over the corpus
+//! share this check; both include the command's `args.rs` at their root.
 
 use crate::args::StackArgs;
 
-/// Complains in one line that names the option, or gives options that the same text gives again.
+/// Checks that the text gives an error of one line that names the option, or options that do not
+/// change if the text is applied again.
 pub(crate) fn vs(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let base = StackArgs::of_text("").expect("the defaults");

@@ -1,6 +1,6 @@
 //! `cargo fuzz run cpu_cost`: any bytes as a scheduler, a line end, and `--cpu-cost`.
 #![no_main]
-#![allow(dead_code, reason = "files of the command, of which this uses a part")]
+#![allow(dead_code, unused_imports, reason = "files of the command, of which this uses a part")]
 
 #[path = "../checks/cpu_cost.rs"]
 mod check;

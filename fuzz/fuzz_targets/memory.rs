@@ -1,6 +1,6 @@
 //! `cargo fuzz run memory`: any bytes as `--memory` or `--cache`, with settings of the page cache.
 #![no_main]
-#![allow(dead_code, reason = "files of the command, of which this uses a part")]
+#![allow(dead_code, unused_imports, reason = "files of the command, of which this uses a part")]
 
 #[path = "../checks/memory.rs"]
 mod check;

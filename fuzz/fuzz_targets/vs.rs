@@ -1,6 +1,6 @@
 //! `cargo fuzz run vs`: any bytes as `--vs` of `elevon compare`.
 #![no_main]
-#![allow(dead_code, reason = "files of the command, of which this uses a part")]
+#![allow(dead_code, unused_imports, reason = "files of the command, of which this uses a part")]
 
 #[path = "../checks/vs.rs"]
 mod check;

@@ -1,13 +1,12 @@
-//! Cost of content activity: instructions for each page added to a bio, and for each bio, in every
-//! form.
+//! Cost of content activity: instructions per page added to a bio, and per bio, in every form.
 //!
-//! A turn builds one bio from a table of pages as the page cache does: for each page its flag, its
-//! length and whether it merges into the last vector, then the bio's priority. "no activity" is the
-//! same loop without a counter; what the other rows need beyond it is what their form costs. The
-//! slope from 16 to 256 pages is the cost of a page, the rest that of a bio. "proposal's walk"
-//! collects nothing while building and reads the flags of all vectors at submission, as the
-//! proposal's ITER_BIO; cold pages, of which many are read before the walk ends. Run by `cargo
-//! test` it only proves that it runs.
+//! Each turn builds one bio from a table of pages as the page cache does: for each page its flag,
+//! its length and whether it merges into the last vector, then the bio's priority. "no activity" is
+//! the same loop without a counter; the cost of a form is what its row needs in addition. The slope
+//! from 16 to 256 pages is the cost per page, the rest the cost per bio. "proposal's walk" counts
+//! nothing while building and reads the flags of all vectors at submission, as the proposal's
+//! ITER_BIO does; its pages are cold, so many are read before the walk ends. Under `cargo test` it
+//! only checks that it runs.
 
 #[path = "../../elevon-core/benches/instructions/mod.rs"]
 mod instructions;
@@ -21,7 +20,7 @@ use elevon_core::ioprio::{CpuPolicy, IoPrio};
 use elevon_core::units::Bytes;
 use instructions::Case;
 
-/// A page as the builder of a bio meets it.
+/// A page as the builder of a bio sees it.
 #[derive(Clone, Copy)]
 struct Page {
     bytes: Bytes,
@@ -29,14 +28,14 @@ struct Page {
     merged: bool,
 }
 
-/// Two pages of five active, so that nothing is decided early; one of eight follows its predecessor
-/// in memory.
+/// Returns pages of which two in five are active, so that nothing is decided early. One in eight is
+/// contiguous with its predecessor in memory.
 fn pages(count: usize) -> Vec<Page> {
     let page = |at: usize| Page { bytes: Bytes::new(4096), active: at % 5 > 2, merged: at % 8 == 7 };
     (0..count).map(page).collect()
 }
 
-/// What a row counts.
+/// The work that a row counts.
 #[derive(Clone, Copy)]
 enum Row {
     Bare,
@@ -62,7 +61,7 @@ impl Row {
         }
     }
 
-    /// One bio after another.
+    /// Builds one bio after another.
     fn run(self, pages: &[Page], turns: u64) {
         let form = match self {
             Self::Bare | Self::SeedsWalk => Activity::Off,
@@ -81,7 +80,7 @@ impl Row {
     }
 }
 
-/// What the loop does with a page beside counting: it cannot be vectorised or left out.
+/// Does the loop's work per page besides counting. It cannot be vectorised or removed.
 #[inline(always)]
 fn take(page: &Page) -> &Page {
     black_box(page)
@@ -134,7 +133,7 @@ fn cases() -> Vec<Case> {
     Row::ALL.into_iter().flat_map(|row| SIZES.map(|size| case(row, size))).collect()
 }
 
-/// Nanoseconds of a turn: the fastest of many batches.
+/// Returns the nanoseconds of a turn: the fastest of many batches.
 fn nanoseconds(case: &Case, span: Duration) -> f64 {
     const BATCH: u64 = 1024;
     let (start, mut best) = (Clock::now(), Duration::MAX);
@@ -146,13 +145,13 @@ fn nanoseconds(case: &Case, span: Duration) -> f64 {
     best.as_secs_f64() * 1e9 / BATCH as f64
 }
 
-/// Cost of a page and of a bio, from the costs of bios of two sizes.
+/// Returns the costs of a page and of a bio, from the costs of bios of two sizes.
 fn split([small, large]: [f64; 2]) -> [f64; 2] {
     let page = (large - small) / (SIZES[1] - SIZES[0]) as f64;
     [page, small - page * SIZES[0] as f64]
 }
 
-/// Two cells of a row: what it needs beyond the bare loop, which is the first row.
+/// Returns two cells of a row: the cost in addition to the bare loop, which is the first row.
 fn cells(values: Option<[f64; 2]>, bare: &mut Option<[f64; 2]>) -> String {
     let Some(values) = values else { return format!("{:>9} {:>9}", "-", "-") };
     let bare = bare.get_or_insert(values);

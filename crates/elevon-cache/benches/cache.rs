@@ -1,15 +1,15 @@
-//! Cost of the page cache's policy: hits a second, pages that come and go a second, and bytes of
-//! state a page.
+//! Cost of the page cache's policy: hits a second, insertions with evictions a second, and bytes of
+//! state per page.
 //!
-//! A hit is a find of a random or the next page of one file that is in memory as a whole, and the
-//! record of its use. The churn is a file of twice the memory that is read in order for ever: each
-//! page is a miss, an insertion, a use, and by and by an eviction with its shadow, by rounds of
-//! reclaim of 32 pages. Bytes are those after the churn, with all shadows; the last line says what
-//! they make of 100 GB in runs, by the same figures.
+//! A hit finds a random or the next page of a file that is completely in memory, and records its
+//! use. The churn reads a file of twice the memory in order, repeatedly: each page is a miss, an
+//! insertion, a use, and later an eviction with its shadow, in rounds of reclaim of 32 pages. Bytes
+//! are counted after the churn, with all shadows; the last line extrapolates them to 100 GB in
+//! runs.
 //!
-//! The goals are 10 million hits a second, and 24 bytes of state a page. Time is that on the
-//! processor, where the system tells it. Run by `cargo test` it only proves that it runs.
-//! Arguments: policies, and frames of memory.
+//! The goals are 10 million hits a second, and 24 bytes of state per page. Times are CPU times if
+//! the system provides them. Under `cargo test` it only checks that it runs. Arguments: policies,
+//! and frames of memory.
 
 #[path = "../../elevon-core/benches/processor/mod.rs"]
 mod processor;
@@ -19,6 +19,7 @@ use std::time::Duration;
 use elevon_cache::replace::{POLICIES, Reclaimer, ReplacementConfig};
 use elevon_cache::resident::Resident;
 use elevon_cache::{Context, FileId};
+use elevon_core::units::PageIndex;
 use elevon_core::units::{Instant, Nanos, PAGE_SIZE};
 use processor::measure;
 
@@ -41,13 +42,13 @@ impl Load {
         let config = ReplacementConfig::parse(policy).expect("a policy");
         let mut memory = Resident::new(frames, &config);
         for index in 0..frames {
-            memory.insert(FILE, index, Context::Read).expect("a frame");
+            memory.insert(FILE, PageIndex::new(index), Context::Read).expect("a frame");
         }
         Self { memory, frames, next: 0, random: 1, now: Instant::ZERO, out: Vec::with_capacity(64) }
     }
 
     fn hit(&mut self, index: u64) {
-        let place = self.memory.place(FILE, index).expect("all are in memory");
+        let place = self.memory.place(FILE, PageIndex::new(index)).expect("all are in memory");
         self.memory.access_at(place, Context::Read);
     }
 
@@ -64,22 +65,22 @@ impl Load {
     fn churn(&mut self) {
         self.next = (self.next + 1) % (2 * self.frames);
         self.now = self.now + Nanos::from_micros(10);
-        let slot = match self.memory.find(FILE, self.next) {
-            Some(slot) => slot,
+        let frame = match self.memory.find(FILE, PageIndex::new(self.next)) {
+            Some(frame) => frame,
             None => {
                 while self.memory.free() == 0 {
                     self.out.clear();
-                    // Rounds may end with nothing where all are used; those that follow press
-                    // harder.
+                    // A round may free nothing if all pages are used; the following rounds scan
+                    // more.
                     self.memory.reclaim(self.now, 32, Reclaimer::Kswapd, &mut self.out);
                     if self.memory.free() == 0 {
                         self.memory.reclaim(self.now, 32, Reclaimer::Direct, &mut self.out);
                     }
                 }
-                self.memory.insert(FILE, self.next, Context::Read).expect("a frame")
+                self.memory.insert(FILE, PageIndex::new(self.next), Context::Read).expect("a frame")
             }
         };
-        self.memory.access(slot, Context::Read);
+        self.memory.access(frame, Context::Read);
     }
 }
 
@@ -107,7 +108,7 @@ fn main() {
         let mut load = Load::new(policy, frames);
         let bytes = load.memory.state_bytes() as f64 / frames as f64;
         bytes_a_page = bytes_a_page.max(bytes);
-        // Each page has had its first uses, so that what is measured is a hit of a page in use.
+        // Each page has had its first uses, so that hits of pages in use are measured.
         (0..3 * frames).for_each(|_| load.next_hit());
         let random = 1e3 / measure(span, || load.random_hit());
         let in_order = 1e3 / measure(span, || load.next_hit());

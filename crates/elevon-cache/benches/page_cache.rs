@@ -1,17 +1,17 @@
 //! Cost of calls to the page cache: 4 KiB reads that hit, touches of mapped memory, and reads that
-//! miss, bio and completion and reclaim included; and what content activity adds to a cold read as
-//! a whole, in instructions.
+//! miss, including bio, completion and reclaim. Also the instructions that content activity adds to
+//! a cold read.
 //!
-//! That is counted, see `instructions`: a turn is a read call as long as the readahead window, of a
-//! file that is not in memory, all the way through the cache: one bio a turn, its pages allocated,
-//! indexed, added, completed and copied from. The difference of windows of 16 and of 128 pages is
-//! the cost of a page, the rest that of a bio. What activity costs when it is off is the difference
-//! to the same count with the feature `without-activity`, which takes its hooks out of the build:
-//! 563 instructions a page with them and 560 without, 844 and 830 a bio.
+//! For these (see `instructions`), each turn is a read call as long as the readahead window, of a
+//! file that is not in memory, through the whole cache: one bio per turn, its pages allocated,
+//! indexed, added, completed and copied. The difference between windows of 16 and of 128 pages is
+//! the cost per page, the rest the cost per bio. The cost of activity when it is off is the
+//! difference to the same count with the feature `without-activity`, which removes its hooks from
+//! the build: 563 instructions per page with them and 560 without, 844 and 830 per bio.
 //!
-//! Time is that on the processor, where the system tells it. The goal for hits is 100 ns.
+//! Times are CPU times if the system provides them. The goal for hits is 100 ns.
 //!
-//! Run by `cargo test` it only proves that it runs.
+//! Under `cargo test` it only checks that it runs.
 
 #[path = "../../elevon-core/benches/instructions/mod.rs"]
 mod instructions;
@@ -24,7 +24,7 @@ use elevon_cache::activity::Activity;
 use elevon_cache::page_cache::{CacheConfig, Call, CallKind, Called, OpenId, PageCache};
 use elevon_cache::readahead::Advice;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, Sector, TaskId};
+use elevon_core::units::{Bytes, FileOffset, Instant, Nanos, Sector, TaskId};
 use instructions::Case;
 
 const PAGE: u64 = 4096;
@@ -33,12 +33,12 @@ const CACHED: u64 = 1 << 16;
 fn cache(memory: u64, pages: u64, activity: Activity) -> (PageCache, OpenId) {
     let memory = Bytes::new(memory);
     let mut cache = PageCache::new(CacheConfig { activity, ..CacheConfig::new(memory, TaskId(1)) });
-    let file = cache.add_file(Sector::ZERO, pages * PAGE, pages * PAGE);
+    let file = cache.add_file(Sector::ZERO, Bytes::new(pages * PAGE), Bytes::new(pages * PAGE));
     let open = cache.open(file);
     (cache, open)
 }
 
-/// A call and all I/O that it needs.
+/// Does a call and all I/O that it needs.
 fn carry_out(cache: &mut PageCache, call: Call) {
     let called = cache.call(Instant::ZERO, call);
     while let Some(io) = cache.poll_io(Instant::ZERO) {
@@ -61,18 +61,21 @@ fn measure(name: &str, span: Duration, cache: &mut PageCache, mut call: impl FnM
 /// Pages of the two readahead windows.
 const WINDOWS: [u64; 2] = [16, 128];
 
-/// One window of a cold file after another, until the file is in memory as a whole: the longest
-/// counted run is shorter.
+/// Reads a cold file window by window until it is completely in memory; the longest counted run is
+/// shorter.
 fn read_cold(activity: Activity, window: u64, turns: u64) {
     let memory = Bytes::new(1 << 30);
     let config = CacheConfig { activity, ra_pages: window as u32, ..CacheConfig::new(memory, TaskId(1)) };
     let mut cache = PageCache::new(config);
     let pages = 1 << 18;
-    let file = cache.add_file(Sector::ZERO, pages * PAGE, pages * PAGE);
+    let file = cache.add_file(Sector::ZERO, Bytes::new(pages * PAGE), Bytes::new(pages * PAGE));
     let open = cache.open(file);
     for turn in 0..turns {
         let (offset, bytes) = (turn * window * PAGE, window * PAGE);
-        carry_out(&mut cache, Call::new(TaskId(0), 0, open, CallKind::Read, offset, bytes));
+        carry_out(
+            &mut cache,
+            Call::new(TaskId(0), 0, open, CallKind::Read, FileOffset::new(offset), Bytes::new(bytes)),
+        );
     }
 }
 
@@ -84,7 +87,7 @@ fn cases() -> Vec<Case> {
     Activity::ALL.into_iter().flat_map(|activity| WINDOWS.map(|window| case(activity, window))).collect()
 }
 
-/// Instructions of a page and of a bio, for each activity; the first is off.
+/// Counts the instructions per page and per bio for each activity; the first is off.
 fn count(cases: &[Case]) {
     let built = if cfg!(feature = "without-activity") { ", built without activity" } else { "" };
     let title = format!("cold read, instructions{built}");
@@ -112,31 +115,41 @@ fn main() {
     let full = std::env::args().any(|argument| argument == "--bench");
     let span = if full { Duration::from_millis(500) } else { Duration::ZERO };
     let random = |n: u64, pages| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % pages * PAGE;
-    let call = |open, kind, offset| Call::new(TaskId(0), 0, open, kind, offset, PAGE);
+    let call = |open, kind, offset| Call::new(TaskId(0), 0, open, kind, offset, Bytes::new(PAGE));
 
     for pages in if full { &[CACHED, 32 * CACHED][..] } else { &[CACHED] } {
         let size = pages * PAGE;
         let (mut warm, open) = cache(2 * size, *pages, Activity::Off);
-        carry_out(&mut warm, Call::new(TaskId(0), 0, open, CallKind::Fadvise(Advice::WillNeed), 0, 0));
+        carry_out(
+            &mut warm,
+            Call::new(TaskId(0), 0, open, CallKind::Fadvise(Advice::WillNeed), FileOffset::ZERO, Bytes::ZERO),
+        );
         let name = |what| format!("{what} of {} MiB", size >> 20);
-        measure(&name("read, hit, in order"), span, &mut warm, |n| call(open, CallKind::Read, n % pages * PAGE));
-        measure(&name("read, hit, random"), span, &mut warm, |n| call(open, CallKind::Read, random(n, pages)));
+        measure(&name("read, hit, in order"), span, &mut warm, |n| {
+            call(open, CallKind::Read, FileOffset::new(n % pages * PAGE))
+        });
+        measure(&name("read, hit, random"), span, &mut warm, |n| {
+            call(open, CallKind::Read, FileOffset::new(random(n, pages)))
+        });
         for n in 0..pages / 16 {
-            carry_out(&mut warm, call(open, CallKind::Fault { write: false }, 16 * n * PAGE));
+            carry_out(&mut warm, call(open, CallKind::Fault { write: false }, FileOffset::new(16 * n * PAGE)));
         }
         measure(&name("touch of mapped memory, random"), span, &mut warm, |n| {
-            call(open, CallKind::Fault { write: false }, random(n, pages))
+            call(open, CallKind::Fault { write: false }, FileOffset::new(random(n, pages)))
         });
     }
     for activity in Activity::ALL {
         let (mut cold, open) = cache(512 << 20, 1 << 20, activity);
         let name = format!("read, sequential, cold, activity={}", activity.name());
-        measure(&name, span, &mut cold, |n| call(open, CallKind::Read, n % (1 << 20) * PAGE));
+        measure(&name, span, &mut cold, |n| call(open, CallKind::Read, FileOffset::new(n % (1 << 20) * PAGE)));
     }
     let (mut cold, open) = cache(512 << 20, 1 << 20, Activity::Off);
-    carry_out(&mut cold, Call::new(TaskId(0), 0, open, CallKind::Fadvise(Advice::Random), 0, 0));
+    carry_out(
+        &mut cold,
+        Call::new(TaskId(0), 0, open, CallKind::Fadvise(Advice::Random), FileOffset::ZERO, Bytes::ZERO),
+    );
     measure("read, random, 1 page of 8 cached", span, &mut cold, |n| {
-        call(open, CallKind::Read, (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % (1 << 20) * PAGE)
+        call(open, CallKind::Read, FileOffset::new((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % (1 << 20) * PAGE))
     });
     if full && instructions::available() {
         count(&cases);

@@ -43,8 +43,8 @@ use elevon_core::units::Bytes;
 use iter_bio::Walk;
 use page_exact::{Budget, Options, Share};
 
-/// Off in builds of benches only: with the feature `without-activity` the compiler takes everything
-/// for activity out of the path of a page, so that its cost when off can be measured.
+/// False only in builds of benches: with the feature `without-activity` the compiler removes the
+/// counting from the path of a page, so that its cost when off can be measured.
 const HOOKED: bool = !cfg!(feature = "without-activity");
 
 /// How content decides priority: the setting `activity=`.
@@ -95,7 +95,8 @@ pub struct Submitter {
 }
 
 impl Submitter {
-    /// The task with a priority `set` (class NONE: never set), a CPU policy and a nice value.
+    /// Returns the task with the priority `set` (class NONE: never set), a CPU policy and a nice
+    /// value.
     pub const fn of_task(set: IoPrio, policy: CpuPolicy, nice: i8) -> Self {
         Self {
             task: IoPrio::of_task(set, policy, nice),
@@ -169,8 +170,8 @@ impl Content {
         }
     }
 
-    /// Out of line: `page-exact` is the form that is meant to be cheap. For none there is
-    /// [`Promoter::counts_content`].
+    /// Counts a piece for the forms of the proposal. It is not inlined, because only `page-exact`
+    /// is meant to be cheap. If no form is on, callers use [`Promoter::counts_content`].
     #[inline(never)]
     fn add_as_seed(&mut self, active: bool, bytes: Bytes, merged: bool) {
         let weight = match self {
@@ -209,7 +210,7 @@ pub struct Counts {
     pub raised: u64,
     /// Bios that became less urgent, which only the proposal does.
     pub demoted: u64,
-    /// Bytes of bios that `page-exact` made RT: what the budget bounds.
+    /// Bytes of bios that `page-exact` made RT; the budget limits them.
     pub promoted_bytes: u64,
     /// Bios that the budget did not let be raised to RT.
     pub promotion_denied: u64,
@@ -229,12 +230,12 @@ pub struct Promoter {
 }
 
 impl Promoter {
-    /// Of a form; `options` count for `page-exact`.
+    /// Returns a promoter of a form. Only `page-exact` uses `options`.
     pub fn new(activity: Activity, options: Options) -> Self {
         Self { activity, options, budget: options.budget.map(Budget::new), counts: Default::default() }
     }
 
-    /// The form.
+    /// Returns the form.
     pub const fn activity(&self) -> Activity {
         self.activity
     }

@@ -65,7 +65,7 @@ pub(super) struct Source {
 /// A page to add.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    pub slot: FrameId,
+    pub frame: FrameId,
     pub sector: Sector,
     /// The page's current state, from which its activity is judged.
     pub bits: Bits,
@@ -102,8 +102,8 @@ struct Building {
 impl Building {
     /// Returns true if a page is contiguous in memory with the last page, and shares its vector.
     #[inline]
-    fn follows(&self, slot: FrameId) -> bool {
-        self.frames.last().is_some_and(|last| last.0 + 1 == slot.0)
+    fn follows(&self, frame: FrameId) -> bool {
+        self.frames.last().is_some_and(|last| last.0 + 1 == frame.0)
     }
 
     #[inline]
@@ -157,14 +157,14 @@ impl Bios {
     /// Returns true if the bio that is being built takes the page, which belongs to this tenant.
     #[inline]
     pub(super) fn takes(&self, piece: &Piece, tenant: TenantId) -> bool {
-        self.building.source.tenant == tenant && self.building.takes(piece, self.building.follows(piece.slot))
+        self.building.source.tenant == tenant && self.building.takes(piece, self.building.follows(piece.frame))
     }
 
     /// Adds a page to the bio that is being built if it fits; otherwise closes that bio and begins
     /// another. Always inlined, because a call costs as much as the rest.
     #[inline(always)]
     pub(super) fn add(&mut self, source: &Source, piece: Piece) {
-        let mut merged = self.building.follows(piece.slot);
+        let mut merged = self.building.follows(piece.frame);
         if self.building.source.tenant != source.tenant || !self.building.takes(&piece, merged) {
             self.close_and_begin(source, piece.sector);
             merged = false;
@@ -177,7 +177,7 @@ impl Bios {
         *vectors += u16::from(!merged);
         *end = *end + page_sectors(1);
         *room -= 1;
-        frames.push(piece.slot);
+        frames.push(piece.frame);
     }
 
     /// Closes the bio that is being built, and begins another. Not inlined, because most pages
@@ -332,7 +332,7 @@ impl Bios {
     pub(super) fn frames(&self) -> impl Iterator<Item = (FrameId, Op)> + '_ {
         let is_live = |id: &usize| !self.free.contains(&(*id as u32));
         let live = (0..self.table.len()).filter(is_live).map(|id| &self.table[id]);
-        live.flat_map(|bio| bio.frames.iter().map(|&slot| (slot, bio.io.op)))
+        live.flat_map(|bio| bio.frames.iter().map(|&frame| (frame, bio.io.op)))
     }
 }
 

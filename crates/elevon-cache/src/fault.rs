@@ -7,6 +7,7 @@
 
 use super::readahead::{Advice, Ask, Readahead, ReadaheadWindow};
 use elevon_core::kernel::Rules;
+use elevon_core::units::{PageCount, PageIndex};
 
 /// Pages that one fault may map: 64 KiB (`fault_around_bytes`).
 pub const FAULT_AROUND_PAGES: u64 = 16;
@@ -15,13 +16,12 @@ pub const MMAP_MISS_LIMIT: u32 = 100;
 /// The miss counter stops at this value.
 const MMAP_MISS_MAX: u32 = 1000;
 
-/// Returns the pages `[first, end)` that a fault at `index` may map, in a file of `pages` pages:
-/// its aligned 64 KiB up to the end. Of these, the pages are mapped that are cached, up to date,
-/// not locked and without a readahead marker.
-pub const fn fault_around(index: u64, pages: u64) -> (u64, u64) {
-    let first = index - index % FAULT_AROUND_PAGES;
-    let end = first + FAULT_AROUND_PAGES;
-    (first, if end < pages { end } else { pages })
+/// Returns the pages `[first, end)` that a fault at `index` may map, in a file that ends before
+/// `file_end`: its aligned 64 KiB up to the end. Of these, the pages are mapped that are cached, up
+/// to date, not locked and without a readahead marker.
+pub fn fault_around(index: PageIndex, file_end: PageIndex) -> (PageIndex, PageIndex) {
+    let first = PageIndex::new(index.get() - index.get() % FAULT_AROUND_PAGES);
+    (first, file_end.min(first + PageCount::new(FAULT_AROUND_PAGES)))
 }
 
 /// Counts a fault that found its page cached: it offsets one miss.
@@ -30,12 +30,17 @@ pub const fn on_hit(ra: &mut Readahead) {
 }
 
 /// Counts a fault that did not find its page, and returns the pages to read.
-pub fn on_miss(ra: &mut Readahead, index: u64, rules: &Rules, cached: impl Fn(u64) -> bool) -> ReadaheadWindow {
+pub fn on_miss(
+    ra: &mut Readahead,
+    index: PageIndex,
+    rules: &Rules,
+    cached: impl Fn(PageIndex) -> bool,
+) -> ReadaheadWindow {
     let single = ReadaheadWindow { start: index, size: 1, async_size: 0 };
     match ra.advice() {
         Advice::Random => return single,
         Advice::Sequential => {
-            let req = u64::from(ra.ra_pages().max(1));
+            let req = PageCount::new(ra.ra_pages().max(1).into());
             return ra.decide(Ask { index, req, marker: false }, rules, cached).unwrap_or(single);
         }
         Advice::Normal | Advice::WillNeed | Advice::DontNeed => {}
@@ -67,46 +72,54 @@ mod tests {
     #[test]
     fn a_miss_reads_around_the_page() {
         let mut ra = Readahead::new(32, 128);
-        let window = on_miss(&mut ra, 100, &RULES, |_| false);
-        assert_eq!((window.start, window.end(), window.marker()), (84, 116, Some(108)));
-        let window = on_miss(&mut ra, 5, &RULES, |_| false);
-        assert_eq!((window.start, window.end(), window.marker()), (0, 32, Some(24)));
+        let parts = |window: ReadaheadWindow| [Some(window.start), Some(window.end()), window.marker()];
+        let window = on_miss(&mut ra, PageIndex::new(100), &RULES, |_| false);
+        assert_eq!(parts(window), [84, 116, 108].map(|index| Some(PageIndex::new(index))));
+        let window = on_miss(&mut ra, PageIndex::new(5), &RULES, |_| false);
+        assert_eq!(parts(window), [0, 32, 24].map(|index| Some(PageIndex::new(index))));
     }
 
     #[test]
     fn the_101st_miss_reads_one_page() {
         let mut ra = Readahead::new(32, 128);
         for n in 1..=100 {
-            assert_eq!(on_miss(&mut ra, n * 1000, &RULES, |_| false).size, 32, "miss {n}");
+            assert_eq!(on_miss(&mut ra, PageIndex::new(n * 1000), &RULES, |_| false).size, 32, "miss {n}");
         }
-        assert_eq!(on_miss(&mut ra, 7, &RULES, |_| false), ReadaheadWindow { start: 7, size: 1, async_size: 0 });
+        assert_eq!(
+            on_miss(&mut ra, PageIndex::new(7), &RULES, |_| false),
+            ReadaheadWindow { start: PageIndex::new(7), size: 1, async_size: 0 }
+        );
         on_hit(&mut ra);
         on_hit(&mut ra);
-        assert_eq!(on_miss(&mut ra, 7000, &RULES, |_| false).size, 32);
+        assert_eq!(on_miss(&mut ra, PageIndex::new(7000), &RULES, |_| false).size, 32);
         // The count stops at 1000, so 901 hits reduce it enough for read-around to start again.
         for _ in 0..5000 {
-            on_miss(&mut ra, 7, &RULES, |_| false);
+            on_miss(&mut ra, PageIndex::new(7), &RULES, |_| false);
         }
         for _ in 0..901 {
             on_hit(&mut ra);
         }
-        assert_eq!(on_miss(&mut ra, 7, &RULES, |_| false).size, 32);
+        assert_eq!(on_miss(&mut ra, PageIndex::new(7), &RULES, |_| false).size, 32);
     }
 
     #[test]
     fn fault_around_is_aligned() {
-        assert_eq!(fault_around(37, 1000), (32, 48));
-        assert_eq!(fault_around(37, 40), (32, 40));
+        let around = |index, end| {
+            let (first, end) = fault_around(PageIndex::new(index), PageIndex::new(end));
+            (first.get(), end.get())
+        };
+        assert_eq!(around(37, 1000), (32, 48));
+        assert_eq!(around(37, 40), (32, 40));
     }
 
     #[test]
     fn advice_decides_what_a_miss_reads() {
         let mut ra = Readahead::new(32, 128);
         ra.advise(Advice::Random, 32);
-        assert_eq!(on_miss(&mut ra, 9, &RULES, |_| false).size, 1);
+        assert_eq!(on_miss(&mut ra, PageIndex::new(9), &RULES, |_| false).size, 1);
         ra.advise(Advice::Sequential, 32);
-        let window = on_miss(&mut ra, 0, &RULES, |_| false);
-        assert_eq!((window.start, window.size), (0, 64));
+        let window = on_miss(&mut ra, PageIndex::ZERO, &RULES, |_| false);
+        assert_eq!((window.start.get(), window.size), (0, 64));
         assert!(!hints_active(ra.advice()) && hints_active(Advice::Normal));
     }
 }

@@ -39,7 +39,7 @@ use crate::FileId;
 use crate::activity::Submitter;
 use crate::page_cache::{CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, RangeSync, WriteMode};
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, PAGE_SIZE, TaskId, TenantId};
+use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, PageCount, TaskId, TenantId};
 
 /// The token of calls that belong to no I/O of their program: [`FileIo::call`].
 pub const NO_IO: u64 = u64::MAX;
@@ -80,21 +80,27 @@ pub struct OpenPart {
     /// The file.
     pub file: FileId,
     /// The file's first byte on the device.
-    pub file_start: u64,
+    pub file_start: DeviceOffset,
     /// The part's first byte on the device.
-    pub start: u64,
+    pub start: DeviceOffset,
     /// Length of the part in bytes.
-    pub len: u64,
+    pub len: Bytes,
 }
 
 impl OpenPart {
     /// Returns the part's first byte in the file.
-    const fn offset(&self) -> u64 {
-        self.start - self.file_start
+    pub fn offset(&self) -> FileOffset {
+        self.in_file(self.start)
+    }
+
+    /// Returns the position in the file of a byte of the device; that of the file's first byte for
+    /// a byte before it.
+    fn in_file(&self, position: DeviceOffset) -> FileOffset {
+        FileOffset::ZERO + Bytes::new(position.get().saturating_sub(self.file_start.get()))
     }
 
     /// Returns true if a byte of the device lies in the part.
-    const fn holds(&self, position: u64) -> bool {
+    fn holds(&self, position: DeviceOffset) -> bool {
         self.start <= position && position - self.start < self.len
     }
 }
@@ -126,9 +132,9 @@ pub struct FileOp {
     /// The file of the I/O, by its index among the program's files, if `position` lies in its part.
     pub file: usize,
     /// The first byte on the device.
-    pub position: u64,
+    pub position: DeviceOffset,
     /// Length in bytes.
-    pub bytes: u64,
+    pub bytes: Bytes,
     /// True if this is the first I/O that reads back its program's writes. The cached pages of the
     /// program's files are dropped first and, with bytes, written back before that.
     pub begins_verify: bool,
@@ -208,7 +214,7 @@ pub struct CallEnd<'a> {
     /// The class of the call.
     pub class: CallClass,
     /// The number of pages of the whole I/O.
-    pub pages: u64,
+    pub pages: PageCount,
     /// The result of the call.
     pub done: &'a CallDone,
 }
@@ -270,9 +276,9 @@ struct Operation {
     verify_file: usize,
     /// The file of the I/O, or the current file of a sync, by its index among the program's files.
     file: usize,
-    at: u64,
-    offset: u64,
-    bytes: u64,
+    at: FileOffset,
+    offset: FileOffset,
+    bytes: Bytes,
     is_write: bool,
     status: Status,
 }
@@ -283,20 +289,20 @@ impl Operation {
         after_verify: State::Over,
         verify_file: 0,
         file: 0,
-        at: 0,
-        offset: 0,
-        bytes: 0,
+        at: FileOffset::ZERO,
+        offset: FileOffset::ZERO,
+        bytes: Bytes::ZERO,
         is_write: false,
         status: Status::Ok,
     };
 
-    const fn end(&self) -> u64 {
+    fn end(&self) -> FileOffset {
         self.offset + self.bytes
     }
 
     /// Returns the number of pages of its range.
-    const fn pages(&self) -> u64 {
-        self.end().div_ceil(PAGE_SIZE) - self.offset / PAGE_SIZE
+    fn pages(&self) -> PageCount {
+        self.end().page_ceil() - self.offset.page()
     }
 
     /// Returns a call for its whole range.
@@ -329,7 +335,7 @@ impl Operation {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The I/O makes a call for a file of its program.
-    Call { file: usize, kind: CallKind, offset: u64, bytes: u64 },
+    Call { file: usize, kind: CallKind, offset: FileOffset, bytes: Bytes },
     /// The I/O continues with the first action of its new state.
     Again,
     /// The I/O goes to the device.
@@ -351,7 +357,7 @@ struct Opened {
     part: OpenPart,
     /// The range written since the last sync, from the first to the last byte. `sync_file_range`
     /// syncs it.
-    written: Option<(u64, u64)>,
+    written: Option<(FileOffset, FileOffset)>,
 }
 
 /// A program and its I/Os.
@@ -456,8 +462,8 @@ impl FileIo {
         let running = &mut self.programs[op.task.index()];
         let is_sync = matches!(op.kind, FileOpKind::Sync | FileOpKind::SyncRange);
         let file = running.file_of(op);
-        let OpenPart { file: id, file_start, .. } = running.files[file].part;
-        let offset = op.position.saturating_sub(file_start);
+        let part = running.files[file].part;
+        let (id, offset) = (part.file, part.in_file(op.position));
         let is_direct = running.program.access == Access::Direct || op.kind == FileOpKind::Discard;
         let (state, file) = match op.kind {
             FileOpKind::Sync => (State::Sync, 0),
@@ -569,7 +575,15 @@ impl FileIo {
 
     /// Makes a call of a program that belongs to none of its I/Os, such as one before its first
     /// I/O. If the call sleeps, [`FileIoEvent::Call`] follows when it has finished.
-    pub fn call(&mut self, now: Instant, task: TaskId, file: usize, kind: CallKind, offset: u64, bytes: u64) -> Called {
+    pub fn call(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        file: usize,
+        kind: CallKind,
+        offset: FileOffset,
+        bytes: Bytes,
+    ) -> Called {
         let call = self.programs[task.index()].call(task, NO_IO, file, kind, offset, bytes);
         self.cache.call(now, call)
     }
@@ -695,11 +709,11 @@ impl Running {
 
     /// Returns a call for a file of the program.
     #[inline]
-    fn call(&self, task: TaskId, token: u64, file: usize, kind: CallKind, offset: u64, bytes: u64) -> Call {
+    fn call(&self, task: TaskId, token: u64, file: usize, kind: CallKind, offset: FileOffset, bytes: Bytes) -> Call {
         let Program { submitter, tenant, .. } = self.program;
         let buffer_offset = match self.operations.get(token as usize) {
             Some(at) if matches!(at.state, State::Read | State::Fault) => at.at - at.offset,
-            _ => 0,
+            _ => Bytes::ZERO,
         };
         let open = self.files[file].part.open;
         Call { task, token, submitter, tenant, open, kind, offset, bytes, buffer_offset }
@@ -742,7 +756,7 @@ impl Running {
 
 impl Opened {
     /// Records that a part of the file was written.
-    fn note_written(&mut self, first: u64, end: u64) {
+    fn note_written(&mut self, first: FileOffset, end: FileOffset) {
         debug_assert!(first <= end);
         self.written = Some(self.written.map_or((first, end), |(from, to)| (from.min(first), to.max(end))));
     }
@@ -750,13 +764,20 @@ impl Opened {
 
 /// Returns true if pages of the range are cached; for a sync, if pages of any file of the program
 /// are cached.
-fn is_cached(cache: &PageCache, running: &Running, is_sync: bool, file: FileId, offset: u64, bytes: u64) -> bool {
+fn is_cached(
+    cache: &PageCache,
+    running: &Running,
+    is_sync: bool,
+    file: FileId,
+    offset: FileOffset,
+    bytes: Bytes,
+) -> bool {
     let pages = cache.resident().pages();
     if is_sync {
         return running.files.iter().any(|opened| pages.file_pages(opened.part.file) > 0);
     }
-    let next = pages.next(file, offset / PAGE_SIZE);
-    next.is_some_and(|(index, _)| index < (offset + bytes).div_ceil(PAGE_SIZE))
+    let next = pages.next(file, offset.page());
+    next.is_some_and(|(index, _)| index < (offset + bytes).page_ceil())
 }
 
 /// Sets the state of direct I/O without cached pages, which goes to the device. A page of the range

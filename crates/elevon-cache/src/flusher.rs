@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use super::FileId;
-use elevon_core::units::{Instant, Nanos};
+use elevon_core::units::{Instant, Nanos, PageCount, PageIndex};
 
 /// Default time between searches for old files (`dirty_writeback_centisecs`).
 pub const PERIOD: Nanos = Nanos::from_secs(5);
@@ -24,9 +24,9 @@ const CHUNK_UNIT: u64 = 1024;
 /// Returns the number of pages that one file may write before the next file's turn. `bandwidth`:
 /// the device's writes in pages per second; `limit`: the limit of dirty pages; `left`: pages that
 /// the pass has still to write.
-pub fn chunk_pages(bandwidth: u64, limit: u64, left: u64) -> u64 {
+pub fn chunk_pages(bandwidth: u64, limit: u64, left: u64) -> PageCount {
     let pages = (bandwidth / 2).min(limit / 8).min(left) + CHUNK_UNIT;
-    pages / CHUNK_UNIT * CHUNK_UNIT
+    PageCount::new(pages / CHUNK_UNIT * CHUNK_UNIT)
 }
 
 /// Why the flusher writes.
@@ -44,7 +44,7 @@ pub struct Chunk {
     /// The file.
     pub file: FileId,
     /// Page at which its last turn ended. This turn begins there (range-cyclic).
-    pub from: u64,
+    pub from: PageIndex,
     /// The reason of the pass.
     pub reason: Reason,
 }
@@ -54,9 +54,9 @@ pub struct Chunk {
 pub struct Turn {
     /// Page at which the next turn begins: after the last one written, or 0 if the end of the file
     /// was reached.
-    pub next: u64,
+    pub next: PageIndex,
     /// Pages submitted.
-    pub written: u64,
+    pub written: PageCount,
     /// Dirty pages are left.
     pub is_dirty: bool,
     /// The chunk was used up.
@@ -79,7 +79,7 @@ const NONE: u32 = u32::MAX;
 struct Inode {
     place: WritebackList,
     dirtied_when: Instant,
-    writeback_index: u64,
+    writeback_index: PageIndex,
     prev: u32,
     next: u32,
 }
@@ -159,8 +159,13 @@ impl Flusher {
     fn first_dirtied(&mut self, file: FileId, now: Instant) {
         let at = file.0 as usize;
         if self.inodes.len() <= at {
-            let clean =
-                Inode { place: WritebackList::Clean, dirtied_when: now, writeback_index: 0, prev: NONE, next: NONE };
+            let clean = Inode {
+                place: WritebackList::Clean,
+                dirtied_when: now,
+                writeback_index: PageIndex::ZERO,
+                prev: NONE,
+                next: NONE,
+            };
             self.inodes.resize(at + 1, clean);
         }
         self.inodes[at].dirtied_when = now;
@@ -248,7 +253,7 @@ impl Flusher {
         debug_assert_eq!(inode.place, WritebackList::Turn);
         inode.writeback_index = turn.next;
         if let Some(pass) = &mut self.pass {
-            pass.progress |= turn.written > 0;
+            pass.progress |= !turn.written.is_zero();
         }
         if !turn.is_dirty {
             self.inodes[file.0 as usize].place = WritebackList::Clean;

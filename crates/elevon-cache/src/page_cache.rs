@@ -64,15 +64,15 @@ use elevon_core::monotonic::Monotonic;
 use elevon_core::op::{Flags, Op};
 use elevon_core::pool::Pool;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
+use elevon_core::units::{Bytes, FileOffset, Instant, Nanos, PAGE_SIZE, PageIndex, Sector, TaskId, TenantId};
 use flush::FlushTurn;
 use wait::Waiting;
 
 #[derive(Clone, Debug)]
 struct CachedFile {
     first: Sector,
-    size: u64,
-    capacity: u64,
+    size: FileOffset,
+    capacity: FileOffset,
     /// One bit per page of a file that was allocated and not written: set if the page has content.
     /// `None`: all pages have content.
     written: Option<Vec<u64>>,
@@ -98,19 +98,19 @@ struct Progress {
     file: FileId,
     phase: Phase,
     /// The first page, the current page, and the page after the last.
-    first: u64,
-    pos: u64,
-    end: u64,
+    first: PageIndex,
+    pos: PageIndex,
+    end: PageIndex,
     /// The call has issued its own read for this page. If that read fails, the call fails.
     read_alone: bool,
     /// The current page was not cached, or not up to date.
     is_miss: bool,
     /// Pages below this one were not cached at the lookup, and the call had them read.
-    missed: u64,
+    missed: PageIndex,
     /// The dirty limit stopped the task completely; it checks the limit again when it wakes.
     rebalance: bool,
     status: Status,
-    bytes: u64,
+    bytes: Bytes,
     waited: Nanos,
     device: Nanos,
     paused: Nanos,
@@ -228,8 +228,9 @@ impl PageCache {
 
     /// Adds a file of `size` bytes that begins at sector `first` and may grow to `capacity` bytes.
     /// Returns its number; numbers are dense from 0.
-    pub fn add_file(&mut self, first: Sector, size: u64, capacity: u64) -> FileId {
-        assert!(size <= capacity, "a file of {size} bytes in a place of {capacity}");
+    pub fn add_file(&mut self, first: Sector, size: Bytes, capacity: Bytes) -> FileId {
+        assert!(size <= capacity, "a file of {size:?} in a place of {capacity:?}");
+        let [size, capacity] = [size, capacity].map(|bytes| FileOffset::ZERO + bytes);
         self.files.push(CachedFile { first, size, capacity, written: None, error: Status::Ok, errors: 0, mappings: 0 });
         FileId((self.files.len() - 1) as u32)
     }
@@ -239,12 +240,13 @@ impl PageCache {
     pub fn set_unwritten(&mut self, file: FileId) {
         assert!(!self.config.copies, "what a real file holds is on its device");
         let file = &mut self.files[file.0 as usize];
-        file.written = Some(alloc::vec![0; file.capacity.div_ceil(PAGE_SIZE * 64) as usize]);
+        file.written = Some(alloc::vec![0; file.capacity.page_ceil().get().div_ceil(64) as usize]);
     }
 
     /// Returns true if a page of a file has no content yet.
     #[inline]
-    fn is_unwritten(&self, file: FileId, index: u64) -> bool {
+    fn is_unwritten(&self, file: FileId, index: PageIndex) -> bool {
+        let index = index.get();
         let written = &self.files[file.0 as usize].written;
         written.as_ref().is_some_and(|bits| bits[(index / 64) as usize] >> (index % 64) & 1 == 0)
     }
@@ -257,8 +259,8 @@ impl PageCache {
     }
 
     /// Returns a file's size in bytes.
-    pub fn file_size(&self, file: FileId) -> u64 {
-        self.files[file.0 as usize].size
+    pub fn file_size(&self, file: FileId) -> Bytes {
+        self.files[file.0 as usize].size - FileOffset::ZERO
     }
 
     /// Begins a call. Returns its result if it does not sleep.
@@ -330,12 +332,12 @@ impl PageCache {
         }
         let frames = self.bios.take_frames(token);
         let pages = frames.len();
-        for &slot in &frames {
+        for &frame in &frames {
             match op {
-                Op::Read => self.read_ended(slot, status),
-                _ => self.write_ended(slot, status),
+                Op::Read => self.read_ended(frame, status),
+                _ => self.write_ended(frame, status),
             }
-            while let Some(call) = self.waiting.take_page(slot) {
+            while let Some(call) = self.waiting.take_page(frame) {
                 self.calls[call].status = status;
                 self.wake(now, call, device, Some(class));
             }
@@ -351,16 +353,16 @@ impl PageCache {
         self.settle(now);
     }
 
-    fn read_ended(&mut self, slot: FrameId, status: Status) {
-        assert!(self.resident.pages().has(slot, PageFlags::LOCKED), "{slot:?} was read and is not locked");
+    fn read_ended(&mut self, frame: FrameId, status: Status) {
+        assert!(self.resident.pages().has(frame, PageFlags::LOCKED), "{frame:?} was read and is not locked");
         let ready = if status.is_ok() { PageFlags::UPTODATE } else { PageFlags::NONE };
-        self.resident.pages_mut().set_and_clear(slot, ready, PageFlags::LOCKED);
+        self.resident.pages_mut().set_and_clear(frame, ready, PageFlags::LOCKED);
     }
 
-    fn write_ended(&mut self, slot: FrameId, status: Status) {
-        self.resident.end_writeback(slot);
+    fn write_ended(&mut self, frame: FrameId, status: Status) {
+        self.resident.end_writeback(frame);
         if !status.is_ok() {
-            let (file, _) = self.resident.pages().key(slot);
+            let (file, _) = self.resident.pages().key(frame);
             let file = &mut self.files[file.0 as usize];
             (file.error, file.errors) = (status, file.errors + 1);
         }
@@ -500,15 +502,15 @@ impl PageCache {
             call,
             file,
             phase: Phase::Start,
-            first: 0,
-            pos: 0,
-            end: 0,
+            first: PageIndex::ZERO,
+            pos: PageIndex::ZERO,
+            end: PageIndex::ZERO,
             read_alone: false,
             is_miss: false,
-            missed: 0,
+            missed: PageIndex::ZERO,
             rebalance: false,
             status: Status::Ok,
-            bytes: 0,
+            bytes: Bytes::ZERO,
             waited: Nanos::ZERO,
             device: Nanos::ZERO,
             paused: Nanos::ZERO,
@@ -531,7 +533,8 @@ impl PageCache {
             CallKind::Truncate => self.step_truncate(at),
             CallKind::Invalidate => self.step_invalidate(at),
             CallKind::DropCaches => {
-                (0..self.files.len() as u32).for_each(|file| self.invalidate(FileId(file), 0, u64::MAX));
+                (0..self.files.len() as u32)
+                    .for_each(|file| self.invalidate(FileId(file), PageIndex::ZERO, PageIndex::MAX));
                 CallStep::Done(Status::Ok)
             }
         }
@@ -568,18 +571,17 @@ impl PageCache {
     }
 
     #[inline]
-    fn piece(&self, file: FileId, index: u64, slot: FrameId, bits: Bits, wanted: bool) -> Piece {
-        let sector = self.files[file.0 as usize].first + page_sectors(index);
-        Piece { slot, sector, bits, wanted }
+    fn piece(&self, file: FileId, index: PageIndex, frame: FrameId, bits: Bits, wanted: bool) -> Piece {
+        let sector = self.files[file.0 as usize].first + page_sectors(index.get());
+        Piece { frame, sector, bits, wanted }
     }
 
     /// Returns the part of the call's range in page `index`: (offset in the page, bytes, offset in
     /// the caller's buffer). `end`: the end of the range in the file.
-    const fn part(call: &Call, index: u64, end: u64) -> (u32, u32, u64) {
-        let page = index * PAGE_SIZE;
-        let from = if call.offset > page { call.offset } else { page };
-        let to = if end < page + PAGE_SIZE { end } else { page + PAGE_SIZE };
-        ((from - page) as u32, (to - from) as u32, from - call.offset + call.buffer_offset)
+    fn part(call: &Call, index: PageIndex, end: FileOffset) -> (u32, u32, Bytes) {
+        let from = call.offset.max(index.start());
+        let to = end.min(index.next().start());
+        ((from - index.start()).get() as u32, (to - from).get() as u32, from - call.offset + call.buffer_offset)
     }
 
     fn counts(&self) -> DirtyCounts {
@@ -595,28 +597,28 @@ impl PageCache {
         self.flusher.self_check();
         let pages = self.resident.pages();
         let (mut read, mut written) = (0, 0);
-        for (slot, op) in self.bios.frames() {
+        for (frame, op) in self.bios.frames() {
             let flag = if op == Op::Read { PageFlags::LOCKED } else { PageFlags::WRITEBACK };
-            assert!(pages.has(slot, flag), "{slot:?} is in a bio and not held");
+            assert!(pages.has(frame, flag), "{frame:?} is in a bio and not held");
             if op == Op::Read { read += 1 } else { written += 1 }
         }
         assert_eq!(written, pages.writeback(), "a page is under writeback in no bio, or in two");
         self.domains.self_check(written);
         for (n, _) in self.files.iter().enumerate() {
             let file = FileId(n as u32);
-            let mut at = 0;
-            while let Some((index, slot)) = pages.next(file, at) {
-                read -= u64::from(pages.has(slot, PageFlags::LOCKED));
-                assert!(!pages.has(slot, PageFlags::LOCKED) || !pages.has(slot, PageFlags::DIRTY));
+            let mut at = PageIndex::ZERO;
+            while let Some((index, frame)) = pages.next(file, at) {
+                read -= u64::from(pages.has(frame, PageFlags::LOCKED));
+                assert!(!pages.has(frame, PageFlags::LOCKED) || !pages.has(frame, PageFlags::DIRTY));
                 assert!(
-                    !pages.has(slot, PageFlags::DIRTY) || self.flusher.is_dirty(file),
+                    !pages.has(frame, PageFlags::DIRTY) || self.flusher.is_dirty(file),
                     "a dirty file nobody writes"
                 );
-                at = index + 1;
+                at = index.next();
             }
         }
         assert_eq!(read, 0, "a page is read twice at once");
-        self.waiting.self_check(|slot| pages.has(slot, PageFlags::LOCKED | PageFlags::WRITEBACK));
+        self.waiting.self_check(|frame| pages.has(frame, PageFlags::LOCKED | PageFlags::WRITEBACK));
         assert_eq!(self.waiting.len(), self.calls.live(), "a call sleeps for nothing");
     }
 }

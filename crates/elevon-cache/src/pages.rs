@@ -32,7 +32,7 @@ pub use tree::{Entry, LeafEntry, Tag};
 use super::shadow::Shadow;
 use super::{FileId, FrameId};
 use elevon_core::tenant::ROOT;
-use elevon_core::units::TenantId;
+use elevon_core::units::{PageIndex, TenantId};
 use tree::{Tree, WIDTH};
 
 /// No page, or no node.
@@ -65,11 +65,11 @@ impl Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted {
     /// The frame that is free now.
-    pub slot: FrameId,
+    pub frame: FrameId,
     /// Its file.
     pub file: FileId,
-    /// Its position in the file, in pages.
-    pub index: u64,
+    /// Its position in the file.
+    pub index: PageIndex,
     /// Number of page tables that mapped it; those mappings were removed.
     pub maps: u16,
 }
@@ -100,15 +100,15 @@ pub struct Pages {
 impl Index<FrameId> for Pages {
     type Output = Page;
     #[inline]
-    fn index(&self, slot: FrameId) -> &Page {
-        &self.frames[slot.0 as usize]
+    fn index(&self, frame: FrameId) -> &Page {
+        &self.frames[frame.0 as usize]
     }
 }
 
 impl IndexMut<FrameId> for Pages {
     #[inline]
-    fn index_mut(&mut self, slot: FrameId) -> &mut Page {
-        &mut self.frames[slot.0 as usize]
+    fn index_mut(&mut self, frame: FrameId) -> &mut Page {
+        &mut self.frames[frame.0 as usize]
     }
 }
 
@@ -139,81 +139,50 @@ impl Pages {
     /// Returns the page at `index` of a file, if cached. Remembers the leaf, so that adjacent pages
     /// are found in O(1).
     #[inline]
-    pub fn find(&mut self, file: FileId, index: u64) -> Option<FrameId> {
-        self.place(file, index).map(|place| self.slot(place))
+    pub fn find(&mut self, file: FileId, index: PageIndex) -> Option<FrameId> {
+        self.place(file, index).map(|place| self.frame(place))
     }
 
     /// Returns the place of the page at `index` of a file; remembers the leaf as [`Self::find`]
     /// does.
     #[inline]
-    pub fn place(&mut self, file: FileId, index: u64) -> Option<LeafEntry> {
+    pub fn place(&mut self, file: FileId, index: PageIndex) -> Option<LeafEntry> {
         self.tree.find(file, index).filter(|&place| self.at(place).has(Flags::USED))
     }
 
     /// Returns the page at a place.
     #[inline]
-    pub fn slot(&self, place: LeafEntry) -> FrameId {
-        self.tree.slot(place)
+    pub fn frame(&self, place: LeafEntry) -> FrameId {
+        self.tree.frame(place)
     }
 
     /// Returns the entry at `index` of a file.
-    pub fn entry(&self, file: FileId, index: u64) -> Entry {
+    pub fn entry(&self, file: FileId, index: PageIndex) -> Entry {
         self.tree.peek(file, index)
     }
 
     /// Returns the first page of a file at or after `from`.
-    pub fn next(&self, file: FileId, from: u64) -> Option<(u64, FrameId)> {
+    pub fn next(&self, file: FileId, from: PageIndex) -> Option<(PageIndex, FrameId)> {
         self.tree.next(file, from, None)
     }
 
     /// Returns the first page of a file at or after `from` that has a tag.
-    pub fn next_tagged(&self, file: FileId, from: u64, tag: Tag) -> Option<(u64, FrameId)> {
+    pub fn next_tagged(&self, file: FileId, from: PageIndex, tag: Tag) -> Option<(PageIndex, FrameId)> {
         self.tree.next(file, from, Some(tag))
-    }
-
-    /// Returns the first index at or after `from`, and less than `from + within`, that holds no
-    /// page.
-    pub fn next_gap(&self, file: FileId, from: u64, within: u64) -> Option<u64> {
-        let end = from.saturating_add(within);
-        let mut at = from;
-        while at < end {
-            let held = u64::from((self.tree.present(file, at) >> (at & 63)).trailing_ones());
-            let room = 64 - (at & 63);
-            at = at.saturating_add(held);
-            if held < room {
-                return (at < end).then_some(at);
-            }
-        }
-        None
-    }
-
-    /// Returns the number of consecutive pages just before `index`, counted to at most `within`.
-    pub fn run_before(&self, file: FileId, index: u64, within: u64) -> u64 {
-        let (mut at, mut run) = (index, 0);
-        while at > 0 && run < within {
-            let last = at - 1;
-            let held = u64::from((self.tree.present(file, last) << (63 - (last & 63))).leading_ones());
-            run += held;
-            at -= held;
-            if held < (last & 63) + 1 {
-                break;
-            }
-        }
-        run.min(within)
     }
 
     /// Inserts a page at `index` of a file, which has none there, into a free frame: not up to
     /// date, and on no list. Returns the page, and the shadow that was there; `None` if no frame is
     /// free.
-    pub(super) fn insert(&mut self, file: FileId, index: u64) -> Option<(FrameId, Option<Shadow>)> {
-        let slot = self.take_frame()?;
-        let (place, shadow) = self.tree.insert(file, index, slot);
-        self[slot] = Page { leaf: place.leaf, offset: place.offset, ..Page::FREE };
+    pub(super) fn insert(&mut self, file: FileId, index: PageIndex) -> Option<(FrameId, Option<Shadow>)> {
+        let frame = self.take_frame()?;
+        let (place, shadow) = self.tree.insert(file, index, frame);
+        self[frame] = Page { leaf: place.leaf, offset: place.offset, ..Page::FREE };
         if self.bits.len() < self.tree.nodes() {
             self.bits.resize(self.tree.nodes(), [Bits::NONE; WIDTH as usize]);
         }
         *self.at_mut(place) = Bits::NEW;
-        Some((slot, shadow))
+        Some((frame, shadow))
     }
 
     fn take_frame(&mut self) -> Option<FrameId> {
@@ -232,41 +201,41 @@ impl Pages {
             }
             return Some(FrameId(fresh));
         }
-        let slot = FrameId(self.free_head);
-        self.free_head = self[slot].next;
+        let frame = FrameId(self.free_head);
+        self.free_head = self[frame].next;
         if self.free_head == NONE {
             self.free_tail = NONE;
         }
-        Some(slot)
+        Some(frame)
     }
 
     /// Removes a page that is on no list, leaves `shadow` in its place, and frees its frame.
     ///
     /// # Panics
     /// If it is locked, dirty, under writeback or pinned.
-    pub(super) fn remove(&mut self, slot: FrameId, shadow: Option<Shadow>) -> Evicted {
-        assert!(self.is_evictable(slot), "{slot:?} is in use");
-        assert_eq!(self.list_tag(slot), 0, "{slot:?} is on a list");
-        let (file, index) = self.key(slot);
-        let maps = self.maps(slot);
-        let place = self.place_of(slot);
+    pub(super) fn remove(&mut self, frame: FrameId, shadow: Option<Shadow>) -> Evicted {
+        assert!(self.is_evictable(frame), "{frame:?} is in use");
+        assert_eq!(self.list_tag(frame), 0, "{frame:?} is on a list");
+        let (file, index) = self.key(frame);
+        let maps = self.maps(frame);
+        let place = self.place_of(frame);
         *self.at_mut(place) = Bits::NONE;
         self.tree.remove(place, shadow);
         self.mapped -= u64::from(maps != 0);
-        self.take_accessed(slot);
-        self[slot] = Page::FREE;
+        self.take_accessed(frame);
+        self[frame] = Page::FREE;
         match self.free_tail {
-            NONE => self.free_head = slot.0,
-            tail => self[FrameId(tail)].next = slot.0,
+            NONE => self.free_head = frame.0,
+            tail => self[FrameId(tail)].next = frame.0,
         }
-        self.free_tail = slot.0;
+        self.free_tail = frame.0;
         self.used -= 1;
-        Evicted { slot, file, index, maps }
+        Evicted { frame, file, index, maps }
     }
 
     /// Removes the shadows in `[first, end)`, because truncated and invalidated pages leave none.
     /// Costs O(leaves of the file in the range), and nothing if there are no shadows at all.
-    pub fn forget(&mut self, file: FileId, first: u64, end: u64) {
+    pub fn forget(&mut self, file: FileId, first: PageIndex, end: PageIndex) {
         self.tree.forget(file, first, end);
     }
 
@@ -278,14 +247,14 @@ impl Pages {
 
     /// Returns the file and index of a page.
     #[inline]
-    pub fn key(&self, slot: FrameId) -> (FileId, u64) {
-        self.tree.key(self.place_of(slot))
+    pub fn key(&self, frame: FrameId) -> (FileId, PageIndex) {
+        self.tree.key(self.place_of(frame))
     }
 
     /// Returns a page's place in the index, which does not change until the page is removed.
     #[inline]
-    pub fn place_of(&self, slot: FrameId) -> LeafEntry {
-        let &Page { leaf, offset, .. } = &self[slot];
+    pub fn place_of(&self, frame: FrameId) -> LeafEntry {
+        let &Page { leaf, offset, .. } = &self[frame];
         LeafEntry { leaf, offset }
     }
 
@@ -303,47 +272,47 @@ impl Pages {
 
     /// Returns flags, reference field and list tag of a page; none for a free frame.
     #[inline]
-    pub fn bits(&self, slot: FrameId) -> Bits {
-        match self.bits.get(self[slot].leaf as usize) {
-            Some(leaf) => leaf[self.place_of(slot).offset()],
+    pub fn bits(&self, frame: FrameId) -> Bits {
+        match self.bits.get(self[frame].leaf as usize) {
+            Some(leaf) => leaf[self.place_of(frame).offset()],
             None => Bits::NONE,
         }
     }
 
     #[inline]
-    pub(super) fn bits_mut(&mut self, slot: FrameId) -> &mut Bits {
-        self.at_mut(self.place_of(slot))
+    pub(super) fn bits_mut(&mut self, frame: FrameId) -> &mut Bits {
+        self.at_mut(self.place_of(frame))
     }
 
     /// Returns a page's flags.
     #[inline]
-    pub fn flags(&self, slot: FrameId) -> Flags {
-        self.bits(slot).flags()
+    pub fn flags(&self, frame: FrameId) -> Flags {
+        self.bits(frame).flags()
     }
 
     /// Returns true if a page has any of `flags`.
     #[inline]
-    pub fn has(&self, slot: FrameId, flags: Flags) -> bool {
-        self.bits(slot).has(flags)
+    pub fn has(&self, frame: FrameId, flags: Flags) -> bool {
+        self.bits(frame).has(flags)
     }
 
     /// Sets flags. [`Flags::DIRTY`], [`Flags::WRITEBACK`] and [`Flags::MAPPED`] have their own
     /// methods, because they are counted.
     #[inline]
-    pub fn set(&mut self, slot: FrameId, flags: Flags) {
-        self.bits_mut(slot).set(flags);
+    pub fn set(&mut self, frame: FrameId, flags: Flags) {
+        self.bits_mut(frame).set(flags);
     }
 
     /// Clears flags, except those that [`Self::set`] does not set.
     #[inline]
-    pub fn clear(&mut self, slot: FrameId, flags: Flags) {
-        self.bits_mut(slot).clear(flags);
+    pub fn clear(&mut self, frame: FrameId, flags: Flags) {
+        self.bits_mut(frame).clear(flags);
     }
 
     /// Sets and clears flags at the cost of one of them; returns the new bits.
     #[inline]
-    pub fn set_and_clear(&mut self, slot: FrameId, set: Flags, clear: Flags) -> Bits {
-        let bits = self.bits_mut(slot);
+    pub fn set_and_clear(&mut self, frame: FrameId, set: Flags, clear: Flags) -> Bits {
+        let bits = self.bits_mut(frame);
         bits.set(set);
         bits.clear(clear);
         *bits
@@ -351,49 +320,49 @@ impl Pages {
 
     /// Returns the reference field, 0 to [`FIELD_MAX`].
     #[inline]
-    pub fn field(&self, slot: FrameId) -> u32 {
-        self.bits(slot).field()
+    pub fn field(&self, frame: FrameId) -> u32 {
+        self.bits(frame).field()
     }
 
     /// Sets the reference field.
     #[inline]
-    pub fn set_field(&mut self, slot: FrameId, value: u32) {
-        self.bits_mut(slot).set_field(value);
+    pub fn set_field(&mut self, frame: FrameId, value: u32) {
+        self.bits_mut(frame).set_field(value);
     }
 
     /// Returns which of its policy's lists the page is on; 0: none.
     #[inline]
-    pub(super) fn list_tag(&self, slot: FrameId) -> u32 {
-        self.bits(slot).list_tag()
+    pub(super) fn list_tag(&self, frame: FrameId) -> u32 {
+        self.bits(frame).list_tag()
     }
 
     #[inline]
-    pub(super) fn set_list_tag(&mut self, slot: FrameId, tag: u32) {
-        self.bits_mut(slot).set_list_tag(tag);
+    pub(super) fn set_list_tag(&mut self, frame: FrameId, tag: u32) {
+        self.bits_mut(frame).set_list_tag(tag);
     }
 
     /// Marks a page dirty for the root tenant; see [`Self::set_dirty_by`].
-    pub fn set_dirty(&mut self, slot: FrameId) -> bool {
-        self.set_dirty_by(slot, ROOT)
+    pub fn set_dirty(&mut self, frame: FrameId) -> bool {
+        self.set_dirty_by(frame, ROOT)
     }
 
     /// Marks a page dirty. Returns true if it was clean; it then belongs to this tenant until it is
     /// clean again. Clears the mark of reclaim.
-    pub fn set_dirty_by(&mut self, slot: FrameId, tenant: TenantId) -> bool {
-        let place = self.place_of(slot);
+    pub fn set_dirty_by(&mut self, frame: FrameId, tenant: TenantId) -> bool {
+        let place = self.place_of(frame);
         let was_clean = !self.at(place).has(Flags::DIRTY);
         self.at_mut(place).change(Flags::DIRTY, Flags::RECLAIM);
         if was_clean {
             self.dirty += 1;
-            self.set_owner(slot, tenant);
+            self.set_owner(frame, tenant);
             self.owned[tenant.index()] += 1;
             self.tree.set_tag(place, Tag::Dirty);
         }
         was_clean
     }
 
-    fn set_owner(&mut self, slot: FrameId, tenant: TenantId) {
-        let at = slot.0 as usize;
+    fn set_owner(&mut self, frame: FrameId, tenant: TenantId) {
+        let at = frame.0 as usize;
         if at >= self.owners.len() && tenant != ROOT {
             self.owners.resize(self.frames.len(), ROOT);
         }
@@ -408,8 +377,8 @@ impl Pages {
     /// Returns the tenant that made a page dirty; for a clean page, the tenant that last made a
     /// page of its frame dirty.
     #[inline]
-    pub fn owner(&self, slot: FrameId) -> TenantId {
-        self.owners.get(slot.0 as usize).copied().unwrap_or(ROOT)
+    pub fn owner(&self, frame: FrameId) -> TenantId {
+        self.owners.get(frame.0 as usize).copied().unwrap_or(ROOT)
     }
 
     /// Returns the number of dirty pages of a tenant.
@@ -424,11 +393,11 @@ impl Pages {
     }
 
     /// Makes a page clean without writing it (its data is not needed any more).
-    pub fn cancel_dirty(&mut self, slot: FrameId) {
-        let place = self.place_of(slot);
+    pub fn cancel_dirty(&mut self, frame: FrameId) {
+        let place = self.place_of(frame);
         if self.at(place).has(Flags::DIRTY) {
             self.dirty -= 1;
-            let owner = self.owner(slot);
+            let owner = self.owner(frame);
             self.owned[owner.index()] -= 1;
             self.at_mut(place).change(Flags::NONE, Flags::DIRTY);
             self.tree.clear_tag(place, Tag::Dirty);
@@ -440,37 +409,37 @@ impl Pages {
     ///
     /// # Panics
     /// If it is not dirty, or already under writeback.
-    pub fn begin_writeback(&mut self, slot: FrameId) {
-        assert!(self.has(slot, Flags::DIRTY), "{slot:?} is clean");
-        assert!(!self.has(slot, Flags::WRITEBACK), "{slot:?} is under writeback");
-        self.cancel_dirty(slot);
+    pub fn begin_writeback(&mut self, frame: FrameId) {
+        assert!(self.has(frame, Flags::DIRTY), "{frame:?} is clean");
+        assert!(!self.has(frame, Flags::WRITEBACK), "{frame:?} is under writeback");
+        self.cancel_dirty(frame);
         self.writeback += 1;
-        let place = self.place_of(slot);
+        let place = self.place_of(frame);
         self.at_mut(place).change(Flags::WRITEBACK, Flags::NONE);
         self.tree.set_tag(place, Tag::Writeback);
     }
 
     /// Ends the writeback of a page. Callers use [`super::resident::Resident::end_writeback`],
     /// which also tells the policy.
-    pub(super) fn end_writeback(&mut self, slot: FrameId) {
-        assert!(self.has(slot, Flags::WRITEBACK), "{slot:?} is not under writeback");
+    pub(super) fn end_writeback(&mut self, frame: FrameId) {
+        assert!(self.has(frame, Flags::WRITEBACK), "{frame:?} is not under writeback");
         self.writeback -= 1;
-        let place = self.place_of(slot);
+        let place = self.place_of(frame);
         self.at_mut(place).change(Flags::NONE, Flags::WRITEBACK);
         self.tree.clear_tag(place, Tag::Writeback);
     }
 
     /// Tags the dirty pages from `first` to `last` as those that an integrity write must write.
     /// Returns their number.
-    pub fn tag_to_write(&mut self, file: FileId, first: u64, last: u64) -> u64 {
+    pub fn tag_to_write(&mut self, file: FileId, first: PageIndex, last: PageIndex) -> u64 {
         let (mut at, mut count) = (first, 0);
-        while let Some((index, slot)) = self.next_tagged(file, at, Tag::Dirty).filter(|&(index, _)| index <= last) {
-            self.tree.set_tag(self.place_of(slot), Tag::ToWrite);
+        while let Some((index, frame)) = self.next_tagged(file, at, Tag::Dirty).filter(|&(index, _)| index <= last) {
+            self.tree.set_tag(self.place_of(frame), Tag::ToWrite);
             count += 1;
-            match index.checked_add(1) {
-                Some(next) => at = next,
-                None => break,
+            if index == PageIndex::MAX {
+                break;
             }
+            at = index.next();
         }
         count
     }
@@ -480,8 +449,8 @@ impl Pages {
     /// # Panics
     /// At 65,536 pins of one page.
     #[inline]
-    pub fn pin(&mut self, slot: FrameId) {
-        let pins = &mut self[slot].pins;
+    pub fn pin(&mut self, frame: FrameId) {
+        let pins = &mut self[frame].pins;
         *pins = pins.checked_add(1).expect("a page is pinned 65,536 times");
     }
 
@@ -490,15 +459,15 @@ impl Pages {
     /// # Panics
     /// If the page has no pin.
     #[inline]
-    pub fn unpin(&mut self, slot: FrameId) {
-        let pins = &mut self[slot].pins;
+    pub fn unpin(&mut self, frame: FrameId) {
+        let pins = &mut self[frame].pins;
         *pins = pins.checked_sub(1).expect("a page without pins is unpinned");
     }
 
     /// Returns true if a page is pinned.
     #[inline]
-    pub fn is_pinned(&self, slot: FrameId) -> bool {
-        self[slot].pins != 0
+    pub fn is_pinned(&self, frame: FrameId) -> bool {
+        self[frame].pins != 0
     }
 
     /// Counts a page table that maps the page. (Reclaim may evict mapped pages; their mappings are
@@ -506,12 +475,12 @@ impl Pages {
     ///
     /// # Panics
     /// At 256 maps of one page.
-    pub fn map(&mut self, slot: FrameId) {
-        let maps = &mut self[slot].maps;
+    pub fn map(&mut self, frame: FrameId) {
+        let maps = &mut self[frame].maps;
         *maps = maps.checked_add(1).expect("a page is mapped 256 times");
         if *maps == 1 {
             self.mapped += 1;
-            self.bits_mut(slot).change(Flags::MAPPED, Flags::NONE);
+            self.bits_mut(frame).change(Flags::MAPPED, Flags::NONE);
         }
     }
 
@@ -519,33 +488,33 @@ impl Pages {
     ///
     /// # Panics
     /// If no page table maps it.
-    pub fn unmap(&mut self, slot: FrameId) {
-        let maps = &mut self[slot].maps;
+    pub fn unmap(&mut self, frame: FrameId) {
+        let maps = &mut self[frame].maps;
         *maps = maps.checked_sub(1).expect("a page that is not mapped is unmapped");
         if *maps == 0 {
             self.mapped -= 1;
-            self.bits_mut(slot).change(Flags::NONE, Flags::MAPPED);
+            self.bits_mut(frame).change(Flags::NONE, Flags::MAPPED);
         }
     }
 
     /// Returns the number of page tables that map a page.
     #[inline]
-    pub fn maps(&self, slot: FrameId) -> u16 {
-        self[slot].maps.into()
+    pub fn maps(&self, frame: FrameId) -> u16 {
+        self[frame].maps.into()
     }
 
     /// Sets the accessed bit of the page tables.
     #[inline]
-    pub fn set_accessed(&mut self, slot: FrameId) {
-        self.accessed[slot.0 as usize >> 6] |= 1 << (slot.0 & 63);
+    pub fn set_accessed(&mut self, frame: FrameId) {
+        self.accessed[frame.0 as usize >> 6] |= 1 << (frame.0 & 63);
     }
 
     /// Clears the accessed bit. Returns its old value.
     #[inline]
-    pub fn take_accessed(&mut self, slot: FrameId) -> bool {
-        let word = &mut self.accessed[slot.0 as usize >> 6];
-        let was = *word >> (slot.0 & 63) & 1 != 0;
-        *word &= !(1 << (slot.0 & 63));
+    pub fn take_accessed(&mut self, frame: FrameId) -> bool {
+        let word = &mut self.accessed[frame.0 as usize >> 6];
+        let was = *word >> (frame.0 & 63) & 1 != 0;
+        *word &= !(1 << (frame.0 & 63));
         was
     }
 
@@ -556,21 +525,21 @@ impl Pages {
     }
 
     /// Returns the page at an offset (0 to 63) of the aligned 64 indexes of its file that contain
-    /// `slot`.
-    pub(super) fn neighbour(&self, slot: FrameId, offset: u32) -> Option<FrameId> {
-        self.tree.leaf_page(self[slot].leaf, offset)
+    /// `frame`.
+    pub(super) fn neighbour(&self, frame: FrameId, offset: u32) -> Option<FrameId> {
+        self.tree.leaf_page(self[frame].leaf, offset)
     }
 
     /// Returns true if a page may be evicted: it is not locked, dirty, under writeback or pinned.
     #[inline]
-    pub fn is_evictable(&self, slot: FrameId) -> bool {
-        let bits = self.bits(slot);
-        !bits.has(Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK) && !self.is_pinned(slot) && bits.has(Flags::USED)
+    pub fn is_evictable(&self, frame: FrameId) -> bool {
+        let bits = self.bits(frame);
+        !bits.has(Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK) && !self.is_pinned(frame) && bits.has(Flags::USED)
     }
 
     #[inline]
-    fn is_used(&self, slot: FrameId) -> bool {
-        self.has(slot, Flags::USED)
+    fn is_used(&self, frame: FrameId) -> bool {
+        self.has(frame, Flags::USED)
     }
 
     /// Returns the number of frames.
@@ -619,29 +588,29 @@ impl Pages {
         assert!(self.tree.shadow_leaves() <= self.tree.shadows());
         let (mut used, mut dirty, mut writeback, mut mapped) = (0, 0, 0, 0);
         let mut owned = alloc::vec![0; self.owned.len()];
-        for slot in (0..self.frames.len() as u32).map(FrameId) {
-            let page = &self[slot];
-            if !self.is_used(slot) {
+        for frame in (0..self.frames.len() as u32).map(FrameId) {
+            let page = &self[frame];
+            if !self.is_used(frame) {
                 assert_eq!(
-                    (self.bits(slot), page.pins, page.maps),
+                    (self.bits(frame), page.pins, page.maps),
                     (Bits::NONE, 0, 0),
-                    "{slot:?} is free and has state"
+                    "{frame:?} is free and has state"
                 );
                 continue;
             }
-            let (file, index) = self.key(slot);
-            assert_eq!(self.entry(file, index), Entry::Page(slot));
-            assert_eq!(self.slot(self.place_of(slot)), slot);
+            let (file, index) = self.key(frame);
+            assert_eq!(self.entry(file, index), Entry::Page(frame));
+            assert_eq!(self.frame(self.place_of(frame)), frame);
             for (flag, tag) in [(Flags::DIRTY, Tag::Dirty), (Flags::WRITEBACK, Tag::Writeback)] {
-                assert_eq!(self.has(slot, flag), self.tree.has_tag(self.place_of(slot), tag));
+                assert_eq!(self.has(frame, flag), self.tree.has_tag(self.place_of(frame), tag));
             }
-            assert_eq!(self.has(slot, Flags::MAPPED), page.maps != 0);
+            assert_eq!(self.has(frame, Flags::MAPPED), page.maps != 0);
             used += 1;
-            if self.has(slot, Flags::DIRTY) {
+            if self.has(frame, Flags::DIRTY) {
                 dirty += 1;
-                owned[self.owner(slot).index()] += 1;
+                owned[self.owner(frame).index()] += 1;
             }
-            writeback += u64::from(self.has(slot, Flags::WRITEBACK));
+            writeback += u64::from(self.has(frame, Flags::WRITEBACK));
             mapped += u64::from(page.maps != 0);
         }
         assert_eq!((used, dirty, writeback, mapped), (self.used, self.dirty, self.writeback, self.mapped));

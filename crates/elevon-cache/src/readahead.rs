@@ -12,6 +12,7 @@
 //! look at each page of a cached run of at most a window beside the page.
 
 use elevon_core::kernel::Rules;
+use elevon_core::units::{PageCount, PageIndex};
 
 /// Default readahead per open file, in pages: 128 KiB (`read_ahead_kb`).
 pub const RA_PAGES: u32 = 32;
@@ -38,7 +39,7 @@ pub enum Advice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadaheadWindow {
     /// First page.
-    pub start: u64,
+    pub start: PageIndex,
     /// Number of pages. Cached pages are skipped, and the window is cut at the end of the file.
     pub size: u32,
     /// Number of pages at its end that are read ahead; the first of them carries the marker. 0: no
@@ -48,15 +49,15 @@ pub struct ReadaheadWindow {
 
 impl ReadaheadWindow {
     /// Returns the page that carries the marker.
-    pub const fn marker(self) -> Option<u64> {
+    pub fn marker(self) -> Option<PageIndex> {
         match self.async_size {
             0 => None,
-            n => Some(self.start + (self.size - n) as u64),
+            n => Some(self.start + pages(self.size - n)),
         }
     }
     /// Returns the page after the last.
-    pub const fn end(self) -> u64 {
-        self.start + self.size as u64
+    pub fn end(self) -> PageIndex {
+        self.start + pages(self.size)
     }
 }
 
@@ -64,9 +65,9 @@ impl ReadaheadWindow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The page that is missing, or that carries the marker.
-    pub index: u64,
+    pub index: PageIndex,
     /// Pages left in the call, including this one; at least 1.
-    pub req: u64,
+    pub req: PageCount,
     /// True if a marker was hit (asynchronous); false if a page is not cached (synchronous).
     pub marker: bool,
 }
@@ -74,7 +75,7 @@ pub struct Ask {
 /// Readahead state of one open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readahead {
-    start: u64,
+    start: PageIndex,
     size: u32,
     async_size: u32,
     /// Order of the last window's folios. Only its effect on the end of windows is modelled: all
@@ -85,7 +86,7 @@ pub struct Readahead {
     /// The device's largest request, in pages.
     io_pages: u32,
     /// Page in which the last read ended.
-    prev: Option<u64>,
+    prev: Option<PageIndex>,
     advice: Advice,
     /// Faults that missed, less those that hit; see [`super::fault`].
     pub(super) mmap_miss: u32,
@@ -95,7 +96,7 @@ impl Readahead {
     /// Returns the state of a newly opened file on a device with windows of `ra_pages` and requests
     /// of at most `io_pages`.
     pub const fn new(ra_pages: u32, io_pages: u32) -> Self {
-        let (start, size, async_size, order, prev, mmap_miss) = (0, 0, 0, 0, None, 0);
+        let (start, size, async_size, order, prev, mmap_miss) = (PageIndex::ZERO, 0, 0, 0, None, 0);
         Self { start, size, async_size, order, ra_pages, io_pages, prev, advice: Advice::Normal, mmap_miss }
     }
 
@@ -121,12 +122,12 @@ impl Readahead {
     }
 
     /// Returns the page in which the last read ended.
-    pub const fn prev(&self) -> Option<u64> {
+    pub const fn prev(&self) -> Option<PageIndex> {
         self.prev
     }
 
     /// Records the page in which a read ended.
-    pub const fn read_ended(&mut self, page: u64) {
+    pub const fn read_ended(&mut self, page: PageIndex) {
         self.prev = Some(page);
     }
 
@@ -142,12 +143,12 @@ impl Readahead {
 
     /// Returns the window to read, or `None` if there is nothing to read ahead. `cached` returns
     /// true for a cached page near the requested one.
-    pub fn decide(&mut self, ask: Ask, rules: &Rules, cached: impl Fn(u64) -> bool) -> Option<ReadaheadWindow> {
+    pub fn decide(&mut self, ask: Ask, rules: &Rules, cached: impl Fn(PageIndex) -> bool) -> Option<ReadaheadWindow> {
         if self.advice == Advice::Random || self.ra_pages == 0 {
             return (!ask.marker).then(|| exact(ask));
         }
-        let ra = u64::from(self.ra_pages);
-        let max = if ask.req > ra { ra.max(ask.req.min(self.io_pages.into())) } else { ra } as u32;
+        let (ra, req) = (u64::from(self.ra_pages), ask.req.get());
+        let max = if req > ra { ra.max(req.min(self.io_pages.into())) } else { ra } as u32;
         match (rules.readahead_async_by_marker, ask.marker) {
             (false, _) => self.on_demand(ask, max, cached),
             (true, false) => Some(self.synchronous(ask, max, cached)),
@@ -156,14 +157,14 @@ impl Readahead {
     }
 
     /// Decides for both misses and markers (up to 6.10).
-    fn on_demand(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> Option<ReadaheadWindow> {
-        if ask.index == 0 {
+    fn on_demand(&mut self, ask: Ask, max: u32, cached: impl Fn(PageIndex) -> bool) -> Option<ReadaheadWindow> {
+        if ask.index.is_zero() {
             self.initial(ask, max, false);
         } else if self.size > 0 && (self.window().marker() == Some(ask.index) || self.window().end() == ask.index) {
             self.ramp(max);
         } else if ask.marker {
             self.resume(ask, max, cached)?;
-        } else if ask.req > u64::from(max) || self.is_sequential(ask.index) {
+        } else if ask.req > pages(max) || self.is_sequential(ask.index) {
             self.initial(ask, max, false);
         } else if !self.context(ask, max, cached) {
             return Some(exact(ask));
@@ -173,9 +174,9 @@ impl Readahead {
     }
 
     /// Decides for a page that is not cached (6.11 and later).
-    fn synchronous(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> ReadaheadWindow {
+    fn synchronous(&mut self, ask: Ask, max: u32, cached: impl Fn(PageIndex) -> bool) -> ReadaheadWindow {
         self.order = 0;
-        if ask.index == 0 || ask.req > u64::from(max) || self.is_sequential(ask.index) {
+        if ask.index.is_zero() || ask.req > pages(max) || self.is_sequential(ask.index) {
             self.initial(ask, max, true);
         } else if !self.context(ask, max, cached) {
             return exact(ask);
@@ -189,7 +190,7 @@ impl Readahead {
         ask: Ask,
         max: u32,
         rules: &Rules,
-        cached: impl Fn(u64) -> bool,
+        cached: impl Fn(PageIndex) -> bool,
     ) -> Option<ReadaheadWindow> {
         if self.size > 0 && self.window().marker() == Some(ask.index) {
             self.ramp(max);
@@ -207,16 +208,16 @@ impl Readahead {
     /// later windows are aligned. No folio is larger than its window.
     fn end_on_folio(&mut self, max: u32) {
         self.order = (self.order + 2).min(max.trailing_zeros());
-        let end = self.window().end() >> self.order << self.order;
+        let end = PageIndex::new(self.window().end().get() >> self.order << self.order);
         if end > self.start {
-            self.size = (end - self.start) as u32;
+            self.size = (end - self.start).get() as u32;
             self.async_size = self.size;
         }
         self.order = self.order.min(self.size.ilog2());
     }
 
-    const fn is_sequential(&self, index: u64) -> bool {
-        matches!(self.prev, Some(prev) if index >= prev && index - prev <= 1)
+    fn is_sequential(&self, index: PageIndex) -> bool {
+        self.prev.is_some_and(|prev| index >= prev && index - prev <= PageCount::new(1))
     }
 
     /// Sets the first window of a run. `half`: if the request fills the window, its second half is
@@ -224,24 +225,25 @@ impl Readahead {
     fn initial(&mut self, ask: Ask, max: u32, half: bool) {
         self.start = ask.index;
         self.size = initial_size(ask.req, max);
-        self.async_size = match u64::from(self.size).checked_sub(ask.req) {
+        self.async_size = match u64::from(self.size).checked_sub(ask.req.get()) {
             Some(beyond @ 1..) => beyond as u32,
             _ if half => self.size / 2,
             _ => self.size,
         };
     }
 
-    const fn ramp(&mut self, max: u32) {
-        self.start += self.size as u64;
+    fn ramp(&mut self, max: u32) {
+        self.start = self.window().end();
         self.size = next_size(self.size, max);
         self.async_size = self.size;
     }
 
     /// Handles a marker that is not in this state, because several streams share the file. The next
     /// window begins after the cached run.
-    fn resume(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> Option<()> {
-        let start = (ask.index + 1..=ask.index + u64::from(max)).find(|&page| !cached(page))?;
-        let size = (start - ask.index + ask.req).min(max.into()) as u32;
+    fn resume(&mut self, ask: Ask, max: u32, cached: impl Fn(PageIndex) -> bool) -> Option<()> {
+        let next = ask.index.next();
+        let start = next.until(next + pages(max)).find(|&page| !cached(page))?;
+        let size = (start - ask.index + ask.req).min(pages(max)).get() as u32;
         self.start = start;
         self.size = next_size(size, max);
         self.async_size = self.size;
@@ -250,21 +252,23 @@ impl Readahead {
 
     /// Looks for a run of cached pages just before the page, which indicates a sequential reader
     /// whose state was lost. Returns false if there is no such run.
-    fn context(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> bool {
-        let run = (1..=u64::from(max)).take_while(|&back| back <= ask.index && cached(ask.index - back)).count() as u64;
-        if run <= ask.req {
+    fn context(&mut self, ask: Ask, max: u32, cached: impl Fn(PageIndex) -> bool) -> bool {
+        let index = ask.index.get();
+        let is_cached = |&back: &u64| back <= index && cached(PageIndex::new(index - back));
+        let run = (1..=u64::from(max)).take_while(is_cached).count() as u64;
+        if run <= ask.req.get() {
             return false;
         }
         // The run begins at the file's start, so it belongs to one reader, who probably reads on.
-        let run = if run >= ask.index { run * 2 } else { run };
+        let run = if run >= index { run * 2 } else { run };
         self.start = ask.index;
-        self.size = (run + ask.req).min(max.into()) as u32;
+        self.size = (run + ask.req.get()).min(max.into()) as u32;
         self.async_size = 1;
         true
     }
 
     /// Joins this window with the next if the reader would hit the marker at once.
-    fn join_next(&mut self, index: u64, max: u32) {
+    fn join_next(&mut self, index: PageIndex, max: u32) {
         if index != self.start || self.size != self.async_size {
             return;
         }
@@ -279,8 +283,8 @@ impl Readahead {
     }
 
     /// Returns the read-around window of a fault, centred on the page.
-    pub(super) fn around(&mut self, index: u64) -> ReadaheadWindow {
-        self.start = index.saturating_sub(u64::from(self.ra_pages / 2));
+    pub(super) fn around(&mut self, index: PageIndex) -> ReadaheadWindow {
+        self.start = PageIndex::new(index.get().saturating_sub(u64::from(self.ra_pages / 2)));
         self.size = self.ra_pages;
         self.async_size = self.ra_pages / 4;
         self.window()
@@ -289,12 +293,16 @@ impl Readahead {
 
 /// Returns exactly the requested pages, without a marker; the state does not change.
 fn exact(ask: Ask) -> ReadaheadWindow {
-    ReadaheadWindow { start: ask.index, size: ask.req.min(FORCED_PIECE_PAGES.into()) as u32, async_size: 0 }
+    ReadaheadWindow { start: ask.index, size: ask.req.min(pages(FORCED_PIECE_PAGES)).get() as u32, async_size: 0 }
+}
+
+fn pages(count: u32) -> PageCount {
+    PageCount::new(count.into())
 }
 
 /// Returns the size of a first window for a request of `req` pages.
-fn initial_size(req: u64, max: u32) -> u32 {
-    let rounded = req.next_power_of_two();
+fn initial_size(req: PageCount, max: u32) -> u32 {
+    let rounded = req.get().next_power_of_two();
     let max_pages = u64::from(max);
     if rounded <= max_pages / 32 {
         rounded as u32 * 4

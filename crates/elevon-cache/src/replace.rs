@@ -121,13 +121,22 @@ pub struct Stats {
 pub trait Replacement {
     /// Adds a new page. `shadow` is the shadow that was in its place, if it is to be checked for a
     /// refault.
-    fn insert(&mut self, pages: &mut Pages, slot: FrameId, context: Context, shadow: Option<Shadow>);
+    fn insert(&mut self, pages: &mut Pages, frame: FrameId, context: Context, shadow: Option<Shadow>);
     /// Records a use of the page at a place. Every hit pays this cost, so it should read nothing
     /// but [`Pages::at`].
-    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context);
+    #[inline]
+    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context) {
+        match context {
+            Context::Fault => pages.set_accessed(pages.frame(place)),
+            Context::Write | Context::Readahead => {}
+            Context::Read => self.read_at(pages, place),
+        }
+    }
+    /// Records a read of the page at a place through a descriptor.
+    fn read_at(&mut self, pages: &mut Pages, place: LeafEntry);
     /// Records a use of a page.
-    fn access(&mut self, pages: &mut Pages, slot: FrameId, context: Context) {
-        self.access_at(pages, pages.place_of(slot), context);
+    fn access(&mut self, pages: &mut Pages, frame: FrameId, context: Context) {
+        self.access_at(pages, pages.place_of(frame), context);
     }
     /// Runs one round of reclaim. Evicted pages are removed from `pages`, leave a shadow, and are
     /// appended to `out`.
@@ -136,9 +145,9 @@ pub trait Replacement {
     fn age(&mut self, _now: Instant, _pages: &mut Pages) {}
     /// Makes a page the next to be evicted, because its writeback has completed and reclaim had
     /// marked it [`Flags::RECLAIM`].
-    fn rotate(&mut self, pages: &mut Pages, slot: FrameId);
+    fn rotate(&mut self, pages: &mut Pages, frame: FrameId);
     /// Takes a page off its list, because it will be removed without a shadow.
-    fn remove(&mut self, pages: &mut Pages, slot: FrameId);
+    fn remove(&mut self, pages: &mut Pages, frame: FrameId);
     /// Sets the state of programs' memory. Policies that reclaim only file pages do nothing.
     fn on_anonymous(&mut self, _anonymous: Anonymous) {}
     /// Returns the state of programs' memory after reclaim.
@@ -196,12 +205,12 @@ impl AnyReplacement {
 }
 
 impl Replacement for AnyReplacement {
-    fn insert(&mut self, pages: &mut Pages, slot: FrameId, context: Context, shadow: Option<Shadow>) {
-        each!(self, policy => policy.insert(pages, slot, context, shadow));
+    fn insert(&mut self, pages: &mut Pages, frame: FrameId, context: Context, shadow: Option<Shadow>) {
+        each!(self, policy => policy.insert(pages, frame, context, shadow));
     }
     #[inline]
-    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context) {
-        each!(self, policy => policy.access_at(pages, place, context));
+    fn read_at(&mut self, pages: &mut Pages, place: LeafEntry) {
+        each!(self, policy => policy.read_at(pages, place));
     }
     fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
         each!(self, policy => policy.evict(now, pages, request, out))
@@ -209,11 +218,11 @@ impl Replacement for AnyReplacement {
     fn age(&mut self, now: Instant, pages: &mut Pages) {
         each!(self, policy => policy.age(now, pages));
     }
-    fn rotate(&mut self, pages: &mut Pages, slot: FrameId) {
-        each!(self, policy => policy.rotate(pages, slot));
+    fn rotate(&mut self, pages: &mut Pages, frame: FrameId) {
+        each!(self, policy => policy.rotate(pages, frame));
     }
-    fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
-        each!(self, policy => policy.remove(pages, slot));
+    fn remove(&mut self, pages: &mut Pages, frame: FrameId) {
+        each!(self, policy => policy.remove(pages, frame));
     }
     fn on_anonymous(&mut self, anonymous: Anonymous) {
         each!(self, policy => policy.on_anonymous(anonymous));
@@ -243,10 +252,10 @@ impl ScanOutcome {
 
     /// Counts a page that reclaim must skip, and marks it so that it is evicted soon after its
     /// writeback.
-    fn pass_on(&mut self, pages: &mut Pages, slot: FrameId) {
-        self.writeback += u64::from(pages.has(slot, Flags::WRITEBACK));
-        self.dirty += u64::from(pages.has(slot, Flags::DIRTY) && !pages.has(slot, Flags::WRITEBACK));
-        pages.set(slot, Flags::RECLAIM);
+    fn pass_on(&mut self, pages: &mut Pages, frame: FrameId) {
+        self.writeback += u64::from(pages.has(frame, Flags::WRITEBACK));
+        self.dirty += u64::from(pages.has(frame, Flags::DIRTY) && !pages.has(frame, Flags::WRITEBACK));
+        pages.set(frame, Flags::RECLAIM);
     }
 }
 
@@ -262,6 +271,6 @@ impl AddAssign for ScanOutcome {
 }
 
 /// Returns true if reclaim must skip a page whatever its uses.
-fn is_busy(pages: &Pages, slot: FrameId) -> bool {
-    pages.has(slot, Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK)
+fn is_busy(pages: &Pages, frame: FrameId) -> bool {
+    pages.has(frame, Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK)
 }

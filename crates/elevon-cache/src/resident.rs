@@ -23,7 +23,7 @@ use super::replace::{
     Anonymous, AnyReplacement, DEFAULT_PRIORITY, Reclaimer, Replacement, ReplacementConfig, Request, ScanOutcome, Stats,
 };
 use super::{Context, FileId, FrameId};
-use elevon_core::units::Instant;
+use elevon_core::units::{Instant, PageIndex};
 
 /// All pages in memory.
 #[derive(Clone, Debug)]
@@ -69,34 +69,34 @@ impl Resident {
 
     /// Returns the page at `index` of a file, if cached.
     #[inline]
-    pub fn find(&mut self, file: FileId, index: u64) -> Option<FrameId> {
+    pub fn find(&mut self, file: FileId, index: PageIndex) -> Option<FrameId> {
         self.pages.find(file, index)
     }
 
     /// Inserts a page at `index` of a file, which has none there, into a free frame; returns `None`
     /// if no frame is free. [`Self::is_active`] is valid when this returns, before the page's read
     /// is issued.
-    pub fn insert(&mut self, file: FileId, index: u64, context: Context) -> Option<FrameId> {
+    pub fn insert(&mut self, file: FileId, index: PageIndex, context: Context) -> Option<FrameId> {
         if self.free() == 0 {
             return None;
         }
-        let (slot, shadow) = self.pages.insert(file, index)?;
+        let (frame, shadow) = self.pages.insert(file, index)?;
         let shadow = shadow.filter(|_| context != Context::Write);
-        self.policy.insert(&mut self.pages, slot, context, shadow);
-        Some(slot)
+        self.policy.insert(&mut self.pages, frame, context, shadow);
+        Some(frame)
     }
 
     /// Returns the place of the page at `index` of a file, for [`Self::access_at`], which is faster
     /// than [`Self::access`].
     #[inline]
-    pub fn place(&mut self, file: FileId, index: u64) -> Option<LeafEntry> {
+    pub fn place(&mut self, file: FileId, index: PageIndex) -> Option<LeafEntry> {
         self.pages.place(file, index)
     }
 
     /// Records a use of a page.
     #[inline]
-    pub fn access(&mut self, slot: FrameId, context: Context) {
-        self.access_at(self.pages.place_of(slot), context);
+    pub fn access(&mut self, frame: FrameId, context: Context) {
+        self.access_at(self.pages.place_of(frame), context);
     }
 
     /// Records a use of the page at a place.
@@ -107,17 +107,17 @@ impl Resident {
 
     /// Returns true if a page is active content: the policy counts it in the working set.
     #[inline]
-    pub fn is_active(&self, slot: FrameId) -> bool {
-        self.pages.has(slot, Flags::WORKINGSET)
+    pub fn is_active(&self, frame: FrameId) -> bool {
+        self.pages.has(frame, Flags::WORKINGSET)
     }
 
     /// Ends the writeback of a page. If reclaim found the page meanwhile, it is evicted next.
-    pub fn end_writeback(&mut self, slot: FrameId) {
-        self.pages.end_writeback(slot);
-        if self.pages.has(slot, Flags::RECLAIM) {
-            self.pages.clear(slot, Flags::RECLAIM);
-            if !self.pages.has(slot, Flags::LOCKED | Flags::DIRTY) {
-                self.policy.rotate(&mut self.pages, slot);
+    pub fn end_writeback(&mut self, frame: FrameId) {
+        self.pages.end_writeback(frame);
+        if self.pages.has(frame, Flags::RECLAIM) {
+            self.pages.clear(frame, Flags::RECLAIM);
+            if !self.pages.has(frame, Flags::LOCKED | Flags::DIRTY) {
+                self.policy.rotate(&mut self.pages, frame);
             }
         }
     }
@@ -125,13 +125,13 @@ impl Resident {
     /// Removes a page without a shadow: for truncation, invalidation and `POSIX_FADV_DONTNEED`. If
     /// it is dirty, its changes are lost. Returns `None` and keeps the page if it is locked, under
     /// writeback or pinned.
-    pub fn drop_page(&mut self, slot: FrameId) -> Option<Evicted> {
-        if self.pages.has(slot, Flags::LOCKED | Flags::WRITEBACK) || self.pages.is_pinned(slot) {
+    pub fn drop_page(&mut self, frame: FrameId) -> Option<Evicted> {
+        if self.pages.has(frame, Flags::LOCKED | Flags::WRITEBACK) || self.pages.is_pinned(frame) {
             return None;
         }
-        self.pages.cancel_dirty(slot);
-        self.policy.remove(&mut self.pages, slot);
-        Some(self.pages.remove(slot, None))
+        self.pages.cancel_dirty(frame);
+        self.policy.remove(&mut self.pages, frame);
+        Some(self.pages.remove(frame, None))
     }
 
     /// Runs one round of reclaim; see [`Request`]. Evicted pages are appended to `out`.

@@ -1,14 +1,14 @@
-//! Shadow entries: an evicted page leaves one in its place, so that a refault can be told from a
+//! Shadow entries: an evicted page leaves one at its index, so that a refault can be told from a
 //! first fault.
 //!
-//! A shadow holds a stamp of [`STAMP_BITS`] bits, whose meaning is the policy's, and one bit that
-//! says whether the page was in the working set. The kernel has 36 to 46 bits of stamp; 30 still
-//! count 4 TiB of evictions before they wrap, and let an index entry be four bytes. Truncated and
-//! invalidated pages leave none.
+//! A shadow holds a stamp of [`STAMP_BITS`] bits, whose meaning depends on the policy, and one bit
+//! that says whether the page was in the working set. The kernel has 36 to 46 bits of stamp. With
+//! 30 bits a stamp still counts 4 TiB of evictions before it wraps, and an index entry fits in four
+//! bytes. Truncated and invalidated pages leave no shadow.
 //!
 //! Cost: O(1).
 
-/// Bits of a stamp.
+/// The number of bits of a stamp.
 pub const STAMP_BITS: u32 = 30;
 const STAMP_MASK: u32 = (1 << STAMP_BITS) - 1;
 
@@ -17,42 +17,42 @@ const STAMP_MASK: u32 = (1 << STAMP_BITS) - 1;
 pub struct Shadow(u32);
 
 impl Shadow {
-    /// A shadow with the low [`STAMP_BITS`] bits of `stamp`.
+    /// Returns a shadow with the low [`STAMP_BITS`] bits of `stamp`.
     #[inline]
     pub const fn new(stamp: u64, workingset: bool) -> Self {
         Self((stamp as u32 & STAMP_MASK) << 1 | workingset as u32)
     }
 
-    /// The stamp, modulo 2^[`STAMP_BITS`].
+    /// Returns the stamp, modulo 2^[`STAMP_BITS`].
     #[inline]
     pub const fn stamp(self) -> u64 {
         (self.0 >> 1) as u64
     }
 
-    /// Whether the page was in the working set when it was evicted.
+    /// Returns true if the page was in the working set when it was evicted.
     #[inline]
     pub const fn is_workingset(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// The 31 bits an index entry keeps.
+    /// Returns the 31 bits that an index entry keeps.
     pub(super) const fn bits(self) -> u32 {
         self.0
     }
 
-    /// From [`Self::bits`].
+    /// Returns the shadow with these [`Self::bits`].
     pub(super) const fn from_bits(bits: u32) -> Self {
         Self(bits & ((1 << 31) - 1))
     }
 
-    /// How far the counter `now` has come since the stamp.
+    /// Returns the distance from the stamp to the counter's value `now`.
     #[inline]
     pub const fn age(self, now: u64) -> u64 {
         distance(now, self.stamp(), STAMP_BITS)
     }
 }
 
-/// How far a counter of which only `bits` bits are kept has come from `stamp` to `now`.
+/// Returns the distance from `stamp` to `now` on a counter of which only `bits` bits are kept.
 #[inline]
 pub const fn distance(now: u64, stamp: u64, bits: u32) -> u64 {
     now.wrapping_sub(stamp) & ((1 << bits) - 1)

@@ -35,7 +35,7 @@ pub struct Sleeps {
 }
 
 impl Sleeps {
-    /// Counts one.
+    /// Counts one sleep.
     #[inline]
     pub fn add(&mut self, span: Nanos) {
         self.count += 1;
@@ -43,7 +43,7 @@ impl Sleeps {
         self.ns_max = self.ns_max.max(span.get());
     }
 
-    /// Adds another's.
+    /// Adds the sleeps of another.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.ns += other.ns;
@@ -144,7 +144,7 @@ impl CallStats {
         self.calls - self.major
     }
 
-    /// Adds another's.
+    /// Adds the calls of another.
     pub fn merge(&mut self, other: &Self) {
         self.calls += other.calls;
         self.major += other.major;
@@ -196,7 +196,7 @@ impl Window {
         all
     }
 
-    /// Adds another's.
+    /// Adds the calls of another window.
     pub fn merge(&mut self, other: &Self) {
         self.calls += other.calls;
         self.major += other.major;
@@ -216,7 +216,7 @@ impl Window {
 pub struct Windows {
     /// Nanoseconds; 0 until the first call.
     length: u64,
-    /// Where the last one ends.
+    /// The end of the last window, in nanoseconds since the start of the run.
     end: u64,
     list: Vec<Window>,
 }
@@ -228,12 +228,12 @@ impl Windows {
         Nanos::new(self.length)
     }
 
-    /// The windows, from the start of the run on.
+    /// Returns the windows, from the start of the run on.
     pub fn list(&self) -> &[Window] {
         &self.list
     }
 
-    /// The window of a call that ends now. Time does not go backwards.
+    /// Returns the window of a call that ends now. Time does not go backwards.
     #[inline]
     fn at(&mut self, since: Nanos, length: Nanos) -> &mut Window {
         if since.get() >= self.end {
@@ -256,7 +256,7 @@ impl Windows {
         self.end = count * self.length;
     }
 
-    /// Joins neighbours.
+    /// Joins adjacent windows.
     fn fold(&mut self) {
         let half = self.list.len().div_ceil(2);
         for at in 0..half {
@@ -315,12 +315,12 @@ pub struct CacheUse {
 }
 
 impl CacheUse {
-    /// Each kind of call with the word for it in reports.
+    /// Returns each kind of call with its word in reports.
     pub const fn kinds(&self) -> [(&'static str, &CallStats); 4] {
         [("fault", &self.fault), ("read", &self.read), ("write", &self.write), ("fsync", &self.fsync)]
     }
 
-    /// Adds another's.
+    /// Adds the statistics of another job.
     pub fn merge(&mut self, other: &Self) {
         self.touches += other.touches;
         self.fault.merge(&other.fault);
@@ -334,7 +334,7 @@ impl CacheUse {
 mod tests {
     use super::*;
     use elevon_core::status::Status;
-    use elevon_core::units::TaskId;
+    use elevon_core::units::{Bytes, TaskId};
 
     const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -343,7 +343,7 @@ mod tests {
             task: TaskId(0),
             token: 0,
             status: Status::Ok,
-            bytes: 0,
+            bytes: Bytes::ZERO,
             waited: Nanos::new(waited),
             device: Nanos::new(waited / 2),
             paused: Nanos::ZERO,
@@ -353,7 +353,7 @@ mod tests {
         }
     }
 
-    /// Sums over windows.
+    /// Returns the sum of all windows.
     fn sum(windows: &Windows) -> Window {
         let mut all = Window::default();
         windows.list().iter().for_each(|window| all.merge(window));

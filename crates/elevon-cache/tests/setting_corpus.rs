@@ -1,4 +1,4 @@
-//! The fuzzer's corpus of settings through its own check.
+//! Runs the fuzzer's corpus of settings through the fuzzer's check.
 
 #[path = "../../../fuzz/checks/corpus.rs"]
 mod corpus;

@@ -1,8 +1,8 @@
-//! Cost of the accounting of one request: start, issue, sectors, end, with all forms of io_ticks,
-//! both histograms and the exact integrals, at a depth of 32 and several rates: the slower the
-//! requests come, the more of them see a new jiffy.
+//! Cost of accounting for one request: start, issue, sectors, end, with all forms of io_ticks, both
+//! histograms and the exact integrals, at a depth of 32 and several rates. The lower the rate, the
+//! more requests start a new jiffy.
 //!
-//! Run by `cargo test` it only proves that it runs.
+//! Run by `cargo test` it only checks that the bench runs.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant as Clock};

@@ -1,17 +1,17 @@
 //! Cost of a request in BFQ: insert, dispatch and complete, by the number of process queues that
-//! are backlogged all the time.
+//! are always backlogged.
 //!
-//! Each process has so many requests at a time, and inserts its next one when one is over; the
-//! device holds 16. A slot ends by budget, 8 requests long, or by time where requests of others are
-//! injected; or, with `slice_idle=0` and one request each, with every request: the dearest case, in
-//! which each request takes a queue out of the engine's trees and puts it in again. So all queues
-//! are served in turn: that is checked, and the hash covers the order of the dispatches until the
-//! last has been.
+//! Each process keeps the same number of requests queued and inserts its next one when one has
+//! completed; the device holds 16. A slot ends by budget after 8 requests, or by time if requests
+//! of others are injected. With `slice_idle=0` and one request each, it ends with every request:
+//! the most expensive case, in which each request takes a queue out of the engine's trees and puts
+//! it back. All queues are then served in turn, which is checked; the hash covers the order of
+//! dispatches until the last queue was served.
 //!
-//! The goals are 400 ns a request at 1,000 queues, and a growth no worse than logarithmic (`x5` and
-//! `/log`: times the cost at 5 queues, and that by the ratio of the logarithms). Time is that on
-//! the processor, where the system tells it. Run by `cargo test` it only proves that it runs and
-//! serves everybody.
+//! The goals are 400 ns per request at 1,000 queues, and growth no worse than logarithmic (`x5` is
+//! the cost relative to that at 5 queues, `/log` is that divided by the ratio of the logarithms).
+//! Times are CPU times if the system reports them. Run by `cargo test` it only checks that the
+//! bench runs and serves all queues.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant as Clock};
@@ -25,17 +25,17 @@ use elevon_core::units::{HwQueue, Instant, Nanos, RequestId, Sector, Sectors, Ta
 
 /// Requests in the device.
 const DEPTH: usize = 16;
-/// Turns for each queue within which everybody is served.
+/// Turns per queue within which every queue must be served.
 const ROUNDS: usize = 200;
 /// Time between two arrivals: 10 requests a millisecond.
 const STEP: Nanos = Nanos::from_micros(100);
 const TICKS_PER_SECOND: u32 = 1000;
 const GOAL_NS: f64 = 400.0;
 
-/// Scheduler, and requests that each process has at a time.
+/// Scheduler, and requests that each process keeps queued.
 const ROWS: [(&str, u32); 7] = [
     ("bfq:low_latency=0,slice_idle=0", 1),
-    // Where the device does not queue commands, queues are sorted by position too.
+    // If the device does not queue commands, queues are also sorted by position.
     ("bfq:low_latency=0,slice_idle=0,hw_tag=no", 1),
     ("bfq:low_latency=0,slice_idle=0,timeout_sync=2,max_budget=64", 20),
     ("bfq:low_latency=0,timeout_sync=2,max_budget=64", 20),
@@ -75,9 +75,9 @@ impl Load {
             served: vec![false; queues as usize],
             unserved: queues as usize,
         };
-        // The first process alone, until the budget that was set is trusted: queues made before
-        // that would begin with slots of 1365 requests, and the last of them would come after
-        // everybody else has had as many.
+        // The first process runs alone until the configured budget is used. Queues created before
+        // would start with slots of 1365 requests, and the last of them would be served only after
+        // all others had as many.
         let (first, others): (Vec<u32>, _) = (0..queues * each).partition(|id| id % queues == 0);
         first.into_iter().for_each(|id| load.insert(RequestId(id)));
         (0..1000).for_each(|_| load.turn());
@@ -85,8 +85,8 @@ impl Load {
         load
     }
 
-    /// A request is always the same process's; neighbours differ in level, so that no two of a row
-    /// are merged for good.
+    /// A request always belongs to the same process. Adjacent processes differ in level, so that no
+    /// two are merged permanently.
     fn insert(&mut self, id: RequestId) {
         self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let task = id.0 % self.queues;
@@ -102,8 +102,8 @@ impl Load {
         self.scheduler.insert(self.now, view, id, false);
     }
 
-    /// One request goes to the device; the oldest there is over, and its process inserts the next,
-    /// when it is full or nothing may go before that.
+    /// Dispatches one request. If the device is full or no request may be dispatched, first
+    /// completes the oldest request in the device, whose process inserts its next one.
     fn turn(&mut self) {
         loop {
             let view = View { requests: &self.requests, rules: &self.rules };
@@ -117,7 +117,7 @@ impl Load {
                 self.scheduler.on_finish(self.now, view, over);
                 self.insert(over);
             } else {
-                // It waits for a queue: let the timer come.
+                // The scheduler waits for a queue, so time advances to its timer.
                 self.now = self.scheduler.next_wakeup().expect("requests are queued").max(self.now);
                 self.scheduler.on_wakeup(self.now);
             }
@@ -130,7 +130,7 @@ impl Load {
     }
 }
 
-/// Time this process has had on the processor; other load on the machine does not count in it.
+/// Returns the CPU time of this process, which does not include other load on the machine.
 fn on_processor() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
@@ -138,7 +138,7 @@ fn on_processor() -> Option<Duration> {
 
 fn main() {
     let full = std::env::args().any(|argument| argument == "--bench");
-    // Others are the rows and the numbers of queues to run; without any, all.
+    // Other arguments are the rows and the numbers of queues to run; without any, all are run.
     let (counts, rows): (Vec<String>, Vec<String>) = std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))

@@ -1,15 +1,15 @@
-//! Cost of a bio at its limits, slices (`io.max`) and exact: by the depth of the tree, and by the
-//! number of tenants with rules.
+//! Cost of a bio at its limits, with slices (`io.max`) and exact: by the depth of the tree, and by
+//! the number of tenants with rules.
 //!
-//! The tenants are chains of the given depth below the root, a rule on every one; bios belong to
-//! the lowest of random chains. `pass`: limits that nobody reaches, so a bio is tested and charged
-//! at every level. `wait`: each chain always has a bio that waits for its limit, climbs, goes, and
-//! is followed by the next. A chain shares nothing with others, so at 100,000 tenants every
-//! level of every bio is a cache miss: that is the growth to be seen, there is no other. `alone`:
-//! bios of a tenant without a rule while all these have theirs.
+//! The tenants are chains of the given depth below the root, with a rule on each; bios belong to
+//! the lowest tenants of random chains. `pass`: the limits are never reached, so a bio is tested
+//! and charged at every level. `wait`: each chain always has a bio that waits for its limit,
+//! climbs, is released, and is followed by the next one. Chains share nothing, so at 100,000
+//! tenants every level of every bio is a cache miss; this is the only growth. `alone`: bios of a
+//! tenant without a rule, while all other tenants have rules.
 //!
-//! Time is that on the processor, where the system tells it. Run by `cargo test` it only proves
-//! that it runs.
+//! Times are CPU times if the system reports them. Run by `cargo test` it only checks that the
+//! bench runs.
 
 use std::time::{Duration, Instant as Clock};
 
@@ -24,13 +24,13 @@ use elevon_core::units::{BioId, Instant, Nanos, TenantId};
 
 const STEP: Nanos = Nanos::from_micros(1);
 
-/// Time this process has had on the processor; other load on the machine does not count in it.
+/// Returns the CPU time of this process, which does not include other load on the machine.
 fn on_processor() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Nanoseconds for each of so many bios.
+/// Returns the nanoseconds per bio for `bios` bios.
 fn measure(bios: u64, run: impl FnOnce()) -> f64 {
     let (start, from) = (Clock::now(), on_processor());
     run();
@@ -49,7 +49,7 @@ struct Load {
 }
 
 impl Load {
-    /// `riops` for every tenant of `count`, in chains of `depth`.
+    /// Sets `riops` for each of `count` tenants, in chains of `depth`.
     fn new(exact: bool, count: u32, depth: u32, riops: u64) -> Self {
         let mut tenants = Tenants::new();
         let mut ends = Vec::new();
@@ -86,7 +86,7 @@ impl Load {
         }
     }
 
-    /// A bio's id is that of its chain.
+    /// The id of a bio is the number of its chain.
     fn submit(&mut self, chain: usize) {
         let charge = Self::charge(self.ends[chain]);
         while self.stage.admit(self.now, &self.tenants, BioId(chain as u32), &charge) == StageVerdict::Pass {}
@@ -108,14 +108,14 @@ impl Load {
 
 fn row(bios: u64, exact: bool, count: u32, depth: u32) -> [f64; 3] {
     let mut load = Load::new(exact, count, depth, 1 << 30);
-    // Everybody's path walked once, everything in memory.
+    // Every path is walked once, so that everything is in memory.
     load.pass(u64::from(count).min(bios), None);
     let pass = measure(bios, || load.pass(bios, None));
     let without = load.without;
     let alone = measure(bios, || load.pass(bios, Some(without)));
     let mut load = Load::new(exact, count, depth, 10);
     (0..load.ends.len()).for_each(|chain| {
-        // Not all in the same tick.
+        // Bios are spread over ticks.
         load.now = load.now + STEP;
         load.submit(chain);
     });

@@ -1,9 +1,9 @@
-//! Cost of a request in a scheduler: insert, dispatch and complete, with a number of requests
-//! queued all the time.
+//! Cost of a request in a scheduler: insert, dispatch and complete, with a constant number of
+//! requests queued.
 //!
-//! Prints nanoseconds per request next to the cost that the scheduler's header states: for O(log
-//! n), the figure divided by log2 n should stay about the same until the tables outgrow the caches.
-//! Run by `cargo test` it only proves that it runs.
+//! Prints nanoseconds per request beside the cost that the scheduler's header states: for O(log n),
+//! the figure divided by log2 n should be about constant until the tables outgrow the CPU caches.
+//! Run by `cargo test` it only checks that the bench runs.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant as Clock};
@@ -39,7 +39,7 @@ impl Load {
         let request = &mut self.requests[id];
         request.state = State::Queued;
         request.op = if self.random >> 40 & 3 == 0 { Op::Write } else { Op::Read };
-        // Spread over 1 TiB, so that nothing merges.
+        // Sectors are spread over 1 TiB, so that no requests merge.
         request.sector = Sector::new(self.random >> 33 & !7);
         request.sectors = Sectors::new(8);
         self.now = self.now + Nanos::new(250);

@@ -1,8 +1,8 @@
-//! Cost of building and splitting a bio: a 4 KiB I/O inside one page (the fast path that every
-//! small I/O takes), and a full bio of 256 vectors with its parts.
+//! Cost of building and splitting a bio: a 4 KiB I/O inside one page (the fast path of every small
+//! I/O), and a full bio of 256 vectors with its parts.
 //!
-//! Prints nanoseconds per I/O, with the parts and segments that show that the work was done. Run by
-//! `cargo test` it only proves that it runs.
+//! Prints nanoseconds per I/O, and the numbers of parts and segments, which show that the work was
+//! done. Run by `cargo test` it only checks that the bench runs.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant as Clock};
@@ -20,7 +20,7 @@ use elevon_core::units::{Bytes, Instant, LayoutId, Sector, Sectors, TaskId, Tena
 struct Case {
     title: &'static str,
     layout: Layout,
-    /// Bytes of an I/O; the I/Os walk through the layout.
+    /// Bytes of an I/O. Consecutive I/Os walk through the layout.
     bytes: u64,
     chunk: u64,
     fill: Fill,
@@ -74,7 +74,7 @@ fn bio(offset: u64, bytes: u64) -> Bio {
     }
 }
 
-/// I/Os timed at once.
+/// Number of I/Os that are timed together.
 const BATCH: u32 = 256;
 
 fn measure(case: &Case, span: Duration) {
@@ -85,7 +85,7 @@ fn measure(case: &Case, span: Duration) {
         ..QueueLimits::default()
     };
     limits.validate(&rules).expect("valid limits");
-    // The fastest of many batches: what the work costs when nothing else runs.
+    // The fastest of many batches is the cost without other load.
     let (start, mut batches, mut best, mut sum, mut offset) = (Clock::now(), 0u32, Duration::MAX, (0, 0), 0);
     while batches == 0 || start.elapsed() < span {
         let batch = Clock::now();
@@ -106,7 +106,7 @@ fn measure(case: &Case, span: Duration) {
 fn main() {
     let full = std::env::args().any(|argument| argument == "--bench");
     let span = if full { Duration::from_millis(300) } else { Duration::ZERO };
-    // Pairs and single pages in turn; contiguous memory.
+    // Alternating pairs and single pages; contiguous memory.
     let scattered = || Layout::from_run_pages((0..1 << 14).map(|i| 1 + i % 2));
     let contiguous = || Layout::contiguous(64 << 20, 1 << 20);
     let page = 4096;

@@ -2,14 +2,20 @@
 //!
 //! A bio holds at most [`BIO_MAX_VECS`] vectors, and a vector is a whole run of physically
 //! contiguous memory. So the size of a bio depends on the physical positions of the buffer's pages,
-//! and queue limits are not checked (as in every Linux to 6.18, measured). Full bios are therefore
+//! and queue limits are not checked (as in every Linux to 6.19, measured). Full bios are therefore
 //! slightly larger than 1 MiB and rarely a multiple of the queue's limit, and their splits leave
-//! small tails: proposal 001. [`Fill`] selects this or one of the proposed solutions.
+//! small tails: proposal 001. From 7.0 a vector of direct I/O does not reach beyond its folio, so
+//! that a full bio of ordinary pages has exactly 256 pages. [`Fill`] selects one of these or one of
+//! the proposed solutions.
+//!
+//! For the I/O of a trace the ends of full bios are known instead of the memory
+//! ([`Layout::with_bio_ends`]).
 //!
 //! Cost: O(1) if the rest of the buffer is one run or at most 256 pages, else O(log runs) for one
 //! bio of any size.
 
 use crate::bio::BIO_MAX_VECS;
+use crate::kernel::Rules;
 use crate::layout::Layout;
 use crate::limits::QueueLimits;
 use crate::units::{PAGE_SIZE, SECTOR_SIZE, Sector, Sectors};
@@ -20,9 +26,13 @@ pub(crate) const BIO_MAX_BYTES: u64 = u32::MAX as u64;
 /// When a bio of direct I/O is full (proposal 001).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fill {
-    /// When its vectors are used up, as in Linux.
+    /// When its vectors are used up, as in the Linux of the kernel version: a vector is a run of
+    /// contiguous pages, from 7.0 as [`Self::Folio`].
     #[default]
     Full,
+    /// When its vectors are used up, where a vector is a part of one folio, taken in one batch of
+    /// as many pages as there are free vectors (Linux 7.0 and later, measured on 7.0 and 7.3).
+    Folio,
     /// The proposal (Ed Tsai, 2023, not merged): before the page with which it would exceed the
     /// queue's `max_sectors`. The rest goes into the next bio of the same call.
     MaxSectors,
@@ -41,12 +51,13 @@ const DRAFT_UNIT: u64 = 256 << 10;
 
 impl Fill {
     /// All fills.
-    pub const ALL: [Self; 4] = [Self::Full, Self::MaxSectors, Self::Trim, Self::Trim256K];
+    pub const ALL: [Self; 5] = [Self::Full, Self::Folio, Self::MaxSectors, Self::Trim, Self::Trim256K];
 
     /// Returns the name for `--set fill=`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
+            Self::Folio => "folio",
             Self::MaxSectors => "max-sectors",
             Self::Trim => "trim",
             Self::Trim256K => "trim-256k",
@@ -56,6 +67,14 @@ impl Fill {
     /// Returns the fill with a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|fill| fill.name() == name)
+    }
+
+    /// Returns the fill that takes effect on a kernel with these rules.
+    pub const fn under(self, rules: &Rules) -> Self {
+        match self {
+            Self::Full if rules.direct_fill_per_folio => Self::Folio,
+            other => other,
+        }
     }
 }
 
@@ -86,8 +105,10 @@ pub fn next_bio_bytes(
 ) -> u64 {
     debug_assert!(remaining > 0 && offset + remaining <= layout.len());
     // The usual case, a small or contiguous I/O, does not need the runs.
-    let fits = layout.runs().len() == 1 || layout.page_offset(offset) + remaining <= BIO_MAX_VECS as u64 * PAGE_SIZE;
-    let is_short = fill == Fill::Full || remaining <= limits.max_sectors.bytes().get();
+    let is_small = || layout.page_offset(offset) + remaining <= BIO_MAX_VECS as u64 * PAGE_SIZE;
+    let is_one_run = layout.runs().len() == 1 && fill != Fill::Folio;
+    let fits = layout.bio_ends().is_empty() && (is_one_run || is_small());
+    let is_short = matches!(fill, Fill::Full | Fill::Folio) || remaining <= limits.max_sectors.bytes().get();
     if fits && is_short && remaining <= BIO_MAX_BYTES - PAGE_SIZE {
         return remaining;
     }
@@ -103,14 +124,18 @@ fn long_bio_bytes(
     limits: &QueueLimits,
 ) -> u64 {
     let block = u64::from(limits.logical_block_size);
-    let full = vectors_end(layout, offset, source).saturating_sub(offset).min(remaining).min(BIO_MAX_BYTES);
+    let end = match (source, fill) {
+        (Source::Direct, Fill::Folio) => folio_vectors_end(layout, offset, remaining),
+        _ => vectors_end(layout, offset, source),
+    };
+    let full = end.saturating_sub(offset).min(remaining).min(BIO_MAX_BYTES);
     let full = round_down(full, block);
     if source == Source::Buffered {
         return full;
     }
     let most = limits.max_sectors.bytes().get();
     let bytes = match fill {
-        Fill::Full => full,
+        Fill::Full | Fill::Folio => full,
         Fill::MaxSectors if full <= most => full,
         Fill::MaxSectors => {
             let first = PAGE_SIZE - layout.page_offset(offset);
@@ -126,6 +151,22 @@ fn long_bio_bytes(
     bytes.max(block).min(remaining)
 }
 
+/// Returns the end of a full bio that begins at `offset`, from the ends of bios that began at 0 and
+/// at these ends; `None` if no vectors are used up in the rest of the buffer.
+///
+/// The vectors are taken to be spread evenly over each of those bios: a bio that begins inside one
+/// of them ends as far inside the next. What follows the last end is as dense as the bio before it.
+fn known_end(ends: &[u64], offset: u64) -> Option<u64> {
+    let at = ends.partition_point(|&end| end <= offset);
+    let end = *ends.get(at)?;
+    let start = at.checked_sub(1).map_or(0, |before| ends[before]);
+    let (into, len) = (offset - start, end - start);
+    let next_len = ends.get(at + 1).map_or(len, |next| next - end);
+    let more = u128::from(into) * u128::from(next_len) / u128::from(len);
+    // No more than `next_len`, since `into` is less than `len`.
+    Some(if into == 0 { end } else { round_down(end + more as u64, PAGE_SIZE).max(end) })
+}
+
 /// Returns the length of a full bio without the surplus over a multiple of `unit`, as a mask
 /// computes it; the full length if nothing would be left.
 const fn trimmed(full: u64, unit: u64) -> u64 {
@@ -138,6 +179,9 @@ const fn trimmed(full: u64, unit: u64) -> u64 {
 /// Returns the offset in the buffer at which the vectors of a bio that begins at `offset` are used
 /// up.
 fn vectors_end(layout: &Layout, offset: u64, source: Source) -> u64 {
+    if !layout.bio_ends().is_empty() {
+        return known_end(layout.bio_ends(), offset).unwrap_or(layout.len());
+    }
     let runs = layout.runs();
     let first = layout.run_at(offset);
     let run = match source {
@@ -145,6 +189,23 @@ fn vectors_end(layout: &Layout, offset: u64, source: Source) -> u64 {
         Source::Buffered => runs.get(first + BIO_MAX_VECS).map(|after| after.start),
     };
     run.unwrap_or(layout.len())
+}
+
+/// Returns the offset in the buffer at which the vectors of a bio that begins at `offset` are used
+/// up, if a vector is a part of one folio. Pages are taken in batches of as many as there are free
+/// vectors; the first page of a batch begins a vector.
+fn folio_vectors_end(layout: &Layout, offset: u64, remaining: u64) -> u64 {
+    let last = offset + remaining;
+    let (mut at, mut vectors) = (offset, 0);
+    while vectors < BIO_MAX_VECS && at < last {
+        let pages = (BIO_MAX_VECS - vectors) as u64;
+        let batch = (at + pages * PAGE_SIZE - layout.page_offset(at)).min(last);
+        while at < batch {
+            at = layout.folio_end(at).min(batch);
+            vectors += 1;
+        }
+    }
+    at
 }
 
 /// Returns how many sectors the next bio of a discard takes. If it starts inside a granule, it ends

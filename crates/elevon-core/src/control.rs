@@ -118,7 +118,7 @@ impl TenantControl {
             flat: IoMax::new(io_max::Config { flat: true, ..max }),
             max: IoMax::new(max),
             exact: Exact::new(),
-            cost: IoCost::new(Preset::of(config.rotational, config.queue_depth)),
+            cost: IoCost::new(Preset::of(config.rotational, config.queue_depth), &config.rules),
             latency: IoLatency::new(config.nr_requests, config.rotational),
             breakdown: WaitBreakdown::default(),
             waits_for_scheduler: SchedulerWaits::default(),

@@ -20,6 +20,13 @@ pub enum EventKind {
     },
     /// G: a request was allocated.
     GetRequest,
+    /// `block_rq_tag_wait`: no tag was free, and the submitter will sleep until one is (7.2+).
+    TagWait {
+        /// The tags are those of the scheduler, not of the hardware queue.
+        of_scheduler: bool,
+        /// Number of tags, free or not.
+        depth: u32,
+    },
     /// `block_io_start`: accounting of a request began (6.5+).
     IoStart,
     /// P: the first request of a batch was plugged.

@@ -294,7 +294,7 @@ mod tests {
             for bits in [0, word(Rt, 2), word(Be, 4), word(Idle, 0), 0x401c] {
                 check(kernel, NoChange, bits, bits);
             }
-            assert_eq!(PromoteToRt.is_known(&kernel.rules()), kernel != Kernel::V6_1);
+            assert_eq!(PromoteToRt.is_known(&kernel.rules()), kernel >= Kernel::V6_6);
             assert!(PrioPolicy::ALL.iter().all(|policy| *policy == PromoteToRt || policy.is_known(&kernel.rules())));
         }
         check(Kernel::V6_1, NoneToRt, word(Be, 4), 16388);

@@ -1,22 +1,47 @@
 //! The rules of each kernel version.
 //!
-//! `--kernel` selects a [`Kernel`]; [`Kernel::rules`] returns what differs between versions. A
-//! variant is a concrete release, because stable back-ports changed several rules: `6.1` is 6.1.187
-//! (measured), `6.6` is the first release of that series, `6.12` is 6.12.117, `6.18` is 6.18.44
-//! (measured).
+//! `--kernel` selects a [`Kernel`]; [`Kernel::rules`] returns what differs between versions, and
+//! [`RULES`] describes each rule with its evidence. A variant is a concrete release, because stable
+//! back-ports changed several rules: see [`Kernel::release`].
 
-/// A kernel version whose rules the stack follows.
+extern crate alloc;
+use alloc::format;
+use alloc::string::String;
+
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub use rows::{Evidence, RULES, RuleRow};
+
+/// A kernel version whose rules the stack follows. Versions are ordered by age.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kernel {
+    /// The last stable releases of 5.10, which older phones run. Not measured.
+    V5_10,
+    /// The last stable releases of 5.15. Not measured.
+    V5_15,
     /// 6.1.187.
     V6_1,
     /// 6.6.0.
     V6_6,
     /// 6.12.117.
     V6_12,
+    /// 6.16.12.
+    V6_16,
     /// 6.18.44.
     #[default]
     V6_18,
+    /// 6.19.6.
+    V6_19,
+    /// 7.0.13.
+    V7_0,
+    /// 7.1.13.
+    V7_1,
+    /// 7.2.12.
+    V7_2,
+    /// 7.3.4.
+    V7_3,
 }
 
 /// Order of a plug's list when it is flushed to the driver without a scheduler.
@@ -60,10 +85,16 @@ pub struct Rules {
     pub limits_validated_as_a_set: bool,
     /// `io_opt` is rounded down to the physical block size (6.13+).
     pub io_opt_rounded_to_physical_block: bool,
+    /// If `io_opt` is 0 and the disk is rotational, the default read-ahead is twice `max_sectors`
+    /// (6.17+).
+    pub read_ahead_from_max_sectors: bool,
     /// A secure erase is split at its own limit (6.12.75+) instead of the limit of a discard.
     pub secure_erase_has_own_limit: bool,
     /// A split write-zeroes honours chunk size and physical block size (6.13, 6.12.117).
     pub write_zeroes_honours_chunk: bool,
+    /// Direct I/O fills one vector per folio and batch of pages (7.0+). Before, physically
+    /// contiguous pages joined the last vector across folios.
+    pub direct_fill_per_folio: bool,
     /// The DATA step of a flush sequence goes through the scheduler (6.5+).
     pub flush_data_through_scheduler: bool,
     /// Request events carry the ioprio (6.11+).
@@ -72,17 +103,30 @@ pub struct Rules {
     pub io_start_events: bool,
     /// A plug that is flushed directly to the driver emits U (6.12+).
     pub unplug_event_on_direct_issue: bool,
-    /// A bio without a plug gets its own plug (6.10+).
+    /// `block_rq_tag_wait` is recorded before a task sleeps for a tag (7.2+).
+    pub tag_wait_event: bool,
+    /// A write-zeroes is `WZ` in events (6.19+) instead of `N`.
+    pub write_zeroes_is_wz: bool,
+    /// A bio without a plug gets its own plug (6.10 to 7.1). Before and after, a scheduler's queue
+    /// is run by a worker for it.
     pub implicit_plug: bool,
     /// A shallow depth counts tags of the whole map (6.17, 6.12.y) instead of positions in each
     /// word.
     pub whole_map_shallow_depth: bool,
-    /// Bios with different write hints do not merge (6.9+).
+    /// `queue/async_depth` replaces mq-deadline's tunable, for all schedulers (7.0+).
+    pub queue_async_depth: bool,
+    /// Bios with different write hints do not merge (to 5.17, and 6.9+).
     pub write_hint_blocks_merge: bool,
+    /// mq-deadline serves I/O priority classes in order (5.14+).
+    pub deadline_classes: bool,
+    /// mq-deadline serves a lower class whose requests are older than `prio_aging_expire` (5.17+).
+    pub deadline_ages: bool,
     /// mq-deadline continues from a position (6.5+) instead of from a pointer to the next request.
     pub deadline_position: bool,
     /// mq-deadline keeps one at-head list for the device (6.12) instead of one per class.
     pub deadline_head_list_per_device: bool,
+    /// Kyber limits synchronous writes as it limits asynchronous requests (6.19.6+).
+    pub kyber_limits_sync_writes: bool,
     /// BFQ counts the root among the groups whose presence requires idling, and requires two
     /// (6.2+). Before, any group except the root was enough.
     pub bfq_counts_root_group: bool,
@@ -94,12 +138,20 @@ pub struct Rules {
     pub io_ticks: IoTicksForm,
     /// Direct reads through a file system (iomap) carry SYNC, as measured on 6.18.
     pub iomap_reads_are_sync: bool,
+    /// A direct read of at most one file system block through a file system (iomap) is submitted
+    /// without a plug, and carries SYNC only if the caller waits for it (7.3+).
+    pub iomap_small_reads_are_plain: bool,
     /// Readahead continues from a marker only; a first window that its request fills is half behind
     /// its marker; and no window includes the next (6.11+).
     pub readahead_async_by_marker: bool,
     /// A window that follows a marker ends where its folios end; their order grows by two from
     /// window to window (measured on 6.18).
     pub readahead_ends_on_folio: bool,
+    /// A readahead window that reaches the end of the file has a marker (before 7.2).
+    pub readahead_marks_end_of_file: bool,
+    /// Reclaim writes dirty file pages itself (before 6.19). After, it activates them and wakes the
+    /// flusher.
+    pub reclaim_writes_file_pages: bool,
     /// The multi-generational LRU counts a page's references from its REFERENCED flag on (6.14+),
     /// instead of from its WORKINGSET flag.
     pub lru_gen_counts_first_use: bool,
@@ -111,30 +163,67 @@ pub struct Rules {
     /// Trimming a throttled group keeps one finished slice (6.14+), and bytes and I/Os are tested
     /// one after the other (6.16+).
     pub throttle_in_series: bool,
+    /// io.cost keeps its busy level in a period in which no I/O completed (7.1+); before, it fell
+    /// to 0.
+    pub io_cost_keeps_busy_level: bool,
 }
 
 impl Kernel {
     /// Every version, oldest first.
-    pub const ALL: [Self; 4] = [Self::V6_1, Self::V6_6, Self::V6_12, Self::V6_18];
+    pub const ALL: [Self; 12] = [
+        Self::V5_10,
+        Self::V5_15,
+        Self::V6_1,
+        Self::V6_6,
+        Self::V6_12,
+        Self::V6_16,
+        Self::V6_18,
+        Self::V6_19,
+        Self::V7_0,
+        Self::V7_1,
+        Self::V7_2,
+        Self::V7_3,
+    ];
 
     /// Returns the name of the version for `--kernel`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::V5_10 => "5.10",
+            Self::V5_15 => "5.15",
             Self::V6_1 => "6.1",
             Self::V6_6 => "6.6",
             Self::V6_12 => "6.12",
+            Self::V6_16 => "6.16",
             Self::V6_18 => "6.18",
+            Self::V6_19 => "6.19",
+            Self::V7_0 => "7.0",
+            Self::V7_1 => "7.1",
+            Self::V7_2 => "7.2",
+            Self::V7_3 => "7.3",
         }
     }
 
     /// Returns the release whose rules these are: stable releases of one version differ.
     pub const fn release(self) -> &'static str {
         match self {
+            Self::V5_10 => "5.10.y",
+            Self::V5_15 => "5.15.y",
             Self::V6_1 => "6.1.187",
             Self::V6_6 => "6.6.0",
             Self::V6_12 => "6.12.117",
+            Self::V6_16 => "6.16.12",
             Self::V6_18 => "6.18.44",
+            Self::V6_19 => "6.19.6",
+            Self::V7_0 => "7.0.13",
+            Self::V7_1 => "7.1.13",
+            Self::V7_2 => "7.2.12",
+            Self::V7_3 => "7.3.4",
         }
+    }
+
+    /// Returns true if this version is `first` or newer.
+    const fn since(self, first: Self) -> bool {
+        self as u8 >= first as u8
     }
 
     /// Parses a version name that `--kernel` accepts: `6.18`, also as `v6.18`, as a stable release
@@ -146,63 +235,76 @@ impl Kernel {
     }
 
     /// Returns which version to use in place of one that is not modelled, as the end of an error
-    /// message: the nearest version and, for kernels that many devices run, the differences.
-    pub fn instead_of(name: &str) -> &'static str {
-        match version(name) {
-            Some((5, 10 | 15)) => {
-                "6.1 is the nearest; in 5.10 and 5.15 a plug went out oldest first, sorted by queue and sector, \
-                 and io_ticks was `sampled` (--set io_ticks=sampled) unless the stable release has the fix of 6.10"
+    /// message: its neighbours.
+    pub fn instead_of(name: &str) -> String {
+        let Some(version) = version(name) else {
+            return String::from("a version is written as 6.18 or as 6.18.3");
+        };
+        let number = |kernel: &Self| self::version(kernel.name()).unwrap_or((0, 0));
+        let before = Self::ALL.iter().rfind(|&k| number(k) < version);
+        let after = Self::ALL.iter().find(|&k| number(k) > version);
+        match (before, after) {
+            (Some(before), Some(after)) => {
+                format!("{} is the one before it, {} the one after it", before.name(), after.name())
             }
-            Some(version) if version < (6, 1) => "6.1 is the nearest; what differs is not modelled",
-            Some(version) if version < (6, 6) => "6.1 is the one before it, 6.6 the one after it",
-            Some(version) if version < (6, 12) => "6.6 is the one before it, 6.12 the one after it",
-            Some(version) if version < (6, 18) => "6.12 is the one before it, 6.18 the one after it",
-            Some(_) => "6.18 is the nearest",
-            None => "a version is written as 6.18 or as 6.18.3",
+            (None, Some(nearest)) | (Some(nearest), None) => format!("{} is the nearest", nearest.name()),
+            (None, None) => String::new(),
         }
     }
 
-    /// Returns the rules of this version.
+    /// Returns the rules of this version. [`RULES`] says what each means and how it is known.
     pub const fn rules(self) -> Rules {
-        let at_least_6_6 = self as u8 >= Self::V6_6 as u8;
-        let at_least_6_12 = self as u8 >= Self::V6_12 as u8;
-        let at_least_6_18 = self as u8 >= Self::V6_18 as u8;
+        use Kernel::{V5_15, V6_1, V6_6, V6_12, V6_16, V6_18, V6_19, V7_0, V7_1, V7_2, V7_3};
         Rules {
-            plug_order: if at_least_6_12 { PlugOrder::Fifo } else { PlugOrder::Lifo },
-            max_sectors_cap: if at_least_6_18 { 8192 } else { 2560 },
-            clamp_user_max_sectors: at_least_6_12,
-            io_opt_raises_max_sectors: at_least_6_12,
-            limits_validated_as_a_set: at_least_6_12,
-            io_opt_rounded_to_physical_block: at_least_6_18,
-            secure_erase_has_own_limit: at_least_6_12,
-            write_zeroes_honours_chunk: at_least_6_12,
-            flush_data_through_scheduler: at_least_6_6,
-            ioprio_in_events: at_least_6_12,
-            io_start_events: at_least_6_6,
-            unplug_event_on_direct_issue: at_least_6_12,
-            implicit_plug: at_least_6_12,
-            whole_map_shallow_depth: at_least_6_12,
-            write_hint_blocks_merge: at_least_6_12,
-            deadline_position: at_least_6_6,
-            deadline_head_list_per_device: at_least_6_12,
-            bfq_counts_root_group: at_least_6_6,
-            bfq_big_injection_waits: at_least_6_12,
-            in_flight_from_allocation: at_least_6_12,
+            plug_order: match self {
+                V6_1 | V6_6 => PlugOrder::Lifo,
+                _ => PlugOrder::Fifo,
+            },
+            max_sectors_cap: if self.since(V6_18) { 8192 } else { 2560 },
+            clamp_user_max_sectors: self.since(V6_12),
+            io_opt_raises_max_sectors: self.since(V6_12),
+            limits_validated_as_a_set: self.since(V6_12),
+            io_opt_rounded_to_physical_block: self.since(V6_16),
+            read_ahead_from_max_sectors: self.since(V6_18),
+            // 6.12.75 and 6.18.44 have it by back-port; 6.16.12 has not.
+            secure_erase_has_own_limit: matches!(self, V6_12) || self.since(V6_18),
+            write_zeroes_honours_chunk: self.since(V6_12),
+            direct_fill_per_folio: self.since(V7_0),
+            flush_data_through_scheduler: self.since(V6_6),
+            ioprio_in_events: self.since(V6_12),
+            io_start_events: self.since(V6_6),
+            unplug_event_on_direct_issue: self.since(V6_12),
+            tag_wait_event: self.since(V7_2),
+            write_zeroes_is_wz: self.since(V6_19),
+            implicit_plug: self.since(V6_12) && !self.since(V7_2),
+            whole_map_shallow_depth: matches!(self, V6_12) || self.since(V6_18),
+            queue_async_depth: self.since(V7_0),
+            write_hint_blocks_merge: !matches!(self, V6_1 | V6_6),
+            deadline_classes: self.since(V5_15),
+            deadline_ages: self.since(V6_1),
+            deadline_position: self.since(V6_6),
+            // 6.12.117 and 6.18.44 have it by back-port.
+            deadline_head_list_per_device: matches!(self, V6_12) || self.since(V6_18),
+            kyber_limits_sync_writes: self.since(V6_19),
+            bfq_counts_root_group: self.since(V6_6),
+            bfq_big_injection_waits: self.since(V6_12),
+            in_flight_from_allocation: self.since(V6_12),
             // 6.1.93 includes the fix of 6.10; 6.6.0 does not.
             io_ticks: match self {
-                Self::V6_6 => IoTicksForm::Sampled,
-                Self::V6_1 | Self::V6_12 | Self::V6_18 => IoTicksForm::Precise,
+                Self::V5_10 | V5_15 | V6_6 => IoTicksForm::Sampled,
+                _ => IoTicksForm::Precise,
             },
-            iomap_reads_are_sync: at_least_6_18,
-            readahead_async_by_marker: at_least_6_12,
-            readahead_ends_on_folio: at_least_6_18,
-            lru_gen_counts_first_use: at_least_6_18,
-            promote_to_rt: at_least_6_6,
-            throttle_slice_ms: match self {
-                Self::V6_12 => 20,
-                Self::V6_1 | Self::V6_6 | Self::V6_18 => 100,
-            },
-            throttle_in_series: at_least_6_18,
+            iomap_reads_are_sync: self.since(V6_18),
+            iomap_small_reads_are_plain: self.since(V7_3),
+            readahead_async_by_marker: self.since(V6_12),
+            readahead_ends_on_folio: self.since(V6_18),
+            readahead_marks_end_of_file: !self.since(V7_2),
+            reclaim_writes_file_pages: !self.since(V6_19),
+            lru_gen_counts_first_use: self.since(V6_16),
+            promote_to_rt: self.since(V6_6),
+            throttle_slice_ms: if matches!(self, V6_12 | V6_16) { 20 } else { 100 },
+            throttle_in_series: self.since(V6_16),
+            io_cost_keeps_busy_level: self.since(V7_1),
         }
     }
 }
@@ -229,49 +331,6 @@ impl IoTicksForm {
             Self::Inflight => "inflight",
             Self::Precise => "precise",
             Self::Exact => "exact",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_read_as_people_write_them() {
-        for (name, kernel) in [
-            ("6.1", Some(Kernel::V6_1)),
-            ("v6.18", Some(Kernel::V6_18)),
-            ("6.1.55", Some(Kernel::V6_1)),
-            ("6.12.0-18-amd64", Some(Kernel::V6_12)),
-            ("6.6.30+", Some(Kernel::V6_6)),
-            ("6.10", None),
-            ("5.15", None),
-            ("6", None),
-            ("6.1.x", None),
-            ("6.1.2.3", None),
-            ("6.18foo", None),
-            ("", None),
-        ] {
-            assert_eq!(Kernel::from_name(name), kernel, "{name}");
-        }
-        for kernel in Kernel::ALL {
-            assert_eq!(Kernel::from_name(kernel.name()), Some(kernel));
-            assert_eq!(Kernel::from_name(kernel.release()), Some(kernel));
-        }
-    }
-
-    #[test]
-    fn what_is_not_modelled_has_a_nearest_version() {
-        for (name, words) in [
-            ("5.10", "6.1 is the nearest; in 5.10 and 5.15"),
-            ("v5.15.123", "io_ticks=sampled"),
-            ("4.19", "6.1 is the nearest"),
-            ("6.8", "6.6 is the one before it"),
-            ("7.0", "6.18 is the nearest"),
-            ("latest", "a version is written as"),
-        ] {
-            assert!(Kernel::instead_of(name).contains(words), "{name}: {}", Kernel::instead_of(name));
         }
     }
 }

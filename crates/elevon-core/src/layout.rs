@@ -25,18 +25,40 @@ pub struct Layout {
     len: u64,
     /// `runs[0].physical`, stored here to avoid an access to the vector.
     first_physical: u64,
+    /// See [`Self::with_bio_ends`].
+    bio_ends: Vec<u64>,
+    /// See [`Self::with_folios`].
+    folio_pages: u64,
 }
 
 impl Layout {
     /// Returns the layout of a buffer of `len` bytes in one run at a physical address.
     pub fn contiguous(len: u64, physical: u64) -> Self {
-        Self { runs: alloc::vec![Run { start: 0, len, physical }], len, first_physical: physical }
+        Self {
+            runs: alloc::vec![Run { start: 0, len, physical }],
+            len,
+            first_physical: physical,
+            bio_ends: Vec::new(),
+            folio_pages: 1,
+        }
+    }
+
+    /// Returns the same buffer with the offsets at which bios built from it were full. They replace
+    /// memory that is not known, such as that of the I/O of a trace: the vectors of a bio
+    /// are used up there, whatever the runs are. The ends increase and lie inside the buffer.
+    pub fn with_bio_ends(self, ends: Vec<u64>) -> Self {
+        assert!(ends.is_sorted_by(|a, b| a < b), "the ends of bios increase");
+        assert!(
+            ends.first() != Some(&0) && ends.last().is_none_or(|&last| last < self.len),
+            "an end outside the buffer"
+        );
+        Self { bio_ends: ends, ..self }
     }
 
     /// Returns the layout of a page-aligned buffer with these physical page numbers; contiguous
     /// neighbours become one run.
     pub fn from_pages(pages: impl IntoIterator<Item = u64>) -> Self {
-        let mut layout = Self { runs: Vec::new(), len: 0, first_physical: 0 };
+        let mut layout = Self { runs: Vec::new(), len: 0, first_physical: 0, bio_ends: Vec::new(), folio_pages: 1 };
         layout.set_pages(pages);
         layout
     }
@@ -44,6 +66,7 @@ impl Layout {
     /// Changes the layout to these pages and reuses its memory: a reused layout allocates nothing.
     pub fn set_pages(&mut self, pages: impl IntoIterator<Item = u64>) {
         self.runs.clear();
+        self.bio_ends.clear();
         self.len = 0;
         for page in pages {
             let physical = page * PAGE_SIZE;
@@ -71,6 +94,7 @@ impl Layout {
     /// Returns the same memory without the first `skip` bytes: a buffer that starts inside a page.
     pub fn skip(mut self, skip: u64) -> Self {
         assert!(skip < self.len, "nothing would be left of the buffer");
+        assert!(self.bio_ends.is_empty(), "the ends of bios are of the whole buffer");
         let first = self.run_at(skip);
         self.runs.drain(..first);
         let cut = skip - self.runs[0].start;
@@ -85,6 +109,26 @@ impl Layout {
         self
     }
 
+    /// Returns the same memory backed by folios of `pages` pages (a power of two; 512 for huge
+    /// pages) at addresses that are multiples of their size, in every run that is at least that
+    /// long, or that is the whole buffer. Other pages are folios of one page, as all are without
+    /// this.
+    pub fn with_folios(mut self, pages: u64) -> Self {
+        assert!(pages.is_power_of_two(), "{pages} pages are no folio");
+        self.folio_pages = pages;
+        self
+    }
+
+    /// Returns the offset in the buffer at which the folio ends that holds the byte at `offset`, at
+    /// most the end of its run.
+    pub fn folio_end(&self, offset: u64) -> u64 {
+        let run = self.runs[self.run_at(offset)];
+        let large = self.folio_pages * PAGE_SIZE;
+        let size = if run.len >= large || self.runs.len() == 1 { large } else { PAGE_SIZE };
+        let physical = run.physical + (offset - run.start);
+        (offset + size - physical % size).min(run.start + run.len)
+    }
+
     /// Returns the length in bytes.
     pub const fn len(&self) -> u64 {
         self.len
@@ -97,6 +141,11 @@ impl Layout {
     #[inline]
     pub fn runs(&self) -> &[Run] {
         &self.runs
+    }
+    /// Returns the offsets of [`Self::with_bio_ends`]; empty if the runs decide.
+    #[inline]
+    pub fn bio_ends(&self) -> &[u64] {
+        &self.bio_ends
     }
     /// Returns the index of the run with the byte at `offset`. O(1) for one run, else O(log runs).
     #[inline]

@@ -1,8 +1,8 @@
 //! The interface between the stack and an I/O scheduler (elevator).
 //!
 //! A scheduler sees requests and time, never a device or a clock. Notifications that it may ignore
-//! have empty default bodies. The policies are in `sched/`: `none`, `mq_deadline`, `kyber`, `bfq`;
-//! `flow` fits the same trait and becomes a variant of [`AnyScheduler`] and a row of
+//! have empty default bodies. The policies are in `sched/`: `none`, `mq_deadline`, `kyber` and
+//! `bfq` of Linux, and our own `flow`. Each is a variant of [`AnyScheduler`] and a row of
 //! [`SCHEDULERS`].
 
 extern crate alloc;
@@ -13,6 +13,8 @@ pub mod bfq;
 mod contexts;
 pub mod elevator;
 pub mod fifo;
+mod finish_tree;
+pub mod flow;
 pub mod kyber;
 pub mod mq_deadline;
 pub mod none;
@@ -22,6 +24,7 @@ mod tunable;
 pub(crate) mod testing;
 
 pub use bfq::Bfq;
+pub use flow::Flow;
 pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;
 pub use none::NoneScheduler;
@@ -107,6 +110,10 @@ pub trait Scheduler {
     /// Called when a process has exited; requests of it may still be in flight.
     fn on_task_exit(&mut self, _now: Instant, _task: TaskId) {}
 
+    /// Sets `queue/async_depth`: how many scheduler tags may be taken by what is not a synchronous
+    /// read (Linux 7.0 and later).
+    fn set_async_depth(&mut self, _depth: u32) {}
+
     /// Called once before the first request with properties of the device: `rotational` is true for
     /// a disk.
     fn on_queue_info(&mut self, _rotational: bool) {}
@@ -151,7 +158,7 @@ pub trait Scheduler {
 }
 
 /// All schedulers, in the order of `elevon schedulers`.
-pub const SCHEDULERS: &[SchedulerInfo] = &[none::INFO, mq_deadline::INFO, kyber::INFO, bfq::INFO];
+pub const SCHEDULERS: &[SchedulerInfo] = &[none::INFO, mq_deadline::INFO, kyber::INFO, bfq::INFO, flow::INFO];
 
 /// Any of the schedulers. It is an enum instead of a trait object, so that calls can be inlined.
 #[derive(Clone, Debug)]
@@ -167,6 +174,8 @@ pub enum AnyScheduler {
     Kyber(Kyber),
     /// `bfq`.
     Bfq(Bfq),
+    /// `flow`.
+    Flow(Flow),
 }
 
 /// Calls a method of the scheduler, for all variants.
@@ -177,6 +186,7 @@ macro_rules! each {
             AnyScheduler::MqDeadline($scheduler) => $call,
             AnyScheduler::Kyber($scheduler) => $call,
             AnyScheduler::Bfq($scheduler) => $call,
+            AnyScheduler::Flow($scheduler) => $call,
         }
     };
 }
@@ -199,9 +209,13 @@ impl AnyScheduler {
             "mq-deadline" => Self::MqDeadline(MqDeadline::new(rules, hz, queues, requests)),
             "kyber" => Self::Kyber(Kyber::new(rules, hz, queues, cpus, requests)),
             "bfq" => Self::Bfq(Bfq::new(rules, hz, queues, requests)),
+            "flow" => Self::Flow(Flow::new(requests)),
             other => return Err(SchedulerError::UnknownScheduler { name: other.into() }),
         };
         for &(name, value) in &config.tunables {
+            if rules.queue_async_depth && name == "async_depth" {
+                return Err(SchedulerError::NowOfQueue { tunable: name });
+            }
             scheduler.set_tunable(name, value)?;
         }
         Ok(scheduler)
@@ -214,6 +228,7 @@ impl AnyScheduler {
             Self::MqDeadline(_) => &mq_deadline::INFO,
             Self::Kyber(_) => &kyber::INFO,
             Self::Bfq(_) => &bfq::INFO,
+            Self::Flow(_) => &flow::INFO,
         }
     }
 
@@ -233,6 +248,7 @@ impl AnyScheduler {
             Self::MqDeadline(s) => s.tunable(name),
             Self::Kyber(s) => s.tunable(name),
             Self::Bfq(s) => s.tunable(name),
+            Self::Flow(s) => s.tunable(name),
         }
     }
 
@@ -242,6 +258,7 @@ impl AnyScheduler {
         match self {
             Self::None(_) | Self::MqDeadline(_) | Self::Kyber(_) => {}
             Self::Bfq(s) => s.set_group(tenant, parent, weight),
+            Self::Flow(s) => s.set_group(tenant, parent, weight),
         }
     }
 
@@ -253,6 +270,7 @@ impl AnyScheduler {
             Self::MqDeadline(s) => s.set_tunable(name, value),
             Self::Kyber(s) => s.set_tunable(name, value),
             Self::Bfq(s) => s.set_tunable(name, value),
+            Self::Flow(s) => s.set_tunable(name, value),
         }
         Ok(())
     }
@@ -307,6 +325,9 @@ impl Scheduler for AnyScheduler {
     }
     fn on_queue_info(&mut self, rotational: bool) {
         each!(self, s => s.on_queue_info(rotational));
+    }
+    fn set_async_depth(&mut self, depth: u32) {
+        each!(self, s => s.set_async_depth(depth));
     }
     fn on_depth_updated(&mut self, nr_requests: u32) {
         each!(self, s => s.on_depth_updated(nr_requests));

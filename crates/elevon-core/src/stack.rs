@@ -39,6 +39,7 @@ use crate::sched::{AnyScheduler, Scheduler, SchedulerError, View};
 use crate::status::Status;
 use crate::tags::TagMap;
 use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, TaskId, TenantId};
+pub use dispatch::WORKER_DELAY;
 
 mod check;
 mod complete;
@@ -313,6 +314,9 @@ impl Stack {
                 .map_err(BuildError::Scheduler)?;
         scheduler.on_queue_info(limits.rotational);
         scheduler.on_depth_updated(nr_requests);
+        if config.async_depth.is_some() {
+            scheduler.set_async_depth(config.async_depth());
+        }
         scheduler.set_discard_ranges(limits.max_discard_segments);
         let control = TenantControl::new(&ControlConfig {
             rules,

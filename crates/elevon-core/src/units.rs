@@ -22,6 +22,36 @@
 //! let no_sum_of_instants = Instant::new(1) + Instant::new(1);
 //! ```
 //!
+//! A position in a file, a position on a device and the index of a page are three types, each with
+//! its own distance:
+//!
+//! ```
+//! # use elevon_core::units::{Bytes, DeviceOffset, FileOffset, PageCount, PageIndex};
+//! let page: PageIndex = (FileOffset::new(4096) + Bytes::new(5)).page();
+//! assert_eq!(page + PageCount::new(2), PageIndex::new(3));
+//! # let _: Bytes = DeviceOffset::new(8) - DeviceOffset::ZERO;
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use elevon_core::units::{FileOffset, PageIndex};
+//! let an_offset_is_no_page: PageIndex = FileOffset::new(4096);
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use elevon_core::units::{DeviceOffset, FileOffset};
+//! let a_place_on_the_device_is_none_in_a_file = FileOffset::ZERO == DeviceOffset::ZERO;
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use elevon_core::units::{Bytes, PageIndex};
+//! let bytes_are_no_pages = PageIndex::new(1) + Bytes::new(4096);
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use elevon_core::units::FileOffset;
+//! let no_sum_of_offsets = FileOffset::new(1) + FileOffset::new(1);
+//! ```
+//!
 //! ```compile_fail,E0308
 //! # use elevon_core::units::{RequestId, TaskId};
 //! let a_task_is_no_request: RequestId = TaskId(1);
@@ -115,12 +145,28 @@ count!(
     Bytes
 );
 count!(
+    /// A count of pages of memory.
+    PageCount
+);
+count!(
     /// A span of time in nanoseconds.
     Nanos
 );
 quantity!(
     /// A position on a device, in 512-byte sectors from its start.
     Sector
+);
+quantity!(
+    /// A position on a device, in bytes from its start.
+    DeviceOffset
+);
+quantity!(
+    /// A position in a file, in bytes from its start.
+    FileOffset
+);
+quantity!(
+    /// The position of a page in a file, in pages from its start.
+    PageIndex
 );
 quantity!(
     /// A point on the clock that drives the stack, in nanoseconds since the run began.
@@ -151,8 +197,80 @@ impl Bytes {
 impl Sector {
     /// Returns the byte position of the sector's start.
     #[inline]
-    pub const fn byte_offset(self) -> u64 {
-        self.0 << SECTOR_SHIFT
+    pub const fn byte_offset(self) -> DeviceOffset {
+        DeviceOffset(self.0 << SECTOR_SHIFT)
+    }
+}
+
+impl PageCount {
+    /// Returns the same amount in bytes.
+    #[inline]
+    pub const fn bytes(self) -> Bytes {
+        Bytes(self.0 * PAGE_SIZE)
+    }
+}
+
+impl DeviceOffset {
+    /// Returns the sector that holds the byte.
+    #[inline]
+    pub const fn sector(self) -> Sector {
+        Sector(self.0 >> SECTOR_SHIFT)
+    }
+    /// Returns the position `bytes` later, or the largest one.
+    #[inline]
+    pub const fn saturating_add(self, bytes: Bytes) -> Self {
+        Self(self.0.saturating_add(bytes.0))
+    }
+}
+
+impl FileOffset {
+    /// Returns the page that holds the byte.
+    #[inline]
+    pub const fn page(self) -> PageIndex {
+        PageIndex(self.0 / PAGE_SIZE)
+    }
+    /// Returns the first page that begins at or after the byte.
+    #[inline]
+    pub const fn page_ceil(self) -> PageIndex {
+        PageIndex(self.0.div_ceil(PAGE_SIZE))
+    }
+    /// Returns the number of bytes between the start of its page and the byte.
+    #[inline]
+    pub const fn in_page(self) -> u32 {
+        (self.0 % PAGE_SIZE) as u32
+    }
+    /// Returns the position `bytes` later, or the largest one.
+    #[inline]
+    pub const fn saturating_add(self, bytes: Bytes) -> Self {
+        Self(self.0.saturating_add(bytes.0))
+    }
+}
+
+impl PageIndex {
+    /// Returns the position of the page's first byte.
+    #[inline]
+    pub const fn start(self) -> FileOffset {
+        FileOffset(self.0 * PAGE_SIZE)
+    }
+    /// Returns the page after this one.
+    #[inline]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+    /// Returns the page before this one, which is not the first.
+    #[inline]
+    pub const fn previous(self) -> Self {
+        Self(self.0 - 1)
+    }
+    /// Returns the pages from this one to the one before `end`.
+    #[inline]
+    pub fn until(self, end: Self) -> impl DoubleEndedIterator<Item = Self> {
+        (self.0..end.0).map(Self)
+    }
+    /// Returns the page `pages` later, or the largest one.
+    #[inline]
+    pub const fn saturating_add(self, pages: PageCount) -> Self {
+        Self(self.0.saturating_add(pages.0))
     }
 }
 
@@ -192,34 +310,30 @@ impl Instant {
     }
 }
 
-impl Add<Sectors> for Sector {
-    type Output = Self;
-    #[inline]
-    fn add(self, count: Sectors) -> Self {
-        Self(self.0 + count.0)
-    }
+/// Arithmetic of a position and its distance.
+macro_rules! position {
+    ($position:ident, $distance:ident) => {
+        impl Add<$distance> for $position {
+            type Output = Self;
+            #[inline]
+            fn add(self, distance: $distance) -> Self {
+                Self(self.0 + distance.0)
+            }
+        }
+        impl Sub for $position {
+            type Output = $distance;
+            #[inline]
+            fn sub(self, other: Self) -> $distance {
+                $distance(self.0 - other.0)
+            }
+        }
+    };
 }
-impl Sub for Sector {
-    type Output = Sectors;
-    #[inline]
-    fn sub(self, other: Self) -> Sectors {
-        Sectors(self.0 - other.0)
-    }
-}
-impl Add<Nanos> for Instant {
-    type Output = Self;
-    #[inline]
-    fn add(self, span: Nanos) -> Self {
-        Self(self.0 + span.0)
-    }
-}
-impl Sub for Instant {
-    type Output = Nanos;
-    #[inline]
-    fn sub(self, other: Self) -> Nanos {
-        Nanos(self.0 - other.0)
-    }
-}
+position!(Sector, Sectors);
+position!(DeviceOffset, Bytes);
+position!(FileOffset, Bytes);
+position!(PageIndex, PageCount);
+position!(Instant, Nanos);
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -299,6 +413,14 @@ mod tests {
         assert_eq!(Sector::new(8) + Sectors::new(4), Sector::new(12));
         assert_eq!(Sector::new(12) - Sector::new(8), Sectors::new(4));
         assert_eq!(Instant::new(5) + Nanos::new(7) - Instant::new(5), Nanos::new(7));
+        assert_eq!(
+            PageIndex::new(2).start() + Bytes::new(5) - FileOffset::new(8192),
+            PageCount::new(1).bytes() - Bytes::new(4091)
+        );
+        let at = FileOffset::new(8193);
+        assert_eq!((at.page(), at.page_ceil(), at.in_page()), (PageIndex::new(2), PageIndex::new(3), 1));
+        assert!(PageIndex::new(2).until(PageIndex::new(4)).eq([PageIndex::new(2), PageIndex::new(3)]));
+        assert_eq!((DeviceOffset::new(1023) + Bytes::new(1)).sector(), Sector::new(2));
         assert_eq!(Bytes::new(513).sectors_ceil(), Sectors::new(2));
         assert_eq!(Bytes::new(1023).sectors_floor(), Sectors::new(1));
     }

@@ -1,4 +1,4 @@
-//! BFQ against what Linux 6.18 did on a device known exactly: 8 slots of 2 ms, or one of 5 ms; the
+//! Compares BFQ with Linux 6.18 on an exactly known device: 8 slots of 2 ms, or one of 5 ms. The
 //! 0.15 ms that the measured path added to each I/O are part of the latency here.
 
 mod closed_loop;
@@ -14,8 +14,8 @@ const DISK: Slots =
     Slots { slots: 1, latency: Nanos::from_micros(5150), bandwidth: 80_000_000, rotational: true, crowding: 0 };
 const SECONDS_6: Nanos = Nanos::from_secs(6);
 
-/// Every process within `percent` of the kernel's I/Os a second; one that is starved (under 2 % of
-/// the total) may have less than that, and no more by half a percent of the total.
+/// Checks that every process is within `percent` of the kernel's I/Os per second. A starved one
+/// (under 2 % of the total) may have less, and at most half a percent of the total more.
 fn check(name: &str, outcome: &Outcome, kernel: &[f64], percent: f64) {
     let total = kernel.iter().sum::<f64>();
     for (process, (&ours, &theirs)) in outcome.iops.iter().zip(kernel).enumerate() {
@@ -51,7 +51,7 @@ fn readers_of_flash() {
     check("five equal", &run(FLASH, off, &[], &five(false), SECONDS_6, 1), &equal, 10.0);
     let all = [464.6, 464.8, 464.9, 464.4, 464.5];
     check("never wait", &run(FLASH, "bfq:low_latency=0,slice_idle=0", &[], &five(true), SECONDS_6, 1), &all, 10.0);
-    // Slots of 125 ms in six seconds: the lightest has six or seven of them.
+    // With slots of 125 ms in six seconds, the lightest has six or seven of them.
     let strict = [124.5, 106.8, 89.1, 75.9, 67.4];
     let outcome = run(FLASH, "bfq:low_latency=0,strict_guarantees=1", &[], &five(true), SECONDS_6, 1);
     check("strict", &outcome, &strict, 15.0);
@@ -100,9 +100,9 @@ fn groups_by_weight() {
     check("deep", &run(FLASH, off, &[(0, 100), (0, 400)], &two, seconds, 1), &[770.6, 3058.9], 10.0);
 }
 
-/// Five readers with weights 80 to 40 and one request each. The kernel's runs of this are chaotic:
-/// between 27 and 51 % of all that the device can do, with shares that follow the weights in none
-/// of them.
+/// Five readers with weights 80 to 40 and one request each. The kernel's runs of this case are
+/// chaotic: between 27 and 51 % of the device's throughput, with shares that follow the weights in
+/// none of them.
 #[test]
 fn injection_by_weight_keeps_shares_and_throughput() {
     let of = |inject: &str| run(FLASH, &format!("bfq:low_latency=0,inject={inject}"), &[], &five(true), SECONDS_6, 1);
@@ -113,19 +113,18 @@ fn injection_by_weight_keeps_shares_and_throughput() {
     let (off, seed, fair) = (of("off"), of("seed"), of("fair"));
     let none = 5.0 * 463.3;
     assert!(off.total() < 0.25 * none, "{:?}", off.iops);
-    // All throughput, and no weights.
+    // Full throughput, but shares do not follow weights.
     assert!(seed.total() > 0.98 * none && unfairness(&seed) > 0.06, "{:?}", seed.iops);
-    // The heaviest cannot have more than one request after the other: 300/80 of 5 is the most that
-    // weights allow.
+    // The heaviest has at most one request after the other, so weights allow at most 300/80 of 5.
     assert!(fair.total() > 0.65 * none && fair.total() <= 0.76 * none, "{:?}", fair.iops);
     assert!(unfairness(&fair) < 0.01, "{:?}", fair.iops);
     assert!(fair.longest.iter().all(|&longest| longest < Nanos::from_millis(130)), "{:?}", fair.longest);
 }
 
-/// Proposal 002's own case. The device is fitted to two of its three published figures: 164 us for
-/// a request alone are the 25 MB/s of waiting, and 186 us among five the 110 MB/s of none. So those
-/// two only check the fit. What the schedulers make of it is not fitted: shares by weight, as much
-/// as none under the proposal's rule, and no injection with four processes.
+/// Proposal 002's case. The device is fitted to two of its three published figures: 164 us for a
+/// single request give the 25 MB/s of waiting, and 186 us with five requests the 110 MB/s of none,
+/// so these two only check the fit. The effects of schedulers are not fitted: shares by weight, the
+/// throughput of none under the proposal's rule, and no injection with four processes.
 #[test]
 fn the_published_case() {
     let plextor =
@@ -154,7 +153,7 @@ fn the_published_case() {
     assert!((0..5).all(|i| (share(i) - 0.2).abs() < 0.01), "{:?}", outcome.iops);
     assert_eq!(outcome.device_queues, Some(true));
     // With four processes the depth never exceeds four, and the first version decides that the
-    // device does not queue.
+    // device does not queue commands.
     let (four, outcome) = megabytes("bfq:low_latency=0,inject=seed", &processes[..4]);
     assert_eq!(outcome.device_queues, Some(false));
     near("four processes are served one at a time", four, alone, 2.0);

@@ -1,10 +1,9 @@
-//! mq-deadline against a trace of Linux 6.1.187 (null_blk, one hardware queue): the scheduler is
-//! given the inserts of the trace and must choose what the kernel chose.
+//! Compares mq-deadline with a trace of Linux 6.1.187 (null_blk, one hardware queue): the scheduler
+//! gets the inserts of the trace and must choose the kernel's requests.
 //!
-//! The trace is four reads of 1028 KiB, one of 16 MiB, and 200 mixed I/Os of 4 KiB at depth 8. In
-//! one stretch of the 16 MiB read two CPUs ran the queue at once, and what they took in turn from
-//! the scheduler reached the driver interleaved; there only what was chosen can be compared, not
-//! its order.
+//! The trace has four reads of 1028 KiB, one of 16 MiB, and 200 mixed I/Os of 4 KiB at depth 8. In
+//! one part of the 16 MiB read two CPUs ran the queue at the same time, and their requests reached
+//! the driver interleaved; there only the chosen requests can be compared, not their order.
 
 use std::collections::VecDeque;
 
@@ -14,7 +13,7 @@ use elevon_core::request::{Requests, State};
 use elevon_core::sched::{MqDeadline, Scheduler, View};
 use elevon_core::units::{HwQueue, Instant, RequestId, Sector, Sectors};
 
-/// Nanoseconds, I (inserted) or D (given to the driver), operation, sector, sectors.
+/// Nanoseconds, I (inserted) or D (issued to the driver), operation, sector, sectors.
 const TRACE: &str = include_str!("data/mq-deadline-6.1.txt");
 /// When two CPUs ran the queue, in nanoseconds.
 const TWO_CPUS: std::ops::Range<u64> = 88_798_110..89_016_871;

@@ -1,8 +1,8 @@
-//! Kyber under the whole stack, with processes that wait for their I/O: against what Linux 6.18
-//! measured, and for what the scheduler is there for.
+//! Tests Kyber in the whole stack with processes that wait for their I/O: against measurements of
+//! Linux 6.18, and for the purpose of the scheduler.
 //!
-//! The device is the one that the measurements were made on: servers behind one FIFO, each held for
-//! a latency and the transfer; 150 us more stand for what the real path added.
+//! The device is the one of the measurements: servers behind one FIFO, each occupied for a latency
+//! and the transfer, plus 150 us for the real path.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,7 +22,7 @@ struct Slots {
     latency: Nanos,
     bytes_per_second: u64,
     waiting: VecDeque<Command>,
-    /// By time of completion and sequence.
+    /// Commands in service, by time of completion and sequence number.
     serving: BTreeMap<(Instant, u64), Command>,
 }
 
@@ -50,8 +50,8 @@ impl Driver for Slots {
     }
 }
 
-/// A process that keeps `depth` I/Os going: at random in one half of the device, or in order in the
-/// other.
+/// A process that keeps `depth` I/Os in flight: random ones in one half of the device, or
+/// sequential ones in the other.
 #[derive(Clone, Debug)]
 struct Job {
     name: String,
@@ -61,7 +61,7 @@ struct Job {
     flags: Flags,
     random: bool,
     next: u64,
-    /// I/Os over, after the warm-up, and the sum of their latencies.
+    /// Completed I/Os after the warm-up, and the sum of their latencies.
     ended: u64,
     latency: Nanos,
 }
@@ -176,13 +176,14 @@ impl Run {
     }
 }
 
-/// The number after `"key": `, in nothing deeper than the text given.
+/// Returns the number after `"key": ` in the text; nested objects are not searched.
 fn number(text: &str, key: &str) -> f64 {
     let (_, rest) = text.split_once(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {text}"));
     rest[..rest.find([',', '}']).expect("a value ends")].trim().parse().expect("a number")
 }
 
-/// Sections of a fio job, each with what `[global]` says first; only what these records use.
+/// Parses the sections of a fio job, each with the options of `[global]` first; supports only what
+/// these records use.
 fn jobs_of(text: &str) -> Vec<Job> {
     let mut global = BTreeMap::new();
     let mut jobs = Vec::new();
@@ -230,11 +231,11 @@ fn every_job_runs_as_fast_as_under_the_kernel() {
     assert_eq!(compared, 9);
 }
 
-/// A device that meets the write target with room to spare, and misses the read target for the
-/// writes' sake.
+/// Runs a reader and a writer on a device that meets the write target easily, but misses the read
+/// target because of the writes.
 fn reader_against_writer(scheduler: &str) -> (Job, Job, Vec<u32>) {
     let device = Slots::new(8, Nanos::from_millis(1), 1_000_000_000_000);
-    // At random, so that what waits in the scheduler does not merge.
+    // Random writes, so that those waiting in the scheduler do not merge.
     let writer = Job { random: true, next: 2, ..Job::new("w", Op::Write, 4096, 32) };
     let jobs = vec![Job::new("r", Op::Read, 4096, 1), writer];
     let mut run = Run::new(device, 1 << 30, 1, scheduler, jobs);
@@ -268,9 +269,9 @@ fn writes_that_have_time_give_depth_to_reads_that_have_not() {
     assert!(mean(&reader) > 4000 && depths == [256, 128, 64, 16], "a target that is met takes nothing: {depths:?}");
 }
 
-/// Write zeroes have 16 tokens for the whole device, however fast it is: that must neither idle (a
-/// queue without a token is run when one comes free, not 3 ms later) nor favour the first hardware
-/// queue.
+/// Write zeroes have 16 tokens for the whole device, however fast it is. The device must not idle
+/// (a queue without a token runs when a token becomes free, not 3 ms later), and the first hardware
+/// queue must not be favoured.
 #[test]
 fn hardware_queues_share_the_tokens_of_a_domain() {
     let device = Slots::new(64, Nanos::from_millis(1), 1_000_000_000_000);

@@ -1,11 +1,11 @@
-//! `io.max` against what Linux 6.18.44 did: when each of a synchronous reader's I/Os was over, on a
-//! device known exactly.
+//! Compares `io.max` with Linux 6.18.44: completion times of a synchronous reader's I/Os, on an
+//! exactly known device.
 //!
-//! The machine had HZ=250. The device takes 200 us, and what lies in between about 150 us more.
-//! What the records do not say is how long before the first I/O the limit had been written; its
-//! slice begins there. Four of the six fit 4 ms to within a millisecond or so, the one of 64 KiB
-//! reads fits 12 ms; at 0 three of its 48 I/Os would be 12 ms late. All are held against
-//! every millisecond from 2 to 13, so nothing hangs on a value that was chosen well.
+//! The kernel had HZ=250. The device takes 200 us, and the layers in between about 150 us. The
+//! records do not say how long before the first I/O the limit was written, which is when its slice
+//! starts. Four of the six records fit 4 ms to within about a millisecond, the one of 64 KiB reads
+//! fits 12 ms; with 0, three of its 48 I/Os would be 12 ms late. All records are compared at every
+//! millisecond from 2 to 13, so no result depends on a chosen value.
 
 use elevon_core::control::exact::Exact;
 use elevon_core::control::io_max::{Config, IoMax};
@@ -48,7 +48,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// When a synchronous reader's I/Os are over under a stage, in us since the first was
+    /// Returns when a synchronous reader's I/Os complete under a stage, in us since the first was
     /// submitted.
     fn run(&self, stage: &mut dyn Limiter, tenants: &Tenants, tenant: TenantId, start: Instant) -> Vec<u64> {
         let (mut now, mut breakdown, mut out) = (start, WaitBreakdown::default(), Vec::new());
@@ -91,8 +91,8 @@ fn each_io_is_over_when_the_kernel_said() {
     }
 }
 
-/// No slices: the last I/O of each record is over where the limit itself puts it, to a nanosecond
-/// an I/O.
+/// Without slices the last I/O of each record completes when the limit alone allows it, to a
+/// nanosecond per I/O.
 #[test]
 fn exact_is_the_limit_itself() {
     for record in RECORDS.lines().map(Record::parse) {

@@ -1,10 +1,12 @@
-//! The control files of cgroups: the kernel's names and syntax to typed settings and back.
+//! The control files of cgroups: parses the kernel's names and syntax to typed settings, and writes
+//! them back.
 //!
-//! A line is taken whole or not at all. What a kernel refuses is refused with its errno; what it
-//! would silently misread (`rbps=10M` is 10 bytes/s to it) is refused with what to write instead.
-//! One run has one device, so naming it is optional: `8:0 rbps=1048576` and `rbps=1048576` are the
-//! same, and a partition is refused as the kernel does. Sources: the documentation of cgroup v1 and
-//! v2, behaviour as read in 6.1; for `blockio.*` the io-throttle patches, version 8 and later.
+//! A line is taken as a whole or refused. What the kernel refuses is refused with the kernel's
+//! errno. What it would silently misread (it reads `rbps=10M` as 10 bytes/s) is refused, with what
+//! to write instead. A run has one device, so naming it is optional: `8:0 rbps=1048576` and
+//! `rbps=1048576` are the same; a partition is refused, as in the kernel. Sources: the
+//! documentation of cgroup v1 and v2, and the behaviour of 6.1; for `blockio.*` the io-throttle
+//! patches, version 8 and later.
 
 use std::fmt;
 use std::ops::Range;
@@ -29,7 +31,7 @@ pub use max::{Cap, IoMax, LimitKey};
 pub(crate) use weight::parse_class;
 pub use weight::{DEFAULT_WEIGHT, WeightFile, Weights};
 
-/// Why a line was refused; the kernel's errno where it has one.
+/// The kind of an error; it decides which errno the kernel would return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// EINVAL.
@@ -38,12 +40,12 @@ pub enum Refusal {
     Range,
     /// ENODEV: not a whole device.
     NoDevice,
-    /// A kernel takes it, and reads something else than what stands there.
+    /// The kernel takes the line, but reads something other than what it says.
     Misread,
 }
 
 impl Refusal {
-    /// The errno that a kernel answers with; `None` where it would not complain.
+    /// Returns the errno that the kernel would return; `None` if it would report no error.
     pub const fn errno_name(self) -> Option<&'static str> {
         match self {
             Self::Invalid => Some("EINVAL"),
@@ -54,12 +56,12 @@ impl Refusal {
     }
 }
 
-/// A line that was refused, and what would be right.
+/// A refused line, with what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct FileError {
     /// The kind.
     pub refusal: Refusal,
-    /// The bytes of the line that are at fault.
+    /// The bytes of the line that are wrong.
     pub span: Range<usize>,
     /// What is wrong, ending in what would be right; one line.
     pub message: String,
@@ -74,13 +76,13 @@ impl fmt::Display for FileError {
     }
 }
 
-/// One change of what a tenant may do, or of how its device is modelled. What a setting does not
-/// name stays as it was.
+/// One change of a tenant's limits, weights or class, or of the model of its device. Values that a
+/// setting does not name keep their old values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// `io.max`: limits with slices, at every level.
     IoMax(IoMax),
-    /// `blkio.throttle.*_device` of v1: a limit that looks at no ancestor.
+    /// `blkio.throttle.*_device` of v1: a limit that ignores the limits of ancestors.
     Flat(LimitKey, Cap),
     /// `io.weight`: share by io.cost, 1 to 10000.
     IoWeight(WeightFile),
@@ -98,14 +100,14 @@ pub enum Setting {
     Bandwidth(Option<io_throttle::Limit>),
     /// `blockio.iops-max`: io-throttle's rule in I/Os a second; `None` deletes it.
     Iops(Option<io_throttle::Limit>),
-    /// Our `weight`, 1 to 10000: under io.cost as it is, under BFQ at most 1000.
+    /// Elevon's `weight`, 1 to 10000: used by io.cost as it is, by BFQ at most 1000.
     Weight(u16),
-    /// Our `limit`: exact limits without slices, with a burst.
+    /// Elevon's `limit`: exact limits without slices, with a burst.
     Limit(Limit),
 }
 
-/// Our `limit`: rates that hold over every span of time but for the burst. What is `None` stays as
-/// it was.
+/// Elevon's `limit`: rates that hold over every span of time, except for the burst. Values that are
+/// `None` keep their old values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     /// Bytes a second of reads.
@@ -126,38 +128,38 @@ pub struct Limit {
     pub burst_ios: Option<u64>,
 }
 
-/// A line that was taken.
+/// A line that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
     /// The device as the line names it.
     pub device: Option<&'a str>,
-    /// What it sets.
+    /// The setting of the line.
     pub setting: Setting,
 }
 
-/// Whose file it is.
+/// The owner of a control file or setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileOwner {
-    /// A tenant's; the root has none.
+    /// A tenant; not the root.
     Tenant,
-    /// The root's, and so the device's.
+    /// The root, and so the device.
     Device,
 }
 
 /// One control file.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlFile {
-    /// Its name.
+    /// The file's name.
     pub name: &'static str,
-    /// Where it is.
+    /// The owner of the file.
     pub place: FileOwner,
-    /// What a line of it looks like.
+    /// The syntax of a line.
     pub syntax: &'static str,
     /// Units and ranges.
     pub range: &'static str,
-    /// What holds where nothing was written.
+    /// The value in force if nothing was written.
     pub default: &'static str,
-    /// A line of meaning.
+    /// One line of help.
     pub help: &'static str,
     parse: for<'a> fn(&'a str, &Rules) -> Result<Line<'a>, FileError>,
 }
@@ -171,7 +173,7 @@ const IOPS: &str = "I/Os a second, 1..=4294967294; 0 removes it, more is no limi
 const RULE: &str =
     "limit as K, M, G, T or Ki, Mi, Gi, Ti too; bucket in the limit's unit, the limit where it is left out";
 
-/// Every control file.
+/// All control files.
 pub const FILES: &[ControlFile] = &[
     ControlFile {
         syntax: "[DEV] rbps=N wbps=N riops=N wiops=N, each a number or max",
@@ -289,12 +291,12 @@ pub const FILES: &[ControlFile] = &[
     },
 ];
 
-/// The file of a name.
+/// Returns the control file of a name.
 pub fn find(name: &str) -> Option<&'static ControlFile> {
     FILES.iter().find(|file| file.name == name)
 }
 
-/// Reads a line as if it were written to a control file under a kernel's rules.
+/// Parses a line as if it were written to a control file under a kernel's rules.
 pub fn parse<'a>(file: &str, line: &'a str, rules: &Rules) -> Result<Line<'a>, FileError> {
     let Some(known) = find(file) else {
         let meant = did_you_mean(file, FILES.iter().map(|file| file.name));
@@ -308,7 +310,7 @@ pub fn parse<'a>(file: &str, line: &'a str, rules: &Rules) -> Result<Line<'a>, F
 }
 
 impl ControlFile {
-    /// Reads a line as if it were written to this file under a kernel's rules.
+    /// Parses a line as if it were written to this file under a kernel's rules.
     pub fn parse<'a>(&self, line: &'a str, rules: &Rules) -> Result<Line<'a>, FileError> {
         let body = line.trim_end_matches('\n');
         if let Some(at) = body.find(|c: char| c.is_control() && c != '\t') {
@@ -320,7 +322,7 @@ impl ControlFile {
 }
 
 impl Setting {
-    /// The control file, or the knob of ours, that [`Self::text`] is for.
+    /// Returns the name of the control file, or of Elevon's knob, that [`Self::text`] is for.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::IoMax(_) => "io.max",
@@ -341,7 +343,7 @@ impl Setting {
         }
     }
 
-    /// Whose setting it is.
+    /// Returns the owner of the setting.
     pub const fn place(&self) -> FileOwner {
         match self {
             Self::CostQos(_) | Self::CostModel(_) => FileOwner::Device,
@@ -358,9 +360,9 @@ impl Setting {
         }
     }
 
-    /// The line that [`parse`] reads as this setting, for a device. A file that shows all its keys
-    /// is read back in this form too (`8:0 rbps=1048576 wbps=max riops=max wiops=max`). Our own
-    /// knobs are written as a TOML value.
+    /// Returns the line for a device that [`parse`] reads as this setting. A file that shows all
+    /// its keys is read back in this form too (`8:0 rbps=1048576 wbps=max riops=max wiops=max`).
+    /// Elevon's knobs are written as a TOML value.
     pub fn text(&self, device: Option<&str>) -> String {
         let on = |line: String| match device {
             Some(device) if line.is_empty() => device.to_owned(),
@@ -383,7 +385,7 @@ impl Setting {
 }
 
 impl Limit {
-    /// Each rate with its key.
+    /// Returns each rate with its key.
     pub fn rates(&self) -> [(&'static str, Option<Cap>); 6] {
         [
             ("rbps", self.rbps),

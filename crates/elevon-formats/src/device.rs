@@ -1,5 +1,5 @@
-//! The file of a device of one's own (`--device @FILE`): TOML with a profile or model, and what
-//! differs from it.
+//! The file of a user's device (`--device @FILE`): TOML that names a profile or model, and the
+//! values that differ from it.
 //!
 //! ```toml
 //! name = "my-phone"
@@ -21,8 +21,8 @@
 //! date = "2026-11-20"
 //! ```
 //!
-//! Here is only what TOML can tell: what a base takes is checked by whoever knows the bases.
-//! Everything that is wrong is said at once, a line each, with its place. O(file).
+//! This module checks only the TOML; the caller, which knows the bases, checks what a base takes.
+//! All errors are reported at once, one line each, with their places. Cost: O(size of the file).
 
 use elevon_core::nearest::did_you_mean;
 use toml::Spanned;
@@ -30,18 +30,18 @@ use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{Diagnostic, IntoComplaint, Problem, Span};
 
-/// A key with its value as text, and where the value stands.
+/// A key, its value as text, and the place of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// The key.
     pub key: String,
-    /// The value, a number written as it would be on the command line.
+    /// The value; a number is written as on the command line.
     pub value: String,
-    /// Where the value stands.
+    /// The place of the value.
     pub place: Span,
 }
 
-/// How values follow from their source.
+/// How values were derived from their source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceBasis {
     /// `stated`: the source gives the value.
@@ -56,7 +56,7 @@ const BASES: [(&str, DeviceBasis); 3] =
     [("stated", DeviceBasis::Stated), ("fitted", DeviceBasis::Fitted), ("estimated", DeviceBasis::Estimated)];
 
 impl DeviceBasis {
-    /// Its name in the file.
+    /// Returns its name in the file.
     pub fn name(self) -> &'static str {
         BASES.iter().find(|(_, basis)| *basis == self).map_or("", |(name, _)| name)
     }
@@ -65,19 +65,19 @@ impl DeviceBasis {
 /// One `[[source]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSource {
-    /// The parameters and limits that rest on it.
+    /// The parameters and limits whose values come from the source.
     pub parameters: Vec<String>,
-    /// What the source says.
+    /// The value that the source states.
     pub value: String,
-    /// How the values follow from it.
+    /// How the values were derived from it.
     pub basis: DeviceBasis,
-    /// Who says so: title, author.
+    /// Title and author of the source.
     pub origin: String,
-    /// When; empty if not given.
+    /// The date of the source; empty if not given.
     pub date: String,
-    /// Where it can be read; empty if not given.
+    /// The address at which it can be read; empty if not given.
     pub address: String,
-    /// Where the table stands.
+    /// The place of the table.
     pub place: Span,
 }
 
@@ -86,7 +86,7 @@ pub struct DeviceSource {
 pub struct DeviceFile {
     /// The device's name.
     pub name: String,
-    /// A line of what it is; may be empty.
+    /// A line that describes the device; may be empty.
     pub summary: String,
     /// The profile or model that it starts from.
     pub base: Given,
@@ -94,14 +94,14 @@ pub struct DeviceFile {
     pub parameters: Vec<Given>,
     /// Queue limits that differ, by their sysfs names, in the file's order.
     pub limits: Vec<Given>,
-    /// Where the values come from, in the file's order.
+    /// The sources of the values, in the file's order.
     pub sources: Vec<DeviceSource>,
 }
 
-/// Reads a file's text; `file` is what complaints call it.
+/// Parses the text of a file. `file` is its name in complaints.
 ///
 /// # Errors
-/// All that is wrong, each with its place and what would be right.
+/// All errors, each with its place and what would be right.
 pub fn parse(file: &str, text: &str) -> Result<DeviceFile, Vec<Diagnostic>> {
     let mut reader = Reader { file, text, complaints: Vec::new() };
     let table = match DeTable::parse(text) {
@@ -142,7 +142,7 @@ pub fn parse(file: &str, text: &str) -> Result<DeviceFile, Vec<Diagnostic>> {
 type Key<'t> = &'t Spanned<std::borrow::Cow<'t, str>>;
 type Value<'t> = &'t Spanned<DeValue<'t>>;
 
-/// The entries of a table, in the file's order.
+/// Returns the entries of a table, in the file's order.
 fn entries<'t>(table: &'t DeTable<'t>) -> Vec<(Key<'t>, Value<'t>)> {
     let mut all: Vec<_> = table.iter().collect();
     all.sort_by_key(|(key, _)| key.span().start);
@@ -175,7 +175,7 @@ impl Reader<'_> {
         self.complain(key.span().start, name, Problem::Unknown.because(message));
     }
 
-    /// A string; a complaint for anything else.
+    /// Returns a string, or complains of any other value.
     fn string(&mut self, key: &str, value: Value<'_>) -> Option<String> {
         match value.get_ref() {
             DeValue::String(text) => Some(text.to_string()),
@@ -186,7 +186,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A string that is not empty.
+    /// Returns a string that is not empty, or complains.
     fn given(&mut self, key: &str, value: Value<'_>) -> Option<Given> {
         let text = self.string(key, value)?;
         if text.trim().is_empty() {
@@ -196,7 +196,7 @@ impl Reader<'_> {
         Some(Given { key: key.to_owned(), value: text, place: self.place(value.span().start) })
     }
 
-    /// The entries of a table of settings: strings, whole numbers, true and false.
+    /// Returns the entries of a table of settings: strings, whole numbers, true and false.
     fn settings(&mut self, title: &str, value: Value<'_>) -> Vec<Given> {
         let DeValue::Table(table) = value.get_ref() else {
             self.complain(value.span().start, title, format!("expected a table: [{title}]"));
@@ -256,7 +256,7 @@ impl Parts {
     }
 }
 
-/// A name goes into reports, tables and file names.
+/// Checks a device's name, which appears in reports, tables and file names.
 fn is_name(reader: &mut Reader<'_>, given: &Given, value: Value<'_>) -> bool {
     let is_good = given.value.chars().all(|c| c.is_alphanumeric() || "-_.+ ".contains(c));
     if !is_good {

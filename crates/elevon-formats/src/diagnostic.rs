@@ -1,53 +1,53 @@
-//! What is wrong, or worth a word, in a text that a person wrote: one line that names the place and
-//! says what would be right.
+//! Errors and warnings about a text that a person wrote: one line that names the place and says
+//! what would be right.
 
 use std::fmt;
 
 /// The kind of a complaint, for code; its message is for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Problem {
-    /// A file cannot be read or written, or may not be.
+    /// A file cannot be read or written, or access to it is not allowed.
     File,
-    /// A line, or a whole file, does not have the form of its format.
+    /// A line, or a whole file, does not match the syntax of its format.
     Syntax,
     /// There is no option, key, section or tenant of that name.
     Unknown,
-    /// Nothing stands where something must.
+    /// A required value is missing.
     Missing,
     /// The value does not have the form that its option takes.
     Malformed,
-    /// The value is no number.
+    /// The value is not a number.
     NotANumber,
     /// The number has a unit that its option does not take.
     UnknownUnit,
     /// The number is too small, too large or too fine.
     OutOfRange,
-    /// The word is none of those that its option takes.
+    /// The word is not one that the option takes.
     NoChoice,
-    /// There are more of something than fit.
+    /// There are too many of something.
     TooMany,
-    /// fio has it, and Elevon does not.
+    /// fio supports it, and Elevon does not.
     Unsupported,
-    /// It does not go together with something else that was given.
+    /// It conflicts with something else that was given.
     Conflict,
     /// The device cannot do I/O of that size or at that place.
     Unaligned,
-    /// A warning: an option is accepted and changes nothing.
+    /// A warning: the option is accepted and has no effect.
     NoEffect,
-    /// A warning that holds only in a run without a page cache.
+    /// A warning that applies only to a run without a page cache.
     WithoutCache,
-    /// A warning: fio reads, or does, something else than its manual or Elevon.
+    /// A warning: fio reads or does something different from its manual or from Elevon.
     Differs,
 }
 
 impl Problem {
-    /// A complaint of this kind.
+    /// Returns a complaint of this kind.
     pub fn because(self, message: impl Into<String>) -> Complaint {
         Complaint { problem: self, message: message.into() }
     }
 }
 
-/// What is wrong with a value, without its place.
+/// A complaint about a value, without its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Complaint {
@@ -58,17 +58,17 @@ pub struct Complaint {
 }
 
 impl Complaint {
-    /// The same kind in other words.
+    /// Returns a complaint of the same kind with another message.
     #[must_use]
     pub fn reworded(self, words: impl FnOnce(String) -> String) -> Self {
         Self { message: words(self.message), ..self }
     }
 }
 
-/// What a key is complained of for: words alone say that its value does not have the form that the
-/// key takes.
+/// Conversion to a complaint about a key. A plain text becomes a complaint that the value does not
+/// have the form that the key takes.
 pub(crate) trait IntoComplaint {
-    /// The complaint without its place.
+    /// Returns the complaint without its place.
     fn into_complaint(self) -> Complaint;
 }
 
@@ -93,13 +93,13 @@ impl IntoComplaint for String {
 /// A complaint about one option, key or line of a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Diagnostic {
-    /// The file as it was named.
+    /// The file name as the user gave it.
     pub file: String,
     /// Line, from 1.
     pub line: u32,
-    /// Column in characters, from 1: the value where the value is at fault, else the key.
+    /// Column in characters, from 1: of the value if the value is wrong, else of the key.
     pub column: u32,
-    /// The option, or the section in brackets; empty where neither is meant.
+    /// The option, or the section in brackets; empty if the complaint is about neither.
     pub key: String,
     /// The kind.
     pub problem: Problem,
@@ -117,10 +117,10 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Where something stands in a text.
+/// A place in a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The file as it was named.
+    /// The file name as the user gave it.
     pub file: String,
     /// Line, from 1.
     pub line: u32,
@@ -129,7 +129,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// A complaint at this place.
+    /// Returns a complaint at this place.
     pub fn diagnostic(&self, key: &str, complaint: Complaint) -> Diagnostic {
         let Complaint { problem, message } = complaint;
         let Self { file, line, column } = self.clone();

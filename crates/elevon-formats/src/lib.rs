@@ -1,4 +1,5 @@
-//! Bytes to types and back: control files of cgroups, descriptions of devices, fio job files.
+//! Parsers and writers of input texts: control files of cgroups, files of tenants and devices, and
+//! fio job files.
 #![forbid(unsafe_code)]
 
 pub mod cgroup;

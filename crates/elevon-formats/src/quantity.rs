@@ -1,24 +1,23 @@
 //! Sizes, rates, times, counts and shares as text: one grammar for the command line, devices and
 //! tenants.
 //!
-//! A quantity is `DIGITS[.DIGITS]UNIT`, without a space; case counts. Up to twelve decimals are
-//! read, and what is left of less than one byte, nanosecond or part in a million is dropped. All
-//! arithmetic is on whole numbers.
+//! A quantity is `DIGITS[.DIGITS]UNIT`, without a space; units are case-sensitive. Up to twelve
+//! decimals are read, and a remainder of less than one byte, nanosecond or part in a million is
+//! dropped. All arithmetic is on whole numbers.
 //!
 //! - A time has `ns`, `us`, `ms` or `s`; a plain `0` needs no unit.
 //! - A size has `B`, `kB` or `KB`, `MB`, `GB`, `TB` (powers of 1000), or `Ki`, `Mi`, `Gi`, `Ti`
-//!   (powers of 1024), these also as `KiB` and so on. What may be left out of a unit is up to the
-//!   place: see [`Short`].
-//! - A rate is a size, with `/s` behind it or without.
+//!   (powers of 1024), these also as `KiB` and so on. [`Short`] says which parts of a unit may be
+//!   left out.
+//! - A rate is a size, with or without a trailing `/s`.
 //! - A count is a plain number, or has `K`, `M`, `G` or `T` (powers of 1000).
 //! - A share has `%` or `ppm`.
 //!
-//! fio's job files have a grammar of their own ([`crate::fio`]), and so have the kernel's control
-//! files.
+//! fio's job files ([`crate::fio`]) and the kernel's control files have grammars of their own.
 
 use elevon_core::units::{Bytes, Nanos};
 
-/// A unit's name and how many of the base unit it is.
+/// The name of a unit, and its size in the base unit.
 pub type Unit = (&'static str, u64);
 
 /// Units of time, in nanoseconds.
@@ -51,10 +50,10 @@ const fn prefix(letter: &'static str, power: u32) -> Prefix {
 
 pub(crate) const PREFIXES: [Prefix; 4] = [prefix("K", 1), prefix("M", 2), prefix("G", 3), prefix("T", 4)];
 
-/// Decimals that are read.
+/// The maximum number of decimals.
 const DECIMALS: u32 = 12;
 
-/// What a size may leave out of its unit.
+/// The part of a size's unit that may be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Short {
     /// Nothing: devices are sold in `GB` and memory in `GiB`, so `4G` could be either.
@@ -65,7 +64,7 @@ pub enum Short {
     Decimal,
 }
 
-/// Why a text is no quantity.
+/// The reason why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// It does not begin with a number.
@@ -81,7 +80,7 @@ pub enum QuantityError {
         text: String,
         /// It has no unit at all.
         is_plain: bool,
-        /// What was probably meant.
+        /// The units that were probably meant, each with the number.
         meant: Vec<String>,
     },
     /// It has more than twelve decimals.
@@ -99,8 +98,8 @@ pub enum QuantityError {
 }
 
 impl QuantityError {
-    /// `; write 4GB or 4GiB`, for the end of a message that says what is expected; empty if nothing
-    /// near is known.
+    /// Returns the end of a message, such as `; write 4GB or 4GiB`; empty if no similar unit is
+    /// known.
     pub fn hint(&self) -> String {
         match self {
             Self::Unit { meant, .. } => write_one_of(meant),
@@ -113,8 +112,8 @@ fn write_one_of(texts: &[String]) -> String {
     if texts.is_empty() { String::new() } else { format!("; write {}", texts.join(" or ")) }
 }
 
-/// `DIGITS[.DIGITS]UNIT`, where `scale_of` knows the units and `all` are those that may have been
-/// meant.
+/// Parses `DIGITS[.DIGITS]UNIT`. `scale_of` returns the size of a unit, and `all` are the units to
+/// suggest.
 fn quantity(text: &str, scale_of: impl Fn(&str) -> Option<u64>, all: &[&str]) -> Result<u64, QuantityError> {
     let owned = || text.to_owned();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -140,7 +139,7 @@ fn quantity(text: &str, scale_of: impl Fn(&str) -> Option<u64>, all: &[&str]) ->
     value().ok_or_else(|| QuantityError::TooLarge { text: owned() })
 }
 
-/// Whether a unit as written may stand for the unit of this name: whatever its case, and with or
+/// Returns true if a unit as written may mean the unit `name`, regardless of case and with or
 /// without `i`, `B` and `/s`.
 fn is_same_unit(name: &str, written: &str) -> bool {
     let plain = |unit: &str| unit.trim_end_matches("/s").to_ascii_lowercase();
@@ -148,10 +147,10 @@ fn is_same_unit(name: &str, written: &str) -> bool {
     name == written || (written.len() == 1 && name.len() > 1 && name.ends_with('b') && name.starts_with(&written))
 }
 
-/// A span of time.
+/// Parses a span of time.
 ///
 /// # Errors
-/// The text is none.
+/// The text is not a time.
 pub fn time(text: &str) -> Result<Nanos, QuantityError> {
     if text == "0" {
         return Ok(Nanos::ZERO);
@@ -159,10 +158,10 @@ pub fn time(text: &str) -> Result<Nanos, QuantityError> {
     in_units(text, TIMES).map(Nanos::new)
 }
 
-/// A share in parts in a million.
+/// Parses a share, in parts in a million.
 ///
 /// # Errors
-/// The text is none.
+/// The text is not a share.
 pub fn share(text: &str) -> Result<u64, QuantityError> {
     if text == "0" { Ok(0) } else { in_units(text, SHARES) }
 }
@@ -172,10 +171,10 @@ fn in_units(text: &str, units: &'static [Unit]) -> Result<u64, QuantityError> {
     quantity(text, |unit| units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale), &names)
 }
 
-/// A size; `0` needs no unit.
+/// Parses a size; `0` needs no unit.
 ///
 /// # Errors
-/// The text is none.
+/// The text is not a size.
 pub fn size(text: &str, short: Short) -> Result<Bytes, QuantityError> {
     if text == "0" {
         return Ok(Bytes::ZERO);
@@ -193,18 +192,18 @@ pub fn size(text: &str, short: Short) -> Result<Bytes, QuantityError> {
     quantity(text, scale_of, &MEANT).map(Bytes::new)
 }
 
-/// Bytes a second: a size, with `/s` behind it or without.
+/// Parses a rate in bytes a second: a size, with or without a trailing `/s`.
 ///
 /// # Errors
-/// The text is none.
+/// The text is not a rate.
 pub fn rate(text: &str, short: Short) -> Result<Bytes, QuantityError> {
     size(text.strip_suffix("/s").unwrap_or(text), short)
 }
 
-/// A count, of I/Os or of I/Os a second. What is left of less than one is dropped.
+/// Parses a count, of I/Os or of I/Os a second. A fraction of one is dropped.
 ///
 /// # Errors
-/// The text is none.
+/// The text is not a count.
 pub fn count(text: &str) -> Result<u64, QuantityError> {
     let scale_of = |unit: &str| match unit {
         "" => Some(1),
@@ -213,8 +212,8 @@ pub fn count(text: &str) -> Result<u64, QuantityError> {
     quantity(text, scale_of, &PREFIXES.map(|prefix| prefix.letter))
 }
 
-/// The value in the largest of these units that leaves at most three decimals: the text of a value
-/// that reads back as it.
+/// Returns a text that is parsed back as `value`: in the largest unit that leaves at most three
+/// decimals.
 pub fn text(value: u64, units: &[Unit]) -> String {
     let fits = |scale: u64| value >= scale && (u128::from(value) * 1000).is_multiple_of(u128::from(scale));
     match units.iter().filter(|(_, scale)| fits(*scale)).max_by_key(|(_, scale)| scale) {
@@ -227,8 +226,8 @@ pub fn text(value: u64, units: &[Unit]) -> String {
     }
 }
 
-/// A size of memory in the largest of `GiB`, `MiB` and `KiB` of which it is a whole number; in
-/// `KiB` if it is of none.
+/// Returns a size of memory in whole `GiB`, `MiB` or `KiB`, the largest that fits. If none fits,
+/// the size is rounded down to `KiB`.
 pub fn memory_text(size: Bytes) -> String {
     let whole = |scale: u64| size.get().is_multiple_of(scale) && size.get() > 0;
     let (unit, scale) = match () {
@@ -244,7 +243,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What devices, tenants and `--memory` read of one text: each a number, or nothing.
+    /// Checks the size that devices, tenants and `--memory` read of one text, or that they refuse
+    /// it.
     #[track_caller]
     fn sizes(text: &str, expected: [Option<u64>; 3]) {
         let of = |short| size(text, short).ok().map(Bytes::get);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is printed is read as the same value, wherever it is read.
+        /// A printed value is parsed back as the same value by every grammar.
         #[test]
         fn a_text_reads_back(value in any::<u64>(), shift in 0u32..64) {
             let value = value >> shift;

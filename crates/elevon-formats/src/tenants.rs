@@ -1,5 +1,5 @@
-//! The file of `--tenants`: TOML, one table a tenant, the kernel's control files as quoted keys
-//! beside knobs of our own.
+//! The file of `--tenants`: TOML with one table per tenant. Its keys are the kernel's control
+//! files, quoted, and Elevon's own knobs.
 //!
 //! ```toml
 //! [tenant."batch/nightly"]
@@ -16,7 +16,7 @@
 //! "io.max" = "rbps=max"
 //! ```
 //!
-//! Everything that is wrong is said at once, a line each, with its place. O(file).
+//! All errors are reported at once, one line each, with their places. Cost: O(size of the file).
 
 use elevon_core::kernel::Rules;
 use elevon_core::nearest::did_you_mean;
@@ -39,40 +39,40 @@ use reader::{Reader, TomlEntry, Value};
 /// A file of tenants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantsFile {
-    /// What `[device]` sets, in the file's order.
+    /// The settings of `[device]`, in the file's order.
     pub device: Vec<Setting>,
-    /// The tables of tenants, in the file's order, each path once.
+    /// The tables of tenants, in the file's order; each path occurs once.
     pub tenants: Vec<TenantTable>,
-    /// What changes during the run, in the file's order.
+    /// The changes during the run, in the file's order.
     pub changes: Vec<Change>,
 }
 
 /// One `[tenant."PATH"]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TenantTable {
-    /// Names from the root down, with a slash between two.
+    /// The names from the root down, separated by slashes.
     pub path: String,
-    /// Where it stands.
+    /// The place of the table.
     pub place: Span,
-    /// What it sets, in the file's order.
+    /// The settings of the tenant, in the file's order.
     pub settings: Vec<Setting>,
 }
 
 /// One `[[change]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// When, from the start of the run.
+    /// The time of the change, from the start of the run.
     pub at: Nanos,
-    /// Whose; `None` for the device's.
+    /// The tenant; `None` for the device.
     pub tenant: Option<String>,
-    /// Where the tenant is named; where the table stands if none is.
+    /// The place of the tenant's name, or of the table if it names none.
     pub place: Span,
-    /// What it sets, in the file's order.
+    /// The settings of the change, in the file's order.
     pub settings: Vec<Setting>,
 }
 
-/// Reads a file's text; `file` is what complaints call it. Either everything is well, or every
-/// complaint is told.
+/// Parses the text of a file. `file` is its name in complaints. Returns either the settings or all
+/// complaints.
 pub fn parse(file: &str, text: &str, rules: &Rules) -> Result<TenantsFile, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, text);
     let mut result = TenantsFile::default();
@@ -216,7 +216,7 @@ impl TenantsFile {
     }
 }
 
-/// The settings of a table's entries.
+/// Returns the settings of a table's entries.
 fn settings(
     reader: &mut Reader<'_>,
     rules: &Rules,
@@ -231,7 +231,7 @@ fn settings(
     found
 }
 
-/// A tenant's path without slashes at its ends or twice in a row, or what is wrong with it.
+/// Returns a tenant's path without leading, trailing or repeated slashes, or what is wrong with it.
 pub fn normal_path(text: &str) -> Result<String, Complaint> {
     let names = path_names(text)?;
     if names.is_empty() {
@@ -245,8 +245,8 @@ pub fn normal_path(text: &str) -> Result<String, Complaint> {
     Ok(names.join("/"))
 }
 
-/// The names of a path below the root; empty for the root itself. Empty names and `.` are left out,
-/// as a kernel does.
+/// Returns the names of a path below the root; empty for the root itself. Empty names and `.` are
+/// left out, as in the kernel.
 pub fn path_names(text: &str) -> Result<Vec<&str>, Complaint> {
     let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
     match names.iter().find(|name| **name == ".." || name.len() > 255 || name.contains(char::is_control)) {

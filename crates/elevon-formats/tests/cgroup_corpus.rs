@@ -1,4 +1,4 @@
-//! The fuzzer's corpora of control files and files of tenants through its own checks.
+//! Runs the fuzzer's corpora of control files and files of tenants through the fuzzer's checks.
 
 #[path = "../../../fuzz/checks/cgroup.rs"]
 mod cgroup;

@@ -1,5 +1,5 @@
-//! Settings to text and back, as control files and as a file of tenants; and random text, which is
-//! taken or refused.
+//! Settings are written as control files and as a file of tenants and parsed back. Random text is
+//! accepted or refused, but never panics.
 
 #[path = "../../../fuzz/checks/cgroup.rs"]
 mod cgroup;
@@ -106,7 +106,7 @@ fn flat() -> impl Strategy<Value = Setting> {
     (0..4usize, cap(u64::from(u32::MAX) - 1)).prop_map(|(key, cap)| Setting::Flat(LimitKey::ALL[key], cap))
 }
 
-/// What a control file can say.
+/// Every setting that a control file can express.
 fn written() -> impl Strategy<Value = Setting> {
     prop_oneof![
         io_max().prop_map(Setting::IoMax),
@@ -128,7 +128,7 @@ fn of_device() -> impl Strategy<Value = Setting> {
     prop_oneof![qos().prop_map(Setting::CostQos), model().prop_map(Setting::CostModel)]
 }
 
-/// One of a key, so that the order of lines stays.
+/// Keeps one setting per key, so that the order of lines does not matter.
 fn unique(settings: Vec<Setting>) -> Vec<Setting> {
     let mut kept: Vec<Setting> = Vec::new();
     for setting in settings {
@@ -165,7 +165,7 @@ fn file() -> impl Strategy<Value = TenantsFile> {
     )
 }
 
-/// Without places, which rendering does not keep.
+/// Removes places, which rendering does not keep.
 fn plain(mut file: TenantsFile) -> TenantsFile {
     file.tenants.iter_mut().for_each(|tenant| tenant.place = Span::default());
     file.changes.iter_mut().for_each(|change| change.place = Span::default());

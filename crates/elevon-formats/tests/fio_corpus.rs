@@ -1,4 +1,4 @@
-//! The fuzzer's corpus of job files through its own check.
+//! Runs the fuzzer's corpus of job files through the fuzzer's check.
 
 #[path = "../../../fuzz/checks/corpus.rs"]
 mod corpus;

@@ -1,5 +1,5 @@
-//! The same small jobs to the installed fio: what it takes we take, what it refuses we refuse, and
-//! numbers come out the same. Differences are listed with their reason.
+//! The same small jobs are given to Elevon and to the installed fio. Both must accept the same jobs
+//! and read the same numbers. Differences are listed with their reasons.
 
 mod common;
 
@@ -9,7 +9,8 @@ fn file(name: &str) -> std::path::PathBuf {
     std::env::temp_dir().join(format!("elevon-fio-{name}-{}.fio", std::process::id()))
 }
 
-/// Whether fio parses a file with a job for each of these options; `None` without fio.
+/// Returns true if fio accepts a file with a job for each of these options; `None` if there is no
+/// fio.
 fn fio_takes(jobs: &[&str], name: &str) -> Option<bool> {
     let path = file(name);
     let text: String = jobs.iter().map(|options| format!("[a]\nrw=randrw\nsize=1g\n{options}\n")).collect();
@@ -172,7 +173,7 @@ const REFUSED: &[&str] = &[
     "rate_process=foo",
 ];
 
-/// Taken by fio, refused here, each for its reason.
+/// Options that fio accepts and Elevon refuses, each with the reason.
 const STRICTER: &[(&str, &str)] = &[
     ("bs=4x", "fio drops the unit and has 4 bytes"),
     ("bs=4.5k", "likewise"),
@@ -202,7 +203,7 @@ fn we_take_what_fio_takes_and_refuse_what_it_refuses() {
 #[test]
 fn the_installed_fio_takes_the_lists_so() {
     let taken: Vec<&str> = TAKEN.iter().copied().chain(STRICTER.iter().map(|row| row.0)).collect();
-    // One run for all; one by one only to name the odd one.
+    // One run for all options; separate runs only to find the one that differs.
     match fio_takes(&taken, "taken") {
         None => return,
         Some(true) => {}
@@ -211,7 +212,7 @@ fn the_installed_fio_takes_the_lists_so() {
             panic!("fio refuses {wrong:?}");
         }
     }
-    // fio stops at its first error, so each refusal takes a run; two at a time.
+    // fio stops at its first error, so each refusal takes a run; two threads share them.
     let halves = REFUSED.split_at(REFUSED.len() / 2);
     let refuses_all = |jobs: &[&'static str], name: &str| {
         jobs.iter().copied().filter(|options| fio_takes(&[options], name) != Some(false)).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Job files as fio's manual describes them, and what is said of bad ones.
+//! Job files as fio's manual describes them, and the errors of bad ones.
 
 mod common;
 
@@ -439,7 +439,7 @@ fn a_refused_option_may_repeat_its_default() {
 
 #[test]
 fn a_size_below_the_logical_block_suggests_the_missing_k() {
-    // The job of proposal 003 says bs=64 where 64 KiB is meant.
+    // The job of proposal 003 says bs=64, but means 64 KiB.
     let parsed = parsed("[global]\ndirect=1\n[write]\nrw=write\n  bs=64\n").unwrap();
     assert_eq!(parsed.jobs[0].block_sizes[1], fixed(64));
     let found = parsed.unaligned(512, false);
@@ -576,7 +576,7 @@ fn code_can_tell_complaints_apart_without_reading_them() {
     ] {
         assert_eq!(kinds(options).first(), Some(&expected), "{options}");
     }
-    // The kind, and not the words, decides what a page cache makes untrue.
+    // The kind of a warning, not its text, decides whether a page cache makes it inapplicable.
     let mut parsed = parse(&mut MemorySource::one("a.fio", "[a]\nrw=read\nbs=4k\nruntime=5sec\n"), "a.fio").unwrap();
     assert!(parsed.with_cache());
     assert!(parsed.warnings.iter().all(|warning| warning.problem == Problem::Differs), "{:?}", parsed.warnings);

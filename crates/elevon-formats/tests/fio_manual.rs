@@ -1,5 +1,5 @@
-//! The lists of `docs/fio.md` are those of the option table. `UPDATE_DOCS=1 cargo test -p
-//! elevon-formats --test fio_manual` writes them anew.
+//! The lists in `docs/fio.md` equal the option table.
+//! `UPDATE_DOCS=1 cargo test -p elevon-formats --test fio_manual` writes them again.
 
 use elevon_formats::fio::options::{OptionRow, Status, TABLE};
 use elevon_formats::fio::{Behaviour, ENGINES};
@@ -8,7 +8,7 @@ use std::fmt::Write;
 const MARK: &str =
     "<!-- From here on made from the option table: UPDATE_DOCS=1 cargo test -p elevon-formats --test fio_manual -->\n";
 
-/// Text that may stand in a cell.
+/// Returns a text that can stand in a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,5 +1,5 @@
-//! The option table against fio's own list: nothing that fio takes is unknown, and nothing is
-//! listed twice.
+//! Compares the option table with fio's own list: every option of fio is known, and none is listed
+//! twice.
 
 mod common;
 
@@ -14,8 +14,8 @@ fn every_documented_option_is_known() {
     assert_eq!(missing, [""; 0]);
 }
 
-/// Names and aliases of `fio --cmdhelp` or `--enghelp` text: the first word of a line, before a
-/// colon.
+/// Returns the names and aliases in the text of `fio --cmdhelp` or `--enghelp`: the first word of
+/// each line, before a colon.
 fn names(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     text.lines()

@@ -1,4 +1,5 @@
-//! For any input: no panic, the same answer twice; a rendered job is the same job.
+//! For any input the parser does not panic and returns the same result twice. A rendered job parses
+//! to the same job.
 
 #[path = "../../../fuzz/checks/job.rs"]
 mod check;
@@ -10,7 +11,7 @@ use elevon_formats::fio::{MemorySource, parse};
 use elevon_render::jobs as render;
 use proptest::prelude::*;
 
-/// Options that can stand together in one job, each with values of every form.
+/// Options that can be combined in one job, each with values of every form.
 const OPTIONS: &[(&str, &[&str])] = &[
     ("rw", &["read", "write:4k", "randread:8", "randrw", "randtrimwrite", "trim", "rw:-8k", "trimwrite"]),
     ("rwmixread", &["0", "70", "100"]),
@@ -113,7 +114,7 @@ fn file() -> impl Strategy<Value = String> {
     })
 }
 
-/// What a job does, without where it came from.
+/// Returns the jobs without their origins.
 fn effect(jobs: &[JobSpec]) -> Vec<JobSpec> {
     let strip = |job: &JobSpec| JobSpec {
         origin: String::new(),

@@ -1,5 +1,6 @@
-//! The lists of `docs/tenants.md` are those of the tables. `UPDATE_DOCS=1 cargo test -p
-//! elevon-formats --test tenants_manual` writes them anew; its examples are files that are taken.
+//! The lists in `docs/tenants.md` equal the tables.
+//! `UPDATE_DOCS=1 cargo test -p elevon-formats --test tenants_manual` writes them again. The
+//! examples in the document are accepted.
 
 use elevon_core::kernel::Kernel;
 use elevon_formats::cgroup::{FILES, FileOwner};
@@ -9,7 +10,7 @@ use std::fmt::Write;
 const MARK: &str =
     "<!-- From here on made from the tables: UPDATE_DOCS=1 cargo test -p elevon-formats --test tenants_manual -->\n";
 
-/// Text that may stand in a cell.
+/// Returns a text that can stand in a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

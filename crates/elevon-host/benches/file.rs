@@ -1,9 +1,9 @@
-//! Real I/O on a page-cached file: Elevon by io_uring beside fio's io_uring engine on the same file
-//! and job in the same run.
+//! Real I/O on a page-cached file: Elevon with io_uring beside fio's io_uring engine on the same
+//! file and job in the same run.
 //!
-//! Prints I/Os per second of both (best of several rounds, taking turns) and the ratio. `cargo
-//! bench -p elevon-host --bench file`; `-- --test` for a short run. The file lies in /dev/shm where
-//! there is one, else in the temporary directory.
+//! Prints I/Os per second of both (best of several alternating rounds) and the ratio. `cargo bench
+//! -p elevon-host --bench file`; `-- --test` for a short run. The file is in /dev/shm if that
+//! exists, otherwise in the temporary directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -72,11 +72,11 @@ impl Frames {
         self.bios[bio].extend_from_slice(frames);
     }
 
-    fn address(&self, slot: FrameId, offset: usize) -> *mut u8 {
-        let slot = slot.0 as usize;
-        assert!(slot < self.in_flight.len() && offset < PAGE, "a frame that is not there");
+    fn address(&self, frame: FrameId, offset: usize) -> *mut u8 {
+        let frame = frame.0 as usize;
+        assert!(frame < self.in_flight.len() && offset < PAGE, "a frame that is not there");
         // SAFETY: inside the mapping by the assertion above.
-        unsafe { self.memory.add(slot * PAGE + offset) }
+        unsafe { self.memory.add(frame * PAGE + offset) }
     }
 
     /// Marks bytes `[offset, offset + len)` of a bio as in flight and appends their memory to
@@ -84,14 +84,14 @@ impl Frames {
     pub(crate) fn start(&mut self, bio: usize, offset: u64, len: u64, is_read: bool, spans: &mut Vec<Span>) {
         let (mut offset, mut left) = (offset as usize, len as usize);
         while left > 0 {
-            let slot = self.bios[bio][offset / PAGE];
+            let frame = self.bios[bio][offset / PAGE];
             let bytes = left.min(PAGE - offset % PAGE);
-            let address = self.address(slot, offset % PAGE);
+            let address = self.address(frame, offset % PAGE);
             let extends = spans.last_mut().filter(|last| last.is_of_frames() && last.end() == address);
             // The rest of a frame counts with its beginning if that is in the span.
             if extends.is_none() || offset % PAGE == 0 {
-                let frame = &mut self.in_flight[slot.0 as usize];
-                *if is_read { &mut frame.reads } else { &mut frame.writes } += 1;
+                let in_flight = &mut self.in_flight[frame.0 as usize];
+                *if is_read { &mut in_flight.reads } else { &mut in_flight.writes } += 1;
             }
             match extends {
                 Some(last) => last.len += bytes,
@@ -104,35 +104,35 @@ impl Frames {
     /// Ends the command of a span.
     pub(crate) fn finish(&mut self, span: &Span, is_read: bool) {
         let first = span.address as usize - self.memory as usize;
-        for slot in first / PAGE..(first + span.len).div_ceil(PAGE) {
-            let frame = &mut self.in_flight[slot];
-            *if is_read { &mut frame.reads } else { &mut frame.writes } -= 1;
+        for frame in first / PAGE..(first + span.len).div_ceil(PAGE) {
+            let in_flight = &mut self.in_flight[frame];
+            *if is_read { &mut in_flight.reads } else { &mut in_flight.writes } -= 1;
         }
     }
 
     /// Copies bytes. `buffer`: that of the I/O, if it has one.
     pub(crate) fn carry_out(&mut self, copy: &ByteCopy, buffer: Option<&mut [u8]>) {
-        let &ByteCopy { slot, frame_offset, bytes, call_offset, way, .. } = copy;
+        let &ByteCopy { frame, frame_offset, bytes, call_offset, way, .. } = copy;
         let (from, len) = (frame_offset as usize, bytes as usize);
         if len == 0 {
             return;
         }
         assert!(from + len <= PAGE, "a copy leaves its frame");
-        let frame = self.address(slot, from);
-        let InFlight { reads, writes } = self.in_flight[slot.0 as usize];
-        assert!(reads == 0 && (way == Way::ToCall || writes == 0), "bytes of {slot:?} move while it is in flight");
+        let inside = self.address(frame, from);
+        let InFlight { reads, writes } = self.in_flight[frame.0 as usize];
+        assert!(reads == 0 && (way == Way::ToCall || writes == 0), "bytes of {frame:?} move while it is in flight");
         let place = |buffer: Option<&mut [u8]>| -> *mut u8 {
             let buffer = buffer.expect("a call that moves bytes has a buffer");
-            buffer[call_offset as usize..][..len].as_mut_ptr()
+            buffer[call_offset.get() as usize..][..len].as_mut_ptr()
         };
         // SAFETY: both ranges are inside their memory, by the assertion and the slicing above, and
         // never overlap: one is a buffer of a task, the other our own mapping. No command writes to
         // the frame, and none reads it while it is changed.
         unsafe {
             match way {
-                Way::ToCall => std::ptr::copy_nonoverlapping(frame, place(buffer), len),
-                Way::ToFrame => std::ptr::copy_nonoverlapping(place(buffer), frame, len),
-                Way::Zero => std::ptr::write_bytes(self.address(slot, 0), 0, PAGE),
+                Way::ToCall => std::ptr::copy_nonoverlapping(inside, place(buffer), len),
+                Way::ToFrame => std::ptr::copy_nonoverlapping(place(buffer), inside, len),
+                Way::Zero => std::ptr::write_bytes(self.address(frame, 0), 0, PAGE),
             }
         }
     }
@@ -140,17 +140,25 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
-    use elevon_core::units::TaskId;
+    use elevon_core::units::{Bytes, TaskId};
 
     use super::*;
 
-    fn copy(slot: u32, frame_offset: u32, bytes: u32, way: Way) -> ByteCopy {
-        ByteCopy { task: TaskId(0), token: 0, slot: FrameId(slot), frame_offset, bytes, call_offset: 1, way }
+    fn copy(frame: u32, frame_offset: u32, bytes: u32, way: Way) -> ByteCopy {
+        ByteCopy {
+            task: TaskId(0),
+            token: 0,
+            frame: FrameId(frame),
+            frame_offset,
+            bytes,
+            call_offset: Bytes::new(1),
+            way,
+        }
     }
 
     fn frames(bio: &[u32]) -> Frames {
         let mut frames = Frames::new(8).expect("memory");
-        frames.bind(0, &bio.iter().map(|&slot| FrameId(slot)).collect::<Vec<_>>());
+        frames.bind(0, &bio.iter().map(|&frame| FrameId(frame)).collect::<Vec<_>>());
         frames
     }
 

@@ -198,7 +198,7 @@ fn serve(hand: &Hand) {
 /// Carries a command out with as many system calls as needed. Returns an errno on failure.
 fn carry_out(hand: &Hand, work: &mut Work) -> Result<(), i32> {
     let fd = hand.file.as_raw_fd();
-    let (offset, bytes) = (work.command.sector.byte_offset(), work.command.bytes.get());
+    let (offset, bytes) = (work.command.sector.byte_offset().get(), work.command.bytes.get());
     let allocate = |mode: i32| {
         let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
         // SAFETY: a valid descriptor and plain numbers.
@@ -222,7 +222,7 @@ fn carry_out(hand: &Hand, work: &mut Work) -> Result<(), i32> {
 
 fn move_data(fd: i32, work: &mut Work) -> Result<(), i32> {
     let flags = if work.command.flags.contains(Flags::FUA) { libc::RWF_DSYNC } else { 0 };
-    let start = work.command.sector.byte_offset();
+    let start = work.command.sector.byte_offset().get();
     for span in &work.spans {
         let mut done = 0;
         while done < span.len {

@@ -1,5 +1,5 @@
-//! Jobs through the cache on a block device: a loop device over a file, where this machine lets us
-//! have one (root, and losetup).
+//! Tests jobs through the cache on a block device: a loop device over a file, if this machine
+//! allows it (root, and losetup).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ mod common;
 
 use common::{LARGE, METHODS, SIZE, SMALL, config, host, quick_directory, run_job};
 
-/// A loop device, detached with the test.
+/// A loop device; dropped, it is detached.
 struct Loop {
     device: PathBuf,
     file: PathBuf,
@@ -21,7 +21,7 @@ struct Loop {
 }
 
 impl Loop {
-    /// `None`, and a line, where there can be none.
+    /// Returns `None` and prints a line if there can be no loop device.
     fn new(block: u32) -> Option<Self> {
         let directory = quick_directory();
         let file = directory.path().join("disk");
@@ -40,18 +40,18 @@ impl Loop {
         Some(Self { device, file, _directory: directory })
     }
 
-    /// Discards that the device has completed, and their sectors: two fields of its `stat` in
-    /// sysfs.
+    /// Returns the discards that the device completed, and their sectors: two fields of its `stat`
+    /// in sysfs.
     fn discards(&self) -> (u64, u64) {
         let folder = Path::new("/sys/block").join(self.device.file_name().expect("a device has a name"));
-        // A loop device need not count by itself.
+        // A loop device does not count by default.
         std::fs::write(folder.join("queue/iostats"), "1").expect("whoever makes a loop device may set it up");
         let stat = std::fs::read_to_string(folder.join("stat")).expect("the device's statistics");
         let fields: Vec<u64> = stat.split_whitespace().map(|field| field.parse().expect("a number")).collect();
         (fields[11], fields[13])
     }
 
-    /// What the file under it holds.
+    /// Returns the content of the file under the device.
     fn content(&self) -> Vec<u8> {
         std::fs::read(&self.file).expect("the file under the device")
     }
@@ -97,7 +97,7 @@ fn every_byte_arrives_on_a_block_device() {
     }
 }
 
-/// A discard, and not zeroing with unmap, which the kernel counts as writes.
+/// A trim is a discard, and not zeroing with unmap, which the kernel counts as writes.
 #[test]
 fn a_trim_of_a_block_device_is_a_discard() {
     let text = "[job]\nioengine=libaio\niodepth=4\ndirect=1\nrw=trim\nbs=64k\nsize=1m\noffset=2m\n\

@@ -1,4 +1,4 @@
-//! Jobs through the page cache: over a simulated device, and with real bytes over a file by
+//! Tests jobs through the page cache: over a simulated device, and with real bytes over a file by
 //! io_uring and by threads. The same job gives the same I/Os on each; on the files every byte is
 //! checked.
 
@@ -17,11 +17,11 @@ mod common;
 
 use common::{LARGE, METHODS, MIB, SIZE, SMALL, config, host, quick_directory, run_job};
 
-/// Runs a job through a cache of each size and mode by each method. `check`: outcome, cache and
-/// what the file holds then.
+/// Runs a job through a cache of each size and mode by each method. `check` gets the outcome, the
+/// cache and the content of the file.
 fn really(text: &str, check: impl Fn(&RunOutcome, &BufferedIo, &[u8])) {
     let disk = tempfile::tempdir().expect("a directory");
-    // A file system in memory has blocks of a page for direct I/O of jobs.
+    // A file system in memory has a block size of one page for the direct I/O of jobs.
     let quick = if text.contains("direct=1") { tempfile::tempdir().expect("a directory") } else { quick_directory() };
     for method in METHODS {
         for (directory, memory, mode) in
@@ -57,7 +57,7 @@ fn mixed_sizes_in_sectors_are_written_and_read_back() {
 
 #[test]
 fn what_is_not_written_keeps_what_the_file_held() {
-    // Sectors 1, 5, 9, ... are written; the others share their pages and stay.
+    // Sectors 1, 5, 9, ... are written; the other sectors of their pages keep their content.
     let text = "[job]\nioengine=psync\nrw=write:1536\nbs=512\noffset=512\nsize=4m\nbuffer_pattern=0xfe\n";
     really(text, |_, cached, bytes| {
         for (sector, bytes) in bytes.chunks(512).enumerate() {
@@ -117,7 +117,7 @@ fn writes_through_leave_nothing_dirty_and_durable_ones_flush() {
         let (outcome, cached) = run_job(text, &limits, size, config(LARGE, mode, true), &mut host, &mut NoObserver);
         (cached.io_stats().sync_pages, outcome.disk_end.flushes, outcome.jobs[0].stats.error)
     };
-    // The last write-back after the jobs is one flush more, and writes what they left.
+    // The last write-back after the jobs is one more flush, and writes what they left dirty.
     assert_eq!(count(&format!("[a]\n{job}"), WriteMode::Through), (100, 1, 0));
     assert_eq!(count(&format!("[a]\n{job}sync=dsync\n"), WriteMode::Back), (100, 101, 0));
     assert_eq!(count(&format!("[a]\n{job}fsync=10\n"), WriteMode::Back), (100, 10, 0));
@@ -131,7 +131,7 @@ fn a_simulated_run_makes_the_same_ios() {
         let stats = outcome.jobs.iter().map(|job| &job.stats);
         stats.map(|s| ([0, 1].map(|d| (s.directions[d].ios, s.directions[d].bytes)), s.sync.count, s.error)).collect()
     };
-    let device = parse_model("slots:slots=8,latency=50us,size=8MiB").expect("a model").build();
+    let device = parse_model("slots:slots=8,latency=50us,size=8MiB").expect("a model").build(1);
     let (limits, size) = (QueueLimits { write_cache: true, ..QueueLimits::default() }, device.description().size);
     let config = config(LARGE, WriteMode::Back, false);
     let simulated = run_job(text, &limits, size, config, &mut Simulation::new(device), &mut NoObserver);
@@ -150,7 +150,7 @@ fn a_write_that_fails_is_told_to_the_fsync_and_to_the_end() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("file");
     drop(host(&path, Method::Threads, LARGE).expect("a file"));
-    // Opened for reading only: every write fails.
+    // The file is opened for reading only, so every write fails.
     for (sync, told) in [("fsync=8\n", true), ("", false)] {
         let file = HostFile::open(&path, OpenOptions { write: false, direct: true, grow_to: 0 }).expect("a file");
         let (limits, size) = (file.limits.clone(), file.size);

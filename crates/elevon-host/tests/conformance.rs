@@ -1,5 +1,5 @@
-//! One body of tests, three back ends: a simulated device, a file by io_uring, a file by threads.
-//! The same job gives the same I/Os on each; on the files the bytes are checked, too.
+//! Runs one body of tests on three back ends: a simulated device, a file by io_uring, a file by
+//! threads. The same job gives the same I/Os on each; on the files the bytes are checked as well.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -20,7 +20,7 @@ use elevon_workload::run::{EndedEarly, NoObserver, Observer, Progress, RunOutcom
 
 const SIZE: u64 = 8 << 20;
 
-/// What of a run must be the same on every back end.
+/// Results that must be the same on every back end.
 #[derive(Debug, PartialEq, Eq)]
 struct Facts {
     /// By job: I/Os and bytes by direction, and flushes.
@@ -40,8 +40,8 @@ fn facts(outcome: &RunOutcome) -> Facts {
     }
 }
 
-/// The body: runs a job on a back end that has these limits and this size. Merges are wanted, so
-/// buffers lie scattered.
+/// Runs a job on a back end with these limits and this size. Buffers are scattered in memory, so
+/// that merges matter.
 fn run_job<B: Backend>(
     text: &str,
     limits: &QueueLimits,
@@ -66,7 +66,7 @@ fn open(path: &Path, direct: bool) -> HostFile {
     HostFile::open(path, OpenOptions { write: true, direct, grow_to: SIZE }).expect("a file in a directory of ours")
 }
 
-/// The method's host; `None` where this machine denies io_uring.
+/// Returns the method's host; `None` if this machine does not allow io_uring.
 fn host(path: &Path, method: Method, interrupt: Interrupt) -> Option<Host> {
     match Host::new(open(path, false), 64, Some(method), interrupt) {
         Ok(host) => Some(host),
@@ -78,7 +78,7 @@ fn host(path: &Path, method: Method, interrupt: Interrupt) -> Option<Host> {
     }
 }
 
-/// Runs a job everywhere; the files that the methods left, if any.
+/// Runs a job on every back end. Returns the results, and the contents of the files.
 fn everywhere(text: &str) -> (Facts, Vec<Vec<u8>>) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut contents = Vec::new();
@@ -93,9 +93,9 @@ fn everywhere(text: &str) -> (Facts, Vec<Vec<u8>>) {
         assert_eq!(expected.get_or_insert(facts(&outcome)), &got, "{method:?}");
         contents.push(std::fs::read(&path).expect("the file is there"));
     }
-    let device = parse_model("slots:slots=8,latency=50us,size=8MiB").expect("a model").build();
+    let device = parse_model("slots:slots=8,latency=50us,size=8MiB").expect("a model").build(1);
     let size = device.description().size;
-    // The simulated device takes what the file takes, so that the same calls are split alike.
+    // The simulated device has the limits of the file, so that the same calls are split alike.
     let limits = open(&directory.path().join("limits"), false).limits;
     let (outcome, _) = run_job(text, &limits, size, &mut Simulation::new(device), &mut NoObserver);
     let simulated = Facts { verified: 0, ..facts(&outcome) };
@@ -184,7 +184,7 @@ fn a_file_that_is_cut_short_fails_the_job_and_nothing_hangs() {
     }
 }
 
-/// Sets the flag at the first interval.
+/// Sets the interrupt at the first interval.
 struct Stop(Interrupt);
 impl Observer for Stop {
     fn interval(&self) -> Option<Nanos> {
@@ -240,7 +240,7 @@ fn what_cannot_be_opened_is_named_and_left_alone() {
     }
 }
 
-/// A disk that cannot hold the file: more than any file system here has.
+/// A disk cannot hold the file, which is larger than any file system here.
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -249,7 +249,7 @@ fn a_full_disk_leaves_nothing_behind() {
     let error = HostFile::open(&path, options).expect_err("no disk is that large");
     assert!(matches!(error, OpenError::Io { action: "make room for it", .. }), "{error}");
     assert!(!path.exists(), "a file was left behind");
-    // One that was there before keeps its length and content.
+    // An existing file keeps its length and content.
     std::fs::write(&path, b"before").expect("a file");
     HostFile::open(&path, options).expect_err("no disk is that large");
     assert_eq!(std::fs::read(&path).expect("still there"), b"before");

@@ -1,7 +1,7 @@
-//! A process that is killed (SIGKILL) while it writes through a cache: what it was told is durable
-//! is in the file, and where writes go through, all that it was told is written. What a dead
-//! machine would leave is the matter of `power_cut.rs`; that the kernel is asked for every flush is
-//! looked at here, by strace where it is there.
+//! Tests a process that is killed (SIGKILL) while it writes through a cache: what it was told is
+//! durable is in the file and, with write-through, everything that it was told is written. What
+//! remains after a crash of the machine is tested in `power_cut.rs`; that the kernel is asked for
+//! every flush is checked here with strace, if it is installed.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -20,15 +20,15 @@ mod common;
 
 use common::{METHODS, SMALL, config, host, quick_directory, run_job};
 
-/// Every block once, in random order, again and again; each sector says which write it is of (a
-/// write's number counts from 1). Blocks of three sectors share their pages.
+/// Writes every block once in random order, repeatedly. Each sector contains the number of its
+/// write (counted from 1). Blocks of three sectors share their pages.
 const JOB: &str = "[job]\nioengine=psync\nrw=randwrite\nbs=1536\nsize=384k\nloops=100000\nverify=crc32c\nverify_interval=512\n\
                    do_verify=0\nfsync=16\n";
 const BLOCKS: u64 = 256;
 const FSYNC_EVERY: u64 = 16;
 
-/// Says how many writes the job was promised: those before the last fsync (it goes on to the next
-/// write only when it has that back), or all, where writes go through.
+/// Prints how many writes the job was promised: those before the last fsync (it continues with the
+/// next write only after the fsync has finished), or all of them with write-through.
 struct Tell {
     mode: WriteMode,
     told: u64,
@@ -44,14 +44,14 @@ impl Observer for Tell {
             WriteMode::Through => writes,
         };
         if promised > std::mem::replace(&mut self.told, promised) {
-            // The reader may be gone.
+            // The reader may have closed the pipe.
             let _ = writeln!(std::io::stdout(), "promised {promised}");
             let _ = std::io::stdout().flush();
         }
     }
 }
 
-/// The process that is killed; not a test of its own.
+/// The process that is killed; not a test itself.
 #[test]
 #[ignore = "run by a_killed_process_loses_nothing_that_it_was_promised"]
 fn the_process_that_is_killed() {
@@ -65,7 +65,7 @@ fn the_process_that_is_killed() {
     run_job(&job, &limits, size, config(SMALL, mode, true), &mut host, &mut Tell { mode, told: 0 });
 }
 
-/// This test program as another process, running one of its ignored tests.
+/// Runs one of the ignored tests of this test program in another process.
 fn child(mut command: Command, test: &str) -> Command {
     command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
     command
@@ -78,7 +78,7 @@ fn a_killed_process_loses_nothing_that_it_was_promised() {
     let modes = [WriteMode::Back, WriteMode::Through];
     let rounds = METHODS.into_iter().flat_map(|method| modes.map(|mode| (method, mode)));
     for (round, (method, mode)) in rounds.enumerate() {
-        // Moments all over the first loops, and not the same in every round.
+        // The moments are spread over the first loops, and differ between rounds.
         for seed in 0..4_u64 {
             if host(&path, method, SMALL).is_none() {
                 continue;
@@ -92,8 +92,8 @@ fn a_killed_process_loses_nothing_that_it_was_promised() {
     }
 }
 
-/// Kills a process when it has said so many lines; answers what it had been promised when it was
-/// dead.
+/// Kills the process after it has printed `lines` lines. Returns the number of writes that it had
+/// been promised.
 fn kill_after(lines: u64, arguments: &str) -> u64 {
     let mut child = child(Command::new(std::env::current_exe().expect("this test")), "the_process_that_is_killed")
         .env("ELEVON_CRASH", arguments)
@@ -102,11 +102,11 @@ fn kill_after(lines: u64, arguments: &str) -> u64 {
         .expect("this test runs");
     let told = BufReader::new(child.stdout.take().expect("a pipe"));
     let (mut promised, mut seen) = (0, 0);
-    // What it says before it is dead counts, too.
+    // Lines that it prints before it is dead also count.
     for line in told.lines() {
         // The test harness writes into the first line.
         let Some((_, number)) = line.as_deref().ok().and_then(|line| line.split_once("promised ")) else { continue };
-        // The last one may be cut off.
+        // The last line may be incomplete.
         promised = number.parse().unwrap_or(promised).max(promised);
         seen += 1;
         if seen == lines {
@@ -118,9 +118,9 @@ fn kill_after(lines: u64, arguments: &str) -> u64 {
     promised
 }
 
-/// Each loop writes every block once, so of the writes that were promised each is in the file, or a
-/// block of a later loop is in its place. No block is older than the last loop that was promised
-/// whole; every sector is whole.
+/// Each loop writes every block once, so each promised write is in the file, or has been replaced
+/// by a block of a later loop. No block is older than the last loop that was promised completely,
+/// and no sector is torn.
 fn check(bytes: &[u8], promised: u64, about: &str) {
     let whole_loops = promised / BLOCKS;
     let mut found = [const { BTreeSet::new() }; 3];
@@ -144,7 +144,7 @@ fn check(bytes: &[u8], promised: u64, about: &str) {
     }
 }
 
-/// The process that strace looks at; not a test of its own.
+/// The process that strace observes; not a test itself.
 #[test]
 #[ignore = "run by the_kernel_is_asked_for_every_flush"]
 fn the_process_that_is_traced() {
@@ -158,8 +158,8 @@ fn the_process_that_is_traced() {
     println!("flushes {}", outcome.disk_end.flushes);
 }
 
-/// strace, if it is there and may trace: looked at apart from the job, since strace ends as its
-/// child does.
+/// Returns strace if it is installed and may trace. This is checked separately from the job,
+/// because strace ends with the exit status of its child.
 fn strace() -> Option<Command> {
     let probe =
         elevon_testkit::tool("strace")?.args(["-qq", "-o", "/dev/null", "true"]).output().expect("strace starts");
@@ -177,7 +177,7 @@ fn strace() -> Option<Command> {
 fn the_kernel_is_asked_for_every_flush() {
     let directory = quick_directory();
     let (path, log) = (directory.path().join("file"), directory.path().join("log"));
-    // 100 writes. The last flush is that of the end.
+    // There are 100 writes. The last flush is at the end of the run.
     for (job, flushes) in
         [("ioengine=psync,fsync=10", 10), ("ioengine=psync,sync=dsync", 101), ("ioengine=mmap,fsync=25,end_fsync=1", 5)]
     {
@@ -195,7 +195,7 @@ fn the_kernel_is_asked_for_every_flush() {
         let log = std::fs::read_to_string(&log).expect("strace's log");
         let is_call = |line: &&str| line.contains("fdatasync(") || line.contains("fsync(");
         assert_eq!(log.lines().filter(is_call).count(), flushes, "{job}");
-        // Every page was at the kernel before the last of them.
+        // All pages had been passed to the kernel before the last flush.
         let last = log.lines().collect::<Vec<_>>().iter().rposition(is_call).expect("one");
         let writes = log.lines().enumerate().filter(|(_, line)| line.contains("pwritev2("));
         assert!(writes.map(|(at, _)| at).max().is_some_and(|at| at < last), "{job}");

@@ -1,11 +1,11 @@
-//! Power cuts: jobs through the page cache over a drive with a volatile write cache, all in memory
-//! and in virtual time.
+//! Tests power cuts: jobs through the page cache over a drive with a volatile write cache, all in
+//! memory and in virtual time.
 //!
-//! The drive keeps what it was sent until a flush that was submitted after that write's completion,
-//! or FUA; of the rest, a cut leaves any version of any sector. At random moments the test takes
-//! what a cut would leave at that moment, and looks for every sector that the job was told is
-//! durable. It also takes bytes as they leave memory and again as the command ends: a page under
-//! writeback must not have changed.
+//! The drive keeps data for certain if a flush was submitted after the write's completion, or with
+//! FUA. Of other data, a power cut leaves any version of any sector. At random moments the test
+//! takes a state that a power cut could leave, and checks every sector that the job was told is
+//! durable. It also compares the bytes at the submission of a command with those at its end: a page
+//! under write-back must not change.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ const SECTOR: usize = 512;
 const PAGE: usize = 4096;
 const SIZE: u64 = 1 << 20;
 
-/// A version of a sector that a cut may leave, and when the drive had it.
+/// A version of a sector that a power cut may leave, and when the drive received it.
 struct Version {
     since: u64,
     bytes: Vec<u8>,
@@ -45,17 +45,17 @@ struct InFlight {
     due: u64,
     command: Command,
     pieces: Vec<Piece>,
-    /// What a write carries, taken when it was submitted.
+    /// The bytes of a write at its submission.
     bytes: Vec<u8>,
-    /// Completions before this one, when it was submitted.
+    /// Number of completions before its submission.
     after: u64,
     fails: bool,
 }
 
-/// What the job knows, shared with the observer.
+/// The job's knowledge, shared with the observer.
 #[derive(Clone, Default)]
 struct Told {
-    /// Writes that it has back.
+    /// Writes that have finished for the job.
     writes: Rc<Cell<u64>>,
 }
 impl Observer for Told {
@@ -67,25 +67,25 @@ impl Observer for Told {
     }
 }
 
-/// What the job was promised once it has so many writes back: the writes that are durable.
+/// Returns how many writes are durable if the given number of writes have finished for the job.
 type Promise = fn(u64) -> u64;
 
 struct Drive {
     now: u64,
     dice: Rng,
     durable: Vec<u8>,
-    /// By sector, oldest first.
+    /// Versions by sector, oldest first.
     volatile: BTreeMap<usize, Vec<Version>>,
     in_flight: Vec<InFlight>,
     completed: u64,
     frames: Vec<u8>,
     bios: BTreeMap<u32, Vec<FrameId>>,
     buffers: BTreeMap<(u32, u64), Vec<u8>>,
-    /// Writes of each sector, by number, as the job made them.
+    /// Numbers of the writes to each sector that the job made.
     made: RefCell<BTreeMap<usize, Vec<u64>>>,
     told: Told,
     promise: Promise,
-    /// Every write that was acknowledged is at the drive, durable or not.
+    /// True with write-through: every acknowledged write is at the drive, durable or not.
     is_through: bool,
     cuts: u64,
     /// Fails the write command with this number.
@@ -115,7 +115,7 @@ impl Drive {
         }
     }
 
-    /// The places of a piece's bytes: frames page by page, or a buffer.
+    /// Reads the bytes of pieces: from frames page by page, or from a buffer.
     fn read_memory(&self, pieces: &[Piece]) -> Vec<u8> {
         let mut all = Vec::new();
         for piece in pieces {
@@ -124,8 +124,8 @@ impl Drive {
                 all.extend_from_slice(match Token::decode(piece.token) {
                     Token::Job(_) => &self.buffers[&(piece.task.0, piece.token)][at..at + SECTOR],
                     Token::Cache(bio) => {
-                        let slot = self.bios[&bio][at / PAGE].0 as usize;
-                        &self.frames[slot * PAGE + at % PAGE..][..SECTOR]
+                        let frame = self.bios[&bio][at / PAGE].0 as usize;
+                        &self.frames[frame * PAGE + at % PAGE..][..SECTOR]
                     }
                 });
             }
@@ -143,15 +143,15 @@ impl Drive {
                         [at..at + SECTOR]
                         .copy_from_slice(from),
                     Token::Cache(bio) => {
-                        let slot = self.bios[&bio][at / PAGE].0 as usize;
-                        self.frames[slot * PAGE + at % PAGE..][..SECTOR].copy_from_slice(from);
+                        let frame = self.bios[&bio][at / PAGE].0 as usize;
+                        self.frames[frame * PAGE + at % PAGE..][..SECTOR].copy_from_slice(from);
                     }
                 }
             }
         }
     }
 
-    /// A sector as the drive reads it.
+    /// Returns a sector as the drive would read it.
     fn newest(&self, sector: usize) -> &[u8] {
         match self.volatile.get(&sector).and_then(|versions| versions.last()) {
             Some(version) => &version.bytes,
@@ -161,7 +161,7 @@ impl Drive {
 
     fn carry_out(&mut self, done: &InFlight) {
         self.completed += 1;
-        let first = done.command.sector.byte_offset() as usize / SECTOR;
+        let first = done.command.sector.byte_offset().get() as usize / SECTOR;
         match done.command.op {
             Op::Read => {
                 let count = done.command.bytes.get() as usize / SECTOR;
@@ -193,7 +193,7 @@ impl Drive {
         }
     }
 
-    /// Now the power fails: every promise holds of what is left, whichever versions that is.
+    /// Cuts the power and checks that every promise holds for what is left.
     fn cut(&mut self) {
         self.cuts += 1;
         let told = self.told.writes.get();
@@ -218,7 +218,8 @@ impl Drive {
         self.made.replace(made);
     }
 
-    /// A job's bytes go into a frame: which write of which sector that is, they say themselves.
+    /// Records the writes in bytes that a job copies into a frame; the bytes contain their sector
+    /// and number.
     fn note(&self, bytes: &[u8]) {
         let mut made = self.made.borrow_mut();
         for bytes in bytes.chunks(SECTOR) {
@@ -231,7 +232,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]).into()
 }
 
-/// A sector is of write `least` or a later one, in its place, and whole.
+/// Checks that a sector is of write `least` or a later one, at its place, and not torn.
 fn check(bytes: &[u8], sector: usize, least: u64, promise: &str) {
     let number = word(bytes, 16);
     assert!(number >= least, "sector {sector} is of write {number}; write {least} was {promise}");
@@ -296,8 +297,8 @@ impl Backend for Drive {
     }
 
     fn move_bytes(&mut self, copy: &ByteCopy) {
-        let (at, len) = (copy.slot.0 as usize * PAGE + copy.frame_offset as usize, copy.bytes as usize);
-        let from = copy.call_offset as usize;
+        let (at, len) = (copy.frame.0 as usize * PAGE + copy.frame_offset as usize, copy.bytes as usize);
+        let from = copy.call_offset.get() as usize;
         match copy.way {
             Way::ToCall => {
                 let buffer = self.buffers.get_mut(&(copy.task.0, copy.token)).expect("prepared");
@@ -341,7 +342,7 @@ fn cache((memory, write_mode): (u64, WriteMode)) -> CacheConfig {
     CacheConfig { write_mode, copies: true, ..CacheConfig::new(Bytes::new(memory), TaskId(0)) }
 }
 
-/// Caches that hold everything, a part, and next to nothing.
+/// Caches that hold everything, a part, and almost nothing.
 const CACHES: [(u64, WriteMode); 6] = [
     config(8 << 20, WriteMode::Back),
     config(8 << 20, WriteMode::Through),
@@ -353,7 +354,7 @@ const CACHES: [(u64, WriteMode); 6] = [
 
 const JOB: &str = "[job]\nsize=1m\nverify=crc32c\nverify_interval=512\nnorandommap\ndo_verify=1\n";
 
-/// Runs a job over each cache with some seeds; answers how many cuts were looked at.
+/// Runs a job over each cache with some seeds, and checks that there were many power cuts.
 fn survives(job: &str, promise: Promise) {
     let mut cuts = 0;
     for (n, at) in CACHES.into_iter().enumerate() {
@@ -365,7 +366,7 @@ fn survives(job: &str, promise: Promise) {
             let stats = &outcome.jobs[0].stats;
             assert_eq!((stats.error, stats.verify_errors), (0, 0), "{at:?}\n{text}");
             assert_eq!((cached.last_status(), cached.unwritten()), (Status::Ok, (0, 0)));
-            // The run ends with a flush: now everything is durable.
+            // The run ends with a flush, after which everything is durable.
             assert!(drive.volatile.is_empty(), "{at:?}\n{text}");
             drive.promise = |told| told;
             drive.cut();
@@ -375,7 +376,7 @@ fn survives(job: &str, promise: Promise) {
     assert!(cuts > 200, "{cuts} cuts");
 }
 
-/// A flush goes out before the write that follows every eighth.
+/// A flush is sent before the write that follows every eighth.
 fn every_eighth(told: u64) -> u64 {
     told.saturating_sub(1) / 8 * 8
 }
@@ -408,7 +409,7 @@ fn without_an_fsync_nothing_is_promised_and_through_means_at_the_drive() {
 
 #[test]
 fn the_promises_can_be_broken() {
-    // A drive that forgets a flush is found out: the checks above can fail.
+    // A drive that forgets a flush is detected, which proves that the checks can fail.
     let job = format!("{JOB}ioengine=psync\nrw=randwrite\nbs=4k\nfsync=8\n");
     let at = CACHES[0];
     let result = std::panic::catch_unwind(|| {

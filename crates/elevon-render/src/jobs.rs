@@ -1,5 +1,5 @@
-//! A job as a job file: what is not fio's default, in units that need no thought. The text parses
-//! to an equal job.
+//! Writes a job as a job file: the options that differ from fio's defaults, in plain units. The
+//! text parses to an equal job.
 
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
@@ -9,8 +9,8 @@ use elevon_formats::fio::spec::{
 };
 use std::fmt::{Display, Write};
 
-/// Jobs as one job file. `origin` and `options` are not part of it: they say where a job came from,
-/// not what it does.
+/// Returns jobs as one job file. `origin` and `options` are left out, because they say where a job
+/// came from and not what it does.
 pub fn jobs<'a>(jobs: impl IntoIterator<Item = &'a JobSpec>) -> String {
     let mut page = Page(String::new());
     for job in jobs {
@@ -52,7 +52,7 @@ impl Page {
             self.line(key, value);
         }
     }
-    /// Limits by direction, with empty places for none.
+    /// Writes limits by direction, with 0 for a direction without one.
     fn limits(&mut self, key: &str, list: [Option<u64>; 3]) {
         if list.iter().any(Option::is_some) {
             self.line(key, list.map(|one| one.map_or("0".to_owned(), |one| one.to_string())).join(","));
@@ -71,7 +71,7 @@ fn amount(amount: Amount) -> String {
     }
 }
 
-/// A name that would not do as a section's, given by `name=` in the first place, is given so again.
+/// Writes the head of a section. A name that cannot stand in a head is written as `name=` instead.
 fn head(name: &str, page: &mut Page) {
     if name.starts_with("global") || name.contains(']') {
         let _ = writeln!(page.0, "[job]\nname={name}");
@@ -115,7 +115,7 @@ fn pattern(job: &JobSpec, page: &mut Page) {
     page.flag("norandommap", job.norandommap);
 }
 
-/// One option for each form, with empty places for the directions of another form.
+/// Writes one option per form, with empty places for the directions of another form.
 fn sizes(job: &JobSpec, page: &mut Page) {
     let (mut range, mut split) = ([const { String::new() }; 3], [const { String::new() }; 3]);
     for (direction, sizes) in job.block_sizes.iter().enumerate() {
@@ -250,7 +250,8 @@ fn durability_and_chance(job: &JobSpec, page: &mut Page) {
     distribution(&job.distribution, page);
 }
 
-/// One option for all directions: only the zoned forms may differ between them, or leave one out.
+/// Writes one option for all directions, since only the zoned forms may differ between directions
+/// or leave one out.
 fn distribution(list: &[Distribution; 3], page: &mut Page) {
     let form = |one: &Distribution| match one {
         Distribution::Random => None,

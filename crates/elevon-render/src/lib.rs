@@ -1,5 +1,5 @@
-//! Values of `elevon-formats` as texts that parse to the same values, so that tests can hold a
-//! parser against its inverse. No production crate may depend on this one.
+//! Writes values of `elevon-formats` as texts that parse to the same values, so that tests can
+//! compare a parser with its inverse. No production crate may depend on this one.
 #![forbid(unsafe_code)]
 
 mod jobs;

@@ -1,12 +1,12 @@
-//! A file of tenants as TOML.
+//! Writes a file of tenants as TOML.
 
 use std::fmt::Write;
 
 use elevon_formats::cgroup::Setting;
 use elevon_formats::tenants::TenantsFile;
 
-/// The TOML text that [`elevon_formats::tenants::parse`] reads as the same, but for the order of
-/// lines with different keys.
+/// Returns the TOML text that [`elevon_formats::tenants::parse`] reads as the same file, except for
+/// the order of lines with different keys.
 pub fn tenants(file: &TenantsFile) -> String {
     let mut out = String::new();
     let mut table = |head: String, settings: &[Setting]| {
@@ -55,13 +55,13 @@ fn value(setting: &Setting) -> String {
     }
 }
 
-/// A key of TOML, in quotes where it has to be.
+/// Returns a key of TOML, quoted if necessary.
 fn quoted(name: &str) -> String {
     let is_bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if is_bare { name.to_owned() } else { string(name) }
 }
 
-/// A basic string of TOML.
+/// Returns a basic string of TOML.
 fn string(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {
         '"' | '\\' => format!("\\{c}"),

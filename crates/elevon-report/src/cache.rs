@@ -1,5 +1,4 @@
-//! Figures of the page cache that every report shows: what is derived from the counts, in one
-//! place.
+//! Page cache figures that every report shows, computed from the counts in one place.
 
 use elevon_cache::page_cache::Reading;
 use elevon_cache::stats::{CLASSES, CacheUse, CallStats, Window};
@@ -10,17 +9,18 @@ use crate::number::percent;
 use crate::result::{CacheSeries, CacheSource, RunResult};
 use crate::summary::ratio;
 
-/// The words for [`CLASSES`].
+/// Names of [`CLASSES`], in their order.
 pub(crate) const CLASS_NAMES: [&str; CLASSES.len()] = ["rt", "be", "idle"];
 
-/// Page cache statistics of all jobs together.
+/// Returns the page cache statistics of all jobs together.
 pub(crate) fn cache_total(run: &RunResult) -> CacheUse {
     let mut all = CacheUse::default();
     run.jobs.iter().filter_map(|job| job.cache_use.as_ref()).for_each(|used| all.merge(used));
     all
 }
 
-/// The kinds of call that more than one job made: where one did, its own row says all.
+/// Returns the kinds of call that more than one job made. A kind that one job made is not repeated
+/// here: the job's own row shows it.
 pub(crate) fn shared_kinds<'a>(
     run: &RunResult,
     all: &'a CacheUse,
@@ -32,48 +32,51 @@ pub(crate) fn shared_kinds<'a>(
     all.kinds().into_iter().enumerate().filter(move |&(n, _)| callers(n) > 1).map(|(_, kind)| kind)
 }
 
-/// Milliseconds slept for I/O in a second of `elapsed`, summed over tasks: also the mean number of
-/// tasks that slept, in thousandths.
+/// Returns milliseconds slept for I/O per second of `elapsed`, summed over tasks. The same figure
+/// is the mean number of sleeping tasks, in thousandths.
 pub(crate) fn ms_per_second(ns: u128, elapsed: u64) -> f64 {
     1e3 * ratio(ns as f64, elapsed as f64)
 }
 
-/// Microseconds slept for I/O in a window, summed over tasks: the mean over the run. A run shorter
-/// than a window is one window.
+/// Returns microseconds slept for I/O per window, summed over tasks, as the mean over the run. A
+/// run shorter than a window counts as one window.
 ///
-/// The same in milliseconds is a thousandth. Neither is how long one call slept, which is
-/// [`CallStats::iowait`]'s mean: a figure that was published as "736 us" is likely milliseconds a
-/// window of six seconds.
+/// In milliseconds the figure is a thousandth of this. Neither is the time that one call slept,
+/// which is the mean of [`CallStats::iowait`]: a figure that was published as "736 us" is likely
+/// milliseconds per window of six seconds.
 pub(crate) fn iowait_us_per_window(ns: u128, elapsed: u64, window: Nanos) -> f64 {
     let windows = ratio(elapsed as f64, window.get() as f64).max(1.0);
     ns as f64 / 1e3 / windows
 }
 
-/// Of pages that were read, the share that was in memory and readable; `None` where none was read.
+/// Returns the share of pages read that were in memory and readable, 0 to 1; `None` if no page was
+/// read.
 pub(crate) fn hit_ratio(hits: u64, misses: u64) -> Option<f64> {
     (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
 }
 
-/// Of accesses to mapped memory, the share that needed no fault, or only a minor one.
+/// Returns the share of accesses to mapped memory that caused no fault or a minor fault, 0 to 1;
+/// `None` if there was no access.
 pub(crate) fn mapped_ratio(used: &CacheUse) -> Option<f64> {
     hit_ratio(used.touches + used.fault.minor(), used.fault.major)
 }
 
-/// A percentile of what calls slept in a window, in nanoseconds, never past the longest.
+/// Returns a percentile of the times that calls slept in a window, in nanoseconds, at most the
+/// longest time. `millionths` is the percentile in millionths.
 pub(crate) fn window_percentile(window: &Window, millionths: u32) -> u64 {
     let of = |histogram: &SparseHistogram| histogram.percentile(millionths.into());
     window.histogram.as_deref().map_or(0, of).min(window.iowait_ns_max)
 }
 
-/// Windows that anything happened in: (start, window), in order.
+/// Yields the windows that have calls, in order, as (start, window).
 pub(crate) fn windows(stats: &CallStats) -> impl Iterator<Item = (Nanos, &Window)> {
     let length = stats.windows.length().get();
     let all = stats.windows.list().iter().enumerate();
     all.map(move |(n, window)| (Nanos::new(n as u64 * length), window)).filter(|(_, window)| window.calls > 0)
 }
 
-/// What happened in each interval: (its start, its end, counters as differences and levels as at
-/// its end).
+/// Yields the readings of each interval as (start, end, reading): counters as differences over the
+/// interval, levels as of its end.
 pub(crate) fn intervals(series: &CacheSeries) -> impl Iterator<Item = (Instant, Instant, Reading)> {
     let mut last = (Instant::ZERO, Reading::default());
     series.readings.iter().map(move |&(at, reading)| {
@@ -82,7 +85,7 @@ pub(crate) fn intervals(series: &CacheSeries) -> impl Iterator<Item = (Instant, 
     })
 }
 
-/// Of the bytes of a purpose's bios, the active share in percent, as text.
+/// Formats the active share of the bytes of a purpose's bios in percent.
 pub(crate) fn active_percent(source: &CacheSource) -> String {
     source
         .active_bytes
@@ -95,12 +98,12 @@ mod tests {
 
     #[test]
     fn the_published_confusion_of_units_cannot_recur() {
-        // Ten windows of 6.1 s with 736,176 us in each: the raw data behind "736 us".
+        // Ten windows of 6.1 s with 736,176 us in each: the raw data of the published "736 us".
         let window = Nanos::from_millis(6_100);
         let (ns, elapsed) = (7_361_760_000, 61_000_000_000);
         assert!((iowait_us_per_window(ns, elapsed, window) - 736_176.0).abs() < 1e-6);
         assert!((ms_per_second(ns, elapsed) - 120.684).abs() < 1e-3);
-        // A run of half a window is one.
+        // A run of half a window counts as one window.
         assert!((iowait_us_per_window(5_000, 1_000, Nanos::new(2_000)) - 5.0).abs() < 1e-9);
     }
 }

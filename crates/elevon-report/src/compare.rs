@@ -1,4 +1,4 @@
-//! Several runs of one job side by side: one table, ratios against the first run.
+//! Compares several runs of one job side by side in one table, with ratios to the first run.
 
 use std::fmt::Write as _;
 
@@ -15,19 +15,19 @@ use crate::settings;
 use crate::summary::{DiskDelta, bandwidth, iops, latency_mean, mixed, percentile, ratio, shown_latency, total};
 use crate::text::{align_right, plain_table, push_table};
 
-/// A run with the name that a comparison calls it by.
+/// A run and its label in a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant<'a> {
-    /// The options that make it different, or `baseline`.
+    /// The options that differ from the other variants, or `baseline`.
     pub label: &'a str,
-    /// What it found out.
+    /// The result of the run.
     pub result: &'a RunResult,
 }
 
-/// A request is small when it is below this many bytes and below half of the mean size.
+/// A request is small if it has fewer bytes than this and less than half of the mean size.
 const SMALL_REQUEST_BYTES: u64 = 64 * 1024;
 
-/// One line of a comparison: a quantity and its value in every variant.
+/// One row of a comparison: a quantity and its value in every variant.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     values: Vec<f64>,
@@ -35,8 +35,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The value of each variant as text, with its ratio to the first; no ratio for the first
-    /// itself or to zero.
+    /// Yields the value of each variant as text, with its ratio to the first. There is no ratio for
+    /// the first variant, and none if the first value is zero.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (String, Option<f64>)> {
         self.values.iter().enumerate().map(|(at, &value)| {
             let ratio = (at > 0 && self.values[0] != 0.0).then(|| value / self.values[0]);
@@ -45,15 +45,15 @@ impl Row {
     }
 }
 
-/// A block of rows: one job, all jobs, or the device.
+/// Rows about one job, all jobs, or the device.
 pub(crate) struct Section {
     pub(crate) title: String,
     pub(crate) rows: Vec<Row>,
 }
 
-/// The comparison as text: a block of rows for each job, one for all jobs together and one for the
-/// device; where jobs have priorities or weights, also the shares they got and were due. Columns
-/// are the variants; every value past the first column carries its ratio to the first.
+/// Formats the comparison as text: rows for each job, for all jobs together and for the device. If
+/// jobs have priorities or weights, a table compares the shares that they got with the shares due.
+/// Columns are variants; every value after the first column carries its ratio to the first.
 pub fn table(variants: &[Variant<'_>]) -> String {
     let mut out = String::new();
     legend(&mut out, variants);
@@ -72,8 +72,8 @@ pub fn table(variants: &[Variant<'_>]) -> String {
     out
 }
 
-/// The comparison as data. Jobs are those of the first variant; a variant without such a job shows
-/// zeros.
+/// Returns the comparison as data. The jobs are those of the first variant; a variant that lacks
+/// one of them shows zeros.
 pub(crate) fn sections(variants: &[Variant<'_>]) -> Vec<Section> {
     let Some(first) = variants.first() else { return Vec::new() };
     let mut sections = Vec::new();
@@ -95,12 +95,12 @@ pub(crate) fn sections(variants: &[Variant<'_>]) -> Vec<Section> {
     sections
 }
 
-/// The rows of all jobs together.
+/// Returns the rows of all jobs together.
 pub(crate) fn total_rows(variants: &[Variant<'_>]) -> Vec<Row> {
     job_rows(&variants.iter().map(|v| total(v.result)).collect::<Vec<_>>())
 }
 
-/// What the letters at the heads of columns stand for.
+/// Writes which variant each column letter stands for.
 fn legend(out: &mut String, variants: &[Variant<'_>]) {
     for (letter, variant) in letters().zip(variants) {
         let run = variant.result;
@@ -120,12 +120,12 @@ fn legend(out: &mut String, variants: &[Variant<'_>]) {
     }
 }
 
-/// A, B, C ... Z, then A again.
+/// Yields A, B, C ... Z, then again from A.
 pub(crate) fn letters() -> impl Iterator<Item = char> {
     ('A'..='Z').cycle()
 }
 
-/// Heads of the variants' columns.
+/// Returns the heads of the variants' columns.
 pub(crate) fn heads(variants: &[Variant<'_>]) -> Vec<String> {
     letters().take(variants.len()).map(String::from).collect()
 }
@@ -170,8 +170,8 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
     rows
 }
 
-/// What all jobs had of their page caches, where any variant has one: how much was found, then for
-/// each kind of call that slept in any variant how often and how long.
+/// Returns the page cache rows of all jobs together, if any variant has a page cache: the hit
+/// ratio, then for each kind of call that slept in any variant how often and how long.
 pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<Row> {
     let caches: Vec<Option<CacheTotals<'_>>> = variants.iter().map(|v| CacheTotals::of(v.result)).collect();
     let row = |name, format, of: &dyn Fn(&CacheTotals<'_>) -> f64| Row {
@@ -210,7 +210,7 @@ pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<Row> {
     rows
 }
 
-/// Names of the rows of each kind of call, in the order of [`CacheUse::kinds`].
+/// Row names of each kind of call, in the order of [`CacheUse::kinds`].
 const CALL_ROWS: [[&str; 4]; 4] = [
     ["faults that slept", "fault iowait, mean", "fault iowait, 99%", "fault iowait, ms/s"],
     ["reads that slept", "read iowait, mean", "read iowait, 99%", "read iowait, ms/s"],
@@ -218,7 +218,7 @@ const CALL_ROWS: [[&str; 4]; 4] = [
     ["syncs that slept", "sync iowait, mean", "sync iowait, 99%", "sync iowait, ms/s"],
 ];
 
-/// A run's page cache, and what all its jobs had of it.
+/// The page cache of a run, with the page cache statistics of all its jobs together.
 struct CacheTotals<'a> {
     cache: &'a CacheResult,
     used: CacheUse,
@@ -241,14 +241,14 @@ impl<'a> CacheTotals<'a> {
     }
 }
 
-/// Mean size in bytes of the requests given to the driver.
+/// Returns the mean size in bytes of the requests issued to the driver.
 fn mean_request(run: &RunResult) -> f64 {
     let sizes = run.disk.all_request_sizes();
     ratio(sizes.bytes() as f64, sizes.total() as f64)
 }
 
-/// Requests that a device pays full price for and gets little from: below 64 KiB and below half of
-/// their group's mean size.
+/// Returns the number of small requests: below 64 KiB and below half of the mean size of their
+/// group. Each has the full cost of a request for little data.
 fn small_requests(run: &RunResult) -> u64 {
     let of = |sizes: &SizeCounts| -> u64 {
         let limit = ratio(sizes.bytes() as f64, sizes.total() as f64) / 2.0;

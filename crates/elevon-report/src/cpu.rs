@@ -1,39 +1,39 @@
-//! Whether it was CPU time that limited a run, and not the device.
+//! Finds whether CPU time, rather than the device, limited a run.
 
 use crate::number::grouped;
 use crate::result::{JobResult, RunResult};
 use crate::summary::ratio;
 
-/// From this share of its time on a CPU limits.
+/// A process is limited by its CPU if it is busy for at least this share of the time.
 const LIMITING: f64 = 0.95;
 
-/// Share of their CPUs' time that the processes of a job spent on I/O, from 0 to 1 (more only where
-/// a real run had several threads).
+/// Returns the share of their CPUs' time that the processes of a job spent on I/O, from 0 to 1. It
+/// exceeds 1 only if a real run had several threads.
 pub fn utilisation(job: &JobResult) -> f64 {
     let span = job.end.since(job.start).get() as f64 * f64::from(job.members);
     ratio(job.stats.cpu_ns as f64, span)
 }
 
-/// The largest of [`utilisation`] among a run's jobs; 0 without jobs.
+/// Returns the largest [`utilisation`] of a run's jobs; 0 without jobs.
 pub fn busiest(run: &RunResult) -> f64 {
     run.jobs.iter().map(utilisation).fold(0.0, f64::max)
 }
 
-/// Share of the run in which the scheduler's lock for the whole device was held, from 0 to 1;
-/// `None` where none is modelled.
+/// Returns the share of the run in which the scheduler's lock for the whole device was held, from 0
+/// to 1; `None` if no such lock is modelled.
 pub fn lock_utilisation(run: &RunResult) -> Option<f64> {
     let held = run.cpu.as_ref()?.scheduler_lock;
     (!held.is_zero()).then(|| ratio(held.get() as f64, run.elapsed.get() as f64))
 }
 
-/// True if the CPU time of a process, and not the device, limited a simulated job.
+/// Returns true if the CPU time of its processes, and not the device, limited a simulated job.
 pub fn is_limited(run: &RunResult, job: &JobResult) -> bool {
     run.cpu.is_some() && utilisation(job) >= LIMITING
 }
 
-/// What limited the run if it was CPU time, a sentence each: the scheduler's lock, or the CPUs of
-/// jobs; then what the device does alone, where that is known. Empty if the CPU did not limit, and
-/// for a real device.
+/// Returns one sentence for each part of the CPU time that limited the run: the scheduler's lock,
+/// or the CPUs of jobs; then what the device does alone, if that is known. The list is empty if CPU
+/// time did not limit the run, and for a real device.
 pub fn limits(run: &RunResult) -> Vec<String> {
     let Some(cpu) = &run.cpu else { return Vec::new() };
     let limited: Vec<&JobResult> = run.jobs.iter().filter(|job| is_limited(run, job)).collect();
@@ -70,8 +70,8 @@ mod tests {
     use crate::sample;
     use elevon_core::units::Nanos;
 
-    /// A run of 2 s in which its two jobs were busy for so many milliseconds (the second is two
-    /// processes of 1.5 s).
+    /// A run of 2 s whose two jobs were busy for `busy_ms` milliseconds each. The second job is two
+    /// processes of 1.5 s.
     fn run(busy_ms: [u64; 2], lock_ms: u64) -> RunResult {
         let mut run = sample::mixed_run();
         for (job, ms) in run.jobs.iter_mut().zip(busy_ms) {

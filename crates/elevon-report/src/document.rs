@@ -1,7 +1,7 @@
-//! A report that is written once and read as text or as a page: headings, paragraphs, tables,
-//! figures beside published ones, plots.
+//! A report that is rendered as text or as an HTML page: headings, paragraphs, tables, figures
+//! beside published ones, plots.
 //!
-//! Text is at most [`WIDTH`] columns wide where its tables are; plots are on the page only.
+//! Text is at most [`WIDTH`] columns wide, unless a table is wider. Only the page has plots.
 
 use std::fmt::Write as _;
 
@@ -12,59 +12,59 @@ use crate::html;
 use crate::plot::Plot;
 use crate::text::{Figure, align_right, difference, figures, plain_table, push_table, shown};
 
-/// Columns that paragraphs and commands are wrapped to.
+/// Columns at which paragraphs and commands are wrapped.
 pub const WIDTH: usize = 100;
 
 /// A report.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// What it says, in order.
+    /// Content, in order.
     pub blocks: Vec<Block>,
 }
 
 /// A part of a [`Document`].
 #[derive(Clone, Debug)]
 pub enum Block {
-    /// Opens a section.
+    /// Heading of a section.
     Heading(String),
-    /// Prose.
+    /// Text of a paragraph.
     Paragraph(String),
-    /// A command line that runs something again.
+    /// A command line that reproduces a run.
     Command(String),
     /// A table.
     Table(Table),
-    /// Figures of ours beside those of others.
+    /// Measured figures beside the figures of others.
     Figures {
-        /// What they are figures of.
+        /// Title of the figures.
         title: String,
-        /// What they are compared with (`published`, `closed form`).
+        /// Source of the figures of others (`published`, `closed form`).
         expected: String,
         /// The rows.
         rows: Vec<Figure>,
     },
-    /// A plot; text leaves it out.
+    /// A plot; the text report omits it.
     Plot(Plot),
 }
 
 /// A table of words and numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// Column heads; the first heads the names of the rows.
+    /// Column heads; the first is the head of the row names.
     pub header: Vec<String>,
-    /// Columns that hold words and stand to the left, beside the first.
+    /// Columns that hold words, which are aligned left. The first column always is.
     pub words: Vec<usize>,
-    /// Rows, as long as the header.
+    /// Rows; each has as many cells as the header.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new<const N: usize>(header: [&str; N]) -> Self {
         Self { header: header.map(str::to_owned).to_vec(), ..Self::default() }
     }
-    /// Says which columns hold words.
+    /// Sets the columns that hold words.
     #[must_use]
     pub fn with_words(mut self, columns: &[usize]) -> Self {
         self.words = columns.to_vec();
@@ -78,15 +78,15 @@ impl Table {
 }
 
 impl Document {
-    /// An empty report.
+    /// Creates an empty report.
     pub fn new(title: &str) -> Self {
         Self { title: title.to_owned(), blocks: Vec::new() }
     }
-    /// Opens a section.
+    /// Adds a heading, which starts a section.
     pub fn heading(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Heading(text.into()));
     }
-    /// Adds prose.
+    /// Adds a paragraph.
     pub fn paragraph(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Paragraph(text.into()));
     }
@@ -98,7 +98,7 @@ impl Document {
     pub fn table(&mut self, table: Table) {
         self.blocks.push(Block::Table(table));
     }
-    /// Adds figures beside those of others.
+    /// Adds figures beside the figures of others; `expected` is their source.
     pub fn figures(&mut self, title: &str, expected: &str, rows: Vec<Figure>) {
         self.blocks.push(Block::Figures { title: title.to_owned(), expected: expected.to_owned(), rows });
     }
@@ -107,12 +107,12 @@ impl Document {
         self.blocks.push(Block::Plot(plot));
     }
 
-    /// The report for a terminal.
+    /// Renders the report as text for a terminal.
     pub fn text(&self) -> String {
         let mut out = format!("{}\n{}\n", self.title, "=".repeat(self.title.chars().count()));
         let mut was_command = false;
         for block in self.blocks.iter().filter(|block| !matches!(block, Block::Plot(_))) {
-            // Commands stand together.
+            // There is no empty line between commands.
             let is_command = matches!(block, Block::Command(_));
             if !(was_command && is_command) {
                 out.push('\n');
@@ -132,8 +132,8 @@ impl Document {
         out
     }
 
-    /// The report as one page that needs nothing else. `note` stands under the title, such as
-    /// "simulated".
+    /// Renders the report as one self-contained HTML page. `note`, such as "simulated", is shown
+    /// under the title.
     pub fn html(&self, note: &str) -> String {
         let are_plots = |a: &Block, b: &Block| matches!((a, b), (Block::Plot(_), Block::Plot(_)));
         let ids = (0..).map(|n| format!("plot{n}"));
@@ -203,7 +203,7 @@ fn text_table(out: &mut String, table: &Table) {
     push_table(out, &drawn);
 }
 
-/// A command's words, an option together with its value: where a line may end.
+/// Splits a command into the parts between which a line may end: an option stays with its value.
 fn options(command: &str) -> impl Iterator<Item = &str> {
     let mut starts: Vec<usize> = vec![0];
     starts.extend(command.match_indices(" --").map(|(at, _)| at + 1));
@@ -212,13 +212,13 @@ fn options(command: &str) -> impl Iterator<Item = &str> {
     ranges.into_iter().map(|(from, to)| command[from..to].trim_end())
 }
 
-/// Words on lines of [`WIDTH`] columns.
+/// Writes words on lines of [`WIDTH`] columns.
 fn wrap<'a>(out: &mut String, words: impl Iterator<Item = &'a str>, first: &str, later: &str, carry: &str) {
     wrap_at(WIDTH, out, words, first, later, carry);
 }
 
-/// Words on lines of so many columns: `first` begins the first line and `later` the others, `carry`
-/// ends each that another follows.
+/// Writes words on lines of `width` columns. `first` begins the first line and `later` every other
+/// line; `carry` ends each line that another one follows.
 pub(crate) fn wrap_at<'a>(
     width: usize,
     out: &mut String,

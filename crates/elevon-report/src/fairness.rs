@@ -1,11 +1,12 @@
-//! Fairness: the share that each job got against the share that its weight is due, and one figure
-//! for all of them.
+//! Fairness: compares the share that each job got with the share that its weight is due, and gives
+//! one index for all jobs.
 //!
-//! Shares are of those who compete: jobs that ran at the same time, in the same priority class.
-//! Classes are strict (real time goes first, idle last), so nobody is due a share of another
-//! class's service. Among best-effort jobs a cgroup counts as one with the cgroup's weight, and
-//! those who lie in it divide what it is due by their own weights, whatever their class. A share is
-//! of rates while running, so that a job that ended a little earlier is not found wanting.
+//! A share is computed among jobs that compete: they ran at the same time and in the same priority
+//! class. Classes are strict (RT first, IDLE last), so no job is due a share of another class's
+//! service. Among best-effort jobs a cgroup counts as one competitor with the cgroup's weight, and
+//! the jobs in it divide the cgroup's share by their own weights, whatever their class. Shares are
+//! computed from rates while a job runs, so that a job that ends earlier than others does not count
+//! as disadvantaged.
 
 pub(crate) mod table;
 
@@ -19,24 +20,25 @@ use crate::summary::{bandwidth, mixed, ratio};
 pub struct Share {
     /// Index in [`RunResult::jobs`].
     pub job: usize,
-    /// Share that it is due, 0 to 1.
+    /// Share that the job is due, 0 to 1.
     pub due: f64,
-    /// Share of the bandwidth that it got, 0 to 1.
+    /// Share of the bandwidth that the job got, 0 to 1.
     pub bandwidth: f64,
-    /// Share of the device's time that it got, 0 to 1, where that is known.
+    /// Share of the device's time that the job got, 0 to 1, if it is known.
     pub device_time: Option<f64>,
-    /// Jobs that it competes with, itself included.
+    /// Jobs that compete with this one, itself included.
     rivals: usize,
 }
 
-/// Who got what in a run.
+/// The fairness of a run: shares of all jobs that have a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fairness {
     /// Jobs that have a claim, in the order of the run.
     pub shares: Vec<Share>,
 }
 
-/// The fairness of a run; `None` where no job gives a priority or weight, or nobody competes.
+/// Computes the fairness of a run; `None` if no job sets a priority or weight, or if no two jobs
+/// compete.
 pub fn fairness(run: &RunResult) -> Option<Fairness> {
     let claims = || run.jobs.iter().filter_map(|job| job.claim.as_ref());
     if !claims().any(|claim| claim.given) {
@@ -67,13 +69,14 @@ pub fn fairness(run: &RunResult) -> Option<Fairness> {
 }
 
 impl Fairness {
-    /// Jain's index over bandwidth got against due: 1 where everybody has what they are due, 1/n
-    /// where one of n has everything. `None` where nobody has a rival.
+    /// Returns Jain's index over bandwidth got divided by share due: 1 if every job gets its share,
+    /// 1/n if one of n jobs gets everything. `None` if no job has a competitor.
     pub fn jain_bandwidth(&self) -> Option<f64> {
         self.jain_of(|share| Some(share.bandwidth))
     }
 
-    /// The same over the device's time.
+    /// Returns Jain's index over device time got divided by share due; otherwise as
+    /// [`Self::jain_bandwidth`].
     pub fn jain_device_time(&self) -> Option<f64> {
         self.jain_of(|share| share.device_time)
     }
@@ -87,9 +90,9 @@ impl Fairness {
     }
 }
 
-/// Jain's index of fairness, (Σx)² / (n Σx²): from 1/n to 1, whatever the unit of the values.
-/// Everybody at 0 is fair; `None` for nobody. (R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of
-/// Fairness and Discrimination, 1984.)
+/// Returns Jain's index of fairness, (Σx)² / (n Σx²): from 1/n to 1, independent of the unit of the
+/// values. If all values are 0 the index is 1; without values it is `None`. (R. Jain, D. Chiu, W.
+/// Hawe: A Quantitative Measure of Fairness and Discrimination, 1984.)
 pub fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();
@@ -100,7 +103,8 @@ pub fn jain(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// A job's weight with its class, and its cgroup's: `BE 80`, `RT 40`, `tenants/a 300: BE 40`.
+/// Formats the class and weight of a job, and its cgroup's weight if it has a cgroup: `BE 80`, `RT
+/// 40`, `tenants/a 300: BE 40`.
 pub fn claim_words(claim: &Claim) -> String {
     let class = match claim.class {
         PrioClass::Rt => "RT",
@@ -113,7 +117,8 @@ pub fn claim_words(claim: &Claim) -> String {
     }
 }
 
-/// Who competes in one division: a cgroup is best effort whatever its jobs are.
+/// Returns the class in which a claim competes. A job in a cgroup competes as best effort, whatever
+/// its own class.
 fn level_of(claim: &Claim) -> PrioClass {
     match claim.class {
         PrioClass::Rt | PrioClass::Idle if claim.cgroups.is_empty() => claim.class,
@@ -121,8 +126,8 @@ fn level_of(claim: &Claim) -> PrioClass {
     }
 }
 
-/// Share of a claim among its rivals: its part of the weights at each level of cgroups, from the
-/// top down.
+/// Returns the share due to a claim among its rivals: the product of its part of the weights at
+/// each level of cgroups, from the top down.
 fn due(claim: &Claim, rivals: &[(&JobResult, &Claim)]) -> f64 {
     let mut here: Vec<&Claim> = rivals.iter().map(|&(_, rival)| rival).collect();
     let mut due = 1.0;
@@ -139,8 +144,8 @@ fn due(claim: &Claim, rivals: &[(&JobResult, &Claim)]) -> f64 {
     unreachable!("the loop ends where the claim's cgroups do")
 }
 
-/// A number for each job, the same for jobs that ran at the same time, or at the same time as a
-/// third.
+/// Numbers the jobs by contest: two jobs have the same number if they ran at the same time, or if a
+/// chain of other jobs connects them.
 fn contests(jobs: &[JobResult]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&at| jobs[at].start);
@@ -154,12 +159,12 @@ fn contests(jobs: &[JobResult]) -> Vec<usize> {
     contests
 }
 
-/// Bytes a second in all directions.
+/// Returns bytes per second in all directions.
 fn job_bandwidth(job: &JobResult) -> f64 {
     bandwidth(&mixed(&job.stats))
 }
 
-/// Requests that it had in the device, on average while it ran.
+/// Returns the mean number of the job's requests in the device while the job ran.
 fn occupancy(job: &JobResult) -> f64 {
     ratio(job.device_time.map_or(0.0, |time| time.get() as f64), job.end.since(job.start).get() as f64)
 }
@@ -184,7 +189,7 @@ mod tests {
         }
         assert_eq!(jain(&[]), None);
         near(jain(&[0.0, 0.0]), 1.0);
-        // k of n share alike, the others have nothing: k/n.
+        // If k of n values are equal and the others 0, the index is k/n.
         near(jain(&[1.0, 1.0, 1.0, 0.0]), 0.75);
     }
 
@@ -197,7 +202,7 @@ mod tests {
         for (due, expected) in dues.iter().zip([80.0 / 130.0, 40.0 / 130.0, 10.0 / 130.0]) {
             near(Some(*due), expected);
         }
-        // Got over due is 13/24, 13/12 and 13/3: the index is their square sum's.
+        // Got divided by due is 13/24, 13/12 and 13/3; the index follows from their sum of squares.
         let equal = fairness(&weighted_run(&[("a", 80, 500), ("b", 40, 500), ("c", 10, 500)])).expect("weights");
         let x: [f64; 3] = [13.0 / 24.0, 13.0 / 12.0, 13.0 / 3.0];
         let sum: f64 = x.iter().sum();
@@ -245,7 +250,8 @@ mod tests {
         }
         let found = fairness(&run).expect("weights");
         let dues: Vec<f64> = found.shares.iter().map(|share| share.due).collect();
-        // 100 of 400, then 200 of 400 by 300 : 80, then 100 of 400.
+        // The second is due 100 of 400, the third and fourth divide 200 of 400 by 300 : 80, and the
+        // fifth is due 100 of 400.
         for (due, expected) in dues.iter().zip([1.0, 0.25, 0.5 * 300.0 / 380.0, 0.5 * 80.0 / 380.0, 0.25]) {
             near(Some(*due), expected);
         }

@@ -1,10 +1,9 @@
-//! One or several runs as one page of HTML that needs nothing else: no script, no font, no picture
-//! from anywhere.
+//! One or several runs as one self-contained HTML page, without scripts, external fonts or images.
 //!
-//! Readable on a phone, in light and in dark. A variant keeps its letter and colour in every part
-//! of the page.
+//! The page is readable on a phone, in light and dark mode. A variant has the same letter and
+//! colour in every part of the page.
 //!
-//! Pages are templates of `maud`, which escapes every value; `text` escapes a few characters more.
+//! Pages are `maud` templates, which escape every value. `text` escapes a few more characters.
 
 mod cache;
 mod over_time;
@@ -21,7 +20,7 @@ use crate::plot::{self, escape};
 use crate::result::RunResult;
 use crate::settings;
 
-/// The page. Variants are of the same job; the first is what the others are compared with.
+/// Renders the page. All variants run the same job; the others are compared with the first.
 pub fn page(title: &str, variants: &[Variant<'_>]) -> String {
     let body = html! {
         (header(title, variants))
@@ -44,7 +43,7 @@ pub fn page(title: &str, variants: &[Variant<'_>]) -> String {
     shell(title, &body)
 }
 
-/// A page around a body, with the style of every page.
+/// Returns a complete page with the given body and the style sheet of every page.
 pub(crate) fn shell(title: &str, body: &Markup) -> String {
     let page = html! {
         (PreEscaped("<!doctype html>\n"))
@@ -65,18 +64,18 @@ pub(crate) fn shell(title: &str, body: &Markup) -> String {
     page.into_string()
 }
 
-/// Text from outside in a page. Beside what `maud` escapes, apostrophes and control characters are
-/// replaced, as in a plot.
+/// Escapes text for a page. In addition to what `maud` escapes, it replaces apostrophes and control
+/// characters, as plots do.
 pub(crate) fn text(text: &str) -> Markup {
     PreEscaped(escape(text))
 }
 
-/// The distribution of latencies, one curve a variant.
+/// Returns the plot of the latency distribution, one curve per variant.
 pub fn latency_plot(variants: &[Variant<'_>]) -> plot::Plot {
     plots::latency(variants)
 }
 
-/// The sizes of requests given to the driver, one colour a variant.
+/// Returns the plot of the sizes of requests issued to the driver, one colour per variant.
 pub fn request_sizes_plot(variants: &[Variant<'_>]) -> plot::Plot {
     plots::request_sizes(variants)
 }
@@ -128,7 +127,7 @@ fn describe(run: &RunResult) -> String {
     )
 }
 
-/// The figures that a reader asks for first.
+/// Returns the most important figures as cards.
 fn cards(variants: &[Variant<'_>]) -> Markup {
     let rows = total_rows(variants).into_iter().chain(device_rows(variants)).chain(cache_rows(variants));
     let wanted = [
@@ -182,8 +181,8 @@ fn figures(variants: &[Variant<'_>]) -> Markup {
     }
 }
 
-/// A table in a block that scrolls; the first of the heads and of each row's cells names what
-/// stands under or beside it.
+/// Returns a table in a scrollable block. The first head and the first cell of each row are
+/// headings.
 pub(crate) fn table(caption: Option<&str>, heads: &[String], body: &Markup) -> Markup {
     html! {
         div class="block scroll" {
@@ -197,7 +196,7 @@ pub(crate) fn table(caption: Option<&str>, heads: &[String], body: &Markup) -> M
     }
 }
 
-/// A row of a table: its name, and its cells as text.
+/// Returns a table row: a name and the cells as text.
 pub(crate) fn plain_row<'a>(name: &str, cells: impl IntoIterator<Item = &'a String>) -> Markup {
     html! {
         tr {
@@ -211,7 +210,7 @@ fn named_first(name: &str, others: Vec<String>) -> Vec<String> {
     std::iter::once(name.to_owned()).chain(others).collect()
 }
 
-/// The settings that differ between the variants.
+/// Returns the settings that differ between the variants.
 fn differing_settings(variants: &[Variant<'_>]) -> Markup {
     let rows = html! {
         @for (key, values) in settings::differing(variants) { (plain_row(&key, &values)) }
@@ -257,7 +256,7 @@ fn table_row(row: &Row) -> Markup {
     }
 }
 
-/// A number with its unit set apart: `83.1us` becomes `83.1 µs`.
+/// Separates a number from its unit: `83.1us` becomes `83.1 µs`.
 fn set_apart(value: &str) -> String {
     let at = value.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(value.len());
     match value.split_at(at) {
@@ -267,12 +266,12 @@ fn set_apart(value: &str) -> String {
     }
 }
 
-/// The same in a page.
+/// Returns the result of [`set_apart`] escaped for a page.
 fn typeset(value: &str) -> Markup {
     text(&set_apart(value))
 }
 
-/// How to get this variant again, and what it warned of.
+/// Returns the configuration of a variant: the command that reproduces it, and its warnings.
 fn configuration(letter: char, variant: &Variant<'_>) -> Markup {
     let run = variant.result;
     html! {

@@ -1,8 +1,8 @@
-//! JSON in fio's schema, key for key and in fio's order, and one more top-level object, `elevon`.
+//! JSON in fio's schema, with fio's keys in fio's order, and one more top-level object, `elevon`.
 //!
-//! Floats have six decimals, as fio prints them. Keys of later fio versions than 3.33 (`job_start`,
-//! `priohint`, `read_sectors` ...) are there too. `fio version` says `fio-3.33-elevon-VERSION`: a
-//! reader that parses it learns whose schema this is, and a person who wrote it.
+//! Floats have six decimals, as fio prints them. Keys of fio versions later than 3.33 (`job_start`,
+//! `priohint`, `read_sectors` ...) are included. `fio version` is `fio-3.33-elevon-VERSION`: it
+//! names fio's version for programs that parse the schema, and Elevon's for readers.
 
 mod cache;
 mod elevon;
@@ -26,24 +26,24 @@ use crate::summary::{
 };
 use crate::text::{BUCKETS, bucket_counts, shares};
 
-/// Version of the `elevon` object: grows when a key changes its meaning or goes away.
+/// Version of the `elevon` object. It increases if a key changes its meaning or is removed.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What to leave in or out.
+/// Optional parts of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JsonOptions {
-    /// Every latency histogram's bins, as fio's `json+`.
+    /// Include the bins of every latency histogram, as fio's `json+` does.
     pub bins: bool,
-    /// The run over time, under `elevon.series`.
+    /// Include the run over time, under `elevon.series`.
     pub series: bool,
 }
 
-/// The report of a run as JSON text that ends with a newline.
+/// Returns the report of a run as JSON text that ends with a newline.
 pub fn report(run: &RunResult, options: JsonOptions) -> String {
     text(&value(run, options))
 }
 
-/// The report of a run as a JSON value.
+/// Returns the report of a run as a JSON value.
 pub fn value(run: &RunResult, options: JsonOptions) -> Value {
     let jobs: Vec<Value> = run.jobs.iter().map(|job| job_value(run, job, options)).collect();
     let mut all = json!({
@@ -63,7 +63,7 @@ pub fn value(run: &RunResult, options: JsonOptions) -> Value {
     all
 }
 
-/// A value as text in fio's style.
+/// Formats a value as text in fio's style.
 fn text(value: &Value) -> String {
     let mut bytes = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut bytes, FioStyle(PrettyFormatter::new()));
@@ -72,7 +72,7 @@ fn text(value: &Value) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| unreachable!("JSON is UTF-8"))
 }
 
-/// Two spaces of indent, a blank on both sides of the colon, six decimals.
+/// fio's style: an indent of two spaces, a space on both sides of the colon, six decimals.
 struct FioStyle(PrettyFormatter<'static>);
 
 impl Formatter for FioStyle {
@@ -160,7 +160,7 @@ fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
     Value::Object(out)
 }
 
-/// Depth levels and latency buckets, in percent.
+/// Adds depth levels and latency buckets, in percent.
 fn levels(job: &JobResult, put: &mut impl FnMut(&str, Value)) {
     let stats = &job.stats;
     let depths = ["1", "2", "4", "8", "16", "32", ">=64"];
@@ -225,7 +225,7 @@ fn direction_value(job: &JobResult, figures: &DirectionStats, group_bandwidth: f
 }
 
 fn priority_value(job: &JobResult, prio: IoPrio, stat: &LatencyStat, options: JsonOptions) -> Value {
-    // As in fio: with lat_percentiles=1 these are whole latencies.
+    // As in fio, with lat_percentiles=1 these are total latencies.
     let wanted = job.latency_percentiles;
     let (key, percentiles) = if wanted.lat { ("lat_ns", true) } else { ("clat_ns", wanted.clat) };
     json!({
@@ -241,8 +241,8 @@ fn latency_value(job: &JobResult, stat: &LatencyStat, with_percentiles: bool, op
     latency(stat, wanted, options.bins && with_percentiles)
 }
 
-/// fio's object of a latency in nanoseconds, with percentiles (in millionths) and bins where asked
-/// for.
+/// Returns fio's object of a latency in nanoseconds, with percentiles (in millionths) and bins if
+/// requested.
 fn latency(stat: &LatencyStat, percentiles: &[u32], bins: bool) -> Value {
     let mut out = json!({
         "min": stat.min,
@@ -362,7 +362,7 @@ mod tests {
         assert!(ratio > points[0]["hit_ratio"].as_f64().unwrap() && ratio < 1.0);
     }
 
-    /// Every key below `value`, whatever the lists it lies in.
+    /// Collects every key below `value`, through all lists.
     fn keys(value: &Value, out: &mut std::collections::BTreeSet<String>) {
         match value {
             Value::Object(map) => map.iter().for_each(|(key, value)| {
@@ -381,7 +381,7 @@ mod tests {
         let value = value(&sample::cached_run(), JsonOptions { bins: false, series: true });
         keys(&value["elevon"]["cache"], &mut found);
         assert!(found.len() > 80, "{}", found.len());
-        // fio's own, and percentiles.
+        // fio's own keys, and percentiles.
         let is_known =
             |key: &str| ["min", "max", "mean", "stddev", "N", "jobname"].contains(&key) || key.ends_with("0000");
         let of_sample = |key: &str| ["nothing", "unused", "counted"].contains(&key);

@@ -1,11 +1,11 @@
-//! What a run found out, as text, JSON and HTML.
+//! Reports of a run's result as text, JSON and HTML.
 //!
-//! Every report is a pure function of [`result::RunResult`]: no clock, no file, no global. Text
-//! follows the habits of fio and iostat, JSON is fio's schema and one more object, HTML is one page
-//! that needs nothing else.
+//! Every report is a pure function of [`result::RunResult`]: it reads no clock, no file and no
+//! global variable. Text follows the conventions of fio and iostat. JSON is fio's schema plus one
+//! object, `elevon`. HTML is one self-contained page.
 #![forbid(unsafe_code)]
 
-// The value, and the numbers made from it.
+// The result value, and figures computed from it.
 mod cache;
 pub mod cpu;
 pub mod fairness;
@@ -15,20 +15,20 @@ pub mod settings;
 pub mod summary;
 mod tenants;
 
-// Of traces, whose value is elevon-trace's.
+// Reports of traces; their value comes from elevon-trace.
 pub mod inspect;
 
-// For people at a terminal.
+// Text for a terminal.
 pub mod compare;
 pub mod text;
 
-// For both.
+// Documents, rendered as text or HTML.
 pub mod document;
 
-// For tools.
+// JSON for programs.
 pub mod json;
 
-// For a browser.
+// HTML for a browser.
 pub mod html;
 pub mod plot;
 

@@ -1,22 +1,22 @@
-//! Numbers as fio, iostat and plots print them.
+//! Formats numbers as fio, iostat and plots print them.
 
 use elevon_core::units::Nanos;
 
-/// Unit names after a number, from 1 up, by powers of 1024 or 1000.
+/// Prefixes by powers of 1024 or 1000, from 1 up.
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 
-/// A number shortened to `width` characters at most, then its prefix: 2752k, 28.9k, 4608Mi, 10.5Gi.
-/// The prefix is the smallest that fits, and what room is left goes to decimals, as in fio's
-/// reports.
+/// Shortens a number to at most `width` characters and returns it with its prefix: 2752k, 28.9k,
+/// 4608Mi, 10.5Gi. The prefix is the smallest that fits; the remaining characters are decimals, as
+/// in fio's reports.
 fn shorten(value: f64, width: usize, binary: bool) -> (String, &'static str) {
     let (base, prefixes) = if binary { (1024.0, BINARY) } else { (1000.0, DECIMAL) };
     let mut scaled = value;
     for (step, prefix) in prefixes.iter().enumerate() {
         let whole = format!("{scaled:.0}").len();
         if whole <= width || step == prefixes.len() - 1 {
-            // A point and one digit need two more characters; whole numbers have no decimals to
-            // show.
+            // A point and one decimal need two more characters. Numbers without a prefix have no
+            // decimals.
             let integer_digits = format!("{:.0}", scaled.floor()).len();
             let decimals = if step == 0 { 0 } else { width.saturating_sub(integer_digits + 1) };
             return (format!("{scaled:.decimals$}"), prefix);
@@ -26,36 +26,37 @@ fn shorten(value: f64, width: usize, binary: bool) -> (String, &'static str) {
     unreachable!("the last prefix always returns")
 }
 
-/// A plain count in at most four characters and a prefix: 500k, 28.9k, 2752k.
+/// Formats a count in at most four characters and a prefix: 500k, 28.9k, 2752k.
 pub fn count(value: f64) -> String {
     let (number, prefix) = shorten(value, 4, false);
     number + prefix
 }
 
-/// A latency bound in at most six characters and a prefix: 144721, 4079.5k.
+/// Formats a latency bound in at most six characters and a prefix: 144721, 4079.5k.
 pub(crate) fn bound(value: u64) -> String {
     let (number, prefix) = shorten(value as f64, 6, false);
     number + prefix
 }
 
-/// Bytes with binary prefixes: 4096B, 64.0KiB, 9220MiB.
+/// Formats bytes with binary prefixes: 4096B, 64.0KiB, 9220MiB.
 pub fn bytes_binary(bytes: f64) -> String {
     let (number, prefix) = shorten(bytes, 4, true);
     format!("{number}{prefix}B")
 }
 
-/// Bytes with decimal prefixes: 123kB, 11.3GB.
+/// Formats bytes with decimal prefixes: 123kB, 11.3GB.
 pub fn bytes_decimal(bytes: f64) -> String {
     let (number, prefix) = shorten(bytes, 4, false);
     format!("{number}{prefix}B")
 }
 
-/// A rate in both: `10.5GiB/s (11.3GB/s)`.
+/// Formats a rate with both kinds of prefix: `10.5GiB/s (11.3GB/s)`.
 pub fn rate_both(bytes_per_second: f64) -> String {
     format!("{}/s ({}/s)", bytes_binary(bytes_per_second), bytes_decimal(bytes_per_second))
 }
 
-/// A span of nanoseconds in three significant digits with its unit: 850ns, 12.4us, 1.53ms, 30.0s.
+/// Formats a time span in nanoseconds with three significant digits and its unit: 850ns, 12.4us,
+/// 1.53ms, 30.0s.
 pub fn span(ns: f64) -> String {
     let (value, unit) = match ns {
         _ if ns < 999.5 => return format!("{ns:.0}ns"),
@@ -66,7 +67,8 @@ pub fn span(ns: f64) -> String {
     format!("{}{unit}", significant(value, 3))
 }
 
-/// A span of time in whole seconds or milliseconds if it is whole: 2s, 500ms; else as [`span`].
+/// Formats a time span as whole seconds or milliseconds if it is a multiple of one: 2s, 500ms;
+/// otherwise as [`span`].
 pub(crate) fn length(time: Nanos) -> String {
     match time.get() {
         ns if ns % 1_000_000_000 == 0 => format!("{}s", ns / 1_000_000_000),
@@ -75,30 +77,31 @@ pub(crate) fn length(time: Nanos) -> String {
     }
 }
 
-/// A share of one in percent, without the sign: 61.20.
+/// Formats a share from 0 to 1 in percent, without the sign: 61.20.
 pub(crate) fn percent(share: f64, decimals: usize) -> String {
     format!("{:.decimals$}", 100.0 * share)
 }
 
-/// Thousandths in percent: 61.2 %.
+/// Formats thousandths in percent: 61.2 %.
 pub(crate) fn permille(share: u64) -> String {
     format!("{}.{} %", share / 10, share % 10)
 }
 
-/// A number with that many significant digits, never in exponent form; whole numbers above that
-/// keep all their digits.
+/// Formats a number with `digits` significant digits, never in exponent form. Whole numbers with
+/// more digits keep all of them.
 pub fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value:.0}");
     }
-    // Rounding may carry into one more digit (9.996 is 10.0), so the magnitude is taken after it.
+    // Rounding may carry into one more digit (9.996 becomes 10.0), so the magnitude is taken after
+    // rounding.
     let rounded: f64 = format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value);
     let magnitude = libm::log10(rounded.abs()).floor() as i64;
     let decimals = usize::try_from(digits as i64 - 1 - magnitude).unwrap_or(0);
     format!("{value:.decimals$}")
 }
 
-/// A whole number with a thin group every three digits: 5,505,762.
+/// Formats a whole number with a comma before every three digits: 5,505,762.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -111,7 +114,7 @@ pub fn grouped(value: u64) -> String {
     out
 }
 
-/// Milliseconds since 1970 (UTC) as `Sat Nov 21 10:38:33 2026`.
+/// Formats milliseconds since 1970 (UTC) as `Sat Nov 21 10:38:33 2026`.
 pub fn date(unix_ms: u64) -> String {
     const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn short_numbers_as_fio_prints_them() {
-        // Pairs seen in fio 3.33's output.
+        // Pairs from the output of fio 3.33.
         for (value, text) in
             [(29.0, "29"), (28_897.5, "28.9k"), (2_751_505.0, "2752k"), (500_000.0, "500k"), (9999.0, "9999")]
         {

@@ -1,11 +1,11 @@
 //! Plots as SVG inside HTML: lines, steps, bars and points, with round ticks that never overlap.
 //!
 //! A plot is a value; drawing it is a pure function. Colours are CSS variables (see [`CSS`]), so
-//! that one drawing serves light and dark. The drawing is 400 units wide: text keeps a readable
-//! size on a phone and does not grow huge on a desk.
+//! one drawing serves light and dark mode. The drawing is 400 units wide, so that its text is
+//! readable on a phone and not too large on a wide screen.
 //!
-//! What surrounds a drawing is a template of `maud`. The drawing is written as text, because `maud`
-//! cannot close an SVG element within its tag; every word in it goes through [`escape`].
+//! The HTML around a drawing is a `maud` template. The drawing itself is written as text, because
+//! `maud` cannot close an SVG element within its tag; every string in it is escaped by [`escape`].
 
 mod axis;
 mod coincide;
@@ -18,14 +18,14 @@ use maud::{Markup, PreEscaped, html};
 
 use crate::html::text;
 
-/// What a plot's values are drawn as.
+/// How a plot's values are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// A line through the points.
+    /// A line connects the points.
     Line,
-    /// A level that holds until the next point.
+    /// A level holds until the next point.
     Step,
-    /// Bars side by side, one slot for each x; x is a category, not a measure.
+    /// Bars side by side, one slot for each x. The x values are categories, not positions.
     Bars,
     /// A dot for each point, with its label beside it.
     Points,
@@ -36,11 +36,11 @@ pub enum Mark {
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// Colour, 0 to 7; the same number is the same variant in every plot of a page.
+    /// Colour, 0 to 7. A number stands for the same variant in every plot of a page.
     pub colour: usize,
-    /// Points, ascending by x but for [`Mark::Points`].
+    /// Points, in ascending order of x, except for [`Mark::Points`].
     pub points: Vec<(f64, f64)>,
-    /// A label for each point, or nothing.
+    /// A label for each point, or empty.
     pub labels: Vec<String>,
 }
 
@@ -49,20 +49,20 @@ pub struct Series {
 pub struct Plot {
     /// Heading.
     pub title: String,
-    /// What a reader should see in it, one sentence.
+    /// What the plot shows, in one sentence.
     pub description: String,
-    /// What its values are drawn as.
+    /// How the values are drawn.
     pub mark: Mark,
     /// The axis along the bottom.
     pub x: Axis,
     /// The axis up the left side.
     pub y: Axis,
-    /// What is drawn.
+    /// The series to draw.
     pub series: Vec<Series>,
 }
 
-/// Colours and shapes of plots, for a page's style sheet. Eight colours that keep their distance
-/// for colour-blind readers; dashes tell lines apart without any colour.
+/// Style sheet of plots: colours and shapes. The eight colours can be told apart by colour-blind
+/// readers; dashes distinguish lines without any colour.
 pub const CSS: &str = "\
 :root{--c0:#0b62c4;--c1:#c2500a;--c2:#0f7d52;--c3:#9a35a6;--c4:#b3262e;--c5:#6b6400;--c6:#007583;--c7:#5f46c9;--grid:#e3e5e8;--axis:#868d96}
 @media(prefers-color-scheme:dark){:root{--c0:#6cb2ff;--c1:#ffa15c;--c2:#4fd19a;--c3:#e08be8;--c4:#ff8087;--c5:#d8cf55;--c6:#4fd3e0;--c7:#ac9bff;--grid:#2b3138;--axis:#7d8792}}
@@ -89,15 +89,14 @@ const HEIGHT: f64 = 250.0;
 const TOP: f64 = 12.0;
 const RIGHT: f64 = 14.0;
 const BOTTOM: f64 = 42.0;
-/// Room left of the y labels for the axis title.
+/// Space left of the y labels for the axis title.
 const TITLE_ROOM: f64 = 22.0;
-/// Width of a character at the larger of the two text sizes (that of narrow screens), on the
-/// generous side.
+/// Upper bound of a character's width at the larger of the two text sizes (that of narrow screens).
 const CHARACTER: f64 = 6.9;
-/// Rows of a plot's table; longer series are thinned.
+/// Maximum number of rows in a plot's table; longer series are thinned.
 const TABLE_ROWS: usize = 40;
 
-/// Text made safe for HTML and SVG, in content and in quoted attributes.
+/// Escapes text for HTML and SVG, in content and in quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -107,7 +106,7 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Control characters are not allowed in XML at all.
+            // XML does not allow control characters.
             c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -116,8 +115,8 @@ pub fn escape(text: &str) -> String {
 }
 
 impl Plot {
-    /// The plot with heading, legend and its numbers as a table that unfolds. `id` must be unique
-    /// on the page.
+    /// Returns the plot with heading, legend and its values as a table that unfolds. `id` must be
+    /// unique on the page.
     pub(crate) fn figure(&self, id: &str) -> Markup {
         let (svg, coinciding) = self.draw(id);
         html! {
@@ -151,13 +150,22 @@ impl Plot {
         }
     }
 
-    /// The drawing alone.
+    /// Returns the drawing as an SVG file, with its own style sheet.
+    pub fn svg_file(&self) -> String {
+        const STYLE: &str = "svg{color:#1f2328}@media(prefers-color-scheme:dark){svg{color:#e6edf3}}";
+        let drawing = self.draw("plot").0;
+        let inside = drawing.strip_prefix("<svg ").and_then(|rest| rest.split_once('>'));
+        let (attributes, content) = inside.expect("a drawing is one svg element");
+        format!("<svg xmlns=\"http://www.w3.org/2000/svg\" {attributes}><style>{STYLE}{CSS}</style>{content}\n")
+    }
+
+    /// Returns the drawing alone.
     #[cfg(test)]
     fn svg(&self, id: &str) -> String {
         self.draw(id).0
     }
 
-    /// The drawing, and which of its curves coincide.
+    /// Returns the drawing, and the note about curves that coincide.
     fn draw(&self, id: &str) -> (String, String) {
         let categories = self.categories();
         let points = || self.series.iter().flat_map(|s| s.points.iter());
@@ -196,7 +204,7 @@ impl Plot {
         (out + "</svg>", coincide::note(&groups, &self.series))
     }
 
-    /// Every x that any series has, ascending.
+    /// Returns every x of any series, in ascending order.
     fn categories(&self) -> Vec<f64> {
         let mut all: Vec<f64> = self.series.iter().flat_map(|s| s.points.iter().map(|p| p.0)).collect();
         all.sort_by(f64::total_cmp);
@@ -204,7 +212,7 @@ impl Plot {
         all
     }
 
-    /// The numbers of the plot as an HTML table.
+    /// Returns the values of the plot as an HTML table.
     fn table(&self) -> Markup {
         let name = |series: &Series, at: usize| match series.labels.get(at) {
             Some(label) => format!("{}: {label}", series.name),
@@ -236,7 +244,7 @@ fn colour_class(colour: usize) -> String {
     format!("k{}", colour % 8)
 }
 
-/// Where a plot's values lie in its drawing.
+/// Maps a plot's values to positions in its drawing.
 struct Frame<'a> {
     left: f64,
     plot_width: f64,
@@ -297,7 +305,7 @@ impl Frame<'_> {
             };
         }
         if let [(x, y)] = series.points[..] {
-            // A single point has no length; a dot shows it.
+            // A line through a single point is invisible, so a dot is drawn.
             let (px, py) = self.at(x, y);
             let class = colour_class(series.colour);
             let _ = write!(out, "<circle class=\"fill {class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\"/>");
@@ -337,8 +345,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Labels of dots. Dots that touch share one; each stands above or below its dot, where it
-    /// covers none that was set before.
+    /// Draws the labels of dots. Dots that touch share one label. Each label is above or below its
+    /// dot, where it covers no label that was drawn before.
     fn names(&self, out: &mut String, series: &[Series]) {
         let mut names: Vec<(f64, f64, String)> = Vec::new();
         let labelled = |series: &'_ Series| Vec::from_iter(series.points.iter().copied().zip(series.labels.clone()));
@@ -352,7 +360,7 @@ impl Frame<'_> {
         let mut set: Vec<(f64, f64, f64)> = Vec::new();
         for (px, py, name) in names {
             let width = name.chars().count() as f64 * CHARACTER;
-            // To the left of a dot that is too far right for its label.
+            // If the dot is too far right for its label, the label is to the left of the dot.
             let is_left = width > self.left + self.plot_width - px - 7.0;
             let (tx, anchor) = if is_left { (px - 7.0, "end") } else { (px + 7.0, "start") };
             let from = if is_left { tx - width } else { tx };

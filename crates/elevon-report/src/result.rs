@@ -1,8 +1,8 @@
-//! The result of a run, as plain data: everything that any report says, and nothing that is
+//! The result of a run as plain data: everything that any report shows, and nothing that is
 //! computed from it.
 //!
-//! Whoever runs a job fills this in once. Times are those of the clock that drove the run, counted
-//! from its start.
+//! The code that runs a job fills it in once. Times are those of the clock that drove the run,
+//! counted from its start.
 
 use elevon_cache::page_cache::Reading;
 use elevon_cache::stats::CacheUse;
@@ -17,119 +17,119 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::stats::{JobStats, LatencyStat};
 use elevon_core::units::{Bytes, Instant, Nanos, TenantId};
 
-/// What one run of one job file found out.
+/// The result of one run of one job file.
 #[derive(Clone, Debug)]
 pub struct RunResult {
-    /// What was measured.
+    /// The device under test.
     pub device: DeviceInfo,
-    /// Rules that the stack followed.
+    /// Kernel rules that the stack followed.
     pub kernel: Kernel,
-    /// Scheduler and how it was tuned.
+    /// Scheduler and its tunables.
     pub scheduler: SchedulerInfo,
-    /// Seed of every random choice.
+    /// Random seed of the run.
     pub seed: u64,
     /// Effective configuration: each setting and its value, in the order to print.
     pub config: Vec<(String, String)>,
-    /// A command line that runs this again.
+    /// A command line that repeats the run.
     pub command: String,
     /// Options of the job file's `[global]` section, as written.
     pub global_options: Vec<(String, String)>,
-    /// When the run ended, in milliseconds since 1970 (UTC). A simulated run says 0, so that the
-    /// same seed gives the same bytes.
+    /// When the run ended, in milliseconds since 1970 (UTC). It is 0 for a simulated run, so that
+    /// the same random seed gives the same bytes.
     pub unix_ms: u64,
-    /// How long the run took by its own clock.
+    /// Duration of the run by its own clock.
     pub elapsed: Nanos,
-    /// Jobs in the order of the file; those of a reporting group are one entry.
+    /// Jobs in the order of the file; the jobs of a reporting group are one entry.
     pub jobs: Vec<JobResult>,
-    /// Tenants that were watched, by ascending number; none where nobody watches.
+    /// Tenants whose waits were recorded, by ascending number; empty if none were recorded.
     pub tenants: Vec<TenantResult>,
     /// Tenants and jobs over time, of a run with tenants.
     pub owners: Owners,
-    /// What was set for tenants during the run, in order.
+    /// Settings that were changed for tenants during the run, in order.
     pub changes: Vec<Change>,
     /// The device's own statistics.
     pub disk: DiskResult,
-    /// CPU time beside what jobs count; `None` on a real device, where it is not modelled.
+    /// CPU time in addition to what jobs count; `None` on a real device, where it is not modelled.
     pub cpu: Option<CpuResult>,
-    /// The page cache, where the run had one.
+    /// The page cache, if the run had one.
     pub cache: Option<CacheResult>,
-    /// The run over time, where it was recorded.
+    /// The run over time, if it was recorded.
     pub series: Option<Series>,
-    /// Faults that the device was given, in the order in which they were given.
+    /// Fault rules of the device, in the order in which they were given.
     pub faults: Vec<FaultResult>,
-    /// Trace events that had to be dropped.
+    /// Trace events that were dropped.
     pub events_lost: u64,
-    /// Things the user should know, a sentence each.
+    /// Warnings for the user, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// A fault that a simulated device was given.
+/// A fault rule of a simulated device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultResult {
     /// The rule as it was given, such as `error:sectors=1000-2000`.
     pub rule: String,
-    /// How many times it fired; what one time is depends on the kind of fault.
+    /// How many times the rule fired; what counts as one time depends on the kind of fault.
     pub fired: u64,
 }
 
-/// CPU time of a simulated run, beside what each job counts.
+/// CPU time of a simulated run, in addition to what each job counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuResult {
     /// How long the scheduler's lock for the whole device was held.
     pub scheduler_lock: Nanos,
-    /// I/Os a second that the device does of the run's kind, at its depth, if nothing else takes
-    /// time; where that was asked.
+    /// I/Os per second that the device alone can do of the run's kind and depth, if nothing else
+    /// takes time; `None` if this was not computed.
     pub device_alone: Option<u64>,
 }
 
-/// The device under the run.
+/// The device of the run.
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
     /// Profile name, model with parameters, or path.
     pub name: String,
-    /// Whether it is a model rather than a file or block device.
+    /// True for a model, false for a file or block device.
     pub simulated: bool,
-    /// Its size.
+    /// Size of the device.
     pub size: Bytes,
-    /// Hardware queues.
+    /// Number of hardware queues.
     pub hw_queues: u16,
     /// Commands that each hardware queue holds.
     pub queue_depth: u32,
-    /// The queue's limits, after every setting.
+    /// The queue limits after every setting.
     pub limits: QueueLimits,
 }
 
 /// The scheduler of the run.
 #[derive(Clone, Debug, Default)]
 pub struct SchedulerInfo {
-    /// Its sysfs name.
+    /// Name in sysfs.
     pub name: String,
     /// Tunables by their sysfs names, with the values in effect.
     pub tunables: Vec<(String, String)>,
-    /// What it counted, if anything.
+    /// The scheduler's counters, if it has any.
     pub counters: Vec<(String, u64)>,
 }
 
-/// Whether directions are reported apart (fio's `unified_rw_reporting`).
+/// Whether directions are reported separately (fio's `unified_rw_reporting`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnifiedReporting {
-    /// `none` or 0: reads, writes and trims apart.
+    /// `none` or 0: reads, writes and trims separately.
     #[default]
     Separate,
-    /// `mixed` or 1: one figure for all.
+    /// `mixed` or 1: one figure for all directions.
     Mixed,
-    /// `both` or 2: apart, then together.
+    /// `both` or 2: separately, then together.
     Both,
 }
 
-/// Which latencies a job shows percentiles of.
+/// Latencies of which a job shows percentiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyPercentiles {
     /// Submission latency (`slat_percentiles`).
     pub slat: bool,
     /// Completion latency (`clat_percentiles`); fio's default.
     pub clat: bool,
-    /// Whole latency (`lat_percentiles`).
+    /// Total latency (`lat_percentiles`).
     pub lat: bool,
 }
 
@@ -139,12 +139,12 @@ impl Default for LatencyPercentiles {
     }
 }
 
-/// What a job asked for, for its heading.
+/// The workload of a job, for its heading.
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
     /// `rw=` as fio spells it.
     pub rw: String,
-    /// Smallest and largest block of reads, writes and trims.
+    /// Smallest and largest block size of reads, writes and trims.
     pub block_sizes: [(Bytes, Bytes); 3],
     /// `ioengine=`.
     pub ioengine: String,
@@ -152,18 +152,19 @@ pub struct Workload {
     pub iodepth: u32,
 }
 
-/// What a job may ask of a scheduler that divides the device: its priority and cgroup, as weights.
+/// What a job asks of a scheduler that shares out the device: its priority and cgroup, as weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Whether the job asked for it; otherwise it is what everybody gets who does not.
+    /// True if the job set a priority or weight; otherwise these are the defaults.
     pub given: bool,
-    /// Its class: classes come one after another, weights divide what a class gets.
+    /// The job's class. Classes are served one after another; weights divide the service of a
+    /// class.
     pub class: PrioClass,
-    /// Weight of all its processes together: 10 for each, 20 for the level above, ... 80 for level
-    /// 0.
+    /// Weight of all processes of the job together: per process 10 at level 7, 20 at level 6, ...
+    /// 80 at level 0.
     pub weight: u32,
-    /// The cgroups that it lies in, from the top: path and weight (1 to 1000). A weight is that of
-    /// all who lie in the cgroup.
+    /// The job's cgroups from the top down: path and weight (1 to 1000). The weight is that of the
+    /// cgroup as a whole.
     pub cgroups: Vec<(String, u32)>,
 }
 
@@ -172,81 +173,81 @@ pub struct Claim {
 pub struct JobResult {
     /// Name of its section.
     pub name: String,
-    /// Reporting group, from 0.
+    /// Number of the reporting group, from 0.
     pub group: u32,
-    /// Jobs that are merged here (1 but for `group_reporting`).
+    /// Processes in this entry (1 except with `group_reporting`).
     pub members: u32,
     /// Process id to print; simulated processes count from 1.
     pub pid: u32,
     /// `description=`, or empty.
     pub description: String,
-    /// What it asked for.
+    /// The workload.
     pub workload: Workload,
-    /// Its own options, as written.
+    /// The job's own options, as written.
     pub options: Vec<(String, String)>,
-    /// When it started, counted from the start of the run.
+    /// When the job started, counted from the start of the run.
     pub start: Instant,
-    /// When it ended.
+    /// When the job ended.
     pub end: Instant,
-    /// What it is due; `None` where jobs of different classes or cgroups are one entry.
+    /// The job's claim; `None` if jobs of different classes or cgroups are one entry.
     pub claim: Option<Claim>,
-    /// Time that its requests spent in the device, summed over them; `None` where that is not
+    /// Time that the job's requests spent in the device, summed over requests; `None` if it is not
     /// known.
     pub device_time: Option<Nanos>,
-    /// What it counted. The errno that ended it, if any, is in here.
+    /// The job's counts, with the errno that ended it, if any.
     pub stats: JobStats,
-    /// Its page cache statistics, if it went through a page cache.
+    /// The job's page cache statistics, if it used a page cache.
     pub cache_use: Option<Box<CacheUse>>,
-    /// Words for that errno; empty without one.
+    /// The errno in words; empty if there was no error.
     pub error: String,
-    /// Percentiles wanted, in millionths, ascending (`percentile_list`).
+    /// Percentiles to show, in millionths, ascending (`percentile_list`).
     pub percentiles: Vec<u32>,
-    /// Of which latencies.
+    /// Latencies of which percentiles are shown.
     pub latency_percentiles: LatencyPercentiles,
-    /// Directions apart or together.
+    /// Whether directions are shown separately or together.
     pub unified: UnifiedReporting,
 }
 
-/// What a tenant and everybody below it did, and what their I/O waited for. The root is alone:
-/// nothing is added to it.
+/// What a tenant and all tenants below it did, and what their I/O waited for. The root is an
+/// exception: it counts only its own I/O.
 #[derive(Clone, Debug, Default)]
 pub struct TenantResult {
-    /// Its number, by which [`Self::explain`] of others names it.
+    /// The tenant's number, by which [`Self::explain`] of other tenants refers to it.
     pub id: TenantId,
     /// Path below the root, without slashes at its ends; `/` for the root.
     pub path: String,
-    /// Tenants between this one and the root, itself included.
+    /// Depth in the tree of tenants; the root has 0.
     pub depth: u16,
-    /// Whether it was removed before the end.
+    /// True if the tenant was removed before the end of the run.
     pub removed: bool,
-    /// What was set for it: the kernel's file names and the text that they hold.
+    /// The tenant's settings: the kernel's file names and the text that they hold.
     pub settings: Vec<(String, String)>,
-    /// The limits among these, as numbers a second.
+    /// The limits among the settings, as numbers per second.
     pub limits: Vec<(Rule, u64)>,
-    /// How long its jobs, and those below it, ran: what rates are over.
+    /// Time that the jobs of this tenant and of those below it ran. Rates are computed over it.
     pub time: Nanos,
-    /// What its limits have let go.
+    /// I/O that the tenant's limits have released.
     pub io: IoCounters,
-    /// Fragments between that and their end, when the run ended.
+    /// Fragments that were released and not completed when the run ended.
     pub in_flight: u64,
-    /// How long finished fragments took from when limits let them go.
+    /// Latency of completed fragments, from their release by the limits.
     pub latency: SparseHistogram,
-    /// How much of the time it stood still for I/O; `None` where its processes were not followed.
+    /// Pressure: how long tasks stalled for I/O; `None` if the tenant's processes were not tracked.
     pub pressure: Option<PressureReading>,
-    /// What its I/O waited for, each cause once.
+    /// What the tenant's I/O waited for; each cause occurs once.
     pub explain: Vec<(Cause, Wait)>,
 }
 
 /// Tenants and jobs over time.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
-    /// What limits let go of each tenant that did anything, with all below it.
+    /// I/O that limits released, of each tenant that did any, with all tenants below it.
     pub tenants: Vec<OwnerResult>,
-    /// What each process of a job completed.
+    /// I/O that the processes of each job completed.
     pub jobs: Vec<OwnerResult>,
 }
 
-/// What one tenant or job did over time.
+/// I/O of one tenant or job over time.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerResult {
     /// Path of the tenant, or name of the job.
@@ -255,33 +256,33 @@ pub struct OwnerResult {
     pub points: Vec<OwnerPoint>,
 }
 
-/// What a tenant or job did in one interval: since the end of the one before, the first since the
-/// start.
+/// I/O of a tenant or job in one interval. An interval starts at the end of the previous one, the
+/// first at the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerPoint {
     /// End of the interval, from the start of the run.
     pub at: Nanos,
     /// I/Os: reads, writes, trims.
     pub ios: [u64; 3],
-    /// Their bytes.
+    /// Bytes: reads, writes, trims.
     pub bytes: [u64; 3],
 }
 
 /// A setting that was changed during the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// When, from the start of the run.
+    /// Time of the change, from the start of the run.
     pub at: Nanos,
-    /// Path of the tenant; `device` for the device's own.
+    /// Path of the tenant; `device` for a setting of the device.
     pub tenant: String,
-    /// The kernel's file name, or the knob.
+    /// The kernel's file name, or the name of the setting.
     pub file: String,
-    /// What was set.
+    /// The new value.
     pub text: String,
 }
 
 impl TenantResult {
-    /// Whether neither it nor anybody below it did any I/O.
+    /// Returns true if neither the tenant nor any tenant below it did any I/O.
     pub fn is_idle(&self) -> bool {
         self.io.all_ios() == 0 && self.explain.is_empty()
     }
@@ -292,83 +293,84 @@ impl TenantResult {
 pub struct DiskResult {
     /// The device's name, short and without a path.
     pub name: String,
-    /// The disk under it, which is named in fio's disk statistics. `None` for a real file that lies
-    /// on no disk: fio has no disk statistics then.
+    /// The disk that fio's disk statistics name. `None` for a real file without a disk, for which
+    /// fio has no disk statistics.
     pub disk: Option<String>,
-    /// Its major and minor number.
+    /// Major and minor number of the disk.
     pub number: (u32, u32),
-    /// Which form fills io_ticks, and so %util.
+    /// The form of io_ticks that fills the field, and so %util.
     pub io_ticks: IoTicksForm,
-    /// At the start of the run.
+    /// Statistics at the start of the run.
     pub start: DiskStats,
-    /// At its end.
+    /// Statistics at its end.
     pub end: DiskStats,
     /// Latency by stage, for reads, writes and discards.
     pub stages: [StageLatency; 3],
-    /// Sizes of the requests given to the driver, for reads, writes and discards.
+    /// Sizes of the requests issued to the driver, for reads, writes and discards.
     pub request_sizes: [SizeCounts; 3],
-    /// What happened on the way.
+    /// Counters of the stack.
     pub counters: StackCounters,
 }
 
-/// Where a request's time went.
+/// Latency of requests by stage.
 #[derive(Clone, Debug, Default)]
 pub struct StageLatency {
-    /// From allocation to the driver.
+    /// From allocation to dispatch.
     pub queued_to_dispatched: LatencyStat,
-    /// From the driver to completion.
+    /// From dispatch to completion.
     pub dispatched_to_completed: LatencyStat,
 }
 
-/// How many requests had which size: (bytes, count), ascending by size.
+/// Number of requests by size: (bytes, count), ascending by size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SizeCounts(pub Vec<(u64, u64)>);
 
-/// What happened to bios and requests between submission and completion.
+/// Counts of events between submission and completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackCounters {
-    /// Times that a bio was cut in two.
+    /// Splits of a bio in two.
     pub splits: u64,
     /// Bios and requests merged into others.
     pub merges: u64,
-    /// Requests that the driver gave back.
+    /// Requests that were requeued because the driver was busy.
     pub requeues: u64,
-    /// Requests tried again after an error.
+    /// Requests that were retried after an error.
     pub retries: u64,
     /// Requests that took longer than the timeout.
     pub timeouts: u64,
-    /// Answers to commands that had been aborted; they ended nothing.
+    /// Answers to commands that had been aborted; they completed nothing.
     pub late_answers: u64,
     /// Requests that are the small last part of a split bio.
     pub tails: u64,
 }
 
-/// The page cache of a run. How long each job waited for it is in the job's statistics.
+/// The page cache of a run. Each job's waits for it are in the job's statistics.
 #[derive(Clone, Debug, Default)]
 pub struct CacheResult {
-    /// The machine's memory.
+    /// Memory of the machine.
     pub memory: Bytes,
-    /// What others have of it.
+    /// Memory used by others.
     pub others: Bytes,
-    /// Which page goes next.
+    /// Page replacement policy.
     pub policy: String,
-    /// What content does to priority.
+    /// How the activity of the content changes the priority of bios.
     pub activity: String,
-    /// The windows that waits were to be counted in; a long run has longer ones.
+    /// Length of the windows in which waits are counted, as requested; a long run has longer
+    /// windows.
     pub window: Nanos,
-    /// Bios by what they were for; those of which there were none left out.
+    /// Bios by purpose; purposes without bios are omitted.
     pub sources: Vec<CacheSource>,
-    /// Working set and reclaim, by the names of `/proc/vmstat`, over the run; levels (`nr_*`) as at
-    /// its end.
+    /// Working set and reclaim counters over the run, by the names of `/proc/vmstat`; levels
+    /// (`nr_*`) as of its end.
     pub vmstat: Vec<(String, u64)>,
-    /// What else it counted, from the start of the run, in groups to print.
+    /// Further counters since the start of the run, in groups for printing.
     pub groups: Vec<(String, Vec<(String, u64)>)>,
-    /// It over time.
+    /// The page cache over time.
     pub series: CacheSeries,
 }
 
 impl CacheResult {
-    /// A count of the group `pages`; 0 where it is not there.
+    /// Returns a count of the group `pages`; 0 if it is missing.
     pub fn pages(&self, name: &str) -> u64 {
         let pages = self.groups.iter().find(|(group, _)| group == "pages");
         pages.and_then(|(_, counts)| counts.iter().find(|(key, _)| key == name)).map_or(0, |&(_, count)| count)
@@ -378,33 +380,33 @@ impl CacheResult {
 /// Bios of the page cache that were built for one purpose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheSource {
-    /// fault, read, readahead, writeback, fsync.
+    /// Purpose: fault, read, readahead, writeback, fsync.
     pub name: String,
-    /// Bios.
+    /// Number of bios.
     pub bios: u64,
-    /// Their bytes.
+    /// Bytes of the bios.
     pub bytes: u64,
-    /// Of these, bytes of active pages; `None` where nobody looked.
+    /// Bytes of active pages among them; `None` if activity was not counted.
     pub active_bytes: Option<u64>,
-    /// Bios submitted in class RT, whatever put them there.
+    /// Bios submitted in class RT, for any reason.
     pub rt: u64,
-    /// Bios that became RT by their content, or by the control in its place.
+    /// Bios that became RT because of their content, or because of the control that replaces it.
     pub promoted: u64,
-    /// IDLE bios that became best effort.
+    /// Bios that were raised from IDLE to BE.
     pub raised: u64,
-    /// Bios that became less urgent.
+    /// Bios whose class was lowered.
     pub demoted: u64,
-    /// Bios that the budget kept from RT.
+    /// Bios that the budget kept from becoming RT.
     pub denied: u64,
 }
 
-/// A page cache over time: what stood in its counters and levels at the end of each interval.
+/// Counters and levels of a page cache at the end of each interval.
 #[derive(Clone, Debug, Default)]
 pub struct CacheSeries {
     /// Usual time between readings.
     pub interval: Nanos,
-    /// When an interval ended, counted from the start of the run, and what was read then; counters
-    /// are since the start.
+    /// End of each interval, counted from the start of the run, and the reading then. Counters are
+    /// since the start.
     pub readings: Vec<(Instant, Reading)>,
 }
 
@@ -413,7 +415,7 @@ pub struct CacheSeries {
 pub struct Series {
     /// Usual time between points.
     pub interval: Nanos,
-    /// Points in order; each covers the time since the one before (the first: since the start).
+    /// Points in order. Each covers the time since the previous one, the first since the start.
     pub points: Vec<Point>,
 }
 
@@ -426,20 +428,20 @@ pub struct Point {
     pub bytes: [u64; 3],
     /// I/Os completed: reads, writes, trims.
     pub ios: [u64; 3],
-    /// Mean requests in flight.
+    /// Mean number of requests in flight.
     pub in_flight: f64,
 }
 
 impl SizeCounts {
-    /// Requests counted.
+    /// Returns the number of requests.
     pub fn total(&self) -> u64 {
         self.0.iter().map(|&(_, count)| count).sum()
     }
-    /// Sum of their sizes in bytes.
+    /// Returns the sum of their sizes in bytes.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|&(bytes, count)| bytes * count).sum()
     }
-    /// Both counts together.
+    /// Returns the sum of both counts.
     #[must_use]
     pub fn merged(&self, other: &Self) -> Self {
         let mut all = std::collections::BTreeMap::new();
@@ -451,16 +453,17 @@ impl SizeCounts {
 }
 
 impl DiskResult {
-    /// Time between the two snapshots.
+    /// Returns the time between the two snapshots.
     pub fn span(&self) -> Nanos {
         self.end.at.since(self.start.at)
     }
-    /// Mean number of requests in the device, between dispatch and completion, over the whole span.
+    /// Returns the mean number of requests in the device (between dispatch and completion) over the
+    /// whole span.
     pub fn mean_in_device(&self) -> f64 {
         let time: u128 = self.stages.iter().map(|stage| stage.dispatched_to_completed.sum).sum();
         crate::summary::ratio(time as f64, self.span().get() as f64)
     }
-    /// Request sizes of all three groups.
+    /// Returns the request sizes of reads, writes and discards together.
     pub fn all_request_sizes(&self) -> SizeCounts {
         self.request_sizes.iter().fold(SizeCounts::default(), |sum, sizes| sum.merged(sizes))
     }

@@ -1,4 +1,4 @@
-//! Results made up for tests: small, deterministic, with every field in use.
+//! Made-up results for tests: small, deterministic, with a value in every field.
 
 use elevon_cache::page_cache::{CallDone, Reading, Waits};
 use elevon_cache::stats::{CacheUse, CallStats};
@@ -21,13 +21,13 @@ use crate::result::{
     Workload,
 };
 
-/// Percentiles that fio shows unless a job names its own, in millionths.
+/// Percentiles that fio shows by default, in millionths.
 const DEFAULT_PERCENTILES: [u32; 17] = [
     10_000, 50_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000, 950_000, 990_000,
     995_000, 999_000, 999_500, 999_900,
 ];
 
-/// A latency spread around `typical` ns with a tail twenty times as long.
+/// Returns a latency distributed around `typical` ns, with a tail twenty times as long.
 fn spread(typical: u64, count: u64) -> LatencyStat {
     let mut stat = LatencyStat::default();
     let mut state = typical | 1;
@@ -142,10 +142,10 @@ fn series() -> Series {
     Series { interval: Nanos::from_millis(100), points: points.collect() }
 }
 
-/// A device, no jobs' work.
+/// Returns a run with a device and no jobs.
 pub(crate) fn empty_run() -> RunResult {
-    // Every limit that a report prints, so that a change of the drivers' defaults does not change
-    // the samples.
+    // Every limit that a report prints is set here, so that other defaults of the drivers do not
+    // change the samples.
     let limits = QueueLimits {
         logical_block_size: 512,
         physical_block_size: 4096,
@@ -207,7 +207,8 @@ pub(crate) fn empty_run() -> RunResult {
     }
 }
 
-/// Reads and writes of two priorities with syncs, then a writer of a second group.
+/// Returns a run with reads and writes of two priorities and syncs, then a writer in a second
+/// group.
 pub(crate) fn mixed_run() -> RunResult {
     let mut stats = JobStats {
         directions: [direction(4000, 4096, 80_000, 2000), direction(600, 65536, 4_000_000, 2000), Default::default()],
@@ -251,7 +252,7 @@ pub(crate) fn mixed_run() -> RunResult {
     }
 }
 
-/// The same with a quicker writer, for comparisons.
+/// Returns [`mixed_run`] with a faster writer, for comparisons.
 pub(crate) fn quicker_run() -> RunResult {
     let mut run = mixed_run();
     run.scheduler = SchedulerInfo { name: "none".into(), ..Default::default() };
@@ -263,8 +264,8 @@ pub(crate) fn quicker_run() -> RunResult {
     run
 }
 
-/// Calls of the page cache: every tenth sleeps for I/O, around `typical` ns of which the device has
-/// half; every fifth of these behind a bio of class RT.
+/// Returns calls of the page cache. Every tenth sleeps for I/O around `typical` ns, half of it in
+/// the device; every fifth of these sleeps for a bio of class RT.
 fn calls(typical: u64, count: u64, major: bool) -> CallStats {
     let mut stats = CallStats::default();
     let sleeps = spread(typical, count / 10);
@@ -284,13 +285,13 @@ fn calls(typical: u64, count: u64, major: bool) -> CallStats {
     stats
 }
 
-/// A call that did not sleep.
+/// Returns a call that did not sleep.
 fn done() -> CallDone {
     CallDone {
         task: TaskId(0),
         token: 0,
         status: Status::Ok,
-        bytes: 4096,
+        bytes: Bytes::new(4096),
         waited: Nanos::ZERO,
         device: Nanos::ZERO,
         paused: Nanos::ZERO,
@@ -300,7 +301,8 @@ fn done() -> CallDone {
     }
 }
 
-/// Hits that win over misses, a flusher that begins at its limit, memory that fills up.
+/// Returns a series in which hits increase against misses, the flusher starts at its limit, and
+/// memory fills up.
 fn cache_series() -> CacheSeries {
     let waits = |at: u64, ns: u64| Waits { count: 300 * at, major: 35 * at, slept: 30 * at, iowait: Nanos::new(ns) };
     let reading = |at: u64| Reading {
@@ -335,7 +337,7 @@ fn cache_series() -> CacheSeries {
     CacheSeries { interval: Nanos::from_millis(100), readings }
 }
 
-/// A mapped reader and a writer that syncs and was paused, before a page cache.
+/// Returns a run with a page cache: a mapped reader, and a writer that syncs and was throttled.
 pub(crate) fn cached_run() -> RunResult {
     let mut run = mixed_run();
     run.jobs[0].cache_use =
@@ -381,8 +383,7 @@ pub(crate) fn cached_run() -> RunResult {
     run
 }
 
-/// Readers with these weights that ran together for ten seconds at these rates of 4 KiB I/Os a
-/// second.
+/// Returns readers that ran together for ten seconds, as (name, weight, 4 KiB I/Os per second).
 pub(crate) fn weighted_run(readers: &[(&str, u32, u64)]) -> RunResult {
     let jobs = readers.iter().map(|&(name, weight, iops)| {
         let stats = JobStats {
@@ -398,7 +399,8 @@ pub(crate) fn weighted_run(readers: &[(&str, u32, u64)]) -> RunResult {
     RunResult { jobs: jobs.collect(), elapsed: Nanos::from_secs(10), ..empty_run() }
 }
 
-/// A failed job with unified figures and its own percentiles, and one with both kinds of figures.
+/// Returns a failed job with unified figures and its own percentiles, and a job with both kinds of
+/// figures.
 pub(crate) fn odd_run() -> RunResult {
     let mut failed = JobStats {
         directions: [direction(90, 4096, 12_000, 3000), direction(90, 4096, 15_000, 3000), Default::default()],
@@ -421,7 +423,8 @@ pub(crate) fn odd_run() -> RunResult {
     RunResult { jobs: vec![first, second], events_lost: 12_345, elapsed: Nanos::from_secs(3), ..empty_run() }
 }
 
-/// Three tenants, one below another's limit, and one that was removed; the root's I/O is alone.
+/// Returns three tenants, one of them below another's limit, and one that was removed. The root
+/// counts only its own I/O.
 pub(crate) fn tenants_run() -> RunResult {
     let (web, batch, nightly, gone) = (TenantId(1), TenantId(2), TenantId(3), TenantId(4));
     let waits = |all: &[(Cause, u64, u64)]| {

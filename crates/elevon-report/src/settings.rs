@@ -1,5 +1,5 @@
-//! The settings in force: scheduler tunables, configuration and queue limits of a run, and which of
-//! them differ between runs.
+//! Settings in force: scheduler tunables, configuration and queue limits of a run, and those that
+//! differ between runs.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::text::{align_right, plain_table, push_table};
 /// A setting and its value as text.
 type Row = (String, String);
 
-/// The limits that the text report shows. JSON and HTML have all.
+/// The limits in the text report; JSON and HTML have all.
 const IN_TEXT: &[&str] = &[
     "logical_block_size",
     "physical_block_size",
@@ -27,10 +27,10 @@ const IN_TEXT: &[&str] = &[
     "rotational",
 ];
 
-/// Characters of a value in a comparison's table of text.
+/// Maximum characters of a value in the text table of a comparison.
 const WIDTH: usize = 20;
 
-/// The queues of the device and the limits that a reader of a report asks for first.
+/// Returns the device's queues and the most important limits.
 pub(crate) fn limits_in_text(run: &RunResult) -> Vec<Row> {
     limits(run)
         .into_iter()
@@ -38,7 +38,7 @@ pub(crate) fn limits_in_text(run: &RunResult) -> Vec<Row> {
         .collect()
 }
 
-/// The queues of the device and every queue limit, under the names of sysfs.
+/// Returns the device's queues and every queue limit, by their names in sysfs.
 fn limits(run: &RunResult) -> Vec<Row> {
     let device = &run.device;
     let queues = [("hw_queues", device.hw_queues.to_string()), ("queue_depth", device.queue_depth.to_string())];
@@ -48,13 +48,13 @@ fn limits(run: &RunResult) -> Vec<Row> {
     queues.into_iter().chain(all).collect()
 }
 
-/// Every setting in force.
+/// Returns every setting in force.
 pub(crate) fn all(run: &RunResult) -> Vec<Row> {
     let stack = run.scheduler.tunables.iter().chain(&run.config).cloned();
     stack.chain(limits(run)).collect()
 }
 
-/// The queue limits as JSON, under the names of sysfs. Those in `flags` are true or false, the
+/// Returns the queue limits as JSON, by their names in sysfs. Those in `flags` are booleans, the
 /// others numbers.
 pub(crate) fn limits_value(run: &RunResult) -> Value {
     let limits = &run.device.limits;
@@ -65,9 +65,9 @@ pub(crate) fn limits_value(run: &RunResult) -> Value {
     Value::Object(SYSFS.iter().map(|l| (l.name.to_owned(), of(l.name, l.unit))).collect::<Map<_, _>>())
 }
 
-/// Settings whose values differ between the variants, and `max_sectors_kb` in any case: what
-/// decides how I/O is split. A variant without the setting has `-`; that another scheduler has
-/// other tunables is no difference.
+/// Returns the settings whose values differ between the variants, and always `max_sectors_kb`,
+/// which decides how I/O is split. A variant without the setting has `-`. Tunables that exist only
+/// because the schedulers differ do not count as differences.
 pub(crate) fn differing(variants: &[Variant<'_>]) -> Vec<(String, Vec<String>)> {
     let every: Vec<Vec<Row>> = variants.iter().map(|variant| all(variant.result)).collect();
     let mut rows: Vec<(String, Vec<String>)> = Vec::new();
@@ -88,13 +88,13 @@ pub(crate) fn differing(variants: &[Variant<'_>]) -> Vec<(String, Vec<String>)> 
     rows
 }
 
-/// Whether two runs had the same device and every setting in force the same.
+/// Returns true if two runs had the same device and the same value of every setting in force.
 pub fn are_the_same(a: &RunResult, b: &RunResult) -> bool {
     let stack = |run: &RunResult| (run.device.name.clone(), run.kernel, run.scheduler.name.clone(), run.seed, all(run));
     stack(a) == stack(b)
 }
 
-/// The table of [`differing`] as text.
+/// Writes the table of [`differing`] as text.
 pub(crate) fn table(out: &mut String, variants: &[Variant<'_>]) {
     let rows = differing(variants);
     if rows.is_empty() {
@@ -111,7 +111,7 @@ pub(crate) fn table(out: &mut String, variants: &[Variant<'_>]) {
     push_table(out, &table);
 }
 
-/// A line for each variant that differs from the first in no setting that is in force.
+/// Writes a line for each variant that differs from the first in no setting in force.
 pub(crate) fn unchanged(out: &mut String, variants: &[Variant<'_>]) {
     for (letter, variant) in letters().zip(variants).skip(1) {
         if are_the_same(variants[0].result, variant.result) {
@@ -120,10 +120,10 @@ pub(crate) fn unchanged(out: &mut String, variants: &[Variant<'_>]) {
     }
 }
 
-/// What is said of a variant whose options changed nothing.
+/// Remark about a variant whose options changed nothing.
 pub(crate) const UNCHANGED: &str = "its options change no setting that is in force; it is the same stack as A";
 
-/// The first characters of a value too long for a column.
+/// Cuts a value that is too long for a column.
 fn cut(value: &str) -> String {
     if value.chars().count() <= WIDTH {
         return value.to_owned();

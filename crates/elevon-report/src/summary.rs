@@ -1,4 +1,4 @@
-//! Figures derived from counts: means, deviations, rates, shares, and differences of disk
+//! Figures computed from counts: means, deviations, rates, shares, and differences of disk
 //! statistics.
 
 use elevon_core::account::DiskStats;
@@ -7,17 +7,17 @@ use elevon_core::units::Nanos;
 
 use crate::result::RunResult;
 
-/// `a / b`, or 0 where b is 0: how iostat and fio print what they cannot know.
+/// Returns `a / b`, or 0 if b is 0, as iostat and fio print undefined figures.
 pub(crate) fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
 
-/// Mean of a count and a sum.
+/// Returns the mean from a count and a sum.
 pub(crate) fn mean(count: u64, sum: u128) -> f64 {
     ratio(sum as f64, count as f64)
 }
 
-/// Sample standard deviation, in exact integers as long as they hold.
+/// Returns the sample standard deviation, computed in exact integers unless they overflow.
 pub(crate) fn deviation(count: u64, sum: u128, sum_squares: u128) -> f64 {
     if count < 2 {
         return 0.0;
@@ -30,48 +30,48 @@ pub(crate) fn deviation(count: u64, sum: u128, sum_squares: u128) -> f64 {
     (scaled / (n as f64 * (n - 1) as f64)).sqrt()
 }
 
-/// Mean of a latency in nanoseconds; 0 for none.
+/// Returns the mean latency in nanoseconds; 0 if there are no samples.
 pub fn latency_mean(stat: &LatencyStat) -> f64 {
     mean(stat.count, stat.sum)
 }
 
-/// Sample standard deviation of a latency in nanoseconds.
+/// Returns the sample standard deviation of a latency in nanoseconds.
 pub fn latency_deviation(stat: &LatencyStat) -> f64 {
     deviation(stat.count, stat.sum, stat.sum_squares)
 }
 
-/// A percentile of a latency in nanoseconds, never past the largest value seen.
+/// Returns a percentile of a latency in nanoseconds, at most the largest value.
 pub fn percentile(stat: &LatencyStat, millionths: u32) -> u64 {
     stat.histogram.percentile(u64::from(millionths)).clamp(stat.min, stat.max.max(stat.min))
 }
 
-/// Mean of samples.
+/// Returns the mean of samples.
 pub fn sample_mean(stat: &SampleStat) -> f64 {
     mean(stat.count, stat.sum)
 }
 
-/// Sample standard deviation of samples.
+/// Returns the standard deviation of samples.
 pub fn sample_deviation(stat: &SampleStat) -> f64 {
     deviation(stat.count, stat.sum, stat.sum_squares)
 }
 
-/// A runtime in whole milliseconds as reports print it: rounded, and at least 1 for anything that
-/// ran.
+/// Returns a runtime in whole milliseconds as reports print it: rounded, and at least 1 for a
+/// non-zero runtime.
 pub(crate) fn runtime_ms(ns: u64) -> u64 {
     if ns == 0 { 0 } else { ((ns + 500_000) / 1_000_000).max(1) }
 }
 
-/// I/Os a second.
+/// Returns I/Os per second.
 pub fn iops(stats: &DirectionStats) -> f64 {
     ratio(stats.ios as f64 * 1e9, stats.runtime_ns as f64)
 }
 
-/// Bytes a second.
+/// Returns bytes per second.
 pub fn bandwidth(stats: &DirectionStats) -> f64 {
     ratio(stats.bytes as f64 * 1e9, stats.runtime_ns as f64)
 }
 
-/// All directions of a job as one.
+/// Returns all directions of a job as one.
 pub fn mixed(stats: &JobStats) -> DirectionStats {
     let mut sum = DirectionStats::default();
     for direction in &stats.directions {
@@ -80,7 +80,8 @@ pub fn mixed(stats: &JobStats) -> DirectionStats {
     sum
 }
 
-/// Bytes a second of everybody in a reporting group, in one direction or (for none) all.
+/// Returns the bytes per second of all jobs in a reporting group, in one direction or, for `None`,
+/// in all.
 pub(crate) fn group_bandwidth(run: &RunResult, group: u32, direction: Option<usize>) -> f64 {
     let of = |job: &crate::result::JobResult| match direction {
         Some(at) => bandwidth(&job.stats.directions[at]),
@@ -89,8 +90,8 @@ pub(crate) fn group_bandwidth(run: &RunResult, group: u32, direction: Option<usi
     run.jobs.iter().filter(|job| job.group == group).map(of).sum()
 }
 
-/// All directions of all jobs as one, over the time that any of them was measured: jobs that ran
-/// one after another do not count as if they had run at once.
+/// Returns all directions of all jobs as one, over the time in which any of them was measured. Jobs
+/// that ran one after another do not count as if they had run at the same time.
 pub fn total(run: &RunResult) -> DirectionStats {
     let mut sum = DirectionStats::default();
     let mut measured = Vec::new();
@@ -103,7 +104,7 @@ pub fn total(run: &RunResult) -> DirectionStats {
     sum
 }
 
-/// Length of the union of intervals.
+/// Returns the length of the union of intervals.
 fn covered(mut intervals: Vec<(u64, u64)>) -> u64 {
     intervals.sort_unstable();
     let (mut sum, mut reached) = (0, 0);
@@ -115,8 +116,8 @@ fn covered(mut intervals: Vec<(u64, u64)>) -> u64 {
     sum
 }
 
-/// The latency to show of a direction: the whole one, or that from submission where the whole was
-/// not measured.
+/// Returns the latency to show for a direction: the total latency, or the completion latency if the
+/// total was not measured.
 pub fn shown_latency(stats: &DirectionStats) -> &LatencyStat {
     if stats.lat.count > 0 { &stats.lat } else { &stats.clat }
 }
@@ -124,18 +125,18 @@ pub fn shown_latency(stats: &DirectionStats) -> &LatencyStat {
 /// Change of a device's statistics between two snapshots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiskDelta {
-    /// Time between them in seconds.
+    /// Time between the snapshots in seconds.
     pub seconds: f64,
-    /// Changes of the 17 numbers of `/sys/block/X/stat`; in flight is the later value.
+    /// Changes of the 17 numbers of `/sys/block/X/stat`; the field "in flight" is the later value.
     pub fields: [u64; 17],
-    /// Exact mean of requests in flight.
+    /// Exact mean number of requests in flight.
     pub mean_in_flight: f64,
     /// Busy time in nanoseconds by each form: sampled, inflight, precise, exact.
     pub busy: [Nanos; 4],
 }
 
 impl DiskDelta {
-    /// The change from one snapshot to a later one.
+    /// Returns the change from one snapshot to a later one.
     pub fn between(start: &DiskStats, end: &DiskStats) -> Self {
         let (a, b) = (start.fields(), end.fields());
         let mut fields = std::array::from_fn(|field| b[field].saturating_sub(a[field]));
@@ -159,18 +160,18 @@ impl DiskDelta {
         }
     }
 
-    /// Change of a field, numbered from 1 as in the kernel's documentation.
+    /// Returns the change of a field, numbered from 1 as in the kernel's documentation.
     pub(crate) fn field(&self, number: usize) -> f64 {
         self.fields[number - 1] as f64
     }
 
-    /// Percent of the time that the device was busy, by each form: sampled, inflight, precise,
-    /// exact.
+    /// Returns the percentage of time in which the device was busy, by each form: sampled,
+    /// inflight, precise, exact.
     pub fn utilisation(&self) -> [f64; 4] {
         self.busy.map(|busy| ratio(busy.get() as f64 / 1e7, self.seconds))
     }
 
-    /// Percent busy by the io_ticks field.
+    /// Returns the percentage of time in which the device was busy, from the io_ticks field.
     pub fn io_ticks_percent(&self) -> f64 {
         ratio(self.field(10) / 10.0, self.seconds)
     }

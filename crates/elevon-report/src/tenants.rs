@@ -1,5 +1,5 @@
-//! Why a tenant got what it got: the causes that its I/O waited for, in words and in shares that
-//! sum to exactly 100 %.
+//! Explains the service of a tenant: the causes that its I/O waited for, in words and in shares
+//! that sum to exactly 100 %.
 
 use elevon_core::control::{Cause, Reason, Wait};
 use elevon_core::units::{Nanos, TenantId};
@@ -8,10 +8,10 @@ use crate::number::permille;
 use crate::result::{RunResult, TenantResult};
 use crate::summary::ratio;
 
-/// Units that shares are rounded to: a tenth of a percent.
+/// Sum of all shares; one unit is a tenth of a percent.
 pub(crate) const WHOLE: u64 = 1000;
 
-/// Kinds of causes, each with its colour in bars.
+/// Kinds of causes; each has its colour in bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum CauseKind {
@@ -60,13 +60,14 @@ pub(crate) struct Explained {
     pub(crate) cause: Cause,
     pub(crate) wait: Wait,
     pub(crate) kind: CauseKind,
-    /// As a reader is told.
+    /// The cause in words.
     pub(crate) words: String,
-    /// Of [`WHOLE`].
+    /// Share of the time, in units of 1/[`WHOLE`].
     pub(crate) share: u64,
 }
 
-/// The causes of a tenant, largest first. Shares sum to [`WHOLE`], or there are no causes.
+/// Returns the causes of a tenant, largest first. Shares sum to [`WHOLE`], unless there are no
+/// causes.
 pub(crate) fn explain(run: &RunResult, tenant: &TenantResult) -> Vec<Explained> {
     let mut waits: Vec<(Cause, Wait)> = tenant.explain.iter().copied().filter(|at| !at.1.time.is_zero()).collect();
     waits.sort_by_key(|&(cause, wait)| (std::cmp::Reverse(wait.time), cause));
@@ -81,8 +82,8 @@ pub(crate) fn explain(run: &RunResult, tenant: &TenantResult) -> Vec<Explained> 
     explained.collect()
 }
 
-/// Parts of [`WHOLE`] in proportion to these values, rounded so that they sum to it: what rounding
-/// down leaves over goes to those that lost most.
+/// Divides [`WHOLE`] in proportion to `values`, in whole numbers that sum to it. Units lost by
+/// rounding down go to the values that lost most.
 pub(crate) fn largest_remainder(values: &[u64]) -> Vec<u64> {
     let total: u128 = values.iter().map(|&value| u128::from(value)).sum();
     if total == 0 {
@@ -97,31 +98,31 @@ pub(crate) fn largest_remainder(values: &[u64]) -> Vec<u64> {
     shares
 }
 
-/// All the time that a tenant's I/O took.
+/// Returns the total time that a tenant's I/O took.
 pub(crate) fn total(tenant: &TenantResult) -> Nanos {
     tenant.explain.iter().fold(Nanos::ZERO, |sum, (_, wait)| sum + wait.time)
 }
 
-/// Time that a tenant's I/O spent in the device, summed over all of it.
+/// Returns the time that a tenant's I/O spent in the device, summed over I/Os.
 pub(crate) fn device_time(tenant: &TenantResult) -> Nanos {
     let device = tenant.explain.iter().filter(|(cause, _)| *cause == Cause::Device);
     device.fold(Nanos::ZERO, |sum, (_, wait)| sum + wait.time)
 }
 
-/// What a policy held a tenant's I/O back for.
+/// Returns how long a policy held a tenant's I/O for `reason`.
 pub(crate) fn throttled(tenant: &TenantResult, reason: Reason) -> Wait {
     let held = tenant.explain.iter().filter(|(cause, _)| cause.reason() == Some(reason));
     held.fold(Wait::default(), |sum, (_, wait)| Wait { count: sum.count + wait.count, time: sum.time + wait.time })
 }
 
-/// Device time of all tenants together.
+/// Returns the device time of all tenants together.
 pub(crate) fn device_time_of_all(run: &RunResult) -> Nanos {
-    // What lies deeper is counted in these.
+    // These count the tenants below them.
     let tops = run.tenants.iter().filter(|tenant| tenant.depth <= 1);
     tops.fold(Nanos::ZERO, |sum, tenant| sum + device_time(tenant))
 }
 
-/// A tenant's part of the device time of all, from 0 to 1.
+/// Returns a tenant's share of the device time of all tenants, from 0 to 1.
 pub(crate) fn device_share(tenant: &TenantResult, all: Nanos) -> f64 {
     ratio(device_time(tenant).get() as f64, all.get() as f64)
 }
@@ -134,7 +135,8 @@ pub(crate) fn path(run: &RunResult, id: TenantId) -> String {
     by_id(run, id).map_or_else(|| format!("tenant {}", id.0), |tenant| tenant.path.clone())
 }
 
-/// A limit that a cause names, where it is known: it may have been set later or never by its file.
+/// Returns the limit that a cause names, if it is known. It is unknown if it was set later, or
+/// never by its file.
 pub(crate) fn limit(run: &RunResult, cause: Cause) -> Option<u64> {
     let Cause::Limit { level, rule } = cause else { return None };
     by_id(run, level)?.limits.iter().find(|limit| limit.0 == rule).map(|limit| limit.1)
@@ -184,8 +186,9 @@ fn words(run: &RunResult, tenant: &TenantResult, cause: Cause) -> String {
     }
 }
 
-/// Everything that a tenant waited for, in a line; what rounds to nothing is left out, and the rest
-/// still sums to 100 %. After `most` causes the others are one.
+/// Returns everything that a tenant waited for, as parts of a line. Shares that round to 0 are
+/// omitted; the others sum to 100 %. After `most` causes the remaining ones are summed up in one
+/// part.
 pub(crate) fn parts(explained: &[Explained], most: usize) -> Vec<String> {
     let shown: Vec<&Explained> = explained.iter().filter(|at| at.share > 0).collect();
     let most = if shown.len() == most + 1 { most + 1 } else { most };
@@ -197,7 +200,7 @@ pub(crate) fn parts(explained: &[Explained], most: usize) -> Vec<String> {
     parts
 }
 
-/// Tenants that did anything, in their order; no more than `most`, those whose I/O took most time.
+/// Returns at most `most` tenants that did I/O, in their order: those whose I/O took most time.
 pub(crate) fn shown(run: &RunResult, most: usize) -> Vec<&TenantResult> {
     let active = run.tenants.iter().filter(|tenant| !tenant.is_idle());
     let mut all: Vec<(usize, &TenantResult)> = active.enumerate().collect();

@@ -1,5 +1,5 @@
-//! Text for a terminal: fio's report of the jobs, iostat's line of the device, and what only Elevon
-//! knows.
+//! Text reports for a terminal: fio's report of the jobs, iostat's line of the device, and figures
+//! that only Elevon has.
 
 mod cache;
 mod changes;
@@ -20,9 +20,9 @@ pub use iostat::{iostat_header, iostat_line};
 pub use stack::{Figure, figures};
 pub(crate) use stack::{align_right, difference, plain_table, push_table, shown};
 
-/// The whole report of a run.
+/// Returns the whole report of a run.
 ///
-/// The first line says whether the device is simulated and what stack the run went through.
+/// The first line says whether the device is simulated and which stack the run used.
 pub fn report(run: &RunResult) -> String {
     let mut out = stack::headline(run);
     out.push('\n');

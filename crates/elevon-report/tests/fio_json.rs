@@ -1,5 +1,5 @@
-//! The JSON report against what reads fio's: the key tree of a real fio 3.33 run, and the tool
-//! `fio-plot` where it is installed.
+//! Tests the JSON report against fio's: the key tree of a real fio 3.33 run, and the tool
+//! `fio-plot` if it is installed.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -13,11 +13,11 @@ use serde_json::Value;
 mod sample;
 
 /// Keys of `fio --output-format=json+` for a random mixed job with all percentiles, priorities,
-/// syncs and a description, in order of appearance. Free keys (percentiles, bins, options) show as
-/// `*`, the first element of an array as `[]`.
+/// syncs and a description, in order of appearance. Free keys (percentiles, bins, options) are `*`,
+/// the first element of an array is `[]`.
 const KEYS: &str = include_str!("data/fio-3.33-json-plus.keys");
 
-/// Keys that are ours or those of later versions of fio.
+/// Keys of Elevon or of later fio versions.
 const EXTRA: [&str; 6] = [
     "/jobs/[]/job_start",
     "/jobs/[]/read/prios/[]/priohint",
@@ -46,7 +46,7 @@ fn tree(value: &Value, path: &str, out: &mut Vec<String>) {
     }
 }
 
-/// A run whose first job has everything that the real one had.
+/// Returns a run whose first job has everything that the real one had.
 fn everything() -> result::RunResult {
     let mut run = sample::mixed_run();
     let job = &mut run.jobs[0];
@@ -76,12 +76,12 @@ fn text_parses_back_to_the_value() {
     assert_eq!(keys.0, keys.1);
 }
 
-/// `fio-plot` reads fio's JSON from a directory and draws it. Runs where the tool is on the path;
-/// says so where it is not.
+/// `fio-plot` reads fio's JSON from a directory and draws it. The test runs if the tool is on the
+/// path, and otherwise says that it was skipped.
 #[test]
 fn fio_plot_reads_the_report() {
     if Command::new("fio-plot").arg("--version").output().is_err() {
-        // No package of Debian: CI does without it.
+        // Debian has no package of it, so CI runs without it.
         println!("skipped: fio-plot is not installed");
         return;
     }

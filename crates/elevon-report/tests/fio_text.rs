@@ -1,5 +1,5 @@
-//! The text report against fio 3.33's own: one real run was written as JSON and as text; what we
-//! print of the figures in its JSON must be what it printed.
+//! Tests the text report against fio 3.33's. One real run was written as JSON and as text; the
+//! report of the figures in its JSON must equal its text.
 
 use elevon_core::histogram::{bin_of, value_of};
 use elevon_core::stats::{DirectionStats, JobStats, LatencyStat, SampleStat};
@@ -18,7 +18,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no whole number"))
 }
 
-/// Sum and sum of squares of `count` values with that mean and sample deviation.
+/// Returns sum and sum of squares of `count` values with the given mean and sample deviation.
 fn sums(count: u64, mean: &Value, deviation: &Value) -> (u128, u128) {
     let (n, mean, deviation) = (count as f64, mean.as_f64().unwrap(), deviation.as_f64().unwrap());
     if count == 0 {
@@ -61,7 +61,7 @@ fn direction(value: &Value) -> DirectionStats {
     }
 }
 
-/// Percent of levels as counts out of a million.
+/// Returns percentages of levels as counts out of a million.
 fn levels(value: &Value) -> [u64; 7] {
     let shares: Vec<u64> =
         value.as_object().unwrap().values().map(|share| (share.as_f64().unwrap() * 1e4) as u64).collect();
@@ -103,8 +103,8 @@ fn run() -> result::RunResult {
     run
 }
 
-/// The lines of a report from the first job to the last group. The process, the date and its use of
-/// the CPU are not compared.
+/// Returns the lines of a report from the first job to the last group. The process id, the date and
+/// CPU usage are not compared.
 fn comparable(report: &str) -> Vec<String> {
     report
         .lines()
@@ -115,7 +115,7 @@ fn comparable(report: &str) -> Vec<String> {
         .collect()
 }
 
-/// Text between numbers, and the numbers.
+/// Splits a line into the texts between numbers, and the numbers.
 fn parts(line: &str) -> (Vec<&str>, Vec<f64>) {
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
     let words = line.split(is_number).filter(|word| !word.is_empty()).collect();
@@ -127,9 +127,9 @@ fn lines_are_fios() {
     let (ours, theirs) = (comparable(&text::report(&run())), comparable(TEXT));
     assert_eq!(ours.len(), theirs.len(), "{ours:#?}");
     for (our, their) in ours.iter().zip(&theirs) {
-        // fio prints the middle of a bin even past the largest value, counts syncs in the depths
-        // but not in what they are percent of, and counts buckets from exact values, not from bins;
-        // there, and only there, numbers may be a little off.
+        // fio prints the middle of a bin even if it is past the largest value, counts syncs in the
+        // depths but not in their total, and counts buckets from exact values instead of bins. Only
+        // in these lines may numbers differ slightly.
         if ["     |", "  IO depths", "  lat ("].iter().any(|start| their.starts_with(start)) {
             let ((our_words, our_numbers), (their_words, their_numbers)) = (parts(our), parts(their));
             assert_eq!((our_words, our.len()), (their_words, their.len()), "{our}\n{their}");

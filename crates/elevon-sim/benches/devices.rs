@@ -1,8 +1,8 @@
-//! Cost per I/O of the bare device models in a closed loop, the loop's own cost (draws, digest)
-//! included.
+//! Cost per I/O of the bare device models in a closed loop, including the cost of the loop (draws,
+//! digest).
 //!
-//! Prints nanoseconds per I/O and the digest of all completions: the digest must not change with
-//! the speed. `cargo bench -p elevon-sim --bench devices`; `-- --test` for a short run.
+//! Prints nanoseconds per I/O and the digest of all completions, which must not change with the
+//! speed. `cargo bench -p elevon-sim --bench devices`; `-- --test` for a short run.
 
 use std::time::Instant;
 
@@ -26,12 +26,12 @@ fn main() {
     for (model, depth) in
         [("null", 1), ("null", 32), ("slots", 8), ("slots", 128), ("slots:slots=1024,queue_depth=4096", 4096)]
     {
-        let device = || parse_model(model).expect("a model of this file").build();
+        let device = || parse_model(model).expect("a model of this file").build(1);
         bench(model, device(), plan(depth));
         bench(&format!("{model}, fault wrapper off"), Fault::none(device()), plan(depth));
     }
     let rules = ["error:ppm=100", "stall:every=100000,for=200ms", "busy:ppm=100"];
-    let device = parse_model("slots").expect("a model of this file").build();
+    let device = parse_model("slots").expect("a model of this file").build(1);
     bench("slots, three faults", Fault::parse(device, 1, &rules).expect("rules of this file"), plan(32));
     for depth in [1, 4, 16, 31] {
         bench("hdd-7200 random reads", Hdd::new(&HddParameters::HDD_7200), plan(depth));

@@ -1,13 +1,13 @@
-//! What io-throttle's hook costs a bio, in instructions: without the hook, with it and no rule
+//! Instructions that io-throttle's hook costs per bio: without the hook, with the hook but no rule
 //! (with and without the counter of live rules), and with a rule of another tenant.
 //!
-//! "stack" is the whole simulated path, job to histogram, 4 KiB random reads one at a time on the
-//! null device: a bio's instructions are the same in every run, so they are counted (callgrind),
-//! not timed. The path without the hook is another build: `cargo bench -p elevon-sim --bench
-//! io_throttle`, then again with `--features without-throttle`; the difference of the two is the
-//! cost. `--features without-control` has nothing at all for tenants, gates and the breakdown's
-//! clock included. "policy" is the stage alone, called as the stack calls it, and the same loop
-//! without it.
+//! "stack" is the whole simulated path, from job to histogram, with 4 KiB random reads one at a
+//! time on the null device. A bio takes the same instructions in every run, so they are counted
+//! (callgrind), not timed. The path without the hook is another build: `cargo bench -p elevon-sim
+//! --bench io_throttle`, then again with `--features without-throttle`; the difference of the two
+//! is the cost. `--features without-control` removes everything for tenants, including gates and
+//! the breakdown's clock. "policy" is the stage alone, called as the stack calls it, and the same
+//! loop without it.
 
 #[path = "../../elevon-core/benches/instructions/mod.rs"]
 mod instructions;
@@ -29,13 +29,14 @@ use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::run::{NoObserver, run};
 use instructions::Case;
 
-/// Bios of a turn: enough that what a run costs once is no part of a bio.
+/// Bios per turn, enough to make the cost per run negligible for a bio.
 const BIOS: u64 = 64;
 
-/// So many turns in a mode.
+/// Runs the given number of turns in a mode.
 type Work = fn(Mode, u64);
 
-/// The modes of the proposal's mail, and one that shows that any rule makes everybody pay.
+/// The modes of the proposal's mail, and one that shows the cost of an unrelated rule for all other
+/// tenants.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     NoHook,
@@ -59,7 +60,7 @@ impl Mode {
 
 const LIMIT: Limit = Limit { rate: 1 << 20, policy: Policy::Leaky };
 
-/// The stage alone.
+/// Runs the stage alone.
 fn policy(mode: Mode, turns: u64) {
     let mut tenants = Tenants::new();
     let (tenant, other) = (tenants.add(ROOT).expect("room"), tenants.add(ROOT).expect("room"));
@@ -77,7 +78,7 @@ fn policy(mode: Mode, turns: u64) {
     }
 }
 
-/// The whole path.
+/// Runs the whole path.
 fn stack(mode: Mode, turns: u64) {
     let ios = turns * BIOS;
     let job = format!("[read]\nioengine=null\nrw=randread\nbs=4k\nsize=100g\nnorandommap=1\nnumber_ios={ios}\n");

@@ -1,11 +1,11 @@
-//! The whole simulated path, as `elevon run` takes it: parsed job, process, stack with all
+//! Cost of the whole simulated path of `elevon run`: parsed job, process, stack with all
 //! accounting, device, histograms.
 //!
 //! Prints nanoseconds per I/O (best of several rounds), I/Os per second and a hash of the result,
-//! which must not change with the speed. Where fio is installed its `null` engine with its default
-//! clocks runs the same job between the rounds, on the same processor, and the ratio is printed.
-//! `cargo bench -p elevon-sim --bench stack`; `-- --test` for a short run, `-- --only NAME` for one
-//! line (to profile it).
+//! which must not change with the speed. If fio is installed, its `null` engine with its default
+//! clocks runs the same job between the rounds, on the same CPU, and the ratio is printed. `cargo
+//! bench -p elevon-sim --bench stack`; `-- --test` for a short run, `-- --only NAME` for one line
+//! (to profile it).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;
@@ -25,17 +25,17 @@ use elevon_sim::simulation::Simulation;
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::run::{NoObserver, run};
 
-/// Rounds of which the best counts.
+/// Number of rounds; the best counts.
 const ROUNDS: usize = 9;
 
-/// The job: as fio has it by default every block is read once before any is read again; `free` lets
-/// blocks repeat, which spares fio its map of what it has read.
+/// Returns the job. By default, as in fio, every block is read once before any is read again;
+/// `free` allows repeated blocks, so that fio needs no map of blocks read.
 fn job(ios: u64, free: bool) -> String {
     let map = if free { "norandommap=1\n" } else { "" };
     format!("[read]\nioengine=null\nrw=randread\nbs=4k\niodepth=32\nsize=100g\n{map}number_ios={ios}\n")
 }
 
-/// One run: nanoseconds per I/O, and the hash of what it came to.
+/// Makes one run. Returns nanoseconds per I/O, and a hash of the results.
 fn simulate(device: &str, scheduler: &str, ios: u64, free: bool) -> (f64, u64) {
     let parsed = parse(&mut MemorySource::one("bench.fio", &job(ios, free)), "bench.fio").expect("a job of this file");
     let device = Fault::none(open(device, 1).expect("a device of this file"));
@@ -57,7 +57,7 @@ fn simulate(device: &str, scheduler: &str, ios: u64, free: bool) -> (f64, u64) {
     (ns, hash.finish())
 }
 
-/// The same job by fio: nanoseconds per I/O, or `None` where there is no fio.
+/// Runs the same job with fio. Returns nanoseconds per I/O, or `None` if fio is not installed.
 fn fio(ios: u64, free: bool) -> Option<f64> {
     let path = std::env::temp_dir().join(format!("elevon-bench-{}.fio", std::process::id()));
     std::fs::write(&path, job(ios, free)).ok()?;
@@ -68,7 +68,8 @@ fn fio(ios: u64, free: bool) -> Option<f64> {
     Some(1e9 / iops)
 }
 
-/// Takes everything and answers nothing: requests stay queued in front of it once it is full.
+/// A device that accepts commands until it is full and completes none, so that requests stay queued
+/// before it.
 struct Full;
 impl Driver for Full {
     fn queue_command(
@@ -81,7 +82,7 @@ impl Driver for Full {
     }
 }
 
-/// Nanoseconds to bring one more request into a queue that holds `queued` already.
+/// Returns the nanoseconds to insert one more request into a queue that holds `queued` requests.
 fn insert_cost(scheduler: &str, queued: u64) -> f64 {
     let device = open("null:size=100GiB,latency=0,hw_queues=16,queue_depth=10000", 1).expect("a device of this file");
     let description = device.description().clone();
@@ -118,8 +119,7 @@ fn insert_cost(scheduler: &str, queued: u64) -> f64 {
     started.elapsed().as_nanos() as f64 / more as f64
 }
 
-/// Starts this program again on one processor, where `taskset` is there to do it; fio inherits the
-/// place.
+/// Restarts this program on one CPU, which fio inherits, if `taskset` is installed.
 fn pinned() -> bool {
     if std::env::var_os("ELEVON_BENCH_PINNED").is_some() {
         return true;

@@ -3,6 +3,7 @@
 
 pub mod chance;
 pub mod device;
+pub mod fit;
 pub mod memory;
 pub mod profiles;
 pub mod simulation;

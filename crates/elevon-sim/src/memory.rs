@@ -28,6 +28,8 @@ use buddy::Buddy;
 pub const MAX_ORDER: usize = 10;
 /// Order of a transparent huge page: 512 pages, 2 MiB.
 const HUGE_ORDER: usize = 9;
+/// Pages of a transparent huge page, which is one folio.
+const HUGE_PAGES: u64 = 1 << HUGE_ORDER;
 /// The unit of probabilities: millionths.
 const MILLION: u32 = 1_000_000;
 /// Purpose of the draws made here.
@@ -36,7 +38,7 @@ const PURPOSE: u64 = u64::from_be_bytes(*b"memory..");
 /// How the pages of buffers are allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryModel {
-    /// Every buffer is one run: only huge pages, or memory that was never fragmented.
+    /// Every buffer is one run of huge pages.
     Contiguous,
     /// Runs of these lengths in pages (each at least 1), repeated.
     Runs(Vec<u64>),
@@ -267,9 +269,9 @@ impl Memory {
         let (seed, draws) = (self.seed, &mut self.draws);
         match &mut self.state {
             State::Contiguous { next } => {
-                let first = *next;
-                *next += pages + 1;
-                Ok(Layout::contiguous(pages * PAGE_SIZE, first * PAGE_SIZE))
+                let first = next.next_multiple_of(HUGE_PAGES);
+                *next = first + pages + 1;
+                Ok(Layout::contiguous(pages * PAGE_SIZE, first * PAGE_SIZE).with_folios(HUGE_PAGES))
             }
             State::Runs { lengths, taken, next } => Ok(place(pages, next, || {
                 *taken += 1;
@@ -281,6 +283,7 @@ impl Memory {
                 (length, length)
             })),
             State::Buddy { allocator, thp } => fault_in(allocator, pages, *thp)
+                .map(|layout| if *thp { layout.with_folios(HUGE_PAGES) } else { layout })
                 .ok_or_else(|| OutOfMemory { wanted: bytes, free: Bytes::new(allocator.free_pages() * PAGE_SIZE) }),
         }
     }

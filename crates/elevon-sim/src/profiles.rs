@@ -188,7 +188,7 @@ pub fn open(spec: &str, seed: u64) -> Result<AnyDevice, DeviceError> {
         return profile.open(settings, seed);
     }
     if MODELS.contains(&name) {
-        return parse_model(spec).map(|model| model.build()).map_err(DeviceError::Model);
+        return parse_model(spec).map(|model| model.build(seed)).map_err(DeviceError::Model);
     }
     Err(DeviceError::UnknownName { name: name.into() })
 }
@@ -216,7 +216,7 @@ impl Profile {
                 let key = |setting: &str| setting.split('=').next().unwrap_or("").trim().to_string();
                 let own = own.split(',').filter(|o| settings.split(',').all(|s| key(s) != key(o)));
                 let text = own.chain([settings]).collect::<Vec<_>>().join(",");
-                parse_model(&format!("{model}:{text}")).map(|model| model.build()).map_err(DeviceError::Model)
+                parse_model(&format!("{model}:{text}")).map(|model| model.build(seed)).map_err(DeviceError::Model)
             }
         }
     }

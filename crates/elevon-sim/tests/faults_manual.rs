@@ -1,5 +1,5 @@
-//! The list of `docs/faults.md` is that of the table of faults.
-//! `UPDATE_DOCS=1 cargo test -p elevon-sim --test faults_manual` writes it anew.
+//! Checks that the list in `docs/faults.md` equals the table of faults. `UPDATE_DOCS=1 cargo test
+//! -p elevon-sim --test faults_manual` updates it.
 
 use elevon_sim::device::fault::kinds;
 

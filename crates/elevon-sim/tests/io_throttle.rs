@@ -1,4 +1,4 @@
-//! io-throttle in the whole stack, in virtual time.
+//! Tests io-throttle in the whole stack, in virtual time.
 
 use elevon_core::control::io_throttle::{Change, Config, Limit, LimitKind, Policy};
 use elevon_core::control::{Cause, Limiter, Rule};
@@ -24,8 +24,8 @@ impl Observer for Tape {
     }
 }
 
-/// Runs a job file with tenants prepared by `prepare`: the outcome, every event, and the stack
-/// afterwards.
+/// Runs a job file with tenants set up by `prepare`. Returns the outcome, every event, and the
+/// stack.
 fn simulate(
     text: &str,
     device: &str,
@@ -54,7 +54,7 @@ fn leaky(rate: u64) -> Option<Limit> {
     Some(Limit { rate, policy: Policy::Leaky })
 }
 
-/// A hook without a rule that concerns anybody changes nothing but what it costs itself.
+/// A hook without a rule for the tenant changes nothing except its own cost.
 #[test]
 fn without_a_rule_of_ones_own_the_trace_is_the_same_event_for_event() {
     let job = "[a]\nioengine=libaio\niodepth=8\nrw=randrw\nbssplit=4k/50:700k/50\nsize=40m\nfsync=16\n[b]\nioengine=psync\nrw=read\nbs=128k\nsize=20m\n";
@@ -86,8 +86,8 @@ fn without_a_rule_of_ones_own_the_trace_is_the_same_event_for_event() {
     assert!(none == 0 && spared == 0 && all > 100 && all == all_again, "{none} {all} {spared} {all_again}");
 }
 
-/// A synchronous reader sleeps, an asynchronous one goes on: both get the rate, and the breakdown
-/// knows why.
+/// A synchronous reader sleeps, an asynchronous one does not: both get the rate of the limit, and
+/// the breakdown contains the reason.
 #[test]
 fn a_limit_holds_for_who_sleeps_and_for_who_does_not() {
     for engine in ["psync", "libaio\niodepth=8", "io_uring\niodepth=8"] {

@@ -1,5 +1,5 @@
-//! Every named device reports limits that every kernel version takes, and a full bio splits on it
-//! to the end.
+//! Checks that every named device reports limits that every kernel version accepts, and that a full
+//! bio can be split completely under them.
 
 use elevon_core::bio::{Bio, DataRange};
 use elevon_core::build::{Fill, Source, next_bio_bytes};
@@ -50,8 +50,7 @@ fn every_kernel_takes_the_limits_of_every_device() {
                 }
                 let last = split(&bio, Some(&layout), &limits, &kernel.rules());
                 assert!(matches!(last, Split::Whole { .. }), "{name}: {last:?}");
-                // The proposal's fill leaves nothing to cut, unless segments run out before sectors
-                // do.
+                // The proposal's fill needs no split, unless segments are exhausted before sectors.
                 let by_segments = u64::from(limits.max_segments) * 8 < limits.max_sectors.get();
                 assert!(fill != Fill::MaxSectors || parts == 1 || by_segments, "{name}: {parts} parts");
             }

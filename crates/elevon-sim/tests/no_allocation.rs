@@ -1,5 +1,5 @@
-//! A steady run allocates nothing per I/O: counted by a global allocator, for the whole path of
-//! `elevon run`.
+//! Checks with a global allocator that counts calls that a steady run on the whole path of `elevon
+//! run` allocates nothing per I/O.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,25 +16,25 @@ use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::run::{Observer, Probe, run_probed};
 
-/// Counts what is asked of the system's allocator.
+/// An allocator that counts the calls to the system's allocator.
 struct Counting;
 
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: hands everything on to the system's allocator.
+// SAFETY: passes every call on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ASKED.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as asked by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as asked by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(memory, layout) }
     }
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ASKED.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as asked by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.realloc(memory, layout, size) }
     }
 }
@@ -42,8 +42,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Notes at every step how often memory was asked for, and the I/Os done, once the run is warm and
-/// until it ends.
+/// Records at every step the number of allocations and of completed I/Os, from the end of the
+/// warm-up to the end of the run.
 struct Watch {
     warm_after: u64,
     cold_before: u64,
@@ -64,7 +64,7 @@ impl Probe for Watch {
     }
 }
 
-/// Times that memory was asked for in the middle of a run, and the commands of that time.
+/// Returns the allocations in the middle of a run, and the commands in that time.
 fn steady(device: &str, scheduler: &str, options: &str) -> (u64, u64) {
     const IOS: u64 = 40_000;
     let text = format!("[job]\nioengine=libaio\nsize=1g\nnumber_ios={IOS}\n{options}\n");
@@ -86,7 +86,7 @@ fn steady(device: &str, scheduler: &str, options: &str) -> (u64, u64) {
     (watch.last.0 - first.0, watch.last.1 - first.1)
 }
 
-/// One test: another thread's would be counted, too.
+/// There is a single test in this file, because allocations of another thread would be counted.
 #[test]
 fn a_steady_run_allocates_nothing() {
     let random = "rw=randread\nbs=4k\niodepth=32\nnorandommap=1";

@@ -1,4 +1,4 @@
-//! The fuzzer's corpora of schedulers, devices, faults and memory through its own checks.
+//! Runs the fuzzer's corpora of schedulers, devices, faults and memory through their checks.
 
 #[path = "../../../fuzz/checks/buffers.rs"]
 mod buffers;

@@ -1,10 +1,9 @@
-//! The page cache of a seed: a machine with little memory, jobs that meet in it, and other
-//! programs, which are no jobs and do what fio's jobs cannot, such as to truncate a file, to advise
-//! about ranges, to drop caches, or to take memory away.
+//! The page cache of a random seed: a machine with little memory, jobs that share it, and other
+//! programs. These are not jobs and do what fio's jobs cannot: truncate a file, advise about
+//! ranges, drop caches, or take memory.
 //!
-//! The jobs go the way of `--memory` or, with bytes, of `--cache`: `elevon_workload::cached` drives
-//! the cache, so what is tried is the code that runs for users, and not a second driver of the same
-//! core.
+//! The jobs use the code of `--memory` or, with bytes, of `--cache`: `elevon_workload::cached`
+//! drives the cache. So the code that users run is tested, not a second driver of the same core.
 
 use elevon_cache::FileId;
 use elevon_cache::activity::{Activity, Origin};
@@ -16,7 +15,7 @@ use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::Op;
 use elevon_core::stack::StackConfig;
-use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, Sector, TaskId};
+use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, Nanos, PAGE_SIZE, TaskId};
 use elevon_workload::buffered::{BufferedIo, CacheCost, CacheIoStats};
 use elevon_workload::region::Region;
 
@@ -24,31 +23,31 @@ use super::Wrong;
 use super::plan::Dice;
 use super::shadow::{Manner, Shadow, User};
 
-/// Where the file lies that only other programs use; no job reaches so far.
-pub(super) const OTHER_PROGRAMS_FILE: u64 = 3 << 30;
-/// How far it may grow.
-const OTHER_PROGRAMS_BYTES: u64 = 2 << 20;
-/// How many other programs there are: the last uses what the jobs use.
+/// Device offset of the file that only other programs use; it is beyond the area of the jobs.
+pub(super) const OTHER_PROGRAMS_FILE: DeviceOffset = DeviceOffset::new(3 << 30);
+/// Maximum size of that file.
+const OTHER_PROGRAMS_BYTES: Bytes = Bytes::new(2 << 20);
+/// Number of other programs. The last one uses the jobs' file.
 const OTHER_PROGRAMS: usize = 3;
 
-/// The page cache of a seed.
+/// The page cache that a seed draws.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrawnCache {
-    /// The machine's memory in KiB.
+    /// Memory of the machine in KiB.
     pub memory_kib: u64,
-    /// Of that, what others use at first.
+    /// Part of the memory that is reserved for others at the start, in KiB.
     pub reserved_kib: u64,
-    /// As `--set` takes them.
+    /// Settings as `--set` takes them.
     pub settings: Vec<(&'static str, String)>,
-    /// Whether there are bytes, and so one file that is the device, and pages that are stable.
+    /// True if pages hold bytes. There is then a single file, the device, and pages are stable.
     pub has_bytes: bool,
-    /// Time of a call, a page, a fault in nanoseconds.
+    /// CPU time in nanoseconds of a call, a page, a fault.
     pub cost: (u64, u64, u64),
-    /// Calls of other programs in each phase.
+    /// Number of calls of other programs in each phase.
     pub other_program_calls: u64,
-    /// They truncate, too.
+    /// True if other programs also truncate files.
     pub truncates: bool,
-    /// Chance in 1000 that a step changes how much memory others use.
+    /// Chance in 1000 that a step changes the reserved memory.
     pub memory_changes: u64,
 }
 
@@ -84,7 +83,7 @@ impl DrawnCache {
         }
     }
 
-    /// The jobs of a phase: in one small place, so that they meet.
+    /// Draws the jobs of a phase. They use one small area, so that they meet.
     pub(super) fn jobs(&self, dice: &mut Dice, limits: &QueueLimits, budget: u64) -> String {
         let mut text = "[global]\n".to_owned();
         if self.has_bytes || dice.percent(40) {
@@ -142,7 +141,7 @@ fn job(dice: &mut Dice, limits: &QueueLimits, budget: u64, text: &mut String) {
     let mib = *dice.pick(&[1, 1, 2, 4, 8]);
     line("size", format!("{mib}m"));
     line("offset", format!("{}m", dice.range(1, 4)));
-    // More rounds over a place than one, so that pages come back.
+    // Several passes over the area, so that pages are used again.
     line("io_size", format!("{}m", mib * dice.range(1, 6)));
     line("number_ios", dice.range(1, budget * 4).to_string());
     if dice.percent(70) {
@@ -183,16 +182,16 @@ fn job(dice: &mut Dice, limits: &QueueLimits, budget: u64, text: &mut String) {
     }
 }
 
-/// Programs that are no jobs.
+/// Programs that are not jobs.
 pub(super) struct OtherPrograms {
     drawn: DrawnCache,
     dice: Dice,
     left: u64,
-    /// The task behind the flusher's.
+    /// The first task of the programs, after the flusher's.
     first: u32,
     opens: Vec<OpenId>,
     own: Option<FileId>,
-    /// What each is doing.
+    /// The call in progress of each program.
     busy: [Option<CallKind>; OTHER_PROGRAMS],
 }
 
@@ -203,15 +202,15 @@ impl OtherPrograms {
         Self { drawn: drawn.clone(), dice, left, first, opens, own, busy }
     }
 
-    /// The task after the last of theirs.
+    /// Returns the task after the last one of the programs.
     pub(super) const fn tasks(&self) -> u32 {
         self.first + OTHER_PROGRAMS as u32
     }
 
-    /// Who they are, for the shadow.
+    /// Yields the programs as users for the shadow.
     pub(super) fn users(&self) -> impl Iterator<Item = (u32, User)> {
         let own = Region { start: OTHER_PROGRAMS_FILE, len: OTHER_PROGRAMS_BYTES };
-        let device = Region { start: 0, len: OTHER_PROGRAMS_FILE };
+        let device = Region { start: DeviceOffset::ZERO, len: OTHER_PROGRAMS_FILE - DeviceOffset::ZERO };
         let first = self.first;
         (0..OTHER_PROGRAMS as u32).map(move |n| {
             let region = if n as usize == OTHER_PROGRAMS - 1 { device } else { own };
@@ -219,7 +218,8 @@ impl OtherPrograms {
         })
     }
 
-    /// Everything that could happen at an instant has happened. True where something was called.
+    /// Acts after everything possible at an instant has happened. Returns true if a call was made
+    /// or has finished.
     pub(super) fn act(&mut self, now: Instant, cached: &mut BufferedIo, shadow: &mut Shadow) -> bool {
         self.open(cached);
         let mut acted = self.hear(cached, shadow);
@@ -242,7 +242,7 @@ impl OtherPrograms {
         acted
     }
 
-    /// Takes note of calls that are over.
+    /// Processes calls that have finished. Returns true if there were any.
     pub(super) fn hear(&mut self, cached: &mut BufferedIo, shadow: &mut Shadow) -> bool {
         let mut any = false;
         while let Some(done) = cached.poll_other_program() {
@@ -256,8 +256,11 @@ impl OtherPrograms {
         if self.own.is_none() {
             let jobs = FileId(0);
             let cache = cached.cache_mut();
-            let own =
-                cache.add_file(Sector::new(OTHER_PROGRAMS_FILE / 512), OTHER_PROGRAMS_BYTES / 2, OTHER_PROGRAMS_BYTES);
+            let own = cache.add_file(
+                OTHER_PROGRAMS_FILE.sector(),
+                Bytes::new(OTHER_PROGRAMS_BYTES.get() / 2),
+                OTHER_PROGRAMS_BYTES,
+            );
             self.opens = [own, own, jobs].map(|file| cache.open(file)).to_vec();
             self.own = Some(own);
         }
@@ -270,7 +273,7 @@ impl OtherPrograms {
             shadow.truncate(None);
         }
         let moves = matches!(kind, Some(CallKind::Read | CallKind::Write));
-        shadow.on_io_over(done.task, done.token, done.status, moves.then_some(done.bytes));
+        shadow.on_io_over(done.task, done.token, done.status, moves.then_some(done.bytes.get()));
     }
 
     fn call(&mut self, now: Instant, who: usize, cached: &mut BufferedIo, shadow: &mut Shadow) -> bool {
@@ -289,9 +292,8 @@ impl OtherPrograms {
             20 | 21 => CallKind::Fadvise(*dice.pick(&[Advice::Random, Advice::Sequential, Advice::Normal])),
             _ => CallKind::Fadvise(*dice.pick(&[Advice::DontNeed, Advice::WillNeed])),
         };
-        // What jobs use lies from one MiB on, in the device; a file of theirs begins with it or
-        // not.
-        let (base, reach) = if is_own { (0, OTHER_PROGRAMS_BYTES) } else { (1 << 20, 8 << 20) };
+        // The jobs' area of the device starts at 1 MiB; a file of the jobs need not start there.
+        let (base, reach) = if is_own { (0, OTHER_PROGRAMS_BYTES.get()) } else { (1 << 20, 8 << 20) };
         let mut offset = base + dice.below(reach / 512) * 512;
         let longest = *dice.pick(&[8, 8, 64, 256]);
         let mut bytes = dice.range(1, longest) * 512;
@@ -303,20 +305,21 @@ impl OtherPrograms {
             _ => {}
         }
         if !is_own && !self.drawn.has_bytes {
-            let size = cached.cache().file_size(FileId(0));
+            let size = cached.cache().file_size(FileId(0)).get();
             (offset, bytes) = (offset.min(size.saturating_sub(512)), bytes.min(4096).min(size));
         }
         let task = TaskId(self.first + who as u32);
-        let call = Call::new(task, 0, self.opens[who], kind, offset, bytes);
-        self.tell(&call, if is_own { OTHER_PROGRAMS_FILE } else { 0 }, shadow);
+        let call = Call::new(task, 0, self.opens[who], kind, FileOffset::new(offset), Bytes::new(bytes));
+        self.tell(&call, if is_own { OTHER_PROGRAMS_FILE } else { DeviceOffset::ZERO }, shadow);
         self.busy[who] = Some(kind);
-        // Over or not, it is heard of at the next step, when its bytes have been moved.
+        // Even if the call has finished, it is processed in the next step, after its bytes were
+        // moved.
         cached.call_of_other_program(now, call);
         true
     }
 
-    fn tell(&self, call: &Call, base: u64, shadow: &mut Shadow) {
-        let place = Region { start: base + call.offset, len: call.bytes };
+    fn tell(&self, call: &Call, base: DeviceOffset, shadow: &mut Shadow) {
+        let place = Region { start: base + (call.offset - FileOffset::ZERO), len: call.bytes };
         let op = match call.kind {
             CallKind::Write | CallKind::Fault { write: true } => Op::Write,
             CallKind::Fsync | CallKind::Fdatasync | CallKind::SyncRange(_) => Op::Flush,
@@ -328,14 +331,14 @@ impl OtherPrograms {
             CallKind::SyncRange(RangeSync::ALL) => shadow.promise(call.task, call.token, &[place], false),
             CallKind::Truncate => {
                 let end = OTHER_PROGRAMS_FILE + OTHER_PROGRAMS_BYTES;
-                shadow.truncate(Some(((base + call.offset) / 512, end / 512)));
+                shadow.truncate(Some((place.start.sector().get(), end.sector().get())));
             }
             _ => {}
         }
     }
 }
 
-/// What checkers may see of a cache.
+/// State of a page cache as checkers see it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SeenCache {
     pub(super) capacity: u64,
@@ -343,11 +346,11 @@ pub(super) struct SeenCache {
     pub(super) reserved: u64,
     pub(super) dirty: u64,
     pub(super) writeback: u64,
-    /// Pages at which writers are stopped.
+    /// Dirty pages at which writers are throttled.
     pub(super) limit: u64,
-    /// Pages that a writer may dirty between two looks.
+    /// Pages that a writer may dirty between two checks of the limit.
     pub(super) allowance: u64,
-    /// What `page-exact` has judged, and made RT.
+    /// Bytes that `page-exact` has judged, and those of them that it made RT.
     pub(super) judged_bytes: u64,
     pub(super) promoted_bytes: u64,
     pub(super) traffic: CacheIoStats,
@@ -384,7 +387,7 @@ impl SeenCache {
         }
     }
 
-    /// Makes it wrong.
+    /// Falsifies the state.
     pub(super) fn spoil(&mut self, wrong: Wrong) {
         match wrong {
             Wrong::HalfMemory => self.capacity /= 2,
@@ -397,13 +400,12 @@ impl SeenCache {
     }
 }
 
-/// The priority of a task that asked for `set`, and a number that is the greater the less urgent it
-/// is.
+/// Returns the priority of a task that set `set`.
 pub(super) const fn own_priority(set: IoPrio) -> IoPrio {
     IoPrio::of_task(set, elevon_core::ioprio::CpuPolicy::Normal, 0)
 }
 
-/// Whether `one` is less urgent than `other`.
+/// Returns true if `one` is less urgent than `other`.
 pub(super) fn is_less_urgent(one: IoPrio, other: IoPrio) -> bool {
     let rank = |class: PrioClass| match class {
         PrioClass::Rt => 0,

@@ -1,7 +1,8 @@
-//! What must hold in every run: one property a checker, none of which knows the stack's inside.
+//! Checkers of properties that must hold in every run: one property each, without knowledge of the
+//! stack's internals.
 //!
-//! They are fed from three places: the border to the device (commands taken, completions, aborts),
-//! the event stream, and the results. Each keeps its own books; a violation is a line of text.
+//! Their inputs are commands, completions and aborts at the device, the event stream, and the
+//! results. Each checker keeps its own state; a violation is a line of text.
 
 mod border;
 mod cache;
@@ -34,14 +35,14 @@ use super::hash::StableHash;
 use super::shadow::Shadow;
 use super::tenants::Seen;
 
-/// What a checker finds wrong, in words; its kind is the checker's name (see [`Violation`]).
+/// What a checker found wrong, in words. Its kind is the checker's name (see [`Violation`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding(pub(super) String);
 
-/// What a checker says of what it was shown.
+/// Result of a check.
 pub(super) type CheckResult = Result<(), Finding>;
 
-/// What checkers may know beforehand.
+/// What checkers may know before a run.
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) limits: QueueLimits,
@@ -49,41 +50,42 @@ pub(super) struct World {
     pub(super) size_sectors: u64,
     /// Driver tags of each hardware queue.
     pub(super) tags: u32,
-    /// Job of each task of the phase under way.
+    /// Job of each task of the current phase.
     pub(super) specs: Vec<JobSpec>,
-    /// Buffers of the phase under way, by task and token.
+    /// Buffers of the current phase, by task and token.
     pub(super) layouts: BTreeMap<(u32, u64), Layout>,
-    /// Who is charged for each task of the phase under way; the root beyond them.
+    /// Tenant of each task of the current phase; further tasks belong to the root.
     pub(super) tenants: Vec<TenantId>,
-    /// Nobody removes a tenant.
+    /// True if no tenant is removed.
     pub(super) tenants_stay: bool,
-    /// What tenants may make of a priority.
+    /// Policies by which tenants may change a priority.
     pub(super) policies: Vec<PrioPolicy>,
-    /// Bytes of the largest bio with data so far.
+    /// Size in bytes of the largest bio with data so far.
     pub(super) largest_bio: u64,
-    /// Slices of `io.max` that a window may be longer than it is.
+    /// Time by which `io.max` may exceed the length of a window.
     pub(super) slices: Nanos,
-    /// The device must have something to do while anything waits.
+    /// True if the device must not be idle while a request waits.
     pub(super) conserves: bool,
-    /// The scheduler gives a class nothing while a more urgent one has requests.
+    /// True if the scheduler serves no class while a more urgent one has requests.
     pub(super) keeps_classes_back: bool,
     /// Priorities of the page cache's bios, by task and token.
     pub(super) bios: BTreeMap<(u32, u64), IoPrio>,
-    /// Who pays for the page cache's writes: whoever made their pages dirty. By task and token, and
-    /// for events by task and sector.
+    /// Tenants charged for the page cache's writes: those that dirtied the pages. By task and
+    /// token, and for events by task and sector.
     pub(super) payers: BTreeMap<(u32, u64), TenantId>,
     pub(super) payers_at: BTreeMap<(u32, u64), TenantId>,
-    /// Who is charged for each tenant that was removed; nobody removed while it is empty.
+    /// Tenant charged instead of each removed tenant; empty if none was removed.
     pub(super) heirs: Vec<TenantId>,
-    /// What content does to them.
+    /// How content changes the priority of bios.
     pub(super) activity: Activity,
-    /// Tasks that may make pages dirty.
+    /// Number of tasks that may dirty pages.
     pub(super) writers: u64,
-    /// Files are cut.
+    /// True if files are truncated.
     pub(super) truncates: bool,
-    /// Events that a violation shows.
+    /// Number of events that a violation shows.
     pub(super) events_shown: usize,
-    /// Few steps at an instant are too many: only to prove that this is noticed.
+    /// True if already a few steps at one instant are too many; used to prove that the checker
+    /// fails.
     pub(super) is_impatient: bool,
 }
 
@@ -92,7 +94,7 @@ impl World {
         self.tenants.get(task.index()).copied().unwrap_or(TenantId(0))
     }
 
-    /// Tenants that may make pages dirty.
+    /// Returns the number of tenants that may dirty pages.
     fn dirtiers(&self) -> u64 {
         let mut all: Vec<TenantId> = self.tenants.iter().copied().chain([TenantId(0)]).collect();
         all.sort_unstable();
@@ -100,21 +102,21 @@ impl World {
         all.len() as u64
     }
 
-    /// Who pays for an I/O by its token.
+    /// Returns the tenant charged for an I/O, by its token.
     fn payer(&self, task: TaskId, token: u64) -> TenantId {
         self.payers.get(&(task.0, token)).copied().unwrap_or_else(|| self.tenant_of(task))
     }
 
-    /// Who pays for the bio of an event.
+    /// Returns the tenant charged for the bio of an event.
     fn payer_of(&self, event: &Event) -> TenantId {
         let of_cache = self.payers_at.get(&(event.task.0, event.sector.get())).filter(|_| event.op == Op::Write);
         of_cache.copied().unwrap_or_else(|| self.tenant_of(event.task))
     }
 
-    /// An I/O is about to be submitted.
+    /// Records the tenant charged for an I/O that is about to be submitted.
     fn note_payer(&mut self, io: &Io) {
         let (by_token, by_sector) = ((io.task.0, io.token), (io.task.0, io.sector.get()));
-        // Tokens are used again, of writes for reads as well.
+        // Tokens are reused, and a token of a write may be reused for a read.
         self.payers.remove(&by_token);
         if Token::is_of_cache(io.token) && io.op == Op::Write {
             let payer = self.heirs.get(io.tenant.index()).copied().unwrap_or(io.tenant);
@@ -124,71 +126,72 @@ impl World {
     }
 }
 
-/// A command that the device took, with the memory it moves.
+/// A command that the device accepted, with the memory that it transfers.
 #[derive(Clone, Debug)]
 pub(super) struct Issued {
     pub(super) at: Instant,
     pub(super) command: Command,
     pub(super) pieces: Vec<Piece>,
-    /// What is planned to be wrong with it that nobody is told of.
+    /// The silent fault planned for the command.
     pub(super) silent: Option<Silent>,
 }
 
-/// What is known when everything is over.
+/// Figures known at the end of a run.
 #[derive(Clone, Debug)]
 pub(super) struct End {
     pub(super) disk: DiskStats,
     pub(super) counters: Counters,
 }
 
-/// One property.
+/// A checker of one property.
 pub(super) trait Checker {
-    /// The device took a command.
+    /// Called if the device accepted a command.
     fn on_command(&mut self, _world: &World, _issued: &Issued) -> CheckResult {
         Ok(())
     }
-    /// The device reports a command.
+    /// Called if the device completed a command.
     fn on_completion(&mut self, _world: &World, _completion: &Completion) -> CheckResult {
         Ok(())
     }
-    /// The device forgot a command on request.
+    /// Called if the device aborted a command.
     fn on_abort(&mut self, _world: &World, _command: &Command) -> CheckResult {
         Ok(())
     }
-    /// An event; `issued` is the command of an Issue.
+    /// Called for an event; `issued` is the command of an Issue event.
     fn on_event(&mut self, _world: &World, _event: &Event, _issued: Option<&Issued>) -> CheckResult {
         Ok(())
     }
-    /// A program gives an I/O, or the page cache a bio in those frames.
+    /// Called if a program submits an I/O, or the page cache a bio of these frames.
     fn on_io(&mut self, _world: &World, _io: &Io, _frames: &[FrameId]) -> CheckResult {
         Ok(())
     }
-    /// As [`Self::on_step`], of the page cache.
+    /// Called like [`Self::on_step`], with the state of the page cache.
     fn on_cache(&mut self, _world: &World, _seen: &SeenCache) -> CheckResult {
         Ok(())
     }
-    /// Everything that could happen at an instant has happened; more may follow at the same one.
+    /// Called after everything possible at an instant has happened; there may be more steps at the
+    /// same instant.
     fn on_step(&mut self, _world: &World, _seen: &Seen) -> CheckResult {
         Ok(())
     }
-    /// A phase is over and nothing is in flight.
+    /// Called if a phase has finished and nothing is in flight.
     fn on_idle(&mut self, _world: &World) -> CheckResult {
         Ok(())
     }
-    /// All is over.
+    /// Called at the end of the run.
     fn on_end(&mut self, _world: &World, _end: &End) -> CheckResult {
         Ok(())
     }
 }
 
-/// A violation.
+/// A violation of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The checker's name.
+    /// Name of the checker.
     pub checker: &'static str,
-    /// What it says.
+    /// What the checker found.
     pub message: String,
-    /// The last events before it.
+    /// The last events before the violation.
     pub events: Vec<Event>,
 }
 
@@ -198,7 +201,7 @@ impl Violation {
     }
 }
 
-/// All checkers, and the hash of everything they saw.
+/// All checkers, and a hash of everything they saw.
 pub(super) struct Checks {
     pub(super) world: World,
     list: Vec<(&'static str, Box<dyn Checker>)>,
@@ -207,16 +210,16 @@ pub(super) struct Checks {
     hash: StableHash,
     pub(super) violation: Option<Violation>,
     pub(super) events: u64,
-    /// What the run was told last.
+    /// The latest time that the run reported.
     pub(super) now: Instant,
     history: VecDeque<Event>,
-    /// What a page cache, programs and the device hold.
+    /// Contents of page cache, programs and device.
     shadow: Option<Shadow>,
     only: Option<String>,
 }
 
 impl Checks {
-    /// All checkers, or the one of a name.
+    /// Creates all checkers, or only the one with the given name.
     pub(super) fn new(world: World, only: Option<&str>) -> Self {
         let list: Vec<(&'static str, Box<dyn Checker>)> = vec![
             ("once", Box::<border::Once>::default()),
@@ -258,12 +261,12 @@ impl Checks {
         }
     }
 
-    /// Has what a page cache holds watched, too.
+    /// Sets the shadow that tracks the page cache's contents.
     pub(super) fn cast(&mut self, shadow: Shadow) {
         self.shadow = Some(shadow);
     }
 
-    /// The shadow, and then what it finds wrong.
+    /// Calls `tell` with the shadow, then records what the shadow found wrong.
     pub(super) fn shadow<T>(&mut self, tell: impl FnOnce(&mut Shadow) -> T) -> Option<T> {
         let shadow = self.shadow.as_mut()?;
         let told = tell(shadow);
@@ -277,7 +280,7 @@ impl Checks {
         let key = (io.task.0, io.token);
         self.hash.numbers(&[key.0.into(), key.1, io.sector.get(), io.bytes.get(), io.ioprio.bits().into()]);
         if !frames.is_empty() {
-            self.world.layouts.insert(key, Layout::from_pages(frames.iter().map(|slot| u64::from(slot.0))));
+            self.world.layouts.insert(key, Layout::from_pages(frames.iter().map(|frame| u64::from(frame.0))));
             self.world.bios.insert(key, io.ioprio);
         }
         self.world.note_payer(io);
@@ -294,7 +297,7 @@ impl Checks {
         self.each(|checker, world| checker.on_cache(world, seen));
     }
 
-    /// Notes the first violation of a property that is looked at.
+    /// Records the first violation, if its property is checked.
     pub(super) fn note(&mut self, checker: &'static str, verdict: CheckResult) {
         if self.only.as_ref().is_some_and(|only| only != checker) {
             return;
@@ -349,8 +352,8 @@ impl Checks {
         let issued = if kind == EventKind::Issue { self.unseen.pop_front() } else { None };
         self.each(|checker, world| checker.on_event(world, event, issued.as_ref()));
         if kind == EventKind::BioQueue && op == Op::Write {
-            // The same task may write there directly next, for itself: before a direct write the
-            // cache writes what it has.
+            // The task's next write there may be a direct one of its own: before a direct write the
+            // cache writes its dirty pages.
             self.world.payers_at.remove(&(task.0, sector.get()));
         }
     }
@@ -368,18 +371,18 @@ impl Checks {
         self.each(|checker, world| checker.on_end(world, end));
     }
 
-    /// How often somebody met what the device did wrong without a word.
+    /// Returns how often a program or a sync met an effect of a silent device fault.
     pub(super) fn found(&self) -> u64 {
         self.shadow.as_ref().map_or(0, |shadow| shadow.found)
     }
 
-    /// The hash of all completions and events so far.
+    /// Returns the hash of all completions and events so far.
     pub(super) fn hash(&self) -> u64 {
         self.hash.get()
     }
 }
 
-/// `Ok` where it holds, else the line.
+/// Returns `Ok` if `holds` is true, otherwise the message.
 pub(super) fn ensure(holds: bool, message: impl FnOnce() -> String) -> CheckResult {
     if holds { Ok(()) } else { Err(Finding(message())) }
 }

@@ -1,13 +1,13 @@
-//! A hash that is the same with every compiler, on every machine and for ever: 64-bit FNV-1a over
+//! A hash that is the same with every compiler and on every machine: 64-bit FNV-1a over
 //! little-endian bytes.
 //!
-//! The standard library's default hasher may change with a version of Rust, so what it gives cannot
-//! be stored. Cost: one multiplication a byte.
+//! The default hasher of the standard library may change with a Rust version, so its results cannot
+//! be stored. Cost: one multiplication per byte.
 
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// The hash of everything that was added, in order.
+/// Hash of everything that was added, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StableHash(u64);
 
@@ -23,12 +23,12 @@ impl StableHash {
         self.0 = bytes.iter().fold(self.0, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
     }
 
-    /// Adds numbers, each of eight bytes whatever its type was.
+    /// Adds numbers, each as eight bytes.
     pub(super) fn numbers(&mut self, numbers: &[u64]) {
         numbers.iter().for_each(|number| self.bytes(&number.to_le_bytes()));
     }
 
-    /// The hash so far.
+    /// Returns the hash so far.
     pub(super) const fn get(self) -> u64 {
         self.0
     }
@@ -38,7 +38,7 @@ impl StableHash {
 mod tests {
     use super::StableHash;
 
-    /// Test vectors of FNV-1a, 64 bits, as its authors publish them.
+    /// Test vectors of 64-bit FNV-1a as published by its authors.
     #[test]
     fn published_vectors() {
         for (text, hash) in

@@ -1,14 +1,15 @@
-//! The swarm: one seed draws a device, limits, kernel, scheduler, faults, memory and jobs, and
-//! everything that must hold is held against the run.
+//! Random runs of the whole system. One random seed draws a device, limits, kernel version,
+//! scheduler, faults, memory and jobs; checkers verify every property that must hold in the run.
 //!
-//! In half of the seeds the jobs go through a page cache on a machine with little memory, beside
-//! programs that are no jobs; then what pages and device hold is held against a shadow of it.
+//! In half of the seeds the jobs go through a page cache on a machine with little memory, together
+//! with programs that are not jobs. A shadow copy of the contents is then compared with the pages
+//! and the device.
 //!
-//! Phase one runs under faults and, now and then, a cut of power; phase two without faults must
-//! make progress to its end. Checkers (one property each) live apart from the system: they see what
-//! passes the border to the device, the events and the results. A seed that fails is replayed by
-//! its number. Everything runs in virtual time; the same seed gives the same events, which is
-//! itself checked by running a seed twice.
+//! Phase one runs with faults and sometimes a power cut. Phase two runs without faults and must
+//! make progress to its end. There is one checker per property, separate from the system: it sees
+//! commands and completions at the driver, events and results. A failing seed is repeated by its
+//! number. Everything runs in virtual time. The same seed gives the same events; this is checked by
+//! running a seed twice.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -66,105 +67,106 @@ use plan::{Dice, tunable_value};
 use shadow::{Manner, Shadow, User};
 use tenants::Seen;
 
-/// What a run without a violation came to.
+/// Result of a run without a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Hash of every event and completion; the same with every compiler, so that it can be stored.
+    /// Hash of every event and completion. It is the same with every compiler, so it can be stored.
     pub hash: u64,
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Faults that fired.
+    /// Number of faults that fired.
     pub faults: u64,
-    /// How often a program or a sync met what the device did wrong without a word.
+    /// How often a program or a sync met an effect of a silent device fault.
     pub found: u64,
-    /// Virtual time.
+    /// Virtual time at the end of the run.
     pub ended: Instant,
 }
 
-/// Something made wrong on purpose, to prove that its checker notices.
+/// A deliberate error that proves that its checker can fail.
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests make things wrong"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sabotage {
-    /// The device forgets a command and refuses to abort it.
+    /// The device loses a command and refuses to abort it.
     LoseCompletion,
-    /// The device answers twice.
+    /// The device answers a command twice.
     AnswerTwice,
     /// The checkers see every command with tag 0.
     SameTag,
-    /// They see the first piece one sector short.
+    /// The checkers see the first piece one sector too short.
     ShortPiece,
-    /// They see commands a chunk too large.
+    /// The checkers see commands that are 1 GiB too large.
     TooLarge,
-    /// They see another priority.
+    /// The checkers see commands without a priority.
     OtherPriority,
-    /// The device claims to have flushed and has not.
+    /// The device completes flushes without flushing.
     LyingFlush,
-    /// They see a rule, a ledger, a count of rules, an I/O that is not there.
+    /// The checkers see a wrong value of the tenants or of the page cache.
     Sees(Wrong),
-    /// A copy into a frame is not made.
+    /// A copy into a frame is omitted.
     LoseCopy,
-    /// The device loses writes that it said were made.
+    /// The device loses writes that it completed.
     ForgetWrite,
-    /// Pieces that went well are not counted.
+    /// Pieces that completed without error are not counted.
     MissPiece,
-    /// What the device reads does not get into memory.
+    /// Data that the device reads does not reach memory.
     GarbleRead,
     /// Programs are not told of errors.
     SwallowError,
-    /// They are told of some that were none.
+    /// Programs are told of errors that did not occur.
     InventError,
-    /// What is being written changes meanwhile.
+    /// Pages change while they are being written.
     ChangeFrame,
-    /// Bios of the cache seem RT.
+    /// Bios of the page cache appear as RT.
     Promote,
-    /// Bios of the cache seem idle.
+    /// Bios of the page cache appear as IDLE.
     Demote,
-    /// A few steps at an instant are too many.
+    /// The limit of steps at one instant is a few steps.
     Impatience,
-    /// Nobody knows that the device was to lose, misdirect and garble.
+    /// The checkers do not know of the planned lost, misdirected and rotten writes.
     ForgetFaults,
-    /// The events lack one of this kind, the one of that number among them; 0 for all.
+    /// The event with this number among those of this kind is missing; with number 0, all of this
+    /// kind are.
     Lacks(&'static str, u64),
 }
 
-/// What checkers of tenants see that is not so.
+/// A wrong value that checkers of tenants and of the page cache see.
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests make things wrong"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
-    /// Every limit at half of what it is.
+    /// Every limit has half of its value.
     HalfLimits,
-    /// No rule at all.
+    /// There are no rules.
     NoRules,
-    /// A rule of io-throttle more than there are.
+    /// io-throttle counts one rule too many.
     LiveRule,
-    /// A nanosecond more in the breakdown.
+    /// The wait breakdown has one nanosecond too many.
     Nanosecond,
-    /// An I/O more.
+    /// There is one call too many.
     Call,
-    /// Half of the memory.
+    /// The memory has half of its size.
     HalfMemory,
-    /// As many dirty pages more as there is memory.
+    /// There are too many dirty pages, by the number of pages of the memory.
     MoreDirty,
-    /// Eight times the bytes that became RT by their content.
+    /// All judged bytes count as promoted once more because of their content.
     MorePromoted,
-    /// A page more that was read.
+    /// One page too many was read.
     MoreTraffic,
-    /// A page more that became dirty.
+    /// One page too many became dirty.
     MoreDirtied,
 }
 
-/// Runs a seed twice, and compares.
+/// Runs a seed twice and compares the runs.
 ///
 /// # Errors
-/// The first violation.
+/// Returns the first violation.
 pub fn check_seed(seed: u64) -> Result<Summary, Violation> {
     check_plan(&Plan::new(seed))
 }
 
-/// Runs a plan twice, and compares.
+/// Runs a plan twice and compares the runs.
 ///
 /// # Errors
-/// The first violation.
+/// Returns the first violation.
 pub fn check_plan(plan: &Plan) -> Result<Summary, Violation> {
     let first = run_plan(plan)?;
     let second = run_plan(plan)?;
@@ -179,7 +181,7 @@ pub fn check_plan(plan: &Plan) -> Result<Summary, Violation> {
 /// Runs a plan once.
 ///
 /// # Errors
-/// The first violation; a panic counts as one.
+/// Returns the first violation; a panic counts as one.
 pub fn run_plan(plan: &Plan) -> Result<Summary, Violation> {
     run_guarded(plan, None, None)
 }
@@ -257,21 +259,22 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
     }
 }
 
-/// Priorities that tenants of a plan may give to what has another.
+/// Returns the policies by which a plan's tenants may change the priority of a bio.
 fn policies(plan: &Plan) -> Vec<PrioPolicy> {
     let text = plan.tenants.as_ref().map_or("", |tenants| &tenants.text);
     let named = |policy: &PrioPolicy| text.contains(&format!("class = \"{}\"", policy.name()));
     PrioPolicy::ALL.into_iter().filter(|policy| *policy == PrioPolicy::NoChange || named(policy)).collect()
 }
 
-/// By how much a window of `io.max` may be longer than it is.
+/// Returns the time by which `io.max` may exceed a window's length, in which it still allows the
+/// rate.
 fn slices(plan: &Plan, rotational: bool) -> Nanos {
     let rules = plan.kernel.rules();
     let slice = if rotational { 100 } else { rules.throttle_slice_ms };
     Nanos::from_millis(slice * if rules.throttle_in_series { 5 } else { 4 })
 }
 
-/// The jobs of a text, which must mean the same when written out and read again.
+/// Parses the jobs of a text. Written out and parsed again they must be the same.
 fn jobs_of(text: &str) -> ParsedJobs {
     let read = |text: &str| {
         parse(&mut MemorySource::one("swarm.fio", text), "swarm.fio").unwrap_or_else(|e| panic!("{e:?} in\n{text}"))
@@ -350,11 +353,11 @@ fn run_phase(
     *settings = std::mem::take(&mut jobs.settings);
     stack.self_check();
     let mut checks = checks.borrow_mut();
-    // A timeout shorter than the device's own time is a fault, too.
+    // A timeout shorter than the device's service time has the effect of a fault.
     let healthy = phase == 1 || (plan.faults.is_empty() && plan.power_cut.is_none());
     let clean = healthy && stack.counters().timeouts == timeouts;
     let queued = plan.cache.is_none().then_some(queued);
-    // First: where a run hangs, nothing that must hold at its end does.
+    // Progress is checked first: if a run hangs, the properties of its end do not hold either.
     checks.note("progress", progress(&outcome, clean, queued, stack.ios_in_flight()));
     checks.on_idle();
 }
@@ -363,7 +366,8 @@ fn options_of(plan: &Plan, description: &Description) -> JobsOptions {
     JobsOptions {
         seed: plan.seed,
         cpu: CpuCost {
-            // Contention for the lock is rare with few jobs: it is held for all of the time.
+            // With few jobs there is little contention for the lock, so it is held for the whole
+            // time.
             scheduler: SchedulerCost { request: Nanos::new(plan.cpu.1), locked: Nanos::new(plan.cpu.1) },
             ..CpuCost::new(Nanos::new(plan.cpu.0), Nanos::new(plan.cpu.1))
         },
@@ -371,7 +375,7 @@ fn options_of(plan: &Plan, description: &Description) -> JobsOptions {
     }
 }
 
-/// What the checkers may know of a phase beforehand.
+/// Tells the checkers what they may know of a phase before it starts.
 fn tell_world(
     checks: &mut Checks,
     plan: &Plan,
@@ -414,7 +418,7 @@ fn watch_of(
     }
 }
 
-/// Who uses the cache, by task.
+/// Yields the users of the page cache, by task.
 fn users(jobs: &Jobs) -> impl Iterator<Item = (u32, User)> {
     jobs.members().iter().enumerate().map(|(task, member)| {
         let spec = &jobs.specs()[member.spec];
@@ -428,8 +432,8 @@ fn users(jobs: &Jobs) -> impl Iterator<Item = (u32, User)> {
     })
 }
 
-/// The run reached its end; where nothing went wrong on purpose nothing went wrong, and the jobs
-/// have what they asked for.
+/// Checks that the run reached its end. If there was no fault, nothing may have failed, and the
+/// jobs must have done all of their I/O.
 fn progress(outcome: &RunOutcome, clean: bool, queued: Option<u64>, left: usize) -> checkers::CheckResult {
     ensure(outcome.ended_early.is_none() && left == 0, || {
         format!("the run ended by {:?} with {left} I/Os left", outcome.ended_early)
@@ -446,13 +450,14 @@ fn progress(outcome: &RunOutcome, clean: bool, queued: Option<u64>, left: usize)
     })
 }
 
-/// Sees events and steps; checks the stack's inside now and then; turns the scheduler's knobs.
+/// Receives events and steps, checks the stack's invariants from time to time, and changes the
+/// scheduler's tunables.
 struct Watch {
     checks: Rc<RefCell<Checks>>,
     dice: Dice,
     changes: u64,
     sabotage: Option<Sabotage>,
-    /// Events of the kind that is to be left out.
+    /// Number of events so far of the kind that is to be dropped.
     seen: u64,
     queued_bytes: u64,
     hz: Hz,
@@ -461,7 +466,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Shows the checkers where tenants are.
+    /// Shows the checkers the state of the tenants.
     fn look(&mut self, now: Instant, stack: &Stack) {
         let mut seen = Seen::new(now, stack);
         if let Some(Sabotage::Sees(wrong)) = self.sabotage {
@@ -478,7 +483,7 @@ impl Watch {
         self.checks.borrow_mut().on_cache(&seen);
     }
 
-    /// Removes those whose time has come and who have no children.
+    /// Removes the tenants whose removal is due and which have no children.
     fn remove(&mut self, now: Instant, stack: &mut Stack) {
         while let Some(&(_, tenant)) = self.removals.front().filter(|(at, _)| *at <= now) {
             self.removals.pop_front();
@@ -559,22 +564,22 @@ impl Probe for Watch {
     }
 }
 
-/// The device with everything that watches it.
+/// The device with its checkers.
 struct Border {
     simulation: Simulation<Fault<AnyDevice>>,
     description: Description,
     checks: Rc<RefCell<Checks>>,
     oracle: Oracle,
     in_flight: BTreeMap<RequestId, Command>,
-    /// What is wrong with commands in flight that nobody is told of, by sequence.
+    /// Silent faults of commands in flight, by sequence number.
     silent: BTreeMap<u64, Silent>,
-    /// Commands that a cut of power took with it.
+    /// Commands in flight at a power cut, which are lost.
     gone: BTreeSet<u64>,
     power_cut: Option<(Instant, PowerCut)>,
     cuts: u64,
     sabotage: Option<Sabotage>,
     answered: u64,
-    /// Completions that the device did not make.
+    /// Completions that did not come from the device.
     invented: VecDeque<Completion>,
 }
 
@@ -603,13 +608,13 @@ impl Border {
         }
     }
 
-    /// Phase two: no more faults.
+    /// Starts phase two: removes all faults.
     fn heal(&mut self) {
         self.simulation.device_mut().heal();
         self.power_cut = None;
     }
 
-    /// Cuts the power and holds what is left against what may be.
+    /// Cuts the power and checks the blocks that remain.
     fn cut(&mut self, mode: PowerCut) {
         let now = self.simulation.now();
         self.gone.extend(self.in_flight.values().map(|command| command.sequence));
@@ -622,8 +627,8 @@ impl Border {
         self.checks.borrow_mut().note("durability", verdict);
     }
 
-    /// A command is over. A write that is not made, or made elsewhere, may be there or not, as one
-    /// that failed.
+    /// Tells the oracle that a command has finished. A write that was lost or misdirected may be on
+    /// the device or not, as one that failed.
     fn tell_oracle(&mut self, command: &Command, status: Status) {
         match self.silent.remove(&command.sequence) {
             Some(Silent::Lost) => self.oracle.on_complete(command, Status::IoError),
@@ -635,7 +640,7 @@ impl Border {
         }
     }
 
-    /// A command as the checkers are to see it.
+    /// Returns a command as the checkers see it.
     fn shown(&self, command: &Command) -> Command {
         let mut shown = *command;
         match self.sabotage {
@@ -716,7 +721,7 @@ impl Backend for Border {
             self.tell_oracle(&command, completion.status);
         }
         self.checks.borrow_mut().on_completion(&completion);
-        // The stack asserts what `once` checks: after a violation the run is over.
+        // The stack asserts what `once` checks, so after a violation the run must stop.
         (!self.interrupted()).then_some(completion)
     }
 

@@ -1,11 +1,10 @@
-//! The swarm on every core: a range of random seeds, each a whole run with everything that must
-//! hold.
+//! Runs the swarm on all CPUs: each random seed of a range is one run with all checkers.
 //!
-//! What goes to stdout depends on the seeds alone, never on threads or time; progress goes to
+//! What is printed to stdout depends only on the seeds, never on threads or time; progress goes to
 //! stderr.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,12 +65,20 @@ struct Options {
     hashes: bool,
 }
 
+/// The range of random seeds has none in it.
+#[derive(Debug, thiserror::Error)]
+#[error("--to {to}: expected a seed after --from {from}")]
+struct EmptyRange {
+    from: u64,
+    to: u64,
+}
+
 impl Options {
-    /// The seed to stop before.
-    fn end(&self) -> Result<u64, String> {
+    /// Returns the seed to stop before.
+    fn end(&self) -> Result<u64, EmptyRange> {
         let end = self.to.unwrap_or(self.count.map_or(u64::MAX, |count| self.from.saturating_add(count)));
         if end <= self.from {
-            return Err(format!("--to {end}: expected a seed after --from {}", self.from));
+            return Err(EmptyRange { from: self.from, to: end });
         }
         Ok(end)
     }
@@ -87,13 +94,13 @@ impl Options {
     }
 }
 
-/// What all threads share.
+/// State that all threads share.
 struct Swarm<'a> {
     options: &'a Options,
     started: Instant,
-    /// The seed to be run next.
+    /// The next seed to run.
     next: AtomicU64,
-    /// The seed to stop before; a failure brings it forward unless the run is to go on.
+    /// The seed to stop before. A failure lowers it, unless the run goes on after failures.
     end: AtomicU64,
     done: AtomicU64,
     results: Mutex<BTreeMap<u64, Result<Summary, Violation>>>,
@@ -104,9 +111,8 @@ impl Swarm<'_> {
         self.options.seconds().is_some_and(|seconds| self.started.elapsed() >= Duration::from_secs(seconds))
     }
 
-    /// Runs seeds until there are no more. Seeds are handed out in order, and each that was is run
-    /// to its end, so that what has been run is a range without a gap, and the first failure is
-    /// the same whatever the threads do.
+    /// Runs seeds until none is left. Seeds are taken in order and each is run to its end. So the
+    /// seeds run form a range without gaps, and the first failure does not depend on the threads.
     fn work(&self) {
         while !self.is_over() {
             let seed = self.next.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +121,7 @@ impl Swarm<'_> {
             }
             let result = self.options.check(seed);
             if let Err(violation) = &result {
-                eprintln!("seed {seed}: {}", violation.checker);
+                tell(&format!("seed {seed}: {}\n", violation.checker));
                 if !self.options.keep_going {
                     self.end.fetch_min(seed + 1, Ordering::Relaxed);
                 }
@@ -129,8 +135,9 @@ impl Swarm<'_> {
         self.done.load(Ordering::Relaxed) as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
     }
 
-    /// Writes progress to stderr until `is_finished`: each second on a terminal, else each ten.
-    fn tell(&self, is_finished: impl Fn() -> bool) {
+    /// Writes progress to stderr until `is_finished`: every second on a terminal, otherwise every
+    /// ten.
+    fn show_progress(&self, is_finished: impl Fn() -> bool) {
         let is_terminal = std::io::stderr().is_terminal();
         let every = Duration::from_secs(if is_terminal { 1 } else { 10 });
         let mut last = Instant::now();
@@ -140,50 +147,61 @@ impl Swarm<'_> {
                 last = Instant::now();
                 let done = self.done.load(Ordering::Relaxed);
                 let (start, end) = if is_terminal { ("\r\x1b[K", "") } else { ("", "\n") };
-                eprint!("{start}{done} seeds from {} on, {:.1} a second{end}", self.options.from, self.rate());
+                let (from, rate) = (self.options.from, self.rate());
+                tell(&format!("{start}{done} seeds from {from} on, {rate:.1} a second{end}"));
             }
         }
         if is_terminal {
-            eprint!("\r\x1b[K");
+            tell("\r\x1b[K");
         }
     }
 }
 
-fn print_violation(seed: u64, violation: &Violation) {
-    for event in &violation.events {
-        println!("    {event:?}");
-    }
-    println!("{}\nseed {seed}: {}: {}", Plan::new(seed), violation.checker, violation.message);
-    println!("replay it with: cargo run --release -p elevon-swarm -- --seed {seed}");
+/// Writes to stderr. A text that cannot be written is lost: there is no other place for it.
+fn tell(text: &str) {
+    let _ = write!(io::stderr(), "{text}");
 }
 
-/// A message that fits on a line of a list.
+fn print_violation(out: &mut impl Write, seed: u64, violation: &Violation) -> io::Result<()> {
+    for event in &violation.events {
+        writeln!(out, "    {event:?}")?;
+    }
+    writeln!(out, "{}\nseed {seed}: {}: {}", Plan::new(seed), violation.checker, violation.message)?;
+    writeln!(out, "replay it with: cargo run --release -p elevon-swarm -- --seed {seed}")
+}
+
+/// Returns the first line of a message, cut to 160 characters.
 fn short(message: &str) -> String {
     let line = message.lines().next().unwrap_or("");
     if line.chars().count() <= 160 { line.to_owned() } else { line.chars().take(157).chain("...".chars()).collect() }
 }
 
-fn run_one(options: &Options, seed: u64) -> ExitCode {
-    print!("{}", Plan::new(seed));
-    match options.check(seed) {
+/// Runs one seed and prints its choices and what it did. Returns whether nothing was violated, and
+/// whether all could be printed.
+fn run_one(options: &Options, seed: u64) -> (bool, io::Result<()>) {
+    let mut out = io::stdout().lock();
+    let head = write!(out, "{}", Plan::new(seed));
+    let result = options.check(seed);
+    let printed = head.and_then(|()| match &result {
         Ok(Summary { hash, events, faults, .. }) => {
-            println!("no violation; {events} events, {faults} faults, hash {hash:016x}");
-            ExitCode::SUCCESS
+            writeln!(out, "no violation; {events} events, {faults} faults, hash {hash:016x}")
         }
-        Err(violation) => {
-            print_violation(seed, &violation);
-            ExitCode::FAILURE
-        }
-    }
+        Err(violation) => print_violation(&mut out, seed, violation),
+    });
+    (result.is_ok(), printed)
 }
 
-/// Prints what became of the seeds before `end`, in their order.
-fn report(options: &Options, results: &BTreeMap<u64, Result<Summary, Violation>>) -> ExitCode {
+/// Prints the results of the seeds before `end`, in their order.
+fn report(
+    out: &mut impl Write,
+    options: &Options,
+    results: &BTreeMap<u64, Result<Summary, Violation>>,
+) -> io::Result<()> {
     if options.hashes {
         for (seed, result) in results {
             match result {
-                Ok(summary) => println!("{seed} {:016x}", summary.hash),
-                Err(violation) => println!("{seed} {}", violation.checker),
+                Ok(summary) => writeln!(out, "{seed} {:016x}", summary.hash)?,
+                Err(violation) => writeln!(out, "{seed} {}", violation.checker)?,
             }
         }
     }
@@ -193,35 +211,45 @@ fn report(options: &Options, results: &BTreeMap<u64, Result<Summary, Violation>>
     let from = options.from;
     let seeds = format!("{} seeds from {from} on; {events} events, {faults} faults", results.len());
     let Some(&(first, violation)) = failed.first() else {
-        println!("no violation in {seeds}");
-        return ExitCode::SUCCESS;
+        return writeln!(out, "no violation in {seeds}");
     };
     if !options.keep_going {
-        print_violation(first, violation);
-        return ExitCode::FAILURE;
+        return print_violation(out, first, violation);
     }
     let mut kinds: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for &(seed, violation) in &failed {
-        println!("seed {seed}: {}: {}", violation.checker, short(&violation.message));
+        writeln!(out, "seed {seed}: {}: {}", violation.checker, short(&violation.message))?;
         kinds.entry(violation.checker).or_default().push(seed);
     }
     for (kind, seeds) in kinds {
         let list: Vec<String> = seeds.iter().map(u64::to_string).collect();
-        println!("{kind}: {} ({})", seeds.len(), list.join(", "));
+        writeln!(out, "{kind}: {} ({})", seeds.len(), list.join(", "))?;
     }
-    println!("{} of {seeds}: failed", failed.len());
-    ExitCode::FAILURE
+    writeln!(out, "{} of {seeds}: failed", failed.len())
+}
+
+/// Returns the exit code of a run. A reader that closes stdout early changes nothing about it.
+fn exit_code(is_fine: bool, printed: io::Result<()>) -> ExitCode {
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            tell(&format!("error: cannot write to stdout: {error}\n"));
+            ExitCode::FAILURE
+        }
+        Ok(()) | Err(_) if is_fine => ExitCode::SUCCESS,
+        Ok(()) | Err(_) => ExitCode::FAILURE,
+    }
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
     if let Some(seed) = options.seed {
-        return run_one(&options, seed);
+        let (is_fine, printed) = run_one(&options, seed);
+        return exit_code(is_fine, printed);
     }
     let end = match options.end() {
         Ok(end) => end,
-        Err(message) => {
-            eprintln!("error: {message}");
+        Err(error) => {
+            tell(&format!("error: {error}\n"));
             return ExitCode::from(2);
         }
     };
@@ -237,11 +265,13 @@ fn main() -> ExitCode {
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(|| swarm.work())).collect();
-        swarm.tell(|| threads.iter().all(std::thread::ScopedJoinHandle::is_finished));
+        swarm.show_progress(|| threads.iter().all(std::thread::ScopedJoinHandle::is_finished));
     });
-    eprintln!("{:.1} seeds a second with --jobs {jobs}", swarm.rate());
+    tell(&format!("{:.1} seeds a second with --jobs {jobs}\n", swarm.rate()));
     let mut results = swarm.results.into_inner().expect("no thread panics with the lock");
-    // Seeds after the first failure were under way with it, or not, as threads went.
+    // Whether seeds after the first failure were run depends on the threads.
     results.retain(|seed, _| *seed < swarm.end.load(Ordering::Relaxed));
-    report(&options, &results)
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let printed = report(&mut out, &options, &results).and_then(|()| out.flush());
+    exit_code(results.values().all(Result::is_ok), printed)
 }

@@ -1,4 +1,4 @@
-//! What one seed draws: every choice of a run, as a value that prints itself.
+//! The plan of a random seed: every choice of a run, as a value that prints itself.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ use elevon_sim::profiles::{PROFILES, open};
 use super::cache::DrawnCache;
 use super::tenants::Drawn;
 
-/// What the dice of tenants differ in.
+/// Separates the draws of tenants from the others.
 const TENANTS: u64 = u64::from_be_bytes(*b"tenants.");
-/// Parts its dice from the others.
+/// Separates the draws of silent faults from the others.
 const SILENT: u64 = u64::from_be_bytes(*b"silent..");
 
-/// What the dice of a page cache differ in.
+/// Separates the draws of a page cache from the others.
 const CACHE: u64 = u64::from_be_bytes(*b"cache...");
 
 /// A stream of draws.
@@ -49,12 +49,12 @@ impl Dice {
     }
 }
 
-/// Everything that a seed decides.
+/// All choices of a random seed.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The seed.
+    /// Random seed.
     pub seed: u64,
-    /// Device as on the command line.
+    /// Device as given on the command line.
     pub device: String,
     /// Limits that differ from the device's own.
     pub limits: Vec<(&'static str, u64)>,
@@ -62,25 +62,25 @@ pub struct Plan {
     pub settings: Vec<(&'static str, String)>,
     /// Kernel version.
     pub kernel: Kernel,
-    /// Scheduler with tunables.
+    /// Scheduler with its tunables.
     pub scheduler: String,
     /// Memory model.
     pub memory: &'static str,
     /// Faults of phase one.
     pub faults: Vec<String>,
-    /// Cut of power in phase one: when, and what it leaves.
+    /// Power cut in phase one: its time, and what it preserves.
     pub power_cut: Option<(Instant, PowerCut)>,
     /// Chance per step, in thousandths, that a tunable of the scheduler changes.
     pub tunable_changes: u64,
     /// CPU time of an I/O in ns: submit, complete.
     pub cpu: (u64, u64),
-    /// The job files of the two phases.
+    /// Job files of the two phases.
     pub jobs: [String; 2],
-    /// Tenants, in most seeds.
+    /// Tenants; most seeds have some.
     pub tenants: Option<Drawn>,
-    /// A page cache, in many.
+    /// Page cache, in about half of the seeds.
     pub cache: Option<DrawnCache>,
-    /// How many events before a violation it shows; not drawn.
+    /// Number of events that a violation shows; not drawn.
     pub events_shown: usize,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    /// Draws everything.
+    /// Draws the whole plan.
     pub fn new(seed: u64) -> Self {
         let mut plan = Self::without_tenants(seed);
         plan.draw_cache(&mut Dice::new(seed ^ CACHE));
@@ -120,13 +120,13 @@ impl Plan {
         plan
     }
 
-    /// Draws everything but tenants and a page cache.
+    /// Draws everything except tenants and page cache.
     pub fn without_tenants(seed: u64) -> Self {
         let dice = &mut Dice::new(seed);
         let device = device(dice);
         let description = open(&device, seed).expect("a device of the swarm").description().clone();
         let kernel = *dice.pick(&Kernel::ALL);
-        let scheduler = scheduler(dice);
+        let scheduler = scheduler(dice, kernel);
         let limits = limits(dice, &description, kernel);
         let mut plan = Self {
             seed,
@@ -159,7 +159,7 @@ impl Plan {
         plan
     }
 
-    /// Draws a page cache, and jobs that go through it, from dice of their own.
+    /// Draws a page cache and jobs that use it, from a separate stream.
     fn draw_cache(&mut self, dice: &mut Dice) {
         if dice.percent(50) {
             let description = open(&self.device, self.seed).expect("a device of the swarm").description().clone();
@@ -171,8 +171,8 @@ impl Plan {
         }
     }
 
-    /// Draws tenants from dice of their own, so that a seed is otherwise what it was before there
-    /// were any.
+    /// Draws tenants from a separate stream, so that the rest of a seed's plan is the same as
+    /// before tenants were added.
     fn draw_tenants(&mut self, dice: &mut Dice) {
         if dice.percent(70) {
             let tenants = Drawn::new(dice, self.kernel);
@@ -187,8 +187,8 @@ impl Plan {
         }
     }
 
-    /// Draws a fault of the kinds that came later from dice of their own, so that a seed is
-    /// otherwise what it was before.
+    /// Draws a silent fault from a separate stream, so that the rest of a seed's plan is the same
+    /// as before these faults were added.
     fn draw_silent_fault(&mut self, dice: &mut Dice) {
         if dice.percent(25) {
             self.faults.push(match dice.below(5) {
@@ -201,7 +201,8 @@ impl Plan {
         }
     }
 
-    /// Whether its scheduler lets no device idle while something waits, but for delayed runs.
+    /// Returns true if the scheduler never leaves the device idle while a request waits, except for
+    /// delayed runs.
     pub(super) fn conserves(&self) -> bool {
         self.scheduler == "none" || self.is_deadline()
     }
@@ -210,7 +211,7 @@ impl Plan {
         self.scheduler.starts_with("mq-deadline")
     }
 
-    /// The stack for the plan's device.
+    /// Returns the configuration of the stack for the plan's device.
     pub fn stack_config(&self, device: &Description) -> StackConfig {
         let mut config = device.stack_config();
         config.kernel = self.kernel;
@@ -219,8 +220,8 @@ impl Plan {
         config.limits.validate(&rules).expect("a device's own limits are valid");
         config.limits = changed(&config.limits, &self.limits, self.kernel).expect("limits tried before");
         for (key, value) in &self.settings {
-            // A kernel may refuse what another takes; the setting is then not made, as on a running
-            // system.
+            // A kernel version may refuse a setting that another accepts; it is then not made, as
+            // on a running system.
             let _ = config.set(key, value);
         }
         config
@@ -252,12 +253,16 @@ fn device(dice: &mut Dice) -> String {
     }
 }
 
-fn scheduler(dice: &mut Dice) -> String {
+fn scheduler(dice: &mut Dice, kernel: Kernel) -> String {
     let info = dice.pick(SCHEDULERS);
     let mut text = info.name.to_owned();
     let mut separator = ':';
     for tunable in info.tunables.iter().filter(|_| dice.percent(30)).collect::<Vec<_>>() {
         let value = tunable_value(dice, tunable);
+        // From 7.0 it is a setting of the queue, and refused here.
+        if kernel.rules().queue_async_depth && tunable.name == "async_depth" {
+            continue;
+        }
         match tunable.choices.get(value as usize) {
             Some(choice) => text += &format!("{separator}{}={choice}", tunable.name),
             None => text += &format!("{separator}{}={value}", tunable.name),
@@ -267,9 +272,9 @@ fn scheduler(dice: &mut Dice) -> String {
     text
 }
 
-/// A value of a tunable: mostly near the small end, where things change. Times stay below half a
-/// second: a kernel's mq-deadline takes a request that came before its `write_expire` was lowered
-/// for one that comes in the future, and lets it lie until then.
+/// Draws a value of a tunable, usually near the lower end. Times stay below half a second: if
+/// `write_expire` is lowered, the kernel's mq-deadline takes a request that came before the change
+/// for one that will come in the future, and holds it until then.
 pub(super) fn tunable_value(dice: &mut Dice, tunable: &TunableInfo) -> i64 {
     let span = tunable.max.abs_diff(tunable.min);
     let is_time = tunable.name.contains("expire") || tunable.unit.contains('s');
@@ -293,7 +298,7 @@ fn limits(dice: &mut Dice, device: &Description, kernel: Kernel) -> Vec<(&'stati
         ("max_hw_discard_sectors", &[0, 64, 1 << 20]),
         ("discard_granularity", &[512, 4096, 65536]),
     ] {
-        // A device that cannot discard refuses it, whatever its limits claim.
+        // A device that cannot discard refuses discards, whatever its limits say.
         let cannot = name == "max_hw_discard_sectors" && device.limits.max_hw_discard_sectors.is_zero();
         if !dice.percent(25) || cannot {
             continue;
@@ -307,7 +312,7 @@ fn limits(dice: &mut Dice, device: &Description, kernel: Kernel) -> Vec<(&'stati
     chosen
 }
 
-/// `limits` with changes, where the whole is valid.
+/// Returns `limits` with the changes; `None` if the result is not valid.
 fn changed(limits: &QueueLimits, changes: &[(&str, u64)], kernel: Kernel) -> Option<QueueLimits> {
     let mut limits = limits.clone();
     for &(name, value) in changes {
@@ -326,7 +331,7 @@ fn changed(limits: &QueueLimits, changes: &[(&str, u64)], kernel: Kernel) -> Opt
         }
     }
     limits.validate(&kernel.rules()).ok()?;
-    // A kernel sends a discard whole, however long, where not even one granule is within the limit.
+    // If the limit is smaller than one granule, the kernel sends a discard of any length whole.
     let discard = limits.max_discard().bytes().get();
     (discard == 0 || discard >= limits.discard_granularity.into()).then_some(limits)
 }
@@ -398,8 +403,8 @@ fn job(dice: &mut Dice, limits: &QueueLimits, device: Sectors, budget: u64, text
         ("bssplit", "4k/60:64k/30:1m/10"),
     ]);
     line(key, value.to_owned());
-    // Small regions collide; large ones do not. All start inside the first GiB, which every device
-    // has.
+    // I/Os collide in small regions, but not in large ones. All regions start in the first GiB,
+    // which every device has.
     let mib = *dice.pick(&[2, 16, 256]);
     line("size", format!("{mib}m"));
     line("offset", format!("{}m", 1 + dice.below((device.get() / 2048).min(1024) - mib - 1)));

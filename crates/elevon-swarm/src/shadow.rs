@@ -1,21 +1,21 @@
-//! What frames, buffers and the device hold, by version: the shadow of a page cache with bytes.
+//! Shadow of a page cache with bytes: tracks by version what frames, buffers and the device hold.
 //!
-//! A sector's content is the number of the write that it comes from. Versions move where bytes
-//! would: with the copies that the cache orders, and with the commands that the device takes and
-//! completes. Beside that the shadow keeps, for each sector, which versions a reader may see: the
-//! last one written through the cache, and whatever direct writes have that were under way with it.
-//! So every read is held against every write, whoever made them, and an fsync against what was
-//! there when it began.
+//! The content of a sector is the number of the write that it comes from. Versions are copied like
+//! the bytes: by the copies that the cache requests, and by the commands that the device accepts
+//! and completes. In addition the shadow keeps for each sector the versions that a reader may see:
+//! the last one written through the cache, and those of direct writes in flight at the same time.
+//! So every read is checked against every write of any program, and an fsync against the versions
+//! at its start.
 //!
-//! A write that fails may be there or not: from then on nothing is said of its sectors until they
-//! are written again (they are *loose*). The same holds for what a truncation cuts off, and for
-//! what a cut of power takes back, but for what an fsync has promised: that must survive.
+//! A failed write may be on the device or not: its sectors are *loose*, which means unchecked,
+//! until they are written again. The same holds for sectors that a truncation cuts off and for what
+//! a power cut takes back, except for data that an fsync has promised, which must survive.
 //!
-//! A device may do wrong without a word: lose a write, send it elsewhere, bring something else of a
-//! sector. What is planned so the shadow does as well, and whoever meets it finds it; it is no
-//! violation then, but a run must not miss it.
+//! A device may have silent faults: it loses a write, writes it elsewhere, or returns other data.
+//! The shadow applies planned faults as the device does. A program that meets one finds it; this is
+//! no violation, but a run must not miss it.
 //!
-//! Cost: O(log sectors) a sector moved. For the swarm.
+//! Cost: O(log sectors) per sector moved. Used by the swarm only.
 
 mod promises;
 
@@ -27,7 +27,7 @@ use elevon_core::driver::{Command, Completion, Piece};
 use elevon_core::op::Op;
 use elevon_core::stack::Io;
 use elevon_core::status::Status;
-use elevon_core::units::{PAGE_SECTORS, SECTOR_SIZE, TaskId};
+use elevon_core::units::{Bytes, PAGE_SECTORS, SECTOR_SIZE, TaskId};
 use elevon_sim::device::fault::Silent;
 use elevon_sim::device::fault::content::Survivors;
 use elevon_workload::region::Region;
@@ -37,11 +37,11 @@ use super::Sabotage;
 use super::cache::OTHER_PROGRAMS_FILE;
 use super::checkers::Issued;
 
-/// What a frame holds that was never filled.
+/// Version of a frame that was never filled.
 const GARBAGE: u64 = u64::MAX;
-/// What a device brought of a sector that has rotted.
+/// Version that the device returns for a rotten sector.
 const ROTTEN: u64 = u64::MAX - 1;
-/// Not over.
+/// Time of what has not happened.
 const NEVER: u64 = u64::MAX;
 const SECTORS: usize = PAGE_SECTORS as usize;
 
@@ -52,28 +52,28 @@ type SectorVersions = Vec<(u64, u64)>;
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     version: u64,
-    /// When its write was over; [`NEVER`] while a direct write is under way.
+    /// When its write finished; [`NEVER`] while a direct write is in flight.
     ended: u64,
-    /// When a later write took its place.
+    /// When a later write replaced it.
     gone: u64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Cell {
     candidates: Vec<Candidate>,
-    /// Since when nothing can be said.
+    /// Since when the sector is loose; `None` if it is not.
     loose: Option<u64>,
-    /// Until when nothing could be said, the last time: who began to read before may have seen
+    /// End of the last time in which the sector was loose. A read that started before may have seen
     /// anything.
     loose_until: u64,
-    /// When a bio that was to write it failed last.
+    /// When a bio that was to write the sector last failed.
     failed: u64,
-    /// What a cut of power must leave, or something newer.
+    /// Version that a power cut must preserve; a newer one is also allowed.
     floor: u64,
 }
 
 impl Cell {
-    /// The version that it has for certain.
+    /// Returns the version of the sector if it is certain.
     fn only(&self) -> Option<u64> {
         let mut live = self.candidates.iter().filter(|candidate| candidate.gone == NEVER);
         match (live.next(), live.next(), self.loose) {
@@ -82,7 +82,7 @@ impl Cell {
         }
     }
 
-    /// Whether who began to read at `since` may see `version`.
+    /// Returns true if a read that started at `since` may see `version`.
     fn allows(&self, version: u64, since: u64) -> bool {
         let candidates = &mut self.candidates.iter();
         self.loose.is_some()
@@ -91,28 +91,28 @@ impl Cell {
     }
 }
 
-/// How an I/O of a program goes.
+/// How a program does an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// Through a descriptor.
+    /// Buffered, through a file descriptor.
     Buffered,
     /// Through a mapping.
     Mapped,
-    /// Past the cache.
+    /// Direct, without the page cache.
     Direct,
 }
 
-/// What is known of a program that has files open.
+/// What is known of a program with open files.
 #[derive(Clone, Debug)]
 pub(super) struct User {
     pub(super) manner: Manner,
-    /// Its writes are over when they are durable (`sync=`).
+    /// Its writes finish only when they are durable (`sync=`).
     pub(super) sync_writes: bool,
-    /// What its fsync covers.
+    /// Regions that its fsync covers.
     pub(super) regions: Vec<Region>,
-    /// A write error that it has not been told of: since when, and of late.
+    /// Write errors of which the program has not been told: time of the first and of the last.
     untold: Option<(u64, u64)>,
-    /// It may have been told of what is untold, or not.
+    /// The program may have been told of the `untold` errors or not.
     unsure: bool,
 }
 
@@ -122,47 +122,48 @@ impl User {
     }
 }
 
-/// An I/O of a program.
+/// An I/O of a program in progress.
 #[derive(Clone, Debug)]
 struct Doing {
     op: Op,
     manner: Manner,
-    /// First byte on the device, and bytes.
+    /// First byte on the device, and length in bytes.
     place: Region,
     begun: u64,
-    /// What a direct write writes.
+    /// Version that a direct write writes.
     version: u64,
     moved: u64,
-    /// What it put into frames, by sector.
+    /// Versions that it put into frames, by sector.
     landed: SectorVersions,
-    /// What the device must hold when it is over, and after a cut of power as well.
+    /// Versions that the device must hold when the I/O finishes and, if `is_durable`, after a power
+    /// cut.
     promises: SectorVersions,
     is_durable: bool,
-    /// How many bytes it must move; `None` where nobody knows.
-    expects: Option<u64>,
+    /// Bytes that it must move; `None` if that is unknown.
+    expects: Option<Bytes>,
 }
 
-/// A bio of the cache.
+/// A bio of the page cache.
 #[derive(Clone, Debug)]
 struct CacheBio {
     io: Io,
     frames: Vec<FrameId>,
-    /// Bytes of commands that went well.
+    /// Bytes of commands that succeeded.
     moved: u64,
 }
 
-/// A command in the device.
+/// A command in flight.
 #[derive(Clone, Debug)]
 struct Carried {
     command: Command,
     pieces: Vec<Piece>,
-    /// What it writes, by sector.
+    /// Versions that it writes, by sector.
     carries: SectorVersions,
     silent: Option<Silent>,
 }
 
 impl Carried {
-    /// What the medium gets, and where.
+    /// Returns the versions that the medium receives, by the sector that it stores them at.
     fn landing(&self) -> SectorVersions {
         match self.silent {
             Some(Silent::Lost) => SectorVersions::new(),
@@ -183,28 +184,28 @@ pub(super) struct Shadow {
     clock: u64,
     versions: u64,
     frames: Vec<[u64; SECTORS]>,
-    /// The first sector of the page in each frame.
+    /// First sector of the page in each frame.
     homes: Vec<Option<u64>>,
     device: BTreeMap<u64, u64>,
     cells: BTreeMap<u64, Cell>,
     users: BTreeMap<u32, User>,
     doing: BTreeMap<(u32, u64), Doing>,
     bios: BTreeMap<(u32, u64), CacheBio>,
-    /// By request.
+    /// Commands in flight, by request.
     carried: BTreeMap<u32, Carried>,
-    /// Sectors that the device may hold wrongly, because it lost writes or sent them elsewhere
-    /// without a word.
+    /// Sectors that may be wrong on the device because of a silent fault.
     damaged: BTreeSet<u64>,
-    /// What every write wrote, by sequence and in order of sectors; only where the power is cut.
+    /// Versions that each write wrote, by sequence number, in order of sectors; recorded only if
+    /// the power is cut.
     written: BTreeMap<u64, SectorVersions>,
-    /// First sector that a truncation under way cuts off, and the one after the last.
+    /// First sector that a truncation in progress cuts off, and the one after the last.
     truncating: Option<(u64, u64)>,
     last_failure: u64,
-    /// How often somebody met what the device did wrong without a word.
+    /// How often a program or a sync met an effect of a silent device fault.
     pub(super) found: u64,
-    /// Copies, completions, ends so far, for what is made wrong on purpose.
+    /// Copies, completions and ends so far; decides when a deliberate error is made.
     counted: u64,
-    /// What is wrong: the property, and how.
+    /// Violations: the property, and the message.
     pub(super) wrong: Vec<(&'static str, String)>,
 }
 
@@ -234,7 +235,7 @@ impl Shadow {
         }
     }
 
-    /// A phase begins with an empty cache, over what the device holds.
+    /// Starts a phase with an empty cache over the contents of the device.
     pub(super) fn begin_phase(&mut self, users: BTreeMap<u32, User>) {
         self.frames.fill([GARBAGE; SECTORS]);
         self.homes.fill(None);
@@ -251,15 +252,15 @@ impl Shadow {
         self.wrong.push((property, message));
     }
 
-    /// Whether what is wrong with a sector, of which `seen` was seen, is a fault of the device that
-    /// was planned. It is found then.
+    /// Returns true if a wrong sector, read as version `seen`, is the effect of a planned fault,
+    /// and counts it as found.
     fn is_planned(&mut self, sector: u64, seen: u64) -> bool {
         let is_planned = seen == ROTTEN || self.damaged.contains(&sector);
         self.found += u64::from(is_planned);
         is_planned && self.sabotage != Some(Sabotage::ForgetFaults)
     }
 
-    /// Whether the thing that is made wrong on purpose is due now: every one from the third on.
+    /// Returns true if the deliberate error `sabotage` is due: from the third time on, always.
     fn spoils(&mut self, sabotage: Sabotage) -> bool {
         if self.sabotage != Some(sabotage) {
             return false;
@@ -285,7 +286,8 @@ impl Shadow {
         self.cell(sector).loose = Some(clock);
     }
 
-    /// A version gets into the cache: it takes the place of all but direct writes under way.
+    /// Puts a version into the cache. It replaces all versions except those of direct writes in
+    /// flight.
     fn land(&mut self, sector: u64, version: u64) {
         let clock = self.clock;
         let is_cut = self.truncating.is_some_and(|(first, end)| (first..end).contains(&sector));
@@ -303,9 +305,9 @@ impl Shadow {
         cell.loose = is_cut.then_some(clock);
     }
 
-    /// The page of a frame changes: what it held must not be lost.
-    fn settle_in(&mut self, slot: FrameId, home: u64) {
-        let at = slot.0 as usize;
+    /// Assigns a frame to another page. The content that it held must not be lost.
+    fn settle_in(&mut self, frame: FrameId, home: u64) {
+        let at = frame.0 as usize;
         if let Some(old) = self.homes[at].replace(home) {
             for k in 0..SECTORS {
                 let (sector, held) = (old + k as u64, self.frames[at][k]);
@@ -314,7 +316,7 @@ impl Shadow {
                     let there = self.on_device(sector);
                     self.accuse(
                         "freed",
-                        format!("{slot:?} with version {held} of sector {sector} went; {there} is left"),
+                        format!("{frame:?} with version {held} of sector {sector} went; {there} is left"),
                     );
                 }
             }
@@ -322,33 +324,33 @@ impl Shadow {
         self.frames[at] = [GARBAGE; SECTORS];
     }
 
-    /// A program gives an I/O, or the cache a bio.
+    /// Records an I/O of a program or a bio of the cache.
     pub(super) fn on_io(&mut self, io: &Io, frames: &[FrameId]) {
         self.clock += 1;
         if !Token::is_of_cache(io.token) {
-            let place = Region { start: io.sector.byte_offset(), len: io.bytes.get() };
+            let place = Region { start: io.sector.byte_offset(), len: io.bytes };
             let expects = if io.op.has_data() { Some(place.len) } else { None };
             return self.begin(io.task, io.token, io.op, place, expects);
         }
         if self.has_bytes && io.op.has_data() {
-            for (n, &slot) in frames.iter().enumerate() {
+            for (n, &frame) in frames.iter().enumerate() {
                 let home = io.sector.get() + n as u64 * PAGE_SECTORS;
                 if io.op == Op::Read {
-                    self.settle_in(slot, home);
-                } else if self.homes[slot.0 as usize] != Some(home) {
-                    let held = self.homes[slot.0 as usize];
-                    self.accuse("contents", format!("{slot:?} of sector {held:?} is written to sector {home}"));
+                    self.settle_in(frame, home);
+                } else if self.homes[frame.0 as usize] != Some(home) {
+                    let held = self.homes[frame.0 as usize];
+                    self.accuse("contents", format!("{frame:?} of sector {held:?} is written to sector {home}"));
                 }
             }
         }
         self.bios.insert((io.task.0, io.token), CacheBio { io: *io, frames: frames.to_vec(), moved: 0 });
     }
 
-    /// A program begins with an I/O at a place on the device.
-    pub(super) fn begin(&mut self, task: TaskId, token: u64, op: Op, place: Region, expects: Option<u64>) {
+    /// Starts an I/O of a program at a place on the device.
+    pub(super) fn begin(&mut self, task: TaskId, token: u64, op: Op, place: Region, expects: Option<Bytes>) {
         self.clock += 1;
         let manner = self.users.get(&task.0).map_or(Manner::Direct, |user| user.manner);
-        // Discards go past the cache.
+        // Discards bypass the cache.
         let manner = if op == Op::Discard { Manner::Direct } else { manner };
         let mut version = 0;
         if manner == Manner::Direct && op.is_write() && self.has_bytes {
@@ -371,14 +373,15 @@ impl Shadow {
         }
     }
 
-    /// A call that has begun touches a mapping.
+    /// Marks a started call as one through a mapping.
     pub(super) fn mapped(&mut self, task: TaskId, token: u64) {
         if let Some(doing) = self.doing.get_mut(&(task.0, token)) {
             doing.manner = Manner::Mapped;
         }
     }
 
-    /// A call that has begun is to write what is there now. `is_durable`: and to flush the device.
+    /// Marks a started call as one that writes the current contents of `regions` and, if
+    /// `is_durable`, flushes the device.
     pub(super) fn promise(&mut self, task: TaskId, token: u64, regions: &[Region], is_durable: bool) {
         let promises = self.promises_of(regions);
         if let Some(doing) = self.doing.get_mut(&(task.0, token)) {
@@ -386,16 +389,16 @@ impl Shadow {
         }
     }
 
-    /// What a sync that begins now must find on the device.
+    /// Returns the versions that a sync that starts now must find on the device.
     fn promises_of(&self, regions: &[Region]) -> SectorVersions {
-        let within = |region: &Region| self.cells.range(region.start / SECTOR_SIZE..region_end(*region));
-        // What is rotten may be gone at any time.
+        let within = |region: &Region| self.cells.range(sectors(*region));
+        // A rotten sector may be dropped from the cache at any time.
         let certain = |cell: &Cell| cell.only().filter(|&version| version != ROTTEN);
         regions.iter().flat_map(within).filter_map(|(&sector, cell)| Some((sector, certain(cell)?))).collect()
     }
 
-    /// A file is cut: nothing is said of what lies behind, until the call is over and it is written
-    /// again.
+    /// Truncates a file. Its sectors from there on are loose until the call finishes and they are
+    /// written again.
     pub(super) fn truncate(&mut self, cut: Option<(u64, u64)>) {
         self.clock += 1;
         for (first, end) in [self.truncating, cut].into_iter().flatten() {
@@ -410,13 +413,13 @@ impl Shadow {
         self.truncating = cut;
     }
 
-    /// Bytes move between a frame and a program's buffer.
+    /// Copies versions between a frame and a program's buffer.
     pub(super) fn on_copy(&mut self, copy: &ByteCopy) {
         self.clock += 1;
         let Some(doing) = self.doing.get_mut(&(copy.task.0, copy.token)) else { return };
         let byte = doing.place.start + copy.call_offset;
         let (begun, at, home) =
-            (doing.begun, copy.slot.0 as usize, (byte - u64::from(copy.frame_offset)) / SECTOR_SIZE);
+            (doing.begun, copy.frame.0 as usize, (byte.get() - u64::from(copy.frame_offset)) / SECTOR_SIZE);
         if copy.way != Way::Zero {
             doing.moved += u64::from(copy.bytes);
         }
@@ -434,7 +437,7 @@ impl Shadow {
             }
             Way::ToFrame | Way::Zero => {
                 if self.homes[at] != Some(home) {
-                    self.settle_in(copy.slot, home);
+                    self.settle_in(copy.frame, home);
                 }
                 let (first, count) = if copy.way == Way::Zero { (0, SECTORS) } else { (first, count) };
                 let is_lost = self.spoils(Sabotage::LoseCopy);
@@ -454,9 +457,9 @@ impl Shadow {
         }
     }
 
-    /// A page is changed. Sectors of it that a direct write under way writes may come from either,
-    /// whoever wrote them: the page goes back whole, with what it held of them. (So it does in
-    /// Linux, which warns of it: `docs/faithfulness.md`.)
+    /// Handles a change of a page. If a direct write of one of its sectors is in flight, the sector
+    /// may get either version, because the whole page is written back with what it held of the
+    /// sector. (Linux does so too and warns of it: `docs/faithfulness.md`.)
     fn collide(&mut self, home: u64) {
         for sector in home..home + PAGE_SECTORS {
             let is_under_way = |cell: &Cell| cell.candidates.iter().any(|candidate| candidate.ended == NEVER);
@@ -466,7 +469,7 @@ impl Shadow {
         }
     }
 
-    /// A program sees a version.
+    /// Checks a version that a program sees.
     fn look(&mut self, sector: u64, seen: u64, since: u64, about: &str) {
         if seen == GARBAGE {
             return self.accuse("contents", format!("sector {sector}: {about} sees what was never read"));
@@ -478,7 +481,7 @@ impl Shadow {
         }
     }
 
-    /// The device took a command.
+    /// Records a command that the device accepted.
     pub(super) fn on_command(&mut self, issued: &Issued) {
         self.clock += 1;
         let Issued { command, pieces, silent, .. } = issued;
@@ -499,7 +502,7 @@ impl Shadow {
             if silent.is_some() {
                 self.damaged.extend(carried.carries.iter().chain(&landing).map(|&(sector, _)| sector));
             }
-            // A page that was read rotten is written back with what was not overwritten.
+            // If a page was read rotten, the part of it that was not overwritten is written back.
             self.damaged.extend(landing.iter().filter(|&&(_, version)| version == ROTTEN).map(|&(sector, _)| sector));
             landing.sort_unstable();
             self.written.insert(command.sequence, landing);
@@ -507,7 +510,7 @@ impl Shadow {
         self.carried.insert(command.request.0, carried);
     }
 
-    /// The version that sector `n` of a piece has in memory.
+    /// Returns the version of sector `n` of a piece in memory.
     fn source(&self, piece: &Piece, n: usize) -> u64 {
         let key = (piece.task.0, piece.token);
         if !Token::is_of_cache(piece.token) {
@@ -517,15 +520,14 @@ impl Shadow {
         self.bios.get(&key).map_or(GARBAGE, |bio| self.frames[bio.frames[at / SECTORS].0 as usize][at % SECTORS])
     }
 
-    /// The device answers.
+    /// Handles a completion.
     pub(super) fn on_completion(&mut self, completion: &Completion) {
         self.clock += 1;
         let Some(mut carried) = self.carried.remove(&completion.request.0) else { return };
         let command = carried.command;
         let is_whole = completion.status.is_ok() && completion.bytes >= command.bytes;
         if !is_whole {
-            // What comes before the place of an error has moved: bios that lie in it wholly end
-            // well.
+            // The bytes before an error have been moved: bios that lie entirely in them succeed.
             carried.pieces = first_bytes(&carried.pieces, completion.bytes.get());
         }
         for piece in &carried.pieces {
@@ -548,7 +550,7 @@ impl Shadow {
         }
     }
 
-    /// The device has given the sectors of a piece.
+    /// Fills memory with the sectors of a piece that the device has read.
     fn fill(&mut self, piece: &Piece, is_rotten: bool) {
         let key = (piece.task.0, piece.token);
         for (n, sector) in sectors_of(piece).enumerate() {
@@ -568,7 +570,7 @@ impl Shadow {
         }
     }
 
-    /// The device has the sectors of a command.
+    /// Stores the sectors of a command on the device.
     fn store(&mut self, carried: &Carried) {
         let Carried { command, pieces, carries, .. } = carried;
         let mut at = 0;
@@ -590,7 +592,7 @@ impl Shadow {
         self.device.extend(carried.landing());
     }
 
-    /// The device gave a command up.
+    /// Handles the abort of a command.
     pub(super) fn on_abort(&mut self, command: &Command) {
         self.clock += 1;
         if let Some(Carried { carries, .. }) = self.carried.remove(&command.request.0) {
@@ -598,7 +600,7 @@ impl Shadow {
         }
     }
 
-    /// The power was cut: what the device holds now, by block.
+    /// Handles a power cut; `left` is what the device now holds, by block.
     pub(super) fn on_cut(&mut self, left: &Survivors, block_size: u64) {
         self.clock += 1;
         let mut device = BTreeMap::new();
@@ -628,15 +630,15 @@ impl Shadow {
                 lost.insert(sector);
             }
         }
-        // A sync under way had found these written, and cannot know: it promises nothing of them,
-        // even if they are written again.
+        // A sync in progress had found these sectors written and does not learn of the power cut:
+        // it promises nothing of them, even if they are written again.
         for doing in self.doing.values_mut() {
             doing.promises.retain(|(sector, _)| !lost.contains(sector));
             doing.landed.retain(|(sector, _)| !lost.contains(sector));
         }
     }
 
-    /// A program has its I/O back, or the cache a bio.
+    /// Handles the end of a program's I/O or of a bio of the cache.
     pub(super) fn on_io_over(&mut self, task: TaskId, token: u64, status: Status, bytes: Option<u64>) {
         self.clock += 1;
         if Token::is_of_cache(token) {
@@ -646,7 +648,8 @@ impl Shadow {
         if doing.manner == Manner::Direct && doing.op.is_write() {
             self.end_direct(&doing, status);
         }
-        let expects = bytes.or(doing.expects).filter(|_| self.has_bytes && doing.manner != Manner::Direct);
+        let expects =
+            bytes.or(doing.expects.map(Bytes::get)).filter(|_| self.has_bytes && doing.manner != Manner::Direct);
         if let Some(expects) = expects.filter(|&expects| status.is_ok() && expects != doing.moved) {
             self.accuse("contents", format!("{task:?}/{token} went well, with {} of {expects} bytes", doing.moved));
         }
@@ -660,7 +663,7 @@ impl Shadow {
 
     fn end_direct(&mut self, doing: &Doing, status: Status) {
         let clock = self.clock;
-        // What a discard leaves behind is not said; nor what a write that failed has done.
+        // The content after a discard and after a failed write is unknown.
         let is_certain = status.is_ok() && doing.op != Op::Discard;
         for sector in sectors(doing.place) {
             let Some(cell) = self.cells.get_mut(&sector) else { continue };
@@ -689,7 +692,7 @@ impl Shadow {
         self.last_failure = self.clock;
         if io.op == Op::Write {
             let (clock, byte) = (self.clock, io.sector.byte_offset());
-            for sector in sectors(Region { start: byte, len: io.bytes.get() }) {
+            for sector in sectors(Region { start: byte, len: io.bytes }) {
                 self.cell(sector).failed = clock;
             }
             for user in self.users.values_mut() {
@@ -701,7 +704,7 @@ impl Shadow {
         }
     }
 
-    /// Nothing is under way any more.
+    /// Checks that nothing is in progress at the end of a phase.
     pub(super) fn on_idle(&mut self) {
         if let Some((key, bio)) = self.bios.first_key_value() {
             let message = format!("{key:?} never ended: {bio:?}");
@@ -715,21 +718,17 @@ impl Shadow {
 }
 
 impl User {
-    /// It has a file of its own; all others have the device open.
+    /// Returns true if the program has a file of its own; all others have opened the device.
     fn is_apart(&self) -> bool {
         matches!(self.regions[..], [region] if region.start >= OTHER_PROGRAMS_FILE)
     }
 }
 
-fn region_end(region: Region) -> u64 {
-    (region.start + region.len).div_ceil(SECTOR_SIZE)
-}
-
 fn sectors(place: Region) -> std::ops::Range<u64> {
-    place.start / SECTOR_SIZE..region_end(place)
+    place.start.sector().get()..(place.start + place.len).get().div_ceil(SECTOR_SIZE)
 }
 
-/// The pieces that make up the first `bytes` of a command; the last may be a part of one.
+/// Returns the pieces that make up the first `bytes` of a command; the last one may be cut.
 fn first_bytes(pieces: &[Piece], bytes: u64) -> Vec<Piece> {
     let mut left = bytes;
     let mut cut = |piece: &Piece| {

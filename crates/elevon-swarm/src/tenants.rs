@@ -1,9 +1,9 @@
-//! The tenants of a seed: a tree with rules of every stage, rules that change while I/O is in
-//! flight, tenants that are removed.
+//! The tenants of a random seed: a tree with rules of every stage, rules that change while I/O is
+//! in flight, and tenants that are removed.
 //!
-//! All but the removals is the text of a file of tenants, so that a seed goes the way of
-//! `--tenants`. The tree outlives the first phase: names of the second give the same tenants,
-//! removed ones among them.
+//! Everything except the removals is the text of a tenants file, so a seed uses the code of
+//! `--tenants`. The tree is kept for the second phase: its names denote the same tenants, including
+//! removed ones.
 
 use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::{Gate, Limiter, io_throttle};
@@ -17,14 +17,15 @@ use elevon_workload::tenants::TenantPlan;
 use super::Wrong;
 use super::plan::Dice;
 
-/// The tenants of a seed.
+/// The tenants that a seed draws.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drawn {
-    /// Their paths; job n of a phase lies in the one at n, beginning anew at the end.
+    /// Paths of the tenants. Job n of a phase is in the n-th one; after the last path the first
+    /// follows.
     pub paths: Vec<String>,
     /// A file as `--tenants` takes it.
     pub text: String,
-    /// Removals, by time.
+    /// Removals, in order of time.
     pub removals: Vec<(Instant, TenantId)>,
 }
 
@@ -44,7 +45,8 @@ const MEANS: [Means; 7] =
     [Means::Throttle, Means::Flat, Means::Max, Means::Exact, Means::Cost, Means::Latency, Means::Class];
 
 impl Drawn {
-    /// Draws them; mostly one or two means a seed, so that each is met alone.
+    /// Draws the tenants. Most seeds have one or two kinds of rules, so that each kind also occurs
+    /// alone.
     pub(super) fn new(dice: &mut Dice, kernel: Kernel) -> Self {
         let paths = paths(dice);
         let mut means: Vec<Means> = (0..*dice.pick(&[1, 1, 1, 2, 3])).map(|_| *dice.pick(&MEANS)).collect();
@@ -78,14 +80,14 @@ impl Drawn {
         let mut removals: Vec<(Instant, TenantId)> = Vec::new();
         for _ in 0..*dice.pick(&[0, 0, 1, 3]) {
             let at = Instant::new(1000 * dice.below(horizon));
-            // Paths are as many as tenants at most; one that has children is not removed.
+            // There are at most as many paths as tenants. A tenant with children is not removed.
             removals.push((at, TenantId(dice.range(1, paths.len() as u64) as u32)));
         }
         removals.sort();
         Self { paths, text, removals }
     }
 
-    /// Puts the jobs of a text into their tenants.
+    /// Assigns the jobs of a text to tenants.
     pub(super) fn assign(&self, jobs: &str) -> String {
         let mut out = String::new();
         let mut next = self.paths.iter().cycle();
@@ -100,15 +102,15 @@ impl Drawn {
         out
     }
 
-    /// The plan of a run, with the jobs of its first phase.
+    /// Returns the plan of a run's tenants, with the jobs of its first phase.
     pub(super) fn plan(&self, specs: &[JobSpec], rules: &Rules) -> TenantPlan {
         let file = parse("swarm.toml", &self.text, rules).unwrap_or_else(|e| panic!("{e:?} in\n{}", self.text));
         TenantPlan::new(specs, Some(&file)).unwrap_or_else(|e| panic!("{e:?} in\n{}", self.text))
     }
 }
 
-/// A tree as paths; parents come before their children, since what jobs name must have the same ids
-/// in both phases.
+/// Draws a tree as paths. Parents precede children, because tenants that jobs name must have the
+/// same ids in both phases.
 fn paths(dice: &mut Dice) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     for index in 0..dice.range(1, 6) {
@@ -119,7 +121,7 @@ fn paths(dice: &mut Dice) -> Vec<String> {
     paths
 }
 
-/// One setting of a tenant; a change now and then lifts what is there.
+/// Draws one setting of a tenant. A change sometimes removes the rule.
 fn setting(dice: &mut Dice, means: Means, kernel: Kernel, is_change: bool) -> String {
     let lifts = is_change && dice.percent(40);
     let bytes = |dice: &mut Dice| dice.range(1, 50) * *dice.pick(&[100_000, 1_000_000, 10_000_000]);
@@ -179,7 +181,7 @@ fn setting(dice: &mut Dice, means: Means, kernel: Kernel, is_change: bool) -> St
     }
 }
 
-/// Settings of io.cost for the device.
+/// Draws settings of io.cost for the device.
 fn device(dice: &mut Dice) -> String {
     let qos = match dice.below(4) {
         0 => "enable=0",
@@ -199,54 +201,54 @@ fn device(dice: &mut Dice) -> String {
     text
 }
 
-/// A tenant as it can be seen from outside.
+/// Visible state of a tenant.
 #[derive(Clone, Debug)]
 pub(super) struct SeenTenant {
     pub(super) parent: Option<TenantId>,
     pub(super) is_alive: bool,
-    /// `io.stat`: bytes and I/Os by group, and I/Os under way.
+    /// `io.stat`: bytes and I/Os by group, and I/Os in flight.
     pub(super) bytes: [u64; 3],
     pub(super) ios: [u64; 3],
     pub(super) in_flight: u64,
-    /// v1's limits, `io.max`, our limits.
+    /// v1 limits, `io.max`, and Elevon's limits.
     pub(super) limits: [Limits; 3],
-    /// Limits of io-throttle: bandwidth, iops.
+    /// Limits of io-throttle: bandwidth, IOPS.
     pub(super) throttle: [Option<io_throttle::Limit>; 2],
-    /// What its I/O waited for, all together.
+    /// Total time that its I/O waited.
     pub(super) waited: Nanos,
 }
 
-/// The limits in [`SeenTenant::limits`].
+/// Indices of the limits in [`SeenTenant::limits`].
 pub(super) const FLAT: usize = 0;
 pub(super) const MAX: usize = 1;
 pub(super) const EXACT: usize = 2;
 
 impl SeenTenant {
-    /// Whether a rule of its own may hold I/O back.
+    /// Returns true if a rule of the tenant itself may hold I/O.
     pub(super) fn has_limit(&self) -> bool {
         self.throttle.iter().any(Option::is_some) || self.limits.iter().any(|limits| !limits.is_none())
     }
 }
 
-/// Everything about tenants at an instant, after all that could happen at it.
+/// Visible state of all tenants at an instant, after everything possible at it has happened.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) now: Instant,
-    /// By id; the root first.
+    /// Tenants by id; the first is the root.
     pub(super) tenants: Vec<SeenTenant>,
-    /// I/Os not over, requests allocated, bios that stages keep.
+    /// Unfinished I/Os, allocated requests, and bios that stages hold.
     pub(super) calls: usize,
     pub(super) requests: u64,
     pub(super) held: usize,
-    /// io.cost or io.latency may hold.
+    /// True if io.cost or io.latency may hold bios.
     pub(super) is_gated: bool,
-    /// What io-throttle counts.
+    /// Live rules as io-throttle counts them.
     pub(super) live_rules: u32,
     pub(super) splits: u64,
 }
 
 impl Seen {
-    /// Makes it wrong.
+    /// Falsifies the state.
     pub(super) fn spoil(&mut self, wrong: Wrong) {
         let tenants = self.tenants.iter_mut();
         match wrong {
@@ -269,7 +271,7 @@ impl Seen {
         }
     }
 
-    /// Looks at a stack.
+    /// Reads the state of a stack.
     pub(super) fn new(now: Instant, stack: &Stack) -> Self {
         let (control, tree) = (stack.control(), stack.tenants());
         let tenant = |id: TenantId| {

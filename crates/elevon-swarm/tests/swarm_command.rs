@@ -1,4 +1,4 @@
-//! The command `elevon-swarm`: what it prints depends on the seeds alone.
+//! Tests the command `elevon-swarm`: its output depends only on the seeds.
 
 use std::process::{Command, Output};
 
@@ -23,6 +23,21 @@ fn the_rate_goes_to_stderr() {
     assert_eq!(output.status.code(), Some(0));
     let errors = String::from_utf8(output.stderr).expect("text");
     assert!(errors.trim_end().ends_with(" seeds a second with --jobs 1"), "{errors}");
+}
+
+/// A reader such as `head` that closes the pipe ends no run with a panic, and the exit code still
+/// tells of the seeds.
+#[test]
+fn a_closed_stdout_is_no_error() {
+    for arguments in [&["--seed", "3"][..], &["--from", "3", "--count", "2", "--once", "--hashes"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_elevon-swarm"));
+        let output = command.args(arguments).stdout(writer).output().expect("it runs");
+        let errors = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+        assert!(!errors.contains("panicked"), "{errors}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! What the tests of several crates share. No production crate may depend on this one.
+//! Helpers that the tests of several crates share. No production crate may depend on this one.
 #![forbid(unsafe_code)]
 
 mod random;
 mod tools;
+pub mod water_filling;
 pub use random::Rng;
 pub use tools::{REQUIRE_TOOLS, denied, skip, tool};

@@ -1,8 +1,8 @@
 //! External programs and facilities that let more tests run: fio, blkparse, strace, loop devices.
 //!
-//! On a developer's machine a test that lacks one of them says so and passes. `.ci/run` installs
-//! them all and sets [`REQUIRE_TOOLS`]: there the same test fails, so that CI cannot pass because
-//! it ran less than it should.
+//! On a developer's machine a test that lacks one of them prints that it is skipped, and passes.
+//! `.ci/run` installs all of them and sets [`REQUIRE_TOOLS`], so that the same test fails there: CI
+//! cannot pass with skipped tests.
 
 use std::env;
 use std::os::unix::fs::MetadataExt;
@@ -11,13 +11,13 @@ use std::process::{Command, Stdio};
 /// The environment variable that turns a skipped test into a failed one, if its value is `1`.
 pub const REQUIRE_TOOLS: &str = "ELEVON_REQUIRE_TOOLS";
 
-/// A command that runs the program `name`, or `None` if it is not installed.
+/// Returns a command that runs the program `name`, or `None` if it is not installed.
 ///
 /// # Panics
 ///
 /// If the program is not installed and [`REQUIRE_TOOLS`] is `1`.
 pub fn tool(name: &str) -> Option<Command> {
-    // Whether a program can be started does not depend on what it thinks of its arguments.
+    // The program counts as installed even if it rejects these arguments.
     let mut probe = Command::new(name);
     probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match probe.status() {
@@ -29,7 +29,7 @@ pub fn tool(name: &str) -> Option<Command> {
     }
 }
 
-/// Says on stdout that the rest of a test is skipped, and why. The caller then returns.
+/// Prints on stdout that the rest of a test is skipped, and why. The caller then returns.
 ///
 /// # Panics
 ///
@@ -41,14 +41,14 @@ pub fn skip(reason: &str) {
     println!("skipped: {reason}");
 }
 
-/// Says on stdout that the rest of a test is skipped because this machine denies a facility of the
-/// kernel (io_uring, loop devices, FUSE, tracing of processes), which nobody can install. The
+/// Prints on stdout that the rest of a test is skipped because this machine denies a facility of
+/// the kernel (io_uring, loop devices, FUSE, tracing of processes), which cannot be installed. The
 /// caller then returns.
 ///
 /// # Panics
 ///
-/// If [`REQUIRE_TOOLS`] is `1` and the test runs as root: a machine that checks changes and gives
-/// root gives these, too.
+/// If [`REQUIRE_TOOLS`] is `1` and the test runs as root: a CI machine that gives root must also
+/// give these facilities.
 #[track_caller]
 pub fn denied(reason: &str) {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);

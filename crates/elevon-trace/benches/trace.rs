@@ -1,8 +1,8 @@
-//! Reading and writing of each trace format, in memory; and what blkparse and btt need for the same
-//! trace.
+//! Speed of reading and writing each trace format in memory, beside that of blkparse and btt on the
+//! same trace.
 //!
-//! `cargo bench -p elevon-trace` measures; run by `cargo test` it only proves that it runs. Goals,
-//! on one core: 200 MB/s of ftrace text, and 5 million events of blktrace a second.
+//! `cargo bench -p elevon-trace` measures; run by `cargo test` it only checks that the bench runs.
+//! Goals, on one core: 200 MB/s of ftrace text, and 5 million events of blktrace per second.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use elevon_trace::names::Names;
 use elevon_trace::write::{EventWriter, WriteOptions, blktrace, csv, fio_log, ftrace, json, parquet, perfetto};
 use elevon_trace::{Device, Reader, TraceEvent, TraceKind, TraceOp};
 
-/// Whole lives of 4 KiB reads of four threads on two CPUs, 32 in service at a time.
+/// Returns all events of 4 KiB reads of four threads on two CPUs, 32 in service at a time.
 fn events(count: usize, names: &mut Names) -> Vec<TraceEvent> {
     let comms = ["fio", "postgres", "kworker/u8:1", "dd"].map(|comm| names.intern(comm.as_bytes()));
     let at = |n: usize, step: u64, kind| TraceEvent {
@@ -49,8 +49,8 @@ fn events(count: usize, names: &mut Names) -> Vec<TraceEvent> {
     all
 }
 
-/// Runs something for a while; the seconds of one turn, of CPU time, so that other programs on the
-/// machine do not count.
+/// Runs a function repeatedly for a time. Returns seconds of CPU time per turn, so that other
+/// programs on the machine do not count.
 fn measure(span: Duration, mut turn: impl FnMut()) -> f64 {
     let (start, cpu, mut turns) = (Clock::now(), cpu_seconds(), 0u32);
     while turns == 0 || start.elapsed() < span {
@@ -60,13 +60,13 @@ fn measure(span: Duration, mut turn: impl FnMut()) -> f64 {
     (cpu_seconds() - cpu) / f64::from(turns)
 }
 
-/// Seconds that this thread was on a CPU, as the scheduler counts them.
+/// Returns the CPU time of this thread in seconds, as the scheduler counts it.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the scheduler's statistics");
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds") / 1e9
 }
 
-/// Seconds of CPU time that the programs started so far have used, of which the kernel tells
+/// Returns the CPU time of the child processes so far in seconds, at the kernel's resolution of
 /// hundredths.
 fn children_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").expect("the process's statistics");
@@ -103,7 +103,7 @@ fn write<W: EventWriter>(mut writer: W, events: &[TraceEvent], names: &Names) ->
     writer
 }
 
-/// Bytes of a trace in a format, from its events.
+/// Converts events to the bytes of a trace in a format.
 type Written = Box<dyn Fn(&[TraceEvent], &Names) -> Vec<u8>>;
 
 fn formats() -> Vec<(&'static str, Written)> {
@@ -156,7 +156,7 @@ fn formats() -> Vec<(&'static str, Written)> {
     ]
 }
 
-/// What blkparse and btt need for a latency table of the trace.
+/// Prints the time that blkparse and btt need for a latency table of the trace.
 fn tools(records: &[u8], events: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("t.blktrace.0"), records).expect("a file");

@@ -1,13 +1,13 @@
-//! What a trace says of a device: a streaming pass over its events, in memory that does not grow
-//! with the trace.
+//! Analyses a device's I/O in a trace: one streaming pass over the events, in memory that does not
+//! grow with the trace.
 //!
 //! [`Analysis`] takes every event of a trace and follows bios and requests of one device from queue
 //! to completion, through splits, merges, requeues and flush sequences. [`Analysis::finish`] gives
 //! an [`Inspection`]: counts, sizes, latency by stage, depth, utilisation, figures by process, and
-//! [`Finding`]s: what an engineer should look at first.
+//! [`Finding`]s, the problems that an engineer should examine first.
 //!
-//! No latency is computed across a gap of lost events, and what a trace lacks is absent in the
-//! result.
+//! No latency is computed across a gap of lost events. Figures for which a trace lacks data are
+//! absent in the result.
 //!
 //! ```
 //! use elevon_trace::analysis::{Analysis, Group};
@@ -25,6 +25,7 @@
 //! ```
 
 mod bios;
+mod calls;
 mod chains;
 mod collect;
 mod depth;
@@ -66,20 +67,23 @@ pub use timeline::{SLOTS as TIMELINE_SLOTS, Slot, Timeline};
 use crate::event::{Device, TraceEvent, TraceKind};
 use crate::op::TraceOp;
 use crate::reader::Reader;
+use crate::recorded::Recorded;
 use crate::report::ReadReport;
 use collect::Collector;
 use findings::Context;
 use life::Life;
 use partition::Partitions;
 
-/// A time that the trace does not have.
+/// Marks a time that the trace does not have.
 const ABSENT: u64 = u64::MAX;
+/// The process of an event that is attributed to none.
+const NOBODY: u32 = u32::MAX;
 
-/// Ticks a second by which the whole-jiffy forms of utilisation count; a trace does not tell.
-/// Debian's and most distributions' kernels have 250.
+/// Tick rate that the whole-jiffy forms of utilisation assume, because a trace does not contain it.
+/// The kernels of Debian and most distributions have 250.
 pub const HZ: u32 = 250;
 
-/// Five groups of operations, for which figures are kept apart.
+/// Five groups of operations with separate figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Group {
@@ -91,7 +95,7 @@ pub enum Group {
     Discard = 2,
     /// Flushes of the device's volatile cache, and bios that only ask for one.
     Flush = 3,
-    /// Passthrough commands, zone management, and what has no operation.
+    /// Passthrough commands, zone management, and events without an operation.
     Other = 4,
 }
 
@@ -101,7 +105,7 @@ impl Group {
     /// Every group.
     pub const ALL: [Self; Self::COUNT] = [Self::Read, Self::Write, Self::Discard, Self::Flush, Self::Other];
 
-    /// A short stable name.
+    /// Returns a short stable name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -112,7 +116,7 @@ impl Group {
         }
     }
 
-    /// The group of an operation.
+    /// Returns the group of an operation.
     #[inline]
     pub const fn of(op: Option<TraceOp>) -> Self {
         match op {
@@ -134,8 +138,8 @@ impl Group {
     }
 }
 
-/// One completed request (or whole I/O), as it is handed to a [`RequestSink`]. Times are
-/// nanoseconds of the trace's clock; absent is what the trace does not have.
+/// One completed request (or whole I/O) for a [`RequestSink`]. Times are nanoseconds of the trace's
+/// clock; a value that the trace does not have is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestRecord {
     /// When its first bio was queued.
@@ -144,28 +148,28 @@ pub struct RequestRecord {
     pub allocated: Option<u64>,
     /// When it was inserted.
     pub inserted: Option<u64>,
-    /// When it was issued last.
+    /// When it was last issued.
     pub issued: Option<u64>,
     /// When it completed.
     pub completed: Option<u64>,
     /// First sector.
     pub sector: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Group of its operation.
+    /// Group of the operation.
     pub group: Group,
     /// Operation.
     pub op: Option<TraceOp>,
     /// Flags at issue.
     pub flags: Flags,
-    /// Index of the process in [`Inspection::processes`] before they are ordered: in order of
-    /// appearance.
+    /// Index of the process in order of appearance, which is the order of [`Inspection::processes`]
+    /// before it is sorted.
     pub process: u32,
-    /// Bios in it; 0 if the trace does not show any.
+    /// Number of its bios; 0 if the trace shows none.
     pub bios: u32,
     /// Priority.
     pub prio: Option<IoPrio>,
-    /// 0, or a negative errno.
+    /// Error: 0, or a negative errno.
     pub error: Option<i32>,
 }
 
@@ -191,13 +195,13 @@ impl RequestRecord {
     }
 }
 
-/// Takes every request that completes.
+/// Receives every completed request.
 pub trait RequestSink {
-    /// Requests completed, in this order. The table of processes is in order of appearance, with
-    /// their names.
+    /// Receives completed requests in order of completion. `processes` is in order of appearance,
+    /// with names.
     fn requests(&mut self, requests: &[RequestRecord], processes: &[ProcessStats]);
 
-    /// What was taken so far is of another device: the trace is read anew.
+    /// Discards the requests received so far, which are of another device: the trace is read again.
     fn restart(&mut self);
 }
 
@@ -208,17 +212,17 @@ pub struct Analysis {
     life: Life,
     collect: Collector,
     events: [u64; TraceKind::NAMES.len()],
-    /// Events of no device: gaps, and the plugs of formats that do not name a device there.
+    /// Events without a device: gaps, and plugs in formats that do not name the device of a plug.
     without_device: [u64; TraceKind::NAMES.len()],
     span: Option<(u64, u64)>,
-    /// Set while a gap of lost events has not passed: what is under way then is forgotten.
+    /// End of the current gap of lost events, in which everything in flight was forgotten.
     gap_until: Option<u64>,
     untimed: u64,
 }
 
 impl Analysis {
-    /// A pass for one device. A partition is a device that others are remapped from: only its I/O
-    /// is followed then.
+    /// Creates a pass for one device. A device from which others are remapped is a partition; only
+    /// its I/O is followed.
     pub fn new(device: Device) -> Self {
         Self {
             device,
@@ -233,13 +237,13 @@ impl Analysis {
         }
     }
 
-    /// Keeps every request that completes, for [`Self::hand_out`].
+    /// Keeps every completed request for [`Self::hand_out`].
     pub fn keep_requests(&mut self) {
         self.collect.records = Some(Vec::new());
     }
 
-    /// Hands the requests out that completed since the last call, with the names of the reader that
-    /// the events came from.
+    /// Passes the requests that completed since the last call to `sink`, with the names of the
+    /// reader of the events.
     pub fn hand_out(&mut self, reader: &Reader, sink: &mut dyn RequestSink) {
         let Some(records) = self.collect.records.as_mut().filter(|records| !records.is_empty()) else { return };
         self.collect.processes.resolve(reader.names());
@@ -247,8 +251,7 @@ impl Analysis {
         records.clear();
     }
 
-    /// Ends what the end of the trace leaves open: whole I/Os whose response comes after the last
-    /// event.
+    /// Completes whole I/Os whose response comes after the last event of the trace.
     pub fn end(&mut self) {
         self.collect.finish_responses();
     }
@@ -258,28 +261,34 @@ impl Analysis {
         self.collect.bios = Some(bios::BioLog::default());
     }
 
-    /// The bios that were kept.
+    /// Returns the bios that were kept.
     pub(crate) fn bios(&mut self) -> &mut Vec<bios::BioRecord> {
         &mut self.collect.bios.get_or_insert_default().all
     }
 
-    /// Whether the trace has whole I/Os as one record.
+    /// Returns true if the trace has whole I/Os as single records.
     pub(crate) const fn has_whole_ios(&self) -> bool {
         self.events[TraceKind::Io { response_ns: None }.index()] > 0
     }
 
-    /// The device, and the times of its first and last event.
+    /// Returns how the device was recorded, if the trace tells it of this device or of its disk.
+    pub(crate) fn recorded<'a>(&self, reader: &'a Reader) -> Option<&'a Recorded> {
+        let is_ours = |device| device == self.device || Some(device) == self.partitions.disk();
+        reader.report().recorded.as_deref().filter(|recorded| recorded.device().is_none_or(is_ours))
+    }
+
+    /// Returns the device, and the times of its first and last event.
     pub(crate) const fn device_and_span(&self) -> (Device, Option<(u64, u64)>) {
         (self.device, self.span)
     }
 
-    /// The processes so far, in order of appearance, without names.
+    /// Returns the processes so far, in order of appearance and without names.
     pub(crate) fn processes(&self) -> &[ProcessStats] {
         &self.collect.processes.all
     }
 
-    /// Takes events, in the order in which the reader delivers them; those of other devices are
-    /// left out.
+    /// Processes events in the order in which the reader delivers them, and ignores those of other
+    /// devices.
     pub fn add(&mut self, events: &[TraceEvent]) {
         for event in events {
             self.add_event(event);
@@ -300,16 +309,20 @@ impl Analysis {
         self.events[event.kind.index()] += 1;
         let now = self.time(event);
         if let Some(log) = &mut self.collect.bios {
-            log.plug(event);
+            log.observe(event);
         }
-        let process = self.collect.processes.of(event);
+        // A completion is noted in whatever task it interrupts, and a plug is of no device.
+        let process = match event.kind {
+            TraceKind::Complete | TraceKind::Plug | TraceKind::Unplug { .. } => NOBODY,
+            _ => self.collect.processes.of(event),
+        };
         if let TraceKind::Io { .. } = event.kind {
             return self.collect.on_whole_io(event, now, process);
         }
         self.life.handle(event, now, process, &mut self.collect);
     }
 
-    /// Brings time up to an event and returns it; [`ABSENT`] if it has none.
+    /// Advances time to an event and returns it; [`ABSENT`] if the event has no time.
     #[inline]
     fn time(&mut self, event: &TraceEvent) -> u64 {
         let Some(now) = event.time else {
@@ -317,7 +330,7 @@ impl Analysis {
             return ABSENT;
         };
         let (first, last) = self.span.unwrap_or((now, now));
-        // Readers deliver in order; a trace with untimed events among timed ones need not be.
+        // Readers deliver events in order, except if a trace mixes events with and without times.
         let now = now.max(last).min(ABSENT - 1);
         self.span = Some((first, now));
         if self.gap_until.is_some_and(|until| now >= until) {
@@ -328,16 +341,19 @@ impl Analysis {
         now
     }
 
-    /// Events were lost: what was under way cannot be told from what has ended.
+    /// Forgets everything in flight, because events were lost and it is unknown what has ended.
     fn forget(&mut self, now: u64) {
         self.collect.on_forgotten(now);
         self.life.forget();
+        if let Some(log) = &mut self.collect.bios {
+            log.forget();
+        }
     }
 
     fn add_without_device(&mut self, event: &TraceEvent) {
         self.without_device[event.kind.index()] += 1;
         if let Some(log) = &mut self.collect.bios {
-            log.plug(event);
+            log.observe(event);
         }
         self.collect.gaps.observe(event);
         if let TraceKind::Lost { until, .. } = event.kind {
@@ -348,15 +364,16 @@ impl Analysis {
         }
     }
 
-    /// The result, with the names of the reader that the events came from.
+    /// Returns the result, with the names of the reader of the events.
     pub fn finish(mut self, reader: &Reader) -> Inspection {
         self.collect.finish_responses();
         self.collect.processes.resolve(reader.names());
         let under_way = self.life.under_way();
         let utilisation = self.collect.busy.read();
+        let recorded = self.recorded(reader);
         let Collector { processes, stages, counts, depths, watch, .. } = self.collect;
         let mut processes = processes.all;
-        let context = Context { processes: &processes, counts: &counts, depths: &depths, span: self.span };
+        let context = Context { processes: &processes, counts: &counts, depths: &depths, span: self.span, recorded };
         let findings = watch.findings(&context);
         processes.retain(|row| row.all_bios() + row.all_requests() > 0);
         processes.sort_by_key(|row| std::cmp::Reverse(row.all_bytes()));
@@ -381,12 +398,13 @@ impl Analysis {
             mix: self.collect.mix,
             bios_under_way: under_way.0 as u64,
             requests_under_way: under_way.1 as u64,
+            recorded: recorded.cloned(),
             report: reader.report().clone(),
         }
     }
 }
 
-/// What a trace says of a device.
+/// The result of analysing a device's I/O in a trace.
 #[derive(Clone, Debug)]
 pub struct Inspection {
     /// The device.
@@ -395,19 +413,19 @@ pub struct Inspection {
     pub disk: Option<Device>,
     /// Events of the device by kind, in the order of [`TraceKind::NAMES`].
     pub events: [u64; TraceKind::NAMES.len()],
-    /// Events of no device: gaps, and the plugs of formats that do not name a device there.
+    /// Events without a device: gaps, and plugs in formats that do not name the device of a plug.
     pub events_without_device: [u64; TraceKind::NAMES.len()],
     /// Time of the device's first and last event.
     pub span: Option<(u64, u64)>,
     /// Events without a time.
     pub untimed: u64,
-    /// Problems, the weightiest first.
+    /// Problems, the most important first.
     pub findings: Vec<Finding>,
-    /// Processes, those with most bytes first.
+    /// Processes, sorted by bytes in descending order.
     pub processes: Vec<ProcessStats>,
     /// Latency by stage, by [`Group`].
     pub stages: [Stages; Group::COUNT],
-    /// Numbers of things.
+    /// Counts of bios, requests and other things.
     pub counts: Counts,
     /// Sizes of bios.
     pub bio_sizes: Sizes,
@@ -421,7 +439,7 @@ pub struct Inspection {
     pub depths: Depths,
     /// The trace over time.
     pub timeline: Timeline,
-    /// Time that the device was busy, in four forms; the whole-jiffy ones at [`HZ`].
+    /// Busy time of the device in four forms; the whole-jiffy forms assume [`HZ`].
     pub utilisation: Utilisation,
     /// Flags and priorities.
     pub mix: Mix,
@@ -429,12 +447,14 @@ pub struct Inspection {
     pub bios_under_way: u64,
     /// Requests that had not completed when the trace ended.
     pub requests_under_way: u64,
-    /// What was read, and what was not.
+    /// How the device was recorded, if the trace or a file beside it tells.
+    pub recorded: Option<Recorded>,
+    /// What was read, and what was skipped.
     pub report: ReadReport,
 }
 
 impl Inspection {
-    /// Length of the trace in nanoseconds.
+    /// Returns the length of the trace in nanoseconds.
     pub fn duration(&self) -> u64 {
         self.span.map_or(0, |(first, last)| last - first)
     }

@@ -8,19 +8,19 @@ use elevon_core::op::Flags;
 use crate::event::{Device, TraceEvent, TraceKind};
 use crate::op::TraceOp;
 
-/// Version of the columns' meaning, which Parquet files carry.
+/// Version of the meaning of the columns, which Parquet files contain.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
-    /// A whole number of 64 bits.
+    /// A 64-bit whole number.
     Number,
-    /// A text of few different values.
+    /// A text with few different values.
     Text,
 }
 
-/// Names and types of the columns, in their order.
+/// Names and types of the columns, in order.
 pub(crate) const COLUMNS: [(&str, Type); 29] = [
     ("time_ns", Type::Number),
     ("kind", Type::Text),
@@ -53,7 +53,7 @@ pub(crate) const COLUMNS: [(&str, Type); 29] = [
     ("until_ns", Type::Number),
 ];
 
-/// Flags by their names.
+/// Names of the flags.
 const FLAGS: [(&str, Flags); 6] = [
     ("sync", Flags::SYNC),
     ("meta", Flags::META),
@@ -66,14 +66,14 @@ const FLAGS: [(&str, Flags); 6] = [
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cell {
-    /// A number; one above 2^63 comes as a negative one of the same bits.
+    /// A number; a number from 2^63 on is the negative number with the same bits.
     Number(i64),
     /// A text.
     Text(String),
 }
 
 impl Cell {
-    /// The number that a text in a column of numbers stands for.
+    /// Parses a text of a column.
     pub(crate) fn parse(text: &str, column: Type) -> Option<Self> {
         match column {
             Type::Text => Some(Self::Text(text.to_owned())),
@@ -83,15 +83,15 @@ impl Cell {
     }
 }
 
-/// An event's values by column, apart from the names of its thread and device.
+/// An event's values by column, without the names of its thread and device.
 pub(crate) type Row = [Option<Cell>; COLUMNS.len()];
 
-/// Places of columns that the names go to.
+/// Column of the device's name.
 pub(crate) const DEVICE_NAME: usize = 3;
-/// The thread's name.
+/// Column of the thread's name.
 pub(crate) const COMM: usize = 10;
 
-/// The row of an event.
+/// Converts an event to a row.
 pub(crate) fn row(event: &TraceEvent, comm: Option<&str>, device_name: Option<&str>) -> Row {
     let number = |value: Option<u64>| value.map(|value| Cell::Number(value as i64));
     let small = |value: Option<u32>| value.map(|value| Cell::Number(i64::from(value)));
@@ -134,7 +134,7 @@ pub(crate) fn row(event: &TraceEvent, comm: Option<&str>, device_name: Option<&s
     row
 }
 
-/// Flags as words; `-` for none, because an empty text is an absent one.
+/// Returns the flags as words; `-` for no flags, because an empty text means absent flags.
 fn flags_text(flags: Flags) -> String {
     let words: Vec<&str> = FLAGS.iter().filter(|(_, flag)| flags.contains(*flag)).map(|(word, _)| *word).collect();
     if words.is_empty() { "-".to_owned() } else { words.join("+") }
@@ -149,10 +149,10 @@ fn flags_of(text: &str) -> Option<Flags> {
     })
 }
 
-/// The event of a row, without the names of its thread and device.
+/// Converts a row to an event, without the names of its thread and device.
 ///
 /// # Errors
-/// The name of the column whose value does not fit.
+/// Returns the name of a column whose value is not valid.
 pub(crate) fn event(row: &Row) -> Result<TraceEvent, &'static str> {
     let number = |at: usize| -> Option<u64> {
         match &row[at] {

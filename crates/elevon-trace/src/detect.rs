@@ -1,4 +1,4 @@
-//! Finds a trace's format by its content.
+//! Detects the format of a trace from its content.
 
 use crate::input::MAX_PIECE;
 use crate::read::csv::CsvKind;
@@ -7,12 +7,12 @@ use crate::read::{blkparse, blktrace, csv, event_csv, fio_log, ftrace, perfetto}
 /// A trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TraceFormat {
-    /// Tracepoints as text: the kernel's `trace` file, `trace-cmd report`, `perf script`, bare
-    /// lines.
+    /// Tracepoints as text: the kernel's `trace` file, `trace-cmd report`, `perf script`, lines
+    /// without prefix.
     Ftrace,
     /// blktrace's binary records, versions 7 and 8.
     Blktrace,
-    /// What `blkparse` prints.
+    /// Output of `blkparse`.
     Blkparse,
     /// Perfetto's protobuf packets.
     Perfetto,
@@ -48,7 +48,7 @@ impl TraceFormat {
         Self::Csv,
     ];
 
-    /// A short stable name.
+    /// Returns a short stable name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ftrace => "ftrace",
@@ -65,7 +65,7 @@ impl TraceFormat {
         }
     }
 
-    /// One line on what the format is.
+    /// Returns a description of one line.
     pub const fn description(self) -> &'static str {
         match self {
             Self::Ftrace => "text of tracepoints: tracefs, trace-cmd report, perf script",
@@ -83,10 +83,10 @@ impl TraceFormat {
     }
 }
 
-/// Bytes of a trace that are looked at to find its format.
+/// Maximum number of bytes of a trace that are examined to detect its format.
 pub(crate) const LOOK_AT: usize = MAX_PIECE / 4;
 
-/// The format of a (decompressed) trace that begins with these bytes.
+/// Returns the format of a (decompressed) trace that starts with these bytes.
 pub(crate) fn detect(head: &[u8]) -> Option<TraceFormat> {
     if blktrace::is_blktrace(head) {
         return Some(TraceFormat::Blktrace);
@@ -94,7 +94,7 @@ pub(crate) fn detect(head: &[u8]) -> Option<TraceFormat> {
     if perfetto::is_perfetto(head) {
         return Some(TraceFormat::Perfetto);
     }
-    // The last line may be cut, but not if it is the only one.
+    // The last line may be incomplete, except if it is the only one.
     let whole = memchr::memrchr(b'\n', head).map_or(head, |end| &head[..end]);
     let lines = || whole.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     if lines().next().is_some_and(|line| fio_log::version(line).is_some()) {
@@ -103,7 +103,7 @@ pub(crate) fn detect(head: &[u8]) -> Option<TraceFormat> {
     if lines().next().is_some_and(event_csv::is_header) {
         return Some(TraceFormat::Csv);
     }
-    // The first line may be one of titles, and a text may begin with what is no event.
+    // The first line may contain titles, and a text may start with other lines.
     for line in lines() {
         if ftrace::is_line(line) {
             return Some(TraceFormat::Ftrace);

@@ -1,8 +1,8 @@
 //! The event schema: one [`TraceEvent`] for every block event of every trace format.
 //!
-//! A field that a format does not carry is `None`, never 0, because 0 is a valid sector, process
-//! and CPU. An event is a plain value of about 170 bytes without heap memory; names are interned
-//! ([`NameId`], resolved by [`Names`](crate::names::Names)).
+//! A field that a format lacks is `None`, never 0, because 0 is a valid sector, process and CPU. An
+//! event is a plain value of about 170 bytes without heap memory; names are interned ([`NameId`],
+//! resolved by [`Names`](crate::names::Names)).
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,9 +18,9 @@ pub const SECTOR_SIZE: u64 = 512;
 
 /// A block device or partition by its numbers, as `MAJ:MIN` in `lsblk`.
 ///
-/// Formats that name volumes instead of numbering them (MSR Cambridge, fio iolog, ...) get major 0
-/// and a minor that counts volumes in order of appearance, or is the format's own volume number;
-/// [`crate::names::Names::device`] has the name.
+/// In formats that name volumes instead of numbering them (MSR Cambridge, fio iolog, ...) the major
+/// number is 0, and the minor number counts volumes in order of appearance or is the format's
+/// volume number; [`crate::names::Names::device`] returns the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Device {
     /// Major number.
@@ -30,28 +30,28 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device by its numbers.
+    /// Creates a device from its numbers.
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { major, minor }
     }
 
-    /// The device of the kernel's internal number, which blktrace records: 12 bits of major, 20
-    /// bits of minor.
+    /// Converts the kernel's internal number, which blktrace records: 12 bits of major, 20 bits of
+    /// minor number.
     pub const fn from_kernel(dev: u32) -> Self {
         Self { major: dev >> 20, minor: dev & 0xf_ffff }
     }
 
-    /// The kernel's internal number; bits that do not fit into 12 and 20 bits are lost.
+    /// Returns the kernel's internal number; bits beyond 12 and 20 bits are lost.
     pub const fn to_kernel(self) -> u32 {
         self.major << 20 | self.minor & 0xf_ffff
     }
 
-    /// The device of a user-space `dev_t` of 32 bits, which Perfetto records.
+    /// Converts a user-space `dev_t` of 32 bits, which Perfetto records.
     pub const fn from_user(dev: u64) -> Self {
         Self { major: (dev >> 8 & 0xfff) as u32, minor: (dev & 0xff | (dev >> 20) << 8) as u32 }
     }
 
-    /// The user-space `dev_t`.
+    /// Returns the user-space `dev_t`.
     pub const fn to_user(self) -> u64 {
         (self.minor as u64 & 0xff) | (self.major as u64 & 0xfff) << 8 | (self.minor as u64 >> 8) << 20
     }
@@ -79,14 +79,14 @@ impl FromStr for Device {
     }
 }
 
-/// What happened, with the data that only this kind of event has. In brackets: blktrace's letter
-/// and the tracepoint.
+/// Kind of an event, with the data that only this kind has. In brackets: blktrace's letter and the
+/// tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceKind {
     /// A bio entered the queue, before it is split (Q, `block_bio_queue`).
     Queue,
-    /// A whole I/O as one record, at the time of its arrival: all that MSR Cambridge, SPC, fio's
-    /// iolog and their like have.
+    /// A whole I/O as one record, at the time of its arrival; the only event in MSR Cambridge, SPC,
+    /// fio's iolog and similar formats.
     Io {
         /// Nanoseconds from arrival to completion, if the format has it.
         response_ns: Option<u64>,
@@ -111,7 +111,7 @@ pub enum TraceKind {
         /// Requests in the plug.
         requests: u32,
         /// True if it was flushed because the task slept or the timer fired (UT); ftrace does not
-        /// tell.
+        /// record this.
         timer: Option<bool>,
     },
     /// A bio was appended to a request (M, `block_bio_backmerge`).
@@ -124,14 +124,14 @@ pub enum TraceKind {
     Insert,
     /// A request was issued to the driver (D, `block_rq_issue`).
     Issue,
-    /// The driver gave a request back (R, `block_rq_requeue`).
+    /// The driver returned a request that was not completed (R, `block_rq_requeue`).
     Requeue,
     /// A request, or the first part of it, completed (C of a request, `block_rq_complete`).
     Complete,
     /// A request ended with an error (`block_rq_error`); a [`Self::Complete`] follows.
     RequestError,
-    /// A bio completed (C of a bio, `block_bio_complete`): what bio-based devices such as device
-    /// mapper have.
+    /// A bio completed (C of a bio, `block_bio_complete`); bio-based devices such as device mapper
+    /// have this event.
     BioComplete,
     /// A bio was copied to low memory (B, `block_bio_bounce`; kernels before 6.14).
     Bounce,
@@ -149,20 +149,20 @@ pub enum TraceKind {
         /// First sector on that device.
         from_sector: u64,
     },
-    /// A task waits for a free tag (`block_rq_tag_wait`).
+    /// A task waited for a free tag (`block_rq_tag_wait`).
     TagWait {
-        /// Tags of the set in which none was free.
+        /// Number of tags in the set that had no free tag.
         depth: Option<u32>,
         /// True for a driver tag, false for a scheduler tag.
         is_driver_tag: bool,
     },
-    /// Events were lost: a gap, which begins at the event's time (the last event before it) on the
+    /// Events were lost: a gap, which starts at the event's time (the last event before it) on the
     /// event's CPU.
     ///
-    /// No latency may be computed whose first event lies before `until` and whose last one was read
-    /// after this event; [`Gaps`] does that test.
+    /// A latency must not be computed if it starts before `until` and ends with an event that was
+    /// read after this one; [`Gaps`] does that test.
     Lost {
-        /// Number of events lost, if the format tells.
+        /// Number of lost events, if the format records it.
         events: Option<u64>,
         /// Time of the first event after the gap on that CPU.
         until: Option<u64>,
@@ -170,7 +170,7 @@ pub enum TraceKind {
 }
 
 impl TraceKind {
-    /// Every name that [`Self::name`] returns, in the order of a request's life.
+    /// Every name that [`Self::name`] returns, in the order of the steps of a request.
     pub const NAMES: [&'static str; 23] = [
         "queue",
         "io",
@@ -197,7 +197,7 @@ impl TraceKind {
         "lost",
     ];
 
-    /// The kind's place in [`Self::NAMES`]: a dense index for tables of counts.
+    /// Returns the kind's index in [`Self::NAMES`], a dense index for tables of counts.
     #[inline]
     pub const fn index(self) -> usize {
         match self {
@@ -227,13 +227,13 @@ impl TraceKind {
         }
     }
 
-    /// A short stable name, used in JSON, CSV and Parquet: `queue`, `split`, `getrq`, `insert`,
-    /// `issue`, `complete`, ...
+    /// Returns a short stable name, used in JSON, CSV and Parquet: `queue`, `split`, `getrq`,
+    /// `insert`, `issue`, `complete`, ...
     pub const fn name(self) -> &'static str {
         Self::NAMES[self.index()]
     }
 
-    /// blktrace's letter; `None` for kinds that blktrace does not have.
+    /// Returns blktrace's letter; `None` for kinds that blktrace does not have.
     pub const fn letter(self) -> Option<char> {
         Some(match self {
             Self::Queue => 'Q',
@@ -259,8 +259,8 @@ impl TraceKind {
         })
     }
 
-    /// Returns true if the event is an I/O's arrival: a bio that is queued, or a whole I/O as one
-    /// record.
+    /// Returns true if the event is the arrival of an I/O: a bio that is queued, or a whole I/O as
+    /// one record.
     #[inline]
     pub const fn is_arrival(self) -> bool {
         matches!(self, Self::Queue | Self::Io { .. })
@@ -270,23 +270,23 @@ impl TraceKind {
 /// One block event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// What happened.
+    /// Kind of the event.
     pub kind: TraceKind,
-    /// Nanoseconds of the trace's own clock. `None` in traces that only have an order (bare lines
-    /// of tracepoints).
+    /// Nanoseconds of the trace's own clock. `None` in traces that only have an order (lines of
+    /// tracepoints without times).
     pub time: Option<u64>,
-    /// Device or partition. ftrace's plug and unplug have none.
+    /// Device or partition. Plug and unplug events of ftrace have none.
     pub device: Option<Device>,
-    /// First sector on the device. `None` for events without a place, such as a plug or a flush.
+    /// First sector on the device. `None` for events without a sector, such as a plug or a flush.
     pub sector: Option<u64>,
     /// Length in bytes; 0 for a flush. [`Self::sectors`] gives sectors.
     pub bytes: Option<u64>,
     /// Operation of the bio or request.
     pub op: Option<TraceOp>,
-    /// Flags of the bio or request. `None` in formats that have no flags; of formats that have
-    /// some, those they have.
+    /// Flags of the bio or request. `None` in formats without flags; formats with some flags only
+    /// have those.
     pub flags: Option<Flags>,
-    /// Thread in whose context it happened; 0 is the idle task.
+    /// Thread in whose context the event occurred; 0 is the idle task.
     pub tid: Option<u32>,
     /// Process (thread group) of that thread, in formats that record it.
     pub process: Option<u32>,
@@ -296,18 +296,18 @@ pub struct TraceEvent {
     pub cpu: Option<u32>,
     /// Priority of the request.
     pub ioprio: Option<IoPrio>,
-    /// Id of the cgroup that pays for the I/O.
+    /// Id of the cgroup that is charged for the I/O.
     pub cgroup: Option<u64>,
     /// Hardware queue.
     pub queue: Option<u16>,
     /// Driver tag.
     pub tag: Option<u32>,
-    /// How a completion ended: 0, or a negative errno.
+    /// Result of a completion: 0, or a negative errno.
     pub error: Option<i32>,
 }
 
 impl TraceEvent {
-    /// An event of a kind, with every other field absent.
+    /// Creates an event of a kind, with every other field absent.
     pub const fn new(kind: TraceKind) -> Self {
         Self {
             kind,
@@ -329,29 +329,29 @@ impl TraceEvent {
         }
     }
 
-    /// Length in sectors, rounded up.
+    /// Returns the length in sectors, rounded up.
     #[inline]
     pub fn sectors(&self) -> Option<u64> {
         self.bytes.map(|bytes| bytes.div_ceil(SECTOR_SIZE))
     }
 
-    /// First sector after the event's range.
+    /// Returns the first sector after the event's range.
     #[inline]
     pub fn end_sector(&self) -> Option<u64> {
         Some(self.sector?.saturating_add(self.sectors()?))
     }
 }
 
-/// Tells whether a latency crosses a gap of lost events.
+/// Tests whether a latency crosses a gap of lost events.
 ///
-/// Give it every [`TraceKind::Lost`] as it is read. Cost: one number.
+/// Pass it every event as it is read. Cost: one number.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gaps {
     until: Option<u64>,
 }
 
 impl Gaps {
-    /// Notes a gap; other events change nothing.
+    /// Records a gap; other events have no effect.
     #[inline]
     pub fn observe(&mut self, event: &TraceEvent) {
         if let TraceKind::Lost { until, .. } = event.kind {
@@ -359,8 +359,8 @@ impl Gaps {
         }
     }
 
-    /// Returns true if a latency that began at `begin` and ends with the event just read crosses a
-    /// gap, so that it must not be counted.
+    /// Returns true if a latency that started at `begin` and ends with the event just read crosses
+    /// a gap. It must then not be counted.
     #[inline]
     pub fn crossed_since(&self, begin: u64) -> bool {
         self.until.is_some_and(|until| begin < until)

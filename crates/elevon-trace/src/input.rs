@@ -1,7 +1,7 @@
-//! Bytes of a trace file: decompressed if need be, looked at before they are read, handed out in
-//! place.
+//! Reads the bytes of a trace file: decompresses them if necessary, lets callers look ahead, and
+//! returns them in place.
 //!
-//! Memory is bounded whatever the file holds: a line or record that does not fit is cut or skipped.
+//! Memory is bounded for any content: a line or record that does not fit is cut or skipped.
 
 use std::io::{self, Read};
 
@@ -11,11 +11,11 @@ use memchr::memchr;
 use crate::report::Position;
 use crate::sink::Sink;
 
-/// Longest line or record that is handed out whole.
+/// Maximum length in bytes of a line or record that is returned whole.
 pub(crate) const MAX_PIECE: usize = 1 << 20;
-/// Bytes that are asked for at once.
+/// Bytes that are read at once.
 const CHUNK: usize = 1 << 16;
-/// How often compressed data may hold compressed data.
+/// Maximum nesting of compressed data.
 const MAX_LAYERS: usize = 3;
 
 /// A buffered input.
@@ -27,16 +27,17 @@ pub(crate) struct Input {
     /// Position of `buffer[start]` in the decompressed content.
     offset: u64,
     is_over: bool,
-    /// The compressed content ended early or is damaged; what came before it has been handed out.
+    /// True if the compressed content ended early or is damaged; the content before that was
+    /// returned.
     damaged: bool,
     is_compressed: bool,
 }
 
 impl Input {
-    /// Takes compression off, if there is any.
+    /// Creates an input, which decompresses the content if it is compressed.
     ///
     /// # Errors
-    /// Of the source.
+    /// Returns an error of the source.
     pub(crate) fn new(source: Box<dyn Read + Send>) -> io::Result<Self> {
         let mut input = Self::plain(source, false);
         for _ in 0..MAX_LAYERS {
@@ -55,24 +56,24 @@ impl Input {
         Self { source, buffer: Vec::new(), start: 0, end: 0, offset: 0, is_over: false, damaged: false, is_compressed }
     }
 
-    /// An input without content.
+    /// Creates an input without content.
     pub(crate) fn empty() -> Self {
         Self::plain(Box::new(io::empty()), false)
     }
 
-    /// What is buffered and not consumed.
+    /// Returns the bytes that are buffered and not consumed.
     #[inline]
     pub(crate) fn buffered(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Position of the first byte of [`Self::bytes`].
+    /// Returns the position of the first byte of [`Self::buffered`].
     #[inline]
     pub(crate) const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Takes bytes off the front of [`Self::bytes`].
+    /// Removes bytes from the front of [`Self::buffered`].
     #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
         debug_assert!(count <= self.end - self.start, "no more is consumed than is there");
@@ -80,18 +81,19 @@ impl Input {
         self.offset += count as u64;
     }
 
-    /// Counts damage of the compressed content; to be called at the end.
+    /// Counts damage of the compressed content; must be called at the end.
     pub(crate) fn report_damage(&self, file: u32, sink: &mut Sink) {
         if self.damaged {
             sink.skip(file, Position::Byte(self.offset), "compressed data that is whole");
         }
     }
 
-    /// Buffers at least `count` bytes, or all that is left. Callers bound the count, whatever a
-    /// file claims. Returns whether there are so many.
+    /// Buffers at least `count` bytes, or all remaining ones. Callers bound the count independently
+    /// of the content. Returns true if there are that many.
     ///
     /// # Errors
-    /// Of the source; damage of compressed content is an end of it, see [`Self::report_damage`].
+    /// Returns an error of the source. Damage of compressed content counts as the end, see
+    /// [`Self::report_damage`].
     #[inline]
     pub(crate) fn fill_to(&mut self, count: usize) -> io::Result<bool> {
         if self.end - self.start >= count {
@@ -102,8 +104,8 @@ impl Input {
 
     fn fill_more(&mut self, count: usize) -> io::Result<bool> {
         while self.end - self.start < count && !self.is_over {
-            // What is left moves to the front only if there is no room behind it, so that it rarely
-            // moves.
+            // The remaining bytes are moved to the front only if there is no space behind them,
+            // which is rare.
             if self.buffer.len() < self.start + count + CHUNK {
                 self.buffer.copy_within(self.start..self.end, 0);
                 self.end -= self.start;
@@ -128,10 +130,10 @@ impl Input {
     }
 
     /// Buffers a whole line and returns the length of its content and of the line with its end;
-    /// `None` at the end of the input. A line longer than [`MAX_PIECE`] comes in pieces.
+    /// `None` at the end of the input. A line longer than [`MAX_PIECE`] is returned in pieces.
     ///
     /// # Errors
-    /// Of the source.
+    /// Returns an error of the source.
     #[inline]
     pub(crate) fn line(&mut self) -> io::Result<Option<(usize, usize)>> {
         let mut searched = 0;
@@ -151,7 +153,7 @@ impl Input {
     }
 }
 
-/// Errors that decoders report for what is in the file, and not for reading it.
+/// Returns true for an error that a decoder reports for the content of a file, not for reading it.
 fn is_damage(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,9 +1,9 @@
 //! Traces of block events: one schema, and streaming readers and writers of every format.
 //!
 //! [`open`] finds a trace's format by its content, takes compression off, merges per-CPU files, and
-//! delivers [`TraceEvent`]s in order of time in bounded memory. What a format lacks is absent in
-//! the event, what is damaged is skipped and counted ([`ReadReport`]), and a gap of lost events is
-//! an event of its own ([`TraceKind::Lost`]).
+//! delivers [`TraceEvent`]s in order of time in bounded memory. Fields that a format lacks are
+//! absent in the event, damaged records are skipped and counted ([`ReadReport`]), and a gap of lost
+//! events is an event ([`TraceKind::Lost`]).
 //!
 //! [`write::create`] writes events of any trace in any format; [`run`] writes the traces of
 //! Elevon's own runs.
@@ -21,7 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
-pub mod calibrate;
+pub mod capture;
 mod columns;
 mod detect;
 mod event;
@@ -31,9 +31,11 @@ mod op;
 mod open;
 pub mod read;
 mod reader;
+mod recorded;
 pub mod replay;
 mod report;
 pub mod run;
+pub mod served;
 mod sink;
 pub mod steps;
 #[cfg(test)]
@@ -45,4 +47,5 @@ pub use event::{Device, DeviceError, Gaps, SECTOR_SIZE, TraceEvent, TraceKind};
 pub use op::{TraceOp, TraceRwbs, parse_rwbs};
 pub use open::{OpenError, from_bytes, from_read, open};
 pub use reader::Reader;
+pub use recorded::Recorded;
 pub use report::{Gap, Place, Position, ReadReport, Skipped};

@@ -1,8 +1,8 @@
-//! Names of threads and volumes, kept once each.
+//! Names of threads and volumes, each stored once.
 //!
-//! Cost: one hash of the name and one comparison; a name that equals the last one costs the
-//! comparison only. Memory is bounded whatever the trace holds: [`MAX_NAMES`] names of at most
-//! [`MAX_NAME_LEN`] bytes.
+//! Cost: one hash of the name and one comparison; if the name equals the last one, only the
+//! comparison. Memory is bounded for any trace: [`MAX_NAMES`] names of at most [`MAX_NAME_LEN`]
+//! bytes.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault};
@@ -13,9 +13,9 @@ use rustc_hash::{FxBuildHasher, FxHasher};
 
 use crate::event::Device;
 
-/// Most names that are kept; further new names read as absent.
+/// Maximum number of names; further new names are read as absent.
 pub const MAX_NAMES: usize = 1 << 18;
-/// Bytes of a name that are kept.
+/// Maximum length of a stored name in bytes.
 pub const MAX_NAME_LEN: usize = 255;
 
 /// Key of an interned name.
@@ -23,13 +23,13 @@ pub const MAX_NAME_LEN: usize = 255;
 pub struct NameId(NonZeroU32);
 
 impl NameId {
-    /// The key's dense index, from 0 in order of appearance.
+    /// Returns the key's dense index, from 0 in order of appearance.
     pub const fn index(self) -> usize {
         self.0.get() as usize - 1
     }
 }
 
-/// Names by their keys.
+/// A table of names by their keys.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     names: Vec<Box<str>>,
@@ -45,8 +45,8 @@ fn hash(name: &[u8]) -> u64 {
 }
 
 impl Names {
-    /// The key of a name, which is kept if it is new. Bytes that are not UTF-8 are replaced. `None`
-    /// for an empty name, and if there are [`MAX_NAMES`] others.
+    /// Returns the key of a name, which is stored if it is new. Bytes that are not UTF-8 are
+    /// replaced. `None` for an empty name, and if there are already [`MAX_NAMES`] others.
     pub fn intern(&mut self, name: &[u8]) -> Option<NameId> {
         if let Some(last) = self.last
             && self.names[last.index()].as_bytes() == name
@@ -72,31 +72,31 @@ impl Names {
         Some(id)
     }
 
-    /// The name of a key of this table.
+    /// Returns the name of a key of this table.
     ///
     /// # Panics
-    /// If the key is of another table, which has more names.
+    /// Panics if the key belongs to another table with more names.
     pub fn name(&self, id: NameId) -> &str {
         &self.names[id.index()]
     }
 
-    /// The name of an index, see [`NameId::index`].
+    /// Returns the name with an index, see [`NameId::index`].
     pub(crate) fn at(&self, index: usize) -> &str {
         &self.names[index]
     }
 
-    /// The key of a name that was interned before.
+    /// Returns the key of a stored name.
     pub fn find(&self, name: &str) -> Option<NameId> {
         self.index.find(hash(name.as_bytes()), |id| *self.names[id.index()] == *name).copied()
     }
 
-    /// The name that the trace gives a device, such as `srv0.1` or `/dev/vda`; `None` for devices
-    /// with numbers only.
+    /// Returns the name that the trace gives a device, such as `srv0.1` or `/dev/vda`; `None` for
+    /// devices with numbers only.
     pub fn device(&self, device: Device) -> Option<&str> {
         self.devices.get(&device).map(|&id| self.name(id))
     }
 
-    /// The device of a volume's name: major 0, minor in order of appearance.
+    /// Returns the device of a named volume: major 0, minor in order of appearance.
     pub(crate) fn volume(&mut self, name: &[u8]) -> Option<Device> {
         let id = self.intern(name)?;
         let next = Device::new(0, self.volumes.len() as u32);
@@ -109,7 +109,7 @@ impl Names {
 }
 
 impl Names {
-    /// The device of a disk of a host, named `HOST.DISK`.
+    /// Returns the device of a host's disk, named `HOST.DISK`.
     pub(crate) fn volume_of(&mut self, host: &[u8], disk: &[u8]) -> Option<Device> {
         let mut name = [0; 64];
         let length = host.len() + disk.len() + 1;
@@ -122,7 +122,7 @@ impl Names {
         self.volume(&name[..length])
     }
 
-    /// Notes the name of a device.
+    /// Stores the name of a device.
     pub(crate) fn name_device(&mut self, device: Device, name: &[u8]) {
         if (self.devices.len() < MAX_NAMES || self.devices.contains_key(&device))
             && let Some(id) = self.intern(name)
@@ -131,12 +131,12 @@ impl Names {
         }
     }
 
-    /// The name of a process or thread by its number, as a Perfetto trace lists them.
+    /// Returns the name of a process or thread by its number, as listed in a Perfetto trace.
     pub fn process(&self, pid: u32) -> Option<&str> {
         self.processes.get(&pid).map(|&id| self.name(id))
     }
 
-    /// Notes the name of a process.
+    /// Stores the name of a process.
     pub(crate) fn set_process(&mut self, pid: u32, name: &[u8]) {
         if self.processes.len() < MAX_NAMES
             && let Some(id) = self.intern(name)

@@ -1,11 +1,11 @@
-//! Operations as traces know them, and the letters (`rwbs`) that stand for them.
+//! Operations in traces, and the letters (`rwbs`) that stand for them.
 
 use std::fmt;
 
 use elevon_core::op::{Flags, Op};
 
-/// An operation of a bio or request: those of [`Op`], and those that the simulated stack does not
-/// have.
+/// An operation of a bio or request: those of [`Op`], and further ones that the simulated stack
+/// does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum TraceOp {
@@ -33,11 +33,11 @@ pub enum TraceOp {
     ZoneClose,
     /// Zone finish (`ZF`).
     ZoneFinish,
-    /// A command of the device's own protocol (`N` with bytes of a command; blktrace's category
+    /// A command in the device's own protocol (`N` with bytes of a command; blktrace's category
     /// PC).
     Passthrough,
-    /// An operation that the trace shows without a letter of its own (`N`): write zeroes on older
-    /// kernels, and others.
+    /// An operation without a letter of its own in the trace (`N`): write zeroes on older kernels,
+    /// and others.
     Other,
 }
 
@@ -60,7 +60,7 @@ impl TraceOp {
         Self::Other,
     ];
 
-    /// A short stable name, used in JSON, CSV and Parquet.
+    /// Returns a short stable name, used in JSON, CSV and Parquet.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -80,12 +80,12 @@ impl TraceOp {
         }
     }
 
-    /// The operation of a name.
+    /// Returns the operation with a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|op| op.name() == name)
     }
 
-    /// The letters that tracepoints print.
+    /// Returns the letters that tracepoints print.
     pub const fn letters(self) -> &'static str {
         match self {
             Self::Read => "R",
@@ -104,13 +104,13 @@ impl TraceOp {
         }
     }
 
-    /// Returns true if data, or the order to change data, goes to the device.
+    /// Returns true if the operation writes or changes data on the device.
     #[inline]
     pub const fn is_write(self) -> bool {
         !matches!(self, Self::Read | Self::Flush | Self::Passthrough | Self::Other)
     }
 
-    /// The stack's operation; `None` for one that it does not have.
+    /// Returns the stack's operation; `None` if it does not have this one.
     pub const fn to_core(self) -> Option<Op> {
         Some(match self {
             Self::Read => Op::Read,
@@ -145,11 +145,11 @@ impl From<Op> for TraceOp {
     }
 }
 
-/// Takes the letters of an operation apart: `[F]` operation `[F][A][S][M][U]`, where the first `F`
-/// is a preflush and the second one FUA. `None` for letters that are not of this form.
+/// Parses the letters of an operation: `[F]` operation `[F][A][S][M][U]`, where the first `F` is a
+/// preflush and the second one FUA. `None` for letters of another form.
 #[inline]
 pub fn parse_rwbs(text: &[u8]) -> Option<(TraceOp, Flags)> {
-    // Nearly every event of a trace is one of these.
+    // Nearly every event of a trace has one of these.
     match text {
         b"R" => return Some((TraceOp::Read, Flags::NONE)),
         b"W" => return Some((TraceOp::Write, Flags::NONE)),

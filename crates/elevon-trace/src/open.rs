@@ -15,6 +15,7 @@ use crate::read::ftrace::Ftrace;
 use crate::read::lines::LineSource;
 use crate::read::perfetto::PerfettoSource;
 use crate::reader::{Reader, Source};
+use crate::recorded::Recorded;
 use crate::report::ReadReport;
 
 /// Why a trace could not be opened.
@@ -25,26 +26,26 @@ pub enum OpenError {
     Io {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The content is of no known format.
+    /// The content has no known format.
     #[error("{name}: {}", unknown(head))]
     UnknownFormat {
-        /// What was read.
+        /// Name of what was read.
         name: String,
-        /// How its content begins.
+        /// Start of the content.
         head: Vec<u8>,
     },
     /// The content is empty.
     #[error("{name}: the trace is empty")]
     Empty {
-        /// What was read.
+        /// Name of what was read.
         name: String,
     },
 }
 
-/// What to say of content of no known format.
+/// Returns the message for content of an unknown format.
 fn unknown(head: &[u8]) -> String {
     let formats: Vec<&str> = TraceFormat::ALL.into_iter().map(TraceFormat::name).collect();
     let first = head.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
@@ -52,12 +53,12 @@ fn unknown(head: &[u8]) -> String {
     format!("no trace of a known format ({}): it begins with \"{first}\"", formats.join(", "))
 }
 
-/// Opens the trace that a path names: a file, or the base name of per-CPU files as `blkparse -i`
-/// takes it (`NAME` for `NAME.blktrace.0`, `NAME.blktrace.1`, ...). Any one of those files names
-/// all of them.
+/// Opens the trace that a path names: a file, or the base name of per-CPU files as in `blkparse -i`
+/// (`NAME` for `NAME.blktrace.0`, `NAME.blktrace.1`, ...). Each of those files also stands for all
+/// of them.
 ///
 /// # Errors
-/// A file that cannot be read, or whose content is of no known format.
+/// Returns an error for a file that cannot be read, and for content of an unknown format.
 pub fn open(path: &Path) -> Result<Reader, OpenError> {
     let paths = files_of(path);
     let mut inputs = Vec::new();
@@ -69,32 +70,49 @@ pub fn open(path: &Path) -> Result<Reader, OpenError> {
         }
         inputs.push((path.display().to_string(), Input::new(Box::new(file)).map_err(at)?));
     }
-    start(inputs)
+    start(inputs, settings_beside(path))
 }
 
-/// Reads a trace from a stream, such as the standard input; the name is for messages.
+/// Bytes of a file of settings that are read.
+const MAX_SETTINGS: u64 = 1 << 20;
+
+/// What a file beside a trace says of how it was recorded: `TRACE.settings`, for per-CPU files also
+/// with their base name.
+fn settings_beside(path: &Path) -> Option<Box<Recorded>> {
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    let names = [Some(name.as_str()), cpu_of(&name).map(|(base, _)| base)];
+    let file = names
+        .into_iter()
+        .flatten()
+        .find_map(|name| File::open(path.with_file_name(format!("{name}.settings"))).ok())?;
+    let mut text = Vec::new();
+    file.take(MAX_SETTINGS).read_to_end(&mut text).ok()?;
+    Some(Box::new(Recorded::of_settings(&String::from_utf8_lossy(&text))))
+}
+
+/// Reads a trace from a stream, such as standard input; the name is used in messages.
 ///
 /// # Errors
-/// As of [`open`].
+/// Returns the errors of [`open`].
 pub fn from_read(name: &str, source: Box<dyn Read + Send>) -> Result<Reader, OpenError> {
     let input = Input::new(source).map_err(|source| OpenError::Io { path: name.into(), source })?;
-    start(vec![(name.to_owned(), input)])
+    start(vec![(name.to_owned(), input)], None)
 }
 
 /// Reads a trace from memory.
 ///
 /// # Errors
-/// As of [`open`].
+/// Returns the errors of [`open`].
 pub fn from_bytes(bytes: Vec<u8>) -> Result<Reader, OpenError> {
     from_read("(bytes)", Box::new(Cursor::new(bytes)))
 }
 
-fn start(mut inputs: Vec<(String, Input)>) -> Result<Reader, OpenError> {
+fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> Result<Reader, OpenError> {
     let mut found = None;
     let mut first = None;
     for (name, input) in &mut inputs {
         input.fill_to(LOOK_AT).map_err(|source| OpenError::Io { path: name.as_str().into(), source })?;
-        // Files of CPUs that saw nothing are empty.
+        // Files of CPUs without events are empty.
         if input.buffered().is_empty() {
             continue;
         }
@@ -112,6 +130,7 @@ fn start(mut inputs: Vec<(String, Input)>) -> Result<Reader, OpenError> {
         return Err(OpenError::Empty { name: inputs.first().map(|(name, _)| name.clone()).unwrap_or_default() });
     };
     let mut report = ReadReport::new(format);
+    report.recorded = recorded;
     report.files = inputs.iter().map(|(name, _)| name.clone()).collect();
     let mut inputs = inputs.into_iter().map(|(_, input)| input);
     if format == TraceFormat::Blktrace {
@@ -120,7 +139,7 @@ fn start(mut inputs: Vec<(String, Input)>) -> Result<Reader, OpenError> {
     Ok(Reader::new(source_of(format, inputs.next().unwrap_or_else(Input::empty)), report))
 }
 
-/// The reader of one file of a format.
+/// Returns the reader of one file in a format.
 fn source_of(format: TraceFormat, input: Input) -> Box<dyn Source> {
     let csv = |input, kind| Box::new(LineSource::new(input, Csv::new(kind)));
     match format {
@@ -138,12 +157,12 @@ fn source_of(format: TraceFormat, input: Input) -> Box<dyn Source> {
     }
 }
 
-/// The part of a file's name that per-CPU files share.
+/// Part of the name that all per-CPU files have.
 const PER_CPU: &str = ".blktrace.";
-/// Endings of compressed files.
+/// Extensions of compressed files.
 const COMPRESSED: [&str; 2] = [".gz", ".zst"];
 
-/// The files that a path stands for, in order of their CPUs.
+/// Returns the files that a path stands for, in order of their CPUs.
 fn files_of(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let folder = match path.parent() {
@@ -165,12 +184,12 @@ fn files_of(path: &Path) -> Vec<PathBuf> {
         }
     }
     found.sort();
-    // A file may lie there packed and unpacked.
+    // The folder may contain a file both compressed and uncompressed.
     found.dedup_by_key(|(cpu, _)| *cpu);
     if found.is_empty() { vec![path.to_owned()] } else { found.into_iter().map(|(_, path)| path).collect() }
 }
 
-/// `NAME` and 3 of `NAME.blktrace.3`, also with the ending of a compressed file.
+/// Returns `NAME` and 3 for `NAME.blktrace.3`, also with the extension of a compressed file.
 fn cpu_of(name: &str) -> Option<(&str, u32)> {
     let name = COMPRESSED.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
     let at = name.rfind(PER_CPU)?;

@@ -1,4 +1,4 @@
-//! Readers, one a format. [`crate::open`] picks one.
+//! Readers, one for each format. [`crate::open`] chooses one.
 
 pub(crate) mod blkparse;
 pub mod blktrace;

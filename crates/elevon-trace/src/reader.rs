@@ -1,4 +1,4 @@
-//! The reader of a trace of any format.
+//! The reader of traces in any format.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use crate::names::Names;
 use crate::report::ReadReport;
 use crate::sink::{BATCH, Sink};
 
-/// A format's part of reading: bytes to events.
+/// The format-specific part of a reader: converts bytes to events.
 pub(crate) trait Source: Send {
     /// Appends some events. Returns false at the end of the trace.
     fn fill(&mut self, sink: &mut Sink) -> io::Result<bool>;
 
-    /// How many events are held back to put them in order.
+    /// Returns the number of events that are held back for sorting.
     fn window(&self) -> usize;
 }
 
@@ -25,7 +25,7 @@ pub struct Reader {
     source: Box<dyn Source>,
     sink: Sink,
     is_over: bool,
-    /// Place of [`Self::next_event`] in the batch, and the batch's length.
+    /// Position of [`Self::next_event`] in the batch, and the length of the batch.
     next: (usize, usize),
 }
 
@@ -34,17 +34,18 @@ impl Reader {
         Self { source, sink: Sink::new(report), is_over: false, next: (0, 0) }
     }
 
-    /// Delivers only events of one device (or partition), and those that are of no device: gaps,
-    /// and the plugs of formats that do not name a device there. To be called before the first
-    /// event is read.
+    /// Restricts the reader to events of one device (or partition), and events without a device:
+    /// gaps, and plugs in formats that do not name the device of a plug. Must be called before the
+    /// first event is read.
     pub fn set_device(&mut self, device: Option<Device>) {
         self.sink.set_only(device);
     }
 
-    /// The next events in order of time, never an empty slice; `None` at the end of the trace.
+    /// Returns the next events in order of time, never an empty slice; `None` at the end of the
+    /// trace.
     ///
     /// # Errors
-    /// Of the file system; the trace is over then.
+    /// Returns an error of the file system, which ends the trace.
     pub fn next_batch(&mut self) -> io::Result<Option<&[TraceEvent]>> {
         self.sink.drop_delivered();
         self.next = (0, 0);
@@ -64,10 +65,10 @@ impl Reader {
         Ok((!batch.is_empty()).then_some(batch))
     }
 
-    /// The next event in order of time; `None` at the end. [`Self::next_batch`] is the faster way.
+    /// Returns the next event in order of time; `None` at the end. [`Self::next_batch`] is faster.
     ///
     /// # Errors
-    /// As of [`Self::next_batch`].
+    /// Returns the errors of [`Self::next_batch`].
     pub fn next_event(&mut self) -> io::Result<Option<TraceEvent>> {
         if self.next.0 == self.next.1 {
             let Some(count) = self.next_batch()?.map(<[_]>::len) else { return Ok(None) };
@@ -77,10 +78,10 @@ impl Reader {
         Ok(Some(self.sink.delivered()[self.next.0 - 1]))
     }
 
-    /// Reads the whole trace into memory: for tests and small traces.
+    /// Reads the whole trace into memory, for tests and small traces.
     ///
     /// # Errors
-    /// As of [`Self::next_batch`].
+    /// Returns the errors of [`Self::next_batch`].
     pub fn read_all(&mut self) -> io::Result<Vec<TraceEvent>> {
         let mut all = Vec::new();
         while let Some(batch) = self.next_batch()? {
@@ -89,18 +90,18 @@ impl Reader {
         Ok(all)
     }
 
-    /// The names of threads and volumes read so far.
+    /// Returns the names of threads and volumes read so far.
     pub fn names(&self) -> &Names {
         &self.sink.names
     }
 
-    /// What was read so far: counts, devices, damaged lines, gaps. Complete at the end of the
-    /// trace.
+    /// Returns what was found so far: counts, devices, damaged lines, gaps. It is complete at the
+    /// end of the trace.
     pub fn report(&self) -> &ReadReport {
         &self.sink.report
     }
 
-    /// The format that was found.
+    /// Returns the detected format.
     pub fn format(&self) -> TraceFormat {
         self.sink.report.format
     }

@@ -1,11 +1,11 @@
-//! What a trace says of a workload: its I/Os by process, each with its place, its time, and what it
-//! followed.
+//! Reads a workload from a trace: its I/Os by process, each with its sector, its time, and the
+//! completions that it followed.
 //!
-//! I/Os are taken from `queue` events, before the kernel split and merged them; a trace without
-//! those gives requests as they were issued ([`Taken`] tells). The whole workload is kept in
-//! memory, about 100 bytes an I/O.
+//! I/Os are taken from `queue` events, before the kernel split and merged them; the bios that one
+//! call built are joined. A trace without these events gives requests as they were issued
+//! ([`Taken`] says which). The whole workload is kept in memory, about 100 bytes per I/O.
 //!
-//! [`Workload::infer`] finds the dependencies of a closed loop; its rule is told there.
+//! [`Workload::infer`] finds the dependencies of a closed loop and documents its rule.
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::{Flags, Op};
@@ -15,29 +15,35 @@ use crate::event::Device;
 use crate::op::TraceOp;
 use crate::open::OpenError;
 use crate::reader::Reader;
+use crate::recorded::Recorded;
 use crate::report::ReadReport;
 
+mod crop;
 mod infer;
+mod join;
+mod pace;
 
 pub use infer::After;
+use join::Joined;
+pub use pace::Pace;
 
-/// Time that is not known.
+/// Marks an unknown time.
 const ABSENT: u64 = u64::MAX;
 
-/// Which events of a trace the I/Os were taken from.
+/// The events of a trace from which I/Os are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// Bios as they were queued, before splits and merges.
     Queued,
     /// Whole I/Os as the format records them.
     Records,
-    /// Requests as they were issued to the driver: the trace has no `queue` events. What the kernel
-    /// split and merged stays so.
+    /// Requests as they were issued to the driver, because the trace has no `queue` events. Splits
+    /// and merges of the kernel are kept.
     Issued,
 }
 
 impl Taken {
-    /// What they are, for people: `queue events`.
+    /// Returns a name for readers: `queue events`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queued => "queue events",
@@ -50,13 +56,13 @@ impl Taken {
 /// An I/O of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkloadIo {
-    /// When it was queued, in nanoseconds from the first I/O of the workload.
+    /// When it was queued, in nanoseconds since the first I/O of the workload.
     pub at: u64,
-    /// When it completed, likewise; `None` if the trace does not show it.
+    /// When it completed, from the same start; `None` if the trace does not show it.
     pub completed: Option<u64>,
     /// First sector.
     pub sector: u64,
-    /// Length; 0 for a flush.
+    /// Length in bytes; 0 for a flush.
     pub bytes: u64,
     /// Operation.
     pub op: Op,
@@ -64,17 +70,19 @@ pub struct WorkloadIo {
     pub flags: Flags,
     /// Priority, if the trace has it.
     pub prio: Option<IoPrio>,
-    /// Set if it was under one plug with the I/O of the process before it.
+    /// True if it was in the same plug as the previous I/O of the process.
     pub joins: bool,
+    /// Index in [`Workload::bio_ends`] of the offsets at which its bios ended.
+    pub bio_ends: u32,
 }
 
-/// What one process did.
+/// The I/O of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadProcess {
-    /// Its id: of the process where the trace has it, else of the thread; `None` if the trace has
+    /// Id of the process or, if the trace does not have it, of the thread; `None` if the trace has
     /// neither.
     pub id: Option<u32>,
-    /// Its name, if the trace has one.
+    /// Name, if the trace has one.
     pub name: Option<String>,
     /// The cgroup of most of its I/O, if the trace has it.
     pub cgroup: Option<u64>,
@@ -83,7 +91,7 @@ pub struct WorkloadProcess {
 }
 
 impl WorkloadProcess {
-    /// Name and id in one word, as ftrace prints a task: `fio-4242`.
+    /// Returns name and id in one word, as ftrace prints a task: `fio-4242`.
     pub fn label(&self) -> String {
         match (&self.name, self.id) {
             (Some(name), Some(id)) => format!("{name}-{id}"),
@@ -93,14 +101,14 @@ impl WorkloadProcess {
         }
     }
 
-    /// Nanoseconds from its first I/O to its last, or to its last completion.
+    /// Returns the nanoseconds from its first I/O to its last I/O or completion.
     pub fn duration(&self) -> u64 {
         let first = self.ios.first().map_or(0, |io| io.at);
         self.ios.iter().map(|io| io.completed.unwrap_or(0).max(io.at)).max().map_or(0, |last| last - first)
     }
 
-    /// The most I/Os that it had under way at once, of those whose completion the trace shows; at
-    /// least 1.
+    /// Returns the maximum number of I/Os in flight, counting those whose completion the trace
+    /// shows; at least 1.
     pub fn depth(&self) -> u64 {
         let mut ends: Vec<u64> = self.ios.iter().filter_map(|io| io.completed).collect();
         ends.sort_unstable();
@@ -114,33 +122,46 @@ impl WorkloadProcess {
     }
 }
 
-/// What a trace says of the workload on one device.
+/// The workload of one device in a trace.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// The device.
     pub device: Device,
-    /// Which events the I/Os were taken from.
+    /// The events from which the I/Os were taken.
     pub taken: Taken,
-    /// Who did them, in order of appearance; each has at least one I/O.
+    /// Processes in order of appearance; each has at least one I/O.
     pub processes: Vec<WorkloadProcess>,
+    /// Lists of the offsets in bytes at which the bios of an I/O ended, without the last of them.
+    /// The first list is empty and stands for an I/O of one bio.
+    pub bio_ends: Vec<Vec<u64>>,
     /// Nanoseconds from the first I/O to the last event of the device.
     pub duration: u64,
-    /// I/Os of operations that the stack does not have (zone management, passthrough), which are
-    /// left out.
+    /// Number of I/Os whose operations the stack does not have (zone management, passthrough); they
+    /// are omitted.
     pub left_out: u64,
-    /// Gaps of lost events: begin and end, in nanoseconds from the first I/O.
+    /// Gaps of lost events: start and end, in nanoseconds since the first I/O.
     pub gaps: Vec<(u64, u64)>,
-    /// What the reader met.
+    /// How the device was recorded, if the trace or a file beside it tells.
+    pub recorded: Option<Recorded>,
+    /// The report of the reader.
     pub report: ReadReport,
 }
 
-/// Why a trace gives no workload.
+impl Workload {
+    /// Returns the number of I/Os that were joined from several bios of one call.
+    pub fn joined(&self) -> u64 {
+        let ios = self.processes.iter().flat_map(|process| &process.ios);
+        ios.filter(|io| io.bio_ends != 0).count() as u64
+    }
+}
+
+/// Why a workload could not be read from a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadReadError {
-    /// It cannot be read, or no device can be chosen.
+    /// The trace cannot be read, or no device can be chosen.
     #[error(transparent)]
     Trace(#[from] InspectError),
-    /// Its events have no times.
+    /// The events of the device have no times.
     #[error("device {0}: the events have no times, so nothing says when an I/O is to go")]
     Untimed(Device),
     /// No I/O of the device can be replayed.
@@ -148,7 +169,7 @@ pub enum WorkloadReadError {
     Empty(Device),
 }
 
-/// Requests as they complete.
+/// Collects requests as they complete.
 #[derive(Default)]
 struct Requests(Vec<RequestRecord>);
 
@@ -162,14 +183,14 @@ impl RequestSink for Requests {
     }
 }
 
-/// Reads the workload of a device of a trace; without one, of the device that has nearly all
-/// events.
+/// Reads the workload of a device in a trace; if `device` is `None`, of the device that has nearly
+/// all events.
 ///
-/// `open` and `progress` are as of [`crate::analysis::inspect`].
+/// `open` and `progress` are as in [`crate::analysis::inspect`].
 ///
 /// # Errors
-/// A trace that cannot be read, a device without I/O, several devices and none chosen, events
-/// without times.
+/// Returns an error for a trace that cannot be read, for a device without I/O, for several devices
+/// of which none was chosen, and for events without times.
 pub fn read(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<Device>,
@@ -190,7 +211,7 @@ pub fn read(
     build(&analysis, &reader, bios, taken)
 }
 
-/// A request as the bio that it stands for.
+/// Converts a request to the bio that replaces it; `None` if it was not issued.
 fn of_request(request: &RequestRecord) -> Option<BioRecord> {
     Some(BioRecord {
         queued: request.issued?,
@@ -203,6 +224,7 @@ fn of_request(request: &RequestRecord) -> Option<BioRecord> {
         cgroup: None,
         prio: request.prio,
         plug: 0,
+        continues: None,
     })
 }
 
@@ -213,17 +235,20 @@ fn build(
     taken: Taken,
 ) -> Result<Workload, WorkloadReadError> {
     let (device, span) = analysis.device_and_span();
+    let recorded = analysis.recorded(reader).cloned();
     let rows = analysis.processes();
     let mut processes: Vec<WorkloadProcess> = rows.iter().map(|row| process(row, reader)).collect();
     let mut cgroups: Vec<Option<u64>> = vec![None; rows.len()];
     let mut plugs: Vec<u32> = vec![0; rows.len()];
     let (mut first, mut left_out, mut untimed) = (None, 0, false);
-    for bio in &bios {
+    let mut joined = Joined::new(&bios);
+    for number in 0..bios.len() {
+        let Some((bio, bio_ends)) = joined.io(&bios, number) else { continue };
         if bio.queued == ABSENT {
             untimed = true;
             continue;
         }
-        let Some((op, bytes)) = operation(bio) else {
+        let Some((op, bytes)) = operation(&bio) else {
             left_out += 1;
             continue;
         };
@@ -241,6 +266,7 @@ fn build(
             flags: bio.flags.unwrap_or(Flags::NONE),
             prio: bio.prio,
             joins,
+            bio_ends,
         });
     }
     let Some(first) = first else {
@@ -257,9 +283,11 @@ fn build(
         device,
         taken,
         processes,
+        bio_ends: joined.bio_ends,
         duration: span.map_or(0, |(_, last)| since(last)).max(last_io),
         left_out,
         gaps: gaps.collect(),
+        recorded,
         report: reader.report().clone(),
     })
 }
@@ -270,7 +298,8 @@ fn process(row: &ProcessStats, reader: &Reader) -> WorkloadProcess {
     WorkloadProcess { id: row.id, name: name.map(str::to_owned), cgroup: None, ios: Vec::new() }
 }
 
-/// What the stack is asked to do; a write of no sectors that empties the cache is a flush.
+/// Returns operation and length for the stack. A write without sectors that empties the device
+/// write cache is a flush.
 fn operation(bio: &BioRecord) -> Option<(Op, u64)> {
     let op = bio.op?;
     let is_preflush = bio.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH));

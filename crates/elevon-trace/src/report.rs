@@ -1,4 +1,4 @@
-//! What a reader met: the format, what it could not read and where, gaps, devices and clocks.
+//! What a reader found: the format, what it could not read and where, gaps, devices and clocks.
 
 use std::fmt;
 
@@ -7,10 +7,12 @@ use rustc_hash::FxBuildHasher;
 
 use crate::detect::TraceFormat;
 use crate::event::Device;
+use crate::recorded::Recorded;
 
-/// Problems that are kept with their place; of further ones only the number is kept.
+/// Maximum number of problems that are kept with their place; further ones are only counted.
 const MAX_PROBLEMS: usize = 32;
-/// Devices that are counted apart; hostile files may name any number.
+/// Maximum number of devices that are counted separately, because a malicious file may name any
+/// number.
 const MAX_DEVICES: usize = 1 << 16;
 
 /// A place in a trace.
@@ -18,16 +20,16 @@ const MAX_DEVICES: usize = 1 << 16;
 pub struct Place {
     /// Index of the file in [`ReadReport::files`].
     pub file: u32,
-    /// Where in the (decompressed) file.
+    /// Position in the decompressed file.
     pub at: Position,
 }
 
 /// A position in a file's decompressed content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// Line, from 1.
+    /// Number of the line, from 1.
     Line(u64),
-    /// Byte, from 0.
+    /// Offset of the byte, from 0.
     Byte(u64),
 }
 
@@ -40,14 +42,14 @@ impl fmt::Display for Position {
     }
 }
 
-/// Lines or records that were skipped for one reason.
+/// Lines or records that were skipped for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// What is wrong with them: what was expected, or what was found.
+    /// The reason: what was expected, or what was found.
     pub reason: &'static str,
-    /// Number of them.
+    /// Number of skipped lines or records.
     pub count: u64,
-    /// The first one.
+    /// Place of the first one.
     pub first: Place,
 }
 
@@ -56,7 +58,7 @@ pub struct Skipped {
 pub struct Gap {
     /// CPU that lost the events.
     pub cpu: Option<u32>,
-    /// Number of lost events, if the trace tells.
+    /// Number of lost events, if the trace contains it.
     pub events: Option<u64>,
     /// Time of the last event before the gap.
     pub from: Option<u64>,
@@ -64,19 +66,19 @@ pub struct Gap {
     pub until: Option<u64>,
 }
 
-/// What was read, and what was not.
+/// What was read, and what was skipped.
 #[derive(Clone, Debug)]
 pub struct ReadReport {
-    /// The format that was found.
+    /// The detected format.
     pub format: TraceFormat,
     /// Names of the files that were read.
     pub files: Vec<String>,
-    /// Events delivered, of the chosen device if one was chosen.
+    /// Number of events delivered; if a device was chosen, only events of that device.
     pub events: u64,
-    /// Devices with the number of their events, in order of appearance; those of the whole trace,
-    /// not only the chosen one.
+    /// Devices of the whole trace with the number of their events, in order of appearance, even if
+    /// one device was chosen.
     pub devices: Vec<(Device, u64)>,
-    /// Lines or records that hold no block event: comments, other tracepoints, summaries.
+    /// Lines or records that contain no block event: comments, other tracepoints, summaries.
     pub other: u64,
     /// Lines or records that were damaged, by reason.
     pub skipped: Vec<Skipped>,
@@ -86,19 +88,19 @@ pub struct ReadReport {
     pub gaps: Vec<Gap>,
     /// Number of all gaps.
     pub gap_count: u64,
-    /// Events that were lost in all gaps together, as far as the trace tells.
+    /// Number of events that were lost in all gaps together, as far as the trace contains it.
     pub lost: u64,
-    /// Events that the ring buffer overwrote before the first one, as ftrace's header tells.
+    /// Events that the ring buffer overwrote before the first one, according to ftrace's header.
     pub overwritten: Option<u64>,
     /// Clock of the times, as the trace names it, such as `boot` or `mono_raw`.
     pub clock: Option<String>,
     /// A time of the trace's clock with the nanoseconds since 1970 at that moment.
     pub wall_clock: Option<(u64, u64)>,
-    /// Set when the times have no finer resolution than this, in nanoseconds (ftrace: 1000,
-    /// Tencent: 1e9).
+    /// Resolution of the times in nanoseconds, if it is coarse (ftrace: 1000, Tencent: 1e9).
     pub resolution_ns: Option<u64>,
-    /// What a reader of the trace should know besides: assumptions that were made, figures that are
-    /// missing.
+    /// How the trace was recorded, if its head or a file beside it says so.
+    pub recorded: Option<Box<Recorded>>,
+    /// Notes for users of the trace: assumptions that were made, figures that are missing.
     pub notes: Vec<&'static str>,
     last_device: usize,
     device_index: HashMap<Device, usize, FxBuildHasher>,
@@ -121,13 +123,14 @@ impl ReadReport {
             clock: None,
             wall_clock: None,
             resolution_ns: None,
+            recorded: None,
             notes: Vec::new(),
             last_device: 0,
             device_index: HashMap::with_hasher(FxBuildHasher),
         }
     }
 
-    /// Number of all damaged lines or records.
+    /// Returns the number of all damaged lines or records.
     pub fn skipped_count(&self) -> u64 {
         self.skipped.iter().map(|skipped| skipped.count).sum()
     }
@@ -144,7 +147,7 @@ impl ReadReport {
         }
     }
 
-    /// Says something once.
+    /// Adds a note, unless it is already there.
     pub(crate) fn note(&mut self, note: &'static str) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -159,7 +162,8 @@ impl ReadReport {
         }
     }
 
-    /// Counts an event of a device. Cost: one comparison if it is the device of the event before.
+    /// Counts an event of a device. Cost: one comparison if the device is that of the previous
+    /// event.
     #[inline]
     pub(crate) fn count_device(&mut self, device: Device) {
         match self.devices.get_mut(self.last_device) {

@@ -1,4 +1,4 @@
-//! Traces of Elevon's own runs: events of the stack, as they are drained, into a trace file
+//! Traces of Elevon's own runs: writes events of the stack, as they are drained, to a trace file
 //! (`elevon run --trace`).
 
 use std::fs::File;
@@ -6,20 +6,21 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use elevon_core::event::{Event, EventKind};
+use elevon_core::kernel::Rules;
 use elevon_core::units::{SECTOR_SIZE, TaskId};
 
 use crate::event::{Device, TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::write::{EventWriter, WriteFormat, WriteOptions, blktrace, ftrace, json, perfetto_timeline};
 
-/// The formats that a run's trace is written in.
+/// The formats in which a run's trace can be written.
 pub const RUN_FORMATS: [WriteFormat; 4] =
     [WriteFormat::Ftrace, WriteFormat::Blktrace, WriteFormat::PerfettoTimeline, WriteFormat::Json];
 
-/// The format that a path's extension names for the trace of a run.
+/// Returns the format of a path's extension for the trace of a run.
 ///
 /// # Errors
-/// [`RunTraceError::UnknownFormat`] if it names none of [`RUN_FORMATS`].
+/// Returns [`RunTraceError::UnknownFormat`] if the extension belongs to none of [`RUN_FORMATS`].
 pub fn format_of(path: &Path) -> Result<WriteFormat, RunTraceError> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     RUN_FORMATS
@@ -28,39 +29,39 @@ pub fn format_of(path: &Path) -> Result<WriteFormat, RunTraceError> {
         .ok_or_else(|| RunTraceError::UnknownFormat { path: path.to_owned() })
 }
 
-/// Why a trace file could not be opened.
+/// Why the trace file of a run could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum RunTraceError {
-    /// The extension names no format.
+    /// No format has the file extension.
     #[error("{}: a trace file ends in .ftrace, .blktrace, .perfetto or .json", path.display())]
     UnknownFormat {
         /// The path.
         path: PathBuf,
     },
-    /// The file could not be made.
+    /// The file could not be created.
     #[error("{}: {source}", path.display())]
     Create {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Bytes of a task's name that the kernel keeps.
+/// Length in bytes to which the kernel cuts a task's name.
 const COMM_LEN: usize = 15;
 
-/// A task as traces name it.
+/// Name and process id of a task in traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskName {
     comm: String,
-    /// Its process number.
+    /// Process id.
     pub pid: u32,
 }
 
 impl TaskName {
-    /// A name cut to the 15 bytes that the kernel keeps; control characters become `?`, so that a
-    /// line stays a line.
+    /// Creates the name of a task. It is cut to the 15 bytes that the kernel keeps; control
+    /// characters become `?`, so that they cannot break a line.
     pub fn new(comm: &str, pid: u32) -> Self {
         let mut kept = String::new();
         for c in comm.chars().map(|c| if c.is_control() { '?' } else { c }) {
@@ -71,27 +72,26 @@ impl TaskName {
         }
         Self { comm: kept, pid }
     }
-    /// Its name.
+    /// Returns the name.
     pub fn comm(&self) -> &str {
         &self.comm
     }
 }
 
-/// What a trace of a run says that the stack's events do not carry.
+/// Properties of a run that a trace contains and the stack's events do not.
 #[derive(Clone, Debug)]
 pub struct RunContext {
     /// Major and minor number of the device.
     pub device: (u32, u32),
     /// Names by [`TaskId`].
     pub tasks: Vec<TaskName>,
-    /// CPUs of the machine.
+    /// Number of CPUs of the machine.
     pub cpus: u16,
-    /// Whether request events carry the priority
-    /// ([`elevon_core::kernel::Rules::ioprio_in_events`]).
-    pub ioprio_in_events: bool,
+    /// The rules of the kernel version, which the forms of events follow.
+    pub rules: Rules,
 }
 
-/// Turns events of the stack into events of a trace.
+/// Converts events of the stack to events of a trace.
 #[derive(Debug)]
 pub struct Converter {
     device: Device,
@@ -100,20 +100,19 @@ pub struct Converter {
 }
 
 impl Converter {
-    /// A converter for a run's tasks.
+    /// Creates a converter for a run's tasks.
     pub fn new(context: &RunContext) -> Self {
         let mut names = Names::default();
         let tasks = context.tasks.iter().map(|task| (names.intern(task.comm.as_bytes()), task.pid)).collect();
         Self { device: Device::new(context.device.0, context.device.1), names, tasks }
     }
 
-    /// The names of the tasks.
+    /// Returns the names of the tasks.
     pub const fn names(&self) -> &Names {
         &self.names
     }
 
-    /// The event as a trace has it. A task that is not in the table has its index as number, and no
-    /// name.
+    /// Converts an event. A task that is not in the table gets its index as number, and no name.
     pub fn event(&self, event: &Event) -> TraceEvent {
         let kind = match event.kind {
             EventKind::BioQueue => TraceKind::Queue,
@@ -130,6 +129,9 @@ impl Converter {
             EventKind::Requeue => TraceKind::Requeue,
             EventKind::Complete { .. } => TraceKind::Complete,
             EventKind::IoDone => TraceKind::IoDone,
+            EventKind::TagWait { of_scheduler, depth } => {
+                TraceKind::TagWait { depth: Some(depth), is_driver_tag: !of_scheduler }
+            }
         };
         let sector = event.sector.get();
         let mut made = TraceEvent::new(kind);
@@ -147,7 +149,7 @@ impl Converter {
         if matches!(kind, TraceKind::Plug | TraceKind::Unplug { .. }) {
             return made;
         }
-        // The request that only flushes has no place.
+        // A request that only flushes has no sector.
         made.sector = (sector != u64::MAX).then_some(sector);
         made.bytes = Some(match kind {
             TraceKind::Split { new_sector } => new_sector.saturating_sub(sector).saturating_mul(SECTOR_SIZE),
@@ -163,25 +165,27 @@ impl Converter {
     }
 }
 
-/// The trace of a run, being written.
+/// Writes the trace of a run.
 pub struct RunTraceWriter {
     converter: Converter,
     writer: Box<dyn EventWriter>,
 }
 
 impl RunTraceWriter {
-    /// Makes the file (for `NAME.blktrace`, the files `NAME.blktrace.CPU`), in the format that the
-    /// extension names.
+    /// Creates the file (for `NAME.blktrace`, the files `NAME.blktrace.CPU`) in the format of its
+    /// extension.
     ///
     /// # Errors
-    /// An extension that names no format, or a file that cannot be made.
+    /// Returns an error for an extension without a format, and for a file that cannot be created.
     pub fn create(path: &Path, context: &RunContext) -> Result<Self, RunTraceError> {
         let format = format_of(path)?;
         let device = Some(Device::new(context.device.0, context.device.1));
         let options = WriteOptions {
             cpus: u32::from(context.cpus),
-            ioprio_in_events: context.ioprio_in_events,
+            ioprio_in_events: context.rules.ioprio_in_events,
             has_zone_letters: false,
+            has_write_zeroes_letters: context.rules.write_zeroes_is_wz,
+            ..WriteOptions::default()
         };
         let made = || -> io::Result<Box<dyn EventWriter>> {
             let file = || File::create(path);
@@ -201,7 +205,7 @@ impl RunTraceWriter {
     /// Appends events, oldest first.
     ///
     /// # Errors
-    /// Of the file.
+    /// Returns an error of the file.
     pub fn write(&mut self, events: &[Event]) -> io::Result<()> {
         for event in events {
             self.writer.event(&self.converter.event(event), self.converter.names())?;
@@ -209,10 +213,10 @@ impl RunTraceWriter {
         Ok(())
     }
 
-    /// Ends the trace and writes what is buffered.
+    /// Finishes the trace and writes what is buffered.
     ///
     /// # Errors
-    /// Of the file.
+    /// Returns an error of the file.
     pub fn finish(self) -> io::Result<()> {
         self.writer.end()
     }

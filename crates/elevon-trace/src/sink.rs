@@ -1,6 +1,6 @@
-//! Where readers put events: a window in which they are put in order of time.
+//! Collects the events of a reader in a window, in which they are sorted by time.
 //!
-//! Cost: an event that is not older than the one before costs one comparison; otherwise the window
+//! Cost: one comparison for an event that is not older than the previous one; otherwise the window
 //! is sorted once per batch (O(n log n) comparisons, fewer if the events come in ordered runs, as
 //! per-CPU data does).
 
@@ -8,26 +8,26 @@ use crate::event::{Device, TraceEvent, TraceKind};
 use crate::names::Names;
 use crate::report::{Gap, Position, ReadReport};
 
-/// Events delivered at once, about.
+/// Approximate number of events delivered at once.
 pub(crate) const BATCH: usize = 4096;
 
-/// Why an event that comes too late is skipped.
+/// Why an event is skipped that comes too late to be sorted.
 const TOO_LATE: &str = "older than the events before it by more than the window in which events are ordered";
 
-/// Events on their way from a reader to whoever reads the trace.
+/// Events between a format's parser and the user of the trace.
 pub(crate) struct Sink {
     pub(crate) names: Names,
     pub(crate) report: ReadReport,
     only: Option<Device>,
     events: Vec<TraceEvent>,
-    /// Events at the front of `events` that were delivered.
+    /// Number of delivered events at the front of `events`.
     delivered: usize,
     /// Latest time of any event.
     latest: u64,
     /// Time of the last event that was delivered.
     floor: u64,
     is_sorted: bool,
-    /// An event without time was seen: the order of the file is all there is.
+    /// True if there was an event without a time; then the order of the file is kept.
     is_untimed: bool,
 }
 
@@ -46,17 +46,17 @@ impl Sink {
         }
     }
 
-    /// Delivers only events of this device, and those that are of no device.
+    /// Restricts delivery to events of this device, and events without a device.
     pub(crate) const fn set_only(&mut self, device: Option<Device>) {
         self.only = device;
     }
 
-    /// Events that wait.
+    /// Returns the number of events that have not been delivered.
     pub(crate) const fn len(&self) -> usize {
         self.events.len() - self.delivered
     }
 
-    /// Appends an event, which was read at a place.
+    /// Appends an event that was read at a position.
     #[inline]
     pub(crate) fn push(&mut self, event: TraceEvent, file: u32, at: Position) {
         if let Some(device) = event.device {
@@ -77,8 +77,8 @@ impl Sink {
         self.events.push(event);
     }
 
-    /// Appends a gap of lost events. One that begins before what was delivered begins where that
-    /// ends.
+    /// Appends a gap of lost events. If it starts before events that were delivered, it starts at
+    /// the last of these instead.
     pub(crate) fn push_gap(&mut self, gap: Gap) {
         self.report.gap(gap);
         let mut event = TraceEvent::new(TraceKind::Lost { events: gap.events, until: gap.until });
@@ -97,18 +97,18 @@ impl Sink {
         self.report.skip(file, at, reason);
     }
 
-    /// What was delivered last.
+    /// Returns the events that were last delivered.
     pub(crate) fn delivered(&self) -> &[TraceEvent] {
         &self.events[..self.delivered]
     }
 
-    /// Drops what was delivered last.
+    /// Removes the events that were last delivered.
     pub(crate) fn drop_delivered(&mut self) {
         self.events.drain(..self.delivered);
         self.delivered = 0;
     }
 
-    /// Orders what waits and hands out all of it but the `keep` latest events.
+    /// Sorts the waiting events and delivers all of them except the `keep` latest.
     pub(crate) fn deliver(&mut self, keep: usize) -> &[TraceEvent] {
         if !self.is_sorted && !self.is_untimed {
             self.events.sort_by_key(|event| event.time);

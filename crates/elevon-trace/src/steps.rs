@@ -1,22 +1,21 @@
-//! The skeleton of a trace, for comparing a simulated run with a real one: which event, where, how
-//! much.
+//! Reduces a trace to its steps, to compare a simulated run with a real one: event, sector, length.
 
 use crate::event::{TraceEvent, TraceKind};
 use crate::read::ftrace::{Line, parse_line};
 
-/// One event without time and task. The letter is blktrace's; `P` has no place, `U` has its
-/// requests as `sectors`, and an `X` the front part's length.
+/// One event without time and task. The letter is blktrace's. `P` has no sector, `U` has its number
+/// of requests in `sectors`, and `X` the length of the front part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// blktrace's letter.
+    /// Letter of blktrace.
     pub letter: char,
     /// First sector.
     pub sector: u64,
-    /// Sectors.
+    /// Length in sectors.
     pub sectors: u64,
 }
 
-/// The step of an event; `None` if blktrace has no letter for it.
+/// Returns the step of an event; `None` if blktrace has no letter for it.
 pub fn of_event(event: &TraceEvent) -> Option<Step> {
     let letter = event.kind.letter()?;
     let (sector, sectors) = match event.kind {
@@ -27,12 +26,12 @@ pub fn of_event(event: &TraceEvent) -> Option<Step> {
     Some(Step { letter, sector, sectors })
 }
 
-/// The steps of events. Those that blktrace has no letter for are left out.
+/// Returns the steps of events. Events without a letter in blktrace are omitted.
 pub fn of_events<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> Vec<Step> {
     events.into_iter().filter_map(of_event).collect()
 }
 
-/// The steps of a trace in text, in the order of the file.
+/// Returns the steps of a trace in text form, in the order of the file.
 pub fn of_text(text: &str) -> Vec<Step> {
     text.lines()
         .filter_map(|line| match parse_line(line.as_bytes()) {

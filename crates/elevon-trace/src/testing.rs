@@ -1,30 +1,30 @@
-//! What the tests of several readers share.
+//! Helpers for the tests of several readers.
 
 use std::path::PathBuf;
 
 use crate::event::TraceEvent;
 use crate::reader::Reader;
 
-/// A file of `tests/data`.
+/// Returns the path of a file in `tests/data`.
 pub(crate) fn data(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name)
 }
 
-/// Everything that some bytes tell.
+/// Reads all events of some bytes.
 pub(crate) fn read_bytes(bytes: impl Into<Vec<u8>>) -> (Vec<TraceEvent>, Reader) {
     let mut reader = crate::from_bytes(bytes.into()).expect("a known format");
     let events = reader.read_all().expect("bytes in memory");
     (events, reader)
 }
 
-/// Everything that a trace tells.
+/// Reads all events of a file.
 pub(crate) fn read_file(path: &std::path::Path) -> (Vec<TraceEvent>, Reader) {
     let mut reader = crate::open(path).unwrap_or_else(|error| panic!("{error}"));
     let events = reader.read_all().expect("a readable file");
     (events, reader)
 }
 
-/// How many events there are of each kind that occurs, by name.
+/// Returns the number of events of each kind that occurs, by name.
 pub(crate) fn counts(events: &[TraceEvent]) -> Vec<(&'static str, usize)> {
     let kinds = crate::TraceKind::NAMES.iter();
     kinds

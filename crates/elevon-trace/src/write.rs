@@ -1,9 +1,9 @@
-//! Writers, one a format: events of any trace in, a file out.
+//! Writers, one for each format: they write the events of any trace to a file.
 //!
-//! | format | extension | what for |
+//! | format | extension | use |
 //! |---|---|---|
-//! | [`WriteFormat::Ftrace`] | `.ftrace` | text as `/sys/kernel/tracing/trace` shows it |
-//! | [`WriteFormat::Blktrace`] | `.blktrace` | binary, one file a CPU, for `blkparse` and `btt` |
+//! | [`WriteFormat::Ftrace`] | `.ftrace` | text in the form of `/sys/kernel/tracing/trace` |
+//! | [`WriteFormat::Blktrace`] | `.blktrace` | binary, one file per CPU, for `blkparse` and `btt` |
 //! | [`WriteFormat::Perfetto`] | `.perfetto-trace` | ftrace events as Perfetto records them, for its queries |
 //! | [`WriteFormat::PerfettoTimeline`] | `.perfetto` | a timeline of requests by tag for ui.perfetto.dev; not read back |
 //! | [`WriteFormat::Json`] | `.json` | the same timeline as trace-event JSON; not read back |
@@ -11,19 +11,23 @@
 //! | [`WriteFormat::Csv`] | `.csv` | every field of every event |
 //! | [`WriteFormat::Parquet`] | `.parquet` | the same, in columns |
 //!
-//! A format that lacks a field leaves it out. Writers take events in order of time, keep only what
-//! is in flight in memory, and write through a buffer.
+//! Fields that a format lacks are omitted. Writers take events in order of time, keep in memory
+//! only what is in flight, and buffer their output.
 
 pub mod blktrace;
 pub mod csv;
 pub mod fio_log;
 pub mod ftrace;
 pub mod json;
+mod packed;
 pub mod parquet;
 pub mod perfetto;
 pub mod perfetto_timeline;
 mod proto;
+pub(crate) mod table;
 mod timeline;
+
+pub use packed::Packed;
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -35,24 +39,24 @@ use crate::names::Names;
 #[cfg(test)]
 mod tests;
 
-/// A format that is written.
+/// A format that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFormat {
-    /// The kernel's text.
+    /// Text as the kernel prints it.
     Ftrace,
     /// blktrace's binary records.
     Blktrace,
-    /// Perfetto's protobuf: ftrace events.
+    /// Perfetto's protobuf with ftrace events.
     Perfetto,
-    /// Perfetto's protobuf: a timeline of requests.
+    /// Perfetto's protobuf with a timeline of requests.
     PerfettoTimeline,
-    /// Trace-event JSON: a timeline of requests.
+    /// Trace-event JSON with a timeline of requests.
     Json,
     /// fio's iolog, version 3.
     FioLog,
-    /// Comma-separated values, a line an event.
+    /// Comma-separated values, one line per event.
     Csv,
-    /// Parquet, a row an event.
+    /// Parquet, one row per event.
     Parquet,
 }
 
@@ -69,7 +73,7 @@ impl WriteFormat {
         Self::Parquet,
     ];
 
-    /// The extension that names it, without the dot.
+    /// Returns the file extension of the format, without the dot.
     pub const fn extension(self) -> &'static str {
         match self {
             Self::Ftrace => "ftrace",
@@ -83,10 +87,10 @@ impl WriteFormat {
         }
     }
 
-    /// The format that a path's extension names.
+    /// Returns the format of a path's extension.
     ///
     /// # Errors
-    /// [`WriteError::UnknownFormat`] if it names none.
+    /// Returns [`WriteError::UnknownFormat`] if no format has the extension.
     pub fn from_path(path: &Path) -> Result<Self, WriteError> {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         Self::ALL
@@ -96,21 +100,21 @@ impl WriteFormat {
     }
 }
 
-/// Why a trace file could not be made.
+/// Why a trace file could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The extension names no format.
+    /// No format has the file extension.
     #[error("{}: a trace that is written ends in {}", path.display(), extensions())]
     UnknownFormat {
         /// The path.
         path: PathBuf,
     },
-    /// The file could not be made.
+    /// The file could not be created.
     #[error("{}: {source}", path.display())]
     Create {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -120,44 +124,58 @@ fn extensions() -> String {
     format!("{} or {last}", before.join(", "))
 }
 
-/// Takes the events of a trace, in order of time.
+/// Writes the events of a trace, in order of time.
 pub trait EventWriter {
-    /// Appends one event; its names are of the table.
+    /// Appends one event, whose names are in `names`.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()>;
 
-    /// Ends the trace and writes what is buffered.
+    /// Finishes the trace and writes what is buffered.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     fn end(self: Box<Self>) -> io::Result<()>;
 }
 
-/// What a trace's head and lines say that events do not carry.
+/// Properties of a trace that its events do not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
     /// CPUs of the machine.
     pub cpus: u32,
-    /// Whether ftrace's request events show the priority, as kernels from 6.11 on do.
+    /// True if ftrace's request events show the priority, as in kernels from 6.11 on.
     pub ioprio_in_events: bool,
-    /// Whether ftrace has letters of its own for zone operations and write zeroes, as the newest
+    /// True if ftrace has separate letters for zone operations and write zeroes, as the newest
     /// kernels do.
     pub has_zone_letters: bool,
+    /// Whether ftrace's times are whole nanoseconds; the kernel prints microseconds.
+    pub is_in_nanoseconds: bool,
+    /// Whether ftrace shows the process of each thread, as the kernel does with the option
+    /// `record-tgid`.
+    pub has_processes: bool,
+    /// Whether a write-zeroes is `WZ` (Linux 6.19 and later) instead of `N`.
+    pub has_write_zeroes_letters: bool,
 }
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self { cpus: 1, ioprio_in_events: true, has_zone_letters: true }
+        Self {
+            cpus: 1,
+            ioprio_in_events: true,
+            has_zone_letters: true,
+            has_write_zeroes_letters: true,
+            is_in_nanoseconds: false,
+            has_processes: false,
+        }
     }
 }
 
-/// Makes a trace file in the format that its extension names; for `NAME.blktrace` the files
+/// Creates a trace file in the format of its extension; for `NAME.blktrace` the files
 /// `NAME.blktrace.CPU`.
 ///
 /// # Errors
-/// An extension that names no format, or a file that cannot be made.
+/// Returns an error for an extension without a format, and for a file that cannot be created.
 pub fn create(path: &Path, options: WriteOptions) -> Result<Box<dyn EventWriter>, WriteError> {
     let format = WriteFormat::from_path(path)?;
     let file = || File::create(path).map(BufWriter::new);

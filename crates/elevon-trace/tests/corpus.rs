@@ -1,4 +1,4 @@
-//! The fuzzer's corpora of traces through its own checks.
+//! Runs the fuzzer's corpora of traces through their checks.
 
 #[path = "../../../fuzz/checks/corpus.rs"]
 mod corpus;

@@ -1,5 +1,5 @@
-//! Inspecting a trace allocates nothing per event, and its memory does not grow with the length of
-//! the trace.
+//! Checks that analysing a trace allocates nothing per event, and that its memory does not grow
+//! with the length of the trace.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,29 +7,29 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use elevon_trace::analysis::Analysis;
 use elevon_trace::{Device, TraceEvent, TraceKind, TraceOp};
 
-/// Counts what is asked of the system's allocator, and the bytes in use.
+/// An allocator that counts calls and the bytes in use.
 struct Counting;
 
 static ASKED: AtomicU64 = AtomicU64::new(0);
 static IN_USE: AtomicI64 = AtomicI64::new(0);
 
-// SAFETY: hands everything on to the system's allocator.
+// SAFETY: passes every call on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ASKED.fetch_add(1, Ordering::Relaxed);
         IN_USE.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as asked by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as asked by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(memory, layout) }
     }
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ASKED.fetch_add(1, Ordering::Relaxed);
         IN_USE.fetch_add(size as i64 - layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as asked by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.realloc(memory, layout, size) }
     }
 }
@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Feeds I/Os with 32 under way, of ten processes, merged and split now and then.
+/// Adds I/Os of ten processes with 32 in flight, some of them merged or split.
 fn feed(analysis: &mut Analysis, from: u64, count: u64) {
     let device = Device::new(8, 0);
     let mut put = |kind, n: u64, time: u64, first: u64, sectors: u64| {
@@ -80,7 +80,7 @@ fn a_longer_trace_takes_no_more_memory() {
     feed(&mut analysis, 10_000, 100_000);
     let more = IN_USE.load(Ordering::Relaxed) - in_use;
     let asked = ASKED.load(Ordering::Relaxed) - asked;
-    // Groups of histogram bins that were hit for the first time; the test's own harness.
+    // Some groups of histogram bins are used for the first time, and the test harness allocates.
     assert!(more < 64 << 10, "{more} bytes more after ten times as many events");
     assert!(asked < 100, "{asked} allocations for 650,000 events");
 }

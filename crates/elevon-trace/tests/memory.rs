@@ -1,11 +1,11 @@
-//! Memory does not grow with a trace: counted by a global allocator, over traces of one length and
-//! of ten times that.
+//! Checks with a global allocator that memory does not grow with the trace: over traces of one
+//! length and of ten times that length.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts the bytes that are in use.
+/// An allocator that counts the bytes in use.
 struct Counting;
 
 static IN_USE: AtomicU64 = AtomicU64::new(0);
@@ -16,16 +16,16 @@ fn grow(bytes: usize) {
     MOST.fetch_max(now, Ordering::Relaxed);
 }
 
-// SAFETY: hands everything on to the system's allocator.
+// SAFETY: passes every call on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
-        // SAFETY: as asked by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: as asked by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A trace that is made while it is read.
+/// A trace that is generated while it is read.
 struct Endless {
     left: u64,
     made: u64,
@@ -68,7 +68,7 @@ fn ftrace(n: u64, out: &mut Vec<u8>) {
         n / 1000,
         n % 1000
     );
-    // Some lines are damaged, some are late, and some tell of lost events.
+    // Some lines are damaged, some are late, and some report lost events.
     match n % 97 {
         3 => out.extend_from_slice(&line.as_bytes()[..60]),
         4 => out.extend_from_slice(b"CPU:1 [LOST 4 EVENTS]\n"),
@@ -94,7 +94,7 @@ fn csv(n: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("{},R,{},4096,{}\n", n % 50, n * 4096, n).as_bytes());
 }
 
-/// One packet with one bundle of one plug.
+/// Appends one packet with one bundle of one plug.
 fn perfetto(n: u64, out: &mut Vec<u8>) {
     let time = (n + (1 << 21)).min((1 << 28) - 1);
     let varint: Vec<u8> =
@@ -110,7 +110,7 @@ fn perfetto(n: u64, out: &mut Vec<u8>) {
     out.extend(packet);
 }
 
-/// Events, and the most memory that was in use beyond what was before.
+/// Returns the number of events, and the maximum of memory in use minus that at the start.
 fn most(record: fn(u64, &mut Vec<u8>), records: u64) -> (u64, u64) {
     let before = IN_USE.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
@@ -131,7 +131,7 @@ fn memory_is_flat_over_a_ten_times_longer_trace() {
         ("ftrace", ftrace as Make, 30_000),
         ("blktrace", blktrace as Make, 30_000),
         ("csv", csv as Make, 60_000),
-        // Its window is larger than the others'.
+        // The window of this format is larger than the others'.
         ("perfetto", perfetto as Make, 270_000),
     ] {
         let ((few, small), (many, large)) = (most(record, records), most(record, records * 10));

@@ -1,5 +1,5 @@
-//! Events of the real stack, through every trace format: what the formats show is what the device
-//! was given.
+//! Writes events of the real stack in every trace format, and checks that the formats show what was
+//! issued to the device.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ use elevon_core::units::{Instant, LayoutId, Nanos, Sector, Sectors, TaskId, Tena
 use elevon_trace::run::{Converter, RUN_FORMATS, RunContext, RunTraceWriter, TaskName};
 use elevon_trace::{TraceEvent, steps};
 
-/// Takes 8 commands at once; the one after that is told to come again.
+/// A device that accepts 8 commands and is busy for the next one.
 #[derive(Default)]
 struct Device {
     commands: Vec<Command>,
@@ -36,8 +36,8 @@ impl Driver for Device {
     }
 }
 
-/// Reads that split, neighbours that merge, writes, FUA writes, flushes and discards of two tasks,
-/// on a device that is sometimes busy and sometimes fails. Begins at instant 0.
+/// Runs reads that split, adjacent I/Os that merge, writes, FUA writes, flushes and discards of two
+/// tasks, on a device that is sometimes busy and sometimes fails. Starts at instant 0.
 fn run(kernel: Kernel, scheduler: &str) -> (Vec<Event>, usize) {
     let limits = QueueLimits {
         max_hw_sectors: Sectors::new(256),
@@ -84,7 +84,7 @@ fn run(kernel: Kernel, scheduler: &str) -> (Vec<Event>, usize) {
         }
         stack.end_batch(now, task, &mut device);
         now = now + Nanos::from_micros(30);
-        // In four turns of five nothing completes, so that requests pile up; the last turn waits
+        // In four of five turns few requests complete, so that they accumulate; the last turn waits
         // for all.
         let keep = if turn % 5 == 4 { 2 } else { 8 };
         while device.commands.len() > if turn == 199 { 0 } else { keep } {
@@ -103,7 +103,7 @@ fn run(kernel: Kernel, scheduler: &str) -> (Vec<Event>, usize) {
 
 fn context(kernel: Kernel) -> RunContext {
     let tasks = vec![TaskName::new("reader", 100), TaskName::new("writer[1]", 101)];
-    RunContext { device: (8, 16), tasks, cpus: 1, ioprio_in_events: kernel.rules().ioprio_in_events }
+    RunContext { device: (8, 16), tasks, cpus: 1, rules: kernel.rules() }
 }
 
 fn write_all(folder: &Path, kernel: Kernel, events: &[Event]) {
@@ -143,7 +143,7 @@ fn every_format_shows_what_the_device_was_given() {
         let read = reader.read_all().unwrap();
         assert_eq!((reader.report().skipped_count(), read.len()), (0, events.len()), "{name}");
         assert!(steps::of_text(&ftrace) == steps::of_events(&converted), "{name}: the text tells another story");
-        // Records of two CPUs at one instant have no order of their own.
+        // Records of two CPUs at one instant have no defined order.
         let sorted = |events: &[TraceEvent]| {
             let mut steps = steps::of_events(events);
             steps.sort_by_key(|step| (step.sector, step.letter, step.sectors));
@@ -169,7 +169,7 @@ fn every_format_shows_what_the_device_was_given() {
     }
 }
 
-/// Both read it without complaint, and count what was issued.
+/// Checks that both tools read the trace without complaint, and count what was issued.
 fn blkparse_and_btt(folder: &Path, name: &str, events: &[Event]) {
     let Some(mut blkparse) = elevon_testkit::tool("blkparse") else { return };
     let blkparse = blkparse.args(["-i", "run", "-d", "run.bin"]).current_dir(folder).output().unwrap();

@@ -1,11 +1,11 @@
-//! What a process costs per I/O by itself, with no stack and no device: poll, take, complete, reap
-//! and statistics.
+//! Cost of a process per I/O, without stack and device: poll, take, complete, reap and statistics.
 //!
-//! Prints nanoseconds an I/O. `cargo bench -p elevon-workload`; as a test it runs a few I/Os only.
+//! Prints nanoseconds per I/O. Run it with `cargo bench -p elevon-workload`; as a test it does only
+//! a few I/Os.
 use std::time;
 
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, LayoutId, Nanos, TaskId, TenantId};
+use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_formats::fio::spec::{Amount, JobSpec};
 use elevon_workload::process::{CpuCost, Identity, Poll, Process};
 use elevon_workload::region::{Extent, Region};
@@ -16,7 +16,11 @@ fn nanoseconds(name: &str, ios: u64, edit: impl FnOnce(&mut JobSpec)) {
     spec.rw.random = true;
     spec.io_size = Some(Amount::Bytes(ios * 4096));
     edit(&mut spec);
-    let extent = Extent { regions: vec![Region { start: 0, len: 100 << 30 }], files: Vec::new(), bytes: ios * 4096 };
+    let extent = Extent {
+        regions: vec![Region { start: DeviceOffset::ZERO, len: Bytes::new(100 << 30) }],
+        files: Vec::new(),
+        bytes: Bytes::new(ios * 4096),
+    };
     let identity = Identity { task: TaskId(0), tenant: TenantId(0), job: 0, clone: 0, seed: 1 };
     let cpu = CpuCost::new(Nanos::new(100), Nanos::new(100));
     let mut process = Process::new(&spec, &extent, identity, cpu, &[LayoutId(0); 32]);

@@ -1,28 +1,27 @@
 //! The page cache between processes and stack, in simulation and before a real file.
 //!
-//! What an I/O of a process is in calls of the cache is [`FileIo`]'s to say. Here is what a run
-//! adds: which files the jobs have open, what fio does before a job starts, what calls and bios
-//! cost their process, statistics, and bios as I/Os of the stack (`bios`). They are submitted under
-//! the task that asked or under the flusher's own, and come back by [`Token::Cache`].
+//! [`FileIo`] turns an I/O of a process into calls of the cache. This module adds what a run needs:
+//! the files that the jobs have open, what fio does before a job starts, the costs of calls and
+//! bios, statistics, and bios as I/Os of the stack (`bios`). Bios are submitted under the task that
+//! made the call, or under the flusher's own task, and come back with [`Token::Cache`].
 //!
-//! Time passes by [`CacheCost`]: a process is busy for what its calls cost after they are over, the
-//! calls of one I/O together. So within one I/O of many pages the copying of pages does not overlap
-//! with readahead; between I/Os it does. A call that slept costs a wake-up besides, each bio that a
-//! process had to build a submission, both as in direct I/O ([`CpuCost`]).
+//! Time passes by [`CacheCost`]: a process is busy for the cost of its calls after they have
+//! finished, for the calls of one I/O together. So within one I/O of many pages, copying pages does
+//! not overlap with readahead; between I/Os it does. A call that slept costs a wake-up in addition,
+//! and each bio that a process built costs a submission, both as in direct I/O ([`CpuCost`]).
 //!
-//! What fio does before a job starts: `pre_read` reads its files (not timed), else `invalidate`
-//! drops them; then `fadvise_hint`. Before a job reads back what it wrote, `invalidate` drops its
-//! files again (measured: fio 3.33 calls posix_fadvise there); with real bytes what is dirty is
-//! written first, so that it is the device that is verified and not memory. A queue of buffered I/O
-//! is one at a time where submission blocks (libaio), as in Linux; io_uring has as many as it
-//! wants.
+//! Before a job starts, as in fio: `pre_read` reads its files (not timed), otherwise `invalidate`
+//! drops them; then `fadvise_hint` applies. Before a job reads back what it wrote, `invalidate`
+//! drops its files again (measured: fio 3.33 calls posix_fadvise there); with real bytes dirty
+//! pages are written first, so that the device is verified and not memory. A queue of buffered I/O
+//! has one I/O at a time if submission blocks (libaio), as in Linux; io_uring has up to its depth.
 //!
-//! With real bytes ([`CacheConfig::copies`]) the back end has frames, the device is one file of the
-//! cache, whose parts are the files of jobs, and so nothing that overlaps is in memory twice. When
-//! all jobs are over, what is dirty is written and flushed.
+//! With real bytes ([`CacheConfig::copies`]) the back end has frames. The device is then the only
+//! file of the cache, and the files of jobs are parts of it, so overlapping data is in memory only
+//! once. When all jobs have finished, dirty pages are written and flushed.
 //!
-//! Cost: O(1) an I/O and a page beside the cache's own. Nothing is allocated per I/O once tables
-//! have grown.
+//! Cost: O(1) per I/O and per page, besides the cache's own. Nothing is allocated per I/O once the
+//! tables have grown.
 
 mod bill;
 mod bios;
@@ -40,7 +39,7 @@ use elevon_cache::readahead::Advice;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Io, Stack};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, Sector, TaskId};
+use elevon_core::units::{Bytes, FileOffset, Instant, Nanos, Sector, TaskId};
 
 use crate::cache_series::CacheSeries;
 use crate::jobs::Jobs;
@@ -52,65 +51,65 @@ use bill::{Bill, Charges};
 use bios::StackSide;
 pub use stats::{ActivityControl, CacheIoStats, IoStatsBySource};
 
-/// How far a process is with what comes before its I/O.
+/// The progress of a process with what comes before its I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prologue {
-    /// Nothing is done yet.
+    /// Nothing has been done yet.
     Due,
-    /// The file of this number is being read, from this byte on.
-    Reading(usize, u64),
+    /// Reading the file of this number, from this byte on.
+    Reading(usize, Bytes),
     /// The process may begin.
     Over,
 }
 
-/// What the layer keeps of a process.
+/// The layer's state of a process.
 #[derive(Clone, Debug)]
 struct User {
     is_buffered: bool,
     is_mapped: bool,
-    /// An asynchronous engine whose submission does the I/O (libaio).
+    /// The engine is asynchronous, but its submission does the I/O (libaio).
     submits_in_line: bool,
     may_block: bool,
     prologue: Prologue,
-    pre_reads: u64,
+    pre_reads: Bytes,
     invalidates: bool,
     advice: Option<Advice>,
-    /// What the calls of an I/O cost so far, by its token.
+    /// The cost of the calls of an I/O so far, by its token.
     costs: Vec<Nanos>,
-    /// CPU time of bios it built that no I/O has been charged with.
+    /// CPU time of bios it built that has not been charged to an I/O.
     unpaid: Nanos,
-    /// Its passes of reading back that have begun.
+    /// The number of its passes of reading back that have begun.
     verify_passes: u32,
 }
 
-/// What became of an I/O.
+/// A result of the layer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// It is over; the process is busy for so long before it has it.
+    /// The I/O has finished. The process is busy for `cost` before it has it back.
     Over { task: usize, token: u32, status: Status, cost: Nanos },
-    /// It is direct, and is to be submitted to the stack.
+    /// The I/O is direct, and must be submitted to the stack.
     Device { task: usize, token: u32 },
-    /// What comes before the process's first I/O is over.
+    /// What comes before the process's first I/O has finished.
     Prepared { task: usize },
-    /// Nothing that concerns a process, but the cache may have built bios.
+    /// Nothing for a process, but the cache may have built bios.
     Sleeps,
 }
 
-/// How an I/O begins.
+/// The route of an I/O.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Route {
     /// It goes to the stack at once.
     Stack,
-    /// It is over.
+    /// It has finished.
     Over(Event),
-    /// An event will tell.
+    /// An event will report its end.
     Waits {
         /// The process sleeps in the submission.
         sleeps: bool,
     },
 }
 
-/// The layer. One for a run.
+/// The layer of the page cache; one per run.
 #[derive(Debug)]
 pub struct BufferedIo {
     files: FileIo,
@@ -118,35 +117,35 @@ pub struct BufferedIo {
     charges: Charges,
     cpu: CpuCost,
     flusher: TaskId,
-    /// The last of the tenants' flushers, which follow.
+    /// The last of the tenants' flushers, which follow `flusher`.
     last_flusher: TaskId,
     users: Vec<User>,
     stack_side: StackSide,
     control: Option<ActivityControl>,
     series: CacheSeries,
-    /// Pages whose write failed.
+    /// Number of pages whose write failed.
     failed_pages: u64,
-    /// Calls of other programs that are over: at most one for each of them.
+    /// Finished calls of other programs; at most one per program.
     done_of_other_programs: VecDeque<CallDone>,
     settles: bool,
     last_write_back: LastWriteBack,
 }
 
-/// The write-back of what is dirty when all jobs are over.
+/// The write-back of dirty pages when all jobs have finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LastWriteBack {
     /// Jobs are running.
     NotDue,
-    /// It is under way.
+    /// It has begun and not finished.
     Begun,
-    /// It has ended so.
+    /// It has finished with this status.
     Over(Status),
 }
 
 impl BufferedIo {
-    /// A cache for these jobs. Its flusher is a task behind theirs, and behind it one for each
-    /// tenant up to the last that a job lies in, whatever `config` says. `cpu`: as in
-    /// [`crate::jobs::JobsOptions`].
+    /// Returns a cache for these jobs. Its flusher is a task that follows theirs, and one more task
+    /// follows for each tenant up to the last one that has a job; both override `config`. `cpu`: as
+    /// in [`crate::jobs::JobsOptions`].
     pub fn new(config: CacheConfig, cost: CacheCost, cpu: CpuCost, jobs: &mut Jobs, stack: &Stack) -> Self {
         let flusher = TaskId(jobs.processes().len() as u32);
         let tenant_flushers = jobs.processes().iter().map(|process| process.tenant().0).max().unwrap_or(0);
@@ -172,66 +171,66 @@ impl BufferedIo {
         layer
     }
 
-    /// Who is RT is said by this, and not by content.
+    /// Sets the control that decides which bios are RT, instead of content.
     pub const fn set_control(&mut self, control: ActivityControl) {
         self.control = Some(control);
     }
 
-    /// Bios that became RT by the control.
+    /// Returns the number of bios that the control made RT.
     pub fn promoted(&self) -> u64 {
         self.stats.controlled()
     }
 
-    /// The cache, for its statistics.
+    /// Returns the cache, for its statistics.
     pub const fn cache(&self) -> &PageCache {
         self.files.cache()
     }
 
-    /// What it read and wrote.
+    /// Returns the statistics of the bios that it read and wrote.
     pub const fn io_stats(&self) -> &CacheIoStats {
         &self.stats
     }
 
-    /// The cache over time.
+    /// Returns the cache over time.
     pub const fn series(&self) -> &CacheSeries {
         &self.series
     }
 
-    /// Windows that waits are counted in; see [`elevon_cache::stats::Windows::length`] for what
-    /// they came to.
+    /// Returns the configured length of the windows of waits; see
+    /// [`elevon_cache::stats::Windows::length`] for the length in force.
     pub const fn wait_window(&self) -> Nanos {
         self.charges.wait_window
     }
 
-    /// The task that writes back in the background what the root tenant made dirty.
+    /// Returns the task that writes back the root tenant's dirty pages in the background.
     pub const fn flusher(&self) -> TaskId {
         self.flusher
     }
 
-    /// The last of the flusher tasks: those of tenants follow the root's.
+    /// Returns the last of the flusher tasks; those of tenants follow the root's.
     pub const fn last_flusher(&self) -> TaskId {
         self.last_flusher
     }
 
-    /// The cache, to be told of files of other programs. Their calls go by
+    /// Returns the cache, to add files of other programs. Their calls go through
     /// [`Self::call_of_other_program`].
     pub const fn cache_mut(&mut self) -> &mut PageCache {
         self.files.cache_mut()
     }
 
-    /// After the last job the run goes on until no call and no bio of the cache is under way; with
-    /// bytes it always does.
+    /// Lets the run continue after the last job until no call and no bio of the cache is in
+    /// progress. A cache with bytes always does.
     pub const fn settle_at_end(&mut self) {
         self.settles = true;
     }
 
-    /// Others use so much memory now: as [`PageCache::set_reserved`].
+    /// Sets the memory that others use, as [`PageCache::set_reserved`].
     pub fn set_reserved(&mut self, now: Instant, reserved: Bytes) {
         self.files.cache_mut().set_reserved(now, reserved);
     }
 
-    /// A program that is no job uses the cache, as a task behind the flushers'.
-    /// [`Self::poll_other_program`] says how it ended.
+    /// Makes a call of a program that is not a job, as a task after the flushers.
+    /// [`Self::poll_other_program`] returns its result.
     ///
     /// # Panics
     /// If the task is a job's or the flusher.
@@ -243,23 +242,23 @@ impl BufferedIo {
         }
     }
 
-    /// The next call of another program that is over.
+    /// Returns the next finished call of another program.
     pub fn poll_other_program(&mut self) -> Option<CallDone> {
         self.done_of_other_programs.pop_front()
     }
 
-    /// Panics if the file I/O or the cache is in a state that it cannot be in. For tests.
+    /// Panics if the state of the file I/O or of the cache is invalid. For tests.
     pub fn self_check(&self) {
         self.files.self_check();
     }
 
-    /// Whether all jobs are over, and the last write-back is under way or anything else that nobody
-    /// waits for.
+    /// Returns true if all jobs have finished and the cache is still busy: with the last
+    /// write-back, or with I/O that no task waits for.
     pub fn is_settling(&self) -> bool {
         self.last_write_back != LastWriteBack::NotDue && !self.cache().is_idle()
     }
 
-    /// How the write-back after the last job ended; OK also if there was none.
+    /// Returns the status of the write-back after the last job; OK also if there was none.
     pub fn last_status(&self) -> Status {
         match self.last_write_back {
             LastWriteBack::NotDue => Status::Ok,
@@ -268,49 +267,49 @@ impl BufferedIo {
         }
     }
 
-    /// What jobs wrote and the device has not, of a cache with bytes: page writes that failed (a
-    /// later one of the same page may have succeeded), and pages that are still dirty or being
-    /// written.
+    /// Returns what jobs wrote and the device does not have, for a cache with bytes: the number of
+    /// page writes that failed (a later write of the same page may have succeeded), and the number
+    /// of pages that are still dirty or being written.
     pub fn unwritten(&self) -> (u64, u64) {
         let pages = self.cache().resident().pages();
         let left = if self.has_bytes() { pages.dirty() + pages.writeback() } else { 0 };
         (self.failed_pages, left)
     }
 
-    /// The run begins.
+    /// Handles the start of the run.
     pub(crate) fn on_start(&mut self, now: Instant) {
         (self.charges.started, self.series) = (now, CacheSeries::new(now));
     }
 
-    /// Time has come to `now`, where nothing has happened yet.
+    /// Advances the time series to `now`, before anything else happens at `now`.
     #[inline]
     pub(crate) fn on_time(&mut self, now: Instant) {
         let Self { files, stats, series, .. } = self;
         series.advance(now, || stats.reading(files.cache()));
     }
 
-    /// The jobs are over.
+    /// Records the last reading when the jobs have finished.
     pub(crate) fn on_end(&mut self, now: Instant) {
         self.series.finish(now, self.stats.reading(self.files.cache()));
     }
 
-    /// Whether a process has to do with the cache.
+    /// Returns true if a process has files in the cache.
     #[inline]
     pub(crate) fn is_user(&self, task: TaskId) -> bool {
         self.files.has_files(task)
     }
 
-    /// Whether the back end has bytes for the frames.
+    /// Returns true if the back end has bytes for the frames.
     pub(crate) const fn has_bytes(&self) -> bool {
         self.files.has_bytes()
     }
 
-    /// The frames of a bio from [`Self::next_io`].
+    /// Returns the frames of a bio from [`Self::next_io`].
     pub(crate) fn frames(&self, bio: u32) -> &[FrameId] {
         self.cache().frames(bio.into())
     }
 
-    /// An I/O that its process has just given.
+    /// Begins an I/O that its process has just submitted.
     #[inline]
     pub(crate) fn begin(&mut self, now: Instant, processes: &mut [Process], io: &Io) -> Route {
         let process = &processes[io.task.index()];
@@ -324,7 +323,7 @@ impl BufferedIo {
             Op::Discard => FileOpKind::Discard,
             _ => FileOpKind::Write,
         };
-        // The first I/O that reads back what the job wrote.
+        // This is the first I/O that reads back what the job wrote.
         let passes = std::mem::replace(&mut user.verify_passes, process.verify_passes());
         let begins_verify = passes != user.verify_passes && user.is_buffered && user.invalidates;
         let (position, bytes) = process.range(io.token);
@@ -338,13 +337,14 @@ impl BufferedIo {
         }
     }
 
-    /// Direct I/O is back from the stack. False if this layer has nothing more to do with it.
+    /// Handles direct I/O that the stack completed. Returns false if it goes to its process
+    /// unchanged.
     pub(crate) fn on_device_done(&mut self, now: Instant, processes: &mut [Process], done: &Done, token: u32) -> bool {
         let Self { files, charges, users, .. } = self;
         files.on_device_done(now, done.task, token, done.status, &mut Bill { now, charges, users, processes })
     }
 
-    /// A bio is back.
+    /// Handles a bio that the stack completed.
     pub(crate) fn on_bio_done(&mut self, now: Instant, bio: u32, done: &Done) {
         if !done.status.is_ok() {
             self.note_failure(bio);
@@ -355,11 +355,11 @@ impl BufferedIo {
     #[cold]
     fn note_failure(&mut self, bio: u32) {
         let pages = self.cache().resident().pages();
-        let written = self.frames(bio).iter().filter(|&&slot| pages.has(slot, PageFlags::WRITEBACK));
+        let written = self.frames(bio).iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK));
         self.failed_pages += written.count() as u64;
     }
 
-    /// The next thing that an I/O, or what comes before the first I/O, comes to.
+    /// Returns the next event of the I/Os, or of what comes before the first I/O.
     #[inline]
     pub(crate) fn poll(&mut self, now: Instant, processes: &mut [Process]) -> Option<Event> {
         let Self { files, charges, users, .. } = self;
@@ -382,8 +382,8 @@ impl BufferedIo {
         Some(Event::Sleeps)
     }
 
-    /// The next bytes to move between frames and buffers. What is read before a job begins goes
-    /// nowhere.
+    /// Returns the next bytes to move between frames and buffers. Bytes read before a job begins
+    /// are not copied.
     #[inline]
     pub(crate) fn poll_copy(&mut self) -> Option<ByteCopy> {
         loop {
@@ -394,7 +394,8 @@ impl BufferedIo {
         }
     }
 
-    /// All jobs are over: with bytes, what is dirty is written and the device flushed. Once.
+    /// Writes dirty pages and flushes the device when all jobs have finished, with bytes only. Does
+    /// so once.
     pub(crate) fn write_back(&mut self, now: Instant) {
         if !self.settles || self.last_write_back != LastWriteBack::NotDue {
             return;
@@ -404,13 +405,13 @@ impl BufferedIo {
             return;
         }
         self.last_write_back = LastWriteBack::Begun;
-        let call = Call::new(self.flusher, 0, OpenId(0), CallKind::Fsync, 0, 0);
+        let call = Call::new(self.flusher, 0, OpenId(0), CallKind::Fsync, FileOffset::ZERO, Bytes::ZERO);
         if let Called::Done(done) = self.files.cache_mut().call(now, call) {
             self.last_write_back = LastWriteBack::Over(done.status);
         }
     }
 
-    /// When [`Self::handle_timers`] has work next.
+    /// Returns when [`Self::handle_timers`] has work next.
     #[inline]
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         self.cache().next_timer()
@@ -420,7 +421,7 @@ impl BufferedIo {
         self.files.cache_mut().handle_timers(now);
     }
 
-    /// An I/O that is over, with what it costs.
+    /// Returns the event of a finished I/O, with its cost.
     #[inline]
     fn over(&self, task: TaskId, token: u32, status: Status) -> Event {
         Event::Over { task: task.index(), token, status, cost: self.users[task.index()].costs[token as usize] }

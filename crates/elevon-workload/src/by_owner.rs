@@ -1,77 +1,77 @@
-//! What each job and each tenant did over time, in bounded memory: what its counters said at the
-//! end of equal intervals, which double when there are too many.
+//! I/Os and bytes of each job and each tenant over time, in bounded memory: the values of their
+//! counters at the end of equal intervals, whose length doubles when there are too many.
 //!
-//! Counters are kept as they stood, so joining two intervals is leaving out the first. Cost: one
-//! comparison an instant, a look at all jobs and tenants an interval.
+//! Values of counters are stored, not differences, so two intervals are joined by dropping the
+//! first. Cost: one comparison per instant, and a pass over all jobs and tenants per interval.
 
 use elevon_core::units::{Instant, Nanos};
 
-/// Length of an interval at first: 1 ms.
+/// The initial length of an interval: 1 ms.
 const FIRST_INTERVAL: u64 = 1_000_000;
-/// Most intervals kept, of few rows; an even number.
+/// The maximum number of intervals, if there are few rows; even.
 const MOST: usize = 256;
-/// Fewest, of however many rows; an even number.
+/// The minimum number of intervals, however many rows there are; even.
 const FEWEST: usize = 16;
-/// Readings of all rows together that are kept.
+/// The maximum number of readings of all rows together.
 const ALL: usize = 1 << 16;
 
-/// I/Os and bytes so far: reads, writes, trims.
+/// I/Os and bytes so far, by direction: reads, writes, trims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progressed {
-    /// I/Os.
+    /// Number of I/Os.
     pub ios: [u64; 3],
-    /// Their bytes.
+    /// Number of bytes.
     pub bytes: [u64; 3],
 }
 
-/// Readings of a number of rows.
+/// The readings of a number of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerSeries {
     start: Instant,
     interval: u64,
-    /// Where the current interval ends.
+    /// The end of the current interval.
     end: Instant,
     rows: usize,
     most: usize,
-    /// All rows of the first interval, then all of the second, ...
+    /// All rows of the first interval, then all rows of the second, and so on.
     readings: Vec<Progressed>,
-    /// What was read when all was over, and when that was.
+    /// The reading at the end of the run, and its instant.
     last: Option<(Instant, Vec<Progressed>)>,
 }
 
 impl OwnerSeries {
-    /// For so many rows; with none, nothing is ever read.
+    /// Returns a series of this number of rows. A series without rows takes no readings.
     pub(crate) fn new(start: Instant, rows: usize) -> Self {
         let most = (ALL / rows.max(1)).clamp(FEWEST, MOST) & !1;
         let end = if rows == 0 { Instant::MAX } else { start.saturating_add(Nanos::new(FIRST_INTERVAL)) };
         Self { start, interval: FIRST_INTERVAL, end, rows, most, readings: Vec::new(), last: None }
     }
 
-    /// Rows of each reading: every process by task, then every tenant of a job by number, the root
-    /// first.
+    /// Returns the number of rows of each reading: every process by task, then every tenant of a
+    /// job by number, the root first.
     pub const fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Length of an interval; the last may be shorter.
+    /// Returns the length of an interval; the last may be shorter.
     pub const fn interval(&self) -> Nanos {
         Nanos::new(self.interval)
     }
 
-    /// When each interval ended, counted from the start, and what all rows said then.
+    /// Returns the end of each interval, counted from the start, with the values of all rows.
     pub fn readings(&self) -> impl Iterator<Item = (Nanos, &[Progressed])> {
         let at = |n: usize| Nanos::new(self.interval * (n as u64 + 1));
         let whole = self.readings.chunks_exact(self.rows.max(1)).enumerate().map(move |(n, rows)| (at(n), rows));
         whole.chain(self.last.iter().map(|(at, rows)| (at.since(self.start), rows.as_slice())))
     }
 
-    /// Whether an interval is over, where nothing has happened yet at `now`.
+    /// Returns true if an interval has ended. The caller has done nothing yet at `now`.
     #[inline]
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         now >= self.end
     }
 
-    /// Notes what all rows say.
+    /// Records the values of all rows.
     pub(crate) fn read(&mut self, now: Instant, rows: &[Progressed]) {
         while now >= self.end {
             if self.readings.len() == self.most * self.rows {
@@ -84,7 +84,7 @@ impl OwnerSeries {
         }
     }
 
-    /// Every second reading is that of an interval twice as long.
+    /// Drops every first reading of two: the second belongs to an interval twice as long.
     fn fold(&mut self) {
         let rows = self.rows;
         let mut n = 0;
@@ -95,7 +95,7 @@ impl OwnerSeries {
         self.interval *= 2;
     }
 
-    /// All is over.
+    /// Records the last reading, at the end of the run.
     pub(crate) fn finish(&mut self, now: Instant, rows: &[Progressed]) {
         if self.rows == 0 {
             return;

@@ -1,27 +1,27 @@
-//! A page cache over time, in bounded memory: what its counters and levels said at the end of equal
-//! intervals, which double when there are more than a thousand.
+//! A page cache over time, in bounded memory: its counters and levels at the end of equal
+//! intervals, whose length doubles when there are more than a thousand.
 //!
-//! Counters are kept as they stood, not as differences: so joining two intervals is leaving out the
-//! first, and nothing is counted beside what the cache counts anyway. Cost: one comparison an
-//! instant, a reading an interval.
+//! Values of counters are stored, not differences, so two intervals are joined by dropping the
+//! first, and nothing is counted in addition to the cache's counters. Cost: one comparison per
+//! instant, one reading per interval.
 
 use elevon_cache::page_cache::Reading;
 use elevon_core::units::{Instant, Nanos};
 
 use crate::series::MAX_POINTS;
 
-/// Length of an interval at first: 1 ms.
+/// The initial length of an interval: 1 ms.
 const FIRST_INTERVAL: u64 = 1_000_000;
 
-/// Readings of a run.
+/// The readings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheSeries {
     start: Instant,
     interval: u64,
-    /// Where the current interval ends.
+    /// The end of the current interval.
     end: Instant,
     readings: Vec<Reading>,
-    /// What was read when all was over, and when that was.
+    /// The reading at the end of the run, and its instant.
     last: Option<(Instant, Reading)>,
 }
 
@@ -32,24 +32,24 @@ impl CacheSeries {
         Self { start, interval, end, readings: Vec::with_capacity(MAX_POINTS), last: None }
     }
 
-    /// When the run began.
+    /// Returns the start of the run.
     pub const fn start(&self) -> Instant {
         self.start
     }
 
-    /// Length of an interval; the last may be shorter.
+    /// Returns the length of an interval; the last may be shorter.
     pub const fn interval(&self) -> Nanos {
         Nanos::new(self.interval)
     }
 
-    /// When each interval ended and what was read then, in order.
+    /// Returns the end of each interval with the reading taken then, in order.
     pub fn readings(&self) -> impl Iterator<Item = (Instant, &Reading)> {
         let at = |n: usize| self.start.saturating_add(Nanos::new(self.interval * (n as u64 + 1)));
         let whole = self.readings.iter().enumerate().map(move |(n, reading)| (at(n), reading));
         whole.chain(self.last.iter().map(|(at, reading)| (*at, reading)))
     }
 
-    /// Time has come to `now`, where nothing has happened yet; `read` says how things stand.
+    /// Advances time to `now`, before anything else happens at `now`. `read` takes a reading.
     #[inline]
     pub(crate) fn advance(&mut self, now: Instant, read: impl FnOnce() -> Reading) {
         if now >= self.end {
@@ -57,7 +57,7 @@ impl CacheSeries {
         }
     }
 
-    /// All is over.
+    /// Records the last reading, at the end of the run.
     pub(crate) fn finish(&mut self, now: Instant, reading: Reading) {
         if now >= self.end {
             self.close(now, reading);
@@ -72,7 +72,7 @@ impl CacheSeries {
     fn close(&mut self, now: Instant, reading: Reading) {
         while now >= self.end {
             if self.readings.len() == MAX_POINTS {
-                // Every second reading is that of an interval twice as long.
+                // Every second reading belongs to an interval twice as long.
                 let mut n = 0;
                 self.readings.retain(|_| {
                     n += 1;
@@ -96,7 +96,7 @@ mod tests {
     fn each_reading_is_what_stood_at_its_interval_s_end() {
         let start = Instant::new(77);
         let mut series = CacheSeries::new(start);
-        // A counter that is the number of steps so far; when each step was.
+        // A counter of the steps so far, and the instant of each step.
         let mut steps = Vec::new();
         let mut now = start;
         let mut rng = elevon_testkit::Rng(5);

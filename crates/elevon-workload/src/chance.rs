@@ -1,21 +1,21 @@
-//! Chance without surprises: one independent stream of numbers for each purpose of each process, so
-//! that what one part of a run draws never changes what another part sees.
+//! Random numbers: one independent stream for each purpose of each process, so that the draws of
+//! one part of a run never change what another part draws.
 //!
 //! The generator is xoshiro256++ seeded by SplitMix64, both as published by Blackman and Vigna. A
-//! draw costs about a nanosecond; no floats here.
+//! draw takes about a nanosecond and uses no floats.
 
-/// What SplitMix64 adds to its state each time: 2^64 divided by the golden ratio, made odd.
+/// The increment of SplitMix64's state: 2^64 divided by the golden ratio, made odd.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The next output of SplitMix64; `state` moves on.
+/// Returns the next output of SplitMix64 and advances `state`.
 pub fn split_mix(state: &mut u64) -> u64 {
     let mixed = mix64(*state);
     *state = state.wrapping_add(GOLDEN_GAMMA);
     mixed
 }
 
-/// A full-avalanche mix of 64 bits: the output of SplitMix64 for this state. The increment comes
-/// first, so that 0 does not stay 0.
+/// Returns a full-avalanche mix of 64 bits: the output of SplitMix64 for this state. The increment
+/// is added first, so 0 does not map to 0.
 #[inline]
 pub const fn mix64(state: u64) -> u64 {
     let mut z = state.wrapping_add(GOLDEN_GAMMA);
@@ -24,7 +24,7 @@ pub const fn mix64(state: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a stream is for.
+/// The purpose of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Purpose {
@@ -34,7 +34,7 @@ pub enum Purpose {
     Mix = 2,
     /// Block sizes.
     BlockSize = 3,
-    /// Which file.
+    /// The choice of a file.
     File = 4,
     /// `percentage_random`.
     Sequential = 5,
@@ -57,12 +57,12 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// A generator whose state is drawn from a seed by SplitMix64.
+    /// Returns a generator whose state is drawn from a seed by SplitMix64.
     pub fn new(mut seed: u64) -> Self {
         Self { state: std::array::from_fn(|_| split_mix(&mut seed)) }
     }
 
-    /// The stream of one purpose of one clone of one job.
+    /// Returns the stream of one purpose of one clone of one job.
     pub fn stream(base: u64, job: u32, clone: u32, purpose: Purpose) -> Self {
         let mut state = base;
         let mut mixed = split_mix(&mut state);
@@ -73,7 +73,7 @@ impl Rng {
         Self::new(mixed)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
@@ -88,30 +88,30 @@ impl Rng {
         result
     }
 
-    /// A number in `0..bound` without bias worth a name (below 2^-64 times `bound`): the high half
-    /// of a product. `bound` > 0.
+    /// Returns a number in `0..bound`: the high half of a product, with a negligible bias (below
+    /// 2^-64 times `bound`). `bound` must be greater than 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True in `percent` of a hundred draws.
+    /// Returns true in `percent` of a hundred draws.
     #[inline]
     pub fn percent(&mut self, percent: u8) -> bool {
         self.below(100) < u64::from(percent)
     }
 
-    /// A float in [0, 1), a multiple of 2^-53.
+    /// Returns a float in [0, 1), a multiple of 2^-53.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 }
 
-/// A keyed permutation of `0..len`: visits every block once in random order without a map of what
-/// was visited.
+/// A keyed permutation of `0..len`, which visits every block once in random order without a map of
+/// the blocks visited.
 ///
-/// A bijection on the next power of two (odd multiplications and xor-shifts), walked until it lands
-/// inside; fewer than two rounds on average. Memory O(1).
+/// It is a bijection on the next power of two (odd multiplications and xor-shifts), applied again
+/// until the result is below `len`; fewer than two rounds on average. Memory: O(1).
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
@@ -121,7 +121,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// A permutation of `0..len` (at least 1) drawn from `rng`.
+    /// Returns a permutation of `0..len` (at least 1) drawn from `rng`.
     pub fn new(len: u64, rng: &mut Rng) -> Self {
         assert!(len > 0, "a permutation of nothing");
         let bits = (64 - (len - 1).leading_zeros()).max(2);
@@ -129,17 +129,17 @@ impl Permutation {
         Self { len, bits, mask, keys: std::array::from_fn(|_| rng.next_u64()) }
     }
 
-    /// Elements.
+    /// Returns the number of elements.
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Never; a permutation has at least one element.
+    /// Returns false, since a permutation has at least one element.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where `index` (below `len`) goes.
+    /// Returns the element that `index` (below `len`) maps to.
     #[inline]
     pub fn at(&self, index: u64) -> u64 {
         debug_assert!(index < self.len);
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn permutations_look_random() {
-        // Neighbours must not stay neighbours, and a prefix must cover the range evenly.
+        // Neighbours must be separated, and a prefix must cover the range evenly.
         let permutation = Permutation::new(100_000, &mut Rng::new(1));
         let places: Vec<u64> = (0..10_000).map(|i| permutation.at(i)).collect();
         let near = places.windows(2).filter(|w| w[0].abs_diff(w[1]) < 1000).count();

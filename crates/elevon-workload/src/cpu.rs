@@ -1,47 +1,47 @@
-//! CPU time of I/O: what a process spends, and the lock that a scheduler holds for a whole device.
+//! CPU time of I/O: the time that a process spends, and the lock that a scheduler holds per device.
 //!
-//! Each task has a CPU of its own. A scheduler's work for a request (insert, dispatch, completion)
-//! is charged to the task that submits it. BFQ does its part under one lock for the device; a task
-//! that wants the lock while another one has it spins, which is CPU time, too. So tasks together
-//! pass no more than one request for each `locked`.
+//! Each task has its own CPU. A scheduler's work for a request (insert, dispatch, completion) is
+//! charged to the task that submits it. BFQ does a part of it under one lock per device; a task
+//! that wants the lock while another task holds it spins, which is CPU time too. So all tasks
+//! together submit at most one request per `locked`.
 
 use elevon_core::units::{Instant, Nanos};
 
 /// CPU time of one I/O, spent by its process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCost {
-    /// From the wish to the submission, without a scheduler.
+    /// From the decision to do the I/O to its submission, without a scheduler.
     pub submit: Nanos,
-    /// From the interrupt to the process having the result.
+    /// From the interrupt until the process has the result.
     pub complete: Nanos,
-    /// What a scheduler adds to the submission.
+    /// The CPU time that a scheduler adds to the submission.
     pub scheduler: SchedulerCost,
 }
 
-/// CPU time that a scheduler adds to each I/O over submitting it without one.
+/// CPU time that a scheduler adds to each I/O, compared with submission without a scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerCost {
-    /// All of it.
+    /// All of that time.
     pub request: Nanos,
-    /// The part under the scheduler's lock for the whole device; not above `request`.
+    /// The part of `request` spent under the scheduler's lock for the device.
     pub locked: Nanos,
 }
 
 impl CpuCost {
-    /// This cost without a scheduler.
+    /// Returns the cost without a scheduler.
     pub const fn new(submit: Nanos, complete: Nanos) -> Self {
         Self { submit, complete, scheduler: SchedulerCost { request: Nanos::ZERO, locked: Nanos::ZERO } }
     }
 }
 
 impl SchedulerCost {
-    /// The cost of the scheduler of this sysfs name; zero for `none` and for a name that was not
-    /// measured. BFQ costs less if its tunable `low_latency` is off.
+    /// Returns the cost of the scheduler with this sysfs name; zero for `none` and for a name that
+    /// was not measured. BFQ costs less if its tunable `low_latency` is off.
     ///
-    /// From `tests/data/scheduler-cpu` (fio 3.33, io_uring, Linux 6.18, one CPU of an AMD EPYC):
-    /// time of an I/O less that under `none`, mean of the two cases of depth 8, to 50 ns. What
-    /// BFQ takes beyond Kyber, which has no lock for the whole device, counts as BFQ's time
-    /// under its lock; by that rule mq-deadline's is below what was measured.
+    /// Source: `tests/data/scheduler-cpu` (fio 3.33, io_uring, Linux 6.18, one CPU of an AMD EPYC):
+    /// the time of an I/O minus the time under `none`, the mean of the two cases of depth 8,
+    /// rounded to 50 ns. The time that BFQ takes beyond Kyber, which has no lock for the device,
+    /// counts as time under BFQ's lock; by that rule mq-deadline's is below what was measured.
     pub fn measured(scheduler: &str, low_latency: bool) -> Self {
         let (request, locked) = match (scheduler, low_latency) {
             ("mq-deadline" | "kyber", _) => (2_250, 0),
@@ -53,7 +53,7 @@ impl SchedulerCost {
     }
 }
 
-/// The lock that a scheduler holds for a whole device.
+/// The lock that a scheduler holds for a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerLock {
     free_at: Instant,
@@ -61,14 +61,15 @@ pub struct SchedulerLock {
 }
 
 impl SchedulerLock {
-    /// Holds the lock for `span` once it is free, from `now` on; returns when that is over.
+    /// Holds the lock for `span` once it is free, from `now` on. Returns the instant at which it is
+    /// released.
     pub fn hold(&mut self, now: Instant, span: Nanos) -> Instant {
         self.held += span;
         self.free_at = self.free_at.max(now).saturating_add(span);
         self.free_at
     }
 
-    /// How long it was held in all.
+    /// Returns the total time for which it was held.
     pub const fn held(&self) -> Nanos {
         self.held
     }
@@ -85,7 +86,8 @@ mod tests {
         assert_eq!([0, 0, 3, 100].map(|now| lock.hold(at(now), span)), [5, 10, 15, 105].map(at));
         assert_eq!(lock.held(), Nanos::new(20));
     }
-    /// Microseconds of an I/O: medians of a case's rounds, mean of the cases of depth 8.
+    /// Returns the microseconds of an I/O: the median of a case's rounds, and the mean of the cases
+    /// of depth 8.
     fn measured_at_depth_8(scheduler: &str) -> f64 {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/scheduler-cpu/results.txt");
         let text = std::fs::read_to_string(path).expect("the measurement");

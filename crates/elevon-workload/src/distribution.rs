@@ -1,12 +1,12 @@
-//! `random_distribution`: which block of a range an access goes to. Floats from the basic
-//! operations only ([`crate::math`]). Every draw is O(1) on average, O(zones) for the zoned forms.
+//! `random_distribution`: the block of a range that an access goes to. Floats use basic operations
+//! only ([`crate::math`]). Cost of a draw: O(1) on average, O(zones) for the zoned forms.
 
 use elevon_formats::fio::spec::Distribution;
 
 use crate::chance::{Permutation, Rng};
 use crate::math::{exp, exp_m1_over, ln, ln_1p_over};
 
-/// Draws blocks in `0..len` by a distribution.
+/// Draws blocks in `0..len` from a distribution.
 #[derive(Clone, Debug)]
 pub(crate) struct Sampler {
     len: u64,
@@ -24,18 +24,18 @@ enum Shape {
         centre: f64,
         deviation: f64,
     },
-    /// (accesses up to here in percent, first block, blocks).
+    /// (cumulative percentage of accesses, first block, number of blocks).
     Zones(Vec<(u64, u64, u64)>),
 }
 
 #[derive(Clone, Debug)]
 enum Rank {
     Zipf(Zipf),
-    /// Power that a uniform draw is raised to.
+    /// The power that a uniform draw is raised to.
     Pareto(f64),
 }
 
-/// Where a rank lies: scattered, or counted from a centre.
+/// The place of a rank: scattered, or counted from a centre.
 #[derive(Clone, Debug)]
 enum RankOrder {
     Scattered(Permutation),
@@ -43,7 +43,7 @@ enum RankOrder {
 }
 
 impl Sampler {
-    /// For `len` blocks of `block` bytes, at least 1.
+    /// Returns a sampler for `len` blocks of `block` bytes; `len` is at least 1.
     pub(crate) fn new(distribution: &Distribution, len: u64, block: u64, rng: &mut Rng) -> Self {
         let mut ranked = |rank, centre: Option<f64>| {
             let place = match centre {
@@ -98,7 +98,8 @@ impl Sampler {
         }
     }
 
-    /// The sum of twelve uniform draws, which has variance 1; redrawn when outside.
+    /// Draws the sum of twelve uniform draws, which has variance 1; a draw outside the range is
+    /// repeated.
     fn normal(&self, centre: f64, deviation: f64, rng: &mut Rng) -> u64 {
         for _ in 0..16 {
             let sum: f64 = (0..6).map(|_| rng.next_u64()).map(|w| ((w >> 32) + (w & 0xffff_ffff)) as f64).sum();
@@ -115,7 +116,7 @@ fn percent_of(len: u64, percent: u32) -> u64 {
     (u128::from(len) * u128::from(percent) / 100) as u64
 }
 
-/// Zones in order; empty ones get a block, the last ends with the range.
+/// Returns the zones in order. Empty zones get one block; the last zone ends with the range.
 fn zoned(len: u64, zones: impl Iterator<Item = (u32, u64)>) -> Shape {
     let (mut access, mut first) = (0, 0);
     let mut out = Vec::new();
@@ -129,8 +130,8 @@ fn zoned(len: u64, zones: impl Iterator<Item = (u32, u64)>) -> Shape {
     if out.is_empty() { Shape::Uniform } else { Shape::Zones(out) }
 }
 
-/// Zipf ranks by rejection-inversion (Hörmann and Derflinger 1996): exact for any theta > 0, no
-/// table, no sum over the range.
+/// Zipf ranks by rejection-inversion (Hörmann and Derflinger 1996): exact for any theta > 0,
+/// without a table or a sum over the range.
 #[derive(Clone, Debug)]
 struct Zipf {
     len: u64,
@@ -159,7 +160,7 @@ impl Zipf {
         let t = (x * (1.0 - self.theta)).max(-1.0 + 1e-15);
         exp(ln_1p_over(t) * x)
     }
-    /// A rank from 0.
+    /// Draws a rank, from 0 on.
     fn draw(&self, rng: &mut Rng) -> u64 {
         loop {
             let u = self.integral_last + rng.unit() * (self.integral_first - self.integral_last);

@@ -1,8 +1,8 @@
-//! What can be wrong with a job once the device is known.
+//! Errors in a job that are found once the device is known.
 
 use elevon_formats::fio::{Complaint, Problem};
 
-/// A job that cannot run here; prints as one line.
+/// A job that cannot run on the device; prints as one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: {key}: {message}")]
 pub struct WorkloadError {

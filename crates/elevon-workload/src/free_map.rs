@@ -1,12 +1,12 @@
-//! Blocks that a random pass has not visited, for jobs with several block sizes: the next free
-//! block from any place, and how far it is free from there. A tree of bitmaps: O(log₆₄ blocks) per
-//! search, one bit and a 63rd per block.
+//! The blocks that a random pass has not visited, for jobs with several block sizes. The map finds
+//! the next free block from any block on, and the length of the free run there. It is a tree of
+//! bitmaps: O(log₆₄ blocks) per search, one bit and a 63rd per block.
 
-/// A set of blocks, all free at first.
+/// A set of blocks, all of them free at first.
 #[derive(Clone, Debug)]
 pub(crate) struct FreeMap {
-    /// Bit i of a level says that word i of the level below has a bit set; the first level is the
-    /// blocks.
+    /// Bit i of a level says that word i of the level below has a bit set; the first level has one
+    /// bit per block.
     levels: Vec<Vec<u64>>,
     len: u64,
     left: u64,
@@ -41,14 +41,14 @@ impl FreeMap {
         block < self.len && self.levels[0][(block / 64) as usize] >> (block % 64) & 1 == 1
     }
 
-    /// The first free block at or after this one, going round at the end.
+    /// Returns the first free block at or after `from`, continuing from the start at the end.
     pub(crate) fn next_free(&self, from: u64) -> Option<u64> {
         self.first_at_or_after(from).or_else(|| self.first_at_or_after(0))
     }
 
     fn first_at_or_after(&self, from: u64) -> Option<u64> {
         let mut at = from;
-        // Up until a word has a bit at or after the place, then down by lowest bits.
+        // Goes up until a word has a bit at or after the place, then down by the lowest bits.
         for (height, level) in self.levels.iter().enumerate() {
             let word = level.get((at / 64) as usize).copied().unwrap_or(0) & (u64::MAX << (at % 64));
             if word != 0 {
@@ -63,7 +63,7 @@ impl FreeMap {
         None
     }
 
-    /// Takes up to `most` blocks from a free one on; returns how many were free in a row.
+    /// Takes up to `most` consecutive free blocks from `from` on. Returns their number.
     pub(crate) fn take(&mut self, from: u64, most: u64) -> u64 {
         let mut taken = 0;
         while taken < most && self.is_free(from + taken) {

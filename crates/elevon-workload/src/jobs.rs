@@ -1,7 +1,7 @@
-//! A whole job file: clones, the order that `stonewall` and `wait_for` ask for, groups, `exitall`.
+//! A whole job file: clones, the order of `stonewall` and `wait_for`, groups, and `exitall`.
 
 use elevon_core::stack::StackConfig;
-use elevon_core::units::{Instant, LayoutId, Nanos, TaskId, TenantId};
+use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_formats::fio::Problem;
 use elevon_formats::fio::spec::{ExitWhat, JobSpec};
 
@@ -10,33 +10,33 @@ use crate::chance::{Purpose, Rng};
 use crate::pattern::Seeds;
 use crate::process::{CpuCost, Identity, Process};
 use crate::region::{Extent, Placement};
-use crate::replay::{Replayed, Script};
+use crate::replay::{NewLayout, Replayed, Script};
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::tenants::{Tenant, tenant_of, tenants};
 
-/// What the jobs of a run have in common.
+/// Options that all jobs of a run share.
 #[derive(Clone, Debug)]
 pub struct JobsOptions {
-    /// Size of the device.
-    pub device_bytes: u64,
-    /// Its logical block size.
+    /// Size of the device in bytes.
+    pub device_bytes: Bytes,
+    /// Size of its logical block in bytes.
     pub logical_block: u64,
-    /// There is a page cache: buffered jobs may begin and end at any byte.
+    /// The run has a page cache: buffered jobs may begin and end at any byte.
     pub cached: bool,
-    /// Its name on the command line, where it is a path; see [`crate::region`].
+    /// The device's name on the command line, if it is a path; see [`crate::region`].
     pub device_path: Option<String>,
-    /// Seed of the run.
+    /// Random seed of the run.
     pub seed: u64,
-    /// CPU time of an I/O; zero on a real clock.
+    /// CPU time of an I/O; zero in real time.
     pub cpu: CpuCost,
 }
 
 impl JobsOptions {
-    /// For the device of such a stack, which no path names: seed 1, and no CPU time.
+    /// Returns options for the device of such a stack, without a path: seed 1, and no CPU time.
     pub fn new(stack: &StackConfig) -> Self {
         Self {
-            device_bytes: stack.size.bytes().get(),
+            device_bytes: stack.size.bytes(),
             logical_block: stack.limits.logical_block_size.into(),
             cached: false,
             device_path: None,
@@ -46,7 +46,7 @@ impl JobsOptions {
     }
 }
 
-/// Where a process stands among the jobs.
+/// A process's place among the jobs.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Index of its section.
@@ -59,11 +59,11 @@ pub struct Member {
     pub group: u32,
     /// A number like a process id, from 1001.
     pub number: u32,
-    /// Where its files lie.
+    /// The places of its files.
     pub extent: Extent,
-    /// Its stage: begins when every process of the stages before is over.
+    /// Its stage, which begins when every process of earlier stages has finished.
     stage: u32,
-    /// Section that must be over first.
+    /// The section that must finish first.
     wait_for: Option<usize>,
     delay: Nanos,
     state: State,
@@ -72,22 +72,22 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waiting,
-    /// Its turn has come; it starts then.
+    /// It may start, and does so at this instant.
     Delayed(Instant),
     Running,
     Over,
-    /// Ended before it started.
+    /// It was ended before it started.
     Never,
 }
 
-/// Who takes part in a run, whatever makes their I/O.
+/// The participants of a run, for all kinds of sources.
 #[derive(Clone, Copy, Debug)]
 pub struct Roster<'a> {
     /// The sections.
     pub specs: &'a [JobSpec],
-    /// The cgroups that the sections name; the one at index n is tenant n + 1.
+    /// The cgroups that the sections name; the cgroup at index n is tenant n + 1.
     pub tenants: &'a [Tenant],
-    /// Where each process stands, by task.
+    /// All processes, by task.
     pub members: &'a [Member],
 }
 
@@ -96,7 +96,7 @@ pub struct Roster<'a> {
 pub struct Jobs<S = Process> {
     pub(crate) specs: Vec<JobSpec>,
     tenants: Vec<Tenant>,
-    /// What is set for tenants, and what changes during the run.
+    /// The settings of tenants, and their changes during the run.
     pub settings: Settings,
     pub(crate) members: Vec<Member>,
     pub(crate) processes: Vec<S>,
@@ -105,11 +105,12 @@ pub struct Jobs<S = Process> {
 const FIRST_NUMBER: u32 = 1001;
 
 impl Jobs {
-    /// Builds every clone of every job. `layouts` makes the buffer of a task's slot (task, slot,
-    /// bytes) known to the stack.
+    /// Builds every clone of every job. `layouts` registers the buffer of a task's slot (task,
+    /// slot, bytes) with the stack.
     ///
     /// # Errors
-    /// A job that does not fit on the device, or a `wait_for` that names no earlier, single job.
+    /// A job that does not fit on the device, or a `wait_for` that does not name exactly one
+    /// earlier job.
     pub fn new(
         specs: &[JobSpec],
         options: &JobsOptions,
@@ -155,16 +156,11 @@ impl Jobs {
 }
 
 impl Jobs<Replayed> {
-    /// The processes of a trace, each with the section that describes it: `specs` and `scripts` are
-    /// in the same order. `layouts` is as of [`Jobs::new`]; `slots` bounds the I/Os that a process
-    /// has in flight.
-    pub fn of_trace(
-        specs: &[JobSpec],
-        scripts: Vec<Script>,
-        slots: usize,
-        layouts: &mut dyn FnMut(TaskId, u32, u64) -> LayoutId,
-    ) -> Self {
-        let whole = Extent { regions: Vec::new(), files: Vec::new(), bytes: 0 };
+    /// Builds the processes of a trace, each with the section that describes it. `specs` and
+    /// `scripts` are in the same order. `layouts` is as in [`Jobs::new`]; `slots` limits the I/Os
+    /// that a process has in flight.
+    pub fn of_trace(specs: &[JobSpec], scripts: Vec<Script>, slots: usize, layouts: &mut NewLayout<'_>) -> Self {
+        let whole = Extent { regions: Vec::new(), files: Vec::new(), bytes: Bytes::ZERO };
         let tenants = tenants(specs);
         let (mut members, mut processes) = (Vec::new(), Vec::new());
         for (index, (spec, script)) in specs.iter().zip(scripts).enumerate() {
@@ -189,39 +185,49 @@ impl Jobs<Replayed> {
     }
 }
 
+#[cfg(test)]
+impl<S> Jobs<S> {
+    /// The same with other sources in place of these.
+    pub(crate) fn map_sources<T>(self, other: impl FnMut(S) -> T) -> Jobs<T> {
+        let Self { specs, tenants, settings, members, processes } = self;
+        Jobs { specs, tenants, settings, members, processes: processes.into_iter().map(other).collect() }
+    }
+}
+
 impl<S: Source> Jobs<S> {
-    /// Who takes part.
+    /// Returns the participants.
     pub fn roster(&self) -> Roster<'_> {
         Roster { specs: &self.specs, tenants: &self.tenants, members: &self.members }
     }
 
-    /// The sections.
+    /// Returns the sections.
     pub fn specs(&self) -> &[JobSpec] {
         &self.specs
     }
 
-    /// The cgroups that the sections name; the one at index n is tenant n + 1.
+    /// Returns the cgroups that the sections name; the cgroup at index n is tenant n + 1.
     pub fn tenants(&self) -> &[Tenant] {
         &self.tenants
     }
 
-    /// Where each process stands, by task.
+    /// Returns all processes' places, by task.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// The processes, by task.
+    /// Returns the processes, by task.
     pub fn processes(&self) -> &[S] {
         &self.processes
     }
 
-    /// Processes that are not over.
+    /// Returns the number of processes that have not finished.
     pub fn left(&self) -> usize {
         self.members.iter().filter(|m| !matches!(m.state, State::Over | State::Never)).count()
     }
 
-    /// Lets every process whose turn it is start, now or after its delay; calls `due(task, when)`
-    /// for each. O(processes); called at the start and whenever a process ends.
+    /// Schedules the start of every process whose turn has come, now or after its delay, and calls
+    /// `due(task, when)` for each. Cost: O(processes); called at the start and whenever a process
+    /// ends.
     pub(crate) fn release(&mut self, now: Instant, mut due: impl FnMut(usize, Instant)) {
         let is_over = |m: &Member| matches!(m.state, State::Over | State::Never);
         let stage = self.members.iter().filter(|m| !is_over(m)).map(|m| m.stage).min();
@@ -239,7 +245,8 @@ impl<S: Source> Jobs<S> {
         }
     }
 
-    /// A process is polled: it starts if its delay is over. False while it may not run.
+    /// Starts a process that is polled, if its delay has passed. Returns false while it may not
+    /// run.
     pub(crate) fn may_run(&mut self, task: usize, now: Instant) -> bool {
         let member = &mut self.members[task];
         match member.state {
@@ -253,7 +260,7 @@ impl<S: Source> Jobs<S> {
         }
     }
 
-    /// When a released process starts, while it has not.
+    /// Returns the start of a released process, until it has started.
     pub(crate) fn start_of(&self, task: usize) -> Option<Instant> {
         match self.members[task].state {
             State::Delayed(at) => Some(at),
@@ -261,7 +268,8 @@ impl<S: Source> Jobs<S> {
         }
     }
 
-    /// A process is over. Calls `poll(task)` for every process that `exitall` ends with it.
+    /// Handles the end of a process. Calls `poll(task)` for every process that `exitall` ends with
+    /// it.
     pub(crate) fn on_over(&mut self, task: usize, mut poll: impl FnMut(usize)) {
         self.members[task].state = State::Over;
         let spec = &self.specs[self.members[task].spec];
@@ -285,7 +293,7 @@ impl<S: Source> Jobs<S> {
         }
     }
 
-    /// Ends everything: what runs stops issuing, what has not started never will.
+    /// Ends all processes: running ones stop issuing, and others never start.
     pub(crate) fn terminate_all(&mut self, mut poll: impl FnMut(usize)) {
         for task in 0..self.members.len() {
             self.terminate(task, &mut poll);
@@ -309,7 +317,8 @@ fn delay(spec: &JobSpec, mut rng: Rng) -> Nanos {
     Nanos::new(if high > low { low + rng.below(high - low + 1) } else { low })
 }
 
-/// The section that `wait_for` names: defined before, and the only one of that name.
+/// Returns the section that `wait_for` names; it must be an earlier one, and the only one of that
+/// name.
 fn wait_for(specs: &[JobSpec], index: usize) -> Result<Option<usize>, WorkloadError> {
     let spec = &specs[index];
     let Some(name) = &spec.wait_for else { return Ok(None) };

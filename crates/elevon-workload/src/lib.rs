@@ -1,11 +1,11 @@
 //! Sources of I/O as state machines, and the one loop that drives them against a stack and a back
 //! end.
 //!
-//! Nothing here reads a clock or touches a device: time comes in as an argument, I/O goes out as
-//! values. Read in this order.
+//! This crate never reads a clock or accesses a device: time comes in as an argument, and I/O goes
+//! out as values. The modules are listed in reading order.
 #![forbid(unsafe_code)]
 
-// What a process does next.
+// The next I/O of a process.
 pub mod chance;
 mod distribution;
 mod free_map;
@@ -14,7 +14,7 @@ mod pace;
 pub mod pattern;
 pub mod region;
 
-// One process, and what it keeps of its I/O.
+// One process, and the statistics and logs of its I/O.
 pub mod cpu;
 pub mod logs;
 mod measure;
@@ -23,7 +23,7 @@ pub mod replay;
 pub mod source;
 pub mod verify;
 
-// All of them, and the loop.
+// All processes, and the loop.
 pub mod backend;
 pub mod buffered;
 pub mod by_owner;

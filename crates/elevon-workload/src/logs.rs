@@ -1,23 +1,23 @@
-//! fio's logs (`write_bw_log`, `write_iops_log`, `write_lat_log`, `write_hist_log`): gathered as
-//! values, written in fio's line format. Windows (`log_avg_msec`, `log_hist_msec`) are aligned to
-//! the start of the job; a window without I/O has no line.
+//! fio's logs (`write_bw_log`, `write_iops_log`, `write_lat_log`, `write_hist_log`): collected as
+//! values and written in fio's line format. Windows (`log_avg_msec`, `log_hist_msec`) are aligned
+//! to the start of the job; a window without I/O has no line.
 
 use std::io::{self, Write};
 
 use elevon_core::histogram::{BINS, bin_of};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::stats::Direction;
-use elevon_core::units::Instant;
+use elevon_core::units::{Bytes, DeviceOffset, Instant};
 use elevon_formats::fio::spec::{Logs, WindowValue};
 
 const MS: u64 = 1_000_000;
 
-/// Which log.
+/// The kind of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
     /// Bandwidth: KiB/s of a window, kB/s of an I/O.
     Bandwidth,
-    /// I/Os a second; 1 for each I/O without windows.
+    /// I/Os a second; without windows, 1 for each I/O.
     Iops,
     /// Submission latency, ns.
     SubmissionLatency,
@@ -28,7 +28,7 @@ pub enum LogKind {
 }
 
 impl LogKind {
-    /// The part of the file name that says which log it is: `PREFIX_bw.1.log`.
+    /// Returns the part of the file name that identifies the log: `PREFIX_bw.1.log`.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Bandwidth => "bw",
@@ -47,7 +47,7 @@ pub struct LogEntry {
     pub time_ms: u64,
     /// KiB/s, IOPS or ns.
     pub value: u64,
-    /// The largest latency of the window, ns, if the log has it beside the mean
+    /// The largest latency of the window in ns, if the log has it in addition to the mean
     /// (`log_window_value=both`).
     pub maximum: Option<u64>,
     /// Read, write or trim.
@@ -55,28 +55,28 @@ pub struct LogEntry {
     /// Bytes; 0 in a window.
     pub block_size: u64,
     /// Bytes from the device's start; 0 in a window or without `log_offset`.
-    pub offset: u64,
+    pub offset: DeviceOffset,
     /// Priority of the I/O.
     pub ioprio: IoPrio,
 }
 
-/// A line of a histogram log: what a window counted.
+/// A line of a histogram log: the counts of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistogramEntry {
     /// Milliseconds since the job's start, at the window's end.
     pub time_ms: u64,
     /// Read, write or trim.
     pub direction: Direction,
-    /// Largest block seen.
+    /// The largest block of the window, in bytes.
     pub block_size: u64,
-    /// Counts of completion latencies by fio's bins.
+    /// Counts of completion latencies in fio's bins.
     pub bins: Box<[u32; BINS]>,
 }
 
 /// One log of one process.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// Which.
+    /// The kind.
     pub kind: LogKind,
     /// File name prefix from the job.
     pub prefix: String,
@@ -92,13 +92,13 @@ struct LogWindow {
     max: u64,
 }
 
-/// What a log learns of an I/O.
+/// An I/O as the logs record it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) end: Instant,
     pub(crate) direction: Direction,
-    pub(crate) len: u64,
-    pub(crate) offset: u64,
+    pub(crate) len: Bytes,
+    pub(crate) offset: DeviceOffset,
     pub(crate) ioprio: IoPrio,
     pub(crate) slat: Option<u64>,
     pub(crate) clat: u64,
@@ -108,11 +108,11 @@ pub(crate) struct Sample {
 /// The logs of one process.
 #[derive(Clone, Debug)]
 pub struct Logger {
-    /// bw, iops, slat, clat and lat logs, as the job asked.
+    /// The bw, iops, slat, clat and lat logs that the job asked for.
     pub logs: Vec<Log>,
     /// Lines of the histogram log.
     pub histograms: Vec<HistogramEntry>,
-    /// Prefix of the histogram log, where the job asked for one.
+    /// Prefix of the histogram log, if the job asked for one.
     pub histogram_prefix: Option<String>,
     start: Instant,
     average: u64,
@@ -126,7 +126,7 @@ pub struct Logger {
 }
 
 impl Logger {
-    /// `None` where the job keeps no log.
+    /// Returns `None` if the job keeps no log.
     pub(crate) fn new(logs: &Logs) -> Option<Self> {
         let log = |kind, prefix: &String| Log {
             kind,
@@ -137,7 +137,7 @@ impl Logger {
         let mut kept: Vec<Log> = logs.bandwidth.iter().map(|p| log(LogKind::Bandwidth, p)).collect();
         kept.extend(logs.iops.iter().map(|p| log(LogKind::Iops, p)));
         if let Some(prefix) = &logs.latency {
-            // As in fio, this log is there for blocking engines too, and stays empty.
+            // As in fio, blocking engines have this log too, but it stays empty.
             kept.push(log(LogKind::SubmissionLatency, prefix));
             kept.push(log(LogKind::CompletionLatency, prefix));
             kept.push(log(LogKind::Latency, prefix));
@@ -152,7 +152,7 @@ impl Logger {
             start: Instant::ZERO,
             average: logs.average_ms * MS,
             window_end: logs.average_ms * MS,
-            // As fio: the histogram log stays empty without `log_hist_msec`.
+            // As in fio, the histogram log stays empty without `log_hist_msec`.
             histogram_window: if logs.histogram.is_some() { logs.histogram_ms * MS } else { 0 },
             histogram_end: logs.histogram_ms * MS,
             bins: [None, None, None],
@@ -190,16 +190,18 @@ impl Logger {
             }
             let new = || (0, Box::new([0; BINS]));
             let (size, bins) = self.bins[sample.direction as usize].get_or_insert_with(new);
-            *size = sample.len.max(*size);
+            *size = sample.len.get().max(*size);
             bins[bin_of(sample.clat)] += 1;
         }
         let (average, with_offset) = (self.average, self.with_offset);
         for log in &mut self.logs {
             let value = match log.kind {
-                LogKind::Bandwidth if average > 0 => sample.len,
-                // The rate that this one I/O had: its bytes over its completion latency, here in
-                // units of 1000 bytes, as fio 3.33 does it.
-                LogKind::Bandwidth => (u128::from(sample.len) * 1_000_000 / u128::from(sample.clat.max(1))) as u64,
+                LogKind::Bandwidth if average > 0 => sample.len.get(),
+                // The rate of this one I/O: its bytes over its completion latency, in units of 1000
+                // bytes, as in fio 3.33.
+                LogKind::Bandwidth => {
+                    (u128::from(sample.len.get()) * 1_000_000 / u128::from(sample.clat.max(1))) as u64
+                }
                 LogKind::Iops => 1,
                 LogKind::SubmissionLatency => match sample.slat {
                     Some(slat) => slat,
@@ -214,8 +216,8 @@ impl Logger {
                     value,
                     maximum: None,
                     direction: sample.direction,
-                    block_size: sample.len,
-                    offset: if with_offset { sample.offset } else { 0 },
+                    block_size: sample.len.get(),
+                    offset: if with_offset { sample.offset } else { DeviceOffset::ZERO },
                     ioprio: sample.ioprio,
                 });
             } else {
@@ -247,7 +249,7 @@ impl Logger {
                 let value = value as u64;
                 let ioprio = IoPrio::NONE;
                 let maximum = (is_latency && window_value == WindowValue::Both).then_some(window.max);
-                let (block_size, offset) = (0, 0);
+                let (block_size, offset) = (0, DeviceOffset::ZERO);
                 log.entries.push(LogEntry { time_ms, value, maximum, direction, block_size, offset, ioprio });
             }
         }
@@ -262,7 +264,7 @@ impl Logger {
         }
     }
 
-    /// The job is over: closes what is open.
+    /// Closes open windows at the end of the job.
     pub(crate) fn finish(&mut self) {
         if self.average > 0 {
             self.close_windows();
@@ -270,9 +272,9 @@ impl Logger {
         self.close_histograms();
     }
 
-    /// Writes one log in fio's format: `time_ms, value, ddir, bs, offset, prio`, the offset only
-    /// with `log_offset`. With `log_window_value=both` a latency log has the largest of the
-    /// window after the value, its mean.
+    /// Writes one log in fio's format: `time_ms, value, ddir, bs, offset, prio`, with the offset
+    /// only if `log_offset` is set. With `log_window_value=both` a latency log has the mean as the
+    /// value, and the largest latency of the window after it.
     pub fn write(&self, log: &Log, out: &mut dyn Write) -> io::Result<()> {
         for e in &log.entries {
             let ddir = e.direction as u8;
@@ -282,7 +284,7 @@ impl Logger {
             }
             write!(out, "{ddir}, {}, ", e.block_size)?;
             if self.with_offset {
-                write!(out, "{}, ", e.offset)?;
+                write!(out, "{}, ", e.offset.get())?;
             }
             if self.with_prio {
                 writeln!(out, "0x{:04x}", e.ioprio.bits())?;
@@ -313,7 +315,16 @@ mod tests {
     fn sample(ms: u64, clat: u64, direction: Direction) -> Sample {
         let end = Instant::new(5 * MS + ms * MS);
         let ioprio = IoPrio::new(PrioClass::Rt, 3);
-        Sample { end, direction, len: 4096, offset: 8192, ioprio, slat: Some(10), clat, lat: clat + 10 }
+        Sample {
+            end,
+            direction,
+            len: Bytes::new(4096),
+            offset: DeviceOffset::new(8192),
+            ioprio,
+            slat: Some(10),
+            clat,
+            lat: clat + 10,
+        }
     }
     fn logger(edit: impl FnOnce(&mut Logs)) -> Logger {
         let mut logs =

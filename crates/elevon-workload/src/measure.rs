@@ -1,32 +1,32 @@
-//! What a process counts of itself. Cost per I/O: O(1), three histogram increments and no
+//! The statistics that a process keeps. Cost per I/O: O(1), three histogram increments and no
 //! allocation.
 
 use elevon_cache::stats::CacheUse;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::stats::{Direction, JobStats, LatencyStat};
-use elevon_core::units::{Instant, Nanos};
+use elevon_core::units::{Bytes, DeviceOffset, Instant, Nanos};
 
 use crate::logs::{Logger, Sample};
 
-/// Bandwidth and IOPS are sampled once in this much time, as fio does by default.
+/// Bandwidth and IOPS are sampled at this interval in nanoseconds, fio's default.
 const SAMPLE: u64 = 500_000_000;
 
 /// A completed I/O.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished {
     pub(crate) direction: Direction,
-    pub(crate) len: u64,
-    pub(crate) offset: u64,
+    pub(crate) len: Bytes,
+    pub(crate) offset: DeviceOffset,
     pub(crate) ioprio: IoPrio,
-    /// When the process began to prepare it.
+    /// The instant at which the process began to prepare it.
     pub(crate) start: Instant,
-    /// When its submission returned.
+    /// The instant at which its submission returned.
     pub(crate) issued: Instant,
-    /// When the process had it back.
+    /// The instant at which the process had it back.
     pub(crate) end: Instant,
 }
 
-/// The latency that is kept for each priority of a job with `cmdprio_percentage=`.
+/// The latency that is recorded per priority in a job with `cmdprio_percentage=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PriorityLatency {
     /// From the submission to the completion.
@@ -43,9 +43,9 @@ pub(crate) struct Measure {
     pub(crate) cache_use: Option<Box<CacheUse>>,
     pub(crate) logger: Option<Box<Logger>>,
     asynchronous: bool,
-    /// Which latency is kept by priority, if any.
+    /// The latency that is recorded per priority, if any.
     by_priority: Option<PriorityLatency>,
-    /// Statistics begin here (after the ramp).
+    /// True once the statistics have begun, after the ramp.
     begun: bool,
     ramp_end: Instant,
     phase_start: Instant,
@@ -90,7 +90,7 @@ impl Measure {
         }
     }
 
-    /// Forgets the ramp once it is over, and says so.
+    /// Resets the statistics once the ramp has ended. Returns true when it does so.
     #[inline]
     pub(crate) fn leave_ramp(&mut self, now: Instant) -> bool {
         let leaves = !self.begun && now >= self.ramp_end;
@@ -123,14 +123,14 @@ impl Measure {
         let d = io.direction as usize;
         let stats = &mut self.stats.directions[d];
         stats.ios += 1;
-        stats.bytes += io.len;
+        stats.bytes += io.len.get();
         stats.clat.add(clat);
         stats.lat.add(lat);
         let slat = self.asynchronous.then(|| io.issued.since(io.start).get());
         if let Some(slat) = slat {
             stats.slat.add(slat);
         }
-        self.sampled[d].0 += io.len;
+        self.sampled[d].0 += io.len.get();
         self.sampled[d].1 += 1;
         if let Some(which) = self.by_priority {
             let latency = if which == PriorityLatency::Whole { lat } else { clat };
@@ -163,7 +163,7 @@ impl Measure {
         self.sample_end = now.saturating_add(Nanos::new(SAMPLE));
     }
 
-    /// A phase is over that ran I/O in these directions: its time counts for them.
+    /// Ends a phase with I/O in these directions: its time counts for them.
     pub(crate) fn end_phase(&mut self, now: Instant, directions: [bool; 3]) {
         self.leave_ramp(now);
         let span = now.since(self.phase_start).get();
@@ -173,7 +173,7 @@ impl Measure {
         self.phase_start = now;
     }
 
-    /// The statistics as [`Self::end_phase`] and [`Self::finish`] would leave them now.
+    /// Returns the statistics as [`Self::end_phase`] and [`Self::finish`] would leave them now.
     pub(crate) fn stats_at(&self, now: Instant, directions: [bool; 3]) -> JobStats {
         let mut copy = Self { logger: None, cache_use: None, stats: self.stats.clone(), ..*self };
         copy.end_phase(now.max(self.phase_start), directions);
@@ -182,7 +182,7 @@ impl Measure {
     }
 
     pub(crate) fn finish(&mut self, now: Instant) {
-        // A job shorter than one sample still has one, as its mean.
+        // A job shorter than one sample has one sample, its mean.
         if self.stats.directions.iter().all(|d| d.bandwidth.count == 0) {
             self.close_sample(now);
         }
@@ -199,7 +199,7 @@ impl Measure {
     }
 }
 
-/// fio's levels: 0, 1-4, 5-8, 9-16, 17-32, 33-64, more.
+/// Returns the index of fio's level: 0, 1-4, 5-8, 9-16, 17-32, 33-64, more.
 const fn batch_level(ios: usize) -> usize {
     match ios {
         0 => 0,

@@ -1,8 +1,8 @@
-//! When the next I/O may start: `rate`, `rate_iops`, `rate_min` and the thinktime family. All in
-//! integers but the Poisson process.
+//! The earliest start of the next I/O: `rate`, `rate_iops`, `rate_min` and the options of
+//! thinktime. All in integers except the Poisson process.
 
 use elevon_core::stats::Direction;
-use elevon_core::units::{Instant, Nanos};
+use elevon_core::units::{Bytes, Instant, Nanos};
 use elevon_formats::fio::spec::JobSpec;
 
 use crate::chance::{Purpose, Rng};
@@ -12,9 +12,9 @@ use crate::region::{directions, smallest};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// An absolute schedule: I/O number k may start when what went before has used up its time at the
-/// rate. Never drifts: the remainder of every division is carried. A process that fell behind
-/// catches up.
+/// An absolute schedule: the next I/O may start when the previous ones have used up their time at
+/// the rate. The schedule does not drift, because the remainder of every division is carried. A
+/// process that fell behind catches up.
 #[derive(Clone, Copy, Debug)]
 struct Schedule {
     rate: u64,
@@ -35,9 +35,9 @@ impl Schedule {
 struct Limit {
     bytes: Option<Schedule>,
     ios: Option<Schedule>,
-    minimum_bytes: Option<u64>,
+    minimum_bytes: Option<Bytes>,
     minimum_ios: Option<u64>,
-    done_bytes: u64,
+    done_bytes: Bytes,
     done_ios: u64,
 }
 
@@ -60,14 +60,14 @@ impl Pace {
         };
         let used = directions(spec);
         let limits: [Limit; 3] = std::array::from_fn(|d| {
-            // A Poisson process counts I/Os; a rate in bytes becomes one of smallest blocks.
+            // A Poisson process counts I/Os, so a rate in bytes becomes a rate of smallest blocks.
             let block = smallest(&spec.block_sizes[d]).max(1);
             let poisson_ios = spec.rate[d].filter(|_| spec.rate_poisson).map(|rate| (rate / block).max(1));
             Limit {
                 bytes: schedule(spec.rate[d].filter(|_| !spec.rate_poisson)),
                 ios: schedule(spec.rate_iops[d].or(poisson_ios)),
-                // A single value is every direction's, also of those that do not occur.
-                minimum_bytes: spec.rate_min[d].filter(|&rate| rate > 0 && used[d]),
+                // A single value applies to every direction, even those that the job does not use.
+                minimum_bytes: spec.rate_min[d].filter(|&rate| rate > 0 && used[d]).map(Bytes::new),
                 minimum_ios: spec.rate_iops_min[d].filter(|&rate| rate > 0 && used[d]),
                 ..Limit::default()
             }
@@ -92,7 +92,8 @@ impl Pace {
         }
     }
 
-    /// When the direction may start its next I/O; `None` where it has no rate.
+    /// Returns the instant from which the direction may start its next I/O; `None` if it has no
+    /// rate.
     #[inline]
     pub(crate) fn due(&self, direction: Direction) -> Option<Instant> {
         if !self.any {
@@ -103,13 +104,13 @@ impl Pace {
     }
 
     #[inline]
-    pub(crate) fn on_issue(&mut self, direction: Direction, len: u64) {
+    pub(crate) fn on_issue(&mut self, direction: Direction, len: Bytes) {
         if !self.any {
             return;
         }
         let limit = &mut self.limits[direction as usize];
         if let Some(bytes) = &mut limit.bytes {
-            bytes.advance(len);
+            bytes.advance(len.get());
         }
         if let Some(ios) = &mut limit.ios {
             match &mut self.poisson {
@@ -123,8 +124,8 @@ impl Pace {
         }
     }
 
-    /// After a thought: with `rate_ignore_thinktime` the schedule moves by as much, else the
-    /// process catches up.
+    /// Adjusts the rates after a think time: with `rate_ignore_thinktime` the schedule is delayed
+    /// by the same time; otherwise the process catches up.
     pub(crate) fn on_thought(&mut self, span: Nanos) {
         if self.ignore_think {
             for limit in &mut self.limits {
@@ -135,9 +136,10 @@ impl Pace {
         }
     }
 
-    /// Counts a completion, and once a `rate_cycle` says whether every minimum was met.
+    /// Counts a completion. Once per `rate_cycle` it returns whether all minimum rates were met,
+    /// otherwise true.
     #[inline]
-    pub(crate) fn on_done(&mut self, now: Instant, direction: Direction, len: u64) -> bool {
+    pub(crate) fn on_done(&mut self, now: Instant, direction: Direction, len: Bytes) -> bool {
         if !self.has_minimum {
             return true;
         }
@@ -156,17 +158,17 @@ impl Pace {
         };
         self.limits.iter_mut().all(|l| {
             let (bytes, ios) = (std::mem::take(&mut l.done_bytes), std::mem::take(&mut l.done_ios));
-            met(bytes, l.minimum_bytes) && met(ios, l.minimum_ios)
+            met(bytes.get(), l.minimum_bytes.map(Bytes::get)) && met(ios, l.minimum_ios)
         })
     }
 }
 
-/// The thinktime family.
+/// The think time of a process (`thinktime` and related options).
 ///
 /// fio's manual: the job stalls for `thinktime` after `thinktime_blocks` I/Os, which "effectively
-/// caps the queue depth". So: once that many were issued nothing more is issued; when the last of
-/// them has completed, the process thinks. With `thinktime_blocks_type=issue` it thinks right after
-/// issuing the last. `thinktime_iotime` does the same after a time of I/O.
+/// caps the queue depth". So nothing more is issued after that many I/Os, and the think time begins
+/// when the last of them has completed. With `thinktime_blocks_type=issue` it begins right after
+/// the last was issued. `thinktime_iotime` does the same after a time of I/O.
 #[derive(Clone, Debug)]
 pub(crate) struct Think {
     span: Nanos,
@@ -179,16 +181,16 @@ pub(crate) struct Think {
     until: Option<Instant>,
 }
 
-/// What thinking lets a process do.
+/// What the think time allows a process to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// Go on.
+    /// Continue.
     No,
-    /// Issue nothing until all that is in flight has completed.
+    /// Issue nothing until all I/Os in flight have completed.
     Quiesce,
-    /// A thought begins: so much of it burns CPU.
+    /// A think time begins; `spin` is the part of `span` that uses CPU.
     Begin { spin: Nanos, span: Nanos },
-    /// It lasts until then.
+    /// A think time lasts until this instant.
     Until(Instant),
 }
 
@@ -259,7 +261,7 @@ mod tests {
         for k in 0..3000u64 {
             let due = pace.due(Direction::Read).expect("a rate").get() - 1000;
             assert_eq!(due, k * 1_000_000_000 / 3);
-            pace.on_issue(Direction::Read, 4096);
+            pace.on_issue(Direction::Read, Bytes::new(4096));
         }
         assert_eq!(pace.due(Direction::Write), None);
     }
@@ -270,7 +272,7 @@ mod tests {
             s.rate[0] = Some(4096);
             s.rate_iops[0] = Some(2);
         });
-        pace.on_issue(Direction::Read, 4096);
+        pace.on_issue(Direction::Read, Bytes::new(4096));
         assert_eq!(pace.due(Direction::Read), Some(Instant::new(1_000_001_000)));
     }
 
@@ -283,7 +285,7 @@ mod tests {
         let mut gaps = Vec::new();
         let mut last = 1000;
         for _ in 0..20_000 {
-            pace.on_issue(Direction::Read, 4096);
+            pace.on_issue(Direction::Read, Bytes::new(4096));
             let due = pace.due(Direction::Read).expect("a rate").get();
             gaps.push((due - last) as f64);
             last = due;
@@ -299,9 +301,9 @@ mod tests {
         let mut pace = pace(|s| s.rate_iops_min[0] = Some(10));
         let at = |ms: u64| Instant::new(1000 + ms * 1_000_000);
         for i in 0..20 {
-            assert!(pace.on_done(at(i * 50), Direction::Read, 4096));
+            assert!(pace.on_done(at(i * 50), Direction::Read, Bytes::new(4096)));
         }
-        assert!(pace.on_done(at(1000), Direction::Read, 4096), "21 a second is enough");
-        assert!(!pace.on_done(at(2000), Direction::Read, 4096), "1 a second is not");
+        assert!(pace.on_done(at(1000), Direction::Read, Bytes::new(4096)), "21 a second is enough");
+        assert!(!pace.on_done(at(2000), Direction::Read, Bytes::new(4096)), "1 a second is not");
     }
 }

@@ -1,14 +1,15 @@
-//! Which I/O comes next: direction, file, offset and length, by `rw`, `bs` and
+//! The order of a process's I/O: direction, file, offset and length, by `rw`, `bs` and
 //! `random_distribution`.
 //!
-//! Random offsets without `norandommap` visit every block once in each pass over a file, by a
-//! permutation rather than a map (as fio's `random_generator=lfsr`, without its limit to one block
-//! size). With several block sizes there is a map, and an I/O is as fio's: it starts at the first
-//! block not yet visited from a random one on, and ends early where a visited one is in its way, so
-//! that sizes come out smaller than drawn as the map fills. Cost per I/O: O(1); O(files) when a
-//! file is finished, O(parts) for `bssplit`, O(log blocks + blocks of the I/O) with a map.
+//! Without `norandommap`, random offsets visit every block once in each pass over a file, by a
+//! permutation instead of a map (as fio's `random_generator=lfsr`, but not limited to one block
+//! size). With several block sizes a map is used, and an I/O is as fio's: it starts at the first
+//! block not yet visited at or after a random block, and ends early before a visited block, so
+//! sizes become smaller than drawn as the map fills. Cost per I/O: O(1); O(files) when a file is
+//! finished, O(parts) for `bssplit`, O(log blocks + blocks of the I/O) with a map.
 
 use elevon_core::stats::Direction;
+use elevon_core::units::{Bytes, DeviceOffset};
 use elevon_formats::fio::spec::{BlockSizes, Distribution, FileService, JobSpec};
 
 use crate::chance::{Permutation, Purpose, Rng};
@@ -16,7 +17,7 @@ use crate::distribution::Sampler;
 use crate::free_map::FreeMap;
 use crate::region::{Extent, Region, directions, smallest, smallest_block};
 
-/// An I/O to come.
+/// An I/O of the pattern, before it is issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Read, write or trim.
@@ -24,12 +25,12 @@ pub struct Access {
     /// Index of the file.
     pub file: u32,
     /// First byte on the device.
-    pub offset: u64,
+    pub offset: DeviceOffset,
     /// Bytes.
-    pub len: u64,
+    pub len: Bytes,
 }
 
-/// Draws the streams of a process from one seed; see [`crate::chance::Purpose`].
+/// The random seeds of a process's streams; see [`crate::chance::Purpose`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seeds {
     run: u64,
@@ -40,18 +41,18 @@ pub(crate) struct Seeds {
     own: Option<u64>,
 }
 
-/// The place of the sizes of random I/Os, where sizes go by order.
+/// The index of the sizes of random I/Os, if sizes go by order.
 const RANDOM: usize = 1;
 
-/// What `randrepeat` starts from, whatever the run's seed.
+/// The seed of `randrepeat`, independent of the run's seed.
 const REPEATED: u64 = 0x1234_5678;
 
 impl Seeds {
     pub(crate) fn new(spec: &JobSpec, run: u64, job: u32, clone: u32) -> Self {
         Self { run, job, clone, randrepeat: spec.randrepeat, all: spec.allrandrepeat, own: spec.randseed }
     }
-    /// `randseed` if given; a constant for what `randrepeat` or `allrandrepeat` repeat; the run's
-    /// seed for the rest.
+    /// Returns the seed of a purpose: `randseed` if given; a constant for a purpose that
+    /// `randrepeat` or `allrandrepeat` repeats; otherwise the run's seed.
     pub(crate) fn base(&self, purpose: Purpose) -> u64 {
         match self.own {
             Some(seed) => seed,
@@ -66,11 +67,11 @@ impl Seeds {
 
 #[derive(Clone, Debug)]
 enum Source {
-    /// Each unit once per pass.
+    /// Each unit occurs once per pass.
     Once { order: Permutation, next: u64 },
-    /// Each unit once per pass, by I/Os of several sizes.
+    /// Each unit occurs once per pass, in I/Os of several sizes.
     Map(FreeMap),
-    /// Any unit at any time.
+    /// Any unit may occur at any time.
     Any(Sampler),
 }
 
@@ -79,15 +80,15 @@ struct FilePosition {
     region: Region,
     /// Next sequential offset from the region's start, by direction.
     position: [u64; 3],
-    /// Bytes asked for in this pass.
+    /// Bytes requested in this pass.
     asked: u64,
-    /// By direction; a direction may use another's (`Pattern::source_of`).
+    /// By direction; a direction may use the source of another (`Pattern::source_of`).
     sources: [Option<Source>; 3],
-    /// Random offsets with I/Os left to do from there (`rw=randread:N`): I/Os left, next offset.
+    /// The current run of `rw=randread:N`: I/Os left, and the next offset.
     run: (u32, u64),
 }
 
-/// A process's accesses.
+/// The accesses of a process.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     files: Vec<FilePosition>,
@@ -103,7 +104,7 @@ pub struct Pattern {
     per_offset: u32,
     identical: bool,
     sizes: [BlockSizes; 3],
-    /// `bs_is_seq_rand`: sizes go by the order (sequential, random) of an I/O and not by its
+    /// `bs_is_seq_rand`: sizes depend on the order of an I/O (sequential, random) and not on its
     /// direction.
     sizes_by_order: bool,
     fixed: [Option<u64>; 3],
@@ -181,9 +182,9 @@ impl Pattern {
         let mut sources = [None, None, None];
         for d in (0..3).filter(|&d| self.random && self.used[d] && self.source_of[d] == d) {
             let align = self.align[d];
-            // The last start must leave room for the smallest block.
+            // The last start must leave space for the smallest block.
             let least = self.smallest[self.size_index(d, true)];
-            let starts = (region.len - least.min(region.len)) / align + 1;
+            let starts = (region.len.get() - least.min(region.len.get())) / align + 1;
             let mapped = spec.distribution[d] == Distribution::Random && !spec.norandommap && spec.block_align[d] == 0;
             sources[d] = Some(if mapped && self.has_several_sizes(d) {
                 Source::Map(FreeMap::new(starts))
@@ -197,20 +198,19 @@ impl Pattern {
         FilePosition { region, position: [0; 3], asked: 0, sources, run: (0, 0) }
     }
 
-    /// Whether the directions that use this source have I/Os of more than one size.
+    /// Returns true if the directions that use this source have I/Os of more than one size.
     fn has_several_sizes(&self, source: usize) -> bool {
         let several =
             |d: usize| self.used[d] && self.source_of[d] == source && self.fixed[self.size_index(d, true)].is_none();
         !self.identical && (0..3).any(several)
     }
 
-    /// Which of the sizes an I/O has.
+    /// Returns the index of an I/O's size.
     const fn size_index(&self, direction: usize, random: bool) -> usize {
         if self.sizes_by_order { random as usize } else { direction }
     }
 
-    /// Starts over, as every loop does: sequential positions at the start, random orders drawn
-    /// anew.
+    /// Starts again, as every loop does: sequential positions at the start, new random orders.
     pub fn rewind(&mut self) {
         for index in 0..self.files.len() {
             self.rewind_file(index);
@@ -224,8 +224,9 @@ impl Pattern {
         let file = &mut self.files[index];
         file.asked = 0;
         file.run = (0, 0);
-        // Backwards starts with the last block.
-        let last = |d: usize| (file.region.len - smallest[d].min(file.region.len)) / smallest[d] * smallest[d];
+        // A job that goes backwards starts with the last block.
+        let last =
+            |d: usize| (file.region.len.get() - smallest[d].min(file.region.len.get())) / smallest[d] * smallest[d];
         file.position = std::array::from_fn(|d| if skip < 0 { last(d) } else { 0 });
         for source in file.sources.iter_mut().flatten() {
             match source {
@@ -239,27 +240,27 @@ impl Pattern {
         }
     }
 
-    /// Whether a sequential job with gaps (`rw=read:GAP`) has come to the end of its files in a
-    /// direction. fio's loop is over there, though fewer bytes than the size were moved.
+    /// Returns true if a sequential job with gaps (`rw=read:GAP`) has reached the end of its files
+    /// in some direction. fio's loop ends there, although fewer bytes than the size were moved.
     pub(crate) fn is_past_gaps(&self) -> bool {
         let is_past =
-            |file: &FilePosition, d: usize| file.position[d].saturating_add(self.smallest[d]) > file.region.len;
+            |file: &FilePosition, d: usize| file.position[d].saturating_add(self.smallest[d]) > file.region.len.get();
         self.skip > 0 && (0..3).any(|d| self.used[d] && self.files.iter().all(|file| is_past(file, d)))
     }
 
-    /// Bytes of all files.
-    pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|f| f.region.len).sum()
+    /// Returns the bytes of all files.
+    pub fn bytes(&self) -> Bytes {
+        Bytes::new(self.files.iter().map(|f| f.region.len.get()).sum())
     }
 
-    /// The smallest block of any direction in use.
-    pub const fn smallest_block(&self) -> u64 {
-        self.smallest_used
+    /// Returns the smallest block of all directions in use.
+    pub const fn smallest_block(&self) -> Bytes {
+        Bytes::new(self.smallest_used)
     }
 
-    /// The next access, at most `limit` bytes (at least the smallest block).
+    /// Returns the next access, of at most `limit` bytes; `limit` is at least the smallest block.
     #[inline]
-    pub fn next_access(&mut self, limit: u64) -> Access {
+    pub fn next_access(&mut self, limit: Bytes) -> Access {
         let direction = match self.only {
             Some(direction) => direction,
             None => self.draw_direction(),
@@ -267,12 +268,12 @@ impl Pattern {
         self.access_in(direction, limit)
     }
 
-    /// The next access in a direction that the pattern has.
+    /// Returns the next access in a direction that the pattern has.
     #[inline]
-    pub fn access_in(&mut self, direction: Direction, limit: u64) -> Access {
+    pub fn access_in(&mut self, direction: Direction, limit: Bytes) -> Access {
         let d = direction as usize;
         let index = if self.files.len() == 1 { 0 } else { self.draw_file() };
-        if self.files[index].asked + self.smallest_used > self.files[index].region.len {
+        if self.files[index].asked + self.smallest_used > self.files[index].region.len.get() {
             self.rewind_pass(index);
         }
         let random =
@@ -284,7 +285,7 @@ impl Pattern {
         };
         let at = if random { self.random_offset(d, index) } else { self.sequential_offset(d, index, size) };
         let file = &mut self.files[index];
-        let room = (file.region.len - at).min(limit);
+        let room = (file.region.len.get() - at).min(limit.get());
         let mut len = if len <= room { len } else { (room / self.smallest[size]).max(1) * self.smallest[size] };
         if random && let Some(Source::Map(map)) = &mut file.sources[self.source_of[d]] {
             let align = self.align[d];
@@ -297,7 +298,7 @@ impl Pattern {
             skip => next.checked_add_signed(skip).unwrap_or(u64::MAX),
         };
         file.asked += len;
-        Access { direction, file: index as u32, offset: file.region.start + at, len }
+        Access { direction, file: index as u32, offset: file.region.start + Bytes::new(at), len: Bytes::new(len) }
     }
 
     fn draw_direction(&mut self) -> Direction {
@@ -334,10 +335,10 @@ impl Pattern {
 
     fn is_finished(&self, index: usize) -> bool {
         let file = &self.files[index];
-        file.asked + self.smallest_used > file.region.len
+        file.asked + self.smallest_used > file.region.len.get()
     }
 
-    /// A file that still has something to do in this pass; a new pass when none has.
+    /// Returns a file that is not finished in this pass. If all are, a new pass begins.
     fn draw_file(&mut self) -> usize {
         if self.left_on_file > 0 && !self.is_finished(self.current) {
             self.left_on_file -= 1;
@@ -358,8 +359,8 @@ impl Pattern {
         self.current
     }
 
-    /// A new pass over one file: only the count and the random order; sequential positions wrap by
-    /// themselves.
+    /// Begins a new pass over one file: resets the count and the random order. Sequential positions
+    /// wrap by themselves.
     fn rewind_pass(&mut self, index: usize) {
         let file = &mut self.files[index];
         file.asked = 0;
@@ -373,15 +374,15 @@ impl Pattern {
         }
     }
 
-    /// An offset in the file with room for the smallest block of the size.
+    /// Returns an offset in the file with space for the smallest block of this size.
     fn sequential_offset(&self, d: usize, index: usize, size: usize) -> u64 {
         let file = &self.files[index];
         let smallest = self.smallest[size];
         let at = file.position[d];
-        if at.saturating_add(smallest) <= file.region.len {
+        if at.saturating_add(smallest) <= file.region.len.get() {
             at
         } else if self.skip < 0 {
-            (file.region.len - smallest) / smallest * smallest
+            (file.region.len.get() - smallest) / smallest * smallest
         } else {
             0
         }
@@ -395,7 +396,7 @@ impl Pattern {
         let source = &mut file.sources[self.source_of[d]];
         let is_visited = matches!(source, Some(Source::Map(map)) if !map.is_free(file.run.1 / align));
         let least = if self.sizes_by_order { self.smallest[RANDOM] } else { self.smallest[d] };
-        if file.run.0 > 0 && file.run.1 + least <= file.region.len && !is_visited {
+        if file.run.0 > 0 && file.run.1 + least <= file.region.len.get() && !is_visited {
             let at = file.run.1;
             file.run = (file.run.0 - 1, at + step);
             return at;

@@ -1,39 +1,40 @@
 //! One process of a fio job as a state machine.
 //!
 //! A process prepares I/Os, submits them in batches, sleeps, reaps completions, and prepares more.
-//! Its driver calls [`Process::poll`] when something may have changed, hands what [`Process::take`]
-//! gives to the stack, and reports back by [`Process::on_submitted`], [`Process::complete`] and
-//! [`Process::unblocked`].
+//! Its driver calls [`Process::poll`] when something may have changed, submits the I/Os that
+//! [`Process::take`] returns to the stack, and reports back by [`Process::on_submitted`],
+//! [`Process::complete`] and [`Process::unblocked`].
 //!
-//! What fio's manual says, and what it leaves open and is decided here:
+//! The rules are those of fio's manual; what the manual leaves open is decided as follows:
 //!
-//! - A synchronous engine has one I/O at a time. An asynchronous one fills its queue to `iodepth`,
-//!   submitting `iodepth_batch_submit` at once; when it can fill no more it submits what it has and
-//!   waits for `iodepth_batch_complete_min` completions (at least one), taking at most
-//!   `iodepth_batch_complete_max` (at least the minimum), and goes on reaping until `iodepth_low`
-//!   is reached. With a minimum of 0 it takes what is there before every I/O and does not wait
-//!   until the queue is full.
-//! - While it sleeps for `rate` or `thinktime` it takes completions as they come.
-//! - Latencies: *slat* from the moment the process begins with the I/O to the return of its
-//!   submission (asynchronous engines only; a sleep for a tag counts), *clat* from there to the
-//!   moment the process has it back, *lat* is both.
-//! - CPU time ([`CpuCost`]) is spent serially: `submit` and the scheduler's part before an I/O
-//!   leaves (a batch leaves when all of it is prepared), `complete` before the process has it back.
-//!   On a real clock both are zero, because the time really passes.
-//! - `runtime` ends the issuing. What is in flight then still completes and still counts, and the
-//!   job's runtime lasts until it has. With `ramp_time` the statistics begin at its end; what
-//!   completes later counts, even if it began before.
-//! - `size` counts bytes asked for; the last I/O never exceeds it. `trimwrite` counts the writes.
-//! - `fsync=N` and `fdatasync=N`: after every N writes, and before the I/O that follows, a flush
-//!   goes out; at both it is one flush. What is in flight is not waited for. Engines whose
-//!   submission blocks (system calls, libaio) sleep until the flush is over and reap nothing
-//!   meanwhile; for the others it is one I/O of the queue. All as measured with fio 3.33.
-//! - `number_ios` bounds each loop, and with `ramp_time` counts from its end.
-//! - A batch counts whole: each of its I/Os has the depth of the last one.
-//! - Verification reads count as reads, as in fio. It stops when the runtime is over.
+//! - A synchronous engine has one I/O at a time. An asynchronous engine fills its queue to
+//!   `iodepth`, submitting `iodepth_batch_submit` I/Os at once. If it can prepare no more, it
+//!   submits what it has and waits for `iodepth_batch_complete_min` completions (at least one),
+//!   takes at most `iodepth_batch_complete_max` (at least the minimum), and continues reaping until
+//!   `iodepth_low` is reached. With a minimum of 0 it takes the completions that are there before
+//!   every I/O, and does not wait until the queue is full.
+//! - While it sleeps for `rate` or `thinktime`, it takes completions as they come.
+//! - Latencies: *slat* lasts from the moment at which the process begins to prepare the I/O until
+//!   its submission returns (asynchronous engines only; it includes a sleep for a tag). *clat*
+//!   lasts from there until the process has the I/O back. *lat* is the sum of both.
+//! - CPU time ([`CpuCost`]) is spent serially: `submit` and the scheduler's part before an I/O is
+//!   issued (a batch is issued when all of it is prepared), `complete` before the process has the
+//!   I/O back. In real time both are zero, because the time really passes.
+//! - `runtime` ends the issuing. I/Os in flight then still complete and count, and the job's
+//!   runtime lasts until the last of them has completed. With `ramp_time` the statistics begin at
+//!   its end; an I/O that completes later counts, even if it began before.
+//! - `size` counts the bytes requested; the last I/O never exceeds it. `trimwrite` counts the
+//!   writes.
+//! - `fsync=N` and `fdatasync=N`: after every N writes, and before the next I/O, a flush is issued;
+//!   if both are due, it is one flush. It does not wait for I/Os in flight. Engines whose
+//!   submission blocks (system calls, libaio) sleep until the flush has completed and reap nothing
+//!   meanwhile; for other engines it is one I/O of the queue. All as measured with fio 3.33.
+//! - `number_ios` limits each loop, and with `ramp_time` counts from its end.
+//! - A batch counts as a whole: each of its I/Os has the depth of the last one.
+//! - Verification reads count as reads, as in fio. Verification stops at the end of the runtime.
 //!
-//! Cost per I/O: O(1); nothing is allocated once the process has started (with `verify`: O(log
-//! blocks), allocates).
+//! Cost per I/O: O(1); nothing is allocated after the process has started. With `verify`: O(log
+//! blocks), with allocation.
 
 use std::collections::VecDeque;
 
@@ -44,7 +45,7 @@ use elevon_core::op::{Flags, Op};
 use elevon_core::stack::Io;
 use elevon_core::stats::{Direction, JobStats};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, TaskId, TenantId};
+use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_formats::fio::spec::{JobSpec, SyncMode, VerifyMethod};
 
 use crate::chance::{Purpose, Rng};
@@ -62,59 +63,59 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-/// What a process needs to know beside its job.
+/// The identity of a process in a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// Its key in the stack.
+    /// Its task, the key in the stack.
     pub task: TaskId,
-    /// Who is charged.
+    /// The tenant that is charged.
     pub tenant: TenantId,
     /// Index of its section.
     pub job: u32,
     /// Index among the section's clones.
     pub clone: u32,
-    /// Seed of the run.
+    /// Random seed of the run.
     pub seed: u64,
 }
 
-/// What a process wants of its driver.
+/// What a process needs from its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// This many I/Os are to be taken and submitted now, in one batch.
+    /// The driver must take this many I/Os and submit them now, in one batch.
     Submit(usize),
-    /// Nothing until a completion, [`Process::unblocked`] or [`Process::next_wakeup`].
+    /// The process waits for a completion, [`Process::unblocked`] or [`Process::next_wakeup`].
     Wait,
-    /// It is over; its statistics are complete.
+    /// The process has finished; its statistics are complete.
     Done,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IoKind {
     Data(Direction),
-    /// A read that checks what was written: generation, if this run wrote it.
+    /// A read that checks written content; the generation, if this run wrote it.
     Check(Option<u32>),
     Sync,
-    /// A sync of what was written since the last (sync_file_range).
+    /// A sync of the data written since the last sync (sync_file_range).
     SyncRange,
 }
 
-/// An I/O's place; its index is the token.
+/// The state of an I/O. Its index is the token.
 #[derive(Clone, Copy, Debug)]
 struct IoSlot {
     kind: IoKind,
-    offset: u64,
-    len: u64,
+    offset: DeviceOffset,
+    len: Bytes,
     file: u32,
     generation: u32,
     ioprio: IoPrio,
     start: Instant,
     issued: Instant,
     layout: LayoutId,
-    /// Its buffer holds what a write needs.
+    /// The buffer holds data that a write can use.
     filled: bool,
-    /// Its content was checked and found wrong.
+    /// The content was checked and is wrong.
     corrupt: bool,
-    /// Its content was checked.
+    /// The content was checked.
     checked: bool,
 }
 
@@ -126,7 +127,7 @@ enum Phase {
     Over,
 }
 
-/// The options that the hot path reads.
+/// The options that are read for each I/O.
 #[derive(Clone, Copy, Debug)]
 struct Options {
     may_block: bool,
@@ -142,7 +143,8 @@ struct Options {
     trim_then_write: bool,
     serialize_overlap: bool,
     sync_every: [u64; 2],
-    /// Only through a page cache: elsewhere there is nothing to write early.
+    /// Writes between two syncs of a range. Set only with a page cache, because direct writes leave
+    /// nothing to write early.
     sync_range_every: u64,
     gaps_end: bool,
     end_sync: bool,
@@ -156,16 +158,16 @@ struct Options {
     used: [bool; 3],
 }
 
-/// What remains to be done.
+/// The remaining work.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
-    per_loop: u64,
-    left: u64,
+    per_loop: Bytes,
+    left: Bytes,
     ios_left: u64,
     loops_left: u64,
 }
 
-/// A process. See the module's head.
+/// A process; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Process {
     identity: Identity,
@@ -188,21 +190,21 @@ pub struct Process {
     ready: VecDeque<(u32, Status)>,
     follow_ups: VecDeque<Access>,
     next: Option<Access>,
-    /// Drawn before `next`, of the other direction, and waiting for its rate.
+    /// An access drawn before `next`, in the other direction, that waits for its rate.
     held: Option<Access>,
     verifier: Option<Box<Verifier>>,
     phase: Phase,
     budget: Budget,
     refill_at_low: bool,
     writes: u64,
-    /// A flush is due before the next I/O, or a sync of what was written.
+    /// A flush, or a sync of what was written, is due before the next I/O.
     sync_due: bool,
     sync_is_of_range: bool,
     /// The flush that the process sleeps for.
     syncing: Option<u32>,
     wrote: bool,
     busy_until: Instant,
-    /// Time under the scheduler's lock that its last batch wants and does not have yet.
+    /// Time under the scheduler's lock that the last batch needs and has not been given yet.
     wants_lock: Nanos,
     delayed_until: Instant,
     deadline: Instant,
@@ -211,13 +213,13 @@ pub struct Process {
     ended: Option<Instant>,
     wakeup: Option<Instant>,
     asleep: bool,
-    /// Times that it began to read back all that it wrote.
+    /// The number of times that it began to read back everything it wrote.
     verify_passes: u32,
     measure: Measure,
 }
 
 impl Process {
-    /// A process that has not started. `layouts`: the layout of the buffer of each of its
+    /// Returns a process that has not started. `layouts`: the layouts of the buffers of its
     /// [`Self::depth`] slots.
     pub fn new(spec: &JobSpec, extent: &Extent, identity: Identity, cpu: CpuCost, layouts: &[LayoutId]) -> Self {
         let seeds = Seeds::new(spec, identity.seed, identity.job, identity.clone);
@@ -274,27 +276,29 @@ impl Process {
         }
     }
 
-    /// I/Os that a job keeps in flight: `iodepth`, or 1 for a synchronous engine.
+    /// Returns the number of I/Os that a job keeps in flight: `iodepth`, or 1 for a synchronous
+    /// engine.
     pub fn depth_of(spec: &JobSpec) -> usize {
         if spec.engine.asynchronous { spec.iodepth.max(1) as usize } else { 1 }
     }
 
-    /// Slots, and so the most I/Os in flight; tokens are below it.
+    /// Returns the number of slots, the maximum number of I/Os in flight; tokens are smaller than
+    /// it.
     pub fn depth(&self) -> usize {
         self.slots.len()
     }
 
-    /// Bytes that a buffer must have.
+    /// Returns the number of bytes that a buffer must have.
     pub fn buffer_bytes(&self) -> u64 {
         largest_block(&self.spec)
     }
 
-    /// Its key in the stack.
+    /// Returns its task, the key in the stack.
     pub const fn task(&self) -> TaskId {
         self.identity.task
     }
 
-    /// Starts it. The clock of `runtime`, `ramp_time` and `rate` begins here.
+    /// Starts the process. `runtime`, `ramp_time` and `rate` count from here.
     pub fn start(&mut self, now: Instant) {
         self.started = Some(now);
         self.busy_until = now;
@@ -306,27 +310,28 @@ impl Process {
         self.think.start(now);
     }
 
-    /// When it started.
+    /// Returns the instant at which it started.
     pub const fn started(&self) -> Option<Instant> {
         self.started
     }
 
-    /// When it was over.
+    /// Returns the instant at which it finished.
     pub const fn ended(&self) -> Option<Instant> {
         self.ended
     }
 
-    /// Statistics; complete once the process is over.
+    /// Returns its statistics; complete once the process has finished.
     pub const fn stats(&self) -> &JobStats {
         &self.measure.stats
     }
 
-    /// Its use of the page cache so far, if it went through one.
+    /// Returns its use of the page cache so far, if it uses one.
     pub fn cache_used(&self) -> Option<&CacheUse> {
         self.measure.cache_use.as_deref()
     }
 
-    /// Statistics as they would be if it ended now: with the runtime so far, and a mean bandwidth.
+    /// Returns the statistics as they would be if it finished now, with the runtime so far and a
+    /// mean bandwidth.
     pub fn stats_at(&self, now: Instant) -> JobStats {
         if self.ended.is_some() || self.started.is_none() {
             return self.measure.stats.clone();
@@ -335,23 +340,24 @@ impl Process {
         self.measure.stats_at(now, used)
     }
 
-    /// Logs, where the job keeps any.
+    /// Returns its logs, if the job keeps any.
     pub fn logger(&self) -> Option<&Logger> {
         self.measure.logger.as_deref()
     }
 
-    /// I/Os prepared, in flight or not yet reaped.
+    /// Returns the number of I/Os that are prepared, in flight or not yet reaped.
     pub fn in_use(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// When `runtime` ends its issuing, where it has one and has started.
+    /// Returns the instant at which `runtime` ends its issuing, if it has a runtime and has
+    /// started.
     pub fn deadline(&self) -> Option<Instant> {
         (self.deadline < Instant::MAX).then_some(self.deadline)
     }
 
-    /// Share of its work that is done, in thousandths, by time where it has a runtime, else by
-    /// bytes.
+    /// Returns the share of its work that is done, in thousandths: by time if it has a runtime,
+    /// else by bytes.
     pub fn progress(&self, now: Instant) -> u64 {
         let Some(started) = self.started else { return 0 };
         if self.ended.is_some() {
@@ -363,10 +369,10 @@ impl Process {
             let whole_loops = per_loop.saturating_mul(self.budget.loops_left.saturating_sub(1));
             per_mille(total.saturating_sub(whole_loops.saturating_add(left)), total)
         };
-        // Whichever of bytes and number_ios= ends a loop sooner.
+        // A loop ends when its bytes or `number_ios` are used up, whichever is first.
         let by_ios =
             if self.options.number_ios == u64::MAX { 0 } else { share(self.options.number_ios, self.budget.ios_left) };
-        let by_bytes = share(self.budget.per_loop, self.budget.left).max(by_ios);
+        let by_bytes = share(self.budget.per_loop.get(), self.budget.left.get()).max(by_ios);
         match self.deadline() {
             Some(deadline) => {
                 let by_time = per_mille(now.since(started).get(), deadline.since(started).get());
@@ -376,20 +382,20 @@ impl Process {
         }
     }
 
-    /// Its tenant.
+    /// Returns its tenant.
     pub const fn tenant(&self) -> TenantId {
         self.identity.tenant
     }
 
-    /// It is not let back to user space before this instant: the kernel delays a task for what its
-    /// tenant owes.
+    /// Keeps the task out of user space until this instant, as the kernel delays a task for what
+    /// its tenant owes.
     pub fn delay(&mut self, until: Instant) {
         self.delayed_until = until;
         self.busy_until = self.busy_until.max(until);
     }
 
-    /// What it does once [`Self::poll`] has answered, for the pressure of its tenant: a process
-    /// that sleeps for a time of its own choosing is idle, whatever is in flight.
+    /// Returns the state of the task after [`Self::poll`], for the pressure of its tenant. A
+    /// process that sleeps for a time of its own choice is idle, even with I/Os in flight.
     pub fn context(&self, now: Instant) -> ContextState {
         if self.ended.is_some() || self.started.is_none() {
             ContextState::Idle
@@ -404,17 +410,17 @@ impl Process {
         }
     }
 
-    /// Ends the issuing; what is in flight still completes. Poll it afterwards.
+    /// Stops issuing; I/Os in flight still complete. The caller polls it afterwards.
     pub const fn terminate(&mut self) {
         self.stopping = true;
     }
 
-    /// When it wants to be polled at the latest.
+    /// Returns the latest instant at which it must be polled.
     pub const fn next_wakeup(&self) -> Option<Instant> {
         self.wakeup
     }
 
-    /// What it wants now.
+    /// Returns what it needs now.
     pub fn poll(&mut self, now: Instant) -> Poll {
         self.wakeup = None;
         if self.phase == Phase::Over {
@@ -452,7 +458,7 @@ impl Process {
         }
     }
 
-    /// The next I/O of the batch, for submission now; `None` when all of it was taken.
+    /// Returns the next I/O of the batch, for submission now; `None` if all were taken.
     #[inline]
     pub fn take(&mut self) -> Option<Io> {
         if !self.sealed || self.blocked.is_some() {
@@ -467,7 +473,7 @@ impl Process {
         Some(self.io(token))
     }
 
-    /// An I/O that is not over, for submission.
+    /// Returns an I/O that has not finished, for submission.
     #[inline]
     pub(crate) fn io(&self, token: u32) -> Io {
         let slot = &self.slots[token as usize];
@@ -483,8 +489,8 @@ impl Process {
             token: Token::Job(token).encode(),
             op,
             flags,
-            sector: Sector::new(slot.offset / 512),
-            bytes: Bytes::new(slot.len),
+            sector: slot.offset.sector(),
+            bytes: slot.len,
             ioprio: slot.ioprio,
             write_hint: if op == Op::Write { self.options.write_hint } else { 0 },
             tenant: self.identity.tenant,
@@ -499,7 +505,8 @@ impl Process {
         self.handed = 0;
     }
 
-    /// The submission of what [`Self::take`] gave last has returned, or sleeps for a tag.
+    /// Reports that the submission of the I/O that [`Self::take`] returned last has returned, or
+    /// sleeps for a tag (`blocked`).
     #[inline]
     pub fn on_submitted(&mut self, now: Instant, blocked: bool) {
         self.slots[self.last_taken as usize].issued = now;
@@ -509,33 +516,33 @@ impl Process {
         }
     }
 
-    /// Whether the submission of what [`Self::take`] gave last sleeps for a tag.
+    /// Returns true if the submission of the last I/O taken sleeps for a tag.
     pub const fn is_blocked(&self) -> bool {
         self.blocked.is_some()
     }
 
-    /// The sleep for a tag is over.
+    /// Reports that the sleep for a tag has ended.
     pub fn unblocked(&mut self, now: Instant) {
         if let Some(token) = self.blocked.take() {
             self.slots[token as usize].issued = now;
         }
     }
 
-    /// An I/O is over. It is counted when the process gets to it: poll it.
+    /// Reports that an I/O has finished. The process counts it when it is polled next.
     #[inline]
     pub fn complete(&mut self, token: u64, status: Status) {
         debug_assert!(!self.free.contains(&(token as u32)), "token {token} is not in flight");
         self.ready.push_back((token as u32, status));
     }
 
-    /// Fills the buffer of a write that [`Self::take`] has just given.
+    /// Fills the buffer of a write that [`Self::take`] has just returned.
     pub fn fill(&mut self, token: u64, buffer: &mut [u8]) {
         let slot = &mut self.slots[token as usize];
         if slot.kind != IoKind::Data(Direction::Write) {
             slot.filled = false;
             return;
         }
-        let len = buffer.len().min(slot.len as usize);
+        let len = buffer.len().min(slot.len.get() as usize);
         match &self.verifier {
             Some(verifier) if verifier.method != VerifyMethod::Null => {
                 return verifier.fill(&mut buffer[..len], slot.offset, slot.generation);
@@ -545,7 +552,7 @@ impl Process {
         if slot.filled && !self.spec.refill_buffers {
             return;
         }
-        // The whole buffer, since the next write of this slot may be longer.
+        // The whole buffer is filled, since the next write of this slot may be longer.
         slot.filled = true;
         if self.spec.zero_buffers {
             buffer.fill(0);
@@ -557,9 +564,9 @@ impl Process {
         }
     }
 
-    /// Operation and length of an I/O in flight.
+    /// Returns operation and length in bytes of an I/O in flight.
     #[inline]
-    pub fn operation(&self, token: u64) -> (Op, u64) {
+    pub fn operation(&self, token: u64) -> (Op, Bytes) {
         let slot = &self.slots[token as usize];
         let op = match slot.kind {
             IoKind::Data(Direction::Read) | IoKind::Check(_) => Op::Read,
@@ -570,46 +577,48 @@ impl Process {
         (op, slot.len)
     }
 
-    /// Its sleep is over, if it slept for this I/O.
+    /// Ends the sleep of its submission, if it slept for this I/O.
     pub(crate) fn unblock(&mut self, now: Instant, token: u32) {
         if self.blocked == Some(token) {
             self.unblocked(now);
         }
     }
 
-    /// What [`Self::take`] gave last.
+    /// Returns the slot of the I/O that [`Self::take`] returned last.
     pub(crate) const fn taken(&self) -> u32 {
         self.last_taken
     }
 
-    /// The file of an I/O that is not over: its place among the regions of the process.
+    /// Returns the file of an I/O that has not finished: its index among the regions of the
+    /// process.
     pub(crate) fn file(&self, token: u64) -> usize {
         self.slots[token as usize].file as usize
     }
 
-    /// Where an I/O that is not over lies, in bytes of the device: first and count.
-    pub(crate) fn range(&self, token: u64) -> (u64, u64) {
+    /// Returns the range of an I/O that has not finished: its first byte on the device and its
+    /// length.
+    pub(crate) fn range(&self, token: u64) -> (DeviceOffset, Bytes) {
         let IoSlot { offset, len, .. } = self.slots[token as usize];
         (offset, len)
     }
 
-    /// Whether it is a sync of what was written since the last.
+    /// Returns true if an I/O is a sync of the data written since the last sync.
     pub(crate) fn is_range_sync(&self, token: u64) -> bool {
         self.slots[token as usize].kind == IoKind::SyncRange
     }
 
-    /// Its files are cached: `sync_file_range` has something to do.
+    /// Enables `sync_file_range`, because the files of the process are cached.
     pub(crate) fn enable_range_sync(&mut self) {
         self.options.sync_range_every = self.spec.sync_file_range.map_or(u64::MAX, |sync| sync.every.into());
     }
 
-    /// What its I/O costs it.
+    /// Sets the CPU cost of its I/O.
     pub(crate) const fn set_cpu(&mut self, cpu: CpuCost) {
         self.cpu = cpu;
     }
 
-    /// It takes the scheduler's lock for the batch that it has sealed, if that wants it: while
-    /// another task has the lock, it spins.
+    /// Takes the scheduler's lock for the batch that is ready to leave, if it needs the lock. While
+    /// another task holds the lock, the process spins.
     #[inline]
     pub(crate) fn pass_lock(&mut self, now: Instant, lock: &mut SchedulerLock) {
         if self.wants_lock.is_zero() {
@@ -622,24 +631,24 @@ impl Process {
         }
     }
 
-    /// It is busy for so long before it goes on.
+    /// Makes the process busy for `span` before it continues.
     pub(crate) fn spend(&mut self, now: Instant, span: Nanos) {
         self.measure.stats.cpu_ns += span.get();
         self.busy_until = self.busy_until.max(now).saturating_add(span);
     }
 
-    /// How often it began to read back all that it wrote (passes of `verify_backlog` are not
-    /// counted).
+    /// Returns the number of times that it began to read back everything it wrote. Passes of
+    /// `verify_backlog` are not counted.
     pub(crate) const fn verify_passes(&self) -> u32 {
         self.verify_passes
     }
 
-    /// What it counts of its use of the page cache.
+    /// Returns its statistics of the page cache.
     pub(crate) fn cache_use(&mut self) -> &mut CacheUse {
         self.measure.cache_use.get_or_insert_default()
     }
 
-    /// Whether the content of this I/O, which is over, is to be checked by [`Self::check`] before
+    /// Returns true if the content of this finished I/O must be checked by [`Self::check`] before
     /// [`Self::complete`].
     #[inline]
     pub fn wants_check(&self, token: u64) -> bool {
@@ -650,7 +659,7 @@ impl Process {
     pub fn check(&mut self, token: u64, buffer: &[u8]) {
         let slot = &mut self.slots[token as usize];
         if let (Some(verifier), IoKind::Check(generation)) = (&self.verifier, slot.kind) {
-            let len = buffer.len().min(slot.len as usize);
+            let len = buffer.len().min(slot.len.get() as usize);
             slot.checked = true;
             slot.corrupt = !verifier.check(&buffer[..len], slot.offset, generation);
         }
@@ -667,8 +676,8 @@ impl Process {
 
 const EMPTY_SLOT: IoSlot = IoSlot {
     kind: IoKind::Sync,
-    offset: 0,
-    len: 0,
+    offset: DeviceOffset::ZERO,
+    len: Bytes::ZERO,
     file: 0,
     generation: 0,
     ioprio: IoPrio::NONE,
@@ -683,8 +692,8 @@ const EMPTY_SLOT: IoSlot = IoSlot {
 impl Options {
     fn new(spec: &JobSpec, depth: usize) -> Self {
         let or_depth = |value: u32| if value == 0 { depth } else { (value as usize).min(depth) };
-        // A direct write is sync and expects more to come; O_SYNC and O_DSYNC add FUA, which the
-        // stack turns into a flush after the write where the device has no FUA.
+        // A direct write is sync and expects more to come. O_SYNC and O_DSYNC add FUA, which the
+        // stack turns into a flush after the write if the device has no FUA.
         let mut write_flags = Flags::SYNC.with(Flags::IDLE);
         if spec.sync != SyncMode::None {
             write_flags |= Flags::FUA;

@@ -1,70 +1,71 @@
-//! Where a job's files lie on the one device.
+//! The places of jobs' files on the device.
 //!
-//! fio works on files; here there is one device, so every file becomes a region of it:
+//! fio works on files. Here there is one device, so every file becomes a region of it:
 //!
 //! - A `filename=` that is the device given on the command line, or any path under `/dev/`, is the
-//!   device itself: the whole of it. Several such names in one job (`/dev/sda:/dev/sdb`) are equal,
-//!   consecutive parts of it.
-//! - Any other file gets a region of its own as large as its jobs need (`filesize`, or `offset` +
-//!   `size` over the number of files), in order of first mention, one after the other from the
-//!   start, each aligned to 1 MiB. Files of the same name are the same region, so those of two
-//!   directories (`directory=`) are two. Without `filename=` every clone has files of its own, as
-//!   in fio (`job.clone.file`).
-//! - A file that no longer fits behind the others starts again at 0: regions then overlap, and all
-//!   of them still lie on the device. A file larger than the device is an error.
-//! - Without any size a job has the whole device, or, with several files, equal parts of it.
+//!   whole device. Several such names in one job (`/dev/sda:/dev/sdb`) are equal, consecutive parts
+//!   of it.
+//! - Any other file gets a region as large as its jobs need (`filesize`, or `offset` + `size` over
+//!   the number of files), in order of first mention, one after the other from the start, each
+//!   aligned to 1 MiB. Files of the same name are the same region; files in two directories
+//!   (`directory=`) are two. Without `filename=` every clone has its own files, as in fio
+//!   (`job.clone.file`).
+//! - A file that no longer fits after the others starts again at 0; regions then overlap, and all
+//!   of them lie on the device. A file larger than the device is an error.
+//! - A job without any size has the whole device, or, with several files, equal parts of it.
 
+use elevon_core::units::{Bytes, DeviceOffset};
 use elevon_formats::fio::Problem;
 use elevon_formats::fio::spec::{Amount, BlockSizes, JobSpec};
 
 use crate::WorkloadError;
 use crate::chance::{Purpose, Rng};
 
-/// Files start at multiples of this.
+/// Files start at multiples of this number of bytes.
 const FILE_ALIGN: u64 = 1 << 20;
 
-/// A stretch of the device that one file of a process uses, in bytes from the device's start.
+/// A range of the device that one file of a process uses, in bytes from the device's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// First byte.
-    pub start: u64,
+    pub start: DeviceOffset,
     /// Bytes.
-    pub len: u64,
+    pub len: Bytes,
 }
 
 /// A file, or the device itself, as a place on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobFile {
-    /// Where it lies. Another job may know the same file with another length, never with another
-    /// start.
+    /// The place of the file. Another job may use the same file with another length. The start is
+    /// then the same, unless the greater length does not fit there.
     pub place: Region,
-    /// It is the device, or a part of it, rather than a file.
+    /// It is the device, or a part of it, not a file.
     pub is_device: bool,
 }
 
-/// The regions of a process and how many bytes it moves in one loop.
+/// The regions of a process, and the number of bytes that it moves in one loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// One for each file.
+    /// One region for each file.
     pub regions: Vec<Region>,
-    /// The files that they are parts of.
+    /// The files that the regions are parts of.
     pub files: Vec<JobFile>,
     /// `io_size`, or the length of all regions.
-    pub bytes: u64,
+    pub bytes: Bytes,
 }
 
-/// Hands out regions of a device; one for all jobs of a run.
+/// Assigns regions of a device; one for all jobs of a run.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    device_bytes: u64,
+    device_bytes: Bytes,
     device_path: Option<String>,
     logical_block: u64,
     cached: bool,
-    next: u64,
+    next: DeviceOffset,
     files: Vec<(String, Region)>,
 }
 
-/// The smallest block size of each direction.
+/// Returns the smallest size of one direction.
 pub(crate) fn smallest(sizes: &BlockSizes) -> u64 {
     match sizes {
         BlockSizes::Range(min, _) => *min,
@@ -72,7 +73,7 @@ pub(crate) fn smallest(sizes: &BlockSizes) -> u64 {
     }
 }
 
-/// The largest block size of each direction.
+/// Returns the largest size of one direction.
 pub(crate) fn largest(sizes: &BlockSizes) -> u64 {
     match sizes {
         BlockSizes::Range(_, max) => *max,
@@ -80,36 +81,36 @@ pub(crate) fn largest(sizes: &BlockSizes) -> u64 {
     }
 }
 
-/// Which directions a job uses.
+/// Returns the directions that a job uses.
 pub(crate) fn directions(spec: &JobSpec) -> [bool; 3] {
     [spec.rw.read, spec.rw.write, spec.rw.trim]
 }
 
-/// Which of the block sizes a job uses: those of its directions, or, by order, of sequential and of
-/// random I/Os.
+/// Returns which of the block sizes a job uses: by direction, or, with `bs_is_seq_rand`, those of
+/// sequential and of random I/Os.
 fn sizes_used(spec: &JobSpec) -> [bool; 3] {
     if spec.bs_is_seq_rand { [true, true, false] } else { directions(spec) }
 }
 
-/// The smallest block that the job uses.
+/// Returns the smallest block that the job uses, in bytes.
 pub(crate) fn smallest_block(spec: &JobSpec) -> u64 {
     let used = sizes_used(spec);
     (0..3).filter(|&d| used[d]).map(|d| smallest(&spec.block_sizes[d])).min().unwrap_or(4096).max(1)
 }
 
-/// The largest block that the job uses.
+/// Returns the largest block that the job uses, in bytes.
 pub fn largest_block(spec: &JobSpec) -> u64 {
     let used = sizes_used(spec);
     (0..3).filter(|&d| used[d]).map(|d| largest(&spec.block_sizes[d])).max().unwrap_or(4096)
 }
 
-/// An alignment of random offsets (`ba`), 0 where the job has none.
+/// Returns the alignment of random offsets (`ba`); 0 if the job has none.
 fn align_used(spec: &JobSpec) -> u64 {
     (0..3).filter(|&d| spec.rw.random && directions(spec)[d]).map(|d| spec.block_align[d]).find(|&a| a > 0).unwrap_or(0)
 }
 
-/// The directory of a clone's files: of several with colons between, clones whose files have
-/// made-up names take turns; files that `filename=` names are in the first.
+/// Returns the directory of a clone's files. If there are several, separated by colons, clones
+/// whose files have generated names use them in turn; files named by `filename=` are in the first.
 fn directory_of(spec: &JobSpec, clone: u32) -> Option<&str> {
     let all: Vec<&str> = spec.directory.as_deref()?.split(':').filter(|one| !one.is_empty()).collect();
     let at = if spec.filenames.is_empty() { clone as usize % all.len().max(1) } else { 0 };
@@ -124,13 +125,14 @@ fn of(amount: Amount, whole: u64) -> u64 {
 }
 
 impl Placement {
-    /// For a device of this size. `device_path` is the name it has on the command line, where it
-    /// has one.
-    pub fn new(device_bytes: u64, device_path: Option<String>, logical_block: u64) -> Self {
-        Self { device_bytes, device_path, logical_block, cached: false, next: 0, files: Vec::new() }
+    /// Returns the placement for a device of this size, without files. `device_path` is its name on
+    /// the command line, if it has one.
+    pub fn new(device_bytes: Bytes, device_path: Option<String>, logical_block: u64) -> Self {
+        Self { device_bytes, device_path, logical_block, cached: false, next: DeviceOffset::ZERO, files: Vec::new() }
     }
 
-    /// Buffered jobs go through a page cache (`cached`), and may begin and end at any byte.
+    /// Sets whether buffered jobs go through a page cache (`cached`), and may begin and end at any
+    /// byte.
     #[must_use]
     pub fn with_cache(self, cached: bool) -> Self {
         Self { cached, ..self }
@@ -140,7 +142,7 @@ impl Placement {
         name.starts_with("/dev/") || self.device_path.as_deref() == Some(name)
     }
 
-    /// The regions of one clone.
+    /// Returns the regions of one clone.
     pub fn place(&mut self, spec: &JobSpec, clone: u32, rng_base: u64) -> Result<Extent, WorkloadError> {
         let names: Vec<String> = match spec.filenames.is_empty() {
             false => spec.filenames.clone(),
@@ -152,7 +154,7 @@ impl Placement {
         };
         let count = names.len() as u64;
         let all_device = names.iter().all(|name| self.is_device(name));
-        let share = self.device_bytes / count / self.logical_block * self.logical_block;
+        let share = self.device_bytes.get() / count / self.logical_block * self.logical_block;
         let sized = spec.size.is_some() || spec.file_size.is_some();
         let mut sizes = Rng::stream(rng_base, 0, clone, Purpose::FileSize);
         let mut regions = Vec::with_capacity(names.len());
@@ -161,15 +163,18 @@ impl Placement {
             let is_device = all_device || !sized;
             let file = if is_device {
                 match count {
-                    1 => Region { start: 0, len: self.device_bytes },
-                    _ => Region { start: share * index as u64, len: share },
+                    1 => Region { start: DeviceOffset::ZERO, len: self.device_bytes },
+                    _ => Region { start: DeviceOffset::new(share * index as u64), len: Bytes::new(share) },
                 }
             } else {
                 let need = self.file_bytes(spec, clone, count, &mut sizes);
                 if need > self.device_bytes {
                     let key = if spec.file_size.is_some() { "filesize" } else { "size" };
-                    let message =
-                        format!("a file of {need} bytes does not fit on a device of {} bytes", self.device_bytes);
+                    let message = format!(
+                        "a file of {} bytes does not fit on a device of {} bytes",
+                        need.get(),
+                        self.device_bytes.get()
+                    );
                     return Err(WorkloadError::new(&spec.origin, key, Problem::OutOfRange.because(message)));
                 }
                 self.file(name, need)
@@ -177,35 +182,37 @@ impl Placement {
             regions.push(self.window(spec, clone, count, file)?);
             files.push(JobFile { place: file, is_device });
         }
-        let bytes: u64 = regions.iter().map(|r| r.len).sum();
-        let bytes = spec.io_size.map_or(bytes, |amount| of(amount, bytes));
+        let bytes: u64 = regions.iter().map(|r| r.len.get()).sum();
+        let bytes = Bytes::new(spec.io_size.map_or(bytes, |amount| of(amount, bytes)));
         Ok(Extent { regions, files, bytes })
     }
 
-    /// Bytes that a file of the job must have.
-    fn file_bytes(&self, spec: &JobSpec, clone: u32, count: u64, sizes: &mut Rng) -> u64 {
+    /// Returns the number of bytes that a file of the job must have.
+    fn file_bytes(&self, spec: &JobSpec, clone: u32, count: u64, sizes: &mut Rng) -> Bytes {
         let block = self.logical_block;
         if let Some((low, high)) = spec.file_size {
-            return (low + sizes.below(high.saturating_sub(low) + 1)) / block * block;
+            return Bytes::new((low + sizes.below(high.saturating_sub(low) + 1)) / block * block);
         }
-        let size = of(spec.size.unwrap_or(Amount::Percent(100)), self.device_bytes) / count;
+        let size = of(spec.size.unwrap_or(Amount::Percent(100)), self.device_bytes.get()) / count;
         let before = of(spec.offset, 0) + of(spec.offset_increment, 0) * u64::from(clone);
-        size.max(block).saturating_add(before)
+        Bytes::new(size.max(block).saturating_add(before))
     }
 
-    /// The region of a named file; grows the first time only.
-    fn file(&mut self, name: &str, need: u64) -> Region {
+    /// Returns the region of a named file. A known file grows if `need` is greater than its length.
+    fn file(&mut self, name: &str, need: Bytes) -> Region {
+        let end = DeviceOffset::ZERO + self.device_bytes;
         if let Some((_, region)) = self.files.iter_mut().find(|(known, r)| known == name && r.len >= need) {
             return *region;
         }
-        if self.next.saturating_add(need) > self.device_bytes {
-            self.next = 0;
+        if self.next.saturating_add(need) > end {
+            self.next = DeviceOffset::ZERO;
         }
         let known = self.files.iter().position(|(known, _)| known == name);
         let start = known.map_or(self.next, |i| self.files[i].1.start);
-        let start = if start.saturating_add(need) > self.device_bytes { 0 } else { start };
+        let start = if start.saturating_add(need) > end { DeviceOffset::ZERO } else { start };
         let region = Region { start, len: need };
-        self.next = self.next.max((start + need).next_multiple_of(FILE_ALIGN));
+        let after = (start + need).get().next_multiple_of(FILE_ALIGN);
+        self.next = self.next.max(DeviceOffset::new(after));
         match known {
             Some(i) => self.files[i].1 = region,
             None => self.files.push((name.to_owned(), region)),
@@ -213,21 +220,21 @@ impl Placement {
         region
     }
 
-    /// The part of a file that `offset` and `size` leave.
+    /// Returns the part of a file that `offset` and `size` select.
     fn window(&self, spec: &JobSpec, clone: u32, count: u64, file: Region) -> Result<Region, WorkloadError> {
-        let block = smallest_block(spec);
+        let (block, whole) = (smallest_block(spec), file.len.get());
         let align = if spec.offset_align > 0 { spec.offset_align } else { block };
         let part = |amount| match amount {
             Amount::Bytes(bytes) => bytes,
-            Amount::Percent(_) => of(amount, file.len).next_multiple_of(align),
+            Amount::Percent(_) => of(amount, whole).next_multiple_of(align),
         };
         let skip = part(spec.offset).saturating_add(part(spec.offset_increment).saturating_mul(u64::from(clone)));
-        let Some(left) = file.len.checked_sub(skip).filter(|&left| left >= block) else {
-            let message = format!("offset {skip} leaves no block of {block} bytes of {} bytes", file.len);
+        let Some(left) = whole.checked_sub(skip).filter(|&left| left >= block) else {
+            let message = format!("offset {skip} leaves no block of {block} bytes of {whole} bytes");
             return Err(WorkloadError::new(&spec.origin, "offset", Problem::OutOfRange.because(message)));
         };
         let size = match (spec.size, spec.file_size) {
-            (Some(amount), None) => of(amount, file.len * count) / count,
+            (Some(amount), None) => of(amount, whole * count) / count,
             _ => left,
         };
         let len = if size == 0 { left } else { size.min(left) };
@@ -235,8 +242,8 @@ impl Placement {
             let message = format!("{len} bytes are less than one block of {block} bytes");
             return Err(WorkloadError::new(&spec.origin, "size", Problem::OutOfRange.because(message)));
         }
-        let start = file.start + skip;
-        for (key, value) in [("offset", start), ("bs", block), ("ba", align_used(spec))] {
+        let start = file.start + Bytes::new(skip);
+        for (key, value) in [("offset", start.get()), ("bs", block), ("ba", align_used(spec))] {
             let in_bytes = self.cached && spec.goes_in_bytes();
             if value % self.logical_block != 0 && !in_bytes {
                 let message =
@@ -244,7 +251,7 @@ impl Placement {
                 return Err(WorkloadError::new(&spec.origin, key, Problem::Unaligned.because(message)));
             }
         }
-        Ok(Region { start, len })
+        Ok(Region { start, len: Bytes::new(len) })
     }
 }
 
@@ -255,10 +262,10 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn extent(spec: &JobSpec, clone: u32) -> Extent {
-        Placement::new(1024 * MIB, None, 512).place(spec, clone, 1).expect("fits")
+        Placement::new(Bytes::new(1024 * MIB), None, 512).place(spec, clone, 1).expect("fits")
     }
     fn region(start: u64, len: u64) -> Region {
-        Region { start, len }
+        Region { start: DeviceOffset::new(start), len: Bytes::new(len) }
     }
     fn job() -> JobSpec {
         JobSpec::default_job("j")
@@ -266,7 +273,7 @@ mod tests {
 
     #[test]
     fn files_of_one_name_in_two_directories_are_two() {
-        let mut placement = Placement::new(1024 * MIB, None, 512);
+        let mut placement = Placement::new(Bytes::new(1024 * MIB), None, 512);
         let mut start = |directory: Option<&str>, clone| {
             let mut spec = job();
             spec.filenames = vec!["x".to_owned()];
@@ -274,11 +281,11 @@ mod tests {
             spec.size = Some(Amount::Bytes(4 * MIB));
             placement.place(&spec, clone, 1).expect("fits").regions[0].start
         };
-        assert_eq!(start(Some("/a"), 0), 0);
-        assert_eq!(start(Some("/b"), 0), 4 * MIB);
-        assert_eq!(start(None, 0), 8 * MIB);
-        assert_eq!(start(Some("/a/"), 0), 0, "a slash at the end is no other directory");
-        assert_eq!(start(Some("/b:/a"), 1), 4 * MIB, "a named file is in the first of several");
+        assert_eq!(start(Some("/a"), 0), DeviceOffset::ZERO);
+        assert_eq!(start(Some("/b"), 0), DeviceOffset::new(4 * MIB));
+        assert_eq!(start(None, 0), DeviceOffset::new(8 * MIB));
+        assert_eq!(start(Some("/a/"), 0), DeviceOffset::ZERO, "a slash at the end is no other directory");
+        assert_eq!(start(Some("/b:/a"), 1), DeviceOffset::new(4 * MIB), "a named file is in the first of several");
     }
 
     #[test]
@@ -305,7 +312,7 @@ mod tests {
             Extent {
                 regions: vec![region(0, 1024 * MIB)],
                 files: vec![JobFile { place: region(0, 1024 * MIB), is_device: true }],
-                bytes: 1024 * MIB
+                bytes: Bytes::new(1024 * MIB)
             }
         );
         let mut spec = job();
@@ -328,12 +335,12 @@ mod tests {
         assert_eq!(r, region((1024 * MIB * 33 / 100).next_multiple_of(4096), 1024 * MIB / 10));
         spec.offset = Amount::Bytes(4096);
         spec.offset_increment = Amount::Bytes(MIB);
-        assert_eq!(extent(&spec, 5).regions[0].start, 4096 + 5 * MIB);
+        assert_eq!(extent(&spec, 5).regions[0].start, DeviceOffset::new(4096 + 5 * MIB));
         spec.io_size = Some(Amount::Percent(50));
-        assert_eq!(extent(&spec, 5).bytes, 1024 * MIB / 10 / 2);
-        // The region ends with the device.
+        assert_eq!(extent(&spec, 5).bytes, Bytes::new(1024 * MIB / 10 / 2));
+        // The region ends at the end of the device.
         spec.offset = Amount::Bytes(1000 * MIB);
-        assert_eq!(extent(&spec, 0).regions[0].len, 24 * MIB);
+        assert_eq!(extent(&spec, 0).regions[0].len, Bytes::new(24 * MIB));
     }
 
     #[test]
@@ -341,7 +348,7 @@ mod tests {
         let mut spec = job();
         spec.size = Some(Amount::Bytes(9 * MIB + 4096));
         spec.nrfiles = 3;
-        let mut placement = Placement::new(1024 * MIB, None, 4096);
+        let mut placement = Placement::new(Bytes::new(1024 * MIB), None, 4096);
         let mut all: Vec<Region> = Vec::new();
         for clone in 0..4 {
             let extent = placement.place(&JobSpec { nrfiles: 3, ..spec.clone() }, clone, 1);
@@ -351,7 +358,7 @@ mod tests {
         for pair in all.windows(2) {
             assert!(pair[0].start + pair[0].len <= pair[1].start);
         }
-        // One name is one file, whoever uses it.
+        // One name is one file, for all jobs.
         spec.filenames = vec!["data".into()];
         let a = placement.place(&spec, 0, 1).expect("fits");
         assert_eq!(a, placement.place(&spec, 1, 1).expect("fits"));
@@ -361,8 +368,9 @@ mod tests {
     fn files_wrap_when_the_device_is_full() {
         let mut spec = job();
         spec.size = Some(Amount::Bytes(600 * MIB));
-        let mut placement = Placement::new(1024 * MIB, None, 512);
-        let starts: Vec<u64> = (0..3).map(|c| placement.place(&spec, c, 1).expect("fits").regions[0].start).collect();
+        let mut placement = Placement::new(Bytes::new(1024 * MIB), None, 512);
+        let starts: Vec<u64> =
+            (0..3).map(|c| placement.place(&spec, c, 1).expect("fits").regions[0].start.get()).collect();
         assert_eq!(starts, [0, 0, 0]);
         spec.size = Some(Amount::Bytes(2048 * MIB));
         let error = placement.place(&spec, 9, 1).expect_err("too large");
@@ -373,7 +381,7 @@ mod tests {
     fn unusable_regions_are_errors() {
         let mut spec = job();
         spec.offset = Amount::Bytes(1024 * MIB);
-        let mut placement = Placement::new(1024 * MIB, None, 4096);
+        let mut placement = Placement::new(Bytes::new(1024 * MIB), None, 4096);
         assert_eq!(placement.place(&spec, 0, 1).expect_err("nothing left").key, "offset");
         spec.offset = Amount::Bytes(512);
         assert_eq!(placement.place(&spec, 0, 1).expect_err("unaligned").key, "offset");

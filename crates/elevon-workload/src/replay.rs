@@ -1,23 +1,25 @@
-//! A process of a trace as a source: the I/Os that it did, each at its time or after what it
-//! followed.
+//! A process of a trace as a source: it does the I/Os of the traced process again, each at its time
+//! or after the completions that it followed.
 //!
-//! There is one rule: an I/O goes a given time after the completion of a given number of I/Os of
-//! its process, and never before the I/O before it. In an open loop that number is 0, which stands
-//! for the start of the process, so that I/Os enter as they were timed. In a closed loop it is how
-//! many had completed when the process went on, and the time is what it thought then: the process
-//! keeps its depth, whatever the device's speed. `elevon_trace::replay` finds both in a trace.
+//! There is one rule: an I/O is issued a given time after the completion of a given number of I/Os
+//! of its process, and never before the previous I/O. In an open loop that number is 0, which
+//! stands for the start of the process, so I/Os are issued at their traced times. In a closed loop
+//! it is the number of I/Os that had completed when the process continued, and the time is its
+//! think time then: the process keeps its depth at any speed of the device. `elevon_trace::replay`
+//! finds both numbers in a trace.
 //!
-//! - An I/O whose process sleeps for a tag, or has no free slot, is late: counted, and it goes as
-//!   soon as it can.
-//! - An I/O that is refused (a write, where nothing may be written) counts as completed when it
-//!   would have gone.
-//! - A device's error is counted and ends nothing. What the device does not support is counted
-//!   apart.
-//! - CPU time is not charged: the times of a trace have it in them.
+//! - An I/O is late if its process sleeps for a tag or has no free slot. It is counted as late, and
+//!   issued as soon as possible.
+//! - A refused I/O (a write, if nothing may be written) counts as completed when it would have been
+//!   issued.
+//! - An error of the device is counted and ends nothing. An operation that the device does not
+//!   support is counted separately.
+//! - CPU time is not charged, because the times of a trace include it.
 //!
-//! Cost per I/O: O(1); allocates when more are in flight than ever before.
+//! Cost per I/O: O(1); allocates when more I/Os are in flight than ever before.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use elevon_core::control::pressure::ContextState;
 use elevon_core::ioprio::IoPrio;
@@ -33,15 +35,19 @@ use crate::source::Source;
 use crate::token::Token;
 use crate::verify::fill_random;
 
-/// Buffers of different layout that a process has at most.
+/// The maximum number of buffers of different layout per process.
 const LAYOUTS: usize = 64;
+
+/// Makes the buffer of a task's slot known to the stack: of which task, which slot, how many bytes,
+/// and where the bios of the I/O ended in the trace.
+pub type NewLayout<'a> = dyn FnMut(TaskId, u32, u64, &[u64]) -> LayoutId + 'a;
 
 /// An I/O of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayIo {
-    /// Completions of its process that it follows; 0 for the start of the process.
+    /// Number of completions of its process that it follows; 0 for the start of the process.
     pub after: u64,
-    /// Time from that completion, or from that start.
+    /// Time from that completion, or from the start of the process.
     pub think: Nanos,
     /// Read, write, flush, discard, ...
     pub op: Op,
@@ -51,32 +57,40 @@ pub struct ReplayIo {
     pub sector: Sector,
     /// Length; 0 for a flush.
     pub bytes: Bytes,
+    /// Index in [`Script::bio_ends`]; 0 for an I/O that was one bio.
+    pub bio_ends: u32,
     /// Priority.
     pub ioprio: IoPrio,
-    /// It goes under one plug with the I/O before.
+    /// It is submitted under one plug with the previous I/O.
     pub joins: bool,
-    /// It is passed over.
+    /// It is skipped.
     pub is_refused: bool,
 }
 
-/// What a process of a trace did.
+/// The I/Os of a process of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// Its id.
+    /// The process id.
     pub number: u32,
-    /// When it starts, from the start of the run.
+    /// The start of the process, from the start of the run.
     pub begins: Nanos,
     /// Its I/Os in order.
     pub ios: Vec<ReplayIo>,
-    /// Set if it begins again when it is through, until this much of its time has passed; what is
-    /// left then is not done.
+    /// Lists of the offsets in an I/O at which the bios but the last ended that the traced kernel
+    /// built of it. The first list is empty.
+    pub bio_ends: Arc<Vec<Vec<u64>>>,
+    /// Set if the process begins again when all its I/Os are done, until this much of its time has
+    /// passed; I/Os left then are not done.
     pub repeat_until: Option<Nanos>,
+    /// Period of the pace that the process keeps: I/O n goes no earlier than n periods after the
+    /// start, counted over all passes. Zero for none.
+    pub period: Nanos,
 }
 
-/// What [`Script::fit`] changed.
+/// The changes that [`Script::fit`] made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fitted {
-    /// I/Os that lay beyond the device's end, and were moved.
+    /// I/Os beyond the end of the device that were moved.
     pub moved: u64,
     /// I/Os that were widened to whole logical blocks.
     pub widened: u64,
@@ -85,11 +99,11 @@ pub struct Fitted {
 }
 
 impl Script {
-    /// Maps its I/Os onto a device of this size with these logical blocks (both in bytes): a place
-    /// beyond the end is taken modulo the size, as a job's files wrap.
-    pub fn fit(&mut self, device_bytes: u64, block: u64) -> Fitted {
+    /// Maps its I/Os onto a device of this size with these logical blocks (both in bytes). A place
+    /// beyond the end is taken modulo the size, as files of jobs wrap.
+    pub fn fit(&mut self, device_bytes: Bytes, block: u64) -> Fitted {
         let mut fitted = Fitted::default();
-        let size = device_bytes / block * block;
+        let size = device_bytes.get() / block * block;
         for io in self.ios.iter_mut().filter(|io| io.op != Op::Flush) {
             let (start, len) = (io.sector.get().saturating_mul(512), io.bytes.get());
             let mut first = start / block * block;
@@ -103,13 +117,17 @@ impl Script {
                 fitted.moved += 1;
                 first = (first % size).min(size - bytes);
             }
+            if bytes != len {
+                // They are of another I/O now.
+                io.bio_ends = 0;
+            }
             io.sector = Sector::new(first / 512);
             io.bytes = Bytes::new(bytes);
         }
         fitted
     }
 
-    /// Refuses all that would change what the device stores; returns how many I/Os that is.
+    /// Refuses all I/Os that would change the content of the device. Returns their number.
     pub fn refuse_writes(&mut self) -> u64 {
         let mut count = 0;
         for io in self.ios.iter_mut().filter(|io| io.op != Op::Read && io.op != Op::Flush) {
@@ -119,9 +137,27 @@ impl Script {
         count
     }
 
-    /// The largest I/O in bytes.
+    /// Returns the bytes of the largest I/O.
     pub fn largest(&self) -> u64 {
         self.ios.iter().map(|io| io.bytes.get()).max().unwrap_or(0)
+    }
+
+    /// Lets the memory behind the buffers decide where bios end.
+    pub fn forget_bio_ends(&mut self) {
+        for io in &mut self.ios {
+            io.bio_ends = 0;
+        }
+    }
+
+    /// Returns the lists of [`Self::bio_ends`] that I/Os refer to, each with the bytes of the
+    /// largest of them.
+    fn cut_ios(&self) -> BTreeMap<u32, u64> {
+        let mut largest = BTreeMap::new();
+        for io in self.ios.iter().filter(|io| io.bio_ends != 0) {
+            let bytes = largest.entry(io.bio_ends).or_insert(0);
+            *bytes = io.bytes.get().max(*bytes);
+        }
+        largest
     }
 
     fn used(&self) -> [bool; 3] {
@@ -135,7 +171,7 @@ impl Script {
     }
 }
 
-/// As what an I/O is counted; `None` for a flush.
+/// Returns the direction as which an operation is counted; `None` for a flush.
 const fn direction(op: Op) -> Option<Direction> {
     match op {
         Op::Read => Some(Direction::Read),
@@ -145,29 +181,30 @@ const fn direction(op: Op) -> Option<Direction> {
     }
 }
 
-/// What did not go as traced.
+/// Deviations of a replay from its trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deviations {
-    /// I/Os that went later than they should, because their process slept for a tag or had no free
-    /// slot.
+    /// I/Os that were issued late, because their process slept for a tag or had no free slot.
     pub late: u64,
-    /// By how much the latest.
+    /// The greatest delay of a late I/O.
     pub latest: Nanos,
     /// I/Os that the device does not support.
     pub unsupported: u64,
-    /// Times that the process began again.
+    /// The number of times that the process began again.
     pub repeats: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     io: u32,
+    /// The instant at which it was to be submitted.
+    due: Instant,
     start: Instant,
     issued: Instant,
     is_filled: bool,
 }
 
-/// A process of a trace that is replayed. See the module's head.
+/// A process of a trace that is replayed; see the module's documentation.
 #[derive(Debug)]
 pub struct Replayed {
     task: TaskId,
@@ -175,19 +212,21 @@ pub struct Replayed {
     script: Script,
     used: [bool; 3],
     layouts: Vec<LayoutId>,
+    /// The layouts of I/Os that were several bios, by index in [`Script::bio_ends`].
+    cut_layouts: BTreeMap<u32, LayoutId>,
     most: usize,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// The next I/O of the script, and when the one before it went.
+    /// The next I/O of the script, and the instant at which the previous one was issued.
     next: usize,
     went_at: Instant,
-    /// Those of it that go now, and how many of them went.
+    /// The I/Os to submit now, and the number of them already submitted.
     staged: Vec<u32>,
     handed: usize,
     last_taken: u32,
     blocked: Option<u32>,
-    /// When the pass began, and when the completions since were; those that no I/O asks for any
-    /// more are dropped.
+    /// The start of the pass, and the instants of the completions since then; instants that no
+    /// later I/O needs are dropped.
     origin: Instant,
     times: VecDeque<Instant>,
     dropped: u64,
@@ -202,20 +241,20 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// A process that has not started, with at most `slots` I/Os in flight.
-    pub fn new(
-        script: Script,
-        task: TaskId,
-        tenant: TenantId,
-        slots: usize,
-        layouts: &mut dyn FnMut(TaskId, u32, u64) -> LayoutId,
-    ) -> Self {
+    /// Returns a process that has not started, with at most `slots` I/Os in flight. `layouts` makes
+    /// a buffer of the task's slot known to the stack.
+    pub fn new(script: Script, task: TaskId, tenant: TenantId, slots: usize, layouts: &mut NewLayout<'_>) -> Self {
         let (most, bytes) = (slots.min(script.ios.len()).max(1), script.largest());
         Self {
             task,
             tenant,
             used: script.used(),
-            layouts: (0..most.min(LAYOUTS)).map(|slot| layouts(task, slot as u32, bytes)).collect(),
+            layouts: (0..most.min(LAYOUTS)).map(|slot| layouts(task, slot as u32, bytes, &[])).collect(),
+            cut_layouts: script
+                .cut_ios()
+                .into_iter()
+                .map(|(index, bytes)| (index, layouts(task, 0, bytes, &script.bio_ends[index as usize])))
+                .collect(),
             most,
             slots: Vec::new(),
             free: Vec::new(),
@@ -240,24 +279,34 @@ impl Replayed {
         }
     }
 
-    /// What did not go as traced, so far.
+    /// Returns the deviations so far.
     pub const fn deviations(&self) -> Deviations {
         self.deviations
     }
 
-    /// When the next I/O is due; `None` if it follows a completion that is still to come.
+    /// Returns the instant at which the next I/O is due; `None` if it follows a completion still to
+    /// come.
     fn due(&mut self) -> Option<Instant> {
         let ReplayIo { after, think, .. } = self.script.ios[self.next];
-        let Some(before) = after.checked_sub(1) else { return Some(self.origin.saturating_add(think)) };
-        // I/Os ask for ever later completions.
+        let Some(before) = after.checked_sub(1) else {
+            return Some(self.origin.saturating_add(think).max(self.paced()));
+        };
+        // The completions that I/Os follow never decrease.
         while self.dropped < before && self.times.pop_front().is_some() {
             self.dropped += 1;
         }
         let at = before.checked_sub(self.dropped).map_or(self.times.front(), |at| self.times.get(at as usize));
-        at.map(|at| at.saturating_add(think))
+        at.map(|at| at.saturating_add(think).max(self.paced()))
     }
 
-    /// Stages the next I/O and those under its plug; an I/O that is refused is over.
+    /// Returns the instant before which the pace of the process does not let the next I/O go.
+    fn paced(&self) -> Instant {
+        let done = self.deviations.repeats * self.script.ios.len() as u64 + self.next as u64;
+        let started = self.started.unwrap_or(Instant::ZERO);
+        started.saturating_add(Nanos::new(self.script.period.get().saturating_mul(done)))
+    }
+
+    /// Stages the next I/O and those under its plug. A refused I/O is finished at once.
     fn stage(&mut self, now: Instant, due: Instant) {
         self.staged.clear();
         self.handed = 0;
@@ -269,11 +318,12 @@ impl Replayed {
                 if self.in_flight() >= self.most {
                     return;
                 }
-                // What waited for the I/O before it is not late.
+                // An I/O that waited only for the previous I/O is not late.
                 let late = now.since(due.max(self.went_at));
                 self.deviations.late += u64::from(!late.is_zero());
                 self.deviations.latest = self.deviations.latest.max(late);
-                let slot = Slot { io: self.next as u32, start: now, issued: now, is_filled: false };
+                let due = due.min(now);
+                let slot = Slot { io: self.next as u32, due, start: now, issued: now, is_filled: false };
                 let token = self.free.pop().unwrap_or_else(|| {
                     self.slots.push(slot);
                     self.slots.len() as u32 - 1
@@ -294,7 +344,7 @@ impl Replayed {
         self.slots.len() - self.free.len()
     }
 
-    /// All of the script went and completed: once more, if there is time.
+    /// Begins the script again when all its I/Os have completed, if there is time.
     fn begin_again(&mut self, now: Instant) -> bool {
         if self.stopping || self.script.repeat_until.is_none() || now >= self.deadline {
             return false;
@@ -422,7 +472,7 @@ impl Source for Replayed {
             let due = match self.due() {
                 Some(due) => due,
                 None if self.in_flight() > 0 => return Poll::Wait,
-                // It follows more than there was: nothing else can come.
+                // The I/O follows more completions than there can be; no other event will come.
                 None => now,
             };
             let at = due.max(self.delayed_until);
@@ -455,12 +505,15 @@ impl Source for Replayed {
             ioprio: io.ioprio,
             write_hint: 0,
             tenant: self.tenant,
-            layout: self.layouts[token as usize % self.layouts.len()],
+            layout: match io.bio_ends {
+                0 => self.layouts[token as usize % self.layouts.len()],
+                index => self.cut_layouts[&index],
+            },
             may_block: true,
         })
     }
 
-    /// What was under one plug in the trace is under one again.
+    /// Plugs again the I/Os that were under one plug in the trace.
     fn plugs(&self, ios: usize) -> bool {
         ios > 1
     }
@@ -487,7 +540,7 @@ impl Source for Replayed {
     }
 
     fn complete(&mut self, now: Instant, token: u64, status: Status) {
-        let Slot { io, start, .. } = self.slots[token as usize];
+        let Slot { io, due, start, .. } = self.slots[token as usize];
         let io = self.script.ios[io as usize];
         self.free.push(token as u32);
         self.times.push_back(now);
@@ -496,11 +549,13 @@ impl Source for Replayed {
             (Status::NotSupported, _) => self.deviations.unsupported += 1,
             (Status::Ok, Some(direction)) => self.measure.on_done(&Finished {
                 direction,
-                len: io.bytes.get(),
-                offset: io.sector.get() * 512,
+                len: io.bytes,
+                offset: io.sector.byte_offset(),
                 ioprio: io.ioprio,
-                start,
-                // A sleep for a tag is part of the bio's latency, as it is in a trace.
+                // What an I/O waits while its process sleeps in another submission is part of the
+                // total latency only.
+                start: due,
+                // A sleep for a tag is part of the bio's latency, as in a trace.
                 issued: start,
                 end: now,
             }),
@@ -516,12 +571,12 @@ impl Source for Replayed {
         }
     }
 
-    fn operation(&self, token: u64) -> (Op, u64) {
+    fn operation(&self, token: u64) -> (Op, Bytes) {
         let io = &self.script.ios[self.slots[token as usize].io as usize];
-        (io.op, io.bytes.get())
+        (io.op, io.bytes)
     }
 
-    /// A trace has no contents: chance fills each buffer once.
+    /// Fills each buffer once with random bytes, because a trace has no contents.
     fn fill(&mut self, token: u64, buffer: &mut [u8]) {
         let slot = &mut self.slots[token as usize];
         if !slot.is_filled && self.script.ios[slot.io as usize].op == Op::Write {

@@ -1,10 +1,10 @@
-//! The loop: takes completions, runs timers, polls the processes that can run, waits for whatever
-//! comes first. The same for virtual and for real time.
+//! The loop: takes completions, runs timers, polls the processes that can run, and waits for the
+//! next event. It is the same for virtual and for real time.
 //!
-//! One step per instant: completions go to the stack, finished I/Os to their processes, processes
-//! that have something to do into a queue in the order in which they became ready; each is polled
-//! until it waits. Cost per I/O beside stack and process: O(1), O(log processes) where a process
-//! sleeps until an instant. Nothing is allocated per I/O.
+//! Each step handles one instant: completions go to the stack, finished I/Os to their processes,
+//! and processes with something to do into a queue, in the order in which they became ready. Each
+//! process is polled until it waits. Cost per I/O, besides stack and process: O(1), or O(log
+//! processes) if a process sleeps until an instant. Nothing is allocated per I/O.
 
 use std::collections::VecDeque;
 
@@ -29,24 +29,28 @@ mod outcome;
 mod owners;
 mod through_cache;
 
+#[cfg(test)]
+mod tests;
+
 use layer::{Layer, NoLayer};
 use observer::Watcher;
 pub use observer::{NoObserver, Observer, Probe};
 pub use outcome::{EndedEarly, JobOutcome, Progress, RunOutcome};
 
-/// A run is stuck if for this long I/Os were at the device, no command was answered, and no process
+/// A run is stuck if for this long I/Os were at the device, no command completed, and no process
 /// had anything else to do: twenty of the block layer's timeouts; after an interrupt, two.
 const PATIENCE: Nanos = Nanos::from_secs(600);
 const PATIENCE_INTERRUPTED: Nanos = Nanos::from_secs(60);
 
-/// Completed steps at one instant after which a run counts as timeless.
+/// Steps at one instant after which a run is taken to make no progress.
 const STEPS_AT_ONE_INSTANT: u64 = 200_000_000;
 
-/// A process that never waits, because a page cache answers it at once, is left after this much
-/// time: others have their turn, the device is looked after, and an interrupt is seen.
+/// The longest turn of a process that never waits because the page cache completes its I/O at once.
+/// After it, other processes run, the device is polled, and an interrupt is noticed.
 const TURN: Nanos = Nanos::from_micros(200);
 
-/// Batches after which a process that never waits is interrupted where time stands still meanwhile.
+/// The number of batches between two checks for an interrupt, for a process that never waits while
+/// time does not advance.
 const BATCHES_BETWEEN_LOOKS: u64 = 64;
 
 /// Runs all jobs, or all processes of a trace, to their end.
@@ -59,7 +63,7 @@ pub fn run<B: Backend, S: Source>(
     Runner::new(stack, jobs, NoLayer, backend, Watcher::Observer(observer)).run()
 }
 
-/// The same with a page cache before the stack.
+/// Runs all jobs to their end, with a page cache before the stack.
 pub fn run_cached<B: Backend>(
     stack: &mut Stack,
     jobs: &mut Jobs,
@@ -70,7 +74,7 @@ pub fn run_cached<B: Backend>(
     Runner::new(stack, jobs, buffered, backend, Watcher::Observer(observer)).run()
 }
 
-/// The same for a test that looks at every step, with or without a page cache.
+/// Runs all jobs to their end for a test that sees every step, with or without a page cache.
 pub fn run_probed<B: Backend>(
     stack: &mut Stack,
     jobs: &mut Jobs,
@@ -96,7 +100,7 @@ struct Runner<'a, B, L, S> {
     ready: VecDeque<u32>,
     is_ready: Vec<bool>,
     in_batch: Vec<bool>,
-    /// Whether the back end has buffers with real bytes; asked once per process.
+    /// True if the back end has buffers with real bytes; asked once per process.
     has_buffers: Vec<bool>,
     open: usize,
     series: Series,
@@ -109,12 +113,12 @@ struct Runner<'a, B, L, S> {
     ended_early: Option<EndedEarly>,
     steps: u64,
     scheduler_lock: SchedulerLock,
-    /// When a command was last answered or an I/O last over, or an I/O last reached a device that
-    /// had none.
+    /// The last instant at which a command completed, an I/O finished, or an I/O was issued to an
+    /// idle device.
     last_progress: Instant,
     /// I/Os at the device at the end of the last wait.
     at_device: usize,
-    /// A process was left though it did not wait; see [`TURN`].
+    /// A process used up its turn without waiting; see [`TURN`].
     is_turn_over: bool,
 }
 
@@ -194,12 +198,12 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         self.outcome()
     }
 
-    /// Everything that can happen now; false where nothing did.
+    /// Does everything that can happen now. Returns false if nothing did.
     #[inline]
     fn step(&mut self, now: Instant) -> bool {
         let mut moved = false;
         while let Some(completion) = self.backend.poll_completion() {
-            // A command that is answered is progress, however many an I/O needs.
+            // A completed command is progress, however many commands an I/O needs.
             self.last_progress = now;
             self.stack.handle_completion(now, completion, self.backend);
             moved = true;
@@ -221,7 +225,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         while let Some(task) = self.wakeups.pop_due(now) {
             self.make_ready(task);
         }
-        // Not those that become ready meanwhile: completions of an instant are taken first.
+        // Processes that become ready meanwhile wait: completions of an instant are taken first.
         for _ in 0..self.ready.len() {
             let Some(task) = self.ready.pop_front() else { break };
             self.is_ready[task as usize] = false;
@@ -257,7 +261,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         }
     }
 
-    /// Hands what is over, and tags that came free, to the processes.
+    /// Passes finished I/Os and freed tags to the processes.
     #[inline]
     fn drain(&mut self, now: Instant) -> bool {
         let mut any = false;
@@ -313,8 +317,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         loop {
             let poll = self.jobs.processes[task].poll(now);
             if self.in_batch[task] && !matches!(poll, Poll::Submit(_)) && !self.jobs.processes[task].is_blocked() {
-                // The last I/O of the batch was the one that slept; what it plugged goes out as it
-                // wakes.
+                // The submission of the batch's last I/O slept; the I/Os that it plugged are issued
+                // as the process wakes.
                 self.end_batch(task);
             }
             match poll {
@@ -345,8 +349,9 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         }
     }
 
-    /// Whether a process that did not wait yet has to let the loop go on. One comparison of times a
-    /// batch, and in virtual time one look at the interrupt in [`BATCHES_BETWEEN_LOOKS`].
+    /// Returns true if a process that has not waited yet must end its turn. Cost: one comparison of
+    /// times per batch, and in virtual time one check for an interrupt per
+    /// [`BATCHES_BETWEEN_LOOKS`].
     #[inline]
     fn ends_turn(&mut self, began: Instant, now: Instant, batches: u64) -> bool {
         if now.since(began) >= TURN {
@@ -360,7 +365,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         self.steps > STEPS_AT_ONE_INSTANT || (self.ended_early.is_none() && self.backend.interrupted())
     }
 
-    /// What a process does from now on, for the pressure of its tenant.
+    /// Reports the state of a process, for the pressure of its tenant.
     #[inline]
     fn set_context(&mut self, task: usize, now: Instant) {
         if self.stack.control().is_watched() {
@@ -370,8 +375,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         }
     }
 
-    /// Hands a batch to the stack; stops where the submitter falls asleep and goes on when it
-    /// wakes.
+    /// Submits a batch to the stack. Stops if the submitter sleeps, and continues when it wakes.
     #[inline]
     fn submit(&mut self, task: usize, count: usize) {
         if L::submit(self, task) {
@@ -399,7 +403,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         }
     }
 
-    /// Puts into the buffer of an I/O what it writes, where there are real bytes.
+    /// Fills the buffer of a write, if there are real bytes.
     #[inline]
     fn fill(&mut self, task: usize, io: &Io) {
         if self.has_buffers[task]
@@ -410,7 +414,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         }
     }
 
-    /// Checks what a read brought, where the job verifies.
+    /// Checks the content of a read, if the job verifies.
     #[inline]
     fn check(&mut self, task: usize, token: u64) {
         let process = &mut self.jobs.processes[task];
@@ -428,7 +432,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         self.stack.end_batch(now, self.jobs.processes[task].task(), self.backend);
     }
 
-    /// Lets processes start whose turn it is.
+    /// Schedules the start of the processes whose turn has come, and prepares their buffers.
     fn release(&mut self, now: Instant) {
         let Self { jobs, wakeups, .. } = self;
         let mut due = Vec::new();
@@ -473,12 +477,13 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         now.since(self.last_progress) > patience && self.is_device_silent(now)
     }
 
-    /// Patience is at its end: whether the device had something to do all the time.
+    /// Returns true if the device had I/Os during the whole time without progress, and no process
+    /// waits for an instant.
     #[cold]
     fn is_device_silent(&mut self, now: Instant) -> bool {
         let at_device = self.ios_at_device();
         if at_device == 0 || at_device != self.at_device {
-            // What is there came, or went, a moment ago.
+            // The number of I/Os changed: some were issued or completed a moment ago.
             self.at_device = at_device;
             self.last_progress = now;
             return false;
@@ -486,15 +491,15 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         self.wakeups.earliest() == Instant::MAX
     }
 
-    /// I/Os in flight that no rule of a tenant holds back.
+    /// Returns the number of I/Os in flight that are not held by a tenant's rule.
     #[inline]
     fn ios_at_device(&self) -> usize {
         let all = self.stack.ios_in_flight();
         if all == 0 || !self.stack.control().is_active() { all } else { all - self.stack.control().held().min(all) }
     }
 
-    /// A process was left in the middle of its work, and is ready: commands that other processes
-    /// queued go to the device, and completions come, without a wait.
+    /// After a process has used up its turn, lets the back end issue queued commands and collect
+    /// completions, without waiting.
     #[inline]
     fn look_after_device(&mut self, now: Instant) {
         if std::mem::take(&mut self.is_turn_over) && self.stack.ios_in_flight() > 0 {
@@ -502,13 +507,21 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         }
     }
 
-    /// Waits for the earliest of everything; false where nothing can come.
+    /// Returns true if every process that has not ended waits for a completion, and no I/O is in
+    /// flight. A timer of the stack then acts on nothing, and an interval of the observer wakes no
+    /// process: waiting for them would never end.
+    #[inline]
+    fn is_abandoned(&self) -> bool {
+        self.wakeups.earliest() == Instant::MAX && self.stack.ios_in_flight() == 0
+    }
+
+    /// Waits for the earliest event. Returns false if there can be none.
     fn wait(&mut self, now: Instant) -> bool {
-        if self.is_stuck(now) {
+        let of_layer = self.layer.next_timer().unwrap_or(Instant::MAX);
+        if self.is_stuck(now) || (of_layer == Instant::MAX && self.is_abandoned()) {
             self.ended_early = self.ended_early.or(Some(EndedEarly::Stuck));
             return false;
         }
-        let of_layer = self.layer.next_timer().unwrap_or(Instant::MAX);
         let timer = self.stack.next_timer().unwrap_or(Instant::MAX).min(of_layer);
         let change = self.jobs.settings.next_change().unwrap_or(Instant::MAX);
         let until = self.wakeups.earliest().min(timer).min(change).min(self.next_interval);
@@ -516,14 +529,14 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         let waited = self.backend.wait(until_any);
         self.at_device = self.ios_at_device();
         if self.at_device == 0 {
-            // However long nothing was asked of the device, it did not fail to answer.
+            // The device had nothing to do, so it did not fail to answer.
             self.last_progress = self.backend.now();
         }
         if waited {
             return true;
         }
-        // Interrupted: the loop sees to it. Nothing in flight and no time given: nobody will ever
-        // wake.
+        // After an interrupt the loop continues. If nothing is in flight and no time is given, no
+        // process will ever wake.
         if self.backend.interrupted() && (self.ended_early.is_none() || self.stack.ios_in_flight() > 0) {
             return true;
         }
@@ -546,7 +559,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
 
     #[cold]
     fn on_interval(&mut self) {
-        // On the machine's clock processes have run since the step began.
+        // In real time, processes have run since the step began.
         let now = self.backend.now();
         let progress: Vec<Progress> = self
             .jobs
@@ -567,7 +580,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             self.watcher.observer().on_status(so_far, self.stack, buffered);
         }
         if let Some(interval) = self.interval {
-            // Intervals that passed in a stall are not made up for.
+            // Intervals that passed during a stall are skipped.
             let missed = now.since(self.next_interval).get() / interval.get();
             self.next_interval = self.next_interval.saturating_add(Nanos::new(interval.get() * (missed + 1)));
         }

@@ -1,23 +1,23 @@
-//! A run over time, in bounded memory: points of equal length that double when there are more than
-//! a thousand.
+//! A run over time, in bounded memory: points of equal length, which doubles when there are more
+//! than a thousand.
 
 use elevon_core::op::Op;
-use elevon_core::units::{Instant, Nanos};
+use elevon_core::units::{Bytes, Instant, Nanos};
 
-/// Most points kept.
+/// The maximum number of points.
 pub const MAX_POINTS: usize = 1024;
-/// Length of a point at first: 1 ms.
+/// The initial length of a point: 1 ms.
 const FIRST_INTERVAL: u64 = 1_000_000;
 
-/// What happened within one interval.
+/// The completions within one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
     /// Bytes that completed, by direction (read, write, trim).
     pub bytes: [u64; 3],
     /// I/Os that completed, by direction.
     pub ios: [u64; 3],
-    /// Integral of the requests in flight, in request-nanoseconds; over the interval's length it is
-    /// their mean.
+    /// Integral of the requests in flight, in request-nanoseconds; divided by the interval's length
+    /// it is their mean.
     pub in_flight: u128,
 }
 
@@ -37,7 +37,7 @@ pub struct Series {
     start: Instant,
     interval: u64,
     points: Vec<Point>,
-    /// Where the current point ends; what happens before needs no search.
+    /// The end of the current point. Times before it need no search.
     point_end: Instant,
     last: Instant,
 }
@@ -50,20 +50,20 @@ impl Series {
         Self { start, interval, points, point_end: start.saturating_add(Nanos::new(interval)), last: start }
     }
 
-    /// Length of a point.
+    /// Returns the length of a point.
     pub const fn interval(&self) -> Nanos {
         Nanos::new(self.interval)
     }
-    /// Start of the first point.
+    /// Returns the start of the first point.
     pub const fn start(&self) -> Instant {
         self.start
     }
-    /// The points in order, from [`Self::start`] on.
+    /// Returns the points in order, from [`Self::start`] on.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// Time has moved on with so many requests in flight.
+    /// Advances time to `now`; since the last call `in_flight` requests were in flight.
     #[inline]
     pub(crate) fn advance(&mut self, now: Instant, in_flight: u64) {
         while now >= self.point_end {
@@ -71,7 +71,7 @@ impl Series {
             self.current().in_flight += u128::from(span) * u128::from(in_flight);
             self.last = self.point_end;
             if in_flight == 0 && now.since(self.last).get() / self.interval > MAX_POINTS as u64 {
-                // A long silence: get to the right interval first.
+                // After a long idle time, find the right interval first.
                 while now.since(self.start).get() / self.interval >= MAX_POINTS as u64 {
                     self.fold();
                 }
@@ -100,7 +100,7 @@ impl Series {
         }
     }
 
-    /// Joins neighbours and doubles the interval.
+    /// Joins adjacent points and doubles the interval.
     fn fold(&mut self) {
         let half = self.points.len().div_ceil(2);
         for i in 0..half {
@@ -116,7 +116,7 @@ impl Series {
     }
 
     #[inline]
-    pub(crate) fn on_done(&mut self, op: Op, bytes: u64) {
+    pub(crate) fn on_done(&mut self, op: Op, bytes: Bytes) {
         let d = match op {
             Op::Read => 0,
             Op::Write => 1,
@@ -124,7 +124,7 @@ impl Series {
             _ => return,
         };
         let point = self.current();
-        point.bytes[d] += bytes;
+        point.bytes[d] += bytes.get();
         point.ios[d] += 1;
     }
 }
@@ -144,7 +144,7 @@ mod tests {
             now += step;
             flight += u128::from(step * in_flight);
             series.advance(Instant::new(now), in_flight);
-            series.on_done(Op::Write, 4096);
+            series.on_done(Op::Write, Bytes::new(4096));
             assert!(series.points().len() <= MAX_POINTS);
         }
         let points = series.points();
@@ -156,10 +156,10 @@ mod tests {
     #[test]
     fn a_long_silence_is_quick_and_right() {
         let mut series = Series::new(Instant::ZERO);
-        series.on_done(Op::Read, 512);
+        series.on_done(Op::Read, Bytes::new(512));
         let later = Instant::new(3_600_000_000_000);
         series.advance(later, 0);
-        series.on_done(Op::Read, 512);
+        series.on_done(Op::Read, Bytes::new(512));
         let points = series.points();
         assert_eq!((points[0].ios[0], points[points.len() - 1].ios[0]), (1, 1));
         assert_eq!(points.len() as u64, later.get() / series.interval().get() + 1);

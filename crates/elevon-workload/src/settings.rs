@@ -1,4 +1,4 @@
-//! What is set for tenants, done to a stack: before the run, and at the times of a plan during it.
+//! Applies the settings of tenants to a stack: before the run, and at the planned times during it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,36 +16,35 @@ use elevon_formats::cgroup::{
 
 use crate::tenants::{BFQ_WEIGHT_MAX, TenantChange, TenantPlan};
 
-/// Why a setting is not in force.
+/// The reason why a setting was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingRefusal {
-    /// The tenant was removed before.
+    /// The tenant was removed earlier.
     #[error("the tenant was removed")]
     Removed,
-    /// The tree of tenants has no room for it.
+    /// The tree of tenants has no space for it.
     #[error(transparent)]
     Tenant(#[from] TenantError),
-    /// io-throttle does not take the rule.
+    /// io-throttle refuses the rule.
     #[error(transparent)]
     Rule(#[from] RuleError),
-    /// io.cost does not take the quality of service.
+    /// io.cost refuses the quality of service.
     #[error(transparent)]
     Qos(#[from] QosError),
-    /// io.cost does not take the weight.
+    /// io.cost refuses the weight.
     #[error(transparent)]
     Weight(#[from] WeightError),
 }
 
-/// Something that was not set, for whom, and why; one line.
+/// A refused setting, with its tenant and the reason; one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct TenantSettingError {
-    /// The path of the tenant; `None` for the device's settings, and for those that change during a
-    /// run.
+    /// The path of the tenant; `None` for the device's settings, and for changes during a run.
     pub tenant: Option<String>,
-    /// The file or key that sets it; `None` for the tenant itself, and for the weight that several
-    /// of them come to.
+    /// The file or key of the setting; `None` for the tenant itself, and for a weight that results
+    /// from several settings.
     pub setting: Option<&'static str>,
-    /// Why.
+    /// The reason.
     #[source]
     pub refusal: SettingRefusal,
 }
@@ -68,25 +67,25 @@ impl<E: Into<SettingRefusal>> From<E> for TenantSettingError {
     }
 }
 
-/// A change that was refused during a run; one line.
+/// A change that was refused during a run; prints as one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the change at {} s was refused: {error}", seconds(*.at))]
 pub struct RefusedChange {
-    /// When it was due, from the start of the run.
+    /// The time at which it was due, from the start of the run.
     pub at: Nanos,
-    /// What was refused and why.
+    /// The refused setting and the reason.
     #[source]
     pub error: TenantSettingError,
 }
 
-/// The settings of a run's tenants: what is in force, and what is still to come.
+/// The settings of a run's tenants: those in force, and the changes to come.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     changes: VecDeque<TenantChange>,
     started: Instant,
     /// Weights under BFQ and under io.cost, by tenant.
     weights: Vec<[Weights; 2]>,
-    /// What a change was refused for.
+    /// Changes that were refused.
     refused: Vec<RefusedChange>,
     /// Changes that were made.
     made: Vec<TenantChange>,
@@ -96,11 +95,11 @@ const BFQ: usize = 0;
 const COST: usize = 1;
 
 impl Settings {
-    /// Makes the tenants of a plan known to a stack and sets what is set before the run. With any
-    /// tenant, or anything set for the device, tenants are watched.
+    /// Adds the tenants of a plan to a stack, and applies the settings before the run. If there is
+    /// any tenant or device setting, tenants are watched.
     ///
     /// # Errors
-    /// What was refused and why.
+    /// The refused setting and the reason.
     pub fn new(stack: &mut Stack, plan: &TenantPlan, now: Instant) -> Result<Self, TenantSettingError> {
         let changes = plan.changes.iter().cloned().collect();
         let mut settings = Self { changes, started: now, ..Self::default() };
@@ -123,12 +122,12 @@ impl Settings {
         Ok(settings)
     }
 
-    /// When the next change is due.
+    /// Returns the instant of the next change.
     pub fn next_change(&self) -> Option<Instant> {
         self.changes.front().map(|change| self.started.saturating_add(change.at))
     }
 
-    /// Makes every change that is due. One that is refused is noted and changes nothing.
+    /// Makes every change that is due. A refused change is recorded and has no effect.
     pub fn run_changes(&mut self, stack: &mut Stack, now: Instant) {
         while self.next_change().is_some_and(|at| at <= now) {
             let Some(TenantChange { at, tenant, setting }) = self.changes.pop_front() else { return };
@@ -139,17 +138,18 @@ impl Settings {
         }
     }
 
-    /// Changes that were refused during the run.
+    /// Returns the changes that were refused during the run.
     pub fn refused(&self) -> &[RefusedChange] {
         &self.refused
     }
 
-    /// Changes that were made, in order.
+    /// Returns the changes that were made, in order.
     pub fn made(&self) -> &[TenantChange] {
         &self.made
     }
 
-    /// A line about the changes that were never made because the run had ended, if there are any.
+    /// Returns a line about the changes that were not made because the run had ended, if there are
+    /// any.
     pub fn too_late(&self, ended: Nanos) -> Option<String> {
         let first = self.changes.front()?;
         let more = match self.changes.iter().filter(|change| change.at != first.at).count() {

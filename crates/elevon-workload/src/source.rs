@@ -1,5 +1,5 @@
-//! A source of I/O as a state machine: what the loop drives, whoever it is. [`Process`] makes the
-//! I/O of a fio job, [`crate::replay::Replayed`] that of a process of a trace.
+//! The trait of a source of I/O, a state machine that the loop drives. [`Process`] does the I/O of
+//! a fio job, [`crate::replay::Replayed`] that of a process of a trace.
 
 use elevon_cache::stats::CacheUse;
 use elevon_core::control::pressure::ContextState;
@@ -7,88 +7,92 @@ use elevon_core::op::Op;
 use elevon_core::stack::Io;
 use elevon_core::stats::JobStats;
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, TaskId, TenantId};
+use elevon_core::units::{Bytes, Instant, TaskId, TenantId};
 
 use crate::cpu::SchedulerLock;
 use crate::logs::Logger;
 use crate::process::{Poll, Process};
 
-/// I/Os that one system call may carry without a plug: io_submit and io_uring plug from three on.
+/// The largest batch that one system call carries without a plug: io_submit and io_uring use a plug
+/// from three I/Os on.
 const LARGEST_UNPLUGGED: usize = 2;
 
 /// One task that submits I/O.
 ///
-/// Its driver polls it when something may have changed, hands what [`Self::take`] gives to the
-/// stack, and reports back by [`Self::on_submitted`], [`Self::complete`] and [`Self::unblocked`].
+/// Its driver polls it when something may have changed, submits the I/Os that [`Self::take`]
+/// returns to the stack, and reports back by [`Self::on_submitted`], [`Self::complete`] and
+/// [`Self::unblocked`].
 pub trait Source {
-    /// Its key in the stack.
+    /// Returns its task, the key in the stack.
     fn task(&self) -> TaskId;
-    /// Its tenant.
+    /// Returns its tenant.
     fn tenant(&self) -> TenantId;
-    /// Slots, of which each I/O in flight has one; tokens are below it.
+    /// Returns the number of slots. Each I/O in flight has one; tokens are smaller than this
+    /// number.
     fn depth(&self) -> usize;
-    /// Bytes that the buffer of a slot must have.
+    /// Returns the number of bytes that the buffer of a slot must have.
     fn buffer_bytes(&self) -> u64;
-    /// Starts it.
+    /// Starts the source.
     fn start(&mut self, now: Instant);
-    /// When it started.
+    /// Returns the instant at which it started.
     fn started(&self) -> Option<Instant>;
-    /// When it was over.
+    /// Returns the instant at which it finished.
     fn ended(&self) -> Option<Instant>;
-    /// Statistics; complete once it is over.
+    /// Returns its statistics; complete once it has finished.
     fn stats(&self) -> &JobStats;
-    /// Statistics as they would be if it ended now.
+    /// Returns the statistics as they would be if it finished now.
     fn stats_at(&self, now: Instant) -> JobStats;
-    /// Its use of the page cache so far, if it went through one.
+    /// Returns its use of the page cache so far, if it uses one.
     fn cache_used(&self) -> Option<&CacheUse> {
         None
     }
-    /// Logs, if it keeps any.
+    /// Returns its logs, if it keeps any.
     fn logger(&self) -> Option<&Logger> {
         None
     }
-    /// I/Os prepared, in flight or not yet taken notice of.
+    /// Returns the number of I/Os that are prepared, in flight or completed and not yet reaped.
     fn in_use(&self) -> usize;
-    /// Share of its work that is done, in thousandths.
+    /// Returns the share of its work that is done, in thousandths.
     fn progress(&self, now: Instant) -> u64;
-    /// It is not let back to user space before this instant: the kernel delays a task for what its
-    /// tenant owes.
+    /// Keeps the task out of user space until this instant, as the kernel delays a task for what
+    /// its tenant owes.
     fn delay(&mut self, until: Instant);
-    /// What it does once [`Self::poll`] has answered, for the pressure of its tenant.
+    /// Returns the state of the task after [`Self::poll`], for the pressure of its tenant.
     fn context(&self, now: Instant) -> ContextState;
-    /// Ends the issuing; what is in flight still completes. Poll it afterwards.
+    /// Stops issuing; I/Os in flight still complete. The caller polls it afterwards.
     fn terminate(&mut self);
-    /// When it wants to be polled at the latest.
+    /// Returns the latest instant at which it must be polled.
     fn next_wakeup(&self) -> Option<Instant>;
-    /// What it wants now.
+    /// Returns what the source needs now.
     fn poll(&mut self, now: Instant) -> Poll;
-    /// The next I/O of the batch, for submission now; `None` if all of it was taken.
+    /// Returns the next I/O of the batch, for submission now; `None` if all were taken.
     fn take(&mut self) -> Option<Io>;
-    /// Whether a batch of so many I/Os is submitted under a plug.
+    /// Returns true if a batch of this many I/Os is submitted under a plug.
     #[inline]
     fn plugs(&self, ios: usize) -> bool {
         ios > LARGEST_UNPLUGGED
     }
-    /// The submission of what [`Self::take`] gave last has returned, or sleeps for a tag.
+    /// Reports that the submission of the I/O that [`Self::take`] returned last has returned, or
+    /// sleeps for a tag (`blocked`).
     fn on_submitted(&mut self, now: Instant, blocked: bool);
-    /// Whether the submission of what [`Self::take`] gave last sleeps for a tag.
+    /// Returns true if the submission of the last I/O taken sleeps for a tag.
     fn is_blocked(&self) -> bool;
-    /// The sleep for a tag is over.
+    /// Reports that the sleep for a tag has ended.
     fn unblocked(&mut self, now: Instant);
-    /// An I/O is over. It is counted when the source gets to it: poll it.
+    /// Reports that an I/O has finished. The source counts it when it is polled next.
     fn complete(&mut self, now: Instant, token: u64, status: Status);
-    /// Operation and length of an I/O in flight.
-    fn operation(&self, token: u64) -> (Op, u64);
-    /// Fills the buffer of a write that [`Self::take`] has just given.
+    /// Returns operation and length in bytes of an I/O in flight.
+    fn operation(&self, token: u64) -> (Op, Bytes);
+    /// Fills the buffer of a write that [`Self::take`] has just returned.
     fn fill(&mut self, _token: u64, _buffer: &mut [u8]) {}
-    /// Whether the content of this I/O, which is over, is to be checked before [`Self::complete`].
+    /// Returns true if the content of this finished I/O must be checked before [`Self::complete`].
     #[inline]
     fn wants_check(&self, _token: u64) -> bool {
         false
     }
     /// Checks the content of a read.
     fn check(&mut self, _token: u64, _buffer: &[u8]) {}
-    /// It takes the scheduler's lock for the batch that it has sealed, if that wants it.
+    /// Takes the scheduler's lock for the batch that is ready to leave, if it needs the lock.
     #[inline]
     fn pass_lock(&mut self, _now: Instant, _lock: &mut SchedulerLock) {}
 }
@@ -173,7 +177,7 @@ impl Source for Process {
         self.complete(token, status);
     }
     #[inline]
-    fn operation(&self, token: u64) -> (Op, u64) {
+    fn operation(&self, token: u64) -> (Op, Bytes) {
         self.operation(token)
     }
     #[inline]

@@ -1,5 +1,5 @@
-//! Tenants of a run: the cgroups that its jobs name and those of a file of tenants, as one tree,
-//! with what is set for each.
+//! The tenants of a run: the cgroups that its jobs name and those of a file of tenants, as one
+//! tree, with their settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,55 +11,54 @@ use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{Complaint, Diagnostic, Problem, Span};
 use elevon_formats::tenants::{TenantsFile, path_names};
 
-/// Weight of a cgroup for which nobody gives one, as in Linux.
+/// The weight of a cgroup without a weight of its own, as in Linux.
 pub const DEFAULT_WEIGHT: u32 = cgroup::DEFAULT_WEIGHT as u32;
 
-/// The largest weight that BFQ knows.
+/// The largest weight of BFQ.
 pub const BFQ_WEIGHT_MAX: u16 = 1000;
 
-/// A cgroup that a job or a file names, or one on the way to it.
+/// A cgroup that a job or a file names, or an ancestor of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
-    /// Path below the root, without slashes at its ends.
+    /// Path below the root, without leading or trailing slashes.
     pub path: String,
-    /// The cgroup that it lies in; 0 for the root.
+    /// Its parent; 0 for the root.
     pub parent: TenantId,
-    /// Weight in its parent under BFQ at the start of a run, 1 to 1000: what its settings come to.
+    /// Weight under BFQ in its parent at the start of a run, 1 to 1000: the result of its settings.
     pub weight: u32,
-    /// What is set for it before the run, in order.
+    /// Its settings before the run, in order.
     pub settings: Vec<Setting>,
 }
 
-/// Something that changes during a run.
+/// A change during a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TenantChange {
-    /// When, from the start of the run.
+    /// The time of the change, from the start of the run.
     pub at: Nanos,
-    /// Whose setting; the root for the device's.
+    /// The tenant of the setting; the root for the device's settings.
     pub tenant: TenantId,
-    /// What is set.
+    /// The new setting.
     pub setting: Setting,
 }
 
 /// The tenants of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantPlan {
-    /// What is set for the device before the run, in order.
+    /// The settings of the device before the run, in order.
     pub device: Vec<Setting>,
-    /// Every tenant; the one at index n is [`TenantId`] n + 1, and a parent comes before its
-    /// children. Those of jobs come first, in the order of [`tenants`].
+    /// Every tenant. The tenant at index n is [`TenantId`] n + 1, and a parent comes before its
+    /// children. Tenants of jobs come first, in the order of [`tenants`].
     pub tenants: Vec<Tenant>,
-    /// What changes during the run, by time; of two at one time the one that stands first in the
-    /// file.
+    /// The changes during the run, by time; changes at the same time are in the file's order.
     pub changes: Vec<TenantChange>,
-    /// What the user should know, a line each.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Tenants without a job of which each gets a line.
+/// The maximum number of tenants without a job that get a warning each.
 const MOST_WARNINGS: usize = 3;
 
-/// The tree as it grows.
+/// The tree while it is built.
 #[derive(Default)]
 struct Tree {
     tenants: Vec<Tenant>,
@@ -67,7 +66,8 @@ struct Tree {
 }
 
 impl Tree {
-    /// The tenant of a path, made with all on the way to it where it is new; 0 for an empty path.
+    /// Returns the tenant of a path; 0 for an empty path. Adds it and its ancestors if they are
+    /// new.
     fn at<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> TenantId {
         let mut parent = TenantId(0);
         let mut path = String::new();
@@ -91,7 +91,7 @@ impl Tree {
             let tenant = tree.at(names(spec));
             if let (Some(at), Some(weight)) = (tenant.index().checked_sub(1), spec.cgroup_weight) {
                 let tenant = &mut tree.tenants[at];
-                // The last job that gives a weight decides, as the last write to a file does.
+                // The last job that sets a weight decides, as the last write to a file does.
                 tenant.settings = vec![Setting::Weight(weight as u16)];
                 tenant.weight = weight;
             }
@@ -100,13 +100,13 @@ impl Tree {
     }
 }
 
-/// The cgroups that jobs name; the one at index n is [`TenantId`] n + 1, and a parent comes before
-/// its children.
+/// Returns the cgroups that jobs name. The cgroup at index n is [`TenantId`] n + 1, and a parent
+/// comes before its children.
 pub fn tenants(specs: &[JobSpec]) -> Vec<Tenant> {
     Tree::of_jobs(specs).tenants
 }
 
-/// The tenant of a job; 0 for one without a cgroup.
+/// Returns the tenant of a job; 0 for a job without a cgroup.
 pub fn tenant_of(tenants: &[Tenant], spec: &JobSpec) -> TenantId {
     let path = names(spec).collect::<Vec<_>>().join("/");
     if path.is_empty() {
@@ -119,19 +119,19 @@ fn names(spec: &JobSpec) -> impl Iterator<Item = &str> {
     spec.cgroup.as_deref().unwrap_or_default().split('/').filter(|name| !name.is_empty() && *name != ".")
 }
 
-/// What is wrong with a job's `cgroup`, where its section begins.
+/// Returns a complaint about a job's `cgroup`, at the start of its section.
 fn diagnostic(spec: &JobSpec, complaint: Complaint) -> Diagnostic {
     let place = spec.origin.rsplit_once(':').map(|(file, line)| (file, line.parse().ok()));
     let (file, line) = place.map_or((String::new(), 1), |(file, line)| (file.to_owned(), line.unwrap_or(1)));
     Span { file, line, column: 1 }.diagnostic("cgroup", complaint)
 }
 
-/// Whether a setting is a weight of one kind or another.
+/// Returns true if a setting is a weight of any kind.
 pub const fn is_weight(setting: &Setting) -> bool {
     matches!(setting, Setting::Weight(_) | Setting::IoWeight(_) | Setting::BfqWeight(_))
 }
 
-/// The weight under BFQ that settings come to, in the order in which they are made.
+/// Returns the weight under BFQ after these settings were applied in order.
 fn bfq_weight(settings: &[Setting]) -> u32 {
     let mut weights = Weights::default();
     for setting in settings {
@@ -154,8 +154,8 @@ fn bfq_weight(settings: &[Setting]) -> u32 {
 }
 
 impl TenantPlan {
-    /// The tenants of jobs and of a file, where there is one. The file's weights win over those of
-    /// jobs.
+    /// Returns the tenants of jobs and of a file, if there is one. The file's weights override
+    /// those of jobs.
     pub fn new(specs: &[JobSpec], file: Option<&TenantsFile>) -> Result<Self, Vec<Diagnostic>> {
         let bad = |spec: &JobSpec| {
             let message = path_names(spec.cgroup.as_deref()?).err()?;
@@ -199,7 +199,7 @@ impl TenantPlan {
         Ok(plan)
     }
 
-    /// Warns of tables for tenants in which no job lies: a name that was misspelt limits nobody.
+    /// Warns of tables for tenants without a job, because a misspelt name has no effect.
     fn warn_of_strangers(&mut self, of_jobs: &[Tenant], file: &TenantsFile) {
         let known: BTreeSet<&str> = of_jobs.iter().map(|tenant| tenant.path.as_str()).collect();
         let strangers: Vec<_> = file.tenants.iter().filter(|table| !known.contains(table.path.as_str())).collect();
@@ -217,7 +217,7 @@ impl TenantPlan {
     }
 }
 
-/// The changes by time, or who is not there to be changed.
+/// Returns the changes by time, or complaints about tenants that do not exist.
 fn changes(tree: &Tree, file: &TenantsFile) -> Result<Vec<TenantChange>, Vec<Diagnostic>> {
     let (mut all, mut errors) = (Vec::new(), Vec::new());
     for change in &file.changes {

@@ -1,20 +1,20 @@
-//! Who gave an I/O to the stack.
+//! Tokens that tell which part of Elevon gave an I/O to the stack.
 
-/// Bit of [`Token::encode`] that tells bios of the cache from I/Os of jobs.
+/// The bit of [`Token::encode`] that marks bios of the page cache.
 const OF_CACHE: u64 = 1 << 63;
 
-/// The giver of an I/O, and its number there. The stack carries it as a number that says nothing to
-/// it.
+/// The source of an I/O, and the I/O's number there. The stack carries the token as an opaque
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Token {
-    /// A process, by the slot of its I/O: the number of its buffer.
+    /// A process, with the slot of its I/O, which is the number of its buffer.
     Job(u32),
-    /// The page cache, by the number of its bio.
+    /// The page cache, with the number of its bio.
     Cache(u32),
 }
 
 impl Token {
-    /// The number for [`elevon_core::stack::Io::token`].
+    /// Returns the number for [`elevon_core::stack::Io::token`].
     #[inline]
     pub const fn encode(self) -> u64 {
         match self {
@@ -23,14 +23,14 @@ impl Token {
         }
     }
 
-    /// What a number of [`Self::encode`] means.
+    /// Returns the token of a number from [`Self::encode`].
     #[inline]
     pub const fn decode(token: u64) -> Self {
         debug_assert!(token & !OF_CACHE <= u32::MAX as u64, "no token of a job or a bio");
         if token & OF_CACHE == 0 { Self::Job(token as u32) } else { Self::Cache(token as u32) }
     }
 
-    /// Whether the page cache gave it.
+    /// Returns true if the I/O is a bio of the page cache.
     #[inline]
     pub const fn is_of_cache(token: u64) -> bool {
         matches!(Self::decode(token), Self::Cache(_))

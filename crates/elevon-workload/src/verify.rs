@@ -1,19 +1,20 @@
-//! Contents of buffers: what a write carries and how a read is checked.
+//! Contents of buffers: the data of a write, and the check of a read.
 //!
-//! A verified block is a row of chunks (`verify_interval`, or the whole block), each with a header
-//! of 32 bytes and a seeded content; the header's CRC-32C covers the rest of the chunk. The layout
-//! is Elevon's own: blocks that fio wrote are not understood. `pattern` has no header: the block is
-//! the pattern, repeated. All numbers are little endian.
+//! A verified block is a sequence of chunks (`verify_interval`, or the whole block), each with a
+//! header of 32 bytes and seeded content; the header's CRC-32C covers the rest of the chunk. The
+//! layout is Elevon's own, so blocks written by fio cannot be checked. `pattern` has no header: the
+//! block is the pattern, repeated. All numbers are little endian.
 
 use std::collections::BTreeMap;
 
 use crc32c::crc32c;
+use elevon_core::units::{Bytes, DeviceOffset};
 use elevon_formats::fio::spec::{JobSpec, VerifyMethod};
 
 use crate::chance::Rng;
 
 const MAGIC: u32 = 0x4e56_4c45; // "ELVN"
-/// Bytes of a header.
+/// Number of bytes of a header.
 pub const HEADER_BYTES: usize = 32;
 
 /// Fills a buffer with random bytes of a seed.
@@ -41,7 +42,7 @@ pub(crate) fn fill_pattern(buffer: &mut [u8], pattern: &[u8]) {
 /// A block that was written and not yet verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
-    pub(crate) len: u64,
+    pub(crate) len: Bytes,
     pub(crate) generation: u32,
 }
 
@@ -53,16 +54,16 @@ pub(crate) struct Verifier {
     pattern: Vec<u8>,
     seed: u64,
     generation: u32,
-    written: BTreeMap<u64, Written>,
+    written: BTreeMap<DeviceOffset, Written>,
 }
 
 impl Verifier {
-    /// `None` where the job does not verify.
+    /// Returns `None` if the job does not verify.
     pub(crate) fn new(spec: &JobSpec, seed: u64) -> Option<Self> {
         let verify = &spec.verify;
         let method = verify.method?;
-        // What `meta` expects follows from the offset alone, so that another job, or another run,
-        // can check it.
+        // The content of `meta` follows from the offset alone, so another job or another run can
+        // check it.
         let seed = if method == VerifyMethod::Meta { 0 } else { seed };
         Some(Self {
             method,
@@ -74,11 +75,17 @@ impl Verifier {
         })
     }
 
-    /// A write of this range begins; later writes replace what they overlap (only intact blocks are
-    /// verified). Returns the generation that its headers carry.
-    pub(crate) fn on_write(&mut self, offset: u64, len: u64) -> u32 {
+    /// Records the start of a write to this range. It replaces the blocks that it overlaps, since
+    /// only intact blocks are verified. Returns the generation for its headers.
+    pub(crate) fn on_write(&mut self, offset: DeviceOffset, len: Bytes) -> u32 {
         self.generation += 1;
-        let before = self.written.range(..offset).next_back().filter(|(at, w)| *at + w.len > offset).map(|(at, _)| *at);
+        let before = self
+            .written
+            .range(..offset)
+            .next_back()
+            .map(|(at, w)| (*at, w.len))
+            .filter(|&(at, len)| at + len > offset)
+            .map(|(at, _)| at);
         if let Some(at) = before {
             self.written.remove(&at);
         }
@@ -89,19 +96,19 @@ impl Verifier {
         self.generation
     }
 
-    /// A range whose content is unknown (trimmed, or its write failed).
-    pub(crate) fn forget(&mut self, offset: u64, len: u64) {
+    /// Forgets a range whose content is unknown, because it was trimmed or its write failed.
+    pub(crate) fn forget(&mut self, offset: DeviceOffset, len: Bytes) {
         self.on_write(offset, len);
         self.written.remove(&offset);
     }
 
-    /// Blocks to verify.
+    /// Returns the number of blocks to verify.
     pub(crate) fn pending(&self) -> usize {
         self.written.len()
     }
 
-    /// The next block to read back, in order of offset.
-    pub(crate) fn next_block(&mut self) -> Option<(u64, Written)> {
+    /// Returns the next block to read back, in order of offset.
+    pub(crate) fn next_block(&mut self) -> Option<(DeviceOffset, Written)> {
         self.written.pop_first()
     }
 
@@ -113,39 +120,39 @@ impl Verifier {
     }
 
     /// Fills the buffer of a write.
-    pub(crate) fn fill(&self, buffer: &mut [u8], offset: u64, generation: u32) {
+    pub(crate) fn fill(&self, buffer: &mut [u8], offset: DeviceOffset, generation: u32) {
         match self.method {
             VerifyMethod::Pattern => fill_pattern(buffer, &self.pattern),
             VerifyMethod::Null => {}
-            VerifyMethod::Meta => fill_random(buffer, self.seed ^ offset),
+            VerifyMethod::Meta => fill_random(buffer, self.seed ^ offset.get()),
             VerifyMethod::Crc32c | VerifyMethod::Other => {
                 let len = self.chunk(buffer.len());
                 for (index, chunk) in buffer.chunks_mut(len.max(1)).enumerate() {
-                    self.fill_chunk(chunk, offset + (index * len) as u64, generation);
+                    self.fill_chunk(chunk, offset + Bytes::new((index * len) as u64), generation);
                 }
             }
         }
     }
 
-    fn fill_chunk(&self, chunk: &mut [u8], offset: u64, generation: u32) {
+    fn fill_chunk(&self, chunk: &mut [u8], offset: DeviceOffset, generation: u32) {
         let len = chunk.len() as u32;
         let Some((header, data)) = chunk.split_at_mut_checked(HEADER_BYTES) else {
-            return fill_random(chunk, self.seed ^ offset);
+            return fill_random(chunk, self.seed ^ offset.get());
         };
         match self.pattern.is_empty() {
-            true => fill_random(data, self.seed ^ offset.rotate_left(17) ^ u64::from(generation)),
+            true => fill_random(data, self.seed ^ offset.get().rotate_left(17) ^ u64::from(generation)),
             false => fill_pattern(data, &self.pattern),
         }
         header.fill(0);
         header[0..4].copy_from_slice(&MAGIC.to_le_bytes());
         header[4..8].copy_from_slice(&len.to_le_bytes());
-        header[8..16].copy_from_slice(&offset.to_le_bytes());
+        header[8..16].copy_from_slice(&offset.get().to_le_bytes());
         header[16..20].copy_from_slice(&generation.to_le_bytes());
         header[20..24].copy_from_slice(&crc32c(data).to_le_bytes());
     }
 
-    /// Whether a block that was read is what was written; `generation` where this run wrote it.
-    pub(crate) fn check(&self, buffer: &[u8], offset: u64, generation: Option<u32>) -> bool {
+    /// Returns true if a block was read as it was written. `generation`: set if this run wrote it.
+    pub(crate) fn check(&self, buffer: &[u8], offset: DeviceOffset, generation: Option<u32>) -> bool {
         match self.method {
             VerifyMethod::Null => true,
             VerifyMethod::Pattern if self.pattern.is_empty() => buffer.iter().all(|&b| b == 0),
@@ -154,26 +161,26 @@ impl Verifier {
             }
             VerifyMethod::Meta => {
                 let mut expected = vec![0; buffer.len()];
-                fill_random(&mut expected, self.seed ^ offset);
+                fill_random(&mut expected, self.seed ^ offset.get());
                 expected == buffer
             }
             VerifyMethod::Crc32c | VerifyMethod::Other => {
                 let len = self.chunk(buffer.len());
                 let mut chunks = buffer.chunks(len.max(1)).enumerate();
-                chunks.all(|(index, chunk)| check_chunk(chunk, offset + (index * len) as u64, generation))
+                chunks.all(|(index, chunk)| check_chunk(chunk, offset + Bytes::new((index * len) as u64), generation))
             }
         }
     }
 }
 
-fn check_chunk(chunk: &[u8], offset: u64, generation: Option<u32>) -> bool {
+fn check_chunk(chunk: &[u8], offset: DeviceOffset, generation: Option<u32>) -> bool {
     let Some((header, data)) = chunk.split_at_checked(HEADER_BYTES) else {
         return true; // Too small for a header: nothing to check against.
     };
     let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     word(0) == MAGIC
         && word(4) as usize == chunk.len()
-        && u64::from(word(8)) | u64::from(word(12)) << 32 == offset
+        && u64::from(word(8)) | u64::from(word(12)) << 32 == offset.get()
         && generation.is_none_or(|g| g == word(16))
         && word(20) == crc32c(data)
 }
@@ -205,9 +212,9 @@ mod tests {
         spec.verify.method = Some(VerifyMethod::Meta);
         let [writer, reader] = [7, 8].map(|seed| Verifier::new(&spec, seed).expect("verifies"));
         let mut block = vec![0; 4096];
-        writer.fill(&mut block, 8192, 5);
-        assert!(reader.check(&block, 8192, None));
-        assert!(!reader.check(&block, 4096, None));
+        writer.fill(&mut block, DeviceOffset::new(8192), 5);
+        assert!(reader.check(&block, DeviceOffset::new(8192), None));
+        assert!(!reader.check(&block, DeviceOffset::new(4096), None));
     }
 
     #[test]
@@ -220,19 +227,19 @@ mod tests {
         ] {
             let v = verifier(method, interval, if method == VerifyMethod::Pattern { &[1, 2, 3] } else { &[] });
             let mut block = vec![0; 4096];
-            v.fill(&mut block, 8192, 5);
-            assert!(v.check(&block, 8192, Some(5)), "{method:?}");
+            v.fill(&mut block, DeviceOffset::new(8192), 5);
+            assert!(v.check(&block, DeviceOffset::new(8192), Some(5)), "{method:?}");
             for at in [0, 3, 9, 20, 31, 32, 511, 513, 4095] {
-                // Bytes 24 to 31 of a header are spare and not covered.
+                // Bytes 24 to 31 of a header are unused and not covered by the CRC.
                 let spare = method == VerifyMethod::Crc32c && (24..32).contains(&(at % interval.max(4096) as usize));
                 block[at] ^= 4;
-                assert_eq!(v.check(&block, 8192, Some(5)), spare, "{method:?} byte {at}");
+                assert_eq!(v.check(&block, DeviceOffset::new(8192), Some(5)), spare, "{method:?} byte {at}");
                 block[at] ^= 4;
             }
             if method == VerifyMethod::Crc32c {
-                assert!(!v.check(&block, 4096, Some(5)), "another place");
-                assert!(!v.check(&block, 8192, Some(6)), "an older write");
-                assert!(v.check(&block, 8192, None));
+                assert!(!v.check(&block, DeviceOffset::new(4096), Some(5)), "another place");
+                assert!(!v.check(&block, DeviceOffset::new(8192), Some(6)), "an older write");
+                assert!(v.check(&block, DeviceOffset::new(8192), None));
             }
         }
     }
@@ -240,11 +247,14 @@ mod tests {
     #[test]
     fn only_intact_blocks_are_kept() {
         let mut v = verifier(VerifyMethod::Crc32c, 0, &[]);
-        v.on_write(0, 8192);
-        v.on_write(16384, 4096);
-        let newest = v.on_write(4096, 4096);
-        v.forget(16384, 512);
-        assert_eq!(v.next_block(), Some((4096, Written { len: 4096, generation: newest })));
+        v.on_write(DeviceOffset::ZERO, Bytes::new(8192));
+        v.on_write(DeviceOffset::new(16384), Bytes::new(4096));
+        let newest = v.on_write(DeviceOffset::new(4096), Bytes::new(4096));
+        v.forget(DeviceOffset::new(16384), Bytes::new(512));
+        assert_eq!(
+            v.next_block(),
+            Some((DeviceOffset::new(4096), Written { len: Bytes::new(4096), generation: newest }))
+        );
         assert_eq!(v.next_block(), None);
     }
 }

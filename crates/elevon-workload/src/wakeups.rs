@@ -1,13 +1,13 @@
-//! When each process wants to be woken: a tournament tree. Setting costs O(log processes) and
-//! nothing at all for one process; the earliest is at the root. Equal instants come out by process
-//! number.
+//! The instants at which processes must be woken: a tournament tree with the earliest at the root.
+//! Setting one costs O(log processes), and nothing for a single process. Equal instants come out by
+//! process number.
 
 use elevon_core::units::Instant;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Wakeups {
-    /// A full binary tree in an array: leaves are the processes, each node the earliest of its two
-    /// children.
+    /// A full binary tree in an array: the leaves are the processes, and each node is the earlier
+    /// of its two children.
     tree: Vec<Instant>,
     leaves: usize,
 }
@@ -18,7 +18,7 @@ impl Wakeups {
         Self { tree: vec![Instant::MAX; 2 * leaves], leaves }
     }
 
-    /// `Instant::MAX` for never.
+    /// Sets the wake-up of a process; `Instant::MAX` for never.
     #[inline]
     pub(crate) fn set(&mut self, process: usize, at: Instant) {
         let mut node = self.leaves + process;
@@ -41,7 +41,7 @@ impl Wakeups {
         self.tree[1]
     }
 
-    /// Takes a process that is due.
+    /// Returns a process that is due, and removes its wake-up.
     #[inline]
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<usize> {
         if self.tree[1] > now || self.tree[1] == Instant::MAX {
@@ -76,7 +76,7 @@ mod tests {
                 let now = Instant::new(step);
                 if rng.below(3) == 0 {
                     while let Some(due) = wakeups.pop_due(now) {
-                        // The lowest number among those that are due.
+                        // The lowest number of the processes that are due.
                         assert_eq!(Some(due), naive.iter().position(|&at| at <= now));
                         naive[due] = Instant::MAX;
                     }

@@ -12,7 +12,7 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
+use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, PageIndex, Sectors, TaskId};
 use elevon_formats::fio::spec::{Amount, BlockSizes, Fadvise, JobSpec, Rw, SyncFileRange, SyncMode};
 use elevon_workload::backend::Backend;
 use elevon_workload::buffered::{ActivityControl, BufferedIo, CacheCost};
@@ -28,7 +28,7 @@ const LATENCY: u64 = 100 * US;
 const COST: CacheCost = CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
 const CPU: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_000));
 
-/// A run with everything it left.
+/// A run with its results.
 struct Ran {
     outcome: RunOutcome,
     device: Fixed,
@@ -140,7 +140,7 @@ fn readahead_makes_a_sequential_reader_wait_seldom_and_for_large_requests() {
     };
     let (random, advised) = (read(Fadvise::Random), read(Fadvise::ByWorkload));
     assert_eq!((random.0, random.1), (256, 256), "each page by itself");
-    // Submission and wake-up beside call and copy: 4 + 1 + 1.1 us.
+    // Submission and wake-up, in addition to call and copy: 4 + 1 + 1.1 us.
     assert_eq!(random.2, 256 * (LATENCY + 6_100));
     let none = read(Fadvise::None);
     assert!(advised.0 < none.0 && none.0 < 20 && none.2 < random.2 / 5, "{advised:?} {none:?}");
@@ -170,7 +170,7 @@ fn a_mapped_reader_faults_around() {
     assert_eq!(ran.bytes(Op::Read), MIB);
     let used = ran.cache_use(0);
     assert_eq!(used.touches + used.fault.calls, 256);
-    // Read-around reads 32 pages and each fault maps 16 that are there.
+    // Read-around reads 32 pages, and each fault maps 16 that are cached.
     assert!((17..=40).contains(&used.fault.calls) && used.fault.major >= 4, "{used:?}");
     assert_eq!((used.read.calls, used.fault.iowait.count > 0), (0, true));
     assert!(used.fault.iowait.max <= 2 * LATENCY && used.fault.device_ns >= LATENCY * used.fault.iowait.count / 2);
@@ -213,8 +213,8 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
         for (job, (n, kind)) in
             [(0, 0), (1, 1), (2, 3)].map(|(job, kind)| (job, (kind, ran.cache_use(job).kinds()[kind].1)))
         {
-            // Sleeps are of one class (but for reads that find what was read ahead of them), and
-            // each is in a window.
+            // All sleeps are of one class (except reads that find readahead pages), and each is in
+            // a window.
             let served = kind.windows.list().iter().fold(Window::default(), |mut sum, window| {
                 sum.merge(window);
                 sum
@@ -236,7 +236,7 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
         assert_eq!(traffic.sources.iter().map(|source| source.bios).sum::<u64>(), traffic.bios);
         let rt: u64 = traffic.sources.iter().map(|source| source.rt).sum();
         assert_eq!((rt > 0, rt), (control.is_some(), ran.cached.promoted()));
-        // The last reading is what the cache ended with; before, nothing goes back.
+        // The last reading equals the cache's state at the end, and no counter decreases before it.
         let (at, last) = ran.cached.series().readings().last().expect("some time passed");
         assert_eq!((at, last.bios, last.promoted), (ran.outcome.ended, traffic.bios, ran.cached.promoted()));
         assert_eq!((last.misses, last.dirty), (ran.cached.cache().stats().misses, 0));
@@ -449,8 +449,8 @@ fn a_job_without_a_cache_runs_as_before() {
     assert_eq!(format!("{:?}", device.commands), format!("{:?}", cached.device.commands));
 }
 
-/// A page read while a direct write of it is under way may hold what was there before: it goes when
-/// the write is over, though nothing was cached when that began.
+/// A page that is read during a direct write of it may have the old content. It is dropped when the
+/// write has finished, although nothing was cached when the write began.
 #[test]
 fn what_is_read_under_a_direct_write_is_not_kept() {
     let page = |spec: &mut JobSpec| spec.size = Some(Amount::Bytes(4096));
@@ -488,19 +488,19 @@ fn a_log_of_odd_sizes_reads_nothing_where_nothing_was() {
     });
     let ran = go(std::slice::from_ref(&log));
     assert_eq!((ran.bytes(Op::Read), ran.cached.cache().stats().dirtied > 245), (0, true));
-    // 1000 writes, 124 syncs between them: each writes two or three pages, those that it fills in
-    // part twice.
+    // 1000 writes with 124 syncs between them: each sync writes two or three pages, and pages
+    // filled in part are written twice.
     let fsync = &ran.cache_use(0).fsync;
     assert_eq!((fsync.calls, ran.commands(Op::Flush)), (124, 124));
     let pages = ran.bytes(Op::Write) / 4096;
     assert!((124 * 2..124 * 3).contains(&pages), "{pages} pages");
 
-    // A file that is there already: the page that a write fills in part is read, ahead or alone,
-    // and once.
+    // In a file that exists already, a page that a write fills in part is read, ahead or alone, and
+    // only once.
     let over = JobSpec { overwrite: true, ..log.clone() };
     let ran = go(&[over]);
     assert_eq!((ran.bytes(Op::Read), ran.commands(Op::Read)), (245 * 4096, 245));
-    // So is a file that another job reads.
+    // The same holds for a file that another job reads.
     let reader = job("reader", |s| s.stonewall = true);
     let ran = go(&[log, reader]);
     assert!(ran.bytes(Op::Read) >= 245 * 4096);
@@ -525,7 +525,7 @@ fn ranges_are_synced_every_so_many_writes() {
             s.sync_file_range = Some(SyncFileRange { wait_before, write, wait_after, every: 16 });
         })
     };
-    // 256 writes of a page: after every sixteenth, but not after the last. Nobody waits, and
+    // 256 writes of a page, with a sync after every sixteenth except the last. No task waits, and
     // nothing is flushed.
     let begun = go(&[every(false, true, false)]);
     assert_eq!((begun.bytes(Op::Write), begun.commands(Op::Write), begun.commands(Op::Flush)), (15 * 65536, 15, 0));
@@ -533,16 +533,16 @@ fn ranges_are_synced_every_so_many_writes() {
     let fsync = &begun.cache_use(0).fsync;
     assert_eq!((fsync.calls, fsync.iowait.count, begun.outcome.jobs[0].stats.sync.count), (15, 0, 15));
     assert_eq!(begun.cached.cache().resident().pages().dirty(), 16);
-    // All of it waits: for the device's time, each.
+    // With all three steps, each sync waits for the device.
     let waited = go(&[every(true, true, true)]);
     let fsync = &waited.cache_use(0).fsync;
     assert_eq!((fsync.calls, fsync.iowait.count), (15, 15));
     assert!(waited.nanos(0) > begun.nanos(0) + 15 * LATENCY);
-    // The wait before is for what the last sync began.
+    // `wait_before` waits for what the previous sync began.
     let behind = go(&[every(true, true, false)]);
     let fsync = &behind.cache_use(0).fsync;
     assert_eq!((fsync.calls, fsync.iowait.count), (15, 0), "each range is another, and nothing of it is being written");
-    // fsync= goes first where both are due, and is about the whole file.
+    // If both are due, fsync= goes first and syncs the whole file.
     let both = job("w", |s| {
         writes(s);
         s.fsync = 32;
@@ -550,7 +550,7 @@ fn ranges_are_synced_every_so_many_writes() {
     });
     let ran = go(&[both]);
     assert_eq!((ran.commands(Op::Flush), ran.outcome.jobs[0].stats.sync.count), (7, 15));
-    // Past the cache there is nothing to write early.
+    // Direct writes leave nothing to write early.
     let direct = JobSpec { direct: true, ..every(true, true, true) };
     let ran = go(&[direct]);
     assert_eq!((ran.outcome.jobs[0].stats.sync.count, ran.commands(Op::Write)), (0, 256));
@@ -558,8 +558,8 @@ fn ranges_are_synced_every_so_many_writes() {
 
 #[test]
 fn a_direct_write_leaves_no_page_that_a_reader_could_find() {
-    // Both at once over the same file, of which nothing is dirty: what the reader has cached goes
-    // before and after each write.
+    // Both jobs use the same file at the same time, and no page is dirty. The reader's cached pages
+    // are dropped before and after each write.
     let reader = job("reader", |s| {
         s.rw.random = true;
         s.time_based = true;
@@ -572,9 +572,9 @@ fn a_direct_write_leaves_no_page_that_a_reader_could_find() {
     });
     let ran = go(&[reader, over]);
     let writes = ran.device.commands.iter().filter(|(_, command)| command.op == Op::Write);
-    // Each page that was written is read again afterwards if it is read at all: no read of it may
-    // be older than the write and serve a reader after it. The cache holds only what was read after
-    // the last write of it.
+    // A page that was written is read again if it is read at all after the write. A read older than
+    // the write must not serve a later reader: the cache holds only pages read after their last
+    // write.
     let mut last_write = std::collections::BTreeMap::new();
     for (at, command) in writes {
         last_write.insert(command.sector.get(), *at);
@@ -586,23 +586,23 @@ fn a_direct_write_leaves_no_page_that_a_reader_could_find() {
         }
     }
     let cached = ran.cached.cache().resident().pages();
-    let mut at = 0;
+    let mut at = PageIndex::ZERO;
     let mut found = 0;
     while let Some((index, _)) = cached.next(elevon_cache::FileId(0), at) {
-        let sector = index * 8;
+        let sector = index.get() * 8;
         assert!(
             last_read[&sector] >= last_write[&sector] + LATENCY,
-            "page {index} is older than the device: {} {}",
+            "{index:?} is older than the device: {} {}",
             last_read[&sector],
             last_write[&sector]
         );
-        (at, found) = (index + 1, found + 1);
+        (at, found) = (index.next(), found + 1);
     }
     assert!(found > 50, "{found} pages");
 }
 
-/// Writers at the dirty limit keep the device busy all the time, however many they are, and what
-/// they made dirty is on the device or still dirty.
+/// Writers at the dirty limit always keep the device busy, however many there are. What they made
+/// dirty is on the device or still dirty.
 #[test]
 fn writers_are_as_fast_as_the_device() {
     for jobs in [1, 4] {
@@ -619,7 +619,7 @@ fn writers_are_as_fast_as_the_device() {
         let ran = go_with(&[writer], config(64 * MIB), 1);
         let cache = ran.cached.cache();
         let dirty = cache.resident().pages().dirty();
-        // What is in neither has a bio that waits for its tag.
+        // Pages that are in neither belong to a bio that waits for its tag.
         let waits = cache.stats().dirtied - ran.bytes(Op::Write) / 4096 - dirty;
         assert!(waits <= cache.resident().pages().writeback(), "{waits} pages are lost");
         let busy = ran.commands(Op::Write) as u64 * LATENCY;
@@ -634,7 +634,7 @@ fn writers_are_as_fast_as_the_device() {
     }
 }
 
-/// A device with a clock that goes on by itself, as the machine's does: 1 us each time it is read.
+/// A device with a clock that advances by itself, as a real one does: 1 us each time it is read.
 struct Ticking {
     now: u64,
     interrupt_at: u64,
@@ -666,7 +666,7 @@ impl Backend for Ticking {
     }
 }
 
-/// Runs jobs on a cache that answers at once: calls, hits and faults cost no time.
+/// Runs jobs on a cache that completes I/O at once: calls, hits and faults cost no time.
 fn go_for_nothing<B: Backend>(specs: &[JobSpec], device: &mut B) -> RunOutcome {
     let (mut stack, options) = stack(64);
     let options = JobsOptions { cpu: CpuCost::default(), ..options };
@@ -679,7 +679,7 @@ fn go_for_nothing<B: Backend>(specs: &[JobSpec], device: &mut B) -> RunOutcome {
     run_cached(&mut stack, &mut jobs, &mut cached, device, &mut NoObserver)
 }
 
-/// Runs jobs that find everything in the cache on a clock that goes on by itself.
+/// Runs jobs that find everything in the cache, on a clock that advances by itself.
 fn go_ticking(specs: &[JobSpec], interrupt_at: u64) -> RunOutcome {
     go_for_nothing(specs, &mut Ticking { now: 0, interrupt_at, completions: std::collections::VecDeque::new() })
 }
@@ -716,7 +716,7 @@ fn a_job_that_finds_everything_in_the_cache_leaves_others_their_turn() {
     assert!(other < busy / 10, "256 direct I/Os took {other} ns beside a job of {busy} ns");
 }
 
-/// A device in virtual time whose user stops the run once it was asked so often whether he does.
+/// A device in virtual time whose user stops the run after a number of checks for an interrupt.
 struct Impatient {
     device: Fixed,
     looks: std::cell::Cell<u64>,
@@ -747,7 +747,7 @@ impl Backend for Impatient {
 #[test]
 fn a_job_whose_cached_io_costs_nothing_can_be_interrupted() {
     let mut device = Impatient { device: Fixed::new(LATENCY), looks: std::cell::Cell::new(0) };
-    // Once all is in the cache, virtual time stands still: the job would run for ever.
+    // Once everything is cached, virtual time does not advance: the job would run for ever.
     let outcome = go_for_nothing(&[job("a", endless)], &mut device);
     assert_eq!(outcome.ended_early, Some(EndedEarly::Interrupted));
     assert!(outcome.jobs[0].stats.directions[0].ios > 10_000);

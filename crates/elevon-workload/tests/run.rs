@@ -1,4 +1,4 @@
-//! Whole job files through the real stack, over a device that answers every command after the same
+//! Whole job files through the real stack, on a device that completes every command after the same
 //! time.
 
 mod fixed;
@@ -219,7 +219,7 @@ fn a_gap_of_any_length_is_no_dead_device() {
         s.size = Some(Amount::Bytes(4 * 4096));
         (s.think_time, s.think_time_blocks) = (Nanos::from_secs(1_200), 1);
     });
-    // An I/O of 4 KiB in 1024 s.
+    // One I/O of 4 KiB in 1024 s.
     let slow = job("slow", |s| {
         s.size = Some(Amount::Bytes(4 * 4096));
         s.rate = [Some(4); 3];
@@ -243,7 +243,7 @@ fn a_device_that_forgets_after_a_gap_ends_the_run() {
     assert!((600_000 * MS..700_000 * MS).contains(&waited), "{waited} ns since the first submission");
 }
 
-/// Notes what it is told.
+/// Records the calls of an observer.
 #[derive(Default)]
 struct Notes {
     at: Vec<u64>,
@@ -295,7 +295,7 @@ fn verification_of_real_bytes_through_the_stack() {
     let stats = &outcome.jobs[0].stats;
     assert_eq!((stats.verified_bytes, stats.verify_errors, stats.error), (MIB, 0, 0));
     assert_eq!(stats.sync.count, 1);
-    // A later job that only reads finds a byte that changed meanwhile.
+    // A later job that only reads finds a byte that was changed in between.
     device.memory.as_mut().expect("there")[300_000] ^= 1;
     let spec = job("v", |s| s.verify.method = Some(VerifyMethod::Crc32c));
     let mut again = Fixed::new(100 * US);
@@ -366,17 +366,17 @@ fn a_lock_for_the_device_bounds_several_processes_together() {
         assert_eq!(outcome.scheduler_lock.get(), ios * locked, "each I/O has the lock for as long");
         (ios, cpu / u64::from(numjobs) * 100 / outcome.ended.get())
     };
-    // One process pays for all of the scheduler, whatever part of that is under the lock: 6 us an
-    // I/O.
+    // One process pays for all of the scheduler's time, whatever part of it is under the lock: 6 us
+    // per I/O.
     for locked in [0, 3 * US] {
         let (one, busy) = ios(1, 64, locked);
         assert!((4_950..5_050).contains(&one), "{one}");
         assert!(busy >= 99, "{busy} %");
-        // Depth 1: CPU time is in the latency, 16 us in all.
+        // At depth 1, CPU time is part of the latency: 16 us in total.
         assert!((1_870..1_880).contains(&ios(1, 1, locked).0));
     }
-    // Four: without a lock four times as many; under a lock of 3 us ten in 30 us, and who waits for
-    // it spins.
+    // With four processes and no lock, four times as many I/Os. With a lock of 3 us, ten I/Os in 30
+    // us, and tasks that wait for the lock spin.
     assert!((19_800..20_200).contains(&ios(4, 64, 0).0));
     let (four, busy) = ios(4, 64, 3 * US);
     assert!((9_900..10_100).contains(&four), "{four}");

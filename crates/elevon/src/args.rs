@@ -1,10 +1,10 @@
-//! The command line as it was typed; `plan` makes a checked run of it.
+//! The command line as typed. The module `plan` makes a checked run of it.
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::failure::VsError;
+use crate::failure::{UsageError, VsError};
 
 #[cfg(test)]
 #[path = "../../../fuzz/checks/vs.rs"]
@@ -27,8 +27,8 @@ pub(crate) enum Command {
     /// Run a fio job file and report as fio and iostat do
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// Run one job file under several stacks and put them side by side
-    #[command(after_help = COMPARE_EXAMPLES)]
+    /// Run one job file, or replay one trace, under several stacks and put them side by side
+    #[command(long_about = COMPARE_ABOUT, after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
     /// Measure a device and print what io.cost.model wants to know of it, or fit one to a trace
     #[command(long_about = CALIBRATE_ABOUT, after_help = CALIBRATE_EXAMPLES)]
@@ -37,9 +37,15 @@ pub(crate) enum Command {
     /// depth, utilisation
     #[command(long_about = INSPECT_ABOUT, after_help = INSPECT_EXAMPLES)]
     Inspect(InspectArgs),
+    /// Record the block events of a device, with its settings, for inspect, calibrate and replay
+    #[command(long_about = CAPTURE_ABOUT, after_help = CAPTURE_EXAMPLES)]
+    Capture(CaptureArgs),
     /// Do the I/O of a trace again, under any device, scheduler, kernel and settings
     #[command(long_about = REPLAY_ABOUT, after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
+    /// Search for a scheduler, queue limits and priorities that serve a trace's processes better
+    #[command(long_about = ADVISE_ABOUT, after_help = ADVISE_EXAMPLES)]
+    Advise(AdviseArgs),
     /// Repeat a published experiment: the figures then and ours, and why they differ
     Reproduce(ReproduceArgs),
     /// List the simulated devices, or show one: parameters, sources, predictions beside what the
@@ -49,7 +55,17 @@ pub(crate) enum Command {
     Faults(NameArgs),
     /// List the I/O schedulers and queue settings, or show one scheduler with its tunables
     Schedulers(NameArgs),
+    /// List the kernel versions, show the rules of one, or what differs between two for I/O
+    #[command(after_help = KERNELS_EXAMPLES)]
+    Kernels(KernelsArgs),
 }
+
+const KERNELS_EXAMPLES: &str = "\
+Examples:
+  elevon kernels                 the versions
+  elevon kernels 6.12            the rules of one, and whether each was measured
+  elevon kernels 6.1 7.3         what changes for I/O from one to the other, who notices, how it is known
+";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -70,10 +86,20 @@ prints the report so far, on stderr if stdout is JSON, and the run goes on.
 Exit status: 0 done, 1 the run failed (I/O errors that the job does not ignore) or something could not be written, 2 bad
 input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP.";
 
+const COMPARE_ABOUT: &str = "\
+Run one job file, or replay one trace, under several stacks and put them side by side.
+
+Which of the two the file is, is found by its content. A trace is replayed as `elevon replay` does it (--closed, --speed, --dev and the others); the table has a block for each process, and each column is the same processes under another stack.";
+
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   elevon compare job.fio --vs '--scheduler mq-deadline' --vs '--set fill=max-sectors'
   elevon compare job.fio --device ufs-4.0 --vs '--kernel 6.1' --html compare.html
+  elevon compare trace.txt --closed --device @my-disk.toml --scheduler mq-deadline --vs '--scheduler bfq'
+  elevon compare sda.blktrace.0 --set max_sectors_kb=512 --vs '--set fill=max-sectors'
+  perf script | elevon compare - --vs '--scheduler kyber'
+
+A file of - is a trace on the standard input.
 
 Exit status: 0 done, 1 a run failed or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT,
 SIGTERM or SIGHUP (the table then has what ran until then, and names what did not).";
@@ -120,6 +146,24 @@ docs/inspect.md explains every finding with its threshold, every table and every
 Exit status: 0 done, 1 the trace could not be read to its end or something could not be written, 2 bad input: no trace, a trace
 without block events, several devices and no --dev.";
 
+const CAPTURE_ABOUT: &str = "\
+Record the block events of a device, with its settings, for inspect, calibrate and replay.
+
+Needs root. Events are taken from the kernel's tracefs by a trace instance of its own, so that nobody else's tracing is touched; it is removed at the end, also after Ctrl-C. OUT is ftrace text with times in nanoseconds, in order of time over all CPUs. Its head holds the kernel's version, the device's queue settings, its scheduler with tunables, and this command. Events that were lost are counted, and their place is in the text.";
+
+const CAPTURE_EXAMPLES: &str = "\
+Examples:
+  elevon capture /dev/nvme0n1 --seconds 10 trace.txt     then: elevon inspect trace.txt
+  elevon capture /dev/sda1 trace.txt.zst                 until Ctrl-C, packed; the whole disk, and inspect --dev 8:1 shows the partition
+  elevon capture /dev/sda --seconds 60 --buffer 32MiB trace.txt    for a very busy device
+
+What is recorded is kept in unnamed files in the folder of OUT, and written as text when the recording has ended. Choose a
+folder on another disk, or the trace has that I/O too. docs/capture.md has the same with blktrace, trace-cmd, perf and Perfetto.
+
+Exit status: 0 done, 1 something went wrong on the way, 2 it could not be recorded: no root, no tracefs, no block events in the
+kernel, no block device, OUT exists, disk full; 130, 143 or 129 if SIGINT, SIGTERM or SIGHUP ended it before its time (OUT has what
+was recorded until then).";
+
 const REPLAY_ABOUT: &str = "\
 Do the I/O of a trace again, under any device, scheduler, kernel and settings, and report as `elevon run` does: a row for each process.
 
@@ -137,6 +181,37 @@ docs/replay.md tells how dependencies are inferred and what does not survive a t
 
 Exit status: as `elevon run`; 2 for a trace that cannot be replayed.";
 
+const ADVISE_ABOUT: &str = "\
+Search for a scheduler, queue limits and priorities that serve the processes of a trace better, and print the best few with the lines that set them.
+
+A device is fitted to the trace (as `elevon calibrate` does), and the processes of the trace do their I/O again on it in a closed loop under many configurations: schedulers with their main tunables, nr_requests, max_sectors_kb, the device's queue depth where it can be set, priorities (ionice) and weights (IOWeight) of processes. Each is compared with the replay as captured, process by process.
+
+The replay as captured is also the check: how far it is off from the trace is the error of every prediction, and a gain within it counts for nothing, while a loss counts whole. What is proposed gains beyond that error, and loses in neither half of the trace. If nothing does, the answer is that no change is worth it.";
+
+const ADVISE_EXAMPLES: &str = "\
+Examples:
+  elevon advise trace.txt                                 for all processes: throughput, p50 and p99
+  elevon advise trace.txt --goal p99 --for postgres       what postgres waits for, whatever it costs others (--max-loss)
+  elevon advise trace.txt --goal throughput
+  elevon advise trace.txt --goal fair                     the process that is slowed down most by the others
+  elevon advise trace.txt --scheduler mq-deadline --set nr_requests=64    what it was captured under, if the trace does not say
+  elevon advise trace.txt --device @my-disk.toml          a device of your own, saved by elevon calibrate TRACE -o
+  elevon advise trace.txt --output-format json | jq -r '.proposals[0].set.udev[]'
+
+Goals: balanced (the default) is the mean gain over processes and over throughput, median and 99th percentile of each, as ratios;
+p99, p50 and throughput are one of them; fair is the speed of the process that is slowed down most, against what it has alone.
+Latency counts only where somebody waits: for reads, synchronous writes and flushes, not for write-back.
+
+To record a trace: elevon capture DEVICE --seconds 30 trace.txt; it notes the scheduler and the settings, too. docs/advise.md tells
+how it searches, what a figure is worth, and what it cannot know.
+
+Exit status: 0 done, with or without a proposal, 2 bad input: no trace, too few I/Os, an unknown process.";
+
+/// The scheduler if nothing says otherwise.
+pub(crate) const DEFAULT_SCHEDULER: &str = "none";
+/// The kernel version if nothing says otherwise.
+pub(crate) const DEFAULT_KERNEL: &str = "6.18";
+
 /// What decides how I/O travels: device, kernel, scheduler, settings.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StackArgs {
@@ -146,13 +221,13 @@ pub(crate) struct StackArgs {
     #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
     pub(crate) device: String,
     /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device
-    /// is not applied
-    #[arg(long, value_name = "S", default_value = "none")]
-    pub(crate) scheduler: String,
+    /// is not applied [default: none; of a trace with its settings: as recorded]
+    #[arg(long, value_name = "S")]
+    pub(crate) scheduler: Option<String>,
     /// Kernel version whose rules are followed: 6.1, 6.6, 6.12 or 6.18. A stable release such as
-    /// 6.1.55 is read as its version
-    #[arg(long, value_name = "VERSION", default_value = "6.18")]
-    pub(crate) kernel: String,
+    /// 6.1.55 is read as its version [default: 6.18; of a trace with its settings: as recorded]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kernel: Option<String>,
     /// Queue setting by its sysfs name, a variant (fill=, io_ticks=, hz=) or a setting of the page
     /// cache; `elevon schedulers` lists them (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
@@ -277,9 +352,13 @@ pub(crate) struct ReplayOptions {
 
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// fio job file
-    #[arg(value_name = "JOB.fio")]
-    pub(crate) job: PathBuf,
+    /// fio job file, or a trace: a file, any one of blktrace's per-CPU files or their base name, or
+    /// - for a trace on the standard input
+    #[arg(value_name = "JOB.fio|TRACE")]
+    pub(crate) input: PathBuf,
+    /// Of a trace
+    #[command(flatten)]
+    pub(crate) how: ReplayOptions,
     /// The first stack, which the others are compared with
     #[command(flatten)]
     pub(crate) stack: StackArgs,
@@ -322,6 +401,26 @@ pub(crate) struct CalibrateArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct CaptureArgs {
+    /// Block device: a disk, or a partition, whose disk is then recorded
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: PathBuf,
+    /// File to write, which must not exist; .gz and .zst are packed
+    #[arg(value_name = "OUT")]
+    pub(crate) out: PathBuf,
+    /// How long to record. Without it, until a signal (Ctrl-C)
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) seconds: Option<f64>,
+    /// Kernel memory of each CPU for events that have not been read yet. If events are lost, give
+    /// more
+    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
+    pub(crate) buffer: String,
+    /// Where tracefs is mounted [default: as /proc/self/mounts says]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tracefs: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
     /// The trace: a file, any one of blktrace's per-CPU files or their base name, or - for the
     /// standard input
@@ -353,6 +452,90 @@ pub(crate) enum InspectFormat {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct AdviseArgs {
+    /// The trace: a file, or any one of blktrace's per-CPU files or their base name
+    #[arg(value_name = "TRACE")]
+    pub(crate) input: PathBuf,
+    /// The device or partition of the trace. Without it, the device that has nearly all events
+    #[arg(long, value_name = "MAJ:MIN")]
+    pub(crate) dev: Option<String>,
+    /// What is to get better
+    #[arg(long, value_name = "GOAL", value_enum, default_value_t = Goal::Balanced)]
+    pub(crate) goal: Goal,
+    /// Only what these processes get counts: a name, an id, or both (postgres, 4242,
+    /// postgres-4242)
+    #[arg(long = "for", value_name = "PROCESS")]
+    pub(crate) for_process: Option<String>,
+    /// Percent of its throughput that a process may lose
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0, allow_negative_numbers = true)]
+    pub(crate) max_loss: f64,
+    /// The scheduler with tunables that the trace was captured under, unless it was recorded with
+    /// the trace. Without either it is guessed
+    #[arg(long, value_name = "S")]
+    pub(crate) scheduler: Option<String>,
+    /// A queue setting that the trace was captured under (repeatable)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// The simulated device that everything is replayed on, in place of one that is fitted to the
+    /// trace: a profile, a model with parameters, or @FILE. It should be the one that was traced
+    #[arg(long, value_name = "D")]
+    pub(crate) device: Option<String>,
+    /// Kernel version whose rules are followed [default: as recorded, or 6.18]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kernel: Option<String>,
+    /// Name of the disk in the lines that are printed, such as sda. Without it they have its number
+    #[arg(long, value_name = "DISK")]
+    pub(crate) name: Option<String>,
+    /// Each process ends when its I/Os are done. Without it, it repeats them for as long as it ran
+    /// in the trace, so that what disturbs others goes on
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Also what no kernel has: fill= (proposal 001), schedulers of Elevon's own
+    #[arg(long)]
+    pub(crate) experimental: bool,
+    /// I/Os that are replayed: of a longer trace, its busiest stretch
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    pub(crate) ios: usize,
+    /// Proposals at most
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) best: usize,
+    /// Seed of every random choice of the device
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    pub(crate) seed: u64,
+    /// Report as text or as JSON
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Normal)]
+    pub(crate) output_format: InspectFormat,
+}
+
+/// What `elevon advise` is to make better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Goal {
+    /// Throughput, median and 99th percentile of every process alike
+    Balanced,
+    /// The 99th percentile of latency
+    P99,
+    /// The median of latency
+    P50,
+    /// Bytes a second
+    Throughput,
+    /// The speed of the process that is slowed down most
+    Fair,
+}
+
+impl Goal {
+    /// Its name on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Balanced => "balanced",
+            Self::P99 => "p99",
+            Self::P50 => "p50",
+            Self::Throughput => "throughput",
+            Self::Fair => "fair",
+        }
+    }
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct ReproduceArgs {
     /// Which experiment; without a name they are listed
     pub(crate) name: Option<String>,
@@ -366,6 +549,16 @@ pub(crate) struct ReproduceArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct KernelsArgs {
+    /// A version, such as 6.12 or what `uname -r` prints
+    #[arg(value_name = "VERSION")]
+    pub(crate) from: Option<String>,
+    /// A second one, to be compared with the first
+    #[arg(value_name = "VERSION")]
+    pub(crate) to: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct NameArgs {
     /// Which one; without a name they are listed
     pub(crate) name: Option<String>,
@@ -383,7 +576,7 @@ pub(crate) enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// Whether stdout is for programs.
+    /// Returns true if stdout gets JSON.
     pub(crate) const fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::JsonPlus)
     }
@@ -398,15 +591,25 @@ struct VsCli {
 }
 
 impl StackArgs {
-    /// The options of a text over the defaults.
+    /// The scheduler, with its default.
+    pub(crate) fn scheduler(&self) -> &str {
+        self.scheduler.as_deref().unwrap_or(DEFAULT_SCHEDULER)
+    }
+
+    /// The kernel version, with its default.
+    pub(crate) fn kernel(&self) -> &str {
+        self.kernel.as_deref().unwrap_or(DEFAULT_KERNEL)
+    }
+
+    /// Parses a text of options over the defaults.
     pub(crate) fn of_text(text: &str) -> Result<Self, VsError> {
         let parsed = VsCli::try_parse_from(split_words(text)?)
-            .map_err(|error| VsError::Option { text: text.to_owned(), line: one_line(&error) })?;
+            .map_err(|error| VsError::Option { text: text.to_owned(), error: one_line(&error) })?;
         Ok(parsed.stack)
     }
 
-    /// These options with those of a `--vs` text in place of or beside them. A scalar that the text
-    /// gives replaces; `--set` and `--fault` are added.
+    /// Returns these options with those of a `--vs` text. A scalar in the text replaces the value
+    /// here; `--set` and `--fault` are added.
     pub(crate) fn with(&self, text: &str) -> Result<Self, VsError> {
         let words = split_words(text)?;
         if words.is_empty() {
@@ -415,15 +618,11 @@ impl StackArgs {
         let given = |name: &str| words.iter().any(|w| w == name || w.starts_with(&format!("{name}=")));
         let new = Self::of_text(text)?;
         let mut all = self.clone();
-        for (name, from, to) in [
-            ("--device", &new.device, &mut all.device),
-            ("--scheduler", &new.scheduler, &mut all.scheduler),
-            ("--kernel", &new.kernel, &mut all.kernel),
-        ] {
-            if given(name) {
-                to.clone_from(from);
-            }
+        if given("--device") {
+            all.device = new.device;
         }
+        all.scheduler = new.scheduler.or(all.scheduler);
+        all.kernel = new.kernel.or(all.kernel);
         if given("--seed") {
             all.seed = new.seed;
         }
@@ -443,15 +642,16 @@ impl StackArgs {
     }
 }
 
-/// An error of clap in one line: what is wrong and, where it knows, what would be right.
-pub(crate) fn one_line(error: &clap::Error) -> String {
+/// Converts an error of clap to one line: what is wrong and, if clap knows it, what would be right.
+pub(crate) fn one_line(error: &clap::Error) -> UsageError {
     let text = error.to_string();
     let said = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     let words: Vec<&str> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
-    words.join(" ").trim_start_matches("error: ").replace(" tip: ", "; ")
+    let line = words.join(" ").trim_start_matches("error: ").replace(" tip: ", "; ");
+    UsageError { kind: error.kind(), line }
 }
 
-/// Words as a shell splits them.
+/// Splits words as a shell does.
 fn split_words(text: &str) -> Result<Vec<String>, VsError> {
     shlex::split(text).ok_or_else(|| VsError::Quote(text.to_owned()))
 }
@@ -472,7 +672,7 @@ mod tests {
     #[test]
     fn a_variant_replaces_scalars_and_adds_settings() {
         let vs = base().with("--scheduler 'mq-deadline:fifo_batch=1' --set fill=trim").expect("good options");
-        assert_eq!((vs.device.as_str(), vs.scheduler.as_str()), ("hdd-7200", "mq-deadline:fifo_batch=1"));
+        assert_eq!((vs.device.as_str(), vs.scheduler()), ("hdd-7200", "mq-deadline:fifo_batch=1"));
         assert_eq!((vs.set, vs.tenants), (vec!["hz=1000".to_owned(), "fill=trim".to_owned()], None));
         let limited = base().with("--tenants a.toml").expect("good options");
         assert_eq!(limited.tenants.as_deref(), Some(std::path::Path::new("a.toml")));

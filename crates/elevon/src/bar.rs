@@ -1,40 +1,41 @@
-//! Progress on stderr: only on a terminal, and only of what takes longer than two seconds.
+//! Progress bar on stderr: only on a terminal, and only for work that takes longer than two
+//! seconds.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What ends sooner on the wall clock shows nothing.
+/// Work that finishes within this wall-clock time shows no bar.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// How far something has come. Cleared when it is dropped.
+/// Progress of one piece of work. The bar is removed when this is dropped.
 pub(crate) struct Bar {
     bar: ProgressBar,
     started: Instant,
 }
 
 impl Bar {
-    /// Of something whose length is not known yet: steps are counted.
+    /// Creates a bar for work of unknown length, which counts steps.
     pub(crate) fn new(label: &str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(label.to_owned());
         bar.set_style(style("{msg} {spinner} {pos} runs {elapsed}"));
         Self { bar, started: Instant::now() }
     }
 
-    /// How many steps there are.
+    /// Sets the number of steps.
     pub(crate) fn expect(&self, steps: u64) {
         self.bar.set_length(steps);
         self.bar.set_style(style("{msg} [{bar:40}] {percent}% {elapsed} eta {eta}"));
     }
 
-    /// One step more is done.
+    /// Records one more finished step.
     pub(crate) fn advance(&self) {
         self.show();
         self.bar.inc(1);
     }
 
-    /// So many steps are done.
+    /// Sets the number of finished steps.
     pub(crate) fn set(&self, steps: u64) {
         self.show();
         self.bar.set_position(steps);

@@ -1,4 +1,4 @@
-//! `elevon calibrate`: what a device can do, as coefficients of io.cost's linear model.
+//! `elevon calibrate`: measures a device, as coefficients of io.cost's linear model.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,20 +12,23 @@ use elevon_workload::run::NoObserver;
 use crate::args::{CalibrateArgs, OutputFormat, StackArgs};
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Ending, Failure, emit};
+use crate::failure::{Ending, Failure, MachineError, ValueError, emit};
 use crate::plan::{Plan, Target};
 use crate::run::warn;
 
+mod hardware;
 mod trace;
+
+pub(crate) use trace::{Calibration, fit_to};
 
 /// One of the six runs.
 struct Probe {
     name: &'static str,
-    /// As fio calls it.
+    /// Value of fio's `rw`.
     rw: &'static str,
     block: u64,
     depth: u32,
-    /// The coefficient that it gives.
+    /// Name of the coefficient that it measures.
     key: &'static str,
 }
 
@@ -36,7 +39,7 @@ const fn probe(name: &'static str, rw: &'static str, block: u64, key: &'static s
     Probe { name, rw, block, depth: if block == SMALL { 128 } else { 32 }, key }
 }
 
-/// In the order of the model's line; reads first, which harm nothing.
+/// Runs in the order of the model's line. Reads come first, because they do not change data.
 const PROBES: [Probe; 6] = [
     probe("sequential read", "read", LARGE, "rbps"),
     probe("sequential read", "read", SMALL, "rseqiops"),
@@ -55,10 +58,10 @@ impl Probe {
         if self.block == SMALL { "4 KiB" } else { "1 MiB" }
     }
 
-    /// The job of the run.
+    /// Returns the job of the run.
     fn job(&self, seconds: f64) -> String {
         let (rw, block, depth, micros) = (self.rw, self.block, self.depth, (seconds * 1e6) as u64);
-        // What a write cache takes for nothing is not what the device can do.
+        // Writes that only fill the device write cache are not measured.
         let ramp = if self.writes() { micros } else { 0 };
         format!(
             "[{}]\nioengine=io_uring\ndirect=1\nrw={rw}\nbs={block}\niodepth={depth}\nnorandommap=1\ntime_based=1\n\
@@ -68,7 +71,7 @@ impl Probe {
     }
 }
 
-/// What a run measured.
+/// Result of a run.
 struct Measured {
     probe: &'static Probe,
     ios: u64,
@@ -93,7 +96,7 @@ impl Measured {
         self.per_second(self.ios)
     }
 
-    /// The coefficient: bytes a second of large blocks, I/Os a second of small ones.
+    /// Returns the coefficient: bytes per second of large blocks, I/Os per second of small ones.
     fn coefficient(&self) -> u64 {
         if self.probe.block == LARGE { self.per_second(self.bytes) } else { self.iops() }
     }
@@ -104,10 +107,14 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Ending, Failure> {
         return trace::calibrate(path, args);
     }
     if !(0.01..=3600.0).contains(&args.seconds) {
-        return Err(Failure::input(format!("--seconds {}: expected seconds from 0.01 to 3600", args.seconds)));
+        return Err(Failure::named(
+            format!("--seconds {}", args.seconds),
+            ValueError::expected("seconds from 0.01 to 3600"),
+        ));
     }
     let stack = stack_args(args)?;
-    // Checked before the first runs; on a real path nothing is written unless the user said so.
+    // All plans are checked before the first run. A real device is only written to if the user
+    // allows it.
     let mut plans = Vec::new();
     for probe in &PROBES {
         let plan = plan_of(probe, &probe.job(args.seconds), &stack)?;
@@ -115,7 +122,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Ending, Failure> {
             plans.push((probe, plan));
         }
     }
-    let interrupt = Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
+    let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     check_that_time_passes(args, &stack, &interrupt)?;
     let mut measured = Vec::new();
     for (at, (probe, plan)) in plans.iter().enumerate() {
@@ -136,15 +143,15 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The stack that the device is measured through: nothing in the way. Merging would make a few
-/// large I/Os of many small ones; a process that needs time for each I/O would be measured instead
-/// of a fast device.
+/// Returns the stack for the measurement, which adds as little as possible. Merging would make a
+/// few large I/Os of many small ones, and a process with CPU time per I/O would be the limit
+/// instead of a fast device.
 fn stack_args(args: &CalibrateArgs) -> Result<StackArgs, Failure> {
     let stack = StackArgs::of_text("--set nomerges=2 --buffers contiguous --cpu-cost submit=0,complete=0");
     let stack = StackArgs { device: args.device.clone(), seed: args.seed, ..stack.map_err(Failure::input)? };
     Ok(match crate::plan::target(&args.device)? {
         Target::Simulated(_) => stack,
-        // Memory and CPU time are what they are.
+        // A real run has real memory and CPU time.
         Target::Real(_) => StackArgs { buffers: None, cpu_cost: None, ..stack },
     })
 }
@@ -153,12 +160,12 @@ fn plan_of(probe: &Probe, job: &str, stack: &StackArgs) -> Result<Plan, Failure>
     let mut source = MemorySource::one(probe.key, job);
     let jobs = parse(&mut source, probe.key).map_err(Failure::text)?;
     let mut plan = Plan::of_jobs(jobs, probe.key, stack)?;
-    // Of jobs that the user did not write.
+    // The warnings would be about jobs that the user did not write.
     plan.warnings.clear();
     Ok(plan)
 }
 
-/// A device that takes no time would be run for ever: a thousand I/Os show it.
+/// Checks with a thousand I/Os that the device takes time; otherwise the runs would never end.
 fn check_that_time_passes(args: &CalibrateArgs, stack: &StackArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let probe = &PROBES[0];
     let job = probe.job(args.seconds).replace("time_based=1\n", "number_ios=1000\n");
@@ -171,12 +178,10 @@ fn check_that_time_passes(args: &CalibrateArgs, stack: &StackArgs, interrupt: &I
         return Ok(());
     }
     let device = &args.device;
-    Err(Failure::input(format!(
-        "--device {device}: answers at once, so that nothing costs anything; give it a latency"
-    )))
+    Err(Failure::named(format!("--device {device}"), ValueError::AnswersAtOnce))
 }
 
-/// `MAJ:MIN` of a block device that was named by its path; those letters for anything else.
+/// Returns `MAJ:MIN` of a block device given by its path; for anything else the letters `MAJ:MIN`.
 fn device_number(device: &str) -> String {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     match std::fs::metadata(Path::new(device)) {
@@ -190,7 +195,7 @@ fn device_number(device: &str) -> String {
     }
 }
 
-/// The line to write to `io.cost.model`.
+/// Returns the line to write to `io.cost.model`.
 fn line(args: &CalibrateArgs, measured: &[Measured]) -> String {
     let mut line = format!("{} ctrl=user model=linear", device_number(&args.device));
     for m in measured {

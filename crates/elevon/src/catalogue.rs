@@ -1,4 +1,4 @@
-//! `elevon devices` and `elevon schedulers`: what there is.
+//! `elevon devices`, `elevon schedulers` and other lists of what is available.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use elevon_sim::device::fault::kinds::{self, FaultKind, KINDS};
 use elevon_sim::device::{Description, Device, Model, parse_model};
 use elevon_sim::profiles::{self, Base, Basis, PROFILES, ParameterLine, Profile, Reference};
 
-use crate::failure::{Ending, Failure, emit};
+use crate::failure::{Ending, Failure, UnknownName, emit};
 use crate::own_device::OwnDevice;
 
 pub(crate) fn devices(name: Option<&str>) -> Result<Ending, Failure> {
@@ -30,8 +30,8 @@ pub(crate) fn devices(name: Option<&str>) -> Result<Ending, Failure> {
         }
         (None, Some(profile)) => show_device(profile, settings)?,
         (None, None) => {
-            let device = profiles::open(name, 0).map_err(|error| Failure::input(format!("devices: {error}")))?;
-            let model = parse_model(name).map_err(|error| Failure::input(format!("devices: {error}")))?;
+            let device = profiles::open(name, 0).map_err(|error| Failure::named("devices", error))?;
+            let model = parse_model(name).map_err(|error| Failure::named("devices", error))?;
             let about = about(Device::description(&device), &Device::description(&device).limits);
             format!("{model}\n\n{about}\n{SLOTS_MEANING}\n{}", keys(&model))
         }
@@ -45,7 +45,7 @@ N servers behind one FIFO: a request holds a server for latency + bytes/bandwidt
 compared with exactly.
 ";
 
-/// The keys of a model with their values.
+/// Lists the keys of a model with their values.
 fn keys(model: &Model) -> String {
     let mut text = String::new();
     for line in model.keys() {
@@ -54,9 +54,17 @@ fn keys(model: &Model) -> String {
     text
 }
 
-/// A model as it is without settings.
+/// Returns a model with its default settings.
 fn model(name: &str) -> Model {
     parse_model(name).expect("a model that there is")
+}
+
+/// The text of `slots` without its quantiles.
+fn slots_in_short() -> String {
+    let keys = model("slots").keys();
+    let keys = keys.iter().filter(|line| !line.key.contains("spread_"));
+    let keys: Vec<String> = keys.map(|line| format!("{}={}", line.key, line.value)).collect();
+    format!("slots:{}", keys.join(","))
 }
 
 fn list_devices() -> String {
@@ -69,19 +77,20 @@ fn list_devices() -> String {
         text,
         "\n\
 Models with parameters of your own:\n\n  \
-{}\n      N servers behind one FIFO; a request holds a server for latency + bytes/bandwidth\n  \
+{}\n      N servers behind one FIFO; a request holds a server for latency + bytes/bandwidth, which may\n      \
+spread: elevon devices slots shows its quantiles\n  \
 {}\n      completes after the latency, at once with 0\n\n\
 A profile takes parameters too: --device ufs-4.0:read_command_cost=41us (elevon devices ufs-4.0:... shows what follows)\n\
 A file describes a device of your own: --device @my-phone.toml (docs/devices.md)\n\
 Each takes faults: --fault error:ppm=100 (elevon faults lists the kinds)\n\
 A path of a file or block device is really read and written: --device ./disk.img",
-        model("slots"),
+        slots_in_short(),
         model("null"),
     );
     text
 }
 
-/// A line of what the device says of itself.
+/// Formats the properties that a device reports, in one line.
 fn about(description: &Description, limits: &QueueLimits) -> String {
     format!(
         "{} GB, {} hardware queue(s) of {} commands, {}/{} byte blocks, max_hw_sectors_kb {}, max_segments {}, {}, write cache {}, FUA {}\n",
@@ -98,9 +107,9 @@ fn about(description: &Description, limits: &QueueLimits) -> String {
     )
 }
 
-/// The page of a profile with the user's settings over its own.
+/// Formats the page of a profile, with the user's settings in effect.
 fn show_device(profile: &Profile, settings: &str) -> Result<String, Failure> {
-    let device = profile.open(settings, 1).map_err(|error| Failure::input(format!("devices: {error}")))?;
+    let device = profile.open(settings, 1).map_err(|error| Failure::named("devices", error))?;
     let description = device.description();
     let changed = if settings.is_empty() { String::new() } else { format!(", with {settings}") };
     let mut text = format!("{}: {}{changed}\n\n", profile.name, profile.summary);
@@ -116,7 +125,7 @@ fn show_device(profile: &Profile, settings: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The page of a device file.
+/// Formats the page of a device file.
 fn show_own(own: &OwnDevice) -> Result<String, Failure> {
     let file = &own.file;
     let device = profiles::open(&own.spec, 1).map_err(Failure::input)?;
@@ -164,13 +173,13 @@ fn own_source(at: usize, source: &DeviceSource) -> String {
     format!("[{}] {}: {} by {value} ({origin}{tail})", letter(at), parameters.join(", "), basis.name())
 }
 
-/// Sources of a file have letters, those of a profile numbers.
+/// Returns the letter of a source. Sources of a file have letters, those of a profile have numbers.
 fn letter(at: usize) -> char {
     char::from(b'a' + (at % 26) as u8)
 }
 
-/// The parameters with their values, and for each where the value comes from; `yours` says it of
-/// the user's own.
+/// Formats the parameters with their values and the source of each value; `yours` returns the
+/// source of a value that the user set.
 fn parameters(profile: &Profile, settings: &str, yours: &dyn Fn(&str) -> String) -> Result<String, Failure> {
     let lines = profile.parameters_with(settings).map_err(Failure::input)?;
     if lines.is_empty() {
@@ -196,7 +205,7 @@ fn parameters(profile: &Profile, settings: &str, yours: &dyn Fn(&str) -> String)
     Ok(text)
 }
 
-/// The sources of a profile, by number, so that they can be looked up.
+/// Formats the sources of a profile, by number.
 fn sources(profile: &Profile) -> String {
     let mut text = String::new();
     if !profile.sources.is_empty() {
@@ -211,7 +220,8 @@ fn sources(profile: &Profile) -> String {
     text
 }
 
-/// Closed forms beside what the model does, and beside what was published of the real device.
+/// Formats closed-form predictions beside the model's results and beside published figures of the
+/// real device.
 fn predictions(profile: &Profile, settings: &str) -> Result<String, Failure> {
     let (mut closed, mut published) = (Vec::new(), Vec::new());
     let mut references: Vec<&Reference> = Vec::new();
@@ -249,7 +259,7 @@ fn predictions(profile: &Profile, settings: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// `elevon faults`: every kind of fault in a line, or one with its keys.
+/// `elevon faults`: lists every kind of fault, or shows one with its keys.
 pub(crate) fn faults(name: Option<&str>) -> Result<Ending, Failure> {
     let text = match name {
         None => list_faults(),
@@ -259,7 +269,8 @@ pub(crate) fn faults(name: Option<&str>) -> Result<Ending, Failure> {
                 let known = || KINDS.iter().map(|kind| kind.name);
                 let meant = did_you_mean(name, known());
                 let all: Vec<&str> = known().collect();
-                return Err(Failure::input(format!("faults: no fault {name}{meant}; there are {}", all.join(", "))));
+                let unknown = UnknownName { kind: "fault", name: name.to_owned(), meant, known: all.join(", ") };
+                return Err(Failure::named("faults", unknown));
             }
         },
     };
@@ -298,8 +309,8 @@ pub(crate) fn schedulers(name: Option<&str>) -> Result<Ending, Failure> {
             None => {
                 let known: Vec<&str> = SCHEDULERS.iter().map(|info| info.name).collect();
                 let meant = did_you_mean(name, known.iter().copied());
-                let known = known.join(", ");
-                return Err(Failure::input(format!("schedulers: no scheduler {name}{meant}; there are {known}")));
+                let unknown = UnknownName { kind: "scheduler", name: name.to_owned(), meant, known: known.join(", ") };
+                return Err(Failure::named("schedulers", unknown));
             }
         },
     };
@@ -319,7 +330,7 @@ fn show_scheduler(info: &SchedulerInfo) -> String {
     text
 }
 
-/// A line for each setting, in columns.
+/// Writes a line for each setting, in columns.
 fn list_settings(text: &mut String, lines: &[SettingLine]) {
     let width = |of: fn(&SettingLine) -> usize| lines.iter().map(of).max().unwrap_or(0);
     let (keys, takes) = (width(|line| line.key.len()), width(|line| line.takes.len()));

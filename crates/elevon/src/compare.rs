@@ -1,30 +1,35 @@
-//! `elevon compare`.
+//! `elevon compare`: runs a job file or a trace on several stacks.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 
 use elevon_host::interrupt::Interrupt;
 use elevon_report::compare::{Variant, table};
 use elevon_report::html;
 
-use crate::args::CompareArgs;
+use crate::args::{CompareArgs, ReplayOptions, StackArgs};
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Ending, Failure, InputError, all, emit_text};
+use crate::failure::{ConflictError, Ending, Failure, InputError, MachineError, all, emit_text};
 use crate::files::Files;
 use crate::output::NewFile;
 use crate::plan::Plan;
+use crate::replay::Replay;
 use crate::run::warn;
+use crate::source::STDIN;
 
-/// What the first stack is called.
+/// Name of the first stack.
 const BASELINE: &str = "baseline";
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
-    let job = std::slice::from_ref(&args.job);
+    let subject = Subject::new(args)?;
     // Every variant is checked before the first runs.
-    let mut plans = vec![(BASELINE.to_owned(), Plan::new(job, &args.stack)?)];
+    let mut plans = vec![(BASELINE.to_owned(), subject.plan(&args.stack)?)];
     for vs in &args.vs {
         let stack = args.stack.with(vs).map_err(Failure::input)?;
-        let plan = Plan::new(job, &stack).map_err(|failure| in_variant(vs, failure))?;
+        let plan = subject.plan(&stack).map_err(|failure| in_variant(vs, failure))?;
         plans.push((vs.clone(), plan));
     }
     let mut files = plans.iter().try_fold(Files::default(), |files, (_, plan)| plan.add_files(files))?;
@@ -33,7 +38,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
         files.add_output(format!("--html {}", path.display()), path)?;
     }
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
-    let interrupt = Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
+    let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let (mut results, mut said, mut worst) = (Vec::new(), BTreeSet::new(), Ending::Done);
     for (label, plan) in &plans {
         say(label, &plan.warnings, &mut said);
@@ -53,18 +58,79 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
         plans.iter().zip(&results).map(|((label, _), result)| Variant { label, result }).collect();
     let printed = emit_text(&(table(&variants) + &missing(&plans[results.len()..])));
     let page = page.map_or(Ok(()), |file| {
-        file.commit(html::page(&format!("{}, compared", args.job.display()), &variants).as_bytes())
+        file.commit(html::page(&format!("{}, compared", args.input.display()), &variants).as_bytes())
     });
     all([printed, page])?;
     Ok(worst)
 }
 
-/// What an interrupt left out of the table.
+/// The job file or trace that runs on every stack.
+enum Subject<'a> {
+    Job(&'a Path),
+    /// A trace is read once; each variant maps it to its own device.
+    Trace(Box<Replay>),
+}
+
+impl<'a> Subject<'a> {
+    fn new(args: &'a CompareArgs) -> Result<Self, Failure> {
+        let path = args.input.as_path();
+        if is_trace(path) {
+            return Ok(Self::Trace(Box::new(Replay::read(path, &args.how, &args.stack)?)));
+        }
+        match given(&args.how) {
+            Some(option) => {
+                Err(Failure::named(option, ConflictError::ReplayOnly { input: path.display().to_string() }))
+            }
+            None => Ok(Self::Job(path)),
+        }
+    }
+
+    fn plan(&self, stack: &StackArgs) -> Result<Plan, Failure> {
+        match self {
+            Self::Job(path) => Plan::new(&[path.to_path_buf()], stack),
+            Self::Trace(replay) => Plan::of_replay(replay.onto(stack)?, stack),
+        }
+    }
+}
+
+/// Returns the first option of a replay that was given.
+fn given(how: &ReplayOptions) -> Option<&'static str> {
+    let ReplayOptions { dev, closed, time_based, speed, allow_writes } = how;
+    let all = [
+        (dev.is_some(), "--dev"),
+        (*closed, "--closed"),
+        (*time_based, "--time-based"),
+        (speed.is_some(), "--speed"),
+        (*allow_writes, "--allow-writes"),
+    ];
+    all.into_iter().find(|(is_given, _)| *is_given).map(|(_, option)| option)
+}
+
+/// Maximum bytes of comments before the first section of a file that is recognised as a job file.
+const LONGEST_HEAD: u64 = 1 << 20;
+
+/// Returns true if a path names a trace; any other file is read as a job file. Standard input and
+/// pipes cannot be examined without being read, and are taken for traces.
+fn is_trace(path: &Path) -> bool {
+    let is_stream = || path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
+    path == Path::new(STDIN) || is_stream() || (!begins_with_section(path) && elevon_trace::open(path).is_ok())
+}
+
+/// Returns true if the first line other than a comment is the head of a section. A comment of a job
+/// file may quote lines of a trace.
+fn begins_with_section(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let lines = BufReader::new(file.take(LONGEST_HEAD)).split(b'\n');
+    let mut lines = lines.map_while(Result::ok).map(|line| line.trim_ascii().to_vec());
+    lines.find(|line| !matches!(line.first(), None | Some(b'#' | b';'))).is_some_and(|line| line[0] == b'[')
+}
+
+/// Lists the variants that an interrupt kept from running.
 fn missing(plans: &[(String, Plan)]) -> String {
     plans.iter().map(|(label, _)| format!("Not run, because of the interrupt: {label}\n")).collect()
 }
 
-/// Warnings that no variant before had; past the first variant they say whose they are.
+/// Prints warnings that no previous variant had; after the first variant they name the variant.
 fn say(label: &str, warnings: &[String], said: &mut BTreeSet<String>) {
     let is_first = label == BASELINE;
     let new = warnings.iter().filter(|warning| said.insert((*warning).clone()));

@@ -1,4 +1,4 @@
-//! What the user sees while a run goes on: iostat lines on stdout, a progress bar on stderr.
+//! Output during a run: iostat lines on stdout, a progress bar on stderr.
 
 use std::io::Write;
 
@@ -22,25 +22,26 @@ use crate::result::{self, Facts};
 use crate::tenant_lines::TenantLines;
 use crate::trace::TraceFile;
 
-/// How often the bar is looked after, in time of the run.
+/// Interval at which the bar is updated, in time of the run.
 const LOOK: Nanos = Nanos::from_millis(50);
-/// Dirty data at the end of a run from which the user is told why it is not over.
+/// If at least this much data is dirty at the end of the jobs, the user is told that write-back
+/// goes on.
 const WORTH_A_LINE: Bytes = Bytes::new(256 << 20);
-/// Lines between iostat headers.
+/// Number of iostat lines between headers.
 const PAGE: u32 = 20;
 
-/// How the report so far is asked for and made.
+/// The report on request during a run.
 struct Status<'a> {
-    /// Where the user's requests are seen.
+    /// Tells whether the user requested a report.
     interrupt: Interrupt,
     plan: &'a Plan,
     to_stderr: bool,
 }
 
-/// Watches a run for a person at a terminal.
+/// Observes a run for the user at a terminal.
 pub(crate) struct Console<'a> {
     iostat: Option<Nanos>,
-    /// iostat lines go to stderr where stdout carries JSON.
+    /// True if stdout is used for JSON, so that iostat lines go to stderr.
     iostat_to_stderr: bool,
     device: String,
     last: DiskStats,
@@ -50,9 +51,9 @@ pub(crate) struct Console<'a> {
     bar: Bar,
     trace: Option<TraceFile>,
     status: Option<Status<'a>>,
-    /// The device as the run started with it, for the report so far.
+    /// The device as described at the start of the run, for a report during the run.
     described: Option<Description>,
-    /// The first error of stdout; reported when the run is over.
+    /// The first error of stdout, reported after the run.
     error: Option<std::io::Error>,
 }
 
@@ -76,13 +77,13 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// Shows the report so far when SIGUSR1 asks for it: on stdout, as fio does, or on stderr if
-    /// stdout is for something else.
+    /// Enables the report during the run, which SIGUSR1 requests. It goes to stdout, as in fio, or
+    /// to stderr if stdout is used for other output.
     pub(crate) fn with_status(self, plan: &'a Plan, interrupt: &Interrupt, to_stderr: bool) -> Self {
         Self { status: Some(Status { interrupt: interrupt.clone(), plan, to_stderr }), ..self }
     }
 
-    /// Clears the bar, finishes the trace, and hands out the first error of either.
+    /// Removes the bar, finishes the trace, and returns the first error.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         drop(self.bar);
         let traced = self.trace.map_or(Ok(()), TraceFile::finish);

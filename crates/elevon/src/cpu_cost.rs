@@ -1,4 +1,4 @@
-//! `--cpu-cost`: what the CPU takes for the parts of an I/O in simulation.
+//! `--cpu-cost`: CPU time of the parts of an I/O in simulation.
 
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::units::Nanos;
@@ -6,26 +6,26 @@ use elevon_formats::quantity;
 use elevon_workload::buffered::CacheCost;
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, ValueError};
 
 #[cfg(test)]
 #[path = "../../../fuzz/checks/cpu_cost.rs"]
 mod check;
 
-/// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual
-/// CPUs of an AMD EPYC): 4 KiB direct random reads of a file on ext4 at depth 32 cost 5.4 us of CPU
-/// each, by io_uring and by libaio alike, of which about 4 us lie in the submission.
+/// Default CPU time of an I/O. Measured with fio 3.33 on Linux 6.18 (2 virtual CPUs of an AMD
+/// EPYC): a 4 KiB direct random read of a file on ext4 at depth 32 takes 5.4 us of CPU with
+/// io_uring and libaio alike, of which about 4 us are in the submission.
 const DEFAULT_CPU_COST: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_400));
 
-/// The same for the page cache. Measured on that machine (ext4): a 4 KiB read of cached data costs
-/// 1.1 us, of 128 KiB 0.5 us a page; a store that faults (tmpfs, one page) 1.4 us. A read fault
-/// that maps sixteen pages cost 4.5 us there: it counts as one here.
+/// Default CPU time of the page cache. Measured on the same machine (ext4): a cached read of 4 KiB
+/// takes 1.1 us, one of 128 KiB 0.5 us per page, and a store that faults (tmpfs, one page) 1.4 us.
+/// A read fault that maps sixteen pages took 4.5 us; here it counts as one fault.
 const DEFAULT_CACHE_COST: CacheCost =
     CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
 
-/// `submit=T,complete=T,...`, each with its unit; what is left out keeps its default, which for
-/// `scheduler=` and `lock=` is that of the scheduler. A lock is never held for longer than the
-/// scheduler works.
+/// Parses `submit=T,complete=T,...`, each time with its unit. A part that is missing has its
+/// default; the default of `scheduler=` and `lock=` depends on the scheduler. The lock is never
+/// held longer than the scheduler's CPU time.
 pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Result<(CpuCost, CacheCost), Failure> {
     let low_latency = scheduler.tunables.iter().all(|(name, value)| *name != "low_latency" || *value != 0);
     let of_scheduler = SchedulerCost::measured(scheduler.name, low_latency);
@@ -34,7 +34,7 @@ pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Resul
     let Some(text) = text else { return Ok((cost, of_cache)) };
     let bad = |part: &str| {
         let right = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=TIME, hit=TIME or fault=TIME, such as submit=4us";
-        Failure::input(format!("--cpu-cost {text}: {part}: expected {right}"))
+        Failure::named(format!("--cpu-cost {text}: {part}"), ValueError::expected(right))
     };
     let mut lock = None;
     for part in text.split(',') {
@@ -55,8 +55,7 @@ pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Resul
     match lock {
         _ if scheduler.name == "none" => cost.scheduler = SchedulerCost::default(),
         Some((part, time)) if time > most => {
-            let what = format!("{part}: longer than the scheduler's work on a request, {most}");
-            return Err(Failure::input(format!("--cpu-cost {text}: {what}")));
+            return Err(Failure::named(format!("--cpu-cost {text}: {part}"), ValueError::LockTooLong { work: most }));
         }
         Some((_, time)) => cost.scheduler.locked = time,
         None => cost.scheduler.locked = cost.scheduler.locked.min(most),

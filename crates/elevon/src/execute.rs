@@ -1,7 +1,7 @@
-//! A plan to a result: opens the device, builds stack and jobs, runs the loop.
+//! Executes a plan: opens the device, builds stack and jobs, runs the loop, and returns the result.
 
 use elevon_core::stack::Stack;
-use elevon_core::units::{Bytes, PAGE_SIZE};
+use elevon_core::units::{Bytes, DeviceOffset, PAGE_SIZE};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_report::result::{FaultResult, RunResult};
@@ -15,28 +15,28 @@ use elevon_workload::jobs::{Jobs, JobsOptions, Roster};
 use elevon_workload::region::Placement;
 use elevon_workload::replay::Replayed;
 use elevon_workload::run::{self, EndedEarly, JobOutcome, Observer};
-use elevon_workload::settings::Settings;
+use elevon_workload::settings::{Settings, TenantSettingError};
 use elevon_workload::source::Source;
 
-use crate::failure::{Ending, Failure};
+use crate::failure::{ConflictError, Ending, Failure, MachineError};
 use crate::in_force;
 use crate::plan::{Plan, Target};
 use crate::result::{self, Facts};
 
-/// Its number, by POSIX.
+/// Number of SIGINT in POSIX.
 const SIGINT: i32 = 2;
 
-/// What watches a run, and learns of the device before it starts.
+/// An observer of a run that learns about the device before the run starts.
 pub(crate) trait Watch: Observer {
-    /// Whether events are wanted.
+    /// Returns true if the observer needs events.
     fn wants_events(&self) -> bool {
         false
     }
-    /// The stack is built: what the plan cannot say of it is set here.
+    /// Called after the stack was built, to change what the plan cannot express.
     fn prepare(&mut self, _stack: &mut Stack) {}
-    /// The run is over, its stack still there.
+    /// Called at the end of the run, while the stack still exists.
     fn on_end(&mut self, _stack: &Stack) {}
-    /// The jobs are built and the run is about to start.
+    /// Called after the jobs were built, before the run starts.
     fn on_start(&mut self, _device: &Description, _cpus: u16, _jobs: &Roster<'_>) -> Result<(), Failure> {
         Ok(())
     }
@@ -44,7 +44,7 @@ pub(crate) trait Watch: Observer {
 
 impl Watch for run::NoObserver {}
 
-/// Runs a plan. The result carries warnings; the outcome says how it ended.
+/// Runs a plan. The result contains warnings; the ending says how the run ended.
 pub(crate) fn execute(
     plan: &Plan,
     watch: &mut dyn Watch,
@@ -63,7 +63,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
         Target::Simulated(_) => {
             let device = plan.device()?;
             let mut description = device.description().clone();
-            // With its parameters, so that a report says which device it was.
+            // The name includes the parameters, so that a report identifies the device.
             if let Target::Simulated(spec) = &plan.target {
                 description.name = plan.own.as_ref().map_or_else(|| spec.clone(), |own| own.file.name.clone());
             }
@@ -77,15 +77,15 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             Ok((result, outcome))
         }
         Target::Real(path) => {
-            // No device has smaller blocks: what is wrong everywhere is said before a file is made.
+            // No device has blocks smaller than 512 bytes, so what is misaligned for every device
+            // is refused before a file is created.
             refuse_unaligned(plan, 512)?;
             let all_buffered = plan.jobs.jobs.iter().all(|job| !job.direct);
             let grow_to = if plan.writes() { bytes_needed(plan) } else { 0 };
             let direct = !all_buffered || plan.cache.is_some();
             let options = OpenOptions { write: plan.writes(), direct, grow_to };
-            let file = HostFile::open(path, options).map_err(|e| Failure::input(format!("--device {e}")))?;
-            let mut host = Host::new(file, 1024, None, interrupt.clone())
-                .map_err(|e| Failure::Machine(format!("cannot start I/O: {e}")))?;
+            let file = HostFile::open(path, options).map_err(Failure::input)?;
+            let mut host = Host::new(file, 1024, None, interrupt.clone()).map_err(MachineError::StartIo)?;
             let description = Description {
                 name: path.display().to_string(),
                 size: host.file().size,
@@ -96,12 +96,11 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             if let Some(cache) = &plan.cache {
                 let block = description.limits.logical_block_size;
                 if u64::from(block) > PAGE_SIZE {
-                    let what = format!("its blocks of {block} bytes are larger than a page of 4096");
-                    return Err(Failure::input(format!("--cache: {} cannot be cached: {what}", description.name)));
+                    let device = description.name;
+                    return Err(Failure::named("--cache", ConflictError::CannotBeCached { device, block }));
                 }
-                host.reserve_frames(cache.frames()).map_err(|e| {
-                    Failure::Machine(format!("--cache: no memory for {} bytes: {e}", cache.frames().get()))
-                })?;
+                let bytes = cache.frames().get();
+                host.reserve_frames(cache.frames()).map_err(|error| MachineError::Frames { bytes, error })?;
             }
             let mut warnings = host.warnings().to_vec();
             warnings.extend(in_force::differing(&plan.settings, &plan.stack_config(&description)?));
@@ -115,7 +114,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
     }
 }
 
-/// Puts into the result how often each fault fired, and warns of those that never did.
+/// Adds to the result how often each fault rule fired, and warns of rules that never fired.
 fn count_faults(plan: &Plan, fired: &[u64], result: &mut RunResult) {
     for (rule, &fired) in plan.faults.iter().zip(fired) {
         if fired == 0 {
@@ -125,29 +124,31 @@ fn count_faults(plan: &Plan, fired: &[u64], result: &mut RunResult) {
     }
 }
 
-/// The size that the jobs' files need on a device that grows to fit them; 0 where a job does not
-/// say.
+/// Returns the size that the jobs' files need on a device that grows to fit them; 0 if a job has no
+/// size.
 fn bytes_needed(plan: &Plan) -> u64 {
     const ENDLESS: u64 = 1 << 62;
     let jobs = &plan.jobs.jobs;
     if jobs.iter().any(|job| job.size.is_none() && job.file_size.is_none()) {
         return 0;
     }
-    let mut placement = Placement::new(ENDLESS, None, 512);
-    let mut needed = 0;
+    let mut placement = Placement::new(Bytes::new(ENDLESS), None, 512);
+    let mut needed = DeviceOffset::ZERO;
     for job in jobs {
         for clone in 0..job.numjobs {
             let Ok(extent) = placement.place(job, clone, 0) else { return 0 };
-            needed = extent.regions.iter().map(|region| region.start + region.len).max().unwrap_or(0).max(needed);
+            needed =
+                extent.regions.iter().map(|region| region.start + region.len).max().unwrap_or_default().max(needed);
         }
     }
-    // Whole pages, so that direct I/O reaches the last byte whatever the file system's blocks.
-    if needed >= ENDLESS / 2 { 0 } else { needed.next_multiple_of(PAGE_SIZE) }
+    // The size is a multiple of the page size, so that direct I/O reaches the last byte whatever
+    // the block size of the file system.
+    if needed.get() >= ENDLESS / 2 { 0 } else { needed.get().next_multiple_of(PAGE_SIZE) }
 }
 
 fn refuse_unaligned(plan: &Plan, block: u64) -> Result<(), Failure> {
     if plan.replay.is_some() {
-        // Its I/Os are widened to whole blocks.
+        // I/Os of a trace are widened to whole blocks.
         return Ok(());
     }
     let mut errors = plan.jobs.unaligned(block, plan.cache.is_some());
@@ -165,13 +166,13 @@ fn run_on<B: Backend>(
     of_backend: Vec<String>,
 ) -> Result<(RunResult, Ending), Failure> {
     let config = plan.stack_config(device)?;
-    // What goes through the page cache comes in bytes; the device sees whole pages.
+    // I/O through the page cache may start at any byte; the device only sees whole pages.
     let cached = plan.cache.is_some();
     let block = config.limits.logical_block_size.into();
     refuse_unaligned(plan, block)?;
     let mut stack = Stack::new(config).map_err(Failure::input)?;
     let options = JobsOptions {
-        device_bytes: device.size.bytes().get(),
+        device_bytes: device.size.bytes(),
         logical_block: block,
         cached,
         device_path: plan.is_real().then(|| device.name.clone()),
@@ -193,14 +194,14 @@ fn run_on<B: Backend>(
     }
 }
 
-/// What does I/O in a run.
+/// Sources of the I/O of a run.
 enum Sources {
     Jobs(Jobs),
-    /// With what is to be said of the I/Os that were changed to fit.
+    /// Processes of a trace, with warnings about I/Os that were changed to fit the device.
     Trace((Jobs<Replayed>, Vec<String>)),
 }
 
-/// A run whose stack and sources are built.
+/// A run whose stack and sources have been built.
 struct Run<'a, B> {
     plan: &'a Plan,
     device: &'a Description,
@@ -210,7 +211,7 @@ struct Run<'a, B> {
 }
 
 impl<B: Backend> Run<'_, B> {
-    /// Runs it; `drive` runs the loop, and says what there is to be said of it.
+    /// Runs the loop with `drive`, which returns the warnings of the run.
     fn go<S: Source>(
         self,
         mut stack: Stack,
@@ -224,7 +225,7 @@ impl<B: Backend> Run<'_, B> {
     ) -> Result<(RunResult, Ending), Failure> {
         let Self { plan, device, watch, backend, of_backend } = self;
         let now = backend.now();
-        let named = |error| Failure::input(format!("--tenants: {error}"));
+        let named = |error: TenantSettingError| Failure::named("--tenants", error);
         jobs.settings = Settings::new(&mut stack, &plan.tenants, now).map_err(named)?;
         stack.set_tracing(watch.wants_events());
         watch.prepare(&mut stack);
@@ -236,7 +237,7 @@ impl<B: Backend> Run<'_, B> {
         if real {
             share_cpu(&mut outcome, before, elevon_host::cpu::used());
         }
-        // The last write-back of a cache is after the last job.
+        // The last write-back of a page cache ends after the last job.
         stack.control_mut().settle(outcome.ended.max(outcome.disk_end.at));
         let mut warnings = plan.warnings.clone();
         warnings.extend(of_backend);
@@ -245,7 +246,7 @@ impl<B: Backend> Run<'_, B> {
     }
 }
 
-/// The result of a run that is over, and how it ended.
+/// Returns the result of a finished run, and how it ended.
 #[expect(clippy::too_many_arguments, reason = "all that a run leaves behind")]
 fn report(
     plan: &Plan,
@@ -271,7 +272,7 @@ fn report(
     let mut result = result::of(&facts, outcome);
     match logs {
         Ok(()) => Ok((result, ended)),
-        // The report is not lost with them.
+        // If the logs cannot be written, the report is still made.
         Err(error) => {
             result.warnings.push(error.to_string());
             Ok((result, if ended == Ending::Done { Ending::Failed } else { ended }))
@@ -279,8 +280,8 @@ fn report(
     }
 }
 
-/// The processes of the plan's jobs, or of its trace, each with a buffer for every I/O that it may
-/// have in flight.
+/// Builds the processes of the plan's jobs or of its trace, each with a buffer for every I/O that
+/// it may have in flight.
 fn build_sources(
     plan: &Plan,
     device: &Description,
@@ -290,25 +291,28 @@ fn build_sources(
 ) -> Result<Sources, Failure> {
     let mut memory = Memory::new(memory, plan.seed);
     let mut memory_error = None;
-    let mut layouts = |_task, _slot, bytes: u64| match memory.allocate(Bytes::new(bytes.max(1))) {
-        Ok(layout) => stack.register_layout(layout),
+    let mut layouts = |_task, _slot, bytes: u64, bio_ends: &[u64]| match memory.allocate(Bytes::new(bytes.max(1))) {
+        Ok(layout) => stack.register_layout(layout.with_bio_ends(bio_ends.to_vec())),
         Err(error) => {
-            memory_error = Some(error.to_string());
+            memory_error = Some(error);
             elevon_core::units::LayoutId(0)
         }
     };
     let sources = match &plan.replay {
         Some(replay) => Sources::Trace(replay.jobs(plan, device, options.logical_block, &mut layouts)),
-        None => Sources::Jobs(Jobs::new(&plan.jobs.jobs, options, &mut layouts).map_err(Failure::input)?),
+        None => {
+            let mut layouts = |task, slot, bytes| layouts(task, slot, bytes, &[]);
+            Sources::Jobs(Jobs::new(&plan.jobs.jobs, options, &mut layouts).map_err(Failure::input)?)
+        }
     };
     if let Some(error) = memory_error {
-        return Err(Failure::input(format!("--buffers: {error}; use --buffers contiguous or a larger size")));
+        return Err(Failure::input(error));
     }
     Ok(sources)
 }
 
-/// What the end of a run is to the caller, with a warning where it ended early. `is_lost`: dirty
-/// data was not written.
+/// Returns how a run ended, and adds a warning if it ended early. `is_lost`: dirty data was not
+/// written.
 fn how_it_ended(outcome: &run::RunOutcome, is_lost: bool, warnings: &mut Vec<String>) -> Result<Ending, Failure> {
     match outcome.ended_early {
         Some(EndedEarly::Interrupted) => {
@@ -316,13 +320,13 @@ fn how_it_ended(outcome: &run::RunOutcome, is_lost: bool, warnings: &mut Vec<Str
             Ok(Ending::Interrupted(SIGINT))
         }
         Some(EndedEarly::Stuck) => {
-            warnings.push("the device stopped answering: I/Os in flight were given up".to_owned());
+            warnings.push(
+                "stuck: the device stopped answering, or a process waits for what never comes; I/Os in flight were given up"
+                    .to_owned(),
+            );
             Ok(Ending::Failed)
         }
-        Some(EndedEarly::NoProgress) => {
-            let advice = "give the device a latency, or the process a --cpu-cost";
-            Err(Failure::input(format!("time does not pass: I/O costs nothing and a job ends by time only; {advice}")))
-        }
+        Some(EndedEarly::NoProgress) => Err(Failure::input(ConflictError::TimeStandsStill)),
         None if is_lost || outcome.jobs.iter().any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) => {
             Ok(Ending::Failed)
         }
@@ -330,7 +334,7 @@ fn how_it_ended(outcome: &run::RunOutcome, is_lost: bool, warnings: &mut Vec<Str
     }
 }
 
-/// Runs the jobs, through a page cache where the machine has memory for one.
+/// Runs the jobs, through a page cache if the plan has one.
 fn run_jobs<B: Backend>(
     plan: &Plan,
     observer: &mut dyn Observer,
@@ -347,7 +351,8 @@ fn run_jobs<B: Backend>(
     (run::run_cached(stack, jobs, &mut cached, backend, observer), Some(cached))
 }
 
-/// All jobs of a real run are one process: its CPU time is shared out by the I/Os that each did.
+/// Divides the CPU time of the process among the jobs by their numbers of I/Os, because all jobs of
+/// a real run are one process.
 fn share_cpu(outcome: &mut run::RunOutcome, before: (u64, u64), after: (u64, u64)) {
     let ios = |job: &run::JobOutcome| job.stats.directions.iter().map(|d| d.ios).sum::<u64>();
     let all = outcome.jobs.iter().map(ios).sum::<u64>().max(1);
@@ -359,7 +364,7 @@ fn share_cpu(outcome: &mut run::RunOutcome, before: (u64, u64), after: (u64, u64
     }
 }
 
-/// What jobs wrote through a cache and the device does not have.
+/// Returns a message about data that jobs wrote through a page cache and that is not on the device.
 fn lost(cached: &BufferedIo) -> Option<String> {
     let status = cached.last_status();
     let (failed, left) = cached.unwritten();
@@ -376,7 +381,7 @@ fn lost(cached: &BufferedIo) -> Option<String> {
     Some(format!("--cache: {what}{why}"))
 }
 
-/// A line for each job that an I/O error ended, or whose data were not what was written.
+/// Returns a line for each job that an I/O error ended, or whose verification failed.
 fn failures(outcome: &run::RunOutcome) -> Vec<String> {
     let mut lines = Vec::new();
     for job in &outcome.jobs {

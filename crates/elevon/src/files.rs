@@ -1,14 +1,14 @@
-//! The files that one command reads and writes: nothing that it writes may be something that it
-//! reads, or written twice.
+//! Checks the files that one command reads and writes: no output may be an input, and no file may
+//! be written twice.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use crate::failure::{Clash, Failure, FileError};
 use crate::output::{folder_of, target_of};
 
-/// The files of a command so far.
+/// The files of a command that were added so far.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     named: Vec<Named>,
@@ -16,49 +16,49 @@ pub(crate) struct Files {
 
 #[derive(Debug)]
 struct Named {
-    /// Option and path, as in `--html page.html`.
+    /// Option and path, such as `--html page.html`.
     what: String,
     identity: Identity,
     use_: Use,
 }
 
-/// What the command does with a file.
+/// How the command uses a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    /// It reads text from it.
+    /// It reads text from the file.
     Input,
-    /// It is the device.
+    /// The file is the device.
     Device,
-    /// A report or trace goes there.
+    /// It writes a report or trace to the file.
     Output,
 }
 
-/// Two names with the same identity are one file.
+/// Identity of a file; two names with the same identity are the same file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
-    /// Device and inode.
+    /// Device and inode of an existing file.
     Existing(u64, u64),
-    /// One that does not exist yet: where it will be.
+    /// Path of a file that does not exist yet.
     New(PathBuf),
 }
 
 impl Files {
-    /// The command reads text from this file. `what` names option and path.
+    /// Adds a file from which the command reads text. `what` names option and path.
     pub(crate) fn add_input(&mut self, what: impl Into<String>, path: &Path) -> Result<(), Failure> {
         self.add(what.into(), path, Use::Input)
     }
 
-    /// The command uses this file as its device.
+    /// Adds a file that is the device of the command.
     pub(crate) fn add_device(&mut self, path: &Path) -> Result<(), Failure> {
         self.add(format!("--device {}", path.display()), path, Use::Device)
     }
 
-    /// The command will write this file.
+    /// Adds a file that the command will write.
     pub(crate) fn add_output(&mut self, what: impl Into<String>, path: &Path) -> Result<(), Failure> {
         self.add(what.into(), path, Use::Output)
     }
 
-    /// What the shell sent stdout to gets the report.
+    /// Adds the file to which the shell redirected stdout.
     pub(crate) fn add_stdout(&mut self) -> Result<(), Failure> {
         self.add_output("stdout", Path::new("/dev/stdout"))
     }
@@ -67,29 +67,32 @@ impl Files {
         let Some(identity) = identity_of(path) else { return Ok(()) };
         let clash = self.named.iter().find(|other| other.identity == identity && clashes(other.use_, use_));
         if let Some(other) = clash {
-            return Err(Failure::input(format!("{what}: {}", why(other, use_))));
+            return Err(Failure::named(
+                what,
+                FileError::SameFile { other: other.what.clone(), clash: clash_of(other.use_, use_) },
+            ));
         }
         self.named.push(Named { what, identity, use_ });
         Ok(())
     }
 }
 
-/// Whether a file cannot have both uses.
+/// Returns true if a file cannot have both uses.
 const fn clashes(first: Use, second: Use) -> bool {
     !matches!((first, second), (Use::Input, Use::Input) | (Use::Device, Use::Device))
 }
 
-fn why(other: &Named, use_: Use) -> String {
-    let what = &other.what;
-    match (other.use_, use_) {
-        (Use::Output, Use::Output) => format!("is the same file as {what}; give each its own"),
-        (_, Use::Output) => format!("is the same file as {what}, which it would overwrite; name another"),
-        (Use::Output, _) => format!("is the same file as {what}, which would overwrite it; name another"),
-        (_, Use::Device | Use::Input) => format!("is the same file as {what}; a device is no text to be read"),
+const fn clash_of(other: Use, use_: Use) -> Clash {
+    match (other, use_) {
+        (Use::Output, Use::Output) => Clash::BothWrite,
+        (_, Use::Output) => Clash::Overwrites,
+        (Use::Output, _) => Clash::IsOverwritten,
+        (_, Use::Device | Use::Input) => Clash::DeviceAsText,
     }
 }
 
-/// `None` for what can be read or written by several: terminals, pipes, `/dev/null`.
+/// Returns the identity of a file; `None` for what several users can read or write: terminals,
+/// pipes, `/dev/null`.
 fn identity_of(path: &Path) -> Option<Identity> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Some(Identity::Existing(metadata.dev(), metadata.ino())),

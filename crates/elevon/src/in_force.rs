@@ -1,5 +1,5 @@
-//! Settings that were asked for and are in force otherwise: what a kernel clamps or rounds in
-//! silence.
+//! Finds settings whose value in force differs from the requested one, because the kernel clamps or
+//! rounds it silently.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use elevon_core::stack::StackConfig;
 use elevon_core::stack::config::SETTINGS;
 use elevon_core::units::Sectors;
 
-/// A line for each `--set KEY=VALUE` whose value is not the one in force. Of a key that is given
-/// twice the last counts.
+/// Returns a line for each `--set KEY=VALUE` whose value differs from the one in force. If a key is
+/// given more than once, the last one counts.
 pub(crate) fn differing(settings: &[(String, String)], config: &StackConfig) -> Vec<String> {
     let last: BTreeMap<&str, &str> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     last.into_iter().filter_map(|(key, value)| line(key, value.parse().ok()?, config)).collect()
@@ -25,7 +25,7 @@ fn line(key: &str, asked: i64, config: &StackConfig) -> Option<String> {
             (if row.unit == "0 or 1" { "" } else { row.unit }, config.limits.read(key)?)
         }
     };
-    // Zero asks these for the default.
+    // Zero requests the default of these limits.
     let is_default = asked == 0 && matches!(key, "max_sectors_kb" | "max_segment_size" | "discard_granularity");
     if got == asked || is_default {
         return None;
@@ -35,7 +35,7 @@ fn line(key: &str, asked: i64, config: &StackConfig) -> Option<String> {
     Some(format!("--set {key}={asked}: in force is {got}{unit}{why}"))
 }
 
-/// What holds a setting back, and which other setting lifts it.
+/// Explains what limits a setting, and which other setting removes the limit.
 fn why(key: &str, asked: i64, config: &StackConfig) -> String {
     let limits = &config.limits;
     match key {
@@ -61,7 +61,7 @@ fn why(key: &str, asked: i64, config: &StackConfig) -> String {
     }
 }
 
-/// The limit of the hardware that is the smaller, by its name, in KiB.
+/// Returns the smaller of the two hardware limits: its name and its value in KiB.
 fn hardware_cap(limits: &QueueLimits) -> (&'static str, u64) {
     let kb = |sectors: Sectors| sectors.get() / 2;
     if !limits.max_dev_sectors.is_zero() && limits.max_dev_sectors < limits.max_hw_sectors {

@@ -1,4 +1,4 @@
-//! `elevon inspect`: what a trace says of a device.
+//! `elevon inspect`: analyses a trace.
 
 use std::io::{BufWriter, Read};
 use std::path::Path;
@@ -9,16 +9,16 @@ use elevon_trace::{Device, OpenError, Reader};
 
 use crate::args::{InspectArgs, InspectFormat};
 use crate::bar::Bar;
-use crate::failure::{Ending, Failure, all, emit, emit_text, tell};
+use crate::failure::{Ending, Failure, MachineError, ValueError, all, emit, emit_text, tell};
 use crate::output::NewFile;
 
-/// The name of the standard input.
+/// Name that stands for standard input.
 const STDIN: &str = "-";
 
 pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
     let name = args.trace.display().to_string();
     let device = args.dev.as_deref().map(str::parse::<Device>).transpose();
-    let device = device.map_err(|error| Failure::input(format!("--dev: {error}")))?;
+    let device = device.map_err(|error| Failure::named("--dev", error))?;
     let mut takers = Takers::new(args)?;
     let bar = Bar::new(&name);
     let mut opened = 0;
@@ -50,18 +50,32 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// Where the rows of `--requests` go.
+/// Analyses a trace for another command.
+pub(crate) fn analysed(path: &Path, dev: Option<&str>) -> Result<Inspection, Failure> {
+    let name = path.display().to_string();
+    let device = dev.map(str::parse::<Device>).transpose().map_err(|error| Failure::named("--dev", error))?;
+    let bar = Bar::new(&name);
+    let mut opened = 0;
+    let mut open = || {
+        opened += 1;
+        open(path, opened)
+    };
+    let found = elevon_trace::analysis::inspect(&mut open, device, None, &mut |events| bar.set(events));
+    found.map_err(|error| failure(&name, error))
+}
+
+/// Output of the rows of `--requests`.
 enum Rows {
     Csv(CsvRequests<BufWriter<NewFile>>),
     Parquet(Box<ParquetRequests<BufWriter<NewFile>>>),
 }
 
-/// Files that want every request.
+/// Outputs that receive every request.
 struct Takers<'a> {
     args: &'a InspectArgs,
     rows: Option<Rows>,
     page: Option<(NewFile, PageRequests)>,
-    /// A file could not be begun anew.
+    /// Why a file could not be restarted.
     failed: Option<Failure>,
 }
 
@@ -73,22 +87,20 @@ impl<'a> Takers<'a> {
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        // The part files of a pass before go away.
+        // The partial files of the previous pass are removed.
         self.rows = None;
         self.page = None;
         if let Some(path) = &self.args.requests {
             let ending = path.extension().and_then(|ending| ending.to_str());
             if !matches!(ending, Some("csv" | "parquet")) {
-                return Err(Failure::input(format!(
-                    "--requests {}: expected a name that ends with .csv or .parquet",
-                    path.display()
-                )));
+                let expected = ValueError::expected("a name that ends with .csv or .parquet");
+                return Err(Failure::named(format!("--requests {}", path.display()), expected));
             }
             let out = BufWriter::new(NewFile::create("--requests", path)?);
             self.rows = Some(if ending == Some("csv") {
                 Rows::Csv(CsvRequests::new(out))
             } else {
-                let fail = |error: std::io::Error| NewFile::failure("--requests", path, &error);
+                let fail = |error: std::io::Error| NewFile::failure("--requests", path, error);
                 Rows::Parquet(Box::new(ParquetRequests::new(out).map_err(fail)?))
             });
         }
@@ -102,7 +114,7 @@ impl<'a> Takers<'a> {
         self.rows.is_some() || self.page.is_some()
     }
 
-    /// Gives the files their names.
+    /// Gives the files their final names.
     fn commit(self, found: &Inspection) -> Result<(), Failure> {
         if let Some(failure) = self.failed {
             return Err(failure);
@@ -111,7 +123,7 @@ impl<'a> Takers<'a> {
             file.commit(inspect::page(found, requests).as_bytes())?;
         }
         if let (Some(rows), Some(path)) = (self.rows, &self.args.requests) {
-            let fail = |error: std::io::Error| NewFile::failure("--requests", path, &error);
+            let fail = |error: std::io::Error| NewFile::failure("--requests", path, error);
             let out = match rows {
                 Rows::Csv(rows) => rows.finish(),
                 Rows::Parquet(rows) => rows.finish(),
@@ -140,7 +152,7 @@ impl RequestSink for Takers<'_> {
     }
 }
 
-/// Opens the trace; the standard input once only.
+/// Opens the trace. Standard input can only be opened once.
 pub(crate) fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
     if path != Path::new(STDIN) {
         return elevon_trace::open(path);
@@ -156,16 +168,14 @@ pub(crate) fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
 
 pub(crate) fn failure(name: &str, error: InspectError) -> Failure {
     match error {
-        // These name the file themselves.
-        InspectError::Open(error) => Failure::input(error.to_string()),
-        InspectError::Read(error) => Failure::Machine(format!("{name}: cannot be read to its end: {error}")),
-        error @ (InspectError::Choose(_) | InspectError::NoSuchDevice { .. }) => {
-            Failure::input(format!("{name}: {error}"))
-        }
+        // These errors name the file themselves.
+        error @ InspectError::Open(_) => Failure::input(error),
+        InspectError::Read(error) => MachineError::Read { trace: name.to_owned(), error }.into(),
+        error @ (InspectError::Choose(_) | InspectError::NoSuchDevice { .. }) => Failure::named(name, error),
     }
 }
 
-/// Says on stderr what of the trace was not understood.
+/// Prints on stderr what could not be parsed in the trace.
 fn warn(name: &str, report: &elevon_trace::ReadReport) {
     for skipped in &report.skipped {
         let file = report.files.get(skipped.first.file as usize).map_or(name, String::as_str);

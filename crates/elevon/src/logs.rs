@@ -1,5 +1,5 @@
-//! The logs that jobs ask for (`write_bw_log=` and the like): where they go, and that a job's
-//! prefix cannot lead anywhere else.
+//! Logs that jobs request (`write_bw_log=` etc.): writes them, and checks that a job's prefix does
+//! not lead out of their folder.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -8,33 +8,33 @@ use elevon_formats::fio::spec::Logs;
 use elevon_formats::fio::{Complaint, ParsedJobs, Problem};
 use elevon_workload::run;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FileError};
 use crate::output::NewFile;
 
-/// Why a log was not written; one line.
+/// Why a log was not written; prints as one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
-    /// Its name is that of a symbolic link that leads elsewhere.
+    /// The log's name is a symbolic link that leads out of the folder.
     #[error("log {}: a symbolic link that leads out of the folder of the logs", .0.display())]
     LeadsOut(PathBuf),
-    /// Its text could not be made.
+    /// The text of the log could not be produced.
     #[error("log {0}")]
     Text(#[source] io::Error),
-    /// Its file could not be made or written.
+    /// The file could not be created or written.
     #[error("log {}", line_of(.0))]
     File(Failure),
 }
 
-/// The folder below which all logs of a run are written: `--log-dir`, or the current one.
+/// The folder below which all logs of a run are written: `--log-dir`, or the current folder.
 #[derive(Clone, Debug)]
 pub(crate) struct LogFolder {
     given: Option<PathBuf>,
-    /// The folder without symbolic links; `None` if no job keeps a log.
+    /// The folder without symbolic links; `None` if no job writes a log.
     real: Option<PathBuf>,
 }
 
 impl LogFolder {
-    /// Checks every prefix of every job, before anything runs.
+    /// Checks every prefix of every job before the run.
     pub(crate) fn new(given: Option<&Path>, jobs: &ParsedJobs) -> Result<Self, Failure> {
         let mut folder = Self { given: given.map(Path::to_owned), real: None };
         let mut errors = Vec::new();
@@ -54,16 +54,16 @@ impl LogFolder {
 
     fn open(&self) -> Result<PathBuf, Failure> {
         let path = self.path();
-        let named = |why: String| Failure::input(format!("--log-dir {}: {why}", path.display()));
-        let real = path.canonicalize().map_err(|error| named(error.to_string()))?;
-        if real.is_dir() { Ok(real) } else { Err(named("is not a directory".to_owned())) }
+        let name = || format!("--log-dir {}", path.display());
+        let real = path.canonicalize().map_err(|error| Failure::named(name(), error))?;
+        if real.is_dir() { Ok(real) } else { Err(Failure::named(name(), FileError::NotADirectory)) }
     }
 
     fn path(&self) -> &Path {
         self.given.as_deref().unwrap_or(Path::new("."))
     }
 
-    /// Why a prefix cannot be used.
+    /// Checks a prefix and explains why it cannot be used.
     fn check(&self, prefix: &str) -> Result<(), Complaint> {
         let outside = || Problem::File.because(format!("`{prefix}` leads out of the folder of the logs; {RIGHT}"));
         let is_plain =
@@ -101,7 +101,7 @@ impl LogFolder {
 
     fn file(&self, name: &str, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), LogError> {
         let path = self.path().join(name);
-        // A symbolic link of that name is replaced only where it leads to a place in the folder.
+        // A symbolic link of that name is only replaced if it leads to a place in the folder.
         if path.is_symlink() && !path.canonicalize().is_ok_and(|real| self.is_below(&real)) {
             return Err(LogError::LeadsOut(path));
         }
@@ -114,12 +114,12 @@ impl LogFolder {
 
 const RIGHT: &str = "must be a name, and --log-dir names the folder";
 
-/// A failure without the program's name before it.
+/// Returns the message of a failure without the program's name.
 fn line_of(failure: &Failure) -> String {
     failure.to_string().trim_end().trim_start_matches("elevon: ").to_owned()
 }
 
-/// The prefixes that a job gives, with the option that gives each.
+/// Yields the prefixes that a job sets, each with its option.
 fn prefixes(logs: &Logs) -> impl Iterator<Item = (&'static str, &str)> {
     [
         ("write_bw_log", &logs.bandwidth),

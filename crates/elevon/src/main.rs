@@ -1,9 +1,11 @@
-//! The command: raw arguments, then a checked plan, then a run.
+//! The command `elevon`: parses arguments, makes a checked plan, and runs it.
 #![forbid(unsafe_code)]
 
+mod advise;
 mod args;
 mod bar;
 mod calibrate;
+mod capture;
 mod catalogue;
 mod compare;
 mod console;
@@ -16,11 +18,13 @@ mod failure;
 mod files;
 mod in_force;
 mod inspect;
+mod kernels;
 mod logs;
 mod memory;
 mod output;
 mod own_device;
 mod plan;
+mod recorded;
 mod replay;
 mod reproduce;
 mod result;
@@ -40,10 +44,10 @@ use failure::{Ending, Failure};
 fn main() -> std::process::ExitCode {
     match Cli::try_parse().map_or_else(|error| usage(&error), dispatch) {
         Ok(outcome) => std::process::ExitCode::from(outcome.code()),
-        // Whoever read our output has seen enough.
+        // The reader of stdout closed it before the end, which is not an error.
         Err(failure) if failure.is_broken_pipe() => std::process::ExitCode::SUCCESS,
         Err(failure) => {
-            // The exit status says it too, if nobody can read stderr.
+            // The exit status also reports the failure, in case stderr cannot be read.
             let _ = write!(std::io::stderr(), "{failure}");
             std::process::ExitCode::from(failure.code())
         }
@@ -55,16 +59,20 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
+        Command::Advise(args) => advise::advise(&args),
+        Command::Capture(args) => capture::capture(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Replay(args) => replay::replay(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Devices(args) => catalogue::devices(args.name.as_deref()),
         Command::Faults(args) => catalogue::faults(args.name.as_deref()),
         Command::Schedulers(args) => catalogue::schedulers(args.name.as_deref()),
+        Command::Kernels(args) => kernels::kernels(&args),
     }
 }
 
-/// What clap has to say: help and version as they are, to stdout; anything wrong as one line.
+/// Handles clap's answer. Help and version are printed to stdout; an error becomes a failure of one
+/// line.
 fn usage(error: &clap::Error) -> Result<Ending, Failure> {
     if !error.use_stderr() {
         failure::emit(&error.to_string())?;

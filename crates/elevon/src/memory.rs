@@ -1,5 +1,5 @@
-//! `--memory`: the simulated machine's memory, and the page cache that it makes possible;
-//! `--cache`: one before a real device.
+//! `--memory`: the memory of the simulated machine, and so its page cache. `--cache`: a page cache
+//! before a real device.
 
 use elevon_cache::page_cache::{CacheConfig, WriteMode};
 use elevon_cache::settings;
@@ -8,47 +8,49 @@ use elevon_core::kernel::Kernel;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::{Bytes, PAGE_SIZE, TaskId};
 use elevon_formats::quantity::memory_text;
-use elevon_sim::device::text::Fields;
+use elevon_sim::device::text::{Fields, TextError};
 use elevon_workload::buffered::{ActivityControl, CacheCost};
 
-use crate::failure::Failure;
+use crate::failure::{ConflictError, Failure, InputError, ValueError};
 use crate::setting;
 
 #[cfg(test)]
 #[path = "../../../fuzz/checks/memory.rs"]
 mod check;
 
-/// Least memory that is left to the page cache: below it the kernel's reserves are most of it.
+/// Minimum memory that is left to a simulated page cache; with less, the kernel's reserves would
+/// take most of it.
 const LEAST: u64 = 4 << 20;
-/// Least size of a real cache: what is kept free for reclaim comes on top.
+/// Minimum size of a real page cache, without the memory that is kept free for reclaim.
 const LEAST_REAL: u64 = 64 << 10;
-/// Most memory of a machine.
+/// Maximum memory of a machine.
 const MOST: u64 = 1 << 42;
 
-/// The page cache of a run.
+/// Page cache of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct CachePlan {
-    /// The flusher's task is set when the jobs are known, what the device says when it is.
+    /// The flusher's task and the values of the device are set later, when jobs and device are
+    /// known.
     config: CacheConfig,
     pub(crate) cost: CacheCost,
-    /// A control of an experiment in the place of `activity=`.
+    /// Control of an experiment that replaces `activity=`, with its name.
     control: Option<(ActivityControl, String)>,
 }
 
-/// What the command line says of memory.
+/// Memory as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory<'a> {
-    /// Nothing.
+    /// Neither `--memory` nor `--cache`.
     None,
-    /// `--memory`.
+    /// Value of `--memory`.
     Simulated(&'a str),
-    /// `--cache`.
+    /// Value of `--cache`.
     Real(&'a str),
 }
 
 impl CachePlan {
-    /// From `--memory` or `--cache`, the kernel, and those of `--set` that are about the page
-    /// cache.
+    /// Creates the plan from `--memory` or `--cache`, the kernel version, and the `--set` settings
+    /// of the page cache.
     pub(crate) fn new(
         memory: Memory<'_>,
         kernel: Kernel,
@@ -64,9 +66,9 @@ impl CachePlan {
             Memory::Real(text) => real(text)?,
             Memory::None => {
                 return match of_cache.find(|(key, value)| key != "activity" || value != "off") {
-                    Some((key, value)) => Err(Failure::input(format!(
-                        "--set {key}={value}: needs a page cache; give --memory, such as --memory 4GiB, or before a real device --cache"
-                    ))),
+                    Some((key, value)) => {
+                        Err(Failure::named(format!("--set {key}={value}"), ConflictError::NeedsPageCache))
+                    }
                     None => Ok(None),
                 };
             }
@@ -75,29 +77,26 @@ impl CachePlan {
         let mut control = None;
         let of_cache: Vec<(&str, &str)> = of_cache.map(|(key, value)| (key.as_str(), value.as_str())).collect();
         is_given_once(memory, &of_cache)?;
-        // Which other settings there are is up to the policy.
+        // The replacement policy decides which other settings exist.
         let (policy, others): (Vec<_>, Vec<_>) = of_cache.into_iter().partition(|(key, _)| *key == "cache");
         for (key, value) in policy.into_iter().chain(others) {
             if key == "activity" {
                 control = ActivityControl::parse(value).map(|control| (control, value.to_owned()));
                 if control.is_some() && config.copies {
-                    return Err(Failure::input(format!(
-                        "--set activity={value}: is a control of simulated experiments (--memory); with --cache use off, iter-bio, \
-                         add-page or page-exact"
-                    )));
+                    return Err(Failure::named(format!("--set activity={value}"), ConflictError::SimulatedControl));
                 }
                 if control.is_some() {
                     continue;
                 }
             }
-            config.set(key, value).map_err(|error| setting::refused(&error))?;
+            config.set(key, value).map_err(setting::refused)?;
         }
-        // On a real clock the time really passes.
+        // On a real clock, the CPU time really passes.
         let cost = if config.copies { CacheCost::default() } else { cost };
         Ok(Some(Self { config, cost, control }))
     }
 
-    /// The cache before such a stack.
+    /// Returns the configuration of the cache for the given stack.
     pub(crate) fn config(&self, stack: &StackConfig) -> CacheConfig {
         let mut config = self.config.clone();
         config.hz.0 = stack.hz.into();
@@ -105,22 +104,22 @@ impl CachePlan {
         config
     }
 
-    /// Memory for the frames of a real cache.
+    /// Returns the memory for the frames of a real cache.
     pub(crate) const fn frames(&self) -> Bytes {
         self.config.memory
     }
 
-    /// Refuses a real cache that a machine with so much memory cannot hold: what is dirty would go
-    /// with the process that is ended for it.
+    /// Refuses a real cache that is larger than the machine's memory: if the kernel ended the
+    /// process for lack of memory, dirty data would be lost.
     pub(crate) fn fits(&self, text: &str, machine: Bytes) -> Result<(), Failure> {
         if !self.config.copies || self.config.memory <= machine {
             return Ok(());
         }
-        let most = memory_text(Bytes::new(machine.get() >> 20 << 20));
-        Err(Failure::input(format!("--cache {text}: this machine has {most} of memory; expected less than that")))
+        let memory = memory_text(Bytes::new(machine.get() >> 20 << 20));
+        Err(Failure::named(format!("--cache {text}"), ValueError::LargerThanMachine { memory }))
     }
 
-    /// Who is RT in the place of content.
+    /// Returns the control that decides in place of content which bios are RT.
     pub(crate) fn control(&self, seed: u64) -> Option<ActivityControl> {
         self.control.as_ref().map(|&(control, _)| match control {
             ActivityControl::Random { permille, .. } => ActivityControl::Random { permille, seed },
@@ -128,25 +127,25 @@ impl CachePlan {
         })
     }
 
-    /// The machine's memory, and what others have of it.
+    /// Returns the machine's memory, and the part of it that others use.
     pub(crate) const fn sizes(&self) -> (Bytes, Bytes) {
         (self.config.memory, self.config.reserved)
     }
 
-    /// Names of policy and activity.
+    /// Returns the names of policy and activity.
     pub(crate) fn names(&self) -> (&'static str, &str) {
         let activity = self.control.as_ref().map_or(self.config.activity.name(), |(_, name)| name);
         (self.config.policy.name(), activity)
     }
 
-    /// Its settings, for the list of what a run was.
+    /// Returns the settings of the page cache, for the configuration in a report.
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
         let CacheConfig { memory, reserved, idle, zram, .. } = &self.config;
         let mut rows = vec![("memory", memory_text(*memory)), ("others", memory_text(*reserved))];
         for (key, value) in self.config.reported() {
             match key {
                 "activity" => rows.push((key, self.names().1.to_owned())),
-                // It decides between these two and files' pages.
+                // Swappiness decides between pages of files and the memory of `idle` and `zram`.
                 "swappiness" => rows.extend([("idle", memory_text(*idle)), ("zram", memory_text(*zram)), (key, value)]),
                 _ => rows.push((key, value)),
             }
@@ -155,12 +154,12 @@ impl CachePlan {
     }
 }
 
-/// Refuses a setting that has two names if it is given by both, and not the same: which one should
-/// hold is not to be guessed.
+/// Refuses a setting with two names if both are given with different values, because it is unclear
+/// which one should apply.
 fn is_given_once(memory: Memory<'_>, settings: &[(&str, &str)]) -> Result<(), Failure> {
     let last = |wanted: &str| settings.iter().rev().find(|(key, _)| *key == wanted).map(|(_, value)| *value);
     let twice = |key: &str, value: &str, other: String| {
-        Err(Failure::input(format!("--set {key}={value}: {other} says otherwise; give it once")))
+        Err(Failure::named(format!("--set {key}={value}"), ConflictError::SaysOtherwise { other }))
     };
     if let (Memory::Real(text), Some(value)) = (memory, last("cache_mode"))
         && let Some((_, mode)) = text.split_once(',')
@@ -177,26 +176,28 @@ fn is_given_once(memory: Memory<'_>, settings: &[(&str, &str)]) -> Result<(), Fa
     Ok(())
 }
 
-/// `SIZE[,write-back|write-through]`: so much data is held; what is kept free for reclaim to work
-/// comes on top.
+/// Parses `SIZE[,write-back|write-through]`. SIZE is the data that the cache holds; memory that is
+/// kept free for reclaim is added.
 fn real(text: &str) -> Result<CacheConfig, Failure> {
-    let bad = |why: String| Failure::input(format!("--cache {text}: {why}"));
+    let name = || format!("--cache {text}");
+    let bad = |error: TextError| Failure::named(name(), error);
     let (size, mode) = text.split_once(',').map_or((text, None), |(size, mode)| (size, Some(mode)));
     let mode = mode.map(|mode| {
-        WriteMode::from_name(mode).ok_or_else(|| bad(format!("{mode}: expected write-back or write-through")))
+        let expected = || ValueError::expected("write-back or write-through");
+        WriteMode::from_name(mode).ok_or_else(|| Failure::named(format!("{}: {mode}", name()), expected()))
     });
     let pair = format!("size={size}");
-    let fields = Fields::parse("cache", &pair, &["size"]).map_err(|error| bad(error.to_string()))?;
-    let size = fields.memory("size", Bytes::ZERO).map_err(|error| bad(error.to_string()))?;
+    let fields = Fields::parse("cache", &pair, &["size"]).map_err(bad)?;
+    let size = fields.memory("size", Bytes::ZERO).map_err(bad)?;
     if size.get() < LEAST_REAL || size.get() > MOST {
-        return Err(bad("expected 64KiB or more, up to 4TiB".to_owned()));
+        return Err(Failure::named(name(), ValueError::expected("64KiB or more, up to 4TiB")));
     }
     let free = Bytes::new(Watermarks::of_memory(size, 0).high * PAGE_SIZE);
     let write_mode = mode.transpose()?.unwrap_or_default();
     Ok(CacheConfig { write_mode, copies: true, ..CacheConfig::new(size + free, TaskId(0)) })
 }
 
-/// What `--memory` says.
+/// The values of `--memory`.
 #[derive(Debug)]
 struct Sizes {
     memory: Bytes,
@@ -205,27 +206,25 @@ struct Sizes {
     zram: Bytes,
 }
 
-/// `SIZE[,others=SIZE[,idle=SIZE[,zram=SIZE]]]`.
+/// Parses `SIZE[,others=SIZE[,idle=SIZE[,zram=SIZE]]]`.
 fn sizes(text: &str) -> Result<Sizes, Failure> {
-    let bad = |why: String| Failure::input(format!("--memory {text}: {why}"));
+    fn bad(text: &str, error: impl Into<InputError>) -> Failure {
+        Failure::named(format!("--memory {text}"), error)
+    }
     let pairs = format!("size={text}");
     let fields =
-        Fields::parse("memory", &pairs, &["size", "others", "idle", "zram"]).map_err(|error| bad(error.to_string()))?;
-    let size = |key| fields.memory(key, Bytes::ZERO).map_err(|error| bad(error.to_string()));
+        Fields::parse("memory", &pairs, &["size", "others", "idle", "zram"]).map_err(|error| bad(text, error))?;
+    let size = |key| fields.memory(key, Bytes::ZERO).map_err(|error| bad(text, error));
     let (memory, others, idle, zram) = (size("size")?, size("others")?, size("idle")?, size("zram")?);
     let left = memory.get().saturating_sub(others.get());
     if left < LEAST || memory.get() > MOST {
-        return Err(bad(format!("{left} bytes are left to the page cache; expected 4MiB or more, of at most 4TiB")));
+        return Err(bad(text, ValueError::MemoryLeft { left }));
     }
     if idle > others {
-        return Err(bad(format!(
-            "idle={} is a part of others={}; expected no more than that",
-            idle.get(),
-            others.get()
-        )));
+        return Err(bad(text, ValueError::IdleAboveOthers { idle: idle.get(), others: others.get() }));
     }
     if idle.is_zero() && !zram.is_zero() {
-        return Err(bad("zram takes idle memory only; expected others=SIZE,idle=SIZE with it".to_owned()));
+        return Err(bad(text, ValueError::ZramWithoutIdle));
     }
     Ok(Sizes { memory, others, idle, zram })
 }

@@ -1,4 +1,4 @@
-//! Files that a command writes beside its report: whole, or not at all.
+//! Writes the files of a command, completely or not at all.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FileError, MachineError};
 
-/// The mode of a new file before the umask.
+/// Mode of a new file before the umask is applied.
 const NEW_FILE: u32 = 0o666;
 
-/// Symbolic links that are followed one after the other, as in the kernel.
+/// Maximum length of a chain of symbolic links, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// A file that will be written when a run is over. It is opened before the run starts, so that
-/// nobody waits for a run whose page cannot be kept; until [`Self::commit`] it is a hidden file
-/// beside its place, and it goes away when it is dropped.
+/// A file that is written at the end of a run. It is opened before the run, so that a run does not
+/// start if its report cannot be written. Until [`Self::commit`] it is a hidden file in the same
+/// folder; if this is dropped, that file is removed.
 ///
-/// What exists and is no regular file (a pipe, a terminal, `/dev/stdout`) is written in place. A
-/// symbolic link stays one, and a file that is replaced gives its mode and owner to the new one.
+/// What exists and is not a regular file (a pipe, a terminal, `/dev/stdout`) is written in place. A
+/// symbolic link is kept, and a file that is replaced passes its mode and owner to the new one.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     name: String,
@@ -35,7 +35,7 @@ enum Destination {
 }
 
 impl Write for NewFile {
-    /// Writes a part of the content; [`NewFile::commit`] gives the file its name.
+    /// Writes a part of the content. [`NewFile::commit`] gives the file its name.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.to {
             Destination::There(file) => file.write(bytes),
@@ -52,21 +52,22 @@ impl Write for NewFile {
 }
 
 impl NewFile {
-    /// What to say of an error while writing.
-    pub(crate) fn failure(option: &str, path: &Path, error: &io::Error) -> Failure {
-        Failure::Machine(format!("{option} {}: cannot write: {error}", path.display()))
+    /// Returns the failure for an error while writing. `option` may be empty.
+    pub(crate) fn failure(option: &str, path: &Path, error: io::Error) -> Failure {
+        let output = format!("{option} {}", path.display()).trim_start().to_owned();
+        MachineError::Write { output, error }.into()
     }
 
-    /// Opens it. `option` is what named it, for messages.
+    /// Opens the file. `option` is the option that names it, for messages.
     pub(crate) fn create(option: &str, path: &Path) -> Result<Self, Failure> {
         let name = format!("{option} {}", path.display()).trim_start().to_owned();
-        let fail = |error: io::Error| Failure::input(format!("{name}: cannot write there: {error}"));
+        let fail = |error| Failure::named(&name, FileError::CannotWrite(error));
         if let Ok(metadata) = fs::metadata(path) {
             if metadata.is_dir() {
-                return Err(Failure::input(format!("{name}: is a directory; name a file")));
+                return Err(Failure::named(name, FileError::Directory));
             }
             if metadata.file_type().is_block_device() {
-                return Err(Failure::input(format!("{name}: is a block device; name a file")));
+                return Err(Failure::named(name, FileError::BlockDevice));
             }
             let file = File::options().write(true).open(path).map_err(fail)?;
             if !metadata.is_file() {
@@ -87,11 +88,11 @@ impl NewFile {
                 part.write_all(content).and_then(|()| part.persist(target).map(drop).map_err(|error| error.error))
             }
         };
-        written.map_err(|error| Failure::Machine(format!("{name}: cannot write: {error}")))
+        written.map_err(|error| MachineError::Write { output: name, error }.into())
     }
 }
 
-/// A hidden file beside `target`, with its mode and owner if it exists.
+/// Creates a hidden file beside `target`, with its mode and owner if `target` exists.
 fn part_of(target: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     let prefix = hidden(target);
@@ -103,16 +104,16 @@ fn part_of(target: &Path) -> io::Result<NamedTempFile> {
     Ok(part)
 }
 
-/// Gives a file the mode, and as far as this process may the owner, of the one that it will
-/// replace.
+/// Gives a file the mode of the file that it will replace and, if this process is allowed to, its
+/// owner.
 pub(crate) fn inherit(file: &Path, old: &fs::Metadata) -> io::Result<()> {
-    // Only root may give files away; for anyone else the file was theirs in all likelihood.
+    // Only root may change the owner. For any other user, both files most likely have the same
+    // owner already.
     let _ = std::os::unix::fs::chown(file, Some(old.uid()), Some(old.gid()));
     fs::set_permissions(file, old.permissions())
 }
 
-/// The file that a path leads to: what its symbolic links point to in the end, whether that exists
-/// or not.
+/// Returns the path to which a path's symbolic links lead, whether it exists or not.
 pub(crate) fn target_of(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -124,7 +125,8 @@ pub(crate) fn target_of(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// The start of the name of what is written beside a file before it is whole.
+/// Returns the prefix of the name of a hidden file beside `path`, which is used until the file is
+/// complete.
 pub(crate) fn hidden(path: &Path) -> OsString {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -132,7 +134,7 @@ pub(crate) fn hidden(path: &Path) -> OsString {
     name
 }
 
-/// The folder that a path is in.
+/// Returns the folder of a path.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,5 +1,4 @@
-//! A device of one's own: the file of `--device @FILE`, held against the profiles and models that
-//! there are.
+//! A device file of the user, `--device @FILE`, checked against the available profiles and models.
 
 use elevon_core::kernel::Rules;
 use elevon_core::limits::QueueLimits;
@@ -8,24 +7,29 @@ use elevon_formats::device::{self, DeviceFile, DeviceSource, Given};
 use elevon_formats::fio::{Diagnostic, Problem};
 use elevon_sim::profiles::{self, DeviceError, Profile};
 
-use crate::failure::{Failure, InputError};
+use crate::failure::{Failure, FileError, InputError};
 
 /// A device file that can be opened.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnDevice {
-    /// What the file says.
+    /// The content of the file.
     pub(crate) file: DeviceFile,
-    /// The same as a device's text, without the limits: `BASE:key=value,...`.
+    /// The device as a text for `--device`, without the limits: `BASE:key=value,...`.
     pub(crate) spec: String,
 }
 
 impl OwnDevice {
     /// Reads and checks the file that `--device @FILE` or `elevon devices @FILE` names.
     pub(crate) fn load(option: &str, path: &str, rules: &Rules) -> Result<Self, Failure> {
-        let text = std::fs::read(path).map_err(|error| Failure::input(format!("{option} @{path}: {error}")))?;
-        let not_text = || Failure::input(format!("{option} @{path}: not a text in UTF-8"));
-        let text = String::from_utf8(text).map_err(|_| not_text())?;
-        let file = device::parse(path, &text).map_err(Failure::text)?;
+        let text = std::fs::read(path).map_err(|error| Failure::named(format!("{option} @{path}"), error))?;
+        let not_text = |_| Failure::named(format!("{option} @{path}"), FileError::NotText);
+        let text = String::from_utf8(text).map_err(not_text)?;
+        Self::of_text(path, &text, rules)
+    }
+
+    /// Checks the text of such a file.
+    pub(crate) fn of_text(name: &str, text: &str, rules: &Rules) -> Result<Self, Failure> {
+        let file = device::parse(name, text).map_err(Failure::text)?;
         let own = Self { spec: spec(&file), file };
         let mut errors = own.wrong_parameters();
         if errors.is_empty() {
@@ -35,17 +39,17 @@ impl OwnDevice {
         if errors.is_empty() { Ok(own) } else { Err(Failure::Input(errors)) }
     }
 
-    /// The profile that it starts from, if that is one.
+    /// Returns the profile that the file is based on; `None` if it is based on a model.
     pub(crate) fn profile(&self) -> Option<&'static Profile> {
         profiles::profile(&self.file.base.value)
     }
 
-    /// Its parameters as a profile's settings.
+    /// Returns the parameters as settings of a profile.
     pub(crate) fn settings(&self) -> &str {
         self.spec.split_once(':').map_or("", |(_, settings)| settings)
     }
 
-    /// Puts its limits over those of the base, as a driver that reports them.
+    /// Sets the file's limits in place of those of the base, as a driver reports limits.
     pub(crate) fn limit(&self, limits: &mut QueueLimits, rules: &Rules) -> Result<(), Failure> {
         self.limited(limits, rules).map_err(Failure::input)
     }
@@ -71,7 +75,7 @@ impl OwnDevice {
         }
     }
 
-    /// What the base does not take, each with its place.
+    /// Returns the parameters that the base does not accept, each with its place.
     fn wrong_parameters(&self) -> Vec<InputError> {
         let base = &self.file.base;
         if !profiles::names().any(|name| name == base.value) {
@@ -81,7 +85,7 @@ impl OwnDevice {
         }
         let alone = |given: &Given| profiles::open(&format!("{}:{}={}", base.value, given.key, given.value), 0).err();
         let wrong = self.file.parameters.iter().filter_map(|given| match alone(given)? {
-            // It may fit together with the others.
+            // The parameter may be valid together with the others.
             DeviceError::Inconsistent { .. } => None,
             error => {
                 let complaint = Problem::Malformed.because(error.to_string());
@@ -97,7 +101,7 @@ impl OwnDevice {
         whole.map(|error| base.place.diagnostic("", conflict(error)).into()).into_iter().collect()
     }
 
-    /// A source must be of something that the file sets.
+    /// Returns an error if a source is for a parameter that the file does not set.
     fn wrong_source(&self, source: &DeviceSource) -> Option<Diagnostic> {
         let set = || self.file.parameters.iter().chain(&self.file.limits).map(|given| given.key.as_str());
         let name = source.parameters.iter().find(|name| set().all(|key| key != *name))?;

@@ -1,5 +1,5 @@
-//! Arguments to a checked plan: nothing is opened or run before everything that can be checked has
-//! been.
+//! Makes a checked plan from arguments: everything that can be checked is checked before anything
+//! is opened or run.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use elevon_cache::settings;
 use elevon_core::kernel::Kernel;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::StackConfig;
+use elevon_core::units::Bytes;
 use elevon_formats::cgroup::Setting;
 use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{ParsedJobs, parse_all};
@@ -19,33 +20,34 @@ use elevon_workload::logs::LogEntry;
 use elevon_workload::region::{self, Placement};
 use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
 
-use crate::args::StackArgs;
+use crate::args::{DEFAULT_KERNEL, DEFAULT_SCHEDULER, StackArgs};
 use crate::cpu_cost::cpu_cost;
-use crate::failure::Failure;
+use crate::failure::{ConflictError, Failure, FileError, InputError, ValueError};
 use crate::files::Files;
 use crate::in_force;
 use crate::logs::LogFolder;
 use crate::memory::{CachePlan, Memory};
 use crate::own_device::OwnDevice;
+use crate::recorded;
 use crate::replay::Replay;
 use crate::setting;
 use crate::source::{STDIN, Sources, name_of, quoted};
 
-/// Memory behind user buffers where nobody says otherwise.
+/// Default memory layout of user buffers.
 const DEFAULT_BUFFERS: &str = "fragmented";
 
-/// A device that will be simulated, or a path that will really be read and written.
+/// The device: a simulated one, or a path that is really read and written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Simulated(String),
     Real(PathBuf),
 }
 
-/// A run, checked as far as it can be without opening anything.
+/// A run, checked as far as possible without opening anything.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) jobs: ParsedJobs,
-    /// The trace whose I/O is done in place of that of jobs; `jobs` then describes its processes.
+    /// The trace whose I/O replaces that of jobs; `jobs` then describes its processes.
     pub(crate) replay: Option<Replay>,
     pub(crate) target: Target,
     pub(crate) kernel: Kernel,
@@ -54,22 +56,22 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) memory: MemoryModel,
     pub(crate) cpu: CpuCost,
-    /// The page cache, where the machine has memory for one.
+    /// The page cache, if the run has one.
     pub(crate) cache: Option<CachePlan>,
     pub(crate) faults: Vec<String>,
-    /// The cgroups of jobs and of `--tenants`, with what is set for each.
+    /// The cgroups of jobs and of `--tenants`, with their settings.
     pub(crate) tenants: TenantPlan,
-    /// Where the logs of jobs go.
+    /// Folder of the jobs' logs.
     pub(crate) log_folder: LogFolder,
     /// The file of `--device @FILE`.
     pub(crate) own: Option<OwnDevice>,
     /// The file of `--tenants`.
     pub(crate) tenants_file: Option<PathBuf>,
-    /// A command line that makes this run again.
+    /// A command line that repeats the run.
     pub(crate) command: String,
-    /// The files that were read for it, with their names.
+    /// The files that were read, with their names.
     pub(crate) inputs: Vec<(String, PathBuf)>,
-    /// What the user should know before it runs.
+    /// Warnings before the run.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -79,30 +81,48 @@ impl Plan {
         let mut sources = Sources::new(args.include_dir.as_deref());
         let names: Vec<&str> = jobs.iter().map(|path| text_of("the job file", path)).collect::<Result<_, _>>()?;
         let parsed = parse_all(&mut sources, &names).map_err(|mut errors| {
-            // What is included twice is wrong twice.
+            // An error in a file that is included twice is reported once.
             errors.dedup();
             Failure::text(errors)
         })?;
-        Self::of_sources(parsed, "run", &names, args, sources)
+        Self::of_sources(parsed, "run", &names, args, None, sources)
     }
 
-    /// The same for jobs that are parsed already and no file; `name` is how a command line names
-    /// them.
+    /// Creates a plan of jobs that are already parsed and come from no file. `name` is their name
+    /// in a command line.
     pub(crate) fn of_jobs(jobs: ParsedJobs, name: &str, args: &StackArgs) -> Result<Self, Failure> {
-        Self::of_sources(jobs, "run", &[name], args, Sources::default())
+        Self::of_sources(jobs, "run", &[name], args, None, Sources::default())
     }
 
-    /// The processes of a trace in place of jobs.
+    /// Creates a plan in which the processes of a trace replace jobs. Options that the command line
+    /// does not give are as the trace was recorded.
     pub(crate) fn of_replay(replay: Replay, args: &StackArgs) -> Result<Self, Failure> {
+        let (args, taken) = match replay.recorded().filter(|_| is_simulated(args)) {
+            Some(recorded) => {
+                let is_valid = |trial: &StackArgs| Self::of_trial(replay.clone(), trial, None).is_ok();
+                recorded::filled(args, recorded, &is_valid)
+            }
+            None => (args.clone(), Vec::new()),
+        };
+        let mut plan = Self::of_trial(replay, &args, None)?;
+        if !taken.is_empty() {
+            let taken = quoted(taken.iter().map(String::as_str));
+            plan.warnings.push(format!("as the trace was recorded: {taken}; the command line may give others"));
+        }
+        Ok(plan)
+    }
+
+    /// The same with these options alone, and with the device `own`, if given, in place of theirs.
+    pub(crate) fn of_trial(replay: Replay, args: &StackArgs, own: Option<OwnDevice>) -> Result<Self, Failure> {
         replay.check(args)?;
         let words = replay.words();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let mut plan = Self::of_sources(replay.described(), "replay", &words, args, Sources::default())?;
+        let mut plan = Self::of_sources(replay.described(), "replay", &words, args, own, Sources::default())?;
         if args.buffers.is_none() {
-            // A bio stays as it was traced.
+            // A bio keeps the size that it had in the trace.
             plan.memory = MemoryModel::Contiguous;
         }
-        // The times of a trace have it in them.
+        // The times of a trace already include CPU time.
         plan.cpu = CpuCost::default();
         plan.warnings.extend(replay.said());
         plan.inputs.extend(replay.inputs());
@@ -115,19 +135,18 @@ impl Plan {
         verb: &str,
         names: &[&str],
         args: &StackArgs,
+        own: Option<OwnDevice>,
         mut sources: Sources,
     ) -> Result<Self, Failure> {
-        let kernel = kernel_named(&args.kernel)?;
-        let scheduler = SchedulerConfig::parse(&args.scheduler)
-            .map_err(|error| Failure::input(format!("--scheduler {}: {error}", args.scheduler)))?;
+        let kernel = kernel_named("--kernel", args.kernel())?;
+        let scheduler = SchedulerConfig::parse(args.scheduler())
+            .map_err(|error| Failure::named(format!("--scheduler {}", args.scheduler()), error))?;
         let settings = args.set.iter().map(|text| setting::pair(text)).collect::<Result<Vec<_>, _>>()?;
-        let own = args.device.strip_prefix('@').map(|path| OwnDevice::load("--device", path, &kernel.rules()));
-        let own = own.transpose()?;
+        let (own, device_file) = own_device(args, own, kernel)?;
         let target = match &own {
             Some(own) => Target::Simulated(own.spec.clone()),
             None => target(&args.device)?,
         };
-        let device_file = args.device.strip_prefix('@').map(|path| (format!("--device @{path}"), PathBuf::from(path)));
         of_simulation_only(args, &target)?;
         let (cpu, cost) = cpu_cost(args.cpu_cost.as_deref(), &scheduler)?;
         let cache = CachePlan::new(memory(args, &target)?, kernel, &settings, cost)?;
@@ -136,7 +155,7 @@ impl Plan {
         }
         let of_cache = cache.is_some().then(|| jobs.with_cache());
         let buffers = args.buffers.as_deref().unwrap_or(DEFAULT_BUFFERS);
-        let memory = MemoryModel::parse(buffers).map_err(|e| Failure::input(format!("--buffers: {e}")))?;
+        let memory = MemoryModel::parse(buffers).map_err(|error| Failure::named("--buffers", error))?;
         let tenants = tenants(&jobs.jobs, args.tenants.as_deref(), kernel, &mut sources)?;
         let mut plan = Self {
             warnings: jobs.warnings.iter().map(ToString::to_string).chain(tenants.warnings.iter().cloned()).collect(),
@@ -162,32 +181,33 @@ impl Plan {
             let option = if plan.is_real() { "--cache" } else { "--memory" };
             plan.warnings.push(format!("{option}: no job goes through the page cache: all have direct=1"));
         }
-        if args.kernel.trim_start_matches('v') != kernel.name() {
+        if args.kernel().trim_start_matches('v') != kernel.name() {
             let (name, release) = (kernel.name(), kernel.release());
-            plan.warnings.push(format!("--kernel {}: the rules of {name} are used, as of {release}", args.kernel));
+            plan.warnings.push(format!("--kernel {}: the rules of {name} are used, as of {release}", args.kernel()));
         }
         if args.tenants.is_some() {
             plan.warnings.extend(weights_in_vain(&plan));
             limited_once(&plan)?;
         }
         if let Target::Simulated(_) = plan.target {
-            // Opened once to check it; a run opens its own.
+            // The device is opened once to check it; a run opens it again.
             let device = plan.device()?;
             let config = plan.stack_config(device.description())?;
             plan.warnings.extend(in_force::differing(&plan.settings, &config));
-            plan.warnings.extend(surprises(&plan.jobs.jobs, &args.device, device.description().size.bytes().get()));
+            plan.warnings.extend(surprises(&plan.jobs.jobs, &args.device, device.description().size.bytes()));
         }
         Ok(plan)
     }
 
-    /// Opens the simulated device, with its faults.
+    /// Opens the simulated device with its faults.
     pub(crate) fn device(&self) -> Result<Fault<AnyDevice>, Failure> {
         let Target::Simulated(spec) = &self.target else { unreachable!("asked for a simulated device only") };
-        let device = profiles::open(spec, self.seed).map_err(|e| Failure::input(format!("--device {spec}: {e}")))?;
-        Fault::parse(device, self.seed, &self.faults).map_err(|e| Failure::input(format!("--fault: {e}")))
+        let device =
+            profiles::open(spec, self.seed).map_err(|error| Failure::named(format!("--device {spec}"), error))?;
+        Fault::parse(device, self.seed, &self.faults).map_err(|error| Failure::named("--fault", error))
     }
 
-    /// The stack for a device.
+    /// Returns the configuration of the stack for a device.
     pub(crate) fn stack_config(&self, device: &elevon_sim::device::Description) -> Result<StackConfig, Failure> {
         let mut config = device.stack_config();
         config.kernel = self.kernel;
@@ -197,9 +217,9 @@ impl Plan {
         {
             config.io_timeout = profile.io_timeout();
         }
-        // What the driver reports is made valid first; settings then change a valid whole, as on a
-        // running system.
-        config.limits.validate(&config.kernel.rules()).map_err(|e| Failure::input(format!("{}: {e}", device.name)))?;
+        // First the limits that the driver reports are made valid, then settings change them, as on
+        // a running system.
+        config.limits.validate(&config.kernel.rules()).map_err(|error| Failure::named(&device.name, error))?;
         let is_real = self.is_real();
         if is_real {
             config.max_retries = 0;
@@ -208,23 +228,21 @@ impl Plan {
             own.limit(&mut config.limits, &config.kernel.rules())?;
         }
         for (key, value) in self.settings.iter().filter(|(key, _)| !settings::is_setting(key)) {
-            config.set(key, value).map_err(|error| setting::refused(&error))?;
+            config.set(key, value).map_err(setting::refused)?;
         }
         if is_real && config.max_retries > 0 {
-            return Err(Failure::input(format!(
-                "--set max_retries={}: {} is real: the kernel below has tried already, and its answer is final; only 0 is right",
-                config.max_retries, device.name
-            )));
+            let of_real = ConflictError::RetriesOfReal { device: device.name.clone() };
+            return Err(Failure::named(format!("--set max_retries={}", config.max_retries), of_real));
         }
         Ok(config)
     }
 
-    /// The files that it reads, and its device.
+    /// Returns the files that the plan reads, and its device.
     pub(crate) fn files(&self) -> Result<Files, Failure> {
         self.add_files(Files::default())
     }
 
-    /// The same beside those of other plans.
+    /// Adds the files of this plan to those of other plans.
     pub(crate) fn add_files(&self, mut files: Files) -> Result<Files, Failure> {
         for (what, path) in &self.inputs {
             files.add_input(what.clone(), path)?;
@@ -238,21 +256,38 @@ impl Plan {
         Ok(files)
     }
 
-    /// Whether its target is a file or a block device of this machine.
+    /// Returns true if the device is a file or block device of this machine.
     pub(crate) const fn is_real(&self) -> bool {
         matches!(self.target, Target::Real(_))
     }
 
-    /// Whether any job writes or trims.
+    /// Returns true if a job writes or trims.
     pub(crate) fn writes(&self) -> bool {
         self.jobs.jobs.iter().any(|job| job.rw.write || job.rw.trim)
     }
 }
 
-/// Refuses what a real device, its memory and its time have by themselves.
+/// What a file was read for, and its path.
+type FileRead = (String, PathBuf);
+
+/// Returns the described device, `own` or that of `--device @FILE`, and the file that was read.
+fn own_device(
+    args: &StackArgs,
+    own: Option<OwnDevice>,
+    kernel: Kernel,
+) -> Result<(Option<OwnDevice>, Option<FileRead>), Failure> {
+    let path = match (own, args.device.strip_prefix('@')) {
+        (None, Some(path)) => path,
+        (own, _) => return Ok((own, None)),
+    };
+    let own = OwnDevice::load("--device", path, &kernel.rules())?;
+    Ok((Some(own), Some((format!("--device @{path}"), PathBuf::from(path)))))
+}
+
+/// Refuses options of simulations for a real device, which has its own limits, memory and times.
 fn of_simulation_only(args: &StackArgs, target: &Target) -> Result<(), Failure> {
     let Target::Real(path) = target else { return Ok(()) };
-    let path = path.display();
+    let device = || path.display().to_string();
     let buffers = "only simulated memory has a layout to choose";
     let cpu_cost = "only simulated processes are charged CPU time; a real run spends it";
     for (option, value, why) in [
@@ -261,33 +296,38 @@ fn of_simulation_only(args: &StackArgs, target: &Target) -> Result<(), Failure> 
         ("--fault", args.fault.first().map(String::as_str), "only a simulated device has faults"),
     ] {
         if let Some(value) = value {
-            return Err(Failure::input(format!("{option} {value}: {why}; {path} is real")));
+            return Err(Failure::named(
+                format!("{option} {value}"),
+                ConflictError::SimulatedOnly { why, device: device() },
+            ));
         }
     }
     Ok(())
 }
 
-/// What the command line says of memory, if it goes with the device.
+/// Returns the memory given on the command line, if it fits the kind of device.
 fn memory<'a>(args: &'a StackArgs, target: &Target) -> Result<Memory<'a>, Failure> {
     match (args.memory.as_deref(), args.cache.as_deref(), target) {
-        (Some(memory), _, Target::Real(path)) => Err(Failure::input(format!(
-            "--memory {memory}: only a simulated machine has it; {} is real, and --cache SIZE puts a page cache before it",
-            path.display()
-        ))),
-        (_, Some(cache), Target::Simulated(device)) => Err(Failure::input(format!(
-            "--cache {cache}: stands before a real device; {device} is simulated, and --memory SIZE gives its machine a page cache"
-        ))),
+        (Some(memory), _, Target::Real(path)) => {
+            let device = path.display().to_string();
+            Err(Failure::named(format!("--memory {memory}"), ConflictError::MemoryOfReal { device }))
+        }
+        (_, Some(cache), Target::Simulated(device)) => {
+            let device = device.clone();
+            Err(Failure::named(format!("--cache {cache}"), ConflictError::CacheOfSimulated { device }))
+        }
         (Some(memory), None, Target::Simulated(_)) => Ok(Memory::Simulated(memory)),
         (None, Some(cache), Target::Real(_)) => Ok(Memory::Real(cache)),
         (None, None, Target::Simulated(_) | Target::Real(_)) => Ok(Memory::None),
     }
 }
 
-/// I/Os from which a simulated job without an end of its own is worth a word: about half a minute.
+/// From this number of I/Os (about half a minute of wall-clock time) on, the user is warned of a
+/// simulated job that has no limit of its own.
 const MANY_IOS: u64 = 50_000_000;
 
-/// What a user may not expect of a simulated run.
-fn surprises(jobs: &[JobSpec], device: &str, device_bytes: u64) -> Vec<String> {
+/// Returns warnings about a simulated run that the user may not expect.
+fn surprises(jobs: &[JobSpec], device: &str, device_bytes: Bytes) -> Vec<String> {
     let mut lines = Vec::new();
     if Path::new(device).exists() {
         lines.push(format!(
@@ -297,7 +337,7 @@ fn surprises(jobs: &[JobSpec], device: &str, device_bytes: u64) -> Vec<String> {
     let mut placement = Placement::new(device_bytes, None, 512);
     for job in jobs {
         let name = &job.name;
-        let bytes = placement.place(job, 0, 0).map_or(0, |extent| extent.bytes);
+        let bytes = placement.place(job, 0, 0).map_or(0, |extent| extent.bytes.get());
         let ios = bytes.saturating_mul(job.loops) / region::largest_block(job).max(1);
         let ios = ios.saturating_mul(u64::from(job.numjobs));
         if job.runtime.is_zero() && job.number_ios.is_none() && ios >= MANY_IOS {
@@ -320,10 +360,10 @@ fn surprises(jobs: &[JobSpec], device: &str, device_bytes: u64) -> Vec<String> {
     lines
 }
 
-/// Simulated I/Os in a second of the wall clock, by order of magnitude.
+/// Simulated I/Os per second of wall-clock time, by order of magnitude.
 const IOS_A_SECOND: u64 = 1_000_000;
 
-/// About how long the wall clock takes for so many simulated I/Os.
+/// Returns the approximate wall-clock time of `ios` simulated I/Os.
 fn wall_time(ios: u64) -> String {
     match ios / IOS_A_SECOND {
         0..=5_399 => "minutes".to_owned(),
@@ -332,12 +372,13 @@ fn wall_time(ios: u64) -> String {
     }
 }
 
-/// Bytes that a log keeps of an I/O until the run is over.
+/// Bytes that a log keeps in memory per I/O until the end of the run.
 const LOG_ENTRY: u64 = size_of::<LogEntry>() as u64;
-/// Bytes of logs from which the user is told.
+/// From this size of logs on, the user is warned.
 const MUCH_LOG: u64 = 1 << 30;
 
-/// What is to be said of logs with a line an I/O, which stay in memory until the end.
+/// Returns a warning about logs with a line per I/O, which are kept in memory until the end of the
+/// run.
 fn log_memory(job: &JobSpec, ios: u64) -> Option<String> {
     let logs = &job.logs;
     let kept = [logs.bandwidth.is_some(), logs.iops.is_some()].iter().filter(|is| **is).count() as u64
@@ -354,7 +395,7 @@ fn log_memory(job: &JobSpec, ios: u64) -> Option<String> {
     })
 }
 
-/// Reads the file of tenants, if there is one, and joins it with the cgroups of the jobs.
+/// Reads the tenants file, if there is one, and joins it with the cgroups of the jobs.
 fn tenants(
     jobs: &[JobSpec],
     path: Option<&Path>,
@@ -364,14 +405,14 @@ fn tenants(
     let file = path
         .map(|path| {
             let name = text_of("--tenants", path)?;
-            let text = sources.text(name).map_err(|error| Failure::input(format!("--tenants {name}: {error}")))?;
+            let text = sources.text(name).map_err(|error| Failure::named(format!("--tenants {name}"), error))?;
             elevon_formats::tenants::parse(name, &text, &kernel.rules()).map_err(Failure::text)
         })
         .transpose()?;
     TenantPlan::new(jobs, file.as_ref()).map_err(Failure::text)
 }
 
-/// Weights that nothing looks at under this plan.
+/// Returns warnings about weights that have no effect in this plan.
 fn weights_in_vain(plan: &Plan) -> Vec<String> {
     let is_bfq = plan.scheduler.name == "bfq";
     let changes = || plan.tenants.changes.iter().map(|change| &change.setting);
@@ -391,8 +432,8 @@ fn weights_in_vain(plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// Refuses a rate of one tenant that `io.max` and `limit` both set if `io.max` is exact: both then
-/// set the same limit, and the later would replace the earlier.
+/// Refuses a rate of a tenant that both `io.max` and `limit` set if `io.max` is exact, because both
+/// then set the same limit and the second would replace the first.
 fn limited_once(plan: &Plan) -> Result<(), Failure> {
     let is_exact =
         plan.settings.iter().rev().find(|(key, _)| key == "io_max").is_some_and(|(_, value)| value == "exact");
@@ -411,16 +452,20 @@ fn limited_once(plan: &Plan) -> Result<(), Failure> {
         }
         let both = ["rbps", "wbps", "riops", "wiops"].into_iter().zip(max.into_iter().zip(limit));
         if let Some((rate, _)) = both.into_iter().find(|(_, (max, limit))| *max && *limit) {
-            let path = &tenant.path;
-            return Err(Failure::input(format!(
-                "--set io_max=exact: tenant {path} has {rate} in io.max and in limit, which then set the same limit; give it in one of them"
-            )));
+            let twice = ConflictError::LimitedTwice { tenant: tenant.path.clone(), rate };
+            return Err(Failure::named("--set io_max=exact", twice));
         }
     }
     Ok(())
 }
 
-/// A known device name is simulated; anything with a slash, or that exists, is a path.
+/// Returns true if the options name a simulated device.
+fn is_simulated(args: &StackArgs) -> bool {
+    args.device.starts_with('@') || matches!(target(&args.device), Ok(Target::Simulated(_)))
+}
+
+/// Decides what `--device` means: a known device name is simulated; a name with a slash, or of an
+/// existing file, is a path.
 pub(crate) fn target(device: &str) -> Result<Target, Failure> {
     let name = device.split(':').next().unwrap_or_default();
     if profiles::names().any(|known| known == name) {
@@ -433,42 +478,37 @@ pub(crate) fn target(device: &str) -> Result<Target, Failure> {
     match profiles::open(device, 0) {
         Ok(_) => Ok(Target::Simulated(device.to_owned())),
         Err(_) if device.is_empty() => {
-            Err(Failure::input("--device: expected a name or a path; `elevon devices` lists names"))
+            Err(Failure::named("--device", ValueError::expected("a name or a path; `elevon devices` lists names")))
         }
-        Err(error) => {
-            Err(Failure::input(format!("--device {device}: {error}; for a file in this directory write ./{device}")))
-        }
+        Err(error) => Err(Failure::input(InputError::NoDevice { device: device.to_owned(), error })),
     }
 }
 
-/// A job that writes is not let loose on a file that cannot be the image of a disk.
+/// Refuses a job that writes to a file that cannot be a disk image.
 fn check_image(path: &Path) -> Result<(), Failure> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() && metadata.len() % 512 != 0 => {
-            let (path, bytes) = (path.display(), metadata.len());
-            Err(Failure::input(format!(
-                "--device {path}: has {bytes} bytes, no multiple of 512, so it is no image of a disk, and a job that \
-                 writes would spoil it; name another file, or one that does not exist yet"
-            )))
+            let no_image = FileError::NoImage { bytes: metadata.len() };
+            Err(Failure::named(format!("--device {}", path.display()), no_image))
         }
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// A path as text.
+/// Returns a path as text.
 fn text_of<'a>(what: &str, path: &'a Path) -> Result<&'a str, Failure> {
-    name_of(path).ok_or_else(|| {
-        Failure::input(format!("{what} {path:?}: its name is no UTF-8; rename it, or give it by - (stdin)"))
-    })
+    name_of(path).ok_or_else(|| Failure::named(format!("{what} {path:?}"), FileError::NameNotText))
 }
 
-/// The command line again, with everything that is not a default, as a shell reads it.
+/// Returns the command line with everything that is not a default, quoted for a shell.
 fn command(verb: &str, jobs: &[&str], args: &StackArgs) -> String {
     let seed = args.seed.to_string();
     let mut words = ["elevon", verb].to_vec();
     words.extend(jobs);
     words.extend(["--device", &args.device, "--seed", &seed]);
-    for (name, value, default) in [("--scheduler", &args.scheduler, "none"), ("--kernel", &args.kernel, "6.18")] {
+    let (scheduler, kernel) = (args.scheduler(), args.kernel());
+    for (name, value, default) in [("--scheduler", scheduler, DEFAULT_SCHEDULER), ("--kernel", kernel, DEFAULT_KERNEL)]
+    {
         if value != default {
             words.extend([name, value]);
         }
@@ -491,11 +531,12 @@ fn command(verb: &str, jobs: &[&str], args: &StackArgs) -> String {
     quoted(words) + note
 }
 
-fn kernel_named(name: &str) -> Result<Kernel, Failure> {
+/// Returns the kernel version of a name that `what` was given.
+pub(crate) fn kernel_named(what: &str, name: &str) -> Result<Kernel, Failure> {
     Kernel::from_name(name).ok_or_else(|| {
         let all: Vec<&str> = Kernel::ALL.iter().map(|k| k.name()).collect();
-        let (all, instead) = (all.join(", "), Kernel::instead_of(name));
-        Failure::input(format!("--kernel {name}: not modelled; there are {all}; {instead}"))
+        let not_modelled = ValueError::NotModelled { known: all.join(", "), instead: Kernel::instead_of(name) };
+        Failure::named(format!("{what} {name}"), not_modelled)
     })
 }
 

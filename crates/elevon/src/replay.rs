@@ -1,34 +1,35 @@
-//! `elevon replay`: the I/O of a trace under another stack.
+//! `elevon replay`: repeats the I/O of a trace on another stack.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::{Flags, Op};
-use elevon_core::units::{Bytes, LayoutId, Nanos, Sector, TaskId};
+use elevon_core::units::{Bytes, Nanos, Sector};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
 use elevon_sim::device::Description;
 use elevon_trace::replay::{After, Workload, WorkloadIo, WorkloadProcess, WorkloadReadError};
-use elevon_trace::{Device, OpenError, Reader};
+use elevon_trace::{Device, OpenError, Reader, Recorded};
 use elevon_workload::jobs::Jobs;
-use elevon_workload::replay::{Fitted, ReplayIo, Replayed, Script};
+use elevon_workload::replay::{Fitted, NewLayout, ReplayIo, Replayed, Script};
 
 use crate::args::{ReplayArgs, ReplayOptions, StackArgs};
 use crate::bar::Bar;
-use crate::failure::{Ending, Failure};
+use crate::failure::{ConflictError, Ending, Failure, ValueError};
 use crate::plan::{Plan, Target};
 use crate::run::run_plan;
 use crate::source::STDIN;
 
-/// Slots of a process of a trace: in simulation they cost nothing, before a real device each has a
+/// Slots of a process of a trace: in simulation they cost nothing, on a real device each has a
 /// buffer.
 const SIMULATED_SLOTS: usize = 1 << 20;
 const REAL_SLOTS: usize = 256;
-/// Bytes of buffers that the processes of a trace have together before a real device, about.
+/// Approximate bytes of the buffers of all processes of a trace, on a real device.
 const REAL_BUFFERS: u64 = 256 << 20;
 
-/// Speeds that are accepted.
+/// Range of accepted speeds.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Ending, Failure> {
@@ -37,56 +38,79 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Ending, Failure> {
     run_plan(&plan, &args.input.display().to_string(), &args.report)
 }
 
-/// A trace that will be replayed.
+/// A trace to be replayed.
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
     path: PathBuf,
     how: ReplayOptions,
     workload: Arc<Workload>,
-    scripts: Vec<Script>,
+    /// A script for each process, with all of its I/Os.
+    whole: Arc<Vec<Script>>,
+    /// The scripts for the device of the stack; shared with `whole` if nothing is refused.
+    scripts: Arc<Vec<Script>>,
     specs: Vec<JobSpec>,
-    /// Writes that are not done, since nothing may be written there.
+    /// Number of writes that are not done, because writing to the device is not allowed.
     refused: u64,
 }
 
 impl Replay {
-    /// Reads a trace for a replay onto the device of these options.
+    /// Reads a trace for a replay on the device of these options.
     pub(crate) fn read(path: &Path, how: &ReplayOptions, stack: &StackArgs) -> Result<Self, Failure> {
         let speed = how.speed.unwrap_or(1.0);
         if !SPEEDS.contains(&speed) {
             let (low, high) = SPEEDS.into_inner();
-            return Err(Failure::input(format!("--speed {speed}: expected a number from {low} to {high}")));
+            let expected = ValueError::expected(format!("a number from {low} to {high}"));
+            return Err(Failure::named(format!("--speed {speed}"), expected));
         }
-        let workload = read_workload(path, how.dev.as_deref())?;
-        let replay = Self::new(path, how, Arc::new(workload));
-        replay.onto(stack)
+        Self::of_workload(path, how, read_workload(path, how.dev.as_deref())?).onto(stack)
     }
 
-    fn new(path: &Path, how: &ReplayOptions, workload: Arc<Workload>) -> Self {
-        let path = path.to_owned();
-        Self { path, how: how.clone(), workload, scripts: Vec::new(), specs: Vec::new(), refused: 0 }
+    /// Creates a replay of a workload that was read from `path`; [`Self::onto`] completes it.
+    pub(crate) fn of_workload(path: &Path, how: &ReplayOptions, workload: Workload) -> Self {
+        let whole = Arc::new(scripts(&workload, how));
+        let (path, how, scripts) = (path.to_owned(), how.clone(), Arc::clone(&whole));
+        Self { path, how, workload: Arc::new(workload), whole, scripts, specs: Vec::new(), refused: 0 }
     }
 
-    /// The same trace onto the device of other options.
+    /// Returns the same replay with these claims to the device: priorities of processes in place of
+    /// those in the trace, and weights of their cgroups. With a weight, each process that has no
+    /// cgroup gets one of its own.
+    pub(crate) fn with_claims(mut self, prios: &BTreeMap<usize, IoPrio>, weights: &BTreeMap<usize, u32>) -> Self {
+        for (&at, &prio) in prios {
+            self.specs[at].ioprio = prio;
+            Arc::make_mut(&mut self.scripts)[at].ios.iter_mut().for_each(|io| io.ioprio = prio);
+        }
+        if !weights.is_empty() {
+            for (at, spec) in self.specs.iter_mut().enumerate() {
+                spec.cgroup.get_or_insert_with(|| format!("process-{at}"));
+            }
+        }
+        for (&at, &weight) in weights {
+            self.specs[at].cgroup_weight = Some(weight);
+        }
+        self
+    }
+
+    /// Returns the same trace for the device of other options.
     pub(crate) fn onto(&self, stack: &StackArgs) -> Result<Self, Failure> {
         let device = &stack.device;
         let is_real = !device.starts_with('@') && matches!(crate::plan::target(device)?, Target::Real(_));
         if is_real && self.how.closed && self.how.time_based && self.how.allow_writes {
-            return Err(Failure::input(
-                "--time-based --allow-writes: writes of a trace are repeated on a simulated device only".to_owned(),
-            ));
+            return Err(Failure::named("--time-based --allow-writes", ConflictError::RepeatedWrites));
         }
-        let mut new = Self::new(&self.path, &self.how, Arc::clone(&self.workload));
-        new.scripts = scripts(&self.workload, &self.how);
+        let mut new = Self { scripts: Arc::clone(&self.whole), refused: 0, ..self.clone() };
         if is_real && !self.how.allow_writes {
-            new.refused = new.scripts.iter_mut().map(Script::refuse_writes).sum();
+            new.refused = Arc::make_mut(&mut new.scripts).iter_mut().map(Script::refuse_writes).sum();
         }
-        new.specs =
-            self.workload.processes.iter().zip(&new.scripts).map(|(p, script)| spec(&self.path, p, script)).collect();
+        if stack.buffers.is_some() {
+            Arc::make_mut(&mut new.scripts).iter_mut().for_each(Script::forget_bio_ends);
+        }
+        let processes = self.workload.processes.iter().zip(&*new.scripts);
+        new.specs = processes.map(|(process, script)| spec(&self.path, process, script)).collect();
         Ok(new)
     }
 
-    /// Refuses options that have nothing to act on.
+    /// Refuses options that have no effect on a replay.
     pub(crate) fn check(&self, args: &StackArgs) -> Result<(), Failure> {
         let cache = "the bios of a trace are below the page cache";
         for (option, value, why) in [
@@ -95,18 +119,18 @@ impl Replay {
             ("--cache", &args.cache, cache),
         ] {
             if let Some(value) = value {
-                return Err(Failure::input(format!("{option} {value}: {why}, so a replay takes none")));
+                return Err(Failure::named(format!("{option} {value}"), ConflictError::NotInReplay { why }));
             }
         }
         Ok(())
     }
 
-    /// The processes as jobs that describe them.
+    /// Returns jobs that describe the processes.
     pub(crate) fn described(&self) -> ParsedJobs {
         ParsedJobs::of_specs(self.specs.clone())
     }
 
-    /// The trace and how it is replayed, as a command line has them.
+    /// Returns the words of a command line for the trace and the way in which it is replayed.
     pub(crate) fn words(&self) -> Vec<String> {
         let how = &self.how;
         let mut words = vec![self.path.to_string_lossy().into_owned()];
@@ -120,7 +144,7 @@ impl Replay {
         words
     }
 
-    /// The files that were read.
+    /// Returns the files that were read.
     pub(crate) fn inputs(&self) -> Vec<(String, PathBuf)> {
         let of_stdin = (self.path == Path::new(STDIN)).then(|| PathBuf::from("/dev/stdin"));
         let files = self.workload.report.files.iter().map(PathBuf::from);
@@ -128,9 +152,12 @@ impl Replay {
         files.into_iter().map(|path| (path.display().to_string(), path)).collect()
     }
 
-    /// How it is replayed, in a few words.
+    /// Describes in a few words how the trace is replayed.
     pub(crate) fn loop_words(&self) -> String {
-        let from = self.workload.taken.name();
+        let from = match self.workload.joined() {
+            0 => self.workload.taken.name().to_owned(),
+            joined => format!("{}, {joined} I/Os joined of several bios", self.workload.taken.name()),
+        };
         match (self.how.closed, self.how.time_based, self.how.speed) {
             (true, false, _) => format!("closed loop, from {from}"),
             (true, true, _) => format!("closed loop, for the time of the trace, from {from}"),
@@ -139,7 +166,12 @@ impl Replay {
         }
     }
 
-    /// What the user should know of the trace.
+    /// Returns what the trace, or a file beside it, says of how it was recorded.
+    pub(crate) fn recorded(&self) -> Option<&Recorded> {
+        self.workload.recorded.as_ref()
+    }
+
+    /// Returns remarks about the trace for the user.
     pub(crate) fn said(&self) -> Vec<String> {
         let Workload { device, taken, left_out, report, .. } = &*self.workload;
         let name = self.path.display();
@@ -186,18 +218,18 @@ impl Replay {
         lines
     }
 
-    /// The processes, fitted to the device, and what is to be said of that.
+    /// Returns the processes, adapted to the device, and remarks about that.
     pub(crate) fn jobs(
         &self,
         plan: &Plan,
         device: &Description,
         block: u64,
-        layouts: &mut dyn FnMut(TaskId, u32, u64) -> LayoutId,
+        layouts: &mut NewLayout<'_>,
     ) -> (Jobs<Replayed>, Vec<String>) {
-        let mut scripts = self.scripts.clone();
+        let mut scripts = self.scripts.to_vec();
         let mut all = Fitted::default();
         for script in &mut scripts {
-            let fitted = script.fit(device.size.bytes().get(), block);
+            let fitted = script.fit(device.size.bytes(), block);
             all.moved += fitted.moved;
             all.widened += fitted.widened;
             all.shortened += fitted.shortened;
@@ -222,7 +254,7 @@ fn real_slots(scripts: &[Script]) -> usize {
     ((REAL_BUFFERS / bytes.max(1)) as usize).clamp(1, REAL_SLOTS)
 }
 
-/// What of the processes did not go as traced.
+/// Returns remarks about I/O that differed from the trace.
 pub(crate) fn deviations(jobs: &Jobs<Replayed>) -> Vec<String> {
     let all = jobs.processes().iter().map(Replayed::deviations);
     let (mut late, mut latest, mut unsupported) = (0, Nanos::ZERO, 0);
@@ -243,11 +275,11 @@ pub(crate) fn deviations(jobs: &Jobs<Replayed>) -> Vec<String> {
     lines
 }
 
-/// Reads what a trace says of the workload on a device.
+/// Reads the workload of a device from a trace.
 pub(crate) fn read_workload(path: &Path, dev: Option<&str>) -> Result<Workload, Failure> {
     let name = path.display().to_string();
     let device = dev.map(str::parse::<Device>).transpose();
-    let device = device.map_err(|error| Failure::input(format!("--dev: {error}")))?;
+    let device = device.map_err(|error| Failure::named("--dev", error))?;
     let bar = Bar::new(&name);
     let mut opened = 0;
     let mut open = || {
@@ -256,13 +288,11 @@ pub(crate) fn read_workload(path: &Path, dev: Option<&str>) -> Result<Workload, 
     };
     elevon_trace::replay::read(&mut open, device, &mut |events| bar.set(events)).map_err(|error| match error {
         WorkloadReadError::Trace(error) => crate::inspect::failure(&name, error),
-        error @ (WorkloadReadError::Untimed(_) | WorkloadReadError::Empty(_)) => {
-            Failure::input(format!("{name}: {error}"))
-        }
+        error @ (WorkloadReadError::Untimed(_) | WorkloadReadError::Empty(_)) => Failure::named(&name, error),
     })
 }
 
-/// Opens the trace; the standard input once only.
+/// Opens the trace. Standard input can only be opened once.
 fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
     crate::inspect::open(path, time)
 }
@@ -270,12 +300,18 @@ fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
 fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
     let after = how.closed.then(|| workload.infer());
     let speed = how.speed.unwrap_or(1.0);
+    let bio_ends = Arc::new(workload.bio_ends.clone());
     let processes = workload.processes.iter().enumerate();
     processes
         .map(|(at, process)| {
             let first = process.ios.first().map_or(0, |io| io.at);
+            let pace = process.pace().filter(|_| how.closed);
+            let kept = pace.map_or(0, |pace| pace.kept);
+            let depth = if kept > 0 { process.depth() } else { 1 };
             let ios = process.ios.iter().enumerate().map(|(n, io)| {
                 let when = match &after {
+                    // At its pace a process waits for its time, and for no more than its depth.
+                    Some(_) if n < kept => After { completions: (n as u64 + 1).saturating_sub(depth), think: 0 },
                     Some(after) => after[at][n],
                     None => After { completions: 0, think: scaled(io.at - first, speed) },
                 };
@@ -285,13 +321,15 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
                 number: process.id.unwrap_or(0),
                 begins: Nanos::new(scaled(first, speed)),
                 ios: with_plugs(ios.collect()),
+                bio_ends: Arc::clone(&bio_ends),
                 repeat_until: how.time_based.then(|| Nanos::new(process.duration())),
+                period: Nanos::new(pace.map_or(0, |pace| pace.period)),
             }
         })
         .collect()
 }
 
-/// What went under one plug goes with the last of it.
+/// Sets the time of all I/Os of a plug to that of the last one.
 fn with_plugs(mut ios: Vec<ReplayIo>) -> Vec<ReplayIo> {
     for at in (1..ios.len()).rev() {
         if ios[at].joins {
@@ -313,13 +351,14 @@ fn replay_io(io: &WorkloadIo, when: After) -> ReplayIo {
         flags: if io.op == Op::Flush { Flags::PREFLUSH.with(Flags::SYNC) } else { io.flags },
         sector: Sector::new(io.sector),
         bytes: Bytes::new(io.bytes),
+        bio_ends: io.bio_ends,
         ioprio: io.prio.unwrap_or(IoPrio::NONE),
         joins: io.joins,
         is_refused: false,
     }
 }
 
-/// A process as the job that describes it.
+/// Returns a job that describes a process.
 fn spec(path: &Path, process: &WorkloadProcess, script: &Script) -> JobSpec {
     let done = || script.ios.iter().filter(|io| !io.is_refused);
     let does = |op: Op| done().any(|io| io.op == op);
@@ -335,7 +374,7 @@ fn spec(path: &Path, process: &WorkloadProcess, script: &Script) -> JobSpec {
         (false, false, true) => "trim",
         _ => "rw",
     };
-    // Best effort, level 4 is what a process has that sets nothing.
+    // A process that sets no priority has best effort, level 4.
     let default = IoPrio::new(PrioClass::Be, 4);
     let given = script.ios.iter().map(|io| io.ioprio).find(|&prio| prio.class() != PrioClass::None && prio != default);
     let options = [("rw", words.to_owned()), ("ioengine", "replay".to_owned()), ("iodepth", depth.to_string())];

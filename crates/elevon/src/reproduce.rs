@@ -1,8 +1,9 @@
-//! `elevon reproduce`: published experiments run again, with the figures then beside ours.
+//! `elevon reproduce`: repeats published experiments and prints the published figures beside
+//! Elevon's.
 //!
-//! Everything printed as ours comes from runs made at that moment. What is published is compared
-//! with and, where the text says "calibrated", one baseline figure is fitted to; an improved figure
-//! is never an input.
+//! All figures of Elevon come from runs made at that moment. Published figures are compared with
+//! and, if the text says "calibrated", one baseline figure is fitted to. An improved figure is
+//! never an input.
 
 mod aligned_bio;
 mod bfq_injection;
@@ -16,7 +17,7 @@ mod parameters;
 use elevon_report::document::Document;
 
 use crate::args::ReproduceArgs;
-use crate::failure::{Ending, Failure, all, emit};
+use crate::failure::{ConflictError, Ending, Failure, UnknownName, all, emit};
 use crate::output::NewFile;
 use lab::Lab;
 
@@ -57,14 +58,16 @@ const EXPERIMENTS: &[Experiment] = &[
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Ending, Failure> {
     let Some(name) = &args.name else {
         if args.html.is_some() {
-            return Err(Failure::input("reproduce --html: name the experiment that the page is of"));
+            return Err(Failure::named("reproduce --html", ConflictError::NoExperiment));
         }
         emit(&list())?;
         return Ok(Ending::Done);
     };
     let Some(experiment) = EXPERIMENTS.iter().find(|experiment| experiment.name == name) else {
         let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-        return Err(Failure::input(format!("reproduce: no experiment {name}; there are {}", known.join(", "))));
+        let unknown =
+            UnknownName { kind: "experiment", name: name.clone(), meant: String::new(), known: known.join(", ") };
+        return Err(Failure::named("reproduce", unknown));
     };
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let lab = Lab::on_signals(experiment.name, args.full)?;

@@ -1,4 +1,4 @@
-//! What a run left behind, as the plain value that reports are made of.
+//! Makes the result of a run, the plain value that reports are made from.
 
 mod cache;
 mod cpu;
@@ -35,11 +35,11 @@ use crate::plan::{Plan, Target};
 
 use self::tenants::{Named, Sources};
 
-/// What is known beside the outcome.
+/// Information that is not in the outcome.
 pub(crate) struct Facts<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) device: &'a Description,
-    /// Settings of tenants, for what changed; not known for a status during the run.
+    /// Settings of tenants, for the changes that were made; `None` for a report during the run.
     pub(crate) settings: Option<&'a Settings>,
     pub(crate) stack: &'a Stack,
     pub(crate) cached: Option<&'a BufferedIo>,
@@ -47,7 +47,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The result of a run.
+/// Returns the result of a run.
 pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
     let Facts { plan, device, stack, cached, real, warnings, .. } = facts;
     let config = stack.config();
@@ -92,7 +92,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
     }
 }
 
-/// Every setting in force, whether given or not: with these the run is described whole.
+/// Returns every setting in force, given or default, which together describe the run completely.
 fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
     let Facts { plan, stack, real, .. } = facts;
     let config = stack.config();
@@ -104,17 +104,16 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
         let of_cache = plan.cache.as_ref().map(|CachePlan { cost: CacheCost { call, hit, fault }, .. }| {
             format!(",call={call},hit={hit},fault={fault}")
         });
-        // First, since it is what differs among the variants of a comparison.
+        // This is the first row, because variants of a comparison differ in it.
         let of_scheduler =
             if plan.scheduler.is_none() { String::new() } else { format!("scheduler={request},lock={locked},") };
-        rows.push((
-            "cpu_cost",
-            format!("{of_scheduler}submit={submit},complete={complete}{}", of_cache.unwrap_or_default()),
-        ));
+        let cost = format!("{of_scheduler}submit={submit},complete={complete}{}", of_cache.unwrap_or_default());
+        // The times of a trace have it in them.
+        rows.extend(plan.replay.is_none().then_some(("cpu_cost", cost)));
     }
     rows.extend(plan.replay.iter().map(|replay| ("replay", replay.loop_words())));
     rows.extend(plan.cache.iter().flat_map(CachePlan::rows));
-    // What few change is there if it is changed.
+    // Rarely changed settings are only listed if they were changed.
     rows.extend(config.changed());
     rows.extend(plan.tenants_file.iter().map(|path| ("tenants", path.display().to_string())));
     if !plan.faults.is_empty() {
@@ -123,7 +122,7 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
     rows.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// One entry a job; jobs of a reporting group are one.
+/// Returns one entry per job; the jobs of a reporting group are one entry.
 fn jobs(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<JobResult> {
     let mut results: Vec<JobResult> = Vec::new();
     let specs = &facts.plan.jobs.jobs;
@@ -195,7 +194,8 @@ fn job_result(spec: &JobSpec, outcome: &RunOutcome, job: &JobOutcome) -> JobResu
     }
 }
 
-/// Tenants that were watched, by the names and weights that the jobs give them.
+/// Returns the tenants whose waits were recorded, with the names and weights that the jobs give
+/// them.
 fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
     let control = facts.stack.control();
     let sources = Sources {
@@ -217,7 +217,7 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
     })
 }
 
-/// The rates in force at the end of the run, by the names under which they hold I/O back.
+/// Returns the rates in force at the end of the run, by the rules that hold I/O.
 fn limits_of(control: &TenantControl, tenant: TenantId) -> Vec<(Rule, u64)> {
     let of = |limits: &Limits| {
         let [rbps, wbps] = limits.bps;
@@ -243,8 +243,8 @@ fn limits_of(control: &TenantControl, tenant: TenantId) -> Vec<(Rule, u64)> {
     all
 }
 
-/// What one process of a job is due, as BFQ reads it: 10 for each level that its priority is above
-/// the last.
+/// Returns the claim of one process of a job as in BFQ: its weight is 10 at level 7, and 10 more
+/// for each level above.
 fn claim(spec: &JobSpec, tenants: &[Tenant]) -> Claim {
     let prio = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };
     let level = if prio.class() == PrioClass::Idle { 7 } else { prio.level() };
@@ -256,7 +256,7 @@ fn claim(spec: &JobSpec, tenants: &[Tenant]) -> Claim {
     }
 }
 
-/// The tenants from the top to this one, with their weights.
+/// Returns the tenants from the top to this one, with their weights.
 fn lineage(tenants: &[Tenant], tenant: TenantId) -> Vec<(String, u32)> {
     let Some(at) = tenant.index().checked_sub(1) else { return Vec::new() };
     let mut line = lineage(tenants, tenants[at].parent);
@@ -264,7 +264,7 @@ fn lineage(tenants: &[Tenant], tenant: TenantId) -> Vec<(String, u32)> {
     line
 }
 
-/// Two claims as one, where they are of one class and cgroup.
+/// Returns two claims as one; `None` if their classes or cgroups differ.
 fn together(first: Claim, second: Claim) -> Option<Claim> {
     let is_same = first.class == second.class && first.cgroups == second.cgroups;
     let (given, weight) = (first.given || second.given, first.weight + second.weight);
@@ -276,7 +276,7 @@ fn option(spec: &JobSpec, name: &str) -> Option<String> {
     all.rev().find(|(key, _)| key == name).map(|(_, value)| value.clone())
 }
 
-/// The options of the `[global]` sections, each once; of two values the one that came last.
+/// Returns the options of the `[global]` sections, each once; the last value counts.
 fn global_options(jobs: &[JobSpec]) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for (key, value) in jobs.iter().flat_map(|job| &job.global_options) {
@@ -299,7 +299,7 @@ fn extremes(sizes: &BlockSizes) -> (Bytes, Bytes) {
     (Bytes::new(low), Bytes::new(high))
 }
 
-/// The words for an errno: the kernel log's where it is a device's answer.
+/// Returns the text for an errno: the kernel log's text if it is the answer of a device.
 pub(crate) fn words_of(errno: i32) -> String {
     match errno {
         0 => String::new(),

@@ -9,7 +9,7 @@ use elevon_report::{html, json, text};
 use crate::args::{OutputFormat, ReportArgs, RunArgs};
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Ending, Failure, all, emit, emit_text, tell};
+use crate::failure::{Ending, Failure, MachineError, ValueError, all, emit, emit_text, tell};
 use crate::output::NewFile;
 use crate::plan::Plan;
 use crate::trace::TraceFile;
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Ending, Failure> {
     run_plan(&plan, &label, &args.report)
 }
 
-/// Runs a plan and reports.
+/// Runs a plan and reports its result.
 pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<Ending, Failure> {
     let json = args.output_format.is_json();
     let iostat = args.iostat.map(interval).transpose()?;
@@ -31,11 +31,11 @@ pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<En
     }
     let trace = args.trace.as_deref().map(|path| TraceFile::new(path, plan.kernel, &mut files)).transpose()?;
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
-    let interrupt = Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
+    let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     warn(&plan.warnings);
     let mut console = Console::new(label, iostat, json, trace).with_status(plan, &interrupt, json);
     let (result, outcome) = execute(plan, &mut console, &interrupt)?;
-    // Whatever cannot be written, the rest is.
+    // If one output cannot be written, the others still are.
     let watched = console.finish();
     warn(&result.warnings[plan.warnings.len()..]);
     let printed = match args.output_format {
@@ -51,7 +51,7 @@ pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<En
     Ok(outcome)
 }
 
-/// Warnings go to stderr, a line each.
+/// Writes warnings to stderr, one per line.
 pub(crate) fn warn(warnings: &[String]) {
     for warning in warnings {
         tell(&format!("warning: {warning}"));
@@ -62,6 +62,6 @@ fn interval(seconds: f64) -> Result<Nanos, Failure> {
     if (0.001..=86_400.0).contains(&seconds) {
         Ok(Nanos::new((seconds * 1e9) as u64))
     } else {
-        Err(Failure::input(format!("--iostat {seconds}: expected seconds from 0.001 to 86400")))
+        Err(Failure::named(format!("--iostat {seconds}"), ValueError::expected("seconds from 0.001 to 86400")))
     }
 }

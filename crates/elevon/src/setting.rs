@@ -1,4 +1,4 @@
-//! `--set`: its text, and what is said of one that is refused.
+//! `--set`: parses its text and formats the error of a refused setting.
 
 use elevon_cache::settings;
 use elevon_core::limits::SYSFS;
@@ -6,31 +6,33 @@ use elevon_core::nearest::nearest;
 use elevon_core::setting::SettingError;
 use elevon_core::stack::config;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, InputError, ValueError};
 
-/// Reads `KEY=VALUE`.
+/// Parses `KEY=VALUE`.
 pub(crate) fn pair(text: &str) -> Result<(String, String), Failure> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(Failure::input(format!("--set {text}: expected KEY=VALUE, such as max_sectors_kb=512"))),
+        _ => {
+            Err(Failure::named(format!("--set {text}"), ValueError::expected("KEY=VALUE, such as max_sectors_kb=512")))
+        }
     }
 }
 
-/// Every key that `--set` takes.
+/// Yields every key that `--set` accepts.
 pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
     let limits = SYSFS.iter().filter(|limit| limit.is_settable()).map(|limit| limit.name);
     let of_stack = config::SETTINGS.iter().map(|row| row.key);
     of_stack.chain(settings::SETTINGS.iter().map(|row| row.key)).chain(limits)
 }
 
-/// The line for a refused setting.
-pub(crate) fn refused(error: &SettingError) -> Failure {
-    let hint = match error {
+/// Returns the failure for a refused setting.
+pub(crate) fn refused(error: SettingError) -> Failure {
+    let hint = match &error {
         SettingError::Key { key } => {
             let meant = nearest(key, keys()).map_or_else(String::new, |near| format!("did you mean {near}? "));
             format!("; {meant}`elevon schedulers` lists them")
         }
         SettingError::Value { .. } | SettingError::NotModelled { .. } | SettingError::Limit(_) => String::new(),
     };
-    Failure::input(format!("--set {error}{hint}"))
+    Failure::input(InputError::Setting { error, hint })
 }

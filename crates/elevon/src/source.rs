@@ -1,4 +1,4 @@
-//! Where the command reads job files and files of tenants from: paths, and `-` for stdin.
+//! Reads job files and tenants files from paths, or from stdin for `-`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use elevon_formats::fio::{HostSource, JobSource, Machine, SourceError, read_text, read_text_file};
 
-/// The name of stdin among files.
+/// Name that stands for stdin.
 pub(crate) const STDIN: &str = "-";
 
-/// Files of the host, with a note of what was read.
+/// Files of the host, with the names of those that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     host: HostSource,
@@ -17,12 +17,12 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Job files may include from this folder too.
+    /// Creates the source; job files may also include files from `include_folder`.
     pub(crate) fn new(include_folder: Option<&Path>) -> Self {
         Self { host: HostSource { include_folder: include_folder.map(Path::to_owned) }, read: BTreeSet::new() }
     }
 
-    /// The files that were read, as options and messages name them.
+    /// Yields the files that were read, with their names in options and messages.
     pub(crate) fn files(&self) -> impl Iterator<Item = (String, PathBuf)> {
         self.read.iter().map(|name| {
             let path = if name == STDIN { Path::new("/dev/stdin") } else { Path::new(name) };
@@ -57,13 +57,13 @@ impl JobSource for Sources {
     }
 }
 
-/// The words of a command line as a shell reads them.
+/// Joins the words of a command line, quoted for a shell.
 pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    // No argument of a process has a zero byte.
+    // A process argument cannot contain a zero byte.
     shlex::try_join(words).unwrap_or_default()
 }
 
-/// A path as text, since the names of files are texts all through; `None` if it is none.
+/// Returns a path as text, because file names are text throughout; `None` if it is not UTF-8.
 pub(crate) fn name_of(path: &Path) -> Option<&str> {
     let path: &OsStr = path.as_os_str();
     path.to_str()

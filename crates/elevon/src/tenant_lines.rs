@@ -1,4 +1,5 @@
-//! The lines of `--iostat` for tenants: what the jobs of each completed since the line before.
+//! Lines of `--iostat` for tenants: the I/O that the jobs of each completed since the previous
+//! line.
 
 use std::fmt::Write as _;
 
@@ -6,23 +7,23 @@ use elevon_core::units::Instant;
 use elevon_workload::jobs::Roster;
 use elevon_workload::run::Progress;
 
-/// Tenants that have a line; a report has all.
+/// Maximum number of tenants with a line; a report has all.
 const MOST: usize = 32;
 
-/// What was shown last.
+/// The tenants, and the counts at the previous line.
 #[derive(Debug, Default)]
 pub(crate) struct TenantLines {
-    /// Paths of the tenants that jobs lie in.
+    /// Paths of the tenants of the jobs.
     paths: Vec<String>,
-    /// By task, its tenant in `paths`.
+    /// Index in `paths` of each task's tenant.
     of_task: Vec<Option<usize>>,
-    /// Reads and writes, their bytes, by tenant.
+    /// Reads and writes, then their bytes, by tenant.
     last: Vec<[u64; 4]>,
     last_at: Instant,
 }
 
 impl TenantLines {
-    /// The jobs are known, and start now.
+    /// Creates the lines for jobs that start now.
     pub(crate) fn new(jobs: &Roster<'_>) -> Self {
         let mut lines = Self::default();
         for member in jobs.members {
@@ -39,8 +40,8 @@ impl TenantLines {
         lines
     }
 
-    /// A line for each tenant; nothing where there are none. `has_header`: begins with what the
-    /// columns are.
+    /// Returns a line for each tenant; empty if there are none. If `has_header` is true, it starts
+    /// with the column heads.
     pub(crate) fn text(&mut self, now: Instant, jobs: &[Progress], has_header: bool) -> String {
         let mut sums = vec![[0; 4]; self.paths.len()];
         for (progress, of) in jobs.iter().zip(&self.of_task) {

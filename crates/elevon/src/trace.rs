@@ -1,5 +1,5 @@
-//! `--trace FILE`: events of a run, written beside the final name as it goes on and renamed when it
-//! is over.
+//! `--trace FILE`: writes the events of a run to a hidden folder beside the file, which gets its
+//! name at the end.
 
 use std::fs;
 use std::io;
@@ -14,20 +14,20 @@ use elevon_trace::write::WriteFormat;
 use elevon_workload::jobs::Roster;
 use tempfile::TempDir;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FileError, InputError, Irreplaceable, MachineError};
 use crate::files::Files;
 use crate::output::{folder_of, hidden, inherit, target_of};
 
-/// Parts of a blktrace that are looked for among the other files of the command, before the number
-/// of CPUs is known.
+/// Parts of a blktrace that are checked against the command's other files before the number of CPUs
+/// is known.
 const PARTS_CHECKED: u32 = 256;
 
-/// A trace being written: a hidden folder beside the final place holds it until it is whole.
+/// A trace that is being written, in a hidden folder beside its final place.
 pub(crate) struct TraceFile {
-    /// As it was named.
+    /// Name as given in the option.
     name: String,
     path: PathBuf,
-    /// Where it will be: the path, or where its symbolic link points to.
+    /// Final place: the path, or the target of its symbolic link.
     target: PathBuf,
     folder: TempDir,
     kernel: Kernel,
@@ -36,14 +36,14 @@ pub(crate) struct TraceFile {
 }
 
 impl TraceFile {
-    /// Checks the extension and that something can be written there, before anything runs.
+    /// Checks before the run that the extension is known and that the file can be written.
     pub(crate) fn new(path: &Path, kernel: Kernel, files: &mut Files) -> Result<Self, Failure> {
-        let format = run::format_of(path).map_err(|error| Failure::input(format!("--trace {error}")))?;
+        let format = run::format_of(path).map_err(|error| Failure::input(InputError::TraceFile(error)))?;
         let name = format!("--trace {}", path.display());
         if path.is_dir() {
-            return Err(Failure::input(format!("{name}: is a directory; name a file")));
+            return Err(Failure::named(name, FileError::Directory));
         }
-        let fail = |error| Failure::input(format!("{name}: cannot write there: {error}"));
+        let fail = |error| Failure::named(&name, FileError::CannotWrite(error));
         let path = path.to_owned();
         let mut target = path.clone();
         if format == WriteFormat::Blktrace {
@@ -59,7 +59,7 @@ impl TraceFile {
         Ok(Self { folder: folder.map_err(fail)?, name, path, target, kernel, writer: None, error: None })
     }
 
-    /// The run is about to start: the file gets its head.
+    /// Starts the trace before the run and writes its header.
     pub(crate) fn start(&mut self, device: &Description, cpus: u16, jobs: &Roster<'_>) -> Result<(), Failure> {
         if self.is_in_parts() {
             (0..u32::from(cpus)).try_for_each(|cpu| check_replaceable(&self.name, &part(&self.path, cpu)))?;
@@ -67,40 +67,39 @@ impl TraceFile {
         let name = |member: &elevon_workload::jobs::Member| TaskName::new(&jobs.specs[member.spec].name, member.number);
         let context = RunContext {
             device: number_of(&device.name),
-            // Behind the jobs comes the flusher of a page cache.
+            // The flusher of a page cache is the task after the jobs.
             tasks: jobs.members.iter().map(name).chain([TaskName::new("kworker/flush", 100)]).collect(),
             cpus,
-            ioprio_in_events: self.kernel.rules().ioprio_in_events,
+            rules: self.kernel.rules(),
         };
         let part = self.folder.path().join(self.path.file_name().unwrap_or_default());
-        self.writer =
-            Some(RunTraceWriter::create(&part, &context).map_err(|error| Failure::Machine(error.to_string()))?);
+        self.writer = Some(RunTraceWriter::create(&part, &context).map_err(MachineError::from)?);
         Ok(())
     }
 
-    /// Appends events; after an error nothing more.
+    /// Appends events. After an error nothing more is written.
     pub(crate) fn write(&mut self, events: &[Event]) {
         if let (Some(writer), None) = (&mut self.writer, &self.error) {
             self.error = writer.write(events).err();
         }
     }
 
-    /// Ends the trace and moves it to its place.
+    /// Finishes the trace and moves it to its place.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let written = self.error.take().map_or(Ok(()), Err);
         let written = written.and_then(|()| self.writer.take().map_or(Ok(()), RunTraceWriter::finish));
         written
             .and_then(|()| self.move_into_place())
-            .map_err(|error| Failure::Machine(format!("{}: cannot write: {error}", self.name)))
+            .map_err(|error| MachineError::Write { output: self.name, error }.into())
     }
 
-    /// Whether it is one file a CPU.
+    /// Returns true if the format has one file per CPU.
     fn is_in_parts(&self) -> bool {
         run::format_of(&self.path).is_ok_and(|format| format == WriteFormat::Blktrace)
     }
 
-    /// Moves its files beside the path. blktrace's are one a CPU: those of an earlier trace that
-    /// had more CPUs go away, or `blkparse` would read them as part of this one.
+    /// Moves the files to their final place. blktrace has one file per CPU; files of an earlier
+    /// trace with more CPUs are removed, because `blkparse` would read them as part of this trace.
     fn move_into_place(&self) -> io::Result<()> {
         if !self.is_in_parts() {
             return replace(&self.folder.path().join(self.path.file_name().unwrap_or_default()), &self.target);
@@ -118,7 +117,7 @@ impl TraceFile {
     }
 }
 
-/// Gives a finished file its place, with the mode of what it replaces.
+/// Moves a finished file to its place, with the mode of the file that it replaces.
 fn replace(from: &Path, target: &Path) -> io::Result<()> {
     if let Ok(old) = fs::metadata(target) {
         inherit(from, &old)?;
@@ -126,34 +125,32 @@ fn replace(from: &Path, target: &Path) -> io::Result<()> {
     fs::rename(from, target)
 }
 
-/// A CPU's file of a blktrace.
+/// Returns the name of a CPU's file of a blktrace.
 fn part(path: &Path, cpu: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{cpu}"));
     PathBuf::from(name)
 }
 
-/// Refuses a place where no finished trace could be moved to: only a regular file is replaced.
+/// Refuses a place to which no finished trace can be moved: only a regular file is replaced.
 fn check_replaceable(name: &str, path: &Path) -> Result<(), Failure> {
     let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
+    let cannot = |why| Failure::named(name, FileError::CannotReplace { path: path.to_owned(), why });
     let kind = metadata.file_type();
-    let what = match kind {
+    let why = match kind {
         _ if kind.is_file() => {
             let opened = fs::File::options().write(true).open(path);
-            return opened.map(drop).map_err(|error| cannot(name, path, &error.to_string()));
+            return opened.map(drop).map_err(|error| cannot(Irreplaceable::Io(error)));
         }
-        _ if kind.is_dir() => "is a directory",
-        _ if kind.is_block_device() => "is a block device",
-        _ => "is no regular file",
+        _ if kind.is_dir() => Irreplaceable::Directory,
+        _ if kind.is_block_device() => Irreplaceable::BlockDevice,
+        _ => Irreplaceable::Irregular,
     };
-    Err(cannot(name, path, what))
+    Err(cannot(why))
 }
 
-fn cannot(name: &str, path: &Path, why: &str) -> Failure {
-    Failure::input(format!("{name}: cannot write {}: {why}", path.display()))
-}
-
-/// Device numbers as Linux gives them: blkext for NVMe, 8:0 for the first disk of the SCSI layer.
+/// Returns device numbers as Linux assigns them: blkext for NVMe, 8:0 for the first disk of the
+/// SCSI layer.
 pub(crate) fn number_of(device: &str) -> (u32, u32) {
     if device.rsplit('/').next().is_some_and(|name| name.starts_with("nvme")) { (259, 0) } else { (8, 0) }
 }

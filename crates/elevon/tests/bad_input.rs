@@ -1,5 +1,5 @@
-//! What a user gets wrong, and what the machine refuses: one clear line, the right exit status,
-//! nothing left half-written.
+//! Tests bad input and refusals of the machine: one clear line, the right exit status, no partial
+//! output.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::Bench;
 
 const GOOD: &str = "[a]\nrw=randread\nbs=4k\niodepth=4\nioengine=io_uring\ndirect=1\nnumber_ios=50\n";
 
-/// A folder with what the cases speak of.
+/// Creates a folder with the files that the cases name.
 fn bench() -> Bench {
     let bench = Bench::new();
     bench.file("good.fio", GOOD);
@@ -67,10 +67,10 @@ fn bench() -> Bench {
     bench
 }
 
-/// Arguments, and words that the line must have.
+/// Arguments, and words that the line must contain.
 type Case = (&'static [&'static str], &'static [&'static str]);
 
-/// Exit status 2 each, and a single line.
+/// Each ends with exit status 2 and a single line.
 const CASES: &[Case] = &[
     // Job files.
     (&["run", "missing.fio"], &["missing.fio", "No such file"]),
@@ -201,14 +201,14 @@ const CASES: &[Case] = &[
     (&["run", "good.fio", "--tenants", "stranger.toml"], &["stranger.toml:3:10:", "no such tenant"]),
     (&["run", "good.fio", "--kernel", "6.1", "--tenants", "new-word.toml"], &["new-word.toml:2:9:", "6.5"]),
     (&["compare", "good.fio", "--vs", "--tenants range.toml"], &["--vs", "range.toml:2:10:"]),
-    // What is written.
+    // Outputs.
     (&["run", "good.fio", "--output-format", "xml"], &["xml", "normal, json"]),
     (&["run", "good.fio", "--trace", "run.pcap"], &["--trace", "run.pcap", ".ftrace"]),
     (&["run", "good.fio", "--trace", "run"], &["--trace", ".ftrace"]),
     (&["run", "good.fio", "--trace", "none/run.ftrace"], &["--trace", "none/run.ftrace", "No such file"]),
     (&["run", "good.fio", "--html", "none/page.html"], &["--html", "none/page.html", "No such file"]),
     (&["run", "good.fio", "--html", "folder"], &["--html", "folder", "directory"]),
-    // Compare, and what there is not.
+    // Compare, and unknown commands and options.
     (&["compare", "good.fio"], &["--vs"]),
     (&["compare", "good.fio", "--vs", ""], &["--vs ''", "options"]),
     (&["compare", "good.fio", "--vs", "--sheduler none"], &["--vs", "--sheduler"]),
@@ -246,7 +246,7 @@ fn every_mistake_is_one_clear_line() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// What a job file names is opened only below the folders that the command line allows.
+/// Paths that a job file names are only opened below the folders that the command line allows.
 #[test]
 fn logs_and_includes_are_where_the_command_line_says() {
     let bench = Bench::new();
@@ -293,7 +293,7 @@ fn every_fault_of_a_job_file_is_named() {
 #[test]
 fn a_real_file_that_cannot_hold_the_job() {
     let bench = bench();
-    // A file of 1 MiB does not grow to be read, and does for a job that writes.
+    // A file of 1 MiB does not grow for a job that reads, but does for a job that writes.
     let job = bench.file("read-8m.fio", "[a]\nrw=read\nbs=4k\ndirect=1\nsize=8m\nfilename=other\n");
     let output = bench.elevon(&["run", job, "--device", "small.img"]).output().expect("the command ran");
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -326,7 +326,8 @@ fn a_full_disk_is_said_and_leaves_nothing() {
         assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
         assert!(stderr.contains("No space left") && stderr.lines().count() == 1, "{args:?}: {stderr}");
     }
-    // A page that cannot be written: the report is still there, and the device is still a device.
+    // If the page cannot be written, the report is still printed, and `/dev/full` is still a
+    // device.
     let output = bench.elevon(&["run", "good.fio", "--html", "/dev/full"]).output().expect("the command ran");
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--html /dev/full: cannot write"));

@@ -1,5 +1,5 @@
-//! The tables of `docs/calibration.md` are what `elevon calibrate` says. `UPDATE_DOCS=1 cargo test
-//! -p elevon --test calibration_manual` writes them anew.
+//! Checks that the tables of `docs/calibration.md` are the results of `elevon calibrate`.
+//! `UPDATE_DOCS=1 cargo test -p elevon --test calibration_manual` updates them.
 
 mod common;
 
@@ -14,14 +14,14 @@ const MARK: &str =
     "<!-- From here on made by the command: UPDATE_DOCS=1 cargo test -p elevon --test calibration_manual -->\n";
 const KEYS: [&str; 6] = ["rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"];
 
-/// A profile, what was measured of it, and what Linux would assume.
+/// A profile, its measured coefficients, and Linux's preset for it.
 struct Row {
     name: &'static str,
     line: String,
     own: Coefficients,
     preset: Preset,
-    /// Nanoseconds of the device for a random 4 KiB read, by arithmetic from its parameters, with
-    /// the queue as deep as calibrate's.
+    /// The device's nanoseconds for a random 4 KiB read, computed from its parameters, at the queue
+    /// depth that calibrate uses.
     arithmetic: f64,
 }
 
@@ -38,8 +38,8 @@ fn preset_name(preset: Preset) -> &'static str {
     }
 }
 
-/// Long enough for where an arm has to move and where a limiter works in slices; virtual time that
-/// costs little there.
+/// Returns the seconds to measure: more virtual time for devices with an arm or a limiter with time
+/// slices, on which it costs little.
 fn seconds(profile: &Profile) -> &'static str {
     if profile.flash_config("").expect("a profile").is_some() { "0.25" } else { "4" }
 }
@@ -104,19 +104,18 @@ fn tables(rows: &[Row]) -> String {
 #[test]
 fn the_manual_says_what_the_command_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/calibration.md");
-    // `null` answers at once: nothing costs anything there.
+    // `null` completes at once, so its costs are zero.
     let rows: Vec<Row> = PROFILES.iter().filter(|profile| profile.name != "null").map(calibrated).collect();
     for Row { name, own, arithmetic, .. } in &rows {
         assert!(values(own).iter().all(|value| *value > 0), "{name}: {own:?}");
-        // The arithmetic takes exponential dies: it lies 0 to 16 % low.
+        // The computation assumes exponential dies: it is 0 to 16 % too low.
         let cost = random_read_cost(own);
         assert!((0.8..1.08).contains(&(cost / arithmetic)), "{name}: {cost:.0} ns, by arithmetic {arithmetic:.0}");
-        // What follows the last I/O is at least as cheap as what does not, but for the width of the
-        // window.
+        // A sequential I/O is at least as cheap as a random one, up to the width of the window.
         for [sequential, random] in [[own.rseqiops, own.rrandiops], [own.wseqiops, own.wrandiops]] {
             assert!(sequential as f64 >= 0.98 * random as f64, "{name}: {own:?}");
         }
-        // Large ones carry at least what small ones do.
+        // Large I/Os have at least the throughput of small ones.
         for [rate, small] in [[own.rbps, own.rseqiops], [own.wbps, own.wseqiops]] {
             assert!(rate as f64 >= 0.98 * 4096.0 * small as f64, "{name}: {own:?}");
         }

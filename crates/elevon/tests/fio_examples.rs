@@ -1,5 +1,5 @@
-//! Job files as fio's documentation and examples have them, on a simulated device and on a real
-//! file: the same jobs, the same schema, the same amounts of work.
+//! Tests job files from fio's documentation and examples, on a simulated device and on a real file:
+//! the same jobs, the same schema, the same amount of work.
 
 mod common;
 
@@ -52,7 +52,7 @@ const EXAMPLES: &[Example] = &[
     ),
 ];
 
-/// Bytes that a job moved in a direction.
+/// Returns the bytes that a job moved in a direction.
 fn moved(json: &Value, job: &str, direction: &str) -> u64 {
     let jobs = json["jobs"].as_array().expect("jobs").iter();
     jobs.filter(|j| j["jobname"] == job).map(|j| j[direction]["io_bytes"].as_u64().expect("bytes")).sum()
@@ -90,7 +90,7 @@ fn logs_are_written_under_fios_names() {
     assert_eq!(text.lines().count(), 32, "a line for each of 32 reads");
 }
 
-/// Whether a tool is there.
+/// Returns true if a tool is installed.
 fn has(name: &str) -> bool {
     elevon_testkit::tool(name).is_some()
 }
@@ -115,7 +115,7 @@ fn blkparse_and_btt_read_the_trace() {
     }
     let bench = Bench::new();
     let job = bench.file("job.fio", "[a]\nrw=randread\nbs=64k\ndirect=1\nsize=16m\niodepth=4\nioengine=io_uring\n");
-    // Files of an earlier trace with more CPUs do not mix in.
+    // Files of an earlier trace with more CPUs are removed.
     bench.file("run.blktrace.1", "stale");
     bench.stdout(&["run", job, "--scheduler", "mq-deadline", "--trace", "run.blktrace"]);
     assert_eq!(bench.names(), ["job.fio", "run.blktrace.0"]);
@@ -131,7 +131,7 @@ fn blkparse_and_btt_read_the_trace() {
     assert_eq!(btt_counts(&bench, "run", "D2C"), 256);
 }
 
-/// How many times `btt` found for a row of its table, 0 without the row. `NAME.bin` is there from
+/// Returns the count in a row of `btt`'s table; 0 if there is no such row. `NAME.bin` was made by
 /// blkparse.
 fn btt_counts(bench: &Bench, name: &str, row: &str) -> usize {
     let output = Command::new("btt").args(["-i", &format!("{name}.bin")]).current_dir(bench.path("")).output();
@@ -140,8 +140,8 @@ fn btt_counts(bench: &Bench, name: &str, row: &str) -> usize {
     found.map_or(0, |line| line.split_whitespace().last().expect("a count").parse().expect("a number"))
 }
 
-/// How many records of an action `blkparse` finds in `NAME.blktrace.*`, which it also joins into
-/// `NAME.bin`.
+/// Returns the number of records of an action that `blkparse` finds in `NAME.blktrace.*`. It also
+/// joins these into `NAME.bin`.
 fn records(bench: &Bench, name: &str, action: &str) -> usize {
     let args = ["-q", "-i", name, "-d", &format!("{name}.bin")];
     let output = Command::new("blkparse").args(args).current_dir(bench.path("")).output().expect("blkparse ran");
@@ -149,8 +149,8 @@ fn records(bench: &Bench, name: &str, action: &str) -> usize {
     text.lines().filter(|line| line.split_whitespace().nth(5) == Some(action)).count()
 }
 
-/// btt finds a request by the sectors of its bio: of a bio that was split it counts no time in the
-/// device, in the trace of a real kernel neither. This is the limit that README.md tells of.
+/// btt finds a request by the sectors of its bio, so it counts no device time for a bio that was
+/// split, also in the trace of a real kernel. README.md states this limit.
 #[test]
 fn btt_follows_no_split_bio_of_a_real_kernel_either() {
     if !has("blkparse") || !has("btt") {
@@ -161,7 +161,7 @@ fn btt_follows_no_split_bio_of_a_real_kernel_either() {
         let record = common::kernel_truth(&format!("blktrace-6.1/dd-none.blktrace.{cpu}"));
         std::fs::copy(record, bench.path(&format!("real.blktrace.{cpu}"))).expect("a copy");
     }
-    // The record has 365 requests of 205 bios; 160 splits cut 19 of the bios into 179 requests.
+    // The record has 365 requests of 205 bios; 160 splits divide 19 of the bios into 179 requests.
     assert_eq!(["Q", "X", "D"].map(|action| records(&bench, "real", action)), [205, 160, 365]);
     assert_eq!(btt_counts(&bench, "real", "D2C"), 186);
     let job = bench.file("job.fio", "[a]\nrw=read\nbs=1m\ndirect=1\nsize=16m\n");

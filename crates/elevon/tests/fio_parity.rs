@@ -1,7 +1,7 @@
-//! The same jobs, on the same file, run by fio 3.33 and by this command, and what both report
-//! compared: counts of I/Os and bytes by direction, depths, syncs, errors, options, and every key
-//! of the JSON with its type. `docs/fio.md` says what comes out differently; the lists here hold it
-//! to that.
+//! Runs the same jobs on the same file with fio 3.33 and with this command, and compares the
+//! reports: counts of I/Os and bytes by direction, depths, syncs, errors, options, and every key of
+//! the JSON with its type. `docs/fio.md` lists the differences; the lists here check that it is
+//! complete.
 
 mod common;
 
@@ -13,15 +13,15 @@ use std::thread;
 use common::Bench;
 use serde_json::Value;
 
-/// Bytes of the file that the jobs run on.
+/// Size in bytes of the file that the jobs use.
 const FILE: usize = 4 << 20;
 
-/// A section of a job file, and the figures that differ on purpose: the path below the job, fio's
-/// value and ours.
+/// A section of a job file, and the figures that differ on purpose: path below the job, fio's
+/// value, Elevon's value.
 struct Case {
     name: &'static str,
     options: &'static str,
-    /// The share of each direction, and how large blocks are, is left to chance: only totals are
+    /// Chance decides the share of each direction or the size of blocks, so only totals are
     /// compared.
     by_chance: bool,
     differs: &'static [(&'static str, f64, f64)],
@@ -39,7 +39,7 @@ const fn differs(name: &'static str, options: &'static str, differs: &'static [(
     Case { name, options, by_chance: false, differs }
 }
 
-/// Jobs on one file, one after the other.
+/// Jobs on one file, run one after the other.
 const CASES: &[Case] = &[
     same("read", "rw=read\nbs=4k"),
     same("write", "rw=write\nbs=64k\nioengine=psync"),
@@ -92,7 +92,7 @@ const CASES: &[Case] = &[
     by_chance("bssplit", "rw=randread\nbssplit=4k/50:8k/50\nnorandommap=1"),
     by_chance("prio", "rw=randread\nbs=4k\nioengine=libaio\niodepth=4\ncmdprio_percentage=50"),
     by_chance("prio-lat", "rw=randread\nbs=4k\nioengine=libaio\niodepth=4\ncmdprio_percentage=50\nlat_percentiles=1"),
-    // Each row of these has its line in docs/fio.md.
+    // Each of these rows has a line in docs/fio.md.
     differs("fsync", "rw=write\nbs=8k\nfsync=16", &[("iodepth_level/1", 106.054688, 100.0)]),
     differs("end_fsync", "rw=write\nbs=8k\nend_fsync=1", &[("sync/total_ios", 0.0, 1.0)]),
     differs(
@@ -124,18 +124,18 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// Figures that are compared to the last digit, where they are there.
+/// Figures that must be equal if they are present.
 const COUNTS: [&str; 8] =
     ["total_ios", "io_bytes", "io_kbytes", "short_ios", "drop_ios", "slat_ns/N", "clat_ns/N", "lat_ns/N"];
 
-/// fio's report and ours of one job file, with the exit statuses.
+/// fio's and Elevon's reports of one job file, with the exit statuses.
 struct Reports {
     fio: Value,
     ours: Value,
     codes: (Option<i32>, Option<i32>),
 }
 
-/// Whether the fio that is installed is the one that the comparison is with.
+/// Returns true if fio 3.33 is installed, the version of the comparison.
 fn is_fio_3_33() -> bool {
     let Some(mut fio) = elevon_testkit::tool("fio") else { return false };
     let version = fio.arg("--version").output().expect("fio ran").stdout;
@@ -146,7 +146,7 @@ fn is_fio_3_33() -> bool {
     version == "fio-3.33"
 }
 
-/// Runs a job file by both on `folder/file.img`; `$FILE` in its text is that path.
+/// Runs a job file with both commands on `folder/file.img`; `$FILE` in its text is that path.
 fn run_both(folder: &Path, job: &str, format: &str) -> Reports {
     let file = folder.join("file.img");
     let content: Vec<u8> = (0..FILE).map(|at| (at / 7) as u8).collect();
@@ -156,7 +156,7 @@ fn run_both(folder: &Path, job: &str, format: &str) -> Reports {
         std::fs::write(&file, &content).expect("a file");
         let output = command.current_dir(folder).output().expect("the command ran");
         let text = String::from_utf8(output.stdout).expect("UTF-8");
-        // What fio says of a failed job it says on stdout, before the JSON.
+        // fio writes messages about a failed job to stdout, before the JSON.
         let json = text.find("\n{").map_or(text.as_str(), |at| &text[at..]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {said}")), output.status.code())
@@ -168,12 +168,12 @@ fn run_both(folder: &Path, job: &str, format: &str) -> Reports {
     Reports { fio, ours, codes: (of_fio, of_ours) }
 }
 
-/// The value at a path with slashes.
+/// Returns the value at a path with slashes.
 fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     path.split('/').fold(value, |value, key| &value[key])
 }
 
-/// What differs in a job's figures, one line each.
+/// Returns the differences between a job's figures, one line each.
 fn differences(case: &Case, fio: &Value, ours: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     let mut compare = |path: &str| {
@@ -197,9 +197,9 @@ fn differences(case: &Case, fio: &Value, ours: &Value) -> Vec<String> {
             compare(&format!("{direction}/{figure}"));
         }
     }
-    // With blocking engines nothing but the job decides these. fio takes all that is left at the
-    // end of a job with a queue as one batch, so its completions are not ours; how many were in
-    // flight depends on the device.
+    // With blocking engines only the job decides these. At the end of a job with a queue fio takes
+    // all remaining completions as one batch, so its counts differ; the number in flight depends on
+    // the device.
     let mut depths = vec!["iodepth_submit"];
     if fio["latency_depth"] == 1 {
         depths.extend(["iodepth_level", "iodepth_complete"]);
@@ -215,14 +215,14 @@ fn differences(case: &Case, fio: &Value, ours: &Value) -> Vec<String> {
     lines
 }
 
-/// Of a job in which chance decides: what it moved in all.
+/// Returns the total over all directions, for a job in which chance decides.
 fn total(job: &Value, figure: &str) -> u64 {
     let of = |direction: &str| job[direction][figure].as_u64();
     of("mixed").unwrap_or_else(|| ["read", "write", "trim"].iter().filter_map(|d| of(d)).sum())
 }
 
-/// Every path of a report with the type of what is there. Keys that depend on the run (percentiles,
-/// bins, options) are one.
+/// Collects every path of a report with the type of its value. Keys that depend on the run
+/// (percentiles, bins, options) are merged into one.
 fn types(value: &Value, path: &str, out: &mut BTreeMap<String, &'static str>) {
     let kind = match value {
         Value::Null => "null",
@@ -246,10 +246,10 @@ fn types(value: &Value, path: &str, out: &mut BTreeMap<String, &'static str>) {
     }
 }
 
-/// Keys that only we write: all of them are keys of later versions of fio.
+/// Keys that only Elevon writes; all are keys of later fio versions.
 const ONLY_OURS: [&str; 4] = ["job_start", "priohint", "read_sectors", "write_sectors"];
 
-/// Lines for keys that one side has alone, or with another type.
+/// Returns a line for each key that only one side has, or that has another type.
 fn key_differences(reports: &Reports) -> Vec<String> {
     let (mut fio, mut ours) = (BTreeMap::new(), BTreeMap::new());
     types(&reports.fio, "", &mut fio);
@@ -271,7 +271,7 @@ fn key_differences(reports: &Reports) -> Vec<String> {
     lines
 }
 
-/// A folder in memory, where there is one: nothing of a disk is measured.
+/// Creates a folder in memory if possible, because no disk is measured.
 fn in_memory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder")
@@ -282,7 +282,7 @@ fn job_file(cases: &[Case]) -> String {
     "[global]\nfilename=$FILE\nsize=4m\nstonewall=1\n".to_owned() + &sections.collect::<String>()
 }
 
-/// Compares the reports of both on some cases.
+/// Compares both reports of some cases.
 fn compared(cases: &[Case]) -> Vec<String> {
     let folder = in_memory();
     let reports = run_both(folder.path(), &job_file(cases), "json+");
@@ -295,7 +295,7 @@ fn compared(cases: &[Case]) -> Vec<String> {
         let case = cases.iter().find(|case| theirs["jobname"] == case.name).expect("a job of the file");
         lines.extend(differences(case, theirs, here));
         if case.by_chance {
-            // fio goes on until what was asked for is moved, and may go past it by one block.
+            // fio continues until the requested amount is moved, and may exceed it by one block.
             let moved = (total(theirs, "io_bytes"), total(here, "io_bytes"));
             if moved.0.abs_diff(moved.1) > 8192 {
                 lines.push(format!("{}: {} bytes by fio, {} here", case.name, moved.0, moved.1));
@@ -314,8 +314,8 @@ fn the_same_jobs_on_the_same_file() {
     if !is_fio_3_33() {
         return;
     }
-    // Each job of a file starts when fio has noticed that the one before is over, which takes it
-    // half a second.
+    // Each job of a file starts when fio has noticed the end of the previous one, which takes half
+    // a second.
     let parts: Vec<&[Case]> = CASES.chunks(CASES.len().div_ceil(4)).collect();
     let lines = thread::scope(|scope| {
         let runs: Vec<_> = parts.iter().map(|part| scope.spawn(|| compared(part))).collect();
@@ -324,8 +324,8 @@ fn the_same_jobs_on_the_same_file() {
     assert_eq!(lines, [""; 0], "{}", lines.join("\n"));
 }
 
-/// The top of the report: global options, and the statistics of the disk that the file lies on,
-/// where it lies on one.
+/// Compares the top of the report: global options, and the statistics of the disk that holds the
+/// file, if there is one.
 #[test]
 fn globals_and_disks_are_where_fio_has_them() {
     if !is_fio_3_33() {
@@ -345,12 +345,12 @@ fn globals_and_disks_are_where_fio_has_them() {
         let version = reports.ours["fio version"].as_str().expect("a version");
         assert!(version.starts_with("fio-3.33-elevon-"), "{version}");
     }
-    // Without globals there is no such object.
+    // Without global options there is no such object.
     let folder = in_memory();
     let reports = run_both(folder.path(), "[a]\nfilename=$FILE\nsize=64k\n", "json");
     assert_eq!(reports.ours["global options"], reports.fio["global options"]);
     assert_eq!(key_differences(&reports), [""; 0]);
-    // A key without `=` is no entry of fio's; here it is one.
+    // In fio a key without `=` is not listed; in Elevon it is.
     let reports = run_both(folder.path(), "[a]\nfilename=$FILE\nsize=64k\nnorandommap\n", "json");
     let options = |report: &Value| report["jobs"][0]["job options"]["norandommap"].clone();
     assert_eq!((options(&reports.fio), options(&reports.ours)), (Value::Null, "1".into()));
@@ -369,7 +369,7 @@ fn what_fails_fails_with_the_same_error() {
     let errors = |report: &Value| [0, 1].map(|job| report["jobs"][job]["error"].as_i64());
     assert_eq!(errors(&reports.fio), [Some(84), Some(0)]);
     assert_eq!(errors(&reports.ours), errors(&reports.fio));
-    // Without verify_fatal, and where the job may go on.
+    // Without verify_fatal, and if the job may continue.
     let jobs = "[global]\nfilename=$FILE\nsize=64k\nrw=read\nstonewall=1\nverify=pattern\nverify_pattern=0xff\n\
                 [plain]\n[goes-on]\ncontinue_on_error=verify\n";
     let reports = run_both(folder.path(), jobs, "json");
@@ -377,14 +377,14 @@ fn what_fails_fails_with_the_same_error() {
     let reads = |report: &Value| [0, 1].map(|job| report["jobs"][job]["read"]["total_ios"].as_u64());
     assert_eq!((errors(&reports.fio), reads(&reports.fio)), ([Some(84), Some(84)], [Some(1), Some(16)]));
     assert_eq!((errors(&reports.ours), reads(&reports.ours)), ([Some(84), Some(0)], [Some(16), Some(16)]));
-    // A trim of a file is refused by fio and punches a hole here.
+    // fio refuses to trim a file; Elevon punches a hole.
     let reports = run_both(folder.path(), "[a]\nfilename=$FILE\nsize=64k\nrw=trim\n", "json");
     assert_eq!(reports.fio["jobs"][0]["error"], 25);
     let trims = (&reports.ours["jobs"][0]["error"], &reports.ours["jobs"][0]["trim"]["total_ios"]);
     assert_eq!(trims, (&0.into(), &16.into()));
 }
 
-/// Names of logs, their numbers of lines, and all columns but the time and the value.
+/// Compares names of logs, their numbers of lines, and all columns except time and value.
 #[test]
 fn logs_have_fios_names_lines_and_columns() {
     if !is_fio_3_33() {
@@ -418,7 +418,7 @@ fn logs_have_fios_names_lines_and_columns() {
     let mut fio = run(Command::new("fio").arg(&job_file));
     let mut elevon = Command::new(env!("CARGO_BIN_EXE_elevon"));
     let mut ours = run(elevon.arg("run").arg(&job_file).arg("--device").arg(&file));
-    // The histograms of a job that is over before its first window is: none by fio, one line here.
+    // For a job that ends before its first window does, fio writes no histogram and Elevon one.
     let histograms = |logs: &mut BTreeMap<_, Vec<_>>| logs.remove("h_clat_hist.2.log").map(|lines| lines.len());
     assert_eq!((histograms(&mut fio), histograms(&mut ours)), (Some(0), Some(1)));
     assert_eq!(ours, fio);
@@ -437,7 +437,7 @@ fn logs_have_fios_names_lines_and_columns() {
     );
 }
 
-/// The words of fio's text for latencies by priority.
+/// Compares the label of latencies by priority in fio's text.
 #[test]
 fn latencies_by_priority_have_fios_label() {
     let bench = Bench::new();
@@ -448,7 +448,7 @@ fn latencies_by_priority_have_fios_label() {
     assert!(text("clat.fio").contains("    clat prio ") && !text("clat.fio").contains("    lat prio "));
     assert!(text("lat.fio").contains("    lat prio ") && !text("lat.fio").contains("    clat prio "));
     let prios = |job: &str| bench.json(job, &[])["jobs"][0]["read"]["prios"].as_array().expect("two").clone();
-    // Whole latencies have the submission in them.
+    // Total latencies include the submission.
     let mean = |prio: &Value, key: &str| prio[key]["mean"].as_f64().expect("a mean");
     for (whole, completion) in prios("lat.fio").iter().zip(&prios("clat.fio")) {
         assert!(mean(whole, "lat_ns") > mean(completion, "clat_ns"));

@@ -1,4 +1,4 @@
-//! `elevon inspect`: what it prints, and its figures against those of blkparse, btt and fio.
+//! Tests `elevon inspect`: its output, and its figures against those of blkparse, btt and fio.
 
 mod common;
 
@@ -62,7 +62,7 @@ fn a_trace_of_several_devices_asks_for_one() {
     assert_eq!(bench.names(), ["none", "text", "two"], "nothing is left behind");
 }
 
-/// blkparse's summary: `Reads Queued:         104,    20892KiB`.
+/// Returns a number of blkparse's summary: `Reads Queued: 104, 20892KiB`.
 fn blkparse_total(summary: &str, what: &str) -> u64 {
     let total = summary.split("Total (").nth(1).expect("a total");
     let rest = total.split(&format!("{what}:")).nth(1).unwrap_or_else(|| panic!("{what} in {total}"));
@@ -100,7 +100,7 @@ fn counts_are_blkparses() {
     }
 }
 
-/// A row of btt's `.avg` file: minimum, mean, maximum in nanoseconds, and count.
+/// Returns a row of btt's `.avg` file: minimum, mean, maximum in nanoseconds, and count.
 fn btt_row(text: &str, name: &str) -> [u64; 4] {
     let line = text.lines().find(|line| line.split_whitespace().next() == Some(name));
     let line = line.unwrap_or_else(|| panic!("{name} in {text}"));
@@ -108,8 +108,9 @@ fn btt_row(text: &str, name: &str) -> [u64; 4] {
     [words[0] * 1e9, words[1] * 1e9, words[2] * 1e9, words[3]].map(|value| value.round() as u64)
 }
 
-/// Stages of a trace of our own, to the nanosecond; without splits and merges, because btt follows
-/// no bio that was split, and counts a request's time in the device once for each of its bios.
+/// Compares stages of a trace of Elevon to the nanosecond. The trace has no splits and merges,
+/// because btt does not follow split bios, and counts a request's device time once for each of its
+/// bios.
 #[test]
 fn latency_by_stage_is_btts() {
     if tool("blkparse").is_none() || tool("btt").is_none() {
@@ -144,7 +145,8 @@ fn latency_by_stage_is_btts() {
         let min = both.iter().map(|stat| number(&stat["min_ns"])).min().expect("two");
         let max = both.iter().map(|stat| number(&stat["max_ns"])).max().expect("two");
         let [btt_min, btt_mean, btt_max, btt_count] = btt_row(&btt, name);
-        // btt knows no time of 0, and loses a request whose place another one has at the same time.
+        // btt has no time of 0, and loses a request if another one has the same place at the same
+        // time.
         assert_eq!((min.max(1), max.max(1)), (btt_min, btt_max), "{name}");
         let lost = count.abs_diff(btt_count);
         assert!(lost <= 2, "{name}: {count} {btt_count}");
@@ -152,8 +154,8 @@ fn latency_by_stage_is_btts() {
     }
 }
 
-/// fio ran four jobs on a real kernel while the trace was recorded: each I/O is there, and takes a
-/// little less than fio saw.
+/// fio ran four jobs on a real kernel while the trace was recorded. Every I/O is in the trace, and
+/// takes slightly less time than fio measured.
 #[test]
 fn figures_are_what_fio_reported_of_the_same_run() {
     let bench = Bench::new();
@@ -180,8 +182,8 @@ fn figures_are_what_fio_reported_of_the_same_run() {
     }
 }
 
-/// A row for each request, with the process of its bio and not that of the kernel thread that
-/// issued it.
+/// There is a row for each request, with the process of its bio, not the kernel thread that issued
+/// it.
 #[test]
 fn requests_as_csv() {
     let bench = Bench::new();
@@ -205,7 +207,7 @@ fn requests_as_csv() {
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
 }
 
-/// The page in a real browser: it unpacks every request, and goes to the one that its address
+/// Opens the page in a real browser: it unpacks every request, and shows the one that its address
 /// names.
 #[test]
 fn a_page_that_goes_to_a_single_request() {
@@ -220,7 +222,7 @@ fn a_page_that_goes_to_a_single_request() {
     assert!(!text.contains("http://") && !text.contains("https://"), "the page needs nothing else");
     let address = format!("file://{}#request=100", bench.path("page.html").display());
     let profile = format!("--user-data-dir={}", bench.path("profile").display());
-    // Time that the page sees passes as fast as it asks for it.
+    // With a virtual-time budget, timers of the page expire without waiting.
     let output = browser
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom"])
         .args([&profile, &address])
@@ -230,11 +232,11 @@ fn a_page_that_goes_to_a_single_request() {
     let body = dom.split("<body").nth(1).and_then(|rest| rest.split('>').next()).expect("a body");
     let count = number(&found["requests"]["read"]["completed"]);
     assert!(body.contains("data-ready=\"yes\"") && body.contains(&format!("data-requests=\"{count}\"")), "{body}");
-    // The request itself is drawn, with those beside it.
+    // The request and its neighbours are drawn.
     let bars = body.split("data-bars=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a number");
     assert!((1..=count).contains(&bars.parse().expect("a number")), "{body}");
     let picked = dom.split("id=\"picked\"").nth(1).and_then(|rest| rest.split('<').next()).expect("the request");
-    // The same request in the rows, which are in order of completion there.
+    // Finds the same request in the rows, which are in order of completion.
     let csv = std::fs::read_to_string(bench.path("r.csv")).expect("rows");
     let mut rows: Vec<Vec<u64>> = csv
         .lines()

@@ -1,6 +1,6 @@
-//! `elevon run` against what real kernels did on the same jobs and devices: rates under each
+//! Compares `elevon run` with real kernels on the same jobs and devices: rates under each
 //! scheduler, the device's statistics, and the order in which bios are queued, split, inserted and
-//! issued. `tests/data/kernel-truth/README.md` says what the records are.
+//! issued. `tests/data/kernel-truth/README.md` describes the records.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::{Bench, kernel_truth};
 use elevon_trace::steps::{self, Step};
 use serde_json::Value;
 
-/// Holds every record of a scheduler; at least `percent` of the rates, and of the statistics, must
+/// Checks every record of a scheduler: at least `percent` of the rates, and of the statistics, must
 /// be within their tolerance.
 fn holds(scheduler: &str, percent: usize) {
     let (mut rates, mut statistics) = (Tally::default(), Tally::default());
@@ -52,9 +52,9 @@ impl Tally {
     }
 }
 
-/// The kernel's `io_ticks` where they say something else than how long the device was busy: the
-/// artefact of an idle device, and a load whose phase against the ticks decides (both phases were
-/// seen: 2000 and 3012 ms).
+/// Returns the range of the kernel's `io_ticks`; `None` if it exceeds the duration of the run, an
+/// artefact of an idle device. For a load whose phase against the ticks decides, the range covers
+/// both phases that were measured: 2000 and 3012 ms.
 fn io_ticks_seen(record: &Value) -> Option<(f64, f64)> {
     let seen = number(&record["stat"]["io_ticks"]);
     match text(&record["name"]) {
@@ -64,9 +64,9 @@ fn io_ticks_seen(record: &Value) -> Option<(f64, f64)> {
     }
 }
 
-/// `/sys/block/X/stat` of the run: requests, sectors and time in queue as far as the rates go (10
-/// %), busy time within 2 %. The kernel's window begins before and ends after the run, but the
-/// device is idle there, and nothing of this counts idleness.
+/// Compares `/sys/block/X/stat` of the run: requests, sectors and time in queue with the tolerance
+/// of the rates (10 %), busy time within 2 %. The kernel's window starts before and ends after the
+/// run, but the device is idle there, and none of these figures counts idle time.
 fn compare_statistics(runs: &[Value], ours: &Value, tally: &mut Tally) {
     let (name, disk) = (text(&runs[0]["name"]), &ours["disk_util"][0]);
     let range = |values: &[f64]| {
@@ -112,25 +112,25 @@ fn kyber_as_linux_6_18() {
     holds("kyber", 100);
 }
 
-/// The kernel's own runs of one job under BFQ differ by half where it injects service.
+/// Under BFQ the kernel's own runs of one job differ by half if it injects service.
 #[test]
 fn bfq_as_linux_6_18() {
     holds("bfq", 90);
 }
 
-/// A run's steps of one trace: bios queued and split, requests allocated, inserted and issued.
-/// Completions are left out: when they come is the device's affair.
+/// Returns the steps of one trace: bios queued and split, requests allocated, inserted and issued.
+/// Completions are omitted, because their times depend on the device.
 fn decisions(steps: Vec<Step>) -> Vec<String> {
     let kept = steps.into_iter().filter(|step| "QXGIDMF".contains(step.letter));
     kept.map(|step| format!("{} {}+{}", step.letter, step.sector, step.sectors)).collect()
 }
 
-/// The decisions in a kernel's ftrace text.
+/// Returns the decisions in a kernel's ftrace text.
 fn kernel_trace(name: &str) -> Vec<String> {
     decisions(steps::of_text(&fs::read_to_string(kernel_truth("traces").join(name)).expect("the trace")))
 }
 
-/// The decisions of a simulated run.
+/// Returns the decisions of a simulated run.
 fn run_trace(job: &str, args: &[&str]) -> Vec<String> {
     let bench = Bench::new();
     let job = bench.file("job.fio", job);
@@ -138,7 +138,7 @@ fn run_trace(job: &str, args: &[&str]) -> Vec<String> {
     decisions(steps::of_text(&fs::read_to_string(bench.path("run.ftrace")).expect("the trace of the run")))
 }
 
-/// Equal, or the first difference with what led to it.
+/// Asserts that both lists are equal, and shows the first difference with the steps before it.
 fn assert_same(name: &str, kernel: &[String], ours: &[String]) {
     if let Some(at) = (0..kernel.len().max(ours.len())).find(|&i| kernel.get(i) != ours.get(i)) {
         let from = at.saturating_sub(6);
@@ -149,8 +149,9 @@ fn assert_same(name: &str, kernel: &[String], ours: &[String]) {
 
 const LOOP_DEVICE: &str = "slots:slots=8,latency=200us,bandwidth=8GB/s,size=4GiB,queue_depth=128";
 
-/// Runs of pages that make bios of these sectors: 256 vectors in each but the last, where the
-/// buffer ends. A bio is full when its last vector has begun, so that vector holds one page.
+/// Returns the runs of pages that give bios of these sizes in sectors: 256 vectors in each but the
+/// last, which ends with the buffer. A bio is full as soon as its last vector has a page, so that
+/// vector has one page.
 fn runs_of(bios: &[u64]) -> String {
     let mut runs = Vec::new();
     for (index, sectors) in bios.iter().enumerate() {
@@ -176,8 +177,8 @@ fn eight_reads_of_1028_kib_as_linux_6_18() {
     assert_same("dd-1028k-direct", &kernel, &ours);
 }
 
-/// Two reads of 64 MiB through a file system, cut in two; the bio sizes are the trace's, the rest
-/// is ours.
+/// Two reads of 64 MiB through a file system, one list of steps for each. The bio sizes are taken
+/// from the trace; everything else is simulated.
 struct TwoReads {
     kernel: [Vec<String>; 2],
     job: String,
@@ -222,10 +223,10 @@ fn halves(mut steps: Vec<String>, second: &str) -> [Vec<String>; 2] {
     [steps, rest]
 }
 
-// A call makes 131 or 132 requests, and the device has 128 tags. While the kernel cut up the first
-// call enough had completed that none waited for a tag; in simulation a call takes no time, so for
-// the first call the device gets room for all. In the second call the kernel ran out of tags, as a
-// simulated device of 128 does.
+// A call makes 131 or 132 requests, and the device has 128 tags. While the kernel split the bios of
+// the first call, enough requests completed that none waited for a tag. In simulation a call takes
+// no time, so for the first call the device has room for all. In the second call the kernel had no
+// free tags, like a simulated device of 128.
 
 #[test]
 fn two_reads_of_64_mib_with_mq_deadline_as_linux_6_18() {
@@ -238,7 +239,7 @@ fn two_reads_of_64_mib_with_mq_deadline_as_linux_6_18() {
 fn two_reads_of_64_mib_without_a_scheduler_as_linux_6_18() {
     let reads = TwoReads::of("dd-64m-direct-ext4-none-512.ftrace");
     assert_same("first call", &reads.kernel[0], &reads.simulate("none", 256)[0]);
-    // From where tags run out, the order of the last requests is the order in which tags come free.
+    // Once tags are exhausted, the last requests are in the order in which tags become free.
     let ours = &reads.simulate("none", 128)[1];
     let waits = reads.kernel[1].iter().position(|step| step.starts_with('I')).expect("a request that waited");
     assert!(waits + 8 > reads.kernel[1].len(), "only the last requests wait");
@@ -251,9 +252,9 @@ fn two_reads_of_64_mib_without_a_scheduler_as_linux_6_18() {
     assert_eq!(rest(&reads.kernel[1]), rest(ours));
 }
 
-/// A buffered sequential read: sizes and order of the bios that readahead makes, and what becomes
-/// of each. Windows are read while the reader copies, so when the next is asked for is the reader's
-/// affair; that a bio is not begun before the one before was issued whole is not.
+/// A buffered sequential read: size and order of the bios that readahead makes, and their steps.
+/// Windows are read while the reader copies, so the reader decides when the next one is requested;
+/// but no bio starts before the previous one was issued completely.
 #[test]
 fn a_buffered_read_of_64_mib_as_linux_6_18() {
     const FIRST: u64 = 1_556_480;
@@ -268,7 +269,7 @@ fn a_buffered_read_of_64_mib_as_linux_6_18() {
     assert_same("buffered-seqread-ext4", &shifted, &ours[..shifted.len()]);
 }
 
-/// The same with sectors counted from `first`.
+/// Returns the steps with sectors counted from `first`.
 fn steps_from(steps: &[String], first: u64) -> Vec<String> {
     let shift = |step: &String| {
         let (head, sectors) = step.split_once('+').expect("a step");
@@ -278,7 +279,7 @@ fn steps_from(steps: &[String], first: u64) -> Vec<String> {
     steps.iter().map(shift).collect()
 }
 
-/// The decisions in the first four calls of a Linux 6.1 trace, a read of 1028 KiB each.
+/// Returns the decisions in the first four calls of a Linux 6.1 trace, a read of 1028 KiB each.
 fn linux_6_1(name: &str) -> Vec<String> {
     let mut trace = elevon_trace::open(&kernel_truth("blktrace-6.1").join(name)).expect("the trace");
     let steps = steps::of_events(&trace.read_all().expect("the records"));
@@ -287,8 +288,8 @@ fn linux_6_1(name: &str) -> Vec<String> {
 
 fn run_6_1(scheduler: &str) -> Vec<String> {
     let job = "[dd]\nrw=read\nbs=1028k\ndirect=1\nioengine=psync\nnumber_ios=4\n";
-    // 255 sectors a request, as null_blk had it: a limit in whole KiB cannot say that, a segment's
-    // size can.
+    // null_blk had a limit of 255 sectors per request. A limit in whole KiB cannot express this,
+    // but the segment size can.
     let limits = ["--set", "max_segment_size=130560", "--set", "max_segments=1"];
     let device = ["--kernel", "6.1", "--device", "null:size=1GiB,latency=2ms", "--set", "queue_depth=64"];
     run_trace(job, &[&device[..], &limits, &["--buffers", "contiguous", "--scheduler", scheduler]].concat())

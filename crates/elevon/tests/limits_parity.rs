@@ -1,10 +1,11 @@
-//! `elevon run --tenants` under one limit against what Linux 6.18.44 did: when each I/O of a
-//! synchronous reader was over.
+//! Compares `elevon run --tenants` under one limit with Linux 6.18.44: the completion times of a
+//! synchronous reader's I/Os.
 //!
-//! The kernel's machine had HZ=250; the device takes 200 us, and FUSE, loop and wake-ups some 150
-//! us more. The limit was written some milliseconds before the first I/O, and slices begin there;
-//! how many the records do not say. All from 3 to 12 are tried, as the job's `startdelay` (a log
-//! has whole milliseconds; to the microsecond, `elevon-core/tests/limits_parity.rs`, 2 to 13 fit).
+//! The kernel had HZ=250. The device takes 200 us, and FUSE, loop and wake-ups add about 150 us.
+//! The limit was written some milliseconds before the first I/O, and slices start then; the records
+//! do not say how many. All values from 3 to 12 are tried, as the job's `startdelay`. (A log has
+//! whole milliseconds; at microsecond precision, in `elevon-core/tests/limits_parity.rs`, 2 to 13
+//! fit.)
 
 mod common;
 
@@ -36,7 +37,7 @@ impl Record {
         self.0["bs"].as_u64().expect("a size")
     }
 
-    /// The one limit: its file of v1, and how much.
+    /// Returns the only limit: its v1 file and its value.
     fn limit(&self) -> (&str, u64) {
         let limits = self.0["limit"].as_object().expect("limits");
         assert_eq!(limits.len(), 1);
@@ -44,21 +45,22 @@ impl Record {
         (file, limit.as_u64().expect("a number"))
     }
 
-    /// The same limit as a line of v2's `io.max`.
+    /// Returns the same limit as a line of v2's `io.max`.
     fn io_max(&self) -> String {
         let (file, limit) = self.limit();
         let key = if file.ends_with("read_bps_device") { "rbps" } else { "riops" };
         format!("\"io.max\" = \"8:0 {key}={limit}\"")
     }
 
-    /// When I/Os were over, in us since the first began.
+    /// Returns completion times in us since the first I/O started.
     fn completions(&self) -> Vec<f64> {
         let times = self.0["completion_us"].as_array().expect("times").iter();
         times.map(|us| us.as_f64().expect("a time")).collect()
     }
 }
 
-/// The job under the limit: when I/Os were over, in us since the first began, and the JSON report.
+/// Runs the job under the limit. Returns completion times in us since the first I/O started, and
+/// the JSON report.
 fn run(record: &Record, setting: &str, before: u64, ios: usize, args: &[&str]) -> (Vec<f64>, Value) {
     let bench = Bench::new();
     let block = record.block();
@@ -73,7 +75,7 @@ fn run(record: &Record, setting: &str, before: u64, ios: usize, args: &[&str]) -
     let log = fs::read_to_string(bench.path("t_lat.1.log")).expect("a log of latencies");
     let times = log.lines().map(|line| {
         let ms: f64 = line.split(',').next().and_then(|field| field.trim().parse().ok()).expect("a time in ms");
-        // Whole milliseconds, rounded down: the middle is nearest.
+        // Times are rounded down to whole milliseconds, so the middle is the best estimate.
         ms * 1000.0 + 500.0
     });
     (times.collect(), report)
@@ -112,8 +114,8 @@ fn each_io_under_a_limit_is_over_when_linux_6_18_had_it_over() {
     }
 }
 
-/// Without slices: the first goes at once, and from then on the rate is the limit; a minute or more
-/// shows it to a thousandth.
+/// Without slices the first I/O is released at once, and from then on the rate equals the limit; a
+/// minute or more shows it to a thousandth.
 #[test]
 fn exact_limits_are_met_to_a_thousandth() {
     for record in Record::all() {

@@ -1,4 +1,5 @@
-//! Runs that wait for hours of virtual time: no gap without an I/O at the device is a dead device.
+//! Tests runs that wait for hours of virtual time: a long time without I/O at the device does not
+//! count as a dead device.
 
 mod common;
 
@@ -13,7 +14,7 @@ fn a_gap_of_virtual_time_of_any_length_is_no_dead_device() {
         (job("late.fio", "startdelay=90000\nnumber_ios=3\n"), &[][..], 3),
         (job("think.fio", "thinktime=20m\nnumber_ios=3\n"), &[], 3),
         (job("rate.fio", "rate=4\nnumber_ios=3\n"), &[], 3),
-        // 4 KiB take 2048 s, and the last is held back while nothing else is in flight.
+        // 4 KiB take 2048 s, and the last I/O is held while nothing else is in flight.
         (job("limit.fio", "cgroup=a\nnumber_ios=3\n"), &["--tenants", "slow.toml"], 3),
     ] {
         let json = bench.json(job, args);

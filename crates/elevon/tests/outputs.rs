@@ -1,5 +1,5 @@
-//! What a command writes beside its report: never over what it reads, and no failure of one takes
-//! another with it.
+//! Tests the files that a command writes: they never replace its inputs, and if one fails, the
+//! others are still written.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -28,7 +28,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// Each refused before anything runs, with words of the line.
+/// Each command is refused before anything runs, and the line contains these words.
 const CLASHES: &[(&[&str], &[&str])] = &[
     (&["run", "good.fio", "--html", "good.fio"], &["--html good.fio", "the same file as good.fio"]),
     (&["run", "good.fio", "--html", "./good.fio"], &["--html ./good.fio", "good.fio"]),
@@ -90,7 +90,7 @@ fn an_output_goes_through_its_link_and_keeps_its_mode() {
         fs::write(bench.path(target), "old").expect("written");
         fs::set_permissions(bench.path(target), fs::Permissions::from_mode(0o600)).expect("its owner");
         symlink(target, bench.path(link)).expect("a link");
-        // The trace's link names the format, its target does not have to.
+        // The name of the trace's link determines the format; its target may have any name.
         bench.stdout(&["run", "good.fio", option, link]);
         assert!(bench.path(link).is_symlink(), "{option}");
         let metadata = fs::metadata(bench.path(target)).expect("the target");
@@ -100,7 +100,7 @@ fn an_output_goes_through_its_link_and_keeps_its_mode() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The command where no file may be larger than 4 KiB, which fails as a full disk does but needs no
+/// Runs the command with a file size limit of 4 KiB, which fails like a full disk but needs no
 /// root.
 fn on_a_full_disk(bench: &Bench, args: &str) -> Output {
     let mut command = Command::new("sh");
@@ -121,7 +121,7 @@ fn a_trace_that_cannot_be_finished_leaves_the_report() {
         assert!(stderr.contains(&format!("--trace {name}: cannot write: File too large")), "{stderr}");
         assert_eq!(bench.names(), before, "{name}: something was left");
     }
-    // The same with a page: it is whole, or not there.
+    // A page is either complete or not there.
     let output = on_a_full_disk(&bench, &format!("run {job} --trace x.ftrace --html x.html"));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 2), "{stderr}");

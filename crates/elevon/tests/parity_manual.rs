@@ -1,8 +1,8 @@
-//! The tables of `docs/parity.md` are what `elevon run` does with the records of real kernels.
-//! `UPDATE_DOCS=1 cargo test -p elevon --test parity_manual` writes them anew.
+//! Checks that the tables of `docs/parity.md` are the results of `elevon run` for the records of
+//! real kernels. `UPDATE_DOCS=1 cargo test -p elevon --test parity_manual` updates them.
 //!
-//! A figure that every scheduler would meet proves nothing. So each record is run under `none` and
-//! without tenants, too: a figure that this misses is a *telling* one.
+//! A figure that any scheduler would reproduce proves nothing. So each record is also run with
+//! `none` and without tenants: a figure that this run misses is a *telling* one.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use common::records::{TOLERANCE, compare_rates, records, simulate, simulate_plain, text, tunables};
 
-/// A file of records: its name, what it has, and how many of its telling figures must hold.
+/// Files of records: name, content, and how many of the telling figures must hold.
 const FILES: [(&str, &str, usize); 5] = [
     ("schedulers.jsonl", "Linux 6.18, schedulers", 32),
     ("telling.jsonl", "Linux 6.18, chosen so that a wrong scheduler misses them", 16),
@@ -29,7 +29,7 @@ struct Figure {
     seen: Vec<f64>,
     ours: f64,
     off: f64,
-    /// Whether `none` without tenants misses it.
+    /// True if `none` without tenants misses the figure.
     is_telling: bool,
 }
 
@@ -62,7 +62,7 @@ fn figures(file: &str) -> Vec<Figure> {
     figures
 }
 
-/// Three significant digits, as far as they are whole numbers.
+/// Formats a rate as a whole number from 100 on, and with one decimal below.
 fn rate(value: f64) -> String {
     if value >= 99.95 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
@@ -136,7 +136,7 @@ fn every_record(files: &[(&str, &str, Vec<Figure>)]) -> String {
     out
 }
 
-/// The document with what stands between the marks of `part` replaced.
+/// Returns the document with the text between the marks of `part` replaced.
 fn replace(document: &str, part: &str, content: &str) -> String {
     let (begin, end) = (format!("<!-- {part}: made by parity_manual -->\n"), format!("<!-- {part}: end -->\n"));
     let (head, rest) = document.split_once(&begin).unwrap_or_else(|| panic!("docs/parity.md has no {begin}"));

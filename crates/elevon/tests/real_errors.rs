@@ -1,5 +1,5 @@
-//! Errors of a real file system reach the report as they were, and a flush that failed is never
-//! made good: `elevon run` on a file system of this test, mounted by FUSE.
+//! Tests `elevon run` on a file system of this test, mounted by FUSE: errors of the file system
+//! reach the report unchanged, and no flush is retried after it failed.
 
 mod common;
 
@@ -18,13 +18,13 @@ use serde_json::Value;
 const SIZE: usize = 4 << 20;
 const FILE: INodeNo = INodeNo(2);
 
-/// What the file system does wrong, and what it was asked.
+/// Errors that the file system makes, and counts of what it was asked.
 #[derive(Clone, Copy, Default)]
 struct Record {
-    /// The fsync that fails, counted from 1, and only that one.
+    /// Number of the only fsync that fails, counted from 1.
     failing_fsync: Option<u32>,
     fsyncs: u32,
-    /// The byte whose writes fail, and the errno.
+    /// The byte whose writes fail, and their errno.
     failing_byte: Option<(u64, i32)>,
 }
 
@@ -117,17 +117,17 @@ impl Filesystem for OneFile {
     }
 }
 
-/// A mounted file system, unmounted with the test.
+/// A mounted file system; dropped, it is unmounted.
 struct Mounted {
     record: Arc<Mutex<Record>>,
     file: PathBuf,
-    // Before the directory that it is mounted on.
+    // Dropped before the directory that it is mounted on.
     _session: BackgroundSession,
     _directory: tempfile::TempDir,
 }
 
-/// Mounts a file system that fails as `record` says; `None`, and a line, where this machine does
-/// not let us.
+/// Mounts a file system that fails as `record` says. Returns `None` and prints a line if this
+/// machine does not allow it.
 fn mount(record: Record) -> Option<Mounted> {
     let directory = tempfile::tempdir().expect("a folder to mount on");
     let record = Arc::new(Mutex::new(record));
@@ -144,11 +144,11 @@ fn mount(record: Record) -> Option<Mounted> {
     }
 }
 
-/// The three ways to a real file: past the kernel's page cache, through it, and through one of our
-/// own.
+/// The three ways to a real file: without page cache, through the kernel's page cache, and through
+/// Elevon's.
 const MODES: [(&str, &[&str]); 3] = [("direct=1", &[]), ("direct=0", &[]), ("direct=0", &["--cache", "1MiB"])];
 
-/// Runs a job on the mounted file; the exit status and the JSON report.
+/// Runs a job on the mounted file. Returns the exit status and the JSON report.
 fn run(mounted: &Mounted, job: &str, more: &[&str]) -> (Option<i32>, Value) {
     let bench = Bench::new();
     bench.file("job.fio", job);
@@ -182,8 +182,8 @@ fn a_flush_that_failed_once_fails_the_job_and_is_not_asked_for_again() {
         if more.is_empty() {
             assert_eq!(fsyncs, 3, "{direct}");
         } else {
-            // One more when the run ends, for what is dirty then: it succeeds, and what the third
-            // covered is lost all the same.
+            // There is one more fsync at the end of the run, for data that is then dirty. It
+            // succeeds, but the data of the third fsync is lost all the same.
             assert_eq!(fsyncs, 4);
             assert!(warnings(&report).contains("the flush at the end failed"), "{}", warnings(&report));
         }

@@ -1,4 +1,5 @@
-//! `elevon replay` on real traces: what it replays, what it refuses, and that it repeats.
+//! Tests `elevon replay` on real traces: what it replays, what it refuses, and that it is
+//! repeatable.
 
 mod common;
 
@@ -7,7 +8,8 @@ use std::path::PathBuf;
 use common::Bench;
 use serde_json::Value;
 
-/// The device that `whatif/` was captured on, with what FUSE, loop and wake-ups add to an I/O.
+/// The device on which `whatif/` was captured, including the time that FUSE, loop and wake-ups add
+/// to an I/O.
 const SIX_SLOTS: &str = "slots:slots=6,latency=2150us,bandwidth=300MB/s,size=1GiB";
 
 fn data(name: &str) -> String {
@@ -20,7 +22,7 @@ fn json(bench: &Bench, trace: &str, args: &[&str]) -> Value {
     serde_json::from_str(&bench.stdout(&args)).expect("JSON")
 }
 
-/// The one line of stderr of a command that must fail with 2.
+/// Returns the only line of stderr of a command that must fail with exit status 2.
 fn refused(bench: &Bench, args: &[&str]) -> String {
     let output = bench.elevon(args).output().expect("the command ran");
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
@@ -30,8 +32,8 @@ fn refused(bench: &Bench, args: &[&str]) -> String {
     stderr
 }
 
-/// Bios as they were before the split: four of 1028 KiB, each a bio of 1 MiB and one of 4 KiB, are
-/// split by the limit anew.
+/// Bios enter as they were before the split: four reads of 1028 KiB, each a bio of 1 MiB and one of
+/// 4 KiB, are split again by the limit.
 #[test]
 fn bios_enter_before_they_are_split() {
     let bench = Bench::new();
@@ -45,8 +47,8 @@ fn bios_enter_before_they_are_split() {
     assert_eq!(same["splits"], inspected["splits"], "{same}");
 }
 
-/// In a closed loop under the captured configuration, each process does what the trace says it did:
-/// the same I/Os, and throughput and median latency within 15 %.
+/// In a closed loop with the captured configuration, each process does the same I/Os as in the
+/// trace, with throughput and median latency within 15 %.
 #[test]
 fn a_closed_loop_does_what_the_trace_did() {
     let bench = Bench::new();
@@ -149,7 +151,7 @@ CPU:0 [LOST 42 EVENTS]
         let stderr = String::from_utf8(output.stderr).expect("UTF-8");
         assert!(stderr.contains("42 events were lost in 1 gap(s)"), "{stderr}");
         let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        // In a closed loop the lost completion counts as one where the gap begins.
+        // In a closed loop the lost completion is counted at the start of the gap.
         let runtime = if closed.is_empty() { 2001 } else { 2002 };
         assert_eq!(found["jobs"][0]["read"]["runtime"], runtime, "{closed:?}");
     }

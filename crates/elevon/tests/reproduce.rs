@@ -1,4 +1,4 @@
-//! `elevon reproduce` as a user types it.
+//! Tests `elevon reproduce` from the command line.
 
 use assert_cmd::Command;
 
@@ -48,7 +48,7 @@ fn aligned_bio_prints_the_same_bytes_twice_and_a_page() {
     a_printed_command_runs_again(&first);
 }
 
-/// Every line that the README's tour shows of a report is in the report.
+/// Checks that every line of a report in the README's tour is in the report.
 fn as_in_the_tour(name: &str, report: &str) {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let readme = std::fs::read_to_string(root.join("README.md")).expect("the README");
@@ -61,7 +61,8 @@ fn as_in_the_tour(name: &str, report: &str) {
     }
 }
 
-/// The commands that a report prints run again in a clone, from its root, to the same figures.
+/// Checks that a command that a report prints, run from the root of a clone, gives the same
+/// figures.
 fn a_printed_command_runs_again(out: &str) {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let joined = out.replace(" \\\n     ", "");
@@ -103,7 +104,7 @@ fn bfq_injection_prints_the_published_case_and_a_page() {
         "a dot for each of seven settings, and its place in the legend"
     );
     assert!(!html.contains("NaN"));
-    // The command that it prints for the proposal's form gives the figure that it prints.
+    // The printed command for the proposal's form gives the printed figure.
     let joined = text.replace(" \\\n     ", "");
     let command = joined.lines().find_map(|line| line.strip_prefix("  $ elevon run ")).expect("a command");
     let words: Vec<&str> = command.split_whitespace().map(|word| word.trim_matches('\'')).collect();

@@ -1,5 +1,5 @@
-//! What schedulers cost in CPU time, against the measurement in `tests/data/scheduler-cpu`, and
-//! what reports say of it.
+//! Tests the CPU time of schedulers against the measurement in `tests/data/scheduler-cpu`, and what
+//! reports say about it.
 
 mod common;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
-/// One section for each depth, one after the other.
+/// Returns a job file with one section per depth, run one after the other.
 fn sweep() -> String {
     let mut text =
         "[global]\nrw=randread\nbs=4k\ndirect=1\nioengine=io_uring\ntime_based=1\nruntime=40ms\nstonewall=1\n"
@@ -24,13 +24,13 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// IOPS and mean latency in us by depth.
+/// Returns IOPS and mean latency in us by depth.
 fn figures(run: &Value) -> Vec<(f64, f64)> {
     let jobs = run["jobs"].as_array().expect("jobs").iter();
     jobs.map(|job| (number(&job["read"]["iops"]), number(&job["read"]["lat_ns"]["mean"]) / 1e3)).collect()
 }
 
-/// Microseconds that an I/O took under a scheduler in the measurement, one process of depth 8:
+/// Returns the measured microseconds per I/O under a scheduler with one process of depth 8: the
 /// median of the rounds.
 fn measured(scheduler: &str) -> f64 {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/scheduler-cpu/results.txt");
@@ -51,14 +51,14 @@ fn a_depth_sweep_shows_what_schedulers_cost() {
     let runs = SCHEDULERS
         .map(|scheduler| figures(&bench.json(job, &["--device", "nvme-datacenter", "--scheduler", scheduler])));
     let [none, mq_deadline, kyber, bfq] = &runs;
-    // At depth 1 the device decides: a scheduler adds its microseconds, and nothing more.
+    // At depth 1 the device is the limit: a scheduler adds its CPU time and nothing more.
     for (run, cost) in [(mq_deadline, 2.25), (kyber, 2.25), (bfq, 7.55)] {
         let added = run[0].1 - none[0].1;
         assert!((added - cost).abs() < 0.02 * none[0].1, "{added} us at depth 1, not {cost}");
     }
     assert!(mq_deadline[0].1 < 1.04 * none[0].1, "within 4 % of none at depth 1");
-    // From depth 64 on the CPU decides, and the ratios are those of the measurement within 7 %: on
-    // its device an I/O took 5.9 us without a scheduler, ours takes 5.4.
+    // From depth 64 on the CPU is the limit, and the ratios are those of the measurement within 7
+    // %: on its device an I/O took 5.9 us without a scheduler, in the simulation 5.4 us.
     for (at, depth) in DEPTHS.iter().enumerate().filter(|(_, depth)| **depth >= 64) {
         for (scheduler, run) in SCHEDULERS.iter().zip(&runs) {
             let (ratio, expected) = (none[at].0 / run[at].0, measured(scheduler) / measured("none"));
@@ -95,17 +95,17 @@ fn four_processes_meet_at_the_lock_of_bfq() {
     let job = bench.file("four.fio", job);
     let run = |more: &[&str]| bench.json(job, &[&["--device", "nvme-datacenter"], more].concat());
     let bfq = run(&["--scheduler", "bfq"]);
-    // 5.3 us under the lock for each: 188,679 a second, however many CPUs there are.
+    // 5.3 us under the lock per I/O give 188,679 a second, for any number of CPUs.
     let iops = figures(&bfq)[0].0;
     assert!((iops / 188_679.0 - 1.0).abs() < 0.02, "{iops}");
     let cpu = &bfq["elevon"]["cpu"];
     assert!(number(&cpu["scheduler_lock"]) > 0.98, "{cpu}");
     assert!(cpu["notes"][0].as_str().expect("a note").starts_with("the lock of bfq limits"), "{cpu}");
-    // Without a lock it is the device: no note.
+    // Without a lock the device is the limit, and there is no note.
     let kyber = run(&["--scheduler", "kyber"]);
     assert!(figures(&kyber)[0].0 > 2.0 * iops);
     assert_eq!(kyber["elevon"]["cpu"]["notes"], Value::Array(vec![]), "{}", kyber["elevon"]["cpu"]);
-    // Switched off, BFQ is as quick as its device lets it be.
+    // Without the scheduler's CPU time BFQ is limited only by the device.
     assert!(figures(&run(&["--scheduler", "bfq", "--cpu-cost", "scheduler=0"]))[0].0 > 1.9 * iops);
 }
 

@@ -1,6 +1,6 @@
-//! Every setting of `--set` is one row: the lists, the report and `docs/settings.md` have each of
-//! them, and its default is accepted. `UPDATE_DOCS=1 cargo test -p elevon --test settings` writes
-//! the document.
+//! Checks that each setting of `--set` is one row: the lists, the report and `docs/settings.md`
+//! contain it, and its default is accepted. `UPDATE_DOCS=1 cargo test -p elevon --test settings`
+//! writes the document.
 
 mod common;
 
@@ -9,7 +9,9 @@ use std::fmt::Write;
 use common::Bench;
 use elevon_cache::page_cache::CacheConfig;
 use elevon_cache::settings;
+use elevon_core::kernel::Kernel;
 use elevon_core::limits::{QueueLimits, SYSFS};
+use elevon_core::sched::SchedulerConfig;
 use elevon_core::setting::{SettingLine, SettingRow, SettingValue};
 use elevon_core::stack::config::{self, StackConfig};
 use elevon_core::units::{Bytes, Sectors, TaskId};
@@ -75,7 +77,11 @@ fn lists_have_every_setting() {
     }
 }
 
-/// The settings in force that a report of this run has.
+/// A run in which every setting can be set.
+const EVERYTHING: [&str; 6] =
+    ["--memory", "64MiB,others=16MiB,idle=8MiB,zram=4MiB", "--kernel", "7.3", "--scheduler", "bfq"];
+
+/// Returns the settings in force from the report of this run.
 fn in_force(bench: &Bench, options: &[&str], set: &[String]) -> Value {
     let set: Vec<&str> = set.iter().flat_map(|pair| ["--set", pair]).collect();
     bench.json("reads.fio", &[options, &set].concat())["elevon"]["config"].clone()
@@ -83,7 +89,7 @@ fn in_force(bench: &Bench, options: &[&str], set: &[String]) -> Value {
 
 #[test]
 fn a_run_takes_every_setting_with_the_value_that_is_in_force_without_it() {
-    let (bench, options) = (bench(), ["--memory", "64MiB,others=16MiB,idle=8MiB,zram=4MiB"]);
+    let (bench, options) = (bench(), EVERYTHING);
     let before = in_force(&bench, &options, &[]);
     let value = |line: &SettingLine| match &before[line.key] {
         Value::Null => Some(line.default.clone()).filter(|default| !default.starts_with("by ")),
@@ -96,13 +102,13 @@ fn a_run_takes_every_setting_with_the_value_that_is_in_force_without_it() {
 
 #[test]
 fn a_report_has_every_setting_that_is_not_the_default() {
-    let (bench, options) = (bench(), ["--memory", "64MiB,others=16MiB,idle=8MiB,zram=4MiB"]);
+    let (bench, options) = (bench(), EVERYTHING);
     let usual = in_force(&bench, &options, &[]);
     for line in all().iter().filter(|line| !matches!(line.key, "queue_depth" | "hw_queues")) {
         let other = match line.takes.split_once("..") {
             Some((least, most)) => {
                 let number = |text: &str| text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
-                // Not the least: an end of the range is often the default.
+                // The minimum is not used, because an end of the range is often the default.
                 [4, 8].map(|n| number(least).max(n).min(number(most)).to_string()).to_vec()
             }
             None => line.takes.split('|').map(str::to_owned).collect(),
@@ -116,9 +122,8 @@ fn a_report_has_every_setting_that_is_not_the_default() {
     }
 }
 
-/// Asserts of a table what holds of every one: each row takes its own value and the default that
-/// lists show, the ends of its range and each of its words, says it afterwards, and refuses
-/// anything else without a change.
+/// Checks every row of a table: it accepts its own value, its listed default, the ends of its range
+/// and each of its words, then shows that value, and refuses anything else without a change.
 fn rows_hold<C: Clone>(rows: &'static [SettingRow<C>], default: &C) {
     let taken = |row: &SettingRow<C>, text: &str| {
         let mut config = default.clone();
@@ -155,13 +160,18 @@ fn rows_hold<C: Clone>(rows: &'static [SettingRow<C>], default: &C) {
 
 #[test]
 fn every_row_takes_its_default_and_its_range_and_refuses_nonsense() {
-    // As deep as a queue can be: what a shallower one clamps is not in force as it was given.
-    let stack = StackConfig::new(QueueLimits::default(), Sectors::new(1 << 21), 1, u32::MAX);
+    // The queue has the maximum depth, because a smaller one would clamp other values.
+    let stack = StackConfig {
+        kernel: Kernel::V7_3,
+        scheduler: SchedulerConfig::parse("bfq").expect("a scheduler"),
+        nr_requests: Some(10_240),
+        ..StackConfig::new(QueueLimits::default(), Sectors::new(1 << 21), 1, u32::MAX)
+    };
     rows_hold(config::SETTINGS, &stack);
     rows_hold(settings::SETTINGS, &CacheConfig::new(Bytes::new(1 << 30), TaskId(0)));
 }
 
-/// Exit status and the first line on stderr.
+/// Returns the exit status and the first line on stderr.
 fn refused(bench: &Bench, options: &[&str]) -> (Option<i32>, String) {
     let output = bench.elevon(&[&["run", "reads.fio"], options].concat()).output().expect("the command ran");
     let text = String::from_utf8(output.stderr).expect("UTF-8");

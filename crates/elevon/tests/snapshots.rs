@@ -1,12 +1,12 @@
-//! What the command prints, for small runs that are the same everywhere; and that they are.
+//! Tests the output of small runs, which is the same on every machine.
 
 mod common;
 
 use common::Bench;
 use serde_json::Value;
 
-/// Two jobs, one after the other: little enough to read, with splits, a group of clones, a
-/// percentile or two.
+/// Two jobs, one after the other, short enough to read: with splits, a group of clones, some
+/// percentiles.
 const JOB: &str = "\
 [global]
 ioengine=io_uring
@@ -33,7 +33,7 @@ fsync=20
 
 const SLOTS: &str = "slots:slots=4,latency=1ms,bandwidth=400MB/s,size=1GiB,rotational=0";
 
-/// Without the version, which changes for other reasons.
+/// Removes the version, which changes for other reasons.
 fn unversioned(text: &str) -> String {
     text.replace(env!("CARGO_PKG_VERSION"), "VERSION")
 }
@@ -127,7 +127,7 @@ fn iostat_as_time_goes_by() {
 fn comparison_fits_80_columns() {
     let more = ["--vs", "--scheduler mq-deadline", "--vs", "--set fill=max-sectors --set max_sectors_kb=128"];
     let text = bench().stdout(&[&["compare", "two.fio", "--device", SLOTS][..], &more].concat());
-    // The legend holds a line a variant, as long as its options; the table is for a terminal.
+    // The legend has a line per variant, as long as its options; the table fits a terminal.
     let table = text.lines().skip_while(|line| !line.starts_with("job "));
     assert!(table.clone().count() > 10, "{text}");
     table.for_each(|line| assert!(line.chars().count() <= 80, "{line}"));
@@ -149,7 +149,7 @@ fn what_there_is() {
     }
 }
 
-/// Keys with their values; lists and objects of numbers in one line.
+/// Lists keys with their values; lists and objects of numbers are one line.
 fn flat(value: &Value, path: &str, out: &mut Vec<String>) {
     match value {
         Value::Object(map)
@@ -177,12 +177,12 @@ fn json_says_what_scripts_ask_for() {
     let json = bench().json("two.fio", &["--device", SLOTS, "--seed", "7", "--kernel", "6.12"]);
     let [reader, writer] = json["jobs"].as_array().expect("jobs").as_slice() else { panic!("two entries: {json}") };
     assert_eq!((&reader["jobname"], &reader["read"]["total_ios"]), (&"reader".into(), &400.into()));
-    // Four in flight of two processes on four slots of 1 ms and 10 us each: just below 4000 a
-    // second.
+    // Two processes keep four I/Os in flight on four slots, each of 1 ms and 10 us: slightly less
+    // than 4000 per second.
     let iops = reader["read"]["iops"].as_f64().expect("a rate");
     assert!((3900.0..4000.0).contains(&iops), "{iops}");
     assert_eq!(writer["write"]["io_bytes"], 40 * 300 * 1024);
-    // fsync=20 of 40 writes: none follows the last.
+    // With fsync=20 and 40 writes there is no fsync after the last write.
     assert_eq!(writer["sync"]["total_ios"], 1);
     assert_eq!(json["disk_util"][0]["read_ios"], 400);
     assert_eq!((&json["elevon"]["seed"], &json["elevon"]["kernel"]), (&7.into(), &"6.12".into()));
@@ -192,7 +192,7 @@ fn json_says_what_scripts_ask_for() {
 #[test]
 fn same_seed_same_bytes_and_another_seed_others() {
     let bench = bench();
-    // A model with chance in its service times; slots has none.
+    // This model has random service times; slots has none.
     for more in [&[][..], &["--output-format", "json"], &["--trace", "run.ftrace"], &["--html", "run.html"]] {
         let run = |seed: &str| {
             let text = bench.stdout(&[&["run", "two.fio", "--device", "nvme-consumer", "--seed", seed], more].concat());

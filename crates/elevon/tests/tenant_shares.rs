@@ -1,17 +1,17 @@
-//! What tenants get, through the command: weights, latency targets, priority classes, limits and
-//! their changes, and that the report explains all of it.
+//! Tests what tenants get, through the command: weights, latency targets, priority classes, limits
+//! and their changes, and that the report explains all of it.
 
 mod common;
 
 use common::Bench;
 use serde_json::Value;
 
-/// Four I/Os at a time of a millisecond each: some 3960 a second, whatever they are.
+/// Four I/Os at a time of 1 ms each: about 3960 per second, whatever their kind.
 const DEVICE: &str = "slots:slots=4,latency=1ms,bandwidth=400MB/s,size=1GiB,queue_depth=64";
-/// One at a time, and a short queue of its own: the scheduler decides.
+/// One I/O at a time and a short device queue, so that the scheduler decides.
 const SERIAL: &str = "slots:slots=1,latency=1ms,bandwidth=400MB/s,size=1GiB,queue_depth=2";
 
-/// A job for each (name, further lines), all random reads of 4 KiB.
+/// Returns a job for each (name, further lines), with random reads of 4 KiB.
 fn jobs(list: &[(&str, &str)]) -> String {
     let mut text =
         "[global]\nrw=randread\nbs=4k\niodepth=64\nioengine=libaio\ndirect=1\nsize=64m\nruntime=4\ntime_based\n"
@@ -22,7 +22,7 @@ fn jobs(list: &[(&str, &str)]) -> String {
     text
 }
 
-/// The report of jobs under a file of tenants, in JSON, explained whole.
+/// Returns the JSON report of jobs with a tenants file, and checks that it explains all waits.
 fn run(jobs: &str, tenants: &str, args: &[&str]) -> Value {
     let bench = Bench::new();
     bench.file("jobs.fio", jobs);
@@ -43,13 +43,13 @@ fn tenant<'a>(report: &'a Value, path: &str) -> &'a Value {
     all.iter().find(|tenant| tenant["path"] == path).unwrap_or_else(|| panic!("no tenant {path}"))
 }
 
-/// I/Os that a tenant and all below it did.
+/// Returns the I/Os of a tenant and of all tenants below it.
 fn ios(report: &Value, path: &str) -> f64 {
     let stat = &tenant(report, path)["io_stat"];
     stat["rios"].as_f64().expect("reads") + stat["wios"].as_f64().expect("writes")
 }
 
-/// The I/Os of a job in each direction.
+/// Returns the I/Os of a job in each direction.
 fn job(report: &Value, name: &str) -> [f64; 2] {
     let all = report["jobs"].as_array().expect("jobs");
     let job = all.iter().find(|job| job["jobname"] == name).unwrap_or_else(|| panic!("no job {name}"));
@@ -60,7 +60,7 @@ fn p50_ns(report: &Value, path: &str) -> f64 {
     tenant(report, path)["latency_ns"]["p50"].as_f64().expect("a latency")
 }
 
-/// How much of a tenant's time went to a cause, in percent.
+/// Returns the percentage of a tenant's time that went to a cause.
 fn percent(report: &Value, path: &str, is: impl Fn(&Value) -> bool) -> f64 {
     let causes = tenant(report, path)["explain"].as_array().expect("causes").iter();
     causes.filter(|cause| is(cause)).map(|cause| cause["percent"].as_f64().expect("a share")).sum()
@@ -70,7 +70,7 @@ fn assert_near(what: &str, got: f64, due: f64) {
     assert!((got / due - 1.0).abs() <= 0.1, "{what}: {got} instead of {due}");
 }
 
-/// What `elevon calibrate` says of the device, with every share of its time controlled.
+/// Returns what `elevon calibrate` prints for the device, with every share of its time controlled.
 fn cost(device: &str) -> String {
     let printed = Bench::new().stdout(&["calibrate", "--device", device]);
     let line = printed.lines().find(|line| line.starts_with("\"io.cost.model\" = ")).expect("a line for [device]");
@@ -91,7 +91,7 @@ fn io_weight_shares_the_device_among_those_who_want_it() {
     assert_near("all that the model allows", total, 4.0 * 3960.0 * 0.95);
     assert!(percent(&report, "a", |cause| cause["cause"] == "cost") > 20.0, "what held a is named");
 
-    // c has gone after a second; the others have all of the device, and share it as before.
+    // c ends after a second; then the others have the whole device, and share it as before.
     let all = jobs(&[("a", "cgroup=a"), ("b", "cgroup=b"), ("c", "cgroup=c runtime=1")]);
     let report = run(&all, &tenants, &["--device", DEVICE]);
     let [a, b, c] = ["a", "b", "c"].map(|path| ios(&report, path));
@@ -143,8 +143,8 @@ fn classes_of_tenants_decide_under_mq_deadline() {
     assert!(share("[tenant.a]\nclass = 'restrict-to-be'\n[tenant.b]\nclass = 'promote-to-rt'\n") < 0.02);
 }
 
-/// BFQ knows classes among the queues of one group, and groups are BE as in Linux: the tenant's own
-/// processes beside its child.
+/// BFQ distinguishes classes among the queues of one group, and groups are BE as in Linux: here the
+/// tenant's own processes beside its child.
 #[test]
 fn classes_of_tenants_decide_under_bfq_within_a_group() {
     let all = jobs(&[("own", "cgroup=x iodepth=16 prioclass=1"), ("child", "cgroup=x/y iodepth=16")]);
@@ -169,7 +169,7 @@ fn limits_hold_by_direction_and_level_and_change_during_the_run() {
     let before = "[tenant.batch]\n\"io.max\" = \"rbps=8388608\"\n[tenant.'batch/night']\n\"io.max\" = \"wiops=100\"\n";
     let report = run(&all, before, &["--device", DEVICE]);
     let (night, day) = (job(&report, "night"), job(&report, "day"));
-    // A slice's worth goes at once at the start, and the run ends within a slice.
+    // At the start the amount of one slice is released at once, and the run ends within a slice.
     assert_near("reads of batch", night[0] + day[0], 4.0 * 512.0);
     assert_near("writes of night", night[1], 4.0 * 100.0);
     assert!(ios(&report, "web") > 4.0 * 2500.0, "nobody limits it");
@@ -180,7 +180,7 @@ fn limits_hold_by_direction_and_level_and_change_during_the_run() {
     assert!(percent(&report, "batch/night", by("wiops", "batch/night")) > 50.0);
     assert_eq!(percent(&report, "web", |cause| cause["cause"] == "limit"), 0.0);
 
-    // Half way the reads are let go and the writes held tighter.
+    // Halfway the reads are no longer limited and the writes have a lower limit.
     let change = "[[change]]\nat = '2s'\ntenant = 'batch'\n\"io.max\" = \"rbps=max\"\n[[change]]\nat = '2s'\ntenant = 'batch/night'\n\"io.max\" = \"wiops=10\"\n";
     let changed = run(&all, &format!("{before}{change}"), &["--device", DEVICE]);
     assert!(job(&changed, "day")[0] > 2.0 * 512.0 + 2.0 * 1000.0, "{:?}", job(&changed, "day"));
@@ -196,7 +196,7 @@ fn rules_of_io_throttle_hold_until_they_are_deleted() {
     assert!(percent(&report, "web", |cause| cause["rule"] == "blockio.iops-max") > 50.0);
     let delete = "[[change]]\nat = '2s'\ntenant = 'web'\n\"blockio.iops-max\" = \"/dev/sda:0\"\n";
     let report = run(&all, &format!("{rules}{delete}"), &["--device", DEVICE]);
-    // 10 MB/s and a bucket of 1 MB are left.
+    // The limit of 10 MB/s with a bucket of 1 MB remains.
     assert_near("web", ios(&report, "web"), 2.0 * 500.0 + 2.0 * 10e6 / 4096.0);
     assert!(percent(&report, "web", |cause| cause["rule"] == "blockio.bandwidth-max") > 2.0);
 }
@@ -206,13 +206,13 @@ fn exact_limits_of_ours_take_bursts_and_both_directions_together() {
     let all = jobs(&[("a", "cgroup=a rw=randrw iodepth=8")]);
     let report = run(&all, "[tenant.a]\nlimit = { iops = 100, burst_ios = 50 }\n", &["--device", DEVICE]);
     let [reads, writes] = job(&report, "a");
-    // The bucket is full at first; one I/O more goes when it is empty, and depth 8 is in flight at
-    // the end.
+    // The bucket is full at first. One more I/O is released when it is empty, and 8 are in flight
+    // at the end.
     assert!((450.0..=459.0).contains(&(reads + writes)), "{reads} reads, {writes} writes");
     assert!(percent(&report, "a", |cause| cause["rule"] == "iops") > 80.0);
 }
 
-/// The lines of `explain:` in the text report, a list of percentages each.
+/// In the text report, the lines of `explain:` are lists of percentages.
 #[test]
 fn explain_sums_to_the_whole_in_text_too() {
     let bench = Bench::new();

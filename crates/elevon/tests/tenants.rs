@@ -1,5 +1,5 @@
-//! `--tenants` at the command: what the file says reaches the run, and the user learns of what does
-//! not.
+//! Tests `--tenants` on the command line: settings of the file take effect, and the user is told of
+//! those that do not.
 
 mod common;
 

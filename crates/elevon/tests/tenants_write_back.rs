@@ -1,4 +1,4 @@
-//! Limits of tenants through a write-back cache, simulated and before a real file.
+//! Tests limits of tenants through a write-back cache, simulated and before a real file.
 
 mod common;
 
@@ -37,8 +37,8 @@ fn a_limit_holds_what_is_written_back_and_only_that_tenants() {
         let report = bench.json("both.fio", &[&device[..], &["--tenants", "t.toml"]].concat());
         let (silver, gold) = (wbytes(&report, "silver"), wbytes(&report, "gold"));
         assert!((SECONDS * LIMIT * 97 / 100..=SECONDS * LIMIT * 105 / 100).contains(&silver), "{rule}: {silver}");
-        // The job has what the device has, and what may be dirty: at most the whole limit, a fifth
-        // of memory.
+        // The job has written what the device has plus what may be dirty: at most the whole limit,
+        // a fifth of memory.
         let job = written_by_job(&report, 0);
         assert!((silver..=silver + memory / 5 + LIMIT / 2).contains(&job), "{rule}: {job} of {silver}");
         let causes = row(&report, "silver")["explain"].as_array().expect("causes");

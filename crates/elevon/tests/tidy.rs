@@ -1,5 +1,5 @@
-//! Rules of the tree that no compiler holds: which crate may use which, how long a file may get,
-//! where `unsafe` may stand.
+//! Checks rules of the source tree that the compiler does not check: dependencies between crates,
+//! length of files and functions, comments, places of `unsafe`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every Rust file of the workspace's crates with its text.
+/// Returns every Rust file of the workspace's crates with its text.
 fn sources() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join("crates")];
@@ -59,11 +59,12 @@ fn every_arrow_points_towards_the_core() {
     }
 }
 
-/// Longest file, in lines. No file is excepted: cut it by concept.
+/// Maximum lines of a file, without exceptions; split a longer one by concept.
 const LONGEST_FILE: usize = 800;
-/// Longest function, in lines.
+/// Maximum lines of a function.
 const LONGEST_FUNCTION: usize = 70;
-/// Functions that may be longer, and why. One that no longer is must go from here.
+/// Functions that may be longer, with the reason. An entry must be removed when its function is
+/// short enough.
 const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("fio/spec.rs default_job", "one struct literal: the defaults of every option"),
     ("html/cache.rs over_time", "a table of plots in code"),
@@ -79,10 +80,12 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("tests/fio_jobs.rs bad_lines_and_what_is_said_of_them", "a table of bad input and answers"),
     ("ftrace/tests.rs every_shape_of_tail", "a table of lines and what they say"),
 ];
-/// Widest comment, in characters with its indentation; rows of tables and drawings may be wider.
+/// Maximum width of a comment, in characters with its indentation; rows of tables and drawings may
+/// be wider.
 const WIDEST_COMMENT: usize = 100;
 
-/// Functions of a file as (name, lines), found by indentation: the tree is formatted.
+/// Returns the functions of a file as (name, lines). They are found by indentation, because the
+/// tree is formatted.
 fn functions(text: &str) -> Vec<(String, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -142,7 +145,7 @@ fn comments_can_be_read_in_half_a_screen() {
     }
 }
 
-/// Phrases that a reader must decode, and what to write instead.
+/// Phrases that are hard to understand, and their replacements.
 const RIDDLES: [(&str, &str); 10] = [
     ("have its say", "is applied"),
     ("had their say", "was applied"),
@@ -171,7 +174,9 @@ fn comments_say_what_they_mean() {
 
 #[test]
 fn unsafe_code_lives_in_the_host_crate_only() {
-    for krate in ["core", "cache", "formats", "trace", "workload", "report", "sim", "swarm", "testkit", "render"] {
+    for krate in
+        ["core", "cache", "formats", "trace", "workload", "report", "sim", "swarm", "testkit", "render", "fairness"]
+    {
         let lib = fs::read_to_string(root().join(format!("crates/elevon-{krate}/src/lib.rs"))).expect("a crate root");
         assert!(lib.contains("#![forbid(unsafe_code)]"), "elevon-{krate} must forbid unsafe code");
     }
@@ -199,14 +204,14 @@ fn policy_is_no_std_and_knows_no_clock() {
     }
 }
 
-/// Compares versions such as `1.90` and `1.90.0` by their numbers.
+/// Converts versions such as `1.90` and `1.90.0` to numbers for comparison.
 fn version(text: &str) -> (u64, u64, u64) {
     let mut numbers = text.split('.').map(|number| number.parse::<u64>().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
     (next(), next(), next())
 }
 
-/// What cargo knows of the workspace and its dependencies.
+/// Returns cargo's metadata of the workspace and its dependencies.
 fn metadata() -> serde_json::Value {
     let cargo = std::env::var_os("CARGO").expect("cargo runs this test");
     let output = std::process::Command::new(cargo)
@@ -219,10 +224,10 @@ fn metadata() -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Tests of every crate may use them; what is built for users contains nothing of them.
+/// Tests of every crate may use these crates; builds for users must not contain them.
 #[test]
 fn no_production_crate_depends_on_the_crates_for_tests() {
-    const FOR_TESTS: [&str; 3] = ["elevon-render", "elevon-swarm", "elevon-testkit"];
+    const FOR_TESTS: [&str; 4] = ["elevon-fairness", "elevon-render", "elevon-swarm", "elevon-testkit"];
     let metadata = metadata();
     let name = |value: &serde_json::Value| value["name"].as_str().expect("a name").to_owned();
     let packages = metadata["packages"].as_array().expect("packages");
@@ -233,7 +238,7 @@ fn no_production_crate_depends_on_the_crates_for_tests() {
     );
     assert!(ours.len() > 7, "the crates of the workspace are listed");
     for package in ours.into_iter().filter(|package| !FOR_TESTS.contains(&name(package).as_str())) {
-        // The kind of an ordinary dependency is null, and that of a build script's is `build`.
+        // An ordinary dependency has the kind null, one of a build script `build`.
         let dependencies = package["dependencies"].as_array().expect("dependencies");
         let production = dependencies.iter().filter(|dependency| dependency["kind"] != "dev").map(name);
         for dependency in production {
@@ -242,7 +247,7 @@ fn no_production_crate_depends_on_the_crates_for_tests() {
     }
 }
 
-/// The features `without-...` take hooks out of a build so that a bench can count what they cost.
+/// The features `without-...` remove hooks from a build so that a bench can measure their cost.
 #[test]
 fn no_crate_turns_on_a_feature_of_a_bench() {
     let metadata = metadata();
@@ -289,7 +294,7 @@ fn the_glossary_names_what_is_in_the_code() {
                 sources.iter().any(|(path, _)| path.to_string_lossy().contains(name))
             } else {
                 let name = name.rsplit("::").next().unwrap_or(name);
-                // Command names of the program are no identifiers.
+                // Names of subcommands are not identifiers.
                 name.starts_with("elevon ") || sources.iter().any(|(_, text)| text.contains(name))
             };
             assert!(is_there, "{row}: `{name}` is not in the code");
@@ -297,20 +302,42 @@ fn the_glossary_names_what_is_in_the_code() {
     }
 }
 
-/// The source of a file without its tests, and without comments at the start of a line.
+/// The walk of ARCHITECTURE.md names at most ten stages, and each function is in its stage's file.
+#[test]
+fn the_walk_of_a_write_names_functions_that_exist() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
+    let (_, walk) = map.split_once("## One write, there and back").expect("the walk");
+    let walk = walk.split("\n## ").next().unwrap_or_default();
+    let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let rows: Vec<&str> = walk.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!((6..=10).contains(&rows.len()), "{} stages", rows.len());
+    for row in rows {
+        let cells: Vec<&str> = row.split('|').collect();
+        let [file] = &quoted(cells[2])[..] else { panic!("{row}: one file a stage") };
+        let text = fs::read_to_string(root().join("crates").join(file)).unwrap_or_else(|_| panic!("{row}: no {file}"));
+        let named = quoted(cells[3]);
+        assert!(!named.is_empty(), "{row}: no function");
+        let known: Vec<String> = functions(&text).into_iter().map(|(name, _)| name).collect();
+        for name in named {
+            assert!(known.contains(&name), "{row}: {file} has no function {name}");
+        }
+    }
+}
+
+/// Yields the lines of a file without its tests and without line comments.
 fn code_lines(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
     code.lines().filter(|line| !line.trim_start().starts_with("//"))
 }
 
-/// Whether a file is a test, a bench or a helper of tests.
+/// Returns true for a test, a bench or a helper of tests.
 fn is_test(path: &Path) -> bool {
     let is_in = |folder: &str| path.components().any(|c| c.as_os_str() == folder);
     path.file_name().is_some_and(|n| n == "tests.rs" || n == "testing.rs") || is_in("tests") || is_in("benches")
 }
 
-/// These differ between platforms in the last place, and with them what a random seed gives. `libm`
-/// has them in Rust.
+/// These functions differ in the last digit between platforms, and so would the results of a random
+/// seed. `libm` implements them in Rust.
 #[test]
 fn no_float_function_of_the_platform_is_used() {
     const FUNCTIONS: [&str; 20] = [
@@ -327,16 +354,16 @@ fn no_float_function_of_the_platform_is_used() {
     }
 }
 
-/// Where an expected value comes from can be looked up: in this repository, in a specification, or
-/// in the kernel under the name that is given. Numbers of scenarios and titles of documents that
-/// are not here say nothing to a reader.
+/// The source of an expected value must be available to readers: in this repository, in a
+/// specification, or in the kernel under the given name. Scenario numbers and titles of documents
+/// that are not in the repository are of no use.
 #[test]
 fn what_is_cited_is_in_the_repository() {
     let is_scenario = |word: &str| {
         let digits = word.strip_prefix(['G', 'g']).unwrap_or_default();
         (1..=3).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit())
     };
-    // In two parts, or this line would be found.
+    // The strings are in two parts, so that this line is not found.
     let documents = [concat!("the ", "facts"), concat!("device ", "facts")];
     for (path, text) in sources().into_iter().filter(|(path, _)| !path.ends_with("tests/tidy.rs")) {
         for (number, line) in text.lines().enumerate() {

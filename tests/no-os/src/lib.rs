@@ -1,8 +1,8 @@
-//! Proof that `elevon-core` and `elevon-cache` need no operating system.
+//! Proves that `elevon-core` and `elevon-cache` need no operating system.
 //!
-//! This library brings its own allocator and panic handler. If one of them, or anything that it
-//! links, used `std`, there would be two panic handlers and the compiler would refuse to build it.
-//! `.ci/run` builds it; it is never run.
+//! This library has its own allocator and panic handler. If one of the crates, or anything that it
+//! links, used `std`, there would be two panic handlers and the build would fail. `.ci/run` builds
+//! it; it is never run.
 #![no_std]
 
 extern crate alloc;
@@ -17,7 +17,7 @@ use elevon_core::units::{Bytes, TaskId};
 
 struct NoMemory;
 
-// SAFETY: a null pointer is the defined answer of an allocator that has no memory.
+// SAFETY: returning a null pointer is allowed; it means that no memory is available.
 unsafe impl GlobalAlloc for NoMemory {
     unsafe fn alloc(&self, _layout: Layout) -> *mut u8 {
         core::ptr::null_mut()
@@ -36,7 +36,7 @@ fn on_panic(_info: &PanicInfo<'_>) -> ! {
     }
 }
 
-/// Makes the linker keep both.
+/// References both crates, so that the linker keeps them.
 #[unsafe(no_mangle)]
 pub extern "C" fn elevon_no_os() -> usize {
     let cache = PageCache::new(CacheConfig::new(Bytes::new(1 << 20), TaskId(0)));

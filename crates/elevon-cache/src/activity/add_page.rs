@@ -1,21 +1,21 @@
-//! Proposal 000, ADD_PAGE: every call that added a page or folio is counted, and the class is
-//! written at once.
+//! Proposal 000, ADD_PAGE: each call that adds a page or folio to a bio is counted, and the bio's
+//! class is written at once.
 //!
-//! With v the bio's vector count after the add: more than half as many active calls is RT; more
-//! than a quarter is "the larger number of the task's class and BE"; else the class stays what it
-//! was, so BE once written stays below a quarter too. A piece that merged into the last vector
-//! counts as a call and not as a vector, and the share can pass 1. Nothing asks for a
-//! real-time task.
+//! Let v be the bio's vector count after the call. More than half as many active calls: RT. More
+//! than a quarter: "the larger number of the task's class and BE". Otherwise the class is not
+//! written, so a BE that was written before stays. A piece that merges into the last vector counts
+//! as a call but not as a vector, so the share can exceed 1. Real-time tasks are not treated
+//! differently.
 //!
-//! In the proposal the count is a field of the bio that nothing sets to zero, so that a recycled
-//! bio starts with what it had; here it starts at zero. The task must be the same for all pages of
-//! the bio. Cost: O(1) a piece.
+//! In the proposal the count is a field of the bio that is never reset, so a recycled bio starts
+//! with its old count; here it starts at zero. All pages of a bio must be added by the same task.
+//! Cost: O(1) per piece.
 
 use super::Submitter;
 use super::iter_bio::at_least_be;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 
-/// What was written last to the bio's class.
+/// The last class written to the bio.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Written {
     #[default]
@@ -29,19 +29,19 @@ enum Written {
 pub struct Calls {
     /// Calls with an active page.
     active: u32,
-    /// Vectors.
+    /// Vectors of the bio.
     vectors: u32,
     written: Written,
 }
 
 impl Calls {
-    /// The count of a recycled bio as the proposal leaves it.
+    /// Returns the count of a recycled bio, as the proposal leaves it.
     #[cfg(test)]
     pub(super) fn recycled(active: u32) -> Self {
         Self { active, ..Self::default() }
     }
 
-    /// A piece, merged into the last vector or not.
+    /// Counts a piece. `merged`: it extended the last vector.
     #[inline]
     pub fn add(&mut self, active: bool, merged: bool) {
         self.active += u32::from(active);
@@ -53,7 +53,7 @@ impl Calls {
         }
     }
 
-    /// The bio's priority after the last add.
+    /// Returns the bio's priority after the last call.
     #[inline]
     pub fn decide(&self, bio: IoPrio, submitter: Submitter) -> IoPrio {
         match self.written {

@@ -1,22 +1,22 @@
 //! Proposal 000, ITER_BIO: the bio's vectors are walked just before submission.
 //!
-//! A vector is active when its *first* page is. With v the bio's vector count, and after each
-//! vector: more than half of v active is RT; more than a quarter with no inactive one so far is RT;
-//! more than a quarter is "the larger number of the task's class and BE". Only a bio that is still
-//! of class NONE at the end is judged again, by the vectors that were walked. The level is never
-//! changed. Thresholds cut to whole vectors are the thresholds of fractions: `a > v / 2` and `2 a >
-//! v` are the same.
+//! A vector is active if its *first* page is. Let v be the bio's vector count. After each vector:
+//! more than half of v active: RT. More than a quarter of v active, and no inactive vector so far:
+//! RT. More than a quarter otherwise: "the larger number of the task's class and BE". Only a bio
+//! that still has class NONE at the end is judged again, by the number of vectors walked. The level
+//! is never changed. A threshold rounded down to whole vectors is the same as the fraction:
+//! `a > v / 2` and `2 a > v` are equivalent.
 //!
-//! [`walk`] is the proposal step by step. A builder needs no second pass over its pages: [`Walk`]
-//! keeps three numbers, from which the outcome of the walk follows. Cost: O(vectors) for `walk`;
-//! O(1) a piece and a bio for `Walk`.
+//! [`walk`] is the proposal step by step. [`Walk`] saves the builder of a bio a second pass over
+//! its pages: it keeps three numbers that determine the result. Cost: O(vectors) for `walk`; O(1)
+//! per piece and per bio for `Walk`.
 
 use super::Submitter;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 
-/// The proposal's walk. `vcnt`: the bio's vector count, which is not that of the vectors left when
-/// the bio is partly done, and 0 for a clone. `active`: for each vector from the bio's position on,
-/// whether its first page is active.
+/// Walks a bio's vectors as the proposal does. Returns the bio's priority. `vcnt`: the bio's vector
+/// count, which includes vectors already completed, and is 0 for a clone. `active`: for each vector
+/// from the bio's position on, whether its first page is active.
 pub fn walk(bio: IoPrio, submitter: Submitter, vcnt: u32, active: impl IntoIterator<Item = bool>) -> IoPrio {
     if submitter.rt_cpu {
         return bio.with_class(PrioClass::Rt);
@@ -43,16 +43,16 @@ pub fn walk(bio: IoPrio, submitter: Submitter, vcnt: u32, active: impl IntoItera
     bio.with_class(class)
 }
 
-/// What the proposal calls "at least best effort": the larger *number*, so the less urgent of the
-/// two.
+/// Returns what the proposal calls "at least best effort": the larger *number* of the two classes,
+/// which is the less urgent class.
 pub(super) fn at_least_be(submitter: Submitter) -> PrioClass {
     submitter.task.class().max(PrioClass::Be)
 }
 
-/// What decides a walk, counted while the bio is built.
+/// The numbers that determine the result of [`walk`], counted while the bio is built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
-    /// Vectors.
+    /// Vectors of the bio.
     vectors: u32,
     /// Vectors whose first page is active.
     active: u32,
@@ -61,7 +61,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// A piece; one that merged into the last vector is not seen.
+    /// Counts a piece. A piece that merged into the last vector changes nothing.
     #[inline]
     pub fn add(&mut self, active: bool, merged: bool) {
         let active = u32::from(active & !merged);
@@ -70,14 +70,14 @@ impl Walk {
         self.active += active;
     }
 
-    /// Vectors so far.
+    /// Returns the number of vectors so far.
     #[inline]
     pub const fn vectors(&self) -> u32 {
         self.vectors
     }
 
-    /// What [`walk`] over these vectors answers. RT wins as soon as it is reached, so it is reached
-    /// if ever: by more than half of `vcnt`, or by a leading run of more than a quarter.
+    /// Returns the result of [`walk`] over these vectors. The walk stops at RT, so it returns RT if
+    /// RT is ever reached: by more than half of `vcnt`, or by a leading run of more than a quarter.
     #[inline]
     pub fn decide(&self, bio: IoPrio, submitter: Submitter, vcnt: u32) -> IoPrio {
         let class = if submitter.rt_cpu || self.active > vcnt / 2 || self.leading > vcnt / 4 {

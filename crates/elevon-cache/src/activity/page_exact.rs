@@ -1,28 +1,29 @@
-//! `page-exact`: what the proposal means, without its defects.
+//! `page-exact`: the exact variant of proposal 000, without its defects.
 //!
-//! Bytes are counted on both sides, a folio by what it contributes, so neither merges nor folio
-//! sizes nor the order of pages matter. Decided once, at submission: more than half active asks for
-//! RT, more than a quarter for best effort. The answer is the more urgent of that and of what the
-//! bio would have had, at the level it would have had. Left alone: a real-time task's I/O, an IDLE
-//! class that was set on purpose, everything but buffered reads that somebody waits for (options
-//! widen that). What is promoted to RT is bounded by a share of the device's bytes.
+//! Active and all bytes are counted, a folio by the bytes that it contributes, so neither merges
+//! nor folio sizes nor the order of pages matter. The decision is made once, at submission: more
+//! than half of the bytes active asks for RT, more than a quarter for best effort. The result is
+//! the more urgent of that class and of the bio's own, at the bio's own level. Not changed are the
+//! I/O of real-time tasks, an IDLE class that was set explicitly, and everything but buffered reads
+//! that a task waits for (options extend that). Bytes promoted to RT are bounded by a share of the
+//! device's bytes.
 //!
-//! Cost: O(1) a piece, one addition; O(1) a bio.
+//! Cost: O(1) per piece, one addition; O(1) per bio.
 
 use super::{Origin, Submitter};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Bytes;
 
-/// Which bios may be raised, and how far.
+/// The bios that may be raised, and how far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// An IDLE class that was set, on the bio or for the task, is a ceiling. Default: yes.
     pub honour_idle: bool,
-    /// Readahead that nobody waits for may be raised. Default: no.
+    /// Readahead that no task waits for may be raised. Default: no.
     pub raise_readahead: bool,
     /// Writes may be raised: writeback and fsync. Default: no.
     pub raise_writes: bool,
-    /// The level of what is raised, 0 to 7; by default the level that the bio would have had.
+    /// The level of a raised bio, 0 to 7; `None`: the level that the bio would have had.
     pub level: Option<u8>,
     /// The bound of promotion; `None`: no bound.
     pub budget: Option<BudgetLimit>,
@@ -52,7 +53,7 @@ impl Options {
     }
 }
 
-/// Over any stretch of bios at most `percent` of their bytes, and `burst` more, become RT by their
+/// Over any sequence of bios, at most `percent` of their bytes plus `burst` become RT by their
 /// content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetLimit {
@@ -63,15 +64,15 @@ pub struct BudgetLimit {
 }
 
 impl Default for BudgetLimit {
-    /// 25 % and 4 MiB: three bytes of four are left to the others, and what comes at once is a
-    /// tenth of a second of a slow flash card. Chosen, not measured.
+    /// 25 % and 4 MiB: three bytes of four are left to other bios, and a burst takes a tenth of a
+    /// second on a slow flash card. Chosen, not measured.
     fn default() -> Self {
         Self { percent: 25, burst: Bytes::new(4 << 20) }
     }
 }
 
-/// What may still be promoted: a bucket of bytes that fills by what goes to the device. Hundredths
-/// of bytes, so that no share is rounded away.
+/// The bytes that may still be promoted: a bucket filled by the bytes that go to the device. It
+/// counts hundredths of bytes, so that no share is rounded away.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     percent: u64,
@@ -85,7 +86,7 @@ impl Budget {
         Self { percent: u64::from(limit.percent.min(100)), full, credit: full }
     }
 
-    /// Bytes go to the device.
+    /// Fills the bucket by bytes that go to the device.
     pub(super) fn earn(&mut self, bytes: Bytes) {
         self.credit = self.credit.saturating_add(bytes.get().saturating_mul(self.percent)).min(self.full);
     }
@@ -101,23 +102,23 @@ impl Budget {
 /// Bytes of a bio: all, and those of active pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Of pieces that are not active, and of those that are: one addition a piece.
+    /// Bytes of pieces that are not active, and of those that are: one addition per piece.
     bytes: [u64; 2],
 }
 
 impl Share {
-    /// A piece.
+    /// Counts a piece.
     #[inline]
     pub fn add(&mut self, active: bool, bytes: Bytes) {
         self.bytes[usize::from(active)] += bytes.get();
     }
 
-    /// All bytes.
+    /// Returns the number of all bytes.
     pub const fn total(&self) -> Bytes {
         Bytes::new(self.bytes[0] + self.bytes[1])
     }
 
-    /// Bytes of active pieces.
+    /// Returns the number of bytes of active pieces.
     pub const fn active(&self) -> Bytes {
         Bytes::new(self.bytes[1])
     }

@@ -14,17 +14,18 @@ mod proposal;
 
 const PAGE: u64 = 4096;
 
-/// A task that nobody gave a priority.
+/// Returns a task whose priority was never set.
 fn plain() -> Submitter {
     Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0)
 }
 
-/// A task whose priority was set.
+/// Returns a task whose priority was set.
 fn set(class: PrioClass, level: u8) -> Submitter {
     Submitter::of_task(IoPrio::new(class, level), CpuPolicy::Normal, 0)
 }
 
-/// Single pages in vectors of their own: `A` active, `i` not; `5A` is five of them.
+/// Parses single pages in vectors of their own: `A` is active, `i` is not; `5A` is five active
+/// ones.
 fn pages(text: &str) -> Vec<bool> {
     let (mut pages, mut times) = (Vec::new(), 0);
     for letter in text.chars() {
@@ -39,7 +40,7 @@ fn pages(text: &str) -> Vec<bool> {
     pages
 }
 
-/// The pages of the low bits of a number, first page lowest.
+/// Returns the pages of the low bits of a number; the first page is the lowest bit.
 fn bits(pattern: u32, count: u32) -> impl Iterator<Item = bool> + Clone {
     (0..count).map(move |at| pattern >> at & 1 == 1)
 }
@@ -51,7 +52,7 @@ fn singles(text: &str) -> Vec<Piece> {
     pages(text).into_iter().map(|active| (active, PAGE, false)).collect()
 }
 
-/// One contiguous run, so one vector.
+/// Returns one contiguous run, which is one vector.
 fn contiguous(text: &str) -> Vec<Piece> {
     pages(text).into_iter().enumerate().map(|(at, active)| (active, PAGE, at > 0)).collect()
 }
@@ -60,7 +61,7 @@ fn promoter(activity: Activity, options: Options) -> Promoter {
     Promoter::new(activity, options)
 }
 
-/// Builds and decides one bio.
+/// Builds one bio and returns its priority.
 fn decide_with(promoter: &mut Promoter, pieces: &[Piece], bio: IoPrio, submitter: Submitter, origin: Origin) -> IoPrio {
     let mut content = promoter.begin();
     for &(active, bytes, merged) in pieces {
@@ -69,7 +70,7 @@ fn decide_with(promoter: &mut Promoter, pieces: &[Piece], bio: IoPrio, submitter
     promoter.finish(&content, bio, submitter, origin)
 }
 
-/// One bio of a plain task, class NONE, with a page that a read waits for.
+/// Returns the priority of one bio of a plain task, class NONE, with a page that a read waits for.
 fn decide(activity: Activity, pieces: &[Piece]) -> IoPrio {
     decide_with(&mut promoter(activity, Options::default()), pieces, IoPrio::NONE, plain(), Origin::Read)
 }

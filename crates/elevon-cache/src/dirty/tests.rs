@@ -92,15 +92,15 @@ fn thinking_is_paid_and_small_debts_wait() {
     let mut domain = Domain { base_rate: 6_400, ..Domain::new(HZ, DirtyRatios::default()) };
     let counts = DirtyCounts { dirty: 174_926, writeback: 0, dirtyable: D };
     let start = Instant::new(0);
-    // It thought for 12 ms of the 20: the rest is 2 jiffies, less than is slept for.
+    // The writer took 12 ms of the 20: the rest is 2 jiffies, less than it sleeps for.
     let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(start) };
     assert_eq!(domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false), DirtyVerdict::Go);
     assert_eq!(writer.paused_until, Some(start + Nanos::from_millis(20)));
-    // Next time it owes that too.
+    // The next time it owes that rest too.
     writer.dirtied = 150;
     let verdict = domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false);
     assert_eq!(verdict, DirtyVerdict::Pause { span: Nanos::from_millis(20), again: false });
-    // A credit older than a second lapses.
+    // A credit older than a second expires.
     let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(start) };
     let later = start + Nanos::from_secs(3);
     assert_eq!(domain.balance(later, &mut writer, &counts, false), DirtyVerdict::Go);
@@ -116,7 +116,7 @@ fn longest_pause_and_target() {
         let target = pause_target(HZ, 25_600, 25_600 / writers, 50);
         assert_eq!((target.pages, target.jiffies), (pages, jiffies), "{writers} writers");
     }
-    // So slow that 32 pages take longer than the longest pause.
+    // The rate is so low that 32 pages take longer than the longest pause.
     let target = pause_target(HZ, 25_600, 100, 50);
     assert_eq!((target.pages, target.jiffies), (19, 50));
     // 32 pages fit below the longest pause.
@@ -152,7 +152,8 @@ fn the_limit_rises_at_once_and_falls_slowly() {
     };
     assert_eq!(look(200, 500_000, 90_000), 99_975);
     assert_eq!(look(210, D, 180_000), 199_951, "not only every 200 ms");
-    // Less memory: a 32nd of the gap every 200 ms, and not below what is dirty.
+    // With less memory, the limit falls by a 32nd of the gap every 200 ms, and not below the dirty
+    // pages.
     let first = 199_951 - (199_951 - 99_975) / 32;
     assert_eq!(look(400, 500_000, 90_000), first);
     assert_eq!(look(500, 500_000, 90_000), first);
@@ -170,10 +171,10 @@ fn bandwidth_is_averaged_over_three_seconds_and_not_over_a_pause() {
         domain.balance(Instant::new(ms * 1_000_000), &mut writer, &counts, false);
         domain.bandwidth()
     };
-    // 51,200 pages a second for 200 ms beside 25,600 for the rest of 3 s.
+    // 51,200 pages a second for 200 ms, and 25,600 for the rest of 3 s.
     assert_eq!(look(200, 10_240), (51_200 * 200 + 25_600 * 2_800) / 3_000);
     assert_eq!(look(300, 99_999), 27_306, "too soon");
-    // More than a second: whatever was written tells nothing.
+    // After more than a second, the pages written are not counted.
     assert_eq!(look(1_400, 1), 27_306);
     assert_eq!(look(1_600, 0), 27_306 * 2_800 / 3_000);
 }
@@ -188,8 +189,8 @@ fn write_back_in_the_background_has_a_threshold_of_its_own() {
 
 #[test]
 fn the_device_line() {
-    // 1 at the setpoint, a quarter at most taken away for good, more for a device that would run
-    // idle.
+    // The ratio is 1 at the setpoint. At most a quarter is taken away permanently; more is added
+    // for a device that would become idle.
     let of = |wb_dirty| device_ratio(1024, 174_926, 199_951, wb_dirty, 25_600);
     assert_eq!(of(174_926), 1023);
     assert_eq!(of(379_726 - 51_200), 256);
@@ -198,7 +199,7 @@ fn the_device_line() {
     assert!(of(100) >= 8 * 1024);
 }
 
-/// N writers that dirty as fast as they may beside a device of a fixed speed: the base rate settles
+/// N writers dirty pages as fast as they can, on a device of a fixed speed. The base rate settles
 /// near its share, and the dirty pages stay below the limit.
 #[test]
 fn writers_settle_at_their_share() {

@@ -10,8 +10,8 @@ impl Operation {
         debug_assert_eq!(self.state, State::Read);
         if let Some(done) = done {
             debug_assert!(self.at + done.bytes <= self.end(), "more was read than asked for");
-            self.at += done.bytes;
-            if done.bytes == 0 || self.at >= self.end() {
+            self.at = self.at + done.bytes;
+            if done.bytes.is_zero() || self.at >= self.end() {
                 return Step::Over;
             }
         }

@@ -2,7 +2,6 @@
 
 use super::{CallDone, CallKind, Operation, State, Step};
 use crate::page_cache::RangeSync;
-use elevon_core::units::PAGE_SIZE;
 
 impl Operation {
     /// Touches one page after the other. If the cache is write-through, a store has finished when
@@ -14,7 +13,7 @@ impl Operation {
             if self.state == State::WriteThrough {
                 return Step::Over;
             }
-            self.at = (self.at / PAGE_SIZE + 1) * PAGE_SIZE;
+            self.at = self.at.page().next().start();
             if self.at >= self.end() {
                 if !(self.is_write && writes_through) {
                     return Step::Over;

@@ -2,6 +2,7 @@
 
 use super::{CallDone, CallKind, Opened, Operation, State, Step};
 use crate::page_cache::RangeSync;
+use elevon_core::units::{Bytes, FileOffset};
 
 impl Operation {
     /// Syncs the next file: the whole file or, with bytes, the part that the program uses, because
@@ -13,7 +14,7 @@ impl Operation {
             self.file += 1;
         }
         let Some(Opened { part, .. }) = files.get(self.file) else { return Step::Over };
-        let (offset, bytes) = if has_bytes { (part.offset(), part.len) } else { (0, 0) };
+        let (offset, bytes) = if has_bytes { (part.offset(), part.len) } else { (FileOffset::ZERO, Bytes::ZERO) };
         Step::Call { file: self.file, kind: CallKind::Fsync, offset, bytes }
     }
 

@@ -1,4 +1,4 @@
-//! What each kind of I/O comes to, on a device that ends a bio when it is told to.
+//! The calls and bios of each kind of I/O, on a device that completes a bio when the test says so.
 
 use super::*;
 use crate::page_cache::CacheIo;
@@ -7,13 +7,13 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use elevon_core::ioprio::{CpuPolicy, IoPrio};
 use elevon_core::op::Op;
-use elevon_core::units::{Bytes, Nanos, Sector};
+use elevon_core::units::{Nanos, PAGE_SIZE, PageIndex, Sector};
 
 const PAGE: u64 = PAGE_SIZE;
 const T0: TaskId = TaskId(0);
 const FILE_PAGES: u64 = 16;
 
-/// Classes of calls that are over, and I/Os that are.
+/// Classes of finished calls, and finished I/Os.
 #[derive(Default)]
 struct Seen {
     calls: Vec<CallClass>,
@@ -30,14 +30,14 @@ impl FileIoObserver for Seen {
     }
 }
 
-/// A program with two files of 16 pages each on the device, one behind the other.
+/// A program with two files of 16 pages each, one after the other on the device.
 struct Bed {
     io: FileIo,
     now: Instant,
     seen: Seen,
-    /// Bios submitted and not complete.
+    /// Bios submitted and not completed.
     bios: Vec<CacheIo>,
-    /// Everything that was submitted, as `R0+4` (pages) or `flush`.
+    /// All submitted bios, as `R0+4` (pages) or `flush`.
     log: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ fn program(access: Access) -> Program {
 
 fn bed(program: Program, change: impl FnOnce(&mut CacheConfig)) -> Bed {
     let mut config = CacheConfig::new(Bytes::new(64 << 20), TaskId(1));
-    // Nothing is written but for those who ask.
+    // Nothing is written unless a task asks for it.
     config.flusher_times.period = Nanos::ZERO;
     change(&mut config);
     let (has_bytes, mut io) = (config.copies, FileIo::new(config));
@@ -64,11 +64,17 @@ fn bed(program: Program, change: impl FnOnce(&mut CacheConfig)) -> Bed {
         let start = file * file_bytes;
         if file == 0 || !has_bytes {
             let bytes = if has_bytes { 2 * file_bytes } else { file_bytes };
-            io.cache_mut().add_file(Sector::new(start / 512), bytes, bytes);
+            io.cache_mut().add_file(Sector::new(start / 512), Bytes::new(bytes), Bytes::new(bytes));
         }
         let id = FileId(if has_bytes { 0 } else { file as u32 });
         let (open, file_start) = (io.cache_mut().open(id), if has_bytes { 0 } else { start });
-        parts.push(OpenPart { open, file: id, file_start, start, len: file_bytes });
+        parts.push(OpenPart {
+            open,
+            file: id,
+            file_start: DeviceOffset::new(file_start),
+            start: DeviceOffset::new(start),
+            len: Bytes::new(file_bytes),
+        });
     }
     assert_eq!(io.add_program(program, &parts), T0);
     Bed { io, now: Instant::ZERO, seen: Seen::default(), bios: Vec::new(), log: Vec::new() }
@@ -76,7 +82,15 @@ fn bed(program: Program, change: impl FnOnce(&mut CacheConfig)) -> Bed {
 
 impl Bed {
     fn begin_as(&mut self, token: u32, kind: FileOpKind, page: u64, bytes: u64, begins_verify: bool) -> Begun {
-        let op = FileOp { task: T0, token, kind, file: 0, position: page * PAGE, bytes, begins_verify };
+        let op = FileOp {
+            task: T0,
+            token,
+            kind,
+            file: 0,
+            position: DeviceOffset::new(page * PAGE),
+            bytes: Bytes::new(bytes),
+            begins_verify,
+        };
         let begun = self.io.begin(self.now, &op, &mut self.seen);
         self.io.self_check();
         begun
@@ -86,7 +100,7 @@ impl Bed {
         self.begin_as(token, kind, page, pages * PAGE, false)
     }
 
-    /// Submits what the cache wants. Answers what was submitted.
+    /// Submits the bios of the cache. Returns them.
     fn submit(&mut self) -> Vec<String> {
         let mut submitted = Vec::new();
         while self.io.cache_mut().poll_copy().is_some() {}
@@ -103,7 +117,7 @@ impl Bed {
         submitted
     }
 
-    /// The device ends all bios that it has; answers what the program learns.
+    /// Completes all bios of the device. Returns the events of the program.
     fn complete(&mut self, status: Status) -> Vec<FileIoEvent> {
         self.now = self.now + Nanos::from_micros(100);
         for bio in core::mem::take(&mut self.bios) {
@@ -123,7 +137,7 @@ impl Bed {
         events
     }
 
-    /// Submits and completes until the program learns something or nothing moves.
+    /// Submits and completes until the program gets an event or nothing moves.
     fn settle(&mut self) -> Vec<FileIoEvent> {
         loop {
             let events = self.poll();
@@ -138,7 +152,7 @@ impl Bed {
         }
     }
 
-    /// Does an I/O to its end, at once or by and by.
+    /// Does an I/O until it has finished.
     fn run(&mut self, kind: FileOpKind, page: u64, pages: u64) -> Status {
         match self.begin(3, kind, page, pages) {
             Begun::Over(status) => status,
@@ -153,7 +167,12 @@ impl Bed {
     fn is_cached(&self, page: u64) -> bool {
         let file = FileId((page / FILE_PAGES) as u32);
         let index = page % FILE_PAGES;
-        self.io.cache().resident().pages().next(file, index).is_some_and(|(found, _)| found == index)
+        self.io
+            .cache()
+            .resident()
+            .pages()
+            .next(file, PageIndex::new(index))
+            .is_some_and(|(found, _)| found == PageIndex::new(index))
     }
 
     fn take_log(&mut self) -> Vec<String> {
@@ -180,29 +199,38 @@ fn a_read_is_one_call_and_a_second_one_hits() {
 #[test]
 fn a_read_that_ends_short_goes_on_until_the_file_ends() {
     let mut bed = bed(program(Access::Descriptor), |_| {});
-    bed.io.cache_mut().call(bed.now, Call::new(TaskId(2), 0, OpenId(0), CallKind::Truncate, 3 * PAGE, 0));
+    bed.io
+        .cache_mut()
+        .call(bed.now, Call::new(TaskId(2), 0, OpenId(0), CallKind::Truncate, FileOffset::new(3 * PAGE), Bytes::ZERO));
     assert_eq!(bed.run(FileOpKind::Read, 2, 2), Status::Ok);
-    // One page is there; the call for the second reads nothing.
+    // The first page is cached; the call for the second page reads nothing.
     assert_eq!(bed.seen.calls, [CallClass::Read; 2]);
 }
 
 #[test]
 fn what_follows_a_short_read_lies_behind_it_in_the_buffer() {
     let mut bed = bed(program(Access::Descriptor), |config| config.copies = true);
-    bed.io.cache_mut().call(bed.now, Call::new(TaskId(2), 0, OpenId(0), CallKind::Fadvise(Advice::Random), 0, 0));
+    bed.io.cache_mut().call(
+        bed.now,
+        Call::new(TaskId(2), 0, OpenId(0), CallKind::Fadvise(Advice::Random), FileOffset::ZERO, Bytes::ZERO),
+    );
     assert_eq!(bed.begin(0, FileOpKind::Read, 0, 2), BUFFERED);
     assert_eq!(bed.submit(), ["R0+2"]);
     assert_eq!(bed.complete(Status::Ok), [over(0)]);
     let offsets: Vec<u64> =
-        core::iter::from_fn(|| bed.io.cache_mut().poll_copy()).map(|copy| copy.call_offset).collect();
+        core::iter::from_fn(|| bed.io.cache_mut().poll_copy()).map(|copy| copy.call_offset.get()).collect();
     assert_eq!(offsets, [0, PAGE]);
-    let mut running = Operation { state: State::Read, at: PAGE, bytes: 2 * PAGE, ..Operation::NONE };
-    let done = CallDone { bytes: PAGE, ..call_done() };
-    running.at = 0;
+    let mut running =
+        Operation { state: State::Read, at: FileOffset::new(PAGE), bytes: Bytes::new(2 * PAGE), ..Operation::NONE };
+    let done = CallDone { bytes: Bytes::new(PAGE), ..call_done() };
+    running.at = FileOffset::ZERO;
     let Step::Call { offset, bytes, .. } = running.step_read(Some(&done)) else { panic!("it is over") };
-    assert_eq!((running.at, offset, bytes), (PAGE, PAGE, PAGE));
+    assert_eq!((running.at, offset, bytes), (FileOffset::new(PAGE), FileOffset::new(PAGE), Bytes::new(PAGE)));
     bed.io.programs[0].operations[0] = running;
-    assert_eq!(bed.io.programs[0].call(T0, 0, 0, CallKind::Read, PAGE, PAGE).buffer_offset, PAGE);
+    assert_eq!(
+        bed.io.programs[0].call(T0, 0, 0, CallKind::Read, FileOffset::new(PAGE), Bytes::new(PAGE)).buffer_offset,
+        Bytes::new(PAGE)
+    );
 }
 
 fn call_done() -> CallDone {
@@ -211,7 +239,7 @@ fn call_done() -> CallDone {
         task: T0,
         token: 0,
         status: Status::Ok,
-        bytes: 0,
+        bytes: Bytes::ZERO,
         waited: zero,
         device: zero,
         paused: zero,
@@ -226,7 +254,7 @@ fn a_page_that_cannot_be_read_fails_the_rest_of_its_read() {
     let mut bed = bed(program(Access::Descriptor), |_| {});
     assert_eq!(bed.begin(0, FileOpKind::Read, 0, 1), BUFFERED);
     bed.submit();
-    // The window failed; the page is tried again alone, and fails again.
+    // The window failed; the page is read again alone, and fails again.
     assert_eq!(bed.complete(Status::Medium), []);
     bed.submit();
     let failed = FileIoEvent::Over { task: T0, token: 0, status: Status::Medium };
@@ -316,9 +344,9 @@ fn direct_io_of_what_is_not_cached_goes_to_the_device_at_once() {
     assert_eq!(bed.poll(), []);
 }
 
-/// Another program writes or reads pages of the first file.
+/// Makes a call of another program that writes or reads pages of the first file.
 fn other_call(bed: &mut Bed, kind: CallKind, page: u64, pages: u64) {
-    let call = Call::new(TaskId(2), 0, OpenId(0), kind, page * PAGE, pages * PAGE);
+    let call = Call::new(TaskId(2), 0, OpenId(0), kind, FileOffset::new(page * PAGE), Bytes::new(pages * PAGE));
     if bed.io.cache_mut().call(bed.now, call) == Called::Wait {
         assert!(matches!(bed.settle()[..], [FileIoEvent::Call(CallDone { task: TaskId(2), .. })]));
     }
@@ -394,7 +422,7 @@ fn before_a_verification_with_bytes_all_files_are_written_and_dropped_and_other_
     assert_eq!(bed.complete(Status::Ok), []);
     assert_eq!(bed.submit(), ["W17+1"]);
     assert_eq!(bed.complete(Status::Ok), []);
-    // Both are read from the device now, the one that waited first.
+    // Both are now read from the device, beginning with the one that waited first.
     let reads = bed.submit();
     assert!(reads[0].starts_with("R17+") && reads[1].starts_with("R1+"), "{reads:?}");
     assert_eq!(bed.complete(Status::Ok), [over(1), over(0)]);
@@ -432,7 +460,7 @@ fn what_is_over_while_its_task_sleeps_in_the_stack_is_told_when_it_wakes() {
     assert!(bed.seen.over.is_empty());
     assert!(bed.io.task_unblocked(T0, &mut bed.seen));
     assert_eq!(bed.seen.over, [0, 1]);
-    // The task may sleep again, in what comes after.
+    // The task may sleep again in what follows.
     bed.io.task_blocked(T0);
     assert_eq!(bed.poll(), [over(0), over(1)]);
     assert!(bed.io.task_unblocked(T0, &mut bed.seen));

@@ -7,10 +7,10 @@ const fn at(secs: u64) -> Instant {
 }
 
 fn turn(next: u64, written: u64, is_dirty: bool, is_used_up: bool) -> Turn {
-    Turn { next, written, is_dirty, is_used_up }
+    Turn { next: PageIndex::new(next), written: PageCount::new(written), is_dirty, is_used_up }
 }
 
-/// Runs timers up to `until` and answers when the first turn came.
+/// Runs timers up to `until`. Returns the time and size of the first turn.
 fn first_turn(flusher: &mut Flusher, until: Instant) -> Option<(Instant, Chunk)> {
     while let Some(now) = flusher.next_timer().filter(|&now| now <= until) {
         flusher.handle_timer(now);
@@ -26,10 +26,10 @@ fn old_files_are_written_at_the_wake_after_thirty_seconds() {
     let mut flusher = Flusher::default();
     flusher.on_dirtied(FileId(3), at(0));
     flusher.on_dirtied(FileId(3), at(20));
-    let chunk = Chunk { file: FileId(3), from: 0, reason: Reason::Periodic };
+    let chunk = Chunk { file: FileId(3), from: PageIndex::ZERO, reason: Reason::Periodic };
     assert_eq!(first_turn(&mut flusher, at(100)), Some((at(30), chunk)));
 
-    // The wakes of another file fall just before: 35 s at the latest.
+    // The wake-ups of another file are just before it: 35 s at the latest.
     let mut flusher = Flusher::default();
     flusher.on_dirtied(FileId(0), at(0));
     flusher.on_dirtied(FileId(3), Instant::new(1));
@@ -41,7 +41,7 @@ fn old_files_are_written_at_the_wake_after_thirty_seconds() {
     assert_eq!((now, chunk.file), (at(35), FileId(3)));
     flusher.turn_ended(FileId(3), turn(0, 1, false, false), now);
     assert_eq!(flusher.next_turn(now, false), None);
-    // Nothing dirty: one more look, and then no more.
+    // Nothing is dirty: the flusher checks once more, and then stops.
     flusher.handle_timer(at(40));
     assert_eq!((flusher.next_turn(at(40), false), flusher.next_timer()), (None, None));
 }
@@ -49,9 +49,9 @@ fn old_files_are_written_at_the_wake_after_thirty_seconds() {
 #[test]
 fn chunks_of_a_turn_by_bandwidth() {
     for (bandwidth, pages) in [(25_600, 13_312), (2_560, 2_048), (1_000, 1_024), (128_000, 25_600)] {
-        assert_eq!(chunk_pages(bandwidth, 199_951, u64::MAX), pages, "bandwidth {bandwidth}");
+        assert_eq!(chunk_pages(bandwidth, 199_951, u64::MAX), PageCount::new(pages), "bandwidth {bandwidth}");
     }
-    assert_eq!(chunk_pages(25_600, 199_951, 3_000), 3_072);
+    assert_eq!(chunk_pages(25_600, 199_951, 3_000), PageCount::new(3_072));
 }
 
 #[test]
@@ -66,6 +66,7 @@ fn background_takes_files_in_turns_until_below() {
     for step in 0..7 {
         let Chunk { file, from, reason } = flusher.next_turn(at(1), true).expect("dirty pages are left");
         assert_eq!(reason, Reason::Background);
+        let from = from.get();
         order.push((file.0, from));
         flusher.turn_ended(file, turn(from + 100, 100, file.0 != 2, true), at(1));
         flusher.self_check();
@@ -104,7 +105,7 @@ fn a_file_cleaned_by_others_has_no_turn() {
     flusher.on_clean(FileId(1));
     flusher.turn_ended(FileId(1), turn(0, 5, false, false), at(0));
     assert_eq!(flusher.next_turn(at(0), true), None);
-    // Dirty again, it is young again.
+    // A file that becomes dirty again has a new age.
     flusher.on_dirtied(FileId(0), at(40));
     flusher.handle_timer(at(45));
     assert_eq!(flusher.next_turn(at(45), false), None);

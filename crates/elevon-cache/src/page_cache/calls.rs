@@ -70,16 +70,16 @@ pub struct Call {
     /// The kind of the call.
     pub kind: CallKind,
     /// First byte.
-    pub offset: u64,
+    pub offset: FileOffset,
     /// Number of bytes. For a call about a range, 0 means to the end of the file.
-    pub bytes: u64,
+    pub bytes: Bytes,
     /// Offset of the call's first byte in the buffer of its [`ByteCopy`]s.
-    pub buffer_offset: u64,
+    pub buffer_offset: Bytes,
 }
 
 impl Call {
     /// Returns the result of a successful call that did not sleep.
-    pub(super) const fn done(&self, bytes: u64) -> CallDone {
+    pub(super) const fn done(&self, bytes: Bytes) -> CallDone {
         let (task, token, zero) = (self.task, self.token, Nanos::ZERO);
         let (status, class) = (Status::Ok, PrioClass::None);
         CallDone {
@@ -97,9 +97,9 @@ impl Call {
     }
 
     /// Returns a call of a task with default priority, of the root tenant.
-    pub const fn new(task: TaskId, token: u64, open: OpenId, kind: CallKind, offset: u64, bytes: u64) -> Self {
+    pub const fn new(task: TaskId, token: u64, open: OpenId, kind: CallKind, offset: FileOffset, bytes: Bytes) -> Self {
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
-        Self { task, token, submitter, tenant: TenantId(0), open, kind, offset, bytes, buffer_offset: 0 }
+        Self { task, token, submitter, tenant: TenantId(0), open, kind, offset, bytes, buffer_offset: Bytes::ZERO }
     }
 }
 
@@ -113,7 +113,7 @@ pub struct CallDone {
     /// Its status.
     pub status: Status,
     /// Bytes read or written.
-    pub bytes: u64,
+    pub bytes: Bytes,
     /// Time that the call slept for I/O (iowait).
     pub waited: Nanos,
     /// The part of `waited` that the device spent on the bios that ended the sleeps, as far as
@@ -146,13 +146,13 @@ pub struct ByteCopy {
     /// The call's token.
     pub token: u64,
     /// The frame.
-    pub slot: FrameId,
+    pub frame: FrameId,
     /// Offset in the frame.
     pub frame_offset: u32,
     /// Bytes.
     pub bytes: u32,
     /// Offset in the caller's buffer.
-    pub call_offset: u64,
+    pub call_offset: Bytes,
     /// The direction of the copy.
     pub way: Way,
 }

@@ -1,11 +1,11 @@
 //! Touches of memory through a mapping: page faults.
 
 use super::{
-    ByteCopy, Call, CallDone, CallStep, Entry, FrameId, Instant, Open, OpenId, PAGE_SIZE, PageCache, PageFlags, Phase,
-    Progress, Status, Way,
+    Call, CallDone, CallStep, Entry, FrameId, Instant, Open, OpenId, PageCache, PageFlags, Phase, Progress, Status, Way,
 };
 use crate::Context;
 use crate::fault::{fault_around, hints_active, on_hit, on_miss};
+use elevon_core::units::{Bytes, PageIndex};
 
 impl PageCache {
     /// Maps an open file. Its [`CallKind::Fault`]s may follow.
@@ -29,16 +29,16 @@ impl PageCache {
         if *mappings > 0 {
             return;
         }
-        let mut next = 0;
-        while let Some((index, slot)) = self.resident.pages().next(file, next) {
-            next = index + 1;
+        let mut next = PageIndex::ZERO;
+        while let Some((index, frame)) = self.resident.pages().next(file, next) {
+            next = index.next();
             let pages = self.resident.pages_mut();
-            if pages.maps(slot) == 0 {
+            if pages.maps(frame) == 0 {
                 continue;
             }
-            pages.unmap(slot);
-            if pages.take_accessed(slot) && hints_active(ra.advice()) {
-                self.resident.access(slot, Context::Read);
+            pages.unmap(frame);
+            if pages.take_accessed(frame) && hints_active(ra.advice()) {
+                self.resident.access(frame, Context::Read);
             }
         }
     }
@@ -54,27 +54,27 @@ impl PageCache {
                 // Beyond the end of the file: SIGBUS.
                 return CallStep::Done(Status::Invalid);
             }
-            at.pos = at.call.offset / PAGE_SIZE;
+            at.pos = at.call.offset.page();
         }
         loop {
-            if at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size {
+            if at.pos.start() >= self.files[at.file.0 as usize].size {
                 return CallStep::Done(Status::Invalid);
             }
-            let Some(slot) = self.page_for_fault(now, at) else { return self.starve(now, at) };
+            let Some(frame) = self.page_for_fault(now, at) else { return self.starve(now, at) };
             let pages = self.resident.pages();
-            if !pages.has(slot, PageFlags::UPTODATE) {
+            if !pages.has(frame, PageFlags::UPTODATE) {
                 at.is_major = true;
-                match self.wait_readable(at, slot) {
+                match self.wait_readable(at, frame) {
                     Some(step) => return step,
                     None => continue,
                 }
             }
-            if write && self.must_be_stable(slot) {
-                return CallStep::Page(slot);
+            if write && self.must_be_stable(frame) {
+                return CallStep::Page(frame);
             }
-            self.copy_touched(&at.call, slot, write);
-            self.map_about(at, slot, write);
-            return if write { self.store(now, at, slot) } else { CallStep::Done(Status::Ok) };
+            self.copy_within_page(&at.call, frame, way(write));
+            self.map_about(at, frame, write);
+            return if write { self.store(now, at, frame) } else { CallStep::Done(Status::Ok) };
         }
     }
 
@@ -83,41 +83,22 @@ impl PageCache {
     #[inline]
     pub(super) fn touch(&mut self, call: &Call, write: bool) -> Option<CallDone> {
         let file = self.opens[call.open.0 as usize].file;
-        let place = self.resident.place(file, call.offset / PAGE_SIZE)?;
+        let place = self.resident.place(file, call.offset.page())?;
         let bits = self.resident.pages().at(place);
         // A clean page is mapped read-only.
         if !bits.has(PageFlags::MAPPED) || (write && !bits.has(PageFlags::DIRTY)) {
             return None;
         }
         self.resident.access_at(place, Context::Fault);
-        self.copy_touched(call, self.resident.pages().slot(place), write);
+        self.copy_within_page(call, self.resident.pages().frame(place), way(write));
         self.stats.touches += 1;
-        Some(call.done(0))
-    }
-
-    /// Queues the copy of a load or store, for the part of the call's bytes that lies in the page.
-    #[inline]
-    fn copy_touched(&mut self, call: &Call, slot: FrameId, write: bool) {
-        if self.config.copies {
-            let (frame_offset, way) = (call.offset % PAGE_SIZE, if write { Way::ToFrame } else { Way::ToCall });
-            let bytes = call.bytes.min(PAGE_SIZE - frame_offset) as u32;
-            let (&Call { task, token, .. }, frame_offset) = (call, frame_offset as u32);
-            self.copies.push_back(ByteCopy {
-                task,
-                token,
-                slot,
-                frame_offset,
-                bytes,
-                call_offset: call.buffer_offset,
-                way,
-            });
-        }
+        Some(call.done(Bytes::ZERO))
     }
 
     fn page_for_fault(&mut self, now: Instant, at: &mut Progress) -> Option<FrameId> {
         let is_first = core::mem::replace(&mut at.phase, Phase::Pages) == Phase::Start;
         let open = at.call.open.0 as usize;
-        let Some(slot) = self.resident.find(at.file, at.pos) else {
+        let Some(frame) = self.resident.find(at.file, at.pos) else {
             at.is_major = true;
             let context = self.fault_context(at);
             if at.starved.is_some() {
@@ -126,11 +107,11 @@ impl PageCache {
             }
             let mut ra = self.opens[open].ra;
             let pages = self.resident.pages();
-            let cached = |index| matches!(pages.entry(at.file, index), Entry::Page(_));
+            let cached = |index: PageIndex| matches!(pages.entry(at.file, index), Entry::Page(_));
             let window = on_miss(&mut ra, at.pos, &self.config.rules, cached);
             self.opens[open].ra = ra;
             if window.size > 1 {
-                self.read_window(now, at, window, at.pos..at.pos + 1, context);
+                self.read_window(now, at, window, at.pos..at.pos.next(), context);
             }
             let found = self.resident.find(at.file, at.pos);
             return found.or_else(|| self.read_alone(now, at, context));
@@ -138,11 +119,11 @@ impl PageCache {
         if is_first {
             on_hit(&mut self.opens[open].ra);
         }
-        if self.resident.pages().has(slot, PageFlags::READAHEAD) {
-            at.end = at.pos + 1;
-            self.hit_marker(now, at, slot);
+        if self.resident.pages().has(frame, PageFlags::READAHEAD) {
+            at.end = at.pos.next();
+            self.hit_marker(now, at, frame);
         }
-        Some(slot)
+        Some(frame)
     }
 
     pub(super) const fn fault_context(&self, at: &Progress) -> Context {
@@ -152,32 +133,32 @@ impl PageCache {
 
     /// Maps the page and, on a load, the up-to-date pages around it (fault-around). Only the page
     /// itself counts as accessed.
-    fn map_about(&mut self, at: &Progress, slot: FrameId, write: bool) {
+    fn map_about(&mut self, at: &Progress, frame: FrameId, write: bool) {
         if !write {
-            let (first, end) = fault_around(at.pos, self.files[at.file.0 as usize].size.div_ceil(PAGE_SIZE));
+            let (first, end) = fault_around(at.pos, self.files[at.file.0 as usize].size.page_ceil());
             let mut next = first;
             while let Some((index, near)) = self.resident.pages().next(at.file, next).filter(|&(n, _)| n < end) {
-                next = index + 1;
+                next = index.next();
                 let pages = self.resident.pages_mut();
                 let is_busy = pages.has(near, PageFlags::LOCKED | PageFlags::READAHEAD);
-                if near != slot && pages.has(near, PageFlags::UPTODATE) && !is_busy && pages.maps(near) == 0 {
+                if near != frame && pages.has(near, PageFlags::UPTODATE) && !is_busy && pages.maps(near) == 0 {
                     pages.map(near);
                     self.stats.mapped_around += 1;
                 }
             }
         }
         let pages = self.resident.pages_mut();
-        assert!(pages.has(slot, PageFlags::UPTODATE), "{slot:?} is mapped before it is readable");
-        debug_assert!(!pages.has(slot, PageFlags::LOCKED), "{slot:?} is mapped while it is read");
-        if pages.maps(slot) == 0 {
-            pages.map(slot);
+        assert!(pages.has(frame, PageFlags::UPTODATE), "{frame:?} is mapped before it is readable");
+        debug_assert!(!pages.has(frame, PageFlags::LOCKED), "{frame:?} is mapped while it is read");
+        if pages.maps(frame) == 0 {
+            pages.map(frame);
         }
-        self.resident.access(slot, Context::Fault);
+        self.resident.access(frame, Context::Fault);
     }
 
     /// Makes the page writable and dirty.
-    fn store(&mut self, now: Instant, at: &mut Progress, slot: FrameId) -> CallStep {
-        self.dirty_page(now, &at.call, at.file, slot);
+    fn store(&mut self, now: Instant, at: &mut Progress, frame: FrameId) -> CallStep {
+        self.dirty_page(now, &at.call, at.file, frame);
         at.phase = Phase::Wait;
         self.pause_store(now, at)
     }
@@ -185,4 +166,9 @@ impl PageCache {
     fn pause_store(&mut self, now: Instant, at: &mut Progress) -> CallStep {
         self.balance(now, at).unwrap_or(CallStep::Done(Status::Ok))
     }
+}
+
+/// The way of the bytes of a load or a store.
+const fn way(write: bool) -> Way {
+    if write { Way::ToFrame } else { Way::ToCall }
 }

@@ -8,14 +8,15 @@ use crate::FileId;
 use crate::flusher::{Turn, chunk_pages};
 use crate::pages::Tag;
 use elevon_core::ioprio::{CpuPolicy, IoPrio};
+use elevon_core::units::{PageCount, PageIndex};
 
 /// The state of the current turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlushTurn {
     file: FileId,
-    pos: u64,
-    left: u64,
-    written: u64,
+    pos: PageIndex,
+    left: PageCount,
+    written: PageCount,
 }
 
 impl PageCache {
@@ -37,7 +38,7 @@ impl PageCache {
             if is_over {
                 self.end_turn(now, turn);
             }
-            if turn.written > 0 && self.bios.has_ready() {
+            if !turn.written.is_zero() && self.bios.has_ready() {
                 return true;
             }
         }
@@ -66,45 +67,45 @@ impl PageCache {
         let domain = self.dirty_domain();
         let limit = domain.limits(self.counts().dirtyable).thresh.max(domain.limit());
         let left = chunk_pages(self.domains.bandwidth(), limit, u64::MAX);
-        Some(FlushTurn { file: chunk.file, pos: chunk.from, left, written: 0 })
+        Some(FlushTurn { file: chunk.file, pos: chunk.from, left, written: PageCount::ZERO })
     }
 
     /// Adds pages until the bio is full or the turn has finished. Returns the turn, and true if it
     /// has finished.
     fn build_one(&mut self, source: &Source, mut turn: FlushTurn) -> (FlushTurn, bool) {
         let mut is_begun = false;
-        while turn.left > 0 {
+        while !turn.left.is_zero() {
             let next = self.resident.pages().next_tagged(turn.file, turn.pos, Tag::Dirty);
-            let Some((index, slot)) = next else {
-                turn.pos = 0;
+            let Some((index, frame)) = next else {
+                turn.pos = PageIndex::ZERO;
                 return (turn, true);
             };
             // Pages under writeback are left to a later turn.
-            if !self.resident.pages().has(slot, PageFlags::WRITEBACK) {
-                let owner = self.resident.pages().owner(slot);
+            if !self.resident.pages().has(frame, PageFlags::WRITEBACK) {
+                let owner = self.resident.pages().owner(frame);
                 if self.bios.is_blocked(self.flusher_of(owner)) {
                     self.skipped = true;
-                    turn.pos = index + 1;
+                    turn.pos = index.next();
                     continue;
                 }
-                let piece = self.piece(turn.file, index, slot, self.resident.pages().bits(slot), false);
+                let piece = self.piece(turn.file, index, frame, self.resident.pages().bits(frame), false);
                 if is_begun && !self.bios.takes(&piece, owner) {
                     return (turn, false);
                 }
-                self.write_out(source, turn.file, index, slot);
+                self.write_out(source, turn.file, index, frame);
                 is_begun = true;
-                turn.left -= 1;
-                turn.written += 1;
+                turn.left -= PageCount::new(1);
+                turn.written += PageCount::new(1);
             }
-            turn.pos = index + 1;
+            turn.pos = index.next();
         }
         (turn, true)
     }
 
     fn end_turn(&mut self, now: Instant, turn: FlushTurn) {
-        let is_dirty = self.resident.pages().next_tagged(turn.file, 0, Tag::Dirty).is_some();
+        let is_dirty = self.resident.pages().next_tagged(turn.file, PageIndex::ZERO, Tag::Dirty).is_some();
         let FlushTurn { file, pos, left, written } = turn;
         debug_assert!(self.turn.is_none(), "a turn ends while it goes on");
-        self.flusher.turn_ended(file, Turn { next: pos, written, is_dirty, is_used_up: left == 0 }, now);
+        self.flusher.turn_ended(file, Turn { next: pos, written, is_dirty, is_used_up: left.is_zero() }, now);
     }
 }

@@ -8,6 +8,7 @@ use crate::Context;
 use crate::pages::LeafEntry;
 use crate::readahead::{Ask, FORCED_PIECE_PAGES, ReadaheadWindow};
 use elevon_core::op::Flags;
+use elevon_core::units::{Bytes, FileOffset, PageIndex};
 
 impl PageCache {
     /// Completes the usual read: within one page that is cached and up to date. Returns `None` for
@@ -15,8 +16,8 @@ impl PageCache {
     #[inline]
     pub(super) fn read_hit(&mut self, call: &Call) -> Option<CallDone> {
         let &Open { file, ra, .. } = &self.opens[call.open.0 as usize];
-        let (index, end) = (call.offset / PAGE_SIZE, call.offset.saturating_add(call.bytes));
-        if call.bytes == 0 || end > self.files[file.0 as usize].size || (end - 1) / PAGE_SIZE != index {
+        let (index, end) = (call.offset.page(), call.offset.saturating_add(call.bytes));
+        if call.bytes.is_zero() || end > self.files[file.0 as usize].size || end.page_ceil() != index.next() {
             return None;
         }
         let place = self.resident.place(file, index)?;
@@ -28,20 +29,7 @@ impl PageCache {
             self.resident.access_at(place, Context::Read);
             self.opens[call.open.0 as usize].ra.read_ended(index);
         }
-        if self.config.copies {
-            let (frame_offset, bytes) = ((call.offset % PAGE_SIZE) as u32, call.bytes as u32);
-            let &Call { task, token, .. } = call;
-            let (slot, way) = (self.resident.pages().slot(place), Way::ToCall);
-            self.copies.push_back(ByteCopy {
-                task,
-                token,
-                slot,
-                frame_offset,
-                bytes,
-                call_offset: call.buffer_offset,
-                way,
-            });
-        }
+        self.copy_within_page(call, self.resident.pages().frame(place), Way::ToCall);
         self.stats.read_hit();
         Some(call.done(call.bytes))
     }
@@ -53,27 +41,27 @@ impl PageCache {
             if at.call.offset >= end {
                 return CallStep::Done(Status::Ok);
             }
-            (at.pos, at.end, at.phase) = (at.call.offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE), Phase::Pages);
+            (at.pos, at.end, at.phase) = (at.call.offset.page(), end.page_ceil(), Phase::Pages);
         }
         while at.pos < at.end {
-            if at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size {
+            if at.pos.start() >= self.files[at.file.0 as usize].size {
                 // The file was truncated while the call slept.
                 return CallStep::Done(Status::Ok);
             }
             let Some(place) = self.page_for_read(now, at) else { return self.starve(now, at) };
             if !self.resident.pages().at(place).has(PageFlags::UPTODATE) {
                 at.is_miss = true;
-                match self.wait_readable(at, self.resident.pages().slot(place)) {
+                match self.wait_readable(at, self.resident.pages().frame(place)) {
                     // The call returns the bytes before the page that cannot be read; the next call
                     // will return the error.
-                    Some(CallStep::Done(_)) if at.bytes > 0 => return CallStep::Done(Status::Ok),
+                    Some(CallStep::Done(_)) if !at.bytes.is_zero() => return CallStep::Done(Status::Ok),
                     Some(step) => return step,
                     None => continue,
                 }
             }
             self.page_read(at, place);
         }
-        self.opens[at.call.open.0 as usize].ra.read_ended(at.end - 1);
+        self.opens[at.call.open.0 as usize].ra.read_ended(at.end.previous());
         CallStep::Done(Status::Ok)
     }
 
@@ -94,22 +82,22 @@ impl PageCache {
             return self.resident.place(at.file, at.pos);
         };
         if self.resident.pages().at(place).has(PageFlags::READAHEAD) {
-            self.hit_marker(now, at, self.resident.pages().slot(place));
+            self.hit_marker(now, at, self.resident.pages().frame(place));
         }
         Some(place)
     }
 
     /// Handles a page that carries the marker of a readahead window: reads the next window.
-    pub(super) fn hit_marker(&mut self, now: Instant, at: &mut Progress, slot: FrameId) {
+    pub(super) fn hit_marker(&mut self, now: Instant, at: &mut Progress, frame: FrameId) {
         let pages = self.resident.pages_mut();
         // On a page that is dirty or under writeback, the bit belongs to reclaim.
-        if pages.has(slot, PageFlags::DIRTY | PageFlags::WRITEBACK) {
+        if pages.has(frame, PageFlags::DIRTY | PageFlags::WRITEBACK) {
             return;
         }
-        pages.clear(slot, PageFlags::READAHEAD);
-        pages.pin(slot);
+        pages.clear(frame, PageFlags::READAHEAD);
+        pages.pin(frame);
         self.read_ahead(now, at, true);
-        self.resident.pages_mut().unpin(slot);
+        self.resident.pages_mut().unpin(frame);
     }
 
     fn read_ahead(&mut self, now: Instant, at: &mut Progress, marker: bool) {
@@ -117,7 +105,7 @@ impl PageCache {
         let mut ra = self.opens[open].ra;
         let ask = Ask { index: at.pos, req: at.end - at.pos, marker };
         let pages = self.resident.pages();
-        let cached = |index| matches!(pages.entry(at.file, index), Entry::Page(_));
+        let cached = |index: PageIndex| matches!(pages.entry(at.file, index), Entry::Page(_));
         let window = ra.decide(ask, &self.config.rules, cached);
         self.opens[open].ra = ra;
         if let Some(window) = window {
@@ -131,7 +119,7 @@ impl PageCache {
             // Without readahead, all pages of a large call are read at once, in pieces.
             let mut piece = window;
             while ra.advice() == Advice::Random && piece.end() < at.end {
-                let size = (at.end - piece.end()).min(FORCED_PIECE_PAGES.into()) as u32;
+                let size = (at.end - piece.end()).get().min(FORCED_PIECE_PAGES.into()) as u32;
                 piece = ReadaheadWindow { start: piece.end(), size, async_size: 0 };
                 self.read_window(now, at, piece, wanted.clone(), context);
                 at.missed = piece.end();
@@ -146,13 +134,15 @@ impl PageCache {
         now: Instant,
         at: &Progress,
         window: ReadaheadWindow,
-        wanted: core::ops::Range<u64>,
+        wanted: core::ops::Range<PageIndex>,
         context: Context,
     ) {
         let source = self.reads_for(&at.call, Flags::RAHEAD);
-        let end = self.files[at.file.0 as usize].size.div_ceil(PAGE_SIZE).min(window.end());
-        let marker = window.marker();
-        for index in window.start..end {
+        let pages = self.files[at.file.0 as usize].size.page_ceil();
+        let end = pages.min(window.end());
+        let is_marked = self.config.rules.readahead_marks_end_of_file || window.end() < pages;
+        let marker = window.marker().filter(|_| is_marked);
+        for index in window.start.until(end) {
             if self.resident.find(at.file, index).is_some() {
                 self.bios.close();
                 continue;
@@ -163,17 +153,18 @@ impl PageCache {
             }
             let is_wanted = wanted.contains(&index);
             let as_read = is_wanted && context == Context::Readahead && at.call.kind == CallKind::Read;
-            let Some(slot) = self.resident.insert(at.file, index, if as_read { Context::Read } else { context }) else {
+            let Some(frame) = self.resident.insert(at.file, index, if as_read { Context::Read } else { context })
+            else {
                 break;
             };
             let marked = if marker == Some(index) { PageFlags::READAHEAD } else { PageFlags::NONE };
             if self.is_unwritten(at.file, index) {
-                self.resident.pages_mut().set(slot, PageFlags::UPTODATE | marked);
+                self.resident.pages_mut().set(frame, PageFlags::UPTODATE | marked);
                 self.bios.close();
                 continue;
             }
-            let bits = self.resident.pages_mut().set_and_clear(slot, PageFlags::LOCKED | marked, PageFlags::NONE);
-            let piece = self.piece(at.file, index, slot, bits, is_wanted);
+            let bits = self.resident.pages_mut().set_and_clear(frame, PageFlags::LOCKED | marked, PageFlags::NONE);
+            let piece = self.piece(at.file, index, frame, bits, is_wanted);
             self.bios.add(&source, piece);
         }
         self.bios.close();
@@ -184,20 +175,20 @@ impl PageCache {
         if !self.make_room(now) {
             return None;
         }
-        let slot = self.resident.insert(at.file, at.pos, context)?;
-        self.issue_alone(at, slot);
-        Some(slot)
+        let frame = self.resident.insert(at.file, at.pos, context)?;
+        self.issue_alone(at, frame);
+        Some(frame)
     }
 
     /// Issues a read of one page that is cached and not up to date. A page without content is up to
     /// date at once.
-    pub(super) fn issue_alone(&mut self, at: &mut Progress, slot: FrameId) {
+    pub(super) fn issue_alone(&mut self, at: &mut Progress, frame: FrameId) {
         if self.is_unwritten(at.file, at.pos) {
-            return self.resident.pages_mut().set(slot, PageFlags::UPTODATE);
+            return self.resident.pages_mut().set(frame, PageFlags::UPTODATE);
         }
-        let bits = self.resident.pages_mut().set_and_clear(slot, PageFlags::LOCKED, PageFlags::NONE);
+        let bits = self.resident.pages_mut().set_and_clear(frame, PageFlags::LOCKED, PageFlags::NONE);
         let source = self.reads_for(&at.call, Flags::NONE);
-        let piece = self.piece(at.file, at.pos, slot, bits, true);
+        let piece = self.piece(at.file, at.pos, frame, bits, true);
         self.bios.add(&source, piece);
         self.bios.close();
         at.read_alone = true;
@@ -206,9 +197,9 @@ impl PageCache {
     /// Returns what a call does about a page that is not up to date: sleep, fail, or (`None`) look
     /// again after the call's own read was issued. If a readahead of the page failed, the call
     /// reads it again; if the call's own read failed, the call fails.
-    pub(super) fn wait_readable(&mut self, at: &mut Progress, slot: FrameId) -> Option<CallStep> {
-        if self.resident.pages().has(slot, PageFlags::LOCKED) {
-            return Some(CallStep::Page(slot));
+    pub(super) fn wait_readable(&mut self, at: &mut Progress, frame: FrameId) -> Option<CallStep> {
+        if self.resident.pages().has(frame, PageFlags::LOCKED) {
+            return Some(CallStep::Page(frame));
         }
         if at.read_alone {
             // A write that fills only part of a page has no readahead window.
@@ -217,7 +208,7 @@ impl PageCache {
             }
             return Some(CallStep::Done(if at.status.is_ok() { Status::IoError } else { at.status }));
         }
-        self.issue_alone(at, slot);
+        self.issue_alone(at, frame);
         None
     }
 
@@ -226,35 +217,46 @@ impl PageCache {
     #[inline]
     fn page_read(&mut self, at: &mut Progress, place: LeafEntry) {
         debug_assert!(self.resident.pages().at(place).has(PageFlags::UPTODATE), "a page is read before it is there");
-        debug_assert!(at.pos < at.end, "page {} lies behind the call's last", at.pos);
-        let is_first = at.pos == at.call.offset / PAGE_SIZE;
+        debug_assert!(at.pos < at.end, "{:?} lies behind the call's last page", at.pos);
+        let is_first = at.pos == at.call.offset.page();
         if !is_first || self.opens[at.call.open.0 as usize].ra.prev() != Some(at.pos) {
             self.resident.access_at(place, Context::Read);
         }
         let size = self.files[at.file.0 as usize].size;
         let end = at.call.offset.saturating_add(at.call.bytes).min(size);
-        self.copy(at, self.resident.pages().slot(place), end, Way::ToCall);
+        self.copy(at, self.resident.pages().frame(place), end, Way::ToCall);
         // A page that the call itself had read is a miss, even if it was up to date when the call
         // reached it.
         let is_miss = core::mem::take(&mut at.is_miss) || at.pos < at.missed;
         *if is_miss { &mut self.stats.misses } else { &mut self.stats.hits } += 1;
-        at.pos += 1;
+        at.pos = at.pos.next();
         (at.read_alone, at.starved) = (false, None);
     }
 
+    /// Queues the copy of the part of a call's bytes that lies in its first page.
+    #[inline]
+    pub(super) fn copy_within_page(&mut self, call: &Call, frame: FrameId, way: Way) {
+        if self.config.copies {
+            let &Call { task, token, buffer_offset: call_offset, .. } = call;
+            let frame_offset = call.offset.in_page();
+            let bytes = call.bytes.get().min(PAGE_SIZE - u64::from(frame_offset)) as u32;
+            self.copies.push_back(ByteCopy { task, token, frame, frame_offset, bytes, call_offset, way });
+        }
+    }
+
     /// Counts the bytes of the call's current page, and queues their copy.
-    pub(super) fn copy(&mut self, at: &mut Progress, slot: FrameId, end: u64, way: Way) {
+    pub(super) fn copy(&mut self, at: &mut Progress, frame: FrameId, end: FileOffset, way: Way) {
         // The file was truncated while the call waited, possibly to an end within this page.
-        if end <= at.call.offset.max(at.pos * PAGE_SIZE) {
+        if end <= at.call.offset.max(at.pos.start()) {
             return;
         }
         let (frame_offset, bytes, call_offset) = Self::part(&at.call, at.pos, end);
         debug_assert!(u64::from(frame_offset + bytes) <= PAGE_SIZE, "bytes of one page");
-        at.bytes += u64::from(bytes);
+        at.bytes += Bytes::new(bytes.into());
         debug_assert!(at.bytes <= at.call.bytes, "a call moves more bytes than it has");
         if self.config.copies {
             let super::Call { task, token, .. } = at.call;
-            self.copies.push_back(ByteCopy { task, token, slot, frame_offset, bytes, call_offset, way });
+            self.copies.push_back(ByteCopy { task, token, frame, frame_offset, bytes, call_offset, way });
         }
     }
 
@@ -263,23 +265,23 @@ impl PageCache {
     pub(super) fn advise(&mut self, now: Instant, at: &mut Progress, advice: Advice) -> CallStep {
         self.opens[at.call.open.0 as usize].ra.advise(advice, self.config.ra_pages);
         let size = self.files[at.file.0 as usize].size;
-        let end = if at.call.bytes == 0 { u64::MAX } else { at.call.offset.saturating_add(at.call.bytes) };
+        let end = if at.call.bytes.is_zero() { FileOffset::MAX } else { at.call.offset.saturating_add(at.call.bytes) };
         match advice {
             Advice::Normal | Advice::Sequential | Advice::Random => {}
             Advice::WillNeed => {
-                let (mut start, end) = (at.call.offset / PAGE_SIZE, end.min(size).div_ceil(PAGE_SIZE));
+                let (mut start, end) = (at.call.offset.page(), end.min(size).page_ceil());
                 while start < end {
-                    let size = (end - start).min(FORCED_PIECE_PAGES.into()) as u32;
+                    let size = (end - start).get().min(FORCED_PIECE_PAGES.into()) as u32;
                     let window = ReadaheadWindow { start, size, async_size: 0 };
-                    self.read_window(now, at, window, 0..0, Context::Readahead);
+                    self.read_window(now, at, window, PageIndex::ZERO..PageIndex::ZERO, Context::Readahead);
                     start = window.end();
                 }
             }
             // Only whole pages of the range are dropped, because the rest of a page is not part of
             // the advice. The file's last page counts as whole.
             Advice::DontNeed => {
-                let last = if end >= size { u64::MAX } else { end / PAGE_SIZE };
-                let first = at.call.offset.div_ceil(PAGE_SIZE);
+                let last = if end >= size { PageIndex::MAX } else { end.page() };
+                let first = at.call.offset.page_ceil();
                 self.write_range(&at.call, at.file, first, last);
                 self.invalidate(at.file, first, last);
             }
@@ -289,13 +291,13 @@ impl PageCache {
 
     /// Drops the pages `[first, end)` of a file that are clean, unused and not mapped, and the
     /// shadow entries of evicted pages.
-    pub(super) fn invalidate(&mut self, file: FileId, first: u64, end: u64) {
+    pub(super) fn invalidate(&mut self, file: FileId, first: PageIndex, end: PageIndex) {
         let mut at = first;
-        while let Some((index, slot)) = self.resident.pages().next(file, at).filter(|&(index, _)| index < end) {
-            at = index + 1;
+        while let Some((index, frame)) = self.resident.pages().next(file, at).filter(|&(index, _)| index < end) {
+            at = index.next();
             let pages = self.resident.pages();
-            if pages.is_evictable(slot) && pages.maps(slot) == 0 {
-                self.resident.drop_page(slot);
+            if pages.is_evictable(frame) && pages.maps(frame) == 0 {
+                self.resident.drop_page(frame);
             }
         }
         self.resident.pages_mut().forget(file, first, end);

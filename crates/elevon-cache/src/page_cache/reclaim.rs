@@ -24,14 +24,16 @@ impl PageCache {
     /// Makes sure that a frame is available. Returns false if none can be freed now.
     #[inline]
     pub(super) fn make_room(&mut self, now: Instant) -> bool {
-        match self.marks.pressure(self.resident.free()) {
+        let is_free = match self.marks.pressure(self.resident.free()) {
             Pressure::None => true,
             Pressure::WakeKswapd => {
                 self.wake_kswapd();
                 true
             }
             Pressure::Direct | Pressure::Throttled => self.reclaim_directly(now),
-        }
+        };
+        debug_assert!(!is_free || self.resident.free() > 0, "a frame is promised and none is free");
+        is_free
     }
 
     /// Frees a batch of pages in the allocating task (direct reclaim). Returns true if a frame is
@@ -43,7 +45,11 @@ impl PageCache {
             return self.resident.free() > self.marks.min / 2;
         }
         self.evicted.clear();
+        let (used, free) = (self.resident.pages().used(), self.resident.free());
         let outcome = self.resident.reclaim(now, RECLAIM_BATCH, Reclaimer::Direct, &mut self.evicted);
+        assert_eq!(self.resident.pages().used() + outcome.evicted, used, "reclaim miscounts what it evicts");
+        assert_eq!(self.evicted.len() as u64, outcome.evicted, "an evicted page is not reported");
+        debug_assert!(self.resident.free() >= free, "reclaim takes memory");
         self.stats.direct_reclaims += 1;
         self.stats.direct_reclaimed += outcome.reclaimed();
         self.stats.direct_scanned += outcome.scanned;
@@ -56,6 +62,7 @@ impl PageCache {
     /// Handles a call that found no memory for a page that it needs. Returns the step to take:
     /// sleep, or fail.
     pub(super) fn starve(&mut self, now: Instant, at: &mut Progress) -> CallStep {
+        debug_assert!(at.starved.is_none_or(|since| since <= now), "a call starves before it began to");
         let looked_for = now.since(*at.starved.get_or_insert(now));
         if looked_for > STARVED_MAX {
             self.stats.out_of_memory += 1;
@@ -70,7 +77,12 @@ impl PageCache {
     /// Kills an idle program. Returns false if none is left.
     fn kill(&mut self) -> bool {
         let program = (self.config.idle.get() / PAGE_SIZE).div_ceil(IDLE_PROGRAMS);
-        let is_killed = self.resident.kill(program) > 0;
+        let (idle, reserved) = (self.resident.programs().idle, self.resident.reserved());
+        let freed = self.resident.kill(program);
+        assert!(freed <= program, "{freed} pages of a program of {program} are freed");
+        debug_assert_eq!(self.resident.programs().idle + freed, idle, "a killed program keeps its memory");
+        debug_assert_eq!(self.resident.reserved() + freed, reserved, "a killed program's memory is not free");
+        let is_killed = freed > 0;
         self.stats.oom_kills += u64::from(is_killed);
         self.reclaim_in_vain &= !is_killed;
         is_killed
@@ -88,6 +100,7 @@ impl PageCache {
         if dirty > 0 {
             self.reclaim_wants_clean = true;
             self.flusher.wake();
+            debug_assert!(self.flusher.is_awake(), "dirty pages are in the way and nobody writes them");
         }
     }
 
@@ -101,12 +114,16 @@ impl PageCache {
     }
 
     fn run_kswapd(&mut self, now: Instant) {
+        debug_assert!(self.kswapd_rests.is_none(), "kswapd is awake and rests");
         self.evicted.clear();
         let (mut freed, mut is_too_young) = (0, false);
         while let Some(priority) = self.kswapd.priority() {
             self.resident.age(now);
             let request = Request { want: self.marks.kswapd_target(), priority, by: Reclaimer::Kswapd };
+            let used = self.resident.pages().used();
             let outcome = self.resident.evict(now, request, &mut self.evicted);
+            assert_eq!(self.resident.pages().used() + outcome.evicted, used, "kswapd miscounts what it evicts");
+            debug_assert!(outcome.evicted <= outcome.scanned, "a page is evicted that was not scanned");
             self.stats.kswapd_scanned += outcome.scanned;
             self.note_dirty(outcome.dirty);
             self.write_from_kswapd();
@@ -114,6 +131,7 @@ impl PageCache {
             freed += outcome.reclaimed();
             is_too_young = outcome.is_too_young;
         }
+        debug_assert!(self.evicted.len() as u64 <= freed, "an evicted page does not count as freed");
         self.stats.kswapd_reclaimed += freed;
         let is_killed = is_too_young && self.kill();
         if self.resident.free() < self.marks.low {
@@ -130,17 +148,26 @@ impl PageCache {
     /// Writes the dirty pages that kswapd does not leave to the flusher: those that it has scanned
     /// before, after a batch of only such pages.
     fn write_from_kswapd(&mut self) {
-        let Some(mut slot) = self.resident.take_write() else { return };
+        if !self.config.rules.reclaim_writes_file_pages {
+            return;
+        }
+        let Some(mut frame) = self.resident.take_write() else { return };
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
         let (task, op, origin) = (self.config.flusher, Op::Write, Origin::Writeback);
         let source = Source { task, tenant: TenantId(0), submitter, op, flags: Flags::NONE, origin };
         loop {
-            let (file, index) = self.resident.pages().key(slot);
-            self.write_out(&source, file, index, slot);
+            let (file, index) = self.resident.pages().key(frame);
+            let written = self.resident.pages().writeback();
+            self.write_out(&source, file, index, frame);
+            debug_assert_eq!(
+                self.resident.pages().writeback(),
+                written + 1,
+                "a page that is written is under writeback"
+            );
             self.note_clean(file);
             self.stats.kswapd_written += 1;
             match self.resident.take_write() {
-                Some(next) => slot = next,
+                Some(next) => frame = next,
                 None => return self.bios.close(),
             }
         }

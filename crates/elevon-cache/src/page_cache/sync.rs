@@ -1,11 +1,11 @@
 //! Waiting for writes: fsync, sync_file_range, truncation.
 
 use super::{
-    Call, CallKind, CallStep, FileId, Origin, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, RangeSync, Source,
-    Status,
+    Call, CallKind, CallStep, FileId, Origin, PageCache, PageFlags, Phase, Progress, RangeSync, Source, Status,
 };
 use crate::pages::Tag;
 use elevon_core::op::{Flags, Op};
+use elevon_core::units::{FileOffset, PageIndex};
 
 impl PageCache {
     /// Tags the pages that are dirty now. Pages that become dirty later are not part of this call,
@@ -13,15 +13,15 @@ impl PageCache {
     pub(super) fn begin_sync(&mut self, at: &mut Progress) {
         Self::begin_range(at, Phase::Write);
         if at.first < at.end {
-            self.resident.pages_mut().tag_to_write(at.file, at.first, at.end - 1);
+            self.resident.pages_mut().tag_to_write(at.file, at.first, at.end.previous());
         }
     }
 
     /// Sets the call's pages to those of its range; 0 bytes mean to the end of the file.
     const fn begin_range(at: &mut Progress, phase: Phase) {
         let Call { offset, bytes, .. } = at.call;
-        let end = if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
-        (at.first, at.end, at.phase) = (offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE), phase);
+        let end = if bytes.is_zero() { FileOffset::MAX } else { offset.saturating_add(bytes) };
+        (at.first, at.end, at.phase) = (offset.page(), end.page_ceil(), phase);
         at.pos = at.first;
     }
 
@@ -53,10 +53,10 @@ impl PageCache {
     /// waits for each page once: a later write of the page is not part of this call.
     fn wait_for_writes(&self, at: &mut Progress) -> Option<CallStep> {
         let next = self.resident.pages().next_tagged(at.file, at.pos, Tag::Writeback);
-        let (index, slot) = next.filter(|&(index, _)| index < at.end)?;
-        debug_assert!(self.resident.pages().has(slot, PageFlags::WRITEBACK), "the tag says that it is being written");
-        at.pos = index + 1;
-        Some(CallStep::Page(slot))
+        let (index, frame) = next.filter(|&(index, _)| index < at.end)?;
+        debug_assert!(self.resident.pages().has(frame, PageFlags::WRITEBACK), "the tag says that it is being written");
+        at.pos = index.next();
+        Some(CallStep::Page(frame))
     }
 
     pub(super) fn step_sync(&mut self, at: &mut Progress) -> CallStep {
@@ -88,17 +88,17 @@ impl PageCache {
     /// under writeback.
     fn write_tagged(&mut self, at: &mut Progress) -> Option<CallStep> {
         let source = self.writes_for(&at.call);
-        while let Some((index, slot)) = self.resident.pages().next_tagged(at.file, at.pos, Tag::ToWrite) {
+        while let Some((index, frame)) = self.resident.pages().next_tagged(at.file, at.pos, Tag::ToWrite) {
             if index >= at.end {
                 break;
             }
             at.pos = index;
-            if self.resident.pages().has(slot, PageFlags::WRITEBACK) {
+            if self.resident.pages().has(frame, PageFlags::WRITEBACK) {
                 self.bios.close();
-                return Some(CallStep::Page(slot));
+                return Some(CallStep::Page(frame));
             }
-            self.write_out(&source, at.file, index, slot);
-            at.pos = index + 1;
+            self.write_out(&source, at.file, index, frame);
+            at.pos = index.next();
         }
         self.bios.close();
         self.note_clean(at.file);
@@ -108,16 +108,16 @@ impl PageCache {
 
     /// Submits the pages in `[first, end)` that are dirty and not under writeback. The bios are not
     /// SYNC.
-    pub(super) fn write_range(&mut self, call: &Call, file: FileId, first: u64, end: u64) {
+    pub(super) fn write_range(&mut self, call: &Call, file: FileId, first: PageIndex, end: PageIndex) {
         let source = Source { flags: Flags::NONE, origin: Origin::Writeback, ..self.writes_for(call) };
         let mut at = first;
-        while let Some((index, slot)) = self.resident.pages().next_tagged(file, at, Tag::Dirty) {
+        while let Some((index, frame)) = self.resident.pages().next_tagged(file, at, Tag::Dirty) {
             if index >= end {
                 break;
             }
-            at = index + 1;
-            if !self.resident.pages().has(slot, PageFlags::WRITEBACK) {
-                self.write_out(&source, file, index, slot);
+            at = index.next();
+            if !self.resident.pages().has(frame, PageFlags::WRITEBACK) {
+                self.write_out(&source, file, index, frame);
             }
         }
         self.bios.close();
@@ -126,21 +126,21 @@ impl PageCache {
 
     /// Adds a dirty page to a bio, which is charged to the tenant that made the page dirty. If the
     /// flusher writes it, that tenant's flusher task submits the bio.
-    pub(super) fn write_out(&mut self, source: &Source, file: FileId, index: u64, slot: super::FrameId) {
+    pub(super) fn write_out(&mut self, source: &Source, file: FileId, index: PageIndex, frame: super::FrameId) {
         let pages = self.resident.pages();
-        assert!(pages.has(slot, PageFlags::DIRTY), "{slot:?} of {file:?} is written and is not dirty");
-        debug_assert!(!pages.has(slot, PageFlags::WRITEBACK), "{slot:?} is written twice at once");
-        let tenant = pages.owner(slot);
+        assert!(pages.has(frame, PageFlags::DIRTY), "{frame:?} of {file:?} is written and is not dirty");
+        debug_assert!(!pages.has(frame, PageFlags::WRITEBACK), "{frame:?} is written twice at once");
+        let tenant = pages.owner(frame);
         self.domains.begin_writeback(tenant);
-        self.resident.pages_mut().begin_writeback(slot);
-        let piece = self.piece(file, index, slot, self.resident.pages().bits(slot), false);
+        self.resident.pages_mut().begin_writeback(frame);
+        let piece = self.piece(file, index, frame, self.resident.pages().bits(frame), false);
         let task = if source.task == self.config.flusher { self.flusher_of(tenant) } else { source.task };
         self.bios.add(&Source { task, tenant, ..*source }, piece);
     }
 
     /// Tells the flusher if the file has no dirty page any more.
     pub(super) fn note_clean(&mut self, file: FileId) {
-        if self.resident.pages().next_tagged(file, 0, Tag::Dirty).is_none() {
+        if self.resident.pages().next_tagged(file, PageIndex::ZERO, Tag::Dirty).is_none() {
             self.flusher.on_clean(file);
         }
     }
@@ -163,20 +163,20 @@ impl PageCache {
         if at.phase == Phase::Start {
             Self::begin_range(at, Phase::Pages);
         }
-        while let Some((index, slot)) = self.resident.pages().next(at.file, at.pos).filter(|&(n, _)| n < at.end) {
+        while let Some((index, frame)) = self.resident.pages().next(at.file, at.pos).filter(|&(n, _)| n < at.end) {
             at.pos = index;
             let pages = self.resident.pages();
-            if pages.has(slot, PageFlags::DIRTY) && !pages.has(slot, PageFlags::WRITEBACK) {
+            if pages.has(frame, PageFlags::DIRTY) && !pages.has(frame, PageFlags::WRITEBACK) {
                 let source = self.writes_for(&at.call);
-                self.write_out(&source, at.file, index, slot);
+                self.write_out(&source, at.file, index, frame);
                 self.bios.close();
                 self.note_clean(at.file);
             }
-            if self.resident.drop_page(slot).is_none() {
-                return CallStep::Page(slot);
+            if self.resident.drop_page(frame).is_none() {
+                return CallStep::Page(frame);
             }
         }
-        self.resident.pages_mut().forget(at.file, at.call.offset / PAGE_SIZE, at.end);
+        self.resident.pages_mut().forget(at.file, at.call.offset.page(), at.end);
         CallStep::Done(Status::Ok)
     }
 
@@ -189,13 +189,13 @@ impl PageCache {
             return CallStep::Done(Status::NoSpace);
         }
         file.size = size;
-        let first = size.div_ceil(PAGE_SIZE);
-        while let Some((_, slot)) = self.resident.pages().next(at.file, first) {
-            if self.resident.drop_page(slot).is_none() {
-                return CallStep::Page(slot);
+        let first = size.page_ceil();
+        while let Some((_, frame)) = self.resident.pages().next(at.file, first) {
+            if self.resident.drop_page(frame).is_none() {
+                return CallStep::Page(frame);
             }
         }
-        self.resident.pages_mut().forget(at.file, first, u64::MAX);
+        self.resident.pages_mut().forget(at.file, first, PageIndex::MAX);
         self.note_clean(at.file);
         CallStep::Done(Status::Ok)
     }

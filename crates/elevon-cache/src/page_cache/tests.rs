@@ -16,28 +16,28 @@ const fn ms(n: u64) -> Instant {
     Instant::new(n * 1_000_000)
 }
 
-/// A cache of `memory` MiB with one file of so many pages.
+/// Returns a cache of `memory` MiB with one file of `pages` pages.
 fn cache(memory: u64, pages: u64, change: impl FnOnce(&mut CacheConfig)) -> (PageCache, OpenId) {
     let mut config = CacheConfig { rules: Kernel::V6_1.rules(), ..CacheConfig::new(Bytes::new(memory * MIB), FLUSHER) };
     change(&mut config);
     let mut cache = PageCache::new(config);
-    let file = cache.add_file(Sector::new(2048), pages * PAGE, pages * PAGE);
+    let file = cache.add_file(Sector::new(2048), Bytes::new(pages * PAGE), Bytes::new(pages * PAGE));
     let open = cache.open(file);
     (cache, open)
 }
 
 fn call(open: OpenId, kind: CallKind, offset: u64, bytes: u64) -> Call {
-    Call::new(TaskId(0), 7, open, kind, offset, bytes)
+    Call::new(TaskId(0), 7, open, kind, FileOffset::new(offset), Bytes::new(bytes))
 }
 
-/// All bios that are there, as (op, first page of the file, pages).
+/// Returns all bios of the cache, as (op, first page of the file, pages).
 fn bios(cache: &mut PageCache, now: Instant) -> Vec<(CacheIo, u64, u64)> {
     core::iter::from_fn(|| cache.poll_io(now))
         .map(|io| (io, io.sector.get().saturating_sub(2048) / 8, io.bytes.get() / PAGE))
         .collect()
 }
 
-/// Completes everything until nothing is left to submit; answers what was submitted.
+/// Completes all bios until there are no more. Returns the submitted bios.
 fn drain(cache: &mut PageCache, now: Instant) -> Vec<(Op, u64, u64)> {
     let mut all = Vec::new();
     loop {
@@ -70,12 +70,12 @@ fn windows_become_bios() {
     let mut sizes = Vec::new();
     for page in 0..61 {
         let (done, bios) = run(&mut cache, T0, call(open, CallKind::Read, page * PAGE, PAGE));
-        assert_eq!((done.status, done.bytes), (Status::Ok, PAGE));
+        assert_eq!((done.status, done.bytes), (Status::Ok, Bytes::new(PAGE)));
         sizes.extend(bios.iter().map(|&(op, first, pages)| (op, first, pages)));
     }
     let r = Op::Read;
     assert_eq!(sizes, [(r, 0, 4), (r, 4, 8), (r, 12, 16), (r, 28, 32), (r, 60, 32), (r, 92, 32)]);
-    // 4 KiB reads: one waited for its page, the others found it.
+    // Of the 4 KiB reads, one waited for its page, and the others found it.
     assert_eq!((cache.stats().hits, cache.stats().misses), (60, 1));
 }
 
@@ -86,7 +86,7 @@ fn a_read_ends_with_its_io_and_not_before() {
     let other = Call { task: TaskId(1), token: 8, ..call(open, CallKind::Read, PAGE, PAGE) };
     assert_eq!(cache.call(ms(1), other), Called::Wait);
     let bios = bios(&mut cache, ms(1));
-    // The second found the marker on its page: its window is the next.
+    // The second read found the marker on its page, so it started the next window.
     assert_eq!(bios.iter().map(|&(_, first, pages)| (first, pages)).collect::<Vec<_>>(), [(0, 4), (4, 8)]);
     assert!(bios[0].0.flags.contains(Flags::RAHEAD));
     assert_eq!(cache.poll_done(), None);
@@ -106,7 +106,7 @@ fn a_read_whose_file_ends_before_it_when_it_wakes_has_read_nothing() {
     assert!(matches!(cache.call(T0, other), Called::Done(_) | Called::Wait));
     drain(&mut cache, ms(1));
     let done = core::iter::from_fn(|| cache.poll_done()).find(|done| done.token == 7).expect("its page was read");
-    assert_eq!((done.status, done.bytes), (Status::Ok, 0));
+    assert_eq!((done.status, done.bytes), (Status::Ok, Bytes::ZERO));
     assert_eq!(cache.poll_copy(), None);
 }
 
@@ -122,7 +122,7 @@ fn no_bio_is_given_while_bytes_are_to_be_moved() {
 #[test]
 fn a_sleep_is_for_what_ended_it_and_for_nothing_else() {
     let (mut cache, open) = cache(64, 64, |_| {});
-    // No memory for 4 ms, then a read of 5 ms, of which the device has it for 2.
+    // There is no memory for 4 ms, then a read takes 5 ms, of which it is at the device for 2.
     cache.set_reserved(T0, Bytes::new(64 * MIB));
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 0, PAGE)), Called::Wait);
     assert!(bios(&mut cache, T0).is_empty(), "nothing can be read into");
@@ -131,7 +131,7 @@ fn a_sleep_is_for_what_ended_it_and_for_nothing_else() {
         let at = cache.next_timer().expect("the next look for memory");
         cache.handle_timers(at);
         if let Some(io) = cache.poll_io(at) {
-            // The cache asked for best effort; a cgroup made it RT on the way.
+            // The cache asked for best effort, and a cgroup made the bio RT.
             assert_eq!(io.ioprio.class(), PrioClass::Be);
             let (token, end) = (io.token, at + Nanos::from_millis(5));
             cache.complete_as(end, token, Status::Ok, Nanos::from_millis(2), PrioClass::Rt);
@@ -141,7 +141,7 @@ fn a_sleep_is_for_what_ended_it_and_for_nothing_else() {
             let stats = cache.stats();
             assert_eq!(stats.waits(Cause::Memory).iowait, done.starved);
             assert_eq!(stats.waits(Cause::Read).iowait, done.waited);
-            // As readings have it.
+            // The readings have the same values.
             let reading = cache.reading();
             let waits = |cause: Cause| reading.waits[cause as usize];
             assert_eq!((waits(Cause::Read).iowait, waits(Cause::Memory).slept), (done.waited, 1));
@@ -164,7 +164,7 @@ fn faults_map_around_and_random_reads_are_exact() {
     let (done, bios) = run(&mut cache, T0, fault(37));
     assert_eq!((done.is_major, bios.len(), cache.resident().pages().mapped()), (false, 0, 16));
     assert_eq!(cache.stats().mapped_around, 15);
-    // Mapped: no fault any more.
+    // The page is mapped: no more faults.
     run(&mut cache, T0, fault(40));
     assert_eq!((cache.stats().waits(Cause::Fault).count, cache.stats().touches), (1, 1));
 }
@@ -174,7 +174,7 @@ fn a_miss_reads_around() {
     let (mut cache, open) = cache(64, 512, |_| {});
     let (done, bios) = run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 100 * PAGE, 1));
     assert_eq!((done.is_major, bios), (true, vec![(Op::Read, 84, 32)]));
-    // Fault-around: 96 to 111 but the marker.
+    // Fault-around maps 96 to 111 except the marker.
     assert_eq!(cache.resident().pages().mapped(), 15);
     let (done, bios) = run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 108 * PAGE, 1));
     assert_eq!((done.is_major, bios), (false, vec![(Op::Read, 116, 32)]));
@@ -186,7 +186,7 @@ fn a_miss_reads_around() {
 fn writes_stay_dirty_for_thirty_seconds() {
     let (mut cache, open) = cache(64, 512, |_| {});
     let (done, bios) = run(&mut cache, T0, call(open, CallKind::Write, 3 * PAGE, 5 * PAGE));
-    assert_eq!((done.bytes, bios.len(), cache.resident().pages().dirty()), (5 * PAGE, 0, 5));
+    assert_eq!((done.bytes, bios.len(), cache.resident().pages().dirty()), (Bytes::new(5 * PAGE), 0, 5));
     let mut written = Vec::new();
     while let Some(now) = cache.next_timer() {
         cache.handle_timers(now);
@@ -218,7 +218,7 @@ fn an_fsync_writes_waits_and_flushes() {
     cache.complete(ms(4), flush[0].0.token, Status::Ok, Nanos::ZERO);
     let done = cache.poll_done().expect("the fsync");
     assert_eq!((done.status, done.waited), (Status::Ok, Nanos::from_millis(4)));
-    // Nothing is dirty: only the flush.
+    // Nothing is dirty: only a flush is sent.
     let (_, bios) = run(&mut cache, ms(5), call(open, CallKind::Fsync, 0, 0));
     assert_eq!(bios, [(Op::Flush, 0, 0)]);
 }
@@ -266,7 +266,7 @@ fn a_read_ahead_that_fails_is_tried_again_and_then_fails() {
     let again = bios(&mut cache, T0);
     assert_eq!((again.len(), again[0].2, again[0].0.flags), (1, 1, Flags::NONE));
     cache.complete(T0, again[0].0.token, Status::Medium, Nanos::ZERO);
-    assert_eq!(cache.poll_done().map(|done| (done.status, done.bytes)), Some((Status::Medium, 0)));
+    assert_eq!(cache.poll_done().map(|done| (done.status, done.bytes)), Some((Status::Medium, Bytes::ZERO)));
     cache.self_check();
 }
 
@@ -274,7 +274,7 @@ fn a_read_ahead_that_fails_is_tried_again_and_then_fails() {
 fn write_through_ends_with_the_data_and_without_a_flush() {
     let (mut cache, open) = cache(64, 512, |config| config.write_mode = WriteMode::Through);
     let (done, bios) = run(&mut cache, T0, call(open, CallKind::Write, PAGE, 3 * PAGE));
-    assert_eq!((done.bytes, bios), (3 * PAGE, vec![(Op::Write, 1, 3)]));
+    assert_eq!((done.bytes, bios), (Bytes::new(3 * PAGE), vec![(Op::Write, 1, 3)]));
     assert_eq!(cache.resident().pages().dirty(), 0);
 }
 
@@ -282,7 +282,7 @@ fn write_through_ends_with_the_data_and_without_a_flush() {
 fn a_page_written_in_part_is_read_first() {
     let (mut cache, open) = cache(64, 512, |_| {});
     let (done, bios) = run(&mut cache, T0, call(open, CallKind::Write, 5 * PAGE + 100, 200));
-    assert_eq!((done.bytes, bios), (200, vec![(Op::Read, 5, 1)]));
+    assert_eq!((done.bytes, bios), (Bytes::new(200), vec![(Op::Read, 5, 1)]));
     assert_eq!(cache.resident().pages().dirty(), 1);
 }
 
@@ -314,8 +314,8 @@ fn with_its_last_mapping_a_file_can_be_dropped() {
     assert_eq!((cache.resident().pages().mapped(), drop(&mut cache)), (16, 16), "the other maps it yet");
     cache.unmap(other);
     let pages = cache.resident.pages_mut();
-    let mut is_used = |index| pages.find(FileId(0), index).is_some_and(|slot| pages.has(slot, PageFlags::REFERENCED));
-    let used: Vec<u64> = (0..16).filter(|&index| is_used(index)).collect();
+    let mut is_used = |index| pages.find(FileId(0), index).is_some_and(|frame| pages.has(frame, PageFlags::REFERENCED));
+    let used: Vec<u64> = (0..16).filter(|&index| is_used(PageIndex::new(index))).collect();
     assert_eq!(used, [3], "the page that was touched");
     assert_eq!((cache.resident().pages().mapped(), drop(&mut cache)), (0, 0));
 }
@@ -324,7 +324,7 @@ fn with_its_last_mapping_a_file_can_be_dropped() {
 fn a_blocked_task_submits_nothing() {
     let (mut cache, open) = cache(64, 512, |_| {});
     let advice = call(open, CallKind::Fadvise(Advice::WillNeed), 0, 0);
-    assert_eq!(cache.call(T0, advice), Called::Done(advice.done(0)));
+    assert_eq!(cache.call(T0, advice), Called::Done(advice.done(Bytes::ZERO)));
     cache.task_blocked(TaskId(0));
     assert_eq!(cache.poll_io(T0), None);
     cache.task_unblocked(TaskId(0));
@@ -335,8 +335,8 @@ fn a_blocked_task_submits_nothing() {
 fn a_refault_is_promoted_by_its_content() {
     let (mut cache, open) = cache(4, 4096, |config| config.activity = Activity::PageExact);
     let fault = |page: u64| call(open, CallKind::Fault { write: false }, page * PAGE, 1);
-    // More than memory holds, over and over, but other pages each time: those touched stay, those
-    // about them are evicted, and come back while their shadows count.
+    // The pages read are more than memory holds, and other pages each time. Pages touched stay;
+    // their neighbours are evicted, and refault while their shadows count.
     let mut promoted = 0;
     for n in 0..400 {
         let now = ms(n);
@@ -355,14 +355,14 @@ fn a_refault_is_promoted_by_its_content() {
     assert!(promoted > 0);
 }
 
-/// Writers faster than the device: dirty pages stay below the limit, memory above the marks, and
-/// every wait is booked.
+/// Writers are faster than the device: dirty pages stay below the limit, memory stays above the
+/// marks, and every wait is counted.
 #[test]
 fn writers_are_held_at_the_limit() {
     let (mut cache, _) = cache(256, 16, |_| {});
     let opens: Vec<OpenId> = (0..4u64)
         .map(|n| {
-            let file = cache.add_file(Sector::new((1 + n) << 22), 0, 1 << 30);
+            let file = cache.add_file(Sector::new((1 + n) << 22), Bytes::ZERO, Bytes::new(1 << 30));
             cache.open(file)
         })
         .collect();
@@ -371,17 +371,24 @@ fn writers_are_held_at_the_limit() {
     let (mut device_free, mut most) = (T0, 0);
     while now < ms(20_000) {
         for n in 0..4 {
-            // A writer's own speed: 64 KiB in 20 us.
+            // A writer's own speed is 64 KiB in 20 us.
             while !asleep[n] && at[n] < 1 << 30 {
                 let write = Call {
                     task: TaskId(n as u32),
-                    ..Call::new(TaskId(0), n as u64, opens[n], CallKind::Write, at[n], 65536)
+                    ..Call::new(
+                        TaskId(0),
+                        n as u64,
+                        opens[n],
+                        CallKind::Write,
+                        FileOffset::new(at[n]),
+                        Bytes::new(65536),
+                    )
                 };
                 at[n] += 65536;
                 asleep[n] = cache.call(now, write) == Called::Wait;
             }
         }
-        // 64 MiB/s, at most 32 bios at once.
+        // The device writes 64 MiB/s, with at most 32 bios in flight.
         while in_flight.len() < 32 {
             let Some(io) = cache.poll_io(now) else { break };
             assert_eq!((io.task, io.flags), (FLUSHER, Flags::BACKGROUND));

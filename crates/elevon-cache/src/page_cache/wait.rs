@@ -58,8 +58,8 @@ impl Waiting {
         }
     }
 
-    const fn queue(slot: FrameId) -> usize {
-        slot.0 as usize % QUEUES
+    const fn queue(frame: FrameId) -> usize {
+        frame.0 as usize % QUEUES
     }
 
     fn sleep(&mut self, now: Instant, call: u32, what: For, until: Option<Instant>) {
@@ -77,9 +77,9 @@ impl Waiting {
 
     /// Removes and returns a call that sleeps for the page.
     #[inline]
-    pub(super) fn take_page(&mut self, slot: FrameId) -> Option<u32> {
-        let queue = &mut self.queues[Self::queue(slot)];
-        let at = queue.iter().position(|&(waits, _)| waits == slot)?;
+    pub(super) fn take_page(&mut self, frame: FrameId) -> Option<u32> {
+        let queue = &mut self.queues[Self::queue(frame)];
+        let at = queue.iter().position(|&(waits, _)| waits == frame)?;
         queue.remove(at).map(|(_, call)| call)
     }
 
@@ -110,9 +110,9 @@ impl Waiting {
 
     pub(super) fn self_check(&self, is_held: impl Fn(FrameId) -> bool) {
         let mut listed = self.memory.len();
-        for &(slot, call) in self.queues.iter().flatten() {
-            assert_eq!(self.sleepers[call as usize].what, For::Page(slot));
-            assert!(is_held(slot), "call {call} sleeps for {slot:?}, which nobody holds");
+        for &(frame, call) in self.queues.iter().flatten() {
+            assert_eq!(self.sleepers[call as usize].what, For::Page(frame));
+            assert!(is_held(frame), "call {call} sleeps for {frame:?}, which nobody holds");
             listed += 1;
         }
         let timed = |what| matches!(what, For::Pause | For::Flush);
@@ -125,10 +125,10 @@ impl PageCache {
     pub(super) fn sleep(&mut self, now: Instant, call: u32, step: CallStep) {
         match step {
             CallStep::Done(_) => unreachable!("a call that is over does not sleep"),
-            CallStep::Page(slot) => {
-                debug_assert!(self.resident.pages().has(slot, PageFlags::LOCKED | PageFlags::WRITEBACK));
-                self.waiting.queues[Waiting::queue(slot)].push_back((slot, call));
-                self.waiting.sleep(now, call, For::Page(slot), None);
+            CallStep::Page(frame) => {
+                debug_assert!(self.resident.pages().has(frame, PageFlags::LOCKED | PageFlags::WRITEBACK));
+                self.waiting.queues[Waiting::queue(frame)].push_back((frame, call));
+                self.waiting.sleep(now, call, For::Page(frame), None);
             }
             CallStep::Memory => {
                 self.waiting.memory.push_back(call);

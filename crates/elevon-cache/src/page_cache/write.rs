@@ -5,6 +5,7 @@ use super::{
     Way, WriteMode, Writer,
 };
 use crate::Context;
+use elevon_core::units::FileOffset;
 
 impl PageCache {
     pub(super) fn step_write(&mut self, now: Instant, at: &mut Progress) -> CallStep {
@@ -12,7 +13,7 @@ impl PageCache {
         match at.phase {
             Phase::Start if end > self.files[at.file.0 as usize].capacity => return CallStep::Done(Status::NoSpace),
             Phase::Start => {
-                (at.pos, at.end) = (at.call.offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE));
+                (at.pos, at.end) = (at.call.offset.page(), end.page_ceil());
                 at.phase = Phase::Pages;
             }
             Phase::Pages => {}
@@ -38,63 +39,64 @@ impl PageCache {
     }
 
     /// Writes one page. Returns `Some` if the call sleeps or finishes here.
-    fn write_page(&mut self, now: Instant, at: &mut Progress, end: u64) -> Option<CallStep> {
-        let slot = match self.resident.find(at.file, at.pos) {
-            Some(slot) => slot,
+    fn write_page(&mut self, now: Instant, at: &mut Progress, end: FileOffset) -> Option<CallStep> {
+        let frame = match self.resident.find(at.file, at.pos) {
+            Some(frame) => frame,
             None => {
                 match self.make_room(now).then(|| self.resident.insert(at.file, at.pos, Context::Write)).flatten() {
-                    Some(slot) => slot,
+                    Some(frame) => frame,
                     None => return Some(self.starve(now, at)),
                 }
             }
         };
         let pages = self.resident.pages();
-        if pages.has(slot, PageFlags::LOCKED) || self.must_be_stable(slot) {
-            return Some(CallStep::Page(slot));
+        if pages.has(frame, PageFlags::LOCKED) || self.must_be_stable(frame) {
+            return Some(CallStep::Page(frame));
         }
-        if !pages.has(slot, PageFlags::UPTODATE) {
+        if !pages.has(frame, PageFlags::UPTODATE) {
             let (_, bytes, _) = Self::part(&at.call, at.pos, end);
             let is_partial = u64::from(bytes) < PAGE_SIZE;
-            let is_new = at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size;
+            let is_new = at.pos.start() >= self.files[at.file.0 as usize].size;
             if is_partial && !is_new && !self.is_unwritten(at.file, at.pos) {
-                let step = self.wait_readable(at, slot);
-                return Some(step.unwrap_or(CallStep::Page(slot)));
+                let step = self.wait_readable(at, frame);
+                return Some(step.unwrap_or(CallStep::Page(frame)));
             }
             if is_partial {
                 let booked = at.bytes;
-                self.copy(at, slot, end, Way::Zero);
+                self.copy(at, frame, end, Way::Zero);
                 at.bytes = booked;
             }
         }
-        self.resident.pages_mut().set(slot, PageFlags::UPTODATE);
-        self.resident.access(slot, Context::Write);
-        self.copy(at, slot, end, Way::ToFrame);
+        self.resident.pages_mut().set(frame, PageFlags::UPTODATE);
+        self.resident.access(frame, Context::Write);
+        self.copy(at, frame, end, Way::ToFrame);
         let file = &mut self.files[at.file.0 as usize];
-        file.size = file.size.max(end.min((at.pos + 1) * PAGE_SIZE));
-        self.dirty_page(now, &at.call, at.file, slot);
-        at.pos += 1;
+        file.size = file.size.max(end.min(at.pos.next().start()));
+        self.dirty_page(now, &at.call, at.file, frame);
+        at.pos = at.pos.next();
         (at.read_alone, at.starved) = (false, None);
         self.balance(now, at)
     }
 
     /// Returns true if the page is under writeback and must not change until that has completed.
     #[inline]
-    pub(super) fn must_be_stable(&self, slot: FrameId) -> bool {
-        self.config.copies && self.resident.pages().has(slot, PageFlags::WRITEBACK)
+    pub(super) fn must_be_stable(&self, frame: FrameId) -> bool {
+        self.config.copies && self.resident.pages().has(frame, PageFlags::WRITEBACK)
     }
 
     /// Makes a page dirty, and charges it to the call's task and tenant.
-    pub(super) fn dirty_page(&mut self, now: Instant, call: &Call, file: FileId, slot: FrameId) {
+    pub(super) fn dirty_page(&mut self, now: Instant, call: &Call, file: FileId, frame: FrameId) {
         let pages = self.resident.pages();
-        assert!(pages.has(slot, PageFlags::UPTODATE), "{slot:?} is made dirty and not all of it is known");
-        debug_assert!(!pages.has(slot, PageFlags::LOCKED), "{slot:?} is being read");
+        assert!(pages.has(frame, PageFlags::UPTODATE), "{frame:?} is made dirty and not all of it is known");
+        debug_assert!(!pages.has(frame, PageFlags::LOCKED), "{frame:?} is being read");
         let &Call { task, tenant, .. } = call;
-        if self.resident.pages_mut().set_dirty_by(slot, tenant) {
+        if self.resident.pages_mut().set_dirty_by(frame, tenant) {
             self.flusher.on_dirtied(file, now);
             self.domains.on_dirtied(now, tenant);
             self.stats.dirtied += 1;
             if let Some(bits) = &mut self.files[file.0 as usize].written {
-                let (_, index) = self.resident.pages().key(slot);
+                let (_, index) = self.resident.pages().key(frame);
+                let index = index.get();
                 bits[(index / 64) as usize] |= 1 << (index % 64);
             }
         }

@@ -45,41 +45,41 @@ impl List {
 
     /// Returns the neighbour of a page of this list towards the head.
     #[inline]
-    pub fn newer(&self, pages: &Pages, slot: FrameId) -> Option<FrameId> {
-        let next = pages[slot].prev;
+    pub fn newer(&self, pages: &Pages, frame: FrameId) -> Option<FrameId> {
+        let next = pages[frame].prev;
         (next != NONE).then_some(FrameId(next))
     }
 
     /// Adds a page at the head.
     #[inline]
-    pub fn push_head(&mut self, pages: &mut Pages, slot: FrameId) {
-        let old = core::mem::replace(&mut self.head, slot.0);
-        (pages[slot].prev, pages[slot].next) = (NONE, old);
+    pub fn push_head(&mut self, pages: &mut Pages, frame: FrameId) {
+        let old = core::mem::replace(&mut self.head, frame.0);
+        (pages[frame].prev, pages[frame].next) = (NONE, old);
         if old == NONE {
-            self.tail = slot.0;
+            self.tail = frame.0;
         } else {
-            pages[FrameId(old)].prev = slot.0;
+            pages[FrameId(old)].prev = frame.0;
         }
         self.len += 1;
     }
 
     /// Adds a page at the tail.
     #[inline]
-    pub fn push_tail(&mut self, pages: &mut Pages, slot: FrameId) {
-        let old = core::mem::replace(&mut self.tail, slot.0);
-        (pages[slot].prev, pages[slot].next) = (old, NONE);
+    pub fn push_tail(&mut self, pages: &mut Pages, frame: FrameId) {
+        let old = core::mem::replace(&mut self.tail, frame.0);
+        (pages[frame].prev, pages[frame].next) = (old, NONE);
         if old == NONE {
-            self.head = slot.0;
+            self.head = frame.0;
         } else {
-            pages[FrameId(old)].next = slot.0;
+            pages[FrameId(old)].next = frame.0;
         }
         self.len += 1;
     }
 
     /// Removes a page of this list.
     #[inline]
-    pub fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
-        let (prev, next) = (pages[slot].prev, pages[slot].next);
+    pub fn remove(&mut self, pages: &mut Pages, frame: FrameId) {
+        let (prev, next) = (pages[frame].prev, pages[frame].next);
         if prev == NONE {
             self.head = next;
         } else {
@@ -96,16 +96,16 @@ impl List {
     /// Returns the pages from tail to head.
     pub fn iter<'a>(&self, pages: &'a Pages) -> impl Iterator<Item = FrameId> + use<'a> {
         let list = *self;
-        core::iter::successors(self.tail(), move |&slot| list.newer(pages, slot))
+        core::iter::successors(self.tail(), move |&frame| list.newer(pages, frame))
     }
 
     /// Panics if the links do not form one list of [`Self::len`] pages.
     pub fn self_check(&self, pages: &Pages) {
         let (mut count, mut last) = (0, NONE);
-        for slot in self.iter(pages) {
-            assert_eq!(pages[slot].next, last, "{slot:?} does not point back");
-            assert!(pages.is_used(slot), "{slot:?} is listed and free");
-            last = slot.0;
+        for frame in self.iter(pages) {
+            assert_eq!(pages[frame].next, last, "{frame:?} does not point back");
+            assert!(pages.is_used(frame), "{frame:?} is listed and free");
+            last = frame.0;
             count += 1;
             assert!(count <= self.len, "a list is longer than it says");
         }

@@ -7,14 +7,15 @@
 //! Leaves that hold shadows only are listed in the order in which they became so; reclaim drops the
 //! first of them.
 //!
-//! Cost: a find is O(1) in the leaf of the last one, else O(log64 of the file's size); next page,
-//! gap or tagged page O(log64) for each leaf that is touched.
+//! Cost: a find is O(1) in the leaf of the last find, else O(log64) of the file's size; the next
+//! page, gap or tagged page is O(log64) per leaf visited.
 
 use alloc::vec::Vec;
 
 use super::NONE;
 use crate::shadow::Shadow;
 use crate::{FileId, FrameId};
+use elevon_core::units::PageIndex;
 
 const SHIFT: u32 = 6;
 /// Entries of a node.
@@ -23,7 +24,7 @@ const SHADOW: u32 = 1 << 31;
 /// Bytes of a node.
 pub(super) const NODE_BYTES: u64 = size_of::<TreeNode>() as u64;
 
-/// An entry of a leaf: where the index has a page, until that goes.
+/// An entry of a leaf: the place of a page in the index, valid until the page is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafEntry {
     pub(super) leaf: u32,
@@ -32,11 +33,11 @@ pub struct LeafEntry {
 
 impl LeafEntry {
     #[inline]
-    fn new(leaf: u32, index: u64) -> Self {
-        Self { leaf, offset: (index & (WIDTH - 1)) as u8 }
+    fn new(leaf: u32, index: PageIndex) -> Self {
+        Self { leaf, offset: (index.get() & (WIDTH - 1)) as u8 }
     }
 
-    /// Its offset in the leaf, less than [`WIDTH`].
+    /// Returns the offset in the leaf, less than [`WIDTH`].
     #[inline]
     pub(super) const fn offset(self) -> usize {
         self.offset as usize & (WIDTH as usize - 1)
@@ -48,7 +49,7 @@ impl LeafEntry {
 pub enum Tag {
     /// The page changed, and was not yet submitted for writing.
     Dirty = 0,
-    /// Submitted for writing.
+    /// The page was submitted for writing.
     Writeback = 1,
     /// The page was dirty when an integrity write began.
     ToWrite = 2,
@@ -58,14 +59,14 @@ impl Tag {
     const ALL: [Self; 3] = [Self::Dirty, Self::Writeback, Self::ToWrite];
 }
 
-/// What is at an index.
+/// The content of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Nothing.
     Empty,
     /// A page.
     Page(FrameId),
-    /// What an evicted page left.
+    /// The shadow that an evicted page left.
     Shadow(Shadow),
 }
 
@@ -82,19 +83,19 @@ impl Entry {
     fn encode(self) -> u32 {
         match self {
             Self::Empty => 0,
-            Self::Page(slot) => slot.0 + 1,
+            Self::Page(frame) => frame.0 + 1,
             Self::Shadow(shadow) => SHADOW | shadow.bits(),
         }
     }
 }
 
-/// A node of five cache lines; a walk needs only the first.
+/// A node of five cache lines, of which a walk needs only the first.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct TreeNode {
-    /// Entries that hold a page, or above the leaves a node.
+    /// Entries that hold a page, or, above the leaves, a node.
     present: u64,
-    /// Entries that hold a shadow; above the leaves none.
+    /// Entries that hold a shadow; none above the leaves.
     shadows: u64,
     tags: [u64; 3],
     /// Index of the first page below (a multiple of 64), and in its low bits the level: 0 for
@@ -131,10 +132,11 @@ impl TreeNode {
 #[derive(Clone, Debug)]
 struct FileTree {
     root: u32,
-    /// The leaf of the last find or [`NONE`], and the index that it begins with. (A look into the
-    /// leaf itself would cost a cache miss.)
+    /// The leaf of the last find, or [`NONE`].
     last: u32,
-    last_first: u64,
+    /// The index at which `last` begins. It is kept here because reading it in the leaf would cost
+    /// a cache miss.
+    last_first: PageIndex,
     pages: u64,
 }
 
@@ -152,11 +154,17 @@ pub(super) struct Tree {
     shadows: u64,
 }
 
-/// Whether `index` lies under a node of `level` that begins at `first`.
+/// Returns true if a node of `level` that begins at `first` covers `index`.
 #[inline]
 fn covers(first: u64, level: u32, index: u64) -> bool {
     let shift = SHIFT * (level + 1);
     shift >= u64::BITS || first >> shift == index >> shift
+}
+
+/// Returns the first index of the leaf that covers `index`.
+#[inline]
+const fn leaf_start(index: PageIndex) -> PageIndex {
+    PageIndex::new(index.get() & !(WIDTH - 1))
 }
 
 impl Tree {
@@ -167,9 +175,9 @@ impl Tree {
 
     /// Returns the place of an index, if its leaf exists; remembers the leaf.
     #[inline]
-    pub(super) fn find(&mut self, file: FileId, index: u64) -> Option<LeafEntry> {
+    pub(super) fn find(&mut self, file: FileId, index: PageIndex) -> Option<LeafEntry> {
         let known = self.files.get(file.0 as usize)?;
-        let first = index & !(WIDTH - 1);
+        let first = leaf_start(index);
         let mut leaf = known.last;
         if known.last_first != first || leaf == NONE {
             leaf = self.leaf(file, index);
@@ -182,27 +190,28 @@ impl Tree {
         Some(LeafEntry::new(leaf, index))
     }
 
-    /// The page at a place, which has one.
+    /// Returns the page at a place, which must hold one.
     #[inline]
-    pub(super) fn slot(&self, place: LeafEntry) -> FrameId {
+    pub(super) fn frame(&self, place: LeafEntry) -> FrameId {
         FrameId(self.nodes[place.leaf as usize].entries[place.offset()] - 1)
     }
 
-    /// What is at an index.
-    pub(super) fn peek(&self, file: FileId, index: u64) -> Entry {
+    /// Returns the content of an index.
+    pub(super) fn peek(&self, file: FileId, index: PageIndex) -> Entry {
         match self.leaf(file, index) {
             NONE => Entry::Empty,
-            leaf => Entry::decode(self.nodes[leaf as usize].entries[(index & (WIDTH - 1)) as usize]),
+            leaf => Entry::decode(self.nodes[leaf as usize].entries[LeafEntry::new(leaf, index).offset()]),
         }
     }
 
-    fn leaf(&self, file: FileId, index: u64) -> u32 {
+    fn leaf(&self, file: FileId, index: PageIndex) -> u32 {
+        let index = index.get();
         let Some(known) = self.files.get(file.0 as usize) else { return NONE };
         let mut at = known.root;
         if at == NONE || !covers(self.nodes[at as usize].first(), self.nodes[at as usize].level(), index) {
             return NONE;
         }
-        // Only the entries of the nodes on the way are looked at.
+        // Only the entries of the nodes on the path are read.
         for level in (1..=self.nodes[at as usize].level()).rev() {
             let offset = index >> (SHIFT * level) & (WIDTH - 1);
             match self.nodes[at as usize].entries[offset as usize] {
@@ -237,18 +246,19 @@ impl Tree {
     }
 
     /// Returns the leaf for `index`, created if there is none.
-    fn leaf_or_new(&mut self, file: FileId, index: u64) -> u32 {
+    fn leaf_or_new(&mut self, file: FileId, index: PageIndex) -> u32 {
         let at = file.0 as usize;
         if self.files.len() <= at {
-            self.files.resize(at + 1, FileTree { root: NONE, last: NONE, last_first: 0, pages: 0 });
+            self.files.resize(at + 1, FileTree { root: NONE, last: NONE, last_first: PageIndex::ZERO, pages: 0 });
         }
-        let first = index & !(WIDTH - 1);
+        let first = leaf_start(index);
         let known = &self.files[at];
         if known.last_first == first && known.last != NONE {
             return known.last;
         }
+        let index = index.get();
         if self.files[at].root == NONE {
-            self.files[at].root = self.node(file, first, 0, NONE);
+            self.files[at].root = self.node(file, first.get(), 0, NONE);
         }
         let mut root = self.files[at].root;
         while !covers(self.nodes[root as usize].first(), self.nodes[root as usize].level(), index) {
@@ -291,18 +301,18 @@ impl Tree {
     }
 
     /// Inserts a page in an entry that holds none. Returns its place and the shadow that was there.
-    pub(super) fn insert(&mut self, file: FileId, index: u64, slot: FrameId) -> (LeafEntry, Option<Shadow>) {
+    pub(super) fn insert(&mut self, file: FileId, index: PageIndex, frame: FrameId) -> (LeafEntry, Option<Shadow>) {
         let leaf = self.leaf_or_new(file, index);
         let was_only_shadows = self.nodes[leaf as usize].is_only_shadows();
         let node = &mut self.nodes[leaf as usize];
         let place = LeafEntry::new(leaf, index);
         let offset = place.offset();
         let shadow = match Entry::decode(node.entries[offset]) {
-            Entry::Page(_) => panic!("{file:?} has a page at {index}"),
+            Entry::Page(_) => panic!("{file:?} has a page at {}", index.get()),
             Entry::Empty => None,
             Entry::Shadow(shadow) => Some(shadow),
         };
-        node.entries[offset] = Entry::Page(slot).encode();
+        node.entries[offset] = Entry::Page(frame).encode();
         node.present |= 1 << offset;
         node.shadows &= !(1 << offset);
         self.shadows -= u64::from(shadow.is_some());
@@ -333,10 +343,10 @@ impl Tree {
     }
 
     /// Forgets the shadows of the entries `[first, end)`.
-    pub(super) fn forget(&mut self, file: FileId, first: u64, end: u64) {
+    pub(super) fn forget(&mut self, file: FileId, first: PageIndex, end: PageIndex) {
         let root = self.files.get(file.0 as usize).map_or(NONE, |known| known.root);
         if first < end && root != NONE && self.shadows > 0 {
-            self.forget_below(root, first, end - 1);
+            self.forget_below(root, first.get(), end.get() - 1);
         }
     }
 
@@ -352,7 +362,7 @@ impl Tree {
         if shift == 0 {
             return self.forget_in(at, range);
         }
-        // A node goes with the last of its children, which is the last bit here.
+        // A node is freed with its last child, which is the last bit here.
         let mut children = node.present & range;
         while children != 0 {
             let offset = children.trailing_zeros();
@@ -418,7 +428,7 @@ impl Tree {
         self.shadow_leaves -= 1;
     }
 
-    /// Frees a node that holds nothing, and those above that hold nothing then.
+    /// Frees a node that holds nothing, and the nodes above that hold nothing then.
     fn free_empty(&mut self, mut at: u32) {
         while at != NONE && self.nodes[at as usize].present | self.nodes[at as usize].shadows == 0 {
             let node = &mut self.nodes[at as usize];
@@ -476,13 +486,13 @@ impl Tree {
         self.nodes[place.leaf as usize].tags[tag as usize] >> place.offset & 1 != 0
     }
 
-    /// The first page at or after `from`, of those with `tag` if one is asked for.
-    pub(super) fn next(&self, file: FileId, from: u64, tag: Option<Tag>) -> Option<(u64, FrameId)> {
+    /// Returns the first page at or after `from`; with `tag`, the first that has it.
+    pub(super) fn next(&self, file: FileId, from: PageIndex, tag: Option<Tag>) -> Option<(PageIndex, FrameId)> {
         let root = self.files.get(file.0 as usize)?.root;
         if root == NONE {
             return None;
         }
-        let mut from = from.max(self.nodes[root as usize].first());
+        let mut from = from.get().max(self.nodes[root as usize].first());
         let mut at = root;
         loop {
             let node = &self.nodes[at as usize];
@@ -490,7 +500,7 @@ impl Tree {
             let inside = covers(node.first(), node.level(), from);
             let left = if inside { wanted >> node.offset(from) << node.offset(from) } else { 0 };
             if left == 0 {
-                // Nothing more below this node: go on behind it, if that is not where we are.
+                // This node has nothing more: continue after it, unless it is the root.
                 let shift = SHIFT * (node.level() + 1);
                 if node.parent == NONE || shift >= u64::BITS {
                     return None;
@@ -510,30 +520,22 @@ impl Tree {
             }
             match node.entries[offset as usize] {
                 0 => unreachable!("a bitmap promised an entry"),
-                entry if node.level() == 0 => return Some((from, FrameId(entry - 1))),
+                entry if node.level() == 0 => return Some((PageIndex::new(from), FrameId(entry - 1))),
                 child => at = child - 1,
             }
         }
     }
 
-    /// The bitmap of pages in the leaf of `index`: bit `i` is page `index / 64 * 64 + i`.
-    pub(super) fn present(&self, file: FileId, index: u64) -> u64 {
-        match self.leaf(file, index) {
-            NONE => 0,
-            leaf => self.nodes[leaf as usize].present,
-        }
-    }
-
-    /// The page at an offset of a leaf.
+    /// Returns the page at an offset of a leaf.
     pub(super) fn leaf_page(&self, leaf: u32, offset: u32) -> Option<FrameId> {
         let node = &self.nodes[leaf as usize];
         (node.present >> offset & 1 != 0).then(|| FrameId(node.entries[offset as usize] - 1))
     }
 
     #[inline]
-    pub(super) fn key(&self, place: LeafEntry) -> (FileId, u64) {
+    pub(super) fn key(&self, place: LeafEntry) -> (FileId, PageIndex) {
         let node = &self.nodes[place.leaf as usize];
-        (FileId(node.file), node.first() | u64::from(place.offset))
+        (FileId(node.file), PageIndex::new(node.first() | u64::from(place.offset)))
     }
 
     pub(super) fn file_pages(&self, file: FileId) -> u64 {
@@ -548,12 +550,12 @@ impl Tree {
         self.shadow_leaves
     }
 
-    /// Nodes in use.
+    /// Returns the number of nodes in use.
     pub(super) const fn used(&self) -> u64 {
         self.used
     }
 
-    /// Nodes in use or free: all numbers are below.
+    /// Returns the number of nodes in use or free: all node numbers are below it.
     pub(super) const fn nodes(&self) -> usize {
         self.nodes.len()
     }
@@ -564,7 +566,7 @@ impl Tree {
         for (at, file) in self.files.iter().enumerate().filter(|(_, file)| file.root != NONE) {
             assert_eq!(self.nodes[file.root as usize].parent, NONE);
             if let Some(last) = self.nodes.get(file.last as usize) {
-                assert_eq!((last.file as usize, last.base), (at, file.last_first), "the last leaf is stale");
+                assert_eq!((last.file as usize, last.base), (at, file.last_first.get()), "the last leaf is stale");
             }
             let mut stack = alloc::vec![file.root];
             let mut pages = 0;

@@ -10,8 +10,8 @@ const OLD: Rules = Kernel::V6_1.rules();
 const NEW: Rules = Kernel::V6_12.rules();
 const FOLIO: Rules = Kernel::V6_18.rules();
 
-/// A reader over a cache that forgets nothing: as the facade drives it, with pages and markers
-/// only.
+/// A reader over a cache that evicts nothing. It is driven as in the page cache, with pages and
+/// markers only.
 struct Reader {
     ra: Readahead,
     cached: Vec<bool>,
@@ -27,13 +27,17 @@ impl Reader {
 
     fn ask(&mut self, index: u64, req: u64, marker: bool, rules: &Rules) {
         let cached = &self.cached;
-        let is_cached = |page: u64| cached.get(page as usize).copied().unwrap_or(false);
-        let Some(window) = self.ra.decide(Ask { index, req, marker }, rules, is_cached) else { return };
-        self.windows.push((window.start, window.size, window.marker()));
-        for page in window.start..window.end().min(self.cached.len() as u64) {
+        let is_cached = |page: PageIndex| cached.get(page.get() as usize).copied().unwrap_or(false);
+        let Some(window) =
+            self.ra.decide(Ask { index: PageIndex::new(index), req: PageCount::new(req), marker }, rules, is_cached)
+        else {
+            return;
+        };
+        self.windows.push((window.start.get(), window.size, window.marker().map(PageIndex::get)));
+        for page in window.start.get()..window.end().get().min(self.cached.len() as u64) {
             self.cached[page as usize] = true;
         }
-        if let Some(marker) = window.marker().filter(|&m| m < self.markers.len() as u64) {
+        if let Some(marker) = window.marker().map(PageIndex::get).filter(|&m| m < self.markers.len() as u64) {
             self.markers[marker as usize] = true;
         }
     }
@@ -48,7 +52,7 @@ impl Reader {
                 self.ask(page, left, true, rules);
             }
         }
-        self.ra.read_ended(first + pages - 1);
+        self.ra.read_ended(PageIndex::new(first + pages - 1));
     }
 }
 
@@ -72,8 +76,8 @@ fn sizes_of_windows() {
         (128, [4, 8, 16, 16, 32, 64], [4, 8, 16, 16, 32, 64, 128]),
         (256, [4, 8, 16, 32, 32, 64], [4, 8, 16, 32, 32, 64, 128]),
     ] {
-        assert_eq!([1, 2, 3, 5, 9, 17].map(|req| initial_size(req, max)), initial, "max {max}");
-        assert_eq!([1, 2, 4, 8, 16, 32].map(|req| initial_size(req, max)), initial, "max {max}");
+        assert_eq!([1, 2, 3, 5, 9, 17].map(|req| initial_size(PageCount::new(req), max)), initial, "max {max}");
+        assert_eq!([1, 2, 4, 8, 16, 32].map(|req| initial_size(PageCount::new(req), max)), initial, "max {max}");
         assert_eq!([1, 2, 4, 8, 16, 32, 64].map(|size| next_size(size, max)), next, "max {max}");
     }
 }
@@ -93,12 +97,12 @@ fn sequential_readers_get_growing_windows() {
 #[test]
 fn later_kernels_ramp_from_the_marker_only() {
     let m = Some;
-    // Small reads: the same windows.
+    // Small reads have the same windows.
     assert_eq!(sequential(32, 128, 1, 92, &NEW), sequential(32, 128, 1, 92, &OLD));
-    // A request that fills its window has half of it behind the marker, and no window swallows the
-    // next.
+    // A request that fills its window has half of it after the marker, and no window covers the
+    // next one.
     assert_eq!(sequential(32, 128, 32, 2, &NEW)[..3], [(0, 32, m(16)), (32, 32, m(32)), (64, 32, m(64))]);
-    // The end of a window is no longer a ramp: the reader is sequential, and starts anew.
+    // The end of a window no longer means a ramp: the reader is sequential and starts again.
     for (rules, window) in [(&OLD, (4, 24, m(12))), (&NEW, (4, 4, m(5)))] {
         let mut reader = Reader::new(32, 128, 4096);
         reader.read(0, 1, rules);
@@ -119,9 +123,9 @@ fn windows_of_6_18_end_where_folios_do() {
         vec![(0, 64, m(32)), (64, 128, m(64)), (192, 256, m(192)), (448, 512, m(448)), (960, 576, m(960))];
     expected.extend((0..3).map(|n| (1536 + n * 640, 640, m(1536 + n * 640))));
     assert_eq!(sequential(640, 128, 32, 88, &FOLIO), expected);
-    // Before, the fifth was a whole one.
+    // In older kernels the fifth window is a whole one.
     assert_eq!(sequential(640, 128, 32, 44, &NEW)[4], (960, 640, m(960)));
-    // 128 KiB windows come to lie on multiples of 128 KiB too, by way of smaller ones.
+    // Windows of 128 KiB are aligned to 128 KiB too, after some smaller ones.
     let small =
         [(0, 4, m(1)), (4, 8, m(4)), (12, 4, m(12)), (16, 8, m(16)), (24, 8, m(24)), (32, 16, m(32)), (48, 16, m(48))];
     let windows = sequential(32, 128, 1, 128, &FOLIO);
@@ -153,13 +157,13 @@ fn a_cached_run_stands_for_the_lost_state() {
     for rules in [&OLD, &NEW] {
         let mut reader = Reader::new(32, 128, 4096);
         reader.cached[490..500].fill(true);
-        reader.ra.read_ended(4000);
+        reader.ra.read_ended(PageIndex::new(4000));
         reader.read(500, 1, rules);
         assert_eq!(reader.windows, [(500, 11, Some(510))]);
 
         let mut reader = Reader::new(32, 128, 4096);
         reader.cached[..10].fill(true);
-        reader.ra.read_ended(4000);
+        reader.ra.read_ended(PageIndex::new(4000));
         reader.read(10, 1, rules);
         assert_eq!(reader.windows, [(10, 21, Some(30))]);
     }
@@ -172,7 +176,7 @@ fn a_marker_of_another_stream() {
         reader.cached[40..48].fill(true);
         reader.ask(40, 1, true, rules);
         assert_eq!(reader.windows, [(48, 18, Some(48))]);
-        // No hole within the limit: given up.
+        // There is no hole within the limit: no readahead.
         reader.cached[40..200].fill(true);
         reader.ask(60, 1, true, rules);
         assert_eq!(reader.windows.len(), 1);
@@ -198,8 +202,8 @@ fn advice_changes_the_window() {
 
 #[test]
 fn a_reader_in_order_never_waits_for_a_page_behind_a_window() {
-    // Any request size, any rule: windows follow one another without a hole, and never pass the
-    // limit.
+    // For any request size and rules, windows follow one another without a hole, and never exceed
+    // the limit.
     for rules in [&OLD, &NEW, &FOLIO] {
         for pages in 1..=40 {
             let windows = sequential(32, 32, pages, 3000 / pages, rules);

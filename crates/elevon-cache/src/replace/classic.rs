@@ -1,23 +1,24 @@
-//! `classic`: an active and an inactive list, and refaults judged by distance, as in Linux without
+//! `classic`: an active and an inactive list, with refaults judged by distance, as in Linux without
 //! MGLRU.
 //!
-//! New pages go to the head of the inactive list; the second use moves them to the active one.
-//! Reclaim takes the tail of the inactive list and refills it from the tail of the active one while
-//! it is the shorter by the kernel's ratio. `nonresident` counts evictions and activations; the
-//! shadow of a page is its value at eviction, and a page that returns before the count has grown by
-//! more than the active pages is active at once: with that much more inactive memory it would not
-//! have been evicted.
+//! New pages go to the head of the inactive list; the second use moves them to the active list.
+//! Reclaim evicts from the tail of the inactive list. While the inactive list is too short by the
+//! kernel's ratio, reclaim refills it from the tail of the active list. `nonresident` counts
+//! evictions and activations, and the shadow of a page holds its value at eviction. A page that
+//! refaults before `nonresident` has grown by more than the number of active pages becomes active
+//! at once: with that much more inactive memory it would not have been evicted.
 //!
-//! Pages that are dirty or under writeback when reclaim meets them are marked and put on the active
-//! list; when their writeback is over, they are first in the queue. kswapd, once it has met a round
-//! of nothing but such pages, has those written that it meets again.
+//! If reclaim meets a page that is dirty or under writeback, it marks the page and puts it on the
+//! active list; when the writeback has completed, the page is the next to be evicted. Once reclaim
+//! has met a batch of dirty pages only, kswapd writes the marked dirty pages that it meets again.
 //!
-//! Programs' pages are looked at where there is zram and swappiness is not 0: then in proportion to
-//! swappiness and to what reclaim of either type has cost, unless inactive file pages are plenty
-//! and easy (only files'), next to nothing is files' (only programs') or this is the last round
-//! (both in full); see `balance`.
+//! Programs' pages are scanned if there is zram and swappiness is not 0. Their share of a round
+//! follows from swappiness and from what reclaim of either type has cost, with three exceptions:
+//! only file pages are scanned if there are plenty of inactive ones and none refaulted lately; only
+//! programs' pages if there is hardly any file memory; both in full in the last round. See
+//! `balance`.
 //!
-//! Cost: each operation O(1); reclaim O(1) for each page that it looks at.
+//! Cost: each operation O(1); reclaim O(1) per page scanned.
 
 mod balance;
 #[cfg(test)]
@@ -35,7 +36,7 @@ use elevon_core::units::{Instant, PAGE_SIZE};
 
 const INACTIVE: u32 = 1;
 const ACTIVE: u32 = 2;
-/// Pages looked at before the lists are balanced again.
+/// Pages scanned before the lists are balanced again.
 const BATCH: u64 = 32;
 
 /// The policy's state.
@@ -44,19 +45,20 @@ pub struct Classic {
     inactive: List,
     active: List,
     nonresident: u64,
-    /// Refaults that made a page active, and how many there were when reclaim last looked.
+    /// Refaults that made a page active.
     refaults: u64,
+    /// `refaults` when reclaim last began a round.
     refaults_seen: u64,
     programs: Programs,
-    /// kswapd has met a batch of dirty pages only, and free memory has not recovered since.
+    /// Reclaim has met a batch of dirty pages only, and kswapd has not reached the high mark since.
     meets_dirty: bool,
     /// Pages for kswapd's caller to write.
     to_write: VecDeque<FrameId>,
     stats: Stats,
 }
 
-/// The active list may be so many times as long as the inactive one: the root of ten times the GiB
-/// that both are, 1 below one GiB.
+/// Returns the greatest ratio of active to inactive pages: the square root of ten times the GiB in
+/// both lists, or 1 below one GiB.
 pub(super) fn inactive_ratio(pages: u64) -> u64 {
     match (pages * PAGE_SIZE) >> 30 {
         0 => 1,
@@ -71,55 +73,55 @@ enum PageVerdict {
 }
 
 impl Classic {
-    /// Evictions and activations so far.
+    /// Returns the number of evictions and activations so far.
     pub const fn nonresident(&self) -> u64 {
         self.nonresident
     }
 
-    /// Pages on the active list.
+    /// Returns the number of pages on the active list.
     pub const fn active(&self) -> u64 {
         self.active.len()
     }
 
-    fn list(&mut self, pages: &Pages, slot: FrameId) -> &mut List {
-        if pages.list_tag(slot) == ACTIVE { &mut self.active } else { &mut self.inactive }
+    fn list(&mut self, pages: &Pages, frame: FrameId) -> &mut List {
+        if pages.list_tag(frame) == ACTIVE { &mut self.active } else { &mut self.inactive }
     }
 
-    fn add(&mut self, pages: &mut Pages, slot: FrameId, is_active: bool) {
+    fn add(&mut self, pages: &mut Pages, frame: FrameId, is_active: bool) {
         if is_active {
-            pages.set(slot, Flags::ACTIVE);
-            pages.set_list_tag(slot, ACTIVE);
-            self.active.push_head(pages, slot);
+            pages.set(frame, Flags::ACTIVE);
+            pages.set_list_tag(frame, ACTIVE);
+            self.active.push_head(pages, frame);
         } else {
-            pages.clear(slot, Flags::ACTIVE);
-            pages.set_list_tag(slot, INACTIVE);
-            self.inactive.push_head(pages, slot);
+            pages.clear(frame, Flags::ACTIVE);
+            pages.set_list_tag(frame, INACTIVE);
+            self.inactive.push_head(pages, frame);
         }
     }
 
-    fn take(&mut self, pages: &mut Pages, slot: FrameId) {
-        self.list(pages, slot).remove(pages, slot);
-        pages.set_list_tag(slot, 0);
+    fn take(&mut self, pages: &mut Pages, frame: FrameId) {
+        self.list(pages, frame).remove(pages, frame);
+        pages.set_list_tag(frame, 0);
     }
 
-    /// The second use of an inactive page.
+    /// Moves an inactive page to the active list at its second use.
     #[inline(never)]
     fn activate(&mut self, pages: &mut Pages, place: LeafEntry) {
-        let slot = pages.slot(place);
-        self.take(pages, slot);
-        pages.clear(slot, Flags::REFERENCED);
+        let frame = pages.frame(place);
+        self.take(pages, frame);
+        pages.clear(frame, Flags::REFERENCED);
         self.nonresident += 1;
         self.stats.activated += 1;
-        self.add(pages, slot, true);
+        self.add(pages, frame, true);
     }
 
-    /// Active pages whose loss would have made room for a page to stay.
+    /// Returns the greatest age of a shadow whose page becomes active at its refault.
     fn refault_limit(&self) -> u64 {
         let has_swap = self.programs.anonymous.swap.free > 0;
         self.active.len() + if has_swap { self.programs.len() } else { 0 }
     }
 
-    fn refault(&mut self, pages: &mut Pages, slot: FrameId, shadow: Shadow) -> bool {
+    fn refault(&mut self, pages: &mut Pages, frame: FrameId, shadow: Shadow) -> bool {
         self.stats.refaulted += 1;
         if shadow.age(self.nonresident) > self.refault_limit() {
             return false;
@@ -128,7 +130,7 @@ impl Classic {
         self.refaults += 1;
         self.stats.activated += 1;
         if shadow.is_workingset() {
-            pages.set(slot, Flags::WORKINGSET);
+            pages.set(frame, Flags::WORKINGSET);
             self.stats.restored += 1;
             self.programs.note_restored(self.inactive.len() + self.active.len() + self.programs.len());
         }
@@ -139,102 +141,97 @@ impl Classic {
         self.inactive.len() * inactive_ratio(self.inactive.len() + self.active.len()) < self.active.len()
     }
 
-    /// Moves pages from the tail of the active list to the inactive one; code that runs stays.
+    /// Scans up to `count` pages at the tail of the active list and moves them to the inactive
+    /// list; executable pages that were accessed stay. Returns the number of pages scanned.
     fn shrink_active(&mut self, pages: &mut Pages, count: u64) -> u64 {
         for scanned in 0..count {
-            let Some(slot) = self.active.tail() else { return scanned };
-            self.take(pages, slot);
+            let Some(frame) = self.active.tail() else { return scanned };
+            self.take(pages, frame);
             self.stats.scanned += 1;
-            if pages.take_accessed(slot) && pages.has(slot, Flags::EXECUTABLE) {
+            if pages.take_accessed(frame) && pages.has(frame, Flags::EXECUTABLE) {
                 self.nonresident += 1;
-                self.add(pages, slot, true);
+                self.add(pages, frame, true);
             } else {
-                pages.set(slot, Flags::WORKINGSET);
+                pages.set(frame, Flags::WORKINGSET);
                 self.stats.deactivated += 1;
-                self.add(pages, slot, false);
+                self.add(pages, frame, false);
             }
         }
         count
     }
 
-    fn judge(pages: &mut Pages, slot: FrameId) -> PageVerdict {
-        if pages.has(slot, Flags::LOCKED) {
+    fn judge(pages: &mut Pages, frame: FrameId) -> PageVerdict {
+        if pages.has(frame, Flags::LOCKED) {
             return PageVerdict::Keep;
         }
-        if pages.has(slot, Flags::WRITEBACK) {
+        if pages.has(frame, Flags::WRITEBACK) {
             return PageVerdict::Activate;
         }
-        let was_referenced = pages.has(slot, Flags::REFERENCED);
-        pages.clear(slot, Flags::REFERENCED);
-        if pages.take_accessed(slot) {
-            pages.set(slot, Flags::REFERENCED);
-            let is_hot = was_referenced || pages.maps(slot) > 1 || pages.has(slot, Flags::EXECUTABLE);
+        let was_referenced = pages.has(frame, Flags::REFERENCED);
+        pages.clear(frame, Flags::REFERENCED);
+        if pages.take_accessed(frame) {
+            pages.set(frame, Flags::REFERENCED);
+            let is_hot = was_referenced || pages.maps(frame) > 1 || pages.has(frame, Flags::EXECUTABLE);
             return if is_hot { PageVerdict::Activate } else { PageVerdict::Keep };
         }
-        // Used once through a descriptor and not since: that does not keep it.
-        if pages.has(slot, Flags::DIRTY) {
+        // A single use through a descriptor does not keep the page.
+        if pages.has(frame, Flags::DIRTY) {
             PageVerdict::Activate
-        } else if pages.is_evictable(slot) {
+        } else if pages.is_evictable(frame) {
             PageVerdict::Evict
         } else {
             PageVerdict::Keep
         }
     }
 
-    /// Looks at the tail of the inactive list.
+    /// Scans the page at the tail of the inactive list.
     fn shrink_inactive(&mut self, pages: &mut Pages, by: Reclaimer, outcome: &mut ScanOutcome, out: &mut Vec<Evicted>) {
-        let Some(slot) = self.inactive.tail() else { return };
-        let was_met = pages.has(slot, Flags::DIRTY) && pages.has(slot, Flags::RECLAIM);
-        if was_met && self.meets_dirty && by == Reclaimer::Kswapd && !pages.has(slot, Flags::LOCKED | Flags::WRITEBACK)
+        let Some(frame) = self.inactive.tail() else { return };
+        let was_met = pages.has(frame, Flags::DIRTY) && pages.has(frame, Flags::RECLAIM);
+        if was_met && self.meets_dirty && by == Reclaimer::Kswapd && !pages.has(frame, Flags::LOCKED | Flags::WRITEBACK)
         {
-            self.to_write.push_back(slot);
+            self.to_write.push_back(frame);
         }
-        self.take(pages, slot);
+        self.take(pages, frame);
         self.stats.scanned += 1;
         outcome.scanned += 1;
-        match Self::judge(pages, slot) {
+        match Self::judge(pages, frame) {
             PageVerdict::Evict => {
-                let shadow = Shadow::new(self.nonresident, pages.has(slot, Flags::WORKINGSET));
+                let shadow = Shadow::new(self.nonresident, pages.has(frame, Flags::WORKINGSET));
                 self.nonresident += 1;
                 outcome.evicted += 1;
-                out.push(pages.remove(slot, Some(shadow)));
+                out.push(pages.remove(frame, Some(shadow)));
             }
             verdict => {
-                let is_passed_on = is_busy(pages, slot);
-                if pages.has(slot, Flags::DIRTY | Flags::WRITEBACK) {
-                    outcome.pass_on(pages, slot);
+                let is_passed_on = is_busy(pages, frame);
+                if pages.has(frame, Flags::DIRTY | Flags::WRITEBACK) {
+                    outcome.pass_on(pages, frame);
                 }
                 let is_active = matches!(verdict, PageVerdict::Activate);
                 self.stats.passed_on += u64::from(is_passed_on);
                 self.stats.kept += u64::from(!is_passed_on && !is_active);
                 self.stats.activated += u64::from(!is_passed_on && is_active);
                 self.nonresident += u64::from(is_active);
-                self.add(pages, slot, is_active);
+                self.add(pages, frame, is_active);
             }
         }
     }
 }
 
 impl Replacement for Classic {
-    fn insert(&mut self, pages: &mut Pages, slot: FrameId, _context: Context, shadow: Option<Shadow>) {
+    fn insert(&mut self, pages: &mut Pages, frame: FrameId, _context: Context, shadow: Option<Shadow>) {
         self.stats.inserted += 1;
-        let is_active = shadow.is_some_and(|shadow| self.refault(pages, slot, shadow));
-        self.add(pages, slot, is_active);
+        let is_active = shadow.is_some_and(|shadow| self.refault(pages, frame, shadow));
+        self.add(pages, frame, is_active);
     }
 
     #[inline]
-    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context) {
-        match context {
-            Context::Fault => pages.set_accessed(pages.slot(place)),
-            Context::Write | Context::Readahead => {}
-            Context::Read => {
-                let bits = pages.at_mut(place);
-                if !bits.has(Flags::REFERENCED) {
-                    bits.set(Flags::REFERENCED);
-                } else if !bits.has(Flags::ACTIVE) {
-                    self.activate(pages, place);
-                }
-            }
+    fn read_at(&mut self, pages: &mut Pages, place: LeafEntry) {
+        let bits = pages.at_mut(place);
+        if !bits.has(Flags::REFERENCED) {
+            bits.set(Flags::REFERENCED);
+        } else if !bits.has(Flags::ACTIVE) {
+            self.activate(pages, place);
         }
     }
 
@@ -247,7 +244,7 @@ impl Replacement for Classic {
         let mut active = shares.amount(self.active.len(), shares.files, request.priority);
         let [mut programs, mut programs_active] = self.programs.amounts(shares, request.priority);
         while inactive + active + programs + programs_active > 0 && total.reclaimed() < request.want {
-            // Each list has its batch before the round may end.
+            // Each list is scanned for its batch before the round may end.
             if programs + programs_active > 0 {
                 let (some, others) = (programs.min(BATCH), programs_active.min(BATCH));
                 (programs, programs_active) = (programs - some, programs_active - others);
@@ -273,16 +270,16 @@ impl Replacement for Classic {
         total
     }
 
-    fn rotate(&mut self, pages: &mut Pages, slot: FrameId) {
-        self.take(pages, slot);
-        pages.clear(slot, Flags::ACTIVE);
-        pages.set_list_tag(slot, INACTIVE);
-        self.inactive.push_tail(pages, slot);
+    fn rotate(&mut self, pages: &mut Pages, frame: FrameId) {
+        self.take(pages, frame);
+        pages.clear(frame, Flags::ACTIVE);
+        pages.set_list_tag(frame, INACTIVE);
+        self.inactive.push_tail(pages, frame);
         self.stats.rotated += 1;
     }
 
-    fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
-        self.take(pages, slot);
+    fn remove(&mut self, pages: &mut Pages, frame: FrameId) {
+        self.take(pages, frame);
         self.stats.removed += 1;
     }
 
@@ -309,9 +306,9 @@ impl Replacement for Classic {
     fn self_check(&self, pages: &Pages) {
         for (list, tag) in [(&self.inactive, INACTIVE), (&self.active, ACTIVE)] {
             list.self_check(pages);
-            for slot in list.iter(pages) {
-                assert_eq!(pages.list_tag(slot), tag);
-                assert_eq!(pages.has(slot, Flags::ACTIVE), tag == ACTIVE);
+            for frame in list.iter(pages) {
+                assert_eq!(pages.list_tag(frame), tag);
+                assert_eq!(pages.has(frame, Flags::ACTIVE), tag == ACTIVE);
             }
         }
         assert_eq!(self.inactive.len() + self.active.len(), pages.used());

@@ -7,7 +7,7 @@ use super::Version;
 use elevon_core::setting_names;
 use elevon_core::units::Nanos;
 
-/// Names that [`ReplacementConfig::parse`] knows.
+/// The names that [`ReplacementConfig::parse`] accepts.
 pub const POLICIES: [&str; ReplacementConfig::ALL.len()] = *setting_names!(ReplacementConfig);
 
 /// A policy with its settings.
@@ -86,7 +86,7 @@ impl ReplacementConfig {
     /// Parses a name of [`POLICIES`]; a name of MGLRU may be followed by `:min_ttl_ms=N`.
     ///
     /// # Errors
-    /// Names what is not known.
+    /// Names the part that is unknown or invalid.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         let policy = Self::ALL.into_iter().find(|policy| policy.name() == name);

@@ -40,7 +40,7 @@ pub struct TierControl {
 }
 
 impl TierControl {
-    /// A tier's position.
+    /// Returns the position of a tier.
     pub fn position(&self, tier: usize, gain: u64) -> Position {
         Position {
             refaulted: self.avg_refaulted[tier] + self.refaulted[tier],

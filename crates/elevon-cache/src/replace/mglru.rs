@@ -1,13 +1,14 @@
 //! `mglru-6.1` and `mglru-6.14`: the multi-generational LRU.
 //!
 //! Pages are in two to four generations, numbered `min_seq` to `max_seq`. New pages go near the
-//! oldest, faulted ones into the youngest. Uses through descriptors are counted in the page and
-//! make its *tier*; uses through page tables are found by the ageing walk, and by a look around
-//! when eviction meets one, and move a page to the youngest generation. Eviction takes the oldest
-//! generation from its tail, but for the tiers that the [`TierControl`] protects: those go to the
-//! next generation and count afresh. A shadow holds `min_seq` at eviction and the uses counted; a
-//! refault is *recent* while `min_seq` is still that (`mglru-6.14`: while `max_seq` is less than
-//! four beyond).
+//! oldest generation, faulted pages into the youngest. Uses through descriptors are counted in the
+//! page and determine its *tier*. Uses through page tables are found by the ageing walk, and by a
+//! look around when eviction meets an accessed page; they move a page to the youngest generation.
+//! Eviction takes the oldest generation from its tail, except for the tiers that the
+//! [`TierControl`] protects: their pages go to the next generation, and their uses are reset. A
+//! shadow holds `min_seq` at eviction and the number of uses. A refault is *recent* as long as
+//! `min_seq` has not changed (`mglru-6.14`: as long as `max_seq` is less than four greater than the
+//! shadow's number).
 //!
 //! | | `mglru-6.1` | `mglru-6.14` |
 //! |---|---|---|
@@ -17,20 +18,21 @@
 //! | moved to another generation | Workingset cleared | Workingset kept |
 //! | ageing is due | by the sizes of the generations | when there are fewer than four |
 //!
-//! Simpler than the kernel: a promoted page changes lists at once, not when eviction meets it; the
-//! look around is at the 64 aligned indexes of the file; the walk reads one accessed bit a frame
-//! (no Bloom filters).
+//! Simplifications: a promoted page changes lists at once, not when eviction meets it; the look
+//! around covers the 64 aligned indexes of the file; the walk reads one accessed bit per frame (no
+//! Bloom filters).
 //!
-//! Programs' memory has generations of its own, as counts ([`Anonymous`]), which matter while there
-//! is zram and swappiness is not 0. Which type a batch is taken from: programs', if their oldest
-//! generation is older (`mglru-6.1`), or swappiness is 200; files', if it is 1; else files', unless
-//! they come back more often than programs' pages do, each weighed by swappiness. A batch that
-//! finds nothing of its type takes the other. In `mglru-6.1` the oldest generations of both types
-//! end together, in `mglru-6.14` each by itself.
+//! Programs' memory has generations of its own, as counts ([`Anonymous`]), which are used only if
+//! there is zram and swappiness is not 0. A batch is taken from programs' pages if their oldest
+//! generation is older (`mglru-6.1`) or swappiness is 200, and from file pages if swappiness is 1.
+//! Otherwise file pages are taken unless they refault more often than programs' pages do, each
+//! weighted by swappiness. If a batch scans no page of its type, the other type is scanned. In
+//! `mglru-6.1` the oldest generations of both types end together, in `mglru-6.14` each ends by
+//! itself.
 //!
-//! Cost: insert and access O(1); eviction O(1) for each page it looks at (64 for one whose accessed
-//! bit is set); ageing O(frames / 64 + accessed pages), and O(size of the oldest generation) where
-//! a fifth would be made.
+//! Cost: insert and access O(1); eviction O(1) per page scanned (64 for a page whose accessed bit
+//! is set); ageing O(frames / 64 + accessed pages), plus O(size of the oldest generation) if there
+//! would be a fifth generation.
 
 mod programs;
 #[cfg(test)]
@@ -46,14 +48,14 @@ use crate::{Context, FrameId};
 use elevon_core::units::{Instant, Nanos};
 use programs::Programs;
 
-/// Most generations.
+/// The maximum number of generations.
 const GENERATIONS: u64 = 4;
-/// Pages of one type that are looked at before the type is chosen again.
+/// Pages of one type that are scanned before the type is chosen again.
 const BATCH: u64 = 64;
-/// Stamps keep so many of a sequence number's bits; two more are uses.
+/// A stamp keeps 28 bits of a sequence number, and two bits of the number of uses.
 const SEQ_MASK: u64 = (1 << 28) - 1;
 
-/// Which kernel's rules.
+/// The kernel versions whose rules apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// 6.1 to 6.13.
@@ -84,7 +86,8 @@ impl Default for Mglru {
 }
 
 impl Mglru {
-    /// Four empty generations. `min_ttl`: the oldest is not evicted before it is so old.
+    /// Returns a policy with four empty generations. The oldest generation is not evicted before it
+    /// has the age `min_ttl`.
     pub fn new(version: Version, min_ttl: Nanos) -> Self {
         Self {
             version,
@@ -99,36 +102,36 @@ impl Mglru {
         }
     }
 
-    /// Number of the oldest generation.
+    /// Returns the number of the oldest generation.
     pub const fn min_seq(&self) -> u64 {
         self.min_seq
     }
 
-    /// Number of the youngest generation.
+    /// Returns the number of the youngest generation.
     pub const fn max_seq(&self) -> u64 {
         self.max_seq
     }
 
-    /// Pages in generation `seq`, which exists.
+    /// Returns the number of file pages in generation `seq`, which must exist.
     pub fn size(&self, seq: u64) -> u64 {
         self.lists[at(seq)].len()
     }
 
-    /// The controller.
+    /// Returns the controller of the tiers.
     pub const fn control(&self) -> &TierControl {
         &self.control
     }
 
-    /// The generation of a page.
-    pub fn seq(&self, pages: &Pages, slot: FrameId) -> u64 {
-        (self.min_seq..=self.max_seq).find(|&seq| tag(seq) == pages.list_tag(slot)).expect("a page is in a generation")
+    /// Returns the number of the generation that a page is in.
+    pub fn seq(&self, pages: &Pages, frame: FrameId) -> u64 {
+        (self.min_seq..=self.max_seq).find(|&seq| tag(seq) == pages.list_tag(frame)).expect("a page is in a generation")
     }
 
-    /// Uses that count: `mglru-6.1` does not count the first.
-    fn refs(&self, pages: &Pages, slot: FrameId) -> u32 {
+    /// Returns the number of uses that count: `mglru-6.1` does not count the first.
+    fn refs(&self, pages: &Pages, frame: FrameId) -> u32 {
         match self.version {
-            Version::V6_1 => pages.field(slot) + u32::from(pages.has(slot, Flags::WORKINGSET)),
-            Version::V6_14 if pages.has(slot, Flags::REFERENCED) => pages.field(slot) + 1,
+            Version::V6_1 => pages.field(frame) + u32::from(pages.has(frame, Flags::WORKINGSET)),
+            Version::V6_14 if pages.has(frame, Flags::REFERENCED) => pages.field(frame) + 1,
             Version::V6_14 => 0,
         }
     }
@@ -141,56 +144,56 @@ impl Mglru {
         }
     }
 
-    /// The tier of a page, 0 to 3.
-    pub fn tier(&self, pages: &Pages, slot: FrameId) -> usize {
-        self.tier_of(self.refs(pages, slot), pages.has(slot, Flags::WORKINGSET))
+    /// Returns the tier of a page, 0 to 3.
+    pub fn tier(&self, pages: &Pages, frame: FrameId) -> usize {
+        self.tier_of(self.refs(pages, frame), pages.has(frame, Flags::WORKINGSET))
     }
 
-    /// Forgets a page's uses, because it changes generations.
-    fn count_afresh(&self, pages: &mut Pages, slot: FrameId) {
-        pages.set_field(slot, 0);
-        pages.clear(slot, Flags::REFERENCED);
+    /// Resets a page's uses, because it moves to another generation.
+    fn count_afresh(&self, pages: &mut Pages, frame: FrameId) {
+        pages.set_field(frame, 0);
+        pages.clear(frame, Flags::REFERENCED);
         if self.version == Version::V6_1 {
-            pages.clear(slot, Flags::WORKINGSET);
+            pages.clear(frame, Flags::WORKINGSET);
         }
     }
 
-    fn add(&mut self, pages: &mut Pages, slot: FrameId, seq: u64) {
-        pages.set_list_tag(slot, tag(seq));
-        self.lists[at(seq)].push_head(pages, slot);
+    fn add(&mut self, pages: &mut Pages, frame: FrameId, seq: u64) {
+        pages.set_list_tag(frame, tag(seq));
+        self.lists[at(seq)].push_head(pages, frame);
     }
 
-    fn take(&mut self, pages: &mut Pages, slot: FrameId) {
-        let list = pages.list_tag(slot) as usize - 1;
-        self.lists[list].remove(pages, slot);
-        pages.set_list_tag(slot, 0);
+    fn take(&mut self, pages: &mut Pages, frame: FrameId) {
+        let list = pages.list_tag(frame) as usize - 1;
+        self.lists[list].remove(pages, frame);
+        pages.set_list_tag(frame, 0);
     }
 
-    /// A page of the oldest generation goes to the next, and counts afresh.
-    fn pass_on(&mut self, pages: &mut Pages, slot: FrameId) {
-        self.take(pages, slot);
-        self.count_afresh(pages, slot);
-        self.add(pages, slot, self.min_seq + 1);
+    /// Moves a page of the oldest generation to the next, and resets its uses.
+    fn pass_on(&mut self, pages: &mut Pages, frame: FrameId) {
+        self.take(pages, frame);
+        self.count_afresh(pages, frame);
+        self.add(pages, frame, self.min_seq + 1);
     }
 
-    /// A page whose accessed bit was set is promoted, if that was not the first time; answers
-    /// whether.
-    fn promote(&mut self, pages: &mut Pages, slot: FrameId) -> bool {
-        let is_first = !pages.has(slot, Flags::REFERENCED | Flags::WORKINGSET);
+    /// Moves a page whose accessed bit was set to the youngest generation. In `mglru-6.14` the
+    /// first accessed bit only marks the page. Returns whether the page moved.
+    fn promote(&mut self, pages: &mut Pages, frame: FrameId) -> bool {
+        let is_first = !pages.has(frame, Flags::REFERENCED | Flags::WORKINGSET);
         if self.version == Version::V6_14 {
-            pages.set(slot, if is_first { Flags::REFERENCED } else { Flags::WORKINGSET });
+            pages.set(frame, if is_first { Flags::REFERENCED } else { Flags::WORKINGSET });
             if is_first {
                 return false;
             }
         }
-        self.take(pages, slot);
-        self.count_afresh(pages, slot);
-        self.add(pages, slot, self.max_seq);
+        self.take(pages, frame);
+        self.count_afresh(pages, frame);
+        self.add(pages, frame, self.max_seq);
         self.stats.promoted += 1;
         true
     }
 
-    fn refault(&mut self, pages: &mut Pages, slot: FrameId, context: Context, shadow: Shadow) {
+    fn refault(&mut self, pages: &mut Pages, frame: FrameId, context: Context, shadow: Shadow) {
         let (seq, low) = (shadow.stamp() >> 2, (shadow.stamp() & 3) as u32);
         let is_recent = match self.version {
             Version::V6_1 => self.min_seq & SEQ_MASK == seq,
@@ -213,13 +216,13 @@ impl Mglru {
             Version::V6_14 => is_workingset,
         };
         if restores {
-            pages.set(slot, Flags::WORKINGSET);
+            pages.set(frame, Flags::WORKINGSET);
             self.stats.restored += 1;
         }
         match self.version {
-            Version::V6_1 if restores => pages.set_field(slot, FIELD_MAX),
+            Version::V6_1 if restores => pages.set_field(frame, FIELD_MAX),
             Version::V6_1 => {}
-            Version::V6_14 => pages.set_field(slot, low),
+            Version::V6_14 => pages.set_field(frame, low),
         }
     }
 
@@ -227,7 +230,7 @@ impl Mglru {
         self.lists.iter().map(List::len).sum()
     }
 
-    /// Pages that reclaim is about, in all generations or in one.
+    /// Returns the number of pages that reclaim may take, in all generations or in one.
     fn evictable(&self, seq: Option<u64>) -> u64 {
         let programs = self.programs.anonymous.is_reclaimable();
         match seq {
@@ -236,7 +239,7 @@ impl Mglru {
         }
     }
 
-    /// The oldest generation that counts when ageing is asked for.
+    /// Returns the oldest generation that decides whether ageing is due.
     fn oldest(&self) -> u64 {
         match self.version {
             _ if !self.programs.anonymous.is_reclaimable() => self.min_seq,
@@ -245,14 +248,14 @@ impl Mglru {
         }
     }
 
-    /// The oldest generation is over.
+    /// Ends the oldest generation, which must be empty.
     fn advance(&mut self) {
         debug_assert!(self.lists[at(self.min_seq)].is_empty());
         self.min_seq += 1;
         self.control.advance();
     }
 
-    /// Ends oldest generations that are empty, while more than two are left.
+    /// Ends oldest generations that are empty, as long as two remain.
     fn drop_empty(&mut self) {
         loop {
             let files = self.min_seq + 2 <= self.max_seq && self.size(self.min_seq) == 0;
@@ -275,7 +278,7 @@ impl Mglru {
         }
     }
 
-    /// Whether a new generation is due.
+    /// Returns true if a new generation is due.
     pub fn needs_ageing(&self) -> bool {
         let oldest = self.oldest();
         match self.version {
@@ -289,15 +292,15 @@ impl Mglru {
         }
     }
 
-    /// Promotes what page tables have used, and opens a generation; a fifth one takes the oldest
-    /// into the next.
+    /// Promotes the pages that were accessed through page tables, and begins a new generation. If
+    /// that would be the fifth, the oldest is merged into the next.
     fn new_generation(&mut self, now: Instant, pages: &mut Pages) {
         for word in 0.. {
             let Some(mut bits) = pages.take_accessed_word(word) else { break };
             while bits != 0 {
-                let slot = FrameId((word * 64) as u32 + bits.trailing_zeros());
+                let frame = FrameId((word * 64) as u32 + bits.trailing_zeros());
                 bits &= bits - 1;
-                self.promote(pages, slot);
+                self.promote(pages, frame);
             }
         }
         self.programs.walk(self.max_seq);
@@ -306,12 +309,12 @@ impl Mglru {
         }
         if self.max_seq - self.min_seq + 1 == GENERATIONS {
             let mut oldest = core::mem::take(&mut self.lists[at(self.min_seq)]);
-            // The youngest of them first, so that they stay in order behind the others.
-            while let Some(slot) = oldest.head() {
-                oldest.remove(pages, slot);
-                self.count_afresh(pages, slot);
-                pages.set_list_tag(slot, tag(self.min_seq + 1));
-                self.lists[at(self.min_seq + 1)].push_tail(pages, slot);
+            // The youngest page goes first, so that the pages stay in order behind the others.
+            while let Some(frame) = oldest.head() {
+                oldest.remove(pages, frame);
+                self.count_afresh(pages, frame);
+                pages.set_list_tag(frame, tag(self.min_seq + 1));
+                self.lists[at(self.min_seq + 1)].push_tail(pages, frame);
             }
             self.advance();
         }
@@ -320,57 +323,57 @@ impl Mglru {
         self.stats.generations += 1;
     }
 
-    /// Looks at the tail of the oldest generation.
+    /// Scans a page at the tail of the oldest generation. Tiers above `protected` are not evicted.
     fn scan(
         &mut self,
         pages: &mut Pages,
-        slot: FrameId,
+        frame: FrameId,
         protected: u32,
         outcome: &mut ScanOutcome,
         out: &mut Vec<Evicted>,
     ) {
         outcome.scanned += 1;
         self.stats.scanned += 1;
-        let (refs, tier) = (self.refs(pages, slot), self.tier(pages, slot));
-        let is_full = refs == FIELD_MAX + 1 && (self.version == Version::V6_1 || pages.has(slot, Flags::WORKINGSET));
+        let (refs, tier) = (self.refs(pages, frame), self.tier(pages, frame));
+        let is_full = refs == FIELD_MAX + 1 && (self.version == Version::V6_1 || pages.has(frame, Flags::WORKINGSET));
         if tier as u32 > protected || is_full {
             self.control.protected[tier] += 1;
             self.stats.protected_by_tier[tier] += 1;
-            return self.pass_on(pages, slot);
+            return self.pass_on(pages, frame);
         }
-        if is_busy(pages, slot) {
-            outcome.pass_on(pages, slot);
+        if is_busy(pages, frame) {
+            outcome.pass_on(pages, frame);
             self.stats.passed_on += 1;
-            return self.pass_on(pages, slot);
+            return self.pass_on(pages, frame);
         }
-        if !pages.has(slot, Flags::REFERENCED) {
-            pages.set_field(slot, 0);
+        if !pages.has(frame, Flags::REFERENCED) {
+            pages.set_field(frame, 0);
             if self.version == Version::V6_1 {
-                pages.clear(slot, Flags::WORKINGSET);
+                pages.clear(frame, Flags::WORKINGSET);
             }
         }
-        if pages.take_accessed(slot) {
-            return self.look_around(pages, slot);
+        if pages.take_accessed(frame) {
+            return self.look_around(pages, frame);
         }
-        self.take(pages, slot);
-        if !pages.is_evictable(slot) {
+        self.take(pages, frame);
+        if !pages.is_evictable(frame) {
             self.stats.kept += 1;
-            self.count_afresh(pages, slot);
-            return self.add(pages, slot, self.max_seq);
+            self.count_afresh(pages, frame);
+            return self.add(pages, frame, self.max_seq);
         }
-        let refs = self.refs(pages, slot);
-        let is_workingset = pages.has(slot, Flags::WORKINGSET);
+        let refs = self.refs(pages, frame);
+        let is_workingset = pages.has(frame, Flags::WORKINGSET);
         let tier = self.tier_of(refs, is_workingset);
         let stamp = (self.min_seq & SEQ_MASK) << 2 | u64::from(refs.saturating_sub(1));
         self.control.evicted[tier] += 1;
         self.stats.evicted_by_tier[tier] += 1;
         self.stats.evicted += 1;
         outcome.evicted += 1;
-        out.push(pages.remove(slot, Some(Shadow::new(stamp, is_workingset))));
+        out.push(pages.remove(frame, Some(Shadow::new(stamp, is_workingset))));
     }
 
-    /// A batch of the oldest generation of files' pages, up to `budget` looked at and `wanted`
-    /// evicted in all.
+    /// Scans a batch of the oldest generation of file pages. Stops at `budget` pages scanned or
+    /// `wanted` pages evicted in this round.
     fn scan_files(
         &mut self,
         pages: &mut Pages,
@@ -384,12 +387,12 @@ impl Mglru {
         }
         let (protected, budget) = (self.control.tier(), budget.min(outcome.scanned + BATCH));
         while outcome.scanned < budget && outcome.evicted < wanted {
-            let Some(slot) = self.lists[at(self.min_seq)].tail() else { return };
-            self.scan(pages, slot, protected, outcome, out);
+            let Some(frame) = self.lists[at(self.min_seq)].tail() else { return };
+            self.scan(pages, frame, protected, outcome, out);
         }
     }
 
-    /// A batch of the oldest generation of programs' pages.
+    /// Scans a batch of up to `count` pages of the oldest generation of programs' pages.
     fn scan_programs(&mut self, count: u64, outcome: &mut ScanOutcome) {
         if self.programs.min_seq + 2 > self.max_seq {
             return;
@@ -401,16 +404,17 @@ impl Mglru {
         self.stats.swapped += swapped;
     }
 
-    /// A page that was to go has been used: it stays, and so do those of its neighbours that have.
-    fn look_around(&mut self, pages: &mut Pages, slot: FrameId) {
+    /// Keeps an accessed page from eviction, and promotes those of its neighbours that were
+    /// accessed.
+    fn look_around(&mut self, pages: &mut Pages, frame: FrameId) {
         self.stats.kept += 1;
-        if !self.promote(pages, slot) {
-            // mglru-6.14, the first time: it is spared, and its uses with it.
-            self.take(pages, slot);
-            self.add(pages, slot, self.min_seq + 1);
+        if !self.promote(pages, frame) {
+            // In mglru-6.14 the first accessed bit keeps the page, but does not make it young.
+            self.take(pages, frame);
+            self.add(pages, frame, self.min_seq + 1);
         }
         for offset in 0..64 {
-            if let Some(near) = pages.neighbour(slot, offset)
+            if let Some(near) = pages.neighbour(frame, offset)
                 && pages.take_accessed(near)
             {
                 self.promote(pages, near);
@@ -429,16 +433,16 @@ const fn tag(seq: u64) -> u32 {
     at(seq) as u32 + 1
 }
 
-/// Of at least 1, the least power of two that is no less.
+/// Returns the binary logarithm of `value`, which is at least 1, rounded up.
 const fn log2_ceil(value: u32) -> usize {
     value.next_power_of_two().trailing_zeros() as usize
 }
 
 impl Replacement for Mglru {
-    fn insert(&mut self, pages: &mut Pages, slot: FrameId, context: Context, shadow: Option<Shadow>) {
+    fn insert(&mut self, pages: &mut Pages, frame: FrameId, context: Context, shadow: Option<Shadow>) {
         self.stats.inserted += 1;
         if let Some(shadow) = shadow {
-            self.refault(pages, slot, context, shadow);
+            self.refault(pages, frame, context, shadow);
         }
         let seq = if context == Context::Fault {
             self.stats.activated += 1;
@@ -448,24 +452,18 @@ impl Replacement for Mglru {
         } else {
             self.min_seq + 1
         };
-        self.add(pages, slot, seq);
+        self.add(pages, frame, seq);
     }
 
     #[inline]
-    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context) {
-        match context {
-            Context::Fault => pages.set_accessed(pages.slot(place)),
-            Context::Write | Context::Readahead => {}
-            Context::Read => {
-                let bits = pages.at_mut(place);
-                let field = bits.field();
-                match self.version {
-                    Version::V6_1 | Version::V6_14 if !bits.has(Flags::REFERENCED) => bits.set(Flags::REFERENCED),
-                    Version::V6_1 if !bits.has(Flags::WORKINGSET) => bits.set(Flags::WORKINGSET),
-                    Version::V6_14 if field == FIELD_MAX => bits.set(Flags::WORKINGSET),
-                    Version::V6_1 | Version::V6_14 => bits.set_field((field + 1).min(FIELD_MAX)),
-                }
-            }
+    fn read_at(&mut self, pages: &mut Pages, place: LeafEntry) {
+        let bits = pages.at_mut(place);
+        let field = bits.field();
+        match self.version {
+            Version::V6_1 | Version::V6_14 if !bits.has(Flags::REFERENCED) => bits.set(Flags::REFERENCED),
+            Version::V6_1 if !bits.has(Flags::WORKINGSET) => bits.set(Flags::WORKINGSET),
+            Version::V6_14 if field == FIELD_MAX => bits.set(Flags::WORKINGSET),
+            Version::V6_1 | Version::V6_14 => bits.set_field((field + 1).min(FIELD_MAX)),
         }
     }
 
@@ -475,8 +473,8 @@ impl Replacement for Mglru {
         if now.since(self.births[at(self.min_seq)]) < self.min_ttl {
             return ScanOutcome { is_too_young: true, ..outcome };
         }
-        // The background thread has had its generation when its round began; others do not wait for
-        // one at once.
+        // Kswapd has aged when its round began (`age`). Direct reclaim does not age at the initial
+        // priority.
         if self.needs_ageing() && request.by == Reclaimer::Direct && request.priority < DEFAULT_PRIORITY {
             self.new_generation(now, pages);
         }
@@ -513,15 +511,15 @@ impl Replacement for Mglru {
         }
     }
 
-    fn rotate(&mut self, pages: &mut Pages, slot: FrameId) {
-        self.take(pages, slot);
-        pages.set_list_tag(slot, tag(self.min_seq));
-        self.lists[at(self.min_seq)].push_tail(pages, slot);
+    fn rotate(&mut self, pages: &mut Pages, frame: FrameId) {
+        self.take(pages, frame);
+        pages.set_list_tag(frame, tag(self.min_seq));
+        self.lists[at(self.min_seq)].push_tail(pages, frame);
         self.stats.rotated += 1;
     }
 
-    fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
-        self.take(pages, slot);
+    fn remove(&mut self, pages: &mut Pages, frame: FrameId) {
+        self.take(pages, frame);
         self.stats.removed += 1;
     }
 
@@ -543,7 +541,7 @@ impl Replacement for Mglru {
             list.self_check(pages);
             let exists = (self.min_seq..=self.max_seq).any(|seq| at(seq) == index);
             assert!(exists || list.is_empty(), "a generation that is over has pages");
-            list.iter(pages).for_each(|slot| assert_eq!(pages.list_tag(slot) as usize, index + 1));
+            list.iter(pages).for_each(|frame| assert_eq!(pages.list_tag(frame) as usize, index + 1));
         }
         assert_eq!(self.total(), pages.used());
         self.programs.self_check(self.max_seq);

@@ -1,31 +1,31 @@
-//! Programs' own memory, as far as reclaim has to know it: how many pages are in use, and how many
-//! are not.
+//! Programs' own memory, as far as reclaim must know it: the numbers of pages in use and idle.
 //!
-//! Pages *in use* have been touched whenever reclaim looks; *idle* ones never are again. Of one
-//! kind all pages are alike, so a list of them is two counts ([`Population`]), and what is taken
-//! from it has both kinds in the list's proportion. Where there is room in compressed memory
-//! (zram), a policy may choose idle pages instead of files'; without, programs' memory stays where
-//! it is and only files' pages are looked at. Nothing is read back, and no time passes for
-//! compression: the model knows no CPU time of the kernel's.
+//! Pages *in use* have been touched whenever reclaim scans them; *idle* pages are never touched
+//! again. Pages of one kind are all alike, so a list of them is two counts ([`Population`]), and a
+//! part of the list has both kinds in the list's proportion. If there is room in compressed memory
+//! (zram), a policy may choose idle pages instead of file pages; if not, programs' memory stays and
+//! only file pages are scanned. Nothing is read back, and compression takes no time: the model has
+//! no CPU time of the kernel.
 //!
-//! Cost: everything O(1), however many pages.
+//! Cost: every operation O(1), independent of the number of pages.
 
 /// This number of pages in zram takes one page of memory.
 pub const ZRAM_RATIO: u64 = 3;
 
-/// Programs' memory, in pages, and where it may go.
+/// Programs' memory, in pages, and the room to swap it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Anonymous {
     /// Pages in use.
     pub touched: u64,
-    /// Pages not in use, and in memory.
+    /// Pages that are not in use and still in memory.
     pub idle: u64,
-    /// What may still be put in zram, and what is there.
+    /// Room in zram, and the pages in it.
     pub swap: Swap,
-    /// How ready reclaim is to take it: 0 (only files' pages) to 200 (only this); 100: as files'.
-    /// As the kernel's sysctl.
+    /// Preference for programs' pages over file pages, as the kernel's sysctl: 0 (only file pages),
+    /// 100 (both alike) to 200 (only programs' pages).
     pub swappiness: u8,
-    /// The high mark of free memory: files are left alone if they and what is free come to no more.
+    /// The high mark of free memory, in pages. If file pages and free pages together are no more,
+    /// only programs' pages are scanned.
     pub high: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct Anonymous {
 pub struct Swap {
     /// Number of pages that still fit.
     pub free: u64,
-    /// Number of pages in it.
+    /// Number of pages in zram.
     pub used: u64,
 }
 
@@ -59,8 +59,8 @@ impl Anonymous {
         self.swap.free > 0 && self.swappiness > 0
     }
 
-    /// Whether nearly all memory is programs': what files have and what is free, of `capacity`
-    /// pages, is no more than the high mark.
+    /// Returns true if nearly all of `capacity` pages are programs': file pages and free pages are
+    /// together no more than the high mark.
     pub(super) const fn leaves_little(&self, capacity: u64) -> bool {
         capacity.saturating_sub(self.touched + self.idle + self.swap.memory()) <= self.high
     }
@@ -78,8 +78,8 @@ impl Population {
         self.touched + self.idle
     }
 
-    /// Takes up to `count` pages off the list, both kinds by their shares, rounded so that idle
-    /// ones are found rather late than early.
+    /// Takes up to `count` pages off the list, of both kinds in the list's proportion. The number
+    /// of idle pages is rounded down.
     pub(super) fn take(&mut self, count: u64) -> Self {
         let count = count.min(self.len());
         if count == 0 {

@@ -1,13 +1,13 @@
 //! `sieve`: one queue, a visited bit, and a hand that moves (Zhang et al., NSDI 2024).
 //!
-//! New pages go to the head. The hand moves from the tail towards the head, clears the bit of pages
-//! that were visited, and evicts the first that was not; what stays keeps its place. It leaves no
-//! shadows, so no page is active content.
+//! New pages go to the head. The hand moves from the tail towards the head, clears the bit of
+//! visited pages, and evicts the first page that was not visited; other pages keep their places.
+//! Evicted pages leave no shadows, so no page is active content.
 //!
-//! Ours: a set accessed bit is a visit; pages in use are passed by.
+//! Not in the paper: an accessed bit that is set counts as a visit, and busy pages are skipped.
 //!
-//! Cost: each operation O(1); eviction amortised O(1), as each page that is passed was visited
-//! since the hand last came by.
+//! Cost: each operation O(1); eviction amortised O(1), because each page skipped was visited since
+//! the hand last passed it.
 
 use alloc::vec::Vec;
 
@@ -29,29 +29,25 @@ pub struct Sieve {
 }
 
 impl Sieve {
-    fn take(&mut self, pages: &mut Pages, slot: FrameId) {
-        if self.hand == Some(slot) {
-            self.hand = self.queue.newer(pages, slot);
+    fn take(&mut self, pages: &mut Pages, frame: FrameId) {
+        if self.hand == Some(frame) {
+            self.hand = self.queue.newer(pages, frame);
         }
-        self.queue.remove(pages, slot);
-        pages.set_list_tag(slot, 0);
+        self.queue.remove(pages, frame);
+        pages.set_list_tag(frame, 0);
     }
 }
 
 impl Replacement for Sieve {
-    fn insert(&mut self, pages: &mut Pages, slot: FrameId, _context: Context, _shadow: Option<Shadow>) {
+    fn insert(&mut self, pages: &mut Pages, frame: FrameId, _context: Context, _shadow: Option<Shadow>) {
         self.stats.inserted += 1;
-        pages.set_list_tag(slot, QUEUE);
-        self.queue.push_head(pages, slot);
+        pages.set_list_tag(frame, QUEUE);
+        self.queue.push_head(pages, frame);
     }
 
     #[inline]
-    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context) {
-        match context {
-            Context::Fault => pages.set_accessed(pages.slot(place)),
-            Context::Read => pages.at_mut(place).set(Flags::REFERENCED),
-            Context::Write | Context::Readahead => {}
-        }
+    fn read_at(&mut self, pages: &mut Pages, place: LeafEntry) {
+        pages.at_mut(place).set(Flags::REFERENCED);
     }
 
     fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
@@ -59,37 +55,37 @@ impl Replacement for Sieve {
         // One round to clear the bits, and one to find the first page to evict.
         let budget = ((2 * pages.used()) >> request.priority).max(32);
         while outcome.scanned < budget && outcome.evicted < request.want {
-            let Some(slot) = self.hand.or(self.queue.tail()) else { break };
-            self.hand = Some(slot);
+            let Some(frame) = self.hand.or(self.queue.tail()) else { break };
+            self.hand = Some(frame);
             outcome.scanned += 1;
             self.stats.scanned += 1;
-            let was_visited = pages.has(slot, Flags::REFERENCED) | pages.take_accessed(slot);
-            pages.clear(slot, Flags::REFERENCED);
-            if !was_visited && pages.is_evictable(slot) {
-                self.take(pages, slot);
+            let was_visited = pages.has(frame, Flags::REFERENCED) | pages.take_accessed(frame);
+            pages.clear(frame, Flags::REFERENCED);
+            if !was_visited && pages.is_evictable(frame) {
+                self.take(pages, frame);
                 self.stats.evicted += 1;
                 outcome.evicted += 1;
-                out.push(pages.remove(slot, None));
+                out.push(pages.remove(frame, None));
                 continue;
             }
-            if is_busy(pages, slot) {
-                outcome.pass_on(pages, slot);
+            if is_busy(pages, frame) {
+                outcome.pass_on(pages, frame);
                 self.stats.passed_on += 1;
             } else {
                 self.stats.kept += 1;
             }
-            self.hand = self.queue.newer(pages, slot);
+            self.hand = self.queue.newer(pages, frame);
         }
         outcome
     }
 
-    fn rotate(&mut self, _pages: &mut Pages, _slot: FrameId) {
+    fn rotate(&mut self, _pages: &mut Pages, _frame: FrameId) {
         // The page keeps its place: pages ahead of the hand may have been used less.
         self.stats.rotated += 1;
     }
 
-    fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
-        self.take(pages, slot);
+    fn remove(&mut self, pages: &mut Pages, frame: FrameId) {
+        self.take(pages, frame);
         self.stats.removed += 1;
     }
 
@@ -100,6 +96,6 @@ impl Replacement for Sieve {
     fn self_check(&self, pages: &Pages) {
         self.queue.self_check(pages);
         assert_eq!(self.queue.len(), pages.used());
-        assert!(self.hand.is_none_or(|slot| pages.list_tag(slot) == QUEUE));
+        assert!(self.hand.is_none_or(|frame| pages.list_tag(frame) == QUEUE));
     }
 }

@@ -1,5 +1,5 @@
-//! Each policy against a naive model: plain vectors of pages, searched from end to end, that follow
-//! the tables of rules one by one.
+//! Compares each policy with a naive model: plain vectors of pages, searched from end to end, that
+//! apply the tables of rules one by one.
 
 mod programs;
 mod textbook;
@@ -14,13 +14,13 @@ use super::*;
 use crate::FileId;
 use crate::pages::Entry;
 use crate::resident::Resident;
-use elevon_core::units::Nanos;
+use elevon_core::units::{Nanos, PageIndex};
 
 type Key = (u32, u64);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
-    slot: u32,
+    frame: u32,
     referenced: bool,
     workingset: bool,
     field: u32,
@@ -40,7 +40,8 @@ impl Page {
     }
 }
 
-/// Lists of keys, the first of each the next to go; which list a page is on is found by looking.
+/// Lists of keys; the first key of each list is the next to be evicted. A page's list is found by
+/// search.
 #[derive(Default)]
 struct Naive {
     name: &'static str,
@@ -50,12 +51,12 @@ struct Naive {
     leaves: Vec<Key>,
     lists: BTreeMap<u64, Vec<Key>>,
     evicted: Vec<Key>,
-    /// Nonresident age, or ghosts.
+    /// Nonresident age, or the number of ghosts.
     clock: u64,
     min_seq: u64,
     max_seq: u64,
     hand: Option<Key>,
-    /// By tier: refaulted, total, now and averaged.
+    /// By tier: refaulted and total pages, current and averaged.
     refaulted: [u64; 4],
     total: [u64; 4],
     avg_refaulted: [u64; 4],
@@ -118,9 +119,9 @@ impl Naive {
         }
     }
 
-    fn insert(&mut self, key: Key, slot: u32, context: Context) {
+    fn insert(&mut self, key: Key, frame: u32, context: Context) {
         let shadow = self.shadows.remove(&key).filter(|_| context != Context::Write);
-        self.pages.insert(key, Page { slot, ..Page::default() });
+        self.pages.insert(key, Page { frame, ..Page::default() });
         self.leaf_changed(key);
         match self.name {
             "classic" => {
@@ -168,7 +169,7 @@ impl Naive {
             self.restored += u64::from(bit);
             return;
         }
-        // Uses before eviction: 2 to 5 with the bit, else 0 or 1.
+        // Uses before eviction: 2 to 5 with the bit, otherwise 0 or 1.
         let tier = if bit { [1, 2, 2, 3][low as usize] } else { 0 };
         self.refaulted[tier] += 1;
         if context == Context::Fault || bit && low >= 2 {
@@ -364,7 +365,7 @@ impl Naive {
         }
     }
 
-    /// Highest tier that is not protected.
+    /// Returns the highest tier that is not protected.
     fn limit(&self) -> usize {
         let refaulted = |tier: usize| self.avg_refaulted[tier] + self.refaulted[tier];
         let total = |tier: usize| self.avg_total[tier] + self.total[tier];
@@ -406,7 +407,7 @@ impl Naive {
 
     fn generation(&mut self) {
         let mut touched: Vec<_> = self.pages.iter().filter(|(_, page)| page.accessed).collect();
-        touched.sort_by_key(|(_, page)| page.slot);
+        touched.sort_by_key(|(_, page)| page.frame);
         let touched: Vec<Key> = touched.into_iter().map(|(&key, _)| key).collect();
         for key in touched {
             self.page(key).accessed = false;
@@ -438,7 +439,7 @@ impl Naive {
             self.generation();
         }
         let (mut scanned, budget) = (0, self.pages.len() as u64 >> request.priority);
-        // What is protected is judged anew for each generation, and for every 64 pages.
+        // The protected tiers are decided again for each generation, and for every 64 pages.
         let (mut limit, mut left) = (self.limit(), 64);
         while scanned < budget && !self.done(start, request) && self.max_seq - self.min_seq >= 2 {
             match self.lists.get(&self.min_seq).and_then(|list| list.first()) {
@@ -456,7 +457,7 @@ impl Naive {
         self.drop_empty();
     }
 
-    /// Uses that are stored, tier, and whether the working-set bit goes with them.
+    /// Returns the number of uses that count, and the tier.
     fn uses(&self, key: Key) -> (u32, usize) {
         let page = &self.pages[&key];
         if self.is_new() {
@@ -549,7 +550,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Few enough pages that they come back, of more than a leaf.
+    // Few enough pages that they refault, but more than one leaf.
     let key = || (0..2u32, prop_oneof![0..40u64, 100..130u64]);
     prop_oneof![
         16 => (key(), 0..8u8).prop_map(|(key, how)| Step::Use(key, how)),
@@ -586,20 +587,20 @@ impl Pair {
             3 => Context::Readahead,
             _ => Context::Read,
         };
-        let slot = match self.memory.find(FileId(key.0), key.1) {
-            Some(slot) => slot,
+        let frame = match self.memory.find(FileId(key.0), PageIndex::new(key.1)) {
+            Some(frame) => frame,
             None => {
                 for priority in (0..4).rev() {
                     if self.memory.free() == 0 {
                         self.evict(3, priority, Reclaimer::Direct);
                     }
                 }
-                let Some(slot) = self.memory.insert(FileId(key.0), key.1, context) else { return };
-                self.naive.insert(key, slot.0, context);
-                slot
+                let Some(frame) = self.memory.insert(FileId(key.0), PageIndex::new(key.1), context) else { return };
+                self.naive.insert(key, frame.0, context);
+                frame
             }
         };
-        self.memory.access(slot, context);
+        self.memory.access(frame, context);
         self.naive.access(key, context);
     }
 
@@ -617,7 +618,7 @@ impl Pair {
                 self.naive.age();
             }
             Step::Swap(pages, has_swap) => {
-                // With swappiness 0 they are only looked at to judge refaults.
+                // With swappiness 0, programs' pages only affect the judgement of refaults.
                 let swap = Swap { free: u64::from(has_swap), used: 0 };
                 let anonymous = Anonymous { touched: pages, idle: pages / 2, swap, swappiness: 0, high: 0 };
                 self.naive.anonymous = anonymous;
@@ -638,49 +639,49 @@ impl Pair {
     }
 
     fn change(&mut self, step: &Step, key: Key, page: Page) {
-        let slot = FrameId(page.slot);
+        let frame = FrameId(page.frame);
         match *step {
             Step::Dirty(_) => {
-                self.memory.pages_mut().set_dirty(slot);
+                self.memory.pages_mut().set_dirty(frame);
                 (self.naive.page(key).dirty, self.naive.page(key).reclaim) = (true, false);
             }
             Step::Begin(_) if page.dirty && !page.writeback => {
-                self.memory.pages_mut().begin_writeback(slot);
+                self.memory.pages_mut().begin_writeback(frame);
                 (self.naive.page(key).dirty, self.naive.page(key).writeback) = (false, true);
             }
             Step::End(_) if page.writeback => {
-                self.memory.end_writeback(slot);
+                self.memory.end_writeback(frame);
                 self.naive.end_writeback(key);
             }
             Step::Lock(_) => {
                 let pages = self.memory.pages_mut();
                 if page.locked {
-                    pages.clear(slot, Flags::LOCKED);
+                    pages.clear(frame, Flags::LOCKED);
                 } else {
-                    pages.set(slot, Flags::LOCKED);
+                    pages.set(frame, Flags::LOCKED);
                 }
                 self.naive.page(key).locked ^= true;
             }
             Step::Pin(_) => {
                 let pages = self.memory.pages_mut();
                 if page.pins == 1 {
-                    pages.unpin(slot);
+                    pages.unpin(frame);
                 } else {
-                    pages.pin(slot);
+                    pages.pin(frame);
                 }
                 self.naive.page(key).pins ^= 1;
             }
             Step::Map(_, executable) => {
-                self.memory.pages_mut().map(slot);
+                self.memory.pages_mut().map(frame);
                 self.naive.page(key).maps += 1;
                 if executable {
-                    self.memory.pages_mut().set(slot, Flags::EXECUTABLE);
+                    self.memory.pages_mut().set(frame, Flags::EXECUTABLE);
                     self.naive.page(key).executable = true;
                 }
             }
             Step::Drop(_) => {
                 let stays = page.locked || page.writeback || page.pins > 0;
-                assert_eq!(self.memory.drop_page(slot).is_none(), stays);
+                assert_eq!(self.memory.drop_page(frame).is_none(), stays);
                 if !stays {
                     self.naive.remove(key, None);
                 }
@@ -690,33 +691,33 @@ impl Pair {
     }
 
     fn compare(&self) {
-        let evicted: Vec<Key> = self.out.iter().map(|evicted| (evicted.file.0, evicted.index)).collect();
+        let evicted: Vec<Key> = self.out.iter().map(|evicted| (evicted.file.0, evicted.index.get())).collect();
         assert_eq!(evicted, self.naive.evicted);
         let pages = self.memory.pages();
         for (&(file, index), page) in &self.naive.pages {
-            let slot = FrameId(page.slot);
-            assert_eq!(pages.entry(FileId(file), index), Entry::Page(slot));
-            let flags = [Flags::REFERENCED, Flags::WORKINGSET, Flags::RECLAIM].map(|flag| pages.has(slot, flag));
+            let frame = FrameId(page.frame);
+            assert_eq!(pages.entry(FileId(file), PageIndex::new(index)), Entry::Page(frame));
+            let flags = [Flags::REFERENCED, Flags::WORKINGSET, Flags::RECLAIM].map(|flag| pages.has(frame, flag));
             assert_eq!(flags, [page.referenced, page.workingset, page.reclaim], "({file}, {index})");
-            assert_eq!((pages.field(slot), self.memory.is_active(slot)), (page.field, page.workingset));
+            assert_eq!((pages.field(frame), self.memory.is_active(frame)), (page.field, page.workingset));
         }
         for (&(file, index), &(stamp, bit)) in &self.naive.shadows {
-            assert_eq!(pages.entry(FileId(file), index), Entry::Shadow(Shadow::new(stamp, bit)));
+            assert_eq!(pages.entry(FileId(file), PageIndex::new(index)), Entry::Shadow(Shadow::new(stamp, bit)));
         }
         assert_eq!((pages.used(), pages.shadows()), (self.naive.pages.len() as u64, self.naive.shadows.len() as u64));
         assert_eq!(self.memory.stats().restored, self.naive.restored);
         if let AnyReplacement::Mglru(mglru) = self.memory.policy() {
             assert_eq!((mglru.min_seq(), mglru.max_seq()), (self.naive.min_seq, self.naive.max_seq));
             for (&key, page) in &self.naive.pages {
-                assert_eq!(mglru.seq(pages, FrameId(page.slot)), self.naive.list_of(key));
+                assert_eq!(mglru.seq(pages, FrameId(page.frame)), self.naive.list_of(key));
             }
         }
         self.memory.self_check();
     }
 }
 
-/// Long runs, in which the controller has enough refaults to judge by, and few pages that are not
-/// clean.
+/// Long runs, in which the controller counts enough refaults and few pages are dirty, locked or
+/// pinned.
 #[test]
 fn each_policy_does_as_its_naive_model_for_long() {
     for (name, scale) in POLICIES.into_iter().flat_map(|name| [(name, 1), (name, 16)]) {

@@ -1,5 +1,5 @@
-//! Which insertions judge a refault: `filemap_add_folio` of `mm/filemap.c`; which removals leave a
-//! shadow: `page_cache_delete` and `__remove_mapping`.
+//! Insertions that check for a refault: `filemap_add_folio` of `mm/filemap.c`. Removals that leave
+//! a shadow: `page_cache_delete` and `__remove_mapping`.
 
 use super::*;
 use crate::pages::Entry;
@@ -23,15 +23,14 @@ fn evict_all(memory: &mut Resident) -> Vec<Evicted> {
 fn an_insertion_for_a_write_judges_no_refault() {
     for (context, refaults) in [(Context::Fault, 1), (Context::Write, 0)] {
         let mut memory = memory("mglru-6.14", 8);
-        memory.insert(FILE, 0, Context::Read).expect("a frame");
-        // One that stays: shadows without a page beside them are dropped where so few pages are in
-        // memory.
-        let stays = memory.insert(FILE, 1, Context::Read).expect("a frame");
+        memory.insert(FILE, PageIndex::ZERO, Context::Read).expect("a frame");
+        // This page stays: with so few pages in memory, a leaf that holds shadows only is dropped.
+        let stays = memory.insert(FILE, PageIndex::new(1), Context::Read).expect("a frame");
         memory.pages_mut().pin(stays);
         let outcome = memory.reclaim(Instant::ZERO, 1, Reclaimer::Direct, &mut Vec::new());
         assert_eq!(outcome.evicted, 1);
-        assert!(matches!(memory.pages().entry(FILE, 0), Entry::Shadow(_)));
-        memory.insert(FILE, 0, context).expect("a frame");
+        assert!(matches!(memory.pages().entry(FILE, PageIndex::ZERO), Entry::Shadow(_)));
+        memory.insert(FILE, PageIndex::ZERO, context).expect("a frame");
         assert_eq!(memory.stats().refaulted, refaults, "{context:?}");
         assert_eq!(memory.pages().shadows(), 0);
         memory.self_check();
@@ -42,13 +41,13 @@ fn an_insertion_for_a_write_judges_no_refault() {
 fn dropped_pages_leave_no_shadow() {
     for policy in POLICIES {
         let mut memory = memory(policy, 8);
-        let slot = memory.insert(FILE, 0, Context::Read).expect("a frame");
-        memory.pages_mut().set_dirty(slot);
-        let evicted = memory.drop_page(slot).expect("nobody holds it");
-        assert_eq!((evicted.file, evicted.index, memory.pages().dirty()), (FILE, 0, 0));
-        assert_eq!(memory.pages().entry(FILE, 0), Entry::Empty);
-        let slot = memory.insert(FILE, 0, Context::Fault).expect("a frame");
-        assert!(!memory.is_active(slot), "{policy}");
+        let frame = memory.insert(FILE, PageIndex::ZERO, Context::Read).expect("a frame");
+        memory.pages_mut().set_dirty(frame);
+        let evicted = memory.drop_page(frame).expect("nobody holds it");
+        assert_eq!((evicted.file, evicted.index, memory.pages().dirty()), (FILE, PageIndex::ZERO, 0));
+        assert_eq!(memory.pages().entry(FILE, PageIndex::ZERO), Entry::Empty);
+        let frame = memory.insert(FILE, PageIndex::ZERO, Context::Fault).expect("a frame");
+        assert!(!memory.is_active(frame), "{policy}");
         memory.self_check();
     }
 }
@@ -57,8 +56,8 @@ fn dropped_pages_leave_no_shadow() {
 fn memory_of_others_takes_pages_away() {
     for policy in POLICIES {
         let mut memory = memory(policy, 64);
-        (0..64).for_each(|index| assert!(memory.insert(FILE, index, Context::Read).is_some()));
-        assert!(memory.insert(FILE, 64, Context::Read).is_none());
+        (0..64).for_each(|index| assert!(memory.insert(FILE, PageIndex::new(index), Context::Read).is_some()));
+        assert!(memory.insert(FILE, PageIndex::new(64), Context::Read).is_none());
         memory.set_reserved(48);
         assert_eq!((memory.free(), memory.deficit()), (0, 48));
         let mut out = Vec::new();
@@ -67,7 +66,7 @@ fn memory_of_others_takes_pages_away() {
             memory.reclaim(Instant::ZERO, deficit, Reclaimer::Direct, &mut out);
         }
         assert_eq!((memory.pages().used(), out.len()), (16, 48), "{policy}");
-        assert!(memory.insert(FILE, 100, Context::Read).is_none(), "others have the rest");
+        assert!(memory.insert(FILE, PageIndex::new(100), Context::Read).is_none(), "others have the rest");
         memory.set_reserved(0);
         assert_eq!(memory.free(), 48);
         memory.self_check();
@@ -78,22 +77,23 @@ fn memory_of_others_takes_pages_away() {
 fn what_is_held_outlives_every_pressure() {
     for policy in POLICIES {
         let mut memory = memory(policy, 40);
-        let slots: Vec<_> = (0..40).map(|index| memory.insert(FILE, index, Context::Read).expect("a frame")).collect();
+        let frames: Vec<_> =
+            (0..40).map(|index| memory.insert(FILE, PageIndex::new(index), Context::Read).expect("a frame")).collect();
         let pages = memory.pages_mut();
-        pages.set(slots[1], Flags::LOCKED);
-        pages.set_dirty(slots[2]);
-        pages.set_dirty(slots[3]);
-        pages.begin_writeback(slots[3]);
-        pages.pin(slots[4]);
+        pages.set(frames[1], Flags::LOCKED);
+        pages.set_dirty(frames[2]);
+        pages.set_dirty(frames[3]);
+        pages.begin_writeback(frames[3]);
+        pages.pin(frames[4]);
         let gone = evict_all(&mut memory).len() + evict_all(&mut memory).len();
         assert_eq!((gone, memory.pages().used()), (36, 4), "{policy}");
-        assert!([1, 2, 3, 4].iter().all(|&index| memory.find(FILE, index).is_some()));
-        assert!(memory.drop_page(slots[1]).is_none() && memory.drop_page(slots[3]).is_none());
-        memory.pages_mut().clear(slots[1], Flags::LOCKED);
-        memory.pages_mut().begin_writeback(slots[2]);
-        memory.end_writeback(slots[2]);
-        memory.end_writeback(slots[3]);
-        memory.pages_mut().unpin(slots[4]);
+        assert!([1, 2, 3, 4].iter().all(|&index| memory.find(FILE, PageIndex::new(index)).is_some()));
+        assert!(memory.drop_page(frames[1]).is_none() && memory.drop_page(frames[3]).is_none());
+        memory.pages_mut().clear(frames[1], Flags::LOCKED);
+        memory.pages_mut().begin_writeback(frames[2]);
+        memory.end_writeback(frames[2]);
+        memory.end_writeback(frames[3]);
+        memory.pages_mut().unpin(frames[4]);
         assert_eq!(evict_all(&mut memory).len(), 4, "{policy}");
         memory.self_check();
     }
@@ -101,23 +101,23 @@ fn what_is_held_outlives_every_pressure() {
 
 #[test]
 fn a_scan_does_not_flush_what_is_used() {
-    // 600 pages read again and again, beside a file read once. (`sieve` is weak at this;
-    // `mglru-6.14` protects tiers only while it sees that they come back, and gives up a quarter.)
+    // 600 pages are read repeatedly, together with a file that is read once. (`sieve` is weak at
+    // this; `mglru-6.14` protects tiers only while it sees refaults, and loses a quarter.)
     for policy in ["classic", "mglru-6.1", "s3-fifo"] {
         let mut memory = memory(policy, 1000);
         let mut out = Vec::new();
         let mut misses = 0;
         for index in 0..50_000u64 {
             for (file, index) in [(FileId(1), index), (FILE, index % 600), (FILE, (index * 7) % 600)] {
-                let slot = memory.find(file, index).unwrap_or_else(|| {
+                let frame = memory.find(file, PageIndex::new(index)).unwrap_or_else(|| {
                     misses += u64::from(file == FILE);
                     if memory.free() == 0 {
                         memory.reclaim(Instant::ZERO, 8, Reclaimer::Kswapd, &mut out);
                         memory.reclaim(Instant::ZERO, 1, Reclaimer::Direct, &mut out);
                     }
-                    memory.insert(file, index, Context::Read).expect("reclaim frees a frame")
+                    memory.insert(file, PageIndex::new(index), Context::Read).expect("reclaim frees a frame")
                 });
-                memory.access(slot, Context::Read);
+                memory.access(frame, Context::Read);
             }
         }
         assert!(misses < 1000, "{policy}: {misses} of 100000");

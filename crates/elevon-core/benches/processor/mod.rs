@@ -1,14 +1,15 @@
-//! Time on the processor: other load on the machine does not count in it.
+//! Measures CPU time, which does not include other load on the machine.
 
 use std::time::{Duration, Instant as Clock};
 
-/// Time this process has had on the processor, where the system tells it.
+/// Returns the CPU time of this process, if the system reports it.
 fn on_processor() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Nanoseconds for one call of `step`, called in thousands until `span` is over.
+/// Returns the nanoseconds per call of `step`, which is called in thousands until `span` has
+/// passed.
 pub(crate) fn measure(span: Duration, mut step: impl FnMut()) -> f64 {
     let (start, from, mut steps) = (Clock::now(), on_processor(), 0u32);
     while steps == 0 || start.elapsed() < span {

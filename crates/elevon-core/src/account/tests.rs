@@ -92,8 +92,8 @@ fn whole_jiffies_err_by_a_fifth_and_nanoseconds_do_not() {
     }
 }
 
-/// Upstream's argument for `precise`: a process that thinks between requests of a few microseconds
-/// looks busy to `sampled`.
+/// Upstream's argument for `precise`: a process with think time between requests of a few
+/// microseconds looks busy to `sampled`.
 #[test]
 fn a_thinking_writer_looks_busy_to_sampled() {
     let mut account = Accounting::new(IoTicksForm::Sampled, 250, 1, false);
@@ -106,15 +106,15 @@ fn a_thinking_writer_looks_busy_to_sampled() {
     assert_eq!(busy.exact, Nanos::from_millis(20));
 }
 
-/// A device that stalls 190 of every 250 ms with requests inside, while a second submitter starts
-/// `beta` requests a second: `sampled` loses the time between starts as the closed form says,
-/// `precise` and `exact` nothing.
+/// A device that stalls 190 of every 250 ms with requests in flight, while a second submitter
+/// starts `beta` requests per second: `sampled` loses the time between starts as the closed form
+/// says; `precise` and `exact` lose nothing.
 #[test]
 fn a_second_submitter_hides_stalls_from_sampled() {
     for (beta, expected) in [(3.0, 82.0), (6.0, 69.3), (10.0, 58.0), (15.0, 49.0)] {
         let mut random = Rng(7);
         let mut account = Accounting::new(IoTicksForm::Sampled, 1000, 1, true);
-        // Requests that were in flight during the stall end as the next burst begins.
+        // Requests in flight during the stall end when the next burst starts.
         account.on_start(at(0), 1);
         let (mut now, mut waiting) = (0, Vec::from([0]));
         let rounds = 2000;
@@ -182,8 +182,8 @@ fn reading_moves_io_ticks_forward_while_something_is_in_flight() {
     for (from_allocation, seen) in [(true, 30), (false, 0)] {
         let mut account = Accounting::new(IoTicksForm::Precise, 1000, 1, from_allocation);
         account.on_start(at(10 * MS), 1);
-        // The request is not in the driver yet: 6.1 sees nothing in flight and does not change the
-        // ticks.
+        // The request is not in the driver yet: 6.1 counts nothing in flight and does not change
+        // the ticks.
         let stats = account.read(at(40 * MS));
         assert_eq!((stats.in_flight, stats.io_ticks_ms), (u64::from(from_allocation), seen));
         account.on_issue(at(40 * MS));
@@ -221,7 +221,7 @@ struct Open {
     issued: Option<u64>,
 }
 
-/// Random requests; every figure is recomputed from a plain log of intervals at every step.
+/// Random requests: after every step, every figure is recomputed from a plain log of intervals.
 #[test]
 fn agrees_with_a_plain_log_of_requests() {
     let groups = [StatGroup::Read, StatGroup::Write, StatGroup::Discard];

@@ -29,7 +29,8 @@ fn pages(runs: impl IntoIterator<Item = u64>, source: Source) -> Vec<u64> {
     sizes.into_iter().map(|bytes| bytes / PAGE_SIZE).collect()
 }
 
-/// Returns a list of runs whose full bio has this many sectors (the recipe of section 1.5).
+/// Returns a list of runs whose full bio has this many sectors: runs of two pages first, then
+/// single pages.
 fn recipe(sectors: u64) -> impl Iterator<Item = u64> {
     let pairs = ((sectors - 2048) / 8) as usize;
     repeat_n(2, pairs).chain(repeat_n(1, 256 - pairs))
@@ -54,6 +55,46 @@ fn the_seeds_bio_sizes_follow_from_its_runs() {
     let sizes = [2136, 2152, 2128, 2160, 2096, 2160, 2144, 2144, 2112, 2096];
     let pages: Vec<u64> = sizes.iter().map(|s| s / 8).collect();
     assert_eq!(self::pages(sizes.into_iter().flat_map(recipe), Source::Direct), pages);
+}
+
+/// The ends that a trace shows stand in for the memory, and every fill keeps its word on them.
+#[test]
+fn known_ends_stand_in_for_the_memory() {
+    let kib = |sizes: Vec<u64>| sizes.into_iter().map(|bytes| bytes >> 10).collect::<Vec<_>>();
+    let layout = Layout::contiguous(3084 << 10, 0).with_bio_ends(vec![1028 << 10, 2056 << 10]);
+    let of = |fill, max_kib: u64| kib(bios(&layout, Source::Direct, fill, &limits(max_kib * 2)));
+    assert_eq!(of(Fill::Full, 512), [1028, 1028, 1028]);
+    assert_eq!(of(Fill::MaxSectors, 512), [512, 512, 512, 512, 512, 512, 12]);
+    assert_eq!(of(Fill::MaxSectors, 1280), [1028, 1028, 1028]);
+    // 256 vectors hold 1028 KiB wherever they begin, and the surplus over 512 KiB goes back.
+    assert_eq!(of(Fill::Trim, 512), [1024, 1024, 1024, 12]);
+    assert_eq!(kib(bios(&layout, Source::Buffered, Fill::MaxSectors, &limits(1024))), [1028, 1028, 1028]);
+    // Unequal densities: half of the first bio's vectors, then half of the second's.
+    let ends = [1 << 20, 5 << 20];
+    assert_eq!(known_end(&ends, 0), Some(1 << 20));
+    assert_eq!(known_end(&ends, 1 << 19), Some(3 << 20));
+    assert_eq!(known_end(&ends, 3 << 20), Some(7 << 20));
+    assert_eq!(known_end(&ends, 5 << 20), None);
+}
+
+#[test]
+fn a_vector_ends_with_its_folio() {
+    let full = |folio: u64, skip: u64| {
+        let bytes = 32768 * PAGE_SIZE;
+        let layout = Layout::contiguous(bytes, 0).with_folios(folio).skip(skip);
+        next_bio_bytes(&layout, 0, bytes - skip, Source::Direct, Fill::Folio, &limits(1024))
+    };
+    for (folio, pages) in [(1, 256), (4, 986), (16, 3431), (512, 24975)] {
+        assert_eq!(full(folio, 0) / PAGE_SIZE, pages, "folios of {folio} pages");
+    }
+    assert_eq!(full(1, 512), 256 * PAGE_SIZE - 512);
+    // However contiguous, ordinary pages make bios of 256.
+    let layout = Layout::from_run_pages([2].into_iter().chain(repeat_n(1, 255)));
+    let sizes =
+        |fill| bios(&layout, Source::Direct, fill, &limits(1024)).iter().map(|b| b / PAGE_SIZE).collect::<Vec<_>>();
+    assert_eq!((sizes(Fill::Full), sizes(Fill::Folio)), (vec![257], vec![256, 1]));
+    // The page cache keeps the old rule.
+    assert_eq!(bios(&layout, Source::Buffered, Fill::Folio, &limits(1024)), vec![257 * PAGE_SIZE]);
 }
 
 #[test]
@@ -85,7 +126,7 @@ fn a_bio_is_shorter_than_4_gib() {
     assert_eq!(bios(&layout, Source::Buffered, Fill::Full, &limits)[0], (4 << 30) - 4096);
 }
 
-/// The table of the three designs for the same 64 MiB read.
+/// The three designs for the same 64 MiB read.
 #[test]
 fn the_three_fills_of_the_seed() {
     let sizes = [2136, 2152, 2128, 2160, 2096, 2160];
@@ -197,6 +238,24 @@ fn batches(layout: &Layout, start: u64, remaining: u64) -> u64 {
     at - start
 }
 
+/// The same for a fill by folio: the first page of a batch begins a vector, and so does every page
+/// that is not of the folio of the page before it.
+fn folio_batches(layout: &Layout, start: u64, remaining: u64) -> u64 {
+    let (mut at, end, mut used) = (start, start + remaining, 0);
+    while at < end && used < BIO_MAX_VECS {
+        let mut folio = None;
+        for _ in 0..BIO_MAX_VECS - used {
+            if at == end {
+                break;
+            }
+            used += usize::from(folio != Some(layout.folio_end(at)));
+            folio = Some(layout.folio_end(at));
+            at += (PAGE_SIZE - layout.physical(at) % PAGE_SIZE).min(end - at);
+        }
+    }
+    at - start
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -204,8 +263,9 @@ proptest! {
         runs in prop::collection::vec(prop_oneof![9 => Just(1u64), 1 => 2u64..9], 1..1200),
         skip in 0u64..8,
         max in prop_oneof![Just(1024u64), Just(256), Just(8), Just(2560), Just(248), Just(8192)],
+        folio in prop_oneof![Just(1u64), Just(2), Just(4)],
     ) {
-        let layout = Layout::from_run_pages(runs).skip(skip * 512);
+        let layout = Layout::from_run_pages(runs).with_folios(folio).skip(skip * 512);
         let limits = limits(max);
         for source in [Source::Direct, Source::Buffered] {
             for fill in Fill::ALL {
@@ -216,6 +276,7 @@ proptest! {
                         let full = batches(&layout, at, layout.len() - at);
                         match fill {
                             Fill::Full => prop_assert_eq!(bytes, full),
+                            Fill::Folio => prop_assert_eq!(bytes, folio_batches(&layout, at, layout.len() - at)),
                             Fill::MaxSectors => prop_assert!(bytes <= max * 512 && bytes <= full),
                             Fill::Trim => prop_assert!(bytes <= full && (max & (max - 1) != 0 || bytes == full || bytes % (max * 512) == 0)),
                             Fill::Trim256K => prop_assert!(bytes == full || bytes < full && bytes % (256 << 10) == 0),

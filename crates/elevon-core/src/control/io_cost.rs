@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::{BioCost, Cause, Finished, Gate, StageVerdict, WaitBreakdown};
+use crate::kernel::Rules;
 use crate::monotonic::Monotonic;
 use crate::op::Op;
 use crate::tenant::{ROOT, Tenants};
@@ -159,14 +160,14 @@ pub struct IoCost {
 impl IoCost {
     /// Returns io.cost for a device to which Linux would give this preset; disabled until
     /// [`Self::set_qos`] enables it.
-    pub fn new(preset: Preset) -> Self {
+    pub fn new(preset: Preset, rules: &Rules) -> Self {
         let mut cost = Self {
             qos: preset.qos(),
             coefficients: preset.coefficients(),
             model: Model::new(&preset.coefficients()),
             auto: AutoPreset::new(preset),
             clock: Clock::new(),
-            control: VrateControl::new(),
+            control: VrateControl::new(rules.io_cost_keeps_busy_level),
             seen: Seen::default(),
             now: Monotonic::START,
             shares: Shares::new(),

@@ -23,7 +23,7 @@ mod budget;
 mod cooperation;
 mod dispatch;
 mod entity;
-mod finish_tree;
+
 mod idling;
 mod injection;
 mod peak_rate;
@@ -100,6 +100,8 @@ pub struct Bfq {
     tick: i64,
     rotational: bool,
     nr_requests: u32,
+    /// `queue/async_depth` if it was set.
+    async_depth: Option<u32>,
 
     engine: Engine,
     /// Queues, by entity.
@@ -174,6 +176,7 @@ impl Bfq {
             tick: 0,
             rotational: false,
             nr_requests: (requests / usize::from(queues.max(1))).max(1) as u32,
+            async_depth: None,
             engine: Engine::new(to_ticks(200, hz)),
             queues: Vec::new(),
             processes: Vec::new(),
@@ -234,25 +237,28 @@ impl Bfq {
         self.elevator.grow(requests);
     }
 
-    /// Returns how many of `tags` scheduler tags requests of a kind may use.
+    /// Returns how many scheduler tags requests of a kind may use: from 7.0 in proportion to
+    /// `async_depth`, before in sixteenths of `tags`.
     fn share_of(&self, tags: u32, op: Op, flags: Flags) -> Option<u32> {
-        let raised = self.raised_busy > 0;
-        let sixteenths = match (crate::op::is_sync(op, flags), op == Op::Read) {
-            (_, true) => return None,
-            (true, false) => {
-                if raised {
-                    6
-                } else {
-                    12
-                }
-            }
-            (false, false) => {
-                if raised {
-                    3
-                } else {
-                    8
-                }
-            }
+        if op == Op::Read {
+            return None;
+        }
+        let (is_sync, is_raised) = (crate::op::is_sync(op, flags), self.raised_busy > 0);
+        if self.rules.queue_async_depth {
+            let depth = self.async_depth.unwrap_or(self.nr_requests * 3 / 4);
+            let divided = match (is_sync, is_raised) {
+                (true, false) => depth,
+                (false, false) => depth * 2 / 3,
+                (true, true) => depth / 2,
+                (false, true) => depth / 4,
+            };
+            return Some(divided.max(1));
+        }
+        let sixteenths = match (is_sync, is_raised) {
+            (true, false) => 12,
+            (false, false) => 8,
+            (true, true) => 6,
+            (false, true) => 3,
         };
         Some((tags * sixteenths / 16).max(1))
     }
@@ -400,6 +406,10 @@ impl Scheduler for Bfq {
 
     fn depth_limit_of(&self, bio: &Bio) -> Option<u32> {
         if self.is_over_limit(bio) { Some(1) } else { self.depth_limit(bio.op, bio.flags) }
+    }
+
+    fn set_async_depth(&mut self, depth: u32) {
+        self.async_depth = Some(depth);
     }
 
     fn on_depth_updated(&mut self, nr_requests: u32) {

@@ -153,7 +153,9 @@ pub struct Kyber {
     context: (usize, usize),
     discard_ranges: u16,
     nr_requests: u32,
-    whole_map_shallow_depth: bool,
+    rules: Rules,
+    /// `queue/async_depth` if it was set.
+    async_depth: Option<u32>,
     hz: u64,
     clock: Monotonic,
 }
@@ -183,7 +185,8 @@ impl Kyber {
             context: (0, 0),
             discard_ranges: 1,
             nr_requests: (requests / count).max(1) as u32,
-            whole_map_shallow_depth: rules.whole_map_shallow_depth,
+            rules,
+            async_depth: None,
             hz: hz.max(10).into(),
             clock: Monotonic::START,
         }
@@ -315,11 +318,18 @@ impl Scheduler for Kyber {
         self.free_token(now, Domain::of(view.requests[id].op), id);
     }
 
-    /// Limits requests that are not sync to three quarters of the tags: of the whole map, or in
-    /// versions before that rule of each bitmap word.
+    /// Limits requests that are not sync, in later versions all but sync reads, to `async_depth` or
+    /// three quarters of the tags: of the whole map, or in versions before that rule of each bitmap
+    /// word.
     fn depth_limit(&self, op: Op, flags: Flags) -> Option<u32> {
-        let tags = if self.whole_map_shallow_depth { self.nr_requests } else { 1 << word_shift(self.nr_requests) };
-        (!is_sync(op, flags)).then(|| (tags * 3 / 4).max(1))
+        let tags =
+            if self.rules.whole_map_shallow_depth { self.nr_requests } else { 1 << word_shift(self.nr_requests) };
+        let is_limited = !is_sync(op, flags) || self.rules.kyber_limits_sync_writes && op != Op::Read;
+        is_limited.then(|| self.async_depth.unwrap_or(tags * 3 / 4).max(1))
+    }
+
+    fn set_async_depth(&mut self, depth: u32) {
+        self.async_depth = Some(depth);
     }
 
     fn on_depth_updated(&mut self, nr_requests: u32) {

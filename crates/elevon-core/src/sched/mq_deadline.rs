@@ -24,6 +24,7 @@ use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
 use super::{Scheduler, SchedulerInfo, TunableInfo, View};
 use crate::bio::Bio;
+use crate::ioprio::IoPrio;
 use crate::ioprio::PrioClass;
 use crate::jiffies::{Ticks, to_ticks};
 use crate::kernel::Rules;
@@ -175,6 +176,11 @@ pub struct MqDeadline {
     clock: Ticks,
 }
 
+/// Returns the index of the class that serves a request of this priority.
+const fn rank(rules: &Rules, ioprio: IoPrio) -> usize {
+    if rules.deadline_classes { ioprio.class().rank() } else { BE }
+}
+
 const fn direction_of(op: Op) -> usize {
     if op.is_write() { WRITE } else { READ }
 }
@@ -262,13 +268,14 @@ impl MqDeadline {
         let request = &view.requests[id];
         let slot = &mut self.slots[id.index()];
         debug_assert!(matches!(slot.place, ListedIn::Unknown | ListedIn::Gone), "request {} is inserted twice", id.0);
-        let counters = &mut self.classes[request.ioprio.class().rank()].counters;
+        let class = rank(&self.rules, request.ioprio);
+        let counters = &mut self.classes[class].counters;
         if slot.place == ListedIn::Unknown {
             counters.inserted = counters.inserted.wrapping_add(1);
         } else {
             counters.requeued = counters.requeued.wrapping_add(1);
         }
-        slot.class = request.ioprio.class().rank() as u8;
+        slot.class = class as u8;
         slot.direction = direction_of(request.op) as u8;
         slot
     }
@@ -369,7 +376,7 @@ impl MqDeadline {
 
     /// Dispatches a request that is so old that its class no longer matters.
     fn dispatch_aged(&mut self, now: i64) -> Option<RequestId> {
-        if self.classes.iter().filter(|c| c.counters.outstanding() > 0).count() < 2 {
+        if !self.rules.deadline_ages || self.classes.iter().filter(|c| c.counters.outstanding() > 0).count() < 2 {
             return None;
         }
         let latest = now - self.settings.aging;
@@ -426,9 +433,9 @@ impl Scheduler for MqDeadline {
     }
 
     fn find_merge(&mut self, view: View<'_>, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
-        let Self { elevator, classes, tree, settings, .. } = self;
+        let Self { elevator, classes, tree, settings, rules, .. } = self;
         elevator.find_merge(view, bio, one_hit_only, || {
-            let sorted = classes[bio.ioprio.class().rank()].sorted[direction_of(bio.op)];
+            let sorted = classes[rank(rules, bio.ioprio)].sorted[direction_of(bio.op)];
             let candidate = tree.lower_bound(sorted, bio.end()).filter(|_| settings.front_merges)?;
             (tree.key(candidate) == bio.end()).then_some(candidate)
         })
@@ -499,6 +506,10 @@ impl Scheduler for MqDeadline {
         } else {
             crate::tags::per_word_limit(async_depth, depth)
         })
+    }
+
+    fn set_async_depth(&mut self, depth: u32) {
+        self.settings.async_depth = Some(depth);
     }
 
     fn on_depth_updated(&mut self, nr_requests: u32) {

@@ -89,6 +89,11 @@ pub enum SchedulerError {
         /// The tunable.
         tunable: &'static str,
     },
+    /// The kernel version has it as a setting of the queue.
+    NowOfQueue {
+        /// The tunable, and the setting.
+        tunable: &'static str,
+    },
     /// The value is not an integer in the tunable's range.
     BadValue {
         /// The tunable.
@@ -196,6 +201,12 @@ impl fmt::Display for SchedulerError {
                     }
                     _ => write!(f, "; it has none at all"),
                 }
+            }
+            Self::NowOfQueue { tunable } => {
+                write!(
+                    f,
+                    "{tunable} is a setting of the queue in this kernel (7.0 and later): use --set {tunable}=VALUE"
+                )
             }
             Self::NoValue { part } => {
                 write!(f, "{part:?} after the scheduler's name is not of the form tunable=value")

@@ -204,8 +204,8 @@ fn memory_off_the_dma_alignment_is_refused() {
     assert_eq!(split(&bio(Op::Read, 0, 8), Some(&layout), &limits, &rules()), Split::Whole { segments: 1 });
 }
 
-/// null_blk on 6.1 with the limits of a driver that sets none: its 1028 KiB reads were issued as 0,
-/// 255, 510 ... 2040.
+/// null_blk on 6.1 with the default limits of drivers: its 1028 KiB reads were issued as 0, 255,
+/// 510 ... 2040.
 #[test]
 fn a_limit_that_is_no_whole_number_of_pages() {
     let limits = {
@@ -284,7 +284,7 @@ fn bios_split_as_a_real_kernel_split_them() {
         let limits = QueueLimits { max_segments: 128, ..limits(1024) };
         for (sector, sectors, expected) in traced(file) {
             let layout = buffer_of(sectors / 8);
-            // As large as a bio can be, or up to the end of an extent or of the call.
+            // A bio is as large as possible, or ends with an extent or the call.
             let remaining = if sectors < 2048 { sectors * 512 } else { layout.len() };
             let built = next_bio_bytes(&layout, 0, remaining, Source::Direct, Fill::Full, &limits);
             assert_eq!(built, sectors * 512);

@@ -61,6 +61,9 @@ pub struct StackConfig {
     /// `nr_requests`; `None` for the kernel's default (queue depth without a scheduler, else
     /// 2·min(depth, 128)).
     pub nr_requests: Option<u32>,
+    /// `async_depth` (7.0 and later): scheduler tags that may be taken by what is not a synchronous
+    /// read; `None` for the scheduler's default.
+    pub async_depth: Option<u32>,
     /// `nomerges`: 0 allows all merges; 1 allows only merges with the plug, the software queues and
     /// the scheduler's one-hit cache; 2 allows none.
     pub nomerges: u8,
@@ -99,6 +102,7 @@ impl StackConfig {
             cpus: hw_queues.max(4),
             scheduler: SchedulerConfig::default(),
             nr_requests: None,
+            async_depth: None,
             nomerges: 0,
             io_timeout: Nanos::from_secs(30),
             iostats: true,
@@ -120,6 +124,23 @@ impl StackConfig {
             None if self.scheduler.is_none() => self.queue_depth,
             None => 2 * self.queue_depth.min(128),
         }
+    }
+
+    /// Returns the `async_depth` in force, as sysfs shows it (7.0 and later): without a scheduler
+    /// the queue depth.
+    pub fn async_depth(&self) -> u32 {
+        let all = self.nr_requests();
+        match (self.scheduler.name, self.async_depth) {
+            ("none", _) => self.queue_depth,
+            (_, Some(depth)) => depth.min(all),
+            ("kyber" | "bfq", None) => all * 3 / 4,
+            (_, None) => all,
+        }
+    }
+
+    /// Returns true if the queue has the setting `async_depth`.
+    fn has_async_depth(&self) -> bool {
+        self.kernel.rules().queue_async_depth && !self.scheduler.is_none()
     }
 
     /// Returns the form of io_ticks in force.
@@ -249,6 +270,28 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             get: |c| c.nr_requests().into(),
             set: |c, n| {
                 c.nr_requests = Some(n as u32);
+                Ok(())
+            },
+        },
+    },
+    Row {
+        key: "async_depth",
+        help: "scheduler tags that may be taken by what is not a synchronous read (Linux 7.0 and later)",
+        follows: Some("nr_requests; 3/4 of it with kyber, bfq"),
+        reported: Reported::If(StackConfig::has_async_depth),
+        value: SettingValue::Number {
+            unit: "requests",
+            range: (1, MAX_DEPTH as u64),
+            multiple_of: 1,
+            get: |c| c.async_depth().into(),
+            set: |c, n| {
+                if !c.kernel.rules().queue_async_depth {
+                    return Err("a kernel from 7.0 on; before, mq-deadline has a tunable of that name");
+                }
+                if c.scheduler.is_none() {
+                    return Err("a scheduler: without one there is no such limit");
+                }
+                c.async_depth = Some(n as u32);
                 Ok(())
             },
         },
@@ -409,6 +452,9 @@ mod tests {
     fn a_report_has_every_row_once_its_value_is_not_the_default() {
         for row in SETTINGS.iter().filter(|row| !matches!(row.reported, Reported::WithDevice)) {
             let mut config = config();
+            // `async_depth` needs both.
+            config.kernel = crate::kernel::Kernel::V7_3;
+            config.scheduler = SchedulerConfig::parse("bfq").expect("a scheduler");
             let is_reported =
                 |config: &StackConfig| config.reported().chain(config.changed()).any(|(key, _)| key == row.key);
             let values = ["1", "0", "200", "exact", "iomap", "trim"];
@@ -427,9 +473,14 @@ mod tests {
             ("hz", "50", "hz=50: expected a whole number from 100 to 1000 (ticks/s)"),
             ("nomerges", "3", "nomerges=3: expected a whole number from 0 to 2"),
             ("iostats", "yes", "iostats=yes: expected 0 or 1"),
-            ("fill", "half", "fill=half: expected full, max-sectors, trim or trim-256k"),
+            ("fill", "half", "fill=half: expected full, folio, max-sectors, trim or trim-256k"),
             ("max_sectors_kb", "512k", "max_sectors_kb=512k: expected a whole number (KiB)"),
             ("rq_affinity", "2", "rq_affinity: not modelled: a completion costs the same on every CPU here"),
+            (
+                "async_depth",
+                "9",
+                "async_depth=9: expected a kernel from 7.0 on; before, mq-deadline has a tunable of that name",
+            ),
             ("fil", "full", "fil: no such setting"),
         ] {
             assert_eq!(config().set(key, value).expect_err(key).to_string(), error);

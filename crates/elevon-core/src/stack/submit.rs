@@ -17,6 +17,9 @@ use crate::status::Status;
 use crate::tags::Shallow;
 use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
 
+/// Block size of a file system, in bytes: that of ext4 and XFS if nothing else was asked for.
+const FILE_SYSTEM_BLOCK: u64 = 4096;
+
 /// Progress of a call between two bios: what is still to be built, and the bio that is still to be
 /// split.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +123,7 @@ impl Stack {
     /// kernel's order: alignment, end of the device, support by the queue.
     fn refuse(&self, io: &Io) -> Option<Status> {
         let block = u64::from(self.limits.logical_block_size);
-        if !io.bytes.get().is_multiple_of(block) || !io.sector.byte_offset().is_multiple_of(block) {
+        if !io.bytes.get().is_multiple_of(block) || !io.sector.byte_offset().get().is_multiple_of(block) {
             Some(Status::Invalid)
         } else if io.sector.get().saturating_add(io.bytes.sectors_floor().get()) > self.config.size.get() {
             Some(Status::IoError)
@@ -136,7 +139,7 @@ impl Stack {
     fn call_takes_plug(&self, io: &Io) -> bool {
         match io.op {
             Op::Read | Op::Write => match self.config.direct_path {
-                super::DirectPath::Iomap => true,
+                super::DirectPath::Iomap => !self.is_small_read(io),
                 super::DirectPath::Blkdev => {
                     let in_page = self.layouts[io.layout.index()].page_offset(0);
                     (in_page + io.bytes.get()).div_ceil(PAGE_SIZE) > BIO_MAX_VECS as u64
@@ -145,6 +148,12 @@ impl Stack {
             Op::Discard | Op::SecureErase | Op::WriteZeroes => true,
             Op::Flush | Op::ZoneAppend => false,
         }
+    }
+
+    /// Returns true if a file system passes the call on as one plain bio: a read of at most one of
+    /// its blocks, in later versions.
+    fn is_small_read(&self, io: &Io) -> bool {
+        self.rules.iomap_small_reads_are_plain && io.op == Op::Read && io.bytes.get() <= FILE_SYSTEM_BLOCK
     }
 
     /// Builds, splits and places bios until the call is complete or has to wait. `waiting`: a
@@ -292,7 +301,9 @@ impl Stack {
             _ if left == 0 => return None,
             Op::Read | Op::Write | Op::ZoneAppend => {
                 let layout = &self.layouts[io.layout.index()];
-                let fill = self.config.fill;
+                // Where bios ended is known of a trace, by the rules of the kernel that was traced.
+                let is_known = !layout.bio_ends().is_empty();
+                let fill = if is_known { self.config.fill } else { self.config.fill.under(&self.rules) };
                 let bytes =
                     build::next_bio_bytes(layout, submission.built, left, submission.source, fill, &self.limits);
                 (io.op, io.flags, bytes)
@@ -305,7 +316,7 @@ impl Stack {
             Op::WriteZeroes => (io.op, io.flags, build::next_zeroes_bytes(left, &self.limits)),
         };
         let is_iomap = submission.source == Source::Direct && self.config.direct_path == super::DirectPath::Iomap;
-        if op == Op::Read && self.rules.iomap_reads_are_sync && is_iomap {
+        if op == Op::Read && self.rules.iomap_reads_are_sync && is_iomap && !self.is_small_read(io) {
             flags |= Flags::SYNC;
         }
         if !self.limits.write_cache {
@@ -455,6 +466,12 @@ impl Stack {
         let task = io.task;
         let queue = self.queue_of(task);
         self.counters.tag_waits += 1;
+        if self.rules.tag_wait_event && self.tracing {
+            let entry = &self.queues[queue.index()];
+            let depth = entry.sched_tags.as_ref().unwrap_or(&entry.tags).depth();
+            let bio = self.bios[bio.0];
+            self.trace_bio(now, EventKind::TagWait { of_scheduler: self.has_scheduler, depth }, &bio);
+        }
         let submission = self.fall_asleep(now, io, submission, driver);
         self.queues[queue.index()].waiters.push_back(TagWaiter { io: *io, submission, bio });
         self.run_queue(now, queue, driver);

@@ -1,4 +1,5 @@
-//! The stack against the kernel's worked examples: order of issue, merges, flushes, errors, timers.
+//! Tests the stack with worked examples of the kernel: order of issue, merges, flushes, errors,
+//! timers.
 
 extern crate std;
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ mod merges;
 mod plug;
 mod tenants;
 
-/// A driver that records its commands and does nothing until told to.
+/// A driver that records its commands and completes none until a test does.
 #[derive(Default)]
 struct Notebook {
     issued: Vec<Command>,
@@ -31,11 +32,11 @@ struct Notebook {
     room: Option<usize>,
     promise: bool,
     aborts: bool,
-    /// Refuses every command for good.
+    /// The status with which it refuses every command permanently.
     refuses: Option<Status>,
-    /// Commands that it was offered.
+    /// Number of commands that it was offered.
     offers: usize,
-    /// Never retries.
+    /// True if errors are final and are never retried.
     is_final: bool,
     /// Timeouts that were reported to it, in seconds.
     timeouts: Vec<u64>,
@@ -141,6 +142,14 @@ impl Rig {
         self.stack.self_check();
     }
 
+    /// Lets the worker run that was woken for a lone request, if one was.
+    fn run_worker(&mut self) {
+        if let Some(at) = self.stack.next_timer().filter(|at| at.since(self.now) < Nanos::from_millis(1)) {
+            self.now = at;
+            self.stack.handle_timers(at, &mut self.driver);
+        }
+    }
+
     fn complete(&mut self, command: Command) {
         self.complete_with(command, Status::Ok, command.bytes);
     }
@@ -202,6 +211,7 @@ fn letter(event: &Event) -> String {
             error => format!("C {place} [{}]", -error.errno()),
         },
         EventKind::IoDone => "E".to_string(),
+        EventKind::TagWait { .. } => "T".to_string(),
     }
 }
 
@@ -261,11 +271,14 @@ fn the_first_error_of_a_calls_parts_is_the_calls() {
 
 #[test]
 fn in_flight_counts_from_the_driver_or_from_allocation_by_version() {
-    for (kernel, expected) in [(Kernel::V6_1, 1), (Kernel::V6_6, 1), (Kernel::V6_12, 3), (Kernel::V6_18, 3)] {
+    for (kernel, expected) in
+        [(Kernel::V6_1, 1), (Kernel::V6_6, 1), (Kernel::V6_12, 3), (Kernel::V6_18, 3), (Kernel::V7_3, 3)]
+    {
         let mut rig = Rig::new(StackConfig { queue_depth: 1, nr_requests: Some(8), ..with_scheduler(kernel) });
         for sector in [0, 1000, 2000] {
             rig.submit(Op::Read, Flags::NONE, sector, 8);
         }
+        rig.run_worker();
         assert_eq!(rig.stack.disk_stats(rig.now).in_flight, expected, "{}", kernel.name());
     }
 }
@@ -361,7 +374,7 @@ fn a_task_without_a_tag_sleeps_and_goes_on_in_order() {
     config.queue_depth = 2;
     let mut rig = Rig::new(config);
     assert_eq!(rig.submit(Op::Read, Flags::NONE, 0, 8), Submitted::Accepted);
-    // Three fragments, one tag.
+    // The submission has three fragments, and there is one tag.
     assert_eq!(rig.submit(Op::Read, Flags::NONE, 8000, 3072), Submitted::Blocked);
     assert_eq!(rig.issued(), ["0+8", "8000+1024"]);
     rig.complete_first();
@@ -373,42 +386,40 @@ fn a_task_without_a_tag_sleeps_and_goes_on_in_order() {
     assert_eq!(rig.stack.counters().tag_waits, 2);
 }
 
-/// The task's plug is flushed when it falls asleep; if a request of the plug is merged into
-/// another, its tag is the one that was missing. The caller was not told of the sleep, so it is not
-/// told of the wake-up.
-#[test]
-fn a_task_that_wakes_as_it_falls_asleep_has_not_slept() {
+/// Returns a stack of four tags, all in use: one by a write in the plug of task 0 and three by
+/// writes of task 1.
+fn with_every_tag_in_use() -> Rig {
     let mut config = with_scheduler(Kernel::V6_18);
     config.set("nr_requests", "4").expect("a setting");
     let mut rig = Rig::new(config);
     rig.driver.room = Some(0);
     rig.stack.begin_batch(rig.now, TaskId(0));
     rig.submit(Op::Write, Flags::NONE, 8, 8);
-    // The first is refused by the driver, and is not merged any more.
+    // The driver refuses the first write, which can then no longer be merged.
     for sector in [5000, 0, 1000] {
         let io = Io { task: TaskId(1), ..rig.io(Op::Write, Flags::NONE, sector, 8) };
         assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Accepted);
     }
+    rig
+}
+
+/// The task's plug is flushed when the task falls asleep. If a request of the plug is merged into
+/// another, its tag becomes free, and the task need not sleep. The caller was not told of the
+/// sleep, so it must not be told of the wake-up.
+#[test]
+fn a_task_that_wakes_as_it_falls_asleep_has_not_slept() {
+    let mut rig = with_every_tag_in_use();
     assert_eq!(rig.submit(Op::Write, Flags::NONE, 3000, 8), Submitted::Accepted);
     assert_eq!((rig.stack.counters().tag_waits, rig.stack.poll_unblocked()), (1, None));
     assert_eq!(rig.submit(Op::Write, Flags::NONE, 4000, 8), Submitted::Blocked);
     assert_eq!(rig.stack.poll_unblocked(), None);
 }
 
-/// The tag of a request that is merged into another when its plug is flushed is free at once: a
-/// task that waits for a tag is woken by the merge, as there may be no completion to wake it.
+/// If a request is merged when its plug is flushed, its tag is free at once. The merge wakes a task
+/// that waits for a tag, because there may be no completion to wake it.
 #[test]
 fn a_merge_wakes_a_task_that_waits_for_a_tag() {
-    let mut config = with_scheduler(Kernel::V6_18);
-    config.set("nr_requests", "4").expect("a setting");
-    let mut rig = Rig::new(config);
-    rig.driver.room = Some(0);
-    rig.stack.begin_batch(rig.now, TaskId(0));
-    rig.submit(Op::Write, Flags::NONE, 8, 8);
-    for sector in [5000, 0, 1000] {
-        let io = Io { task: TaskId(1), ..rig.io(Op::Write, Flags::NONE, sector, 8) };
-        assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Accepted);
-    }
+    let mut rig = with_every_tag_in_use();
     let io = Io { task: TaskId(2), ..rig.io(Op::Write, Flags::NONE, 3000, 8) };
     assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Blocked);
     rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
@@ -587,13 +598,13 @@ fn waiters_refused_one_after_the_other_do_not_nest() {
     assert!(done[1..].iter().all(|d| d.1 == Status::Offline));
 }
 
-/// Random calls, completions, errors and busy periods, compared with the simplest possible model:
-/// every call ends exactly once, the commands in the driver cover exactly what was asked, and all
-/// invariants hold at every step. Every scheduler, on every version.
+/// Random calls, completions, errors and busy periods, compared with a simple model: every call
+/// ends exactly once, the commands in the driver cover exactly the requested sectors, and all
+/// invariants hold after every step, for every scheduler and kernel version.
 #[test]
 fn random_walks_end_every_call_once() {
     for seed in 0..60u64 {
-        let kernel = Kernel::ALL[(seed % 4) as usize];
+        let kernel = Kernel::ALL[(seed % Kernel::ALL.len() as u64) as usize];
         let scheduler = SCHEDULERS[(seed / 4) as usize % SCHEDULERS.len()].name;
         let mut config = config(kernel);
         config.scheduler = SchedulerConfig::new(scheduler).expect("it is in the table");
@@ -605,8 +616,8 @@ fn random_walks_end_every_call_once() {
         let mut rig = Rig::new(config);
         let mut random = Rng(seed);
         let (mut asked, mut ended) = (BTreeMap::new(), BTreeMap::new());
-        // As a caller knows it: from the result of a submission to the report that the task may
-        // continue.
+        // Whether a task sleeps, as its caller knows it: from the result of a submission to the
+        // report that the task may continue.
         let (mut asleep, mut in_batch) = ([false; 3], [false; 3]);
         for _ in 0..400 {
             rig.now = rig.now + Nanos::new(random.below(100_000));

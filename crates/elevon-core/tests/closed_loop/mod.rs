@@ -1,5 +1,5 @@
-//! Processes in a closed loop over a device of N servers behind one FIFO, in virtual time: what the
-//! measurements of a real kernel that the tests compare with were made on.
+//! Processes in a closed loop over a device of N servers behind one FIFO, in virtual time. The
+//! measurements of a real kernel to which tests compare were made on such a device.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,19 +15,19 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, Sectors, TaskId, TenantId};
 use elevon_testkit::Rng;
 
-/// N servers; each request holds one for a latency plus its bytes by the bandwidth.
+/// N servers; each request occupies one for a latency plus its transfer time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slots {
     pub(crate) slots: usize,
     pub(crate) latency: Nanos,
-    /// Bytes a second; 0 for no limit.
+    /// Bytes per second; 0 for no limit.
     pub(crate) bandwidth: u64,
     pub(crate) rotational: bool,
-    /// Nanoseconds more for each other request in service: 0 for a device of plain servers.
+    /// Additional nanoseconds for each other request in service; 0 for a device of plain servers.
     pub(crate) crowding: u64,
 }
 
-/// What a process does, over and over.
+/// The repeated work of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process {
     pub(crate) op: Op,
@@ -40,9 +40,9 @@ pub(crate) struct Process {
     pub(crate) offset: u64,
     pub(crate) sectors: u64,
     pub(crate) tenant: u32,
-    /// When it starts.
+    /// Start time.
     pub(crate) start: Nanos,
-    /// Pause after each completion, drawn evenly from nothing to this.
+    /// Pause after each completion, uniformly distributed from 0 to this.
     pub(crate) think: Nanos,
 }
 
@@ -60,7 +60,7 @@ pub(crate) const RANDOM_4K: Process = Process {
     think: Nanos::ZERO,
 };
 
-/// I/Os a second and the longest latency of each process, and what the scheduler knows in the end.
+/// I/Os per second and the longest latency of each process, and the scheduler's state at the end.
 pub(crate) struct Outcome {
     pub(crate) iops: Vec<f64>,
     pub(crate) longest: Vec<Nanos>,
@@ -75,7 +75,7 @@ impl Outcome {
 
 struct Device {
     model: Slots,
-    /// Commands that are served: (time of the end, sequence, request, bytes).
+    /// Commands in service: (time of completion, sequence number, request, bytes).
     busy: BinaryHeap<Reverse<(Instant, u64, u32, u64)>>,
     waiting: VecDeque<Command>,
 }
@@ -100,7 +100,7 @@ impl Driver for Device {
     }
 }
 
-/// Who wants to submit when.
+/// State of a process.
 struct Source {
     what: Process,
     position: u64,
@@ -110,7 +110,7 @@ struct Source {
     submitted: Vec<Instant>,
 }
 
-/// Runs the processes for a time. `tenants`: parent and weight of tenant 1, 2, ...
+/// Runs the processes for a time. `tenants`: parent and weight of tenants 1, 2, ...
 pub(crate) fn run(
     device: Slots,
     scheduler: &str,
@@ -141,7 +141,7 @@ pub(crate) fn run(
         submitted: vec![Instant::ZERO; what.depth as usize],
     };
     let mut sources: Vec<Source> = processes.iter().map(source).collect();
-    // (time, process, token): submissions to come.
+    // Future submissions: (time, process, token).
     let mut todo: BinaryHeap<Reverse<(Instant, usize, u64)>> = BinaryHeap::new();
     for (index, process) in processes.iter().enumerate() {
         for token in 0..u64::from(process.depth) {

@@ -8,12 +8,12 @@ use super::number::{Counts, kernel_number, percent, percent_text};
 use super::tokens::pairs;
 use super::{FileError, Line, Refusal, Setting};
 
-/// Who decides the parameters.
+/// The source of the parameters of io.cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostControl {
-    /// The preset of the device; takes back what was set.
+    /// The preset of the device; it discards values that the user set.
     Auto,
-    /// Who set them.
+    /// The user.
     User,
 }
 
@@ -33,38 +33,39 @@ impl CostControl {
     }
 }
 
-/// A write to `io.cost.qos`: what is `None` stays as it was, and any parameter that is set makes
-/// `ctrl` user.
+/// A write to `io.cost.qos`. Values that are `None` keep their old values. Any parameter that is
+/// set changes `ctrl` to user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostQos {
-    /// Whether io.cost controls the device.
+    /// True if io.cost controls the device.
     pub enable: Option<bool>,
-    /// Who decides the rest.
+    /// The source of the other parameters.
     pub ctrl: Option<CostControl>,
-    /// Share of reads that must meet `rlat`, in hundredths of a percent, 0 to 10000; 0 for "not
-    /// looked at".
+    /// Share of reads that must meet `rlat`, in hundredths of a percent, 0 to 10000; 0: reads are
+    /// not checked.
     pub rpct: Option<u32>,
-    /// Latency of a read.
+    /// Latency target of a read.
     pub rlat: Option<Nanos>,
-    /// As `rpct`, of writes.
+    /// The same share for writes.
     pub wpct: Option<u32>,
-    /// Latency of a write.
+    /// Latency target of a write.
     pub wlat: Option<Nanos>,
     /// Lowest rate of the device's clock, in hundredths of a percent, 100 to 1000000.
     pub min: Option<u32>,
-    /// Highest rate.
+    /// Highest rate of the device's clock, in hundredths of a percent.
     pub max: Option<u32>,
 }
 
-/// A write to `io.cost.model`: what is `None` stays as it was, and any coefficient that is set
-/// makes `ctrl` user.
+/// A write to `io.cost.model`. Values that are `None` keep their old values. Any coefficient that
+/// is set changes `ctrl` to user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostModel {
-    /// Who decides the coefficients.
+    /// The source of the coefficients.
     pub ctrl: Option<CostControl>,
-    /// Whether the line says `model=linear`, the only one there is.
+    /// True if the line says `model=linear`, the only model there is.
     pub linear: bool,
-    /// Bytes a second of reads; 0 leaves this part of the cost out, as with all that follow.
+    /// Bytes a second of reads. In this and all following values, 0 leaves the part out of the
+    /// cost.
     pub rbps: Option<u64>,
     /// 4 KiB reads a second, sequential.
     pub rseqiops: Option<u64>,
@@ -123,8 +124,8 @@ impl CostQos {
         Ok(())
     }
 
-    /// These values over others. Whether the presets come first (`ctrl=auto`) is the caller's to
-    /// see.
+    /// Returns `qos` with these values applied. The caller handles `ctrl=auto`, which restores the
+    /// presets first.
     pub fn over(&self, qos: Qos) -> Qos {
         Qos {
             enable: self.enable.unwrap_or(qos.enable),
@@ -137,7 +138,8 @@ impl CostQos {
         }
     }
 
-    /// Whether it sets anything but `enable` and `ctrl`, which makes `ctrl` user.
+    /// Returns true if it sets a value other than `enable` and `ctrl`, which changes `ctrl` to
+    /// user.
     pub fn is_of_user(&self) -> bool {
         Self { enable: None, ctrl: None, ..*self } != Self::default()
     }
@@ -187,8 +189,8 @@ impl CostModel {
         Ok(())
     }
 
-    /// These coefficients over others. Whether the presets come first (`ctrl=auto`) is the caller's
-    /// to see.
+    /// Returns `model` with these coefficients applied. The caller handles `ctrl=auto`, which
+    /// restores the presets first.
     pub fn over(&self, model: Coefficients) -> Coefficients {
         Coefficients {
             rbps: self.rbps.unwrap_or(model.rbps),

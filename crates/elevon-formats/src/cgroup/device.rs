@@ -1,13 +1,13 @@
-//! How a line names its device.
+//! The device that a line names.
 
 use super::tokens::Token;
 use super::{FileError, Refusal};
 
-/// The device at hand, where nobody knows its number: what `elevon calibrate` prints for a file or
-/// a model.
+/// The device of the run, if its number is unknown: `elevon calibrate` prints it for a file or a
+/// model.
 pub(super) const PLACEHOLDER: &str = "MAJ:MIN";
 
-/// Whether a word names a device as a whole: `MAJ:MIN`, a path, or a name as in /sys/block.
+/// Checks that a word names a whole device: `MAJ:MIN`, a path, or a name as in /sys/block.
 pub(super) fn check(word: &Token<'_>) -> Result<(), FileError> {
     let text = word.text;
     if text == PLACEHOLDER {
@@ -46,8 +46,8 @@ fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Minors of one disk, for the majors where a minor alone tells disk and partition apart: those of
-/// SCSI disks.
+/// Returns the number of minors of one disk, for the majors of SCSI disks, for which the minor
+/// tells disks and partitions apart.
 const fn minors_per_disk(major: u32) -> Option<u32> {
     match major {
         8 | 65..=71 | 128..=135 => Some(16),
@@ -55,7 +55,7 @@ const fn minors_per_disk(major: u32) -> Option<u32> {
     }
 }
 
-/// The disk of a partition's name: `sda1`, `vdb2`, `nvme0n1p3`, `mmcblk0p1`.
+/// Returns the disk that a partition's name belongs to: `sda1`, `vdb2`, `nvme0n1p3`, `mmcblk0p1`.
 fn whole(name: &str) -> Option<&str> {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == name.len() {

@@ -19,7 +19,7 @@ pub(super) fn parse(line: &str) -> Result<Line<'_>, FileError> {
     Ok(Line { device: line.device, setting: Setting::Latency(target) })
 }
 
-/// A number of microseconds as a span.
+/// Parses a number of microseconds.
 pub(super) fn micros(key: &str, text: &str) -> Result<Option<Nanos>, (Refusal, String)> {
     let us = kernel_number(key, text, Counts::Plain("us"))?;
     let most = u64::MAX / 1_000;

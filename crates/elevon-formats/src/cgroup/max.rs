@@ -4,7 +4,7 @@ use super::number::{Counts, kernel_number};
 use super::tokens::{pairs, refused, tokens};
 use super::{FileError, Line, Refusal, Setting, device};
 
-/// What a limit stands at.
+/// The value of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cap {
     /// `max`.
@@ -14,7 +14,7 @@ pub enum Cap {
 }
 
 impl Cap {
-    /// The rate; `None` for no limit.
+    /// Returns the rate; `None` for no limit.
     pub const fn value(self) -> Option<u64> {
         match self {
             Self::Unlimited => None,
@@ -22,30 +22,31 @@ impl Cap {
         }
     }
 
-    /// A cap on I/Os as the kernel keeps it: in 32 bits, where the largest number is no limit.
+    /// Returns a limit of I/Os as the kernel stores it: in 32 bits, where the largest number means
+    /// no limit.
     const fn of_ios(rate: u64) -> Self {
         if rate >= u32::MAX as u64 { Self::Unlimited } else { Self::At(rate) }
     }
 }
 
-/// Which of the four limits of `io.max`.
+/// One of the four limits of `io.max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitKey {
-    /// Bytes of reads.
+    /// Bytes a second of reads.
     Rbps,
-    /// Bytes of writes.
+    /// Bytes a second of writes.
     Wbps,
-    /// Reads.
+    /// Reads a second.
     Riops,
-    /// Writes.
+    /// Writes a second.
     Wiops,
 }
 
 impl LimitKey {
-    /// All, in the order in which `io.max` shows them.
+    /// All limits, in the order in which `io.max` shows them.
     pub const ALL: [Self; 4] = [Self::Rbps, Self::Wbps, Self::Riops, Self::Wiops];
 
-    /// Its name in `io.max`.
+    /// Returns its name in `io.max`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rbps => "rbps",
@@ -70,7 +71,7 @@ impl LimitKey {
     }
 }
 
-/// A write to `io.max`: what is `None` stays as it was.
+/// A write to `io.max`. Values that are `None` keep their old values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoMax {
     /// Bytes a second of reads.
@@ -84,7 +85,7 @@ pub struct IoMax {
 }
 
 impl IoMax {
-    /// The limit of a key.
+    /// Returns the limit of a key.
     pub const fn cap(&self, key: LimitKey) -> Option<Cap> {
         match key {
             LimitKey::Rbps => self.rbps,
@@ -103,7 +104,7 @@ impl IoMax {
         }
     }
 
-    /// `rbps=N wbps=max ...` of the limits that it names.
+    /// Returns `rbps=N wbps=max ...` for the limits that are set.
     pub(super) fn text(&self) -> String {
         let pairs = LimitKey::ALL.into_iter().filter_map(|key| {
             Some(match self.cap(key)? {
@@ -146,7 +147,7 @@ pub(super) fn parse(line: &str) -> Result<Line<'_>, FileError> {
     Ok(Line { device: line.device, setting: Setting::IoMax(max) })
 }
 
-/// `[DEV] N` of v1; 0 removes the limit.
+/// Parses `[DEV] N` of v1; 0 removes the limit.
 pub(super) fn parse_flat(line: &str, key: LimitKey) -> Result<Line<'_>, FileError> {
     let words = tokens(line);
     let (device, value) = match words.as_slice() {

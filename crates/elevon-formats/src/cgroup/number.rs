@@ -1,17 +1,17 @@
-//! Numbers as the kernel's files take them. Our own knobs take quantities with units
+//! Numbers in the syntax of the kernel's files. Elevon's knobs take quantities with units
 //! ([`crate::quantity`]).
 
 use super::Refusal;
 use crate::quantity::{PREFIXES, Prefix};
 
-/// What a number counts: how a message words it, and which suffixes make sense.
+/// The unit of a number: its words in messages, and the suffixes to suggest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counts {
     /// Bytes, or bytes a second.
     Bytes(&'static str),
     /// I/Os, or I/Os a second.
     Ios(&'static str),
-    /// Anything else: no suffix makes sense.
+    /// Any other unit, for which no suffix makes sense.
     Plain(&'static str),
 }
 
@@ -23,8 +23,8 @@ impl Counts {
     }
 }
 
-/// Units as somebody may have meant a suffix, whatever its case: with `i` the binary one, with `B`
-/// alone the decimal one, else both. `true` stands beside a binary one.
+/// Returns the units that a suffix may have meant, regardless of its case: with `i` the binary
+/// unit, with `B` alone the decimal one, else both. The flag is true for a binary unit.
 fn meant(suffix: &str) -> impl Iterator<Item = (String, u64, bool)> {
     let word = suffix.trim_end_matches("/s").trim_end_matches("ps").to_ascii_uppercase();
     let (is_binary, is_decimal) = (word.contains('I'), !word.contains('I') && word.ends_with('B'));
@@ -36,9 +36,9 @@ fn meant(suffix: &str) -> impl Iterator<Item = (String, u64, bool)> {
     units.into_iter().flatten().filter(move |(_, _, binary)| if *binary { !is_decimal } else { !is_binary })
 }
 
-/// A decimal number as the kernel's files take them. The kernel reads leading digits and drops the
-/// rest without a word; here the rest is an error that says what to write. `key` stands in front of
-/// what is to be written.
+/// Parses a decimal number of a kernel file. The kernel reads the leading digits and silently
+/// ignores the rest; here the rest is an error that says what to write. `key` is the prefix of the
+/// suggested text.
 pub(super) fn kernel_number(key: &str, text: &str, counts: Counts) -> Result<u64, (Refusal, String)> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, rest) = text.split_at(digits);
@@ -71,7 +71,7 @@ pub(super) fn kernel_number(key: &str, text: &str, counts: Counts) -> Result<u64
     Err((Refusal::Misread, format!("the kernel reads {number} {word} and drops `{rest}`; {write}")))
 }
 
-/// Percent with up to two decimals, in hundredths.
+/// Parses a percentage with up to two decimals. Returns hundredths of a percent.
 pub(super) fn percent(text: &str) -> Result<u32, (Refusal, String)> {
     let bad = || {
         (Refusal::Invalid, "expected a percentage with up to two decimals, without a sign, such as 95.00".to_owned())
@@ -86,7 +86,7 @@ pub(super) fn percent(text: &str) -> Result<u32, (Refusal, String)> {
     whole.and_then(|whole| whole.checked_add(hundredths)).ok_or_else(bad)
 }
 
-/// The text of hundredths of a percent, as the kernel prints it.
+/// Returns the text of hundredths of a percent, as the kernel prints it.
 pub(super) fn percent_text(hundredths: u32) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }

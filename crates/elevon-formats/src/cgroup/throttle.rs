@@ -7,8 +7,8 @@ use super::{FileError, Line, Refusal, Setting, device};
 use crate::quantity::{self, Short};
 use elevon_core::units::Bytes;
 
-/// `[DEV:]0`, `[DEV:]LIMIT:0`, `[DEV:]LIMIT:1[:BUCKET]`. A first field that starts like a number is
-/// the limit.
+/// Parses `[DEV:]0`, `[DEV:]LIMIT:0`, `[DEV:]LIMIT:1[:BUCKET]`. A first field that starts with a
+/// digit is the limit.
 pub(super) fn parse(line: &str, setting: fn(Option<Limit>) -> Setting) -> Result<Line<'_>, FileError> {
     let body = line.trim_matches([' ', '\t']);
     let lead = line.len() - line.trim_start_matches([' ', '\t']).len();

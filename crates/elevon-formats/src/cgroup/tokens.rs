@@ -1,4 +1,4 @@
-//! Words of a line, each with its place.
+//! The words of a line, each with its place.
 
 use elevon_core::nearest::did_you_mean;
 
@@ -13,30 +13,30 @@ pub(super) struct Token<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// The token, refused.
+    /// Returns an error about the word.
     pub(super) fn refused(&self, refusal: Refusal, message: impl std::fmt::Display) -> FileError {
         FileError { refusal, span: self.at..self.at + self.text.len(), message: format!("{}: {message}", self.text) }
     }
 
-    /// Key and value of `KEY=VALUE`.
+    /// Returns key and value of `KEY=VALUE`.
     pub(super) fn pair(&self) -> Option<(&'a str, &'a str)> {
         self.text.split_once('=')
     }
 }
 
-/// The words of a line.
+/// Returns the words of a line.
 pub(super) fn tokens(line: &str) -> Vec<Token<'_>> {
     let words = line.split([' ', '\t']).filter(|word| !word.is_empty());
     words.map(|text| Token { text, at: text.as_ptr() as usize - line.as_ptr() as usize }).collect()
 }
 
-/// The whole line, refused.
+/// Returns an error about the whole line.
 pub(super) fn refused(line: &str, message: impl Into<String>) -> FileError {
     FileError { refusal: Refusal::Invalid, span: 0..line.len(), message: message.into() }
 }
 
-/// A line of `[DEV] KEY=VALUE ...`: the device, and each pair with its token. Of two pairs with one
-/// key the later holds.
+/// A line of `[DEV] KEY=VALUE ...`: the device, and each pair with its token. If a key occurs
+/// twice, the later value counts.
 #[derive(Debug)]
 pub(super) struct Pairs<'a> {
     pub(super) device: Option<&'a str>,

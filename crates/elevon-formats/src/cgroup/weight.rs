@@ -9,16 +9,15 @@ use super::tokens::{refused, tokens};
 use super::{FileError, Line, Refusal, Setting, device};
 use crate::diagnostic::{Complaint, Problem};
 
-/// The weight of a tenant to which nobody gave one, as in Linux.
+/// The weight of a tenant without a weight of its own, as in Linux.
 pub const DEFAULT_WEIGHT: u16 = 100;
 
-/// A write to a file of weights: a tenant has a default, and may have a weight of its own on a
-/// device.
+/// A write to a file of weights. A tenant has a default weight, and may have another on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightFile {
-    /// The default of every device without one of its own.
+    /// The default for all devices without a weight of their own.
     Default(u16),
-    /// That of the device; `None` takes it away again.
+    /// The weight on the device; `None` removes it.
     Device(Option<u16>),
 }
 
@@ -28,7 +27,7 @@ impl WeightFile {
             Self::Default(weight) => format!("default {weight}"),
             Self::Device(weight) => {
                 let weight = weight.map_or_else(|| "default".to_owned(), |weight| weight.to_string());
-                // A weight of the device is one only where a device stands.
+                // The weight of a device must follow the name of a device.
                 format!("{} {weight}", device.unwrap_or("device"))
             }
         }
@@ -49,7 +48,7 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// A write to its file.
+    /// Applies a write to the tenant's file.
     pub const fn set(&mut self, file: WeightFile) {
         match file {
             WeightFile::Default(weight) => self.default = weight,
@@ -57,7 +56,7 @@ impl Weights {
         }
     }
 
-    /// The weight in force.
+    /// Returns the weight in force.
     pub const fn effective(self) -> u16 {
         match self.device {
             Some(weight) => weight,
@@ -66,7 +65,7 @@ impl Weights {
     }
 }
 
-/// `N`, `default N`, `DEV N`, `DEV default`.
+/// Parses `N`, `default N`, `DEV N`, `DEV default`.
 pub(super) fn parse(line: &str, most: u16, setting: fn(WeightFile) -> Setting) -> Result<Line<'_>, FileError> {
     let words = tokens(line);
     let (device, value) = match words.as_slice() {
@@ -97,14 +96,14 @@ pub(super) fn parse(line: &str, most: u16, setting: fn(WeightFile) -> Setting) -
     Ok(Line { device: device.map(|word| word.text), setting: setting(file) })
 }
 
-/// `io.prio.class`.
+/// Parses `io.prio.class`.
 pub(super) fn class<'a>(line: &'a str, rules: &Rules) -> Result<Line<'a>, FileError> {
     let word = line.trim_matches([' ', '\t']);
     let policy = parse_class(word, rules).map_err(|message| refused(line, format!("{word}: {message}")))?;
     Ok(Line { device: None, setting: Setting::Class(policy) })
 }
 
-/// The policy of a word, under a kernel's rules.
+/// Returns the policy of a word, under a kernel's rules.
 pub(crate) fn parse_class(word: &str, rules: &Rules) -> Result<PrioPolicy, Complaint> {
     let known = || PrioPolicy::ALL.into_iter().filter(|policy| policy.is_known(rules)).map(PrioPolicy::name);
     match PrioPolicy::from_name(word) {

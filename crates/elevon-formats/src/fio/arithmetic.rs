@@ -1,8 +1,8 @@
 //! Arithmetic of option values: `+ - * / % ^`, unary signs, parentheses, numbers with units. Whole
 //! numbers only.
 //!
-//! Recursive descent by precedence (`^` binds tightest and to the right, then `* / %`, then `+ -`);
-//! every step is checked for overflow, and nesting is bounded, so that no input can panic.
+//! Recursive descent by precedence (`^` binds tightest and to the right, then `* / %`, then `+ -`).
+//! Every step is checked for overflow and nesting is bounded, so no input can panic.
 
 use crate::diagnostic::{Complaint, Problem};
 
@@ -14,10 +14,10 @@ struct Expression<'a, U> {
     depth: u32,
 }
 
-/// The value of `text`. `unit` says by what a suffix multiplies, `""` included.
+/// Returns the value of `text`. `unit` returns the factor of a suffix, `""` included.
 ///
 /// # Errors
-/// What is wrong, in a few words.
+/// Says what is wrong, in a few words.
 pub(crate) fn evaluate(text: &str, unit: impl Fn(&str) -> Option<u64>) -> Result<i128, Complaint> {
     let mut expression = Expression { rest: text, unit, depth: 0 };
     let value = expression.sum()?;

@@ -1,4 +1,5 @@
-//! A job while its options arrive: the spec, and what is settled only when the section is over.
+//! A job while its options are read: its spec, and values that are decided only at the end of its
+//! section.
 
 use super::number::PerDirection;
 use super::options::OptionRow;
@@ -7,14 +8,15 @@ use crate::diagnostic::Span;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
 
-/// An option with its place, kept for complaints about options that do not fit together.
+/// An option with its place, kept for complaints about options that conflict.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
     pub(crate) row: &'static OptionRow,
     pub(crate) at: Span,
 }
 
-/// A job in the making. Public only as an argument of the setters in the option table.
+/// A job whose options are being read. Public only as an argument of the setters in the option
+/// table.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub(crate) spec: JobSpec,
@@ -59,7 +61,7 @@ impl Draft {
         }
     }
 
-    /// The place of the last use of an option, else of the section.
+    /// Returns the place of the last use of an option, else of the section.
     pub(crate) fn place(&self, name: &str) -> Option<&Span> {
         self.given.iter().rev().find(|given| given.row.name == name).map(|given| &given.at)
     }
@@ -95,7 +97,7 @@ impl Draft {
         self.spec.rate_cycle = Nanos::from_millis(ms);
     }
 
-    /// Settles what depends on several options. Notes go to `warn` with the option they are about.
+    /// Decides values that depend on several options. Calls `warn` with the option and a note.
     pub(crate) fn settle(&mut self, warn: &mut dyn FnMut(&str, String)) {
         self.settle_sizes(warn);
         self.settle_depth(warn);
@@ -106,14 +108,13 @@ impl Draft {
             warn("thinktime_spin", format!("longer than thinktime; runs as {}", spec.think_time));
             spec.think_time_spin = spec.think_time;
         }
-        // An I/O time alone is not cut short by the default of one block.
+        // With `thinktime_iotime` alone, the default of one block does not apply.
         let blocks = if spec.think_time_io_time.is_zero() { 1 } else { 0 };
         spec.think_time_blocks = self.think_blocks.unwrap_or(blocks);
         let uniform = spec.distribution.iter().all(|one| *one == super::spec::Distribution::Random);
         let aligned = spec.block_align != [0; 3];
         if spec.rw.random && (!uniform || aligned) {
-            // As in fio's manual: a skewed distribution and an alignment of its own both turn the
-            // map off.
+            // As in fio's manual: a skewed distribution or an alignment turns the map off.
             spec.norandommap = true;
         }
     }
@@ -129,7 +130,7 @@ impl Draft {
             };
         }
         if self.bs_is_seq_rand {
-            // Random jobs may have sequential I/Os (`percentage_random`), not the other way round.
+            // Random jobs may have sequential I/Os (`percentage_random`), but not the reverse.
             self.spec.bs_is_seq_rand = self.spec.rw.random && self.spec.percentage_random != [100; 3];
             if !self.spec.bs_is_seq_rand {
                 let from = usize::from(self.spec.rw.random);
@@ -158,7 +159,7 @@ impl Draft {
     }
 
     fn settle_priority(&mut self) {
-        // A level alone means best effort, as `ionice -n` has it.
+        // A level alone means best effort, as with `ionice -n`.
         let class = match self.prio_class {
             Some(number) => class(number),
             None if self.prio.is_some() => PrioClass::Be,
@@ -177,7 +178,8 @@ impl Draft {
         }
     }
 
-    /// The smallest I/O of the directions that occur, for comparison with the size of the region.
+    /// Returns the smallest I/O of the directions that occur, for comparison with the size of the
+    /// region.
     pub(crate) fn smallest_block(&self) -> u64 {
         let spec = &self.spec;
         let occurs = [spec.rw.read, spec.rw.write, spec.rw.trim];
@@ -185,7 +187,7 @@ impl Draft {
         sizes.min().unwrap_or(0)
     }
 
-    /// Bytes of the region, where they are known without the device.
+    /// Returns the bytes of the region, if they are known without the device.
     pub(crate) fn region(&self) -> Option<u64> {
         match self.spec.size {
             Some(Amount::Bytes(bytes)) => Some(bytes),
@@ -194,7 +196,7 @@ impl Draft {
     }
 }
 
-/// The smallest of some sizes.
+/// Returns the smallest of some sizes.
 pub(crate) fn smallest(sizes: &BlockSizes) -> u64 {
     match sizes {
         BlockSizes::Range(low, _) => *low,
@@ -250,7 +252,7 @@ fn assign<T, const N: usize>(slots: &mut [T; N], values: [Option<T>; N]) {
     }
 }
 
-/// A limit of 0 is none.
+/// Assigns limits; a limit of 0 means none.
 fn assign_limit(slots: &mut PerDirection<u64>, values: PerDirection<u64>) {
     assign(slots, values.map(|value| value.map(|value| (value > 0).then_some(value))));
 }

@@ -1,5 +1,5 @@
-//! fio's engines, by how a process waits for its I/O: that is all of an engine that the block layer
-//! sees.
+//! fio's engines, by how a process waits for its I/O. The block layer sees no other difference
+//! between them.
 
 use super::spec::Engine;
 
@@ -8,22 +8,22 @@ use super::spec::Engine;
 pub enum Behaviour {
     /// The process sleeps for each I/O.
     Synchronous,
-    /// Up to `iodepth` in flight; a submission that finds no tag sleeps in the submitter.
+    /// Up to `iodepth` I/Os are in flight; if there is no free tag, the submitter sleeps.
     Blocking,
-    /// Up to `iodepth` in flight; a worker sleeps for the tag.
+    /// Up to `iodepth` I/Os are in flight; if there is no free tag, a worker sleeps.
     Offloaded,
-    /// Not run: why, and what to use.
+    /// The engine is not supported. The text says why, and what to use.
     Refused(&'static str),
 }
 
-/// One engine of fio's.
+/// One of fio's engines.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineRow {
     /// Its name.
     pub name: &'static str,
     /// How it behaves.
     pub behaviour: Behaviour,
-    /// What the user should know of how it is run; empty where it is run as it is.
+    /// What differs from fio in how the engine is run; empty if nothing does.
     pub note: &'static str,
 }
 
@@ -31,7 +31,7 @@ const fn engine(name: &'static str, behaviour: Behaviour, note: &'static str) ->
     EngineRow { name, behaviour, note }
 }
 
-/// What a warning says that does not hold in a run with a page cache.
+/// The end of a warning that does not apply to a run with a page cache.
 pub(crate) const WITHOUT_CACHE: &str = "without a page cache (--memory)";
 const NO_MAPPING: &str = "runs as psync without a page cache (--memory)";
 
@@ -100,14 +100,14 @@ pub const ENGINES: &[EngineRow] = &[
     engine("external", Behaviour::Refused("code of others is not loaded; use io_uring"), ""),
 ];
 
-/// The row of an engine; `external:PATH` is `external`.
+/// Returns the row of an engine; `external:PATH` is `external`.
 pub fn find_engine(name: &str) -> Option<&'static EngineRow> {
     let name = if name.starts_with("external:") { "external" } else { name };
     ENGINES.iter().find(|row| row.name == name)
 }
 
 impl EngineRow {
-    /// The engine as a job has it.
+    /// Returns the engine as a job has it.
     pub fn engine(&self) -> Engine {
         let (asynchronous, submission_blocks) = match self.behaviour {
             Behaviour::Synchronous | Behaviour::Refused(_) => (false, true),

@@ -69,7 +69,7 @@ pub(super) fn rw(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), C
 }
 
 pub(super) fn bsrange(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
-    // fio takes `/` between the directions as well.
+    // fio also takes `/` between the directions.
     let list = by_direction(&text.replace('/', ","), |part| match scan.range(part, Unit::Plain)? {
         (0, _) => Err(Problem::OutOfRange.because(format!("`{part}` starts at 0; must be 1 byte or more"))),
         (_, high) if high > u64::from(u32::MAX) => {
@@ -106,7 +106,7 @@ pub(super) fn filename(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<()
     Ok(())
 }
 
-/// A text that is kept as it is, and must not be empty.
+/// A setter that stores a text as it is; the text must not be empty.
 macro_rules! kept {
     ($($name:ident => |$draft:ident, $text:ident| $set:expr;)*) => {$(
         pub(super) fn $name($draft: &mut Draft, _: &mut Scan, $text: &str) -> Result<(), Complaint> {
@@ -169,7 +169,8 @@ pub(super) fn startdelay(draft: &mut Draft, scan: &mut Scan, text: &str) -> Resu
     Ok(())
 }
 
-/// `wait_before,write,wait_after:N`, some of the words; without a number after every write.
+/// Parses `wait_before,write,wait_after:N` with some of the words; without a number it applies to
+/// every write.
 pub(super) fn sync_file_range(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let (words, every) = text.rsplit_once(':').map_or((text, None), |(words, every)| (words, Some(every)));
     let every = every.map_or(Ok(1), |every| scan.unsigned(every, Unit::Plain))?;
@@ -200,7 +201,7 @@ pub(super) fn max_latency(draft: &mut Draft, scan: &mut Scan, text: &str) -> Res
     Ok(())
 }
 
-/// Microseconds as a span.
+/// Converts microseconds.
 pub(super) fn nanos(us: u64) -> Result<Nanos, Complaint> {
     us.checked_mul(1000)
         .map(Nanos::new)
@@ -261,7 +262,7 @@ pub(super) fn steadystate(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(),
     }
 }
 
-/// What `verify=` takes.
+/// The methods that `verify=` takes.
 pub(super) const VERIFY_METHODS: &[&str] = &[
     "0",
     "md5",
@@ -296,11 +297,11 @@ pub(super) fn verify(draft: &mut Draft, word: &str) {
     };
 }
 
-/// What `write_hint=` takes, in the order of the kernel's numbers from 1.
+/// The hints that `write_hint=` takes, in the order of the kernel's numbers from 1.
 pub const WRITE_HINTS: &[&str] = &["none", "short", "medium", "long", "extreme"];
 
 pub(super) fn write_hint(draft: &mut Draft, word: &str) {
-    // RWH_WRITE_LIFE_*: 2 is short; 1 ("none") and 0 ("not set") come to the same.
+    // RWH_WRITE_LIFE_*: 2 is short; 1 ("none") and 0 ("not set") have the same effect.
     let index = WRITE_HINTS.iter().position(|known| *known == word).unwrap_or(0) as u8;
     draft.spec.write_hint = if index == 0 { 0 } else { index + 1 };
 }

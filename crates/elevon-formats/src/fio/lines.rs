@@ -1,33 +1,33 @@
-//! Text to sections: comments, section heads, keys and values with their places, includes,
-//! variables.
+//! Splits a text into sections: comments, section heads, keys and values with their places,
+//! includes and variables.
 //!
-//! As fio reads a file: a line is cut at its first `;`, then at its first `#`, quoted or not. A
-//! section whose name starts with `global` (in this case) sets defaults for the sections below it.
-//! `include FILE` stands in a section, is relative to the including file, holds options only and
-//! may include further files.
+//! The rules are fio's. A line is cut at its first `;`, then at its first `#`, quoted or not. A
+//! section whose name starts with `global` (in lower case) sets defaults for the sections below it.
+//! An `include FILE` line is allowed in a section. FILE is relative to the including file, holds
+//! only options and may include further files.
 
 use super::parse::MOST_ERRORS;
 use super::source::{JobSource, Machine};
 use crate::diagnostic::{Diagnostic, Problem, Span};
 
-/// Includes inside includes; more is a cycle.
+/// The maximum depth of nested includes; more is a cycle.
 const INCLUDE_DEPTH: u32 = 16;
 
 /// One `key=value` or bare `key`.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyValue {
-    /// Where the key stands.
+    /// The place of the key.
     pub(crate) at: Span,
     /// Column of the value, from 1.
     pub(crate) value_column: u32,
     pub(crate) key: String,
     /// The value with variables expanded; `None` for a bare key.
     pub(crate) value: Option<String>,
-    /// Variables in it that are not set, and so were left out.
+    /// Variables in the value that are not set, and were therefore left out.
     pub(crate) unset: Vec<String>,
 }
 
-/// A head and what follows it.
+/// A section head and its entries.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) name: String,
@@ -41,17 +41,17 @@ impl Section {
     }
 }
 
-/// Reads files into sections and gathers complaints.
+/// Reads files into sections, and collects complaints.
 pub(crate) struct Reader<'a> {
     pub(crate) source: &'a mut dyn JobSource,
     pub(crate) errors: Vec<Diagnostic>,
     pub(crate) warnings: Vec<Diagnostic>,
-    /// The file that the command line names, which decides what may be included.
+    /// The file that the command line names. It determines which files may be included.
     pub(crate) job_file: String,
 }
 
 impl Reader<'_> {
-    /// The sections of a job file and of everything it includes.
+    /// Returns the sections of a job file and of everything that it includes.
     pub(crate) fn sections(&mut self, name: &str) -> Vec<Section> {
         let mut sections = Vec::new();
         name.clone_into(&mut self.job_file);
@@ -70,7 +70,7 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, file: &str, text: &str, sections: &mut Vec<Section>, depth: u32) {
-        // The mark of UTF-8 that some editors put at the start of a text.
+        // The byte order mark that some editors put at the start of a text.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (index, whole) in text.lines().enumerate() {
             let line = whole.split(';').next().unwrap_or("").split('#').next().unwrap_or("");
@@ -180,21 +180,20 @@ impl Reader<'_> {
     }
 }
 
-/// The file of an `include FILE` or `include=FILE` line.
+/// Returns the file of an `include FILE` or `include=FILE` line.
 fn include_name(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("include")?;
     (rest.is_empty() || rest.starts_with(['=', ' ', '\t'])).then(|| rest.trim_start_matches('=').trim())
 }
 
-/// Column of a byte offset, counted in characters from 1.
+/// Returns the column of a byte offset, counted in characters from 1.
 fn column(line: &str, offset: usize) -> u32 {
     line.char_indices().take_while(|&(at, _)| at < offset).count() as u32 + 1
 }
 
-/// `${NAME}` and the reserved keywords, each replaced once: what a variable holds is not expanded
-/// again. Arithmetic on a keyword (`8*$mb_memory`) is worked out here, since it needs no
-/// parentheses. Names of variables that are not set, for which fio puts nothing, are added to
-/// `unset`.
+/// Replaces `${NAME}` and the reserved keywords, each once: the value of a variable is not expanded
+/// again. Arithmetic on a keyword (`8*$mb_memory`) is evaluated here, since it needs no
+/// parentheses. Unset variables expand to nothing, as in fio, and their names are added to `unset`.
 fn expand(text: &str, source: &dyn JobSource, unset: &mut Vec<String>) -> String {
     if !text.contains('$') {
         return text.to_owned();

@@ -1,17 +1,17 @@
 //! Numbers as fio reads them: sizes, counts, times, shares, ranges and lists by direction.
 //!
-//! Two deliberate differences from fio 3.33: what fio drops without a word (`bs=4x` and `bs=4.5k`
-//! are 4 bytes to it, `runtime=10sec` is 10 µs) is an error here, or is read as documented with a
-//! warning; and negative counts, which fio wraps around or strips of their sign, are errors.
+//! Two deliberate differences from fio 3.33. Text that fio silently ignores (it reads `bs=4x` and
+//! `bs=4.5k` as 4 bytes, and `runtime=10sec` as 10 µs) is an error here, or is read as documented
+//! with a warning. Negative counts, which fio wraps around or strips of their sign, are errors.
 
 use super::arithmetic;
 use super::spec::Amount;
 use crate::diagnostic::{Complaint, Problem};
 
-/// Values for reads, writes and trims; `None` leaves what was there.
+/// Values for reads, writes and trims; `None` keeps the old value.
 pub(crate) type PerDirection<T> = [Option<T>; 3];
 
-/// What a number counts, and so which suffixes it takes.
+/// The unit of a number, which decides the suffixes it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Bytes or a plain count: `k m g t p`, as `kb_base` reads them.
@@ -22,26 +22,26 @@ pub(crate) enum Unit {
 
 const SECOND: u64 = 1_000_000;
 
-/// Reads numbers under a `kb_base`, and keeps what the user should be told.
+/// The reader of numbers under a `kb_base`. It keeps the warnings for the user.
 #[derive(Debug)]
 pub struct Scan {
     /// `kb_base`: 1024 or 1000.
     pub kb_base: u64,
-    /// Warnings of the value at hand.
+    /// Warnings about the current value.
     pub notes: Vec<Complaint>,
 }
 
 impl Scan {
-    /// fio's default, `kb_base=1024`.
+    /// Returns a reader with fio's default, `kb_base=1024`.
     pub fn new() -> Self {
         Self { kb_base: 1024, notes: Vec::new() }
     }
 
-    /// A number with an optional unit, or an expression in parentheses.
+    /// Parses a number with an optional unit, or an expression in parentheses.
     pub(crate) fn signed(&mut self, text: &str, unit: Unit) -> Result<i128, Complaint> {
         let text = text.trim();
         if text.starts_with('(') && text.ends_with(')') {
-            // Within an expression a bare time counts microseconds whatever the option's own unit
+            // Within an expression a bare time is in microseconds, whatever the option's own unit
             // is.
             let inside = if unit == Unit::Plain { Unit::Plain } else { Unit::Time(1) };
             let value = arithmetic::evaluate(text, |suffix| factor(suffix, inside, self.kb_base))?;
@@ -72,7 +72,7 @@ impl Scan {
         in_range(if negative { -value } else { value }, text)
     }
 
-    /// Keeps a word about what fio makes of the value.
+    /// Adds a warning about how fio reads the value.
     pub(crate) fn note(&mut self, message: impl Into<String>) {
         self.notes.push(Problem::Differs.because(message));
     }
@@ -98,14 +98,14 @@ impl Scan {
         }
     }
 
-    /// A number that is not negative.
+    /// Parses a number that is not negative.
     pub(crate) fn unsigned(&mut self, text: &str, unit: Unit) -> Result<u64, Complaint> {
         let value = self.signed(text, unit)?;
         u64::try_from(value)
             .map_err(|_| Problem::OutOfRange.because(format!("`{text}` is negative; must be 0 or more")))
     }
 
-    /// Bytes, or `N%`.
+    /// Parses bytes, or `N%`.
     pub(crate) fn amount(&mut self, text: &str) -> Result<Amount, Complaint> {
         let Some(number) = text.trim().strip_suffix('%') else {
             return self.unsigned(text, Unit::Plain).map(Amount::Bytes);
@@ -116,7 +116,7 @@ impl Scan {
         }
     }
 
-    /// `LOW-HIGH` or `LOW:HIGH`, swapped where the first is larger.
+    /// Parses `LOW-HIGH` or `LOW:HIGH`, swapped if the first is larger.
     pub(crate) fn range(&mut self, text: &str, unit: Unit) -> Result<(u64, u64), Complaint> {
         let text = text.trim();
         let separator = text.char_indices().skip(1).find(|&(_, c)| c == '-' || c == ':');
@@ -127,7 +127,7 @@ impl Scan {
         Ok((low.min(high), low.max(high)))
     }
 
-    /// One number, or a range.
+    /// Parses one number, or a range.
     pub(crate) fn range_or_one(&mut self, text: &str, unit: Unit) -> Result<(u64, u64), Complaint> {
         if text.trim().chars().skip(1).any(|c| c == '-' || c == ':') && !text.trim().starts_with('(') {
             return self.range(text, unit);
@@ -142,8 +142,8 @@ impl Default for Scan {
     }
 }
 
-/// `read,write,trim`: the last value serves the directions after it, unless a comma follows it; an
-/// empty place leaves its direction as it was.
+/// Parses `read,write,trim`. The last value is also used for the directions after it, unless a
+/// comma follows it; an empty value leaves its direction unchanged.
 pub(crate) fn by_direction<T: Clone>(
     text: &str,
     mut one: impl FnMut(&str) -> Result<T, Complaint>,
@@ -171,7 +171,7 @@ pub(crate) fn by_direction<T: Clone>(
     Ok(values)
 }
 
-/// What a suffix multiplies by: bytes or counts, or microseconds.
+/// Returns the factor of a suffix: in bytes or counts, or in microseconds.
 fn factor(suffix: &str, unit: Unit, kb_base: u64) -> Option<u64> {
     let suffix = suffix.to_ascii_lowercase();
     match unit {
@@ -191,7 +191,7 @@ fn factor(suffix: &str, unit: Unit, kb_base: u64) -> Option<u64> {
                 Some(b'b') if suffix.len() == 1 => return Some(1),
                 Some(letter) => b"kmgtp".iter().position(|&known| known == letter)? as u32 + 1,
             };
-            // kb_base=1024 turns the prefixes round: `kb` is 1024 and `kib` is 1000.
+            // kb_base=1024 swaps the prefixes: `kb` is 1024 and `kib` is 1000.
             let other = if kb_base == 1024 { 1000u64 } else { 1024 };
             match &suffix[1..] {
                 "" | "b" | "i" => Some(kb_base.pow(power)),
@@ -219,7 +219,7 @@ fn unknown_unit(text: &str, suffix: &str, unit: Unit) -> Complaint {
 }
 
 fn in_range(value: i128, text: &str) -> Result<i128, Complaint> {
-    // fio keeps numbers in signed 64 bits.
+    // fio stores numbers in signed 64 bits.
     let limit = i128::from(i64::MAX);
     if (-limit..=limit).contains(&value) {
         Ok(value)
@@ -228,7 +228,7 @@ fn in_range(value: i128, text: &str) -> Result<i128, Complaint> {
     }
 }
 
-/// A decimal number as a count of `1 / 10^places`, exactly.
+/// Parses a decimal number as an exact count of `1 / 10^places`.
 pub(crate) fn decimal(text: &str, places: usize) -> Result<u64, Complaint> {
     let text = text.trim();
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));

@@ -1,8 +1,9 @@
-//! The table of fio's options: one row says an option's name, what it takes, its default, what it
-//! means, and what becomes of it here. The parser, the manual and the warnings are made from it.
+//! The table of fio's options. A row has an option's name, the values it takes, its default, its
+//! meaning, and its status in Elevon. The parser, the manual and the warnings are made from the
+//! table.
 //!
-//! The names are those of fio 3.33's manual and help, engine options included, and those that later
-//! releases added; `tests/data/fio-options.txt` lists them and a test compares.
+//! The names are those of fio 3.33's manual and help, including engine options, and those added by
+//! later releases. `tests/data/fio-options.txt` lists them, and a test compares the table with it.
 
 mod cgroup;
 mod engines;
@@ -26,7 +27,7 @@ use super::spec::Amount;
 use crate::diagnostic::Complaint;
 use elevon_core::units::Nanos;
 
-/// Where an option belongs in the manual.
+/// The section of the manual that an option belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Group {
@@ -47,37 +48,38 @@ pub enum Group {
     Misc,
 }
 
-/// What becomes of an option.
+/// The status of an option in Elevon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It does what fio's manual says.
     Honoured,
-    /// It is checked and accepted, and changes nothing: why.
+    /// It is checked and accepted, and has no effect. The text says why.
     NoEffect(&'static str),
-    /// A job that sets it to more than its default is refused: why, and what to do.
+    /// A job that sets it to a value other than its default or 0 is refused. The text says why, and
+    /// what to do.
     Refused(&'static str),
 }
 
-/// What an option takes, with what to do with it.
+/// The values that an option takes, with its setter.
 #[derive(Clone, Copy, Debug)]
 pub enum OptionKind {
     /// A bare key, or a number that is true when not 0.
     Flag(fn(&mut Draft, bool)),
     /// 0 or 1.
     Bool(fn(&mut Draft, bool)),
-    /// A number from the first to the second, suffixes allowed.
+    /// A number from the first to the second value; suffixes are allowed.
     Int(i64, u64, fn(&mut Draft, u64)),
-    /// Such numbers for reads, writes and trims.
+    /// Up to three such numbers, for reads, writes and trims.
     Directions(u64, u64, fn(&mut Draft, PerDirection<u64>)),
     /// Bytes or a share in percent.
     Amount(fn(&mut Draft, Amount)),
-    /// A span; a bare number counts this many microseconds.
+    /// A span of time; a bare number counts units of this many microseconds.
     Time(u64, fn(&mut Draft, Nanos)),
     /// One of these words.
     Choice(&'static [&'static str], fn(&mut Draft, &str)),
-    /// Words with a grammar of their own.
+    /// A text with a grammar of its own.
     Text(fn(&mut Draft, &mut Scan, &str) -> Result<(), Complaint>),
-    /// Likewise, and the bare key is the empty text.
+    /// A text with a grammar of its own; a bare key is the empty text.
     OptionalText(fn(&mut Draft, &mut Scan, &str) -> Result<(), Complaint>),
 }
 
@@ -88,17 +90,17 @@ pub struct OptionRow {
     pub name: &'static str,
     /// Other names fio takes for it.
     pub aliases: &'static [&'static str],
-    /// What it takes.
+    /// The values it takes.
     pub kind: OptionKind,
-    /// Unit of a bare number; empty where it has none.
+    /// Unit of a bare number; empty if there is none.
     pub unit: &'static str,
-    /// Its default as one would write it; empty where it has none.
+    /// Its default as a user would write it; empty if there is none.
     pub default: &'static str,
-    /// A line of meaning.
+    /// One line of help.
     pub help: &'static str,
-    /// What becomes of it.
+    /// Its status.
     pub status: Status,
-    /// The engines that have it; empty for all.
+    /// The engines that have the option; empty for all.
     pub engines: &'static [&'static str],
 }
 
@@ -119,7 +121,7 @@ impl OptionRow {
         self.engines = engines;
         self
     }
-    /// The values it takes, for a manual: `1..=7`, `0|1`, `read|write|...`.
+    /// Returns the values it takes, for a manual: `1..=7`, `0|1`, `read|write|...`.
     pub fn values(&self) -> String {
         match self.kind {
             OptionKind::Flag(_) => "bare or 0|1".to_owned(),
@@ -141,21 +143,21 @@ fn bounds(low: i64, high: u64) -> String {
 
 /// The largest value of fio's 32-bit options.
 const ANY: u64 = u32::MAX as u64;
-/// The largest value of its 64-bit ones.
+/// The largest value of fio's 64-bit options.
 const LONG: u64 = i64::MAX as u64;
-/// The largest I/O: fio's iolog keeps lengths in 32 bits, and no device takes more at once.
+/// The largest I/O: fio's iolog stores lengths in 32 bits, and no device takes more at once.
 const LARGEST_BLOCK: u64 = ANY;
 const SECONDS: u64 = 1_000_000;
 const MICROS: u64 = 1;
 
-// Kinds of options that are checked and then dropped.
+// Kinds of options that are checked and not used.
 const FLAG: OptionKind = OptionKind::Flag(|_, _| ());
 const BOOL: OptionKind = OptionKind::Bool(|_, _| ());
 const COUNT: OptionKind = OptionKind::Int(0, ANY, |_, _| ());
 const TEXT: OptionKind = OptionKind::Text(|_, _, _| Ok(()));
 const TIME: OptionKind = OptionKind::Time(SECONDS, |_, _| ());
 
-/// An honoured option.
+/// Returns the row of an honoured option.
 const fn row(
     name: &'static str,
     kind: OptionKind,
@@ -185,17 +187,17 @@ pub const TABLE: &[(Group, &[OptionRow])] = &[
     (Group::Misc, misc::ROWS),
 ];
 
-/// Every row.
+/// Returns all rows.
 pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
     TABLE.iter().flat_map(|(_, rows)| rows.iter())
 }
 
-/// The row of a name or alias.
+/// Returns the row of a name or alias.
 pub fn find(name: &str) -> Option<&'static OptionRow> {
     rows().find(|row| row.name == name || row.aliases.contains(&name))
 }
 
-/// The known name nearest to an unknown one, where one is near.
+/// Returns the known name that is most similar to an unknown one, if there is one.
 pub fn nearest(name: &str) -> Option<&'static str> {
     elevon_core::nearest::nearest(
         name,

@@ -1,8 +1,8 @@
-//! Sections to jobs: looks options up, checks values, applies globals, then checks what does not
-//! fit together.
+//! Turns sections into jobs: looks up options, checks values, applies globals, then checks for
+//! options that conflict.
 //!
-//! All errors are gathered, not only the first. O(options x rows) with some 400 rows: a job file is
-//! read once.
+//! All errors are collected, not only the first. Cost: O(options x rows) with some 400 rows; a job
+//! file is read once.
 
 use super::draft::{Draft, Given};
 use super::engine::WITHOUT_CACHE;
@@ -15,41 +15,41 @@ use super::spec::{Amount, JobSpec};
 use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
 use elevon_core::units::Nanos;
 
-/// What a set of job files says.
+/// The jobs of a set of job files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParsedJobs {
     /// The jobs in order.
     pub jobs: Vec<JobSpec>,
-    /// What the user should know, at most once for each option.
+    /// Warnings, at most one per option and message.
     pub warnings: Vec<Diagnostic>,
     places: Vec<Vec<(&'static str, Span)>>,
 }
 
 impl ParsedJobs {
-    /// Jobs that no file describes.
+    /// Returns jobs that were not read from a file.
     pub fn of_specs(jobs: Vec<JobSpec>) -> Self {
         Self { places: vec![Vec::new(); jobs.len()], jobs, warnings: Vec::new() }
     }
 
-    /// Drops what holds only in a run without a page cache, and says whether any job goes through
-    /// it.
+    /// Drops the warnings that apply only to a run without a page cache. Returns true if any job
+    /// uses the cache.
     pub fn with_cache(&mut self) -> bool {
         self.warnings.retain(|warning| warning.problem != Problem::WithoutCache);
         self.jobs.iter().any(JobSpec::is_buffered)
     }
 
-    /// A complaint about an option of a job, for checks that need the device: at the option's last
-    /// use, else at the head of the job's section.
+    /// Returns a complaint about an option of a job, for checks that need the device. Its place is
+    /// the option's last use, else the head of the job's section.
     pub fn diagnostic(&self, job: usize, key: &str, complaint: Complaint) -> Diagnostic {
         let places = self.places.get(job).map_or(&[][..], Vec::as_slice);
         let found = places.iter().rev().find(|(name, _)| *name == key).or_else(|| places.first());
         found.map(|(_, at)| at.clone()).unwrap_or_default().diagnostic(key, complaint)
     }
 
-    /// Complaints about sizes and offsets of direct I/O that a device with such logical blocks
-    /// (bytes) cannot do. Empty where all is well. `cached`: buffered jobs go through a page
-    /// cache, and may have any size. Sizes just below a multiple of 1024 of the block are taken for
-    /// a forgotten `k`.
+    /// Returns complaints about sizes and offsets of I/O that a device with logical blocks of
+    /// `logical_block` bytes cannot do; empty if there are none. `cached`: buffered jobs go through
+    /// a page cache, and may have any size. For a size below 4096 of which 1024 times as much is a
+    /// multiple of the block, the complaint suggests that a `k` was forgotten.
     pub fn unaligned(&self, logical_block: u64, cached: bool) -> Vec<Diagnostic> {
         let mut found = Vec::new();
         let is_in_blocks = |job: &JobSpec| !cached || !job.goes_in_bytes();
@@ -81,7 +81,7 @@ fn each(sizes: &super::spec::BlockSizes) -> Vec<u64> {
     }
 }
 
-/// Reads one job file.
+/// Parses one job file.
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
@@ -89,13 +89,14 @@ pub fn parse(source: &mut dyn JobSource, name: &str) -> Result<ParsedJobs, Vec<D
     parse_all(source, &[name])
 }
 
-/// Jobs of a run, clones included, as in fio.
+/// The maximum number of jobs of a run, clones included, as in fio.
 pub const MOST_JOBS: u64 = 4096;
 
-/// Mistakes after whose section no more are looked for.
+/// The number of errors after which parsing stops.
 pub const MOST_ERRORS: usize = 1000;
 
-/// Reads several job files: the jobs of each start when those of the files before it have ended.
+/// Parses several job files. The jobs of each file start when those of the files before it have
+/// ended.
 ///
 /// # Errors
 /// Everything that is wrong with them, in order.
@@ -152,7 +153,7 @@ impl Parser {
         }
     }
 
-    /// One warning for an option: a second job with the same habit says nothing new.
+    /// Adds a warning, unless the same warning about the same option is there already.
     fn warn(&mut self, diagnostic: Diagnostic) {
         if !self.warnings.iter().any(|known| known.key == diagnostic.key && known.message == diagnostic.message) {
             self.warnings.push(diagnostic);
@@ -160,7 +161,8 @@ impl Parser {
     }
 
     fn options(&mut self, draft: &mut Draft, section: &Section) {
-        // As in fio, kb_base governs its whole section, and the engine comes before its options.
+        // As in fio, kb_base applies to its whole section, and the engine is set before its
+        // options.
         let rank = |entry: &&KeyValue| match entry.key.as_str() {
             "kb_base" => 0,
             "ioengine" => 1,
@@ -197,7 +199,7 @@ impl Parser {
         match row.status {
             Status::Honoured => {}
             Status::NoEffect(why) => {
-                // Once for an option, whatever its name or place.
+                // Warns once per option, under its main name and at its first place.
                 let complaint = Problem::NoEffect.because(format!("accepted without effect: {why}"));
                 self.warn(entry.at.diagnostic(row.name, complaint));
             }
@@ -253,7 +255,7 @@ impl Parser {
         }
     }
 
-    /// Options that do not fit together, as fio checks them.
+    /// Returns the options that conflict, by fio's rules.
     fn conflicts(&self, draft: &Draft) -> Vec<(&'static str, String)> {
         let spec = &draft.spec;
         let mut found = Vec::new();
@@ -296,7 +298,7 @@ impl Parser {
     }
 }
 
-/// What is to be said of variables in a value that are not set; empty if all are.
+/// Returns the note about variables in a value that are not set; empty if all are set.
 fn unset(entry: &KeyValue) -> String {
     let names: Vec<String> = entry.unset.iter().map(|name| format!("${{{name}}}")).collect();
     match names.as_slice() {
@@ -306,7 +308,7 @@ fn unset(entry: &KeyValue) -> String {
     }
 }
 
-/// Checks a value and hands it to its setter.
+/// Checks a value and passes it to its setter.
 fn apply(row: &OptionRow, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> Result<(), Complaint> {
     match (row.kind, value) {
         (OptionKind::Flag(set), None) => set(draft, true),
@@ -323,7 +325,7 @@ fn apply(row: &OptionRow, draft: &mut Draft, scan: &mut Scan, value: Option<&str
         },
         (OptionKind::Int(low, high, set), Some(text)) => {
             let value = scan.signed(text, Unit::Plain).map_err(|why| match why.problem {
-                // A small range says more than an example of a size.
+                // A small range is more helpful than an example of a size.
                 Problem::NotANumber if high < 100_000 => {
                     why.reworded(|_| format!("`{text}` is no number; must be {low} to {high}{}", unit(row)))
                 }
@@ -333,7 +335,7 @@ fn apply(row: &OptionRow, draft: &mut Draft, scan: &mut Scan, value: Option<&str
                 return Err(Problem::OutOfRange
                     .because(format!("`{text}` is out of range; must be {low} to {high}{}", unit(row))));
             }
-            // Options with negative values are not honoured, so their setter takes no notice of it.
+            // Options with negative values are not honoured, so their setters do not use the value.
             set(draft, u64::try_from(value).unwrap_or(0));
         }
         (OptionKind::Directions(low, high, set), Some(text)) => {
@@ -365,7 +367,8 @@ fn unit(row: &OptionRow) -> String {
     if row.unit.is_empty() { String::new() } else { format!(" ({})", row.unit) }
 }
 
-/// Counts of milliseconds take no time suffix (fio drops it and reads `5s` as 5 ms).
+/// Improves the error of a count of milliseconds, which takes no time suffix (fio ignores it and
+/// reads `5s` as 5 ms).
 fn with_unit(row: &OptionRow, why: Complaint) -> Complaint {
     if row.unit == "ms" && why.problem == Problem::UnknownUnit {
         return why.reworded(|_| "is a bare number of milliseconds; must have no unit".to_owned());
@@ -373,7 +376,7 @@ fn with_unit(row: &OptionRow, why: Complaint) -> Complaint {
     why
 }
 
-/// Whether a refused option only repeats its default.
+/// Returns true if the value of a refused option is only its default or 0.
 fn is_neutral(row: &OptionRow, value: Option<&str>) -> bool {
     value.is_some_and(|value| {
         value == row.default || matches!(row.kind, OptionKind::Bool(_) | OptionKind::Int(..)) && value == "0"

@@ -1,11 +1,11 @@
-//! What a job file may ask of the world around it. The parser reads nothing by itself, so that a
-//! test, a fuzzer and a server can each give it a world of their own.
+//! What a job file may read from its environment. The parser itself reads nothing, so a test, a
+//! fuzzer or a server can provide its own environment.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-/// Numbers that `$pagesize`, `$mb_memory` and `$ncpus` stand for.
+/// The numbers that `$pagesize`, `$mb_memory` and `$ncpus` are replaced by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Bytes in a page of memory.
@@ -16,7 +16,7 @@ pub struct Machine {
     pub cpus: u64,
 }
 
-/// Why a text cannot be read, in a few words without its name.
+/// The reason why a text cannot be read, in a few words without its name.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// There is no file of that name.
@@ -25,7 +25,7 @@ pub enum SourceError {
     /// Opening or reading it failed.
     #[error("{0}")]
     Io(#[source] std::io::Error),
-    /// It is larger than a text that a person wrote, or has no end.
+    /// It is larger than 16 MiB, or endless.
     #[error("larger than {} MiB", LARGEST_TEXT >> 20)]
     TooLarge,
     /// It is not UTF-8.
@@ -34,7 +34,7 @@ pub enum SourceError {
     /// Stdin was named a second time.
     #[error("stdin can be read once only")]
     ReadTwice,
-    /// It lies outside of the folders from which a job file may include.
+    /// It lies outside the folders from which a job file may include.
     #[error("not below {}, the job file's folder; --include-dir names another", .folder.display())]
     Outside {
         /// The job file's folder.
@@ -53,36 +53,38 @@ impl From<std::io::Error> for SourceError {
 
 /// Files and environment of a job file.
 pub trait JobSource {
-    /// The text of a job file or of one that it includes.
+    /// Returns the text of a job file or of a file that it includes.
     ///
     /// # Errors
-    /// Why it cannot be read, in a few words ("No such file or directory").
+    /// The reason why it cannot be read, in a few words ("No such file or directory").
     fn read(&mut self, name: &str) -> Result<String, SourceError>;
-    /// The text of a file that `include` names; `job_file` is the one that the command line names.
+    /// Returns the text of a file that `include` names. `job_file` is the file that the command
+    /// line names.
     ///
     /// # Errors
-    /// Why it cannot be read, in a few words. What lies outside of the folders that may be included
-    /// from is not opened.
+    /// The reason why it cannot be read, in a few words. A file outside the folders that may be
+    /// included from is not opened.
     fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, SourceError>;
-    /// The environment variable `name`, for `${name}`; unset ones expand to nothing.
+    /// Returns the environment variable `name`, for `${name}`; an unset variable expands to
+    /// nothing.
     fn variable(&self, name: &str) -> Option<String>;
-    /// The machine, for `$pagesize` and its kin.
+    /// Returns the machine, for `$pagesize`, `$mb_memory` and `$ncpus`.
     fn machine(&self) -> Machine;
 }
 
-/// A world of strings.
+/// An environment in memory.
 #[derive(Clone, Debug)]
 pub struct MemorySource {
     /// Text by file name.
     pub files: BTreeMap<String, String>,
     /// Value by variable.
     pub variables: BTreeMap<String, String>,
-    /// The machine it pretends to be on: 4096-byte pages, 16 GiB, 8 CPUs unless changed.
+    /// The machine: 4096-byte pages, 16 GiB and 8 CPUs unless changed.
     pub machine: Machine,
 }
 
 impl MemorySource {
-    /// A world of one file.
+    /// Returns an environment with one file.
     pub fn one(name: &str, text: &str) -> Self {
         Self {
             files: BTreeMap::from([(name.to_owned(), text.to_owned())]),
@@ -110,13 +112,13 @@ impl JobSource for MemorySource {
     }
 }
 
-/// Bytes that a job file may have: what is larger, or has no end, is none.
+/// The maximum size of a job file, in bytes.
 const LARGEST_TEXT: u64 = 16 << 20;
 
 /// Reads a text that a person wrote: UTF-8, and not larger than 16 MiB.
 ///
 /// # Errors
-/// Why it cannot be read, in a few words.
+/// The reason why it cannot be read, in a few words.
 pub fn read_text(from: impl Read) -> Result<String, SourceError> {
     let mut bytes = Vec::new();
     from.take(LARGEST_TEXT + 1).read_to_end(&mut bytes).map_err(SourceError::Io)?;
@@ -126,22 +128,22 @@ pub fn read_text(from: impl Read) -> Result<String, SourceError> {
     String::from_utf8(bytes).map_err(|_| SourceError::NotText)
 }
 
-/// The same from a file.
+/// Reads a file as [`read_text`] does.
 ///
 /// # Errors
-/// Why it cannot be read, in a few words ("No such file or directory").
+/// The reason why it cannot be read, in a few words ("No such file or directory").
 pub fn read_text_file(path: &Path) -> Result<String, SourceError> {
     read_text(std::fs::File::open(path)?)
 }
 
-/// The real world: files of the host and the environment of the process.
+/// The host's environment: its files, and the variables of the process.
 #[derive(Clone, Debug, Default)]
 pub struct HostSource {
     /// The folder from which job files may include, besides their own.
     pub include_folder: Option<PathBuf>,
 }
 
-/// The folder of a file, `.` for a plain name.
+/// Returns the folder of a file, `.` for a plain name.
 fn folder_of(file: &str) -> &Path {
     match Path::new(file).parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -149,13 +151,13 @@ fn folder_of(file: &str) -> &Path {
     }
 }
 
-/// Returns true if the text of a path does not lead out of a folder, where both start at `base`
-/// unless they are absolute. Symbolic links are not looked at.
+/// Returns true if `path`, as text, does not lead out of `folder`. Relative paths start at `base`.
+/// Symbolic links are not followed.
 fn is_below(path: &Path, folder: &Path, base: &Path) -> bool {
     plain(&base.join(path)).starts_with(plain(&base.join(folder)))
 }
 
-/// An absolute path without `.` and `..`; the folder above the root is the root.
+/// Returns an absolute path without `.` and `..`; the parent of the root is the root.
 fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -185,7 +187,7 @@ impl JobSource for HostSource {
         if !folders.iter().any(|folder| is_below(Path::new(path), folder, &base)) {
             return Err(outside(own));
         }
-        // Where a symbolic link leads decides, not its name.
+        // The target of a symbolic link decides, not its name.
         let real = std::fs::canonicalize(path)?;
         let real_folders = folders.iter().filter_map(|folder| std::fs::canonicalize(folder).ok());
         if !real_folders.into_iter().any(|folder| real.starts_with(folder)) {

@@ -1,28 +1,28 @@
-//! A job as it will be run: every honoured option of a fio job, typed, with units in the names.
+//! A job as it will be run: every honoured option of a fio job, typed, with units.
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::units::Nanos;
 
-/// One job section of a job file, after globals, defaults and expansion of variables. `numjobs` is
-/// not expanded here: a clone differs from its section only by its index.
+/// One job section of a job file, after globals, defaults and variables were applied. `numjobs` is
+/// not expanded: a clone differs from its section only by its index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobSpec {
     /// Section name.
     pub name: String,
-    /// Where the section starts, `file:line`.
+    /// The place of the section head, `file:line`.
     pub origin: String,
     /// `description`, shown in the report.
     pub description: Option<String>,
     /// `numjobs`: clones of this job, at least 1.
     pub numjobs: u32,
-    /// What it does.
+    /// Direction and order of its I/O.
     pub rw: Rw,
     /// Sizes of its I/Os, by direction (read, write, trim).
     pub block_sizes: [BlockSizes; 3],
-    /// Alignment of random offsets in bytes, by direction; 0 for the smallest block size.
+    /// Alignment of random offsets in bytes, by direction; 0: the smallest block size.
     pub block_align: [u64; 3],
-    /// `bs_is_seq_rand` in a job with both: the first sizes are those of sequential I/Os, the
-    /// second of random ones.
+    /// `bs_is_seq_rand`, in a job with sequential and random I/Os: the first size is that of
+    /// sequential I/Os, the second that of random I/Os.
     pub bs_is_seq_rand: bool,
     /// `bs_unaligned`: sizes in a range need not be multiples of its minimum.
     pub bs_unaligned: bool,
@@ -30,28 +30,29 @@ pub struct JobSpec {
     pub engine: Engine,
     /// `iodepth`: I/Os kept in flight; 1 for synchronous engines.
     pub iodepth: u32,
-    /// `iodepth_batch` (`iodepth_batch_submit`): most I/Os in one submission.
+    /// `iodepth_batch` (`iodepth_batch_submit`): the maximum number of I/Os in one submission.
     pub iodepth_batch_submit: u32,
     /// `iodepth_batch_complete_min`.
     pub iodepth_batch_complete_min: u32,
     /// `iodepth_batch_complete_max`.
     pub iodepth_batch_complete_max: u32,
-    /// `iodepth_low`: refill only when the depth has fallen to this.
+    /// `iodepth_low`: the job refills its queue only when the depth has fallen to this.
     pub iodepth_low: u32,
     /// `serialize_overlap`.
     pub serialize_overlap: bool,
     /// `direct`.
     pub direct: bool,
-    /// `invalidate`: before its I/O the job's files leave the page cache; `pre_read` overrules it.
+    /// `invalidate`: the job's files are dropped from the page cache before its I/O, unless
+    /// `pre_read` is set.
     pub invalidate: bool,
-    /// `pre_read`: before its I/O the job's files are read into the page cache.
+    /// `pre_read`: the job's files are read into the page cache before its I/O.
     pub pre_read: bool,
-    /// `overwrite`: its files were written before, so that a part of a page is read before it is
-    /// written.
+    /// `overwrite`: the job's files have been written before, so a page that is written in part is
+    /// read first.
     pub overwrite: bool,
     /// `fadvise_hint`.
     pub fadvise: Fadvise,
-    /// `filename`, split at colons; empty where the job gives none.
+    /// `filename`, split at colons; empty if the job names none.
     pub filenames: Vec<String>,
     /// `directory`.
     pub directory: Option<String>,
@@ -59,66 +60,66 @@ pub struct JobSpec {
     pub nrfiles: u32,
     /// `file_service_type`.
     pub file_service: FileService,
-    /// `size`: of the region all files of the job make up; the device where there is none.
+    /// `size` of the region that all files of the job form; `None`: the device.
     pub size: Option<Amount>,
     /// `filesize` (smallest, largest).
     pub file_size: Option<(u64, u64)>,
-    /// `io_size`: bytes to move, where it differs from `size`.
+    /// `io_size`: bytes to move, if different from `size`.
     pub io_size: Option<Amount>,
     /// `offset`.
     pub offset: Amount,
     /// `offset_increment`, times the clone's index.
     pub offset_increment: Amount,
-    /// `offset_align` in bytes, 0 for none.
+    /// `offset_align` in bytes; 0: none.
     pub offset_align: u64,
     /// `number_ios`.
     pub number_ios: Option<u64>,
     /// `loops`.
     pub loops: u64,
-    /// `runtime`; zero for none.
+    /// `runtime`; zero: none.
     pub runtime: Nanos,
     /// `time_based`.
     pub time_based: bool,
-    /// `ramp_time`: measured after this much of the run.
+    /// `ramp_time`: measurement starts after this time of the run.
     pub ramp_time: Nanos,
-    /// `startdelay` (smallest, largest; drawn per clone).
+    /// `startdelay` (smallest, largest); drawn for each clone.
     pub start_delay: (Nanos, Nanos),
     /// `thinktime`.
     pub think_time: Nanos,
-    /// `thinktime_spin`: of it, time that burns CPU.
+    /// `thinktime_spin`: the part of `thinktime` that uses CPU.
     pub think_time_spin: Nanos,
-    /// `thinktime_blocks`: I/Os between thoughts; 0 where only `thinktime_iotime` bounds them.
+    /// `thinktime_blocks`: I/Os between think times; 0 if only `thinktime_iotime` limits them.
     pub think_time_blocks: u32,
     /// `thinktime_blocks_type=issue` counts issued I/Os rather than completed ones.
     pub think_time_counts_issued: bool,
-    /// `thinktime_iotime`: time of I/O between thoughts, zero for none.
+    /// `thinktime_iotime`: time of I/O between think times; zero: none.
     pub think_time_io_time: Nanos,
     /// `rate` in bytes a second, by direction.
     pub rate: [Option<u64>; 3],
     /// `rate_iops`, by direction.
     pub rate_iops: [Option<u64>; 3],
-    /// `rate_min` in bytes a second: the job fails below it.
+    /// `rate_min` in bytes a second, by direction: the job fails below it.
     pub rate_min: [Option<u64>; 3],
-    /// `rate_iops_min`.
+    /// `rate_iops_min`, by direction.
     pub rate_iops_min: [Option<u64>; 3],
-    /// `rate_cycle`: over which the minima are averaged.
+    /// `rate_cycle`: the time over which the minimum rates are averaged.
     pub rate_cycle: Nanos,
-    /// `max_latency`, by direction: the job fails on a slower I/O; zero for none.
+    /// `max_latency`, by direction: the job fails on a slower I/O; zero: none.
     pub max_latency: [Nanos; 3],
     /// `rate_process=poisson`.
     pub rate_poisson: bool,
     /// `rate_ignore_thinktime`.
     pub rate_ignore_think_time: bool,
-    /// `prio`, `prioclass` and `priohint` together; class NONE where the job gives none.
+    /// `prio`, `prioclass` and `priohint` together; class NONE if the job sets none.
     pub ioprio: IoPrio,
-    /// `cmdprio_percentage` (read, write) with the priority it gives.
+    /// `cmdprio_percentage` (read, write), with the priority of those I/Os.
     pub command_prio: [Option<(u8, IoPrio)>; 2],
-    /// `fsync`: after this many writes; 0 for never.
+    /// `fsync`: after this many writes; 0: never.
     pub fsync: u32,
-    /// `fdatasync`: likewise.
+    /// `fdatasync`: after this many writes; 0: never.
     pub fdatasync: u32,
-    /// `sync_file_range`: after so many writes of a buffered job, what was written since the last
-    /// is synced so far.
+    /// `sync_file_range` of a buffered job: syncs what was written since the last sync, after a
+    /// number of writes.
     pub sync_file_range: Option<SyncFileRange>,
     /// `end_fsync`.
     pub end_fsync: bool,
@@ -126,7 +127,7 @@ pub struct JobSpec {
     pub fsync_on_close: bool,
     /// `sync`: how every write is made durable.
     pub sync: SyncMode,
-    /// `randrepeat`: the same sequence on every run.
+    /// `randrepeat`: the sequence is the same in every run.
     pub randrepeat: bool,
     /// `allrandrepeat`.
     pub allrandrepeat: bool,
@@ -136,23 +137,24 @@ pub struct JobSpec {
     pub distribution: [Distribution; 3],
     /// `percentage_random`, by direction.
     pub percentage_random: [u8; 3],
-    /// `norandommap`: blocks may repeat before all were visited.
+    /// `norandommap`: a block may be repeated before all blocks were visited.
     pub norandommap: bool,
-    /// `stonewall` (`wait_for_previous`): starts when every job before it is over.
+    /// `stonewall` (`wait_for_previous`): the job starts when every job before it has finished.
     pub stonewall: bool,
-    /// `wait_for`: starts when the named job is over.
+    /// `wait_for`: the job starts when the named job has finished.
     pub wait_for: Option<String>,
-    /// `exitall`: the end of this job ends others.
+    /// `exitall`: when this job ends, it ends others.
     pub exitall: bool,
-    /// `exit_what`: which.
+    /// `exit_what`: the jobs that `exitall` ends.
     pub exit_what: ExitWhat,
-    /// `exitall_on_error`: a job that fails ends all.
+    /// `exitall_on_error`: a job that fails ends all jobs.
     pub exitall_on_error: bool,
     /// `group_reporting`.
     pub group_reporting: bool,
     /// `new_group`.
     pub new_group: bool,
-    /// `unified_rw_reporting`: `mixed` in place of the directions (1), or beside them (`both`).
+    /// `unified_rw_reporting`: `mixed` instead of the directions (1), or in addition to them
+    /// (`both`).
     pub unified_rw_reporting: Unified,
     /// `percentile_list`, in millionths (99.5 is 995000).
     pub percentiles: Vec<u64>,
@@ -162,32 +164,32 @@ pub struct JobSpec {
     pub lat_percentiles: bool,
     /// `slat_percentiles`.
     pub slat_percentiles: bool,
-    /// `ignore_error`: errnos (positive) that do not end the job, of reads, writes and
+    /// `ignore_error`: errnos (positive) that do not end the job, for reads, writes and
     /// verification.
     pub ignore_error: [Vec<i32>; 3],
     /// `continue_on_error`, by direction.
     pub continue_on_error: [bool; 3],
-    /// `continue_on_error=verify` or `all`: a mismatch is counted and does not fail the job.
+    /// `continue_on_error=verify` or `all`: a mismatch is counted, but does not fail the job.
     pub continue_on_verify: bool,
-    /// `verify` and its kin; real runs only.
+    /// `verify` and the options that belong to it; real runs only.
     pub verify: Verify,
     /// `zero_buffers`.
     pub zero_buffers: bool,
-    /// `buffer_pattern`, bytes that repeat.
+    /// `buffer_pattern`: bytes that are repeated.
     pub buffer_pattern: Option<Vec<u8>>,
-    /// `refill_buffers`: new content for every write.
+    /// `refill_buffers`: each write has new content.
     pub refill_buffers: bool,
-    /// `write_hint`, 0 for none.
+    /// `write_hint`; 0: none.
     pub write_hint: u8,
     /// Logs to write.
     pub logs: Logs,
-    /// `cgroup`: tenant of the job, a path below the root.
+    /// `cgroup`: the tenant of the job, a path below the root.
     pub cgroup: Option<String>,
     /// `cgroup_weight`: weight of that tenant, for schedulers that share by tenant.
     pub cgroup_weight: Option<u32>,
     /// The options of the `[global]` sections above the job, as the user gave them (name, value).
     pub global_options: Vec<(String, String)>,
-    /// The options of its own section, as the user gave them (name, value): fio's "job options".
+    /// The options of the job's section, as the user gave them (name, value): fio's "job options".
     pub options: Vec<(String, String)>,
 }
 
@@ -200,26 +202,26 @@ pub struct Rw {
     pub write: bool,
     /// Trims occur.
     pub trim: bool,
-    /// Offsets are random rather than sequential.
+    /// Offsets are random, not sequential.
     pub random: bool,
     /// `trimwrite`, `randtrimwrite`: each block is trimmed, then written.
     pub trim_then_write: bool,
-    /// `rwmixread` in percent, where both reads and writes occur.
+    /// `rwmixread` in percent, if both reads and writes occur.
     pub mix_read: u8,
-    /// `rw=randread:N`: a new random offset only every N I/Os (1 normally).
+    /// `rw=randread:N`: the number of I/Os before a new random offset (normally 1).
     pub ios_per_offset: u32,
-    /// `rw=read:OFFSET`: bytes skipped (or, negative, gone back) after every sequential I/O.
+    /// `rw=read:OFFSET`: bytes skipped after each sequential I/O; negative: bytes to go back.
     pub sequential_skip: i64,
-    /// `rw_sequencer=identical` rather than `sequential`.
+    /// `rw_sequencer=identical`, not `sequential`.
     pub sequencer_identical: bool,
 }
 
 /// Sizes of I/Os in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockSizes {
-    /// From smallest to largest, bytes; equal for a fixed size.
+    /// From the smallest to the largest size in bytes; equal for a fixed size.
     Range(u64, u64),
-    /// `bssplit`: (bytes, percent), percents adding up to 100.
+    /// `bssplit`: (bytes, percent); the percentages add up to 100.
     Split(Vec<(u64, u32)>),
 }
 
@@ -228,27 +230,27 @@ pub enum BlockSizes {
 pub struct Engine {
     /// Its name in the job file.
     pub name: String,
-    /// Whether several I/Os can be in flight; otherwise the process sleeps for each.
+    /// True if several I/Os can be in flight. If not, the process sleeps for each I/O.
     pub asynchronous: bool,
-    /// Whether a submission without a free tag sleeps in the submitter (system calls, libaio)
-    /// rather than in a worker (io_uring).
+    /// True if a submission without a free tag sleeps in the submitter (system calls, libaio). If
+    /// not, it sleeps in a worker (io_uring).
     pub submission_blocks: bool,
 }
 
 impl Engine {
-    /// Whether I/O is memory that is touched through a mapping (`ioengine=mmap`).
+    /// Returns true if the engine accesses memory through a mapping (`ioengine=mmap`).
     pub fn is_mapped(&self) -> bool {
         self.name == "mmap"
     }
 }
 
-/// `fadvise_hint`: what a job tells the page cache of its pattern (posix_fadvise, or posix_madvise
-/// for a mapping).
+/// `fadvise_hint`: the access pattern that a job announces to the page cache (posix_fadvise, or
+/// posix_madvise for a mapping).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fadvise {
-    /// Nothing.
+    /// No announcement.
     None,
-    /// Random or sequential, as the job is.
+    /// Random or sequential, as the job's I/O is.
     #[default]
     ByWorkload,
     /// Random.
@@ -257,20 +259,20 @@ pub enum Fadvise {
     Sequential,
 }
 
-/// `sync_file_range`: what is done of a sync, and how often.
+/// `sync_file_range`: the steps of a sync, and how often it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncFileRange {
-    /// `wait_before`: for pages that are being written.
+    /// `wait_before`: wait for pages that are already being written.
     pub wait_before: bool,
-    /// `write`: dirty pages are submitted.
+    /// `write`: submit dirty pages.
     pub write: bool,
-    /// `wait_after`: until they are written.
+    /// `wait_after`: wait until the pages are written.
     pub wait_after: bool,
-    /// After this many writes, at least 1.
+    /// The number of writes between two syncs, at least 1.
     pub every: u32,
 }
 
-/// Bytes, or a share of what there is.
+/// Bytes, or a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// Bytes.
@@ -282,11 +284,11 @@ pub enum Amount {
 /// `file_service_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileService {
-    /// A file drawn at random for each switch.
+    /// A random file for each switch.
     Random,
-    /// One after the other, switching after this many I/Os.
+    /// One file after the other, switching after this many I/Os.
     RoundRobin(u32),
-    /// One until it is finished.
+    /// One file until it is finished.
     Sequential,
 }
 
@@ -304,15 +306,15 @@ pub enum SyncMode {
 /// `random_distribution`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {
-    /// Uniform.
+    /// Uniform distribution.
     Random,
-    /// Zipf with this theta, and the centre (0 to 1) if fixed.
+    /// Zipf with this theta; the second value is the centre (0 to 1), if fixed.
     Zipf(f64, Option<f64>),
-    /// Pareto with this h, and the centre if fixed.
+    /// Pareto with this h; the second value is the centre, if fixed.
     Pareto(f64, Option<f64>),
-    /// Normal with this deviation in percent, and the centre if fixed.
+    /// Normal with this deviation in percent; the second value is the centre, if fixed.
     Normal(f64, Option<f64>),
-    /// (percent of accesses, percent of the range), adding up to 100 each.
+    /// (percent of accesses, percent of the range); each adds up to 100.
     Zoned(Vec<(u32, u32)>),
     /// (percent of accesses, bytes of the range).
     ZonedAbsolute(Vec<(u32, u64)>),
@@ -321,41 +323,41 @@ pub enum Distribution {
 /// `exit_what`: which jobs `exitall` ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitWhat {
-    /// Those of its reporting group.
+    /// The jobs of its reporting group.
     Group,
-    /// All that run; what waits behind a `stonewall` goes on.
+    /// All running jobs; jobs that wait for a `stonewall` continue.
     Stonewall,
-    /// All.
+    /// All jobs.
     All,
 }
 
 /// `unified_rw_reporting`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unified {
-    /// Each direction for itself.
+    /// Each direction separately.
     Separate,
-    /// All as one, called mixed.
+    /// All directions as one, called mixed.
     Mixed,
-    /// Both.
+    /// Each direction and mixed.
     Both,
 }
 
 /// Content checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verify {
-    /// The method; `None` for no verification.
+    /// The method; `None`: no verification.
     pub method: Option<VerifyMethod>,
-    /// `do_verify`: read back and check at the end of a write phase.
+    /// `do_verify`: written blocks are read back and checked at the end of a write phase.
     pub after_write: bool,
     /// `verify_fatal`: the first mismatch ends the job.
     pub fatal: bool,
-    /// `verify_interval` in bytes, 0 for a header a block.
+    /// `verify_interval` in bytes; 0: one header per block.
     pub interval: u64,
     /// `verify_pattern`.
     pub pattern: Vec<u8>,
-    /// `verify_backlog`: verify after this many writes; 0 for at the end.
+    /// `verify_backlog`: verify after this many writes; 0: at the end.
     pub backlog: u64,
-    /// `verify_only`: no writes, check what an earlier run wrote.
+    /// `verify_only`: write nothing, and check what an earlier run wrote.
     pub only: bool,
 }
 
@@ -366,12 +368,11 @@ pub enum VerifyMethod {
     Crc32c,
     /// `verify_pattern` repeated.
     Pattern,
-    /// The content of the buffer is what its offset says (a seeded sequence), no header.
+    /// The content of the buffer follows from its offset (a seeded sequence); no header.
     Meta,
-    /// Accepted names of other checksums (md5, sha256, xxhash ...), run as [`Self::Crc32c`] with a
-    /// warning.
+    /// Names of other checksums (md5, sha256, xxhash ...), run as [`Self::Crc32c`] with a warning.
     Other,
-    /// `null`: pretend to verify.
+    /// `null`: nothing is verified.
     Null,
 }
 
@@ -382,11 +383,11 @@ pub struct Logs {
     pub bandwidth: Option<String>,
     /// `write_iops_log` prefix.
     pub iops: Option<String>,
-    /// `write_lat_log` prefix: lat, slat and clat logs.
+    /// `write_lat_log` prefix, for the lat, slat and clat logs.
     pub latency: Option<String>,
     /// `write_hist_log` prefix.
     pub histogram: Option<String>,
-    /// `log_avg_msec`; 0 for a line an I/O.
+    /// `log_avg_msec`; 0: one line per I/O.
     pub average_ms: u64,
     /// `log_hist_msec`.
     pub histogram_ms: u64,
@@ -394,11 +395,11 @@ pub struct Logs {
     pub offset: bool,
     /// `log_prio`.
     pub prio: bool,
-    /// `log_max_value`, `log_window_value`: what a line of a latency log says of its window.
+    /// `log_max_value`, `log_window_value`: the value in a line of a latency log.
     pub window_value: WindowValue,
 }
 
-/// `log_window_value`: which latency a log has for each window of `log_avg_msec`.
+/// `log_window_value`: the latency that a log records for each window of `log_avg_msec`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WindowValue {
     /// The mean of the window.
@@ -406,23 +407,24 @@ pub enum WindowValue {
     Average,
     /// The largest latency of the window.
     Maximum,
-    /// The mean, and in one more column the largest.
+    /// The mean, and in another column the largest latency.
     Both,
 }
 
 impl JobSpec {
-    /// Whether it goes through the page cache, where there is one: buffered, or mapped.
+    /// Returns true if the job uses the page cache when there is one: its I/O is buffered, or
+    /// mapped.
     pub fn is_buffered(&self) -> bool {
         !self.direct || self.engine.is_mapped()
     }
 
-    /// Whether its I/O may begin and end at any byte where there is a page cache.
+    /// Returns true if its I/O may begin and end at any byte when there is a page cache.
     pub fn goes_in_bytes(&self) -> bool {
         self.is_buffered() && !self.rw.trim
     }
 
-    /// A job with fio's defaults: sequential 4 KiB reads by a synchronous engine over the whole
-    /// device.
+    /// Returns a job with fio's defaults: sequential 4 KiB reads by a synchronous engine over the
+    /// whole device.
     pub fn default_job(name: &str) -> Self {
         const NO_BYTES: Amount = Amount::Bytes(0);
         let sizes = || BlockSizes::Range(4096, 4096);
@@ -525,7 +527,7 @@ impl JobSpec {
 }
 
 impl Default for Rw {
-    /// Sequential reads.
+    /// Returns sequential reads.
     fn default() -> Self {
         Self {
             read: true,

@@ -1,4 +1,4 @@
-//! What a table of the file may hold: control files, and knobs of our own.
+//! The keys of a table of the file: control files, and Elevon's own knobs.
 
 use elevon_core::kernel::Rules;
 use elevon_core::nearest::did_you_mean;
@@ -7,23 +7,23 @@ use toml::de::DeInteger;
 
 use super::reader::{Reader, TomlEntry, Value, entries, quoted};
 use crate::cgroup::{self, Cap, ControlFile, FILES, FileOwner, Limit, Setting, parse_class};
-use crate::diagnostic::Problem;
+use crate::diagnostic::{Complaint, Problem};
 use crate::quantity::{self, Short};
 
-/// A knob of our own.
+/// One of Elevon's own knobs.
 #[derive(Clone, Copy, Debug)]
 pub struct Knob {
     /// Its key.
     pub name: &'static str,
-    /// What it takes.
+    /// Example of the values that it takes.
     pub takes: &'static str,
     /// Unit and range.
     pub range: &'static str,
-    /// What holds without it.
+    /// The value in force without it.
     pub default: &'static str,
-    /// A line of meaning.
+    /// One line of help.
     pub help: &'static str,
-    /// The control file that does the same, where there is one.
+    /// The control file that does the same; empty if there is none.
     pub same_as: &'static str,
 }
 
@@ -36,7 +36,7 @@ const fn rate(name: &'static str, takes: &'static str, range: &'static str, help
     Knob { name, takes, range, default: "max", help, same_as: "" }
 }
 
-/// The knobs of a tenant; those of `limit` with its name before them.
+/// The knobs of a tenant; those inside `limit` have its name as a prefix.
 pub const KNOBS: &[Knob] = &[
     Knob {
         name: "weight",
@@ -94,13 +94,13 @@ pub const KNOBS: &[Knob] = &[
     },
 ];
 
-/// Recommended knobs that no policy stands behind yet.
+/// Recommended knobs that are not implemented yet.
 const LATER: [(&str, &str); 2] = [
     ("reserve", "reservations are not built yet; weight and latency are"),
     ("iops_size", "large I/Os count as one; counting them by size is not built yet"),
 ];
 
-/// Reads one entry of a table into the settings that it makes.
+/// Reads one entry of a table, and adds its settings to `found`.
 pub(super) fn take(
     reader: &mut Reader<'_>,
     rules: &Rules,
@@ -134,9 +134,10 @@ pub(super) fn take(
             .map(|weight| Setting::Weight(weight as u16))
             .ok_or_else(|| out_of_range(value, "1 to 10000")),
         ("class", Value::String(word)) => {
-            parse_class(word, rules).map(Setting::Class).map_err(|message| format!("{word}: {message}"))
+            let of_word = |wrong: Complaint| wrong.reworded(|message| format!("{word}: {message}"));
+            parse_class(word, rules).map(Setting::Class).map_err(of_word)
         }
-        ("class", _) => Err("expected a policy, such as \"restrict-to-be\"".to_owned()),
+        ("class", _) => Err(Problem::Malformed.because("expected a policy, such as \"restrict-to-be\"")),
         ("latency" | "target", value) => latency(value).map(Setting::Latency),
         ("limit", Value::Table(table)) => {
             if let Some(limit) = limit(reader, &key, entries(table)) {
@@ -148,13 +149,16 @@ pub(super) fn take(
             return;
         }
         ("limit", Value::String(word)) if word == "max" => Ok(Setting::Limit(NO_LIMIT)),
-        ("limit", _) => Err("expected a table, such as { rbps = \"10M\", riops = 500 }, or \"max\"".to_owned()),
+        ("limit", _) => {
+            let expected = "expected a table, such as { rbps = \"10M\", riops = 500 }, or \"max\"";
+            Err(Problem::Malformed.because(expected))
+        }
         _ => return reader.complain(entry.key.start, &key, Problem::Unknown.because(unknown(entry, whose))),
     };
     match knob {
         Ok(_) if whose == Some(FileOwner::Device) => reader.complain(entry.key.start, &key, ROOT),
         Ok(setting) => found.push(setting),
-        Err(message) => reader.complain(entry.at.start, &key, message),
+        Err(complaint) => reader.complain(entry.at.start, &key, complaint),
     }
 }
 
@@ -184,7 +188,7 @@ fn unknown(entry: &TomlEntry<'_>, whose: Option<FileOwner>) -> String {
     }
 }
 
-/// The lines of a control file: a string, several in an array, or a bare number where the file
+/// Reads the lines of a control file: a string, an array of strings, or a bare number if the file
 /// takes one.
 fn lines(
     reader: &mut Reader<'_>,
@@ -235,7 +239,7 @@ fn integer(value: &Value<'_>) -> Option<u64> {
     }
 }
 
-/// How a value was written, for a message.
+/// Returns the text of a value, for a message.
 fn shown(value: &Value<'_>) -> String {
     match value {
         Value::String(text) => text.escape_debug().to_string(),
@@ -248,19 +252,25 @@ fn shown(value: &Value<'_>) -> String {
     }
 }
 
-fn out_of_range(value: &Value<'_>, range: &str) -> String {
+fn out_of_range(value: &Value<'_>, range: &str) -> Complaint {
     match value {
-        Value::Integer(number) => format!("{number} is out of range {range}"),
-        _ => format!("{}: expected a whole number from {range}, without quotes", shown(value)),
+        Value::Integer(number) => Problem::OutOfRange.because(format!("{number} is out of range {range}")),
+        _ => {
+            let message = format!("{}: expected a whole number from {range}, without quotes", shown(value));
+            Problem::Malformed.because(message)
+        }
     }
 }
 
-fn latency(value: &Value<'_>) -> Result<Option<Nanos>, String> {
+/// Returns the complaint about a value that does not have the form its key takes.
+fn malformed(value: &Value<'_>, expected: &str) -> Complaint {
+    Problem::Malformed.because(format!("{}: expected {expected}", shown(value)))
+}
+
+fn latency(value: &Value<'_>) -> Result<Option<Nanos>, Complaint> {
     let bad = || {
-        format!(
-            "{}: expected a time in whole microseconds with its unit, such as \"5ms\", or 0 or \"max\" for none",
-            shown(value)
-        )
+        let expected = "a time in whole microseconds with its unit, such as \"5ms\", or 0 or \"max\" for none";
+        malformed(value, expected)
     };
     match value {
         Value::String(word) if word == "max" || word == "0" => Ok(None),
@@ -274,7 +284,7 @@ fn latency(value: &Value<'_>) -> Result<Option<Nanos>, String> {
     }
 }
 
-/// The table of `limit`; complaints are at the key or value at fault.
+/// Reads the table of `limit`. Complaints name the place of the wrong key or value.
 fn limit(reader: &mut Reader<'_>, scope: &str, entries: Vec<TomlEntry<'_>>) -> Option<Limit> {
     let mut limit = Limit::default();
     let before = reader.complaints.len();
@@ -288,12 +298,12 @@ fn limit(reader: &mut Reader<'_>, scope: &str, entries: Vec<TomlEntry<'_>>) -> O
             "wiops" => set(&mut limit.wiops, cap(value, count_of, IOS)),
             "iops" => set(&mut limit.iops, cap(value, count_of, IOS)),
             "burst" => {
-                let expected = || format!("{}: expected bytes, such as \"1MiB\"", shown(value));
-                set(&mut limit.burst, number(value, bytes_of).ok_or_else(expected))
+                let bytes = number(value, bytes_of);
+                set(&mut limit.burst, bytes.ok_or_else(|| malformed(value, "bytes, such as \"1MiB\"")))
             }
             "burst_ios" => {
-                let expected = || format!("{}: expected a number of I/Os, such as 50 or \"1K\"", shown(value));
-                set(&mut limit.burst_ios, number(value, count_of).ok_or_else(expected))
+                let expected = "a number of I/Os, such as 50 or \"1K\"";
+                set(&mut limit.burst_ios, number(value, count_of).ok_or_else(|| malformed(value, expected)))
             }
             name => {
                 let known = KNOBS.iter().filter_map(|knob| knob.name.strip_prefix("limit."));
@@ -307,14 +317,14 @@ fn limit(reader: &mut Reader<'_>, scope: &str, entries: Vec<TomlEntry<'_>>) -> O
                 continue;
             }
         };
-        if let Err(message) = error {
-            reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), message);
+        if let Err(complaint) = error {
+            reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), complaint);
         }
     }
     (before == reader.complaints.len()).then_some(limit)
 }
 
-fn set<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
+fn set<T>(field: &mut Option<T>, value: Result<T, Complaint>) -> Result<(), Complaint> {
     value.map(|value| *field = Some(value))
 }
 
@@ -337,11 +347,11 @@ fn number(value: &Value<'_>, parse: fn(&str) -> Option<u64>) -> Option<u64> {
     }
 }
 
-fn cap(value: &Value<'_>, parse: fn(&str) -> Option<u64>, takes: &str) -> Result<Cap, String> {
+fn cap(value: &Value<'_>, parse: fn(&str) -> Option<u64>, takes: &str) -> Result<Cap, Complaint> {
     match (value, number(value, parse)) {
         (Value::String(word), _) if word == "max" => Ok(Cap::Unlimited),
-        (_, Some(0)) => Err("0 lets nothing pass; write \"max\" to lift the limit".to_owned()),
+        (_, Some(0)) => Err(Problem::OutOfRange.because("0 lets nothing pass; write \"max\" to lift the limit")),
         (_, Some(rate)) => Ok(Cap::At(rate)),
-        (_, None) => Err(format!("{}: expected a rate: {takes}", shown(value))),
+        (_, None) => Err(malformed(value, &format!("a rate: {takes}"))),
     }
 }

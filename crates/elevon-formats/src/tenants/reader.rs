@@ -1,4 +1,4 @@
-//! A parsed file with its places: who complains of what, and where.
+//! A file that is being read: its text, the places in it, and the complaints.
 
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ use crate::diagnostic::{Diagnostic, IntoComplaint, Problem, Span};
 
 pub(super) use toml::de::DeValue as Value;
 
-/// The text, and what is wrong with it so far.
+/// The text, and the complaints so far.
 pub(super) struct Reader<'a> {
     file: &'a str,
     text: &'a str,
-    /// Where each line starts.
+    /// The byte at which each line starts.
     lines: Vec<usize>,
     /// The devices that lines name, with the first place of each.
     devices: Vec<(String, usize)>,
@@ -27,7 +27,7 @@ impl<'a> Reader<'a> {
         Self { file, text, lines, devices: Vec::new(), complaints: Vec::new() }
     }
 
-    /// Where a byte of the text stands.
+    /// Returns the place of a byte of the text.
     pub(super) fn place(&self, at: usize) -> Span {
         let at = at.min(self.text.len());
         let line = self.lines.partition_point(|start| *start <= at);
@@ -40,23 +40,23 @@ impl<'a> Reader<'a> {
         self.complaints.push(complaint);
     }
 
-    /// The byte of the text at which byte `within` of a string's value stands; the string's start
-    /// where escapes stand between.
+    /// Returns the byte of the text that is byte `within` of a string's value, or the start of the
+    /// string if it has escapes.
     pub(super) fn inside(&self, string: &Range<usize>, value: &str, within: usize) -> usize {
         let body = string.start + 1;
         let is_plain = self.text.get(body..body + value.len()).is_some_and(|source| source == value);
         if is_plain { body + within } else { string.start }
     }
 
-    /// Remembers that a line names a device.
+    /// Records that a line names a device.
     pub(super) fn names_device(&mut self, device: Option<&str>, at: usize) {
         if let Some(device) = device.filter(|device| self.devices.iter().all(|(known, _)| known != device)) {
             self.devices.push((device.to_owned(), at));
         }
     }
 
-    /// Complains where lines name different devices: a run has one, and what was meant for another
-    /// would be lost in it.
+    /// Complains if lines name different devices: a run has only one device, and settings for
+    /// another would have no effect.
     pub(super) fn one_device(&mut self) {
         let [(first, first_at), others @ ..] = self.devices.as_slice() else { return };
         let line = self.place(*first_at).line;
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct TomlEntry<'t> {
     pub(super) name: &'t str,
-    /// A name made of several, where a dotted key was not quoted.
+    /// The joined name, if a dotted key was not quoted.
     pub(super) dotted: Option<String>,
     pub(super) key: Range<usize>,
     pub(super) value: &'t DeValue<'t>,
@@ -82,13 +82,13 @@ pub(super) struct TomlEntry<'t> {
 }
 
 impl TomlEntry<'_> {
-    /// The key, dotted where it was written so.
+    /// Returns the key, joined if it was written as a dotted key.
     pub(super) fn full_name(&self) -> &str {
         self.dotted.as_deref().unwrap_or(self.name)
     }
 }
 
-/// The entries of a table, in the file's order.
+/// Returns the entries of a table, in the file's order.
 pub(super) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<TomlEntry<'t>> {
     let mut all: Vec<TomlEntry<'t>> = table
         .iter()
@@ -104,7 +104,8 @@ pub(super) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<TomlEntry<'t>> {
     all
 }
 
-/// The entries with unquoted control files put together: `io.max = ...` is a table `io` to TOML.
+/// Returns the entries with the keys of unquoted control files joined: TOML reads `io.max = ...` as
+/// a table `io`.
 pub(super) fn flattened(entries: Vec<TomlEntry<'_>>) -> Vec<TomlEntry<'_>> {
     let mut all = Vec::new();
     let mut open = entries;
@@ -123,13 +124,13 @@ pub(super) fn flattened(entries: Vec<TomlEntry<'_>>) -> Vec<TomlEntry<'_>> {
     all
 }
 
-/// A key as TOML wants it: quoted unless it is bare.
+/// Returns a key in TOML syntax: quoted if it cannot be bare.
 pub(super) fn quoted(name: &str) -> String {
     let is_bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if is_bare { name.to_owned() } else { string(name) }
 }
 
-/// A basic string of TOML.
+/// Returns a basic string of TOML.
 fn string(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

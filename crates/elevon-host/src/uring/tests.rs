@@ -64,7 +64,7 @@ fn a_ring_without_time_limits_is_refused() {
     assert!(error.to_string().contains("5.11"), "{error}");
 }
 
-/// Replaces the ring's descriptor by another file: every call fails, for good.
+/// The ring's descriptor is replaced by another file, so that every call fails permanently.
 #[test]
 fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -76,11 +76,11 @@ fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
     };
     let mut buffers = Buffers::default();
     let fd = ring.ring.as_raw_fd();
-    // SAFETY: both are valid; the copy keeps the ring alive until the end of the test.
+    // SAFETY: the descriptor is valid; the copy keeps the ring alive until the end of the test.
     let copy = unsafe { std::os::fd::OwnedFd::from_raw_fd(libc::dup(fd)) };
-    // SAFETY: both are valid.
+    // SAFETY: both descriptors are valid.
     assert_eq!(unsafe { libc::dup2(file.file.as_raw_fd(), fd) }, fd);
-    // More than the queue holds: a full queue is submitted, and that fails.
+    // More commands than the queue holds: a full queue is submitted, and that fails.
     let mut taken = 0;
     for sequence in 0..1000 {
         match ring.queue(&file, &mut buffers, &command(sequence, Op::Flush, Flags::NONE), &NoPieces) {

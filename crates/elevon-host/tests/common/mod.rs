@@ -1,6 +1,6 @@
-//! Jobs through a page cache, for the tests of this folder.
+//! Runs jobs through a page cache, for the tests of this folder.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // : each test file uses a part of it
 
 use std::path::Path;
 
@@ -21,7 +21,8 @@ pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const SIZE: u64 = 8 * MIB;
 pub(crate) const METHODS: [Method; 2] = [Method::IoUring, Method::Threads];
 
-/// A cache that holds the file, or one that holds a part of it and has to let pages go.
+/// Sizes of a cache that holds the whole file, and of one that holds a part of it and must evict
+/// pages.
 pub(crate) const LARGE: u64 = 32 * MIB;
 pub(crate) const SMALL: u64 = 3 * MIB;
 
@@ -29,7 +30,7 @@ pub(crate) fn config(memory: u64, write_mode: WriteMode, copies: bool) -> CacheC
     CacheConfig { write_mode, copies, ..CacheConfig::new(Bytes::new(memory), TaskId(0)) }
 }
 
-/// The body: runs a job through a cache before a back end.
+/// Runs a job through a cache before a back end.
 pub(crate) fn run_job<B: Backend>(
     text: &str,
     limits: &QueueLimits,
@@ -55,13 +56,13 @@ pub(crate) fn run_job<B: Backend>(
     (outcome, cached)
 }
 
-/// A directory whose files are in memory, where the machine has one: for what makes thousands of
-/// small writes, one after the other.
+/// Creates a directory in memory if possible, for tests that make thousands of small writes one
+/// after the other.
 pub(crate) fn quick_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
-/// The method's host before the file; `None` where this machine denies io_uring.
+/// Returns the method's host over the file; `None` if this machine does not allow io_uring.
 pub(crate) fn host(path: &Path, method: Method, frames: u64) -> Option<Host> {
     let options = OpenOptions { write: true, direct: true, grow_to: SIZE };
     let file = HostFile::open(path, options).expect("a file in a directory of ours");

@@ -1,4 +1,4 @@
-//! Fairness of one run or several side by side, as rows for text and HTML.
+//! Fairness of one or several runs side by side, as rows for text and HTML.
 
 use super::{Fairness, Share, claim_words, fairness};
 use crate::compare::Variant;
@@ -8,17 +8,18 @@ use crate::text::{align_right, plain_table, push_table};
 
 /// Shares of one resource.
 pub(crate) struct FairnessTable {
-    /// What is shared.
+    /// The resource.
     pub(crate) title: &'static str,
-    /// Heads of the columns.
+    /// Column heads.
     pub(crate) header: Vec<String>,
-    /// Cells: job, weight, share due, then for each run the share got and got over due. Last the
-    /// index.
+    /// Cells: job, weight, share due, then for each run the share got and got divided by due. The
+    /// last row is the index.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// Tables of bandwidth and, where it is known in every run, of the device's time; none where the
-/// jobs have no weights. `letters` head the columns of the runs; jobs are those of the first.
+/// Returns the tables of bandwidth and, if every run knows it, of device time; none if the jobs
+/// have no weights. `letters` are the heads of the runs' columns. The jobs are those of the first
+/// run.
 pub(crate) fn tables(variants: &[Variant<'_>], letters: &[String]) -> Vec<FairnessTable> {
     let all: Vec<Option<Fairness>> = variants.iter().map(|v| fairness(v.result)).collect();
     let Some(Some(first)) = all.first() else { return Vec::new() };
@@ -48,7 +49,7 @@ pub(crate) fn tables(variants: &[Variant<'_>], letters: &[String]) -> Vec<Fairne
         .collect()
 }
 
-/// The tables as text, each after an empty line.
+/// Writes the tables as text, each after an empty line.
 pub(crate) fn text(out: &mut String, variants: &[Variant<'_>], letters: &[String]) {
     for FairnessTable { title, header, rows } in tables(variants, letters) {
         let mut table = plain_table();

@@ -1,5 +1,5 @@
-//! A run's page cache: it over time, who waited for it and for what, and what the device was asked
-//! for.
+//! The page cache of a run: its state over time, the tasks that waited for it and the causes, and
+//! the I/O that it submitted.
 
 use elevon_cache::page_cache::{Cause, Reading};
 use elevon_cache::stats::{CallStats, ClassWaits, Window};
@@ -18,10 +18,10 @@ use crate::plot::{Mark, Plot, Scale, Series, Unit};
 use crate::result::{CacheResult, CacheSeries, RunResult};
 use crate::summary::{latency_mean, percentile, ratio};
 
-/// Windows on the page, of each kind of call; JSON has all.
+/// Maximum number of windows on the page for each kind of call; JSON has all.
 const MOST_WINDOWS: usize = 60;
 
-/// Empty for a run without a page cache.
+/// Returns the section of one run; empty if the run has no page cache.
 pub(super) fn section(letter: char, run: &RunResult) -> Markup {
     let Some(cache) = &run.cache else { return Markup::default() };
     let plots = over_time(&cache.series);
@@ -57,7 +57,7 @@ fn describe(cache: &CacheResult) -> String {
     format!("{} of memory{taken}; policy {policy}, activity {activity}.", bytes_binary(memory.get() as f64))
 }
 
-/// The plots that compare runs: one line a variant.
+/// Returns the plots that compare runs, one line per variant.
 pub(super) fn compared(variants: &[Variant<'_>]) -> [Plot; 3] {
     let of = |variant: &Variant<'_>, value: &dyn Fn(&Reading, f64) -> Option<f64>| {
         variant.result.cache.as_ref().map_or_else(Vec::new, |cache| thinned(&cache.series, value))
@@ -92,15 +92,16 @@ pub(super) fn compared(variants: &[Variant<'_>]) -> [Plot; 3] {
     ]
 }
 
-/// Of what reads and touches wanted, the share that was there, in percent.
+/// Returns the share of reads and accesses to mapped memory that found their page in memory, in
+/// percent.
 fn found(now: &Reading) -> Option<f64> {
     let fault = &now.waits[Cause::Fault as usize];
     let there = now.hits + now.touches + (fault.count - fault.major);
     hit_ratio(there, now.misses + fault.major).map(|share| 100.0 * share)
 }
 
-/// Values at the ends of intervals, which are joined where there are more than a line shows:
-/// counters add up, levels are the last.
+/// Returns values at the ends of intervals. Intervals are joined if there are more than a line
+/// shows: counters are summed, levels are those of the last interval.
 fn thinned(series: &CacheSeries, value: &dyn Fn(&Reading, f64) -> Option<f64>) -> Vec<(f64, f64)> {
     let step = series.readings.len().div_ceil(LINE_POINTS).max(1);
     let readings = series.readings.chunks(step).filter_map(<[_]>::last).copied().collect();
@@ -114,7 +115,7 @@ fn thinned(series: &CacheSeries, value: &dyn Fn(&Reading, f64) -> Option<f64>) -
 
 type Value = fn(&Reading, f64) -> Option<f64>;
 
-/// The lines of a plot: what has nothing but zeroes is left out.
+/// Returns the lines of a plot, without those whose values are all zero.
 fn lines(of: &CacheSeries, named: &[(&str, Value)]) -> Vec<Series> {
     let all = named.iter().enumerate().map(|(colour, &(name, value))| Series {
         name: name.to_owned(),
@@ -219,7 +220,7 @@ fn bytes_of(pages: u64) -> Option<f64> {
     Some((pages * PAGE_SIZE) as f64)
 }
 
-/// A table under a caption, empty without rows; the first cell of a row names it.
+/// Returns a table with a caption; empty without rows. The first cell of each row is its name.
 fn table(caption: &str, header: &[&str], rows: &[Vec<String>]) -> Markup {
     if rows.is_empty() {
         return Markup::default();
@@ -326,7 +327,7 @@ fn served(run: &RunResult) -> Markup {
     table("Bios that ended a sleep", &header, &rows)
 }
 
-/// The sum over all tasks, by windows of time, for each kind of call that slept for I/O.
+/// Returns the sum over all tasks per window of time, for each kind of call that slept for I/O.
 fn by_window(run: &RunResult, cache: &CacheResult) -> Markup {
     let header = [
         "from",

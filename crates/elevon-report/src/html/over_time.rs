@@ -1,4 +1,4 @@
-//! Tenants and jobs over time, with a line at each change of a setting.
+//! Plots of tenants and jobs over time, with a line at each change of a setting.
 
 use maud::{Markup, html};
 
@@ -9,14 +9,14 @@ use crate::plot::{Mark, Plot, Scale, Series, Unit};
 use crate::result::{OwnerPoint, OwnerResult, RunResult};
 use crate::summary::ratio;
 
-/// Lines of a plot: there are so many colours.
+/// Maximum number of lines in a plot: the number of colours.
 const MOST_LINES: usize = 8;
-/// Changes that are drawn; the list below the plots has more.
+/// Maximum number of changes drawn; the list below the plots has more.
 const MOST_MARKS: usize = 6;
-/// Changes in words.
+/// Maximum number of changes listed.
 const MOST_CHANGES: usize = 40;
 
-/// Empty for a run without tenants.
+/// Returns the section of one run; empty if the run has no tenants.
 pub(super) fn section(letter: char, run: &RunResult) -> Markup {
     if run.owners.tenants.is_empty() {
         return Markup::default();
@@ -71,7 +71,7 @@ fn plots(run: &RunResult) -> Vec<Plot> {
     all.into_iter().filter(|plot| !plot.series.is_empty()).collect()
 }
 
-/// A line for each of those that did most, and one for each change.
+/// Returns one line for each owner with the highest totals, and one for each change.
 fn lines(run: &RunResult, owners: &[OwnerResult], value: &dyn Fn(&OwnerPoint) -> f64) -> Vec<Series> {
     let total = |owner: &OwnerResult| owner.points.iter().map(value).sum::<f64>();
     let mut most: Vec<&OwnerResult> = owners.iter().filter(|owner| total(owner) > 0.0).collect();
@@ -91,7 +91,8 @@ fn lines(run: &RunResult, owners: &[OwnerResult], value: &dyn Fn(&OwnerPoint) ->
     all
 }
 
-/// Rates over time, thinned by averaging over equal runs of intervals.
+/// Returns rates over time, averaged over groups of equally many intervals if there are too many
+/// points.
 fn line(n: usize, owner: &OwnerResult, value: &dyn Fn(&OwnerPoint) -> f64) -> Series {
     let mut start = 0.0;
     let mut points = Vec::new();

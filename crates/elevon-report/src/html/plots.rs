@@ -1,4 +1,4 @@
-//! The plots of a page, from results.
+//! Builds the plots of a page from results.
 
 use elevon_core::histogram::Histogram;
 
@@ -10,16 +10,18 @@ use crate::plot::{Axis, Mark, Plot, Scale, Series, Unit};
 use crate::result::{Point, SizeCounts};
 use crate::summary::{ratio, shown_latency, total};
 
-/// Points that a line keeps; more would not be seen on 400 units of width.
+/// Maximum number of points in a line; more cannot be distinguished on a width of 400 units.
 pub(super) const LINE_POINTS: usize = 200;
-/// I/Os that a window of a line over time holds on average: one more or less is a per cent.
+/// Mean number of I/Os in a window of a line over time, so that one I/O more or less changes the
+/// value by one percent.
 const WINDOW_IOS: u64 = 100;
-/// Windows that a short run has at least.
+/// Minimum number of windows, for a short run.
 const FEWEST_WINDOWS: u64 = 8;
-/// Request sizes that get a bar of their own; past that, sizes count by powers of two.
+/// Maximum number of request sizes with a bar of their own. If there are more, sizes are grouped by
+/// powers of two.
 const SIZE_BARS: usize = 12;
 
-/// Every plot that the variants have numbers for.
+/// Returns every plot for which the variants have values.
 pub(super) fn all(variants: &[Variant<'_>]) -> Vec<Plot> {
     let candidates = [
         throughput(variants),
@@ -30,7 +32,7 @@ pub(super) fn all(variants: &[Variant<'_>]) -> Vec<Plot> {
         request_sizes(variants),
         shares(variants),
     ];
-    // One run's are in its own section.
+    // For a single run these plots are in the run's own section.
     let of_caches = if variants.len() > 1 { cache::compared(variants).to_vec() } else { Vec::new() };
     candidates
         .into_iter()
@@ -43,7 +45,7 @@ pub(super) fn axis(title: &str, scale: Scale, unit: Unit) -> Axis {
     Axis { title: title.into(), scale, unit }
 }
 
-/// One series for each variant, named and coloured alike in every plot.
+/// Returns one series per variant, with the same name and colour in every plot.
 pub(super) fn series<'a>(variants: &[Variant<'a>], points: impl Fn(&Variant<'a>) -> Vec<(f64, f64)>) -> Vec<Series> {
     let named = letters().zip(variants).enumerate();
     named
@@ -56,17 +58,17 @@ pub(super) fn series<'a>(variants: &[Variant<'a>], points: impl Fn(&Variant<'a>)
         .collect()
 }
 
-/// Intervals that make one window of a line over time: so many that there are at most
-/// [`LINE_POINTS`] windows and that each holds [`WINDOW_IOS`] I/Os on average, since with a few it
-/// would show how they fall into windows and not how many there are. A short run has
-/// [`FEWEST_WINDOWS`] all the same.
+/// Returns the number of intervals in one window of a line over time, so that there are at most
+/// [`LINE_POINTS`] windows and each holds [`WINDOW_IOS`] I/Os on average. With only a few I/Os per
+/// window, the line would show how completions fall into windows, not the rate. A short run has at
+/// least [`FEWEST_WINDOWS`] windows.
 fn window(points: &[Point]) -> usize {
     let ios: u64 = points.iter().flat_map(|point| point.ios).sum();
     let windows = (ios / WINDOW_IOS).clamp(FEWEST_WINDOWS, LINE_POINTS as u64);
     points.len().div_ceil(windows as usize).max(1)
 }
 
-/// A window's length in words: `5.00 ms`, or `5.00 ms to 8.00 ms` where variants differ.
+/// Formats the length of a window: `5.00 ms`, or `5.00 ms to 8.00 ms` if variants differ.
 fn windows_in_words(variants: &[Variant<'_>]) -> String {
     let series = variants.iter().filter_map(|variant| variant.result.series.as_ref());
     let lengths = series.map(|series| series.interval.get() * window(&series.points) as u64);
@@ -75,8 +77,8 @@ fn windows_in_words(variants: &[Variant<'_>]) -> String {
     if least >= most { words(most) } else { format!("{} to {}", words(least), words(most)) }
 }
 
-/// Values over time, one for each window. What is left at the end and shorter than half of a window
-/// belongs to the last one.
+/// Returns values over time, one per window. A remainder shorter than half a window is added to the
+/// last window.
 fn over_time(variant: &Variant<'_>, value: impl Fn(&[Point], f64) -> f64) -> Vec<(f64, f64)> {
     let points = variant.result.series.as_ref().map_or(&[][..], |series| &series.points);
     let window = window(points);
@@ -131,7 +133,7 @@ fn queue_depth(variants: &[Variant<'_>]) -> Plot {
         mark: Mark::Step,
         x: axis("time", Scale::Linear, Unit::Nanos),
         y: axis("requests in flight", Scale::Linear, Unit::Count),
-        // A level holds since the interval's start, so the first one is drawn from zero.
+        // A level holds from the start of its interval, so the first one is drawn from time zero.
         series: series(variants, |v| {
             let ends = over_time(v, mean);
             let starts = std::iter::once(0.0).chain(ends.iter().map(|point| point.0));
@@ -141,7 +143,7 @@ fn queue_depth(variants: &[Variant<'_>]) -> Plot {
     }
 }
 
-/// (value, share of all values at or below it), one for each bin.
+/// Returns (value, share of all values at or below it) for each bin.
 fn cumulative(histogram: &Histogram) -> Vec<(f64, f64)> {
     let mut seen = 0;
     histogram
@@ -159,8 +161,8 @@ pub(super) fn latency(variants: &[Variant<'_>]) -> Plot {
         let first = all.first().map(|&(value, _)| (value, 0.0));
         let mut kept: Vec<(f64, f64)> = first.into_iter().collect();
         for (value, share) in all {
-            // A quarter of a percent is less than a unit of height. The tail past the 99.9th
-            // percentile is the next plot's.
+            // A quarter of a percent is less than a unit of height. The next plot shows the tail
+            // past the 99.9th percentile.
             let end = share >= 0.999;
             if end || kept.last().is_none_or(|&(_, y)| share * 100.0 - y >= 0.25) {
                 kept.push((value, share * 100.0));
@@ -192,7 +194,7 @@ fn tail(variants: &[Variant<'_>]) -> Plot {
         for (value, share) in cumulative(histogram) {
             let odds = (1.0 / (1.0 - share)).min(most);
             match kept.last_mut() {
-                // Percentiles that fall on the same spot show the higher latency.
+                // If several percentiles fall on the same spot, the highest latency is shown.
                 Some(last) if odds < last.0 * 1.02 => last.1 = value,
                 _ => kept.push((odds, value)),
             }
@@ -261,7 +263,7 @@ fn shares(variants: &[Variant<'_>]) -> Plot {
     plot
 }
 
-/// The largest power of two that is not above `bytes`.
+/// Returns the largest power of two not above `bytes`; 0 for 0.
 fn floor_power(bytes: u64) -> u64 {
     if bytes == 0 { 0 } else { 1 << bytes.ilog2() }
 }
@@ -273,8 +275,7 @@ mod tests {
     use crate::sample;
     use elevon_core::units::{Instant, Nanos};
 
-    /// A run of `ms` milliseconds in which an I/O of 1 MiB completes every `every` microseconds,
-    /// exactly.
+    /// A run of `ms` milliseconds in which an I/O of 1 MiB completes every `every` microseconds.
     fn steady(ms: u64, every: u64) -> crate::result::RunResult {
         let mut points: Vec<Point> = (1..=ms)
             .map(|at| Point { at: Instant::new(at * 1_000_000), bytes: [0; 3], ios: [0; 3], in_flight: 1.0 })
@@ -291,7 +292,8 @@ mod tests {
 
     #[test]
     fn a_steady_rate_is_a_flat_line() {
-        // Three I/Os a millisecond or so: windows of one millisecond would show 2, 3, 2, 3 ...
+        // With about three I/Os per millisecond, windows of one millisecond would show 2, 3, 2, 3
+        // ...
         for (ms, every, within) in [(1000, 361, 0.03), (997, 361, 0.03), (3001, 373, 0.02), (100, 361, 0.10)] {
             let run = steady(ms, every);
             let plot = throughput(&[Variant { label: "steady", result: &run }]);

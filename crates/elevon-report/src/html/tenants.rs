@@ -1,4 +1,4 @@
-//! Where each tenant's time went: a bar for each, with the causes in words under it.
+//! Shows where each tenant's time went: a bar per tenant, with the causes in words under it.
 
 use maud::{Markup, html};
 
@@ -7,12 +7,12 @@ use crate::number::{grouped, permille, span};
 use crate::result::{RunResult, TenantResult};
 use crate::tenants::{CauseKind, Explained, WHOLE, explain, parts, shown, total};
 
-/// Tenants on the page; JSON has all.
+/// Maximum number of tenants on the page; JSON has all.
 const MOST_TENANTS: usize = 40;
-/// Causes in words.
+/// Maximum number of causes in words.
 const MOST_CAUSES: usize = 12;
 
-/// Empty for a run in which no tenant waited.
+/// Returns the section of one run; empty if no tenant waited.
 pub(super) fn section(letter: char, run: &RunResult) -> Markup {
     let tenants: Vec<(&TenantResult, Vec<Explained>)> = shown(run, MOST_TENANTS)
         .into_iter()
@@ -49,7 +49,7 @@ pub(super) fn section(letter: char, run: &RunResult) -> Markup {
 
 fn tenant_bar(tenant: &TenantResult, explained: &[Explained]) -> Markup {
     let mut by_kind: Vec<&Explained> = explained.iter().filter(|at| at.share > 0).collect();
-    // Kinds stand in the legend's order in every bar, so that bars compare.
+    // Kinds are in the legend's order in every bar, so that bars can be compared.
     by_kind.sort_by_key(|at| at.kind as u8);
     html! {
         div class="tenant" {

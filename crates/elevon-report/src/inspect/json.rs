@@ -1,17 +1,17 @@
-//! The inspection for programs. Times are nanoseconds of the trace's clock, sizes bytes; what the
-//! trace lacks is `null` or not there.
+//! The inspection as JSON. Times are nanoseconds of the trace's clock, sizes bytes. Values that the
+//! trace lacks are `null` or omitted.
 
 use elevon_core::histogram::SparseHistogram;
 use elevon_core::stats::LatencyStat;
 use elevon_trace::analysis::{
     DEPTH_ROWS, Finding, Group, Inspection, ProcessStats, Seeks, SizeStat, Stages, depth_row_name,
 };
-use elevon_trace::{ReadReport, TraceKind};
+use elevon_trace::{ReadReport, Recorded, TraceKind};
 use serde_json::{Map, Value, json};
 
 use super::{PERCENTILES, SCHEMA_VERSION};
 
-/// The whole inspection, with a newline at its end.
+/// Returns the whole inspection, with a newline at its end.
 pub fn json(found: &Inspection) -> String {
     let value = json!({
         "schema_version": SCHEMA_VERSION,
@@ -76,10 +76,16 @@ fn trace(report: &ReadReport) -> Value {
         "overwritten_events": report.overwritten,
         "clock": report.clock,
         "resolution_ns": report.resolution_ns,
+        "recorded": report.recorded.as_deref().map(recorded),
     })
 }
 
-/// Counts by kind; with `all`, kinds that do not occur are 0.
+/// Returns what the trace or a file beside it says of how it was recorded, by key.
+fn recorded(notes: &Recorded) -> Value {
+    notes.iter().map(|(key, value)| (key.to_owned(), json!(value))).collect::<Map<_, _>>().into()
+}
+
+/// Returns counts by kind. Kinds that do not occur are omitted, or 0 if `all` is true.
 fn events(counts: &[u64], all: bool) -> Value {
     let rows = TraceKind::NAMES.iter().zip(counts).filter(|&(_, &count)| all || count > 0);
     rows.map(|(name, &count)| ((*name).to_owned(), json!(count))).collect::<Map<_, _>>().into()
@@ -100,7 +106,7 @@ fn finding(finding: &Finding) -> Value {
     })
 }
 
-/// An object with a key for each group that has something to say.
+/// Returns an object with a key for each group that has a value.
 fn by_group(mut of: impl FnMut(Group) -> Option<Value>) -> Value {
     let rows = Group::ALL.into_iter().filter_map(|group| Some((group.name().to_owned(), of(group)?)));
     rows.collect::<Map<_, _>>().into()

@@ -1,9 +1,8 @@
 //! The inspection as one self-contained page: findings, a timeline that zooms to a single request,
 //! heat maps.
 //!
-//! Requests are packed into columns of variable-length integers, compressed, and drawn by the
-//! page's own script from typed arrays: some ten bytes for a request, and no element of the page
-//! for any.
+//! Requests are packed into columns of variable-length integers and compressed: about ten bytes per
+//! request. The page's script draws them from typed arrays, without page elements per request.
 
 use std::io::Write as _;
 
@@ -14,16 +13,16 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::number::{grouped, span};
 
-/// Requests that a page shows; of a longer trace the first ones.
+/// Maximum number of requests on a page; of a longer trace it shows the first ones.
 pub const MOST_ON_PAGE: usize = 1 << 21;
 
-/// One request as the page has it: 48 bytes.
+/// One request of the page: 48 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     start: u64,
-    /// Nanoseconds up to the issue, if that is known.
+    /// Nanoseconds until issue, if that is known.
     queue: Option<u64>,
-    /// From the issue (or the start) to completion.
+    /// Nanoseconds from issue (or the start) to completion.
     device: u64,
     sector: u64,
     bytes: u64,
@@ -31,7 +30,7 @@ struct Row {
     group: Group,
 }
 
-/// Takes the requests of a page.
+/// Collects the requests of a page.
 #[derive(Debug, Default)]
 pub struct PageRequests {
     rows: Vec<Row>,
@@ -69,9 +68,9 @@ impl RequestSink for PageRequests {
     }
 }
 
-/// Appends an unsigned number, seven bits a byte, the lowest first.
+/// Appends an unsigned number, seven bits per byte, lowest bits first.
 fn put(out: &mut Vec<u8>, mut value: u64) {
-    // The page counts in doubles.
+    // JavaScript numbers are doubles and exact up to 2^53.
     value = value.min(1 << 53);
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -80,7 +79,7 @@ fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Compressed, in base 64.
+/// Compresses bytes and encodes them in base 64.
 fn packed(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(6));
@@ -98,7 +97,7 @@ fn packed(bytes: &[u8]) -> String {
     text
 }
 
-/// The columns, in order of start.
+/// Packs the rows, in order of start, into columns.
 fn columns(mut rows: Vec<Row>, start: u64) -> [(&'static str, String); 7] {
     rows.sort_by_key(|row| (row.start, row.sector, row.process));
     let mut columns: [Vec<u8>; 7] = Default::default();
@@ -106,7 +105,7 @@ fn columns(mut rows: Vec<Row>, start: u64) -> [(&'static str, String); 7] {
     for row in &rows {
         put(&mut columns[0], row.start.saturating_sub(last_start));
         last_start = row.start;
-        // Absent is 0.
+        // 0 means absent.
         put(&mut columns[1], row.queue.map_or(0, |ns| ns + 1));
         put(&mut columns[2], row.device);
         let distance = row.sector.wrapping_sub(last_end) as i64;
@@ -121,12 +120,12 @@ fn columns(mut rows: Vec<Row>, start: u64) -> [(&'static str, String); 7] {
     names.map(|name| (name, packed.next().unwrap_or_default()))
 }
 
-/// The page.
+/// Renders the page.
 pub fn page(found: &Inspection, requests: PageRequests) -> String {
     let PageRequests { rows, names, left_out } = requests;
     let start = found.span.map_or(0, |(first, _)| first);
     let count = rows.len();
-    // `<` cannot end the script element.
+    // An escaped `<` cannot end the script element.
     let names = serde_json::json!(names).to_string().replace('<', "\\u003c");
     let columns = columns(rows, start);
     let title = format!("Trace of {}", found.device);

@@ -1,12 +1,12 @@
-//! Every request of a trace as a row of CSV.
+//! Writes every request of a trace as a row of CSV.
 
 use std::io::{self, Write};
 
 use elevon_trace::TraceRwbs;
 use elevon_trace::analysis::{ProcessStats, RequestRecord, RequestSink};
 
-/// The first line: times are nanoseconds of the trace's clock; a cell is empty if the trace does
-/// not have what it is for.
+/// Header line. Times are nanoseconds of the trace's clock. A cell is empty if the trace lacks its
+/// value.
 pub const CSV_HEADER: &str = "queued_ns,allocated_ns,inserted_ns,issued_ns,completed_ns,operation,rwbs,sector,bytes,bios,\
                               process_id,process,class,level,error\n";
 
@@ -25,10 +25,10 @@ impl<W: Write> CsvRequests<W> {
         Self { out, line: Vec::new(), error }
     }
 
-    /// Ends the output.
+    /// Finishes the output.
     ///
     /// # Errors
-    /// The first error of the output.
+    /// Returns the first error of the output.
     pub fn finish(self) -> io::Result<W> {
         match self.error {
             Some(error) => Err(error),
@@ -63,7 +63,7 @@ impl<W: Write> CsvRequests<W> {
     }
 }
 
-/// A number, if there is one, and a comma.
+/// Writes a number, if there is one, and a comma.
 fn number(line: &mut Vec<u8>, value: Option<impl std::fmt::Display>) -> io::Result<()> {
     match value {
         Some(value) => write!(line, "{value},"),
@@ -74,7 +74,7 @@ fn number(line: &mut Vec<u8>, value: Option<impl std::fmt::Display>) -> io::Resu
     }
 }
 
-/// A name, in quotes if CSV asks for them.
+/// Writes a name, in quotes if CSV requires them.
 fn quoted(line: &mut Vec<u8>, name: &str) {
     if !name.contains(['"', ',', '\n', '\r']) {
         return line.extend_from_slice(name.as_bytes());
@@ -99,7 +99,7 @@ impl<W: Write> RequestSink for CsvRequests<W> {
         }
     }
 
-    /// The output cannot be taken back: what was written is of another device.
+    /// Rows that were already written are of another device and cannot be removed.
     fn restart(&mut self) {
         self.error = Some(io::Error::other("the rows of another device were written already; choose one with --dev"));
     }

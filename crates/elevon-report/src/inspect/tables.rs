@@ -1,4 +1,4 @@
-//! The tables of the text.
+//! Tables of the text report of an inspection.
 
 use comfy_table::Table;
 use elevon_core::histogram::Histogram;
@@ -10,12 +10,12 @@ use super::PERCENTILES;
 use crate::number::{bytes_binary, grouped, span};
 use crate::text::{align_right, plain_table, push_table};
 
-/// Processes that the text lists.
+/// Maximum number of processes in the text.
 const MOST_PROCESSES: usize = 20;
-/// Lines of the text's table over time.
+/// Maximum number of lines in the table over time.
 const TIME_LINES: usize = 12;
 
-/// The name of a priority class, as tracepoints print it.
+/// Returns the name of a priority class as tracepoints print it.
 pub(super) const fn class_name(class: PrioClass) -> &'static str {
     match class {
         PrioClass::None => "none",
@@ -25,7 +25,7 @@ pub(super) const fn class_name(class: PrioClass) -> &'static str {
     }
 }
 
-/// Groups of which there is something.
+/// Returns the groups that have I/O.
 fn groups(found: &Inspection) -> Vec<Group> {
     let counts = &found.counts;
     let has = |group: &Group| {
@@ -53,12 +53,12 @@ fn count(value: u64) -> String {
     if value == 0 { "-".to_owned() } else { grouped(value) }
 }
 
-/// A number of things, as a part of all in percent.
+/// Formats `part` as percent of `whole`.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}%", 100.0 * part as f64 / whole as f64) }
 }
 
-/// Bios and requests by group.
+/// Writes bios and requests by group.
 pub(super) fn io(out: &mut String, found: &Inspection) {
     let mut table = plain_table();
     table.set_header([
@@ -73,7 +73,7 @@ pub(super) fn io(out: &mut String, found: &Inspection) {
         let at = group as usize;
         let counts = &found.counts;
         let (requests, bytes) = (counts.completed[at], counts.completed_bytes[at]);
-        // Formats with one record for an I/O show no requests.
+        // Formats with one record per I/O have no requests.
         let (done, moved) =
             if requests > 0 { (requests, bytes) } else { (counts.bios_completed[at], counts.bio_bytes[at]) };
         let max = found.request_sizes.groups[at].max.max(found.bio_sizes.groups[at].max * u64::from(requests == 0));
@@ -107,7 +107,7 @@ fn latency_row(name: &str, stat: &LatencyStat) -> Vec<String> {
     row
 }
 
-/// Latency by stage.
+/// Writes latency by stage.
 pub(super) fn stages(out: &mut String, found: &Inspection) {
     let mut table = plain_table();
     let mut header = vec!["Latency", "count", "min", "mean"];
@@ -145,7 +145,7 @@ pub(super) fn stages(out: &mut String, found: &Inspection) {
     }
 }
 
-/// Processes.
+/// Writes the table of processes.
 pub(super) fn processes(out: &mut String, found: &Inspection) {
     let mut table = plain_table();
     table.set_header([
@@ -180,7 +180,7 @@ pub(super) fn processes(out: &mut String, found: &Inspection) {
     }
 }
 
-/// Sizes of requests, or of bios if the trace has no requests.
+/// Writes the sizes of requests, or of bios if the trace has no requests.
 pub(super) fn sizes(out: &mut String, found: &Inspection) {
     let mut table = plain_table();
     let groups = [Group::Read, Group::Write, Group::Discard];
@@ -206,7 +206,7 @@ pub(super) fn sizes(out: &mut String, found: &Inspection) {
     }
 }
 
-/// Depth of the device's queue.
+/// Writes the depth of the device queue.
 pub(super) fn depth(out: &mut String, found: &Inspection) {
     let time = found.depths.time();
     if time == 0 {
@@ -234,7 +234,7 @@ pub(super) fn depth(out: &mut String, found: &Inspection) {
     put(out, "", table);
 }
 
-/// Requests by priority, if the trace has priorities.
+/// Writes requests by priority, if the trace has priorities.
 pub(super) fn priorities(out: &mut String, found: &Inspection) {
     if found.mix.priorities.is_empty() {
         return;
@@ -261,7 +261,7 @@ pub(super) fn priorities(out: &mut String, found: &Inspection) {
     put(out, "", table);
 }
 
-/// The trace over time, in a few lines.
+/// Writes the trace over time in a few lines.
 pub(super) fn over_time(out: &mut String, found: &Inspection) {
     let line = &found.timeline;
     let Some(_) = line.start.filter(|_| !line.slots.is_empty()) else { return };

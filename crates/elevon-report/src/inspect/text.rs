@@ -1,17 +1,17 @@
-//! The inspection for people at a terminal: findings first, then tables.
+//! The inspection as text for a terminal: findings first, then tables.
 
 use std::fmt::Write as _;
 
-use elevon_trace::TraceKind;
 use elevon_trace::analysis::{Finding, HZ, Inspection};
+use elevon_trace::{Recorded, TraceKind};
 
 use super::tables;
 use crate::number::{bytes_binary, grouped, span};
 
-/// Columns that sentences are wrapped to.
+/// Columns at which sentences are wrapped.
 const WIDTH: usize = 100;
 
-/// The whole inspection.
+/// Returns the whole inspection.
 pub fn text(found: &Inspection) -> String {
     let mut out = head(found);
     findings(&mut out, found);
@@ -46,6 +46,9 @@ fn head(found: &Inspection) -> String {
     let kinds = TraceKind::NAMES.iter().zip(found.events).filter(|&(_, count)| count > 0);
     let kinds: Vec<String> = kinds.map(|(name, count)| format!("{name} {}", grouped(count))).collect();
     wrap(&mut out, &format!("events: {}", kinds.join(", ")), "  ");
+    if let Some(recorded) = &found.recorded {
+        wrap(&mut out, &format!("recorded: {}", conditions(recorded)), "  ");
+    }
     if report.gap_count > 0 {
         let line = format!(
             "gaps: {} with {} events lost; nothing is computed across them",
@@ -58,6 +61,21 @@ fn head(found: &Inspection) -> String {
         wrap(&mut out, &format!("the ring buffer overwrote {} events before the first", grouped(overwritten)), "  ");
     }
     out
+}
+
+/// Under what conditions the trace was recorded: the settings that matter most.
+fn conditions(recorded: &Recorded) -> String {
+    let setting = |name: &str| recorded.get(&format!("queue/{name}")).map(|value| format!("{name}={value}"));
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(recorded.get("kernel").map(|kernel| format!("Linux {kernel}")));
+    parts.extend(recorded.get("name").zip(recorded.device()).map(|(name, device)| format!("{name} ({device})")));
+    parts.extend(recorded.get("model").map(str::to_owned));
+    parts.extend(recorded.scheduler().map(|name| format!("scheduler {name}")));
+    parts.extend(["nr_requests", "max_sectors_kb", "max_hw_sectors_kb"].into_iter().filter_map(setting));
+    parts.extend(recorded.driver_tags().map(|tags| format!("{tags} driver tags")));
+    parts.extend(recorded.get("queue/write_cache").map(|mode| format!("{mode} cache")));
+    parts.extend(recorded.number("lost").filter(|&lost| lost > 0).map(|lost| format!("{} events lost", grouped(lost))));
+    parts.join(", ")
 }
 
 fn findings(out: &mut String, found: &Inspection) {
@@ -94,7 +112,7 @@ fn one_finding(out: &mut String, number: usize, finding: &Finding, found: &Inspe
     }
 }
 
-/// Splits, merges and how sequential it was, in sentences.
+/// Writes sentences about splits, merges and sequential access.
 fn shape(out: &mut String, found: &Inspection) {
     let counts = &found.counts;
     out.push('\n');
@@ -150,7 +168,7 @@ fn utilisation(out: &mut String, found: &Inspection) {
     );
 }
 
-/// What could not be followed, if anything.
+/// Writes what could not be followed, if anything.
 fn not_followed(out: &mut String, found: &Inspection) {
     let counts = &found.counts;
     let rows = [
@@ -177,7 +195,7 @@ fn wrap(out: &mut String, text: &str, indent: &str) {
     wrap_after(out, text, indent, indent);
 }
 
-/// A sentence, with something before its first line and before the others.
+/// Wraps a sentence. `first` precedes its first line and `others` every other line.
 fn wrap_after(out: &mut String, text: &str, first: &str, others: &str) {
     let mut line = first.to_owned();
     let mut is_empty = true;

@@ -1,5 +1,5 @@
-//! `elevon.cache`: waits for the page cache by job and kind of call, its counters, and it over
-//! time. `docs/page-cache-report.md` says what each key is.
+//! `elevon.cache`: waits for the page cache by job and kind of call, its counters, and its state
+//! over time. `docs/page-cache-report.md` describes each key.
 
 use elevon_cache::page_cache::Cause;
 use elevon_cache::stats::{CLASSES, CacheUse, CallStats, ClassWaits, Window};
@@ -17,10 +17,10 @@ use crate::summary::ratio;
 /// Percentiles of waits, in millionths.
 const PERCENTILES: [u32; 5] = [500_000, 900_000, 950_000, 990_000, 999_000];
 
-/// How its statistics are to be shown.
+/// Settings for showing statistics.
 #[derive(Clone, Copy)]
 struct Shape {
-    /// The time that the job, or the run, took.
+    /// Duration of the job or of the run.
     elapsed: u64,
     window: Nanos,
     bins: bool,
@@ -153,7 +153,7 @@ fn source(source: &CacheSource) -> Value {
     out
 }
 
-/// What happened in each interval; levels, in pages, as at its end.
+/// Returns the readings of each interval; levels, in pages, are as of its end.
 fn series(series: &CacheSeries) -> Value {
     let points = intervals(series).map(|(_, at, reading)| {
         let mut out = json!({

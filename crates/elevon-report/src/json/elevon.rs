@@ -1,4 +1,4 @@
-//! The `elevon` object: what fio's schema has no place for.
+//! The `elevon` object: figures for which fio's schema has no key.
 
 use elevon_core::kernel::IoTicksForm;
 use serde_json::{Map, Value, json};
@@ -79,7 +79,7 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
     out
 }
 
-/// Shares of CPU time from 0 to 1, and what they limited.
+/// Returns shares of CPU time from 0 to 1, and what they limited.
 fn cpu_value(run: &RunResult) -> Value {
     let of_job = |job: &JobResult| {
         json!({
@@ -137,8 +137,8 @@ fn utilisation(run: &RunResult, delta: &DiskDelta) -> Value {
     Value::Object(out)
 }
 
-/// Only for runs whose jobs give priorities or weights. Shares are from 0 to 1, among jobs of the
-/// same time and class.
+/// Returns the fairness of runs whose jobs set priorities or weights. Shares are from 0 to 1, among
+/// jobs of the same time and class.
 fn fairness_value(run: &RunResult, found: &Fairness) -> Value {
     let jobs: Vec<Value> = found
         .shares

@@ -1,10 +1,10 @@
-//! What jobs and tenants did over time, and what changed meanwhile.
+//! I/O of jobs and tenants over time, and changes of settings during the run.
 
 use serde_json::{Value, json};
 
 use crate::result::{Change, OwnerPoint, OwnerResult};
 
-/// `elevon.series.tenants` and `elevon.series.jobs`: counts of each interval.
+/// Returns `elevon.series.tenants` or `elevon.series.jobs`: the counts of each interval.
 pub(super) fn owners(key: &str, owners: &[OwnerResult]) -> Value {
     let point = |point: &OwnerPoint| json!({ "at_ns": point.at.get(), "bytes": point.bytes, "ios": point.ios });
     let owner = |owner: &OwnerResult| {
@@ -15,7 +15,7 @@ pub(super) fn owners(key: &str, owners: &[OwnerResult]) -> Value {
     owners.iter().map(owner).collect()
 }
 
-/// `elevon.changes`: what was set during the run, and from when on it was in force.
+/// Returns `elevon.changes`: each setting that was changed during the run, and when it took effect.
 pub(super) fn changes(changes: &[Change]) -> Value {
     let change = |change: &Change| json!({ "at_ns": change.at.get(), "tenant": change.tenant, "file": change.file, "text": change.text });
     changes.iter().map(change).collect()

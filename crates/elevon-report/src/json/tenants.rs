@@ -1,5 +1,5 @@
-//! `elevon.tenants`: every tenant, with whole numbers (one that did no I/O by its path and settings
-//! alone); shares are left to the reader but for the rounded percentages.
+//! `elevon.tenants`: every tenant, in whole numbers. A tenant without I/O has only its path and
+//! settings. The only shares are rounded percentages; a reader can compute the others.
 
 use elevon_core::control::pressure::Stall;
 use elevon_core::control::{Cause, Reason};
@@ -19,7 +19,7 @@ pub(super) fn value(run: &RunResult) -> Value {
 
 fn tenant_value(run: &RunResult, tenant: &TenantResult, all: Nanos) -> Value {
     if tenant.is_idle() {
-        // Of many thousands most may be: their zeros would be most of the report.
+        // Of thousands of tenants most may be idle; their zeros would be most of the report.
         return json!({ "path": tenant.path, "removed": tenant.removed, "settings": strings(&tenant.settings) });
     }
     let (major, minor) = run.disk.number;
@@ -66,7 +66,7 @@ fn stall(stall: &Stall) -> Value {
     json!({ "avg10": average(0), "avg60": average(1), "avg300": average(2), "total_ns": stall.total.get() })
 }
 
-/// One cause: what it is, its time, and in words.
+/// Returns one cause: its name, its time, and a description in words.
 fn cause(run: &RunResult, at: &Explained) -> Value {
     let (name, level) = match at.cause {
         Cause::Limit { level, .. } => ("limit", Some(level)),

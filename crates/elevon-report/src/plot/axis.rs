@@ -1,50 +1,50 @@
-//! Axes: which numbers are worth a tick, and what they are called.
+//! Axes of plots: positions and labels of ticks.
 
 use crate::number::significant;
 
 /// How values map to positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// In proportion. A y axis starts at zero.
+    /// Positions are proportional to values. A y axis starts at zero.
     Linear,
-    /// Each factor of ten takes the same room. Values must be above zero; others are drawn at the
+    /// Each factor of ten takes the same length. Values must be above zero; others are drawn at the
     /// edge.
     Log,
 }
 
-/// What the numbers of an axis are, in which unit they come, and so how ticks read.
+/// Unit of an axis's values, which decides how ticks are formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A count.
     Count,
     /// Percent.
     Percent,
-    /// A span in nanoseconds.
+    /// A time span in nanoseconds.
     Nanos,
-    /// Bytes a second.
+    /// Bytes per second.
     BytesPerSecond,
     /// Bytes, shown in KiB.
     KiB,
-    /// Bytes, in the binary unit that fits.
+    /// Bytes, shown in the binary unit that fits.
     Bytes,
-    /// A percentile as its odds: 1/(1 − p), so that 10 is the 90th and 100 the 99th. Use it with
-    /// [`Scale::Log`].
+    /// A percentile p as the odds 1/(1 − p): 10 is the 90th percentile and 100 the 99th. Use it
+    /// with [`Scale::Log`].
     Odds,
 }
 
-/// One axis.
+/// An axis of a plot.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it measures, without the unit.
+    /// The quantity, without its unit.
     pub title: String,
     /// How values map to positions.
     pub scale: Scale,
-    /// What the numbers are.
+    /// Unit of the values.
     pub unit: Unit,
 }
 
 impl Unit {
-    /// What to divide by, and the unit's name then, for an axis up to `max`.
+    /// Returns the divisor and the unit name for an axis up to `max`.
     fn step_for(self, max: f64) -> (f64, &'static str) {
         let pick = |steps: &[(f64, &'static str)]| {
             steps.iter().rev().copied().find(|&(size, _)| max >= size).unwrap_or((steps[0].0, steps[0].1))
@@ -65,11 +65,12 @@ impl Unit {
         }
     }
 
-    /// One value with its own unit, for ticks of a logarithmic axis and for tables.
+    /// Formats one value with its own unit, for ticks of a logarithmic axis and for tables.
     pub(super) fn exact(self, value: f64) -> String {
         match self {
             Self::Odds => {
-                // As many digits as the percentile has nines: 99.99, never 100 for less than all.
+                // The text has as many digits as the percentile has nines: 99.99, and never 100 for
+                // less than all.
                 let nines = libm::log10(value.max(1.0)).ceil().max(1.0) as usize;
                 let text = format!("{:.*}", nines.saturating_sub(1), 100.0 * (1.0 - 1.0 / value.max(1.0)));
                 format!(
@@ -86,7 +87,7 @@ impl Unit {
     }
 }
 
-/// A number in four digits, without zeros that say nothing.
+/// Formats a number with four digits, without trailing zeros.
 fn plain(value: f64) -> String {
     let text = significant(value, 4);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -95,7 +96,7 @@ fn plain(value: f64) -> String {
 /// A logarithmic axis covers at least this factor.
 const NARROWEST: f64 = 1.02;
 
-/// An axis that knows its range: ticks with labels, and where values lie.
+/// An axis with its range: ticks with labels, and positions of values.
 pub(super) struct Ticks {
     title: String,
     scale: Scale,
@@ -106,9 +107,8 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// Ticks for values on an axis that is `length` long. `character` is the room a label takes
-    /// along the axis: for each of its characters on a horizontal axis, as a whole on a
-    /// vertical one.
+    /// Chooses the ticks for values on an axis of the given `length`. `character` is the space of a
+    /// label along the axis: per character on a horizontal axis, per label on a vertical one.
     pub(super) fn new(
         axis: &Axis,
         values: impl Iterator<Item = f64>,
@@ -126,7 +126,7 @@ impl Ticks {
         }
     }
 
-    /// Equal steps of 1, 2 or 5 times a power of ten, as many as fit.
+    /// Chooses ticks at equal steps of 1, 2 or 5 times a power of ten, as many as fit.
     fn linear(axis: &Axis, low: f64, high: f64, length: f64, vertical: bool, room: impl Fn(&str) -> f64) -> Self {
         let low = low.min(0.0);
         let high = if high > low { high } else { low + 1.0 };
@@ -136,8 +136,8 @@ impl Ticks {
         let mut step = round_up((high - low) / size / wanted);
         loop {
             let first = (low / size / step).floor() as i64;
-            // A vertical axis ends at a tick, so that the highest value lies below one; time ends
-            // where it ends.
+            // A vertical axis ends at a tick, so that the highest value is below a tick; a time
+            // axis ends at the last value.
             let end = (high / size / step - 1e-9).ceil().max(first as f64 + 1.0);
             let top = if vertical { end * step * size } else { high };
             let start = first as f64 * step * size;
@@ -154,20 +154,21 @@ impl Ticks {
             }
             let wider = round_up(step * 1.5);
             if wider > (high - low) / size {
-                // One tick tells nothing: labels that stand close do.
+                // A wider step would leave a single tick, which does not show the scale, so these
+                // ticks are kept although their labels are close.
                 return Self { title, scale: Scale::Linear, low: start, high: top, ticks };
             }
             step = wider;
         }
     }
 
-    /// Powers of ten first, then 2 and 5 between them where there is room. Equal steps where that
-    /// leaves fewer than two.
+    /// Chooses ticks at powers of ten, then at 2 and 5 between them if there is space. If that
+    /// leaves fewer than two ticks, chooses equal steps.
     fn log(axis: &Axis, low: f64, high: f64, length: f64, room: impl Fn(&str) -> f64) -> Self {
         let (low, high) = match high / low {
             ratio if ratio <= 1.0 => (low, low * 10.0),
-            // Labels have four digits: what lies closer together is drawn near the middle of a
-            // wider range.
+            // Labels have four digits, so values that are closer together are drawn near the middle
+            // of a wider range.
             ratio if ratio < NARROWEST => (low * (ratio / NARROWEST).sqrt(), high * (NARROWEST / ratio).sqrt()),
             _ => (low, high),
         };
@@ -178,8 +179,9 @@ impl Ticks {
         let candidates = |multiple: f64| -> Vec<f64> {
             let values = (first..=last).map(|power| multiple * libm::pow(10.0, f64::from(power))).filter(in_range);
             match axis.unit {
-                // Nobody asks for the 80th or 98th percentile, or for the one that all values are
-                // above.
+                // Shown are the percentiles at odds of powers of ten, and the median at 2; the 80th
+                // (5) and the 98th (50) are rarely wanted. Odds of 1 are the percentile below all
+                // values.
                 Unit::Odds => values.filter(|&v| v > 1.5 && (multiple == 1.0 || v < 5.0)).collect(),
                 _ => values.collect(),
             }
@@ -190,7 +192,8 @@ impl Ticks {
             let mut more = ticks.clone();
             more.extend(candidates(multiple).into_iter().map(tick));
             more.sort_by(|a, b| a.0.total_cmp(&b.0));
-            // All of a kind or none: ticks at 1, 2, 10 and 100 read as if something were missing.
+            // Either all ticks of a kind are shown or none: with ticks at 1, 2, 10 and 100 a tick
+            // would seem to be missing.
             if fit(&more, length, &room) {
                 ticks = more;
             }
@@ -204,7 +207,8 @@ impl Ticks {
         Self { title: axis.title.clone(), scale: Scale::Log, low, high, ticks }
     }
 
-    /// One tick for each category, in the middle of its slot; labels that would touch are left out.
+    /// Chooses one tick for each category, in the middle of its slot. Labels that would touch are
+    /// omitted.
     pub(super) fn categories(axis: &Axis, categories: &[f64], length: f64) -> Self {
         let (size, unit) = axis.unit.step_for(categories.last().copied().unwrap_or(1.0));
         let title = if unit.is_empty() { axis.title.clone() } else { format!("{}, {unit}", axis.title) };
@@ -222,7 +226,7 @@ impl Ticks {
         Self { title, scale: Scale::Linear, low: 0.0, high: 1.0, ticks }
     }
 
-    /// The axis title with its unit.
+    /// Returns the axis title with its unit.
     pub(super) fn title(&self) -> &str {
         &self.title
     }
@@ -231,12 +235,12 @@ impl Ticks {
         self.ticks.iter().map(|(_, label)| label.as_str())
     }
 
-    /// (fraction of the length, label), ascending.
+    /// Yields (fraction of the length, label), ascending.
     pub(super) fn iter(&self) -> impl Iterator<Item = (f64, &str)> {
         self.ticks.iter().map(|(at, label)| (*at, label.as_str()))
     }
 
-    /// Where a value lies, 0 to 1.
+    /// Returns the position of a value as a fraction of the length, 0 to 1.
     pub(super) fn fraction(&self, value: f64) -> f64 {
         let at = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -246,8 +250,8 @@ impl Ticks {
     }
 }
 
-/// Equal steps of 1, 2 or 5 times a power of ten within a range: as many as have room. At least
-/// two, if two have room.
+/// Returns as many equal steps of 1, 2 or 5 times a power of ten within a range as have space; at
+/// least two, if two have space.
 fn even(
     low: f64,
     high: f64,
@@ -274,7 +278,7 @@ fn even(
     }
 }
 
-/// Every n-th value, for the smallest n whose labels do not touch.
+/// Returns every n-th value, for the smallest n whose labels do not touch.
 fn spaced(
     values: &[f64],
     length: f64,
@@ -285,12 +289,12 @@ fn spaced(
     (1..=values.len().max(1)).map(every).find(|ticks| fit(ticks, length, room)).unwrap_or_default()
 }
 
-/// Whether no two neighbours among ticks touch.
+/// Returns true if no two adjacent ticks touch.
 fn fit(ticks: &[(f64, String)], length: f64, room: &impl Fn(&str) -> f64) -> bool {
     ticks.windows(2).all(|pair| (pair[1].0 - pair[0].0) * length >= (room(&pair[0].1) + room(&pair[1].1)) / 2.0)
 }
 
-/// The next number that is 1, 2 or 5 times a power of ten.
+/// Returns the next number that is 1, 2 or 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
     let power = libm::pow(10.0, libm::log10(value).floor());
     [1.0, 2.0, 5.0, 10.0].iter().map(|m| m * power).find(|&round| round >= value * (1.0 - 1e-9)).unwrap_or(10.0 * power)

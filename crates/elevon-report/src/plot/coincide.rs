@@ -1,15 +1,16 @@
-//! Which curves of a plot lie upon one another, so that they can be told apart and named.
+//! Finds curves of a plot that coincide, so that they can be drawn distinctly and named.
 
 use super::{Mark, Plot, Series};
 
-/// Curves nearer than this everywhere, in units of the drawing, look like one.
+/// Curves whose distance is below this everywhere, in units of the drawing, look like one.
 const APART: f64 = 1.0;
 /// Length of a dash of curves that coincide, in units of the drawing.
 const DASH: usize = 9;
 
-/// Groups of curves that coincide, by their places among the series; a curve that stands alone is
-/// in none. Empty for bars and dots, which stand beside one another or share a label. `at` gives a
-/// point's place in the drawing. Cost: O(curves² · points²) at most.
+/// Returns groups of curves that coincide, as indices of series. A curve that coincides with no
+/// other is in no group. There are no groups for bars, which are drawn side by side, or for dots,
+/// which share a label. `at` maps a point to its position in the drawing. Cost: O(curves² ·
+/// points²) at most.
 pub(super) fn groups(plot: &Plot, at: impl Fn(f64, f64) -> (f64, f64)) -> Vec<Vec<usize>> {
     if !matches!(plot.mark, Mark::Line | Mark::Step) {
         return Vec::new();
@@ -27,7 +28,7 @@ pub(super) fn groups(plot: &Plot, at: impl Fn(f64, f64) -> (f64, f64)) -> Vec<Ve
     groups
 }
 
-/// The corners of a curve as drawn.
+/// Returns the corners of a curve as drawn.
 fn corners(series: &Series, mark: Mark, at: &impl Fn(f64, f64) -> (f64, f64)) -> Vec<(f64, f64)> {
     let mut out: Vec<(f64, f64)> = Vec::new();
     for &(x, y) in &series.points {
@@ -40,7 +41,7 @@ fn corners(series: &Series, mark: Mark, at: &impl Fn(f64, f64) -> (f64, f64)) ->
     out
 }
 
-/// True if each corner of `line` is near `other`.
+/// Returns true if each corner of `line` is near `other`.
 fn lies_on(line: &[(f64, f64)], other: &[(f64, f64)]) -> bool {
     line.iter().all(|&point| {
         let near_first = distance(point, other[0], other[0]) <= APART;
@@ -48,7 +49,7 @@ fn lies_on(line: &[(f64, f64)], other: &[(f64, f64)]) -> bool {
     })
 }
 
-/// Distance of a point from the line between two others.
+/// Returns the distance of a point from the line between two others.
 fn distance((px, py): (f64, f64), (ax, ay): (f64, f64), (bx, by): (f64, f64)) -> f64 {
     let (dx, dy) = (bx - ax, by - ay);
     let length = dx * dx + dy * dy;
@@ -57,8 +58,8 @@ fn distance((px, py): (f64, f64), (ax, ay): (f64, f64), (bx, by): (f64, f64)) ->
     (x * x + y * y).sqrt()
 }
 
-/// The style of a curve in its group, so that the dashes of all take turns; nothing if it stands
-/// alone.
+/// Returns the style of a curve in its group, so that the dashes of its curves alternate; empty if
+/// it is in no group.
 pub(super) fn style(groups: &[Vec<usize>], index: usize) -> String {
     let place = |group: &&Vec<usize>| group.contains(&index);
     let Some(group) = groups.iter().find(place) else { return String::new() };
@@ -67,15 +68,15 @@ pub(super) fn style(groups: &[Vec<usize>], index: usize) -> String {
     format!(" style=\"stroke-linecap:butt;stroke-dasharray:{DASH} {gap};stroke-dashoffset:-{shift}\"")
 }
 
-/// What a reader is told, such as `A to C and E coincide: their dashes take turns.`; nothing
-/// without a group.
+/// Returns the note for readers, such as `A to C and E coincide: their dashes take turns.`; empty
+/// if there is no group.
 pub(super) fn note(groups: &[Vec<usize>], series: &[Series]) -> String {
     let name = |index: usize| {
         let name = series[index].name.as_str();
         name.split_once(": ").map_or(name, |(letter, _)| letter)
     };
     let sentences = groups.iter().map(|group| {
-        // Three or more neighbours are a range.
+        // Three or more adjacent letters are written as a range.
         let mut ranges: Vec<(usize, usize)> = Vec::new();
         for &index in group {
             match ranges.last_mut() {

@@ -12,7 +12,7 @@ fn plot(mark: Mark, x: (Scale, Unit), y: (Scale, Unit), points: Vec<(f64, f64)>)
     }
 }
 
-/// Every (x position, text anchor, label) of a drawing's text at the height of the x labels.
+/// Returns (x position, text anchor, label) of every text at the height of the x labels.
 fn x_labels(svg: &str) -> Vec<(f64, String)> {
     let y = format!("y=\"{:.1}\"", HEIGHT - BOTTOM + 16.0);
     svg.split("<text x=\"")
@@ -119,7 +119,7 @@ fn a_scatter_plot_as_drawn() {
     );
 }
 
-/// The labels of both axes of a line through two points.
+/// Returns the labels of both axes of a line through the given points.
 fn tick_labels(x: (Scale, Unit), y: (Scale, Unit), points: Vec<(f64, f64)>) -> [Vec<String>; 2] {
     let plot = plot(Mark::Line, x, y, points);
     let ticks = |axis: &Axis, values: Vec<f64>, room, vertical| {
@@ -145,7 +145,7 @@ fn every_range_has_two_ticks_that_differ() {
     let mut random = || rng.fraction();
     for round in 0..4000 {
         let low = 10f64.powf(random() * 11.0);
-        // From nothing to many decades, narrow ones more often.
+        // From a factor of one to many decades; narrow ranges are more frequent.
         let factor = 1.0 + 10f64.powf(random() * 10.0 - 7.0);
         let high = if round % 50 == 0 { low } else { low * factor };
         let unit = [Unit::Nanos, Unit::BytesPerSecond, Unit::Count][round % 3];
@@ -181,12 +181,12 @@ fn curves_that_coincide_take_turns_and_are_named() {
     assert_eq!(named(vec![a.clone(), b.clone(), c.clone()]).0, says("A to C coincide: their dashes take turns."));
     let mixed = vec![a.clone(), far.clone(), c, d];
     assert_eq!(named(mixed).0, says("A, C and D coincide: their dashes take turns."));
-    // A curve with fewer points that follows another is the same to the eye; half of one is not.
+    // A curve with fewer points on the same line coincides; half of a curve does not.
     let ends = Series { points: vec![a.points[0], a.points[19]], ..b.clone() };
     assert!(named(vec![a.clone(), ends]).0.is_some());
     let half = Series { points: a.points[..10].to_vec(), ..b };
     assert_eq!(named(vec![a.clone(), half, far.clone()]).0, None);
-    // Bars stand side by side.
+    // Bars are drawn side by side.
     assert_eq!(
         Plot { mark: Mark::Bars, series: vec![a.clone(), a], ..base.clone() }
             .figure("p")
@@ -195,4 +195,15 @@ fn curves_that_coincide_take_turns_and_are_named() {
             .count(),
         0
     );
+}
+
+#[test]
+fn a_file_is_the_drawing_with_its_own_style() {
+    let plot = plot(Mark::Points, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), vec![(1.0, 2.0)]);
+    let file = plot.svg_file();
+    assert!(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 400 250\""), "{file}");
+    assert_eq!(file.matches("<svg ").count(), 1);
+    assert!(file.contains("--c0:#0b62c4") && file.contains(">first</text>"), "{file}");
+    let drawing = plot.svg("plot");
+    assert!(file.ends_with(&format!("{}\n", &drawing[drawing.find('>').expect("an element") + 1..])));
 }

@@ -1,4 +1,4 @@
-//! The page cache: who waited for it, how long and for what, and what it did.
+//! The page cache section: which calls waited, how long and for what, and the cache's counters.
 
 use std::fmt::Write as _;
 
@@ -15,8 +15,8 @@ use crate::number::{bytes_binary, grouped, length, percent, significant, span};
 use crate::result::{CacheResult, RunResult};
 use crate::summary::{latency_mean, percentile, ratio};
 
-/// A line for each kind of call of each job, who ended the sleeps, what the device was asked for,
-/// then what the cache counted.
+/// Writes a line for each kind of call of each job, which bios ended the sleeps, the I/O that the
+/// cache submitted, then its counters.
 pub(super) fn section(out: &mut String, run: &RunResult) {
     let Some(cache) = &run.cache else { return };
     let CacheResult { memory, others, policy, activity, .. } = cache;
@@ -45,7 +45,7 @@ pub(super) fn section(out: &mut String, run: &RunResult) {
     }
 }
 
-/// How much was found in memory.
+/// Writes the hit ratios.
 fn hits(out: &mut String, cache: &CacheResult, all: &CacheUse) {
     let (found, missed) = (cache.pages("hits"), cache.pages("misses"));
     let mut parts = Vec::new();
@@ -93,7 +93,8 @@ fn waits(out: &mut String, run: &RunResult, all: &CacheUse) {
     }
 }
 
-/// `sleeps`: the call's sleeps for I/O, or those for dirtying too much.
+/// Returns the row of a kind of call. `sleeps` are the call's sleeps for I/O, or those of write
+/// throttling.
 fn row(name: &str, stats: &CallStats, sleeps: &LatencyStat, ns: u64) -> [String; 12] {
     let time = |ns: f64| if sleeps.count > 0 { span(ns) } else { "-".to_owned() };
     let at = |millionths| time(percentile(sleeps, millionths) as f64);
@@ -133,8 +134,8 @@ fn without_memory(name: &str, stats: &CallStats, elapsed: u64) -> [String; 12] {
     ]
 }
 
-/// The class in which the bios were served that ended the sleeps, and whether they had waited in a
-/// queue or in the device.
+/// Writes the class of the bios that ended the sleeps, and whether these waited in a queue or in
+/// the device.
 fn served(out: &mut String, all: &CacheUse) {
     let mut table = plain_table();
     table.set_header(["Sleeps ended by", "calls", "sum", "a sleep", "queued", "in device", "queued %"]);
@@ -162,8 +163,8 @@ fn served(out: &mut String, all: &CacheUse) {
     }
 }
 
-/// The sum over tasks within a window, in both units that it has been published in, beside what one
-/// sleep is.
+/// Writes the sum over tasks per window, in both units in which it has been published, and the mean
+/// of one sleep.
 fn windows(out: &mut String, run: &RunResult, cache: &CacheResult, all: &CacheUse) {
     let slept = all.kinds().into_iter().filter(|(_, stats)| stats.iowait.count > 0);
     for (kind, stats) in slept {

@@ -1,14 +1,14 @@
-//! What was set for tenants during the run.
+//! Settings that were changed for tenants during the run.
 
 use std::fmt::Write as _;
 
 use crate::number::{grouped, span};
 use crate::result::RunResult;
 
-/// Changes in the report; JSON has all.
+/// Maximum number of changes in the report; JSON has all.
 const MOST_CHANGES: usize = 50;
 
-/// A line a change; what a tenant's row shows held until then.
+/// Writes a line per change. A tenant's own section shows the settings before the first change.
 pub(super) fn section(out: &mut String, run: &RunResult) {
     if run.changes.is_empty() {
         return;

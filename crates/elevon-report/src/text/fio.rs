@@ -13,13 +13,13 @@ use crate::summary::{
     sample_mean,
 };
 
-/// Names of directions in job blocks, and of unified figures.
+/// Names of directions in job blocks, and the name of unified figures.
 const NAMES: [&str; 3] = ["read", "write", "trim"];
 const MIXED: &str = "mixed";
-/// Widest that a line of percentiles gets.
+/// Maximum width of a line of percentiles.
 const PERCENTILE_WIDTH: usize = 73;
 
-/// Headings of all jobs, then a block for each.
+/// Writes the headings of all jobs, then a block for each.
 pub(super) fn jobs(out: &mut String, run: &RunResult) {
     for job in &run.jobs {
         let size = |at: usize| {
@@ -75,7 +75,7 @@ fn job_block(out: &mut String, run: &RunResult, job: &JobResult) {
     levels(out, job);
 }
 
-/// The directions that a job's block shows, as (index or none for all together, name, figures).
+/// Returns the directions in a job's block, as (index, or `None` for all together; name; figures).
 fn shown_directions(job: &JobResult) -> Vec<(Option<usize>, &'static str, DirectionStats)> {
     let mut shown = Vec::new();
     if job.unified != UnifiedReporting::Mixed {
@@ -113,7 +113,7 @@ fn direction(
         latency_line(out, label, stat);
     }
     let priorities = if figures.by_priority.len() > 1 { figures.by_priority.as_slice() } else { &[] };
-    // As in fio: with lat_percentiles=1 these are whole latencies.
+    // As in fio, with lat_percentiles=1 these are total latencies.
     let by_priority = if job.latency_percentiles.lat { "lat" } else { "clat" };
     for (prio, stat) in priorities {
         latency_line(out, &format!("{by_priority} prio {}", priority(*prio)), stat);
@@ -141,7 +141,8 @@ fn priority(prio: IoPrio) -> String {
     format!("{}/{}", prio.class() as u8, prio.level())
 }
 
-/// The unit that a range of nanoseconds reads best in: its name and its nanoseconds.
+/// Returns the most readable unit for a range of nanoseconds: its name and its length in
+/// nanoseconds.
 fn unit(min: u64, max: u64, deviation: f64) -> (&'static str, u64) {
     let large_in = |unit: u64| min > 2 * unit && max >= 100 * unit && deviation > unit as f64;
     if large_in(1_000_000) {
@@ -169,7 +170,7 @@ fn latency_line(out: &mut String, label: &str, stat: &LatencyStat) {
     );
 }
 
-/// Decimals that the wanted percentiles need: 99.99 needs two, 50 none.
+/// Returns the number of decimals that the percentiles need: two for 99.99, none for 50.
 fn decimals(wanted: &[u32]) -> usize {
     let needed = |millionths: u32| (0..4).find(|&d| millionths.is_multiple_of(10u32.pow(4 - d))).unwrap_or(4) as usize;
     wanted.iter().map(|&p| needed(p)).max().unwrap_or(0)
@@ -184,8 +185,8 @@ fn percentiles(out: &mut String, label: &str, stat: &LatencyStat, wanted: &[u32]
     let (name, divisor) = unit(values.iter().copied().min().unwrap_or(0), largest, f64::INFINITY);
     let width = largest.div_ceil(divisor).to_string().len().max(5);
     let decimals = decimals(wanted);
-    // Two digits before the point, and a point where decimals follow; whole percentiles keep three
-    // for the 100th.
+    // Two digits before the point, and a point if there are decimals. Without decimals there are
+    // three digits, for the 100th percentile.
     let label_width = 3 + decimals;
     let per_line = (PERCENTILE_WIDTH / (decimals + 10 + width)).max(1);
     let _ = writeln!(out, "    {label} ({name}):");
@@ -202,7 +203,7 @@ fn percentiles(out: &mut String, label: &str, stat: &LatencyStat, wanted: &[u32]
     }
 }
 
-/// The lines of bandwidth and IOPS samples.
+/// Writes the lines of bandwidth and IOPS samples.
 fn samples(out: &mut String, figures: &DirectionStats, group_bytes_per_second: f64) {
     let bw = &figures.bandwidth;
     if bw.count > 0 {
@@ -233,16 +234,15 @@ fn samples(out: &mut String, figures: &DirectionStats, group_bytes_per_second: f
     }
 }
 
-/// Upper bounds of fio's latency buckets, in nanoseconds, with the name of each: nsec, usec and
-/// msec apart.
+/// Names and upper bounds of fio's latency buckets: (unit, nanoseconds per unit, bounds).
 pub(crate) const BUCKETS: [(&str, u64, &[u64]); 3] = [
     ("nsec", 1, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
     ("usec", 1_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
     ("msec", 1_000_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000]),
 ];
 
-/// Counts of a latency in fio's buckets; the last msec bucket is everything from 2 s on. A
-/// histogram bin counts where its middle lies, so a bucket's edge is true to 1/64.
+/// Returns the counts of a latency in fio's buckets; the last msec bucket holds everything from 2 s
+/// on. A histogram bin is counted at its middle, so the edge of a bucket is exact to 1/64.
 pub(crate) fn bucket_counts(stat: &LatencyStat) -> [Vec<u64>; 3] {
     let mut counts = BUCKETS.map(|(_, _, bounds)| vec![0; bounds.len()]);
     counts[2].push(0);
@@ -275,7 +275,7 @@ fn latency_distribution(out: &mut String, stat: &LatencyStat) {
     }
 }
 
-/// CPU, depths, and how many I/Os there were.
+/// Writes CPU usage, depths, and the number of I/Os.
 fn levels(out: &mut String, job: &JobResult) {
     let stats = &job.stats;
     let faults = job.cache_use.as_ref().map(|used| &used.fault);
@@ -319,7 +319,7 @@ fn levels(out: &mut String, job: &JobResult) {
     let _ = writeln!(out, "     latency   : target=0, window=0, percentile=100.00%, depth={}", job.workload.iodepth);
 }
 
-/// Percent of each level; what is there but tiny shows as 0.1.
+/// Returns the percentage of each level; a share above 0 is shown as at least 0.1.
 pub(crate) fn shares(counts: &[u64; 7]) -> [f64; 7] {
     let sum: u64 = counts.iter().sum();
     counts.map(|n| {
@@ -328,7 +328,7 @@ pub(crate) fn shares(counts: &[u64; 7]) -> [f64; 7] {
     })
 }
 
-/// The status of each reporting group.
+/// Writes the status of each reporting group.
 pub(super) fn groups(out: &mut String, run: &RunResult) {
     let mut seen: Vec<u32> = run.jobs.iter().map(|job| job.group).collect();
     seen.sort_unstable();
@@ -371,7 +371,7 @@ fn group_line(out: &mut String, name: &str, figures: &[DirectionStats]) {
     );
 }
 
-/// The line of disk statistics; none for a file that lies on no disk, as in fio.
+/// Writes the line of disk statistics; nothing for a file without a disk, as in fio.
 pub(super) fn disk(out: &mut String, run: &RunResult) {
     let Some(name) = &run.disk.disk else { return };
     let delta = DiskDelta::between(&run.disk.start, &run.disk.end);

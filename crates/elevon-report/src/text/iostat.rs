@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::summary::{DiskDelta, ratio};
 
-/// The header of [`iostat_line`]; `width` is that of the device column.
+/// Returns the header of [`iostat_line`]; `width` is the width of the device column.
 pub fn iostat_header(width: usize) -> String {
     let mut out = format!("{:<width$}", "Device");
     for (column, name) in COLUMNS.iter().zip(["r", "w", "d", "f", ""].iter().flat_map(|group| names(group))) {
@@ -13,7 +13,7 @@ pub fn iostat_header(width: usize) -> String {
     out
 }
 
-/// Widths of the columns, as wide as iostat's own.
+/// Widths of the columns, equal to those of iostat.
 const COLUMNS: [usize; 22] = [7, 9, 8, 6, 7, 8, 7, 9, 8, 6, 7, 8, 7, 9, 8, 6, 7, 8, 7, 7, 7, 6];
 
 fn names(group: &'static str) -> Vec<String> {
@@ -31,7 +31,8 @@ fn names(group: &'static str) -> Vec<String> {
     }
 }
 
-/// One line of figures for the time that `delta` covers; division by nothing gives 0.00.
+/// Returns one line of figures for the time that `delta` covers. A division by zero is printed as
+/// 0.00.
 pub fn iostat_line(device: &str, width: usize, delta: &DiskDelta) -> String {
     let mut values = Vec::with_capacity(COLUMNS.len());
     for first in [1, 5, 12] {
@@ -58,7 +59,7 @@ pub fn iostat_line(device: &str, width: usize, delta: &DiskDelta) -> String {
 mod tests {
     use super::*;
 
-    /// The worked example of the kernel's stat file, one second apart.
+    /// The example of the kernel's documentation of the stat file, over one second.
     fn example() -> DiskDelta {
         let numbers = |text: &str| -> Vec<u64> { text.split(' ').map(|n| n.parse().unwrap()).collect() };
         let a = numbers("1000 50 256000 4000 2000 100 64000 9000 3 5000 13035 10 0 8192 20 5 15");

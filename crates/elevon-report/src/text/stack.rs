@@ -1,5 +1,5 @@
-//! What only Elevon knows: the stack of the run, true utilisation, latency by stage; and tables of
-//! figures.
+//! Figures that only Elevon has: the stack of the run, true utilisation, latency by stage; also
+//! tables of figures.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::summary::{DiskDelta, latency_mean, percentile, ratio};
 
 const GROUPS: [&str; 3] = ["read", "write", "discard"];
 
-/// The first line: is this real, and what did the I/O go through.
+/// Returns the first line: whether the device is real, and which stack the run used.
 pub(super) fn headline(run: &RunResult) -> String {
     let device = &run.device;
     format!(
@@ -31,7 +31,7 @@ pub(super) fn headline(run: &RunResult) -> String {
     )
 }
 
-/// Everything after the iostat line.
+/// Writes everything after the iostat line.
 pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
     let busy = delta.utilisation();
     let _ = write!(out, "\nUtilisation: exact={:.3}%", busy[3]);
@@ -120,7 +120,7 @@ fn stage_row(name: &str, stat: &LatencyStat) -> Vec<String> {
     ]
 }
 
-/// The request sizes that most requests had, largest share first.
+/// Writes the most frequent request sizes, largest share first.
 fn sizes(out: &mut String, run: &RunResult) {
     for (group, sizes) in GROUPS.iter().zip(&run.disk.request_sizes) {
         let total = sizes.total();
@@ -146,14 +146,14 @@ fn sizes(out: &mut String, run: &RunResult) {
     }
 }
 
-/// A table without lines, a blank between columns.
+/// Returns an empty table without lines, with one space between columns.
 pub(crate) fn plain_table() -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table
 }
 
-/// Names left, numbers right.
+/// Aligns names left and numbers right.
 pub(crate) fn align_right(table: &mut Table) {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -163,7 +163,7 @@ pub(crate) fn align_right(table: &mut Table) {
     }
 }
 
-/// Appends a table without spaces at the ends of lines.
+/// Appends a table without trailing spaces.
 pub(crate) fn push_table(out: &mut String, table: &Table) {
     for line in table.lines() {
         out.push_str(line.trim_end());
@@ -171,27 +171,28 @@ pub(crate) fn push_table(out: &mut String, table: &Table) {
     }
 }
 
-/// A published or predicted number and ours.
+/// A published or predicted number beside Elevon's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What it is a figure of.
+    /// Name of the figure.
     pub name: String,
     /// Unit of both numbers, such as `MB/s`.
     pub unit: String,
-    /// Published, measured elsewhere, or computed; none where there is nothing to compare with.
+    /// The number to compare with: published, measured elsewhere, or computed; `None` if there is
+    /// none.
     pub expected: Option<f64>,
-    /// Ours.
+    /// Elevon's number.
     pub ours: f64,
-    /// Why they differ or what the row is (calibrated, predicted); may be empty.
+    /// Why the numbers differ, or the kind of the row (calibrated, predicted); may be empty.
     pub note: String,
 }
 
-/// A figure as tables show it.
+/// Formats a figure for a table.
 pub(crate) fn shown(value: f64) -> String {
     significant(value, 5)
 }
 
-/// The difference of ours in percent, where there is something to compare with.
+/// Formats the difference of Elevon's number in percent; `-` if there is nothing to compare with.
 pub(crate) fn difference(row: &Figure) -> String {
     match row.expected {
         Some(expected) if expected != 0.0 => format!("{:+.1} %", 100.0 * (row.ours - expected) / expected),
@@ -199,8 +200,8 @@ pub(crate) fn difference(row: &Figure) -> String {
     }
 }
 
-/// A table of figures with the difference of ours in percent. `expected` heads the column of what
-/// they are compared with (`published`, `predicted`).
+/// Returns a table of figures with the difference of Elevon's number in percent. `expected` is the
+/// head of the column of the other numbers (`published`, `predicted`).
 pub fn figures(title: &str, expected: &str, rows: &[Figure]) -> String {
     let mut table = plain_table();
     table.set_header([title, "unit", expected, "ours", "difference", ""]);

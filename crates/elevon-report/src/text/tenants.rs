@@ -1,4 +1,4 @@
-//! Tenants: what each got, and why no more.
+//! The tenants section: what each tenant got, and what limited it.
 
 use std::fmt::Write as _;
 
@@ -13,12 +13,12 @@ use crate::result::{RunResult, TenantResult};
 use crate::summary::ratio;
 use crate::tenants::{device_share, device_time_of_all, explain, parts, shown, throttled};
 
-/// Tenants in the report; JSON has all.
+/// Maximum number of tenants in the report; JSON has all.
 const MOST_TENANTS: usize = 50;
-/// Causes in a line.
+/// Maximum number of causes in a line.
 const MOST_CAUSES: usize = 8;
 
-/// A line a tenant, and under it where its I/O's time went, `io.stat` and `io.pressure`.
+/// Writes a line per tenant, and under it where its I/O's time went, `io.stat` and `io.pressure`.
 pub(super) fn section(out: &mut String, run: &RunResult) {
     let tenants = shown(run, MOST_TENANTS);
     if tenants.is_empty() {
@@ -95,7 +95,7 @@ fn details(out: &mut String, run: &RunResult, tenant: &TenantResult) {
     }
 }
 
-/// Parts with commas between, on lines of [`WIDTH`] columns where they fit.
+/// Writes parts separated by commas, on lines of [`WIDTH`] columns if they fit.
 fn list(out: &mut String, head: &str, parts: &[String]) {
     let mut line = head.to_owned();
     for (at, part) in parts.iter().enumerate() {

@@ -422,7 +422,7 @@ impl Device for Flash {
             Op::Flush => CommandKind::Flush,
             Op::Discard | Op::WriteZeroes | Op::SecureErase => CommandKind::Discard,
         };
-        let (start, bytes) = (command.sector.byte_offset(), command.bytes.get());
+        let (start, bytes) = (command.sector.byte_offset().get(), command.bytes.get());
         let key = self.occupy(CommandSlot {
             request: command.request,
             sequence: command.sequence,

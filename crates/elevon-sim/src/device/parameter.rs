@@ -36,21 +36,20 @@ impl Unit {
     /// Parses a value into the unit's base.
     ///
     /// # Errors
-    /// The text is not a valid value. The string is a suggestion for the end of a message, or
-    /// empty.
-    pub fn parse(self, text: &str) -> Result<u64, String> {
-        let hint = |error: QuantityError| error.hint();
-        let word = |words: &[&str]| words.iter().position(|w| *w == text).map(|i| i as u64).ok_or_else(String::new);
+    /// The text is not a valid value.
+    pub fn parse(self, text: &str) -> Result<u64, ValueError> {
+        let word =
+            |words: &[&str]| words.iter().position(|w| *w == text).map(|i| i as u64).ok_or(ValueError::UnknownWord);
         match self {
-            Self::Time => quantity::time(text).map(Nanos::get).map_err(hint),
-            Self::Rate => quantity::rate(text, Short::Nothing).map(Bytes::get).map_err(hint),
-            Self::Size => quantity::size(text, Short::Nothing).map(Bytes::get).map_err(hint),
-            Self::Blocks => match Self::Size.parse(text) {
-                Ok(bytes) if !bytes.is_multiple_of(4096) => Err(String::new()),
-                size => size,
+            Self::Time => Ok(quantity::time(text)?.get()),
+            Self::Rate => Ok(quantity::rate(text, Short::Nothing)?.get()),
+            Self::Size => Ok(quantity::size(text, Short::Nothing)?.get()),
+            Self::Blocks => match Self::Size.parse(text)? {
+                bytes if !bytes.is_multiple_of(4096) => Err(ValueError::NotBlocks),
+                bytes => Ok(bytes),
             },
-            Self::Share => quantity::share(text).map_err(hint),
-            Self::Count => text.parse().map_err(|_| String::new()),
+            Self::Share => Ok(quantity::share(text)?),
+            Self::Count => text.parse().map_err(|_| ValueError::NotANumber),
             Self::Switch => word(&["0", "1"]),
             Self::Choice(words) => word(words),
         }
@@ -82,6 +81,36 @@ impl Unit {
             Self::Share => "a share with its unit (% or ppm), as in 7%".into(),
             Self::Switch => "0 or 1".into(),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
+        }
+    }
+}
+
+/// Why a text is no value of a parameter. [`Unit::expected`] says what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// It is no quantity of the unit.
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+    /// It is a size, and no multiple of 4096 bytes.
+    #[error("no multiple of 4096 bytes")]
+    NotBlocks,
+    /// It is no whole number.
+    #[error("no whole number")]
+    NotANumber,
+    /// It is none of the words.
+    #[error("none of the words")]
+    UnknownWord,
+    /// It is outside the range of the parameter.
+    #[error("out of range")]
+    OutOfRange,
+}
+
+impl ValueError {
+    /// Returns a suggestion for the end of a message, or an empty text.
+    fn hint(&self) -> String {
+        match self {
+            Self::Quantity(error) => error.hint(),
+            Self::NotBlocks | Self::NotANumber | Self::UnknownWord | Self::OutOfRange => String::new(),
         }
     }
 }
@@ -133,16 +162,18 @@ kept! {
 }
 
 /// Rows of a table: `KEY UNIT in RANGE, MEANING;`. The value is stored in the field with the name
-/// of the key.
+/// of the key, or with `KEY = FIELD.PART UNIT in ...` in a part of a field.
 macro_rules! parameters {
-    ($($key:ident $unit:ident $(($words:expr))? in $range:expr, $meaning:literal;)*) => {
+    (@place $c:ident $key:ident) => { $c.$key };
+    (@place $c:ident $key:ident $field:ident $part:ident) => { $c.$field.$part };
+    ($($key:ident $(= $field:ident . $part:ident)? $unit:ident $(($words:expr))? in $range:expr, $meaning:literal;)*) => {
         &[$($crate::device::parameter::Parameter {
             key: stringify!($key),
             unit: $crate::device::parameter::Unit::$unit $(($words))?,
             range: $range,
             meaning: $meaning,
-            get: |c| $crate::device::parameter::Kept::number(c.$key),
-            set: |c, number| c.$key = $crate::device::parameter::Kept::of(number),
+            get: |c| $crate::device::parameter::Kept::number(parameters!(@place c $key $($field $part)?)),
+            set: |c, number| parameters!(@place c $key $($field $part)?) = $crate::device::parameter::Kept::of(number),
         }),*]
     };
 }
@@ -227,9 +258,10 @@ pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result
         }
         given.push(row.key);
         let (low, high) = row.range;
-        let in_range = |number: u64| if (low..=high).contains(&number) { Ok(number) } else { Err(String::new()) };
-        let number = row.unit.parse(value).and_then(in_range).map_err(|hint| {
-            let unit = row.unit;
+        let in_range =
+            |number: u64| if (low..=high).contains(&number) { Ok(number) } else { Err(ValueError::OutOfRange) };
+        let number = row.unit.parse(value).and_then(in_range).map_err(|error| {
+            let (unit, hint) = (row.unit, error.hint());
             let expected = match unit {
                 Unit::Switch | Unit::Choice(_) => unit.expected(),
                 _ => format!("{}, from {} to {}{hint}", unit.expected(), unit.text(low), unit.text(high)),
@@ -285,7 +317,16 @@ mod tests {
             assert_eq!(unit.parse(&unit.text(value)), Ok(value), "{text} printed as {}", unit.text(value));
         }
         for (unit, text) in [(Unit::Time, "5"), (Unit::Time, "us"), (Unit::Rate, "5"), (Unit::Size, "99999999999TiB")] {
-            assert_eq!(unit.parse(text), Err(String::new()), "{text}");
+            let error = unit.parse(text).expect_err(text);
+            assert!(matches!(error, ValueError::Quantity(_)) && error.hint().is_empty(), "{text}: {error}");
+        }
+        for (unit, text, error) in [
+            (Unit::Blocks, "512B", ValueError::NotBlocks),
+            (Unit::Count, "1.5", ValueError::NotANumber),
+            (Unit::Switch, "on", ValueError::UnknownWord),
+            (Unit::Choice(&["fixed", "exp"]), "none", ValueError::UnknownWord),
+        ] {
+            assert_eq!(unit.parse(text), Err(error), "{text}");
         }
     }
 }

@@ -8,9 +8,11 @@
 //!
 //! The bandwidth applies to each server. A fraction of a nanosecond is rounded up.
 //!
+//! Further parameters, which are off unless set, are for devices that were fitted to a trace: a
+//! spread of the time that a server is held ([`spread`]), and how servers are given away
+//! ([`servers`]).
+//!
 //! Cost: O(1) per command while requests are of one size, O(log slots) if sizes are mixed.
-
-use std::collections::VecDeque;
 
 use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::limits::QueueLimits;
@@ -19,9 +21,20 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors};
 
 use super::parameter::{self, HOUR, Parameter, SWITCH, parameters};
-use super::queue::EventQueue;
 use super::text::TextError;
 use super::{Description, Device, in_range};
+use crate::chance::draw;
+
+pub mod servers;
+pub mod spread;
+
+use servers::{Rules, Servers};
+use spread::{Quantiles, Spread};
+
+/// The range of a quantile: up to a thousand times.
+const SPREAD: (u64, u64) = (0, 1_000_000_000);
+/// Purpose of the draws of service times.
+const SERVICE: u64 = 0x5107_0003;
 
 /// Parameters of a `slots` device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +61,21 @@ pub struct SlotsParameters {
     pub flush_latency: Nanos,
     /// Whether it says that it has a volatile cache, so that flushes reach it.
     pub write_cache: bool,
+    /// Time of every command that occupies no server, after its service.
+    pub base_latency: Nanos,
+    /// Time from when a server becomes free to when a waiting command takes it; one that comes
+    /// meanwhile takes the server.
+    pub hand_over: Nanos,
+    /// Chance, in parts in a million, that a free server takes any waiting command.
+    pub disorder: u64,
+    /// Whether a flush waits for a server as every command does.
+    pub flush_waits: bool,
+    /// Spread of the time that a read holds a server.
+    pub spread: Quantiles,
+    /// The same for all else; quantiles of 0 are those of reads.
+    pub write_spread: Quantiles,
+    /// The same for flushes; quantiles of 0 are those of writes.
+    pub flush_spread: Quantiles,
 }
 
 impl Default for SlotsParameters {
@@ -64,6 +92,13 @@ impl Default for SlotsParameters {
             write_bandwidth: Bytes::ZERO,
             flush_latency: Nanos::ZERO,
             write_cache: false,
+            base_latency: Nanos::ZERO,
+            hand_over: Nanos::ZERO,
+            disorder: 0,
+            spread: Quantiles::EVEN,
+            write_spread: Quantiles::UNSET,
+            flush_spread: Quantiles::UNSET,
+            flush_waits: true,
         }
     }
 }
@@ -82,7 +117,53 @@ impl SlotsParameters {
         write_bandwidth Rate in (0, 1_000_000_000_000_000), "the same for writes; 0: as bandwidth";
         flush_latency Time in (0, HOUR), "the same for a flush; 0: as latency";
         write_cache Switch in SWITCH, "1: the queue says that there is a volatile cache, so that flushes reach the device";
+        base_latency Time in (0, HOUR), "time of every command that occupies no server, after its service";
+        hand_over Time in (0, HOUR), "time until a waiting command takes a server that is free; one that comes meanwhile takes it";
+        disorder Share in (0, 1_000_000), "chance that a free server takes any waiting command instead of the oldest";
+        flush_waits Switch in SWITCH, "1: a flush waits for a server as every command; 0: it occupies none";
+        spread_min = spread.min Share in SPREAD, "the shortest time that a read holds a server, as a share of latency and transfer";
+        spread_p10 = spread.p10 Share in SPREAD, "one read in ten is shorter";
+        spread_p25 = spread.p25 Share in SPREAD, "a quarter is shorter";
+        spread_p50 = spread.p50 Share in SPREAD, "half are shorter";
+        spread_p75 = spread.p75 Share in SPREAD, "a quarter is longer";
+        spread_p90 = spread.p90 Share in SPREAD, "one in ten is longer";
+        spread_p95 = spread.p95 Share in SPREAD, "one in twenty is longer";
+        spread_p99 = spread.p99 Share in SPREAD, "one in a hundred is longer";
+        spread_p999 = spread.p999 Share in SPREAD, "one in a thousand is longer";
+        spread_max = spread.max Share in SPREAD, "the longest; between two of these times are spread evenly";
+        write_spread_min = write_spread.min Share in SPREAD, "the same for writes and all else; 0: as spread_min";
+        write_spread_p10 = write_spread.p10 Share in SPREAD, "0: as spread_p10";
+        write_spread_p25 = write_spread.p25 Share in SPREAD, "0: as spread_p25";
+        write_spread_p50 = write_spread.p50 Share in SPREAD, "0: as spread_p50";
+        write_spread_p75 = write_spread.p75 Share in SPREAD, "0: as spread_p75";
+        write_spread_p90 = write_spread.p90 Share in SPREAD, "0: as spread_p90";
+        write_spread_p95 = write_spread.p95 Share in SPREAD, "0: as spread_p95";
+        write_spread_p99 = write_spread.p99 Share in SPREAD, "0: as spread_p99";
+        write_spread_p999 = write_spread.p999 Share in SPREAD, "0: as spread_p999";
+        write_spread_max = write_spread.max Share in SPREAD, "0: as spread_max";
+        flush_spread_min = flush_spread.min Share in SPREAD, "the same for flushes; 0: as write_spread_min";
+        flush_spread_p10 = flush_spread.p10 Share in SPREAD, "0: as write_spread_p10";
+        flush_spread_p25 = flush_spread.p25 Share in SPREAD, "0: as write_spread_p25";
+        flush_spread_p50 = flush_spread.p50 Share in SPREAD, "0: as write_spread_p50";
+        flush_spread_p75 = flush_spread.p75 Share in SPREAD, "0: as write_spread_p75";
+        flush_spread_p90 = flush_spread.p90 Share in SPREAD, "0: as write_spread_p90";
+        flush_spread_p95 = flush_spread.p95 Share in SPREAD, "0: as write_spread_p95";
+        flush_spread_p99 = flush_spread.p99 Share in SPREAD, "0: as write_spread_p99";
+        flush_spread_p999 = flush_spread.p999 Share in SPREAD, "0: as write_spread_p999";
+        flush_spread_max = flush_spread.max Share in SPREAD, "0: as write_spread_max";
     };
+
+    /// How its servers are given away.
+    fn rules(&self, seed: u64) -> Rules {
+        let &Self { slots: servers, hand_over, base_latency: base, disorder, .. } = self;
+        Rules { servers, hand_over, base, disorder, seed }
+    }
+
+    /// The spread of reads, of flushes, and of all else.
+    fn spreads(&self) -> [Quantiles; 3] {
+        let writes = self.write_spread.or(&self.spread);
+        [self.spread, writes, self.flush_spread.or(&writes)]
+    }
 
     /// Parses the text form, for example `slots=8,latency=2ms`.
     pub fn parse(text: &str) -> Result<Self, TextError> {
@@ -105,31 +186,27 @@ pub(crate) fn transfer(bytes: Bytes, rate: Bytes) -> Nanos {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct CommandInService {
-    sequence: u64,
-    service: Nanos,
-    completion: Completion,
-}
-
 /// A `slots` device.
 #[derive(Clone, Debug)]
 pub struct Slots {
     description: Description,
-    parameters: SlotsParameters,
-    busy: EventQueue<Completion>,
-    waiting: VecDeque<CommandInService>,
+    servers: Servers<Completion>,
+    seed: u64,
     /// The last request size and its service time, of reads and of writes: the same size often
     /// repeats, and a division costs more than all the rest.
     last: [(Bytes, Nanos); 2],
-    /// Latency and bandwidth, of reads and of writes, and what a flush takes.
+    /// Latency and bandwidth, of reads and of writes.
     costs: [(Nanos, Bytes); 2],
+    /// How these spread, if they do.
+    spreads: Option<Box<[Spread; 3]>>,
+    /// What a flush takes, and whether it waits for a server.
     flush: Nanos,
+    flush_waits: bool,
 }
 
 impl Slots {
-    /// Returns a device with these parameters.
-    pub fn new(parameters: &SlotsParameters) -> Self {
+    /// Returns a device with these parameters; `seed` is its random seed.
+    pub fn new(parameters: &SlotsParameters, seed: u64) -> Self {
         let limits = QueueLimits {
             // Its own limit must never affect a request: 32 MiB, larger than any soft limit of a
             // kernel.
@@ -149,13 +226,15 @@ impl Slots {
         let write_latency = if parameters.write_latency.is_zero() { latency } else { parameters.write_latency };
         let write_bandwidth = if parameters.write_bandwidth.is_zero() { bandwidth } else { parameters.write_bandwidth };
         let costs = [(latency, bandwidth), (write_latency, write_bandwidth)];
+        let spreads = parameters.spreads().map(|quantiles| Spread::new(&quantiles));
         Self {
-            parameters: parameters.clone(),
-            busy: EventQueue::with_capacity(parameters.slots as usize),
-            waiting: VecDeque::with_capacity(description.capacity()),
+            servers: Servers::new(parameters.rules(seed), description.capacity()),
+            seed,
             last: costs.map(|(latency, _)| (Bytes::ZERO, latency)),
             costs,
+            spreads: (!spreads.iter().all(Spread::is_even)).then(|| Box::new(spreads)),
             flush: if parameters.flush_latency.is_zero() { parameters.latency } else { parameters.flush_latency },
+            flush_waits: parameters.flush_waits,
             description,
         }
     }
@@ -163,24 +242,20 @@ impl Slots {
     #[inline]
     fn service(&mut self, command: &Command) -> Nanos {
         let bytes = if command.op.has_data() { command.bytes } else { Bytes::ZERO };
-        if command.op == Op::Flush {
-            return self.flush;
-        }
-        let direction = usize::from(command.op.is_write());
-        let last = &mut self.last[direction];
-        if last.0 != bytes {
-            let (latency, bandwidth) = self.costs[direction];
-            *last = (bytes, latency + transfer(bytes, bandwidth));
-        }
-        last.1
-    }
-
-    /// Gives a server that becomes free at `now` to the head of the FIFO.
-    #[inline]
-    fn start_next(&mut self, now: Instant) {
-        if let Some(next) = self.waiting.pop_front() {
-            self.busy.push(now.saturating_add(next.service), next.sequence, next.completion);
-        }
+        let kind = if command.op == Op::Flush { 2 } else { usize::from(command.op.is_write()) };
+        let even = match self.last.get_mut(kind) {
+            None => self.flush,
+            Some(last) => {
+                if last.0 != bytes {
+                    let (latency, bandwidth) = self.costs[kind];
+                    *last = (bytes, latency + transfer(bytes, bandwidth));
+                }
+                last.1
+            }
+        };
+        let Some(spreads) = &self.spreads else { return even };
+        let chance = draw(self.seed, SERVICE, command.sequence);
+        Nanos::new(spreads[kind].apply(even.get(), chance))
     }
 }
 
@@ -196,35 +271,26 @@ impl Device for Slots {
         }
         let service = self.service(command);
         let completion = Completion::success(command);
-        if self.busy.len() < self.parameters.slots as usize {
-            self.busy.push(now.saturating_add(service), command.sequence, completion);
+        if command.op == Op::Flush && !self.flush_waits {
+            self.servers.pass(now, command.sequence, service, completion);
         } else {
-            self.waiting.push_back(CommandInService { sequence: command.sequence, service, completion });
+            self.servers.arrive(now, command.sequence, service, completion);
         }
         Accept::Ok
     }
 
     #[inline]
     fn next_event(&self) -> Option<Instant> {
-        self.busy.next_at()
+        self.servers.next_at()
     }
 
     #[inline]
     fn poll(&mut self, now: Instant) -> Option<Completion> {
-        let (at, completion) = self.busy.pop_due(now)?;
-        self.start_next(at);
-        Some(completion)
+        self.servers.poll(now).map(|(_, completion)| completion)
     }
 
     fn abort(&mut self, now: Instant, command: &Command) -> bool {
-        if let Some(position) = self.waiting.iter().position(|held| held.sequence == command.sequence) {
-            return self.waiting.remove(position).is_some();
-        }
-        let aborted = self.busy.remove(command.sequence).is_some();
-        if aborted {
-            self.start_next(now);
-        }
-        aborted
+        self.servers.remove(now, command.sequence)
     }
 }
 
@@ -235,7 +301,7 @@ mod tests {
     use crate::device::closed_loop::{ClosedLoop, closed_loop, read_command};
 
     fn slots(text: &str) -> Slots {
-        Slots::new(&SlotsParameters::parse(text).unwrap())
+        Slots::new(&SlotsParameters::parse(text).unwrap(), 1)
     }
 
     #[test]
@@ -313,6 +379,39 @@ mod tests {
         assert_eq!(device.next_event(), Some(Instant::new(500 + 1_001_000)));
         assert_eq!(device.poll(Instant::new(1_001_500)).unwrap().request.0, 1);
         assert_eq!(device.next_event(), None);
+    }
+
+    #[test]
+    fn spread_stretches_what_holds_a_server_and_no_more() {
+        let text = "slots=1,latency=1ms,bandwidth=1000MB/s,flush_latency=500us,base_latency=100us,spread_min=200%,\
+                    write_spread_min=300%,flush_spread_min=400%";
+        for (op, us, waits) in
+            [(Op::Read, 2_108, 1), (Op::Write, 3_112, 1), (Op::Flush, 2_100, 1), (Op::Flush, 2_000, 0)]
+        {
+            let mut device = slots(&format!("{text},flush_waits={waits}"));
+            let bytes = if op.has_data() { 4000 } else { 0 };
+            device.submit(Instant::default(), &Command { op, ..read_command(0, 0, bytes) });
+            assert!(device.poll(Instant::new(us * 1_000 - 1)).is_none() && device.next_event().is_some());
+            assert!(device.poll(Instant::new(us * 1_000)).is_some(), "{op:?}");
+        }
+    }
+
+    /// A client that is back before a server is handed over keeps it, and the others starve; one
+    /// that is back later waits its turn, and each hand-over is time in which nobody is served.
+    #[test]
+    fn a_server_that_is_handed_over_is_kept_or_idle() {
+        let measured = |more: &str| {
+            let mut device = slots(&format!("slots=4,latency=1ms{more}"));
+            closed_loop(&mut device, &ClosedLoop { depth: 16, ios: 20_000, ..ClosedLoop::default() })
+        };
+        let plain = measured("");
+        let (base, kept) = (measured(",base_latency=200us"), measured(",hand_over=100us"));
+        let handed = measured(",base_latency=200us,hand_over=100us");
+        for (other, share) in [(&base, 1.0), (&kept, 1.0), (&handed, 1.008 / 1.108)] {
+            assert!((other.iops() / plain.iops() - share).abs() < 0.01, "{} {share}", other.iops());
+        }
+        assert!(kept.latency_max.get() > 1000 * plain.latency_max.get(), "{:?}", kept.latency_max);
+        assert!(handed.latency_max.get() < 2 * plain.latency_max.get(), "{:?}", handed.latency_max);
     }
 
     #[test]

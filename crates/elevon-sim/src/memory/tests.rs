@@ -48,7 +48,7 @@ fn text_forms_read_and_print() {
     let MemoryModel::Buddy(b) = model("buddy:fragmentation=60%,thp=1,size=1GiB") else { panic!() };
     assert_eq!((b.size.get(), b.fragmentation, b.thp), (1 << 30, 60, true));
     for (form, _) in MemoryModel::FORMS {
-        // Brackets mark optional parts; inside them is a valid form.
+        // Brackets mark optional parts; with their content the form is valid.
         let full: String = form.chars().filter(|c| !"[]".contains(*c)).collect();
         assert!(MemoryModel::parse(&full.replace("...,", "")).is_ok(), "{form}");
     }

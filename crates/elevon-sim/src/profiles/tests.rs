@@ -90,7 +90,7 @@ fn random_reads_by_depth() {
             0.03,
         ),
         ("optane", &[(1, 112.0), (4, 444.0), (8, 585.0), (16, 585.0), (32, 585.0), (128, 585.0)], 0.02),
-        // "null 10 us": in closed form depth / 10 us.
+        // "null 10 us": the closed form is depth / 10 us.
         ("null:latency=10us", &[(1, 100.0), (4, 400.0), (8, 800.0), (16, 1600.0), (32, 3200.0)], 0.001),
     ];
     for &(name, row, tolerance) in table {
@@ -102,7 +102,7 @@ fn random_reads_by_depth() {
     }
 }
 
-/// The latencies of table 3.1 at depth 1, microseconds.
+/// Latencies at depth 1, in microseconds.
 #[test]
 fn latency_at_depth_one() {
     for (name, expected) in [
@@ -120,7 +120,7 @@ fn latency_at_depth_one() {
     }
 }
 
-/// Exponential service has an exact solution; the worked values are those of M = 12, t_R = 133.1
+/// Exponential service has an exact solution; the expected values are those of M = 12, t_R = 133.1
 /// us, Z = 30.7 us.
 #[test]
 fn mean_value_analysis_is_met_by_exponential_service() {
@@ -148,7 +148,7 @@ fn sequential_by_request_size() {
     let table: &[(&str, &str, bool, u32, [f64; 6])] = &[
         ("sata-ssd-plextor-m5s", "", false, 1, [25.0, 88.0, 234.0, 325.0, 458.0, 491.0]),
         ("sata-ssd-860evo", "", false, 1, [40.0, 130.0, 302.0, 387.0, 491.0, 515.0]),
-        // 128 KiB: at most 250; the cap counts from the fetch of a command, which costs 2 %.
+        // At 128 KiB the limit is 250; it counts from the fetch of a command, which costs 2 %.
         ("emmc-5.1", "", false, 1, [33.0, 103.0, 212.0, 250.0, 250.0, 250.0]),
         ("ufs-2.1", "", false, 16, [333.0, 379.0, 551.0, 697.0, 871.0, 909.0]),
         ("ufs-3.1", "", false, 16, [527.0, 584.0, 946.0, 1344.0, 1964.0, 2127.0]),
@@ -159,9 +159,9 @@ fn sequential_by_request_size() {
         ("nvme-consumer", "", false, 8, [0.0, 0.0, 0.0, 0.0, 3400.0, 3400.0]),
         ("nvme-datacenter", "", false, 1, [53.0, 202.0, 654.0, 1045.0, 1895.0, 2192.0]),
         ("nvme-datacenter", "", false, 8, [0.0, 0.0, 0.0, 0.0, 2600.0, 2600.0]),
-        // A variant, not the profile: the simulation that made this row had a read time of 5 us,
-        // while the published latency at depth 1 needs the profile's 3.5 us. It holds the model to
-        // the arithmetic and says nothing of the real device.
+        // A variant of the profile: the simulation that computed this row had a read time of 5 us,
+        // while the published latency at depth 1 needs the profile's 3.5 us. It compares the model
+        // with the computation, not with the real device.
         ("optane", "read_time=5us", false, 1, [393.0, 1055.0, 1820.0, 2070.0, 2308.0, 2353.0]),
     ];
     for &(name, settings, write, depth, row) in table {
@@ -229,7 +229,8 @@ fn seed_001_streams_on_ufs_4() {
     }
 }
 
-/// Proposal 003's volume with 120 in flight and a host that submits one request per 60 us.
+/// Proposal 003's volume with 120 requests in flight and a host that submits one request every 60
+/// us.
 #[test]
 fn seed_003_bursts_and_stalls() {
     let list: Vec<_> = (0..60_000).map(|i| (Op::Read, draw(5, 0, i) % (1 << 20) * 65536 % (1 << 39), 65536)).collect();
@@ -278,13 +279,13 @@ fn invariants_of_every_profile() {
     }
 }
 
-/// A request of size s compared with two of s/2 submitted together: never slower, and if the
-/// command's cost is on the link and full at s/2, faster by one whole command.
+/// A request of size s compared with two of s/2 submitted together: it is never slower, and if the
+/// command's cost is on the link and complete at s/2, it is faster by one whole command cost.
 #[test]
 fn one_request_is_not_slower_than_its_halves() {
     for profile in PROFILES {
         let Some(config) = profile.flash_config("distribution=fixed,stall_share=0").unwrap() else { continue };
-        // A cap on the rate hides what a command costs.
+        // A cap on the rate hides the cost of a command.
         if config.queue_depth < 2 || config.read_rate > 0 {
             continue;
         }
@@ -297,7 +298,7 @@ fn one_request_is_not_slower_than_its_halves() {
             let one = time(&[(Op::Read, 0, 2 * half)]);
             let two = time(&[(Op::Read, 0, half), (Op::Read, half, half)]);
             let what = format!("{} {kib} KiB: {one} against {two} ns", profile.name);
-            // Two roundings to whole nanoseconds instead of one.
+            // The two halves are rounded to whole nanoseconds twice, the whole once.
             assert!(one <= two + 2, "{what}");
             if config.command_on_link == 1 && half >= config.command_size.max(config.unit) {
                 assert!(one + config.read_command_cost <= two + 2, "{what}");
@@ -363,7 +364,7 @@ fn names_and_settings_are_checked() {
     }
 }
 
-/// The parameters that a profile shows can be given as its settings.
+/// The parameters that a profile lists are valid as its settings.
 #[test]
 fn every_parameter_line_is_a_setting() {
     for profile in PROFILES {
@@ -375,7 +376,7 @@ fn every_parameter_line_is_a_setting() {
     }
 }
 
-/// Compares formulas with the model, within the accuracy of the form. Near-constant service is up
+/// Compares formulas with the model, within the accuracy of the form. Nearly constant service is up
 /// to 16 % faster than the exponential form.
 #[test]
 fn predictions_stand_beside_what_the_model_does() {
@@ -388,7 +389,7 @@ fn predictions_stand_beside_what_the_model_does() {
             let ratio = ours / prediction.closed_form;
             let what = format!("{}, {}: model / closed form = {ratio:.3}", profile.name, prediction.what);
             // The disk's power law was fitted to another drive than hdd-2009, whose own table is 5
-            // % below it at depth 31. The analysis treats the command stage as a mere delay:
+            // % below it at depth 31. The analysis treats the command stage as a delay only:
             // optane's is 90 % busy at depth 5, and 4 % are lost there.
             assert!((0.94..=1.17).contains(&ratio), "{what}");
             if let Some(published) = prediction.published {

@@ -1,4 +1,4 @@
-//! Checkers of what passes the border to the device.
+//! Checkers of commands and completions between stack and device.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl Checker for Once {
     }
 }
 
-/// No tag is used twice at a time, none is out of range, and commands are numbered without a gap.
+/// No tag is used twice at the same time, none is out of range, and sequence numbers have no gaps.
 #[derive(Default)]
 pub(super) struct Tags {
     holders: BTreeMap<(u16, u32), u32>,
@@ -75,7 +75,7 @@ impl Checker for Tags {
         ensure(command.sequence == expected, || format!("{command:?}: expected sequence {expected}"))
     }
     fn on_completion(&mut self, _: &World, completion: &Completion) -> CheckResult {
-        // A partial completion leaves the tag; no device of the swarm makes one.
+        // A partial completion would keep the tag, but no device of the swarm makes one.
         self.free(completion.request.0);
         Ok(())
     }
@@ -88,22 +88,21 @@ impl Checker for Tags {
     }
 }
 
-/// Whether it is a discard of several ranges; where a device takes one, pieces that touch still
-/// join.
+/// Returns true for a discard of several ranges. On a device that accepts these, adjacent pieces
+/// are still joined.
 fn has_ranges(world: &World, issued: &Issued) -> bool {
     issued.command.op == Op::Discard && world.limits.max_discard_segments > 1 && issued.pieces.len() > 1
 }
 
-/// The pieces of a command are its bytes, each belongs to one place of one call, and no byte of a
+/// The pieces of a command add up to its bytes, each is one range of one call, and no byte of a
 /// call is in flight twice.
 #[derive(Default)]
 pub(super) struct Pieces {
-    /// By task and token.
+    /// Parts in flight by task and token.
     calls: BTreeMap<(u32, u64), Vec<Part>>,
 }
 
-/// A part of a call in flight: request, first byte, bytes, place on the device minus place in the
-/// buffer.
+/// A part of a call in flight: request, first byte, bytes, and device offset minus buffer offset.
 type Part = (u32, u64, u64, i128);
 
 impl Pieces {
@@ -121,7 +120,7 @@ impl Checker for Pieces {
         }
         let bytes: u64 = issued.pieces.iter().map(|piece| piece.len).sum();
         ensure(bytes == command.bytes.get(), || format!("{command:?} has pieces of {bytes} bytes"))?;
-        // The ranges of a discard of several lie anywhere.
+        // The ranges of a discard of several ranges need not be adjacent.
         let is_one_range = !has_ranges(world, issued);
         let mut at = command.sector;
         for &Piece { task, token, offset, len, sector } in &issued.pieces {
@@ -129,7 +128,7 @@ impl Checker for Pieces {
                 format!("{command:?}: a piece lies at {sector:?}, not at {at:?}")
             })?;
             at = sector + Bytes::new(len).sectors_floor();
-            let base = i128::from(sector.byte_offset()) - i128::from(offset);
+            let base = i128::from(sector.byte_offset().get()) - i128::from(offset);
             let parts = self.calls.entry((task.0, token)).or_default();
             for &(other, start, length, place) in parts.iter() {
                 let apart = start + length <= offset || offset + len <= start;
@@ -152,8 +151,8 @@ impl Checker for Pieces {
     }
 }
 
-/// Every command is within the queue's limits. Segments are counted sector by sector, which no code
-/// of the stack does.
+/// Every command is within the queue limits. Segments are counted sector by sector, unlike in the
+/// stack.
 pub(super) struct Limits;
 
 impl Checker for Limits {
@@ -166,7 +165,7 @@ impl Checker for Limits {
         let block = u64::from(limits.logical_block_size);
         let end = command.sector.get() + command.bytes.sectors_ceil().get();
         ensure(!command.bytes.is_zero() && command.bytes.get().is_multiple_of(block), || wrong("odd length"))?;
-        ensure(command.sector.byte_offset().is_multiple_of(block), || wrong("odd place"))?;
+        ensure(command.sector.byte_offset().get().is_multiple_of(block), || wrong("odd place"))?;
         if has_ranges(world, issued) {
             return ensure(issued.pieces.len() <= usize::from(limits.max_discard_segments), || {
                 wrong("too many ranges")
@@ -195,7 +194,7 @@ impl Checker for Limits {
     }
 }
 
-/// Segments of one piece, by walking its sectors.
+/// Counts the segments of one piece by walking its sectors.
 fn segments_of(world: &World, issued: &Issued, piece: &Piece) -> Result<u64, Finding> {
     let limits = &world.limits;
     let layout = &world.layouts[&(piece.task.0, piece.token)];
@@ -223,8 +222,7 @@ fn segments_of(world: &World, issued: &Issued, piece: &Piece) -> Result<u64, Fin
     Ok(segments)
 }
 
-/// What shares a command agrees in priority, and nothing that must be durable on its own shares
-/// one.
+/// All bios of a command have the same priority, and a write that must be durable is not merged.
 pub(super) struct Merges;
 
 impl Checker for Merges {

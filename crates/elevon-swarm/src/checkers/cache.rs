@@ -1,5 +1,5 @@
-//! Checkers of the page cache: its memory, its dirty pages, its traffic, and what content does to
-//! priority. What it holds is held against [`crate::shadow`].
+//! Checkers of the page cache: its memory, dirty pages, I/O, and how content changes priority. Its
+//! contents are checked by [`crate::shadow`].
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,8 @@ use elevon_workload::token::Token;
 use super::{CheckResult, Checker, World, ensure};
 use crate::cache::{SeenCache, is_less_urgent, own_priority};
 
-/// Never more pages than memory, and where others have taken some of it, never more than before.
+/// Pages never exceed the memory. If others have taken memory that pages still use, the excess
+/// never grows.
 #[derive(Default)]
 pub(super) struct Memory {
     last: SeenCache,
@@ -32,8 +33,9 @@ impl Checker for Memory {
     }
 }
 
-/// No more is dirty than the limit and what each writer may dirty before it looks at it. Tenants
-/// have equal parts of the limit; one that was alone may still have as much dirty as it had.
+/// Dirty pages never exceed the limit plus what each writer may dirty between two checks of it.
+/// Tenants have equal parts of the limit; a tenant that was alone may keep the dirty pages that it
+/// had.
 #[derive(Default)]
 pub(super) struct Dirty {
     limit: u64,
@@ -42,7 +44,8 @@ pub(super) struct Dirty {
 
 impl Checker for Dirty {
     fn on_cache(&mut self, world: &World, seen: &SeenCache) -> CheckResult {
-        // Limits follow memory; pages dirtied under a larger one may still be there.
+        // The limit depends on free memory; pages that were dirtied under a larger limit may still
+        // be dirty.
         self.limit = self.limit.max(seen.limit);
         self.allowance = self.allowance.max(seen.allowance);
         let most = self.limit * world.dirtiers() + world.writers * (self.allowance + 8);
@@ -55,7 +58,8 @@ impl Checker for Dirty {
     }
 }
 
-/// What the cache counts is what it submitted, and each dirtying of a page was one page written.
+/// The cache's counters equal what it submitted, and every page that was dirtied is either written
+/// or still dirty.
 #[derive(Default)]
 pub(super) struct Counted {
     traffic: CacheIoStats,
@@ -95,14 +99,15 @@ impl Checker for Counted {
     }
 }
 
-/// What content does to priority: nothing for pages that were never there before, nothing downwards
-/// by `page-exact`, and no more than its budget, over any stretch.
+/// Content changes no priority of pages that were not read before. `page-exact` never lowers a
+/// priority and, over any period, promotes no more than its budget.
 #[derive(Default)]
 pub(super) struct Content {
     known: BTreeSet<u64>,
     judged: u64,
     promoted: u64,
-    /// Hundredths of bytes that were promoted beyond the share, in the stretch where that is most.
+    /// Bytes promoted beyond the share, in hundredths of a byte, in the period with the largest
+    /// excess.
     level: i128,
 }
 
@@ -117,7 +122,8 @@ impl Checker for Content {
         self.known.extend(pages);
         let set = world.specs.get(io.task.index()).map_or_else(Default::default, |spec| spec.ioprio);
         let own = own_priority(set);
-        // What was written first may be active when it is written back: it was read meanwhile.
+        // A page whose first I/O is its write-back may be active, because it was read from the
+        // cache in the meantime.
         let may_differ = match world.activity {
             Activity::Off => false,
             Activity::IterBio | Activity::AddPage => io.op == Op::Write || known > 0,
@@ -143,10 +149,11 @@ impl Checker for Content {
     }
 }
 
-/// Steps at one instant, and time, after which a run counts as one that does not end.
+/// Maximum number of steps at one instant, and maximum time, before a run counts as one that does
+/// not end.
 const STEPS_AT_ONCE: u64 = 300_000;
 
-/// Time goes on.
+/// Virtual time makes progress.
 #[derive(Default)]
 pub(super) struct Ends {
     at: Instant,

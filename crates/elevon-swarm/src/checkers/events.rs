@@ -1,4 +1,4 @@
-//! Checkers of the event stream, and of the counters against it.
+//! Checkers of the event stream, and of counters against it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,8 @@ use elevon_core::units::{Instant, Sector};
 
 use super::{CheckResult, Checker, End, Finding, Issued, World, ensure};
 
-/// The events say what the border saw: an Issue for every command taken, with the same fields.
+/// The events agree with the device's commands: there is an Issue event with the same fields for
+/// every accepted command.
 pub(super) struct Agreement;
 
 impl Checker for Agreement {
@@ -25,8 +26,8 @@ impl Checker for Agreement {
     }
 }
 
-/// What was queued completes, no sector more and none less: +1 where a bio begins, -1 where it
-/// ends, and the other way round for completions, must cancel out everywhere.
+/// Every queued sector completes exactly once. At the start of a bio +1 and at its end -1, with
+/// opposite signs for completions, must cancel out everywhere.
 #[derive(Default)]
 pub(super) struct Coverage {
     edges: BTreeMap<(Op, u64), i64>,
@@ -49,7 +50,7 @@ impl Checker for Coverage {
             EventKind::Complete { .. } => -1,
             _ => return Ok(()),
         };
-        // The ranges of a discard of several are not in its events.
+        // Events of a discard of several ranges do not list its ranges.
         if event.sectors > 0 && event.op != Op::Flush && event.op != Op::Discard {
             self.add(event.op, event.sector.get(), by);
             self.add(event.op, event.sector.get() + u64::from(event.sectors), -by);
@@ -62,8 +63,8 @@ impl Checker for Coverage {
     }
 }
 
-/// Time does not go back; on each driver tag an Issue is followed by a Requeue or a Complete, and
-/// nothing completes in the driver that was not issued.
+/// Time never goes backwards. On each driver tag an Issue is followed by a Requeue or a Complete,
+/// and no request completes in the driver that was not issued.
 #[derive(Default)]
 pub(super) struct Order {
     last: Instant,
@@ -85,7 +86,7 @@ impl Checker for Order {
                 let before = self.started.insert(key, (event.op, start, end));
                 ensure(before.is_none(), || format!("{event:?} while its tag has {before:?} in the driver"))
             }
-            // A request that the driver refused was not started.
+            // The driver refused the request, so it was not started.
             EventKind::Requeue => {
                 self.started.remove(&key);
                 Ok(())
@@ -118,18 +119,19 @@ impl Checker for Order {
     }
 }
 
-/// An empty flush completes well only after a device flush that was issued after it was allocated
-/// has completed well; a write that must be durable, on a device that cannot write through its
-/// cache, only after one issued after its data was written.
+/// An empty flush succeeds only after a device flush has succeeded that was issued after the empty
+/// flush was allocated. If the device cannot write through its cache, a durable write succeeds only
+/// after the success of a device flush that was issued after its data was written.
 #[derive(Default)]
 pub(super) struct Flush {
     index: u64,
-    /// Index of the Issue of the flush under way, and of the last that completed well, by queue.
+    /// Index of the Issue event of the flush in flight, and of the last one that succeeded, by
+    /// hardware queue.
     under_way: BTreeMap<u16, u64>,
     flushed: BTreeMap<u16, u64>,
-    /// Allocated empty flushes, by queue, in order.
+    /// Allocated empty flushes, by hardware queue, in order.
     waiting: BTreeMap<u16, VecDeque<u64>>,
-    /// Durable writes by queue and first sector: when their data was written, once it was.
+    /// Durable writes by hardware queue and first sector: when their data was written, if it was.
     durable: BTreeMap<(u16, Sector), VecDeque<Option<u64>>>,
 }
 
@@ -145,7 +147,7 @@ impl Flush {
         let flushed = self.flushed.get(&queue).copied().unwrap_or(0);
         let after = |since: u64| ensure(!is_ok || flushed > since, || format!("{event:?}: nothing was flushed for it"));
         let key = (queue, event.sector);
-        // No job of the swarm writes sector 0, which is where an empty flush says it is.
+        // An empty flush reports sector 0, which no job of the swarm writes.
         if event.sectors == 0 && event.sector == Sector::ZERO {
             return match self.waiting.get_mut(&queue).and_then(VecDeque::pop_front) {
                 Some(since) => after(since),
@@ -193,7 +195,7 @@ impl Checker for Flush {
     }
 }
 
-/// Every counter is the number of its events.
+/// Every counter equals the number of its events.
 #[derive(Default)]
 pub(super) struct EventCounts {
     kinds: BTreeMap<&'static str, u64>,
@@ -204,7 +206,7 @@ pub(super) struct EventCounts {
     flushes: u64,
 }
 
-/// What a kind of event is called in the counters.
+/// Returns the name that a kind of event has in the counters.
 pub(crate) const fn name(kind: &EventKind) -> &'static str {
     match kind {
         EventKind::BioQueue => "bios",
@@ -221,6 +223,7 @@ pub(crate) const fn name(kind: &EventKind) -> &'static str {
         EventKind::Requeue => "requeues",
         EventKind::Complete { .. } => "completions",
         EventKind::IoDone => "ends",
+        EventKind::TagWait { .. } => "tag waits",
     }
 }
 
@@ -252,7 +255,7 @@ impl Checker for EventCounts {
         };
         same("bios", counters.bios, self.of("bios"))?;
         same("splits", counters.splits, self.of("splits"))?;
-        // A range that joins a discard of several leaves no event, as in the kernel.
+        // As in the kernel, a range that joins a discard of several ranges leaves no event.
         let silent = world.limits.max_discard_segments > 1;
         let joined = counters.back_merges - self.of("back merges").min(counters.back_merges);
         ensure(joined == 0 || silent, || format!("{joined} back merges without an event"))?;
@@ -277,12 +280,15 @@ impl Checker for EventCounts {
         if world.rules.io_start_events {
             same("requests ended", self.of("ends") + self.of("request merges"), self.of("requests"))?;
         }
+        if world.rules.tag_wait_event {
+            same("sleeps for a tag", counters.tag_waits, self.of("tag waits"))?;
+        }
         same("in flight", disk.in_flight, 0)
     }
 }
 
-/// Little's law: the integral of requests in flight is the one that the events give, and where no
-/// request swallowed another the sum of the requests' times.
+/// Little's law: the integral of requests in flight equals the one computed from events and, if no
+/// requests were merged, the sum of the requests' times.
 #[derive(Default)]
 pub(super) struct Little {
     in_flight: u128,

@@ -1,4 +1,4 @@
-//! Checkers of tenants. They see `io.stat`, which counts what limits have let go, the rules in
+//! Checkers of tenants. Their inputs are `io.stat`, which counts what limits released, the rules in
 //! force, and the events.
 
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use crate::tenants::{EXACT, FLAT, MAX, Seen, SeenTenant};
 const READ: usize = 0;
 const WRITE: usize = 1;
 const DISCARD: usize = 2;
-/// Nanoseconds in a second: units of a window are fractions of a byte or I/O.
+/// Nanoseconds per second: windows count in units of 1/`SECOND` of a byte or an I/O.
 const SECOND: u128 = 1_000_000_000;
 
-/// What limits let go of a tenant between two looks. A discard's bytes, which are charged as one
-/// sector, are left out.
+/// I/O of a tenant that limits released between two steps. Bytes of discards are omitted, because a
+/// discard is charged as one sector.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     bytes: [u64; 2],
@@ -35,7 +35,7 @@ impl Flow {
     }
 }
 
-/// Turns `io.stat` into what went since the last look, by tenant.
+/// Computes each tenant's I/O since the last step from `io.stat`.
 #[derive(Default)]
 struct Flows {
     last: Vec<Flow>,
@@ -55,8 +55,8 @@ impl Flows {
     }
 }
 
-/// The most that went in any window, less what a rate earned in it: grows by what goes, drains with
-/// the rate.
+/// The maximum over all windows of the units released minus the units that the rate allows in the
+/// window. Units increase the level; the rate decreases it.
 #[derive(Clone, Copy, Debug, Default)]
 struct RateWindow {
     rate: u64,
@@ -66,8 +66,8 @@ struct RateWindow {
 }
 
 impl RateWindow {
-    /// So much went now, under a limit of this rate and allowance. A limit that has just changed
-    /// begins with the next.
+    /// Adds units released now under a limit with this rate and allowance. Returns false if the
+    /// limit was exceeded. A limit that has just changed takes effect with the next call.
     fn add(&mut self, now: Instant, rate: u64, most: u64, units: u64) -> bool {
         if (rate, most) != (self.rate, self.most) {
             *self = Self { rate, most, level: 0, last: now };
@@ -79,7 +79,7 @@ impl RateWindow {
         let drained = u128::from(rate) * u128::from(now.since(self.last).get());
         self.last = now;
         self.level = self.level.saturating_sub(drained) + u128::from(units) * SECOND;
-        // Time comes in whole nanoseconds, and so do a burst and what is owed.
+        // Times are whole nanoseconds, so a burst and a debt are rounded.
         self.level <= u128::from(most) * SECOND + 2 * u128::from(rate)
     }
 }
@@ -88,7 +88,7 @@ fn name(id: usize) -> TenantId {
     TenantId(id as u32)
 }
 
-/// Windows of each tenant; `N` limits each.
+/// Windows of each tenant, one for each of `N` limits.
 struct Windows<const N: usize> {
     list: Vec<[RateWindow; N]>,
 }
@@ -100,7 +100,8 @@ impl<const N: usize> Default for Windows<N> {
 }
 
 impl<const N: usize> Windows<N> {
-    /// `limits`: rate, allowance beside one I/O, units that went; `None` begins anew.
+    /// Checks a tenant's `limits`: rate, allowance in addition to one I/O, units released. `None`
+    /// restarts its windows.
     fn check(&mut self, seen: &Seen, id: usize, limits: Option<[(u64, u64, u64); N]>) -> CheckResult {
         self.list.resize(seen.tenants.len(), [RateWindow::default(); N]);
         let Some(limits) = limits else {
@@ -119,7 +120,8 @@ impl<const N: usize> Windows<N> {
     }
 }
 
-/// Our limits: over any window nobody gets more than rate · window + burst + one I/O, at any level.
+/// Elevon's limits: in any window and at every level of the tree, a tenant gets at most rate ·
+/// window + burst + one I/O.
 #[derive(Default)]
 pub(super) struct Exact {
     flows: Flows,
@@ -129,7 +131,7 @@ pub(super) struct Exact {
 impl Checker for Exact {
     fn on_step(&mut self, world: &World, seen: &Seen) -> CheckResult {
         let mut flows = self.flows.take(seen);
-        // A parent is older than its children, so its id is smaller.
+        // A parent is created before its children, so its id is smaller.
         for id in (1..flows.len()).rev() {
             let flow = flows[id];
             if let Some(parent) = seen.tenants[id].parent {
@@ -154,15 +156,15 @@ impl Checker for Exact {
     }
 }
 
-/// Whether anybody has a limit of a stage that comes later, which would let go in another order and
-/// at other times.
+/// Returns true if a tenant has a limit of one of the later `stages`, which may release bios in
+/// another order and at other times.
 fn is_followed(seen: &Seen, stages: &[usize]) -> bool {
     seen.tenants.iter().any(|tenant| stages.iter().any(|&at| !tenant.limits[at].is_none()))
 }
 
-/// `io.max` and v1's limits: bytes of a window are at most what its rate earns in it and in four
-/// slices (five from 6.18 on), and one bio. Not for tenants with children, nor below another limit:
-/// what climbs comes later than it was let go.
+/// `io.max` and the v1 limits: the bytes in a window are at most what the rate allows in the window
+/// and four slices (five from 6.18 on), plus one bio. Tenants with children or below another limit
+/// are not checked, because the bios of a child are released later.
 #[derive(Default)]
 pub(super) struct Slices {
     flows: Flows,
@@ -195,14 +197,15 @@ impl Checker for Slices {
     }
 }
 
-/// io-throttle: a token bucket never gives more in a window than its rate earns, what it holds and
-/// one I/O; a leaky one holds nothing. What it counts as live rules are the tenants that have one.
+/// io-throttle: in a window a token bucket never gives more than what the rate allows, its capacity
+/// and one I/O; a leaky bucket has no capacity. The live rules that it counts are those of the
+/// tenants.
 #[derive(Default)]
 pub(super) struct Throttle {
     flows: Flows,
     windows: Windows<2>,
     is_followed: bool,
-    /// Empty flushes are I/Os that it does not look at.
+    /// True if there are empty flushes, which io-throttle does not see although they are I/Os.
     has_flushes: bool,
 }
 
@@ -236,7 +239,7 @@ impl Checker for Throttle {
     }
 }
 
-/// Bytes that were queued and that limits let go, by tenant.
+/// Bytes that were queued and bytes that limits released, by tenant.
 #[derive(Default)]
 struct Queued {
     bytes: Vec<u64>,
@@ -253,15 +256,16 @@ impl Queued {
         }
     }
 
-    /// Bytes that limits hold of a tenant; `None` where more went than came.
+    /// Returns the bytes that limits hold of a tenant; `None` if more bytes were released than
+    /// queued.
     fn held(&self, id: usize, tenant: &SeenTenant) -> Option<u64> {
         let queued = self.bytes.get(id).copied().unwrap_or(0);
         queued.checked_sub(tenant.bytes.iter().sum())
     }
 }
 
-/// Bios are held only while some rule says so, and what a deleted rule or a removed tenant held
-/// goes at that very instant.
+/// Bios are held only while a rule exists. Bios held by a deleted rule or a removed tenant are
+/// released at the same instant.
 #[derive(Default)]
 pub(super) struct Held {
     queued: Queued,
@@ -279,8 +283,8 @@ impl Checker for Held {
         if seen.tenants.is_empty() || seen.now == last.now {
             return Ok(());
         }
-        // Time moved on, so this is what the last instant left; what came since is queued and gone
-        // by now, or held.
+        // Time has advanced, so `last` is the final state of the previous instant; what was queued
+        // since was released or is held.
         let mut any = seen.is_gated || last.is_gated;
         for id in 0..last.tenants.len() {
             let mut path = std::iter::successors(Some(name(id)), |up| last.tenants[up.index()].parent);
@@ -294,8 +298,7 @@ impl Checker for Held {
     }
 }
 
-/// `io.stat` counts every byte that was queued, by tenant, and in the end nothing is held or under
-/// way.
+/// `io.stat` counts every queued byte, by tenant; at the end nothing is held or in flight.
 #[derive(Default)]
 pub(super) struct IoStat {
     queued: Queued,
@@ -325,13 +328,13 @@ impl Checker for IoStat {
     }
 }
 
-/// What the breakdown says that a tenant's I/O waited is what it took, to the nanosecond: the
-/// integral over time of its bios that were not over. Holds for bios that are not cut; where
-/// tenants were removed, for all of them together.
+/// The wait breakdown of a tenant's I/O equals the time that the I/O took, to the nanosecond: the
+/// integral over time of its unfinished bios. Checked for runs without splits; if tenants were
+/// removed, for all tenants together.
 #[derive(Default)]
 pub(super) struct WaitBreakdown {
     bios: Vec<u64>,
-    /// Bios not over at the last look.
+    /// Unfinished bios at the last step.
     open: Vec<i128>,
     took: Vec<i128>,
     last: Option<Seen>,
@@ -359,9 +362,9 @@ impl Checker for WaitBreakdown {
             *took += i128::from(span.get()) * *open;
         }
         for (id, tenant) in seen.tenants.iter().enumerate() {
-            // Counted are those that limits have let go; of them, those under way are not over. A
-            // bio of a removed tenant may be under way for another, which leaves one too few here
-            // and one too many there.
+            // `ios` counts the bios that limits released, of which `in_flight` are unfinished. A
+            // bio of a removed tenant may be in flight for another tenant; one count is then too
+            // low and the other too high by one.
             let counted: u64 = tenant.ios.iter().sum();
             self.open[id] = i128::from(self.bios[id] + tenant.in_flight) - i128::from(counted);
         }
@@ -383,29 +386,32 @@ impl Checker for WaitBreakdown {
     }
 }
 
-/// The device does not idle while something waits that no tenant's rule holds: without a scheduler,
-/// and with mq-deadline, as long as nothing is wrong with the device and nobody turns its knobs. It
-/// does not count as idling when a hardware queue waits for its delayed run: completions on another
-/// queue do not run it, in a kernel either. It waits so where the device refused it, and where
-/// mq-deadline kept a class back for a more urgent one, which is asked again then and not when the
-/// last of that class completes.
+/// The device does not idle while a request waits that no tenant's rule holds: without a scheduler,
+/// and with mq-deadline, if the device has no fault and no tunable changes. A hardware queue that
+/// waits for its delayed run does not count, because completions on another queue do not run it in
+/// the kernel either. It waits so if the device refused a request, or if mq-deadline held a class
+/// back for a more urgent one: the class is then asked for again by the delayed run, not when the
+/// last request of the more urgent class completes.
 #[derive(Default)]
 pub(super) struct Conservation {
     in_device: usize,
-    /// Who gathers requests in a plug while its CPU is at work, with the first of them. Not every
-    /// kernel says when a plug ends; its first request then goes on.
+    /// Tasks that gather requests in a plug while their CPU is busy, with the sector of the first
+    /// request. Not every kernel version has an event at the end of a plug; there, the dispatch of
+    /// the first request ends it.
     plugs: BTreeMap<TaskId, Sector>,
     /// When the device last refused a request.
     refused: Option<Instant>,
     /// The rank of the least urgent class that was ever queued.
     least_urgent: usize,
-    /// When a request of a more urgent class than that last completed.
+    /// When a request of a more urgent class than [`Self::least_urgent`] last completed.
     more_urgent: Option<Instant>,
     last: Option<(Instant, usize, u64, usize)>,
 }
 
-/// How long a hardware queue waits before it is run again after the device has refused a request,
-/// or the scheduler given none.
+/// How long a hardware queue waits for its next run after the device refused a request, or the
+/// scheduler had none.
+use elevon_core::stack::WORKER_DELAY;
+
 const RERUN_DELAY: Nanos = Nanos::from_millis(3);
 
 impl Checker for Conservation {
@@ -453,7 +459,9 @@ impl Checker for Conservation {
         if let Some((at, calls, requests, held)) = self.last.take().filter(|last| last.0 < seen.now) {
             let is_delayed = |since: Option<Instant>| since.is_some_and(|at| seen.now <= at + RERUN_DELAY);
             let is_delayed = is_delayed(self.refused) || is_delayed(self.more_urgent);
-            let idles = calls > 0 && (held == 0 || requests > 0) && !is_delayed;
+            // A lone request waits for a worker in versions without a plug around each bio.
+            let waits_for_worker = !world.rules.implicit_plug && seen.now <= at + WORKER_DELAY;
+            let idles = calls > 0 && (held == 0 || requests > 0) && !is_delayed && !waits_for_worker;
             ensure(!idles, || {
                 format!("the device idles from {at:?} on; {calls} I/Os, {requests} requests, {held} held")
             })?;

@@ -1,10 +1,10 @@
-//! What an I/O that is over promises: that its data is on the device, and that its program was told
-//! of a write error.
+//! Checks what a finished I/O promises: its data is on the device, and its program was told of a
+//! write error.
 
 use super::*;
 
 impl Shadow {
-    /// Holds a call that went well against what it promises of the device.
+    /// Checks the device against what a successful call promises.
     pub(super) fn hold(&mut self, task: TaskId, doing: &Doing, status: Status) {
         if !status.is_ok() {
             return;
@@ -16,7 +16,8 @@ impl Shadow {
         let is_written = doing.op == Op::Write
             && match doing.manner {
                 Manner::Buffered => syncs || self.writes_through,
-                // Jobs sync what they stored; another program's store is over before it is written.
+                // Jobs sync what they stored; a store of another program finishes before it is
+                // written.
                 Manner::Mapped => is_mapped && self.writes_through,
                 Manner::Direct => false,
             };
@@ -31,7 +32,8 @@ impl Shadow {
             let Some(cell) = self.cells.get_mut(&sector) else { continue };
             let failed = cell.failed;
             if failed > doing.begun && there < version {
-                // Who asks twice at once over one open file is told once.
+                // If two calls over one open file ask at the same time, one of them is told of the
+                // error.
                 if untold.is_some_and(|(since, _)| since <= failed) {
                     let message = format!("{task:?}: {:?} went well, the write of sector {sector} did not", doing.op);
                     self.wrong.push(("errors", message));
@@ -50,8 +52,8 @@ impl Shadow {
         }
     }
 
-    /// Write errors are told once to each that has the file open, and nobody is told of what was
-    /// not.
+    /// Checks that every opener of a file is told once of a write error, and that no program is
+    /// told of an error that did not occur.
     pub(super) fn tell(&mut self, task: TaskId, doing: &Doing, status: Status) {
         let (through, last_failure) = (self.writes_through, self.last_failure);
         let Some(user) = self.users.get_mut(&task.0) else { return };
@@ -70,12 +72,13 @@ impl Shadow {
             self.accuse("errors", format!("{task:?}: {doing:?} ended with {status:?}, and nothing had failed"));
             return;
         }
-        if asks && doing.op == Op::Write && doing.moved < doing.place.len {
-            // It failed while it was copied (a page could not be read): it has not asked for write
-            // errors yet.
+        if asks && doing.op == Op::Write && doing.moved < doing.place.len.get() {
+            // The call failed while it copied (a page could not be read), before it asked for write
+            // errors.
             return;
         }
-        // Told of what had failed when it began; of what failed meanwhile perhaps.
+        // The program was told of errors from before the call; of errors during the call it may
+        // have been told.
         user.unsure = user.untold.is_some_and(|(_, last)| last >= doing.begun) || !asks && user.untold.is_some();
         user.untold = user.untold.filter(|_| user.unsure);
     }

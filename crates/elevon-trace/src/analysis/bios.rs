@@ -1,4 +1,4 @@
-//! Every bio of a trace with its completion, for those who replay it. Memory: O(bios).
+//! Records every bio of a trace with its completion, for a replay. Memory: O(bios).
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
@@ -6,34 +6,38 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::ABSENT;
+use super::calls::Calls;
 use crate::event::{TraceEvent, TraceKind};
 use crate::op::TraceOp;
 
-/// A bio, or a whole I/O of a format that has one record for it, as it was queued.
+/// A bio as it was queued, or a whole I/O of a format with one record per I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BioRecord {
     pub(crate) queued: u64,
-    /// [`ABSENT`] if the trace does not show it.
+    /// Time of completion; [`ABSENT`] if the trace does not show it.
     pub(crate) completed: u64,
     pub(crate) sector: u64,
     pub(crate) bytes: u64,
     pub(crate) op: Option<TraceOp>,
     pub(crate) flags: Option<Flags>,
-    /// Index of the process, in order of appearance.
+    /// Index of the process in order of appearance.
     pub(crate) process: u32,
     pub(crate) cgroup: Option<u64>,
     pub(crate) prio: Option<IoPrio>,
-    /// The plug that it was under with others; 0 for none.
+    /// Number of the plug that it shared with other bios; 0 for none.
     pub(crate) plug: u32,
+    /// Number of the bio before it in the call that built both, if that is certain.
+    pub(crate) continues: Option<u32>,
 }
 
 /// The bios of a trace in the order in which they were queued.
 #[derive(Debug, Default)]
 pub(crate) struct BioLog {
     pub(crate) all: Vec<BioRecord>,
-    /// By thread, the bios under its plug, or its last one.
+    /// Current plug of each thread, or its last one.
     plugs: HashMap<u32, OpenPlug, FxBuildHasher>,
     last_plug: u32,
+    calls: Calls,
 }
 
 #[derive(Debug, Default)]
@@ -43,11 +47,13 @@ struct OpenPlug {
 }
 
 impl BioLog {
-    /// The number of a bio that is not in the log, since there is none.
+    /// Number of a bio if there is no log.
     pub(super) const NONE: u32 = u32::MAX;
 
     /// Appends a bio and returns its number.
     pub(super) fn queued(&mut self, event: &TraceEvent, process: u32, now: u64) -> u32 {
+        let number = self.all.len() as u32;
+        let continues = self.calls.queued(event, number);
         self.all.push(BioRecord {
             queued: now,
             completed: ABSENT,
@@ -59,8 +65,8 @@ impl BioLog {
             cgroup: event.cgroup,
             prio: event.ioprio,
             plug: 0,
+            continues,
         });
-        let number = self.all.len() as u32 - 1;
         if let Some(tid) = event.tid {
             let plug = self.plugs.entry(tid).or_default();
             if !plug.is_open {
@@ -71,9 +77,11 @@ impl BioLog {
         number
     }
 
-    /// A thread opened or flushed its plug; other events change nothing. The kernel shows a plug
-    /// with the first request that comes under it, so the bio before belongs to it.
-    pub(super) fn plug(&mut self, event: &TraceEvent) {
+    /// Handles a thread that opens or flushes its plug and requests that leave a plug, and ignores
+    /// other events. The kernel shows a plug with the first request in it, so the bio before that
+    /// event belongs to the plug.
+    pub(super) fn observe(&mut self, event: &TraceEvent) {
+        self.calls.observe(event);
         let Some(plug) = event.tid.and_then(|tid| self.plugs.get_mut(&tid)) else { return };
         match event.kind {
             TraceKind::Plug => plug.is_open = true,
@@ -91,7 +99,12 @@ impl BioLog {
         }
     }
 
-    /// A bio completed, in requests of this priority.
+    /// Forgets the calls under way: no bio after lost events continues one before them.
+    pub(super) fn forget(&mut self) {
+        self.calls = Calls::default();
+    }
+
+    /// Records the completion of a bio, and the priority of its requests.
     pub(super) fn completed(&mut self, number: u32, prio: Option<IoPrio>, now: u64) {
         if let Some(bio) = self.all.get_mut(number as usize) {
             bio.completed = now;

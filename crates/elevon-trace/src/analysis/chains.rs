@@ -1,8 +1,8 @@
-//! A map from places on a device to the bios or requests there, oldest first.
+//! A map from sectors of a device to the bios or requests there, oldest first.
 //!
-//! Several I/Os may be under way at one place: they form a chain in the order in which they came.
-//! Cost: O(1) per call, however many share a place; nothing is allocated once the tables have grown
-//! to the number of I/Os under way.
+//! Several I/Os may be in progress at the same sector: they form a chain in order of arrival. Cost:
+//! O(1) per call, for any length of a chain; nothing is allocated once the tables have grown to the
+//! number of I/Os in progress.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -10,7 +10,7 @@ use hashbrown::hash_table::Entry;
 /// No entry.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// Where an I/O is: a sector, and the class that keeps I/Os of different operations apart.
+/// Key of an I/O: its sector, and a class that separates different operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) sector: u64,
@@ -20,7 +20,8 @@ pub(super) struct Key {
 impl Key {
     #[inline]
     fn hash(self) -> u64 {
-        // Sectors are often multiples of a power of two; a folded multiplication spreads every bit.
+        // Sectors are often multiples of a power of two; a folded multiplication distributes every
+        // bit.
         let value = (self.sector ^ u64::from(self.class) << 56) ^ 0x9e37_79b9_7f4a_7c15;
         let product = u128::from(value) * 0xd6e8_feb8_6659_fd93_u128;
         (product >> 64) as u64 ^ product as u64
@@ -32,14 +33,14 @@ struct Link {
     key: Key,
     prev: u32,
     next: u32,
-    /// Last of the chain; kept in the first one only.
+    /// Last entry of the chain; only valid in the first one.
     tail: u32,
     is_in: bool,
 }
 
 const OUT: Link = Link { key: Key { sector: 0, class: 0 }, prev: NIL, next: NIL, tail: NIL, is_in: false };
 
-/// The map; what is in it are small numbers, which index tables of the caller.
+/// The map. Its entries are small numbers, which index tables of the caller.
 #[derive(Default)]
 pub(super) struct Chains {
     table: HashTable<u32>,
@@ -47,7 +48,7 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    /// Puts an entry at the end of the chain of its place. It must not be in the map.
+    /// Appends an entry to the chain of its key. It must not be in the map.
     #[inline]
     pub(super) fn push(&mut self, id: u32, key: Key) {
         let at = id as usize;
@@ -71,20 +72,20 @@ impl Chains {
         }
     }
 
-    /// The oldest entry of a place.
+    /// Returns the oldest entry of a key.
     #[inline]
     pub(super) fn first(&self, key: Key) -> Option<u32> {
         self.table.find(key.hash(), |&id| self.links[id as usize].key == key).copied()
     }
 
-    /// The entry after one, of the same place.
+    /// Returns the entry after another one in the same chain.
     #[inline]
     pub(super) fn next(&self, id: u32) -> Option<u32> {
         let next = self.links[id as usize].next;
         (next != NIL).then_some(next)
     }
 
-    /// Takes an entry out, if it is in.
+    /// Removes an entry, if it is in the map.
     #[inline]
     pub(super) fn remove(&mut self, id: u32) {
         let Some(link) = self.links.get(id as usize).copied().filter(|link| link.is_in) else { return };
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
     use elevon_testkit::Rng;
 
-    /// Random calls, against a list that is searched from its start.
+    /// Compares random calls with a list that is searched from its start.
     #[test]
     fn chains_are_lists_in_order() {
         let mut random = Rng(1);

@@ -1,4 +1,4 @@
-//! What is made of the lives of bios and requests: every figure of an inspection.
+//! Collects every figure of an inspection from the steps of bios and requests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,14 +19,14 @@ use super::utilisation::BusyTime;
 use super::{ABSENT, Group};
 use crate::event::{Gaps, TraceEvent, TraceKind};
 
-/// What is noted of a request on its way, for figures that compare requests.
+/// State recorded with a request, for figures that compare requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Note {
-    /// Requests in the device after it was issued.
+    /// Requests in the device after this one was issued.
     pub(super) depth: u32,
-    /// Writes that were under way when it was allocated.
+    /// Writes in progress when it was allocated.
     pub(super) writes: u32,
-    /// Which of the busiest processes had I/O under way when it was allocated.
+    /// The busiest processes that had I/O in progress when it was allocated, as a bit mask.
     pub(super) neighbours: u8,
     /// Requests of a worse priority class in the device when it was issued.
     pub(super) worse: u32,
@@ -35,8 +35,8 @@ pub(super) struct Note {
 /// Times between the stages of bios and requests of one [`Group`], in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Stages {
-    /// From queue to the allocation of a request, or to the merge into one: for each piece of a bio
-    /// that began a request.
+    /// From queue to the allocation of a request, or to the merge into one, for each piece of a bio
+    /// that started a request.
     pub queue_to_allocated: LatencyStat,
     /// From allocation to insertion into the scheduler.
     pub allocated_to_inserted: LatencyStat,
@@ -52,22 +52,22 @@ pub struct Stages {
     pub bio_total: LatencyStat,
 }
 
-/// Numbers of things.
+/// Counts of bios, requests and events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Bios queued, by [`Group`].
     pub bios: [u64; Group::COUNT],
-    /// Their bytes.
+    /// Bytes of the queued bios.
     pub bio_bytes: [u64; Group::COUNT],
     /// Bios that completed, by [`Group`].
     pub bios_completed: [u64; Group::COUNT],
-    /// Requests issued, by [`Group`]; those that were given back and issued again count once.
+    /// Requests issued, by [`Group`]; a request that was requeued and issued again counts once.
     pub issued: [u64; Group::COUNT],
     /// Requests completed, by [`Group`].
     pub completed: [u64; Group::COUNT],
-    /// Bytes of those.
+    /// Bytes of the completed requests.
     pub completed_bytes: [u64; Group::COUNT],
-    /// Cuts made in bios.
+    /// Splits of bios.
     pub splits: u64,
     /// Bios appended to requests.
     pub back_merges: u64,
@@ -75,26 +75,25 @@ pub struct Counts {
     pub front_merges: u64,
     /// Requests merged into others.
     pub request_merges: u64,
-    /// Times that the driver gave a request back.
+    /// Requeues by the driver.
     pub requeues: u64,
     /// Completions of a part of a request.
     pub partial: u64,
     /// Requests that completed with an error.
     pub errors: u64,
-    /// Completions of requests of which nothing before was seen: they began before the trace or in
-    /// a gap.
+    /// Completions of requests that were not seen before, because they started before the trace or
+    /// in a gap.
     pub unmatched: u64,
     /// Latencies that were not counted because events were lost in between.
     pub across_gaps: u64,
-    /// Requests that were issued and whose completion seems to be missing in the trace: they do not
-    /// count as in the device any more.
+    /// Requests that were issued and whose completion seems to be missing in the trace; they no
+    /// longer count as in the device.
     pub overdue: u64,
-    /// Bios and requests that were under way when events were lost, or when too many were under way
-    /// to follow.
+    /// Bios and requests in progress when events were lost, or when there were too many to follow.
     pub forgotten: u64,
 }
 
-/// Everything that is collected.
+/// All figures, and the state to compute them.
 pub(super) struct Collector {
     pub(super) processes: Processes,
     pub(super) stages: [Stages; Group::COUNT],
@@ -111,18 +110,18 @@ pub(super) struct Collector {
     pub(super) gaps: Gaps,
     /// Requests in the device.
     pub(super) in_device: u64,
-    /// Requests that were allocated and not issued.
+    /// Requests that are allocated and not issued.
     waiting: u64,
-    /// Completions of whole I/Os whose record has a response time.
+    /// Completions of whole I/Os whose record has a response time, by time.
     responses: BinaryHeap<Reverse<(u64, u64)>>,
     whole: Vec<WholeIo>,
     free_whole: Vec<u64>,
-    /// Requests that completed since they were last handed out, if anybody wants them.
+    /// Requests that completed since they were last passed to a sink; `None` if there is no sink.
     pub(super) records: Option<Vec<super::RequestRecord>>,
     pub(super) bios: Option<BioLog>,
 }
 
-/// An I/O of a format that has one record for it.
+/// A whole I/O, of a format with one record per I/O.
 #[derive(Clone, Copy)]
 struct WholeIo {
     group: Group,
@@ -158,7 +157,7 @@ impl Collector {
         }
     }
 
-    /// Brings what depends on the passing of time up to `now`.
+    /// Advances all figures that depend on time to `now`.
     #[inline]
     pub(super) fn advance(&mut self, now: u64) {
         while let Some(&Reverse((end, id))) = self.responses.peek() {
@@ -178,7 +177,7 @@ impl Collector {
         self.depths.advance(now, self.in_device);
     }
 
-    /// The time from `from` to `to`, if both are known and no events were lost in between.
+    /// Returns the time from `from` to `to`, if both are known and no events were lost in between.
     #[inline]
     fn span(&mut self, from: u64, to: u64) -> Option<u64> {
         if from == ABSENT || to == ABSENT || to < from {
@@ -201,7 +200,7 @@ impl Collector {
         Note { depth: 0, writes: self.watch.writes_under_way(), neighbours: self.watch.neighbours(process), worse: 0 }
     }
 
-    /// Notes what a request meets that is issued now.
+    /// Records the state of the device for a request that is issued now.
     #[inline]
     pub(super) fn note_issue(&self, request: &mut Request) {
         request.note.depth = (self.in_device + 1).min(u64::from(u32::MAX)) as u32;
@@ -225,7 +224,7 @@ impl Collector {
         self.watch.on_bio_queued(bio, now);
     }
 
-    /// An I/O of a format that has one record for it.
+    /// Processes a whole I/O, of a format with one record per I/O.
     pub(super) fn on_whole_io(&mut self, event: &TraceEvent, now: u64, process: u32) {
         let group = Group::of(event.op);
         let (sector, bytes) = (event.sector.unwrap_or(0), event.bytes.unwrap_or(0));
@@ -259,7 +258,7 @@ impl Collector {
                 self.whole.push(whole);
                 self.whole.len() as u64 - 1
             }
-            // Hostile response times: more at once than any device has.
+            // The response times are implausible: more I/Os are in progress than any device allows.
             None => {
                 self.counts.forgotten += 1;
                 return;
@@ -314,7 +313,7 @@ impl Collector {
         self.counts.splits += 1;
     }
 
-    /// A request was seen for the first time.
+    /// Processes a request that is seen for the first time.
     pub(super) fn on_started(&mut self, request: &Request, now: u64) {
         if !request.is_started {
             return;
@@ -450,7 +449,7 @@ impl Collector {
         }
     }
 
-    /// The completion of a request seems to be missing.
+    /// Processes a request whose completion seems to be missing.
     pub(super) fn on_overdue(&mut self, request: &Request, now: u64) {
         self.counts.overdue += 1;
         self.in_device = self.in_device.saturating_sub(1);
@@ -461,7 +460,7 @@ impl Collector {
         }
     }
 
-    /// A request is no longer in the device, or no longer waits.
+    /// Removes a request from the device, or from those that wait.
     fn leave(&mut self, request: &Request, bytes: u64, now: u64) {
         if request.is_overdue {
             self.counts.overdue = self.counts.overdue.saturating_sub(1);
@@ -480,9 +479,8 @@ impl Collector {
         }
     }
 
-    pub(super) fn on_completed_unknown(&mut self, event: &TraceEvent, process: u32, now: u64) {
-        let _ = (process, now);
-        // The end of a flush sequence is no request of its own.
+    pub(super) fn on_completed_unknown(&mut self, event: &TraceEvent) {
+        // The end of a flush sequence does not count as a request.
         if event.bytes == Some(0) && Group::of(event.op) != Group::Flush {
             return;
         }
@@ -507,7 +505,7 @@ impl Collector {
 
     pub(super) const fn on_bio_completed_unknown(&mut self, _event: &TraceEvent, _now: u64) {}
 
-    /// Everything under way is forgotten.
+    /// Forgets everything in progress.
     pub(super) fn on_forgotten(&mut self, now: u64) {
         self.counts.forgotten += self.in_device + self.waiting;
         self.in_device = 0;
@@ -520,7 +518,7 @@ impl Collector {
         self.watch.forget();
     }
 
-    /// The end of the trace: whole I/Os still have their responses to come.
+    /// Processes the responses of whole I/Os that come after the end of the trace.
     pub(super) fn finish_responses(&mut self) {
         while let Some(Reverse((end, id))) = self.responses.pop() {
             self.move_to(end);

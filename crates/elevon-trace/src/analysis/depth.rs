@@ -1,56 +1,57 @@
-//! How deep the device's queue was, and what the device made of it.
+//! Depth of the device queue, and throughput and latency at each depth.
 
 use elevon_core::histogram::SparseHistogram;
 
-/// Rows of a [`Depths`] table: depth 0, 1, 2-3, 4-7, ... and everything from 16384.
+/// Rows of a [`Depths`] table: depth 0, 1, 2-3, 4-7, ... and all depths from 16384 on.
 pub const ROWS: usize = 16;
 
-/// One row: a range of depths, from 2^(n-1) to 2^n - 1 requests in the device.
+/// One row: depths from 2^(n-1) to 2^n - 1 requests in the device.
 #[derive(Clone, Debug, Default)]
 pub struct DepthRow {
-    /// Nanoseconds that the depth was in this range.
+    /// Nanoseconds in which the depth was in this range.
     pub time: u64,
-    /// Requests that completed meanwhile.
+    /// Requests that completed in this time.
     pub completed: u64,
-    /// Their bytes.
+    /// Bytes of these requests.
     pub bytes: u64,
-    /// Requests that were issued into such a depth (their own included) and whose latency is known.
+    /// Requests with known latency that were issued at such a depth, which includes the request
+    /// itself.
     pub count: u64,
     /// Sum of their times from issue to completion, in nanoseconds.
     pub latency_sum: u128,
-    /// The distribution of those.
+    /// Distribution of these times.
     pub latency: SparseHistogram,
 }
 
 impl DepthRow {
-    /// Mean time from issue to completion of what was issued into such a depth.
+    /// Returns the mean time from issue to completion of the requests issued at such a depth.
     pub fn mean_latency(&self) -> Option<u64> {
         self.latency_sum.checked_div(u128::from(self.count)).map(|mean| mean as u64)
     }
 }
 
-/// The table.
+/// Time, throughput and latency by depth.
 #[derive(Clone, Debug, Default)]
 pub struct Depths {
-    /// Row n is of the depths from 2^(n-1) to 2^n - 1; row 0 is of depth 0.
+    /// Rows: row n has the depths from 2^(n-1) to 2^n - 1, row 0 has depth 0.
     pub rows: [DepthRow; ROWS],
     /// Integral of the depth over time, in request-nanoseconds.
     pub integral: u128,
     /// Largest depth.
     pub max: u64,
     counted: Option<u64>,
-    /// Row of the depth that lasted until now: several requests may leave at one instant.
+    /// Row of the depth until now, because several requests may complete at one instant.
     lasted: usize,
 }
 
-/// The row of a depth.
+/// Returns the row of a depth.
 #[inline]
 pub(super) const fn row_of(depth: u64) -> usize {
     let row = (u64::BITS - depth.leading_zeros()) as usize;
     if row < ROWS { row } else { ROWS - 1 }
 }
 
-/// The depths of a row, as text: `0`, `1`, `2-3`, `4-7`.
+/// Returns the depths of a row as text: `0`, `1`, `2-3`, `4-7`.
 pub fn row_name(row: usize) -> String {
     match row {
         0 | 1 => row.to_string(),
@@ -60,7 +61,7 @@ pub fn row_name(row: usize) -> String {
 }
 
 impl Depths {
-    /// Counts time up to `now` at a depth.
+    /// Adds the time up to `now` at a depth.
     #[inline]
     pub(super) fn advance(&mut self, now: u64, depth: u64) {
         let since = self.counted.replace(now).unwrap_or(now);
@@ -73,7 +74,7 @@ impl Depths {
         self.max = self.max.max(depth);
     }
 
-    /// A request was issued into this depth.
+    /// Records the depth after a request was issued.
     #[inline]
     pub(super) fn reached(&mut self, depth: u64) {
         self.max = self.max.max(depth);
@@ -83,7 +84,7 @@ impl Depths {
         self.counted = Some(now);
     }
 
-    /// A request left the device; it counts for the depth before this instant.
+    /// Counts a completed request at the depth before this instant.
     #[inline]
     pub(super) fn completed(&mut self, bytes: u64) {
         let row = &mut self.rows[self.lasted];
@@ -91,7 +92,7 @@ impl Depths {
         row.bytes += bytes;
     }
 
-    /// The latency of a request that was issued into a depth.
+    /// Adds the latency of a request that was issued at a depth.
     #[inline]
     pub(super) fn latency(&mut self, depth: u32, ns: u64) {
         let row = &mut self.rows[row_of(u64::from(depth))];
@@ -100,17 +101,17 @@ impl Depths {
         row.latency.add(ns);
     }
 
-    /// Nanoseconds with a request in the device.
+    /// Returns the nanoseconds with a request in the device.
     pub fn busy(&self) -> u64 {
         self.rows[1..].iter().map(|row| row.time).sum()
     }
 
-    /// All nanoseconds that are counted.
+    /// Returns the nanoseconds of all rows.
     pub fn time(&self) -> u64 {
         self.rows.iter().map(|row| row.time).sum()
     }
 
-    /// Mean depth while a request was in the device.
+    /// Returns the mean depth while a request was in the device.
     pub fn mean_busy_depth(&self) -> f64 {
         if self.busy() == 0 { 0.0 } else { self.integral as f64 / self.busy() as f64 }
     }

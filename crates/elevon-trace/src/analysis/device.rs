@@ -1,20 +1,20 @@
-//! Which device of a trace is looked at.
+//! Chooses the device of a trace that is analysed.
 
 use crate::event::Device;
 use crate::report::ReadReport;
 
-/// Percent of all events that one device has if it is the one that the trace is about: what is left
-/// is a stray flush or a log file of the machine that recorded it.
+/// A device is chosen if it has at least this percentage of all events. The remaining events may be
+/// a single flush or a log file of the machine that recorded the trace.
 pub const MOSTLY_PERCENT: u64 = 95;
 
-/// The device that a trace is about.
+/// The chosen device of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The device.
     pub device: Device,
-    /// Its events.
+    /// Number of its events.
     pub events: u64,
-    /// Events of all devices.
+    /// Number of events of all devices.
     pub all: u64,
 }
 
@@ -29,7 +29,7 @@ pub enum ChooseError {
     Several(Vec<(Device, u64)>),
 }
 
-/// Most devices that a message lists.
+/// Maximum number of devices in a message.
 const LISTED: usize = 20;
 
 fn list(devices: &[(Device, u64)]) -> String {
@@ -42,10 +42,10 @@ fn list(devices: &[(Device, u64)]) -> String {
 }
 
 impl Choice {
-    /// The device that has nearly all events of what was read.
+    /// Chooses the device that has nearly all events.
     ///
     /// # Errors
-    /// If there is none.
+    /// Returns an error if there is no such device.
     pub fn of(report: &ReadReport) -> Result<Self, ChooseError> {
         let mut devices = report.devices.clone();
         devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));

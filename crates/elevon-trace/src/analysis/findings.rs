@@ -1,9 +1,7 @@
-//! What an engineer should look at first: problems that a trace shows, in plain language, with
-//! evidence and what to try.
+//! Findings: problems that a trace shows, in plain language, with evidence and advice.
 //!
-//! Each kind of finding is a file: what it counts as the trace goes by (O(1) per event, bounded
-//! memory), the thresholds from which it speaks, with their reasons, and the sentences. A trace
-//! without a problem has no finding.
+//! Each kind of finding is a file with its counters (O(1) per event, bounded memory), its
+//! thresholds with their reasons, and its sentences. A trace without a problem has no finding.
 
 mod depth;
 mod flush;
@@ -25,25 +23,26 @@ use super::depth::Depths;
 use super::life::{Bio, Request};
 use super::process::ProcessStats;
 use super::{ABSENT, Group};
+use crate::recorded::Recorded;
 
 /// A kind of problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
-    /// Bios are cut at the queue limit so that small requests remain (proposal 001).
+    /// Bios are split at the queue limit so that small requests remain (proposal 001).
     SmallTails,
-    /// Reads wait much longer while writes are under way.
+    /// Reads wait much longer while writes are in progress.
     ReaderStarved,
     /// Requests of a better priority class wait for those of a worse one.
     PriorityInversion,
     /// Flushes of the device's write cache take much of its time.
     FlushStorm,
-    /// The device could serve more requests at a time than it is given.
+    /// The device could serve more requests at a time than it gets.
     ShallowQueue,
     /// The device is idle while requests wait.
     IdleWhileWaiting,
-    /// The device's queue is so deep that further depth adds latency only.
+    /// The device queue is so deep that further depth only adds latency.
     DeviceBufferbloat,
-    /// One process makes the 99th percentile of all others.
+    /// One process determines the 99th percentile of all others.
     NoisyNeighbour,
 }
 
@@ -60,7 +59,7 @@ impl FindingKind {
         Self::NoisyNeighbour,
     ];
 
-    /// A short stable name, used in JSON.
+    /// Returns a short stable name, used in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SmallTails => "small_tails",
@@ -75,30 +74,30 @@ impl FindingKind {
     }
 }
 
-/// A problem that a trace shows.
+/// One problem in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind of problem.
+    /// Kind of the problem.
     pub kind: FindingKind,
     /// The problem in one sentence.
     pub title: String,
-    /// First and last time at which it was seen, in nanoseconds of the trace's clock.
+    /// Time of the first and last occurrence, in nanoseconds of the trace's clock.
     pub when: Option<(u64, u64)>,
-    /// Processes that it concerns, the most important first, as [`ProcessStats::label`] names them.
+    /// Processes involved, the most important first, as named by [`ProcessStats::label`].
     pub who: Vec<String>,
-    /// How much: figures by stable names, in the unit that the name ends with (`_ns`, `_bytes`,
-    /// `_permille`) or counts.
+    /// Figures with stable names. The unit is the end of the name (`_ns`, `_bytes`, `_permille`),
+    /// otherwise they are counts.
     pub figures: Vec<(&'static str, u64)>,
     /// The evidence in sentences.
     pub evidence: Vec<String>,
-    /// What to try.
+    /// Advice on what to try.
     pub advice: Vec<String>,
-    /// How much of the trace it concerns, in thousandths: of its time, or of its I/Os. Findings are
-    /// ordered by it.
+    /// Affected part of the trace in thousandths: of its time, or of its I/Os. Findings are sorted
+    /// by it.
     pub weight: u32,
 }
 
-/// First and last time at which something was seen.
+/// Time of the first and last occurrence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct When(Option<(u64, u64)>);
 
@@ -115,7 +114,7 @@ impl When {
     }
 }
 
-/// Counts by process, by the index of the process.
+/// Counts by index of the process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByProcess(Vec<u64>);
 
@@ -129,7 +128,7 @@ impl ByProcess {
         self.0[at] += count;
     }
 
-    /// Up to three processes with the largest counts.
+    /// Returns up to three processes with the largest counts.
     pub(super) fn top(&self, context: &Context<'_>) -> Vec<String> {
         let mut rows: Vec<(usize, u64)> = self.0.iter().copied().enumerate().filter(|&(_, count)| count > 0).collect();
         rows.sort_by_key(|&(at, count)| (std::cmp::Reverse(count), at));
@@ -137,13 +136,15 @@ impl ByProcess {
     }
 }
 
-/// What findings are judged by, besides what they counted.
+/// Figures that findings use in addition to their own counters.
 pub(super) struct Context<'a> {
     pub(super) processes: &'a [ProcessStats],
     pub(super) counts: &'a Counts,
     pub(super) depths: &'a Depths,
     /// First and last time of the trace.
     pub(super) span: Option<(u64, u64)>,
+    /// The settings of the device, if the trace has them.
+    pub(super) recorded: Option<&'a Recorded>,
 }
 
 impl Context<'_> {
@@ -151,18 +152,29 @@ impl Context<'_> {
         self.processes.get(process as usize).map_or_else(|| "unknown".to_owned(), ProcessStats::label)
     }
 
-    /// Requests that were issued.
+    /// Returns the value of a setting of the device's queue.
+    pub(super) fn setting(&self, key: &str) -> Option<&str> {
+        self.recorded?.get(&format!("queue/{key}"))
+    }
+
+    /// Returns ` (it was VALUE)` for a setting of the device's queue, or nothing if the trace does
+    /// not tell.
+    pub(super) fn it_was(&self, key: &str) -> String {
+        self.setting(key).map_or_else(String::new, |value| format!(" (it was {value})"))
+    }
+
+    /// Returns the number of requests that were issued.
     pub(super) fn issued(&self) -> u64 {
         self.counts.issued.iter().sum()
     }
 
-    /// Length of the trace in nanoseconds.
+    /// Returns the length of the trace in nanoseconds.
     pub(super) fn duration(&self) -> u64 {
         self.span.map_or(0, |(first, last)| last - first)
     }
 }
 
-/// All that findings count.
+/// The counters of all findings.
 #[derive(Default)]
 pub(super) struct Watchers {
     pub(super) tails: Tails,
@@ -174,13 +186,14 @@ pub(super) struct Watchers {
 }
 
 impl Watchers {
-    /// Write requests between their allocation and their completion.
+    /// Returns the number of write requests between allocation and completion.
     #[inline]
     pub(super) const fn writes_under_way(&self) -> u32 {
         self.starvation.writes()
     }
 
-    /// Which of the busiest processes, other than this one, have requests under way.
+    /// Returns which of the busiest processes other than this one have requests in progress, as a
+    /// bit mask.
     #[inline]
     pub(super) fn neighbours(&self, process: u32) -> u8 {
         self.neighbours.active(process)
@@ -192,20 +205,20 @@ impl Watchers {
         self.neighbours.on_bytes(bio.process, bio.bytes, now);
     }
 
-    /// Requests of a worse priority class in the device.
+    /// Returns the number of requests of a worse priority class in the device.
     #[inline]
     pub(super) fn worse_in_device(&self, request: &Request) -> u32 {
         self.inversions.worse_in_device(request)
     }
 
-    /// A request with data is under way.
+    /// Counts a request with data that starts.
     #[inline]
     pub(super) fn on_started(&mut self, request: &Request) {
         self.starvation.on_started(request.group);
         self.neighbours.on_started(request.process);
     }
 
-    /// A request that was started has completed or was merged into another.
+    /// Counts a started request that has completed or was merged into another one.
     #[inline]
     pub(super) fn on_ended(&mut self, request: &Request) {
         self.starvation.on_ended(request.group);
@@ -231,7 +244,7 @@ impl Watchers {
         }
     }
 
-    /// A request completed; `total` is its latency as far as it is known.
+    /// Counts a completed request; `total` is its latency as far as it is known.
     #[inline]
     pub(super) fn on_completed(&mut self, request: &Request, _bytes: u64, serviced: Option<u64>, total: u64, now: u64) {
         self.starvation.on_completed(request, total, now);
@@ -239,7 +252,7 @@ impl Watchers {
         self.neighbours.on_completed(request, total);
     }
 
-    /// What is under way is not known any more.
+    /// Forgets everything in progress.
     pub(super) fn forget(&mut self) {
         self.tails.forget();
         self.flushes.forget();
@@ -249,7 +262,7 @@ impl Watchers {
         self.neighbours.forget();
     }
 
-    /// What was found, the weightiest first.
+    /// Returns the findings, the most important first.
     pub(super) fn findings(&self, context: &Context<'_>) -> Vec<Finding> {
         let mut all: Vec<Finding> = [
             self.tails.finding(context),

@@ -1,15 +1,15 @@
-//! Follows bios and requests through their lives: which bio is in which request, and when each step
-//! was.
+//! Follows bios and requests from queue to completion: which bio is in which request, and when each
+//! step was.
 //!
-//! A trace has no identities: events are joined by place and operation. A bio waits at the first
-//! sector of it that is in no request yet; a split, a merge or a request takes the next piece from
-//! there. A request is found by its first sector, and by its end if a bio is appended. A request of
-//! several bios, or a bio of several requests, is a list of pieces. What a trace lacks is made up
-//! for where that is certain: without `getrq` events, a request takes its pieces when it is
-//! inserted or issued.
+//! Events of a trace have no ids, so they are joined by sector and operation. A bio waits at its
+//! first sector that is in no request yet; a split, a merge or a request takes the next piece from
+//! there. A request is found by its first sector, or by its end if a bio is appended. A request of
+//! several bios, or a bio of several requests, is a list of pieces. Missing events are replaced if
+//! their effect is certain: without `getrq` events, a request takes its pieces when it is inserted
+//! or issued.
 //!
-//! Cost: O(1) per event and piece. Memory: what is under way, at most [`MOST`] bios and as many
-//! requests; nothing is allocated per event in a steady trace.
+//! Cost: O(1) per event and piece. Memory: everything in progress, at most [`MOST`] bios and as
+//! many requests; nothing is allocated per event in a steady trace.
 
 use std::collections::VecDeque;
 
@@ -23,19 +23,19 @@ use super::{ABSENT, Group};
 use crate::event::{TraceEvent, TraceKind};
 use crate::op::TraceOp;
 
-/// Most bios, and most requests, that are followed at a time. Real queues hold far fewer (the tags
-/// of all hardware queues: at most some ten thousand); a trace without completions is forgotten
-/// from time to time instead of kept.
+/// Maximum number of bios, and of requests, that are followed at a time. Real queues hold far fewer
+/// (the tags of all hardware queues: at most some ten thousand). If a trace without completions
+/// reaches it, everything is forgotten.
 pub(super) const MOST: usize = 1 << 17;
 
-/// A request is overdue if so many that were issued after it have completed, and it has been in the
-/// device for so many times as long as any that completed: recorders lose events without a word,
-/// and a request whose completion is lost must not count as in the device for ever. If its
-/// completion comes after all, its latency counts as any other.
+/// A request is overdue if this many requests issued after it have completed, and it has been in
+/// the device for this many times the longest time of any completed request. Recorders lose events
+/// without notice, and a request with a lost completion must not count as in the device forever. If
+/// it completes after all, its latency counts like any other.
 const OVERDUE_COMPLETIONS: u64 = 256;
 const OVERDUE_TIMES: u64 = 4;
 
-/// A class of [`Key`]s: the operation, and whether it is the end of a flush sequence, which has no
+/// A class of [`Key`]s: the operation, and a bit for the end of a flush sequence, which has no
 /// sectors.
 const EMPTY: u8 = 0x80;
 
@@ -44,16 +44,16 @@ fn class(op: Option<TraceOp>) -> u8 {
     op.map_or(0x7f, |op| op as u8)
 }
 
-/// A bio under way.
+/// A bio in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bio {
     pub(super) start: u64,
     pub(super) end: u64,
     /// First sector that is in no request.
     pub(super) cursor: u64,
-    /// Where the last split cut, or the bio's start.
+    /// Sector of the last split, or the bio's start.
     pub(super) cut: u64,
-    /// Sectors that have not completed.
+    /// Number of sectors that have not completed.
     left: u64,
     /// When it was queued.
     pub(super) queued: u64,
@@ -61,11 +61,11 @@ pub(super) struct Bio {
     pub(super) group: Group,
     pub(super) flags: Flags,
     pub(super) process: u32,
-    /// Requests that it was cut into.
+    /// Number of requests that it was split into.
     pub(super) pieces: u32,
-    /// Of those, the ones that are under way.
+    /// Number of those that are in progress.
     live: u32,
-    /// Set if it completes with the end of a flush sequence.
+    /// True if it completes with the end of a flush sequence.
     is_sequence: bool,
     /// Its number in the log of bios.
     pub(super) number: u32,
@@ -73,12 +73,12 @@ pub(super) struct Bio {
     pub(super) prio: Option<IoPrio>,
 }
 
-/// A request under way. Times are [`ABSENT`] if the trace does not have them.
+/// A request in progress. Times that the trace does not have are [`ABSENT`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) start: u64,
     pub(super) sectors: u64,
-    /// Sectors at issue; a request that completes in parts gets shorter.
+    /// Sectors at issue. A request that completes in parts gets shorter.
     pub(super) issued_sectors: u64,
     pub(super) op: Option<TraceOp>,
     pub(super) group: Group,
@@ -88,22 +88,22 @@ pub(super) struct Request {
     /// When it was allocated.
     pub(super) allocated: u64,
     pub(super) inserted: u64,
-    /// When it was given to the driver last.
+    /// When it was last issued to the driver.
     pub(super) issued: u64,
     pub(super) process: u32,
     pub(super) prio: Option<IoPrio>,
-    /// Bios in it.
+    /// Number of its bios.
     pub(super) bios: u32,
-    /// What the collector noted when it was allocated and when it was issued.
+    /// What the collector recorded at its allocation and at its issue.
     pub(super) note: super::collect::Note,
-    /// Set if it was counted as started.
+    /// True if it was counted as started.
     pub(super) is_started: bool,
-    /// Set if the rest of a split bio is in it.
+    /// True if it contains the remainder of a split bio.
     pub(super) has_tail: bool,
-    /// Its completion seems to be missing in the trace: it does not count as in the device any
-    /// more.
+    /// True if its completion seems to be missing in the trace; it no longer counts as in the
+    /// device.
     pub(super) is_overdue: bool,
-    /// Its data completed, and the end of its flush sequence is waited for.
+    /// True if its data has completed and the end of its flush sequence is awaited.
     is_data_done: bool,
     first_piece: u32,
     last_piece: u32,
@@ -111,7 +111,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// The earliest time that is known of it.
+    /// Returns the earliest known time of the request.
     #[inline]
     pub(super) fn earliest(&self) -> u64 {
         self.queued.min(self.allocated).min(self.inserted).min(self.issued)
@@ -136,32 +136,32 @@ struct Piece {
     next: u32,
 }
 
-/// Everything that is under way.
+/// All bios and requests in progress.
 #[derive(Default)]
 pub(super) struct Life {
     bios: Vec<Bio>,
     free_bios: Vec<u32>,
-    /// Bios that are not wholly in requests, by their cursor.
+    /// Bios that are not completely in requests, by their cursor.
     waiting: Chains,
     requests: Vec<Request>,
     free_requests: Vec<u32>,
     /// Requests by their first sector.
     by_start: Chains,
-    /// Requests that were not issued, by the sector after their last.
+    /// Requests that were not issued, by the sector after their last one.
     by_end: Chains,
     pieces: Vec<Piece>,
     free_piece: Option<u32>,
-    /// Requests in the order in which they were issued, with the time and the number of completions
-    /// then. What has completed since is taken out when it comes to the front.
+    /// Requests in order of issue, with the time of issue and the number of completions then.
+    /// Completed requests are removed when they reach the front.
     in_device: VecDeque<(u32, u64, u64)>,
-    /// Requests that completed, and the longest time that one took in the device.
+    /// Number of completed requests, and the longest time that one spent in the device.
     completions: u64,
     longest: u64,
-    /// The trace has completions of requests.
+    /// True if the trace has completions of requests.
     has_completions: bool,
 }
 
-/// The place of an event, with what is absent as 0.
+/// Sectors and operation of an event; absent values are 0.
 #[derive(Clone, Copy)]
 struct Place {
     start: u64,
@@ -191,13 +191,12 @@ impl Place {
 }
 
 impl Life {
-    /// Bios and requests that are under way.
+    /// Returns the numbers of bios and requests in progress.
     pub(super) fn under_way(&self) -> (usize, usize) {
         (self.bios.len() - self.free_bios.len(), self.requests.len() - self.free_requests.len())
     }
 
-    /// Forgets everything: events were lost, and what is under way cannot be told from what has
-    /// ended.
+    /// Forgets everything, because events were lost and it is unknown what has ended.
     pub(super) fn forget(&mut self) {
         self.bios.clear();
         self.free_bios.clear();
@@ -211,7 +210,7 @@ impl Life {
         self.in_device.clear();
     }
 
-    /// Takes note of an event at `now` ([`ABSENT`] if it has no time), which `process` caused.
+    /// Processes an event of `process` at `now` ([`ABSENT`] if it has no time).
     #[inline]
     pub(super) fn handle(&mut self, event: &TraceEvent, now: u64, process: u32, collect: &mut Collector) {
         let place = Place::of(event);
@@ -235,10 +234,10 @@ impl Life {
             TraceKind::Requeue => self.requeue(place, now, collect),
             TraceKind::Complete => {
                 self.has_completions = true;
-                self.complete(event, place, now, process, collect);
+                self.complete(event, place, now, collect);
             }
             TraceKind::IoDone if !self.has_completions && place.sectors > 0 => {
-                self.complete(event, place, now, process, collect);
+                self.complete(event, place, now, collect);
             }
             TraceKind::BioComplete => self.complete_bio(event, place, now, collect),
             _ => {}
@@ -247,7 +246,7 @@ impl Life {
 
     fn queue(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
         let key = place.key();
-        // Kernels before 5.8 queue the rest of a split bio once more.
+        // Kernels before 5.8 queue the remainder of a split bio once more.
         if let Some(id) = self.waiting.first(key) {
             let bio = &self.bios[id as usize];
             if bio.cursor > bio.start && bio.end == place.end() && bio.process == process {
@@ -286,7 +285,7 @@ impl Life {
         collect.on_bio_queued(&bio, now);
     }
 
-    /// The waiting bio at a place; of several, the one of the process if there is one among the
+    /// Returns the bio waiting at a sector; of several, the one of the process if it is among the
     /// first.
     #[inline]
     fn waiting_at(&self, key: Key, process: u32) -> Option<u32> {
@@ -310,12 +309,11 @@ impl Life {
         };
         let bio = &mut self.bios[id as usize];
         bio.cut = new_sector;
-        let bio = *bio;
-        collect.on_split(&bio, new_sector.saturating_sub(place.start), now);
+        collect.on_split(bio, new_sector.saturating_sub(place.start), now);
     }
 
-    /// Takes up to so many sectors from the bio that waits at a place, and puts them at the end or
-    /// front of a request. Returns how many.
+    /// Takes at most the sectors of `want` from the bio that waits there, and puts them at the end
+    /// or front of a request. Returns how many.
     #[inline]
     fn take(&mut self, want: Place, process: u32, request: u32, is_front: bool) -> u64 {
         let Some(id) = self.waiting_at(want.key(), process) else { return 0 };
@@ -325,15 +323,16 @@ impl Life {
         bio.cursor = bio.cursor.wrapping_add(taken);
         bio.pieces += 1;
         bio.live += 1;
-        let (bio, is_whole) = (*bio, bio.cursor == bio.end);
+        let Bio { cursor, end, queued, process, pieces, .. } = *bio;
+        let is_whole = cursor == end;
         if !is_whole {
-            self.waiting.push(id, Key { sector: bio.cursor, class: want.class });
+            self.waiting.push(id, Key { sector: cursor, class: want.class });
         }
         let piece = self.put_piece(Piece { bio: id, sectors: taken, next: NIL });
         let request = &mut self.requests[request as usize];
-        request.queued = request.queued.min(bio.queued);
+        request.queued = request.queued.min(queued);
         if request.bios == 0 {
-            request.process = bio.process;
+            request.process = process;
             request.first_piece = piece;
             request.last_piece = piece;
         } else if is_front {
@@ -347,7 +346,7 @@ impl Life {
             request.last_piece = piece;
         }
         request.bios += 1;
-        request.has_tail |= is_whole && bio.pieces > 1;
+        request.has_tail |= is_whole && pieces > 1;
         taken
     }
 
@@ -370,7 +369,7 @@ impl Life {
         self.free_piece = Some(id);
     }
 
-    /// A request that an event shows for the first time, without bios.
+    /// Adds a request without bios, which an event shows for the first time.
     fn new_request(
         &mut self,
         event: &TraceEvent,
@@ -412,7 +411,7 @@ impl Life {
         id
     }
 
-    /// A request that an event shows for the first time, with the bios that wait in its place.
+    /// Adds a request that an event shows for the first time, with the bios that wait in its range.
     fn begin(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) -> u32 {
         let id = self.new_request(event, place, process, now, collect);
         if place.class & EMPTY != 0 {
@@ -423,12 +422,11 @@ impl Life {
         let request = &mut self.requests[id as usize];
         request.is_started = place.sectors > 0;
         request.note = collect.note(request.process);
-        let request = *request;
-        collect.on_started(&request, now);
+        collect.on_started(request, now);
         id
     }
 
-    /// Takes the bios that wait in a place, from its start without a hole, into a request.
+    /// Moves the bios that wait in a range into a request, from its start up to the first gap.
     fn gather(&mut self, id: u32, mut place: Place, process: u32) {
         while place.sectors > 0 {
             let taken = self.take(place, process, id, false);
@@ -444,8 +442,7 @@ impl Life {
         let id = self.begin(event, place, now, process, collect);
         let request = &mut self.requests[id as usize];
         request.allocated = now;
-        let request = *request;
-        collect.on_allocated(&request, now);
+        collect.on_allocated(request, now);
         id
     }
 
@@ -459,7 +456,7 @@ impl Life {
         };
         let Some(id) = found else {
             collect.on_merged(None, event, now);
-            // Its request is not known; the bio is in it all the same.
+            // The request is unknown, but the bio is in it all the same.
             let lost = self.new_request(event, place, process, now, collect);
             self.gather(lost, place, process);
             self.drop_request(lost, now, collect);
@@ -468,7 +465,7 @@ impl Life {
         let before = self.requests[id as usize].queued;
         self.take(place, process, id, !is_back);
         let request = &mut self.requests[id as usize];
-        // The latency of a request begins with its first bio.
+        // The latency of a request starts with its first bio.
         request.queued = before;
         request.sectors = request.sectors.saturating_add(place.sectors);
         request.issued_sectors = request.sectors;
@@ -479,16 +476,15 @@ impl Life {
             request.start = place.start;
             self.by_start.remove(id);
         }
-        let request = *request;
         if !is_back {
             self.by_start.push(id, request.key());
         } else if !is_issued {
             self.by_end.push(id, request.end_key());
         }
-        collect.on_merged(Some(&request), event, now);
+        collect.on_merged(Some(request), event, now);
     }
 
-    /// The request at a place was appended to the one that ends there.
+    /// Appends the request at a sector to the request that ends there.
     fn merge_requests(&mut self, place: Place, now: u64, collect: &mut Collector) {
         let Some(next) = self.by_start.first(place.key()) else { return collect.on_request_merged(None, now) };
         let absorbed = self.requests[next as usize];
@@ -511,14 +507,14 @@ impl Life {
             }
         }
         let key = request.end_key();
-        // Its pieces are those of the other now.
+        // Its pieces now belong to the other request.
         self.requests[next as usize].first_piece = NIL;
         self.drop_request(next, now, collect);
         self.by_end.remove(into);
         self.by_end.push(into, key);
     }
 
-    /// The request of an insert or issue: one that is known, or one that this event shows first.
+    /// Returns the request of an insert or issue event, and adds it if it is not known.
     #[inline]
     fn find(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) -> u32 {
         let Some(id) = self.by_start.first(place.key()) else {
@@ -530,7 +526,7 @@ impl Life {
         }
         request.flags = event.flags.or(request.flags);
         if request.sectors < place.sectors {
-            // Merges that the trace does not show.
+            // The request has grown by merges that the trace does not show.
             let start = request.start.wrapping_add(request.sectors);
             let rest = Place { start, sectors: place.sectors - request.sectors, class: place.class };
             request.sectors = place.sectors;
@@ -550,8 +546,7 @@ impl Life {
         let id = self.find(event, place, now, process, collect);
         let request = &mut self.requests[id as usize];
         request.inserted = now;
-        let request = *request;
-        collect.on_inserted(&request, now);
+        collect.on_inserted(request, now);
     }
 
     fn issue(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
@@ -562,14 +557,14 @@ impl Life {
         request.issued = now;
         collect.note_issue(request);
         request.is_overdue = false;
-        let request = *request;
-        collect.on_issued(&request, is_again, now);
+        collect.on_issued(request, is_again, now);
         if now != ABSENT {
             self.in_device.push_back((id, now, self.completions));
         }
     }
 
-    /// Takes requests out of the device whose completion seems to be missing. Cost: O(1) amortised.
+    /// Marks requests as no longer in the device if their completion seems to be missing. Cost:
+    /// O(1) amortised.
     #[inline]
     fn check_overdue(&mut self, now: u64, collect: &mut Collector) {
         while let Some(&(id, issued, completions)) = self.in_device.front() {
@@ -578,8 +573,8 @@ impl Life {
                 let is_overdue = self.completions - completions >= OVERDUE_COMPLETIONS
                     && now - issued > self.longest.saturating_mul(OVERDUE_TIMES);
                 if !is_overdue {
-                    // What has completed behind it waits for it to go; there is little, unless it
-                    // is hostile.
+                    // Completed requests stay in the queue behind an incomplete one. They are few,
+                    // except in a malicious trace.
                     if self.in_device.len() > 4 * MOST {
                         let requests = &self.requests;
                         self.in_device.retain(|&(id, issued, _)| requests[id as usize].issued == issued);
@@ -606,16 +601,16 @@ impl Life {
         }
     }
 
-    fn complete(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
+    fn complete(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
         let Some(id) = self.by_start.first(place.key()) else {
-            collect.on_completed_unknown(event, process, now);
+            collect.on_completed_unknown(event);
             return;
         };
-        let request = self.requests[id as usize];
+        let request = &self.requests[id as usize];
         if request.class & EMPTY != 0 || place.sectors >= request.sectors {
-            // The end of a flush sequence is no request of its own.
+            // The end of a flush sequence does not count as a request.
             if !request.is_data_done && (request.class & EMPTY == 0 || request.issued != ABSENT) {
-                collect.on_completed(&request, event.error, now);
+                collect.on_completed(request, event.error, now);
                 if now != ABSENT && request.issued != ABSENT {
                     self.completions += 1;
                     self.longest = self.longest.max(now - request.issued);
@@ -627,29 +622,29 @@ impl Life {
             }
             return;
         }
-        // A part of it, from its front.
+        // A part of the request completed, from its front.
         collect.on_part_completed(place.sectors);
         self.end_pieces(id, place.sectors, now, collect);
         let request = &mut self.requests[id as usize];
         request.start = request.start.wrapping_add(place.sectors);
         request.sectors -= place.sectors;
-        let request = *request;
+        let (key, end_key, is_issued) = (request.key(), request.end_key(), request.issued != ABSENT);
         self.by_start.remove(id);
-        self.by_start.push(id, request.key());
-        if request.issued == ABSENT {
+        self.by_start.push(id, key);
+        if !is_issued {
             self.by_end.remove(id);
-            self.by_end.push(id, request.end_key());
+            self.by_end.push(id, end_key);
         }
     }
 
-    /// Ends a request and what of its bios ends with it.
+    /// Ends a request, and those of its bios that end with it.
     fn end_request(&mut self, id: u32, now: u64, collect: &mut Collector) {
-        let request = self.requests[id as usize];
-        self.end_pieces(id, request.sectors, now, collect);
-        // The data of a flush sequence is written, but the sequence goes on: it ends with a
-        // completion without sectors. A write with FUA has one if the device does not know FUA,
-        // which the request shows by lacking the flag.
-        let waits = self.requests[id as usize].first_piece != NIL && request.class & EMPTY == 0;
+        let Request { sectors, class, .. } = self.requests[id as usize];
+        self.end_pieces(id, sectors, now, collect);
+        // The data of a flush sequence is written, but the sequence continues and ends with a
+        // completion without sectors. A write with FUA has a sequence if the device does not
+        // support FUA; the request then lacks the flag.
+        let waits = self.requests[id as usize].first_piece != NIL && class & EMPTY == 0;
         if waits {
             self.by_start.remove(id);
             self.by_end.remove(id);
@@ -669,25 +664,23 @@ impl Life {
     /// Completes sectors from the front of a request's bios. The bios of a flush sequence stay,
     /// with pieces of no sectors.
     fn end_pieces(&mut self, id: u32, mut sectors: u64, now: u64, collect: &mut Collector) {
-        let request = self.requests[id as usize];
-        let is_last = request.class & EMPTY != 0;
+        let Request { class, prio, flags, issued, first_piece: mut at, .. } = self.requests[id as usize];
+        let is_last = class & EMPTY != 0;
+        let lacks_fua = flags.is_some_and(|flags| !flags.contains(Flags::FUA)) && issued != ABSENT;
         let (mut first_kept, mut last_kept) = (NIL, NIL);
-        let mut at = request.first_piece;
         while at != NIL {
             let Piece { bio: bio_id, sectors: have, next } = self.pieces[at as usize];
             let done = have.min(sectors);
             sectors -= done;
             let bio = &mut self.bios[bio_id as usize];
             bio.left -= done.min(bio.left);
-            bio.prio = request.prio.or(bio.prio);
+            bio.prio = prio.or(bio.prio);
             if done < have {
                 self.pieces[at as usize].sectors -= done;
                 break;
             }
-            let lacks_fua = bio.flags.contains(Flags::FUA)
-                && request.flags.is_some_and(|flags| !flags.contains(Flags::FUA))
-                && request.issued != ABSENT;
-            if !is_last && (bio.is_sequence || lacks_fua) && bio.left == 0 && bio.cursor == bio.end {
+            let is_sequence = bio.is_sequence || lacks_fua && bio.flags.contains(Flags::FUA);
+            if !is_last && is_sequence && bio.left == 0 && bio.cursor == bio.end {
                 self.pieces[at as usize].sectors = 0;
                 if first_kept == NIL {
                     first_kept = at;
@@ -701,7 +694,7 @@ impl Life {
             }
             at = next;
         }
-        // What is kept, then what is left.
+        // The list becomes the pieces kept, followed by the remaining ones.
         let request = &mut self.requests[id as usize];
         if last_kept != NIL {
             self.pieces[last_kept as usize].next = at;
@@ -712,21 +705,20 @@ impl Life {
         }
     }
 
-    /// One piece of a bio is no longer under way. A bio without any has completed, if all its
-    /// sectors did.
+    /// Records that one piece of a bio is no longer in progress. A bio without pieces has completed
+    /// if all its sectors did.
     fn release(&mut self, id: u32, now: u64, collect: &mut Collector) {
         let bio = &mut self.bios[id as usize];
         bio.live -= 1;
         if bio.live == 0 && bio.cursor == bio.end {
-            let bio = *bio;
             if bio.left == 0 {
-                collect.on_bio_completed(&bio, now);
+                collect.on_bio_completed(bio, now);
             }
             self.free_bios.push(id);
         }
     }
 
-    /// Forgets a request, and that its pieces were under way.
+    /// Removes a request and its pieces.
     fn drop_request(&mut self, id: u32, now: u64, collect: &mut Collector) {
         self.by_start.remove(id);
         self.by_end.remove(id);
@@ -738,12 +730,12 @@ impl Life {
             self.free_piece(at);
             at = next;
         }
-        // Not in the device: see `check_overdue`.
+        // It is not in the device: see `check_overdue`.
         self.requests[id as usize].issued = ABSENT;
         self.free_requests.push(id);
     }
 
-    /// A bio of a device that has no requests completed.
+    /// Completes a bio of a device that has no requests.
     fn complete_bio(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
         let Some(id) = self.waiting.first(place.key()) else {
             collect.on_bio_completed_unknown(event, now);
@@ -752,7 +744,7 @@ impl Life {
         self.waiting.remove(id);
         let bio = &mut self.bios[id as usize];
         let (was, live) = (*bio, bio.live);
-        // Nothing of it is waited for any more.
+        // The bio no longer waits for anything.
         bio.cursor = bio.end;
         bio.left = u64::MAX;
         collect.on_bio_completed(&was, now);
@@ -762,7 +754,7 @@ impl Life {
     }
 }
 
-/// Puts a value in a free place, or at the end.
+/// Stores a value in a free slot, or at the end.
 #[inline]
 fn put<T>(all: &mut Vec<T>, free: &mut Vec<u32>, value: T) -> u32 {
     match free.pop() {

@@ -1,4 +1,4 @@
-//! What kinds of I/O there were: flags of bios, priorities of requests.
+//! Kinds of I/O: flags of bios, priorities of requests.
 
 use elevon_core::histogram::SparseHistogram;
 use elevon_core::ioprio::IoPrio;
@@ -11,26 +11,26 @@ use super::Group;
 pub struct PrioRow {
     /// Class and level.
     pub prio: IoPrio,
-    /// Requests, by [`Group`].
+    /// Number of requests, by [`Group`].
     pub requests: [u64; Group::COUNT],
     /// Times from queue (or issue, if the trace has no bios) to completion, of reads and writes.
     pub latency: SparseHistogram,
-    /// Sum of those.
+    /// Sum of these times.
     pub latency_sum: u128,
 }
 
-/// The mix.
+/// Counts by flags and priorities.
 #[derive(Clone, Debug, Default)]
 pub struct Mix {
-    /// Bios that somebody waits for (SYNC), by [`Group`].
+    /// Bios for which a task waits (SYNC), by [`Group`].
     pub sync: [u64; Group::COUNT],
     /// Bios of file-system metadata (META).
     pub meta: [u64; Group::COUNT],
-    /// Bios of read-ahead (RAHEAD).
+    /// Bios of readahead (RAHEAD).
     pub readahead: [u64; Group::COUNT],
     /// Bios that must be durable when they complete (FUA).
     pub fua: [u64; Group::COUNT],
-    /// Bios with a flush before them (PREFLUSH), those without data included.
+    /// Bios with a flush before them (PREFLUSH), including those without data.
     pub preflush: [u64; Group::COUNT],
     /// Requests by priority, in order of class and level; empty if the trace has none.
     pub priorities: Vec<PrioRow>,
@@ -53,7 +53,7 @@ impl Mix {
     #[inline]
     pub(super) fn request(&mut self, group: Group, prio: Option<IoPrio>, latency: Option<u64>) {
         let Some(prio) = prio else { return };
-        // Hints are no priority of their own. At most 4 classes of 8 levels: the list is short.
+        // Hints are ignored. There are at most 4 classes of 8 levels, so the list is short.
         let prio = IoPrio::new(prio.class(), prio.level());
         let at = match self.priorities.binary_search_by_key(&prio, |row| row.prio) {
             Ok(at) => at,

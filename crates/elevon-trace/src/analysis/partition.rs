@@ -1,38 +1,38 @@
-//! I/O of a partition among that of its disk.
+//! Separates the I/O of a partition from other I/O of its disk.
 //!
-//! The kernel names the whole disk in every event of a bio but one: the remap from the partition,
-//! which comes before the bio is queued and shows where the partition begins. A partition thus is a
-//! device that has no other event.
+//! The kernel names the whole disk in every event of a bio except one: the remap from the
+//! partition, which precedes the queue event and shows where the partition starts. So a device that
+//! has no other event is a partition.
 
 use crate::event::{Device, TraceEvent, TraceKind};
 
-/// Partitions of a disk that are told apart; more do not occur.
+/// Maximum number of partitions of a disk that are distinguished.
 const MOST: usize = 256;
 
-/// The partitions of the disk that the chosen device is on, if it is a partition.
+/// The partitions of the chosen device's disk, if the chosen device is a partition.
 #[derive(Default)]
 pub(super) struct Partitions {
     disk: Option<Device>,
-    /// The chosen device has events of its own: it is no partition, even if bios are mapped from it
-    /// to others.
+    /// True if the chosen device has other events: it is then no partition, even if bios are
+    /// remapped from it to others.
     has_own: bool,
-    /// First sectors with their partitions, in order.
+    /// First sectors of the partitions, in order.
     starts: Vec<(u64, Device)>,
 }
 
 impl Partitions {
-    /// The chosen device has an event of its own.
+    /// Records that the chosen device has another event.
     #[inline]
     pub(super) const fn set_own(&mut self) {
         self.has_own = true;
     }
 
-    /// The disk of the partition.
+    /// Returns the disk of the partition.
     pub(super) const fn disk(&self) -> Option<Device> {
         self.disk
     }
 
-    /// Returns true if an event of another device, or of the disk, is of the chosen partition.
+    /// Returns true if an event of the disk, or of another device, belongs to the chosen partition.
     #[inline]
     pub(super) fn is_ours(&mut self, chosen: Device, event: &TraceEvent) -> bool {
         if let TraceKind::Remap { from, from_sector } = event.kind {

@@ -1,4 +1,4 @@
-//! Who did the I/O: one row of figures for each process of the trace.
+//! I/O by process: one row of figures for each process of the trace.
 
 use elevon_core::histogram::SparseHistogram;
 use hashbrown::HashTable;
@@ -7,7 +7,7 @@ use super::Group;
 use crate::event::TraceEvent;
 use crate::names::{NameId, Names};
 
-/// Latencies of one kind of I/O of one process.
+/// Latencies of one group of I/Os of one process.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessLatency {
     /// Largest, in nanoseconds.
@@ -26,45 +26,45 @@ impl ProcessLatency {
         self.histogram.add(ns);
     }
 
-    /// Mean in nanoseconds; `None` if nothing was counted.
+    /// Returns the mean in nanoseconds; `None` if there are no samples.
     pub fn mean(&self) -> Option<u64> {
         self.sum.checked_div(u128::from(self.histogram.total())).map(|mean| mean as u64)
     }
 }
 
-/// What one process did.
+/// Figures of one process.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessStats {
-    /// Its id: of the process where the trace has it, else of the thread; `None` if the trace has
+    /// Id of the process or, if the trace does not have it, of the thread; `None` if the trace has
     /// neither.
     pub id: Option<u32>,
     /// Name, if the trace has it.
     pub(crate) comm: Option<NameId>,
-    /// Its name, if the trace has one; filled in at the end.
+    /// Name, if the trace has one; set at the end of the analysis.
     pub name: Option<String>,
     /// Bios that it queued, by [`Group`].
     pub bios: [u64; Group::COUNT],
-    /// Bytes of those.
+    /// Bytes of its bios.
     pub bytes: [u64; Group::COUNT],
-    /// Requests that completed and whose first bio was its own, by [`Group`].
+    /// Completed requests whose first bio is of this process, by [`Group`].
     pub requests: [u64; Group::COUNT],
-    /// Times that bios of its were split.
+    /// Splits of its bios.
     pub splits: u64,
-    /// Bios of its that were merged into a request.
+    /// Its bios that were merged into a request.
     pub merges: u64,
-    /// Bios that began where its bio before ended.
+    /// Its bios that started where its previous bio ended.
     pub sequential: u64,
-    /// Time from queue to completion of its bios, or of its requests where the trace has no bios;
-    /// by [`Group`].
+    /// Time from queue to completion of its bios, or of its requests if the trace has no bios; by
+    /// [`Group`].
     pub latency: [ProcessLatency; Group::COUNT],
-    /// Nanoseconds that its requests were in the device, added up.
+    /// Nanoseconds that its requests spent in the device, summed over requests.
     pub device_time: u64,
-    /// Sector after its last bio, plus one; 0 before the first.
+    /// Sector after its last bio plus one; 0 before the first.
     last_end: u64,
 }
 
 impl ProcessStats {
-    /// Name and id for people: `fio (4242)`.
+    /// Returns name and id for readers: `fio (4242)`.
     pub fn label(&self) -> String {
         match (&self.name, self.id) {
             (Some(name), Some(id)) => format!("{name} ({id})"),
@@ -74,17 +74,17 @@ impl ProcessStats {
         }
     }
 
-    /// All its bios.
+    /// Returns the number of all its bios.
     pub fn all_bios(&self) -> u64 {
         self.bios.iter().sum()
     }
 
-    /// All its bytes.
+    /// Returns the bytes of all its bios.
     pub fn all_bytes(&self) -> u64 {
         self.bytes.iter().sum()
     }
 
-    /// All its requests.
+    /// Returns the number of all its requests.
     pub fn all_requests(&self) -> u64 {
         self.requests.iter().sum()
     }
@@ -101,13 +101,13 @@ impl ProcessStats {
     }
 }
 
-/// Every process, in order of appearance.
+/// All processes, in order of appearance.
 #[derive(Default)]
 pub(super) struct Processes {
     pub(super) all: Vec<ProcessStats>,
     index: HashTable<u32>,
     last: usize,
-    /// Rows up to here have their names.
+    /// Number of rows whose names have been set.
     resolved: usize,
 }
 
@@ -119,8 +119,8 @@ fn hash(id: Option<u32>, comm: Option<NameId>) -> u64 {
 }
 
 impl Processes {
-    /// The row of whoever caused an event. Cost: two comparisons if it is that of the event before,
-    /// else one hash.
+    /// Returns the row of an event's process. Cost: two comparisons if it is that of the previous
+    /// event, otherwise one hash.
     #[inline]
     pub(super) fn of(&mut self, event: &TraceEvent) -> u32 {
         let (id, comm) = (event.process.or(event.tid), event.comm);
@@ -148,7 +148,7 @@ impl Processes {
         at
     }
 
-    /// Fills the names in.
+    /// Sets the names of the processes.
     pub(super) fn resolve(&mut self, names: &Names) {
         for row in &mut self.all[self.resolved..] {
             row.name = row.comm.map(|id| names.name(id).to_owned());

@@ -1,177 +1,97 @@
-//! Every request of a trace as a row of Parquet, with the columns of the CSV.
+//! Writes every request of a trace as a row of Parquet, with the columns of the CSV.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use elevon_core::ioprio::PrioClass;
-use parquet::basic::{Compression, ConvertedType, Repetition, Type as PhysicalType, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
-use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::Type as SchemaType;
 
 use super::{ProcessStats, RequestRecord, RequestSink};
+use crate::columns::{Cell, Type};
 use crate::op::TraceRwbs;
+use crate::write::table::{Table, TableWriter};
 
-/// Rows of a row group.
-const GROUP: usize = 1 << 16;
+/// Version of the meaning of the columns, in the file's metadata as `elevon.requests`.
+const SCHEMA: u32 = 1;
 
-/// Version of what the columns mean, in the file's metadata as `elevon.requests`.
-const SCHEMA: &str = "1";
-
-/// Columns of numbers, then of texts. Times are nanoseconds of the trace's clock; what the trace
-/// does not have is null.
-const NUMBERS: [&str; 11] = [
-    "queued_ns",
-    "allocated_ns",
-    "inserted_ns",
-    "issued_ns",
-    "completed_ns",
-    "sector",
-    "bytes",
-    "bios",
-    "process_id",
-    "level",
-    "error",
+/// Names and types of the columns, in order. Times are nanoseconds of the trace's clock; values
+/// that the trace lacks are null.
+const COLUMNS: [(&str, Type); 15] = [
+    ("queued_ns", Type::Number),
+    ("allocated_ns", Type::Number),
+    ("inserted_ns", Type::Number),
+    ("issued_ns", Type::Number),
+    ("completed_ns", Type::Number),
+    ("sector", Type::Number),
+    ("bytes", Type::Number),
+    ("bios", Type::Number),
+    ("process_id", Type::Number),
+    ("level", Type::Number),
+    ("error", Type::Number),
+    ("operation", Type::Text),
+    ("rwbs", Type::Text),
+    ("process", Type::Text),
+    ("class", Type::Text),
 ];
-const TEXTS: [&str; 4] = ["operation", "rwbs", "process", "class"];
-
-/// The values of a column of the row group in the making, and for each row whether it has one.
-struct Column<T> {
-    present: Vec<i16>,
-    values: Vec<T>,
-}
-
-impl<T> Column<T> {
-    const fn new() -> Self {
-        Self { present: Vec::new(), values: Vec::new() }
-    }
-
-    fn push(&mut self, value: Option<T>) {
-        self.present.push(i16::from(value.is_some()));
-        self.values.extend(value);
-    }
-
-    fn clear(&mut self) {
-        self.present.clear();
-        self.values.clear();
-    }
-}
 
 /// Writes requests in order of completion. Memory: a row group.
 pub struct ParquetRequests<W: Write + Send> {
-    out: Option<SerializedFileWriter<W>>,
-    numbers: [Column<i64>; NUMBERS.len()],
-    texts: [Column<ByteArray>; TEXTS.len()],
-    rows: usize,
+    table: TableWriter<W>,
     error: Option<io::Error>,
-    text: String,
 }
 
-fn other(error: ParquetError) -> io::Error {
-    io::Error::other(error)
-}
-
-fn start<W: Write + Send>(out: W) -> Result<SerializedFileWriter<W>, ParquetError> {
-    let numbers = NUMBERS.iter().map(|name| (name, PhysicalType::INT64, ConvertedType::NONE));
-    let texts = TEXTS.iter().map(|name| (name, PhysicalType::BYTE_ARRAY, ConvertedType::UTF8));
-    let fields = numbers.chain(texts).map(|(name, physical, converted)| {
-        let field = SchemaType::primitive_type_builder(name, physical);
-        field.with_repetition(Repetition::OPTIONAL).with_converted_type(converted).build().map(Arc::new)
+/// Converts a request to a row.
+fn row(request: &RequestRecord, process: &ProcessStats) -> [Option<Cell>; COLUMNS.len()] {
+    let number = |value: Option<u64>| value.map(|value| Cell::Number(value as i64));
+    let small = |value: Option<u32>| number(value.map(u64::from));
+    let text = |value: Option<&str>| value.map(|value| Cell::Text(value.to_owned()));
+    let class = request.prio.map(|prio| match prio.class() {
+        PrioClass::None => "none",
+        PrioClass::Rt => "rt",
+        PrioClass::Be => "be",
+        PrioClass::Idle => "idle",
     });
-    let fields = fields.collect::<Result<Vec<_>, _>>()?;
-    let schema = SchemaType::group_type_builder("request").with_fields(fields).build()?;
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
-        .set_created_by("elevon".to_owned())
-        .set_key_value_metadata(Some(vec![KeyValue::new("elevon.requests".to_owned(), SCHEMA.to_owned())]))
-        .build();
-    SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))
+    [
+        number(request.queued),
+        number(request.allocated),
+        number(request.inserted),
+        number(request.issued),
+        number(request.completed),
+        number(Some(request.sector)),
+        number(Some(request.bytes)),
+        small((request.bios > 0).then_some(request.bios)),
+        small(process.id),
+        small(request.prio.map(|prio| u32::from(prio.level()))),
+        request.error.map(|error| Cell::Number(i64::from(error))),
+        text(request.op.map(|op| op.name())),
+        request.op.map(|_| Cell::Text(TraceRwbs(request.op, Some(request.flags)).to_string())),
+        text(process.name.as_deref()),
+        text(class),
+    ]
 }
 
 impl<W: Write + Send> ParquetRequests<W> {
-    /// Writes the head.
+    /// Writes the header.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn new(out: W) -> io::Result<Self> {
-        Ok(Self {
-            out: Some(start(out).map_err(other)?),
-            numbers: [const { Column::new() }; NUMBERS.len()],
-            texts: [const { Column::new() }; TEXTS.len()],
-            rows: 0,
-            error: None,
-            text: String::new(),
-        })
+        let table = Table {
+            row_name: "request",
+            version_key: "elevon.requests",
+            version: SCHEMA.to_string(),
+            columns: &COLUMNS,
+            ascending: None,
+        };
+        Ok(Self { table: TableWriter::new(out, &table)?, error: None })
     }
 
-    fn row(&mut self, request: &RequestRecord, process: &ProcessStats) {
-        let signed = |value: u64| value as i64;
-        let numbers = [
-            request.queued.map(signed),
-            request.allocated.map(signed),
-            request.inserted.map(signed),
-            request.issued.map(signed),
-            request.completed.map(signed),
-            Some(signed(request.sector)),
-            Some(signed(request.bytes)),
-            (request.bios > 0).then_some(i64::from(request.bios)),
-            process.id.map(i64::from),
-            request.prio.map(|prio| i64::from(prio.level())),
-            request.error.map(i64::from),
-        ];
-        self.text.clear();
-        // Writing to a string does not fail.
-        let _ = write!(self.text, "{}", TraceRwbs(request.op, Some(request.flags)));
-        let class = request.prio.map(|prio| match prio.class() {
-            PrioClass::None => "none",
-            PrioClass::Rt => "rt",
-            PrioClass::Be => "be",
-            PrioClass::Idle => "idle",
-        });
-        let texts =
-            [request.op.map(|op| op.name()), request.op.map(|_| self.text.as_str()), process.name.as_deref(), class];
-        for (column, value) in self.numbers.iter_mut().zip(numbers) {
-            column.push(value);
-        }
-        for (column, value) in self.texts.iter_mut().zip(texts) {
-            column.push(value.map(ByteArray::from));
-        }
-        self.rows += 1;
-    }
-
-    /// Writes the row group.
-    fn end_group(&mut self) -> Result<(), ParquetError> {
-        let (true, Some(out)) = (self.rows > 0, &mut self.out) else { return Ok(()) };
-        self.rows = 0;
-        let mut group = out.next_row_group()?;
-        for column in &mut self.numbers {
-            let Some(mut writer) = group.next_column()? else { break };
-            writer.typed::<Int64Type>().write_batch(&column.values, Some(&column.present), None)?;
-            writer.close()?;
-            column.clear();
-        }
-        for column in &mut self.texts {
-            let Some(mut writer) = group.next_column()? else { break };
-            writer.typed::<ByteArrayType>().write_batch(&column.values, Some(&column.present), None)?;
-            writer.close()?;
-            column.clear();
-        }
-        group.close().map(drop)
-    }
-
-    /// Writes the last row group and the foot, and hands the output back.
+    /// Writes the last row group and the footer, and returns the output.
     ///
     /// # Errors
-    /// The first one of the output.
-    pub fn finish(mut self) -> io::Result<W> {
-        self.end_group().map_err(other)?;
-        match (self.error, self.out) {
-            (None, Some(out)) => out.into_inner().map_err(other),
-            (error, _) => Err(error.unwrap_or_else(|| io::Error::other("the output has ended"))),
+    /// Returns the first error of the output.
+    pub fn finish(self) -> io::Result<W> {
+        match self.error {
+            None => self.table.finish(),
+            Some(error) => Err(error),
         }
     }
 }
@@ -182,14 +102,11 @@ impl<W: Write + Send> RequestSink for ParquetRequests<W> {
             if self.error.is_some() {
                 return;
             }
-            self.row(request, &processes[request.process as usize]);
-            if self.rows == GROUP {
-                self.error = self.end_group().map_err(other).err();
-            }
+            self.error = self.table.row(row(request, &processes[request.process as usize])).err();
         }
     }
 
-    /// The output cannot be taken back: what was written is of another device.
+    /// Rows that were already written are of another device and cannot be removed.
     fn restart(&mut self) {
         self.error = Some(io::Error::other("the rows of another device were written already; choose one with --dev"));
     }
@@ -203,8 +120,8 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
 
-    /// What was written, read back: a row for each request, and nulls for what the trace does not
-    /// have.
+    /// The written file is read back: it has a row for each request, and nulls for values that the
+    /// trace lacks.
     #[test]
     fn rows_are_read_back() {
         let path = data("kernel-truth/traces/dd-1028k-direct.ftrace");

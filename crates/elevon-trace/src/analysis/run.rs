@@ -1,4 +1,4 @@
-//! Reads a trace and inspects the device that it is about.
+//! Reads a trace and analyses its device.
 
 use std::io;
 
@@ -7,27 +7,27 @@ use crate::event::{Device, TraceEvent};
 use crate::open::OpenError;
 use crate::reader::Reader;
 
-/// Events that are looked at before a device is chosen: some 20 MB.
+/// Number of events that are read before a device is chosen: about 20 MB.
 const LOOK_AT: usize = 1 << 17;
 
 /// Why a trace could not be inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
-    /// It could not be opened.
+    /// The trace could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It could not be read to its end.
+    /// The trace could not be read to its end.
     #[error("it cannot be read: {0}")]
     Read(#[from] io::Error),
     /// No device was chosen, and none has nearly all events.
     #[error(transparent)]
     Choose(#[from] ChooseError),
-    /// The chosen device has no event.
+    /// The chosen device has no events.
     #[error("it has no event of device {chosen}; {}", there_are(.devices))]
     NoSuchDevice {
-        /// The device that was asked for.
+        /// The chosen device.
         chosen: Device,
-        /// Devices that have events, with how many.
+        /// Devices that have events, with the number of these.
         devices: Vec<(Device, u64)>,
     },
 }
@@ -40,15 +40,15 @@ fn there_are(devices: &[(Device, u64)]) -> String {
     format!("there are {}", shown.collect::<Vec<_>>().join(", "))
 }
 
-/// Inspects a device of a trace; without one, the device that has nearly all events.
+/// Analyses a device of a trace; if `device` is `None`, the device that has nearly all events.
 ///
 /// `open` opens the trace. It is called a second time if the trace turns out to be about another
-/// device than its beginning. `sink` takes the requests. `progress` is told how many events were
+/// device than its start. `sink` receives the requests. `progress` receives the number of events
 /// read so far.
 ///
 /// # Errors
-/// A trace that cannot be opened or read; a device without events; several devices, and none
-/// chosen.
+/// Returns an error for a trace that cannot be opened or read, for a device without events, and for
+/// several devices of which none was chosen.
 pub fn inspect(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<Device>,
@@ -59,8 +59,8 @@ pub fn inspect(
     Ok(analysis.finish(&reader))
 }
 
-/// The same up to the end of the trace, for who wants more than [`Inspection`] has; `keeps_bios`:
-/// every bio, too.
+/// Analyses a device like [`inspect`], and returns the analysis at the end of the trace, for
+/// callers that need more than an [`Inspection`]. If `keeps_bios` is true, every bio is kept.
 pub(crate) fn analyse(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<Device>,
@@ -88,7 +88,7 @@ pub(crate) fn analyse(
     pass(open()?, Some(choice.device), keeps_bios, &mut sink, progress)
 }
 
-/// One pass over a trace, for a device or for the one with most events at its beginning.
+/// Reads a trace once, for a device or for the one with most events at its start.
 fn pass(
     mut reader: Reader,
     device: Option<Device>,

@@ -1,17 +1,17 @@
-//! How far apart one I/O is from the one before it.
+//! Distances between consecutive I/Os.
 
 use elevon_core::histogram::SparseHistogram;
 
 /// Distances in sectors from the end of one I/O to the start of the next, in either direction.
 #[derive(Clone, Debug, Default)]
 pub struct Seeks {
-    /// I/Os, less the first.
+    /// Number of I/Os, without the first.
     pub count: u64,
-    /// I/Os that began where the one before ended.
+    /// I/Os that started where the previous one ended.
     pub sequential: u64,
     /// Sum of the distances.
     pub sum: u128,
-    /// Their distribution, with bins of 1/64.
+    /// Distribution of the distances, with bins of 1/64.
     pub distances: SparseHistogram,
     last_end: Option<u64>,
 }
@@ -28,7 +28,7 @@ impl Seeks {
         }
     }
 
-    /// Mean distance in sectors.
+    /// Returns the mean distance in sectors.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }

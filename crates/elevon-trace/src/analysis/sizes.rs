@@ -1,4 +1,4 @@
-//! How large bios and requests were.
+//! Sizes of bios and requests.
 
 use super::Group;
 
@@ -8,26 +8,26 @@ pub const SIZE_ROWS: usize = 19;
 /// Sizes of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SizeStat {
-    /// How many.
+    /// Number of I/Os.
     pub count: u64,
-    /// Bytes of all together.
+    /// Sum of their bytes.
     pub bytes: u64,
-    /// Smallest; 0 if there is none.
+    /// Smallest size; 0 if there is none.
     pub min: u64,
-    /// Largest.
+    /// Largest size.
     pub max: u64,
-    /// How many by size; row n holds those of at most 512 << n bytes.
+    /// Numbers of I/Os by size; row n holds those of at most 512 << n bytes.
     pub rows: [u64; SIZE_ROWS],
 }
 
 /// Sizes by [`Group`].
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
-    /// Of each group.
+    /// Sizes of each group.
     pub groups: [SizeStat; Group::COUNT],
 }
 
-/// The row of a size.
+/// Returns the row of a size.
 #[inline]
 const fn row_of(bytes: u64) -> usize {
     let sectors = bytes.div_ceil(512);

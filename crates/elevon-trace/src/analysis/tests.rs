@@ -1,4 +1,5 @@
-//! Whole lives of bios and requests, in small traces written as text, and in real ones.
+//! Tests complete sequences of events of bios and requests, in small traces written as text, and in
+//! real ones.
 
 mod findings;
 mod lives;
@@ -7,12 +8,12 @@ mod real;
 use super::*;
 use crate::testing::data;
 
-/// Inspects a device of a trace in text.
+/// Analyses a device of a trace in text form.
 pub(super) fn inspect_text(text: &str, device: &str) -> Inspection {
     inspect_reader(crate::from_bytes(text.as_bytes().to_vec()).expect("a known format"), device)
 }
 
-/// Inspects a device of a trace.
+/// Analyses a device of a trace.
 pub(super) fn inspect_reader(mut reader: Reader, device: &str) -> Inspection {
     let mut analysis = Analysis::new(device.parse().expect("a device"));
     while let Some(events) = reader.next_batch().expect("a readable trace") {
@@ -21,7 +22,7 @@ pub(super) fn inspect_reader(mut reader: Reader, device: &str) -> Inspection {
     analysis.finish(&reader)
 }
 
-/// Writes ftrace text line by line: `at` is in microseconds.
+/// Writes ftrace text line by line; `at` is in microseconds.
 #[derive(Default)]
 pub(super) struct Script(pub(super) String);
 

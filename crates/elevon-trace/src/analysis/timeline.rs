@@ -1,32 +1,31 @@
-//! What happened over time, in at most [`SLOTS`] slots of equal width, whatever the length of the
-//! trace.
+//! Figures over time, in at most [`SLOTS`] slots of equal width, for any length of a trace.
 //!
-//! The width starts at a microsecond and doubles, two slots becoming one, when time passes the last
-//! slot. Cost: O(1) amortised.
+//! The width starts at a microsecond. If time passes the last slot, it doubles and every two slots
+//! become one. Cost: O(1) amortised.
 
 use super::Group;
 
-/// Most slots.
+/// Maximum number of slots.
 pub const SLOTS: usize = 512;
 
-/// One slot.
+/// Figures of one slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
-    /// Bios that were queued.
+    /// Bios queued.
     pub queued: u64,
-    /// Requests that completed, by [`Group`].
+    /// Requests completed, by [`Group`].
     pub completed: [u64; Group::COUNT],
-    /// Their bytes.
+    /// Bytes of these requests.
     pub bytes: [u64; Group::COUNT],
     /// Integral of the requests in the device over time, in request-nanoseconds.
     pub in_device: u64,
-    /// Integral of the requests that waited for the device, in request-nanoseconds.
+    /// Integral of the requests waiting for the device over time, in request-nanoseconds.
     pub waiting: u64,
     /// Nanoseconds with a request in the device.
     pub busy: u64,
     /// Largest time from issue to completion of a request that completed in the slot.
     pub latency_max: u64,
-    /// Sum of those times.
+    /// Sum of the times from issue to completion of these requests.
     pub latency_sum: u64,
 }
 
@@ -45,37 +44,59 @@ impl Slot {
     }
 }
 
-/// The slots.
+impl Slot {
+    /// Adds time with so many requests in the device and waiting for it.
+    #[inline]
+    fn pass(&mut self, span: u64, in_device: u64, waiting: u64) {
+        self.in_device = self.in_device.saturating_add(span.saturating_mul(in_device));
+        self.waiting = self.waiting.saturating_add(span.saturating_mul(waiting));
+        self.busy += if in_device > 0 { span } else { 0 };
+    }
+}
+
+/// All slots.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// Time at which the first slot begins; `None` before the first event with a time.
+    /// Start of the first slot; `None` before the first event with a time.
     pub start: Option<u64>,
     /// Width of a slot in nanoseconds.
     pub width: u64,
     /// The slots up to the last event.
     pub slots: Vec<Slot>,
-    /// Depths are counted up to here.
+    /// Depths have been counted up to this time.
     counted: u64,
+    /// The last slot that was used, with its start and its end; empty if there is none.
+    current: (usize, u64, u64),
 }
+
+/// No slot: an empty range of times.
+const NO_SLOT: (usize, u64, u64) = (0, 1, 0);
 
 impl Default for Timeline {
     fn default() -> Self {
-        Self { start: None, width: 1 << 10, slots: Vec::new(), counted: 0 }
+        Self { start: None, width: 1 << 10, slots: Vec::new(), counted: 0, current: NO_SLOT }
     }
 }
 
 impl Timeline {
-    /// The slot of a time that is not before the start.
+    /// Returns the slot of a time that is not before the start.
     #[inline]
     fn at(&mut self, now: u64) -> usize {
+        let (at, from, to) = self.current;
+        if (from..to).contains(&now) { at } else { self.find(now) }
+    }
+
+    fn find(&mut self, now: u64) -> usize {
         let start = *self.start.get_or_insert(now);
         loop {
             let at = now.saturating_sub(start) / self.width;
             if at < SLOTS as u64 {
+                let from = start + at * self.width;
                 let at = at as usize;
                 if at >= self.slots.len() {
                     self.slots.resize(at + 1, Slot::default());
                 }
+                self.current = (at, from, from.saturating_add(self.width));
                 return at;
             }
             self.double();
@@ -93,9 +114,10 @@ impl Timeline {
         }
         self.slots.truncate(self.slots.len().div_ceil(2));
         self.width *= 2;
+        self.current = NO_SLOT;
     }
 
-    /// Counts what was in the device and what waited, from the last call up to `now`.
+    /// Counts requests in the device and waiting requests from the last call up to `now`.
     #[inline]
     pub(super) fn advance(&mut self, now: u64, in_device: u64, waiting: u64) {
         if self.start.is_none() {
@@ -106,22 +128,30 @@ impl Timeline {
             self.counted = self.counted.max(now);
             return;
         }
-        // The last slot first, so that the width does not change on the way.
-        self.at(now);
+        let (at, from, to) = self.current;
+        if from <= self.counted && now < to {
+            let span = now.saturating_sub(self.counted);
+            self.slots[at].pass(span, in_device, waiting);
+            self.counted += span;
+            return;
+        }
+        self.advance_over_slots(now, in_device, waiting);
+    }
+
+    fn advance_over_slots(&mut self, now: u64, in_device: u64, waiting: u64) {
+        // The last slot is added first, so that the width does not change in between.
+        self.find(now);
         let start = self.start.unwrap_or(now);
         while self.counted < now {
             let at = ((self.counted - start) / self.width) as usize;
-            let end = (start + (at as u64 + 1) * self.width).min(now);
+            let end = start.saturating_add((at as u64 + 1).saturating_mul(self.width)).min(now);
             let span = end - self.counted;
-            let slot = &mut self.slots[at];
-            slot.in_device = slot.in_device.saturating_add(span.saturating_mul(in_device));
-            slot.waiting = slot.waiting.saturating_add(span.saturating_mul(waiting));
-            slot.busy += if in_device > 0 { span } else { 0 };
+            self.slots[at].pass(span, in_device, waiting);
             self.counted = end;
         }
     }
 
-    /// Forgets the time up to `now`: what was in the device then is not known.
+    /// Skips the time up to `now`, in which the requests in the device are unknown.
     pub(super) fn skip_to(&mut self, now: u64) {
         self.counted = self.counted.max(now);
     }
@@ -149,8 +179,7 @@ impl Timeline {
 mod tests {
     use super::*;
 
-    /// One request in the device from 0 to 10 s: whatever the width has become, all its time is
-    /// counted once.
+    /// One request is in the device from 0 to 10 s: at every width all of its time is counted once.
     #[test]
     fn time_is_counted_once_at_every_width() {
         let mut line = Timeline::default();

@@ -1,4 +1,4 @@
-//! How long the device was busy, in the four forms that kernels have had and Elevon has.
+//! Busy time of the device, in the four forms of kernels and Elevon.
 
 use elevon_core::account::{Accounting, CompletionFact, Utilisation};
 use elevon_core::kernel::IoTicksForm;
@@ -11,13 +11,13 @@ use super::Group;
 pub(super) struct BusyTime {
     hz: u32,
     account: Accounting,
-    /// What was counted before the last gap.
+    /// Busy time before the last gap.
     before: Utilisation,
     first: Option<u64>,
     last: u64,
 }
 
-/// The accounting's group; what it needs a group for is not used here.
+/// Returns the group for the accounting; here the accounting's groups are otherwise unused.
 const fn stat_group(group: Group) -> StatGroup {
     match group {
         Group::Write => StatGroup::Write,
@@ -55,7 +55,7 @@ impl BusyTime {
         self.account.on_end(&fact, false);
     }
 
-    /// A request was merged into another.
+    /// Removes a request that was merged into another one.
     pub(super) fn swallowed(&mut self, now: u64) {
         if self.account.outstanding() > 0 {
             let now = self.now(now);
@@ -63,14 +63,14 @@ impl BusyTime {
         }
     }
 
-    /// What is in flight is not known any more.
+    /// Forgets everything in flight.
     pub(super) fn forget(&mut self, now: u64) {
         let now = self.now(now);
         self.before = sum(self.before, self.account.read(now).utilisation);
         self.account = fresh(self.hz);
     }
 
-    /// Busy time up to the last request that was seen.
+    /// Returns the busy time up to the last request that was seen.
     pub(super) fn read(&mut self) -> Utilisation {
         sum(self.before, self.account.read(Instant::new(self.last)).utilisation)
     }

@@ -1,6 +1,6 @@
-//! Numbers in sentences.
+//! Formats numbers in sentences.
 
-/// A span of nanoseconds: `12.3 ms`.
+/// Formats a time span in nanoseconds: `12.3 ms`.
 pub(super) fn span(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
@@ -12,7 +12,7 @@ pub(super) fn span(ns: u64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// Bytes by powers of 1024: `512 KiB`.
+/// Formats bytes by powers of 1024: `512 KiB`.
 pub(super) fn bytes(bytes: u64) -> String {
     let (value, unit) = match bytes {
         0..1024 => return format!("{bytes} B"),
@@ -24,18 +24,18 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A part of a whole in percent: `12 %`, and below 10 with a decimal: `1.2 %`.
+/// Formats a part of a whole in percent: `12 %`, and below 10 with a decimal: `1.2 %`.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     let value = if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
     if value < 10.0 { format!("{value:.1} %") } else { format!("{value:.0} %") }
 }
 
-/// A part of a whole in thousandths, at most 1000.
+/// Returns a part of a whole in thousandths, at most 1000.
 pub(super) fn permille(part: u64, whole: u64) -> u32 {
     if whole == 0 { 0 } else { (u128::from(part) * 1000 / u128::from(whole)).min(1000) as u32 }
 }
 
-/// A ratio of two numbers: `3.4`.
+/// Formats the ratio of two numbers: `3.4`.
 pub(super) fn ratio(a: u64, b: u64) -> String {
     if b == 0 { "many".to_owned() } else { format!("{:.1}", a as f64 / b as f64) }
 }

@@ -1,7 +1,7 @@
-//! Reads what `blkparse` prints in its default form, with or without the times that `-t` adds.
+//! Reads the output of `blkparse` in its default form, with or without the times that `-t` adds.
 //!
-//! The text does not tell a bio's completion from a request's, nor a merged bio from a merged
-//! request: they read as a request's completion and a bio's merge. Cost: O(length of the line).
+//! The text does not distinguish a bio's completion from a request's, or a merged bio from a merged
+//! request: they are read as a request's completion and a bio's merge. Cost: O(length of the line).
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ pub(crate) fn is_line(line: &[u8]) -> bool {
 }
 
 impl LineFormat for Blkparse {
-    // blkparse puts the CPUs' events in order.
+    // blkparse sorts the events of the CPUs.
     const WINDOW: usize = 1024;
 
     fn line(&mut self, line: TextLine<'_>, sink: &mut Sink) {
@@ -46,17 +46,17 @@ impl LineFormat for Blkparse {
     }
 }
 
-/// The number of lost events in `Skips: 2 forward (17 -   0.1%)`, if there are any.
+/// Returns the number of lost events in `Skips: 2 forward (17 - 0.1%)`, if there are any.
 fn skips(line: &[u8]) -> Option<u64> {
     let rest = line.trim_ascii_start().strip_prefix(b"Skips:")?;
     let open = memchr::memchr(b'(', rest)?;
     Cursor::new(&rest[open + 1..]).digits().filter(|&events| events > 0)
 }
 
-/// An event and its thread's name.
+/// An event, and the name of its thread.
 type Parsed<'a> = (TraceEvent, Option<&'a [u8]>);
 
-/// Reads a line; `None` for a line that is none, or a message.
+/// Parses a line; `None` if it is not an event, or is a message.
 fn parse(line: &[u8]) -> Result<Option<Parsed<'_>>, Expected> {
     let mut at = Cursor::new(line);
     let Ok((major, minor)) = at.device() else { return Ok(None) };
@@ -105,18 +105,18 @@ fn parse(line: &[u8]) -> Result<Option<Parsed<'_>>, Expected> {
             tail(at, &mut event)?
         }
     };
-    // A request that only flushes shows no operation and no place.
+    // A request that only flushes has no operation and no sector.
     if event.op == Some(TraceOp::Other) && event.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH)) {
         (event.op, event.sector) = (Some(TraceOp::Flush), None);
     }
     Ok(Some((event, comm.filter(|comm| !comm.is_empty()))))
 }
 
-/// Reads what follows the letters; gives back the thread's name.
+/// Parses the text after the letters, and returns the thread's name.
 fn tail<'a>(mut at: Cursor<'a>, event: &mut TraceEvent) -> Result<Option<&'a [u8]>, Expected> {
     event.bytes = Some(0);
     if at.is_at(b'(') {
-        // A passthrough command's completion: its bytes, and no length.
+        // The completion of a passthrough command has the bytes of the command, and no length.
         event.op = Some(TraceOp::Passthrough);
         event.bytes = None;
     } else if !at.is_at(b'[') {
@@ -152,7 +152,7 @@ fn tail<'a>(mut at: Cursor<'a>, event: &mut TraceEvent) -> Result<Option<&'a [u8
     let inside = at.bracketed_to_end()?;
     if matches!(event.kind, TraceKind::Complete | TraceKind::Requeue) {
         let error = whole_signed(inside).ok_or("an error number in brackets")?;
-        // Negative numbers of 16 bits are printed without their sign.
+        // Negative numbers are printed as unsigned 16-bit numbers.
         let error = if (32768..65536).contains(&error) { error - 65536 } else { error };
         event.error = Some(-i32::try_from(error.abs()).map_err(|_| "an error number in brackets")?);
         return Ok(None);

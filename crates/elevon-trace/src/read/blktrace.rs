@@ -1,8 +1,9 @@
 //! Reads blktrace's binary records, versions 7 and 8, in either byte order: per-CPU files, merged
 //! by time, CPU and sequence number, or one merged file.
 //!
-//! A damaged record is counted, and reading goes on at the next record's magic number. A jump of a
-//! CPU's sequence numbers is a gap of lost events. Cost: O(log CPUs) per record; a buffer per CPU.
+//! A damaged record is counted, and reading continues at the next record's magic number. A jump in
+//! a CPU's sequence numbers is a gap of lost events. Cost: O(log CPUs) per record; a buffer per
+//! CPU.
 
 mod record;
 #[cfg(test)]
@@ -15,7 +16,6 @@ use std::io;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use crate::event::Device;
 use crate::input::Input;
 use crate::names::NameId;
 use crate::reader::Source;
@@ -25,32 +25,45 @@ use record::Header;
 
 pub use record::{action, category};
 
-/// Per-CPU files are in order of time but for what interrupts wrote meanwhile.
+/// Per-CPU files are in order of time, except for events of interrupts.
 const WINDOW: usize = 1024;
-/// Tasks whose names are kept.
+/// Maximum number of tasks whose names are kept.
 const MAX_TASKS: usize = 1 << 20;
-/// Streams of sequence numbers that are followed.
+/// Maximum number of streams of sequence numbers that are tracked.
 const MAX_STREAMS: usize = 1 << 16;
 
-/// Returns true if content begins with a record of either byte order.
+/// Returns true if the content starts with a record of either byte order.
 pub(crate) fn is_blktrace(head: &[u8]) -> bool {
     record::version_at(head).is_some()
 }
 
-/// One file.
+/// One file of a trace.
 struct CpuFile {
     input: Input,
     number: u32,
-    /// The record at the front of the input, if there is one.
+    /// Header of the record at the front of the input, if there is one.
     head: Option<Header>,
 }
 
 impl CpuFile {
-    /// Finds the next record, and skips what is none.
+    /// Advances to the next record, and skips other bytes.
+    #[inline]
     fn advance(&mut self, sink: &mut Sink) -> io::Result<()> {
         if let Some(head) = self.head.take() {
             self.input.consume(head.size());
         }
+        // Nearly every record is of this kind, and whole in the buffer with the next header.
+        let bytes = self.input.buffered();
+        if let Some(header) = Header::parse_usual(bytes)
+            && bytes.len() >= header.size() + record::MAX_HEADER
+        {
+            self.head = Some(header);
+            return Ok(());
+        }
+        self.advance_slowly(sink)
+    }
+
+    fn advance_slowly(&mut self, sink: &mut Sink) -> io::Result<()> {
         let mut is_lost = false;
         loop {
             let whole = self.input.fill_to(record::MAX_HEADER)?;
@@ -61,7 +74,7 @@ impl CpuFile {
             }
             let at = Position::Byte(self.input.offset());
             if let Some(header) = Header::parse(bytes) {
-                // One byte and four more tell the two forms of version 8 apart by what follows.
+                // The bytes after the header distinguish the two forms of version 8.
                 self.input.fill_to(header.size() + record::MAX_HEADER)?;
                 let header = header.with_padding_of(self.input.buffered());
                 if self.input.buffered().len() >= header.size() {
@@ -87,11 +100,51 @@ impl CpuFile {
 /// Reads one trace.
 pub(crate) struct BlktraceSource {
     files: Vec<CpuFile>,
-    /// Files by the time of their first record.
+    /// Files by the time of their next record.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-    tasks: HashMap<u32, NameId, FxBuildHasher>,
+    tasks: Tasks,
     sequences: Sequences,
     is_started: bool,
+}
+
+/// Number of tasks whose names are found without a look-up in a table.
+const RECENT: usize = 64;
+
+/// Names of tasks by thread id.
+struct Tasks {
+    names: HashMap<u32, NameId, FxBuildHasher>,
+    /// Threads and names, at the thread id modulo [`RECENT`].
+    recent: [(u32, Option<NameId>); RECENT],
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        // No thread has this id.
+        Self { names: HashMap::default(), recent: [(u32::MAX, None); RECENT] }
+    }
+}
+
+impl Tasks {
+    fn insert(&mut self, pid: u32, name: NameId) {
+        if self.names.len() < MAX_TASKS || self.names.contains_key(&pid) {
+            self.names.insert(pid, name);
+            self.recent[pid as usize % RECENT] = (u32::MAX, None);
+        }
+    }
+
+    /// Returns the name of a thread. Cost: one comparison if the thread was recently asked for,
+    /// otherwise one hash.
+    #[inline]
+    fn get(&mut self, pid: u32) -> Option<NameId> {
+        let at = pid as usize % RECENT;
+        let (recent, name) = self.recent[at];
+        if recent == pid && pid != u32::MAX {
+            return name;
+        }
+        let name = self.names.get(&pid).copied();
+        self.recent[at] = (pid, name);
+        name
+    }
 }
 
 impl BlktraceSource {
@@ -104,13 +157,13 @@ impl BlktraceSource {
         Self {
             files,
             heads: BinaryHeap::new(),
-            tasks: HashMap::default(),
+            tasks: Tasks::default(),
             sequences: Sequences::default(),
             is_started: false,
         }
     }
 
-    /// Finds the next record of a file, and puts the file in order.
+    /// Advances a file to its next record, and sorts the file into `heads`.
     fn advance(&mut self, file: usize, sink: &mut Sink) -> io::Result<()> {
         self.files[file].advance(sink)?;
         if let Some(head) = &self.files[file].head {
@@ -119,7 +172,7 @@ impl BlktraceSource {
         Ok(())
     }
 
-    /// Takes a file's first record.
+    /// Reads the record at the front of a file.
     fn take(&mut self, file: usize, sink: &mut Sink) {
         let CpuFile { input, number, head: Some(header) } = &self.files[file] else { return };
         let payload = &input.buffered()[header.length..header.size()];
@@ -128,9 +181,7 @@ impl BlktraceSource {
             match header.notify(payload) {
                 record::Notify::Task(name) => {
                     let id = sink.names.intern(name);
-                    if let Some(id) = id
-                        && (self.tasks.len() < MAX_TASKS || self.tasks.contains_key(&header.pid))
-                    {
+                    if let Some(id) = id {
                         self.tasks.insert(header.pid, id);
                     }
                 }
@@ -151,7 +202,7 @@ impl BlktraceSource {
         }
         match header.event(payload) {
             Ok(Some(mut event)) => {
-                event.comm = self.tasks.get(&header.pid).copied();
+                event.comm = self.tasks.get(header.pid);
                 sink.push(event, *number, at);
             }
             Ok(None) => sink.report.other += 1,
@@ -172,7 +223,7 @@ impl Source for BlktraceSource {
         let mut records = 0;
         while sink.len() < until && records < BATCH * 16 {
             let Some(Reverse((_, file))) = self.heads.pop() else { return Ok(false) };
-            // The file goes on as long as none of the others has an earlier record.
+            // Reading continues in this file until another one has an earlier record.
             let bound = self.heads.peek().map(|&Reverse(other)| other);
             loop {
                 records += 1;
@@ -196,31 +247,58 @@ impl Source for BlktraceSource {
 /// Events that are missing in a stream of sequence numbers.
 struct Missing {
     events: u64,
-    /// Time of the last event before them.
+    /// Time of the last event before the missing ones.
     from: u64,
 }
 
-/// The last sequence number of each CPU, and of each CPU and device: a merged file may hold several
-/// traces, each with its own numbers.
+/// The last sequence number of each CPU, and of each CPU and device, because a merged file may
+/// contain several traces, each with separate numbers.
 #[derive(Default)]
 struct Sequences {
-    by_cpu: HashMap<(u32, u32), u32, FxBuildHasher>,
-    by_device: HashMap<(u32, u32, Device), (u32, u64), FxBuildHasher>,
+    by_cpu: HashMap<(u32, u32), usize, FxBuildHasher>,
+    by_device: HashMap<(u32, u32, u32), usize, FxBuildHasher>,
+    /// Last sequence number of each CPU.
+    cpus: Vec<Option<u32>>,
+    /// Last sequence number of each CPU and device, with its time.
+    devices: Vec<Option<(u32, u64)>>,
+    /// The previous record: file, CPU and device, and the places of its CPU and device.
+    previous: Option<(u32, u32, u32, usize, usize)>,
 }
 
 impl Sequences {
-    /// Notes a record, and tells how many are missing before it.
+    /// Records a sequence number, and returns what is missing before it. Cost: three comparisons if
+    /// file, CPU and device are those of the previous record, otherwise two hashes.
+    #[inline]
     fn next(&mut self, file: u32, header: &Header) -> Option<Missing> {
-        if self.by_device.len() >= MAX_STREAMS {
-            return None;
-        }
+        let key = (file, header.cpu, header.device);
+        let (of_cpu, of_device) = match self.previous {
+            Some((file, cpu, device, of_cpu, of_device)) if (file, cpu, device) == key => (of_cpu, of_device),
+            _ => self.places(key)?,
+        };
+        let before = self.cpus[of_cpu].replace(header.sequence);
+        let (last, from) = self.devices[of_device].replace((header.sequence, header.time))?;
         let follows = |last: u32| last.wrapping_add(1) == header.sequence;
-        let of_cpu = self.by_cpu.insert((file, header.cpu), header.sequence);
-        let of_device = self.by_device.insert((file, header.cpu, header.device()), (header.sequence, header.time));
-        let (last, from) = of_device?;
-        if of_cpu.is_none_or(follows) || follows(last) || header.sequence <= last {
+        if follows(last) || before.is_none_or(follows) || header.sequence <= last {
             return None;
         }
         Some(Missing { events: u64::from(header.sequence - last - 1), from })
+    }
+
+    /// Returns the places of a CPU and device; `None` if there are too many.
+    fn places(&mut self, key: (u32, u32, u32)) -> Option<(usize, usize)> {
+        let (file, cpu, device) = key;
+        if self.devices.len() >= MAX_STREAMS {
+            return None;
+        }
+        let of_cpu = *self.by_cpu.entry((file, cpu)).or_insert(self.cpus.len());
+        if of_cpu == self.cpus.len() {
+            self.cpus.push(None);
+        }
+        let of_device = *self.by_device.entry(key).or_insert(self.devices.len());
+        if of_device == self.devices.len() {
+            self.devices.push(None);
+        }
+        self.previous = Some((file, cpu, device, of_cpu, of_device));
+        Some((of_cpu, of_device))
     }
 }

@@ -1,4 +1,4 @@
-//! Reads traces of whole I/Os as comma-separated values: MSR Cambridge, Alibaba, Tencent CBS,
+//! Reads traces of whole I/Os in comma-separated values: MSR Cambridge, Alibaba, Tencent CBS,
 //! Systor '17, SPC.
 //!
 //! | format | line | units |
@@ -22,7 +22,7 @@ use crate::op::TraceOp;
 use crate::report::Position;
 use crate::sink::{BATCH, Sink};
 
-/// Which of the formats it is.
+/// The format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CsvKind {
     Msr,
@@ -34,11 +34,11 @@ pub(crate) enum CsvKind {
 
 /// The first line of a Systor '17 trace.
 const SYSTOR_HEADER: &[u8] = b"Timestamp,Response,IOType,LUN,Offset,Size";
-/// Hundreds of nanoseconds from 1601 to 1970.
+/// Number of 100 ns units from 1601 to 1970.
 const FILETIME_OF_1970: u64 = 116_444_736_000_000_000;
-/// I/Os of one second that are spread over it; further ones share its end.
+/// I/Os of one second that are spread over it; further ones are all at its end.
 const MAX_SPREAD: usize = 1 << 16;
-/// Most fields of a line that are looked at.
+/// Number of fields of a line that are parsed.
 const MAX_FIELDS: usize = 8;
 
 /// A line's fields.
@@ -69,8 +69,8 @@ impl<'a> Fields<'a> {
 /// Reads one trace.
 pub(crate) struct Csv {
     kind: CsvKind,
-    /// The I/Os of the second that is being read, of a format that has whole seconds only, with
-    /// their lines.
+    /// The I/Os of the current second with their line numbers, in a format whose times are whole
+    /// seconds.
     second: Vec<(TraceEvent, u64)>,
 }
 
@@ -102,7 +102,7 @@ impl Csv {
     }
 }
 
-/// The format of a line.
+/// Returns the format of a line.
 pub(crate) fn kind_of(line: &[u8]) -> Option<CsvKind> {
     if line.trim_ascii() == SYSTOR_HEADER {
         return Some(CsvKind::Systor);
@@ -133,7 +133,7 @@ impl LineFormat for Csv {
                     sink.push(event, 0, Position::Line(line.number));
                 }
             }
-            // Any of these formats may come with a line of titles.
+            // Files in any of these formats may start with a line of titles.
             Err(_) if line.number == 1 && text[0].is_ascii_alphabetic() => sink.report.other += 1,
             Err(expected) => sink.skip(0, Position::Line(line.number), expected),
         }
@@ -144,11 +144,11 @@ impl LineFormat for Csv {
     }
 }
 
-/// How a line names its volume.
+/// The volume of a line.
 enum Volume<'a> {
-    /// The event's device has the number.
+    /// The number of the volume is in the event's device.
     Numbered,
-    /// By a host and a disk.
+    /// The volume is named by a host and a disk.
     Named(&'a [u8], &'a [u8]),
 }
 
@@ -267,7 +267,7 @@ fn volume(text: &[u8]) -> Result<Device, Expected> {
     Ok(Device::new(0, number.ok_or("the number of a volume")?))
 }
 
-/// Seconds with or without a fraction, of which nanoseconds are kept.
+/// Parses seconds with or without a fraction, to nanoseconds.
 fn decimal_seconds(text: &[u8]) -> Option<u64> {
     let (whole, fraction) = match memchr::memchr(b'.', text) {
         Some(at) => (&text[..at], &text[at + 1..]),

@@ -1,12 +1,12 @@
 //! Reads the words of a line from left to right.
 
-/// What is left of a line.
+/// The rest of a line.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
 }
 
-/// Why a line was not understood: what would have been right.
+/// Why a line was not understood: a description of what was expected.
 pub(crate) type Expected = &'static str;
 
 impl<'a> Cursor<'a> {
@@ -21,7 +21,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What is left, without blanks around it.
+    /// Returns the rest, without surrounding blanks.
     #[inline]
     pub(crate) fn rest(mut self) -> &'a [u8] {
         self.skip_blanks();
@@ -48,7 +48,7 @@ impl<'a> Cursor<'a> {
         if word.is_empty() { Err("one more word") } else { Ok(word) }
     }
 
-    /// A decimal number, which ends where the digits end.
+    /// Reads a decimal number, which ends where the digits end.
     #[inline]
     pub(crate) fn digits(&mut self) -> Option<u64> {
         let mut value = 0u64;
@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
         (count > 0).then_some(value)
     }
 
-    /// A decimal number that is a word of its own.
+    /// Reads a decimal number that is a separate word.
     #[inline]
     pub(crate) fn number(&mut self, expected: Expected) -> Result<u64, Expected> {
         self.skip_blanks();
@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// `MAJ,MIN`.
+    /// Reads `MAJ,MIN`.
     #[inline]
     pub(crate) fn device(&mut self) -> Result<(u32, u32), Expected> {
         let expected = "a device such as 8,0";
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
         Ok((u32::try_from(major).map_err(|_| expected)?, u32::try_from(minor).map_err(|_| expected)?))
     }
 
-    /// `SECTOR + SECTORS`.
+    /// Reads `SECTOR + SECTORS`.
     #[inline]
     pub(crate) fn range(&mut self) -> Result<(u64, u64), Expected> {
         let sector = self.number("a sector")?;
@@ -115,7 +115,7 @@ impl<'a> Cursor<'a> {
         if sectors > u64::from(u32::MAX) { Err("a number of sectors") } else { Ok((sector, sectors)) }
     }
 
-    /// What stands in parentheses.
+    /// Reads a text in parentheses.
     #[inline]
     pub(crate) fn parenthesised(&mut self) -> Result<&'a [u8], Expected> {
         self.byte(b'(', "an opening parenthesis")?;
@@ -125,14 +125,14 @@ impl<'a> Cursor<'a> {
         Ok(inside)
     }
 
-    /// What stands in brackets up to the end of the line; it may hold brackets itself.
+    /// Returns the text in brackets up to the end of the line, which may contain brackets.
     #[inline]
     pub(crate) fn bracketed_to_end(self) -> Result<&'a [u8], Expected> {
         let expected = "brackets up to the end of the line";
         self.rest().strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")).ok_or(expected)
     }
 
-    /// What stands in brackets up to the last closing one, and what follows it.
+    /// Returns the text in brackets up to the last closing bracket, and the text after it.
     #[inline]
     pub(crate) fn bracketed_last(self) -> Result<(&'a [u8], &'a [u8]), Expected> {
         let rest = self.rest().strip_prefix(b"[").ok_or("an opening bracket")?;
@@ -141,7 +141,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A decimal number and nothing else.
+/// Parses a text that is a decimal number only.
 #[inline]
 pub(crate) fn whole_number(text: &[u8]) -> Option<u64> {
     let mut cursor = Cursor::new(text);
@@ -149,7 +149,7 @@ pub(crate) fn whole_number(text: &[u8]) -> Option<u64> {
     cursor.rest.is_empty().then_some(value)
 }
 
-/// Like [`whole_number`], with a sign before it.
+/// Parses a text like [`whole_number`], with an optional sign.
 #[inline]
 pub(crate) fn whole_signed(text: &[u8]) -> Option<i64> {
     match text.strip_prefix(b"-") {
@@ -158,7 +158,7 @@ pub(crate) fn whole_signed(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Seconds with up to nine decimals, in nanoseconds, and the number of decimals.
+/// Parses seconds with up to nine decimals. Returns nanoseconds and the number of decimals.
 #[inline]
 pub(crate) fn seconds(text: &[u8]) -> Option<(u64, u32)> {
     let mut cursor = Cursor::new(text);

@@ -7,7 +7,7 @@ use crate::event::Device;
 use crate::report::Position;
 use crate::sink::Sink;
 
-/// Returns true for the line of titles.
+/// Returns true if a line is the line of titles.
 pub(crate) fn is_header(line: &[u8]) -> bool {
     let mut titles = line.trim_ascii().split(|&byte| byte == b',');
     titles.next() == Some(b"time_ns") && titles.next() == Some(b"kind")
@@ -16,7 +16,7 @@ pub(crate) fn is_header(line: &[u8]) -> bool {
 /// Reads one file.
 #[derive(Default)]
 pub(crate) struct EventCsv {
-    /// The column that each field of a line is of; fields of unknown titles are skipped.
+    /// The column of each field of a line. Fields with unknown titles are skipped.
     columns: Vec<Option<usize>>,
 }
 
@@ -70,7 +70,7 @@ impl EventCsv {
     }
 }
 
-/// The first field of a line, and what follows its comma if there is one.
+/// Returns the first field of a line, and the text after its comma if there is one.
 fn field(text: &str) -> Result<(std::borrow::Cow<'_, str>, Option<&str>), Expected> {
     let Some(quoted) = text.strip_prefix('"') else {
         return Ok(match text.split_once(',') {

@@ -1,9 +1,8 @@
 //! Reads fio's iologs (`write_iolog=`), versions 2 and 3.
 //!
-//! Every read, write, trim and sync is one [`TraceKind::Io`] at its time; version 3 has the time in
-//! microseconds on each line, version 2 has it as `wait` lines, in microseconds after the I/O
-//! before, as fio documents. A file that the log names is a device of its own. Cost: O(length of
-//! the line).
+//! Every read, write, trim and sync is one [`TraceKind::Io`] at its time. In version 3 each line
+//! has the time in microseconds; version 2 has `wait` lines, in microseconds after the previous
+//! I/O, as fio documents. Each file that the log names is a device. Cost: O(length of the line).
 
 use super::cursor::{Cursor, Expected};
 use super::lines::{LineFormat, TextLine};
@@ -16,11 +15,11 @@ use crate::sink::Sink;
 #[derive(Default)]
 pub(crate) struct FioLog {
     version: u8,
-    /// Nanoseconds since the start, of version 2.
+    /// Nanoseconds since the start, in version 2.
     now: u64,
 }
 
-/// The version in a log's first line.
+/// Returns the version in the first line of a log.
 pub(crate) fn version(line: &[u8]) -> Option<u8> {
     match line.trim_ascii() {
         b"fio version 2 iolog" => Some(2),

@@ -1,10 +1,10 @@
-//! Reads tracepoints as text: ftrace's `trace` file, `trace-cmd report`, `perf script`, and bare
-//! lines without prefix.
+//! Reads tracepoints as text: ftrace's `trace` file, `trace-cmd report`, `perf script`, and lines
+//! without prefix.
 //!
-//! An event is found by its name, not by column: the columns before it vary in width and number,
-//! and a task's name may hold spaces, dashes, colons and brackets. Lines quoted in a mail (`> `)
-//! are read, also where the mail wrapped them after the `+`. Nothing is allocated per line. Cost:
-//! O(length of the line).
+//! An event is found by its name, not by column, because the columns before it vary in width and
+//! number, and a task's name may contain spaces, dashes, colons and brackets. Lines quoted in a
+//! mail (`> `) are read, also if the mail wrapped them after the `+`. Nothing is allocated per
+//! line. Cost: O(length of the line).
 
 mod line;
 #[cfg(test)]
@@ -12,15 +12,16 @@ mod tests;
 
 use super::lines::{LineFormat, TextLine};
 use crate::input::MAX_PIECE;
+use crate::recorded::Recorded;
 use crate::report::{Gap, Position};
 use crate::sink::Sink;
 
 pub use line::{Line, Record, parse_line};
 
-/// CPUs whose gaps are tracked; the kernel's own limit is 8192.
+/// Maximum number of CPUs whose gaps are tracked; the kernel's own limit is 8192.
 const MAX_CPUS: usize = 8192;
 
-/// Returns true if a line could be of such a text: a block event, or another event with ftrace's or
+/// Returns true if a line may be from such a text: a block event, or another event with ftrace's or
 /// perf's prefix.
 pub(crate) fn is_line(line: &[u8]) -> bool {
     match parse_line(line) {
@@ -30,27 +31,27 @@ pub(crate) fn is_line(line: &[u8]) -> bool {
     }
 }
 
-/// What is known of a CPU.
+/// State of a CPU.
 #[derive(Clone, Copy, Default)]
 struct Cpu {
     /// Time of its last event.
     last: Option<u64>,
-    /// Events were lost since; the inner number is how many, if that is known.
+    /// Set if events were lost since then; the inner value is their number, if known.
     lost: Option<Option<u64>>,
 }
 
-/// What is carried from line to line.
+/// State of the reader between lines.
 #[derive(Default)]
 pub(crate) struct Ftrace {
-    /// A line that a mail wrapped; empty if there is none.
+    /// Text of a line that a mail wrapped; empty if there is none.
     wrapped: Vec<u8>,
-    /// Its number.
+    /// Number of that line.
     wrapped_at: u64,
     cpus: Vec<Cpu>,
 }
 
 impl Ftrace {
-    /// Appends an event, and the gap before it.
+    /// Appends an event, after a gap if there was one.
     fn push(&mut self, record: &Record<'_>, number: u64, sink: &mut Sink) {
         let Record { mut event, comm, resolution_ns } = *record;
         if let Some(comm) = comm {
@@ -93,7 +94,7 @@ impl Ftrace {
 }
 
 impl LineFormat for Ftrace {
-    // The kernel merges the CPUs' buffers itself, so that little is out of order.
+    // The kernel merges the CPUs' buffers, so few events are out of order.
     const WINDOW: usize = 4096;
 
     fn line(&mut self, line: TextLine<'_>, sink: &mut Sink) {
@@ -111,6 +112,10 @@ impl LineFormat for Ftrace {
             Line::Event(record) => self.push(&record, number, sink),
             Line::Comment => {
                 sink.report.other += 1;
+                if Recorded::read_line(&mut sink.report.recorded, text) {
+                    sink.report.clock =
+                        sink.report.recorded.as_ref().and_then(|notes| notes.get("clock")).map(str::to_owned);
+                }
                 if let Some((kept, written)) = line::entries(text) {
                     sink.report.overwritten = written.checked_sub(kept).filter(|&count| count > 0);
                 }

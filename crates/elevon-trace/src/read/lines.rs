@@ -1,4 +1,4 @@
-//! What all text formats share: lines, one after the other.
+//! Reads text formats line by line.
 
 use std::io;
 
@@ -6,28 +6,28 @@ use crate::input::Input;
 use crate::reader::Source;
 use crate::sink::{BATCH, Sink};
 
-/// A line on its way to a text format's reader.
+/// A line of a text.
 #[derive(Clone, Copy)]
 pub(crate) struct TextLine<'a> {
-    /// Its content without the line's end.
+    /// Content without the end of the line.
     pub(crate) text: &'a [u8],
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub(crate) number: u64,
 }
 
-/// A text format's part of reading.
+/// The parser of a text format.
 pub(crate) trait LineFormat: Send {
-    /// How many events are held back to put them in order.
+    /// Number of events that are held back for sorting.
     const WINDOW: usize;
 
-    /// Takes a line.
+    /// Parses a line.
     fn line(&mut self, line: TextLine<'_>, sink: &mut Sink);
 
-    /// Is called at the end.
+    /// Called at the end of the text.
     fn finish(&mut self, _sink: &mut Sink) {}
 }
 
-/// Reads a text.
+/// Reads a text with a parser.
 pub(crate) struct LineSource<F> {
     input: Input,
     format: F,

@@ -1,8 +1,8 @@
-//! Reads Perfetto's traces: the ftrace events of the block layer in them.
+//! Reads the ftrace events of the block layer in Perfetto traces.
 //!
-//! A trace is a run of packets, some of which hold further packets, deflated or packed by zstd.
-//! Events come in bundles, each of one CPU; a window puts the bundles' events in order. Cost:
-//! O(bytes) for the walk, and the window's sort.
+//! A trace is a sequence of packets, some of which contain further packets, compressed by deflate
+//! or zstd. Events are in bundles of one CPU each; a window sorts the events of the bundles. Cost:
+//! O(bytes) for parsing, and the sort of the window.
 
 mod event;
 #[cfg(test)]
@@ -21,7 +21,7 @@ use crate::report::{Gap, Position};
 use crate::sink::{BATCH, Sink};
 use wire::{Fields, NoMessage, looks_like_message, varint};
 
-/// Fields of the messages read here.
+/// Field numbers of the messages read here.
 mod field {
     pub(super) const TRACE_PACKET: u32 = 1;
     pub(super) const PACKET_FTRACE_EVENTS: u32 = 1;
@@ -37,20 +37,20 @@ mod field {
     pub(super) const BUNDLE_BOOT_TIME: u32 = 7;
 }
 
-/// Bundles of all CPUs are written in turns, a turn at most this many block events.
+/// Bundles of the CPUs alternate, and each has at most this many block events.
 const WINDOW: usize = 1 << 17;
-/// Longest packet that is read.
+/// Maximum length of a packet in bytes.
 const MAX_PACKET: usize = 16 << 20;
-/// Most bytes that a packet's compressed content may have.
+/// Maximum length of a packet's decompressed content in bytes.
 const MAX_UNPACKED: u64 = 64 << 20;
-/// CPUs whose gaps are tracked.
+/// Maximum number of CPUs whose gaps are tracked.
 const MAX_CPUS: usize = 8192;
-/// Clocks in a snapshot.
+/// Clock ids in a snapshot.
 const CLOCK_REALTIME: u64 = 1;
 const CLOCK_BOOT: u64 = 6;
 
-/// Returns true if content begins with a packet. The first byte of a packet is also the end of a
-/// line, so that more is looked at: the packet's fields, and that it is no text.
+/// Returns true if the content starts with a packet. The first byte of a packet may also be a line
+/// end, so the fields of the packet are checked, and that it is not text.
 pub(crate) fn is_perfetto(head: &[u8]) -> bool {
     let Some(Frame { start, whole }) = packet(head) else { return false };
     let Some(content) = head.get(start..whole.min(head.len())) else { return false };
@@ -58,13 +58,13 @@ pub(crate) fn is_perfetto(head: &[u8]) -> bool {
     !is_text && whole - start <= MAX_PACKET && (whole > head.len() || looks_like_message(content))
 }
 
-/// Where a packet's content starts, and where the packet ends.
+/// Start of a packet's content, and end of the packet.
 struct Frame {
     start: usize,
     whole: usize,
 }
 
-/// The packet at the front.
+/// Returns the packet at the front.
 fn packet(bytes: &[u8]) -> Option<Frame> {
     let rest = bytes.strip_prefix(&[0x0a])?;
     let (length, content) = varint(rest)?;
@@ -78,11 +78,11 @@ pub(crate) struct PerfettoSource {
     state: State,
 }
 
-/// What is carried from packet to packet.
+/// State of the reader between packets.
 struct State {
-    /// By CPU: time of the last event, and whether events were lost since.
+    /// By CPU: time of the last event, and whether events were lost since then.
     cpus: Vec<(Option<u64>, bool)>,
-    /// Threads by number: their process, and their name.
+    /// Process and name of each thread.
     threads: HashMap<u32, Thread, FxBuildHasher>,
     unpacked: Vec<u8>,
 }
@@ -98,7 +98,7 @@ impl PerfettoSource {
         Self { input, state: State { cpus: Vec::new(), threads: HashMap::default(), unpacked: Vec::new() } }
     }
 
-    /// Takes a packet off the input. Returns false at the end.
+    /// Reads a packet of the input. Returns false at the end.
     fn packet(&mut self, sink: &mut Sink) -> io::Result<bool> {
         self.input.fill_to(16)?;
         let bytes = self.input.buffered();
@@ -111,7 +111,8 @@ impl PerfettoSource {
             Some(Frame { start, whole }) if whole - start <= MAX_PACKET => {
                 if !self.input.fill_to(whole)? {
                     sink.skip(0, at, "a whole packet: the file ends within it");
-                    // What looks like a packet's length may be damage, so what follows is tried.
+                    // The length may be damaged, so reading continues at the next byte that may
+                    // start a packet.
                     self.input.consume(1);
                     self.resume()?;
                     return Ok(true);
@@ -123,7 +124,7 @@ impl PerfettoSource {
                 self.input.consume(whole);
             }
             _ => {
-                // Another field of the trace than a packet, or damage.
+                // This is a field of the trace other than a packet, or damage.
                 if !self.other_field()? {
                     sink.skip(0, at, "a packet");
                     self.input.consume(1);
@@ -134,7 +135,7 @@ impl PerfettoSource {
         Ok(true)
     }
 
-    /// Skips a field of the trace that is no packet. Returns false if there is none.
+    /// Skips a field of the trace that is not a packet. Returns false if there is none.
     fn other_field(&mut self) -> io::Result<bool> {
         let Some((key, rest)) = varint(self.input.buffered()) else { return Ok(false) };
         let head = self.input.buffered().len() - rest.len();
@@ -144,7 +145,7 @@ impl PerfettoSource {
             (2, Some((length, after))) if length <= MAX_PACKET as u64 => rest.len() - after.len() + length as usize,
             _ => return Ok(false),
         };
-        // Fields of a trace have small numbers, and the next packet follows.
+        // Fields of a trace have small numbers and are followed by a packet.
         if number == 0 || number > 1000 || number == u64::from(field::TRACE_PACKET) {
             return Ok(false);
         }
@@ -157,7 +158,7 @@ impl PerfettoSource {
         Ok(ends_well)
     }
 
-    /// After damage, goes on at what looks like a packet.
+    /// Continues after damage at the next bytes that look like a packet.
     fn resume(&mut self) -> io::Result<()> {
         loop {
             self.input.fill_to(MAX_PIECE)?;
@@ -217,7 +218,7 @@ impl State {
         Ok(())
     }
 
-    /// Packets that are packed in one.
+    /// Reads the packets that are compressed in one.
     fn compressed(&mut self, bytes: &[u8], is_zstd: bool, at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
         let mut unpacked = std::mem::take(&mut self.unpacked);
         unpacked.clear();
@@ -251,7 +252,7 @@ impl State {
         Ok(())
     }
 
-    /// A member of a packet.
+    /// Reads a member of a packet.
     fn member(&mut self, number: u32, bytes: &[u8], at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
         match number {
             field::PACKET_FTRACE_EVENTS => self.bundle(bytes, at, sink),
@@ -261,9 +262,9 @@ impl State {
         }
     }
 
-    /// The events of one CPU.
+    /// Reads the events of one CPU.
     fn bundle(&mut self, bundle: &[u8], at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
-        // The members that tell of all events may follow these.
+        // Members that apply to all events may follow the events.
         let (mut cpu, mut lost, mut clock, mut ftrace_time, mut boot_time) = (None, false, 0, None, None);
         for field in Fields::of(bundle) {
             let (number, value) = field?;
@@ -369,7 +370,7 @@ impl State {
         }
     }
 
-    /// The name of the thread that a CPU switched to.
+    /// Records the name of the thread to which a CPU switched.
     fn switched(&mut self, message: &[u8], sink: &mut Sink) -> Result<(), NoMessage> {
         let (mut tid, mut comm) = (None, None);
         for field in Fields::of(message) {
@@ -386,7 +387,7 @@ impl State {
         Ok(())
     }
 
-    /// Processes and their threads.
+    /// Records processes and their threads.
     fn process_tree(&mut self, message: &[u8], sink: &mut Sink) -> Result<(), NoMessage> {
         for field in Fields::of(message) {
             let (member, value) = field?;
@@ -415,7 +416,7 @@ impl State {
         Ok(())
     }
 
-    /// Gaps after which nothing came.
+    /// Reports gaps that no event followed.
     fn finish(&mut self, sink: &mut Sink) {
         for (number, (last, lost)) in self.cpus.iter_mut().enumerate() {
             if std::mem::take(lost) {
@@ -425,7 +426,7 @@ impl State {
     }
 }
 
-/// What several clocks showed at one moment.
+/// Records the times of several clocks at one moment.
 fn clock_snapshot(message: &[u8], sink: &mut Sink) -> Result<(), NoMessage> {
     let (mut boot, mut real) = (None, None);
     for field in Fields::of(message) {

@@ -13,6 +13,7 @@ fn io(at: u64, completed: Option<u64>) -> WorkloadIo {
         flags: Flags::NONE,
         prio: None,
         joins: false,
+        bio_ends: 0,
     }
 }
 
@@ -25,14 +26,16 @@ fn workload(processes: Vec<WorkloadProcess>, gaps: Vec<(u64, u64)>) -> Workload 
         device: Device::new(8, 0),
         taken: Taken::Queued,
         processes,
+        bio_ends: vec![Vec::new()],
         duration: 0,
         left_out: 0,
         gaps,
+        recorded: None,
         report: ReadReport::new(crate::TraceFormat::Ftrace),
     }
 }
 
-/// What each I/O followed: completions and microseconds.
+/// Returns what each I/O followed: number of completions, and microseconds.
 fn inferred(ios: Vec<WorkloadIo>, gaps: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     let after = workload(vec![process(ios)], gaps).infer();
     after[0].iter().map(|after| (after.completions, after.think / US)).collect()
@@ -46,7 +49,7 @@ fn one_at_a_time_with_thought() {
 
 #[test]
 fn a_deep_queue_issues_one_for_each_completion() {
-    // 32 at once; completions two by two, 30 us apart, which a woken process finds together.
+    // 32 I/Os at once. They complete in pairs, 30 us apart, which a woken process finds together.
     let mut ios: Vec<_> = (0..32).map(|n| io(n, Some(1000 + n / 2 * 300 + n % 2 * 30))).collect();
     ios.extend((0..32).map(|n| io(1050 + n / 2 * 300 + n % 2 * 5, Some(9000 + n))));
     let found = inferred(ios, vec![]);
@@ -60,7 +63,7 @@ fn a_deep_queue_issues_one_for_each_completion() {
 
 #[test]
 fn a_barrier_waits_for_all() {
-    // Eight writes, then one I/O when the last of them is done, then eight again.
+    // Eight writes, then one I/O when the last of them has completed, then eight again.
     let mut ios: Vec<_> = (0..8).map(|n| io(n, Some(500 + 100 * n))).collect();
     ios.push(io(1250, Some(1300)));
     ios.extend((0..8).map(|n| io(1310 + n, None)));
@@ -81,13 +84,14 @@ fn processes_are_apart() {
 #[test]
 fn a_gap_is_waited_for() {
     let ios = vec![io(0, Some(400)), io(1000, None), io(9000, Some(9400)), io(9500, None)];
-    // Lost: 1100 us to 8900 us, and with it the completion of the second.
+    // Events from 1100 us to 8900 us are lost, among them the completion of the second.
     assert_eq!(inferred(ios, vec![(1_100 * US, 8_900 * US)]), [(0, 0), (1, 600), (2, 7900), (3, 100)]);
 }
 
 #[test]
 fn no_io_follows_itself() {
-    // A device that answers within the clock's resolution, and a completion that a gap swallowed.
+    // A device that completes within the resolution of the clock, and a completion that was lost in
+    // a gap.
     assert_eq!(inferred(vec![io(0, Some(0)), io(0, Some(0)), io(3, Some(3))], vec![]), [(0, 0), (1, 0), (2, 3)]);
     assert_eq!(inferred(vec![io(0, None), io(2000, None)], vec![(0, 2_000 * US)]), [(0, 0), (1, 2000)]);
 }
@@ -97,6 +101,23 @@ fn depth_counts_what_is_under_way_at_once() {
     let ios = vec![io(0, Some(10)), io(1, Some(5)), io(2, None), io(6, Some(20)), io(10, Some(12))];
     assert_eq!(process(ios).depth(), 2);
     assert_eq!(process(vec![io(0, None)]).depth(), 1);
+}
+
+#[test]
+fn a_stretch_of_a_workload_is_timed_from_its_start() {
+    // Ten I/Os 1 ms apart, and ten of another process 10 us apart; a gap in the second part.
+    let calm = process((0..10).map(|n| io(1000 * n, Some(1000 * n + 400))).collect());
+    let busy = process((0..10).map(|n| io(20_000 + 10 * n, Some(20_500 + 10 * n))).collect());
+    let all = workload(vec![calm, busy], vec![(20_035 * US, 20_036 * US)]);
+    assert_eq!((all.len(), all.busiest(20), all.busiest(0)), (20, None, None));
+    let (from, until) = all.busiest(5).expect("a stretch");
+    assert_eq!((from, until), (20_000 * US, 20_040 * US));
+    let part = all.between(from + 10 * US, until);
+    assert_eq!((part.len(), part.processes.len(), &part.gaps[..]), (4, 1, &[(25 * US, 26 * US)][..]));
+    let first = part.processes[0].ios[0];
+    assert_eq!((first.at, first.completed), (0, Some(500 * US)));
+    let part = all.between(0, 9_000 * US);
+    assert_eq!((part.len(), part.gaps.len(), part.is_empty()), (10, 0, false));
 }
 
 fn read_text(text: &str) -> Workload {
@@ -156,9 +177,77 @@ fn a_real_trace_has_every_bio_before_it_was_split() {
         let ios = found.processes.iter().flat_map(|process| &process.ios);
         ios.filter(|io| io.op == op && io.bytes == bytes && io.completed.is_some()).count()
     };
-    // As fio counted them: db, scan, log with an fsync after each fourth, bulk.
+    // fio's counts: db, scan, log with an fsync after each fourth write, bulk.
     assert_eq!([of(Op::Read, 8192), of(Op::Read, 1 << 20), of(Op::Write, 65536)], [3233, 755, 1162]);
     assert_eq!([of(Op::Flush, 0), of(Op::Write, 32768)], [290, 10_819]);
     let depths: Vec<u64> = found.processes.iter().map(WorkloadProcess::depth).collect();
     assert_eq!(depths, [4, 1, 1, 16]);
+}
+
+/// Bytes of each I/O of the first process, and where its bios ended.
+fn ios_of(text: &str) -> Vec<(u64, Vec<u64>)> {
+    let found = read_text(text);
+    let ends = |io: &WorkloadIo| found.bio_ends[io.bio_ends as usize].clone();
+    found.processes[0].ios.iter().map(|io| (io.bytes, ends(io))).collect()
+}
+
+#[test]
+fn the_bios_of_a_call_are_one_io() {
+    // 1 MiB and 4 KiB, of which the last request of the first is in the plug when the second comes.
+    let one = "\
+  a-11 [000] ..... 1.000000: block_bio_queue: 8,0 R 0 + 2048 [a]
+  a-11 [000] ..... 1.000001: block_split: 8,0 R 0 / 1024 [a]
+  a-11 [000] ..... 1.000002: block_getrq: 8,0 R 0 + 1024 [a]
+  a-11 [000] ..... 1.000003: block_getrq: 8,0 R 1024 + 1024 [a]
+  a-11 [000] ..... 1.000004: block_rq_issue: 8,0 R 524288 () 0 + 1024 [a]
+  a-11 [000] ..... 1.000005: block_bio_queue: 8,0 R 2048 + 8 [a]
+  a-11 [000] ..... 1.000006: block_getrq: 8,0 R 2048 + 8 [a]
+  a-11 [000] ..... 1.000007: block_rq_issue: 8,0 R 524288 () 1024 + 1024 [a]
+  a-11 [000] ..... 1.000008: block_rq_issue: 8,0 R 4096 () 2048 + 8 [a]
+  a-11 [000] ..... 1.000500: block_rq_complete: 8,0 R () 1024 + 1024 [0]
+  a-11 [000] ..... 1.000501: block_rq_complete: 8,0 R () 0 + 1024 [0]
+  a-11 [000] ..... 1.000400: block_rq_complete: 8,0 R () 2048 + 8 [0]
+";
+    assert_eq!(ios_of(one), [(1028 << 10, vec![1 << 20])]);
+    let found = read_text(one);
+    assert_eq!(found.processes[0].ios[0].completed, Some(501 * US), "when its last bio does");
+    // What comes after the plug was flushed is another I/O, whatever it is.
+    let flushed = one.replace("1.000007", "1.0000045");
+    assert_eq!(ios_of(&flushed), [(1 << 20, vec![]), (4096, vec![])]);
+    // As is what another thread does, what does not carry on, and what does something else.
+    for (from, to) in [
+        ("  a-11 [000] ..... 1.000005", "  b-12 [000] ..... 1.000005"),
+        ("R 2048 + 8", "R 2056 + 8"),
+        ("R 2048 + 8", "RS 2048 + 8"),
+        // The rest of a bio that is not full is none.
+        ("R 0 + 2048", "R 0 + 2040"),
+        // Readahead is the page cache's.
+        ("R ", "RA "),
+    ] {
+        let other = one.replace(from, to);
+        assert_ne!(other, one);
+        assert!(ios_of(&other).iter().all(|(_, ends)| ends.is_empty()), "{from}: {to}");
+    }
+    // Bios of one size may be I/Os under one plug.
+    let alike = one.replace("R 2048 + 8", "R 2048 + 2048").replace("R 4096 () 2048 + 8", "R 1048576 () 2048 + 2048");
+    assert_eq!(ios_of(&alike), [(1 << 20, vec![]), (1 << 20, vec![])]);
+}
+
+#[test]
+fn a_real_trace_has_the_ios_that_were_asked_for() {
+    for (name, bytes, sizes) in [
+        ("traces/dd-1028k-direct.ftrace", vec![1028 << 10; 8], 2),
+        ("traces/dd-64m-direct-ext4-none-512.ftrace", vec![64 << 20, 64 << 20], 2),
+        ("traces/dd-64m-direct-ext4-mq-deadline-512.ftrace", vec![64 << 20, 64 << 20], 2),
+    ] {
+        let path = data(&format!("kernel-truth/{name}"));
+        let found = read(&mut || crate::open(&path), None, &mut |_| {}).expect("a workload");
+        assert_eq!(found.processes.len(), 1);
+        assert_eq!(found.processes[0].ios.iter().map(|io| io.bytes).collect::<Vec<_>>(), bytes, "{name}");
+        assert_eq!(found.bio_ends.len(), sizes, "{name}");
+    }
+    // The page cache's own reads stay what they were.
+    let path = data("kernel-truth/traces/buffered-seqread-ext4.ftrace");
+    let found = read(&mut || crate::open(&path), None, &mut |_| {}).expect("a workload");
+    assert_eq!(found.bio_ends, [Vec::<u64>::new()]);
 }

@@ -1,4 +1,4 @@
-//! Events made up for tests of trace formats.
+//! Generates events for tests of trace formats.
 
 use elevon_core::event::{Event, EventKind};
 use elevon_core::ioprio::{IoPrio, PrioClass};
@@ -11,10 +11,10 @@ use crate::event::TraceEvent;
 
 pub(crate) fn context() -> RunContext {
     let tasks = vec![TaskName::new("fio", 4242), TaskName::new("highpool[1] a-b:c", 17)];
-    RunContext { device: (259, 3), tasks, cpus: 4, ioprio_in_events: true }
+    RunContext { device: (259, 3), tasks, cpus: 4, rules: elevon_core::kernel::Kernel::V6_18.rules() }
 }
 
-/// A small generator: the same numbers everywhere.
+/// A small generator of random numbers, the same on every machine.
 pub(crate) struct Random(pub(crate) u64);
 impl Random {
     pub(crate) fn below(&mut self, n: u64) -> u64 {
@@ -39,8 +39,8 @@ pub(crate) fn event(time: u64, kind: EventKind, sector: u64, sectors: u32) -> Ev
     }
 }
 
-/// A run of `count` requests of random sizes, up to eight waiting and `depth` in service, in whole
-/// lives: Q G P U I D C.
+/// Generates a run of `count` requests of random sizes, with up to eight waiting and `depth` in
+/// service. Each has all of its events: Q G P U I D C.
 pub(crate) fn run(seed: u64, count: usize, depth: u32) -> Vec<Event> {
     let (mut random, mut events) = (Random(seed), Vec::new());
     let (mut now, mut made) = (0, 0);
@@ -95,7 +95,7 @@ pub(crate) fn run(seed: u64, count: usize, depth: u32) -> Vec<Event> {
     events
 }
 
-/// The events as a trace has them.
+/// Converts events of the stack to those of a trace.
 pub(crate) fn converted(events: &[Event]) -> (Vec<TraceEvent>, Converter) {
     let converter = Converter::new(&context());
     (events.iter().map(|event| converter.event(event)).collect(), converter)

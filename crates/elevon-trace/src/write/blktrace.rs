@@ -1,10 +1,10 @@
-//! blktrace's binary records, version 7: one file a CPU, which `blkparse -i NAME` and then `btt`
+//! blktrace's binary records, version 7: one file per CPU, which `blkparse -i NAME` and then `btt`
 //! read.
 //!
-//! A record is 48 bytes in the byte order of the machine that made it, and a payload. Records of
-//! one file are in order of time and numbered from 1; records that only inform (a task's name) have
-//! number 0. Events that blktrace does not have (`block_io_start`, `block_io_done`) are left out.
-//! Cost: one record per event; a set of the tasks named so far.
+//! A record is 48 bytes in the byte order of the machine that wrote it, and a payload. The records
+//! of a file are in order of time and numbered from 1; records without an event (a task's name)
+//! have number 0. Events that blktrace does not have (`block_io_start`, `block_io_done`) are
+//! omitted. Cost: one record per event; a set of the tasks named so far.
 
 #[cfg(test)]
 mod tests;
@@ -26,18 +26,18 @@ use crate::read::blktrace::{action, category};
 const MAGIC: u32 = 0x6561_7407;
 /// Bytes of a record without its payload.
 const RECORD_SIZE: usize = 48;
-/// Mark in an action that the payload begins with a cgroup id.
+/// Flag of an action whose payload starts with a cgroup id.
 const HAS_CGROUP: u32 = 1 << 8;
 
-/// CPUs that get files; events of further ones go to the last.
+/// Maximum number of per-CPU files; events of further CPUs go to the last one.
 const MAX_CPUS: u32 = 4096;
 
-/// Opens the file of a CPU; called for 0, 1, 2 ... in order.
+/// Opens the file of a CPU. Called for 0, 1, 2 ... in order.
 pub trait Outputs<W> {
-    /// Makes the file.
+    /// Creates the file of a CPU.
     ///
     /// # Errors
-    /// Of the file system.
+    /// Returns an error of the file system.
     fn open(&mut self, cpu: u32) -> io::Result<W>;
 }
 
@@ -72,17 +72,17 @@ struct PerCpu<W> {
 /// Writes the records.
 pub struct Writer<W: Write, O: Outputs<W>> {
     outputs: O,
-    /// By CPU, without gaps: `blkparse` stops at the first file that is missing.
+    /// By CPU, without gaps, because `blkparse` stops at the first missing file.
     cpus: Vec<PerCpu<W>>,
     named: BTreeSet<(u32, Option<NameId>)>,
 }
 
 impl Writer<BufWriter<File>, FilesOf> {
-    /// Writes `NAME.blktrace.0` and on, for a path `NAME.blktrace`. Files of an earlier trace of
-    /// that name are emptied, or `blkparse` would mix them in.
+    /// Writes `NAME.blktrace.0` etc. for a path `NAME.blktrace`. Files of an earlier trace of that
+    /// name are emptied, because `blkparse` would read them as part of this one.
     ///
     /// # Errors
-    /// Of the file system.
+    /// Returns an error of the file system.
     pub fn create(path: &Path) -> io::Result<Self> {
         let files = FilesOf(path.to_owned());
         for cpu in 1..=MAX_CPUS {
@@ -100,7 +100,7 @@ impl<W: Write, O: Outputs<W>> Writer<W, O> {
     /// Opens the file of the first CPU.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn new(outputs: O) -> io::Result<Self> {
         let mut writer = Self { outputs, cpus: Vec::new(), named: BTreeSet::new() };
         writer.cpu(0)?;
@@ -116,13 +116,13 @@ impl<W: Write, O: Outputs<W>> Writer<W, O> {
         Ok(&mut self.cpus[cpu])
     }
 
-    /// Appends one event, and before it the name of a task that is new.
+    /// Appends one event, after the name of its task if that is new.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         if let TraceKind::Lost { events, .. } = event.kind {
-            // A gap is a jump of sequence numbers.
+            // A gap is a jump in the sequence numbers.
             let cpu = self.cpu(event.cpu.unwrap_or(0))?;
             cpu.sequence = cpu.sequence.wrapping_add(events.unwrap_or(1).max(1) as u32);
             return Ok(());
@@ -136,7 +136,7 @@ impl<W: Write, O: Outputs<W>> Writer<W, O> {
         }
         let (sector, bytes) = match event.kind {
             TraceKind::Plug | TraceKind::Unplug { .. } => (0, 0),
-            // The flush request itself has no sector.
+            // A flush request has no sector.
             _ => (event.sector.unwrap_or(0), event.bytes.unwrap_or(0)),
         };
         let error = match event.kind {
@@ -192,10 +192,10 @@ impl<W: Write, O: Outputs<W>> Writer<W, O> {
         header.write(&mut self.cpu(cpu)?.out, &name)
     }
 
-    /// Writes what is buffered, and hands the outputs back, by CPU.
+    /// Writes what is buffered, and returns the outputs by CPU.
     ///
     /// # Errors
-    /// Of the outputs.
+    /// Returns an error of the outputs.
     pub fn finish(self) -> io::Result<Vec<W>> {
         self.cpus
             .into_iter()
@@ -217,7 +217,7 @@ impl<W: Write, O: Outputs<W>> EventWriter for Writer<W, O> {
     }
 }
 
-/// What follows a record, big-endian on every machine.
+/// Payload of a record, big-endian on every machine.
 enum Payload {
     None,
     Number(u64),
@@ -225,7 +225,7 @@ enum Payload {
 }
 
 impl Payload {
-    /// The bytes, and how many of them there are.
+    /// Returns the bytes, and how many of them are used.
     fn bytes(&self) -> ([u8; 16], usize) {
         let mut bytes = [0; 16];
         match self {
@@ -243,7 +243,7 @@ impl Payload {
     }
 }
 
-/// The action word of an event and its payload; `None` where blktrace has no such event.
+/// Returns the action word of an event and its payload; `None` if blktrace has no such event.
 fn action_of(event: &TraceEvent) -> Option<(u32, Payload)> {
     use category::{COMPLETE, FS, ISSUE, PC, QUEUE, REQUEUE};
     let request = if event.op == Some(TraceOp::Passthrough) { PC } else { FS };
@@ -280,7 +280,7 @@ fn action_of(event: &TraceEvent) -> Option<(u32, Payload)> {
     Some((((high | category_of(event)) << 16 | low) as u32, payload))
 }
 
-/// The category bits of an operation.
+/// Returns the category bits of an operation.
 fn category_of(event: &TraceEvent) -> u64 {
     let (op, flags) = (event.op.unwrap_or(TraceOp::Other), event.flags.unwrap_or_default());
     let mut bits = if op.is_write() { category::WRITE } else { category::READ };

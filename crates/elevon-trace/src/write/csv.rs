@@ -1,8 +1,8 @@
-//! Every field of every event as comma-separated values, with a line of titles; [`crate::open`]
-//! reads it back.
+//! Writes every field of every event as comma-separated values, with a line of titles;
+//! [`crate::open`] reads the file back.
 //!
-//! A field that is absent is empty; a text with a comma, a quote or the end of a line stands in
-//! quotes. Cost: one line per event, no state.
+//! An absent field is empty; a text with a comma, a quotation mark or a line end is quoted. Cost:
+//! one line per event, no state.
 
 use std::io::{self, Write};
 
@@ -20,7 +20,7 @@ impl<W: Write> Writer<W> {
     /// Writes the line of titles.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn new(mut out: W) -> io::Result<Self> {
         writeln!(out, "{}", COLUMNS.map(|(name, _)| name).join(","))?;
         Ok(Self { out })
@@ -29,7 +29,7 @@ impl<W: Write> Writer<W> {
     /// Appends one event.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         let comm = event.comm.map(|id| names.name(id));
         let row = columns::row(event, comm, event.device.and_then(|device| names.device(device)));
@@ -39,7 +39,7 @@ impl<W: Write> Writer<W> {
             }
             match cell {
                 None => {}
-                // Errors are the only numbers below 0; the others are of 64 bits without a sign.
+                // Errors are the only negative numbers; the others are unsigned 64-bit numbers.
                 Some(Cell::Number(number)) if COLUMNS[at].0 == "error" => write!(self.out, "{number}")?,
                 Some(Cell::Number(number)) => write!(self.out, "{}", *number as u64)?,
                 Some(Cell::Text(text)) if text.contains([',', '"', '\n', '\r']) => {
@@ -51,10 +51,10 @@ impl<W: Write> Writer<W> {
         self.out.write_all(b"\n")
     }
 
-    /// Writes what is buffered, and hands the output back.
+    /// Writes what is buffered, and returns the output.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

@@ -1,10 +1,10 @@
-//! fio's iolog, version 3: what `fio --read_iolog` replays.
+//! Writes fio's iolog, version 3, which `fio --read_iolog` replays.
 //!
 //! Only arrivals are written: bios that are queued, and whole I/Os. A flush is a `sync`, and a
-//! write that flushes first is a `sync` and a `write`; what fio cannot do (zones, passthrough) is
-//! left out, as are processes and priorities, which the format does not have. A device is the file
-//! that the trace names, or `/dev/block/MAJ:MIN`. Times are microseconds since the first event.
-//! Cost: one line per I/O.
+//! write with a preflush is a `sync` and a `write`. Operations that fio does not have (zones,
+//! passthrough) are omitted, as are processes and priorities, which the format does not have. A
+//! device is the file that the trace names, or `/dev/block/MAJ:MIN`. Times are microseconds since
+//! the first event. Cost: one line per I/O.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use crate::event::{Device, SECTOR_SIZE, TraceEvent};
 use crate::names::Names;
 use crate::op::TraceOp;
 
-/// Most bytes of one line, a whole number of sectors: fio reads a length into 32 bits.
+/// Maximum number of bytes of one line, a whole number of sectors: fio reads a length into 32 bits.
 const MAX_BYTES: u64 = (1 << 32) - SECTOR_SIZE;
 
 /// Writes the lines.
@@ -33,16 +33,16 @@ impl<W: Write> Writer<W> {
     /// Writes the line with the version.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn new(mut out: W) -> io::Result<Self> {
         out.write_all(b"fio version 3 iolog\n")?;
         Ok(Self { out, start: None, last_us: 0, files: BTreeSet::new() })
     }
 
-    /// Appends one event; what is no arrival is left out.
+    /// Appends one event; events that are not arrivals are omitted.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         if let Some(time) = event.time {
             self.last_us = (time.saturating_sub(*self.start.get_or_insert(time))) / 1000;
@@ -74,7 +74,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// The file that stands for a device; it is added and opened if it is new.
+    /// Returns the file of a device, which is added and opened if it is new.
     fn file(&mut self, device: Option<Device>, names: &Names) -> io::Result<String> {
         let device = device.unwrap_or(Device::new(0, 0));
         let name = match names.device(device) {
@@ -89,10 +89,10 @@ impl<W: Write> Writer<W> {
         Ok(name)
     }
 
-    /// Closes the files, writes what is buffered, and hands the output back.
+    /// Closes the files, writes what is buffered, and returns the output.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn finish(mut self) -> io::Result<W> {
         for file in std::mem::take(&mut self.files) {
             writeln!(self.out, "{} {file} close", self.last_us)?;

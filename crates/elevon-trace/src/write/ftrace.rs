@@ -1,5 +1,5 @@
-//! Events as the kernel's trace file shows them (`/sys/kernel/tracing/trace`, tracer `nop`),
-//! measured on 6.1 and 6.18.
+//! Writes events in the form of the kernel's trace file (`/sys/kernel/tracing/trace`, tracer
+//! `nop`), as measured on 6.1 and 6.18.
 //!
 //! Cost: one formatted line per event, no state.
 
@@ -12,6 +12,7 @@ use super::{EventWriter, WriteOptions};
 use crate::event::{TraceEvent, TraceKind};
 use crate::names::Names;
 use crate::op::{TraceOp, TraceRwbs};
+use crate::recorded::Recorded;
 
 const HEAD: &str = "\
 # tracer: nop
@@ -28,42 +29,59 @@ const COLUMNS: &str = "\
 #           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
 #              | |         |   |||||     |         |
 ";
-/// Width of the line that counts the entries: room for two numbers of 20 digits, so that it can be
+/// The same with the process of each thread, as the option `record-tgid` shows it.
+const COLUMNS_WITH_PROCESS: &str = "\
+#
+#                                          _-----=> irqs-off/BH-disabled
+#                                         / _----=> need-resched
+#                                        | / _---=> hardirq/softirq
+#                                        || / _--=> preempt-depth
+#                                        ||| / _-=> migrate-disable
+#                                        |||| /     delay
+#           TASK-PID       TGID    CPU#  |||||  TIMESTAMP  FUNCTION
+#              | |           |       |   |||||     |         |
+";
+/// Width of the line with the number of entries: space for two numbers of 20 digits, which are
 /// filled in at the end.
 const COUNTS_WIDTH: usize = 90;
 
 /// Writes the text.
-pub struct Writer<W: Write + Seek> {
+pub struct Writer<W: Write> {
     out: W,
     options: WriteOptions,
     entries: u64,
-    /// The line being made; its memory is used again.
+    /// The current line; its memory is reused.
     line: String,
 }
 
-impl<W: Write + Seek> Writer<W> {
-    /// Writes the header; its count of entries is filled in by [`Self::finish`] where the output
-    /// can seek.
+impl<W: Write> Writer<W> {
+    /// Writes a header with notes on how the events were recorded, and without a number of entries,
+    /// so that the output need not seek.
+    ///
+    /// # Errors
+    /// Returns an error of the output.
+    pub fn with_notes(mut out: W, options: WriteOptions, notes: &Recorded) -> io::Result<Self> {
+        out.write_all(HEAD.as_bytes())?;
+        for line in notes.lines() {
+            writeln!(out, "{line}")?;
+        }
+        out.write_all(columns(&options).as_bytes())?;
+        Ok(Self { out, options, entries: 0, line: String::new() })
+    }
+
+    /// Writes what is buffered, and hands the output back.
     ///
     /// # Errors
     /// Of the output.
-    pub fn new(out: W, options: WriteOptions) -> io::Result<Self> {
-        let mut writer = Self { out, options, entries: 0, line: String::new() };
-        writer.out.write_all(HEAD.as_bytes())?;
-        writer.counts()?;
-        writer.out.write_all(COLUMNS.as_bytes())?;
-        Ok(writer)
+    pub fn into_inner(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
     }
 
-    fn counts(&mut self) -> io::Result<()> {
-        let counts = format!("# entries-in-buffer/entries-written: {0}/{0}   #P:{1}", self.entries, self.options.cpus);
-        writeln!(self.out, "{counts:<COUNTS_WIDTH$}")
-    }
-
-    /// Appends one event. One that ftrace has no tracepoint for is left out.
+    /// Appends one event. Events without a tracepoint are omitted.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         self.line.clear();
         if let TraceKind::Lost { events, .. } = event.kind {
@@ -78,11 +96,32 @@ impl<W: Write + Seek> Writer<W> {
         self.entries += 1;
         self.out.write_all(self.line.as_bytes())
     }
+}
 
-    /// Fills in the header's count, and hands the output back.
+impl<W: Write + Seek> Writer<W> {
+    /// Writes the header; its count of entries is filled in by [`Self::finish`] where the output
+    /// can seek.
     ///
     /// # Errors
-    /// Of the output; one that cannot seek keeps the header as it is.
+    /// Of the output.
+    pub fn new(out: W, options: WriteOptions) -> io::Result<Self> {
+        let mut writer = Self { out, options, entries: 0, line: String::new() };
+        writer.out.write_all(HEAD.as_bytes())?;
+        writer.counts()?;
+        writer.out.write_all(columns(&options).as_bytes())?;
+        Ok(writer)
+    }
+
+    fn counts(&mut self) -> io::Result<()> {
+        let counts = format!("# entries-in-buffer/entries-written: {0}/{0}   #P:{1}", self.entries, self.options.cpus);
+        writeln!(self.out, "{counts:<COUNTS_WIDTH$}")
+    }
+
+    /// Fills in the number of entries in the header, and returns the output.
+    ///
+    /// # Errors
+    /// Returns an error of the output. An output that cannot seek is no error and keeps the header
+    /// unchanged.
     pub fn finish(mut self) -> io::Result<W> {
         match self.out.seek(SeekFrom::Start(HEAD.len() as u64)) {
             Ok(_) => {
@@ -107,7 +146,7 @@ impl<W: Write + Seek> EventWriter for Writer<W> {
     }
 }
 
-/// The tracepoint of an event; `None` for an event that is none.
+/// Returns the tracepoint of an event; `None` for an event without one.
 pub const fn name(kind: TraceKind) -> Option<&'static str> {
     Some(match kind {
         TraceKind::Queue | TraceKind::Io { .. } => "block_bio_queue",
@@ -135,7 +174,7 @@ pub const fn name(kind: TraceKind) -> Option<&'static str> {
     })
 }
 
-/// The name of a priority class in a trace.
+/// Returns the name of a priority class in a trace.
 pub(super) const fn class_name(class: PrioClass) -> &'static str {
     match class {
         PrioClass::None => "none",
@@ -145,7 +184,8 @@ pub(super) const fn class_name(class: PrioClass) -> &'static str {
     }
 }
 
-/// A thread's name as ftrace shows it: the idle task by its number, `<...>` for one without a name.
+/// Returns a thread's name as ftrace shows it: `<idle>` for the idle task, `<...>` for a thread
+/// without a name.
 pub(super) fn comm<'a>(event: &TraceEvent, names: &'a Names) -> &'a str {
     match (event.comm, event.tid) {
         (_, Some(0)) => "<idle>",
@@ -154,11 +194,13 @@ pub(super) fn comm<'a>(event: &TraceEvent, names: &'a Names) -> &'a str {
     }
 }
 
-/// The letters of an operation as kernels without letters for zone operations print them.
-pub(super) fn old_letters(event: &TraceEvent) -> TraceRwbs {
+/// The letters of an operation as a kernel prints them that may have no letters for zone operations
+/// and for write-zeroes.
+pub(super) fn letters(event: &TraceEvent, options: &WriteOptions) -> TraceRwbs {
     let op = event.op.map(|op| match op {
+        TraceOp::WriteZeroes if !options.has_write_zeroes_letters => TraceOp::Other,
+        _ if options.has_zone_letters => op,
         TraceOp::ZoneAppend
-        | TraceOp::WriteZeroes
         | TraceOp::ZoneReset
         | TraceOp::ZoneResetAll
         | TraceOp::ZoneOpen
@@ -169,25 +211,40 @@ pub(super) fn old_letters(event: &TraceEvent) -> TraceRwbs {
     TraceRwbs(op, event.flags)
 }
 
-/// One line of the trace.
+/// Returns the titles of the columns.
+const fn columns(options: &WriteOptions) -> &'static str {
+    if options.has_processes { COLUMNS_WITH_PROCESS } else { COLUMNS }
+}
+
+/// Writes one line of the trace.
 fn line(out: &mut String, options: &WriteOptions, event: &TraceEvent, name: &str, names: &Names) -> fmt::Result {
     let (comm, tid) = (comm(event, names), event.tid.unwrap_or(0));
-    // The kernel rounds to the nearest microsecond.
-    let us = event.time.unwrap_or(0).saturating_add(500) / 1000;
-    // Tasks run with nothing held; completions come in soft interrupts on an idle CPU.
+    // Tasks hold no locks; completions occur in soft interrupts on an idle CPU.
     let state = if tid == 0 { "..s1." } else { "....." };
-    let (seconds, us) = (us / 1_000_000, us % 1_000_000);
-    // Lines of events without a time have no prefix: only their order is known.
-    if event.time.is_some() {
+    // Events without a time have no prefix, because only their order is known.
+    if let Some(time) = event.time {
         let cpu = event.cpu.unwrap_or(0);
-        write!(out, "{comm:>16}-{tid:<7} [{cpu:03}] {state} {seconds:5}.{us:06}: ")?;
+        write!(out, "{comm:>16}-{tid:<7} ")?;
+        match event.process {
+            Some(process) if options.has_processes => write!(out, "({process:7}) ")?,
+            None if options.has_processes => out.write_str("(-------) ")?,
+            Some(_) | None => {}
+        }
+        write!(out, "[{cpu:03}] {state} ")?;
+        if options.is_in_nanoseconds {
+            write!(out, "{:5}.{:09}: ", time / 1_000_000_000, time % 1_000_000_000)?;
+        } else {
+            // The kernel rounds to the nearest microsecond.
+            let us = time.saturating_add(500) / 1000;
+            write!(out, "{:5}.{:06}: ", us / 1_000_000, us % 1_000_000)?;
+        }
     }
     write!(out, "{name}:")?;
     tail(out, options, event, comm)?;
     out.write_char('\n')
 }
 
-/// What follows the event's name, as the tracepoint prints it.
+/// Writes the text after the event's name, as the tracepoint prints it.
 fn tail(out: &mut String, options: &WriteOptions, event: &TraceEvent, comm: &str) -> fmt::Result {
     match event.kind {
         TraceKind::Plug => return write!(out, " [{comm}]"),
@@ -195,7 +252,7 @@ fn tail(out: &mut String, options: &WriteOptions, event: &TraceEvent, comm: &str
         _ => {}
     }
     let (major, minor) = event.device.map_or((0, 0), |device| (device.major, device.minor));
-    let rwbs = if options.has_zone_letters { TraceRwbs(event.op, event.flags) } else { old_letters(event) };
+    let rwbs = letters(event, options);
     // The request that only flushes has no place, which the kernel prints as -1.
     let sector = event.sector.unwrap_or(if event.op == Some(TraceOp::Flush) { u64::MAX } else { 0 });
     let bytes = event.bytes.unwrap_or(0);

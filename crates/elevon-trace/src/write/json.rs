@@ -2,8 +2,8 @@
 //! read JSON.
 //!
 //! The file is valid JSON after every chunk of 64 KiB, not only at the end: each chunk is followed
-//! by the closing brackets, which the next one overwrites. An output that cannot seek gets them at
-//! the end only. Cost: one object per slice and per count.
+//! by the closing brackets, which the next one overwrites. In an output that cannot seek they are
+//! only written at the end. Cost: one object per slice and per count.
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -16,36 +16,36 @@ use crate::names::Names;
 
 const HEAD: &str = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
 const FOOT: &str = "\n]}\n";
-/// Bytes gathered before they are written.
+/// Bytes that are buffered before they are written.
 const CHUNK: usize = 64 * 1024;
-/// Process number of the tracks of waiting requests; hardware queue n is n + 1.
+/// Process number of the tracks of waiting requests; hardware queue n has number n + 1.
 const WAIT_PROCESS: u64 = 0;
 
-/// Writes the objects. Dropping it without [`Self::finish`] still closes the file as well as it
-/// can.
+/// Writes the trace. If it is dropped without [`Self::finish`], it closes the file as far as
+/// possible.
 pub struct Writer<W: Write + Seek> {
     timeline: Timeline,
     objects: Objects<W>,
 }
 
 struct Objects<W: Write + Seek> {
-    /// `None` once handed back.
+    /// `None` after the output was returned.
     out: Option<W>,
     tasks: Tasks,
-    /// Whether the device has been named.
+    /// True if the device has been named.
     has_begun: bool,
     chunk: Vec<u8>,
     first: bool,
-    /// Whether the closing brackets are in the file already.
+    /// True if the closing brackets are already in the file.
     closed: bool,
     named: BTreeSet<Track>,
 }
 
 impl<W: Write + Seek> Writer<W> {
-    /// Begins the file; a device that is not known yet is that of the first event.
+    /// Starts the file. If the device is unknown, that of the first event is used.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn new(out: W, device: Option<Device>) -> io::Result<Self> {
         let mut objects = Objects {
             out: Some(out),
@@ -63,20 +63,20 @@ impl<W: Write + Seek> Writer<W> {
         Ok(Self { timeline: Timeline::default(), objects })
     }
 
-    /// Takes one event.
+    /// Adds one event.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         self.objects.begin(event.device)?;
         self.objects.tasks.learn(event, names);
         self.timeline.event(event, &mut self.objects)
     }
 
-    /// Ends what is in flight, closes the file, and hands the output back.
+    /// Ends the requests in flight, closes the file, and returns the output.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.objects.begin(None)?;
         self.timeline.finish(&mut self.objects)?;
@@ -96,7 +96,7 @@ impl<W: Write + Seek> EventWriter for Writer<W> {
 }
 
 impl<W: Write + Seek> Objects<W> {
-    /// Names the device, if that has not been done.
+    /// Names the device, if it has not been named.
     fn begin(&mut self, device: Option<Device>) -> io::Result<()> {
         if std::mem::replace(&mut self.has_begun, true) {
             return Ok(());
@@ -105,7 +105,7 @@ impl<W: Write + Seek> Objects<W> {
         self.name_process(WAIT_PROCESS, &format!("device {device}"))
     }
 
-    /// Begins an object with what every kind has; the caller writes the rest and ends with
+    /// Starts an object with the members that all kinds have. The caller writes the rest and calls
     /// [`Self::end_object`].
     fn object(&mut self) {
         self.chunk.extend_from_slice(if self.first { b"\n" } else { b",\n" });
@@ -116,7 +116,7 @@ impl<W: Write + Seek> Objects<W> {
         if self.chunk.len() < CHUNK { Ok(()) } else { self.write_chunk() }
     }
 
-    /// Writes what is gathered, and the closing brackets behind it.
+    /// Writes the buffered chunk, and the closing brackets after it.
     fn write_chunk(&mut self) -> io::Result<()> {
         let Some(out) = self.out.as_mut() else {
             return Ok(());
@@ -127,7 +127,7 @@ impl<W: Write + Seek> Objects<W> {
         }
         out.write_all(&self.chunk)?;
         self.chunk.clear();
-        // Only where the brackets can be taken back are they written before the end.
+        // The brackets are only written before the end if they can be overwritten.
         if out.stream_position().is_ok() {
             out.write_all(FOOT.as_bytes())?;
             self.closed = true;
@@ -157,7 +157,7 @@ impl<W: Write + Seek> Objects<W> {
         self.end_object()
     }
 
-    /// Process and thread number of a track; names it if new.
+    /// Returns process and thread number of a track, and names the track if it is new.
     fn track(&mut self, track: Track) -> io::Result<(u64, u64)> {
         let (process, thread, name) = match track {
             Track::Service(queue, tag) => (u64::from(queue) + 1, u64::from(tag), "tag"),
@@ -181,7 +181,7 @@ impl<W: Write + Seek> Objects<W> {
 
 impl<W: Write + Seek> Drop for Objects<W> {
     fn drop(&mut self) {
-        // Nobody is left to tell of an error.
+        // An error cannot be returned from here.
         let _ = self.close();
     }
 }
@@ -222,7 +222,7 @@ impl<W: Write + Seek> Sink for Objects<W> {
     }
 }
 
-/// Microseconds with three decimals.
+/// Formats microseconds with three decimals.
 fn micros(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }

@@ -1,10 +1,9 @@
-//! Perfetto's protobuf with ftrace events, as Perfetto itself records them: bundles of one CPU
+//! Writes Perfetto's protobuf with ftrace events, as Perfetto records them: in bundles of one CPU
 //! each.
 //!
-//! Events without a message of their own in Perfetto (merged requests, errors of requests, waits
-//! for tags) are left out, as are tag, hardware queue and cgroup; only `block_io_start` and
-//! `block_io_done` have a priority. Cost: one message per event; memory for a bundle a CPU, and the
-//! threads met.
+//! Events without a message in Perfetto (merged requests, errors of requests, waits for tags) are
+//! omitted, as are tag, hardware queue and cgroup; only `block_io_start` and `block_io_done` have a
+//! priority. Cost: one message per event; memory for a bundle per CPU, and for the threads seen.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,12 +14,12 @@ use crate::event::{Device, TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::op::TraceRwbs;
 
-/// Events of all CPUs that are gathered before their bundles are written.
+/// Number of events of all CPUs that are buffered before their bundles are written.
 const GATHERED: usize = 4096;
 /// All packets are of one writer.
 const SEQUENCE: u64 = 1;
 
-/// Fields of the messages used here.
+/// Field numbers of the messages used here.
 mod field {
     pub(super) const TRACE_PACKET: u32 = 1;
     pub(super) const PACKET_FTRACE_EVENTS: u32 = 1;
@@ -37,7 +36,7 @@ mod field {
     pub(super) const THREAD_PROCESS: u32 = 3;
 }
 
-/// A CPU's bundle in the making.
+/// The current bundle of a CPU.
 #[derive(Default)]
 struct Bundle {
     events: Message,
@@ -58,7 +57,7 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a trace.
+    /// Starts a trace.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -74,11 +73,11 @@ impl<W: Write> Writer<W> {
     /// Appends one event.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         let cpu = event.cpu.unwrap_or(0);
         if let TraceKind::Lost { .. } = event.kind {
-            // The mark is on the bundle after the gap.
+            // The flag for lost events is in the bundle after the gap.
             self.flush()?;
             self.cpus.entry(cpu).or_default().has_lost = true;
             return Ok(());
@@ -98,7 +97,7 @@ impl<W: Write> Writer<W> {
         if self.gathered >= GATHERED { self.flush() } else { Ok(()) }
     }
 
-    /// Describes a thread that is new, or whose name changed.
+    /// Describes a thread that is new or has a new name.
     fn describe(&mut self, tid: u32, event: &TraceEvent, comm: &str) {
         let known = self.threads.insert(tid, (event.comm, event.process));
         if known == Some((event.comm, event.process)) || event.comm.is_none() && event.process.is_none() {
@@ -115,7 +114,7 @@ impl<W: Write> Writer<W> {
         self.tree.bytes(field::TREE_THREADS, thread.as_bytes());
     }
 
-    /// Writes what is gathered.
+    /// Writes the buffered bundles.
     fn flush(&mut self) -> io::Result<()> {
         self.gathered = 0;
         if !self.tree.as_bytes().is_empty() {
@@ -138,10 +137,10 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes what is gathered, and hands the output back.
+    /// Writes what is buffered, and returns the output.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         self.out.flush()?;
@@ -167,8 +166,8 @@ fn packet(out: &mut impl Write, member: u32, content: &[u8]) -> io::Result<()> {
     proto::write_field(out, field::TRACE_PACKET, packet.as_bytes())
 }
 
-/// Writes the event's own message, and tells the field of `FtraceEvent` that holds it; `None` if
-/// there is none.
+/// Writes the message of an event, and returns the field of `FtraceEvent` that contains it; `None`
+/// if there is none.
 fn body(out: &mut Message, event: &TraceEvent, comm: &str) -> Option<u32> {
     let number = match event.kind {
         TraceKind::Issue => 45,
@@ -209,7 +208,7 @@ fn body(out: &mut Message, event: &TraceEvent, comm: &str) -> Option<u32> {
     let bytes = event.bytes.unwrap_or(0);
     out.number(1, event.device.map_or(0, Device::to_user));
     out.number(2, event.sector.unwrap_or(u64::MAX));
-    // A number of the message is negative as 64 bits.
+    // A negative number is written as 64 bits.
     let error = i64::from(event.error.unwrap_or(0)) as u64;
     match event.kind {
         TraceKind::Split { new_sector } => {

@@ -1,10 +1,10 @@
-//! Perfetto's protobuf trace: one track per (hardware queue, tag) with a slice from issue to
+//! Writes Perfetto's protobuf trace: one track per (hardware queue, tag) with a slice from issue to
 //! completion, tracks of waiting requests with a slice from allocation to issue, and counters.
 //!
-//! Field numbers are those of `perfetto/trace/*.proto`. Packets stand alone, so a file cut short
-//! anywhere but inside its last packet reads well. Slices are written when they end, out of order
-//! of time, which readers sort. Cost: two packets per slice and one per count; memory for the
-//! requests alive and the tracks seen.
+//! Field numbers are those of `perfetto/trace/*.proto`. Packets are independent, so a truncated
+//! file is readable except for its last packet. Slices are written when they end, which is not in
+//! order of time; readers sort them. Cost: two packets per slice and one per count; memory for the
+//! requests in progress and the tracks seen.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use super::timeline::{Counter, End, Sink, Span, Tasks, Timeline, Track};
 use crate::event::{Device, TraceEvent};
 use crate::names::Names;
 
-/// Fields of the messages used here.
+/// Field numbers of the messages used here.
 mod field {
     pub(super) const TRACE_PACKET: u32 = 1;
     pub(super) const PACKET_TIMESTAMP: u32 = 8;
@@ -45,7 +45,7 @@ const TYPE_COUNTER: u64 = 4;
 const SEQUENCE: u64 = 1;
 const SEQUENCE_BEGINS: u64 = 1;
 
-/// Tracks by kind, with room between them.
+/// Ids of tracks by kind, with space between them.
 const DEVICE_UUID: u64 = 1;
 const WAITING_UUID: u64 = 2;
 const COUNTER_UUID: u64 = 16;
@@ -62,7 +62,7 @@ pub struct Writer<W: Write> {
 struct Packets<W: Write> {
     out: W,
     tasks: Tasks,
-    /// Whether the device has been described.
+    /// True if the device has been described.
     has_begun: bool,
     described: BTreeSet<u64>,
     packet: Message,
@@ -71,11 +71,10 @@ struct Packets<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Describes the device's own tracks; a device that is not known yet is that of the first
-    /// event.
+    /// Describes the device's tracks. If the device is unknown, that of the first event is used.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn new(out: W, device: Option<Device>) -> io::Result<Self> {
         let mut packets = Packets {
             out,
@@ -92,20 +91,20 @@ impl<W: Write> Writer<W> {
         Ok(Self { timeline: Timeline::default(), packets })
     }
 
-    /// Takes one event.
+    /// Adds one event.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         self.packets.begin_device(event.device)?;
         self.packets.tasks.learn(event, names);
         self.timeline.event(event, &mut self.packets)
     }
 
-    /// Ends what is in flight, and hands the output back.
+    /// Ends the requests in flight, and returns the output.
     ///
     /// # Errors
-    /// Of the output.
+    /// Returns an error of the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.packets.begin_device(None)?;
         self.timeline.finish(&mut self.packets)?;
@@ -125,7 +124,7 @@ impl<W: Write> EventWriter for Writer<W> {
 }
 
 impl<W: Write> Packets<W> {
-    /// Describes the device's own tracks, if that has not been done.
+    /// Describes the device's tracks, if that has not been done.
     fn begin_device(&mut self, device: Option<Device>) -> io::Result<()> {
         if std::mem::replace(&mut self.has_begun, true) {
             return Ok(());
@@ -139,7 +138,7 @@ impl<W: Write> Packets<W> {
         Ok(())
     }
 
-    /// Describes a track where that has not been done.
+    /// Describes a track, if that has not been done.
     fn describe(&mut self, uuid: u64, parent: u64, name: &str, counter: bool) -> io::Result<()> {
         if !self.described.insert(uuid) {
             return Ok(());
@@ -157,7 +156,7 @@ impl<W: Write> Packets<W> {
         self.emit()
     }
 
-    /// The track of a span, described first if new.
+    /// Returns the track of a span, which is described first if it is new.
     fn track(&mut self, track: Track) -> io::Result<u64> {
         match track {
             Track::Service(queue, tag) => {
@@ -193,7 +192,7 @@ impl<W: Write> Packets<W> {
         self.annotate(name, |message| message.bytes(field::ANNOTATION_STRING, value.as_bytes()));
     }
 
-    /// Begins a track event in `inner`.
+    /// Starts a track event in `inner`.
     fn begin(&mut self, kind: u64, track: u64) {
         self.inner.clear();
         self.inner.number(field::EVENT_TYPE, kind);

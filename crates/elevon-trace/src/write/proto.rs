@@ -1,4 +1,4 @@
-//! Protobuf's wire format, as much as is written here: numbers as varints, and fields with a
+//! The part of protobuf's wire format that is written here: numbers as varints, and fields with a
 //! length.
 
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ const VARINT: u32 = 0;
 /// Wire type of a field with a length.
 const LENGTH: u32 = 2;
 
-/// A message being built; its memory is used again.
+/// A message that is being built; its memory is reused.
 #[derive(Default)]
 pub(super) struct Message {
     bytes: Vec<u8>,
@@ -32,7 +32,7 @@ impl Message {
         self.varint(value.len() as u64);
         self.bytes.extend_from_slice(value);
     }
-    /// Appends fields that are encoded already.
+    /// Appends encoded fields.
     pub(super) fn append(&mut self, fields: &[u8]) {
         self.bytes.extend_from_slice(fields);
     }
@@ -42,7 +42,7 @@ impl Message {
     }
 }
 
-/// Writes a field with a length straight to an output.
+/// Writes a field with a length directly to an output.
 pub(super) fn write_field(out: &mut impl Write, field: u32, value: &[u8]) -> io::Result<()> {
     for number in [u64::from(field << 3 | LENGTH), value.len() as u64] {
         let (bytes, len) = varint(number);
@@ -51,7 +51,7 @@ pub(super) fn write_field(out: &mut impl Write, field: u32, value: &[u8]) -> io:
     out.write_all(value)
 }
 
-/// Seven bits a byte, lowest first; the top bit says that more follow.
+/// Encodes a varint: seven bits per byte, lowest first; the top bit is set if more bytes follow.
 fn varint(mut value: u64) -> ([u8; 10], usize) {
     let (mut bytes, mut len) = ([0; 10], 0);
     loop {

@@ -1,4 +1,4 @@
-//! What is written reads back as it was, as far as the format goes.
+//! Checks that what is written reads back unchanged, as far as the format allows.
 
 use std::io::Cursor;
 
@@ -31,7 +31,7 @@ fn real_traces() -> Vec<(&'static str, Vec<TraceEvent>, Reader)> {
     .collect()
 }
 
-/// Events with their names, to compare those of two readers.
+/// Returns events with their names, to compare those of two readers.
 fn named(events: &[TraceEvent], names: &Names) -> Vec<(TraceEvent, Option<String>)> {
     let name = |event: &TraceEvent| event.comm.map(|id| names.name(id).to_owned());
     events.iter().map(|event| (TraceEvent { comm: None, ..*event }, name(event))).collect()
@@ -87,7 +87,7 @@ fn parquet_keeps_every_field() {
     }
 }
 
-/// A real text is written as it was, line by line, but for the flags of the CPU's state.
+/// A real text is written back line by line, except for the flags of the CPU's state.
 #[test]
 fn ftrace_is_written_as_the_kernel_writes_it() {
     let without_flags = |line: &str| match line.find("] ") {
@@ -146,7 +146,7 @@ fn perfetto_keeps_what_it_has() {
             })
             .collect();
         let order = |events: &[(TraceEvent, Option<String>)]| {
-            // Events of two CPUs at one time have no order of their own.
+            // Events of two CPUs at the same time have no defined order.
             let mut events: Vec<_> = events
                 .iter()
                 .map(|(event, comm)| {
@@ -160,8 +160,8 @@ fn perfetto_keeps_what_it_has() {
         let (read, expected) = (order(&named(&read, again.names())), order(&named(&expected, reader.names())));
         for (read, expected) in read.iter().zip(&expected) {
             assert_eq!((&read.0, &read.1, &read.2), (&expected.0, &expected.1, &expected.2), "{name}");
-            // Threads are described before their events, so that more of them have a name; the idle
-            // task has one a CPU.
+            // Threads are described before their events, so more of them have a name; the idle task
+            // has a name on each CPU.
             let is_idle = read.2.contains("tid: Some(0)");
             assert!(expected.3.is_none() || is_idle || read.3 == expected.3, "{name}: {read:?}");
         }
@@ -191,7 +191,7 @@ fn a_log_for_fio_has_every_arrival() {
     }
 }
 
-/// fio itself takes the log: it replays as many I/Os as there are.
+/// fio replays as many I/Os of the log as it contains.
 #[test]
 fn fio_replays_a_log() {
     let Some(mut fio) = elevon_testkit::tool("fio") else { return };
@@ -304,13 +304,13 @@ fn events() -> impl Strategy<Value = TraceEvent> {
 }
 
 proptest! {
-    /// Any event is a row, and the row is the event: nothing absent becomes 0, and no 0 becomes
-    /// absent.
+    /// Any event converted to a row and back is unchanged: nothing absent becomes 0, and no 0
+    /// becomes absent.
     #[test]
     fn an_event_is_its_row(event in events()) {
         let row = columns::row(&event, Some("a,\"b\""), None);
         prop_assert_eq!(columns::event(&row), Ok(event));
-        // And so through a line of CSV.
+        // The same holds for a line of CSV.
         if !matches!(event.kind, TraceKind::Lost { .. }) {
             let mut names = Names::default();
             let named = TraceEvent { comm: names.intern(b"a,\"b\""), ..event };

@@ -1,9 +1,9 @@
-//! Events to spans of time: what timeline formats show.
+//! Converts events to time spans, which timeline formats show.
 //!
-//! A request waits from its allocation to its issue, then is in service until it completes. Spans
-//! of one track never overlap: a request in service has its (queue, tag) to itself, and one that
-//! waits gets the lowest free lane. Spans are handed on when they end, so that memory is bounded by
-//! the requests alive. Cost: O(log n) in the requests alive.
+//! A request waits from its allocation to its issue, and is then in service until it completes.
+//! Spans of one track never overlap: a (queue, tag) has one request in service at a time, and a
+//! waiting request uses the lowest free lane. Spans are passed on when they end, so memory is
+//! bounded by the requests in progress. Cost: O(log n) in the requests in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,36 +11,47 @@ use std::io;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::status::Status;
 
-use super::ftrace::old_letters;
+use super::WriteOptions;
+use super::ftrace::letters;
 use crate::event::{TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::op::{TraceOp, TraceRwbs};
+
+/// Letters as kernels before 6.17 print them.
+const OLD_LETTERS: WriteOptions = WriteOptions {
+    cpus: 1,
+    ioprio_in_events: true,
+    has_zone_letters: false,
+    has_write_zeroes_letters: false,
+    is_in_nanoseconds: false,
+    has_processes: false,
+};
 
 /// Where a span is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Track {
     /// Requests in service: hardware queue and tag.
     Service(u16, u32),
-    /// Requests that wait.
+    /// Waiting requests, by lane.
     Wait(u32),
 }
 
-/// How a span ended.
+/// Why a span ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// A wait: the driver took it.
+    /// The waiting request was issued.
     Issued,
-    /// It completed.
+    /// The request completed.
     Completed(Status),
-    /// The driver gave it back.
+    /// The request was requeued.
     Requeued,
-    /// Another request swallowed it.
+    /// The request was merged into another one.
     Merged,
-    /// The trace ends.
+    /// The trace ended.
     Cut,
 }
 
-/// A request for a while.
+/// The time in which a request waits or is in service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) start: u64,
@@ -54,7 +65,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// A short name: letters and size.
+    /// Returns a short name: letters and size.
     pub(super) fn name(&self) -> String {
         let rwbs = self.rwbs;
         match self.sectors {
@@ -66,7 +77,7 @@ impl Span {
 }
 
 impl End {
-    /// A word for it.
+    /// Returns a word for the reason.
     pub(super) fn name(self) -> String {
         match self {
             Self::Issued => "issued".into(),
@@ -79,12 +90,12 @@ impl End {
     }
 }
 
-/// What is counted over time.
+/// A count over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Counter {
-    /// Requests in the driver.
+    /// Requests issued to the driver and not completed.
     InFlight,
-    /// Requests allocated and not yet in the driver.
+    /// Requests allocated and not issued.
     Waiting,
 }
 
@@ -98,20 +109,20 @@ impl Counter {
     }
 }
 
-/// Takes what the timeline makes.
+/// Receives spans and counts.
 pub(super) trait Sink {
-    /// A span is over.
+    /// A span has ended.
     fn span(&mut self, track: Track, span: &Span, until: u64, end: End) -> io::Result<()>;
     /// A count changed.
     fn counter(&mut self, counter: Counter, at: u64, value: u64) -> io::Result<()>;
 }
 
-/// Requests alive.
+/// Requests in progress.
 #[derive(Default)]
 pub(super) struct Timeline {
-    /// In service, by track.
+    /// Requests in service, by track.
     service: BTreeMap<(u16, u32), Span>,
-    /// Waiting, by (first sector, order of arrival), with their lanes.
+    /// Waiting requests by (first sector, order of arrival), with their lanes.
     waiting: BTreeMap<(u64, u64), (Span, u32)>,
     free_lanes: BTreeSet<u32>,
     lanes: u32,
@@ -120,7 +131,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// Takes one event.
+    /// Adds one event.
     pub(super) fn event(&mut self, event: &TraceEvent, sink: &mut impl Sink) -> io::Result<()> {
         self.last = time(event);
         let sector = sector(event);
@@ -130,7 +141,7 @@ impl Timeline {
                 self.count(Counter::Waiting, time(event), sink)
             }
             TraceKind::BackMerge => {
-                // The bio begins where the request ends.
+                // The bio starts where the request ends.
                 let grown = self
                     .waiting
                     .range_mut(..(sector, 0))
@@ -187,14 +198,14 @@ impl Timeline {
 
     fn complete(&mut self, event: &TraceEvent, status: Status, sink: &mut impl Sink) -> io::Result<()> {
         match service_key(event).and_then(|key| self.service.get_mut(&key)) {
-            // A part; the rest stays in service.
+            // A part completed; the rest stays in service.
             Some(span) if status.is_ok() && sectors(event) > 0 && sectors(event) < span.sectors => {
                 span.sector += sectors(event);
                 span.sectors -= sectors(event);
                 Ok(())
             }
             Some(_) => self.end_service(event, End::Completed(status), sink).map(drop),
-            // It ended without the driver: an empty flush, a request refused.
+            // The request completed without being issued: an empty flush, or a refused request.
             None => self.end_wait(event, End::Completed(status), sink),
         }
     }
@@ -223,7 +234,7 @@ impl Timeline {
         self.count(Counter::Waiting, time(event), sink)
     }
 
-    /// Whether there was one to end.
+    /// Ends the span of a request in service. Returns true if there was one.
     fn end_service(&mut self, event: &TraceEvent, end: End, sink: &mut impl Sink) -> io::Result<bool> {
         let Some(key) = service_key(event) else {
             return Ok(false);
@@ -244,7 +255,7 @@ impl Timeline {
         sink.counter(counter, at, value as u64)
     }
 
-    /// Ends what is alive at the last event.
+    /// Ends all spans in progress at the time of the last event.
     pub(super) fn finish(&mut self, sink: &mut impl Sink) -> io::Result<()> {
         for ((queue, tag), span) in std::mem::take(&mut self.service) {
             sink.span(Track::Service(queue, tag), &span, self.last, End::Cut)?;
@@ -256,14 +267,14 @@ impl Timeline {
     }
 }
 
-/// Names of the threads met so far, kept for spans that end after the last event.
+/// Names of the threads seen so far, kept for spans that end after the last event.
 #[derive(Default)]
 pub(super) struct Tasks {
     names: Vec<String>,
 }
 
 impl Tasks {
-    /// Copies the names that are new.
+    /// Copies new names.
     pub(super) fn learn(&mut self, event: &TraceEvent, names: &Names) {
         let Some(comm) = event.comm else { return };
         while self.names.len() <= comm.index() {
@@ -272,7 +283,7 @@ impl Tasks {
         }
     }
 
-    /// The name of a span's thread, as ftrace shows it.
+    /// Returns the name of a span's thread as ftrace shows it.
     pub(super) fn name(&self, span: &Span) -> &str {
         match (span.tid, span.comm) {
             (Some(0), _) => "<idle>",
@@ -286,7 +297,7 @@ fn time(event: &TraceEvent) -> u64 {
     event.time.unwrap_or(0)
 }
 
-/// The first sector; a flush has none, and sorts behind all others.
+/// Returns the first sector; a flush has none, and sorts after all others.
 fn sector(event: &TraceEvent) -> u64 {
     event.sector.unwrap_or(u64::MAX)
 }
@@ -295,7 +306,7 @@ fn sectors(event: &TraceEvent) -> u64 {
     event.sectors().unwrap_or(0)
 }
 
-/// The hardware queue and tag of a request in service.
+/// Returns the hardware queue and tag of a request in service.
 fn service_key(event: &TraceEvent) -> Option<(u16, u32)> {
     event.tag.map(|tag| (event.queue.unwrap_or(0), tag))
 }
@@ -304,7 +315,7 @@ fn span_of(event: &TraceEvent) -> Span {
     Span {
         start: time(event),
         op: event.op,
-        rwbs: old_letters(event),
+        rwbs: letters(event, &OLD_LETTERS),
         ioprio: event.ioprio.unwrap_or(IoPrio::NONE),
         sector: sector(event),
         sectors: sectors(event),

@@ -1,4 +1,4 @@
-//! What the calls of an I/O are counted as, and what they cost its process.
+//! Counts the calls of an I/O, and charges their cost to its process.
 
 use elevon_cache::file_io::{CallClass, CallEnd, FileIoObserver};
 use elevon_cache::stats::CacheUse;
@@ -12,25 +12,25 @@ use crate::process::Process;
 pub struct CacheCost {
     /// A system call: read, write, fsync.
     pub call: Nanos,
-    /// A page: finding and copying it.
+    /// Finding and copying a page.
     pub hit: Nanos,
-    /// A page fault, besides.
+    /// A page fault, in addition to its page.
     pub fault: Nanos,
 }
 
-/// How calls are counted and charged for.
+/// How calls are counted and charged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charges {
     pub(super) cost: CacheCost,
     /// CPU time of a wake-up.
     pub(super) wakeup: Nanos,
-    /// When the run began.
+    /// The instant at which the run began.
     pub(super) started: Instant,
-    /// Windows that waits are counted in.
+    /// The length of the windows of waits.
     pub(super) wait_window: Nanos,
 }
 
-/// Counts and charges what the processes' I/O comes to at `now`.
+/// Counts and charges the I/O of the processes at `now`.
 pub(super) struct Bill<'a> {
     pub(super) now: Instant,
     pub(super) charges: &'a Charges,
@@ -45,7 +45,7 @@ impl FileIoObserver for Bill<'_> {
         let CacheUse { touches, fault, read, write, fsync, .. } = self.processes[task.index()].cache_use();
         let &Charges { cost: CacheCost { hit, fault: of_fault, .. }, wakeup, started, wait_window } = self.charges;
         let cost = &mut self.users[task.index()].costs[token as usize];
-        let of_all = Nanos::new(hit.get() * pages);
+        let of_all = Nanos::new(hit.get() * pages.get());
         let (counts, of_call) = match class {
             CallClass::Touch => {
                 *touches += 1;
@@ -62,7 +62,7 @@ impl FileIoObserver for Bill<'_> {
         *cost += of_call + if has_slept { wakeup } else { Nanos::ZERO };
     }
 
-    /// The I/O pays for the bios that its process has built until now.
+    /// Charges to an I/O the bios that its process has built until now.
     #[inline]
     fn io_over(&mut self, task: TaskId, token: u32) {
         let user = &mut self.users[task.index()];

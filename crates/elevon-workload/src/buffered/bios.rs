@@ -12,37 +12,37 @@ use super::{Bill, BufferedIo};
 use crate::process::Process;
 use crate::token::Token;
 
-/// What the stack has of the tasks that submit bios, and of the bios.
+/// The stack's side of the layer: the tasks that submit bios, and the layouts of the bios.
 #[derive(Debug)]
 pub(super) struct StackSide {
-    /// Where the pages of a bio lie, by its number.
+    /// The layout of a bio's pages, by its number.
     layouts: Vec<LayoutId>,
-    /// By task, the flushers' and those of other programs last.
+    /// By task; the flushers and other programs come last.
     plugs: Vec<Plug>,
     device_end: Sector,
 }
 
-/// The batch that a task submits its bios in.
+/// The batch in which a task submits its bios.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plug {
     /// A batch is open in the stack.
     is_open: bool,
-    /// What the task had queued is submitted: the batch ends as it wakes.
+    /// The task's last queued bio was submitted, and sleeps: the batch ends when the task wakes.
     ends: bool,
 }
 
 impl StackSide {
-    /// For a device of this size and tasks of these numbers.
+    /// Returns the state for a device of this size and this number of tasks.
     pub(super) fn new(device_end: Sector, tasks: usize) -> Self {
         Self { layouts: Vec::new(), plugs: vec![Plug::default(); tasks], device_end }
     }
 
-    /// Where the device ends.
+    /// Returns the end of the device.
     pub(super) const fn device_end(&self) -> Sector {
         self.device_end
     }
 
-    /// Another task will submit bios.
+    /// Adds another task that will submit bios.
     pub(super) fn add_task(&mut self, task: TaskId) {
         if self.plugs.len() <= task.index() {
             self.plugs.resize(task.index() + 1, Plug::default());
@@ -51,8 +51,8 @@ impl StackSide {
 }
 
 impl BufferedIo {
-    /// The next bio of the cache as an I/O of the stack, with its number, and whether it is the
-    /// last that its task has queued.
+    /// Returns the next bio of the cache as an I/O of the stack, its number, and true if it is the
+    /// last bio that its task has queued.
     pub(crate) fn next_io(&mut self, now: Instant, stack: &mut Stack) -> Option<(Io, u32, bool)> {
         let io = self.files.cache_mut().poll_io(now)?;
         let CacheIo { token, task, op, flags, sector, bytes, mut ioprio, tenant, ends_plug, .. } = io;
@@ -77,7 +77,7 @@ impl BufferedIo {
             user.unpaid += self.cpu.submit + self.cpu.scheduler.request;
             user.may_block
         });
-        // The last page of a device need not be whole.
+        // The last page of a device may be a partial one.
         let bytes = Bytes::new(bytes.get().min((self.stack_side.device_end - sector).bytes().get()));
         let flags = if op == Op::Flush { Flags::PREFLUSH | flags } else { flags };
         let token = Token::Cache(bio).encode();
@@ -85,9 +85,9 @@ impl BufferedIo {
         Some((io, bio, ends_plug))
     }
 
-    /// A bio is about to be submitted: whether its task begins a batch with it. Windows and writes
-    /// are plugged whatever they are, so that the parts of a bio that is cut are too; a page
-    /// that is read alone is not.
+    /// Returns true if the bio's task begins a batch with it. Readahead windows and writes are
+    /// always plugged, so that the parts of a bio that is split are plugged too; a page that is
+    /// read alone is not.
     pub(crate) fn begins_batch(&mut self, io: &Io, ends_plug: bool) -> bool {
         let plug = &mut self.stack_side.plugs[io.task.index()];
         let is_plugged = io.op == Op::Write || io.flags.contains(Flags::RAHEAD);
@@ -96,7 +96,7 @@ impl BufferedIo {
         begins
     }
 
-    /// A bio was submitted: whether the batch of its task ends here.
+    /// Returns true if the batch of a task ends after the submission of this bio.
     pub(crate) fn ends_batch(&mut self, task: TaskId, ends_plug: bool, is_blocked: bool) -> bool {
         let plug = &mut self.stack_side.plugs[task.index()];
         let ends = plug.is_open && ends_plug;
@@ -108,13 +108,13 @@ impl BufferedIo {
         ends && !is_blocked
     }
 
-    /// A task sleeps in the stack for direct I/O of its own: its bios wait.
+    /// Handles a task that sleeps in the stack for its direct I/O: its bios wait.
     pub(crate) fn on_direct_blocked(&mut self, task: TaskId) {
         self.files.cache_mut().task_blocked(task);
     }
 
-    /// A task has the tag it slept for. `None` if it did not sleep for a bio of the cache; else
-    /// whether its batch ends.
+    /// Handles a task that got the tag it slept for. Returns `None` if it did not sleep for a bio
+    /// of the cache; otherwise true if its batch ends.
     pub(crate) fn unblocked(&mut self, now: Instant, processes: &mut [Process], task: TaskId) -> Option<bool> {
         let Self { files, charges, users, .. } = self;
         if !files.task_unblocked(task, &mut Bill { now, charges, users, processes }) {

@@ -1,5 +1,5 @@
-//! What is there before the first I/O: the cache's files, what each process has open of them, and
-//! what fio does to files before a job.
+//! The setup before the first I/O: the files of the cache, the files that each process has open,
+//! and what fio does to files before a job.
 
 use elevon_cache::FileId;
 use elevon_cache::activity::Submitter;
@@ -7,7 +7,7 @@ use elevon_cache::file_io::{Access, OpenPart, Program};
 use elevon_cache::page_cache::{CallKind, Called, PageCache, RangeSync};
 use elevon_cache::readahead::Advice;
 use elevon_core::ioprio::CpuPolicy;
-use elevon_core::units::{Instant, Nanos, PAGE_SIZE, Sector, TaskId};
+use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, Nanos, PAGE_SIZE, Sector, TaskId};
 use elevon_formats::fio::spec::{Fadvise, JobSpec, SyncFileRange, SyncMode};
 
 use super::{BufferedIo, Event, Prologue, User};
@@ -16,7 +16,7 @@ use crate::process::{CpuCost, Process};
 use crate::region::{JobFile, Region, largest_block};
 
 impl BufferedIo {
-    /// The files of all jobs, and each process with what it has open of them.
+    /// Adds the files of all jobs, and each process with the files that it has open.
     pub(super) fn add_jobs(&mut self, jobs: &mut Jobs) {
         let files = self.add_files(jobs);
         let call = self.charges.cost.call;
@@ -36,10 +36,10 @@ impl BufferedIo {
         }
     }
 
-    /// Every file that goes through the cache, once, as long as its longest user knows it; with
-    /// bytes, the device.
+    /// Adds every file that is cached, once, with the greatest length that a job gives it; with
+    /// bytes, adds only the device.
     fn add_files(&mut self, jobs: &Jobs) -> Vec<JobFile> {
-        let place = Region { start: 0, len: self.stack_side.device_end().byte_offset() };
+        let place = Region { start: DeviceOffset::ZERO, len: (self.stack_side.device_end() - Sector::ZERO).bytes() };
         let has_bytes = self.has_bytes();
         let cache = self.files.cache_mut();
         let mut files: Vec<JobFile> = Vec::new();
@@ -59,7 +59,7 @@ impl BufferedIo {
         }
         for known in &files {
             let JobFile { place, .. } = *known;
-            let file = cache.add_file(Sector::new(place.start / 512), place.len, place.len);
+            let file = cache.add_file(place.start.sector(), place.len, place.len);
             if is_unwritten(jobs, known) {
                 cache.set_unwritten(file);
             }
@@ -67,8 +67,8 @@ impl BufferedIo {
         files
     }
 
-    /// What a process has open. Nothing if it does direct I/O of files of which some are cached and
-    /// some are not: none are looked after then.
+    /// Returns the files that a process has open. A process with direct I/O to files of which only
+    /// some are cached has none.
     fn open_parts(&mut self, files: &[JobFile], member: &Member) -> Vec<OpenPart> {
         let extent = &member.extent;
         let mut parts = Vec::new();
@@ -86,7 +86,7 @@ impl BufferedIo {
         parts
     }
 
-    /// Begins what comes before a process's I/O, if that is due. An event tells when files have
+    /// Begins what comes before a process's I/O, if it is due. An event follows when files have
     /// been read.
     pub(crate) fn prepare(&mut self, now: Instant, task: usize) -> Option<Event> {
         if self.users[task].prologue != Prologue::Due {
@@ -95,20 +95,20 @@ impl BufferedIo {
         if self.users[task].is_mapped {
             self.for_each_part(task, |cache, part| cache.map(part.open));
         }
-        if self.users[task].pre_reads == 0 {
+        if self.users[task].pre_reads.is_zero() {
             self.advise(now, task);
             return None;
         }
-        self.users[task].prologue = Prologue::Reading(0, 0);
+        self.users[task].prologue = Prologue::Reading(0, Bytes::ZERO);
         self.pre_read(now, task).then_some(Event::Prepared { task })
     }
 
-    /// Whether what comes before a process's I/O is over.
+    /// Returns true if what comes before a process's I/O has finished.
     pub(crate) fn is_prepared(&self, task: usize) -> bool {
         self.users[task].prologue == Prologue::Over
     }
 
-    /// A process is over: its mappings go.
+    /// Removes the mappings of a process that has finished.
     pub(crate) fn on_process_over(&mut self, task: usize) {
         if self.users[task].is_mapped && self.users[task].prologue != Prologue::Due {
             self.for_each_part(task, |cache, part| cache.unmap(part.open));
@@ -119,18 +119,18 @@ impl BufferedIo {
         self.parts(task).into_iter().for_each(|part| act(self.files.cache_mut(), part));
     }
 
-    /// The files of a process.
+    /// Returns the files of a process.
     fn parts(&self, task: usize) -> Vec<OpenPart> {
         self.files.files(TaskId(task as u32)).collect()
     }
 
-    /// The file of a process by its place, if it has so many.
+    /// Returns the file of a process at an index, if there is one.
     fn part(&self, task: usize, index: usize) -> Option<OpenPart> {
         self.files.files(TaskId(task as u32)).nth(index)
     }
 
-    /// Reads the files of a process block by block, until it has to wait. True when that, and what
-    /// comes after, is over.
+    /// Reads the files of a process block by block, until it must wait. Returns true if all files
+    /// were read and the advice after them was given.
     pub(super) fn pre_read(&mut self, now: Instant, task: usize) -> bool {
         while let Prologue::Reading(index, offset) = self.users[task].prologue {
             let Some(part) = self.part(task, index) else {
@@ -138,12 +138,12 @@ impl BufferedIo {
                 return true;
             };
             let left = part.len.saturating_sub(offset);
-            if left == 0 {
-                self.users[task].prologue = Prologue::Reading(index + 1, 0);
+            if left.is_zero() {
+                self.users[task].prologue = Prologue::Reading(index + 1, Bytes::ZERO);
                 continue;
             }
             let bytes = left.min(self.users[task].pre_reads);
-            let from = part.start - part.file_start + offset;
+            let from = part.offset() + offset;
             self.users[task].prologue = Prologue::Reading(index, offset + bytes);
             let called = self.files.call(now, TaskId(task as u32), index, CallKind::Read, from, bytes);
             if called == Called::Wait {
@@ -159,21 +159,21 @@ impl BufferedIo {
         let User { invalidates, advice, .. } = self.users[task];
         for (index, part) in self.parts(task).into_iter().enumerate() {
             if invalidates {
-                self.tell(now, task, index, Advice::DontNeed, part.start - part.file_start, part.len);
+                self.tell(now, task, index, Advice::DontNeed, part.offset(), part.len);
             }
             if let Some(advice) = advice {
-                self.tell(now, task, index, advice, 0, 0);
+                self.tell(now, task, index, advice, FileOffset::ZERO, Bytes::ZERO);
             }
         }
     }
 
-    fn tell(&mut self, now: Instant, task: usize, index: usize, advice: Advice, offset: u64, bytes: u64) {
+    fn tell(&mut self, now: Instant, task: usize, index: usize, advice: Advice, offset: FileOffset, bytes: Bytes) {
         let called = self.files.call(now, TaskId(task as u32), index, CallKind::Fadvise(advice), offset, bytes);
         debug_assert!(called != Called::Wait, "advice does not sleep");
     }
 }
 
-/// A process as a program of the file I/O.
+/// Returns a process as a program of the file I/O.
 fn program(spec: &JobSpec, process: &Process) -> Program {
     Program {
         access: match spec.is_buffered() {
@@ -207,7 +207,7 @@ fn user(spec: &JobSpec, process: &Process) -> User {
         submits_in_line: spec.engine.asynchronous && spec.engine.submission_blocks,
         may_block: spec.engine.submission_blocks || !spec.engine.asynchronous,
         prologue: if is_buffered { Prologue::Due } else { Prologue::Over },
-        pre_reads: if spec.pre_read { largest_block(spec).max(PAGE_SIZE) } else { 0 },
+        pre_reads: if spec.pre_read { Bytes::new(largest_block(spec).max(PAGE_SIZE)) } else { Bytes::ZERO },
         invalidates: spec.invalidate && !spec.pre_read,
         advice,
         costs: vec![Nanos::ZERO; process.depth()],
@@ -216,8 +216,9 @@ fn user(spec: &JobSpec, process: &Process) -> User {
     }
 }
 
-/// Whether nothing is in a file when the jobs begin: fio allocates a file that is only written, and
-/// lays out any other. What goes past the cache would not be seen to be written.
+/// Returns true if a file is empty when the jobs begin: fio allocates a file that is only written,
+/// and lays out any other. A file with direct I/O does not count, because the cache would not see
+/// its writes.
 fn is_unwritten(jobs: &Jobs, file: &JobFile) -> bool {
     let has_it = |member: &&Member| member.extent.files.iter().any(|known| is_same(known, file));
     let mut users = jobs.members.iter().filter(has_it).map(|member| &jobs.specs[member.spec]);
@@ -225,7 +226,7 @@ fn is_unwritten(jobs: &Jobs, file: &JobFile) -> bool {
     !file.is_device && users.all(|spec| spec.is_buffered() && only_writes(spec))
 }
 
-/// Whether two jobs mean the same file.
-const fn is_same(one: &JobFile, other: &JobFile) -> bool {
+/// Returns true if both are the same file.
+fn is_same(one: &JobFile, other: &JobFile) -> bool {
     one.is_device == other.is_device && one.place.start == other.place.start
 }

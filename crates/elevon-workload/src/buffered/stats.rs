@@ -1,4 +1,4 @@
-//! What the page cache asked of the device, and what else reports want to know of it.
+//! Statistics of the bios of the page cache, and the controls of experiments.
 
 use elevon_cache::activity::Origin;
 use elevon_cache::page_cache::{CacheIo, PageCache, Reading};
@@ -8,44 +8,43 @@ use elevon_core::units::PAGE_SIZE;
 
 use crate::chance::split_mix;
 
-/// Pages and bios that the page cache had the device read and write.
+/// Pages and bios that the page cache read from and wrote to the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheIoStats {
     /// Bios.
     pub bios: u64,
-    /// Pages read in windows of readahead, those asked for among them.
+    /// Pages read in readahead windows, including the pages requested.
     pub readahead_pages: u64,
-    /// Pages read singly.
+    /// Pages read one at a time.
     pub read_pages: u64,
     /// Pages written by tasks that sync.
     pub sync_pages: u64,
-    /// Pages written by the flusher, and by advice.
+    /// Pages written by the flusher, and because of advice.
     pub writeback_pages: u64,
-    /// Bios by what they were for: the number of their [`Origin`]. Flushes are among those of
-    /// fsync.
+    /// Bios by their [`Origin`]. Flushes count for fsync.
     pub sources: [IoStatsBySource; Origin::ALL.len()],
 }
 
-/// Bios of one origin as they were submitted, whatever decided their class.
+/// Bios of one origin as they were submitted, for any reason of their class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStatsBySource {
     /// Bios.
     pub bios: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Those of class RT.
+    /// Number of bios of class RT.
     pub rt: u64,
-    /// Those that an experiment's control made RT.
+    /// Number of bios that the control of an experiment made RT.
     pub controlled: u64,
 }
 
 impl CacheIoStats {
-    /// Bios that an experiment's control made RT.
+    /// Returns the number of bios that the control of an experiment made RT.
     pub(super) fn controlled(&self) -> u64 {
         self.sources.iter().map(|source| source.controlled).sum()
     }
 
-    /// Counts a bio that is submitted with this priority, which a control may have `controlled`.
+    /// Counts a bio submitted with this priority. `controlled`: a control made it RT.
     pub(super) fn count(&mut self, io: &CacheIo, ioprio: IoPrio, controlled: bool) {
         self.bios += 1;
         let source = &mut self.sources[io.origin as usize];
@@ -61,32 +60,32 @@ impl CacheIoStats {
         } += io.bytes.get() / PAGE_SIZE;
     }
 
-    /// What the cache says, with what is counted here alone.
+    /// Returns the cache's reading, with the counts that are kept only here.
     pub(super) fn reading(&self, cache: &PageCache) -> Reading {
         let of_cache = cache.reading();
         Reading { bios: self.bios, promoted: of_cache.promoted + self.controlled(), ..of_cache }
     }
 }
 
-/// Who is RT in an experiment's controls, whatever the content: `activity=oracle`, `faults` and
-/// `random:PERMILLE`.
+/// A control of an experiment, which decides which bios are RT regardless of content:
+/// `activity=oracle`, `faults` and `random:PERMILLE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActivityControl {
-    /// Bios that somebody waits for when they are submitted: of a read, a fault, or a sync.
+    /// Bios that a task waits for when they are submitted: of a read, a fault, or a sync.
     Oracle,
-    /// All that faults of mappings read, readahead too.
+    /// All bios that faults of mappings read, including readahead.
     Faults,
-    /// So many of a thousand bios, whatever they are for.
+    /// A share of the bios, chosen at random.
     Random {
-        /// 0 to 1000.
+        /// The share in thousandths, 0 to 1000.
         permille: u16,
-        /// Which ones.
+        /// The random seed of the choice.
         seed: u64,
     },
 }
 
 impl ActivityControl {
-    /// What the words mean; `None` for others.
+    /// Parses the words; `None` for any other.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "oracle" => Some(Self::Oracle),
@@ -98,7 +97,7 @@ impl ActivityControl {
         }
     }
 
-    /// Whether bio number `n` of a run is RT. `is_mapped`: its task has its files mapped.
+    /// Returns true if bio number `n` of a run is RT. `is_mapped`: its task has mapped its files.
     pub(super) fn picks(self, n: u64, io: &CacheIo, is_mapped: bool) -> bool {
         match self {
             Self::Oracle => matches!(io.origin, Origin::Fault | Origin::Read | Origin::Fsync),

@@ -7,17 +7,17 @@ const BLOCK: u64 = 4096;
 fn job(blocks: u64, random: bool) -> (JobSpec, Extent) {
     let mut spec = JobSpec::default_job("p");
     spec.rw.random = random;
-    let len = blocks * BLOCK;
-    (spec, Extent { regions: vec![Region { start: BLOCK, len }], files: Vec::new(), bytes: len })
+    let len = Bytes::new(blocks * BLOCK);
+    (spec, Extent { regions: vec![Region { start: DeviceOffset::new(BLOCK), len }], files: Vec::new(), bytes: len })
 }
 fn pattern(spec: &JobSpec, extent: &Extent, clone: u32) -> Pattern {
     Pattern::new(spec, extent, &Seeds::new(spec, 1, 0, clone))
 }
 fn take(pattern: &mut Pattern, count: usize) -> Vec<Access> {
-    (0..count).map(|_| pattern.next_access(u64::MAX)).collect()
+    (0..count).map(|_| pattern.next_access(Bytes::MAX)).collect()
 }
 fn offsets(accesses: &[Access]) -> Vec<u64> {
-    accesses.iter().map(|a| a.offset / BLOCK - 1).collect()
+    accesses.iter().map(|a| a.offset.get() / BLOCK - 1).collect()
 }
 fn is_permutation(mut blocks: Vec<u64>, len: u64) -> bool {
     blocks.sort_unstable();
@@ -100,7 +100,7 @@ fn block_sizes() {
     spec.block_sizes[0] = BlockSizes::Split(vec![(4096, 10), (65536, 50), (32768, 40)]);
     let mut counts = BTreeMap::new();
     for access in take(&mut pattern(&spec, &extent, 0), 10_000) {
-        *counts.entry(access.len).or_insert(0u32) += 1;
+        *counts.entry(access.len.get()).or_insert(0u32) += 1;
     }
     assert_eq!(counts.len(), 3);
     for (size, percent) in [(4096, 10), (65536, 50), (32768, 40)] {
@@ -108,20 +108,20 @@ fn block_sizes() {
     }
     spec.block_sizes[0] = BlockSizes::Range(4096, 16384);
     let all = take(&mut pattern(&spec, &extent, 0), 1000);
-    assert!(all.iter().all(|a| a.len % 4096 == 0 && (4096..=16384).contains(&a.len)));
-    assert!((1..=4).all(|k| all.iter().any(|a| a.len == k * 4096)));
+    assert!(all.iter().all(|a| a.len.get() % 4096 == 0 && (4096..=16384).contains(&a.len.get())));
+    assert!((1..=4).all(|k| all.iter().any(|a| a.len.get() == k * 4096)));
     spec.bs_unaligned = true;
     let all = take(&mut pattern(&spec, &extent, 0), 1000);
-    assert!(all.iter().any(|a| a.len % 4096 != 0) && all.iter().all(|a| a.len % 512 == 0));
+    assert!(all.iter().any(|a| a.len.get() % 4096 != 0) && all.iter().all(|a| a.len.get() % 512 == 0));
 }
 
 #[test]
 fn block_align() {
     let (mut spec, mut extent) = job(1000, true);
     spec.block_align = [65536; 3];
-    extent.regions[0].start = 0;
+    extent.regions[0].start = DeviceOffset::ZERO;
     let all = take(&mut pattern(&spec, &extent, 0), 1000);
-    assert!(all.iter().all(|a| a.offset % 65536 == 0 && a.len == 4096));
+    assert!(all.iter().all(|a| a.offset.get() % 65536 == 0 && a.len.get() == 4096));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn same_seed_same_sequence() {
         |spec: &JobSpec, seed, clone| take(&mut Pattern::new(spec, &extent, &Seeds::new(spec, seed, 0, clone)), 200);
     assert_eq!(run(&spec, 1, 0), run(&spec, 1, 0));
     assert_ne!(run(&spec, 1, 0), run(&spec, 1, 1), "clones differ");
-    // randrepeat fixes the offsets, not the mix; allrandrepeat and randseed fix both.
+    // randrepeat fixes the offsets but not the mix; allrandrepeat and randseed fix both.
     assert_eq!(offsets(&run(&spec, 1, 0)), offsets(&run(&spec, 2, 0)));
     assert_ne!(run(&spec, 1, 0), run(&spec, 2, 0));
     spec.randrepeat = false;
@@ -148,9 +148,13 @@ fn same_seed_same_sequence() {
 #[test]
 fn files_are_served_as_told() {
     let mut spec = JobSpec::default_job("p");
-    let region = |i: u64, blocks: u64| Region { start: i * 100 * BLOCK, len: blocks * BLOCK };
-    let extent =
-        Extent { regions: vec![region(0, 4), region(1, 4), region(2, 2)], files: Vec::new(), bytes: 10 * BLOCK };
+    let region =
+        |i: u64, blocks: u64| Region { start: DeviceOffset::new(i * 100 * BLOCK), len: Bytes::new(blocks * BLOCK) };
+    let extent = Extent {
+        regions: vec![region(0, 4), region(1, 4), region(2, 2)],
+        files: Vec::new(),
+        bytes: Bytes::new(10 * BLOCK),
+    };
     let files =
         |spec: &JobSpec, n| -> Vec<u32> { take(&mut pattern(spec, &extent, 0), n).iter().map(|a| a.file).collect() };
     assert_eq!(files(&spec, 12), [0, 1, 2, 0, 1, 2, 0, 1, 0, 1, 0, 1]);
@@ -161,7 +165,7 @@ fn files_are_served_as_told() {
     spec.file_service = FileService::Random;
     spec.rw.random = true;
     let mut all = take(&mut pattern(&spec, &extent, 0), 10);
-    all.sort_by_key(|a| a.offset);
+    all.sort_by_key(|a| a.offset.get());
     all.dedup();
     assert_eq!(all.len(), 10, "every block of every file once");
 }
@@ -169,23 +173,23 @@ fn files_are_served_as_told() {
 #[test]
 fn short_regions_and_limits() {
     let (mut spec, mut extent) = job(1, false);
-    extent.regions[0].len = 10 * 1024;
+    extent.regions[0].len = Bytes::new(10 * 1024);
     spec.block_sizes[0] = BlockSizes::Range(4096, 8192);
     for access in take(&mut pattern(&spec, &extent, 0), 100) {
-        assert!(access.offset + access.len <= BLOCK + 10 * 1024 && access.len >= 4096);
+        assert!(access.offset.get() + access.len.get() <= BLOCK + 10 * 1024 && access.len.get() >= 4096);
     }
-    assert_eq!(pattern(&spec, &extent, 0).next_access(5000).len, 4096);
+    assert_eq!(pattern(&spec, &extent, 0).next_access(Bytes::new(5000)).len, Bytes::new(4096));
 }
 
-/// Sizes in blocks of one random pass over a file of this many.
+/// Returns the sizes in blocks of one random pass over a file of `blocks` blocks.
 fn one_pass(blocks: u64, sizes: BlockSizes) -> Vec<u64> {
     let (mut spec, extent) = job(blocks, true);
     spec.block_sizes = [sizes.clone(), sizes.clone(), sizes];
     let mut pattern = pattern(&spec, &extent, 0);
     let (mut visited, mut left, mut out) = (vec![false; blocks as usize], blocks, Vec::new());
     while left > 0 {
-        let access = pattern.next_access(left * BLOCK);
-        let (first, count) = (access.offset / BLOCK - 1, access.len / BLOCK);
+        let access = pattern.next_access(Bytes::new(left * BLOCK));
+        let (first, count) = (access.offset.get() / BLOCK - 1, access.len.get() / BLOCK);
         for block in &mut visited[first as usize..(first + count) as usize] {
             assert!(!std::mem::replace(block, true), "visited twice");
         }
@@ -213,7 +217,9 @@ fn passes_of_several_sizes_go_on() {
     spec.rw.ios_per_offset = 3;
     spec.block_sizes[0] = BlockSizes::Range(BLOCK, 7 * BLOCK);
     let all = take(&mut pattern(&spec, &extent, 0), 10_000);
-    assert!(all.iter().all(|a| a.len > 0 && a.len <= 7 * BLOCK && a.offset + a.len <= 101 * BLOCK));
+    assert!(
+        all.iter().all(|a| a.len.get() > 0 && a.len.get() <= 7 * BLOCK && a.offset.get() + a.len.get() <= 101 * BLOCK)
+    );
 }
 
 #[test]
@@ -224,7 +230,7 @@ fn sizes_by_order() {
     spec.norandommap = true;
     spec.block_sizes[1] = BlockSizes::Range(16 * BLOCK, 16 * BLOCK);
     let all = take(&mut pattern(&spec, &extent, 0), 1000);
-    let (large, small): (Vec<Access>, Vec<Access>) = all.iter().partition(|a| a.len == 16 * BLOCK);
-    assert!((450..550).contains(&large.len()) && small.iter().all(|a| a.len == BLOCK), "{}", large.len());
-    assert!(large.iter().all(|a| (a.offset - BLOCK).is_multiple_of(16 * BLOCK)));
+    let (large, small): (Vec<Access>, Vec<Access>) = all.iter().partition(|a| a.len.get() == 16 * BLOCK);
+    assert!((450..550).contains(&large.len()) && small.iter().all(|a| a.len.get() == BLOCK), "{}", large.len());
+    assert!(large.iter().all(|a| (a.offset.get() - BLOCK).is_multiple_of(16 * BLOCK)));
 }

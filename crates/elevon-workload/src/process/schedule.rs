@@ -1,39 +1,39 @@
-//! What a process does next, and what a completion means to it: the state machine of a job.
+//! The state machine of a job: the next action of a process, and its handling of completions.
 
 use super::*;
 
-/// What one step came to.
+/// The result of one step.
 pub(super) enum ProcessStep {
-    /// Something was done; there may be more.
+    /// Something was done; there may be more to do.
     Again,
-    /// Nothing to do until a completion or this instant.
+    /// There is nothing to do until a completion or this instant.
     Sleep(Option<Instant>),
-    /// The process is over.
+    /// The process has finished.
     Over,
 }
 
-/// Whether an I/O may be prepared now.
+/// The answer to whether an I/O may be prepared now.
 enum Want {
-    /// Yes, this one.
+    /// This access may be prepared.
     Access(Access),
-    /// Yes: a flush, or the next block to verify.
+    /// A flush, or the next block to verify, may be prepared.
     Issue,
     /// No slot is free.
     NoFreeSlot,
-    /// Not before everything in flight is over (something else is due then), or an I/O in the way
-    /// is.
+    /// The process must wait until all I/Os in flight have finished, because something else is due
+    /// then, or until an overlapping I/O has finished.
     WaitForInFlight,
-    /// Not before this instant.
+    /// Nothing may be prepared before this instant.
     Until(Instant),
-    /// State changed; ask again.
+    /// The state changed; the caller asks again.
     Changed,
-    /// Never again.
+    /// There is nothing more to prepare.
     Never,
 }
 
-/// Errno of a job that ended because an I/O took longer than its `max_latency`.
+/// Errno of a job that ended because an I/O took longer than `max_latency`.
 const ETIMEDOUT: i32 = Status::Timeout.errno();
-/// Errno of what was read and is not what was written.
+/// Errno of a read whose content is not what was written.
 const EILSEQ: i32 = Status::Protection.errno();
 
 impl Process {
@@ -87,18 +87,19 @@ impl Process {
         }
     }
 
-    /// The statistics, and with them `number_ios`, begin when the ramp is over.
+    /// Starts the statistics, and the count of `number_ios`, when the ramp has ended.
     #[inline]
     fn leave_ramp(&mut self, now: Instant) {
         if self.measure.leave_ramp(now) {
-            // What is in flight will count.
+            // The I/Os in flight will count.
             let counts = |n: u64| n.saturating_sub(self.in_use() as u64);
             self.budget.ios_left =
                 if self.options.number_ios == u64::MAX { u64::MAX } else { counts(self.options.number_ios) };
         }
     }
 
-    /// The process sleeps in a flush: it leaves alone, and nothing else is reaped before it.
+    /// Waits for the flush that the process sleeps for. The flush is submitted alone, and nothing
+    /// else is reaped before it.
     #[cold]
     fn await_sync(&mut self, now: Instant, token: u32) -> ProcessStep {
         if !self.staged.is_empty() {
@@ -129,7 +130,7 @@ impl Process {
         }
     }
 
-    /// After the deadline, an error or a termination: only the last sync.
+    /// Returns what is left after the deadline, an error or a termination: only the last sync.
     fn want_at_end(&mut self) -> Want {
         if self.in_use() > 0 {
             return Want::WaitForInFlight;
@@ -154,7 +155,7 @@ impl Process {
 
     fn want_in_run(&mut self, now: Instant) -> Want {
         if self.sync_due && self.is_anything_left() {
-            // Where the process sleeps for it, what is staged leaves before.
+            // If the process sleeps for the flush, staged I/Os are submitted first.
             return if self.options.may_block && !self.staged.is_empty() { Want::WaitForInFlight } else { Want::Issue };
         }
         match self.think.hold(now, self.in_use(), self.staged.len()) {
@@ -185,7 +186,7 @@ impl Process {
         self.want_access(now, next)
     }
 
-    /// Rates and overlaps of the next access.
+    /// Applies rates and overlaps to the next access.
     #[inline]
     fn want_access(&mut self, now: Instant, next: Access) -> Want {
         if let Some(due) = self.pace.due(next.direction)
@@ -200,8 +201,8 @@ impl Process {
         Want::Access(next)
     }
 
-    /// The next access is not due. The other direction of a mix goes first where it is due or has
-    /// no rate: rates matter more than the mix.
+    /// Handles an access that is not due. In a mix, the other direction goes first if it is due or
+    /// has no rate: rates take precedence over the mix.
     fn want_other_direction(&mut self, now: Instant, next: Access, due: Instant) -> Want {
         let other = match next.direction {
             Direction::Read if self.options.used[1] => Some(Direction::Write),
@@ -209,7 +210,7 @@ impl Process {
             _ => None,
         };
         let other = other.filter(|_| !self.options.trim_then_write);
-        // Without a rate of its own it is due at any time.
+        // Without a rate of its own, the other direction is due at any time.
         let due_of = |direction| (direction, self.pace.due(direction).unwrap_or(now));
         let Some((direction, at)) = other.map(due_of) else {
             self.next = Some(next);
@@ -253,7 +254,7 @@ impl Process {
         self.slots.iter().enumerate().any(|(token, slot)| meets(slot) && !free(token))
     }
 
-    /// The next access, or `None` when the loop's bytes or the job's I/Os are used up.
+    /// Returns the next access, or `None` if the loop's bytes or the job's I/Os are used up.
     #[inline]
     fn next_access(&mut self, now: Instant) -> Option<Access> {
         if let Some(write) = self.follow_ups.pop_front() {
@@ -261,7 +262,7 @@ impl Process {
         }
         match self.held {
             None => self.draw(None),
-            // Until the access that was put off is due, the pattern goes on in the other direction.
+            // Until the postponed access is due, the pattern continues in the other direction.
             Some(held) if self.pace.due(held.direction).is_none_or(|due| due <= now) => self.held.take(),
             Some(held) => {
                 let other = if held.direction == Direction::Read { Direction::Write } else { Direction::Read };
@@ -292,7 +293,7 @@ impl Process {
             Some(direction) => self.pattern.access_in(direction, limit),
         };
         if access.len > self.budget.left {
-            self.budget.left = 0;
+            self.budget.left = Bytes::ZERO;
             return None;
         }
         self.budget.left -= access.len;
@@ -302,7 +303,7 @@ impl Process {
         Some(access)
     }
 
-    /// All of a loop was asked for.
+    /// Handles the end of a loop, when all its bytes were requested.
     fn end_of_loop(&mut self, now: Instant) -> Want {
         let endless = self.options.loops == u64::MAX;
         if self.goes_round() {
@@ -328,7 +329,8 @@ impl Process {
         self.guard_empty_loop()
     }
 
-    /// A job that runs by time goes round without a pause unless it verifies.
+    /// Returns true if a job that runs by time continues without a pause: it neither verifies nor
+    /// trims before it writes.
     const fn goes_round(&self) -> bool {
         self.options.loops == u64::MAX && !self.options.verify_after && !self.options.trim_then_write
     }
@@ -338,7 +340,7 @@ impl Process {
         self.budget.ios_left = self.options.number_ios;
     }
 
-    /// A loop too small for a single block would never end.
+    /// Ends a loop that is too small for a single block; it would never end.
     fn guard_empty_loop(&mut self) -> Want {
         if self.budget.per_loop < self.pattern.smallest_block() {
             self.phase = Phase::EndSync;
@@ -397,7 +399,7 @@ impl Process {
         self.staged.push(token);
     }
 
-    /// What is issued beside the pattern: the next block to verify, or a flush.
+    /// Returns an I/O that is not part of the pattern: the next block to verify, or a flush.
     fn sync_or_block(&mut self, token: u32) -> (IoKind, Access, u32) {
         let (direction, file) = (Direction::Read, 0);
         if self.phase == Phase::Verify
@@ -408,10 +410,14 @@ impl Process {
         self.sync_due = false;
         self.syncing = self.options.may_block.then_some(token);
         let is_of_range = std::mem::take(&mut self.sync_is_of_range) && self.phase == Phase::Run;
-        (if is_of_range { IoKind::SyncRange } else { IoKind::Sync }, Access { direction, file, offset: 0, len: 0 }, 0)
+        (
+            if is_of_range { IoKind::SyncRange } else { IoKind::Sync },
+            Access { direction, file, offset: DeviceOffset::ZERO, len: Bytes::ZERO },
+            0,
+        )
     }
 
-    /// Counts an access of the run itself; returns what it becomes.
+    /// Counts an access of the pattern. Returns the kind and generation of its I/O.
     #[inline]
     fn on_access(&mut self, access: &Access) -> (IoKind, u32) {
         self.pace.on_issue(access.direction, access.len);
@@ -453,7 +459,7 @@ impl Process {
         }
     }
 
-    /// Closes the batch: it leaves once its CPU time is spent.
+    /// Closes the batch. It is submitted once its CPU time is spent.
     #[inline]
     fn seal(&mut self, now: Instant) {
         self.sealed = true;
@@ -529,7 +535,7 @@ impl Process {
         }
     }
 
-    /// An I/O failed: counted, forgiven or the end of the job.
+    /// Handles a failed I/O: it is counted, and ends the job unless the error is ignored.
     fn on_error(&mut self, slot: &IoSlot, direction: Direction, status: Status) {
         const EIO: i32 = Status::IoError.errno();
         let (d, errno) = (direction as usize, status.errno());
@@ -547,7 +553,7 @@ impl Process {
     }
 
     fn on_checked(&mut self, slot: &IoSlot) {
-        self.measure.stats.verified_bytes += slot.len;
+        self.measure.stats.verified_bytes += slot.len.get();
         if slot.corrupt {
             self.measure.stats.verify_errors += 1;
             if self.spec.continue_on_verify || self.spec.ignore_error[2].contains(&EILSEQ) {
@@ -556,7 +562,7 @@ impl Process {
             if self.options.verify_fatal {
                 self.fail(EILSEQ);
             } else if self.measure.stats.error == 0 {
-                // The rest is still checked; the job has failed all the same.
+                // The remaining blocks are still checked, but the job has failed.
                 self.measure.stats.error = EILSEQ;
             }
         }

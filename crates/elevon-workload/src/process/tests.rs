@@ -25,7 +25,7 @@ struct Seen {
     ioprio: IoPrio,
 }
 
-/// A device that answers every I/O after the same time, and a loop in virtual time.
+/// A device that completes every I/O after the same time, with a loop in virtual time.
 struct Bench {
     process: Process,
     now: u64,
@@ -65,15 +65,20 @@ impl Bench {
             Some(Amount::Bytes(bytes)) => bytes,
             _ => 1 << 20,
         };
-        let region = Region { start: START, len };
+        let region = Region { start: DeviceOffset::new(START), len: Bytes::new(len) };
         let bytes = match spec.io_size {
             Some(Amount::Bytes(bytes)) => bytes,
             _ => len,
         };
         let identity = Identity { task: TaskId(0), tenant: TenantId(0), job: 0, clone, seed: 1 };
         let layouts = vec![LayoutId(0); Process::depth_of(spec)];
-        let process =
-            Process::new(spec, &Extent { regions: vec![region], files: Vec::new(), bytes }, identity, cpu, &layouts);
+        let process = Process::new(
+            spec,
+            &Extent { regions: vec![region], files: Vec::new(), bytes: Bytes::new(bytes) },
+            identity,
+            cpu,
+            &layouts,
+        );
         let buffers = vec![vec![0; process.buffer_bytes() as usize]; layouts.len()];
         Self {
             process,
@@ -112,7 +117,7 @@ impl Bench {
         while let Some(io) = self.process.take() {
             taken += 1;
             self.data(&io);
-            let (offset, len) = (io.sector.byte_offset(), io.bytes.get());
+            let (offset, len) = (io.sector.byte_offset().get(), io.bytes.get());
             self.seen.push(Seen { at: self.now, op: io.op, offset, len, batch, ioprio: io.ioprio });
             self.pending.push(Reverse((self.now + self.latency, self.seen.len(), io.token)));
             self.process.on_submitted(Instant::new(self.now), false);
@@ -120,13 +125,13 @@ impl Bench {
         }
         assert_eq!(taken, batch);
     }
-    /// Real bytes, as a real back end would move them (at submission; nothing overlaps in these
-    /// tests).
+    /// Moves real bytes, as a real back end would: at submission, since nothing overlaps in these
+    /// tests.
     fn data(&mut self, io: &Io) {
         let Some(memory) = &mut self.memory else { return };
         let buffer = &mut self.buffers[io.token as usize];
         self.process.fill(io.token, buffer);
-        let (at, len) = (io.sector.byte_offset() as usize, io.bytes.get() as usize);
+        let (at, len) = (io.sector.byte_offset().get() as usize, io.bytes.get() as usize);
         match io.op {
             Op::Write => memory[at..at + len].copy_from_slice(&buffer[..len]),
             Op::Read => buffer[..len].copy_from_slice(&memory[at..at + len]),
@@ -205,7 +210,7 @@ fn cpu_time_is_spent_serially() {
     assert_eq!(bench.ended(), 256 * 103 * US);
     assert_eq!((read.clat.max, read.lat.max), (101 * US, 103 * US));
     assert_eq!(bench.stats().cpu_ns, 256 * 3 * US);
-    // A process that only computes: depth does not help past the CPU.
+    // A process that only uses CPU: its depth does not make it faster than the CPU.
     let spec = job(|s| {
         deep(s, 128);
         timed(s, 30 * MS);
@@ -242,7 +247,7 @@ fn low_water_mark() {
     });
     let cpu = CpuCost::new(Nanos::new(US), Nanos::ZERO);
     let bench = Bench::with(&spec, cpu, 0).run();
-    // 16 go out one by one; then nothing until 12 are back.
+    // 16 I/Os are issued one by one, then none until 12 have completed.
     assert_eq!(bench.seen[15].at, 16 * US);
     assert_eq!(bench.seen[16].at, 16 * US + (100 + 12 - 16 + 1) * US);
     assert_eq!(bench.stats().directions[0].ios, 256);
@@ -263,7 +268,7 @@ fn rates_are_exact() {
         timed(s, 2 * SECOND);
     });
     assert_eq!(Bench::new(&spec).run().stats().directions[0].ios, 1000);
-    // A device that is too slow is the limit; then the process does not wait.
+    // If the device is too slow, it is the limit; the process then does not wait.
     let spec = job(|s| {
         s.rate_iops[0] = Some(1000);
         timed(s, SECOND);
@@ -281,7 +286,7 @@ fn rates_of_a_mix_matter_more_than_the_mix() {
     let bench = Bench::new(&spec).run();
     let [read, write, _] = &bench.stats().directions;
     assert!(read.ios.abs_diff(1800) <= 1 && write.ios.abs_diff(200) <= 1, "{} {}", read.ios, write.ios);
-    // Every block of a pass once all the same.
+    // Every block still occurs once per pass.
     let mut blocks: Vec<u64> = bench.seen[..256].iter().map(|s| s.offset).collect();
     blocks.sort_unstable();
     blocks.dedup();
@@ -312,21 +317,22 @@ fn thinking() {
     let at = |bench: &Bench| -> Vec<u64> { bench.seen.iter().map(|s| s.at / US).collect() };
     assert_eq!(at(&think(|_| {})), [0, 400, 800, 1200, 1600, 2000, 2400, 2800]);
     assert_eq!(at(&think(|s| s.think_time_blocks = 4)), [0, 100, 200, 300, 700, 800, 900, 1000]);
-    // thinktime_blocks caps the depth: four at once, then a thought after the last came back.
+    // thinktime_blocks limits the depth: four I/Os at once, then a think time after the last
+    // completed.
     let bench = think(|s| {
         deep(s, 32);
         s.think_time_blocks = 4;
     });
     assert_eq!(at(&bench), [0, 0, 0, 0, 400, 400, 400, 400]);
     assert_eq!(bench.deepest, 4);
-    // Counted at issue: the thought begins at once.
+    // Counted at issue: the think time begins at once.
     let bench = think(|s| {
         deep(s, 32);
         s.think_time_blocks = 4;
         s.think_time_counts_issued = true;
     });
     assert_eq!(at(&bench), [0, 0, 0, 0, 300, 300, 300, 300]);
-    // By time of I/O.
+    // Limited by time of I/O.
     let bench = think(|s| {
         s.think_time_blocks = 0;
         s.think_time_io_time = Nanos::new(250 * US);
@@ -350,8 +356,8 @@ fn thinking_and_rates() {
         }))
         .run()
     };
-    // Catching up: five in a burst after each thought. Ignoring: the schedule moves on by each
-    // thought.
+    // When it catches up, it issues five I/Os in a burst after each think time. With
+    // rate_ignore_thinktime, the schedule is delayed by each think time.
     let catching_up = run(false).stats().directions[0].ios;
     let ignoring = run(true).stats().directions[0].ios;
     assert!(catching_up > ignoring && ignoring.abs_diff(5 * 1000 / 15) <= 10, "{catching_up} {ignoring}");
@@ -366,7 +372,7 @@ fn runtime_ends_the_issuing_and_the_rest_counts() {
     let bench = Bench::new(&spec).run();
     let read = &bench.stats().directions[0];
     assert_eq!((bench.ended(), read.ios, read.runtime_ns), (1100 * US, 44, 1100 * US));
-    // Without time_based the size may end it first.
+    // Without time_based, the size may end it earlier.
     let spec = job(|s| s.runtime = Nanos::new(SECOND));
     assert_eq!(Bench::new(&spec).run().ended(), 256 * 100 * US);
 }
@@ -380,7 +386,7 @@ fn ramp_time_is_not_measured_and_adds_to_the_runtime() {
     let bench = Bench::new(&spec).run();
     let read = &bench.stats().directions[0];
     assert_eq!((bench.ended(), read.runtime_ns), (15 * MS, 10 * MS));
-    // The one that completes at the very end of the ramp counts: 5 ms is when measuring begins.
+    // The I/O that completes at the very end of the ramp counts: measuring begins at 5 ms.
     assert_eq!((read.ios, bench.seen.len()), (101, 150));
 }
 
@@ -437,7 +443,7 @@ fn syncs() {
         .run()
     };
     assert_eq!(ops(|s| s.fsync = 3).ops(), "wwwfwwwfw");
-    // As fio 3.33 logs it: one flush where both are due, none after the last write.
+    // As logged by fio 3.33: one flush if both are due, and none after the last write.
     let both = ops(|s| (s.fsync, s.fdatasync, s.number_ios) = (3, 2, Some(10)));
     assert_eq!(both.ops(), "wwfwfwfwwfwwfwfw");
     assert_eq!(ops(|s| s.end_fsync = true).ops(), "wwwwwwwf");
@@ -633,8 +639,8 @@ fn any_job() -> impl Strategy<Value = JobSpec> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-    /// Whatever the options: it ends, stays in its region, aligned, never deeper than it may, and
-    /// its figures add up.
+    /// With any options the process ends, stays in its region, keeps the alignment, never exceeds
+    /// its depth, and its statistics add up.
     #[test]
     fn a_process_keeps_its_promises(spec in any_job(), latency in 0u64..3, fail in proptest::option::of(0usize..50)) {
         let cpu = CpuCost::new(Nanos::new(700), Nanos::new(300));
@@ -643,7 +649,7 @@ proptest! {
         let bench = bench.run();
         prop_assert!(bench.deepest <= Process::depth_of(&spec));
         for io in bench.seen.iter().filter(|s| s.op != Op::Flush) {
-            prop_assert!(io.offset >= bench.region.start && io.offset + io.len <= bench.region.start + bench.region.len);
+            prop_assert!(io.offset >= bench.region.start.get() && io.offset + io.len <= (bench.region.start + bench.region.len).get());
             prop_assert!(io.offset % 512 == 0 && io.len % 512 == 0 && io.len > 0);
         }
         let stats = bench.stats();
@@ -692,7 +698,7 @@ fn a_batch_counts_at_its_last_depth() {
         deep(s, 32);
         (s.iodepth_batch_submit, s.iodepth_batch_complete_min, s.iodepth_batch_complete_max) = (8, 8, 8);
     });
-    // Depths 8, 16, 24, then always 32: fio says 8: 8, 16: 16, 32: the rest.
+    // Depths are 8, 16, 24, then always 32. fio reports 8: 8, 16: 16, 32: the rest.
     assert_eq!(Bench::new(&spec).run().stats().depth_levels, [0, 0, 0, 8, 16, 232, 0]);
 }
 

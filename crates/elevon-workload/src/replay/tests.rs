@@ -10,6 +10,7 @@ fn io(after: u64, think_ms: u64) -> ReplayIo {
         flags: Flags::NONE,
         sector: Sector::new(8),
         bytes: Bytes::new(4096),
+        bio_ends: 0,
         ioprio: IoPrio::NONE,
         joins: false,
         is_refused: false,
@@ -18,13 +19,13 @@ fn io(after: u64, think_ms: u64) -> ReplayIo {
 
 fn replayed(ios: Vec<ReplayIo>) -> Replayed {
     let script = Script { number: 7, ios, ..Script::default() };
-    let mut process = Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _| LayoutId(0));
+    let mut process = Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
     process.start(Instant::ZERO);
     process
 }
 
-/// Runs a process on a device that answers each I/O after `latency` ms; gives the times in ms at
-/// which I/Os went, and the most in flight.
+/// Runs a process on a device that completes each I/O after `latency` ms. Returns the times in ms
+/// at which I/Os were issued, and the maximum number in flight.
 fn run(process: &mut Replayed, latency: u64) -> (Vec<u64>, usize) {
     let (mut now, mut went, mut under_way, mut most) = (Instant::ZERO, Vec::new(), VecDeque::new(), 0);
     loop {
@@ -77,10 +78,10 @@ fn in_an_open_loop_times_are_kept_whatever_the_device_does() {
 
 #[test]
 fn in_a_closed_loop_an_io_waits_for_as_many_completions() {
-    // One at a time with 2 ms of thought.
+    // One I/O at a time, with 2 ms of think time.
     let ios = (0..4).map(|n| io(n, if n == 0 { 0 } else { 2 })).collect();
     assert_eq!(run(&mut replayed(ios), 10), (vec![0, 12, 24, 36], 1));
-    // Four at a time, each completion is followed by an I/O.
+    // Four I/Os at a time; each completion is followed by an I/O.
     let ios: Vec<_> = (0..12u64).map(|n| io(n.saturating_sub(3), 0)).collect();
     for latency in [1, 10] {
         let (went, most) = run(&mut replayed(ios.clone()), latency);
@@ -130,6 +131,11 @@ fn a_sleep_for_a_tag_makes_the_next_io_late() {
     assert_eq!(process.poll(now), Poll::Submit(1));
     assert_eq!(process.deviations().late, 1);
     assert_eq!(process.deviations().latest, Nanos::from_millis(4));
+    let second = process.take().expect("an I/O").token;
+    process.on_submitted(now, false);
+    process.complete(Instant::new(6 * MS), second, Status::Ok);
+    let read = &process.stats().directions[0];
+    assert_eq!((read.clat.min, read.lat.sum), (MS, u128::from(10 * MS)), "5 ms each from when they were due");
 }
 
 #[test]
@@ -139,7 +145,7 @@ fn it_begins_again_until_its_time_has_passed() {
         repeat_until: Some(Nanos::from_millis(95)),
         ..Script::default()
     };
-    let mut process = Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _| LayoutId(0));
+    let mut process = Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
     process.start(Instant::ZERO);
     assert_eq!(run(&mut process, 10).0, [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]);
     assert_eq!(process.ended(), Some(Instant::new(100 * MS)), "what is in flight still completes");
@@ -167,9 +173,22 @@ fn places_beyond_the_device_are_taken_modulo_its_size() {
     ios[2].sector = Sector::new(2047);
     (ios[3].sector, ios[3].bytes) = (Sector::new(3), Bytes::new(4 << 20));
     let mut script = Script { ios, ..Script::default() };
-    let fitted = script.fit(1 << 20, 4096);
+    let fitted = script.fit(Bytes::new(1 << 20), 4096);
     let places: Vec<_> = script.ios.iter().map(|io| (io.sector.get(), io.bytes.get())).collect();
-    // The third is unaligned and reaches over the end; the last is larger than the device.
+    // The third I/O is unaligned and extends past the end; the last is larger than the device.
     assert_eq!(places, [(8, 4096), (16, 4096), (2032, 8192), (0, 1 << 20)]);
     assert_eq!(fitted, Fitted { moved: 2, widened: 2, shortened: 1 });
+}
+
+#[test]
+fn a_pace_is_kept_over_all_passes() {
+    let script = Script {
+        ios: (0..2).map(|n| io(n, 0)).collect(),
+        repeat_until: Some(Nanos::from_millis(95)),
+        period: Nanos::from_millis(30),
+        ..Script::default()
+    };
+    let mut process = Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
+    process.start(Instant::ZERO);
+    assert_eq!(run(&mut process, 10).0, [0, 30, 60, 90]);
 }

@@ -1,8 +1,8 @@
-//! What lies between processes and stack: nothing, or file I/O through a page cache.
+//! The layer between processes and stack: none, or file I/O through a page cache.
 //!
-//! A layer passes through what it does not change: every function of [`Layer`] has a body that does
-//! so, and a run without a page cache has no code for one. Functions that move I/O take the whole
-//! loop, as they submit to the stack and hand I/O back to processes.
+//! The default of every function of [`Layer`] changes nothing, so a run without a page cache has no
+//! code for it. Functions that move I/O take the whole loop, because they submit to the stack and
+//! return I/O to processes.
 
 use elevon_core::stack::Done;
 use elevon_core::units::{Instant, TaskId};
@@ -11,65 +11,66 @@ use super::Runner;
 use crate::backend::Backend;
 use crate::buffered::BufferedIo;
 
-/// What lies between processes and stack.
+/// The layer between processes and stack.
 pub(super) trait Layer<S>: Sized {
-    /// The run begins.
+    /// Handles the start of the run.
     fn on_start(&mut self, _now: Instant) {}
 
-    /// Time has come to `now`, where nothing has happened yet.
+    /// Advances the layer's time series to `now`, before anything else happens at `now`.
     fn on_time(&mut self, _now: Instant) {}
 
-    /// All jobs are over.
+    /// Handles the end of all jobs.
     fn on_end(&mut self, _now: Instant) {}
 
-    /// When [`Self::handle_timers`] has work next.
+    /// Returns when [`Self::handle_timers`] has work next.
     fn next_timer(&self) -> Option<Instant> {
         None
     }
 
-    /// Does what is due by time.
+    /// Runs the timers that are due.
     fn handle_timers(&mut self, _now: Instant) {}
 
-    /// A process is over.
+    /// Handles the end of a process.
     fn on_process_over(&mut self, _task: usize) {}
 
-    /// The page cache's layer, for those who look at the run.
+    /// Returns the page cache's layer, for observers and probes.
     fn buffered(&mut self) -> Option<&mut BufferedIo> {
         None
     }
 
-    /// Does what comes before the first I/O of a process; false if the process has to wait for
-    /// that.
+    /// Does what comes before the first I/O of a process. Returns false if the process must wait
+    /// for it.
     fn prepare<B: Backend>(_runner: &mut Runner<'_, B, Self, S>, _now: Instant, _task: usize) -> bool {
         true
     }
 
-    /// Takes the batch that a process has sealed; false, and nothing done, if it goes to the stack
-    /// as it is.
+    /// Takes the batch that a process is ready to submit. Returns false, and does nothing, if the
+    /// batch goes to the stack unchanged.
     fn submit<B: Backend>(_runner: &mut Runner<'_, B, Self, S>, _task: usize) -> bool {
         false
     }
 
-    /// Carries what the layer holds up and down until nothing moves. True if anything did.
+    /// Moves I/O and bytes between the cache, the stack and the processes until nothing is left to
+    /// move. Returns true if anything moved.
     fn pump<B: Backend>(_runner: &mut Runner<'_, B, Self, S>, _now: Instant) -> bool {
         false
     }
 
-    /// Takes what the stack has ended; false if it goes to its process as it is.
+    /// Takes an I/O that the stack completed. Returns false if it goes to its process unchanged.
     fn take_done<B: Backend>(_runner: &mut Runner<'_, B, Self, S>, _now: Instant, _done: &Done) -> bool {
         false
     }
 
-    /// Takes notice of a tag that a task slept for; false if its process is to be told.
+    /// Handles a tag that a task slept for. Returns false if its process must be told.
     fn unblock<B: Backend>(_runner: &mut Runner<'_, B, Self, S>, _now: Instant, _task: TaskId) -> bool {
         false
     }
 
-    /// After the last job: what is still to be written goes to the device.
+    /// Writes back dirty pages to the device after the last job.
     fn write_back<B: Backend>(_runner: &mut Runner<'_, B, Self, S>) {}
 }
 
-/// Nothing: processes do direct I/O of the device.
+/// No layer: processes do direct I/O to the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoLayer;
 

@@ -1,4 +1,4 @@
-//! Who looks at a run: an observer, for what reports and the console show, or a probe, for tests.
+//! Interfaces to watch a run: an observer, for reports and the console, or a probe, for tests.
 
 use elevon_cache::FrameId;
 use elevon_core::account::DiskStats;
@@ -12,50 +12,52 @@ use crate::buffered::BufferedIo;
 
 /// Observes a run for a report or a console.
 pub trait Observer {
-    /// How often [`Self::on_interval`] is called; asked once. `None` for never.
+    /// Returns how often [`Self::on_interval`] is called; asked once. `None`: never.
     fn interval(&self) -> Option<Nanos> {
         None
     }
-    /// An interval is over. `disk` reads the device's statistics, which moves io_ticks as it does
-    /// in a kernel: only an observer that shows them should call it. `jobs` is ordered by task.
+    /// Handles the end of an interval. `disk` reads the device's statistics, which advances
+    /// io_ticks as in the kernel, so only an observer that shows them should call it. `jobs` is
+    /// ordered by task.
     fn on_interval(&mut self, _now: Instant, _disk: &mut dyn FnMut() -> DiskStats, _jobs: &[Progress]) {}
-    /// Whether [`Self::on_status`] is wanted now; asked after each [`Self::on_interval`].
+    /// Returns true if [`Self::on_status`] is wanted now; asked after each [`Self::on_interval`].
     fn wants_status(&mut self) -> bool {
         false
     }
-    /// The run so far, as [`super::run`] would return it if all jobs ended now.
+    /// Receives the run so far, as [`super::run`] would return it if all jobs ended now.
     fn on_status(&mut self, _so_far: RunOutcome, _stack: &mut Stack, _buffered: Option<&BufferedIo>) {}
-    /// Events since the last call; only if the stack records them.
+    /// Receives the events since the last call; only if the stack records them.
     fn on_events(&mut self, _events: &[Event]) {}
-    /// All jobs are over, and so much that they wrote is to be written back before the run is. Only
-    /// with a page cache that has bytes.
+    /// Announces that all jobs have finished and this much dirty data is written back before the
+    /// run ends. Only with a page cache that has bytes.
     fn on_write_back(&mut self, _dirty: Bytes, _is_interrupted: bool) {}
 }
 
-/// Tests a run from inside: sees every step and every I/O, and may interfere. Reports need none of
-/// it, so a run without a probe pays one comparison a step and one an I/O for it.
+/// A test's view of a run: it sees every step and every I/O, and may interfere. Reports use no
+/// probe; a run without one pays one comparison per step and one per I/O.
 pub trait Probe: Observer {
-    /// Everything that could happen at an instant has happened. The stack may be looked at and its
-    /// tunables changed.
+    /// Called when everything that could happen at an instant has happened. The probe may read the
+    /// stack and change its tunables.
     fn on_step(&mut self, _stack: &mut Stack) {}
-    /// Right after [`Self::on_step`] if there is a page cache: it may be looked at, and other
-    /// programs use it ([`BufferedIo::call_of_other_program`]). Returns whether they did.
+    /// Called right after [`Self::on_step`] if there is a page cache. The probe may read the cache,
+    /// and use it as other programs ([`BufferedIo::call_of_other_program`]). Returns true if it
+    /// did.
     fn on_cache(&mut self, _now: Instant, _buffered: &mut BufferedIo) -> bool {
         false
     }
-    /// Whether [`Self::on_io`] and [`Self::on_io_over`] are called; asked once.
+    /// Returns true if [`Self::on_io`] and [`Self::on_io_over`] are wanted; asked once.
     fn sees_ios(&self) -> bool {
         false
     }
-    /// A process gives an I/O, or the page cache a bio of its own, which has frames:
-    /// [`crate::token::Token`] tells which.
+    /// Called when a process submits an I/O, or when the page cache submits a bio, which has
+    /// frames; [`crate::token::Token`] tells which.
     fn on_io(&mut self, _now: Instant, _io: &Io, _frames: &[FrameId]) {}
-    /// An I/O is over: the process has it back, or the page cache its bio, as
-    /// [`crate::token::Token`] tells.
+    /// Called when an I/O has finished and its process has it back, or when the page cache has its
+    /// bio back; [`crate::token::Token`] tells which.
     fn on_io_over(&mut self, _now: Instant, _task: TaskId, _token: u64, _status: Status) {}
 }
 
-/// Observes nothing.
+/// An observer that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoObserver;
 impl Observer for NoObserver {}
@@ -83,7 +85,7 @@ impl Watcher<'_> {
         }
     }
 
-    /// The probe, if it sees I/Os.
+    /// Returns the probe, if it sees I/Os.
     #[inline]
     pub(super) fn probe_of_ios(&mut self) -> Option<&mut dyn Probe> {
         match self {

@@ -1,4 +1,4 @@
-//! What a run did: of each job, of the device, and over time.
+//! The result of a run: per job, of the device, and over time.
 
 use elevon_cache::stats::CacheUse;
 use elevon_core::account::DiskStats;
@@ -13,7 +13,7 @@ use crate::logs::Logger;
 use crate::series::Series;
 use crate::source::Source;
 
-/// What a job has done so far.
+/// The progress of a job so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// I/Os completed, by direction.
@@ -22,24 +22,25 @@ pub struct Progress {
     pub bytes: [u64; 3],
     /// I/Os prepared or in flight.
     pub in_flight: usize,
-    /// Share of its work that is done, in thousandths.
+    /// The share of its work that is done, in thousandths.
     pub per_mille: u64,
-    /// Whether it has started and is not over.
+    /// True if it has started and not finished.
     pub running: bool,
 }
 
-/// Why a run ended before its jobs.
+/// The reason why a run ended before its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedEarly {
-    /// The user interrupted it; everything in flight was waited for.
+    /// The user interrupted it; the run waited for everything in flight.
     Interrupted,
-    /// Nothing can happen any more though I/Os are in flight: the device forgot them.
+    /// Nothing can happen any more: the device does not complete the I/Os in flight, or a process
+    /// waits for a completion and no I/O is in flight.
     Stuck,
-    /// Time does not move: I/O costs nothing and a job ends by time only.
+    /// Time does not advance: I/O takes no time and a job ends only by time.
     NoProgress,
 }
 
-/// What one process did.
+/// The result of one process.
 #[derive(Clone, Debug)]
 pub struct JobOutcome {
     /// Index of its section in [`crate::jobs::Jobs::specs`].
@@ -52,44 +53,44 @@ pub struct JobOutcome {
     pub name: String,
     /// A number like a process id.
     pub number: u32,
-    /// When it started; `None` where it never did.
+    /// The instant at which it started; `None` if it never did.
     pub start: Option<Instant>,
-    /// When it was over.
+    /// The instant at which it finished.
     pub end: Option<Instant>,
-    /// Its figures.
+    /// Its statistics.
     pub stats: JobStats,
     /// Its page cache statistics, if it went through a page cache.
     pub cache_use: Option<Box<CacheUse>>,
-    /// Its logs, where it kept any.
+    /// Its logs, if it kept any.
     pub logs: Option<Logger>,
 }
 
-/// A run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct RunOutcome {
-    /// Every process, by task.
+    /// All processes, by task.
     pub jobs: Vec<JobOutcome>,
-    /// When the run began.
+    /// The instant at which the run began.
     pub started: Instant,
-    /// When the last process was over.
+    /// The instant at which the last process finished.
     pub ended: Instant,
     /// The run over time.
     pub series: Series,
-    /// Each job and tenant over time, of a run with tenants.
+    /// Each job and tenant over time, in a run with tenants.
     pub owners: OwnerSeries,
     /// The device's statistics at the start.
     pub disk_start: DiskStats,
     /// The device's statistics at the end.
     pub disk_end: DiskStats,
-    /// How long the scheduler's lock for the whole device was held; zero where that is not
+    /// The time for which the scheduler's lock for the device was held; zero if the lock is not
     /// modelled.
     pub scheduler_lock: Nanos,
-    /// Set if the run ended before its jobs.
+    /// The reason, if the run ended before its jobs.
     pub ended_early: Option<EndedEarly>,
 }
 
 impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
-    /// The run as it stands.
+    /// Returns the result of the run so far.
     pub(super) fn snapshot(&mut self, now: Instant) -> RunOutcome {
         let jobs = self.jobs.members.iter().zip(&self.jobs.processes).map(|(member, process)| JobOutcome {
             spec: member.spec,
@@ -116,7 +117,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         }
     }
 
-    /// The run at its end.
+    /// Returns the result of the finished run.
     pub(super) fn outcome(mut self) -> RunOutcome {
         self.pass_events();
         let now = self.backend.now();

@@ -1,4 +1,4 @@
-//! The loop's part in what each job and each tenant did over time.
+//! The loop's readings of each job and each tenant over time.
 
 use elevon_core::stack::Stack;
 use elevon_core::units::{Instant, TenantId};
@@ -10,15 +10,15 @@ use crate::by_owner::{OwnerSeries, Progressed};
 use crate::jobs::Jobs;
 use crate::source::Source;
 
-/// A series for the processes and the tenants of a run that has tenants; one without rows for any
-/// other.
+/// Returns the series of processes and tenants, if the run has tenants; otherwise a series without
+/// rows.
 pub(super) fn series<S: Source>(now: Instant, stack: &Stack, jobs: &Jobs<S>) -> OwnerSeries {
     let rows = jobs.processes().len() + jobs.tenants().len() + 1;
     OwnerSeries::new(now, if stack.control().is_watched() { rows } else { 0 })
 }
 
 impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
-    /// What all rows say now.
+    /// Returns the values of all rows now.
     fn progressed(&self) -> Vec<Progressed> {
         let of_jobs = self.jobs.processes().iter().map(|process| {
             let directions = &process.stats().directions;
@@ -34,14 +34,14 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         of_jobs.chain(of_tenants).collect()
     }
 
-    /// An interval is over.
+    /// Records a reading at the end of an interval.
     #[cold]
     pub(super) fn read_owners(&mut self, now: Instant) {
         let rows = self.progressed();
         self.owners.read(now, &rows);
     }
 
-    /// The jobs are over.
+    /// Records the last reading when the jobs have finished.
     pub(super) fn finish_owners(&mut self, now: Instant) {
         if self.owners.rows() > 0 {
             let rows = self.progressed();

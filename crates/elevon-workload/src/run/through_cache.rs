@@ -1,7 +1,8 @@
-//! The layer of a run with a page cache: what goes to and fro between processes, cache and stack.
+//! The layer of a run with a page cache: moves I/O between processes, cache and stack.
 //!
-//! A buffered I/O that slept crosses two queues on its way back: that of the page cache's calls
-//! that are over, as one bio ends the sleep of several, and that of its process, which may be busy.
+//! A buffered I/O that slept passes two queues on its way back: the queue of finished calls of the
+//! page cache, since one bio ends the sleep of several calls, and the queue of its process, which
+//! may be busy.
 
 use elevon_core::stack::{Done, Io, Submitted};
 use elevon_core::status::Status;
@@ -76,7 +77,7 @@ impl Layer<Process> for &mut BufferedIo {
             runner.jobs.processes[task].on_submitted(now, is_asleep);
             pump_from(runner, now, over);
             if now.since(began) >= TURN {
-                // The rest of a large batch goes when the process is polled next.
+                // The rest of a large batch is submitted when the process is polled next.
                 break;
             }
         }
@@ -131,11 +132,11 @@ impl Layer<Process> for &mut BufferedIo {
     }
 }
 
-/// A loop with a page cache.
+/// The loop with a page cache.
 type Cached<'r, 'a, 'b, B> = &'r mut Runner<'a, B, &'b mut BufferedIo, Process>;
 
-/// Carries bios to the stack and what is over to the processes, `first` before anything else that
-/// is over. True if anything moved.
+/// Submits bios to the stack and passes finished I/Os to the processes, `first` before all other
+/// events. Returns true if anything moved.
 fn pump_from<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, mut first: Option<Event>) -> bool {
     let mut moved = false;
     loop {
@@ -153,7 +154,7 @@ fn pump_from<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, mut first:
     }
 }
 
-/// Moves bytes between frames and buffers, as the cache said.
+/// Moves the bytes between frames and buffers that the cache asks for.
 #[inline]
 fn move_bytes<B: Backend>(runner: Cached<'_, '_, '_, B>) {
     while let Some(copy) = runner.layer.poll_copy() {
@@ -183,7 +184,7 @@ fn submit_bios<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant) -> bool 
     any
 }
 
-/// Direct I/O of a process that has to do with the cache; true if its task sleeps.
+/// Submits direct I/O of a process that has files in the cache. Returns true if its task sleeps.
 fn submit_direct<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, io: Io) -> bool {
     let is_asleep = runner.stack.submit(now, io, runner.backend) == Submitted::Blocked;
     if is_asleep {
@@ -207,7 +208,7 @@ fn on_event<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, event: Even
     }
 }
 
-/// Hands an I/O that is over to its process, which is busy for `cost` first.
+/// Passes a finished I/O to its process, which is busy for `cost` first.
 #[inline]
 fn end_io<B: Backend>(
     runner: Cached<'_, '_, '_, B>,

@@ -1,4 +1,4 @@
-//! A device that answers every command after the same time, with its clock.
+//! A device that completes every command after the same time, with its clock.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,15 +13,15 @@ pub(crate) struct Fixed {
     pub(crate) now: u64,
     latency: u64,
     pending: BinaryHeap<Reverse<(u64, usize)>>,
-    /// All that came, and when.
+    /// All commands, with the instants at which they came.
     pub(crate) commands: Vec<(u64, Command)>,
-    /// Most commands in flight.
+    /// The maximum number of commands in flight.
     pub(crate) deepest: usize,
-    /// The user stops the run then.
+    /// The instant at which the user stops the run.
     pub(crate) interrupt_at: u64,
-    /// Never answers.
+    /// Commands are never completed.
     pub(crate) forget: bool,
-    /// What is stored, where bytes are wanted.
+    /// The stored content, if there are real bytes.
     pub(crate) memory: Option<Vec<u8>>,
     buffers: Vec<Vec<Vec<u8>>>,
 }
@@ -46,7 +46,7 @@ impl Driver for Fixed {
     fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
         assert_eq!(now.get(), self.now);
         if let Some(memory) = &mut self.memory {
-            let mut at = command.sector.byte_offset() as usize;
+            let mut at = command.sector.byte_offset().get() as usize;
             pieces.for_each(&mut |piece: Piece| {
                 let len = piece.len as usize;
                 let buffer =

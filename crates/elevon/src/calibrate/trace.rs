@@ -1,47 +1,58 @@
-//! `elevon calibrate TRACE`: a device from a trace, as a file for `--device @FILE`.
+//! `elevon calibrate TRACE`: fits a device to a trace, as a file for `--device @FILE`.
 
 use std::fmt::Write;
 use std::path::Path;
 
+use elevon_core::units::Bytes;
 use elevon_formats::quantity;
-use elevon_trace::Device;
-use elevon_trace::calibrate::{CalibrateError, Calibration, Row};
+use elevon_sim::device::{Model as DeviceModel, SlotsParameters};
+use elevon_sim::fit::{Fit, Kind, Model, Row, Served, fit};
+use elevon_trace::served::{ServedError, ServedRequest, ServedRequests};
+use elevon_trace::{Device, Recorded};
 
+use super::hardware::{self, Hardware};
 use crate::args::{CalibrateArgs, OutputFormat};
 use crate::bar::Bar;
 use crate::failure::{Ending, Failure, all, emit, emit_text};
 use crate::files::Files;
 use crate::output::NewFile;
 
-/// Commands that the device's queue holds where the trace does not show more: what a trace does not
-/// tell.
+/// Queue depth of the device if the trace does not show a larger one; a trace does not contain it.
 const QUEUE_DEPTH: u64 = 128;
-/// The device ends at a multiple of this.
+/// The size of the device is a multiple of this.
 const SIZE_UNIT: u64 = 1 << 20;
 
-pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Failure> {
+/// Fits a device to a trace, and returns it with its file for `--device @FILE`.
+pub(crate) fn fit_to(path: &Path, dev: Option<&str>) -> Result<(Calibration, String), Failure> {
     let name = path.display().to_string();
-    let device = args.dev.as_deref().map(str::parse::<Device>).transpose();
-    let device = device.map_err(|error| Failure::input(format!("--dev: {error}")))?;
-    let mut files = Files::default();
-    files.add_input(name.clone(), path)?;
-    if let Some(output) = &args.output {
-        files.add_output(format!("--output {}", output.display()), output)?;
-    }
-    let output = args.output.as_deref().map(|path| NewFile::create("--output", path)).transpose()?;
+    let device = dev.map(str::parse::<Device>).transpose();
+    let device = device.map_err(|error| Failure::named("--dev", error))?;
     let bar = Bar::new(&name);
     let mut opened = 0;
     let mut open = || {
         opened += 1;
         crate::inspect::open(path, opened)
     };
-    let found = elevon_trace::calibrate::calibrate(&mut open, device, &mut |events| bar.set(events));
+    let found = elevon_trace::served::read(&mut open, device, &mut |events| bar.set(events));
     drop(bar);
     let found = found.map_err(|error| match error {
-        CalibrateError::Trace(error) => crate::inspect::failure(&name, error),
-        error @ CalibrateError::TooFew { .. } => Failure::input(format!("{name}: {error}")),
+        ServedError::Trace(error) => crate::inspect::failure(&name, error),
+        error @ ServedError::TooFew { .. } => Failure::named(&name, error),
     })?;
+    let found = Calibration::of(found);
     let profile = profile(&name, &found);
+    Ok((found, profile))
+}
+
+pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Failure> {
+    let name = path.display().to_string();
+    let mut files = Files::default();
+    files.add_input(name.clone(), path)?;
+    if let Some(output) = &args.output {
+        files.add_output(format!("--output {}", output.display()), output)?;
+    }
+    let output = args.output.as_deref().map(|path| NewFile::create("--output", path)).transpose()?;
+    let (found, profile) = fit_to(path, args.dev.as_deref())?;
     let printed = match args.output_format {
         OutputFormat::Normal => {
             let saved = args.output.as_ref().map(|path| format!("\nSaved for --device @{}\n", path.display()));
@@ -55,48 +66,82 @@ pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Fai
     Ok(Ending::Done)
 }
 
-/// A time to a tenth of a microsecond, as parameters are written.
+/// The device that was fitted to a trace, and what else the trace says of it.
+pub(crate) struct Calibration {
+    device: Device,
+    end_sector: u64,
+    split_at: Option<u64>,
+    has_flushes: bool,
+    recorded: Option<Recorded>,
+    pub(crate) fit: Fit,
+}
+
+impl Calibration {
+    fn of(found: ServedRequests) -> Self {
+        let ServedRequests { device, requests, end_sector, split_at, recorded } = found;
+        let served: Vec<Served> = requests.iter().map(served).collect();
+        let has_flushes = served.iter().any(|one| one.kind == Kind::Flush);
+        let fit = fit(&served).expect("there are reads or writes");
+        Self { device, end_sector, split_at, has_flushes, recorded, fit }
+    }
+
+    /// Returns the parameters of `slots`.
+    fn parameters(&self) -> SlotsParameters {
+        let Hardware { queues, tags, bytes } = Hardware::of(self.recorded.as_ref());
+        let size = bytes.unwrap_or((self.end_sector * 512).next_multiple_of(SIZE_UNIT).max(SIZE_UNIT));
+        SlotsParameters {
+            size: Bytes::new(size),
+            hw_queues: queues.map_or(1, |queues| queues as u16),
+            queue_depth: tags.unwrap_or(self.fit.depth.clamp(QUEUE_DEPTH, 65536)) as u32,
+            ..self.fit.model.parameters(self.has_flushes)
+        }
+    }
+}
+
+fn served(request: &ServedRequest) -> Served {
+    let &ServedRequest { issued, completed, bytes, is_write } = request;
+    let kind = match (bytes, is_write) {
+        (0, _) => Kind::Flush,
+        (_, false) => Kind::Read,
+        (_, true) => Kind::Write,
+    };
+    Served { issued, completed, bytes, kind }
+}
+
+/// Formats a time to a tenth of a microsecond, as parameters are written.
 fn time(ns: f64) -> String {
     quantity::text((ns / 100.0).round() as u64 * 100, quantity::TIMES)
 }
 
-/// A rate to a thousandth of a megabyte a second.
-fn rate(bytes: u64) -> String {
-    format!("{}kB/s", bytes / 1000)
-}
+const DIRECTIONS: [&str; 3] = ["read", "write", "flush"];
 
-const DIRECTIONS: [&str; 2] = ["read", "write"];
-
-/// What the number of servers is worth.
-fn servers_words(found: &Calibration) -> String {
-    let servers = found.model.servers;
-    if servers >= found.depth {
+/// Explains how certain the number of servers is.
+fn servers_words(fit: &Fit) -> String {
+    let servers = fit.model.servers;
+    if servers >= fit.depth {
         return format!("{servers}, or more: no more requests were in the device at once");
     }
     servers.to_string()
 }
 
-/// The parameters of `slots`.
+/// Keys that are written even if they have their default values.
+const ALWAYS: [&str; 5] = ["slots", "latency", "bandwidth", "size", "queue_depth"];
+
+/// Returns the parameters of `slots` that differ from the defaults, as TOML.
 fn parameters(found: &Calibration) -> Vec<(&'static str, String)> {
-    let [read, write] = found.model.costs;
-    let quoted = |text: String| format!("\"{text}\"");
-    let mut rows = vec![("slots", found.model.servers.to_string()), ("latency", quoted(time(read.latency)))];
-    rows.extend((read.bandwidth() >= 1000).then(|| ("bandwidth", quoted(rate(read.bandwidth())))));
-    rows.push(("write_latency", quoted(time(write.latency.max(100.0)))));
-    rows.extend((write.bandwidth() >= 1000).then(|| ("write_bandwidth", quoted(rate(write.bandwidth())))));
-    if let Some(flush) = found.flush {
-        rows.push(("flush_latency", quoted(time((flush as f64).max(100.0)))));
-        rows.push(("write_cache", "1".to_owned()));
-    }
-    let size = (found.end_sector * 512).next_multiple_of(SIZE_UNIT).max(SIZE_UNIT);
-    rows.push(("size", quoted(quantity::text(size, quantity::SIZES))));
-    rows.push(("queue_depth", found.depth.clamp(QUEUE_DEPTH, 65536).to_string()));
-    rows
+    let keys = |parameters: SlotsParameters| DeviceModel::Slots(parameters).keys();
+    let (own, plain) = (keys(found.parameters()), keys(SlotsParameters::default()));
+    let pairs = own.into_iter().zip(plain);
+    let has_queues = Hardware::of(found.recorded.as_ref()).queues.is_some();
+    let is_kept = |key| ALWAYS.contains(&key) || key == "hw_queues" && has_queues;
+    let kept = pairs.filter(|(own, plain)| is_kept(own.key) || own.value != plain.value);
+    let is_number = |value: &str| value.parse::<u64>().is_ok();
+    kept.map(|(own, _)| (own.key, if is_number(&own.value) { own.value } else { format!("{:?}", own.value) })).collect()
 }
 
-/// The file for `--device @FILE`.
+/// Returns the file for `--device @FILE`.
 fn profile(name: &str, found: &Calibration) -> String {
-    let quoted = |text: &str| format!("{:?}", text);
+    let quoted = |text: &str| format!("{text:?}");
     let mut out = format!(
         "name = \"traced-{}-{}\"\nbase = \"slots\"\nsummary = {}\n\n[parameters]\n",
         found.device.major,
@@ -107,12 +152,15 @@ fn profile(name: &str, found: &Calibration) -> String {
     for (key, value) in &parameters {
         let _ = writeln!(out, "{key} = {value}");
     }
-    if let Some(bytes) = found.split_at.filter(|bytes| bytes % 1024 == 0 && *bytes >= 4096) {
+    if let Some(recorded) = &found.recorded {
+        let limits = hardware::limits(recorded).into_iter().map(|(key, value)| format!("{key} = {value}\n"));
+        let _ = write!(out, "\n[limits]\n{}", limits.collect::<String>());
+    } else if let Some(bytes) = found.split_at.filter(|bytes| bytes % 1024 == 0 && *bytes >= 4096) {
         let _ = writeln!(out, "\n[limits]\nmax_hw_sectors_kb = {}", bytes >> 10);
     }
     let fitted: Vec<String> = parameters
         .iter()
-        .filter(|(key, _)| !matches!(*key, "size" | "queue_depth" | "write_cache"))
+        .filter(|(key, _)| !matches!(*key, "size" | "queue_depth" | "hw_queues" | "write_cache"))
         .map(|(key, _)| quoted(key))
         .collect();
     let _ = write!(
@@ -120,18 +168,29 @@ fn profile(name: &str, found: &Calibration) -> String {
         "\n[[source]]\nparameters = [{}]\nbasis = \"fitted\"\nvalue = {}\norigin = {}\n",
         fitted.join(", "),
         quoted(&format!(
-            "the latency of {} requests from issue to completion, within {:.1} % on average",
-            found.requests.0, found.error_percent
+            "the latency of {} requests from issue to completion, its distribution within {:.1} %",
+            found.fit.requests.0, found.fit.distribution_percent
         )),
         quoted(&format!("trace {name}"))
     );
-    let _ = write!(
-        out,
-        "\n[[source]]\nparameters = [\"size\", \"queue_depth\"]\nbasis = \"estimated\"\nvalue = {}\norigin = {}\n",
-        quoted(&format!("the last sector used, and at most {} requests in the device", found.depth)),
-        quoted(&format!("trace {name}"))
-    );
+    out.push_str(&source_of_the_rest(name, found, &parameters));
     out
+}
+
+/// Returns the source of the parameters that were not fitted.
+fn source_of_the_rest(name: &str, found: &Calibration, parameters: &[(&str, String)]) -> String {
+    let has_queues = parameters.iter().any(|(key, _)| *key == "hw_queues");
+    let (keys, basis, value) = if Hardware::of(found.recorded.as_ref()) == Hardware::default() {
+        let value = format!("the last sector used, and at most {} requests in the device", found.fit.depth);
+        ("\"size\", \"queue_depth\"", "estimated", value)
+    } else {
+        let keys = if has_queues { "\"size\", \"hw_queues\", \"queue_depth\"" } else { "\"size\", \"queue_depth\"" };
+        (keys, "stated", "the settings of the device when it was recorded".to_owned())
+    };
+    format!(
+        "\n[[source]]\nparameters = [{keys}]\nbasis = \"{basis}\"\nvalue = {value:?}\norigin = {:?}\n",
+        format!("trace {name}")
+    )
 }
 
 fn figures(out: &mut String, name: &str, row: &Row) {
@@ -143,93 +202,142 @@ fn figures(out: &mut String, name: &str, row: &Row) {
     out.push('\n');
 }
 
-fn text(name: &str, found: &Calibration) -> String {
-    let mut out = format!("elevon calibrate: device {} of {name}\n\n", found.device);
-    let (looked_at, all) = found.requests;
-    let of = if all > looked_at { format!(", the first of {all}") } else { String::new() };
-    let _ = writeln!(out, "servers: {}", servers_words(found));
-    for (name, cost) in DIRECTIONS.iter().zip(found.model.costs) {
+/// Describes the model in sentences.
+fn model_words(out: &mut String, found: &Calibration) {
+    let Calibration { fit, has_flushes, .. } = found;
+    let model = &fit.model;
+    let _ = writeln!(out, "servers: {}", servers_words(fit));
+    for (name, kind) in DIRECTIONS.iter().zip([Kind::Read, Kind::Write]) {
+        let cost = model.held(kind);
         let bandwidth = match cost.bandwidth() {
             0 => "whatever its size".to_owned(),
             rate => format!("and its bytes at {:.1} MB/s", rate as f64 / 1e6),
         };
         let _ = writeln!(out, "a {name} holds one for {} {bandwidth}", time(cost.latency));
     }
-    if let Some(flush) = found.flush {
-        let _ = writeln!(out, "a flush holds one for {}", time(flush as f64));
+    if *has_flushes {
+        let holds = if model.flush_waits { "holds one for" } else { "waits for none, and takes" };
+        let _ = writeln!(out, "a flush {holds} {}", time(model.held(Kind::Flush).latency));
     }
+    if model.base > 0.0 {
+        let _ = writeln!(out, "each takes {} more that occupies none", time(model.base));
+    }
+    if model.hand_over > 0.0 {
+        let _ = writeln!(
+            out,
+            "a free server is handed to what waits within {}; what comes meanwhile takes it",
+            time(model.hand_over)
+        );
+    }
+    if model.disorder > 0.0 {
+        let _ = writeln!(out, "{:.0} times in a hundred a server takes any that waits", model.disorder * 100.0);
+    }
+    spread_words(out, model, *has_flushes);
+}
+
+fn spread_words(out: &mut String, model: &Model, has_flushes: bool) {
+    let kinds = if has_flushes { 3 } else { 2 };
+    for (name, quantiles) in DIRECTIONS.iter().zip(&model.spreads).take(kinds) {
+        let share = |parts: u32| format!("{:.0} %", f64::from(parts) / 1e4);
+        let _ = writeln!(
+            out,
+            "what a {name} takes is spread: p10 {}, p50 {}, p90 {}, p99 {} of that",
+            share(quantiles.p10),
+            share(quantiles.p50),
+            share(quantiles.p90),
+            share(quantiles.p99)
+        );
+    }
+}
+
+fn text(name: &str, found: &Calibration) -> String {
+    let fit = &found.fit;
+    let mut out = format!("elevon calibrate: device {} of {name}\n\n", found.device);
+    model_words(&mut out, found);
+    let (looked_at, all) = fit.requests;
+    let of = if all > looked_at { format!(", the first of {all}") } else { String::new() };
     let _ = writeln!(
         out,
-        "fitted to {looked_at} requests{of}: the model's latency is off by {:.1} % on average",
-        found.error_percent
+        "fitted to {looked_at} requests{of}: the distribution of latency is off by {:.1} % ({:.1} % without spread,\n\
+         hand-over and disorder), the latency of one request by {:.1} % on average",
+        fit.distribution_percent, fit.fifo_percent, fit.each_percent
     );
     let head = "\nLatency from issue to completion in us: measured, model, error in %\n";
     out.push_str(head);
     let _ = writeln!(out, "{:<22} {:>9} {:^26} {:^26} {:^26}", "", "requests", "mean", "p50", "p99");
-    for (is_write, bytes, row) in &found.by_size {
-        let size = quantity::text(*bytes, quantity::SIZES);
-        figures(&mut out, &format!("{} {size}", DIRECTIONS[usize::from(*is_write)]), row);
+    for (kind, bytes, row) in &fit.by_size {
+        let size = if *kind == Kind::Flush { String::new() } else { quantity::text(*bytes, quantity::SIZES) };
+        figures(&mut out, format!("{} {size}", DIRECTIONS[*kind as usize]).trim_end(), row);
     }
-    for (depth, row) in &found.by_depth {
+    for (depth, row) in &fit.by_depth {
         let name = if *depth == 1 { "alone".to_owned() } else { format!("up to {depth} in device") };
         figures(&mut out, &name, row);
     }
-    let near = |&&(servers, _): &&(u64, f64)| servers.abs_diff(found.model.servers) <= 3;
-    let tried: Vec<String> = found
+    let near = |&&(servers, _): &&(u64, f64)| servers.abs_diff(fit.model.servers) <= 3;
+    let tried: Vec<String> = fit
         .by_servers
         .iter()
         .filter(near)
         .map(|(servers, error)| format!("{servers}: {:.1} %", error * 100.0))
         .collect();
-    let _ = writeln!(out, "\nError by number of servers: {}", tried.join(", "));
+    let _ = writeln!(out, "\nError of one request's latency behind a FIFO, by number of servers: {}", tried.join(", "));
     out
 }
 
-fn json(name: &str, found: &Calibration) -> String {
-    let figure = |figure: elevon_trace::calibrate::Figure| {
+fn hundredths(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+fn json_row(row: &Row, key: &str, value: serde_json::Value) -> serde_json::Value {
+    let figure = |figure: elevon_sim::fit::Figure| {
         serde_json::json!({
             "measured_ns": figure.measured.round(),
             "model_ns": figure.model.round(),
-            "error_percent": (figure.error_percent() * 100.0).round() / 100.0,
+            "error_percent": hundredths(figure.error_percent()),
         })
     };
-    let row = |row: &Row| {
-        serde_json::json!({
-            "requests": row.requests,
-            "mean": figure(row.mean),
-            "p50": figure(row.p50),
-            "p99": figure(row.p99),
-        })
-    };
-    let with = |key: &str, value: serde_json::Value, of: &Row| {
-        let mut all = row(of);
-        all[key] = value;
-        all
-    };
-    let by_size = found.by_size.iter().map(|(is_write, bytes, of)| {
-        let mut all = with("bytes", (*bytes).into(), of);
-        all["direction"] = DIRECTIONS[usize::from(*is_write)].into();
+    let mut all = serde_json::json!({
+        "requests": row.requests,
+        "mean": figure(row.mean),
+        "p50": figure(row.p50),
+        "p99": figure(row.p99),
+    });
+    all[key] = value;
+    all
+}
+
+fn json(name: &str, found: &Calibration) -> String {
+    let fit = &found.fit;
+    let by_size = fit.by_size.iter().map(|(kind, bytes, of)| {
+        let mut all = json_row(of, "bytes", (*bytes).into());
+        all["direction"] = DIRECTIONS[*kind as usize].into();
         all
     });
-    let costs = found
-        .model
-        .costs
-        .map(|cost| serde_json::json!({ "latency_ns": cost.latency.round(), "bandwidth_bytes": cost.bandwidth() }));
-    let [read, write] = costs;
+    let by_depth = fit.by_depth.iter().map(|(depth, of)| json_row(of, "depth", (*depth).into()));
+    let [read, write] = [Kind::Read, Kind::Write].map(|kind| {
+        let cost = fit.model.held(kind);
+        serde_json::json!({ "latency_ns": cost.latency.round(), "bandwidth_bytes": cost.bandwidth() })
+    });
     let all = serde_json::json!({
         "trace": name,
         "device": found.device.to_string(),
-        "requests": found.requests.0,
-        "requests_in_trace": found.requests.1,
-        "servers": found.model.servers,
-        "servers_is_lower_bound": found.model.servers >= found.depth,
+        "requests": fit.requests.0,
+        "requests_in_trace": fit.requests.1,
+        "servers": fit.model.servers,
+        "servers_is_lower_bound": fit.model.servers >= fit.depth,
         "read": read,
         "write": write,
-        "flush_ns": found.flush,
-        "depth_max": found.depth,
-        "error_percent": (found.error_percent * 100.0).round() / 100.0,
+        "flush_ns": found.has_flushes.then(|| fit.model.held(Kind::Flush).latency.round()),
+        "flush_waits": fit.model.flush_waits,
+        "base_ns": fit.model.base.round(),
+        "hand_over_ns": fit.model.hand_over.round(),
+        "disorder": hundredths(fit.model.disorder),
+        "depth_max": fit.depth,
+        "error_percent": hundredths(fit.each_percent),
+        "distribution_error_percent": hundredths(fit.distribution_percent),
+        "fifo_distribution_error_percent": hundredths(fit.fifo_percent),
         "by_size": by_size.collect::<Vec<_>>(),
-        "by_depth": found.by_depth.iter().map(|(depth, of)| with("depth", (*depth).into(), of)).collect::<Vec<_>>(),
+        "by_depth": by_depth.collect::<Vec<_>>(),
         "profile": profile(name, found),
     });
     format!("{all:#}\n")

@@ -1,8 +1,9 @@
-//! Proposal 001: direct I/O fills bios until their vectors run out, the queue limit cuts them, and
-//! every cut leaves a small tail.
+//! Proposal 001: direct I/O fills bios until their vectors run out, the queue limit splits them,
+//! and every split leaves a small tail.
 //!
-//! One number a direction, the cost of a command, is calibrated on the published baseline. The rest
-//! follows from it; the memory of the third measurement is chosen with that measurement at hand.
+//! One number per direction, the cost of a command, is calibrated on the published baseline. The
+//! rest follows from it, except that the memory of the third measurement is chosen to fit that
+//! measurement.
 
 mod pattern;
 mod summary;
@@ -22,7 +23,9 @@ pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
         "\"block: Check the queue limit before bio submitting\", Ed Tsai, linux-block, October and November 2023. Where the pages \
          of a buffer lie scattered, a bio is full at 1 MiB and a little; a queue limit of 512 KiB cuts it into 512, 512 and a \
          tail of 32 to 56 KiB. The patch (fill=max-sectors here) ends a bio at the limit. It was not merged, nor was the \
-         thread's own proposal (fill=trim): kernels to this day do what fill=full does.",
+         thread's own proposal (fill=trim): kernels to 6.19 do what fill=full does here. From 7.0 a vector ends with its folio (fill=folio), \
+         so that bios of ordinary pages end at 1 MiB and a limit of 512 KiB leaves no tails: the proposal's problem is solved \
+         another way.",
     );
     pattern::report(&mut document, &pattern::measure(lab)?);
     throughput::report(&mut document, &throughput::measure(lab)?);

@@ -1,8 +1,8 @@
-//! Proposal 002: BFQ waits for the process in service, the device's queue runs empty, and injection
-//! serves others meanwhile.
+//! Proposal 002: BFQ waits for the process in service, the device queue becomes empty, and
+//! injection serves other processes in the meantime.
 //!
 //! The device is fitted to one figure of the proposal, 25 MB/s at depth 1, and to a published one
-//! at depth 32; everything that a scheduler makes of it is predicted.
+//! at depth 32. All effects of schedulers are predicted.
 
 mod findings;
 mod five;
@@ -19,7 +19,7 @@ use crate::reproduce::parameters::Parameters;
 
 const PARAMETERS: &str = include_str!("../../../../experiments/bfq-injection/parameters.toml");
 
-/// A scheduler as `--scheduler` takes it, with the name that tables call it by.
+/// A scheduler as `--scheduler` takes it, with its name in tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Setting {
     name: &'static str,
@@ -50,17 +50,17 @@ pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
     Ok(document)
 }
 
-/// Megabytes a second of all jobs.
+/// Returns megabytes per second of all jobs.
 fn megabytes(run: &RunResult) -> f64 {
     bandwidth(&total(run)) / 1e6
 }
 
-/// Who got what; the jobs of this experiment always have weights and rivals.
+/// Returns the shares; the jobs of this experiment always have weights and competitors.
 fn shares(run: &RunResult) -> Fairness {
     fairness(run).expect("jobs with weights that ran together")
 }
 
-/// Jain's index over bandwidth got against due.
+/// Returns Jain's index over bandwidth got divided by share due.
 fn jain(run: &RunResult) -> f64 {
     shares(run).jain_bandwidth().expect("jobs that competed")
 }

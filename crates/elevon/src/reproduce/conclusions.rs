@@ -1,18 +1,17 @@
 //! Conclusions of a report: sentences that are functions of the results. A sentence that the
-//! results do not bear out is not printed, and every number in one is formatted from the results.
+//! results do not support is not printed, and every number in one is formatted from the results.
 
 use elevon_report::document::Document;
 
-/// A sentence about results of type `R`; `None` if they do not bear it out.
+/// A sentence about results of type `R`; `None` if the results do not support it.
 pub(super) type Conclusion<R> = fn(&R) -> Option<String>;
 
-/// The sentences that these results bear out, in order, as one text.
+/// Returns the sentences that the results support, in order, as one text.
 pub(super) fn text_of<R>(results: &R, conclusions: &[Conclusion<R>]) -> String {
     conclusions.iter().filter_map(|conclusion| conclusion(results)).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds a paragraph of the sentences that these results bear out; none if there is no such
-/// sentence.
+/// Adds a paragraph of the sentences that the results support; none if there is no such sentence.
 pub(super) fn conclude<R>(document: &mut Document, results: &R, conclusions: &[Conclusion<R>]) {
     let text = text_of(results, conclusions);
     if !text.is_empty() {
@@ -20,7 +19,7 @@ pub(super) fn conclude<R>(document: &mut Document, results: &R, conclusions: &[C
     }
 }
 
-/// A list as prose has it: `a`, `a and b`, `a, b and c`.
+/// Joins a list as in prose: `a`, `a and b`, `a, b and c`.
 pub(super) fn listed(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -29,12 +28,12 @@ pub(super) fn listed(items: &[String]) -> String {
     }
 }
 
-/// The smallest and the largest.
+/// Returns the smallest and the largest value.
 pub(super) fn range(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     values.into_iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)))
 }
 
-/// What a value is of another, in percent more (`+`) or less (`-`).
+/// Returns by how many percent `value` is above (`+`) or below (`-`) `of`.
 pub(super) fn percent_off(value: f64, of: f64) -> f64 {
     100.0 * (value / of - 1.0)
 }

@@ -1,8 +1,7 @@
-//! Proposal 000: I/O priority by the activity of the pages that a bio carries, in the four cases it
-//! was measured in.
+//! Proposal 000: I/O priority by the activity of the pages in a bio, in the four published cases.
 //!
-//! One figure of the mainline column is fitted in each case that has one; what the forms of
-//! activity and the two controls make of it is predicted.
+//! In each case one figure of the mainline column is fitted, if the case has such a figure. The
+//! effects of the forms of activity and of the two controls are predicted.
 
 mod cases;
 mod findings;
@@ -49,7 +48,7 @@ fn measure(lab: &Lab, scale: &Scale<'_>) -> Result<Measured, Failure> {
         cases::sqlite(scale),
     ];
     sweeps.extend(ttls.iter().map(|&ttl| cases::case3(scale, ttl)));
-    // In the same order.
+    // Rows are in the order of the sweeps.
     let mut rows = sweep::run(lab, &sweeps)?.into_iter();
     let mut next = || rows.next().expect("rows of each sweep");
     let device = scale.fitted_ufs();
@@ -81,7 +80,7 @@ fn figure(name: &str, unit: &str, published: f64, ours: f64, note: &str) -> Figu
     Figure { name: name.into(), unit: unit.into(), expected: Some(published), ours, note: note.into() }
 }
 
-/// Case 1.
+/// Writes the section of case 1.
 fn faults(document: &mut Document, scale: &Scale<'_>, case: &Faults) {
     let number = |key: &str| scale.parameters.number(&format!("published.{key}"));
     let window = number("window");
@@ -122,7 +121,7 @@ fn faults(document: &mut Document, scale: &Scale<'_>, case: &Faults) {
     document.paragraph("Missing are swap and zram, what else ran on the phone, and the state of its flash.");
 }
 
-/// What faults gain against what dd loses.
+/// Plots the gain of faults against the loss of dd.
 fn against(rows: &[Row]) -> Plot {
     let axis = |title: &str, scale, unit| Axis { title: title.into(), scale, unit };
     let series = rows.iter().enumerate().map(|(colour, row)| Series {
@@ -141,7 +140,7 @@ fn against(rows: &[Row]) -> Plot {
     }
 }
 
-/// Case 2.
+/// Writes the section of case 2.
 fn reads(document: &mut Document, scale: &Scale<'_>, case: &Reads) {
     let Reads { fits, tight, .. } = case;
     let number = |key: &str| scale.parameters.number(&format!("published.{key}"));
@@ -184,7 +183,7 @@ fn reads(document: &mut Document, scale: &Scale<'_>, case: &Reads) {
     conclude(document, case, &findings::READS);
 }
 
-/// How many of the runs were that fast at most.
+/// Plots the number of runs by their speed, cumulatively.
 fn distribution(runs: &[(&str, Vec<f64>)]) -> Plot {
     let series = runs.iter().enumerate().map(|(colour, (name, runs))| {
         let mut runs: Vec<f64> = runs.iter().map(|rate| rate * f64::from(1 << 20)).collect();
@@ -203,7 +202,7 @@ fn distribution(runs: &[(&str, Vec<f64>)]) -> Plot {
     }
 }
 
-/// Case 3.
+/// Writes the section of case 3.
 fn launches(document: &mut Document, scale: &Scale<'_>, case: &Launches) {
     let Launches { ttls, rows: all } = case;
     let published = |key: &str| scale.parameters.numbers(&format!("published.{key}"));
@@ -231,7 +230,7 @@ fn launches(document: &mut Document, scale: &Scale<'_>, case: &Launches) {
     conclude(document, case, &findings::LAUNCHES);
 }
 
-/// Case 4.
+/// Writes the section of case 4.
 fn benchmarks(document: &mut Document, case: &Benchmarks) {
     let Benchmarks { storage, sqlite, published } = case;
     document.heading("4. A storage benchmark");

@@ -1,9 +1,9 @@
-//! Proposal 004: what io-throttle's hooks cost those without a rule, a counter that spares it, and
-//! priority under a limit.
+//! Proposal 004: the cost of io-throttle's hooks for tasks without a rule, a counter that avoids
+//! this cost, and priority under a limit.
 //!
-//! The host's time for a chunk of each file is fitted to the plain kernel's figures, and the cost
-//! of a lookup to one figure of the kernel with hooks. A run spends that cost for each lookup that
-//! its stack makes, whatever the kernel is called.
+//! The host's time per chunk of each file is fitted to the plain kernel's figures, and the cost of
+//! a lookup to one figure of the kernel with hooks. A run spends that cost for each lookup that its
+//! stack makes, in every kernel mode.
 
 mod summary;
 
@@ -19,7 +19,7 @@ use elevon_report::text::Figure;
 use elevon_workload::run::Observer;
 
 use crate::execute::Watch;
-use crate::failure::Failure;
+use crate::failure::{Failure, MachineError};
 use crate::reproduce::conclusions::conclude;
 use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
@@ -28,14 +28,14 @@ use summary::{Ends, Summary};
 const PARAMETERS: &str = include_str!("../../../../experiments/io-throttle/parameters.toml");
 const TWO: Job = job!("io-throttle/two-readers.fio");
 const LIMITED: Job = job!("io-throttle/limited.fio");
-/// Chunks that one of the two readers reads.
+/// Chunks that each of the two readers reads.
 const CHUNKS: u64 = 245_366_784 / (128 << 10);
 /// Bytes that each of the limited readers reads.
 const LIMITED_BYTES: f64 = 234_179_072.0;
-/// 8 MiB/s.
+/// The limit: 8 MiB/s.
 const LIMIT: Limit = Limit { rate: 8 << 20, policy: Policy::Leaky };
 
-/// A kernel of the mail.
+/// A kernel of the published mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Plain,
@@ -63,7 +63,7 @@ impl Mode {
     }
 }
 
-/// Sets io-throttle up before a run, and reads afterwards what it did.
+/// Sets up io-throttle before a run, and reads its counters afterwards.
 #[derive(Default)]
 struct Throttle {
     config: Option<Config>,
@@ -80,7 +80,7 @@ impl Watch for Throttle {
             control.configure_io_throttle(config);
         }
         if self.limit.is_some() {
-            // The one cgroup of the job file.
+            // The only cgroup of the job file.
             let tenant = TenantId(1);
             if !control.tenants().is_alive(tenant) {
                 control.add_tenant(ROOT).expect("room for a tenant");
@@ -106,39 +106,39 @@ fn mean(runs: &[Ends]) -> Ends {
 
 struct Arm {
     mode: Mode,
-    /// One for each random seed.
+    /// One entry per random seed.
     runs: Vec<Ends>,
-    /// Lookups of rules that one run's stack made.
+    /// Lookups of rules that the stack made in one run.
     lookups: u64,
     command: String,
 }
 
 struct Measured {
     arms: Vec<Arm>,
-    /// A disk that gives no more than 20.5 MB/s: without the hook's cost and with it.
+    /// A disk of 20.5 MB/s, without and with the hook's cost.
     medium: [Ends; 2],
-    /// The plain kernel with BFQ as it comes since 5.2.
+    /// The plain kernel with BFQ's default since 5.2.
     injecting: Ends,
-    /// Under a limit: a FIFO, and queues by class.
+    /// Under a limit: one FIFO, then queues by class.
     limited: [Ends; 2],
 }
 
-/// What the host is told of one run: which kernel, how long a chunk takes, and what a lookup costs,
-/// in microseconds.
+/// Parameters of the host: which kernel, the time of a chunk, and the time of a lookup, in
+/// microseconds.
 #[derive(Clone, Copy)]
 struct Host<'a> {
     mode: Mode,
     chunk: [&'a str; 2],
     lookup: f64,
-    /// Other costs of `--cpu-cost`.
+    /// Other parts of `--cpu-cost`.
     cpu: &'a str,
 }
 
-/// Runs of a job whose submitter spends CPU time on each lookup that the stack makes.
+/// Runs a job whose submitter spends CPU time on each lookup that the stack makes.
 ///
-/// A run with a guess of the CPU time of a submission counts lookups and I/Os; the next run spends
-/// the cost of so many lookups at each submission. It is repeated until the guess is what the count
-/// gives, which takes two runs or one.
+/// A run with a guess of the CPU time per submission counts lookups and I/Os. The next run spends
+/// the cost of that many lookups at each submission. This repeats until the guess agrees with the
+/// count, which takes one or two runs.
 fn two_readers(lab: &Lab, host: Host<'_>, options: &str) -> Result<(RunResult, Work), Failure> {
     const MOST_ROUNDS: usize = 4;
     let hosts = [("RT_HOST", host.chunk[0]), ("BE_HOST", host.chunk[1])];
@@ -156,7 +156,7 @@ fn two_readers(lab: &Lab, host: Host<'_>, options: &str) -> Result<(RunResult, W
         }
         submit = spent;
     }
-    Err(Failure::Machine(format!("{}: the number of lookups depends on what they cost", mode.title())))
+    Err(MachineError::Unsettled { mode: mode.title().to_owned() }.into())
 }
 
 fn arm(lab: &Lab, parameters: &Parameters, mode: Mode) -> Result<Arm, Failure> {
@@ -225,7 +225,7 @@ fn document(measured: &Measured, parameters: &Parameters) -> Document {
     document
 }
 
-/// Sections 1 and 2.
+/// Writes sections 1 and 2.
 fn unruled(document: &mut Document, measured: &Measured, parameters: &Parameters, summary: &Summary) {
     document.heading("1. No rule anywhere");
     document.figures("two readers, mean of the runs", "published", figures(measured, parameters));
@@ -254,7 +254,7 @@ fn unruled(document: &mut Document, measured: &Measured, parameters: &Parameters
     conclude(document, summary, &summary::CLASSES);
 }
 
-/// Who ends when, by what limits the readers.
+/// Returns a table of the times at which the readers end, by what limits them.
 fn ways_table(measured: &Measured) -> Table {
     let mut table = Table::new(["no rule", "RT ends, s", "BE ends, s"]);
     let of = |mode| mean(&measured.of(mode).runs);

@@ -1,6 +1,6 @@
-//! Proposal 003: io_ticks, and what is left of it when requests overlap.
+//! Proposal 003: io_ticks, and its error if requests overlap.
 //!
-//! Every run counts busy time in all four forms at once, so forms are compared on the same
+//! Every run counts busy time in all four forms at once, so the forms are compared on the same
 //! requests.
 
 mod findings;
@@ -17,7 +17,7 @@ use crate::reproduce::lab::Lab;
 
 const PARAMETERS: &str = include_str!("../../../../experiments/io-ticks/parameters.toml");
 
-/// Where a form comes from.
+/// Returns the origin of a form.
 const fn origin(form: IoTicksForm) -> &'static str {
     match form {
         IoTicksForm::Sampled => "5.7 to 6.9",
@@ -31,12 +31,12 @@ fn delta(run: &RunResult) -> DiskDelta {
     DiskDelta::between(&run.disk.start, &run.disk.end)
 }
 
-/// Percent busy by each form, in the order of [`IoTicksForm::ALL`].
+/// Returns percent busy by each form, in the order of [`IoTicksForm::ALL`].
 fn utilisation(run: &RunResult) -> [f64; 4] {
     delta(run).utilisation()
 }
 
-/// Busy milliseconds by each form.
+/// Returns busy milliseconds by each form.
 fn busy_ms(run: &RunResult) -> [f64; 4] {
     delta(run).busy.map(|busy| busy.get() as f64 / 1e6)
 }

@@ -1,5 +1,4 @@
-//! Where experiments run: jobs that are part of the binary, through the same road as `elevon run`
-//! takes.
+//! Runs the jobs of experiments, which are part of the binary, by the same code as `elevon run`.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -12,7 +11,7 @@ use elevon_workload::run::{NoObserver, Observer};
 use crate::args::StackArgs;
 use crate::bar::Bar;
 use crate::execute::{Watch, execute};
-use crate::failure::{Ending, Failure};
+use crate::failure::{Ending, Failure, MachineError};
 use crate::plan::Plan;
 
 /// A job file of an experiment: its path in the source tree, and its text.
@@ -22,7 +21,7 @@ pub(super) struct Job {
     pub(super) text: &'static str,
 }
 
-/// A job file by its path under `experiments/`.
+/// Includes a job file by its path under `experiments/`.
 macro_rules! job {
     ($path:literal) => {
         $crate::reproduce::lab::Job {
@@ -33,14 +32,14 @@ macro_rules! job {
 }
 pub(super) use job;
 
-/// Makes runs.
+/// Makes the runs of an experiment.
 pub(super) struct Lab {
     interrupt: Interrupt,
     full: bool,
     bar: Bar,
 }
 
-/// Keeps every event of a run.
+/// Records every event of a run.
 #[derive(Default)]
 struct Tape(Vec<Event>);
 
@@ -57,10 +56,9 @@ impl Watch for Tape {
 }
 
 impl Lab {
-    /// A lab whose runs SIGINT ends.
+    /// Creates a lab whose runs end on SIGINT.
     pub(super) fn on_signals(name: &str, full: bool) -> Result<Self, Failure> {
-        let interrupt =
-            Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
+        let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
         Ok(Self { interrupt, full, bar: Bar::new(name) })
     }
 
@@ -69,28 +67,28 @@ impl Lab {
         Self { interrupt: Interrupt::new(), full: false, bar: Bar::new("") }
     }
 
-    /// Whether the published sizes are wanted.
+    /// Returns true if the published sizes are requested.
     pub(super) const fn is_full(&self) -> bool {
         self.full
     }
 
-    /// The signal that ended the runs, if one did.
+    /// Returns the signal that ended the runs, if one did.
     pub(super) fn interrupted_by(&self) -> Option<i32> {
         self.interrupt.signal()
     }
 
-    /// A run that was expected need not be made.
+    /// Counts a run as done that turned out to be unnecessary.
     pub(super) fn skip(&self) {
         self.bar.advance();
     }
 
-    /// How many runs there will be, for the bar.
+    /// Sets the number of runs, for the progress bar.
     pub(super) fn expect(&self, runs: usize) {
         self.bar.expect(runs as u64);
     }
 
-    /// What `work` makes of each item, in order; on as many threads as there are processors. Ends
-    /// at the first failure.
+    /// Applies `work` to each item on as many threads as there are CPUs, and returns the results in
+    /// order. Ends at the first failure.
     pub(super) fn map<T: Sync, R: Send>(
         &self,
         items: &[T],
@@ -120,14 +118,14 @@ impl Lab {
         self.watch(job, variables, options, &mut NoObserver)
     }
 
-    /// The same, with every event.
+    /// Runs a job like [`Self::run`], and returns every event.
     pub(super) fn trace(&self, job: Job, options: &str) -> Result<(RunResult, Vec<Event>), Failure> {
         let mut tape = Tape::default();
         let result = self.watch(job, &[], options, &mut tape)?;
         Ok((result, tape.0))
     }
 
-    /// The same, watched.
+    /// Runs a job like [`Self::run`], with an observer.
     pub(super) fn watch(
         &self,
         job: Job,
@@ -147,13 +145,13 @@ impl Lab {
         match outcome {
             Ending::Done => Ok(result),
             Ending::Failed | Ending::Interrupted(_) => {
-                Err(Failure::Machine(format!("{}: the run did not end: {:?}", result.command, result.warnings)))
+                Err(MachineError::RunNotEnded { command: result.command, warnings: result.warnings }.into())
             }
         }
     }
 }
 
-/// The item whose turn it is.
+/// Returns the next item and its index.
 fn next_of<'a, T>(items: &'a [T], next: &AtomicUsize) -> Option<(usize, &'a T)> {
     let at = next.fetch_add(1, Relaxed);
     items.get(at).map(|item| (at, item))

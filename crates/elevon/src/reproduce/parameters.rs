@@ -1,9 +1,8 @@
-//! Parameters of an experiment: tables of TOML with numbers, strings and lists of whole numbers.
+//! Parameters of an experiment: TOML tables with numbers, strings and lists of whole numbers.
 
 use toml::{Table, Value};
 
-/// The parameters of one file, which is part of the binary; so what is wrong with it is a bug, and
-/// panics.
+/// The parameters of one file, which is part of the binary. An error in it is a bug and panics.
 #[derive(Clone, Debug)]
 pub(super) struct Parameters(Table);
 
@@ -12,7 +11,7 @@ impl Parameters {
         Self(text.parse().unwrap_or_else(|error| panic!("{error}")))
     }
 
-    /// What stands under `table.key`.
+    /// Returns the value of `table.key`.
     fn value(&self, key: &str) -> &Value {
         let found = key.split_once('.').and_then(|(table, key)| self.0.get(table)?.get(key));
         found.unwrap_or_else(|| panic!("no parameter {key}"))

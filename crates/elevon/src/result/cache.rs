@@ -1,4 +1,4 @@
-//! What a page cache counted, in the order to print.
+//! Counters of a page cache, in the order of printing.
 
 use elevon_cache::activity::{Activity, Origin};
 use elevon_cache::page_cache::Cause;
@@ -43,8 +43,8 @@ fn source(cached: &BufferedIo, origin: Origin, is_judged: bool) -> CacheSource {
     }
 }
 
-/// The kernel's counters, as far as there is something here that they count. Pages, but for
-/// `pgpgin` and `pgpgout` (KiB).
+/// Returns the kernel's counters that have an equivalent here. Units are pages, except for `pgpgin`
+/// and `pgpgout` (KiB).
 fn vmstat(cached: &BufferedIo) -> Vec<(String, u64)> {
     let cache = cached.cache();
     let (resident, stats, traffic) = (cache.resident(), cache.stats(), cached.io_stats());

@@ -1,4 +1,4 @@
-//! CPU time of a simulated run, and what its device would have done without it.
+//! CPU time of a simulated run, and the throughput of its device without CPU time.
 
 use elevon_core::units::{Bytes, Nanos};
 use elevon_formats::fio::spec::{BlockSizes, JobSpec};
@@ -9,9 +9,10 @@ use elevon_workload::run::{JobOutcome, RunOutcome};
 
 use crate::plan::Plan;
 
-/// I/Os that show what a device does alone, within a per cent or so.
+/// Number of I/Os from which a device's own throughput is known to within about a percent.
 const PROBE_IOS: u64 = 20_000;
-/// The device is asked only where a process was busy for this share of its time.
+/// The device's own throughput is only measured if a process was busy for at least this share of
+/// its time.
 const BUSY_PERCENT: u128 = 95;
 
 pub(super) fn of(plan: &Plan, outcome: &RunOutcome) -> CpuResult {
@@ -23,9 +24,9 @@ pub(super) fn of(plan: &Plan, outcome: &RunOutcome) -> CpuResult {
     CpuResult { scheduler_lock: outcome.scheduler_lock, device_alone: is_limited.then(|| device_alone(plan)).flatten() }
 }
 
-/// What the device does of a run's reads with as many in flight, no stack above it and no CPU time,
-/// in two digits. `None` where the run is not one job of equal reads that each are one request, or
-/// goes through a page cache or faults.
+/// Returns the I/Os per second, in two digits, that the device does of the run's reads at the same
+/// depth without stack and CPU time. `None` if the run is not one job of equal reads of one request
+/// each, or uses a page cache or faults.
 fn device_alone(plan: &Plan) -> Option<u64> {
     let [job] = &plan.jobs.jobs[..] else { return None };
     let bytes = equal_reads(job)?;
@@ -52,7 +53,7 @@ fn device_alone(plan: &Plan) -> Option<u64> {
     (measured.errors == 0 && !measured.elapsed.is_zero()).then(|| two_digits(measured.iops() as u64))
 }
 
-/// The size of a job's I/Os if all are reads of one size.
+/// Returns the size of a job's I/Os if all are reads of one size.
 fn equal_reads(job: &JobSpec) -> Option<Bytes> {
     let only_reads = job.rw.read && !job.rw.write && !job.rw.trim;
     match job.block_sizes[0] {

@@ -1,4 +1,4 @@
-//! Tenants and jobs over time, what changed meanwhile, and what a run says of io.cost's preset.
+//! Tenants and jobs over time, changes of settings, and a warning about io.cost's preset.
 
 use elevon_core::control::io_cost::Preset;
 use elevon_core::stack::Stack;
@@ -13,11 +13,11 @@ use elevon_workload::tenants::{is_weight, tenant_of};
 use super::Facts;
 use crate::plan::Plan;
 
-/// A device that does so many times what io.cost's preset expects is one that the preset is far off
-/// for.
+/// The preset is far off for a device whose throughput is at least this many times what io.cost's
+/// preset expects.
 const FAR_OFF: u64 = 2;
 
-/// What tenants and jobs did in each interval; those that did nothing are left out.
+/// Returns the I/O of tenants and jobs in each interval, without those that did none.
 pub(super) fn owners(facts: &Facts<'_>, outcome: &RunOutcome) -> Owners {
     let series = &outcome.owners;
     if series.rows() == 0 {
@@ -50,7 +50,7 @@ pub(super) fn owners(facts: &Facts<'_>, outcome: &RunOutcome) -> Owners {
     owners
 }
 
-/// Counters as they stood, as what happened in each interval.
+/// Converts readings of counters to the I/O in each interval.
 fn owner(name: String, readings: impl Iterator<Item = (Nanos, Progressed)>) -> Option<OwnerResult> {
     let mut before = Progressed::default();
     let points: Vec<OwnerPoint> = readings
@@ -67,7 +67,7 @@ fn owner(name: String, readings: impl Iterator<Item = (Nanos, Progressed)>) -> O
     (before != Progressed::default()).then_some(OwnerResult { name, points })
 }
 
-/// What was set during the run.
+/// Returns the settings that were changed during the run.
 pub(super) fn changes(facts: &Facts<'_>) -> Vec<Change> {
     let change = |change: &elevon_workload::tenants::TenantChange| Change {
         at: change.at,
@@ -81,9 +81,9 @@ pub(super) fn changes(facts: &Facts<'_>) -> Vec<Change> {
     facts.settings.map_or(&[][..], |settings| settings.made()).iter().map(change).collect()
 }
 
-/// How long the jobs of a tenant and of those below it ran, by the time that their own figures are
-/// over: from the first start to the last end. With the write-back after the jobs, where a cache of
-/// real bytes had any.
+/// Returns how long the jobs of a tenant and of those below it ran: from the first start to the
+/// last end of a job's measured time. On a real device with a page cache the write-back after the
+/// jobs is included.
 pub(super) fn time_of(facts: &Facts<'_>, outcome: &RunOutcome, tenant: TenantId) -> Nanos {
     let tree = facts.stack.control().tenants();
     let given = &facts.plan.tenants.tenants;
@@ -101,9 +101,9 @@ pub(super) fn time_of(facts: &Facts<'_>, outcome: &RunOutcome, tenant: TenantId)
     end.since(start)
 }
 
-/// A line where weights are divided by io.cost after Linux's preset for the kind of device, and the
-/// device was seen to be far faster than that: it is held to the preset's speed until io.cost has
-/// found out, which takes seconds.
+/// Returns a warning if io.cost divides by weights with Linux's preset for the kind of device, and
+/// the device turned out to be far faster. The preset's speed then limits the device until io.cost
+/// has adapted, which takes seconds.
 pub(crate) fn preset_is_off(plan: &Plan, device: &Description, stack: &Stack, outcome: &RunOutcome) -> Option<String> {
     let changes = plan.tenants.changes.iter().map(|change| &change.setting);
     let settings: Vec<&Setting> = plan.tenants.device.iter().chain(changes.clone()).collect();

@@ -1,4 +1,4 @@
-//! What the stack kept of its tenants, as plain values with names.
+//! Converts the tenants of a stack to plain values with names.
 
 use elevon_core::control::pressure::Pressure;
 use elevon_core::control::stat::Statistics;
@@ -7,31 +7,32 @@ use elevon_core::tenant::Tenants;
 use elevon_core::units::{Instant, Nanos, TenantId};
 use elevon_report::result::TenantResult;
 
-/// Everything that is known of the tenants of a run.
+/// Sources of the figures of a run's tenants.
 pub(super) struct Sources<'a> {
     pub(super) tree: &'a Tenants,
     pub(super) statistics: &'a Statistics,
     pub(super) pressure: Option<&'a Pressure>,
-    /// Waits for the scheduler are settled into it.
+    /// Waits, including those for the scheduler up to the end of the run.
     pub(super) breakdown: &'a WaitBreakdown,
-    /// When the run ended, by the stack's clock.
+    /// End of the run by the stack's clock.
     pub(super) now: Instant,
 }
 
-/// What the configuration says of a tenant.
+/// Configuration of a tenant.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Named {
     /// Path below the root, without slashes at its ends.
     pub(super) path: String,
-    /// File names and what they hold.
+    /// File names and their contents.
     pub(super) settings: Vec<(String, String)>,
-    /// The limits among these.
+    /// The limits among the settings.
     pub(super) limits: Vec<(Rule, u64)>,
-    /// How long its jobs ran.
+    /// How long the tenant's jobs ran.
     pub(super) time: Nanos,
 }
 
-/// One entry a tenant, with all that lies below it; nothing where nobody was watched.
+/// Returns one entry per tenant, each including the tenants below it; empty if nothing was
+/// recorded.
 pub(super) fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
     let Sources { tree, pressure, now, .. } = *sources;
     if sources.breakdown.iter().next().is_none() && sources.statistics.is_empty() {

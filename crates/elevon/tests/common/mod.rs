@@ -1,6 +1,6 @@
-//! Runs the command in a folder of its own.
+//! Runs the command in a separate folder.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // : each test file uses a part of it
 
 pub(crate) mod records;
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// A folder with job files that goes away with the test.
+/// A folder with job files that is removed after the test.
 pub(crate) struct Bench(tempfile::TempDir);
 
 impl Bench {
@@ -21,20 +21,20 @@ impl Bench {
         self.0.path().join(name)
     }
 
-    /// Writes a file and gives its name.
+    /// Writes a file and returns its name.
     pub(crate) fn file<'a>(&self, name: &'a str, content: impl AsRef<[u8]>) -> &'a str {
         std::fs::write(self.path(name), content).expect("a file written");
         name
     }
 
-    /// The command in this folder.
+    /// Returns the command, to be run in this folder.
     pub(crate) fn elevon(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
         command.current_dir(self.0.path()).args(args);
         command
     }
 
-    /// What the command prints; it must succeed.
+    /// Returns the command's output; the command must succeed.
     pub(crate) fn stdout(&self, args: &[&str]) -> String {
         let output = self.elevon(args).output().expect("the command ran");
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -42,13 +42,13 @@ impl Bench {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// The JSON of `run JOB ARGS`.
+    /// Returns the JSON report of `run JOB ARGS`.
     pub(crate) fn json(&self, job: &str, args: &[&str]) -> Value {
         let args = [&["run", job, "--output-format", "json"], args].concat();
         serde_json::from_str(&self.stdout(&args)).expect("JSON")
     }
 
-    /// Names of the files in it, sorted.
+    /// Returns the sorted names of the files in the folder.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.0.path()).expect("a folder");
         let mut names: Vec<String> =
@@ -58,7 +58,7 @@ impl Bench {
     }
 }
 
-/// A file of the project's records of real kernels.
+/// Returns the path of a file of the records of real kernels.
 pub(crate) fn kernel_truth(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/kernel-truth").join(name)
 }

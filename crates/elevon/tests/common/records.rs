@@ -1,4 +1,4 @@
-//! Records of what a real kernel did with a job, and the same job on the same device in simulation.
+//! Records of a real kernel's run of a job, and the same job on the same device in simulation.
 
 use std::fs;
 
@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use super::{Bench, kernel_truth};
 
-/// What FUSE, loop and wake-ups add to an I/O of the real device, beside the latency of its slots,
-/// in microseconds. A record that was measured elsewhere has its own figure (`overhead_us`). It was
-/// fitted to the records of all schedulers together, so it holds a scheduler's CPU time, too.
+/// Microseconds that FUSE, loop and wake-ups add to an I/O of the real device, in addition to the
+/// latency of its slots. A record that was measured elsewhere has its own figure (`overhead_us`).
+/// The figure was fitted to the records of all schedulers together, so it includes a scheduler's
+/// CPU time.
 const OVERHEAD_US: u64 = 150;
-/// How far a figure may be off, relative to what the kernel showed.
+/// Allowed relative deviation of a figure from the kernel's.
 pub(crate) const TOLERANCE: f64 = 0.10;
 
 pub(crate) fn number(value: &Value) -> f64 {
@@ -21,7 +22,7 @@ pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
 }
 
-/// The records of a file in their order; repetitions of a run are together.
+/// Returns the records of a file in order, grouped by run.
 pub(crate) fn records(file: &str) -> Vec<Vec<Value>> {
     let all = fs::read_to_string(kernel_truth(file)).expect("the records");
     let mut runs: Vec<(String, Vec<Value>)> = Vec::new();
@@ -37,19 +38,20 @@ pub(crate) fn records(file: &str) -> Vec<Vec<Value>> {
     runs.into_iter().map(|(_, records)| records).collect()
 }
 
-/// The tunables that a record set, as `key=value`; `rot` is the device's, not the scheduler's.
+/// Returns the tunables that a record set, as `key=value`; `rot` is a property of the device, not
+/// of the scheduler.
 pub(crate) fn tunables(record: &Value) -> Vec<String> {
     let tunables = record["tunables"].as_object().expect("an object").iter();
     tunables.filter(|(key, _)| *key != "rot").map(|(key, value)| format!("{key}={value}")).collect()
 }
 
-/// The same job on the same device with the same scheduler and tenants, simulated.
+/// Simulates the record's job on the same device with the same scheduler and tenants.
 pub(crate) fn simulate(record: &Value) -> Value {
     let scheduler = [text(&record["scheduler"]).to_owned(), tunables(record).join(",")].join(":");
     simulate_under(record, scheduler.trim_end_matches(':'), record["tenants"].as_str())
 }
 
-/// The same job on the same device without scheduler and tenants, simulated.
+/// Simulates the record's job on the same device without scheduler and tenants.
 pub(crate) fn simulate_plain(record: &Value) -> Value {
     simulate_under(record, "none", None)
 }
@@ -77,9 +79,8 @@ fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Val
     bench.json(job, &args)
 }
 
-/// How far `ours` lies outside what the kernel showed, relative to that. A starved job (under 1 %
-/// of the total) is right when it is starved here too, and is measured against a tenth of the
-/// total.
+/// Returns the relative distance of `ours` from the range of the kernel's runs. The error of a
+/// starved job (under 1 % of the total) is relative to a tenth of the total.
 fn error(seen: &[f64], ours: f64, total: f64) -> f64 {
     let low = seen.iter().copied().fold(f64::INFINITY, f64::min);
     let high = seen.iter().copied().fold(0.0, f64::max);
@@ -87,19 +88,19 @@ fn error(seen: &[f64], ours: f64, total: f64) -> f64 {
     (low - ours).max(ours - high).max(0.0) / scale
 }
 
-/// I/Os a second of one job in one direction.
+/// I/Os per second of one job in one direction.
 pub(crate) struct Rate {
     /// `JOB.DIRECTION`.
     pub(crate) name: String,
-    /// What each of the kernel's runs showed.
+    /// Rate in each run of the kernel.
     pub(crate) seen: Vec<f64>,
-    /// What the simulation shows.
+    /// Rate in the simulation.
     pub(crate) ours: f64,
-    /// How far that is off.
+    /// Relative error of the simulation.
     pub(crate) off: f64,
 }
 
-/// Each job's rate in each direction.
+/// Compares the rate of each job in each direction.
 pub(crate) fn compare_rates(runs: &[Value], ours: &Value) -> Vec<Rate> {
     let rates = |run: &Value| -> Vec<(String, f64)> {
         let jobs = run["result"].as_object().expect("jobs").iter();

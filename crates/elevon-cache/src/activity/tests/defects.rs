@@ -1,5 +1,4 @@
-//! The list of defects in `docs/activity.md`: how the proposal behaves, and what `page-exact`
-//! answers.
+//! The list of defects in `docs/activity.md`: the result of the proposal, and that of `page-exact`.
 
 use super::*;
 use crate::activity::page_exact::BudgetLimit;
@@ -12,7 +11,7 @@ use elevon_core::request::{Requests, State};
 use elevon_core::units::{Instant, RequestId, Sector, Sectors, TaskId, TenantId};
 use elevon_testkit::Rng;
 
-/// A read of so many sectors from `sector` on.
+/// Returns a read of `sectors` sectors from `sector` on.
 fn bio(sector: u64, sectors: u64, ioprio: IoPrio) -> Bio {
     Bio {
         op: Op::Read,
@@ -40,7 +39,7 @@ fn with(form: Activity, options: Options, text: &str, bio: IoPrio, submitter: Su
     decide_with(&mut promoter(form, options), &singles(text), bio, submitter, origin)
 }
 
-/// For each form the class of a bio as a scheduler would see it.
+/// Returns the class of a bio under each form, as a scheduler would see it.
 fn classes(text: &str, bio: IoPrio, submitter: Submitter, origin: Origin) -> [PrioClass; 3] {
     [Activity::IterBio, Activity::AddPage, Activity::PageExact]
         .map(|form| with(form, Options::default(), text, bio, submitter, origin).or(submitter.task).class())
@@ -80,7 +79,7 @@ fn d04_vectors_are_not_pages() {
     let Content::PageExact(mut share) = exact.begin() else { panic!("another form") };
     pieces.iter().for_each(|(active, bytes, _)| share.add(*active, Bytes::new(*bytes)));
     assert_eq!(share.target(), Be);
-    // One active page in four parts of 1 KiB beside three cold pages: ADD counts it four times.
+    // One active page in four parts of 1 KiB, with three cold pages: ADD counts it four times.
     let parts = [(true, 1024, false), (true, 1024, true), (true, 1024, true), (true, 1024, true)];
     let pieces = [&parts[..], &[(false, PAGE, false); 3]].concat();
     assert_eq!(decide(Activity::AddPage, &pieces).class(), Rt);
@@ -92,7 +91,7 @@ fn d05_clones_and_partly_done_bios_are_judged_by_a_wrong_count() {
     let iter = |text, vcnt| walk(IoPrio::NONE, plain(), vcnt, pages(text)).class();
     assert_eq!((iter("iiAi", 4), iter("iiAi", 0)), (None, Rt), "a clone");
     assert_eq!((iter("iAii", 4), iter("AAii", 16)), (None, Be), "12 of 16 done");
-    // Exact decides when the bio is whole; the parts carry the answer.
+    // Exact decides when the bio is complete; its splits inherit the class.
     let prio = decide(Activity::PageExact, &singles("12A4i"));
     let whole = bio(0, 128, prio);
     let rest = Bio { bytes: Bytes::new(4 * PAGE), ..whole };
@@ -112,8 +111,8 @@ fn d06_a_recycled_bio_starts_with_a_stale_count() {
 
 #[test]
 fn d07_a_bio_does_not_grow() {
-    // The count lives with the builder, one for the bio that is being built; a bio carries its
-    // ioprio as without activity.
+    // The count is kept by the builder, one for the bio that is being built. The bio itself is as
+    // large as without activity.
     assert!(size_of::<Content>() <= 24);
 }
 
@@ -125,7 +124,7 @@ fn d08_level_zero_by_accident() {
     }
     assert_eq!(decide(Activity::PageExact, &singles("16A")), IoPrio::new(Rt, 4));
     assert_eq!(decide(Activity::PageExact, &singles("i5A10i")).or(plain().task), IoPrio::new(Be, 4));
-    // A real-time task: RT/0 instead of its RT/4, and RT against a best effort that was set.
+    // A real-time task gets RT/0 instead of its RT/4, and RT although best effort was set.
     let real_time = Submitter::of_task(IoPrio::NONE, CpuPolicy::RealTime, 0);
     let modest = Submitter::of_task(IoPrio::new(Be, 6), CpuPolicy::RealTime, 0);
     for (submitter, seed, exact) in
@@ -145,8 +144,8 @@ fn d09_d10_pages_that_are_not_the_caches() {
 
 #[test]
 fn d11_the_builder_says_what_is_active() {
-    // An encrypted file: the bio holds bounce pages whose flags say nothing, the folios they stand
-    // for are hot.
+    // In an encrypted file the bio holds bounce pages, whose flags mean nothing; the folios that
+    // they replace are hot.
     let (bounce, folios) = (singles("16i"), singles("16A"));
     assert_eq!(decide(Activity::IterBio, &bounce).class(), None);
     assert_eq!(decide(Activity::PageExact, &folios).class(), Rt);
@@ -168,7 +167,7 @@ fn d13_readahead_that_nobody_waits_for() {
 
 #[test]
 fn d14_first_reads_are_never_promoted() {
-    // In every form: a page that was never in the cache carries no flag. This is a property of the
+    // In every form, a page that was never in the cache has no flag. This is a property of the
     // signal.
     for origin in Origin::ALL {
         assert_eq!(classes("16i", IoPrio::NONE, plain(), origin), [Be; 3]);
@@ -177,8 +176,8 @@ fn d14_first_reads_are_never_promoted() {
 
 #[test]
 fn d15_mixed_promotion_cuts_streams() {
-    // A stream of 256 bios, a page in eight is active, well under a quarter: nothing here is "hot
-    // content".
+    // In a stream of 256 bios one page in eight is active, which is well below a quarter: none of
+    // the content is hot.
     let mut random = Rng(15);
     let mut bios: Vec<Vec<Piece>> = Vec::new();
     while bios.len() < 256 {
@@ -195,7 +194,7 @@ fn d15_mixed_promotion_cuts_streams() {
     assert!(runs(Activity::AddPage) > 64, "{}", runs(Activity::AddPage));
 }
 
-/// Two contiguous bios, RT/0 and BE/4.
+/// Two contiguous bios, RT/0 and BE/4, become two requests.
 #[test]
 fn d15_bios_of_two_priorities_are_two_requests() {
     let mut requests = Requests::new(1);
@@ -207,14 +206,14 @@ fn d15_bios_of_two_priorities_are_two_requests() {
         let bio = bio(8, 8, ioprio);
         Kernel::ALL.map(|kernel| is_compatible(&kernel.rules(), &requests[id], &bio))
     };
-    assert_eq!(joins(IoPrio::DEFAULT), [false; 4]);
-    assert_eq!(joins(IoPrio::new(Rt, 0)), [true; 4]);
+    assert_eq!(joins(IoPrio::DEFAULT), [false; Kernel::ALL.len()]);
+    assert_eq!(joins(IoPrio::new(Rt, 0)), [true; Kernel::ALL.len()]);
 }
 
 #[test]
 fn d16_starvation() {
-    // 1000 hot bios of a page each among as many cold ones: the proposal promotes all the hot ones,
-    // exact a quarter of the bytes.
+    // 1000 hot bios of one page each, among as many cold ones: the proposal promotes all hot bios,
+    // exact promotes a quarter of the bytes.
     let promoted = |form| {
         let limit = BudgetLimit { percent: 25, burst: Bytes::new(16 * PAGE) };
         let mut form = promoter(form, Options { budget: Some(limit), ..Options::default() });
@@ -232,7 +231,7 @@ fn d16_starvation() {
     assert!((500..=516).contains(&rt), "{rt}: a quarter of 2000 and the burst");
 }
 
-/// The policy of a group comes after, and has the last word in every form.
+/// The policy of a group is applied afterwards and overrides every form.
 #[test]
 fn d17_the_groups_policy_comes_after() {
     let rules = Kernel::V6_18.rules();
@@ -247,7 +246,7 @@ fn d17_the_groups_policy_comes_after() {
         let both = [hot, cold].map(|prio| group(PrioPolicy::PromoteToRt, prio, plain()).class());
         assert_eq!(both, [Rt; 2], "the signal is lost");
     }
-    // Exact keeps the level, so under promote-to-rt hot and cold are truly the same and still
+    // Exact keeps the level, so under promote-to-rt hot and cold bios have the same priority and
     // merge.
     let both =
         ["16A", "16i"].map(|text| group(PrioPolicy::PromoteToRt, decide(Activity::PageExact, &singles(text)), plain()));
@@ -256,8 +255,8 @@ fn d17_the_groups_policy_comes_after() {
 
 #[test]
 fn d18_metadata_that_promoted_data_waits_for() {
-    // Content cannot tell. The builder can: it submits the metadata with the priority of the data,
-    // and that is kept.
+    // Content does not show it. The builder knows it, and submits the metadata with the priority of
+    // the data, which is kept.
     let data = decide(Activity::PageExact, &singles("16A"));
     for form in [Activity::Off, Activity::PageExact] {
         assert_eq!(with(form, Options::default(), "i", data, plain(), Origin::Metadata), data);

@@ -1,4 +1,4 @@
-//! `page-exact`: the definition, its options, its budget against a naive one.
+//! `page-exact`: its definition, its options, and its budget compared with a naive one.
 
 use super::*;
 use crate::activity::page_exact::BudgetLimit;
@@ -25,7 +25,7 @@ fn all_65536_patterns_by_their_count_alone() {
         assert_eq!(idle, [None, Be, Rt][usize::from(k > 4) + usize::from(k > 8)]);
     }
     let counts = form.counts(Origin::Fault);
-    // Patterns of more than 8 of 16, and of 5 to 8.
+    // The numbers of patterns with more than 8 of 16, and with 5 to 8.
     assert_eq!((counts.promoted, counts.raised, counts.demoted), (2 * 26_333, 36_686, 0));
     assert_eq!((counts.bios, counts.bytes), (1 << 17, 1 << 33));
     assert_eq!(counts.active_bytes, 1 << 32, "half of all");
@@ -94,8 +94,8 @@ fn a_level_of_ones_own() {
     assert_eq!(exact_as(unbounded(), "16A", IoPrio::NONE, unknown, Origin::Read), IoPrio::new(Rt, 4));
 }
 
-/// The budget as one would check it afterwards: no stretch of bios may have promoted more than its
-/// share and a burst.
+/// Checks the budget afterwards: no sequence of bios may have more promoted bytes than its share
+/// plus a burst.
 #[test]
 fn a_budget_bounds_every_stretch() {
     for seed in 0..8 {
@@ -117,7 +117,7 @@ fn a_budget_bounds_every_stretch() {
             let prio = decide_with(&mut form, &pieces, IoPrio::NONE, plain(), Origin::Fault);
             assert!(prio == IoPrio::NONE || hot && prio == IoPrio::new(Rt, 4));
             log.push((count * PAGE, if prio.class() == Rt { count * PAGE } else { 0 }));
-            // 100 %, and room for a bio: never denied.
+            // With 100 % and a burst of at least one bio, promotion is never denied.
             if limit.percent == 100 && limit.burst.get() >= 256 * PAGE {
                 assert_eq!(prio.class() == Rt, hot);
             }

@@ -1,10 +1,11 @@
-//! The two forms of proposal 000: closed forms against step-by-step oracles, tables over all
-//! patterns, worked examples.
+//! The two forms of proposal 000: closed forms compared with step-by-step oracles, tables over all
+//! patterns, and worked examples.
 
 use super::*;
 use elevon_testkit::Rng;
 
-/// ITER: the proposal step by step and the builder's three numbers, which must agree.
+/// Returns the result of ITER, and checks that the proposal's steps and the builder's three numbers
+/// agree.
 fn iter_of(pages: impl Iterator<Item = bool> + Clone, vcnt: u32, bio: IoPrio, submitter: Submitter) -> IoPrio {
     let stepwise = walk(bio, submitter, vcnt, pages.clone());
     let mut counted = Walk::default();
@@ -13,7 +14,7 @@ fn iter_of(pages: impl Iterator<Item = bool> + Clone, vcnt: u32, bio: IoPrio, su
     stepwise
 }
 
-/// ITER over a whole bio of class NONE of a plain task.
+/// Returns the result of ITER for a whole bio of class NONE of a plain task.
 fn iter(text: &str) -> PrioClass {
     let pages = pages(text);
     let prio = iter_of(pages.iter().copied(), pages.len() as u32, IoPrio::NONE, plain());
@@ -22,7 +23,7 @@ fn iter(text: &str) -> PrioClass {
     prio.class()
 }
 
-/// ITER with another vector count than vectors walked.
+/// Returns the result of ITER if the bio's vector count differs from the number of vectors walked.
 fn iter_rest(text: &str, vcnt: u32) -> PrioClass {
     iter_of(pages(text).into_iter(), vcnt, IoPrio::NONE, plain()).class()
 }
@@ -32,7 +33,7 @@ fn iter_as(text: &str, bio: IoPrio, submitter: Submitter) -> IoPrio {
     iter_of(pages.iter().copied(), pages.len() as u32, bio, submitter)
 }
 
-/// ADD: the class after each page of a bio of class NONE of a plain task.
+/// Returns the classes under ADD after each page of a bio of class NONE of a plain task.
 fn add_history(text: &str) -> Vec<PrioClass> {
     let mut calls = Calls::default();
     let mut step = |active| {
@@ -49,7 +50,7 @@ fn add(text: &str) -> PrioClass {
     prio.class()
 }
 
-/// ADD as the proposal words it: the bio's priority rewritten at every call.
+/// Applies ADD as the proposal describes it: writes the bio's priority at every call.
 fn add_stepwise(pieces: &[Piece], mut bio: IoPrio, submitter: Submitter) -> IoPrio {
     let (mut count, mut vectors) = (0u64, 0u64);
     for (active, _, merged) in pieces {
@@ -76,7 +77,7 @@ fn submitters() -> Vec<Submitter> {
 
 #[test]
 fn three_numbers_decide_a_walk() {
-    // Every pattern of up to 8 vectors left, of bios of any count, of any class, by any task.
+    // Every pattern of up to 8 remaining vectors, for bios of any count and class, by any task.
     for left in 0..=8 {
         for pattern in 0..1 << left {
             for vcnt in 0..=18 {
@@ -107,7 +108,7 @@ fn adds_are_as_the_seed_words_them() {
     }
 }
 
-/// Outcomes over all patterns: [NONE, RT, BE] for each number of active pages.
+/// Counts the results over all patterns: [NONE, RT, BE] for each number of active pages.
 fn tally(decide: impl Fn(u32) -> PrioClass) -> [[u32; 3]; 17] {
     let mut table = [[0; 3]; 17];
     for pattern in 0..1u32 << 16 {
@@ -151,7 +152,7 @@ fn k_active_pages_first_or_last() {
     use alloc::format;
     for k in 0..=16 {
         let (first, last) = (format!("{k}A{}i", 16 - k), format!("{}i{k}A", 16 - k));
-        // "0A" would be one.
+        // "0A" would be parsed as one page.
         let (first, last) = if k == 0 {
             ("16i".into(), "16i".into())
         } else if k == 16 {
@@ -181,7 +182,7 @@ fn thresholds() {
         (64, 17, 33),
         (256, 65, 129),
     ] {
-        // Active pages last, so that neither the leading run nor an early share decides.
+        // The active pages come last, so neither the leading run nor an early share decides.
         let last = |k: u32| {
             let pages = (0..v).map(move |at| at + k >= v);
             let mut calls = Calls::default();
@@ -233,7 +234,7 @@ fn small_bios() {
     }
 }
 
-/// The rules of `docs/activity.md` for the bio of an ordinary task, `iter-bio`.
+/// The rules of `docs/activity.md` for `iter-bio` and the bio of an ordinary task.
 #[test]
 fn golden_iter_of_a_plain_task() {
     let mut four = 0;
@@ -258,7 +259,7 @@ fn golden_iter_of_a_plain_task() {
     assert_eq!(["64A192i", "65A191i", "191i65A", "127i129A"].map(iter), [None, Rt, Be, Rt]);
 }
 
-/// The same for tasks and bios with a class of their own.
+/// The rules for tasks and bios with a class of their own.
 #[test]
 fn golden_iter_of_other_tasks_and_bios() {
     let real_time = Submitter::of_task(IoPrio::NONE, CpuPolicy::RealTime, 0);
@@ -297,7 +298,7 @@ fn golden_add() {
     assert_eq!((&history[..15], history[15]), (&[Rt; 15][..], Be));
 }
 
-/// Sixteen contiguous pages in one vector; and the two rows beside them.
+/// Sixteen contiguous pages in one vector, under each form.
 #[test]
 fn golden_merged_pages() {
     let row = |text: &str| {

@@ -1,4 +1,4 @@
-//! Where memory comes from: files' pages, programs' idle ones, and what happens when there is none.
+//! Sources of memory: file pages, programs' idle pages, and the case that there is none.
 
 use super::*;
 use crate::replace::{POLICIES, Version};
@@ -7,7 +7,7 @@ fn policy(name: &'static str) -> impl FnOnce(&mut CacheConfig) {
     move |config| config.policy = ReplacementConfig::parse(name).expect("a policy")
 }
 
-/// Without a look at everything after each step.
+/// Does a call without checking the whole state after each step.
 fn quick(cache: &mut PageCache, open: OpenId, kind: CallKind, page: u64) {
     let called = cache.call(T0, call(open, kind, page * PAGE, PAGE));
     while let Some(io) = cache.poll_io(T0) {
@@ -26,7 +26,7 @@ fn idle_memory_makes_room_for_files_where_there_is_zram() {
                 config.zram = Bytes::new(zram);
             });
             run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Random), 0, 0));
-            // A little more than is there, again and again, most of it through a mapping.
+            // Slightly more than memory holds is read repeatedly, most of it through a mapping.
             for n in 0..40_000u64 {
                 let page = n * 7 % 4800;
                 let kind = if n % 3 == 0 { CallKind::Read } else { CallKind::Fault { write: false } };
@@ -74,7 +74,7 @@ fn an_idle_program_ends_before_young_pages_go() {
         assert!(kills - killed <= 1);
         killed = kills;
     }
-    // All eight, and then there was no more to do than wait.
+    // All eight programs were killed, and then only waiting was left.
     assert_eq!((killed, cache.resident().programs().idle, cache.resident().reserved()), (8, 0, 256));
     assert!(cache.resident().stats().evicted > 0 && cache.stats().waits(Cause::Memory).count > 0);
     assert_eq!(cache.stats().out_of_memory, 0);
@@ -101,11 +101,11 @@ fn who_finds_no_memory_waits_a_jiffy_or_for_writeback() {
             }
             !is_over && cache.poll_done().is_none()
         });
-        // Half of the least reserve is not for the page cache.
+        // Half of the lowest reserve is not available to the page cache.
         assert!((980..1024).contains(&starved.expect("memory ends")), "{starved:?}");
         assert_eq!(cache.next_timer(), Some(ms(wait)));
         if is_writing {
-            // The write is over, and its page is as young as all others.
+            // The write has finished, and its page is as young as all others.
             cache.complete(ms(1), held[0].0.token, Status::Ok, Nanos::ZERO);
             assert_eq!(cache.next_timer(), Some(ms(1 + 4)));
         }
@@ -121,7 +121,7 @@ fn who_finds_no_memory_waits_a_jiffy_or_for_writeback() {
     }
 }
 
-/// A shadow is left by reclaim only, as in `__remove_mapping`.
+/// Only reclaim leaves a shadow, as in `__remove_mapping`.
 #[test]
 fn what_was_cut_off_or_not_wanted_is_no_refault() {
     let cut = |kind, offset| move |cache: &mut PageCache, open| _ = run(cache, ms(1), call(open, kind, offset, 0));
@@ -158,7 +158,7 @@ fn kswapd_writes_where_it_meets_nothing_but_dirty_pages() {
             policy(name)(config);
             (config.dirty.dirty, config.dirty.background) = (100, 100);
         });
-        // Nobody takes the flusher's bios meanwhile.
+        // The flusher's bios are not submitted meanwhile.
         for task in 0..80 {
             let write = call(open, CallKind::Write, u64::from(task) * 32 * PAGE, 32 * PAGE);
             let now = ms(u64::from(task) * 150);
@@ -184,7 +184,7 @@ fn kswapd_writes_where_it_meets_nothing_but_dirty_pages() {
 
 #[test]
 fn who_waits_for_memory_does_not_give_it_to_readahead() {
-    // The window about the page is larger than memory, and the page itself lies in its middle.
+    // The window around the page is larger than memory, and the page is in its middle.
     let (mut cache, open) = cache(1, 4096, |config| (config.ra_pages, config.io_pages) = (1024, 1024));
     cache.map(open);
     let touch = call(open, CallKind::Fault { write: false }, 2048 * PAGE, PAGE);

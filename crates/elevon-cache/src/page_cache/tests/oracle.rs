@@ -1,9 +1,9 @@
-//! The cache with bytes against files as a program sees them: random calls, random order of
+//! Compares the cache with bytes to files as a program sees them: random calls, random order of
 //! completions, invariants at each step.
 //!
-//! A page's content is two numbers, one for each half. The model keeps what a program must read,
-//! and for each page what it has held; a read must find the latest, an fsync must leave on the
-//! device nothing older than when it began.
+//! The content of a page is two numbers, one for each half. The model stores what a program must
+//! read, and the old contents of each page. A read must return the latest content; after an fsync
+//! the device must have nothing older than the content when the fsync began.
 
 use super::*;
 use crate::replace::POLICIES;
@@ -20,19 +20,19 @@ struct World {
     opens: Vec<OpenId>,
     random: Rng,
     now: Instant,
-    /// What each frame holds, what the device holds by sector, what programs have to see by (file,
-    /// half page).
+    /// The content of each frame, of the device by sector, and of the files as programs must see
+    /// them, by (file, half page).
     frames: Vec<[u64; 2]>,
     device: BTreeMap<u64, [u64; 2]>,
     seen: BTreeMap<(u64, u64), u64>,
     in_flight: Vec<CacheIo>,
-    /// By task: what it does.
+    /// The call of each task.
     tasks: Vec<Option<Call>>,
-    /// By task: how long its file was when the call began.
+    /// By task: the size of its file when the call began.
     sizes: [u64; 8],
-    /// By token: what the frames of a write held when it was submitted.
+    /// By token: the content of a write's frames when it was submitted.
     stable: BTreeMap<u64, Vec<[u64; 2]>>,
-    /// By task: what its fsync has to find on the device: sector, least values.
+    /// By task: what its fsync must find on the device: sector, lowest values.
     promises: Vec<Vec<(u64, [u64; 2])>>,
     next_value: u64,
     written: u64,
@@ -56,7 +56,7 @@ impl World {
         let mut opens = Vec::new();
         for n in 0..FILES {
             let size = if n == 2 { 0 } else { FILE_PAGES * PAGE };
-            let file = cache.add_file(Sector::new((n + 1) << 20), size, FILE_PAGES * PAGE);
+            let file = cache.add_file(Sector::new((n + 1) << 20), Bytes::new(size), Bytes::new(FILE_PAGES * PAGE));
             opens.extend([cache.open(file), cache.open(file)]);
         }
         Self {
@@ -88,7 +88,7 @@ impl World {
         }
         let which = self.random.below(FILES * 2);
         let file = which / 2;
-        // Most of it in a small part, so that pages meet.
+        // Most calls go to a small part of the file, so that pages are shared.
         let reach = if self.random.below(3) == 0 { FILE_PAGES } else { 150 };
         let half = self.random.below(reach * 2 - 40);
         let halves = 1 + self.random.below(40);
@@ -108,17 +108,25 @@ impl World {
             _ => CallKind::Fadvise(Advice::WillNeed),
         };
         let open = self.opens[which as usize];
-        let mut wanted = Call::new(TaskId(task as u32), task as u64, open, kind, half * HALF, halves * HALF);
+        let mut wanted = Call::new(
+            TaskId(task as u32),
+            task as u64,
+            open,
+            kind,
+            FileOffset::new(half * HALF),
+            Bytes::new(halves * HALF),
+        );
         if kind == CallKind::Fsync {
             if self.random.below(2) == 0 {
-                (wanted.offset, wanted.bytes) = (0, 0);
+                (wanted.offset, wanted.bytes) = (FileOffset::ZERO, Bytes::ZERO);
             }
-            let end = if wanted.bytes == 0 { FILE_PAGES } else { (wanted.offset + wanted.bytes).div_ceil(PAGE) };
-            let pages = (wanted.offset / PAGE..end)
+            let end =
+                if wanted.bytes.is_zero() { FILE_PAGES } else { (wanted.offset + wanted.bytes).page_ceil().get() };
+            let pages = (wanted.offset.page().get()..end)
                 .map(|page| (Self::sector(file, page), [0, 1].map(|h| self.value(file, page * 2 + h))));
             self.promises[task] = pages.filter(|&(_, values)| values != [0, 0]).collect();
         }
-        self.sizes[task] = self.cache.file_size(self.cache.opens[open.0 as usize].file);
+        self.sizes[task] = self.cache.file_size(self.cache.opens[open.0 as usize].file).get();
         self.tasks[task] = Some(wanted);
         if let Called::Done(done) = self.cache.call(self.now, wanted) {
             self.copy();
@@ -134,12 +142,12 @@ impl World {
         while let Some(copy) = self.cache.poll_copy() {
             let wanted = self.tasks[copy.token as usize].expect("a call under way");
             let file = u64::from(self.cache.opens[wanted.open.0 as usize].file.0) - 1;
-            let frame = &mut self.frames[copy.slot.0 as usize];
+            let frame = &mut self.frames[copy.frame.0 as usize];
             if copy.way == Way::Zero {
                 *frame = [0; 2];
                 continue;
             }
-            let first = (wanted.offset + copy.call_offset) / HALF;
+            let first = (wanted.offset + copy.call_offset).get() / HALF;
             for n in 0..u64::from(copy.bytes) / HALF {
                 let (half, at) = (first + n, (u64::from(copy.frame_offset) / HALF + n) as usize);
                 assert_eq!(half % 2, at as u64);
@@ -166,12 +174,12 @@ impl World {
             CallKind::Read => {
                 assert_eq!(done.status, Status::Ok);
                 let size = self.sizes[done.token as usize];
-                let is_short = wanted.offset + wanted.bytes > size;
+                let is_short = wanted.offset + wanted.bytes > FileOffset::new(size);
                 assert!(done.bytes <= wanted.bytes && (is_short || done.bytes == wanted.bytes), "{done:?}");
             }
             CallKind::Write => assert_eq!((done.status, done.bytes), (Status::Ok, wanted.bytes)),
             CallKind::Fault { .. } => {
-                assert!(done.status.is_ok() || wanted.offset >= size);
+                assert!(done.status.is_ok() || wanted.offset.get() >= size.get());
             }
             _ => assert_eq!(done.status, Status::Ok),
         }
@@ -189,7 +197,7 @@ impl World {
             let Some(io) = self.cache.poll_io(self.now) else { return };
             if io.op == Op::Write {
                 self.written += io.bytes.get() / PAGE;
-                let held = self.cache.frames(io.token).iter().map(|slot| self.frames[slot.0 as usize]);
+                let held = self.cache.frames(io.token).iter().map(|frame| self.frames[frame.0 as usize]);
                 self.stable.insert(io.token, held.collect());
             }
             self.in_flight.push(io);
@@ -201,18 +209,18 @@ impl World {
             return;
         }
         let io = self.in_flight.swap_remove(self.random.below(self.in_flight.len() as u64) as usize);
-        let slots: Vec<FrameId> = self.cache.frames(io.token).to_vec();
+        let frames: Vec<FrameId> = self.cache.frames(io.token).to_vec();
         if let Some(held) = self.stable.remove(&io.token) {
-            let now = slots.iter().map(|slot| self.frames[slot.0 as usize]);
+            let now = frames.iter().map(|frame| self.frames[frame.0 as usize]);
             assert!(now.eq(held), "what was being written has changed");
         }
         let fails = io.op == Op::Read && io.flags.contains(Flags::RAHEAD) && self.random.below(20) == 0;
-        for (n, slot) in slots.into_iter().enumerate() {
+        for (n, frame) in frames.into_iter().enumerate() {
             let sector = io.sector.get() + 8 * n as u64;
             match io.op {
-                Op::Write => _ = self.device.insert(sector, self.frames[slot.0 as usize]),
-                _ if fails => self.frames[slot.0 as usize] = [u64::MAX; 2],
-                _ => self.frames[slot.0 as usize] = self.device.get(&sector).copied().unwrap_or([0; 2]),
+                Op::Write => _ = self.device.insert(sector, self.frames[frame.0 as usize]),
+                _ if fails => self.frames[frame.0 as usize] = [u64::MAX; 2],
+                _ => self.frames[frame.0 as usize] = self.device.get(&sector).copied().unwrap_or([0; 2]),
             }
         }
         let status = if fails { Status::Medium } else { Status::Ok };
@@ -241,7 +249,7 @@ impl World {
         assert!(self.cache.resident().free() > 0 || self.cache.resident().deficit() == 0);
     }
 
-    /// Everything that is under way ends.
+    /// Completes everything in progress.
     fn settle(&mut self) {
         let mut steps = 0;
         while self.tasks.iter().any(Option::is_some) || !self.in_flight.is_empty() {
@@ -268,9 +276,9 @@ fn check(seed: u64, policy: &str, write_mode: WriteMode) {
         }
     }
     world.settle();
-    // Written out, the device holds what programs saw, and each dirtying was written once.
+    // After the write-back the device has what programs saw, and each dirtying was written once.
     for open in [0, 2, 4].map(|n| world.opens[n]) {
-        let fsync = Call::new(TaskId(0), 0, open, CallKind::Fsync, 0, 0);
+        let fsync = Call::new(TaskId(0), 0, open, CallKind::Fsync, FileOffset::ZERO, Bytes::ZERO);
         world.tasks[0] = Some(fsync);
         assert_eq!(world.cache.call(world.now, fsync), Called::Wait);
         world.submit();

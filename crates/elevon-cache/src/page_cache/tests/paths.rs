@@ -1,5 +1,4 @@
-//! What reads, faults, writes and syncs send to the device: sizes, flags, order and who pays.
-//! Numbers G.. are golden scenarios.
+//! The bios of reads, faults, writes and syncs: sizes, flags, order and tenants.
 
 use super::*;
 
@@ -11,7 +10,7 @@ fn complete_all(cache: &mut PageCache, now: Instant, bios: &[(CacheIo, u64, u64)
     bios.iter().for_each(|(io, ..)| cache.complete(now, io.token, Status::Ok, Nanos::ZERO));
 }
 
-/// Starts an fsync and answers its data bios.
+/// Starts an fsync. Returns its data bios.
 fn synced(cache: &mut PageCache, call: Call) -> Vec<(CacheIo, u64, u64)> {
     assert_eq!(cache.call(T0, call), Called::Wait);
     bios(cache, T0)
@@ -19,7 +18,7 @@ fn synced(cache: &mut PageCache, call: Call) -> Vec<(CacheIo, u64, u64)> {
 
 #[test]
 fn a_bio_has_256_vectors_and_neighbours_in_memory_share_one() {
-    // Written backwards, page after page lies one frame lower: no two merge.
+    // Written backwards, each page is one frame lower than the page before: no two merge.
     let (mut cache, open) = cache(64, 1024, |_| {});
     for page in (0..600).rev() {
         run(&mut cache, T0, call(open, CallKind::Write, page * PAGE, PAGE));
@@ -27,7 +26,7 @@ fn a_bio_has_256_vectors_and_neighbours_in_memory_share_one() {
     let data = synced(&mut cache, call(open, CallKind::Fsync, 0, 0));
     assert_eq!(vectors(&data), [(0, 256, 256), (256, 256, 256), (512, 88, 88)]);
     assert_eq!(data.iter().map(|(io, ..)| io.ends_plug).collect::<Vec<_>>(), [false, false, true]);
-    // Written forwards, all of them do.
+    // Written forwards, all pages merge.
     let (mut cache, open) = cache_of(64, 1024);
     run(&mut cache, T0, call(open, CallKind::Write, 0, 600 * PAGE));
     let data = synced(&mut cache, call(open, CallKind::Fsync, 0, 0));
@@ -45,8 +44,8 @@ fn a_gap_in_a_window_ends_a_bio() {
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 0, 16 * PAGE)), Called::Wait);
     let window = bios(&mut cache, T0);
     assert_eq!(window.iter().map(|&(_, first, pages)| (first, pages)).collect::<Vec<_>>(), [(0, 5), (6, 26)]);
-    // All of a window carries RAHEAD, what the call waits for too; the task's plug ends with the
-    // last.
+    // All bios of a window have RAHEAD, including the pages that the call waits for; the task's
+    // plug ends with the last bio.
     assert!(window.iter().all(|(io, ..)| io.flags == Flags::RAHEAD && io.task == TaskId(0)));
     assert_eq!(
         window.iter().map(|(io, ..)| (io.origin, io.ends_plug)).collect::<Vec<_>>(),
@@ -58,12 +57,12 @@ fn a_gap_in_a_window_ends_a_bio() {
 #[test]
 fn windows_of_readahead_as_the_device_sees_them() {
     let read = |page: u64| call(OpenId(0), CallKind::Read, page * PAGE, PAGE);
-    // A lone read, then its neighbour.
+    // A single read, then a read of the next page.
     let (mut cache, _) = cache_of(64, 4096);
     assert_eq!(run(&mut cache, T0, read(1000)).1, [(Op::Read, 1000, 1)]);
     assert_eq!(run(&mut cache, T0, read(1001)).1, [(Op::Read, 1001, 4)]);
     assert_eq!(run(&mut cache, T0, read(1002)).1, [(Op::Read, 1005, 8)], "1002 carried the marker");
-    // What is cached was written; an open file that reads for the first time knows nothing.
+    // The cached pages were written; the file was opened again and has no history of reads.
     for (cached, index, size, marker) in [(490..500, 500, 11, 510), (0..10, 10, 21, 30)] {
         let (mut cache, open) = cache_of(64, 4096);
         let pages = cached.end - cached.start;
@@ -72,23 +71,23 @@ fn windows_of_readahead_as_the_device_sees_them() {
         assert_eq!(run(&mut cache, T0, read(index)).1, [(Op::Read, index, size)]);
         let pages = cache.resident().pages();
         let markers = (0..4096).filter(
-            |&page| matches!(pages.entry(FileId(0), page), Entry::Page(slot) if pages.has(slot, PageFlags::READAHEAD)),
+            |&page| matches!(pages.entry(FileId(0), PageIndex::new(page)), Entry::Page(frame) if pages.has(frame, PageFlags::READAHEAD)),
         );
         assert_eq!(markers.collect::<Vec<_>>(), [marker]);
     }
-    // The marker of one open file is hit by another.
+    // One open file reads into the marker of another.
     let (mut cache, open) = cache_of(64, 4096);
     run(&mut cache, T0, call(open, CallKind::Write, 38 * PAGE, 2 * PAGE));
     let other = cache.open(FileId(0));
-    cache.opens[other.0 as usize].ra.read_ended(39);
+    cache.opens[other.0 as usize].ra.read_ended(PageIndex::new(39));
     let ask = |open| call(open, CallKind::Read, 40 * PAGE, PAGE);
     assert_eq!(run(&mut cache, T0, ask(other)).1, [(Op::Read, 40, 4)], "the marker is 41");
     run(&mut cache, T0, call(open, CallKind::Write, 44 * PAGE, 5 * PAGE));
     let third = cache.open(FileId(0));
-    // 42 to 48 are cached: 49 is the first that is not, and 49 - 41 + 1 pages grow to 18.
+    // 42 to 48 are cached: 49 is the first page that is not, and 49 - 41 + 1 pages grow to 18.
     let wanted = call(third, CallKind::Read, 41 * PAGE, PAGE);
     assert_eq!(run(&mut cache, T0, wanted).1, [(Op::Read, 49, 18)]);
-    // Random reads were announced.
+    // Random reads were announced by fadvise.
     let (mut cache, open) = cache_of(64, 4096);
     run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Random), 0, 0));
     assert_eq!(run(&mut cache, T0, read(7)).1, [(Op::Read, 7, 1)]);
@@ -114,29 +113,30 @@ fn a_read_that_fails_shrinks_the_window_and_gives_what_came_before() {
     let (mut cache, open) = cache_of(64, 4096);
     run(&mut cache, T0, call(open, CallKind::Read, 0, 2 * PAGE));
     assert_eq!(cache.opens[0].ra.ra_pages(), 32);
-    // Pages 0 to 3 are there, 4 to 11 cannot be read: not by the window, and not alone.
+    // Pages 0 to 3 are cached; 4 to 11 cannot be read, neither in a window nor alone.
     let fail = |cache: &mut PageCache| {
         for (io, first, _) in bios(cache, T0) {
             let status = if first == 4 { Status::Medium } else { Status::Ok };
             cache.complete(T0, io.token, status, Nanos::ZERO);
         }
     };
-    let evicted: Vec<u64> = (4..12).filter(|&page| cache.resident.find(FileId(0), page).is_some()).collect();
+    let evicted: Vec<u64> =
+        (4..12).filter(|&page| cache.resident.find(FileId(0), PageIndex::new(page)).is_some()).collect();
     evicted.iter().for_each(|&page| {
-        let slot = cache.resident.find(FileId(0), page).expect("it is there");
-        cache.resident.drop_page(slot);
+        let frame = cache.resident.find(FileId(0), PageIndex::new(page)).expect("it is there");
+        cache.resident.drop_page(frame);
     });
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 2 * PAGE, 6 * PAGE)), Called::Wait);
     fail(&mut cache);
     fail(&mut cache);
-    assert_eq!(cache.poll_done().map(|done| (done.status, done.bytes)), Some((Status::Ok, 2 * PAGE)));
+    assert_eq!(cache.poll_done().map(|done| (done.status, done.bytes)), Some((Status::Ok, Bytes::new(2 * PAGE))));
     assert_eq!(cache.opens[0].ra.ra_pages(), 8);
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 4 * PAGE, 4 * PAGE)), Called::Wait);
     fail(&mut cache);
-    assert_eq!(cache.poll_done().map(|done| (done.status, done.bytes)), Some((Status::Medium, 0)));
+    assert_eq!(cache.poll_done().map(|done| (done.status, done.bytes)), Some((Status::Medium, Bytes::ZERO)));
     assert_eq!(cache.opens[0].ra.ra_pages(), 2);
     cache.self_check();
-    // A write that fills the page in part fails too, and has no window to lose.
+    // A write that fills the page in part fails too, and has no window.
     assert_eq!(cache.call(T0, call(open, CallKind::Write, 4 * PAGE + 1, 7)), Called::Wait);
     fail(&mut cache);
     assert_eq!(cache.poll_done().map(|done| done.status), Some(Status::Medium));
@@ -151,7 +151,7 @@ fn what_a_call_has_read_itself_is_no_hit() {
     assert_eq!((cache.stats().hits, cache.stats().misses), (0, 4));
     run(&mut cache, T0, call(open, CallKind::Read, 0, 4 * PAGE));
     assert_eq!((cache.stats().hits, cache.stats().misses), (4, 4));
-    // What was read ahead of it is one.
+    // A page that was read ahead is a hit.
     run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Normal), 0, 0));
     run(&mut cache, T0, call(open, CallKind::Read, 4 * PAGE, PAGE));
     run(&mut cache, T0, call(open, CallKind::Read, 5 * PAGE, PAGE));
@@ -194,7 +194,7 @@ fn who_submits_decides_priority_and_flags() {
     let (mut cache, open) = cache_of(64, 4096);
     let urgent = Submitter::of_task(IoPrio::new(PrioClass::Rt, 2), CpuPolicy::Normal, 0);
     let of = |kind, offset, bytes| Call { submitter: urgent, ..call(open, kind, offset, bytes) };
-    // fsync: the caller's task, with its priority, SYNC.
+    // fsync uses the caller's task and priority, and SYNC.
     run(&mut cache, T0, of(CallKind::Write, 0, PAGE));
     let data = synced(&mut cache, of(CallKind::Fsync, 0, 0));
     assert_eq!((data[0].0.task, data[0].0.ioprio, data[0].0.flags), (TaskId(0), urgent.task, Flags::SYNC));
@@ -202,12 +202,12 @@ fn who_submits_decides_priority_and_flags() {
     let flush = bios(&mut cache, T0);
     assert_eq!((flush[0].0.op, flush[0].0.ioprio), (Op::Flush, urgent.task));
     complete_all(&mut cache, T0, &flush);
-    // Readahead too is the reader's.
+    // Readahead is charged to the reader too.
     assert_eq!(cache.call(T0, of(CallKind::Read, 100 * PAGE, PAGE)), Called::Wait);
     let read = bios(&mut cache, T0);
     assert_eq!((read[0].0.task, read[0].0.ioprio), (TaskId(0), urgent.task));
     complete_all(&mut cache, T0, &read);
-    // The flusher: a task of its own, BE/4 whoever wrote, BACKGROUND.
+    // The flusher has its own task, BE/4 regardless of the writer, and BACKGROUND.
     run(&mut cache, T0, of(CallKind::Write, 0, PAGE));
     cache.flusher.wake();
     cache.reclaim_wants_clean = true;
@@ -223,23 +223,24 @@ fn a_range_is_synced_as_far_as_asked_for() {
     let range = |wait_before, write, wait_after| CallKind::SyncRange(RangeSync { wait_before, write, wait_after });
     let (mut cache, open) = cache_of(64, 4096);
     run(&mut cache, T0, call(open, CallKind::Write, 0, 8 * PAGE));
-    // Begun, not waited for, for nobody's integrity; only the range.
+    // Writes only begin, in this range only; they are not waited for and not part of an integrity
+    // sync.
     let begin = call(open, range(false, true, false), 2 * PAGE, 3 * PAGE);
-    assert_eq!(cache.call(T0, begin), Called::Done(begin.done(0)));
+    assert_eq!(cache.call(T0, begin), Called::Done(begin.done(Bytes::ZERO)));
     let written = bios(&mut cache, T0);
     assert_eq!((written.len(), written[0].1, written[0].2, written[0].0.flags), (1, 2, 3, Flags::NONE));
-    // Again: what is being written is skipped.
+    // A second call skips the pages that are being written.
     run_without_io(&mut cache, begin);
-    // Waited for, and nothing else begun.
+    // The call waits for these pages, and begins no other writes.
     assert_eq!(cache.call(T0, call(open, range(true, false, false), 0, 0)), Called::Wait);
     assert!(bios(&mut cache, T0).is_empty());
     complete_all(&mut cache, ms(1), &written);
     assert_eq!(cache.poll_done().map(|done| (done.status, done.waited)), Some((Status::Ok, Nanos::from_millis(1))));
     assert_eq!(cache.resident().pages().dirty(), 5);
-    // Written and waited for; no flush.
+    // Pages are written and waited for, without a flush.
     let (done, bios) = run(&mut cache, ms(1), call(open, range(false, true, true), 0, 0));
     assert_eq!((done.status, bios), (Status::Ok, vec![(Op::Write, 0, 2), (Op::Write, 5, 3)]));
-    // An error is told to who waits.
+    // A caller that waits gets the error.
     run(&mut cache, ms(1), call(open, CallKind::Write, 0, PAGE));
     assert_eq!(cache.call(ms(1), call(open, range(false, true, true), 0, 0)), Called::Wait);
     let (io, ..) = super::bios(&mut cache, ms(1))[0];
@@ -249,7 +250,7 @@ fn a_range_is_synced_as_far_as_asked_for() {
 }
 
 fn run_without_io(cache: &mut PageCache, wanted: Call) {
-    assert_eq!(cache.call(T0, wanted), Called::Done(wanted.done(0)));
+    assert_eq!(cache.call(T0, wanted), Called::Done(wanted.done(Bytes::ZERO)));
     assert!(bios(cache, T0).is_empty());
 }
 
@@ -257,17 +258,17 @@ fn run_without_io(cache: &mut PageCache, wanted: Call) {
 fn what_was_never_written_is_not_read() {
     let (mut cache, open) = cache_of(64, 4096);
     cache.set_unwritten(FileId(0));
-    // A part of a page, a load, a store, a read: zeroes.
+    // A partial write, a load, a store and a read find zeroes.
     run_to_end(&mut cache, call(open, CallKind::Write, 5 * PAGE + 100, 200));
     run_to_end(&mut cache, call(open, CallKind::Fault { write: false }, 700 * PAGE, 1));
     run_to_end(&mut cache, call(open, CallKind::Fault { write: true }, 900 * PAGE, 1));
     run_to_end(&mut cache, call(open, CallKind::Read, 2000 * PAGE, 100 * PAGE));
     let (_, data) = run(&mut cache, T0, call(open, CallKind::Fsync, 0, 0));
     assert_eq!(data, [(Op::Write, 5, 1), (Op::Write, 900, 1), (Op::Flush, 0, 0)]);
-    // What was is.
+    // After the caches were dropped, the content is the same.
     run(&mut cache, T0, call(open, CallKind::DropCaches, 0, 0));
-    let slot = cache.resident.find(FileId(0), 900).expect("it is mapped");
-    cache.resident.drop_page(slot);
+    let frame = cache.resident.find(FileId(0), PageIndex::new(900)).expect("it is mapped");
+    cache.resident.drop_page(frame);
     let (_, data) = run(&mut cache, T0, call(open, CallKind::Write, 5 * PAGE, 10));
     assert_eq!(data, [(Op::Read, 5, 1)]);
     let (_, data) = run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 900 * PAGE, 1));
@@ -281,14 +282,14 @@ fn run_to_end(cache: &mut PageCache, wanted: Call) {
     cache.self_check();
 }
 
-/// A page more than the background threshold wakes the flusher, and it stops below.
+/// One page above the background threshold wakes the flusher, and it stops below the threshold.
 #[test]
 fn the_flusher_begins_above_the_background_threshold() {
     let (mut cache, open) = cache_of(256, 1 << 16);
     let background = cache.dirty_domain().limits(cache.counts().dirtyable).background;
     run_to_end(&mut cache, call(open, CallKind::Write, 0, background * PAGE));
     assert_eq!(cache.resident().pages().dirty(), background);
-    // The writer looks at the limits every so many pages.
+    // The writer checks the limits after a number of pages.
     let poll = cache.writers[0].allowance;
     assert!((32..=128).contains(&poll), "{poll}");
     let (_, written) = run(&mut cache, T0, call(open, CallKind::Write, background * PAGE, poll * PAGE));

@@ -1,5 +1,5 @@
-//! Write-back by tenant: who pays, who is slowed, and that one tenant's flusher does not hold up
-//! another's.
+//! Write-back by tenant: which tenant pays, which is slowed, and that one tenant's flusher does not
+//! delay another's.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn whoever_made_a_page_dirty_pays_for_its_writing() {
     flush_all(&mut cache);
     let written = bios(&mut cache, T0);
     let who = |(io, first, pages): &(CacheIo, u64, u64)| (io.tenant, io.task.0 - FLUSHER.0, *first, *pages);
-    // Page 2 was dirty already when gold wrote to it. No bio is of two tenants.
+    // Page 2 was dirty already when gold wrote to it. No bio belongs to two tenants.
     assert_eq!(
         written.iter().map(who).collect::<Vec<_>>(),
         [(SILVER, 1, 0, 3), (GOLD, 2, 3, 2), (TenantId(0), 0, 5, 1)]
@@ -40,7 +40,7 @@ fn whoever_made_a_page_dirty_pays_for_its_writing() {
     cache.self_check();
     assert_eq!([SILVER, GOLD].map(|tenant| cache.domains.writeback(tenant)), [0, 0]);
 
-    // Who syncs submits, and does not pay.
+    // The task that syncs submits the bio, but its tenant does not pay.
     run(&mut cache, ms(1), write(open, SILVER, 0, 1));
     let sync = Call { task: TaskId(2), tenant: GOLD, ..call(open, CallKind::Fsync, 0, 0) };
     assert_eq!(cache.call(ms(1), sync), Called::Wait);
@@ -60,7 +60,7 @@ fn a_tenant_whose_flusher_sleeps_does_not_hold_up_another() {
     assert_eq!(written.iter().map(|&(io, first, _)| (io.tenant, first)).collect::<Vec<_>>(), [(GOLD, 4)]);
     let (_, written) = run(&mut cache, T0, write(open, GOLD, 8, 1));
     assert_eq!(written, [(Op::Write, 8, 1)], "nor does it later");
-    // It goes on: what was left is written, though nobody else asks for it.
+    // The flusher continues: the rest is written, although no other task asks for it.
     cache.reclaim_wants_clean = true;
     cache.task_unblocked(of_silver);
     let written = bios(&mut cache, T0);
@@ -68,7 +68,7 @@ fn a_tenant_whose_flusher_sleeps_does_not_hold_up_another() {
     cache.self_check();
 }
 
-/// Silver's bios are never over, gold's at once.
+/// Silver's bios never complete, gold's complete at once.
 #[test]
 fn a_tenant_that_is_not_written_stops_and_another_does_not() {
     let (mut cache, open) = of_tenants(64, 1 << 16);
@@ -104,7 +104,7 @@ fn a_tenant_that_is_not_written_stops_and_another_does_not() {
         }
     }
     let held = cache.resident().pages().dirty_of(SILVER) + cache.domains.writeback(SILVER);
-    // Until gold has begun, silver is alone.
+    // Until gold has begun, silver is the only tenant that writes.
     let most = limit * 3 / 5;
     assert!(held <= most, "{held} pages of silver's, of a half of {limit}");
     assert!(wrote[0] <= most, "silver wrote {} pages", wrote[0]);

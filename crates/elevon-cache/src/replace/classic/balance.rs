@@ -1,5 +1,5 @@
-//! Files' pages or programs': how much of each a round looks at, and programs' own two lists, as
-//! counts. Cost: O(1).
+//! The shares of file pages and programs' pages in a round of reclaim, and the two lists of
+//! programs' pages, as counts. Cost: O(1).
 
 use super::{Classic, inactive_ratio};
 use crate::replace::programs::{Anonymous, Population};
@@ -11,14 +11,14 @@ pub(super) struct Programs {
     pub(super) anonymous: Anonymous,
     inactive: Population,
     active: Population,
-    /// What reclaim has cost each type, in pages: of files those that came back to the working set,
-    /// of programs those that were swapped. Halved together when they come to a quarter of the
-    /// lists.
+    /// Cost of reclaiming programs' pages so far: the number swapped. Both costs are halved when
+    /// their sum exceeds a quarter of the lists.
     cost: u64,
+    /// Cost of reclaiming file pages so far: the number that refaulted into the working set.
     file_cost: u64,
 }
 
-/// Share of the lists of one type in a round: `part / of`.
+/// Shares of both types of pages in a round, as fractions with the denominator `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     pub(super) programs: u64,
@@ -31,15 +31,16 @@ impl Shares {
     const PROGRAMS: Self = Self { programs: 1, files: 0, of: 1 };
     const EQUAL: Self = Self { programs: 1, files: 1, of: 1 };
 
-    /// Pages of a list to look at.
+    /// Returns the number of pages of a list of `len` pages to scan, at a share of `part` / `of`.
     pub(super) fn amount(self, len: u64, part: u64, priority: u8) -> u64 {
         let scaled = u128::from(len >> priority) * u128::from(part);
         (scaled / u128::from(self.of)) as u64
     }
 }
 
-/// By what reclaim of either has cost, and swappiness. Each cost counts on top of the sum of both,
-/// so that neither type gets more than about two thirds by costs alone.
+/// Returns the shares that follow from swappiness (0 to 200) and from what reclaim of either type
+/// has cost. Each cost counts on top of the sum of both, so that costs alone give neither type more
+/// than about two thirds.
 pub(super) fn weigh(swappiness: u8, cost: u64, file_cost: u64) -> Shares {
     let sum = cost + file_cost;
     let (cost, file_cost) = (sum + cost, sum + file_cost);
@@ -50,18 +51,18 @@ pub(super) fn weigh(swappiness: u8, cost: u64, file_cost: u64) -> Shares {
 }
 
 impl Programs {
-    /// Those in use begin on the active list.
+    /// Returns the state at the start: pages in use are active, idle pages inactive.
     pub(super) fn new(anonymous: Anonymous) -> Self {
         let inactive = Population { touched: 0, idle: anonymous.idle };
         Self { anonymous, inactive, active: Population { touched: anonymous.touched, idle: 0 }, ..Self::default() }
     }
 
-    /// How many inactive and how many active ones a round looks at.
+    /// Returns the numbers of inactive and active pages that a round scans.
     pub(super) fn amounts(&self, shares: Shares, priority: u8) -> [u64; 2] {
         [self.inactive, self.active].map(|list| shares.amount(list.len(), shares.programs, priority))
     }
 
-    /// All of them.
+    /// Returns the number of programs' pages on both lists.
     pub(super) const fn len(&self) -> u64 {
         self.inactive.len() + self.active.len()
     }
@@ -81,7 +82,7 @@ impl Programs {
         self.inactive.len() * inactive_ratio(self.len()) < self.active.len()
     }
 
-    /// Looks at the tail of the inactive list: pages in use become active, idle ones go to zram
+    /// Scans the tail of the inactive list: pages in use become active, and idle pages go to zram
     /// while it has room.
     fn shrink_inactive(&mut self, count: u64, outcome: &mut ScanOutcome) {
         let part = self.inactive.take(count);
@@ -102,7 +103,7 @@ impl Programs {
 }
 
 impl Classic {
-    /// Which type this round is about, and how much.
+    /// Returns the shares of both types in this round.
     pub(super) fn shares(&self, request: &Request, capacity: u64) -> Shares {
         let Anonymous { swappiness, .. } = self.programs.anonymous;
         if !self.programs.anonymous.is_reclaimable() {
@@ -114,7 +115,7 @@ impl Classic {
         if self.programs.anonymous.leaves_little(capacity) {
             return Shares::PROGRAMS;
         }
-        // Plenty of pages that were read once, and nothing of use has gone lately.
+        // There are plenty of inactive pages, and no page has refaulted since the last round.
         let is_easy = !self.is_inactive_low() && self.refaults_seen == self.refaults;
         if is_easy && self.inactive.len() >> request.priority > 0 {
             return Shares::FILES;
@@ -122,7 +123,7 @@ impl Classic {
         weigh(swappiness, self.programs.cost, self.programs.file_cost)
     }
 
-    /// The part of a batch that is about programs: up to so many inactive and active pages.
+    /// Scans a batch of programs' pages: up to `inactive` and `active` pages of the two lists.
     pub(super) fn shrink_programs(&mut self, inactive: u64, active: u64, outcome: &mut ScanOutcome) {
         let before = *outcome;
         self.programs.shrink_inactive(inactive, outcome);

@@ -1,12 +1,11 @@
-//! Programs' pages in generations: as many lists of two counts each. Cost: O(generations) for each
-//! operation.
+//! Generations of programs' pages, each as two counts. Cost: O(generations) per operation.
 
 use super::{GENERATIONS, Version, at};
 use crate::replace::control::{Position, TierControl};
 use crate::replace::programs::{Anonymous, Population};
 
-/// Generations of programs' pages. The youngest is that of files' pages, the oldest has a number of
-/// its own.
+/// Generations of programs' pages. The youngest generation has the number of file pages' youngest;
+/// the oldest has its own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Programs {
     pub(super) anonymous: Anonymous,
@@ -16,7 +15,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// They begin in the second youngest generation.
+    /// Puts all programs' pages in the second youngest generation.
     pub(super) fn new(anonymous: Anonymous, min_seq: u64, max_seq: u64) -> Self {
         let mut new = Self { anonymous, min_seq, ..Self::default() };
         new.lists[at(max_seq - 1)] = Population { touched: anonymous.touched, idle: anonymous.idle };
@@ -31,19 +30,19 @@ impl Programs {
         self.lists.iter().map(|list| list.len()).sum()
     }
 
-    /// Evictions and refaults, with the gain that swappiness gives them. Nothing is touched again
-    /// that was idle: no refaults.
+    /// Returns evictions and refaults, weighted by swappiness. There are no refaults, because idle
+    /// pages are never touched again.
     pub(super) fn position(&self) -> Position {
         self.control.position(0, u64::from(self.anonymous.swappiness))
     }
 
-    /// The walk finds what is in use, and takes it to the youngest generation.
+    /// Moves the pages in use to the youngest generation, as the ageing walk does.
     pub(super) fn walk(&mut self, max_seq: u64) {
         let touched = self.lists.iter_mut().map(|list| core::mem::take(&mut list.touched)).sum();
         self.lists[at(max_seq)].touched = touched;
     }
 
-    /// The oldest generation is over, and is empty; with pages in it, they go to the next.
+    /// Ends the oldest generation. Its pages, if any, go to the next.
     pub(super) fn advance(&mut self) {
         let oldest = core::mem::take(&mut self.lists[at(self.min_seq)]);
         self.min_seq += 1;
@@ -51,8 +50,9 @@ impl Programs {
         self.control.advance();
     }
 
-    /// Looks at up to `count` of the oldest: those in use go to the youngest generation, idle ones
-    /// to zram, or on if it is full. Answers how many it looked at, and how many went.
+    /// Scans up to `count` pages of the oldest generation. Pages in use go to the youngest
+    /// generation; idle ones go to zram, or to the next generation if zram is full. Returns the
+    /// numbers of pages scanned and swapped.
     pub(super) fn scan(&mut self, count: u64, max_seq: u64) -> (u64, u64) {
         let part = self.lists[at(self.min_seq)].take(count);
         let swapped = self.anonymous.swap.take(part.idle);
@@ -63,8 +63,8 @@ impl Programs {
         (part.len(), swapped)
     }
 
-    /// Whether they are looked at before files' pages, whose oldest generation is `min_seq` and
-    /// which stand at `files`.
+    /// Returns true if programs' pages are scanned before file pages. `min_seq` is the oldest
+    /// generation of file pages, and `files` their position.
     pub(super) fn go_first(&self, version: Version, min_seq: u64, files: Position) -> bool {
         let swappiness = self.anonymous.swappiness;
         match version {

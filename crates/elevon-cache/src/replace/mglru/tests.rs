@@ -8,6 +8,7 @@ use super::*;
 use crate::FileId;
 use crate::pages::Entry;
 use crate::replace::Swap;
+use elevon_core::units::PageIndex;
 
 struct Bed {
     mglru: Mglru,
@@ -24,23 +25,23 @@ impl Bed {
         Self { mglru, pages: Pages::new(2000), out: Vec::new(), next: 0 }
     }
     fn insert_at(&mut self, index: u64, context: Context) -> FrameId {
-        let (slot, shadow) = self.pages.insert(FileId(0), index).expect("a frame");
-        self.mglru.insert(&mut self.pages, slot, context, shadow);
-        slot
+        let (frame, shadow) = self.pages.insert(FileId(0), PageIndex::new(index)).expect("a frame");
+        self.mglru.insert(&mut self.pages, frame, context, shadow);
+        frame
     }
     fn insert(&mut self, context: Context) -> FrameId {
         self.next += 1;
         self.insert_at(self.next, context)
     }
-    fn access(&mut self, slot: FrameId, times: u32) {
-        (0..times).for_each(|_| self.mglru.access(&mut self.pages, slot, Context::Read));
+    fn access(&mut self, frame: FrameId, times: u32) {
+        (0..times).for_each(|_| self.mglru.access(&mut self.pages, frame, Context::Read));
     }
-    fn state(&self, slot: FrameId) -> (bool, bool, u32) {
-        let flags = self.pages.flags(slot);
-        (flags.has(Flags::REFERENCED), flags.has(Flags::WORKINGSET), self.pages.field(slot))
+    fn state(&self, frame: FrameId) -> (bool, bool, u32) {
+        let flags = self.pages.flags(frame);
+        (flags.has(Flags::REFERENCED), flags.has(Flags::WORKINGSET), self.pages.field(frame))
     }
-    fn seq(&self, slot: FrameId) -> u64 {
-        self.mglru.seq(&self.pages, slot)
+    fn seq(&self, frame: FrameId) -> u64 {
+        self.mglru.seq(&self.pages, frame)
     }
     fn evict(&mut self, want: u64) -> ScanOutcome {
         let request = Request { want, priority: 0, by: Reclaimer::Kswapd };
@@ -51,9 +52,9 @@ impl Bed {
     }
     fn fill(&mut self, seq: u64, count: u64) {
         for _ in 0..count {
-            let slot = self.insert(Context::Read);
-            self.mglru.take(&mut self.pages, slot);
-            self.mglru.add(&mut self.pages, slot, seq);
+            let frame = self.insert(Context::Read);
+            self.mglru.take(&mut self.pages, frame);
+            self.mglru.add(&mut self.pages, frame, seq);
         }
     }
     fn new_generation(&mut self) {
@@ -62,17 +63,17 @@ impl Bed {
     }
 }
 
-/// A page that was used so often was evicted at `min_seq` 7, and is inserted again at `min_seq`.
+/// Evicts a page with this many uses at `min_seq` 7, and inserts it again at `min_seq`.
 fn refault(version: Version, uses: u32, context: Context, min_seq: u64) -> (Bed, FrameId, Shadow) {
     let mut bed = Bed::new(version, 7, 9);
-    let slot = bed.insert_at(0, Context::Read);
-    bed.access(slot, uses);
+    let frame = bed.insert_at(0, Context::Read);
+    bed.access(frame, uses);
     assert_eq!(bed.evict(1).evicted, 1);
-    let Entry::Shadow(shadow) = bed.pages.entry(FileId(0), 0) else { panic!("no shadow") };
+    let Entry::Shadow(shadow) = bed.pages.entry(FileId(0), PageIndex::ZERO) else { panic!("no shadow") };
     (bed.mglru.min_seq, bed.mglru.max_seq) = (min_seq, min_seq + 2);
     bed.mglru.on_anonymous(Anonymous::default());
-    let slot = bed.insert_at(0, context);
-    (bed, slot, shadow)
+    let frame = bed.insert_at(0, context);
+    (bed, frame, shadow)
 }
 
 #[test]
@@ -88,28 +89,28 @@ fn uses_by_descriptor() {
     ];
     for (uses, state, refs, tier) in table {
         let mut bed = Bed::new(Version::V6_1, 0, 3);
-        let slot = bed.insert(Context::Read);
-        bed.access(slot, uses);
-        assert_eq!((bed.state(slot), bed.mglru.refs(&bed.pages, slot)), (state, refs), "{uses} uses");
-        assert_eq!(bed.mglru.tier(&bed.pages, slot), tier, "{uses} uses");
+        let frame = bed.insert(Context::Read);
+        bed.access(frame, uses);
+        assert_eq!((bed.state(frame), bed.mglru.refs(&bed.pages, frame)), (state, refs), "{uses} uses");
+        assert_eq!(bed.mglru.tier(&bed.pages, frame), tier, "{uses} uses");
     }
     let reworked =
         [(1, (true, false, 0), 0), (2, (true, false, 1), 1), (4, (true, false, 3), 2), (5, (true, true, 3), 3)];
     for (uses, state, tier) in reworked {
         let mut bed = Bed::new(Version::V6_14, 0, 3);
-        let slot = bed.insert(Context::Read);
-        bed.access(slot, uses);
-        assert_eq!((bed.state(slot), bed.mglru.tier(&bed.pages, slot)), (state, tier), "{uses} uses");
+        let frame = bed.insert(Context::Read);
+        bed.access(frame, uses);
+        assert_eq!((bed.state(frame), bed.mglru.tier(&bed.pages, frame)), (state, tier), "{uses} uses");
     }
 }
 
 #[test]
 fn writes_and_readahead_are_no_uses() {
     let mut bed = Bed::new(Version::V6_1, 0, 3);
-    let slot = bed.insert(Context::Write);
-    bed.mglru.access(&mut bed.pages, slot, Context::Write);
-    bed.mglru.access(&mut bed.pages, slot, Context::Readahead);
-    assert_eq!(bed.state(slot), (false, false, 0));
+    let frame = bed.insert(Context::Write);
+    bed.mglru.access(&mut bed.pages, frame, Context::Write);
+    bed.mglru.access(&mut bed.pages, frame, Context::Readahead);
+    assert_eq!(bed.state(frame), (false, false, 0));
 }
 
 #[test]
@@ -124,29 +125,29 @@ fn where_new_pages_go() {
 
 #[test]
 fn recent_refault_in_a_fault() {
-    let (bed, slot, shadow) = refault(Version::V6_1, 1, Context::Fault, 7);
+    let (bed, frame, shadow) = refault(Version::V6_1, 1, Context::Fault, 7);
     assert_eq!((shadow.stamp(), shadow.is_workingset()), (28, false));
-    assert_eq!((bed.state(slot), bed.mglru.stats.restored), ((false, true, 3), 1));
+    assert_eq!((bed.state(frame), bed.mglru.stats.restored), ((false, true, 3), 1));
     assert_eq!(bed.mglru.control.refaulted, [1, 0, 0, 0]);
 }
 
 #[test]
 fn refault_one_generation_later() {
-    let (bed, slot, _) = refault(Version::V6_1, 1, Context::Fault, 8);
-    assert_eq!((bed.state(slot), bed.mglru.stats.refaulted), ((false, false, 0), 0));
+    let (bed, frame, _) = refault(Version::V6_1, 1, Context::Fault, 8);
+    assert_eq!((bed.state(frame), bed.mglru.stats.refaulted), ((false, false, 0), 0));
     assert_eq!(bed.mglru.control.refaulted, [0; 4]);
 }
 
 #[test]
 fn recent_refaults_by_descriptor() {
-    let (bed, slot, _) = refault(Version::V6_1, 1, Context::Read, 7);
-    assert_eq!((bed.state(slot), bed.mglru.control.refaulted), ((false, false, 0), [1, 0, 0, 0]));
-    let (bed, slot, shadow) = refault(Version::V6_1, 4, Context::Read, 7);
+    let (bed, frame, _) = refault(Version::V6_1, 1, Context::Read, 7);
+    assert_eq!((bed.state(frame), bed.mglru.control.refaulted), ((false, false, 0), [1, 0, 0, 0]));
+    let (bed, frame, shadow) = refault(Version::V6_1, 4, Context::Read, 7);
     assert_eq!((shadow.stamp(), shadow.is_workingset()), (30, true));
-    assert_eq!((bed.state(slot), bed.mglru.control.refaulted), ((false, true, 3), [0, 0, 1, 0]));
-    let (bed, slot, shadow) = refault(Version::V6_1, 3, Context::Read, 7);
+    assert_eq!((bed.state(frame), bed.mglru.control.refaulted), ((false, true, 3), [0, 0, 1, 0]));
+    let (bed, frame, shadow) = refault(Version::V6_1, 3, Context::Read, 7);
     assert_eq!((shadow.stamp(), shadow.is_workingset()), (29, true));
-    assert_eq!((bed.state(slot), bed.mglru.control.refaulted), ((false, false, 0), [0, 0, 1, 0]));
+    assert_eq!((bed.state(frame), bed.mglru.control.refaulted), ((false, false, 0), [0, 0, 1, 0]));
     let (_, _, shadow) = refault(Version::V6_1, 2, Context::Read, 7);
     assert_eq!((shadow.stamp(), shadow.is_workingset()), (28, true));
 }
@@ -154,37 +155,37 @@ fn recent_refaults_by_descriptor() {
 #[test]
 fn pages_used_most_are_always_protected() {
     let mut bed = Bed::new(Version::V6_1, 7, 9);
-    let slot = bed.insert(Context::Read);
-    bed.access(slot, 5);
+    let frame = bed.insert(Context::Read);
+    bed.access(frame, 5);
     assert_eq!(bed.evict(1).evicted, 0);
-    assert_eq!((bed.seq(slot), bed.state(slot)), (8, (false, false, 0)));
+    assert_eq!((bed.seq(frame), bed.state(frame)), (8, (false, false, 0)));
     assert_eq!(bed.mglru.control.protected, [0, 0, 0, 0], "the generation is over, so it carried over");
     assert_eq!(bed.mglru.stats.protected_by_tier, [0, 0, 0, 1]);
 }
 
 #[test]
 fn reworked_refaults() {
-    let (bed, slot, _) = refault(Version::V6_14, 1, Context::Fault, 7);
-    assert!(!bed.state(slot).1, "the shadow's bit is not set");
+    let (bed, frame, _) = refault(Version::V6_14, 1, Context::Fault, 7);
+    assert!(!bed.state(frame).1, "the shadow's bit is not set");
     assert_eq!(bed.mglru.stats.refaulted, 1);
-    // Still recent one generation later, and three; the uses come back.
-    let (mut bed, slot, shadow) = refault(Version::V6_14, 4, Context::Read, 8);
-    assert_eq!((shadow.stamp(), shadow.is_workingset(), bed.state(slot)), (31, false, (false, false, 3)));
-    bed.access(slot, 1);
-    assert_eq!(bed.mglru.refs(&bed.pages, slot), 4);
+    // The refault is still recent one generation later, and the three uses are restored.
+    let (mut bed, frame, shadow) = refault(Version::V6_14, 4, Context::Read, 8);
+    assert_eq!((shadow.stamp(), shadow.is_workingset(), bed.state(frame)), (31, false, (false, false, 3)));
+    bed.access(frame, 1);
+    assert_eq!(bed.mglru.refs(&bed.pages, frame), 4);
     let (bed, _, _) = refault(Version::V6_14, 1, Context::Read, 9);
     assert_eq!((bed.mglru.max_seq, bed.mglru.stats.refaulted), (11, 0), "11 - 7 is not less than 4");
-    // With the bit: used five times, protected once, evicted from the next generation.
+    // With the working-set bit: used five times, protected once, evicted from the next generation.
     let mut bed = Bed::new(Version::V6_14, 6, 9);
-    let slot = bed.insert_at(0, Context::Read);
-    bed.mglru.take(&mut bed.pages, slot);
-    bed.mglru.add(&mut bed.pages, slot, 6);
-    bed.access(slot, 5);
+    let frame = bed.insert_at(0, Context::Read);
+    bed.mglru.take(&mut bed.pages, frame);
+    bed.mglru.add(&mut bed.pages, frame, 6);
+    bed.access(frame, 5);
     (0..2).for_each(|_| _ = bed.evict(1));
-    let Entry::Shadow(shadow) = bed.pages.entry(FileId(0), 0) else { panic!("still there") };
+    let Entry::Shadow(shadow) = bed.pages.entry(FileId(0), PageIndex::ZERO) else { panic!("still there") };
     assert!(shadow.is_workingset() && bed.mglru.stats.protected_by_tier[3] == 1);
-    let slot = bed.insert_at(0, Context::Read);
-    assert_eq!((bed.state(slot).1, bed.mglru.stats.restored), (true, 1));
+    let frame = bed.insert_at(0, Context::Read);
+    assert_eq!((bed.state(frame).1, bed.mglru.stats.restored), (true, 1));
 }
 
 #[test]
@@ -222,43 +223,43 @@ fn the_walk_promotes_what_was_touched() {
     bed.new_generation();
     assert_eq!((bed.seq(touched), bed.seq(other)), (3, 1));
     assert_eq!(bed.state(touched), (false, false, 0));
-    // 6.14 wants to see it twice.
+    // 6.14 promotes a page only when the accessed bit is seen for the second time.
     let mut bed = Bed::new(Version::V6_14, 0, 3);
-    let slot = bed.insert(Context::Read);
-    bed.mglru.access(&mut bed.pages, slot, Context::Fault);
+    let frame = bed.insert(Context::Read);
+    bed.mglru.access(&mut bed.pages, frame, Context::Fault);
     bed.new_generation();
-    assert_eq!((bed.seq(slot), bed.state(slot)), (1, (true, false, 0)));
-    bed.mglru.access(&mut bed.pages, slot, Context::Fault);
+    assert_eq!((bed.seq(frame), bed.state(frame)), (1, (true, false, 0)));
+    bed.mglru.access(&mut bed.pages, frame, Context::Fault);
     bed.new_generation();
-    assert_eq!((bed.seq(slot), bed.state(slot)), (4, (false, true, 0)));
+    assert_eq!((bed.seq(frame), bed.state(frame)), (4, (false, true, 0)));
 }
 
 #[test]
 fn eviction_looks_around_a_touched_page() {
     let mut bed = Bed::new(Version::V6_1, 1, 3);
-    let slots: Vec<_> = (0..70).map(|index| bed.insert_at(index, Context::Read)).collect();
+    let frames: Vec<_> = (0..70).map(|index| bed.insert_at(index, Context::Read)).collect();
     for at in [0, 5, 63, 64] {
-        bed.mglru.access(&mut bed.pages, slots[at], Context::Fault);
+        bed.mglru.access(&mut bed.pages, frames[at], Context::Fault);
     }
     assert_eq!(bed.evict(1).scanned, 2);
-    assert_eq!([0, 5, 63, 64].map(|at: usize| bed.seq(slots[at])), [3, 3, 3, 1]);
-    assert_eq!(bed.out[0].slot, slots[1]);
+    assert_eq!([0, 5, 63, 64].map(|at: usize| bed.seq(frames[at])), [3, 3, 3, 1]);
+    assert_eq!(bed.out[0].frame, frames[1]);
 }
 
 #[test]
 fn busy_pages_pass_to_the_next_generation() {
     let mut bed = Bed::new(Version::V6_1, 1, 3);
-    let slots: Vec<_> = (0..5).map(|index| bed.insert_at(index, Context::Read)).collect();
-    bed.pages.set(slots[0], Flags::LOCKED);
-    bed.pages.set_dirty(slots[1]);
-    bed.pages.set_dirty(slots[2]);
-    bed.pages.begin_writeback(slots[2]);
-    bed.pages.pin(slots[3]);
+    let frames: Vec<_> = (0..5).map(|index| bed.insert_at(index, Context::Read)).collect();
+    bed.pages.set(frames[0], Flags::LOCKED);
+    bed.pages.set_dirty(frames[1]);
+    bed.pages.set_dirty(frames[2]);
+    bed.pages.begin_writeback(frames[2]);
+    bed.pages.pin(frames[3]);
     let outcome = bed.evict(1);
     assert_eq!(outcome, ScanOutcome { scanned: 5, evicted: 1, dirty: 1, writeback: 1, ..ScanOutcome::default() });
-    assert_eq!([0, 1, 2, 3].map(|at: usize| bed.seq(slots[at])), [2, 2, 2, 3]);
-    assert!([0, 1, 2].iter().all(|&at: &usize| bed.pages.has(slots[at], Flags::RECLAIM)));
-    assert_eq!(bed.out[0].slot, slots[4]);
+    assert_eq!([0, 1, 2, 3].map(|at: usize| bed.seq(frames[at])), [2, 2, 2, 3]);
+    assert!([0, 1, 2].iter().all(|&at: &usize| bed.pages.has(frames[at], Flags::RECLAIM)));
+    assert_eq!(bed.out[0].frame, frames[4]);
 }
 
 #[test]
@@ -296,8 +297,8 @@ fn direct_reclaim_ages_under_pressure_only() {
     }
 }
 
-/// So many programs' pages in use and idle, with zram for the idle ones, beside a hundred of a file
-/// in the oldest generation.
+/// Returns a policy with these programs' pages in use and idle, zram for the idle ones, and a
+/// hundred file pages in the oldest generation.
 fn with_programs(version: Version, touched: u64, idle: u64, swappiness: u8) -> Bed {
     let mut bed = Bed::new(version, 1, 3);
     bed.fill(1, 100);
@@ -311,7 +312,7 @@ fn the_type_that_comes_back_less_goes() {
     for (refaulted, total, programs_go) in [(100, 2000, false), (1000, 1000, true)] {
         let mut bed = with_programs(Version::V6_1, 0, 100, 60);
         (bed.mglru.control.refaulted[0], bed.mglru.control.evicted[0]) = (refaulted, total);
-        // Programs: 200 of 1000 came back, and 100 of 1000.
+        // Of programs' pages, 200 or 100 of 1000 refaulted.
         let set = if programs_go { 100 } else { 200 };
         bed.mglru.programs.set_counts(set, 1000);
         let files = bed.mglru.control.position(0, 140);
@@ -325,14 +326,14 @@ fn swappiness_at_its_ends() {
         for version in [Version::V6_1, Version::V6_14] {
             let mut bed = with_programs(version, 0, 100, swappiness);
             bed.mglru.programs.move_all(3, 1);
-            // Files come back always.
+            // All file pages refault.
             (bed.mglru.control.refaulted[0], bed.mglru.control.evicted[0]) = (1000, 1000);
             let outcome = bed.evict(10);
             assert_eq!((outcome.evicted, outcome.swapped), (evicted, swapped), "{version:?} {swappiness}");
         }
     }
-    // Programs that are older go first, but for swappiness 0; the reworked one looks at the counts
-    // alone.
+    // In 6.1 older programs' pages are scanned first, unless swappiness is 0; 6.14 compares only
+    // the counts.
     for (version, swappiness, is_first) in
         [(Version::V6_1, 1, true), (Version::V6_1, 0, false), (Version::V6_14, 1, false)]
     {
@@ -352,12 +353,12 @@ fn both_types_end_their_oldest_generation_together_or_not() {
         bed.mglru.drop_empty();
         assert_eq!((bed.mglru.min_seq, bed.mglru.programs.min_seq), (min_seq, 0), "{version:?}");
         bed.mglru.self_check(&bed.pages);
-        // Nothing of files is in the oldest generation: in 6.1 programs' pages go though swappiness
-        // is 1.
+        // The oldest generation has no file pages. In 6.1 programs' pages are swapped although
+        // swappiness is 1.
         let outcome = bed.evict(4);
         let expected = if version == Version::V6_1 { (0, 4) } else { (4, 0) };
         assert_eq!((outcome.evicted, outcome.swapped), expected, "{version:?}");
-        // zram is full: files go on alone, and programs' oldest stays behind.
+        // zram is full: only file generations advance, and programs' oldest one stays.
         bed.mglru.programs.anonymous.swap.free = 0;
         bed.evict(100);
         assert!(bed.mglru.min_seq >= 1 && bed.mglru.programs.min_seq == 0 && bed.mglru.size(1) == 0);
@@ -386,7 +387,7 @@ fn ageing_counts_programs_where_they_can_go() {
         assert!(!bed.mglru.needs_ageing());
         let swap = Swap { free, used: 0 };
         bed.mglru.on_anonymous(Anonymous { touched: 250, idle: 0, swap, swappiness: 60, high: 0 });
-        // 4 · 300 < 1250.
+        // The condition is 4 · 300 < 1250.
         assert_eq!(bed.mglru.needs_ageing(), is_due);
     }
 }

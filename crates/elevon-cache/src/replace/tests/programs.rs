@@ -1,4 +1,4 @@
-//! Programs' memory and files' under random pressure: nothing is lost, nothing is there twice.
+//! Programs' memory and file memory under random pressure: no page is lost or counted twice.
 
 use elevon_testkit::Rng;
 
@@ -38,10 +38,12 @@ fn programs_and_files_share_memory() {
                     }
                     check(&memory);
                 }
-                let slot = memory.find(FileId(0), index);
-                let slot = slot.or_else(|| memory.insert(FileId(0), index, context)).expect("reclaim frees a frame");
-                memory.access(slot, context);
-                assert_eq!(memory.pages().entry(FileId(0), index), Entry::Page(slot));
+                let frame = memory.find(FileId(0), PageIndex::new(index));
+                let frame = frame
+                    .or_else(|| memory.insert(FileId(0), PageIndex::new(index), context))
+                    .expect("reclaim frees a frame");
+                memory.access(frame, context);
+                assert_eq!(memory.pages().entry(FileId(0), PageIndex::new(index)), Entry::Page(frame));
             }
             check(&memory);
             let used = memory.programs().swap.used;

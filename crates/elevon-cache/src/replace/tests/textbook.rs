@@ -1,21 +1,21 @@
-//! `s3-fifo` and `sieve` against what their papers say, written down once more: the same hits on
-//! random traces.
+//! Compares `s3-fifo` and `sieve` with a second implementation of their papers: both must have the
+//! same hits on random traces.
 //!
-//! A fixed number of pages, one access at a time, one eviction for each miss; no locks, no dirty
-//! pages.
+//! The number of pages is fixed, accesses come one at a time, and each miss evicts one page; no
+//! page is locked or dirty.
 
 use alloc::collections::VecDeque;
 
 use super::*;
 
-/// Front of each queue: the next to go.
+/// The front of each queue is the next key to be evicted.
 #[derive(Default)]
 struct S3 {
     small: VecDeque<u64>,
     main: VecDeque<u64>,
     uses: BTreeMap<u64, u32>,
-    /// Every key that left the small queue, the last at the end, none in its place once it came
-    /// back; the last so many as the main queue is long are ghosts.
+    /// Every key that left the small queue, the last one at the end; `None` replaces a key that
+    /// returned. The last entries, as many as the main queue has keys, are the ghosts.
     left: Vec<Option<u64>>,
 }
 
@@ -35,7 +35,7 @@ impl S3 {
             }
             None => self.small.push_back(key),
         }
-        // The access that brought it in is not counted, as in the paper.
+        // The access that inserted the page is not counted, as in the paper.
         self.uses.insert(key, 0);
         false
     }
@@ -68,7 +68,7 @@ impl S3 {
     }
 }
 
-/// Oldest first; the hand is an index.
+/// The queue is ordered from the oldest key on; the hand is an index.
 #[derive(Default)]
 struct Sieves {
     queue: Vec<(u64, bool)>,
@@ -94,28 +94,28 @@ impl Sieves {
     }
 }
 
-/// Whether each access of the trace hits.
+/// Returns for each access of the trace whether it hits.
 fn hits(policy: &str, trace: &[u64], capacity: u64) -> Vec<bool> {
     let mut memory = Resident::new(capacity, &ReplacementConfig::parse(policy).expect("a policy"));
     let mut out = Vec::new();
     trace
         .iter()
         .map(|&key| {
-            if let Some(slot) = memory.find(FileId(0), key) {
-                memory.access(slot, Context::Read);
+            if let Some(frame) = memory.find(FileId(0), PageIndex::new(key)) {
+                memory.access(frame, Context::Read);
                 return true;
             }
             if memory.free() == 0 {
                 memory.evict(Instant::ZERO, Request { want: 1, priority: 0, by: Reclaimer::Direct }, &mut out);
             }
-            memory.insert(FileId(0), key, Context::Read).expect("one was evicted");
+            memory.insert(FileId(0), PageIndex::new(key), Context::Read).expect("one was evicted");
             memory.self_check();
             false
         })
         .collect()
 }
 
-/// Keys near 0 are wanted most; now and then a scan goes over many.
+/// Returns a trace in which keys near 0 are the most frequent, with occasional scans of many keys.
 fn trace(seed: u64, keys: u64, length: usize) -> Vec<u64> {
     let mut rng = elevon_testkit::Rng(seed);
     let mut below = |n: u64| rng.below(n);

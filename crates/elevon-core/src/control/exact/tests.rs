@@ -1,5 +1,5 @@
-//! Compares with the written rule (rate, burst, one I/O), level by level and in every window; if
-//! the clock calls late, including what is made up for.
+//! Compares the stage with its rule (rate, burst, one I/O) level by level and in every window, also
+//! if the clock calls late and lost time is made up for.
 
 extern crate std;
 use std::vec;
@@ -72,7 +72,7 @@ impl Rig {
         }
     }
 
-    /// Advances time to `until`; everything that is due before that goes when it is due.
+    /// Advances time to `until`. Every bio that is due before is released when it is due.
     fn advance_timely(&mut self, until: Instant) {
         while let Some(at) = self.stage.next_wakeup().filter(|&at| at <= until) {
             self.now = at.max(self.now);
@@ -81,7 +81,7 @@ impl Rig {
         self.now = until;
     }
 
-    /// Returns when each bio went, in µs since a start.
+    /// Returns when each bio was released, in µs since `start`.
     fn micros(&self, start: Instant) -> Vec<u64> {
         self.went.iter().map(|at| at.expect("all went").since(start).get() / 1000).collect()
     }
@@ -231,8 +231,8 @@ fn the_long_run_rate_is_the_limit() {
     }
 }
 
-/// A job of `depth` I/Os, each submitted again `service` after it went, `count` I/Os in total,
-/// while the clock calls up to `late` late. Returns the total time, from the first I/O to the last.
+/// Runs a job of `depth` I/Os, each submitted again `service` after its release, `count` I/Os in
+/// total, while the clock calls up to `late` late. Returns the time from the first I/O to the last.
 fn closed_loop(rig: &mut Rig, charge: BioCost, depth: usize, service: u64, late: u64, count: u32) -> Nanos {
     let mut rng = elevon_testkit::Rng(late << 7 ^ u64::from(count));
     let mut lateness = move || if late == 0 { 0 } else { rng.below(late) };
@@ -274,8 +274,8 @@ fn a_clock_that_calls_late_costs_no_rate() {
             let mut rig = Rig::new();
             let tenant = rig.tenant(ROOT, limits);
             let count = 4000;
-            // Eight in flight can make up for a late call if it is late by less than the time of
-            // eight I/Os at the rate.
+            // Eight I/Os in flight can make up for a late call if it is late by less than the time
+            // of eight I/Os at the limit's rate.
             let depth = 8 + (2 * late * rate / 1_000_000_000) as usize;
             let took = closed_loop(&mut rig, BioCost::plain(tenant, Op::Read, bytes), depth, 15_000, late, count);
             let ideal = u64::from(count - 1) * 1_000_000_000 / rate;
@@ -324,10 +324,10 @@ fn who_was_late_and_then_idle_has_no_burst() {
     assert_eq!(after, [0, 1, 2], "50 ms late, but 60 ms without anything to submit");
 }
 
-/// Random trees, limits and I/O: in every window no tenant, at any level, gets more than rate ·
-/// window + burst + one I/O; the breakdown has every nanosecond; no bio is lost; and while a bio is
-/// held, a limit holds it. In every other run the clock calls late, by up to some hundred
-/// milliseconds: then a window may in addition have what is made up for, and no more.
+/// Random trees, limits and I/O: in every window a tenant at any level gets at most rate · window +
+/// burst + one I/O, the breakdown contains every nanosecond, no bio is lost, and while a bio is
+/// held, a limit holds it. In every other run the clock calls up to some hundred milliseconds late;
+/// a window may then in addition contain what is made up for.
 #[test]
 fn no_window_exceeds_a_limit_and_its_burst() {
     for seed in 0..80u64 {
@@ -400,7 +400,7 @@ fn no_window_exceeds_a_limit_and_its_burst() {
     }
 }
 
-/// Checks that bios of the same tenant, direction and class go in order.
+/// Checks that bios of the same tenant, direction and class are released in order.
 fn check_order(rig: &Rig, tenants: &[TenantId]) {
     for &tenant in tenants {
         for (op, class) in [Op::Read, Op::Write].into_iter().flat_map(|op| (0..CLASSES).map(move |class| (op, class))) {
@@ -413,8 +413,8 @@ fn check_order(rig: &Rig, tenants: &[TenantId]) {
     }
 }
 
-/// Checks that a limit on the path still holds every tenant with waiting bios. The limits are
-/// computed again from everything that went, in parts of a nanosecond.
+/// Checks that every tenant with waiting bios is held by a limit on its path. The limits are
+/// computed again from everything that was released, in parts of a nanosecond.
 fn check_nothing_is_held_for_nothing(rig: &Rig, tenants: &[TenantId]) {
     let mut gone: Vec<(u128, &BioCost)> = vec![];
     for &id in &rig.order {
@@ -478,8 +478,8 @@ fn check_windows(rig: &Rig, tenants: &[TenantId], catch_up: Nanos) {
             for from in 0..gone.len() {
                 let (mut bytes, mut ios) = (0u64, 0u64);
                 for &(must_issue, at, size) in &gone[from..] {
-                    // What went before the last bio of the window, which is the "one I/O". Journal
-                    // I/O is never checked.
+                    // What was released before the last bio of the window, which is the "one I/O".
+                    // Journal I/O is never checked.
                     let window = u128::from(at - gone[from].1 + catch_up.get());
                     let within = |used: u64, rate: u64, burst: u64| {
                         rate == UNLIMITED

@@ -3,10 +3,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::*;
+use crate::kernel::Kernel;
 use crate::sched::testing::Rng;
 
 const MS: u64 = 1_000_000;
-/// 4 KiB: 200 us sequential, 1 ms random. The device of the worked examples.
+/// The device of the worked examples: 4 KiB take 200 us sequential, 1 ms random.
 const PLAIN: Coefficients = Coefficients {
     rbps: 40_960_000,
     rseqiops: 5_000,
@@ -30,10 +31,10 @@ fn at(ns: u64) -> Instant {
 }
 
 impl Bed {
-    /// The worked examples' device with periods of 50 ms, its speed fixed unless the bounds say
-    /// otherwise.
+    /// Creates the worked examples' device with periods of 50 ms; its speed is fixed unless the
+    /// bounds differ.
     fn new(min: u32, max: u32) -> Self {
-        let mut cost = IoCost::new(Preset::SsdDefault);
+        let mut cost = IoCost::new(Preset::SsdDefault, &Kernel::V6_18.rules());
         cost.set_model(Instant::ZERO, PLAIN);
         cost.set_qos(Instant::ZERO, Qos { enable: true, min, max, ..Preset::SsdDefault.qos() }).unwrap();
         let bed = Self {
@@ -59,12 +60,12 @@ impl Bed {
     }
 
     fn charge(&mut self, tenant: TenantId) -> BioCost {
-        // Far from the last position: random.
+        // A position far from the last one makes the I/O random.
         self.random_at += 1 << 20;
         BioCost { sector: Sector::new(self.random_at), ..BioCost::plain(tenant, Op::Read, 4096) }
     }
 
-    /// Activates tenants with a full budget and a cursor; nothing of the budget is used.
+    /// Activates tenants with a full budget, of which nothing is used, and a cursor.
     fn activate(&mut self, tenants: &[TenantId]) {
         for &tenant in tenants {
             let slot = self.cost.slot(&self.tenants, tenant);
@@ -112,8 +113,9 @@ impl Bed {
         self.release()
     }
 
-    /// Tenants that issue random reads back to back, each taking no time, until `end`. Returns the
-    /// times at which each goes. `rest`: how long a tenant waits after each.
+    /// Runs tenants that issue random reads back to back, each taking no time, until `end`. Returns
+    /// the times at which each tenant's reads were released. `rest`: how long a tenant waits after
+    /// each read.
     fn back_to_back(&mut self, tenants: &[TenantId], rest: &[u64], end: Instant) -> Vec<Vec<u64>> {
         let mut went = alloc::vec![Vec::new(); tenants.len()];
         let mut next: Vec<Option<Instant>> = alloc::vec![Some(self.now); tenants.len()];
@@ -137,7 +139,7 @@ impl Bed {
             }
             let submits = next.iter().flatten().min().copied().unwrap_or(end);
             for bio in self.step(submits.min(end)) {
-                // An I/O that was left waiting by an earlier run has no owner.
+                // An I/O that an earlier run left waiting has no owner.
                 let Some(index) = owner.remove(&bio) else { continue };
                 went[index].push(self.now.get());
                 self.finish(tenants[index], self.now);
@@ -231,7 +233,7 @@ fn presets_cost_what_is_published() {
 
 #[test]
 fn bad_qualities_of_service_are_refused() {
-    let mut cost = IoCost::new(Preset::Hdd);
+    let mut cost = IoCost::new(Preset::Hdd, &Kernel::V6_18.rules());
     let good = Preset::Hdd.qos();
     assert_eq!(cost.set_qos(Instant::ZERO, Qos { rpct: 10_001, ..good }), Err(QosError::Percentile));
     assert_eq!(cost.set_qos(Instant::ZERO, Qos { min: 20_000, max: 10_000, ..good }), Err(QosError::MinAboveMax));
@@ -257,8 +259,8 @@ fn one_to_three() {
     assert!(after(&went[0]).abs_diff(2500) <= 1 && after(&went[1]).abs_diff(7500) <= 1, "{}", after(&went[1]));
 }
 
-/// With every tenant backlogged from the start, the k-th I/O goes at the time that exact arithmetic
-/// gives: its tenant's device time so far, divided by its share, minus half a period.
+/// If every tenant is backlogged from the start, the k-th I/O is released at the time that exact
+/// arithmetic gives: its tenant's device time so far, divided by its share, minus half a period.
 #[test]
 fn times_are_those_of_exact_fractions() {
     for seed in 0..40 {
@@ -285,7 +287,7 @@ fn times_are_those_of_exact_fractions() {
             for (k, &time) in times.iter().enumerate() {
                 let due =
                     (u128::from(k as u64 + 1) * u128::from(MS) * whole / part).saturating_sub(25 * u128::from(MS));
-                // Shares are kept in 2^-32.
+                // Shares are stored in units of 2^-32.
                 let slack = 2 + k as u128 * 2 + (whole / part) * 64;
                 assert!(u128::from(time).abs_diff(due) <= slack, "seed {seed}, {k}: {time} against {due}");
             }
@@ -318,7 +320,7 @@ fn a_tenant_that_needs_less_lends_and_takes_back() {
     let of_b = went[1].iter().filter(|&&ns| ns > 1_000 * MS).count();
     assert!(of_b.abs_diff(900) <= 9, "B has what A leaves: {of_b}");
     assert!(!bed.breakdown.iter().any(|(tenant, ..)| tenant == a), "A never waited");
-    // A wants its half again, and has it before the period ends.
+    // A uses half of the device again, and gets it before the period ends.
     let from = bed.now.get();
     let went = bed.back_to_back(&[a, b], &[0, 0], at(from + 1_000 * MS));
     assert_eq!((share(&mut bed, a), share(&mut bed, b)), (500_000, 500_000));
@@ -339,13 +341,13 @@ fn the_lenders_share_is_usage_over_half_a_period_and_its_budget() {
     assert_eq!((0..100).filter(|_| bed.read(b).1 == StageVerdict::Pass).count(), 12);
     bed.now = at(50 * MS);
     bed.release();
-    // 10 % used; its budget, 25 - 10 + 50, was cut to half a period; so it may use 10 %.
+    // A used 10 %. Its budget, 25 - 10 + 50, was cut to half a period, so it may use 10 %.
     assert_eq!((share(&mut bed, a), share(&mut bed, b)), (100_000, 900_000));
     assert_eq!(bed.cost.clock.now(bed.now) - bed.cost.groups[slot].vtime, 25 * MS as i64);
     let (active, in_use) = bed.cost.shares.weights(slot as u32);
     assert_eq!(in_use * 1000 / active, 111, "11.1 of its weight of 100");
-    // Its 40 ms of budget above the bound were half of the device's time that no tenant used: 20
-    // ms, returned in the next period.
+    // A's 40 ms of budget above the bound are, at half of the device, 20 ms of device time that no
+    // tenant used; they are returned in the next period.
     let end = bed.cost.clock.when(bed.cost.clock.now(bed.now) + 70 * MS as i64);
     assert!(end.get().abs_diff(100 * MS) < 100, "{end:?}");
 }
@@ -356,7 +358,7 @@ fn debt_is_paid_before_anything_else() {
     let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 300));
     bed.activate(&[a, b]);
     while bed.read(b).1 == StageVerdict::Pass {}
-    // Without debt the seventh would go at 3 ms.
+    // Without debt the seventh would be released at 3 ms.
     assert!((0..6).all(|_| bed.read(a).1 == StageVerdict::Pass));
     let urgent = BioCost { must_issue: true, ..bed.charge(a) };
     assert_eq!(bed.submit(&urgent).1, StageVerdict::Pass);
@@ -406,7 +408,7 @@ fn deep_debt_delays_tasks() {
             assert_eq!(bed.submit(&charge).1, StageVerdict::Pass);
         }
     };
-    // Six are paid for; a debt of 62 is 248 ms of the tenant's time, 4.96 periods; 63 are more than
+    // Six are paid for. A debt of 62 is 248 ms of the tenant's time, 4.96 periods; 63 are more than
     // 5.
     urgent_now(&mut bed, 6 + 62);
     assert_eq!(bed.cost.delay_of(bed.now, &bed.tenants, below), Nanos::ZERO);
@@ -431,7 +433,7 @@ fn debts_are_forgiven_on_a_device_with_time_to_spare() {
     }
     let owed = bed.cost.debt_of(a).get();
     assert!(owed > 1_500_000);
-    // B just stays active; 10 ms of 100 were used.
+    // B only stays active; 10 ms of 100 were used.
     let _ = bed.back_to_back(&[b], &[40 * MS], at(101 * MS));
     let left = bed.cost.debt_of(a).get();
     assert!(left <= owed / 2 && left > owed / 2 - 50_000, "{left} of {owed}");
@@ -468,12 +470,12 @@ fn misses_slow_the_clock_and_shortage_speeds_it_up() {
     let period = Nanos::from_millis(50);
     let qos = Qos { rpct: 9_000, wpct: 0, ..Preset::SsdDefault.qos() };
     let level = |level: i32, over, missed, short, lagging| {
-        let mut control = VrateControl { level, ..VrateControl::new() };
+        let mut control = VrateControl { level, ..VrateControl::new(false) };
         let seen = Seen { over, missed, short, lagging, ..Seen::default() };
         control.adjust(&qos, period, &seen);
         (control.level, control.speed * 100 / SPEED_ONE)
     };
-    // 10 % may miss their target.
+    // 10 % of the I/Os may miss their target.
     assert_eq!(level(0, [100, 0], [11, 0], 0, false), (1, 100));
     assert_eq!(level(5, [100, 0], [10, 0], 3, false), (0, 100), "between 7.5 and 10: hold");
     assert_eq!(level(-5, [100, 0], [7, 0], 3, false).0, -6);
@@ -481,6 +483,13 @@ fn misses_slow_the_clock_and_shortage_speeds_it_up() {
     assert_eq!(level(-5, [100, 0], [7, 0], 3, true).0, -5, "old I/O: not faster still");
     assert_eq!(level(-5, [100, 0], [7, 0], 0, false).0, 0);
     assert_eq!(level(9, [0, 100], [0, 100], 1, false).0, -1, "writes are not looked at");
+    // Every I/O lasts longer than a period: nothing completes, so nothing misses.
+    let silent = |keeps, level| {
+        let mut control = VrateControl { level, ..VrateControl::new(keeps) };
+        control.adjust(&qos, period, &Seen { short: 1, lagging: true, ..Seen::default() });
+        control.level
+    };
+    assert_eq!((silent(false, 3), silent(true, 3)), (0, 3));
     for (from, percent) in [(3, 99), (15, 98), (31, 96), (39, 92), (47, 84), (400, 84)] {
         assert_eq!(level(from, [1, 0], [1, 0], 0, false), (from + 1, percent));
     }
@@ -491,7 +500,7 @@ fn slow_reads_are_misses_less_their_size() {
     let mut bed = Bed::fixed();
     let a = bed.tenant(ROOT, 100);
     bed.read(a);
-    // 25 ms are allowed, and 100 us for the page.
+    // 25 ms are allowed, plus 100 us for the page.
     for (took, missed) in [(25_100_000, 0), (25_100_001, 1)] {
         bed.now = at(took);
         bed.finish(a, Instant::ZERO);
@@ -555,7 +564,7 @@ fn the_root_and_what_has_no_cost_pass() {
 }
 
 /// Random trees, I/O, merges, weights, removals and switches: no bio is lost or doubled, the order
-/// within a tenant is kept, and the breakdown has each wait, to the nanosecond.
+/// within a tenant is kept, and the breakdown contains each wait to the nanosecond.
 #[test]
 fn nothing_is_lost_or_doubled() {
     for seed in 0..60 {
@@ -619,7 +628,7 @@ fn nothing_is_lost_or_doubled() {
             bed.cost.self_check(&bed.tenants);
             assert_eq!(bed.cost.held(), held.len());
         }
-        // No bio waits for ever.
+        // No bio waits forever.
         let end = bed.now + Nanos::from_secs(100_000);
         while !held.is_empty() {
             assert!(bed.now < end, "seed {seed}: something waits for ever");

@@ -102,17 +102,22 @@ pub(super) struct VrateControl {
     pub(super) level: i32,
     /// Device time that was unused because budgets above their bound were removed.
     pub(super) unused: u64,
+    /// Whether a period without a completion leaves the level as it is if I/O is late
+    /// ([`Rules::io_cost_keeps_busy_level`](crate::kernel::Rules::io_cost_keeps_busy_level)).
+    pub(super) keeps_level: bool,
 }
 
 impl VrateControl {
-    pub(super) const fn new() -> Self {
-        Self { speed: SPEED_ONE, level: 0, unused: 0 }
+    pub(super) const fn new(keeps_level: bool) -> Self {
+        Self { speed: SPEED_ONE, level: 0, unused: 0, keeps_level }
     }
 
     /// Handles the end of a period: the load determines the level, and the level determines the
     /// step.
     pub(super) fn adjust(&mut self, qos: &Qos, period: Nanos, seen: &Seen) {
+        let is_silent = self.keeps_level && seen.lagging && seen.over == [0; 2];
         self.level = match seen.load(qos, period) {
+            _ if is_silent => self.level,
             Load::Busy => self.level.max(0) + 1,
             Load::Clear if seen.short > 0 => self.level.min(0) - i32::from(!seen.lagging),
             Load::Clear | Load::Between => 0,

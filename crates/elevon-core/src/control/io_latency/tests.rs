@@ -58,7 +58,7 @@ impl Bed {
         out
     }
 
-    /// Ends a window of I/Os: `slow` of them took `ms`, the others nothing.
+    /// Ends a window of I/Os: `slow` of them took `ms` milliseconds, the others no time.
     fn window(&mut self, tenant: TenantId, end: u64, total: u64, slow: u64, ms: u64) {
         self.now = Instant::new(end * MS);
         let target = self.latency.target(tenant).unwrap();
@@ -181,8 +181,8 @@ fn recovery_goes_by_sixteenths_and_ends_without_bound() {
             break;
         }
     }
-    // First one delay less, then four more I/Os each time; one by one while the cookie is more than
-    // 64 below.
+    // The first step removes one delay, then each adds four I/Os; steps are single while the cookie
+    // is more than 64 below.
     assert_eq!(seen[..3], [(999_919, Some(1), 0), (999_920, Some(5), 0), (999_921, Some(9), 0)]);
     assert_eq!(seen.last(), Some(&(999_935, None, 0)), "64 are no bound for a queue of 64");
     for n in 0..30 {
@@ -211,7 +211,7 @@ fn the_lowest_violated_target_decides() {
     bed.window(low, 1_300, 50, 50, 15);
     assert_eq!(bed.cookie(), 999_968);
     assert_eq!([low, middle, high, none].map(|tenant| bed.touch(tenant).depth), [None, Some(32), Some(16), Some(16)]);
-    // The middle tenant recovers: it is not the owner any more.
+    // The middle tenant recovers and is no longer the owner.
     bed.window(middle, 1_900, 50, 0, 0);
     assert_eq!(bed.cookie(), 999_968);
 }
@@ -241,7 +241,7 @@ fn a_quiet_claim_is_dropped_and_a_timer_recovers() {
             changes.push((at.get() / MS, bed.cookie()));
         }
     }
-    // Caused at 500, dropped at 5.5 s, then 4 per second.
+    // The delay was caused at 500 ms and dropped at 5.5 s; then 4 per second.
     assert_eq!(changes, [(6_500, 999_988), (7_500, 999_992), (8_500, 999_996), (9_500, 1_000_000)]);
     assert_eq!(bed.touch(other).depth, None);
 }
@@ -308,11 +308,11 @@ fn delays_are_paid_from_a_pool_that_decays() {
     assert_eq!(pool.at(at(1_500)), ms(100));
     pool.add(at(1_500), ms(2_000));
     assert_eq!(pool.at(at(1_500)), ms(250), "at most so much at a time");
-    // It had nothing when it last decayed, so it loses nothing; then it loses the second that has
+    // The pool was empty at the last decay, so it loses nothing; then it loses the second that has
     // passed.
     assert_eq!((pool.at(at(2_000)), pool.owed()), (ms(250), ms(2_100)));
     assert_eq!((pool.at(at(3_000)), pool.owed()), (ms(250), ms(1_100)));
-    // While throttling is reduced: at least half of it.
+    // While throttling is reduced, it loses at least half.
     assert!(pool.remove_use(at(3_000)));
     assert_eq!((pool.at(at(4_000)), pool.owed()), (ms(100), ms(100)));
     assert_eq!((pool.at(at(5_000)), pool.owed()), (Nanos::ZERO, Nanos::ZERO));
@@ -340,9 +340,9 @@ fn ios_that_must_go_fill_the_pool_by_what_they_beat_the_target() {
     assert_eq!(bed.latency.delay_of(bed.now, &bed.tenants, guarded), Nanos::ZERO);
 }
 
-/// Random trees, I/O, targets and removals: no I/O is lost or doubled, no I/O waits while it has a
-/// place, the order at a level without children is kept, and the breakdown has each wait, to the
-/// nanosecond.
+/// Random trees, I/O, targets and removals: no I/O is lost or doubled, no I/O waits while its
+/// tenant may have more in flight, the order at a level without children is kept, and the breakdown
+/// contains each wait to the nanosecond.
 #[test]
 fn nothing_is_lost_or_doubled() {
     for seed in 0..60 {

@@ -18,7 +18,7 @@ use crate::units::Nanos;
 const MIB: u64 = 1 << 20;
 const KIB: u64 = 1 << 10;
 
-/// A stage with tenants and a virtual clock in ms, together with a naive model that has to agree in
+/// A stage with tenants and a virtual clock in ms, together with a naive model that must agree in
 /// everything.
 struct Rig {
     stage: IoMax,
@@ -27,7 +27,7 @@ struct Rig {
     now: Instant,
     breakdown: WaitBreakdown,
     next: u32,
-    /// When each bio arrived, and when it went.
+    /// When each bio arrived, and when it was released.
     came: Vec<Instant>,
     went: Vec<Option<Instant>>,
     order: Vec<u32>,
@@ -51,7 +51,7 @@ impl Rig {
 
     fn one(kernel: Kernel, slice_ms: u64, limits: Limits) -> (Self, TenantId) {
         let mut rig = Self::new(kernel, slice_ms);
-        // As if time had passed long before the first I/O.
+        // The clock starts late, so that slices of time zero have expired.
         rig.now = Instant::new(10_000_000_000);
         let tenant = rig.tenants.add(ROOT).unwrap();
         rig.set(tenant, limits);
@@ -111,20 +111,20 @@ impl Rig {
         out.iter().map(|bio| bio.0).collect()
     }
 
-    /// Sets the clock to the next release and executes it.
+    /// Advances the clock to the next release and executes it.
     fn step(&mut self) -> Vec<u32> {
         self.now = self.stage.next_wakeup().expect("something waits").max(self.now);
         self.release()
     }
 
-    /// One reader, whose next I/O is submitted on dispatch of the last. Returns times in ms since
-    /// the start.
+    /// Runs one reader, whose next I/O is submitted on dispatch of the last. Returns times in ms
+    /// since the start.
     fn back_to_back(&mut self, charge: &BioCost, count: usize) -> Vec<u64> {
         self.closed_loop(charge, count, Nanos::ZERO)
     }
 
-    /// One reader, whose next I/O is submitted `service` after dispatch of the last. Returns when
-    /// each went, in ms since the start.
+    /// Runs one reader, whose next I/O is submitted `service` after dispatch of the last. Returns
+    /// when each was released, in ms since the start.
     fn closed_loop(&mut self, charge: &BioCost, count: usize, service: Nanos) -> Vec<u64> {
         let start = self.now;
         let mut times = vec![];
@@ -182,7 +182,7 @@ fn a_device_that_takes_its_time_moves_only_what_was_earned() {
     }
 }
 
-/// A slice earns whole I/Os, and the remainder is lost.
+/// A slice allows whole I/Os, and the remainder is lost.
 #[test]
 fn limits_of_ios_are_met_in_steps() {
     use Kernel::{V6_1, V6_18};
@@ -312,7 +312,8 @@ fn a_parents_limit_is_shared_by_turns() {
         let mut owner = vec![];
         let mut ready = VecDeque::from([0, 1]);
         loop {
-            // Each child submits again when its last bio went, in the order in which they went.
+            // Each child submits again when its last bio was released, in the order of the
+            // releases.
             while let Some(child) = ready.pop_front() {
                 let id = rig.submit(&BioCost::plain(children[child], Op::Read, 64 * KIB));
                 owner.push(child);
@@ -394,9 +395,9 @@ fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
     );
 }
 
-/// Everything at once: a tree of tenants, bios of all kinds, limits that change, tenants that are
-/// removed. No bio is lost or doubled, a tenant's bios of a direction keep their order, and every
-/// nanosecond of waiting is in the breakdown.
+/// A tree of tenants, bios of all kinds, limits that change, and tenants that are removed. No bio
+/// is lost or doubled, a tenant's bios of a direction keep their order, and every nanosecond of
+/// waiting is in the breakdown.
 #[test]
 fn random_tenants_limits_and_removals() {
     for seed in 0..40u64 {
@@ -409,8 +410,8 @@ fn random_tenants_limits_and_removals() {
         let changes = seed % 4 != 0;
         for step in 0..400 {
             let next = rig.now + Nanos::new(below(30_000_000));
-            // If windows are checked, calls must not be late: bios that wait meanwhile would earn
-            // budget and go at once.
+            // If windows are checked, calls must not be late: waiting bios would accumulate budget
+            // and be released together.
             while !changes && rig.stage.next_wakeup().is_some_and(|at| at <= next) {
                 rig.step();
             }
@@ -452,7 +453,7 @@ fn random_tenants_limits_and_removals() {
         if !changes {
             check_windows(&rig, &who, &sizes);
         }
-        // If a rule is removed, later bios do not wait behind those that its worker is about to
+        // After a rule is removed, later bios do not wait behind those that its worker is about to
         // release.
         for key in who.iter().filter(|_| !changes) {
             let mine: Vec<u32> = rig.order.iter().copied().filter(|&bio| who[bio as usize] == *key).collect();
@@ -461,12 +462,12 @@ fn random_tenants_limits_and_removals() {
     }
 }
 
-/// In any window a tenant below the root gets at most what its rate earns in it and in four slices
-/// (five if a finished one is kept), plus one bio. A slice lives for less than two slices after the
-/// last dispatch, at which it was less than one old; so it is less than three when a window begins,
-/// and another goes at once at the end. Not checked: limits of I/Os, which have no such bound
-/// (`limits_of_ios_are_met_in_steps`), and tenants with children, whose slices may begin as early
-/// as a child's did.
+/// In any window a tenant below the root gets at most what its rate allows in the window and in
+/// four slices (five if a finished one is kept), plus one bio. A slice lives for less than two
+/// slices after the last dispatch, at which it was less than one slice old; so it is less than
+/// three slices old when a window starts, and another slice is released at the end. Not checked:
+/// limits of I/Os, which have no such bound (`limits_of_ios_are_met_in_steps`), and tenants with
+/// children, whose slices may start as early as a child's.
 fn check_windows(rig: &Rig, who: &[(TenantId, Op)], sizes: &[u64]) {
     let slices = (4 + u64::from(rig.stage.clock.in_series)) * rig.stage.clock.slice;
     let slices = u128::from(slices) * 1_000_000;

@@ -77,7 +77,7 @@ impl Bed {
         out
     }
 
-    /// Returns when a sync reader's bio goes that arrives at `now`.
+    /// Returns when a sync reader's bio that arrives at `now` is released.
     fn read(&mut self, now: Instant, tenant: TenantId, bytes: u64) -> Instant {
         let (bio, verdict) = self.admit(now, &Self::charge(tenant, bytes));
         if verdict == StageVerdict::Pass {
@@ -88,7 +88,7 @@ impl Bed {
         at
     }
 
-    /// Returns when the reads of a sync reader go that are submitted one after the other.
+    /// Returns when the reads of a sync reader, submitted one after the other, are released.
     fn read_all(&mut self, mut now: Instant, tenant: TenantId, bytes: u64, count: usize) -> Vec<u64> {
         let mut go = || {
             now = self.read(now, tenant, bytes);
@@ -128,7 +128,7 @@ fn leaky_bucket() {
 fn token_bucket() {
     let (mut bed, t) = limited(Config::default(), LimitKind::Bandwidth, token(MIB, 4 * MIB));
     assert_eq!(bed.read_all(ms(0), t, MIB, 7), [0, 0, 0, 0, 1000, 2000, 3000]);
-    // Full again after a minute, and not more than full.
+    // After a minute the bucket is full again, and not more than full.
     assert_eq!(bed.read_all(ms(63_000), t, MIB, 5), [63_000, 63_000, 63_000, 63_000, 64_000]);
     let (mut bed, t) = limited(QUIRKS, LimitKind::Bandwidth, token(MIB, 4 * MIB));
     assert_eq!(bed.read_all(ms(60_000), t, MIB, 6), [60_000, 60_000, 60_000, 60_000, 60_000, 61_000]);
@@ -207,8 +207,8 @@ fn lookups_by_mode() {
     assert_eq!((run(false, false), run(true, false), run(true, true)), (100, 0, 100));
 }
 
-/// Two readers of one tenant, each with one read at a time, on a device that takes no time. Returns
-/// when each is done, in ms.
+/// Runs two readers of one tenant, each with one read at a time, on a device that takes no time.
+/// Returns when each finishes, in ms.
 fn two_readers(class_aware: bool) -> [u64; 2] {
     let (mut bed, t) = limited(Config { class_aware, ..Config::default() }, LimitKind::Bandwidth, leaky(8 * MIB));
     let mut left = [234_179_072u64; 2];
@@ -254,7 +254,7 @@ fn a_fifo_puts_rt_behind_be_and_queues_by_class_do_not() {
 
 #[test]
 fn waiting_bios_follow_a_change_and_go_at_once_when_the_rule_is_deleted() {
-    // Half of the units that it needs have been earned when the rate doubles.
+    // Half of the units that the bio needs are available when the rate doubles.
     let (mut bed, t) = limited(Config::default(), LimitKind::Bandwidth, leaky(MIB));
     let charge = BioCost { may_sleep: false, ..Bed::charge(t, MIB) };
     for _ in 0..2 {
@@ -326,7 +326,7 @@ fn what_a_split_left_over_is_an_io_without_bytes_and_a_flush_is_nothing() {
 }
 
 /// At rates at which the cost of a bio is not a whole number of nanoseconds, rounding loses
-/// nothing; and a late call costs nothing.
+/// nothing, and a late call costs nothing.
 #[test]
 fn the_rate_is_exact() {
     for (limit, late) in [(leaky(3_000_000_000), 0), (token(3_000_000_000, 4096), 0), (leaky(3_000_000_000), 700)] {
@@ -360,7 +360,7 @@ fn rates_and_sizes_at_the_ends_of_their_range_do_not_overflow() {
     }
 }
 
-/// Returns (arrived, bytes, went) of one tenant's bios of random sizes at random times.
+/// Returns (arrived, bytes, released) for one tenant's bios of random sizes at random times.
 fn random_traffic(config: Config, limit: Option<Limit>, seed: u64) -> Vec<(Instant, u64, Instant)> {
     let mut rng = Rng(seed);
     let (mut bed, t) = limited(config, LimitKind::Bandwidth, limit);
@@ -385,7 +385,7 @@ fn random_traffic(config: Config, limit: Option<Limit>, seed: u64) -> Vec<(Insta
     }
 }
 
-/// The proposal computes a sleep when a bio arrives, and has charged it by then.
+/// The proposal computes the sleep when a bio arrives, and has already charged the bio then.
 #[test]
 fn with_quirks_everything_goes_when_the_seed_would_have_it() {
     for seed in 0..20 {

@@ -123,7 +123,8 @@ struct Naive {
 }
 
 impl Naive {
-    /// Only for numbers of threads that are all alike, so that ms do not divide: one CPU.
+    /// Only used with one CPU: with more, the milliseconds could not be divided equally among the
+    /// threads.
     fn step(&mut self, ms: u64, states: &[ContextState]) {
         assert_eq!(self.cpus, 1);
         let count = |state| states.iter().filter(|&&at| at == state).count();
@@ -160,7 +161,7 @@ fn lazy_folds_are_those_of_one_who_always_looks() {
             .map(|_| Naive { cpus: 1, stalled_ms: [0; 2], recent_ms: [0; 2], averages: [[0; 3]; 2] })
             .collect();
         for ms in 0..40_000u64 {
-            // Busy for some seconds, then almost idle.
+            // The contexts are busy for some seconds, then almost idle.
             if rng.one_in(if ms / 7000 % 2 == 0 { 40 } else { 3000 }) {
                 let context = rng.below(8) as usize;
                 let to = rng.pick(&[Idle, Runnable, Blocked, Blocked]);

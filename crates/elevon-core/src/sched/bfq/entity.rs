@@ -1,6 +1,6 @@
 //! Entities, which are scheduled: a queue, or a group of queues.
 
-use super::finish_tree::latest;
+use crate::sched::finish_tree::latest;
 
 /// An entity, a key of the engine's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The trees of one class in one group, with its virtual time.
 
 use super::entity::{Entity, EntityId, TreeState, delta};
-use super::finish_tree::{FinishTrees, Root, later, latest};
+use crate::sched::finish_tree::{FinishTrees, Root, later, latest};
 
 /// Active and idle tree of a class, with its virtual time.
 #[derive(Clone, Copy, Debug)]

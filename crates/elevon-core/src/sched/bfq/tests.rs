@@ -25,7 +25,7 @@ fn bed(tunables: &[(&str, i64)]) -> Bed<Bfq> {
     bed
 }
 
-/// The differences of a request from a sync read of eight sectors at level 4.
+/// A request, as its differences from a sync read of eight sectors at level 4.
 #[derive(Clone, Copy)]
 struct As {
     task: u32,
@@ -59,7 +59,7 @@ impl Bed<Bfq> {
     fn pass(&mut self, us: u64) {
         self.now = self.now + Nanos::from_micros(us);
     }
-    /// Does what the stack does when a timer is due.
+    /// Calls the scheduler's timer, as the stack does, if it is due.
     fn wake(&mut self) {
         if self.scheduler.next_wakeup().is_some_and(|at| at <= self.now) {
             self.scheduler.on_wakeup(self.now);
@@ -120,8 +120,8 @@ fn a_new_queue() {
     assert_eq!(bed.scheduler.engine[q].budget, 20000);
 }
 
-/// A queue alone in service, whose slot ends after `us` with `service` sectors served out of
-/// `budget`; returns what it was charged and its budget afterwards.
+/// Runs a slot of a queue alone in service, which ends after `us` with `service` sectors served out
+/// of `budget`. Returns its charge and its next budget.
 fn slot(us: u64, seeky: bool, budget: u64, service: u64, reason: Reason) -> (u64, u64) {
     let mut bed = bed(&[("low_latency", 0)]);
     bed.send(READ, 0);
@@ -181,13 +181,14 @@ fn async_writes_cost_three_times_as_much_unless_shares_are_at_stake() {
     assert_eq!(bed.scheduler.charge(other, read), 8);
 }
 
-/// Two busy queues of these levels on a device. Returns whether it is worth waiting for the first.
+/// Two busy queues of these levels on a device. Returns true if waiting for the first is
+/// worthwhile.
 fn worth(levels: &[u8], rotational: bool, seeky: bool) -> bool {
     let mut bed = bed(&[("low_latency", 0), ("hw_tag", 2)]);
     bed.scheduler.on_queue_info(rotational);
     for (task, &level) in levels.iter().enumerate() {
         bed.send(As { task: task as u32, level, ..READ }, 1_000_000 * task as u64);
-        // Not created together, so that they do not share a queue.
+        // The queues are not created together, so that they do not share a queue.
         bed.pass(200_000);
     }
     if seeky {
@@ -222,6 +223,19 @@ fn depths() {
     assert_eq!(limits(&bfq), [32, 48]);
     bfq.on_depth_updated(256);
     assert_eq!(limits(&bfq), [128, 192]);
+    // From 7.0 in proportion to async_depth, rounded down twice.
+    bfq.rules = Kernel::V7_0.rules();
+    for (requests, plain, raised) in [(256, [128, 192], [48, 96]), (62, [30, 46], [11, 23])] {
+        bfq.on_depth_updated(requests);
+        bfq.raised_busy = 0;
+        assert_eq!(limits(&bfq), plain);
+        bfq.raised_busy = 1;
+        assert_eq!(limits(&bfq), raised);
+    }
+    bfq.set_async_depth(100);
+    assert_eq!(limits(&bfq), [25, 50]);
+    bfq.raised_busy = 0;
+    assert_eq!(limits(&bfq), [66, 100]);
 }
 
 #[test]
@@ -249,7 +263,7 @@ fn eight_new_queues_are_a_burst() {
     for older in [false, true] {
         let mut bed = bed(&[]);
         if older {
-            // It was busy before the first of them, and is not in the burst.
+            // This queue was busy before the first of the burst, and is not part of it.
             bed.send(As { task: 20, level: 2, ..READ }, 0);
             bed.scheduler.burst = cooperation::Burst::new();
         }
@@ -263,8 +277,7 @@ fn eight_new_queues_are_a_burst() {
     }
 }
 
-/// A plugged device: task 0 in service, seeky, with a request in the device; others wait with eight
-/// sectors each.
+/// Task 0 is in service, seeky, with a request in the device; others wait with eight sectors each.
 fn plugged(inject: Inject, others: u32, prepare: impl FnOnce(&mut Bed<Bfq>)) -> Bed<Bfq> {
     let mut bed = bed(&[("low_latency", 0), ("inject", inject as i64), ("hw_tag", 2)]);
     bed.send(As { level: 0, ..READ }, 5000);
@@ -305,7 +318,7 @@ fn the_seed_overshoots_by_one_request() {
 #[test]
 fn the_seed_takes_the_newest_that_fits() {
     let mut bed = plugged(Inject::Seed, 2, |bed| {
-        // The newest queue, but its request is larger than the rest of its budget.
+        // This is the newest queue, but its request is larger than the rest of its budget.
         bed.send(As { task: 3, level: 3, sectors: 64, ..READ }, 77_000);
         let q = bed.sync_queue(3);
         bed.scheduler.engine[q].service = bed.scheduler.engine[q].budget - 8;
@@ -345,7 +358,7 @@ fn large_requests_are_injected_into_an_empty_device_only() {
             bed.queue_of(0).injection.limit = 4;
         });
         if empty {
-            // Its request has completed, and it is waited for.
+            // Its request has completed, and the scheduler waits for its next one.
             let id = RequestId(0);
             bed.pass(100);
             bed.finish(id);
@@ -396,7 +409,7 @@ fn interleaved_readers_share_a_queue_on_a_disk() {
     for (distance, together) in [(128, true), (8192, true), (8193, false)] {
         let mut bed = bed(&[("low_latency", 0), ("hw_tag", 1)]);
         bed.scheduler.on_queue_info(true);
-        // Another queue, without which nothing would be gained.
+        // Without another queue, injection would gain nothing.
         bed.send(As { task: 2, ..READ }, 1 << 30);
         for task in 0..2 {
             bed.send(As { task, sectors: 128, ..READ }, 100_000 + distance * u64::from(task));
@@ -438,8 +451,8 @@ fn send_something(bed: &mut Bed<Bfq>, rng: &mut Rng) {
     bed.send(how, rng.below(range) * 8);
 }
 
-/// Everything at once: processes of all kinds, tenants, tunables changed in flight, exits,
-/// requeues. No request is lost.
+/// Processes of all kinds, tenants, tunables changed in flight, exits, requeues: no request is lost
+/// and every invariant holds.
 #[test]
 fn random_steps_keep_every_invariant() {
     for seed in 1..31 {
@@ -489,7 +502,7 @@ fn random_steps_keep_every_invariant() {
                 _ => {}
             }
         }
-        // Complete everything: within the idle time of each queue.
+        // Everything completes within the idle time of each queue.
         let mut rounds = 0;
         while finished < sent {
             out.extend(bed.pull());

@@ -24,8 +24,8 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 use super::entity::{Class, Entity, EntityId, GroupId, TreeState};
-use super::finish_tree::{FinishTrees, later};
 use super::service_tree::ServiceTree;
+use crate::sched::finish_tree::{FinishTrees, later};
 
 const NIL: u32 = u32::MAX;
 

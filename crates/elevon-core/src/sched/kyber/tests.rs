@@ -91,7 +91,7 @@ fn a_requeued_request_gives_its_token_back_and_is_no_sample() {
     bed.requeue(first);
     assert_eq!(bed.scheduler.timer, None);
     assert_eq!(bed.scheduler.pools[1].tokens.held(), (0, 0));
-    // The second was staged with the first; a requeued request goes behind the staged ones.
+    // The second was staged with the first; a requeued request is put behind the staged ones.
     assert_eq!(bed.dispatch(), Some(second));
     bed.finish(second);
     assert_eq!(bed.dispatch(), Some(first));

@@ -1,6 +1,6 @@
 //! Worked examples of `block/mq-deadline.c`: `__dd_dispatch_request`,
-//! `dd_dispatch_prio_aged_requests`, `dd_merged_requests`; as in the rest of this folder, a
-//! comparison with a second model, and measured records.
+//! `dd_dispatch_prio_aged_requests`, `dd_merged_requests`; also comparisons with a second model,
+//! and measured records.
 
 use super::oracle::Oracle;
 use super::*;
@@ -212,8 +212,8 @@ fn a_request_at_the_head_leaves_the_batch_alone() {
 fn starved_writes_wait_for_the_second_batch() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[]);
-        // Later kernels would continue with writes from the start: move the position past the write
-        // that is to wait.
+        // Later kernels would continue with writes from the start, so the position is moved past
+        // the write that must wait.
         bed.write(5000);
         assert_eq!(bed.drain(), "W5000");
         bed.write(1000);
@@ -234,7 +234,7 @@ fn the_survivor_takes_the_older_place_and_deadline() {
         let a = bed.read(100);
         bed.at(60);
         if kernel != Kernel::V6_1 {
-            // Move the position to 200 as well.
+            // The position is moved to 200 as well.
             bed.scheduler.classes[BE].position[READ] = Sector::new(150);
         }
         assert_eq!(bed.serve(1), ["R200"]);
@@ -266,8 +266,8 @@ fn requeued_requests_go_first_newest_first_and_count_once() {
     }
 }
 
-/// A lower class's requeued request goes before the higher class if the list is device-wide, else
-/// not.
+/// A lower class's requeued request is dispatched before the higher class only if the list is
+/// device-wide.
 #[test]
 fn whose_the_list_at_the_head_is() {
     for (kernel, order) in [(Kernel::V6_6, "rt:R0 R8"), (Kernel::V6_12, "R8 rt:R0")] {
@@ -392,8 +392,8 @@ fn negative_writes_starved_waits_for_the_last_read_and_zero_never() {
     }
 }
 
-/// P14: with both directions backlogged, there are exactly `writes_starved` read batches between
-/// two write batches if batches are full (ascending arrivals), and at most as many if they may end
+/// If both directions are backlogged, there are exactly `writes_starved` read batches between two
+/// write batches if batches are full (ascending arrivals), and at most as many if they may end
 /// early (random ones).
 #[test]
 fn p14_share_of_reads_and_writes() {
@@ -432,7 +432,7 @@ fn p14_share_of_reads_and_writes() {
     }
 }
 
-/// P15: how many requests go before an expired head of a FIFO.
+/// Counts the requests that are dispatched before an expired head of a FIFO.
 #[test]
 fn p15_an_expired_request_waits_a_bounded_number_of_dispatches() {
     let mut waited = [0; 2];
@@ -474,18 +474,18 @@ fn p15_an_expired_request_waits_a_bounded_number_of_dispatches() {
     assert!(waited.iter().all(|&w| w > 3), "the runs hardly tried it: {waited:?}");
 }
 
-/// A random run compared with the oracle, step by step; returns the names of the dispatched
+/// A random run compared with the oracle after every step; the log has the names of the dispatched
 /// requests.
 struct Duel {
     bed: Bed<MqDeadline>,
     oracle: Oracle,
     rng: Rng,
     in_flight: Vec<RequestId>,
-    /// Tick of insertion as the scheduler computes it; none once expiries changed.
+    /// Tick of insertion as the scheduler computes it; `None` after expiries changed.
     arrivals: Vec<Option<i64>>,
     log: Vec<String>,
     merges: u32,
-    /// More requests arrive than leave for now.
+    /// At present more requests arrive than leave.
     filling: bool,
 }
 
@@ -499,7 +499,7 @@ impl Duel {
         let mut rng = Rng(seed);
         let kernel = rng.pick(&ERAS);
         let oracle = Oracle::new(kernel.rules(), 128, 250);
-        // Half of the runs start with tables that are too small for the requests to come.
+        // Half of the runs start with tables that are too small for later requests.
         let requests = rng.pick(&[4, 128]);
         let bed = Bed::new(kernel, MqDeadline::new(kernel.rules(), 250, 1, requests), 128);
         let mut duel = Self {
@@ -624,7 +624,7 @@ impl Duel {
         let got = self.bed.dispatch();
         assert_eq!(got.map(|id| id.0), expected, "after {:?}", self.log);
         let Some(id) = got else { return };
-        // P16: no higher class has outstanding requests, or this request is aged.
+        // No higher class has outstanding requests, or this request is aged.
         let class = self.bed.requests[id].ioprio.class().rank();
         let blocked = before[..class].iter().any(|c| c.outstanding() > 0);
         if let Some(arrival) = self.arrivals[id.index()].filter(|_| blocked && at_head != got) {
@@ -660,7 +660,7 @@ impl Duel {
         }
         assert_eq!(self.bed.scheduler.counters(), self.oracle.counters);
         assert_eq!(self.bed.scheduler.has_work(HwQueue(0)), !self.oracle.is_empty());
-        // P19.
+        // No request is lost: insertions and requeues equal dispatches, merges and queued requests.
         for (class, c) in self.bed.scheduler.counters().iter().enumerate() {
             let queued = self.oracle.queued_in(class) as u32;
             assert_eq!(c.inserted + c.requeued, c.dispatched + c.merged + queued);
@@ -678,7 +678,7 @@ fn agrees_with_the_oracle_at_every_step() {
             (duel.log, duel.merges)
         };
         let first = run(seed);
-        // P19: the same inputs and clock give the same outputs.
+        // The same inputs and clock give the same outputs.
         if seed < 10 {
             assert_eq!(first, run(seed));
         }

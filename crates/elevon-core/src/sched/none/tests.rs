@@ -94,7 +94,7 @@ fn any_two_discards_join_where_the_device_takes_ranges() {
     assert_eq!(bed.find_merge(&far, false), Some((id, MergeKind::Discard)));
 }
 
-/// P18 and P19: arrival order on each CPU, except for requeued requests; no request is lost or
+/// Requests keep their arrival order on each CPU, except for requeued ones, and none is lost or
 /// doubled.
 #[test]
 fn arrival_order_per_cpu_in_random_runs() {
@@ -134,7 +134,7 @@ fn arrival_order_per_cpu_in_random_runs() {
                     };
                     let list = q * usize::from(cpus) + usize::from(bed.requests[id].cpu);
                     if batches[q].is_empty() {
-                        // One at a time: the first CPU in turn that has a request.
+                        // Requests are taken one at a time from the next CPU in turn that has one.
                         let mut in_turn = (0..usize::from(cpus)).map(|i| (turn[q] + i) % usize::from(cpus));
                         let next = in_turn.find(|cpu| !lists[q * usize::from(cpus) + cpu].is_empty());
                         assert_eq!(next, Some(usize::from(bed.requests[id].cpu)), "seed {seed}");

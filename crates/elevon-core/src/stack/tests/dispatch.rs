@@ -20,7 +20,7 @@ fn a_driver_that_promised_a_completion_is_not_asked_before_it() {
     let mut rig = Rig::new(config(Kernel::V6_18));
     (rig.driver.room, rig.driver.promise) = (Some(2), true);
     rig.batch(&[(0, 8), (1000, 8), (2000, 8)]);
-    // Only the scan for timeouts.
+    // Only the timer of the timeout scan is left.
     assert_eq!(rig.stack.next_timer(), Some(Instant::ZERO + Nanos::from_secs(6)));
 }
 
@@ -80,7 +80,7 @@ fn a_flush_goes_before_what_else_waits_for_the_driver() {
     assert_eq!(rig.driver.issued.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Flush, Op::Write]);
 }
 
-/// The list that a run takes ends when driver tags are used up; after a refusal before that end,
+/// A run takes requests until driver tags are used up. If a request before that point is refused,
 /// the queue still runs again.
 #[test]
 fn a_refusal_in_a_list_that_ran_out_of_tags_is_tried_again() {
@@ -94,8 +94,8 @@ fn a_refusal_in_a_list_that_ran_out_of_tags_is_tried_again() {
     assert_eq!(rig.done().len(), 4);
 }
 
-/// A scheduler for the whole device gives a hardware queue requests of another queue too. If the
-/// other's request is refused, the queue's own requests behind it go on.
+/// A scheduler for the whole device gives a hardware queue requests of other queues too. If such a
+/// request is refused, the queue's own requests behind it are still dispatched.
 #[test]
 fn what_waits_behind_a_refused_request_of_another_queue_goes_on() {
     let mut rig = Rig::new(StackConfig { hw_queues: 2, cpus: 2, ..with_scheduler(Kernel::V6_18) });
@@ -116,7 +116,7 @@ fn what_waits_behind_a_refused_request_of_another_queue_goes_on() {
 }
 
 /// The device is full of one queue's commands and promises the other queue a completion, which will
-/// not be of that queue.
+/// not belong to that queue.
 #[test]
 fn a_promise_to_a_queue_with_nothing_in_the_driver_is_not_waited_for() {
     let mut rig = Rig::new(StackConfig { hw_queues: 2, cpus: 2, ..config(Kernel::V6_18) });
@@ -136,7 +136,7 @@ fn a_promise_to_a_queue_with_nothing_in_the_driver_is_not_waited_for() {
     assert_eq!(rig.done().len(), 3);
 }
 
-/// Refuses one command, and passes later ones on.
+/// A driver that refuses one command, and passes later ones on.
 struct BusyOnce<'a> {
     driver: &'a mut Notebook,
     was_busy: bool,
@@ -149,8 +149,8 @@ impl Driver for BusyOnce<'_> {
     }
 }
 
-/// A request that was taken for another queue and put back to it holds no driver tag: a request
-/// that gets in front of it needs the tag.
+/// A request that was taken for another queue and put back to it holds no driver tag, because a
+/// request that is put before it needs the tag.
 #[test]
 fn what_is_put_back_for_another_queue_holds_no_tags() {
     let deep = StackConfig { hw_queues: 2, cpus: 2, queue_depth: 2, ..with_scheduler(Kernel::V6_18) };
@@ -164,7 +164,7 @@ fn what_is_put_back_for_another_queue_holds_no_tags() {
     }
     rig.complete_all();
     // Queue 0 takes four requests, the driver refuses the first, and the two of queue 1 are put
-    // back. Then queue 0 sends its own and takes the fifth, which is of queue 1 as well.
+    // back. Then queue 0 issues its own and takes the fifth, which also belongs to queue 1.
     rig.now = Instant::ZERO + Nanos::from_millis(3);
     rig.stack.handle_timers(rig.now, &mut BusyOnce { driver: &mut rig.driver, was_busy: false });
     rig.complete_all();

@@ -1,4 +1,4 @@
-//! Tracepoints in the kernel's order, by version and scheduler.
+//! Tests tracepoints in the kernel's order, by version and scheduler.
 
 use super::*;
 
@@ -36,15 +36,57 @@ fn a_lone_read_by_version() {
         (Kernel::V6_6, false, vec![q, g, "S", d, c, "E"]),
         (Kernel::V6_12, false, vec![q, g, "S", "P", "U 1", d, c, "E"]),
         (Kernel::V6_18, false, vec![q, g, "S", "P", "U 1", d, c, "E"]),
+        (Kernel::V7_1, false, vec![q, g, "S", "P", "U 1", d, c, "E"]),
+        (Kernel::V7_3, false, vec![q, g, "S", d, c, "E"]),
         (Kernel::V6_1, true, vec![q, g, i, d, c]),
         (Kernel::V6_6, true, vec![q, g, "S", i, d, c, "E"]),
         (Kernel::V6_12, true, vec![q, g, "S", "P", "U 1", i, d, c, "E"]),
         (Kernel::V6_18, true, vec![q, g, "S", "P", "U 1", i, d, c, "E"]),
+        (Kernel::V7_3, true, vec![q, g, "S", i, d, c, "E"]),
     ] {
         let mut rig = Rig::new(if scheduled { with_scheduler(kernel) } else { config(kernel) });
         rig.submit(Op::Read, Flags::NONE, 0, 8);
+        rig.run_worker();
         rig.complete_all();
         assert_eq!(rig.events(), expected, "{} {scheduled}", kernel.name());
+    }
+}
+
+#[test]
+fn what_follows_a_lone_request_at_once_is_merged_into_it_before_the_worker_runs() {
+    for (kernel, issued) in [(Kernel::V6_18, vec!["0+8", "8+8"]), (Kernel::V7_2, vec!["0+16"])] {
+        let mut rig = Rig::new(with_scheduler(kernel));
+        rig.submit(Op::Read, Flags::NONE, 0, 8);
+        rig.submit(Op::Read, Flags::NONE, 8, 8);
+        rig.run_worker();
+        assert_eq!(rig.issued(), issued, "{}", kernel.name());
+    }
+}
+
+#[test]
+fn a_sleep_for_a_tag_is_an_event_from_7_2_on() {
+    for (kernel, events) in [(Kernel::V7_1, 0), (Kernel::V7_2, 1)] {
+        let mut rig = Rig::new(StackConfig { nr_requests: Some(4), ..config(kernel) });
+        for sector in 0..5 {
+            rig.submit(Op::Read, Flags::NONE, sector * 1000, 8);
+        }
+        assert_eq!(rig.stack.counters().tag_waits, 1);
+        assert_eq!(rig.events().iter().filter(|event| *event == "T").count(), events, "{}", kernel.name());
+    }
+}
+
+#[test]
+fn a_small_read_of_a_file_is_plain_from_7_3_on() {
+    for (kernel, events) in [
+        (Kernel::V7_2, vec!["Q RS 0+8", "G RS 0+8", "S", "P", "U 1", "D RS 0+8"]),
+        (Kernel::V7_3, vec!["Q R 0+8", "G R 0+8", "S", "D R 0+8"]),
+    ] {
+        let mut rig = Rig::new(iomap(kernel));
+        rig.submit(Op::Read, Flags::NONE, 0, 8);
+        assert_eq!(rig.events(), events, "{}", kernel.name());
+        // A larger read goes the usual way.
+        rig.submit(Op::Read, Flags::NONE, 8, 16);
+        assert_eq!(rig.events()[0], "Q RS 8+16");
     }
 }
 
@@ -98,7 +140,7 @@ fn requeue_and_refusal() {
     let command = rig.driver.issued[0];
     rig.complete_with(command, Status::Transport, Bytes::ZERO);
     assert_eq!(rig.events(), ["R R 0+8", "I R 0+8", "D R 0+8"]);
-    // A busy driver gives a request back that was never issued.
+    // A busy driver returns a request that was never issued.
     rig.driver.room = Some(0);
     rig.submit(Op::Read, Flags::NONE, 1000, 8);
     let events = rig.events();

@@ -107,7 +107,7 @@ fn a_flush_waits_for_data_of_its_machine_but_not_for_ever() {
     rig.submit(Op::Flush, Flags::NONE, 0, 0);
     assert_eq!(rig.driver.issued.len(), 1, "the write's data is in flight");
     rig.now = Instant::ZERO + Nanos::from_secs(5);
-    // Only an event makes the machine check again.
+    // The machine checks again only on an event.
     rig.submit(Op::Flush, Flags::NONE, 0, 0);
     assert_eq!(rig.driver.issued.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Write, Op::Flush]);
     rig.complete_all();
@@ -117,7 +117,7 @@ fn a_flush_waits_for_data_of_its_machine_but_not_for_ever() {
 #[test]
 fn the_data_step_by_version() {
     for (kernel, flags, expected) in [
-        // Up to 6.4 through the dispatch list: neither plugged nor inserted.
+        // Up to 6.4 the write uses the dispatch list: it is neither plugged nor inserted.
         (Kernel::V6_1, Flags::FUA, vec!["Q WFS 0+8", "G WFS 0+8", "D WFS 0+8"]),
         (Kernel::V6_18, Flags::FUA, vec!["Q WFS 0+8", "G WFS 0+8", "P", "U 1", "I WFS 0+8", "D WFS 0+8"]),
         (
@@ -181,7 +181,7 @@ fn every_part_of_a_split_write_is_durable_by_itself() {
     assert_eq!((rig.done(), rig.stack.counters().flushes), (vec![(1, Status::Ok)], 1));
 }
 
-/// As drivers of NVMe and SCSI do: docs/faithfulness.md, "retries".
+/// Drivers of NVMe and SCSI retry a flush: docs/faithfulness.md, "retries".
 #[test]
 fn a_flush_is_tried_again_like_any_command_by_a_driver_that_retries() {
     let mut rig = Rig::new(cached(false));

@@ -7,7 +7,7 @@ fn write(rig: &mut Rig, task: u32, flags: Flags, sector: u64) {
     rig.stack.submit(rig.now, io, &mut rig.driver);
 }
 
-/// Submits discards under one plug, as a file system does: no task waits.
+/// Submits discards under one plug, as a file system does, so that no task waits.
 fn discards(rig: &mut Rig, sectors: impl IntoIterator<Item = u64>, len: u64) {
     rig.stack.begin_batch(rig.now, TaskId(0));
     for sector in sectors {

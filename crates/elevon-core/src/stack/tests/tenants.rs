@@ -126,9 +126,9 @@ fn a_tenants_policy_of_priority_is_on_its_bios() {
     assert_eq!(classes, [IoPrio::new(crate::ioprio::PrioClass::Rt, 4), IoPrio::DEFAULT]);
 }
 
-/// Everything at once with every scheduler: limits of all kinds, gates, weights, policies, changes
-/// and removals while I/O is in flight. No bio is lost or doubled, no task sleeps for ever, and all
-/// time of a tenant's I/O is in the breakdown to the nanosecond.
+/// Limits of all kinds, gates, weights, policies, changes and removals while I/O is in flight, with
+/// every scheduler. No bio is lost or doubled, no task sleeps forever, and all time of a tenant's
+/// I/O is in the breakdown to the nanosecond.
 #[test]
 fn random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for() {
     for seed in 0..48u64 {

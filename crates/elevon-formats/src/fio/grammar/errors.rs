@@ -1,4 +1,4 @@
-//! Errors that a job survives.
+//! Errors that do not end a job.
 
 use super::super::draft::Draft;
 use super::super::number::Scan;
@@ -46,7 +46,7 @@ fn errno(name: &str) -> Result<i32, Complaint> {
     })
 }
 
-/// Linux's numbers of the errors that I/O can end in.
+/// The errnos of Linux that I/O can return.
 const NAMES: &[(&str, i32)] = &[
     ("EPERM", 1),
     ("ENOENT", 2),

@@ -1,11 +1,11 @@
-//! Bytes of a pattern: `"text"`, `0xhex` in the order written, decimal numbers (32 bits, low byte
-//! first, without the zero bytes above the highest one set), in any sequence.
+//! Bytes of a pattern: a sequence of `"text"`, `0xhex` in the order written, and decimal numbers
+//! (32 bits, low byte first, without the zero bytes above the highest non-zero one).
 
 use super::super::draft::Draft;
 use super::super::number::Scan;
 use crate::diagnostic::{Complaint, Problem};
 
-/// fio's limit.
+/// The maximum number of bytes, as in fio.
 const LONGEST: usize = 512;
 
 pub(in super::super) fn buffer_pattern(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
@@ -52,7 +52,7 @@ fn bytes(text: &str) -> Result<Vec<u8>, Complaint> {
     }
 }
 
-/// Pairs of digits from the left; an odd one stands alone in front.
+/// Parses pairs of digits from the left; an odd digit stands alone in front.
 fn hex<'a>(text: &'a str, out: &mut Vec<u8>) -> Result<&'a str, Complaint> {
     let end = text.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);

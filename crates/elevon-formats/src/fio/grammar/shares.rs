@@ -5,11 +5,11 @@ use super::super::number::{Scan, Unit, by_direction};
 use super::super::spec::Distribution;
 use crate::diagnostic::{Complaint, Problem};
 
-/// Entries of one `bssplit` direction.
+/// The maximum number of entries of one `bssplit` direction.
 const SIZES: usize = 64;
-/// Zones of one direction.
+/// The maximum number of zones of one direction.
 const ZONES: usize = 256;
-/// fio's parameters where none are given.
+/// fio's parameter of zipf if none is given.
 const ZIPF_THETA: f64 = 1.1;
 const PARETO_POWER: f64 = 0.2;
 
@@ -23,8 +23,7 @@ fn percent(text: &str) -> Result<Option<u32>, Complaint> {
     }
 }
 
-/// Fills blank shares evenly with what is left of 100; what does not divide goes to the last of
-/// them.
+/// Divides what is left of 100 evenly among blank shares; the last of them gets the remainder.
 fn fill_blanks<T: Copy>(list: &[(T, Option<u32>)], scan: &mut Scan) -> Result<Vec<(T, u32)>, Complaint> {
     let sum: u32 = list.iter().filter_map(|&(_, share)| share).sum();
     if sum > 100 {
@@ -78,7 +77,8 @@ pub(in super::super) fn bssplit(draft: &mut Draft, scan: &mut Scan, text: &str) 
     Ok(())
 }
 
-/// Checked only: `SIZE/PERCENT` or `SIZE/PERCENT/CLASS/LEVEL[/HINT]`, with colons between.
+/// Checks `SIZE/PERCENT` or `SIZE/PERCENT/CLASS/LEVEL[/HINT]`, separated by colons; the value is
+/// not used.
 pub(in super::super) fn command_prio_split(_: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     by_direction(text, |part| {
         part.split(':').try_for_each(|entry| {
@@ -114,7 +114,7 @@ pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &
             return Err(Problem::NoChoice.because(format!("`{name}` is no distribution; must be one of {choices}")));
         }
     };
-    // One form for the whole job: a direction that it leaves out is uniform.
+    // The whole job has one form of distribution: a direction that is left out is uniform.
     draft.spec.distribution = list.map(|one| one.unwrap_or(Distribution::Random));
     Ok(())
 }

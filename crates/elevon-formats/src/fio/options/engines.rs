@@ -1,4 +1,4 @@
-//! Options that only some engines have.
+//! Options of some engines only.
 
 use super::{ANY, BOOL, COUNT, FLAG, OptionKind, OptionRow, TEXT, row};
 

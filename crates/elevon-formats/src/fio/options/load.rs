@@ -1,4 +1,4 @@
-//! How much and how fast.
+//! Queue depth, rates, think times and the amount of I/O.
 
 use super::super::grammar;
 use super::{ANY, BOOL, COUNT, LONG, MICROS, OptionKind, OptionRow, SECONDS, TIME, row};
@@ -6,7 +6,7 @@ use super::{ANY, BOOL, COUNT, LONG, MICROS, OptionKind, OptionRow, SECONDS, TIME
 const TARGET: &str = "the depth is not steered by latency; run elevon compare over several iodepth= instead";
 /// fio's default for `--max-jobs`.
 const JOBS: u64 = crate::fio::MOST_JOBS;
-/// More than any queue of Linux takes (aio-max-nr is 65,536 unless raised).
+/// More than any queue of Linux takes (aio-max-nr is 65,536 by default).
 const DEPTH: u64 = 1 << 20;
 
 pub(super) const ROWS: &[OptionRow] = &[

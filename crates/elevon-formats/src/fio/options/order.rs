@@ -1,4 +1,4 @@
-//! Who starts and ends when.
+//! Order in which jobs start and end.
 
 use super::super::grammar;
 use super::super::spec::ExitWhat;

@@ -1,4 +1,4 @@
-//! What a job does: direction, order and mix.
+//! Direction, order and mix of a job's I/O.
 
 use super::super::grammar;
 use super::{BOOL, OptionKind, OptionRow, row};

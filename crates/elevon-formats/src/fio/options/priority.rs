@@ -3,7 +3,7 @@
 use super::super::grammar;
 use super::{OptionKind, OptionRow, row};
 
-/// The engines that can give each I/O a priority of its own.
+/// The engines that can set a priority for each I/O.
 const COMMANDS: &[&str] = &["libaio", "io_uring", "io_uring_cmd"];
 
 pub(super) const ROWS: &[OptionRow] = &[

@@ -1,4 +1,4 @@
-//! Random sequences and where they go.
+//! Random sequences and distributions of offsets.
 
 use super::super::grammar;
 use super::{OptionKind, OptionRow, row};

@@ -1,4 +1,4 @@
-//! What is measured and shown, and which errors a job survives.
+//! Measurements and reports, and the errors that do not end a job.
 
 use super::super::grammar;
 use super::super::spec::Unified;

@@ -1,4 +1,4 @@
-//! What is durable when.
+//! Durability of writes.
 
 use super::super::grammar;
 use super::super::spec::SyncMode;

@@ -1,4 +1,4 @@
-//! Where a job does it: files, region, engine.
+//! The target of a job's I/O: files, region, engine.
 
 use super::super::grammar;
 use super::super::spec::{Amount, Fadvise};
@@ -162,7 +162,7 @@ pub(super) const ROWS: &[OptionRow] = &[
 
 const COUNT64: OptionKind = OptionKind::Int(0, LONG, |_, _| ());
 
-/// fio takes 0 for "not given".
+/// Returns `None` for 0, which in fio means "not given".
 fn nonzero(amount: Amount) -> Option<Amount> {
     (amount != Amount::Bytes(0)).then_some(amount)
 }

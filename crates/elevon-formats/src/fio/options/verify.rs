@@ -1,4 +1,4 @@
-//! Content checks, on real runs.
+//! Content checks, in real runs.
 
 use super::super::grammar;
 use super::super::grammar::VERIFY_METHODS;

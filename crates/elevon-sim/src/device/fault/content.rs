@@ -61,7 +61,7 @@ impl PowerCut {
 /// Returns the blocks that a command writes, of `block_size` bytes each: from the first to the one
 /// after the last.
 pub(super) fn blocks(command: &Command, block_size: u32) -> core::ops::Range<u64> {
-    let start = command.sector.byte_offset();
+    let start = command.sector.byte_offset().get();
     start / u64::from(block_size)..(start + command.bytes.get()).div_ceil(block_size.into())
 }
 

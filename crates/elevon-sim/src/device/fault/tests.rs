@@ -11,7 +11,7 @@ use crate::device::closed_loop::{ClosedLoop, closed_loop, command, read_command}
 use crate::device::{AnyDevice, Hdd, HddParameters, parse_model};
 
 fn device() -> AnyDevice {
-    parse_model("slots:slots=4,latency=100us,bandwidth=1000MB/s,size=64MiB").unwrap().build()
+    parse_model("slots:slots=4,latency=100us,bandwidth=1000MB/s,size=64MiB").unwrap().build(1)
 }
 
 fn faulty(rules: &[&str]) -> Fault<AnyDevice> {
@@ -110,13 +110,14 @@ fn latent_errors_last_until_they_are_written() {
 
 #[test]
 fn unrecoverable_bit_errors_come_with_the_bits_read() {
-    // One in 80 Mbit: every 10 MB; reads of 64 KiB find sixteen times as many as reads of 4 KiB.
+    // One error in 80 Mbit, which is every 10 MB; reads of 64 KiB find sixteen times as many as
+    // reads of 4 KiB.
     let plan = ClosedLoop { depth: 1, ios: 20_000, ..ClosedLoop::default() };
     let mut device = faulty(&["uber:bits=80000000"]);
     let small = closed_loop(&mut device, &plan).errors;
     let mut device = faulty(&["uber:bits=80000000"]);
     let large = closed_loop(&mut device, &ClosedLoop { bytes: Bytes::new(1 << 16), ios: 2_000, ..plan }).errors;
-    // 82 MB and 131 MB; sectors that are found again count again.
+    // The reads have 82 MB and 131 MB; a bad sector that is read again counts again.
     assert!((4..60).contains(&small), "{small}");
     assert!((8..60).contains(&large), "{large}");
     let (found, until) = device.bad.first_key_value().map(|(&at, &until)| (at, until)).expect("an unreadable sector");
@@ -154,7 +155,7 @@ fn a_reset_ends_what_is_in_flight_and_takes_its_time() {
 fn writes_are_lost_or_land_elsewhere_without_a_word() {
     for (rule, expected) in [
         ("lost_write", Survivors::new()),
-        // The last write does not fit behind its place.
+        // The last write does not fit at its shifted place.
         ("misdirected:by=16", Survivors::from([(16, 1), (24, 2), (131_055, 3)])),
         ("bit_rot", Survivors::from([(0, 1), (8, 2), (131_071, 3)])),
     ] {
@@ -265,7 +266,7 @@ fn rules_say_what_would_be_right() {
     }
 }
 
-/// Random commands, aborts and all faults at once: each command that was taken ends exactly once.
+/// Random commands, aborts and all faults together: each accepted command ends exactly once.
 #[test]
 fn every_command_ends_once() {
     let rules = [
@@ -353,8 +354,8 @@ fn cuts(seed: u64, mode: PowerCut, honesty: Honesty) -> Result<(), oracle::Viola
             let fua = if chance >> 20 & 3 == 0 { Flags::FUA } else { Flags::NONE };
             let bytes = if op == Op::Flush { 0 } else { 512 * (1 + (chance >> 24 & 7)) };
             let sent = Command { sequence: step, flags: fua, ..command(slot, op, chance >> 32 & 15, bytes) };
-            // The content model of a dishonest device ignores the flush or FUA; the host believes
-            // that they were done.
+            // The content model of a dishonest device ignores the flush or FUA, while the host
+            // believes that it was done.
             let told = match honesty {
                 Honesty::FlushLies if op == Op::Flush => Command { op: Op::Read, bytes: Bytes::new(512), ..sent },
                 Honesty::FuaLies => Command { flags: Flags::NONE, ..sent },
@@ -439,8 +440,8 @@ fn a_device_without_a_cache_loses_only_what_is_in_flight() {
     assert_eq!(device.next_event(), None);
 }
 
-/// Every row of the table works: its example, each of its keys with its default, and its name is
-/// the rule's.
+/// Every row of the table is valid: its example, each of its keys with its default, and its name is
+/// the rule's name.
 #[test]
 fn every_kind_and_key_of_the_table_is_read() {
     for kind in kinds::KINDS {
@@ -457,7 +458,7 @@ fn every_kind_and_key_of_the_table_is_read() {
     }
 }
 
-/// Each rule counts separately, and it counts what the table says.
+/// Each rule counts separately, in the unit that the table states.
 #[test]
 fn each_rule_counts_its_own() {
     let rules = ["error:sectors=8-15", "error:sectors=16-23", "slow:from=1s,for=1s,factor=2", "dead:after=2s"];

@@ -1,4 +1,4 @@
-//! Writes, flushes, interference and queues of the flash model.
+//! Tests writes, flushes, interference and queues of the flash model.
 
 use elevon_core::driver::{Accept, Command};
 use elevon_core::op::{Flags, Op};
@@ -95,7 +95,8 @@ fn a_large_read_streams() {
     let mut flash = device(slow_link);
     submit(&mut flash, at(0), &read_command(0, 0, 8 * 4096));
     assert_eq!(finish(&mut flash), [(0, 100_000 + 8 * 102_400 + 10_000)]);
-    // A link faster than the dies waits for the second round, minus what it transferred before.
+    // A link that is faster than the dies waits for the second round, minus what it has already
+    // transferred.
     let mut flash = device(config());
     submit(&mut flash, at(0), &read_command(0, 0, 8 * 4096));
     assert_eq!(finish(&mut flash), [(0, 200_000 - 4 * 4096 + 8 * 4096 + 10_000)]);
@@ -119,8 +120,8 @@ fn a_write_completes_in_the_buffer_until_that_is_full() {
     }
     let ends = finish(&mut flash);
     assert_eq!(ends[0], (0, 65536 + 20_000));
-    // 100 MB/s drain against 1000 on the link: some 18 fit before the buffer is full, the last
-    // waits for the drain.
+    // The drain takes 100 MB/s and the link gives 1000: about 18 writes fit before the buffer is
+    // full, and the last waits for the drain.
     let last = ends[31].1 as f64;
     let drained = (32.0 * 65536.0 - (1 << 20) as f64) * 10.0;
     assert!((last / (65536.0 + drained + 20_000.0) - 1.0).abs() < 0.06, "{last} against {drained}");
@@ -139,7 +140,7 @@ fn a_flush_costs_its_base_and_the_drain() {
         assert!(flash.next_event().is_some());
     }
     submit(&mut flash, at(600), &command(1, Op::Flush, 0, 0));
-    // Accepted at 524 us, 524,288 bytes drain in 5.243 ms.
+    // Accepted at 524 us; 524,288 bytes drain in 5.243 ms.
     let (_, end) = finish(&mut flash)[0];
     assert_eq!(end, 524_288 + 5_242_880 + 1_000_000);
     // Everything was drained long before.
@@ -193,14 +194,15 @@ fn the_slc_cache_runs_out_and_refills() {
     let fresh = time(0, 64);
     let worn = time(1_000_000_000_000, 512);
     let rested = time(3_000_000_000_000, 64);
-    // 65,536 bytes: 164 us in SLC and 655 us beyond, each with 66 us on the link and 20 us fixed
-    // hidden or not.
+    // 65,536 bytes take 164 us in SLC and 655 us otherwise; 66 us on the link and 20 us fixed may
+    // be hidden or not.
     assert!((160e3..260e3).contains(&fresh), "{fresh}");
     assert!((500e3..760e3).contains(&worn), "{worn}");
     assert!((rested / fresh - 1.0).abs() < 0.05, "{rested} after a rest, {fresh} before");
 }
 
-/// Random overwriting in steady state costs the write amplification; sequential writing does not.
+/// Random overwriting in steady state has the cost of write amplification; sequential writing does
+/// not.
 #[test]
 fn garbage_collection_taxes_scattered_writes() {
     let steady = FlashConfig {
@@ -222,7 +224,7 @@ fn garbage_collection_taxes_scattered_writes() {
         }
         8000.0 * 4096.0 * 1e3 / now.get() as f64
     };
-    // 4 dies of 16 KiB in 500 us are 131 MB/s; a write takes at least 24 us on the way here.
+    // 4 dies of 16 KiB in 500 us give 131 MB/s; a write needs at least 24 us before them.
     let (sequential, scattered) = (rate(false), rate(true));
     assert!((105.0..=131.0).contains(&sequential), "{sequential}");
     assert!((13.0..=20.0).contains(&scattered), "{scattered}: about 1/7.6 of 131");
@@ -235,7 +237,7 @@ fn discards_are_cheap_whatever_their_size() {
     assert_eq!(finish(&mut flash), [(0, 20_000 + 20_000)]);
 }
 
-/// With a busy command stage, a queue with many commands does not starve a queue with one.
+/// If the command stage is busy, a queue with many commands does not starve a queue with one.
 #[test]
 fn hardware_queues_are_taken_in_turn() {
     let mut flash = device(FlashConfig { hw_queues: 2, read_command_cost: 50_000, dies: 64, ..config() });

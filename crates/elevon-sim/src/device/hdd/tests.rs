@@ -1,4 +1,4 @@
-//! The tables, closed forms and invariants that a disk must meet.
+//! Tests the tables, closed forms and invariants of a disk.
 
 use super::*;
 use crate::chance::{below, draw};
@@ -45,8 +45,8 @@ fn random_4k_reads_by_depth() {
             let what = format!("{} margin {} depth {depth}", parameters.name, parameters.margin);
             let measured = random_reads(parameters, depth);
             near(&what, measured.iops(), iops, 0.03);
-            // IOPS(q) = IOPS(1) * q^0.229 without a margin and with little overhead; fixed costs
-            // take from the exponent.
+            // Without a margin and with little overhead IOPS(q) = IOPS(1) * q^0.229; fixed costs
+            // reduce the exponent.
             let (exponent, tolerance) = if parameters == &NO_MARGIN { (0.229, 0.015) } else { (0.219, 0.03) };
             near(&what, measured.iops(), one * f64::from(depth).powf(exponent), tolerance);
             let little = measured.iops() * measured.mean_latency().get() as f64 / 1e9;
@@ -209,13 +209,13 @@ fn the_oldest_is_not_starved() {
     let guarded = run(&parameters, ClosedLoop { depth: 31, ios: 20_000, ..ClosedLoop::default() });
     let free = HddParameters { starvation: Nanos::from_secs(3_600), ..HddParameters::HDD_7200 };
     let free = run(&free, ClosedLoop { depth: 31, ios: 20_000, ..ClosedLoop::default() });
-    // After the age is reached, at most the older commands are served before it.
+    // After the age is reached, at most the older commands are served before this one.
     assert!(guarded.latency_max < Nanos::from_millis(300 + 32 * 30), "{}", guarded.latency_max);
     assert!(free.latency_max > Nanos::from_millis(1_500), "{}", free.latency_max);
 }
 
-/// A sequential reader and a distant one: the reader's stream is interrupted for the distant one
-/// only when that is old.
+/// With a sequential reader and a distant one, the first one's stream is interrupted for the
+/// distant command only if that is old.
 #[test]
 fn a_stream_yields_to_the_starved() {
     let mut device = Hdd::new(&HddParameters::HDD_7200);
@@ -258,7 +258,7 @@ fn read_ahead_serves_what_follows_and_a_write_spoils_it() {
     let hit = 160_000 + transfer(Bytes::new(4096), parameters.link).get();
     assert!(read(&mut device, 8_000_000, 0) > 1_000_000);
     assert_eq!(read(&mut device, 8_000_008, 20_000_000), hit);
-    // 1.5 MiB were read ahead, and the reader frees the room behind it.
+    // 1.5 MiB were read ahead, and the reader frees the space behind it.
     assert_eq!(read(&mut device, 8_003_000, 20_000_000), hit);
     assert!(read(&mut device, 9_000_000, 0) > 1_000_000);
     // The old segment is kept while others are filled.
@@ -317,8 +317,8 @@ fn same_seed_same_completions_and_monotone_in_depth() {
     }
 }
 
-/// Reads are in order of arrival. With a choice the drive may read the second half first and gain
-/// part of a turn.
+/// Reads are in order of arrival. If it could choose, the drive could read the second half first
+/// and save part of a rotation.
 #[test]
 fn a_large_read_is_not_slower_than_two_halves() {
     for i in 0..500 {
@@ -346,7 +346,7 @@ fn what_a_disk_cannot_do_is_refused() {
     assert_eq!(drain(&mut device).len(), 1);
 }
 
-/// The cache transfers in any millisecond at most what the interface can transfer.
+/// In any millisecond the cache transfers at most what the interface can transfer.
 #[test]
 fn the_interface_is_never_outrun() {
     for parameters in &ALL {

@@ -1,47 +1,48 @@
-//! A queue that is too shallow for the device, or so deep that further depth adds latency only.
+//! Finds a queue that is too shallow for the device, or so deep that further depth only adds
+//! latency.
 //!
-//! Both are read off one table: at each depth (in powers of two) the time spent, what completed
-//! meanwhile, and the latency of what was issued into it.
+//! Both use one table: for each depth (in powers of two) the time spent, the I/O that completed,
+//! and the latency of requests issued at that depth.
 
 use super::super::depth::{DepthRow, ROWS, row_name};
 use super::super::words;
 use super::{Context, Finding, FindingKind};
 
-/// Fewest requests in a row for its figures to count: the mean of 64 scatters by an eighth of their
-/// deviation.
+/// Minimum number of requests for the figures of a row: the standard error of a mean of 64 is an
+/// eighth of their deviation.
 const FEWEST: u64 = 64;
-/// Of two rows the deeper one has four times the depth, at least.
+/// Of two compared rows the deeper one has at least four times the depth.
 const ROWS_APART: usize = 2;
-/// The device serves more at a time without effort if the latency at four times the depth, or more,
-/// is at most by a third longer. (With depth beyond what a device can use, latency grows as depth
-/// does.)
+/// The device serves more requests at a time without effort if the latency at four times the depth
+/// or more is at most a third longer. (If the depth exceeds what a device can use, latency is
+/// proportional to depth.)
 const FLAT_PERCENT: u128 = 133;
-/// The device is in use for half of the time, at least: else it is not its depth that limits
-/// throughput.
+/// Minimum part of the time, in thousandths, in which the device is in use; otherwise its depth
+/// does not limit throughput.
 const BUSY_PERMILLE: u32 = 500;
-/// Throughput at the deeper row that counts as no gain, in percent of the shallower one's: the
-/// geometric mean of requests and bytes a second, because a mix that shifts between small and large
-/// I/O moves the two against each other.
+/// Throughput at the deeper row up to which there is no gain, in percent of that at the shallower
+/// one. It is the geometric mean of requests and bytes per second, because a mix that shifts
+/// between small and large I/O changes the two in opposite directions.
 const NO_GAIN_PERCENT: u128 = 110;
-/// Part of the busy time that is spent at depths without a gain, in thousandths.
+/// Minimum part of the busy time, in thousandths, that is spent at depths without a gain.
 const BLOATED_PERMILLE: u32 = 200;
 
-/// Requests whose completion is missing, in thousandths of all, from which the depth is not known:
-/// each deepens the queue by one until it is noticed.
+/// Part of requests without completion, in thousandths, from which the depth is unknown: each
+/// deepens the queue by one until it is noticed.
 const LOST_PERMILLE: u32 = 5;
 
-/// Rows with enough requests.
+/// Returns the rows with enough requests.
 fn rows<'a>(context: &Context<'a>) -> Vec<(usize, &'a DepthRow)> {
     let rows = context.depths.rows.iter().enumerate().skip(1);
     rows.filter(|(_, row)| row.count >= FEWEST).collect()
 }
 
-/// Returns true if the depth is known well enough: too many lost completions, and it is not.
+/// Returns true if the depth is known well enough, that is if few completions are missing.
 fn is_known(context: &Context<'_>) -> bool {
     words::permille(context.counts.overdue, context.issued()) < LOST_PERMILLE
 }
 
-/// The device could serve more at a time than it is given.
+/// Finds that the device could serve more requests at a time than it gets.
 pub(super) fn shallow(context: &Context<'_>) -> Option<Finding> {
     if !is_known(context) {
         return None;
@@ -95,12 +96,12 @@ pub(super) fn shallow(context: &Context<'_>) -> Option<Finding> {
     })
 }
 
-/// Bytes or requests a second at a row, times a thousand, so that small rates stay apart.
+/// Returns bytes or requests per second at a row, times a thousand, so that small rates differ.
 fn rate(amount: u64, time: u64) -> u128 {
     u128::from(amount) * 1_000_000_000_000 / u128::from(time.max(1))
 }
 
-/// The device's queue is deeper than what it can use.
+/// Finds that the device queue is deeper than the device can use.
 pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
     if !is_known(context) {
         return None;
@@ -113,7 +114,7 @@ pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
         let percent = |more: u128, few: u128| more.saturating_mul(100) / few.max(1);
         percent(more_bytes, bytes).saturating_mul(percent(more_ios, ios)) <= NO_GAIN_PERCENT * NO_GAIN_PERCENT
     };
-    // The shallowest row that no row of four times its depth beats.
+    // The shallowest row that has at least the throughput of every row of four times its depth.
     let (knee, few) = *rows.iter().find(|&&(at, few)| {
         let mut deeper = rows.iter().filter(|&&(other, _)| other >= at + ROWS_APART).peekable();
         deeper.peek().is_some() && deeper.all(|&(_, many)| gains_nothing(few, many))
@@ -126,7 +127,7 @@ pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
     let weight = words::permille(time, busy);
     let deep_mean = sum.checked_div(u128::from(count))? as u64;
     let few_mean = few.mean_latency()?;
-    // Latency that grows with depth is the other half of the proof.
+    // The second condition is latency that grows with depth.
     if weight < BLOATED_PERMILLE || deep_mean < few_mean * 2 {
         return None;
     }
@@ -166,8 +167,9 @@ pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
         ],
         advice: vec![
             format!(
-                "a smaller queue: nr_requests (with a scheduler) or iodepth so that about {enough} are in the device; what \
-                 waits in the scheduler can still be reordered"
+                "a smaller queue: nr_requests{} (with a scheduler) or iodepth so that about {enough} are in the device; \
+                 what waits in the scheduler can still be reordered",
+                context.it_was("nr_requests")
             ),
             "kyber (read_lat_nsec) or io.latency, which lower the depth when latency rises".to_owned(),
         ],

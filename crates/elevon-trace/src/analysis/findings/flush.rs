@@ -1,33 +1,34 @@
-//! A flush storm: so many flushes of the device's write cache that they take a part of its time.
+//! Finds a flush storm: so many flushes of the device write cache that they take a part of its
+//! time.
 
 use super::super::life::Bio;
 use super::super::words;
 use super::{ByProcess, Context, Finding, FindingKind, When};
 use crate::analysis::Group;
 
-/// Fewest flushes worth a word.
+/// Minimum number of flushes.
 const FEWEST: u64 = 50;
-/// Data writes per flush from which flushes are no storm: one flush makes several writes durable.
+/// Number of data writes per flush from which there is no storm, because one flush makes several
+/// writes durable.
 const WRITES_PER_FLUSH: u64 = 4;
-/// Part of the trace's time, in thousandths, with a flush in the device or waited for: a tenth is
-/// what a cure can hope to save at least.
+/// Minimum part of the trace's time, in thousandths, with a flush in the device or awaited: a tenth
+/// is the least that a change can be expected to save.
 const FEWEST_PERMILLE: u32 = 100;
 
-/// What is counted.
+/// Counters.
 #[derive(Default)]
 pub(in crate::analysis) struct Flushes {
     issued: u64,
-    /// Flushes in the device, and since when there has been one.
+    /// Number of flushes in the device, and since when there has been one.
     in_device: u64,
     since: u64,
     /// Nanoseconds with a flush in the device.
     time: u64,
-    /// Bios that asked for a flush, and how long they took.
+    /// Bios that requested a flush, and how long they took.
     asked: u64,
     waited: u64,
     worst: u64,
-    /// End of the last wait that is counted in `union`, and nanoseconds in which some bio waited
-    /// for a flush.
+    /// End of the last wait counted in `union`, and nanoseconds in which a bio waited for a flush.
     union_end: u64,
     union: u64,
     by_process: ByProcess,
@@ -53,7 +54,7 @@ impl Flushes {
         }
     }
 
-    /// A bio that only flushes completed after a known time.
+    /// Counts a completed bio that only flushes.
     pub(in crate::analysis) fn on_bio_completed(&mut self, bio: &Bio, total: u64, now: u64) {
         self.asked += 1;
         self.waited += total;

@@ -1,35 +1,37 @@
-//! An idle device while processes wait: requests exist, but none is in the device.
+//! Finds an idle device while processes wait: requests exist, but none is in the device.
 
 use super::super::life::Request;
 use super::super::{ABSENT, words};
 use super::{ByProcess, Context, Finding, FindingKind, When};
+use crate::recorded::Recorded;
 
-/// Shortest idle spell that counts. Submission takes some ten microseconds of CPU and waking a
-/// kernel thread some tens: what is longer was held back.
+/// Minimum length of an idle period. Submission takes some ten microseconds of CPU time and waking
+/// a kernel thread some tens, so requests that wait longer were held back.
 const SHORTEST: u64 = 200_000;
-/// Idle spells that are remembered until those who waited in them are issued.
+/// Number of idle periods that are kept until the requests that waited in them are issued.
 const REMEMBERED: usize = 64;
-/// Part of the trace's time, in thousandths, from which it is worth a word.
+/// Minimum part of the trace's time, in thousandths.
 const FEWEST_PERMILLE: u32 = 50;
-/// Fewest spells: one may be anything.
+/// Minimum number of idle periods; a single one has no significance.
 const FEWEST: u64 = 5;
 
-/// A time in which the device had nothing to do.
+/// A period in which the device was idle.
 #[derive(Clone, Copy, Default)]
 struct Spell {
     start: u64,
     end: u64,
-    /// From when on a request is known to have waited; `end` if none.
+    /// Since when a request is known to have waited; `end` if none did.
     waited_from: u64,
 }
 
-/// What is counted.
+/// Counters.
 #[derive(Default)]
 pub(in crate::analysis) struct IdleWaits {
     idle_since: Option<u64>,
     ring: Vec<Spell>,
     next: usize,
-    /// Nanoseconds in which the device was idle and a request waited, and in how many spells.
+    /// Nanoseconds in which the device was idle and a request waited, and the number of these
+    /// periods.
     time: u64,
     count: u64,
     worst: u64,
@@ -71,8 +73,8 @@ impl IdleWaits {
         self.settle(gone);
     }
 
-    /// A request that was just issued has waited since then: through the latest spells, or a part
-    /// of them.
+    /// Adds the waiting time of a request that was just issued, which has waited since `since`, to
+    /// the latest idle periods.
     fn charge(&mut self, since: u64, process: u32) {
         let count = self.ring.len();
         for back in 1..=count {
@@ -90,7 +92,7 @@ impl IdleWaits {
         }
     }
 
-    /// Counts a spell to which nothing more is added.
+    /// Counts an idle period that does not change any more.
     fn settle(&mut self, spell: Spell) {
         let waited = spell.end - spell.waited_from;
         if waited < SHORTEST {
@@ -153,14 +155,27 @@ impl IdleWaits {
                 words::span(all.worst),
                 words::span(since)
             )],
-            advice: vec![
-                "bfq idles on purpose for the next request of the process it serves: slice_idle=0 or low_latency=0 if \
-                 throughput matters more than that process"
-                    .to_owned(),
-                "limits that hold I/O back show like this: io.max, io.cost, wbt_lat_usec, a token bucket".to_owned(),
-                "a process that batches submissions holds them in a plug: submit earlier".to_owned(),
-            ],
+            advice: advice(context),
             weight,
         })
     }
+}
+
+/// Returns what to try; bfq's idling only if bfq may have been in use.
+fn advice(context: &Context<'_>) -> Vec<String> {
+    let scheduler = context.recorded.and_then(Recorded::scheduler);
+    let mut advice = Vec::new();
+    if matches!(scheduler, None | Some("bfq")) {
+        advice.push(format!(
+            "bfq idles on purpose for the next request of the process it serves: slice_idle=0{} or low_latency=0{} if \
+             throughput matters more than that process",
+            context.it_was("iosched/slice_idle"),
+            context.it_was("iosched/low_latency")
+        ));
+    }
+    let wbt = context.it_was("wbt_lat_usec");
+    advice
+        .push(format!("limits that hold I/O back show like this: io.max, io.cost, wbt_lat_usec{wbt}, a token bucket"));
+    advice.push("a process that batches submissions holds them in a plug: submit earlier".to_owned());
+    advice
 }

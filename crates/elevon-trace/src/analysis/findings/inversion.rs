@@ -1,29 +1,30 @@
-//! Priority inversion: requests of a better class wait while requests of a worse class that came
-//! later are issued, or they are served late because the device is full of those.
+//! Finds priority inversion: requests of a better class wait while requests of a worse class that
+//! arrived later are issued, or they are served late because the device is full of requests of a
+//! worse class.
 
 use super::super::life::Request;
 use super::super::{ABSENT, words};
 use super::{ByProcess, Context, Finding, FindingKind, When};
 
-/// Shortest wait that counts. Software queues and plugs reorder by tens of microseconds; a
-/// millisecond is a wait in a scheduler.
+/// Minimum wait. Software queues and plugs reorder requests by tens of microseconds; a wait of a
+/// millisecond happens in a scheduler.
 const SHORTEST: u64 = 1_000_000;
-/// Fewest such requests.
+/// Minimum number of such requests.
 const FEWEST: u64 = 10;
-/// Fewest such requests, in thousandths of the requests of better classes.
+/// Minimum number of such requests, in thousandths of the requests of better classes.
 const FEWEST_PERMILLE: u32 = 10;
-/// Requests of worse classes in the device from which it counts as full of them.
+/// Number of requests of worse classes from which the device counts as full of them.
 const MANY: u32 = 8;
-/// How many times as long the device may take with many of them in it; as for reads among writes, a
-/// fair share explains two.
+/// Minimum factor by which the device takes longer with many of them in it. As for reads among
+/// writes, a fair share explains a factor of two.
 const TIMES: u64 = 3;
-/// Fewest requests on either side of that comparison.
+/// Minimum number of requests on either side of the comparison.
 const FEWEST_SERVED: u64 = 32;
 
 /// Effective classes: real time, best effort, idle.
 const RANKS: usize = 3;
 
-/// Times in the device.
+/// Times of requests in the device.
 #[derive(Clone, Copy, Default)]
 struct Served {
     count: u64,
@@ -31,7 +32,7 @@ struct Served {
 }
 
 impl Served {
-    /// Of several classes together.
+    /// Returns the sum over several classes.
     fn sum(rows: &[Self]) -> Self {
         Self { count: rows.iter().map(|row| row.count).sum(), sum: rows.iter().map(|row| row.sum).sum() }
     }
@@ -41,10 +42,10 @@ impl Served {
     }
 }
 
-/// What is counted.
+/// Counters.
 #[derive(Default)]
 pub(in crate::analysis) struct Inversions {
-    /// By class, the latest arrival (insertion, or allocation) of any request that was issued.
+    /// By class, the latest arrival (insertion or allocation) of any request that was issued.
     latest: [Option<u64>; RANKS],
     /// By class, requests in the device.
     in_device: [u32; RANKS],
@@ -58,8 +59,8 @@ pub(in crate::analysis) struct Inversions {
     overtakers: ByProcess,
     /// By class, the process whose request arrived latest.
     latest_process: [u32; RANKS],
-    /// Requests by class, and by whether the device held few (at most one) or many of a worse
-    /// class.
+    /// Times of requests by class, with few (at most one) or many requests of a worse class in the
+    /// device.
     few: [Served; RANKS],
     many: [Served; RANKS],
 }
@@ -95,7 +96,7 @@ impl Inversions {
         }
     }
 
-    /// Requests of a worse class in the device.
+    /// Returns the number of requests of a worse class in the device.
     #[inline]
     pub(in crate::analysis) fn worse_in_device(&self, request: &Request) -> u32 {
         rank(request).map_or(0, |rank| self.in_device[rank + 1..].iter().sum())
@@ -126,7 +127,7 @@ impl Inversions {
     }
 
     pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
-        // Only requests with a class below theirs can be overtaken.
+        // Only a request of a class above the worst can be overtaken.
         let worst_class = (0..RANKS).rev().find(|&rank| self.issued[rank] > 0)?;
         let better: u64 = self.issued[..worst_class].iter().sum();
         let waits = self.overtaken >= FEWEST && words::permille(self.overtaken, better) >= FEWEST_PERMILLE;

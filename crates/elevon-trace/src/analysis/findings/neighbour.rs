@@ -1,5 +1,5 @@
-//! One process that sets everybody's p99: the others' slowest requests are those made while it was
-//! active.
+//! Finds one process that determines the 99th percentile of all others: the others' slowest
+//! requests occur while it is active.
 
 use elevon_core::histogram::SparseHistogram;
 
@@ -7,12 +7,12 @@ use super::super::life::Request;
 use super::super::words;
 use super::{Context, Finding, FindingKind};
 
-/// Processes that are compared with all others: those with most bytes.
+/// Number of processes that are compared with all others: those with most bytes.
 const SLOTS: usize = 8;
-/// How many times as large the others' p99 is with the process as without it.
+/// Minimum factor between the others' 99th percentile with the process and without it.
 const TIMES: u64 = 2;
-/// Fewest requests of the others, with the process active and without: a 99th percentile of fewer
-/// is one request.
+/// Minimum number of requests of the others, with the process active and without: with fewer, the
+/// 99th percentile is a single request.
 const FEWEST: u64 = 200;
 
 /// One of the busiest processes.
@@ -20,14 +20,15 @@ const FEWEST: u64 = 200;
 struct Slot {
     process: u32,
     bytes: u64,
-    /// Its requests that are under way.
+    /// Its requests in progress.
     live: u64,
-    /// Latencies of the others' requests that began while it had some, and while it had none.
+    /// Latencies of the others' requests that started while this process had requests in progress,
+    /// and while it had none.
     with: SparseHistogram,
     without: SparseHistogram,
 }
 
-/// What is counted.
+/// Counters.
 #[derive(Default)]
 pub(in crate::analysis) struct Neighbours {
     slots: Vec<Slot>,
@@ -36,7 +37,7 @@ pub(in crate::analysis) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Bytes that a process queued.
+    /// Counts bytes that a process queued.
     #[inline]
     pub(super) fn on_bytes(&mut self, process: u32, bytes: u64, _now: u64) {
         let at = process as usize;
@@ -53,8 +54,8 @@ impl Neighbours {
             self.slots.push(Slot { process, bytes: total, ..Slot::default() });
             return;
         }
-        // Twice as much as the least of them: a process replaces another a few times in a trace,
-        // not with every bio.
+        // A process replaces the smallest one only if it has twice its bytes, so that replacements
+        // are rare.
         let Some(least) = self.slots.iter_mut().min_by_key(|slot| slot.bytes) else { return };
         if total / 2 > least.bytes {
             *least = Slot { process, bytes: total, ..Slot::default() };
@@ -79,7 +80,7 @@ impl Neighbours {
         }
     }
 
-    /// One bit for each slot whose process has requests under way.
+    /// Returns a bit mask of the slots whose process has requests in progress.
     #[inline]
     pub(super) fn active(&self, process: u32) -> u8 {
         let mut mask = 0;
@@ -123,7 +124,7 @@ impl Neighbours {
             let (all, alone) = (p99(&all), p99(&slot.without));
             (all >= alone.saturating_mul(TIMES)).then_some((slot, all, alone))
         });
-        // The one that raises it most.
+        // The process that raises it most.
         let (slot, all, alone) = judged.max_by_key(|&(slot, all, alone)| {
             (u128::from(all) * 1000 / u128::from(alone.max(1)), std::cmp::Reverse(slot.process))
         })?;

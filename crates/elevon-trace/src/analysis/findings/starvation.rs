@@ -1,5 +1,5 @@
-//! A reader starved behind writes: reads take much longer while many writes are under way than
-//! while few are.
+//! Finds readers starved behind writes: reads take much longer while many writes are in progress
+//! than while few are.
 
 use elevon_core::histogram::SparseHistogram;
 
@@ -8,13 +8,13 @@ use super::super::life::Request;
 use super::super::{Group, words};
 use super::{ByProcess, Context, Finding, FindingKind, When};
 
-/// How many times as long. Who shares a device fairly with one other stream waits twice as long;
-/// three times is more than a fair share explains.
+/// Minimum factor. With a fair share of the device beside one other stream, reads wait twice as
+/// long; a factor of three is more than that explains.
 const TIMES: u64 = 3;
-/// Fewest reads on either side of the comparison: the mean of 32 scatters by less than a fifth of
-/// their deviation.
+/// Minimum number of reads on either side of the comparison: the standard error of a mean of 32 is
+/// less than a fifth of their deviation.
 const FEWEST: u64 = 32;
-/// Fewest reads among many writes, in thousandths of all reads.
+/// Minimum number of reads among many writes, in thousandths of all reads.
 const FEWEST_PERMILLE: u32 = 50;
 
 #[derive(Clone, Default)]
@@ -36,17 +36,17 @@ impl Row {
     }
 }
 
-/// Latencies of reads by the number of writes that were under way when they began.
+/// Latencies of reads by the number of writes in progress when they started.
 #[derive(Default)]
 pub(in crate::analysis) struct Starvation {
     writes: u32,
     rows: [Row; ROWS],
-    /// Per row, who read.
+    /// Readers by row.
     readers: [ByProcess; ROWS],
     when: [When; ROWS],
-    /// Longest read with its end, process and number of writes.
+    /// Longest read: its latency, end, process and number of writes.
     worst: Option<(u64, u64, u32, u32)>,
-    /// Bytes of writers' requests are not needed: how often each wrote tells who it is.
+    /// Number of write requests by process, which identifies the writers; bytes are not needed.
     writers: ByProcess,
 }
 
@@ -95,7 +95,7 @@ impl Starvation {
 
     pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
         let low = self.rows.iter().position(|row| row.count >= FEWEST)?;
-        // Four times as many writes, at least.
+        // A row with at least four times as many writes.
         let high = low.max(1) + 2;
         let (mut many, mut when, mut readers) = (Row::default(), When::default(), None);
         for at in (high..ROWS).filter(|&at| self.rows[at].count > 0) {

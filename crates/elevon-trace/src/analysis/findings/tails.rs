@@ -1,5 +1,5 @@
-//! Small tails: a bio that is no multiple of the queue limit is cut into full requests and a rest
-//! (proposal 001).
+//! Finds small tails: a bio whose size is not a multiple of the queue limit is split into full
+//! requests and a small rest (proposal 001).
 
 use super::super::life::{Bio, Request};
 use super::super::words;
@@ -7,14 +7,14 @@ use super::{ByProcess, Context, Finding, FindingKind, When};
 use crate::analysis::Group;
 use crate::event::SECTOR_SIZE;
 
-/// Fewest tails worth a word. A single I/O has at most one at its end, which nothing can avoid.
+/// Minimum number of tails. A single I/O has at most one at its end, which cannot be avoided.
 const FEWEST: u64 = 4;
-/// Fewest tails in thousandths of all requests: below one in a hundred, a cure saves less than
-/// measurements scatter.
+/// Minimum number of tails, in thousandths of all requests: below one in a hundred, avoiding them
+/// saves less than the variation of measurements.
 const FEWEST_PERMILLE: u32 = 10;
 
-/// Contiguous bios that one process queued while the ones before them were under way: as far as a
-/// trace can tell, the bios of one I/O.
+/// Contiguous bios that one process queued while the previous ones were in progress: as far as a
+/// trace shows, the bios of one I/O.
 #[derive(Clone, Copy, Default)]
 struct Run {
     end: u64,
@@ -22,14 +22,14 @@ struct Run {
     sectors: u64,
     requests: u64,
     is_split: bool,
-    /// Bios of the process that are under way.
+    /// Bios of the process that are in progress.
     live: u64,
 }
 
-/// What is counted.
+/// Counters.
 #[derive(Default)]
 pub(in crate::analysis) struct Tails {
-    /// Sectors of the largest front part that was cut off: the queue limit.
+    /// Sectors of the largest front part of a split, which is the queue limit.
     limit: u64,
     split_bios: u64,
     /// Rests that were issued as a request of less than half the limit.
@@ -38,7 +38,7 @@ pub(in crate::analysis) struct Tails {
     by_process: ByProcess,
     when: When,
     runs: Vec<Run>,
-    /// Requests of the runs that have ended and that were split, and how many would do if each were
+    /// Requests of the finished runs that were split, and how many would be needed if each were
     /// full.
     requests: u64,
     needed: u64,
@@ -87,7 +87,7 @@ impl Tails {
         self.run(bio.process).is_split = true;
     }
 
-    /// A bio's piece began a request.
+    /// Counts a request that a piece of a bio started.
     #[inline]
     pub(in crate::analysis) fn on_started(&mut self, request: &Request) {
         self.run(request.process).requests += 1;
@@ -136,10 +136,14 @@ impl Tails {
                 "filling bios differently (fill=) would save nothing here: each I/O ends with its tail".to_owned(),
             );
         }
-        advice.push(format!(
-            "I/O sizes that are multiples of {}, or a larger max_sectors_kb if max_hw_sectors_kb allows one",
-            words::bytes(limit)
-        ));
+        let larger = match (context.setting("max_sectors_kb"), context.setting("max_hw_sectors_kb")) {
+            (Some(soft), Some(hard)) if soft == hard => "since the hardware takes no larger requests".to_owned(),
+            (Some(soft), Some(hard)) => {
+                format!("or a larger max_sectors_kb: it was {soft}, and the hardware takes {hard} (max_hw_sectors_kb)")
+            }
+            _ => "or a larger max_sectors_kb if max_hw_sectors_kb allows one".to_owned(),
+        };
+        advice.push(format!("I/O sizes that are multiples of {}, {larger}", words::bytes(limit)));
         Some(Finding {
             kind: FindingKind::SmallTails,
             title: format!(
@@ -172,7 +176,8 @@ impl Tails {
     }
 }
 
-/// Requests of a run, and how many would do if each but the last were full.
+/// Returns the number of requests of a run, and how many would be needed if each except the last
+/// were full.
 fn cost(run: Run, limit: u64) -> (u64, u64) {
     let needed = if limit == 0 { run.requests } else { run.sectors.div_ceil(limit) };
     (run.requests, needed.min(run.requests))

@@ -1,9 +1,9 @@
-//! Each finding: a trace in which it must be found, and one, as like as can be, in which it must
-//! not.
+//! Tests each finding with a trace in which it must be found, and with a similar one in which it
+//! must not.
 
 use super::*;
 
-/// One I/O; times in microseconds.
+/// One I/O; times are in microseconds.
 #[derive(Clone, Copy)]
 struct Io {
     queued: u64,
@@ -21,13 +21,13 @@ const READ: Io =
 const WRITE: Io = Io { rwbs: "W", task: "writer-2", ..READ };
 
 impl Io {
-    /// Queued, issued and completed at these times, at a place of its own.
+    /// Sets the times of queue, issue and completion, and a sector that no other I/O uses.
     fn at(self, queued: u64, issued: u64, completed: u64) -> Self {
         Self { queued, issued, completed, sector: (queued * 7919 % 100_000) * 1000, ..self }
     }
 }
 
-/// The trace of some I/Os.
+/// Analyses a trace of the given I/Os.
 fn inspect_ios(ios: &[Io]) -> Inspection {
     let mut lines: Vec<(u64, u8, String)> = Vec::new();
     for (at, io) in ios.iter().enumerate() {
@@ -58,7 +58,7 @@ fn kinds(found: &Inspection) -> Vec<FindingKind> {
     found.findings.iter().map(|finding| finding.kind).collect()
 }
 
-/// The finding of a kind.
+/// Returns the finding of a kind.
 fn get(found: &Inspection, kind: FindingKind) -> &Finding {
     let it = found.findings.iter().find(|finding| finding.kind == kind);
     let it = it.unwrap_or_else(|| panic!("{kind:?} is not found, but {:?}", found.findings));
@@ -75,7 +75,7 @@ fn assert_none(found: &Inspection, kind: FindingKind) {
     assert!(!kinds(found).contains(&kind), "{:?}", found.findings);
 }
 
-/// A device at half its load, each I/O alone in it: nothing to find.
+/// A device at half its load, with one I/O at a time, has no finding.
 #[test]
 fn a_trace_without_a_problem_has_no_finding() {
     let ios: Vec<Io> = (0..500u64)
@@ -90,8 +90,8 @@ fn a_trace_without_a_problem_has_no_finding() {
     assert_eq!(inspect_ios(&ios).findings, []);
 }
 
-/// `bios` contiguous bios of `sectors`, cut at 1024 sectors, each queued while the one before is
-/// under way.
+/// Analyses `bios` contiguous bios of `sectors`, split at 1024 sectors, each queued while the
+/// previous one is in progress.
 fn split_bios(bios: u64, sectors: u64, distance: u64) -> Inspection {
     let mut script = Script::default();
     let mut pieces: Vec<(u64, u64)> = Vec::new();
@@ -122,25 +122,25 @@ fn split_bios(bios: u64, sectors: u64, distance: u64) -> Inspection {
 
 #[test]
 fn small_tails_and_what_filling_would_save() {
-    // 20 bios of 2136 sectors are 60 requests; 42,720 sectors fit into 42 full ones.
+    // 20 bios of 2136 sectors give 60 requests; their 42,720 sectors fit into 42 full ones.
     let found = split_bios(20, 2136, 2136);
     let finding = get(&found, FindingKind::SmallTails);
     assert_eq!((figure(finding, "tails"), figure(finding, "tail_mean_bytes")), (20, 88 * 512));
     assert_eq!((figure(finding, "limit_bytes"), figure(finding, "requests_saved")), (512 << 10, 18));
     assert_eq!(finding.who, ["dd (1)"]);
     assert!(finding.advice[0].contains("18 requests less"), "{finding:?}");
-    // Bios that do not follow each other end in a tail each, whatever fills them.
+    // Bios that are not contiguous end with a tail each, which no fill can avoid.
     let apart = split_bios(20, 2136, 1 << 20);
     let finding = get(&apart, FindingKind::SmallTails);
     assert_eq!(figure(finding, "requests_saved"), 0);
     assert!(finding.advice[0].contains("would save nothing"), "{finding:?}");
-    // Split, but without small tails.
+    // These are split, but without small tails.
     let even = split_bios(20, 2048, 2048);
     assert_eq!(even.counts.splits, 20);
     assert_none(&even, FindingKind::SmallTails);
 }
 
-/// Reads alone for a while, then among 16 writes; `slow` is how long they take then.
+/// Reads alone for a while, then among 16 writes, where they take `slow` microseconds.
 fn reads_among_writes(slow: u64) -> Inspection {
     let mut ios = Vec::new();
     for n in 0..100u64 {
@@ -167,8 +167,8 @@ fn a_reader_starves_behind_writes() {
     assert_none(&reads_among_writes(1_900), FindingKind::ReaderStarved);
 }
 
-/// Requests of class RT among those of class BE that come later; `first` is issued first of each
-/// pair.
+/// Requests of class RT among later ones of class BE; of each pair `rt_first` decides which is
+/// issued first.
 fn priorities(rt_first: bool, wait: u64) -> Inspection {
     let mut ios = Vec::new();
     for n in 0..200u64 {
@@ -188,12 +188,12 @@ fn a_better_class_waits_for_a_worse_one() {
     assert_eq!((figure(finding, "better_class_requests"), finding.who.clone()), (200, vec!["urgent (1)".to_owned()]));
     assert!(finding.evidence[0].contains("bulk (2)"), "{finding:?}");
     assert_none(&priorities(true, 8_000), FindingKind::PriorityInversion);
-    // Reordered, but by less than a scheduler's wait.
+    // The order is changed, but by less than a scheduler's wait.
     assert_none(&priorities(false, 300), FindingKind::PriorityInversion);
 }
 
-/// Requests of class RT, every other one in a device that holds ten of class BE; `slow` is how long
-/// it takes then.
+/// Requests of class RT, every other one in a device that holds ten of class BE; these take `slow`
+/// microseconds.
 fn urgent_among_bulk(slow: u64) -> Inspection {
     let mut ios = Vec::new();
     for n in 0..100u64 {
@@ -250,12 +250,12 @@ fn a_flush_for_every_write_is_a_storm() {
     assert_eq!((figure(finding, "flush_wait_mean_ns"), figure(finding, "flush_in_device_ns")), (504_000, 200_000_000));
     assert_eq!(finding.who, ["db (1)"]);
     assert!(finding.weight > 700, "{finding:?}");
-    // One flush for eight writes; and flushes that take no time.
+    // One flush for eight writes, and flushes that take almost no time.
     assert_none(&commits(8, 500), FindingKind::FlushStorm);
     assert_none(&commits(1, 5), FindingKind::FlushStorm);
 }
 
-/// One at a time most of the time, and bursts of 16, each of which takes `burst` microseconds.
+/// One request at a time mostly, and bursts of 16, each of which takes `burst` microseconds.
 fn bursts(burst: u64) -> Inspection {
     let mut ios = Vec::new();
     let mut at = 0;
@@ -276,7 +276,7 @@ fn a_queue_shallower_than_the_device_can_use() {
     let finding = get(&found, FindingKind::ShallowQueue);
     assert_eq!(figure(finding, "usable_depth"), 8);
     assert!(figure(finding, "latency_shallow_mean_ns") < 1_010_000, "{finding:?}");
-    // A device that serves one at a time: depth is of no use to it.
+    // A device that serves one request at a time does not benefit from depth.
     assert_none(&bursts(16_000), FindingKind::ShallowQueue);
 }
 
@@ -290,7 +290,7 @@ fn held_back(held: u64) -> Inspection {
 fn an_idle_device_while_a_request_waits() {
     let found = held_back(5_000);
     let finding = get(&found, FindingKind::IdleWhileWaiting);
-    // The first has no request before it.
+    // The first one has no request before it.
     assert_eq!((figure(finding, "spells"), figure(finding, "spell_mean_ns")), (99, 5_000_000));
     assert_eq!(
         (figure(finding, "idle_while_waiting_ns"), finding.who.clone()),
@@ -299,14 +299,15 @@ fn an_idle_device_while_a_request_waits() {
     assert_none(&held_back(150), FindingKind::IdleWhileWaiting);
 }
 
-/// A device that serves `slots` at a time, a millisecond each: first two in it, then 32.
+/// A device that serves `slots` requests at a time, a millisecond each, first with two in it, then
+/// with 32.
 fn deep(slots: u64) -> Inspection {
     let mut ios = Vec::new();
     let mut free = vec![0u64; slots as usize];
     let mut run = |from: u64, depth: u64, count: u64| {
         let mut done: Vec<u64> = Vec::new();
         for n in 0..count {
-            // Closed loop: the next comes when the one `depth` before it has gone.
+            // The next request arrives when the one `depth` before it has completed.
             let at = if n < depth { from } else { done[(n - depth) as usize] + 1 };
             let slot = free.iter_mut().min().expect("a slot");
             let end = (*slot).max(at) + 1000;
@@ -329,11 +330,11 @@ fn depth_that_only_adds_latency() {
     assert!((1_000_000..1_010_000).contains(&figure(finding, "latency_at_enough_mean_ns")), "{finding:?}");
     assert!(figure(finding, "latency_deeper_mean_ns") > 14_000_000, "{finding:?}");
     assert!((1_900..2_010).contains(&figure(finding, "iops_at_enough")), "{finding:?}");
-    // A device that serves 32 at a time gains by each.
+    // A device that serves 32 at a time gains from every one.
     assert_none(&deep(32), FindingKind::DeviceBufferbloat);
 }
 
-/// Ten readers; every tenth period a backup is active, and then they take `slow` microseconds.
+/// Ten readers; in every tenth period a backup is active, and then reads take `slow` microseconds.
 fn neighbours(slow: u64) -> Inspection {
     let tasks = ["a-1", "b-2", "c-3", "d-4"];
     let mut ios = Vec::new();
@@ -362,8 +363,7 @@ fn one_process_sets_the_p99_of_all() {
     assert_none(&neighbours(1_500), FindingKind::NoisyNeighbour);
 }
 
-/// A trace has its findings whatever is before or behind it; the same trace has the same ones, word
-/// for word.
+/// The same trace gives the same findings, word for word.
 #[test]
 fn findings_repeat() {
     let text = |found: &Inspection| format!("{:?}", found.findings);

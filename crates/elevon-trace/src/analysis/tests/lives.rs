@@ -3,7 +3,7 @@ use super::*;
 const READ: usize = Group::Read as usize;
 const WRITE: usize = Group::Write as usize;
 
-/// A bio of 2056 sectors is cut twice; each stage of each request is timed, and the bio ends with
+/// A bio of 2056 sectors is split twice; each stage of each request is timed, and the bio ends with
 /// its last request.
 #[test]
 fn a_split_bio_ends_with_its_last_request() {
@@ -36,8 +36,8 @@ fn a_split_bio_ends_with_its_last_request() {
     assert_eq!((found.depths.max, found.depths.busy()), (3, 389_000));
 }
 
-/// Bios are appended and put in front; all end with the request, and what was queued first begins
-/// it.
+/// Bios are appended and put in front. All end with the request, whose latency starts with the bio
+/// that was queued first.
 #[test]
 fn merged_bios_end_together() {
     let mut script = Script::default();
@@ -62,8 +62,7 @@ fn merged_bios_end_together() {
     assert_eq!((found.bios_under_way, found.requests_under_way), (0, 0));
 }
 
-/// A request that is merged into another gives it its bios, and ends without a completion of its
-/// own.
+/// A request that is merged into another gives its bios to it, and ends without a completion.
 #[test]
 fn a_merged_request_gives_its_bios_away() {
     let mut script = Script::default();
@@ -85,8 +84,7 @@ fn a_merged_request_gives_its_bios_away() {
     assert_eq!(found.utilisation.exact.get(), 39_000);
 }
 
-/// A request that was given back is timed from its last issue; one that completes in parts ends
-/// once.
+/// A requeued request is timed from its last issue; one that completes in parts ends once.
 #[test]
 fn requeues_and_parts() {
     let mut script = Script::default();
@@ -110,8 +108,8 @@ fn requeues_and_parts() {
     assert_eq!(found.depths.busy(), 41_000);
 }
 
-/// The steps of flush sequences as Linux 6.18 shows them: a flush without data, and a FUA write on
-/// a device without FUA, whose bio ends with the flush after it.
+/// The steps of flush sequences in Linux 6.18: a flush without data, and a FUA write on a device
+/// without FUA, whose bio ends with the flush after it.
 #[test]
 fn flush_sequences_end_with_an_empty_completion() {
     let mut script = Script::default();
@@ -145,7 +143,7 @@ fn flush_sequences_end_with_an_empty_completion() {
     assert_eq!((found.mix.fua[WRITE], found.mix.preflush[Group::Flush as usize]), (2, 1));
 }
 
-/// Without getrq and insert events, a request takes the bios of its place when it is issued.
+/// Without getrq and insert events, a request takes the bios of its range when it is issued.
 #[test]
 fn bios_are_found_without_events_of_allocation() {
     let mut script = Script::default();
@@ -162,8 +160,8 @@ fn bios_are_found_without_events_of_allocation() {
     assert_eq!((stages.queue_to_allocated.count, stages.allocated_to_issued.count), (0, 0));
 }
 
-/// No latency is computed across a gap, and what was under way then does not count as in the device
-/// for ever.
+/// No latency is computed across a gap, and requests in progress at the gap do not count as in the
+/// device forever.
 #[test]
 fn nothing_is_computed_across_a_gap() {
     let mut script = Script::default();
@@ -180,12 +178,12 @@ fn nothing_is_computed_across_a_gap() {
     let stage = &found.stages[READ].issued_to_completed;
     assert_eq!((stage.count, stage.max), (1, 4_000));
     assert_eq!((found.counts.unmatched, found.counts.forgotten), (1, 2));
-    // The time in the gap is not known.
+    // The time in the gap is not counted.
     assert_eq!((found.depths.max, found.utilisation.exact.get() < 1_000_000), (2, true));
     assert_eq!(found.requests_under_way, 0);
 }
 
-/// A partition's I/O is that which follows a remap from it.
+/// Only I/O that follows a remap from the partition is of the partition.
 #[test]
 fn a_partition_is_told_from_the_rest_of_its_disk() {
     let mut script = Script::default();
@@ -209,8 +207,8 @@ fn a_partition_is_told_from_the_rest_of_its_disk() {
     }
 }
 
-/// A stacked device has events of its own and bios that go on to another; each is followed by
-/// itself.
+/// A stacked device has events of its own and bios that are remapped to another device; each is
+/// followed separately.
 #[test]
 fn a_stacked_device_is_no_partition() {
     let mut script = Script::default();
@@ -230,7 +228,7 @@ fn a_stacked_device_is_no_partition() {
     assert_eq!((upper.events.iter().sum::<u64>(), lower.events.iter().sum::<u64>()), (2, 4));
 }
 
-/// Lines without times, as mails quote them, give counts, splits and tails, and no latency.
+/// Lines without times, as quoted in mails, give counts, splits and tails, and no latency.
 #[test]
 fn an_order_without_times_gives_counts_only() {
     let text = "block_bio_queue: 8,32 R 86925864 + 2144 [Thread-51]\n\
@@ -245,8 +243,8 @@ fn an_order_without_times_gives_counts_only() {
     assert!(found.stages.iter().all(|stage| stage.issued_to_completed.count + stage.bio_total.count == 0));
 }
 
-/// A trace of arrivals only, ten times longer than what is followed at a time: memory stays where
-/// it was.
+/// A trace of arrivals only, ten times longer than the number of I/Os that are followed: memory
+/// does not grow.
 #[test]
 fn what_never_completes_does_not_pile_up() {
     let mut analysis = Analysis::new(Device::new(8, 0));
@@ -266,7 +264,8 @@ fn what_never_completes_does_not_pile_up() {
     assert!(analysis.collect.timeline.slots.len() <= TIMELINE_SLOTS);
 }
 
-/// Random events, also such as no kernel makes: nothing is followed for ever, and nothing panics.
+/// Random events, including some that no kernel writes: nothing is followed forever, and nothing
+/// panics.
 #[test]
 fn events_that_no_kernel_makes_do_no_harm() {
     let mut random = elevon_testkit::Rng(12);
@@ -308,7 +307,7 @@ fn events_that_no_kernel_makes_do_no_harm() {
     assert!(found.depths.busy() <= found.duration() && found.utilisation.exact.get() <= found.duration());
 }
 
-/// One record for an I/O, as CSV traces have: depth and utilisation follow from the response times.
+/// With one record per I/O, as in CSV traces, depth and utilisation follow from the response times.
 #[test]
 fn whole_ios_are_timed_by_their_response() {
     let mut analysis = Analysis::new(Device::new(0, 1));
@@ -347,8 +346,8 @@ fn the_device_with_nearly_all_events_is_chosen() {
     assert!(error.contains("no event of device 9:0") && error.contains("7:7 (94 events)"), "{error}");
 }
 
-/// One completion is lost without a word: its request does not count as in the device for the rest
-/// of the trace, and if it does complete at last, it is timed.
+/// One completion is lost without notice: its request does not count as in the device for the rest
+/// of the trace. If it completes in the end, it is timed.
 #[test]
 fn a_lost_completion_does_not_deepen_the_queue() {
     for completes in [false, true] {
@@ -363,8 +362,8 @@ fn a_lost_completion_does_not_deepen_the_queue() {
         }
         let found = script.inspect("8:0");
         assert_eq!(found.counts.overdue, u64::from(!completes));
-        // Alone with one request of 50 us in 100 us; until it is overdue, at 256 completions, it is
-        // always busy.
+        // A single request of 50 us every 100 us; until the lost one is overdue, after 256
+        // completions, the device is always busy.
         let busy = found.depths.busy();
         assert!((100_000_000..120_000_000).contains(&busy), "{busy}");
         assert!(found.depths.mean_busy_depth() < 1.2);

@@ -5,8 +5,8 @@ fn inspect_file(name: &str, device: &str) -> Inspection {
     inspect_reader(reader, device)
 }
 
-/// Every event of a real trace finds its bio and request: nothing is left over but what began
-/// before the trace.
+/// Every event of a real trace finds its bio and request; only those that started before the trace
+/// do not.
 #[test]
 fn nothing_is_left_over_in_real_traces() {
     for (name, device, bios, requests) in [

@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{counts, data, read_bytes, read_file};
 
-/// What `blkparse` prints of one event of every kind, with its summary.
+/// Output of `blkparse` for one event of every kind, with its summary.
 const TEXT: &str = "\
   8,0    0        1     0.000000000    77  Q FWS [fio]
   8,0    0        2     0.000001000    77  G FWS [fio]
@@ -70,7 +70,7 @@ fn every_kind_of_line() {
     assert_eq!((report.gap_count, report.lost, report.notes.len()), (1, 17, 1));
 }
 
-/// The text that blkparse makes of a binary trace tells the same events, with and without `-t`.
+/// The text that blkparse prints for a binary trace has the same events, with and without `-t`.
 #[test]
 fn the_text_of_a_real_trace_is_its_events() {
     for name in ["dd-none", "dd-mq-deadline"] {

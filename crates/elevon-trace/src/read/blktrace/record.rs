@@ -1,4 +1,4 @@
-//! One record.
+//! One record of a blktrace file.
 
 use elevon_core::op::Flags;
 use memchr::memmem;
@@ -7,7 +7,7 @@ use super::super::cursor::Expected;
 use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::TraceOp;
 
-/// What happened: the low 16 bits of a record's action word.
+/// Actions: the low 16 bits of a record's action word.
 pub mod action {
     /// A task's name; in a record of [`super::category::NOTIFY`].
     pub const NOTIFY_PROCESS: u64 = 0;
@@ -43,35 +43,35 @@ pub mod action {
     pub const BOUNCE: u64 = 14;
     /// A.
     pub const REMAP: u64 = 15;
-    /// Last action that has a meaning here; aborts, drivers' data and zones' plugs follow.
+    /// Last action with a meaning here; later ones are aborts, data of drivers and plugs of zones.
     pub const LAST: u64 = 19;
 }
 
 /// Categories: the bits above the low 16 of a record's action word.
 pub mod category {
-    /// Not to the device.
+    /// Transfer from the device.
     pub const READ: u64 = 0x1;
-    /// To the device.
+    /// Transfer to the device.
     pub const WRITE: u64 = 0x2;
     /// A flush, or flush first.
     pub const FLUSH: u64 = 0x4;
-    /// Somebody waits.
+    /// A task waits for it.
     pub const SYNC: u64 = 0x8;
-    /// On its way to a queue.
+    /// Event of a bio or request before issue.
     pub const QUEUE: u64 = 0x10;
-    /// Given back.
+    /// Requeue.
     pub const REQUEUE: u64 = 0x20;
-    /// Given to the driver.
+    /// Issue to the driver.
     pub const ISSUE: u64 = 0x40;
-    /// Completed.
+    /// Completion.
     pub const COMPLETE: u64 = 0x80;
-    /// A request that is no passthrough.
+    /// A request that is not passthrough.
     pub const FS: u64 = 0x100;
     /// A passthrough request.
     pub const PC: u64 = 0x200;
     /// A record about the trace itself.
     pub const NOTIFY: u64 = 0x400;
-    /// Read-ahead.
+    /// Readahead.
     pub const AHEAD: u64 = 0x800;
     /// Metadata.
     pub const META: u64 = 0x1000;
@@ -79,7 +79,7 @@ pub mod category {
     pub const DISCARD: u64 = 0x2000;
     /// Force unit access.
     pub const FUA: u64 = 0x8000;
-    /// Zone append; this and the following in version 8 only.
+    /// Zone append; this and the following exist in version 8 only.
     pub const ZONE_APPEND: u64 = 1 << 16;
     /// Zone reset.
     pub const ZONE_RESET: u64 = 1 << 17;
@@ -95,21 +95,30 @@ pub mod category {
     pub const WRITE_ZEROES: u64 = 1 << 22;
 }
 
-/// First word of a record without its version.
+/// First word of a record, without its version.
 const MAGIC: u32 = 0x6561_7400;
-/// The magic number's constant bytes as they lie in a file, after and before the version.
+/// The constant bytes of the magic number in a file, after and before the version.
 const LITTLE: [u8; 3] = [b't', b'a', b'e'];
 const BIG: [u8; 3] = [b'e', b'a', b't'];
-/// Mark in an action that the payload begins with a cgroup id.
+/// Flag of an action whose payload starts with a cgroup id.
 const HAS_CGROUP: u64 = 1 << 8;
-/// Bytes of the longest record without its payload.
+/// Length in bytes of the longest record without its payload.
 pub(super) const MAX_HEADER: usize = 64;
-/// Bytes of a version 8 record without the padding at its end, as early forms of it are.
+/// Length in bytes of a version 8 record without the padding at its end, which early version 8
+/// records lack.
 const UNPADDED: usize = 52;
 
-/// Version and byte order (true for big-endian) of the record at the front.
+/// Returns version and byte order (true for big-endian) of the record at the front.
+#[inline]
 pub(super) fn version_at(bytes: &[u8]) -> Option<(u8, bool)> {
     let word = u32::from_le_bytes(bytes.first_chunk().copied()?);
+    if word == MAGIC | 7 {
+        return Some((7, false));
+    }
+    other_version(word)
+}
+
+fn other_version(word: u32) -> Option<(u8, bool)> {
     for (word, is_big_endian) in [(word, false), (word.swap_bytes(), true)] {
         if word & !0xff == MAGIC && matches!(word & 0xff, 7 | 8) {
             return Some((word as u8, is_big_endian));
@@ -118,9 +127,11 @@ pub(super) fn version_at(bytes: &[u8]) -> Option<(u8, bool)> {
     None
 }
 
-/// Place of the next magic number of either byte order, or how many bytes hold none.
+/// Returns the position of the next magic number of either byte order, or the number of bytes that
+/// contain none.
 pub(super) fn find_magic(bytes: &[u8]) -> Result<usize, usize> {
-    // Little is searched at once, or a file made for it would be searched again and again.
+    // Only a small part is searched at a time, because a malicious file could cause repeated
+    // searches of the same bytes.
     let part = &bytes[..bytes.len().min(4096)];
     let found = |needle: &[u8; 3], before: usize| {
         memmem::find_iter(part, needle).find_map(|at| {
@@ -143,11 +154,11 @@ pub(super) struct Header {
     bytes: u32,
     pub(super) sequence: u32,
     pub(super) pid: u32,
-    device: u32,
+    pub(super) device: u32,
     pub(super) cpu: u32,
     error: i16,
     payload: u16,
-    /// Bytes before the payload.
+    /// Length in bytes without the payload.
     pub(super) length: usize,
     is_big_endian: bool,
 }
@@ -156,14 +167,14 @@ pub(super) struct Header {
 pub(super) enum Notify<'a> {
     /// The name of the record's task.
     Task(&'a [u8]),
-    /// Nanoseconds since 1970.
+    /// The wall clock, in nanoseconds since 1970.
     WallClock(u64),
-    /// A message.
+    /// A message, or another record.
     Other,
 }
 
 impl Header {
-    /// Reads the record at the front; `None` if there is none, or not all of it.
+    /// Reads the record at the front; `None` if there is none, or if it is incomplete.
     #[inline]
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         match version_at(bytes)? {
@@ -172,6 +183,12 @@ impl Header {
             (_, false) => Self::version_8::<false>(bytes),
             (_, true) => Self::version_8::<true>(bytes),
         }
+    }
+
+    /// Reads the record at the front if it is of version 7 and little-endian.
+    #[inline]
+    pub(super) fn parse_usual(bytes: &[u8]) -> Option<Self> {
+        (u32::from_le_bytes(*bytes.first_chunk()?) == MAGIC | 7).then(|| Self::version_7::<false>(bytes))?
     }
 
     #[inline]
@@ -211,14 +228,14 @@ impl Header {
         })
     }
 
-    /// Bytes of the record with its payload.
+    /// Returns the length of the record in bytes, with its payload.
     #[inline]
     pub(super) fn size(&self) -> usize {
         self.length + usize::from(self.payload)
     }
 
-    /// The header with its real length: a version 8 record may lack the padding at its end, which
-    /// what follows shows.
+    /// Returns the header with its real length: a version 8 record may lack the padding at its end,
+    /// which the following bytes show.
     #[inline]
     pub(super) fn with_padding_of(mut self, bytes: &[u8]) -> Self {
         if self.length == MAX_HEADER {
@@ -247,7 +264,7 @@ impl Header {
         self.categories() & category::NOTIFY != 0
     }
 
-    /// The cgroup id at the payload's front, and the rest of the payload.
+    /// Returns the cgroup id at the front of the payload, and the rest of the payload.
     #[inline]
     fn cgroup<'a>(&self, payload: &'a [u8]) -> (Option<u64>, &'a [u8]) {
         if self.action & HAS_CGROUP == 0 {
@@ -280,7 +297,7 @@ impl Header {
         }
     }
 
-    /// The event of the record; `None` for an action that is of no bio or request.
+    /// Returns the event of the record; `None` for an action without a bio or request.
     #[inline]
     pub(super) fn event(&self, payload: &[u8]) -> Result<Option<TraceEvent>, Expected> {
         let (cgroup, payload) = self.cgroup(payload);
@@ -299,10 +316,10 @@ impl Header {
         event.op = Some(op);
         event.flags = Some(self.flags());
         event.bytes = Some(u64::from(self.bytes));
-        // The request that only flushes has no place.
+        // A request that only flushes has no sector.
         event.sector = (op != TraceOp::Flush && self.sector != u64::MAX).then_some(self.sector);
         if matches!(kind, TraceKind::Complete | TraceKind::BioComplete | TraceKind::Requeue) {
-            // blktrace keeps the number positive or negative, as the kernel's version has it.
+            // The error number is positive or negative depending on the kernel version.
             event.error = Some(-i32::from(self.error).abs());
         }
         if let TraceKind::Split { new_sector } = kind {
@@ -422,6 +439,8 @@ fn u32_at<const BIG_ENDIAN: bool>(bytes: &[u8], at: usize) -> u32 {
 
 #[inline]
 fn u64_at<const BIG_ENDIAN: bool>(bytes: &[u8], at: usize) -> u64 {
-    let raw = std::array::from_fn(|n| bytes[at + n]);
+    // Not `std::array::from_fn`, which compilers do not turn into one load.
+    let bytes = &bytes[at..at + 8];
+    let raw = [bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]];
     if BIG_ENDIAN { u64::from_be_bytes(raw) } else { u64::from_le_bytes(raw) }
 }

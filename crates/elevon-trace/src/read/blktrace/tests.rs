@@ -3,17 +3,18 @@ use std::path::Path;
 use elevon_core::op::Flags;
 
 use super::*;
+use crate::event::Device;
 use crate::event::{TraceEvent, TraceKind};
 use crate::op::TraceOp;
 use crate::testing::{assert_ordered, counts, data, read_bytes, read_file};
 
-/// The 4-KiB read at sector 2048 by task 1234 on 8:0 at 1000 ns.
+/// A 4 KiB read at sector 2048 by task 1234 on 8:0 at 1000 ns.
 const QUEUE: [u8; 48] = [
     0x07, 0x74, 0x61, 0x65, 1, 0, 0, 0, 0xe8, 3, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 1, 0, 0x11,
     0, 0xd2, 4, 0, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
 
-/// Makes a version 7 record in either byte order.
+/// A version 7 record that can be written in either byte order.
 #[derive(Clone)]
 struct Made {
     sequence: u32,
@@ -197,7 +198,7 @@ fn two_traces_in_one_file_are_no_gap() {
     assert_eq!(reader.report().devices, [(Device::new(8, 0), 50), (Device::new(8, 16), 50)]);
 }
 
-/// Any one file names all of them, as does their base name.
+/// Any of the files stands for all of them, as does their base name.
 #[test]
 fn per_cpu_files_are_merged_and_agree_with_blkparse() {
     let folder = data("kernel-truth/blktrace-6.1");
@@ -217,7 +218,8 @@ fn per_cpu_files_are_merged_and_agree_with_blkparse() {
     assert_eq!(traces, 2);
 }
 
-/// Every line of blkparse is our event, in its order, with its figures and its task's name.
+/// Checks that every line of blkparse equals an event, in the same order, with the same figures and
+/// task name.
 fn check_against_blkparse(base: &Path, events: &[TraceEvent], names: &crate::names::Names) {
     let Some(mut blkparse) = elevon_testkit::tool("blkparse") else { return };
     let output = blkparse
@@ -227,7 +229,7 @@ fn check_against_blkparse(base: &Path, events: &[TraceEvent], names: &crate::nam
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let mut theirs: Vec<&str> = text.lines().filter(|line| line.contains('|')).collect();
-    // Events of two CPUs at the same nanosecond have no order of their own.
+    // Events of two CPUs at the same nanosecond have no defined order.
     theirs.sort_by_key(|line| {
         let mut words = line.split_whitespace();
         let (cpu, time) = (words.next().unwrap().to_owned(), words.next().unwrap());
@@ -257,12 +259,13 @@ fn check_against_blkparse(base: &Path, events: &[TraceEvent], names: &crate::nam
         let words: Vec<&str> = line.split_whitespace().collect();
         let words = words.join(" ");
         if matches!(event.kind, TraceKind::Split { .. }) {
-            // blkparse prints the record's length, which is not the front part's on every kernel.
+            // blkparse prints the record's length, which on some kernels is not that of the front
+            // part.
             assert_eq!(words.split(' ').take(6).collect::<Vec<_>>(), ours.split(' ').take(6).collect::<Vec<_>>());
         } else {
             assert_eq!(format!("{words}|"), ours);
         }
-        // The idle task has a name on each CPU; blktrace records one of them.
+        // The idle task has a name on each CPU, of which blktrace records one.
         if !comm.is_empty() && event.tid != Some(0) {
             assert_eq!(their_comm, comm);
         }
@@ -287,8 +290,8 @@ fn counts_of_a_real_trace() {
     );
 }
 
-/// Files cut anywhere, and with bytes changed anywhere, end without a panic and hold no more than
-/// they have room for.
+/// Files that are cut anywhere, or have changed bytes anywhere, are read without a panic, and give
+/// no more events than fit into them.
 #[test]
 fn damaged_files_never_panic() {
     let real = std::fs::read(data("kernel-truth/blktrace-6.1/dd-none.blktrace.0")).unwrap();
@@ -323,7 +326,7 @@ fn compressed_files_are_the_same_trace() {
     }
     assert_eq!(read_file(&copy.path().join("dd-none")).0, plain);
     assert_eq!(read_file(&copy.path().join("dd-none.blktrace.1.zst")).0, plain);
-    // A file that was cut within its compressed data is read as far as it goes.
+    // A file that is cut within its compressed data is read as far as possible.
     let path = copy.path().join("dd-none.blktrace.0.gz");
     let packed = std::fs::read(&path).unwrap();
     std::fs::write(&path, &packed[..packed.len() / 2]).unwrap();

@@ -116,7 +116,7 @@ fn damaged_lines_are_located() {
     );
 }
 
-/// A log as fio 3.33 wrote it, and the same as version 2.
+/// A log that fio 3.33 wrote, and the same as version 2.
 #[test]
 fn fio_logs() {
     let third = "fio version 3 iolog\n25 /tmp/f add\n134 /tmp/f open\n137 /tmp/f read 61440 4096\n\

@@ -1,4 +1,4 @@
-//! One line of a text of tracepoints.
+//! Parses one line of tracepoint text.
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
@@ -8,36 +8,36 @@ use super::super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed
 use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
 
-/// An event with what must be looked up or kept elsewhere.
+/// An event, and values that must be looked up or stored elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The event, without its thread's name.
     pub event: TraceEvent,
     /// The thread's name.
     pub comm: Option<&'a [u8]>,
-    /// Resolution of the time, by its number of decimals.
+    /// Resolution of the time, from its number of decimals.
     pub resolution_ns: Option<u64>,
 }
 
-/// What a line of a trace is.
+/// Kind of a line of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
     /// A block event.
     Event(Record<'a>),
     /// A header or an empty line.
     Comment,
-    /// Events were lost here: a gap.
+    /// Events were lost: a gap.
     Lost {
         /// CPU whose events were lost.
         cpu: Option<u32>,
-        /// How many.
+        /// Number of lost events.
         events: Option<u64>,
     },
-    /// Something else than an event of a request or bio.
+    /// An event other than of a request or bio, or no event.
     Other,
-    /// A block event of a name or shape that is not known.
+    /// A block event with an unknown name or form.
     Malformed {
-        /// What was expected where reading stopped.
+        /// What was expected where parsing stopped.
         expected: &'static str,
     },
 }
@@ -48,7 +48,7 @@ pub fn parse_line(line: &[u8]) -> Line<'_> {
     parse(line, false)
 }
 
-/// Reads a line that a mail wrapped: there the name of the task in brackets may be missing.
+/// Reads a line that was wrapped in a mail; the name of the task in brackets may be missing there.
 pub(super) fn parse_wrapped(line: &[u8]) -> Line<'_> {
     parse(line, true)
 }
@@ -62,16 +62,16 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
     let mut from = 0;
     while let Some(at) = memmem::find(&line[from..], b"block_").map(|at| from + at) {
         from = at + 1;
-        // A name stands alone, or after perf's "block:"; a task's own name may hold the word too,
-        // so try every place.
+        // The event name is preceded by a blank or by perf's "block:". The task's name may contain
+        // the word as well, so every place is tried.
         let before = &line[..at];
         let before = before.strip_suffix(b"block:").unwrap_or(before);
         if !matches!(before.last(), None | Some(b' ' | b'\t')) {
             continue;
         }
         match event_at(before, &line[at..], is_wrapped) {
-            // A line without prefix may be one whose task is named like an event; any other reading
-            // comes first.
+            // In a line without a prefix the task may be named like an event, so any other
+            // interpretation has precedence.
             Ok(Some(record)) if record.event.time.is_none() => bare = Some(record),
             Ok(Some(record)) => return Line::Event(record),
             Ok(None) => {}
@@ -85,7 +85,7 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
     }
 }
 
-/// A line without the marks that mails put before quoted lines.
+/// Returns a line without the marks of quoted mail.
 #[inline]
 pub(super) fn without_quotes(line: &[u8]) -> &[u8] {
     if line.first() != Some(&b'>') {
@@ -95,8 +95,8 @@ pub(super) fn without_quotes(line: &[u8]) -> &[u8] {
     &line[end..]
 }
 
-/// Entries kept and entries written, from the header's `entries-in-buffer/entries-written:
-/// 685/685`.
+/// Returns the numbers of entries kept and of entries written, from the header's
+/// `entries-in-buffer/entries-written: 685/685`.
 pub(super) fn entries(line: &[u8]) -> Option<(u64, u64)> {
     let at = memmem::find(line, b"entries-written:")?;
     let mut counts = Cursor::new(line[at..].split(|&byte| byte == b':').nth(1)?);
@@ -105,8 +105,8 @@ pub(super) fn entries(line: &[u8]) -> Option<(u64, u64)> {
     Some((whole_number(&counts[..slash])?, whole_number(&counts[slash + 1..])?))
 }
 
-/// `CPU:1 [LOST 42 EVENTS]` of the kernel, `CPU:1 [42 EVENTS DROPPED]` of trace-cmd, and perf's
-/// record of lost events.
+/// Parses `CPU:1 [LOST 42 EVENTS]` of the kernel, `CPU:1 [42 EVENTS DROPPED]` of trace-cmd, and
+/// perf's record of lost events.
 fn lost(line: &[u8]) -> Option<Line<'static>> {
     if let Some(rest) = line.trim_ascii_start().strip_prefix(b"CPU:") {
         let mut cursor = Cursor::new(rest);
@@ -128,13 +128,13 @@ pub(super) fn has_prefix(line: &[u8]) -> bool {
         .any(|at| parse_prefix(&line[..=at]).is_ok_and(|prefix| prefix.cpu.is_some() && prefix.tid.is_some()))
 }
 
-/// Bytes of the longest name of an event, with room for those to come.
+/// Maximum length of an event name in bytes, longer than all known ones.
 const MAX_NAME: usize = 40;
 
-/// Reads the event whose name begins `rest`; `None` for an event that is of no bio or request, and
-/// if the word is no event's name but, say, a part of a task's name.
+/// Reads the event whose name is at the start of `rest`. Returns `None` for an event that is not of
+/// a request or bio, and if the word is not an event name, for example a part of a task's name.
 fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Option<Record<'a>>, Expected> {
-    // Names are short; a hostile line may hold the word at every place.
+    // Names are short; a malicious line may contain the word at every place.
     let Some(colon) = memchr::memchr(b':', &rest[..rest.len().min(MAX_NAME)]) else { return Ok(None) };
     let (name, tail) = (&rest[..colon], Cursor::new(&rest[colon + 1..]));
     if !name.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_') {
@@ -164,8 +164,8 @@ struct Prefix<'a> {
     cpu: Option<u32>,
 }
 
-/// `COMM-PID [(TGID)] [CPU] [FLAGS] TIME:`, read from the right because only the name on the left
-/// may hold anything.
+/// Parses `COMM-PID [(TGID)] [CPU] [FLAGS] TIME:` from the right, because only the name on the left
+/// may contain any character.
 fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
     let prefix = prefix.trim_ascii();
     if prefix.is_empty() {
@@ -173,13 +173,13 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
     }
     let (mut left, mut word) = last_word(prefix);
     if whole_number(word).is_some() {
-        // perf can show a sample's period after the time.
+        // perf can print a sample's period after the time.
         (left, word) = last_word(left);
     }
     let time = word.strip_suffix(b":").ok_or("a colon after the time")?;
     let (time, decimals) = seconds(time).ok_or("a time in seconds")?;
     let mut cpu = None;
-    // The flags are at most one word between the CPU and the time.
+    // There is at most one word of flags between the CPU and the time.
     for _ in 0..2 {
         let (rest, word) = last_word(left);
         if word.last() == Some(&b']')
@@ -211,12 +211,12 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
         (left, process) = (before, Some(number));
     }
     let comm = left.strip_suffix(b"-").unwrap_or(left).trim_ascii();
-    // The kernel shows dots for a task whose name it no longer knows.
+    // The kernel prints dots for a task whose name it no longer knows.
     let comm = (!comm.is_empty() && comm != b"<...>").then_some(comm);
     Ok(Prefix { time: Some(time), decimals: Some(decimals), comm, tid: Some(tid), process, cpu })
 }
 
-/// Splits the last word off; what is before it has no blanks at its end.
+/// Splits off the last word; the text before it has no trailing blanks.
 #[inline]
 fn last_word(text: &[u8]) -> (&[u8], &[u8]) {
     match memchr::memrchr2(b' ', b'\t', text) {
@@ -225,15 +225,15 @@ fn last_word(text: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Splits the digits at the end off.
+/// Splits off the digits at the end.
 fn last_number(text: &[u8]) -> Option<(&[u8], u32)> {
     let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (left, digits) = text.split_at(text.len() - digits);
     Some((left, u32::try_from(whole_number(digits)?).ok()?))
 }
 
-/// Fills in what the event's own part of the line says. Returns false for an event that is of no
-/// bio or request.
+/// Parses the event-specific part of the line. Returns false for an event that is not of a request
+/// or bio.
 fn parse_tail<'a>(
     name: &[u8],
     mut at: Cursor<'a>,
@@ -279,7 +279,7 @@ fn parse_tail<'a>(
     Ok(true)
 }
 
-/// `8,0 WS 4096 () 2048 + 8 [be,0,4] [dd]`.
+/// Parses `8,0 WS 4096 () 2048 + 8 [be,0,4] [dd]`.
 fn request<'a>(
     kind: TraceKind,
     mut at: Cursor<'a>,
@@ -292,7 +292,7 @@ fn request<'a>(
     let bytes = at.number("a number of bytes")?;
     let command = at.parenthesised()?;
     range(&mut at, event)?;
-    // Old kernels print 0 for all but passthrough.
+    // Old kernels print 0 unless the request is passthrough.
     if bytes > 0 {
         if event.op == Some(TraceOp::Other) && (!command.is_empty() || event.bytes != Some(bytes)) {
             event.op = Some(TraceOp::Passthrough);
@@ -304,7 +304,7 @@ fn request<'a>(
     Ok(true)
 }
 
-/// `8,0 WS () 2048 + 8 [be,0,4] [0]`.
+/// Parses `8,0 WS () 2048 + 8 [be,0,4] [0]`.
 fn request_end(kind: TraceKind, mut at: Cursor<'_>, record: &mut Record<'_>) -> Result<bool, Expected> {
     let event = &mut record.event;
     event.kind = kind;
@@ -319,13 +319,14 @@ fn request_end(kind: TraceKind, mut at: Cursor<'_>, record: &mut Record<'_>) -> 
     Ok(true)
 }
 
-/// `8,0 R 0 / 1024 [dd]`.
+/// Parses `8,0 R 0 / 1024 [dd]`.
 fn split<'a>(mut at: Cursor<'a>, record: &mut Record<'a>) -> Result<bool, Expected> {
     let event = &mut record.event;
     device_and_letters(&mut at, event)?;
     let sector = at.number("a sector")?;
     at.byte(b'/', "a slash between the sectors of the parts")?;
-    // Kernels carry the remainder's sector in 32 bits; the front part's length survives that.
+    // Kernels record the remainder's sector in 32 bits, which is enough for the length of the front
+    // part.
     let front = (at.number("a sector")? as u32).wrapping_sub(sector as u32);
     event.kind = TraceKind::Split { new_sector: sector.wrapping_add(u64::from(front)) };
     event.sector = Some(sector);
@@ -334,7 +335,7 @@ fn split<'a>(mut at: Cursor<'a>, record: &mut Record<'a>) -> Result<bool, Expect
     Ok(true)
 }
 
-/// `8,0 R 2056 + 8 <- (8,1) 8`, and for a request the number of its bios.
+/// Parses `8,0 R 2056 + 8 <- (8,1) 8`, and for a request also the number of its bios.
 fn remap(mut at: Cursor<'_>, record: &mut Record<'_>, is_request: bool) -> Result<bool, Expected> {
     place(&mut at, &mut record.event)?;
     at.text("<-")?;
@@ -349,7 +350,7 @@ fn remap(mut at: Cursor<'_>, record: &mut Record<'_>, is_request: bool) -> Resul
     Ok(true)
 }
 
-/// `[dd] 4`.
+/// Parses `[dd] 4`.
 fn unplug<'a>(at: Cursor<'a>, record: &mut Record<'a>) -> Result<bool, Expected> {
     let (comm, rest) = at.bracketed_last()?;
     let requests = whole_number(rest).and_then(|count| u32::try_from(count).ok()).ok_or("a number of requests")?;
@@ -358,7 +359,7 @@ fn unplug<'a>(at: Cursor<'a>, record: &mut Record<'a>) -> Result<bool, Expected>
     Ok(true)
 }
 
-/// `8,0 hctx=1 starved on hardware tags (depth=32)`.
+/// Parses `8,0 hctx=1 starved on hardware tags (depth=32)`.
 fn tag_wait(mut at: Cursor<'_>, record: &mut Record<'_>) -> Result<bool, Expected> {
     let event = &mut record.event;
     let (major, minor) = at.device()?;
@@ -390,7 +391,7 @@ fn device_and_letters(at: &mut Cursor<'_>, event: &mut TraceEvent) -> Result<(),
 #[inline]
 fn range(at: &mut Cursor<'_>, event: &mut TraceEvent) -> Result<(), Expected> {
     let (sector, sectors) = at.range()?;
-    // A flush has no place, which the kernel prints as -1.
+    // A flush has no sector, which the kernel prints as -1.
     event.sector = (sector != u64::MAX).then_some(sector);
     event.bytes = Some(sectors * SECTOR_SIZE);
     Ok(())
@@ -417,7 +418,7 @@ fn task_at_end<'a>(at: Cursor<'a>, record: &mut Record<'a>, is_wrapped: bool) ->
     Ok(())
 }
 
-/// The name in the event's own part stands in for one that is missing in the prefix.
+/// Uses the name in the event-specific part if the prefix has none.
 #[inline]
 fn task<'a>(record: &mut Record<'a>, comm: &'a [u8]) {
     if record.comm.is_none() && !comm.is_empty() {

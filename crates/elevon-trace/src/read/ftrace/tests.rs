@@ -70,7 +70,7 @@ fn names_may_hold_anything() {
     }
 }
 
-/// Kind, op, sector, bytes, error and priority of a bare line.
+/// Kind, operation, sector, bytes, error and priority of a line without prefix.
 type Facts = (TraceKind, Option<TraceOp>, Option<u64>, Option<u64>, Option<i32>, Option<IoPrio>);
 
 #[test]
@@ -91,7 +91,7 @@ fn every_shape_of_tail() {
             "block_split: 8,0 R 0 / 1024 [dd]",
             (TraceKind::Split { new_sector: 1024 }, read, Some(0), Some(524288), None, None),
         ),
-        // The remainder's sector comes in 32 bits.
+        // The remainder's sector has only 32 bits.
         (
             "block_split: 8,0 R 8589934592 / 1024 [dd]",
             (TraceKind::Split { new_sector: 8589935616 }, read, Some(8589934592), Some(524288), None, None),
@@ -244,7 +244,7 @@ CPU:1 [LOST 7 EVENTS]\n";
         .filter_map(|event| {
             gaps.observe(event);
             let is_complete = event.kind == TraceKind::Complete;
-            // Issued at 1.000002, 1.000001 and 1.000010.
+            // The requests were issued at 1.000002, 1.000001 and 1.000010.
             is_complete.then(|| gaps.crossed_since(if event.sector == Some(8) { 1_000_002_000 } else { 1_000_001_000 }))
         })
         .collect();
@@ -294,7 +294,7 @@ fn a_line_without_end_is_cut_and_memory_stays_bounded() {
     assert_eq!(events.len(), 2);
 }
 
-/// What a file may hold to make a reader slow: each takes far less than a second.
+/// Content that could make a reader slow: each takes far less than a second.
 #[test]
 fn hostile_content_does_not_hang() {
     let lines = " block_".repeat(MAX_PIECE / 7) + "\n" + &" block_plug:".repeat(MAX_PIECE / 12) + "\n";
@@ -311,7 +311,7 @@ fn hostile_content_does_not_hang() {
     read_bytes(records);
 }
 
-/// Real lines with bytes changed, doubled, cut and moved.
+/// Real lines with changed, doubled, missing and moved bytes.
 #[test]
 fn mangled_real_lines_never_panic() {
     let text = std::fs::read(data("kernel-truth/traces/dd-1028k-direct.ftrace")).unwrap();
@@ -352,8 +352,8 @@ proptest! {
     }
 }
 
-/// What `perf script` printed of a run in which fio did 800 reads of 8 KiB, 100 writes of 64 KiB
-/// with 25 flushes, and 82 reads of 1 MiB.
+/// Output of `perf script` for a run in which fio did 800 reads of 8 KiB, 100 writes of 64 KiB with
+/// 25 flushes, and 82 reads of 1 MiB.
 #[test]
 fn a_real_text_of_perf() {
     let (events, reader) = read_file(&data("kernel-truth/traces/mixed.perf-script.txt.zst"));

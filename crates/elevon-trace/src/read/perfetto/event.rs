@@ -1,4 +1,4 @@
-//! One event of ftrace as Perfetto records it.
+//! Parses one ftrace event of a Perfetto trace.
 
 use elevon_core::ioprio::IoPrio;
 
@@ -6,12 +6,12 @@ use super::wire::{Fields, NoMessage, Value};
 use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
 
-/// Fields of `FtraceEvent` that are looked at besides the block events.
+/// Field numbers of `FtraceEvent` that are used in addition to the block events.
 pub(super) const TIMESTAMP: u32 = 1;
 pub(super) const PID: u32 = 2;
 pub(super) const SCHED_SWITCH: u32 = 4;
 
-/// Which number a field has in an event's message; 0 if the event has no such field.
+/// The field numbers in an event's message; 0 for a field that the event does not have.
 struct Layout {
     kind: TraceKind,
     bytes: u32,
@@ -32,7 +32,7 @@ const ACCOUNT: Layout =
     Layout { kind: TraceKind::IoStart, bytes: 4, letters: 6, comm: 7, errors: [0, 0], ioprio: 5, command: 8 };
 const NOWHERE: Device = Device::new(0, 0);
 
-/// The layout of a block event's message by the field of `FtraceEvent` that holds it.
+/// Returns the layout of a block event's message by the field of `FtraceEvent` that contains it.
 const fn layout(field: u32) -> Option<Layout> {
     Some(match field {
         45 => REQUEST,
@@ -60,10 +60,11 @@ const fn layout(field: u32) -> Option<Layout> {
 /// Why an event is skipped.
 pub(super) const DAMAGED: &str = "a whole event";
 
-/// The block event in a field of `FtraceEvent`, with its thread's name; `None` for another event.
+/// Returns the block event in a field of `FtraceEvent`, with its thread's name; `None` for another
+/// event.
 #[inline]
 pub(super) fn block_event(field: u32, message: &[u8]) -> Result<Option<(TraceEvent, &[u8])>, &'static str> {
-    // Nearly all other events of a trace are of the scheduler, whose numbers are small.
+    // Nearly all other events of a trace are of the scheduler, whose field numbers are small.
     if !matches!(field, 45 | 115..=133 | 546 | 547) {
         return Ok(None);
     }
@@ -114,7 +115,8 @@ fn placed<'a>(event: &mut TraceEvent, layout: &Layout, message: &'a [u8]) -> Res
         }
     }
     if let TraceKind::Split { .. } = event.kind {
-        // Kernels carry the remainder's sector in 32 bits; the front part's length survives that.
+        // Kernels record the remainder's sector in 32 bits, which is enough for the length of the
+        // front part.
         let sector = event.sector.unwrap_or(0);
         let front = (third.unwrap_or(0) as u32).wrapping_sub(sector as u32);
         event.kind = TraceKind::Split { new_sector: sector.wrapping_add(u64::from(front)) };
@@ -122,7 +124,7 @@ fn placed<'a>(event: &mut TraceEvent, layout: &Layout, message: &'a [u8]) -> Res
     } else {
         event.bytes = third.map(|sectors| (sectors & 0xffff_ffff) * SECTOR_SIZE);
     }
-    // Old kernels tell 0 for all but passthrough.
+    // Old kernels record 0 unless the request is passthrough.
     if bytes > 0 {
         if event.op == Some(TraceOp::Other) && (has_command || event.bytes != Some(bytes)) {
             event.op = Some(TraceOp::Passthrough);
@@ -132,7 +134,7 @@ fn placed<'a>(event: &mut TraceEvent, layout: &Layout, message: &'a [u8]) -> Res
     Ok(comm)
 }
 
-/// Where a remapped bio or request came from.
+/// Reads the device and sector from which a bio or request was remapped.
 fn origin(kind: &mut TraceKind, number: u32, value: Value<'_>) {
     if let TraceKind::Remap { from, from_sector } | TraceKind::RequestRemap { from, from_sector } = kind {
         match number {

@@ -28,13 +28,13 @@ fn varint_bytes(mut value: u64) -> Vec<u8> {
     out
 }
 
-/// A bio of 8:0 that is queued by task 7.
+/// Returns the event of a bio of 8:0 that task 7 queues.
 fn queue(time: u64, sector: u64) -> Vec<u8> {
     let body = [number(1, 8 << 8), number(2, sector), number(3, 8), bytes(4, b"WS"), bytes(5, b"fio")].concat();
     bytes(2, &[number(1, time), number(2, 7), bytes(119, &body)].concat())
 }
 
-/// A packet with a bundle.
+/// Returns a packet with a bundle.
 fn bundle(cpu: u64, lost: bool, events: &[Vec<u8>]) -> Vec<u8> {
     let content = [number(1, cpu), events.concat(), number(3, u64::from(lost))].concat();
     bytes(1, &bytes(1, &content))
@@ -106,7 +106,7 @@ fn another_clock_is_converted() {
     assert_eq!(reader.report().clock.as_deref(), Some("boot"));
 }
 
-/// The counts are those of the field numbers in the file, counted without this reader.
+/// The expected counts are those of the field numbers in the file, counted without this reader.
 #[test]
 fn a_real_deflated_trace() {
     let (events, reader) = read_file(&data("kernel-truth/traces/mixed-deflate.perfetto-trace"));
@@ -156,7 +156,7 @@ fn a_real_plain_trace() {
     assert_eq!(reader.report().skipped_count(), 0);
 }
 
-/// Cut anywhere, and with bytes changed anywhere, a trace is read without a panic.
+/// A trace that is cut anywhere, or has changed bytes anywhere, is read without a panic.
 #[test]
 fn damaged_traces_never_panic() {
     let real = std::fs::read(data("kernel-truth/traces/mixed-mq-deadline-excerpt.perfetto-trace")).unwrap();

@@ -1,4 +1,4 @@
-//! Walks the fields of a protobuf message in place.
+//! Reads the fields of a protobuf message in place.
 
 /// A field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The number, whatever its width; 0 for bytes.
+    /// Returns the number, of any width; 0 for bytes.
     #[inline]
     pub(super) const fn number(self) -> u64 {
         match self {
@@ -21,7 +21,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The bytes; empty for a number.
+    /// Returns the bytes; empty for a number.
     #[inline]
     pub(super) const fn bytes(self) -> &'a [u8] {
         match self {
@@ -31,7 +31,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A varint at the front, and what follows it.
+/// Reads a varint at the front. Returns it and the bytes after it.
 #[inline]
 pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     if let [first, rest @ ..] = bytes
@@ -49,14 +49,14 @@ pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// The fields of a message: number and value. Ends at the end, or with an error where the bytes are
-/// no message.
+/// Yields the fields of a message as number and value. Ends at the end of the message, or with an
+/// error if the bytes are not a message.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
 }
 
-/// The bytes are no protobuf message.
+/// The bytes are not a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoMessage;
 
@@ -109,7 +109,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Returns true if the first fields of some bytes are those of a message.
+/// Returns true if the bytes start with fields of a message.
 pub(super) fn looks_like_message(bytes: &[u8]) -> bool {
     Fields::of(bytes).take(64).all(|field| field.is_ok())
 }

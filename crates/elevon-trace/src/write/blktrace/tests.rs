@@ -27,8 +27,8 @@ fn the_worked_example_byte_for_byte() {
     assert!(reader::is_blktrace(&files[0]));
 }
 
-/// Real records, written again, differ from the original in nothing but the names' records and what
-/// the kernel left in unused fields.
+/// Real records that are written back differ from the original only in the records of names and in
+/// unused fields that the kernel did not clear.
 #[test]
 fn real_records_are_written_as_they_were() {
     for name in ["dd-none", "dd-mq-deadline"] {
@@ -56,7 +56,7 @@ fn written_records_satisfy_blkparse_and_btt() {
     let folder = tempfile::tempdir().unwrap();
     let (events, converter) = converted(&run(4, 400, 6));
     let base = folder.path().join("run");
-    // An older trace with more CPUs must not shine through.
+    // Files of an older trace with more CPUs must not be read.
     for cpu in 0..6 {
         fs::copy(
             data("kernel-truth/blktrace-6.1/dd-none.blktrace.0"),
@@ -93,15 +93,15 @@ fn written_records_satisfy_blkparse_and_btt() {
     assert_eq!(String::from_utf8_lossy(&btt.stderr), "", "btt complains");
     let report = String::from_utf8_lossy(&btt.stdout);
     let d2c = report.lines().find(|line| line.starts_with("D2C")).unwrap();
-    // Requests that failed are completed ones too.
+    // Requests that failed also count as completed.
     assert_eq!(d2c.split_whitespace().last(), Some("400"), "{report}");
-    // The merged file is the same trace, and its figures are btt's.
+    // The merged file is the same trace, and its figures equal those of btt.
     let (merged, _) = read_file(&folder.path().join("run.bin"));
     assert_eq!(counts(&merged), counts(&read));
     assert_eq!(d2c.split_whitespace().nth(2).unwrap().parse::<f64>().unwrap(), mean_service_time(&merged));
 }
 
-/// Seconds from issue to completion, rounded as btt prints them.
+/// Returns the mean seconds from issue to completion, rounded as btt prints them.
 fn mean_service_time(events: &[TraceEvent]) -> f64 {
     let mut issued = std::collections::BTreeMap::new();
     let (mut sum, mut count) = (0u64, 0u64);

@@ -31,7 +31,7 @@ fn objects_are_as_viewers_want_them() {
     assert!(objects.iter().any(|o| o["ph"] == "C" && o["name"] == "in flight" && o["args"]["requests"] == 5));
 }
 
-/// An output that keeps what it was given even when its writer is gone.
+/// An output whose content can be read after its writer was dropped.
 #[derive(Clone, Default)]
 struct Kept(std::rc::Rc<std::cell::RefCell<Cursor<Vec<u8>>>>);
 impl Write for Kept {
@@ -70,13 +70,13 @@ fn valid_json_after_every_chunk_and_when_dropped() {
 }
 
 impl Kept {
-    /// Checks the file whenever another chunk is in it.
+    /// Checks the file after each new chunk.
     fn objects_if_grown(&self, chunks: usize) -> Option<usize> {
         (self.0.borrow().get_ref().len() > chunks * CHUNK).then(|| self.objects())
     }
 }
 
-/// A pipe: no seeking.
+/// An output that cannot seek, like a pipe.
 struct Pipe(Vec<u8>);
 impl Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -5,7 +5,7 @@ use elevon_core::event::EventKind;
 use super::*;
 use crate::run::testing::{converted, run};
 
-/// A field of a message, by an independent reading of the wire format.
+/// A field of a message, read by an independent parser of the wire format.
 #[derive(Debug)]
 enum Value<'a> {
     Number(u64),
@@ -90,7 +90,7 @@ fn slices_nest_counters_count_and_tracks_are_described() {
             other => panic!("event type {other}"),
         }
     }
-    // Begin and end take turns on every track, in order of time: nothing overlaps.
+    // Starts and ends alternate on every track, in order of time, so nothing overlaps.
     for (track, marks) in &slices {
         for (at, pair) in marks.chunks(2).enumerate() {
             assert_eq!((pair[0].1, pair[1].1), (1, 2), "{}", tracks[track]);
@@ -103,7 +103,7 @@ fn slices_nest_counters_count_and_tracks_are_described() {
     };
     assert_eq!((of("hctx0 tag "), of("waiting ")), (300, 300));
     assert_eq!(tracks.values().filter(|name| name.starts_with("hctx0 tag ")).count(), 5);
-    // The counter of requests in flight against the events.
+    // Compares the counter of requests in flight with the events.
     let in_flight = counts.iter().find(|(track, _)| tracks[*track] == "in flight").unwrap().1;
     let mut depth = 0;
     let expected: Vec<(u64, u64)> = events

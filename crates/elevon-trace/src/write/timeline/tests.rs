@@ -4,7 +4,7 @@ use elevon_core::units::Tag;
 use super::*;
 use crate::run::testing::{converted, event, run};
 
-/// Notes spans as (track, first sector, sectors, start, end, how), and the last value of each
+/// Records spans as (track, first sector, sectors, start, end, reason), and the last value of each
 /// counter.
 #[derive(Default)]
 struct Notes {
@@ -57,7 +57,7 @@ fn a_requeued_request_waits_again() {
     check(
         &[
             event(1, EventKind::GetRequest, 8, 8),
-            // Refused before it was ever issued: it goes on waiting.
+            // The request was refused before it was ever issued, so it keeps waiting.
             event(2, EventKind::Requeue, 8, 8),
             tagged(3, EventKind::Issue, 8, 8, 0),
             tagged(4, EventKind::Requeue, 8, 8, 0),

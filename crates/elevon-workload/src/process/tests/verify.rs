@@ -1,4 +1,4 @@
-//! What verify= finds, and what it does not mistake.
+//! Errors that verify= finds, and content that it accepts.
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn corruption_is_found() {
     let mut first = verified(|s| s.rw.random = true).run();
     let mut memory = first.memory.take().expect("there");
     memory[(START + 5 * BLOCK + 100) as usize] ^= 1;
-    // verify_only and a plain read job both find the one bad block.
+    // verify_only and a plain read job both find the bad block.
     for only in [true, false] {
         let mut bench = verified(|s| {
             s.rw.random = true;

@@ -1,5 +1,5 @@
-//! The order of issue: the proposal's trace line by line, the same bios under other fills and
-//! kernels, and the read of 1028 KiB.
+//! The order of issue: the proposal's trace line by line, the same bios with other fills and kernel
+//! versions, and the read of 1028 KiB.
 
 use elevon_core::build::Fill;
 use elevon_core::event::{Event, EventKind};
@@ -14,7 +14,7 @@ use crate::reproduce::parameters::Parameters;
 const TRACE_JOB: Job = job!("aligned-bio/trace.fio");
 const READ_1028K: Job = job!("aligned-bio/read-1028k.fio");
 
-/// What one stack did with the bios of the trace.
+/// Events of one stack for the bios of the trace.
 pub(super) struct Pattern {
     pub(super) name: String,
     /// `Q`, `X` and `D` lines in order.
@@ -23,20 +23,20 @@ pub(super) struct Pattern {
     tails: u64,
 }
 
-/// What the order of issue was, in every stack tried.
+/// The order of issue in every stack.
 pub(super) struct Patterns {
-    /// The proposal's lines.
+    /// Lines that the proposal published.
     pub(super) published: Vec<String>,
-    /// Kernels of the proposal's time, each with what it did.
+    /// Kernel versions of the proposal's time.
     pub(super) of_the_time: Vec<Pattern>,
-    /// Other fills, and later kernels.
+    /// Other fills, and later kernel versions.
     pub(super) others: Vec<Pattern>,
-    /// Reads of 1028 KiB: fill, memory, and what was done.
+    /// Reads of 1028 KiB: fill, memory, and the events.
     pub(super) read_1028k: Vec<(Fill, String, Pattern)>,
     commands: Vec<String>,
 }
 
-/// The sectors that the thread's counter-example issues, whatever the fill.
+/// The sectors that the counter-example of the mail thread issues with any fill.
 pub(super) const PUBLISHED_1028K: [&str; 3] = ["D 0 + 1024", "D 1024 + 1024", "D 2048 + 8"];
 
 impl Pattern {
@@ -44,7 +44,7 @@ impl Pattern {
         Self { name, lines: events.iter().filter_map(line).collect(), events, tails: result.disk.counters.tails }
     }
 
-    /// Lines of requests given to the driver.
+    /// Returns the lines of requests issued to the driver.
     pub(super) fn issued(&self) -> Vec<&str> {
         self.lines.iter().filter(|line| line.starts_with('D')).map(String::as_str).collect()
     }
@@ -53,7 +53,8 @@ impl Pattern {
         self.lines.iter().filter(|line| line.starts_with(letter)).count()
     }
 
-    /// Sizes in KiB as they were issued; `<` where the request lies before the one issued last.
+    /// Formats the sizes in KiB in order of issue; `<` marks a request that lies before the
+    /// previous one.
     fn sizes(&self) -> String {
         let mut reached = 0;
         let issues = self.events.iter().filter(|event| event.kind == EventKind::Issue);
@@ -66,7 +67,7 @@ impl Pattern {
     }
 }
 
-/// An event as a line, where the proposal's trace has its kind.
+/// Formats an event as a line; `None` if the proposal's trace does not have its kind.
 fn line(event: &Event) -> Option<String> {
     match event.kind {
         EventKind::BioQueue => Some(format!("Q {} + {}", event.sector.get(), event.sectors)),
@@ -82,11 +83,12 @@ fn line(event: &Event) -> Option<String> {
         | EventKind::Insert
         | EventKind::Requeue
         | EventKind::Complete { .. }
-        | EventKind::IoDone => None,
+        | EventKind::IoDone
+        | EventKind::TagWait { .. } => None,
     }
 }
 
-/// A line of the proposal's trace in the same form.
+/// Converts a line of the proposal's trace to the same form.
 fn published_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words[0] {
@@ -113,6 +115,7 @@ pub(super) fn measure(lab: &Lab) -> Result<Patterns, Failure> {
     let mut others = vec![trace(Kernel::V6_1, Fill::MaxSectors)?, trace(Kernel::V6_1, Fill::Trim)?];
     others.push(trace(Kernel::V6_18, Fill::Full)?);
     others.push(trace(Kernel::V6_18, Fill::MaxSectors)?);
+    others.push(trace(Kernel::V7_0, Fill::Full)?);
     let mut read_1028k = Vec::new();
     for fill in Fill::ALL {
         for memory in ["contiguous", parameters.text("memory.usual")] {
@@ -157,7 +160,7 @@ pub(super) fn report(document: &mut Document, patterns: &Patterns) {
     document.heading("2. The same buffer under other fills and later kernels");
     document.paragraph(
         "Sizes of requests in KiB as they were issued; `<` marks one that lies before the request issued just before it. Since \
-         6.13 a plug is emptied oldest first: no request goes backwards any more, but the tails are all there.",
+         6.13 a plug is emptied oldest first: no request goes backwards any more, but the tails are all there. 7.0 leaves none.",
     );
     let mut table = Table::new(["fill, kernel", "bios", "splits", "requests", "tails", "issued, KiB"]).with_words(&[5]);
     for pattern in patterns.of_the_time.iter().chain(&patterns.others) {

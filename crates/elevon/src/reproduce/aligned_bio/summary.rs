@@ -1,44 +1,45 @@
-//! What is concluded from the throughput of the fills.
+//! Conclusions from the throughput of the fills.
 
 use crate::reproduce::conclusions::{Conclusion, percent_off};
 
-/// Figures of one direction, MB/s where nothing else is said.
+/// Figures of one direction, in MB/s unless noted.
 #[derive(Clone, Debug)]
 pub(super) struct Summary {
     pub(super) name: &'static str,
-    /// Published: `full`, `max-sectors`, `trim-256k`.
+    /// Published figures: `full`, `max-sectors`, `trim-256k`.
     pub(super) published: [f64; 3],
     pub(super) full: f64,
     pub(super) max_sectors: f64,
-    /// The baseline's fill on paired memory.
+    /// Throughput of the baseline's fill on paired memory.
     pub(super) paired_full: f64,
-    /// Trimmed to 256 KiB on paired memory.
+    /// Throughput if trimmed to 256 KiB, on paired memory.
     pub(super) aligned: f64,
-    /// Ours over published, least and most over all assumptions: `max-sectors`, `trim-256k`.
+    /// Elevon's figure divided by the published one, minimum and maximum over all assumptions:
+    /// `max-sectors`, `trim-256k`.
     pub(super) shares: [(f64, f64); 2],
-    /// Percent that `trim-256k` gains on paired memory, least and most over all assumptions.
+    /// Percent that `trim-256k` gains on paired memory, minimum and maximum over all assumptions.
     pub(super) aligned_gains: (f64, f64),
     /// Commands on paired memory: `full`, `trim-256k`.
     pub(super) paired_commands: [u64; 2],
 }
 
-/// Both directions.
+/// Figures of both directions.
 #[derive(Clone, Debug)]
 pub(super) struct Summaries {
     pub(super) directions: [Summary; 2],
-    /// Cost of a command in microseconds, and MB/s of reads of 512 KiB with it, if only the order
-    /// of requests mattered.
+    /// Cost of a command in microseconds if only the order of requests mattered, and MB/s of reads
+    /// of 512 KiB with that cost.
     pub(super) order_only_us: f64,
     pub(super) order_only: f64,
 }
 
 impl Summary {
-    /// Percent that `max-sectors` gains.
+    /// Returns the percentage that `max-sectors` gains.
     pub(super) fn gain(&self) -> f64 {
         percent_off(self.max_sectors, self.full)
     }
 
-    /// Percent that `trim-256k` gains over the baseline's fill on the same memory.
+    /// Returns the percentage that `trim-256k` gains over the baseline's fill on the same memory.
     pub(super) fn aligned_gain(&self) -> f64 {
         percent_off(self.aligned, self.paired_full)
     }
@@ -47,7 +48,7 @@ impl Summary {
         percent_off(self.published[at], self.published[0])
     }
 
-    /// What the model says over all assumptions, and whether the published figure is among it.
+    /// Compares the range that the model predicts over all assumptions with the published figure.
     fn verdict(&self, at: usize, fill: &str) -> String {
         let (published, (low, high)) = (self.published[at], self.shares[at - 1]);
         let place = if (low..=high).contains(&1.0) {

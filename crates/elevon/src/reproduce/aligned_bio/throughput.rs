@@ -1,5 +1,5 @@
-//! Sequential throughput: the cost of a command calibrated on the baseline, the improved figures
-//! predicted from it.
+//! Sequential throughput: the cost of a command is calibrated on the baseline, and the improved
+//! figures are predicted from it.
 
 use elevon_core::build::Fill;
 use elevon_report::compare::Variant;
@@ -12,7 +12,7 @@ use elevon_report::text::Figure;
 
 use super::PARAMETERS;
 use super::summary::{OF_DIRECTION, Summaries, Summary, WHY};
-use crate::failure::Failure;
+use crate::failure::{Failure, MachineError};
 use crate::reproduce::conclusions::{conclude, percent_off, range};
 use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
@@ -22,29 +22,30 @@ const SEQUENTIAL: Job = job!("aligned-bio/sequential.fio");
 /// Bytes of the queue's limit, and of most requests.
 const REQUEST: f64 = 524_288.0;
 
-/// A link rate in bytes a second, and the command cost in nanoseconds that goes with it.
+/// A link rate in bytes per second, and the cost of a command in nanoseconds that fits it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fit {
     pub(super) link: f64,
     pub(super) cost: u64,
 }
 
-/// One direction: what was published, the fit, and the runs.
+/// One direction: published figures, fit, and runs.
 pub(super) struct DirectionResult {
     pub(super) name: &'static str,
     pub(super) published: [f64; 3],
     pub(super) fit: Fit,
-    /// Calibrated.
+    /// The calibrated run.
     pub(super) full: RunResult,
-    /// Predicted.
+    /// The predicted runs.
     pub(super) max_sectors: RunResult,
     pub(super) trim: RunResult,
-    /// On the memory that was chosen for the third measurement: the same fill as the baseline, and
+    /// Runs on the memory that was chosen for the third measurement: with the baseline's fill, and
     /// trimmed to 256 KiB.
     pub(super) paired_full: RunResult,
     pub(super) aligned: RunResult,
-    /// The baseline on 6.18.
+    /// The baseline on Linux 6.18, and on 7.0, which fills bios by folio.
     later_kernel: RunResult,
+    folio_kernel: RunResult,
     pub(super) sensitivity: Vec<Sensitivity>,
 }
 
@@ -52,9 +53,9 @@ pub(super) struct DirectionResult {
 pub(super) struct Sensitivity {
     what: String,
     pub(super) fit: Fit,
-    /// Ours over published: 512 KiB only, then aligned to 256 KiB.
+    /// Elevon's figure divided by the published one: 512 KiB only, then aligned to 256 KiB.
     pub(super) predicted: [f64; 2],
-    /// Aligned to 256 KiB over the baseline's fill on the same memory.
+    /// Gain of alignment to 256 KiB over the baseline's fill on the same memory.
     pub(super) aligned_gain: f64,
     unit: f64,
 }
@@ -65,7 +66,7 @@ pub(super) struct Throughput {
     order_only_us: f64,
 }
 
-/// MB/s of a run.
+/// Returns MB/s of a run.
 pub(super) fn rate(run: &RunResult) -> f64 {
     bandwidth(&total(run)) / 1e6
 }
@@ -93,8 +94,8 @@ impl Bench<'_> {
         self.run_on(fit, fill, memory, self.parameters.text("stack.options"))
     }
 
-    /// The fit of a family whose baseline gives `target` MB/s. The time of a run grows with the
-    /// family's parameter, and almost in proportion, so the bracket shrinks by linear
+    /// Returns the fit of a family whose baseline gives `target` MB/s. The time of a run grows
+    /// almost linearly with the family's parameter, so the bracket is narrowed by linear
     /// interpolation.
     fn calibrate(&self, target: f64, bracket: (u64, u64), family: impl Fn(u64) -> Fit) -> Result<Fit, Failure> {
         let time =
@@ -102,7 +103,7 @@ impl Bench<'_> {
         let (mut low, mut high) = ((bracket.0, time(bracket.0)?), (bracket.1, time(bracket.1)?));
         let wanted = 1.0 / target;
         if !(low.1..=high.1).contains(&wanted) {
-            return Err(Failure::Machine(format!("{}: no parameter gives {target} MB/s", self.name)));
+            return Err(MachineError::NoParameter { experiment: self.name.to_owned(), target }.into());
         }
         while high.0 - low.0 > 1 {
             let share = (wanted - low.1) / (high.1 - low.1);
@@ -166,7 +167,8 @@ impl Bench<'_> {
             trim: self.run(fit, Fill::Trim, "memory.usual")?,
             paired_full: self.run(fit, Fill::Full, "memory.paired")?,
             aligned: self.run(fit, Fill::Trim256K, "memory.paired")?,
-            later_kernel: self.run_on(fit, Fill::Full, "memory.usual", "--set direct_path=iomap")?,
+            later_kernel: self.run_on(fit, Fill::Full, "memory.usual", "--kernel 6.18 --set direct_path=iomap")?,
+            folio_kernel: self.run_on(fit, Fill::Full, "memory.usual", "--kernel 7.0 --set direct_path=iomap")?,
             sensitivity: self.sensitivity(published)?,
         })
     }
@@ -236,6 +238,7 @@ fn figures(direction: &DirectionResult) -> Vec<Figure> {
         row("fill=max-sectors", Some(max_sectors), &direction.max_sectors, "predicted"),
         row("fill=trim", None, &direction.trim, "predicted"),
         row("fill=full, kernel 6.18", None, &direction.later_kernel, "predicted"),
+        row("fill=full, kernel 7.0", None, &direction.folio_kernel, "predicted"),
         gain("max-sectors", max_sectors, ours.gain(), "predicted"),
         row("fill=full, paired", None, &direction.paired_full, "predicted"),
         row("fill=trim-256k, paired", Some(aligned), &direction.aligned, "memory chosen for it"),

@@ -1,4 +1,4 @@
-//! What is concluded from throughput, requests in the device and shares.
+//! Conclusions from throughput, requests in the device and shares.
 
 use crate::reproduce::conclusions::{Conclusion, listed, percent_off, range};
 
@@ -11,26 +11,26 @@ pub(super) struct UnderScheduler {
     pub(super) shares: Vec<f64>,
 }
 
-/// The five readers under each scheduler.
+/// Results of the five readers under each scheduler.
 #[derive(Clone, Debug)]
 pub(super) struct Readers {
     /// Published MB/s with the proposal's rule.
     pub(super) published: f64,
-    /// The depth at which the device gives that, if it does.
+    /// Depth at which the device reaches that figure; `None` if it does not.
     pub(super) published_depth: Option<f64>,
-    /// The device without a scheduler, 1 to 5 processes: (requests in it, MB/s).
+    /// The device without a scheduler and with 1 to 5 processes: (requests in the device, MB/s).
     pub(super) curve: Vec<(f64, f64)>,
     pub(super) none: UnderScheduler,
     pub(super) off: UnderScheduler,
     pub(super) proposal: UnderScheduler,
     pub(super) fair: UnderScheduler,
-    /// `inject=limit` by random seed.
+    /// MB/s of `inject=limit` by random seed.
     pub(super) limit: Vec<f64>,
-    /// MB/s of none if service times are exponential.
+    /// MB/s of `none` with exponential service times.
     pub(super) exponential: f64,
     pub(super) published_none: f64,
-    /// MB/s under the proposal's rule, and whether BFQ found that the device queues: fresh,
-    /// low_latency=1, the same with hw_tag known, inject=limit, four processes.
+    /// MB/s under the proposal's rule, and BFQ's hw_tag, in each condition: fresh scheduler,
+    /// low_latency=1, hw_tag known, inject=limit, four processes.
     pub(super) conditions: Vec<(f64, Option<u64>)>,
 }
 
@@ -134,12 +134,13 @@ pub(super) const CONDITIONS: [Conclusion<Readers>; 2] = [
     },
 ];
 
-/// The mixes: name, MB/s of none, and of none under `inject=off`, `seed`, `limit`, `fair`.
+/// The mixes: name, MB/s of `none`, and the share of it under `inject=off`, `seed`, `limit`,
+/// `fair`.
 #[derive(Clone, Debug)]
 pub(super) struct Mixed {
     pub(super) name: &'static str,
     pub(super) of_none: [f64; 4],
-    /// Whether the reader of the greatest weight is the sequential one.
+    /// True if the reader of the greatest weight is the sequential one.
     pub(super) heaviest: bool,
 }
 

@@ -16,7 +16,7 @@ const FIVE: Job = job!("bfq-injection/five-readers.fio");
 const FOUR: Job = job!("bfq-injection/four-readers.fio");
 const DEPTH: Job = job!("bfq-injection/depth.fio");
 
-/// What is compared, none first.
+/// The schedulers that are compared; the first is `none`.
 const SETTINGS: [Setting; 7] = [
     NONE,
     setting("mq-deadline", "mq-deadline"),
@@ -27,7 +27,7 @@ const SETTINGS: [Setting; 7] = [
     FAIR,
 ];
 
-/// What the proposal's rule depends on and the mail does not say.
+/// Conditions that affect the proposal's rule and that the mail does not state.
 const CONDITIONS: [(&str, &str); 4] = [
     ("a fresh scheduler", "bfq:low_latency=0,inject=seed"),
     ("low_latency=1", "bfq:low_latency=1,inject=seed"),
@@ -36,15 +36,16 @@ const CONDITIONS: [(&str, &str); 4] = [
 ];
 
 pub(super) struct Five {
-    /// By setting.
+    /// Runs by setting.
     pub(super) runs: Vec<(Setting, RunResult)>,
-    /// The device without a scheduler, 1 to 5 processes: (mean requests in it, megabytes a second).
+    /// The device without a scheduler and with 1 to 5 processes: (mean requests in the device,
+    /// MB/s).
     pub(super) curve: Vec<(f64, f64)>,
-    /// `inject=limit` with other random seeds: (mean requests in the device, megabytes a second).
+    /// `inject=limit` with other random seeds: (mean requests in the device, MB/s).
     pub(super) limit_seeds: Vec<(f64, f64)>,
-    /// None, where service times are exponential.
+    /// `none` with exponential service times.
     pub(super) exponential: RunResult,
-    /// By condition, then four processes on a fresh scheduler.
+    /// Runs by condition, then four processes on a fresh scheduler.
     pub(super) conditions: Vec<(&'static str, RunResult)>,
 }
 
@@ -77,7 +78,7 @@ impl Five {
         &self.runs.iter().find(|(s, _)| *s == setting).expect("a setting that was run").1
     }
 
-    /// What the device gives at this mean number of requests, between those that were run.
+    /// Returns the device's MB/s at this mean number of requests, interpolated between runs.
     #[cfg(test)]
     pub(super) fn at_depth(&self, depth: f64) -> Option<f64> {
         let step = self.curve.windows(2).find(|step| (step[0].0..=step[1].0).contains(&depth))?;
@@ -85,7 +86,7 @@ impl Five {
         Some(from + (to - from) * (depth - low) / (high - low))
     }
 
-    /// What conclusions are drawn from.
+    /// Returns the figures for conclusions.
     pub(super) fn readers(&self, parameters: &Parameters) -> Readers {
         let of = |setting| {
             let run = self.of(setting);
@@ -113,8 +114,8 @@ impl Five {
         }
     }
 
-    /// The mean number of requests in the device at which it gives so much, between those that were
-    /// run.
+    /// Returns the mean number of requests at which the device reaches `megabytes` per second,
+    /// interpolated between runs.
     pub(super) fn depth_for(&self, megabytes: f64) -> Option<f64> {
         let step = self.curve.windows(2).find(|step| (step[0].1..=step[1].1).contains(&megabytes))?;
         let [(low, from), (high, to)] = [step[0], step[1]];
@@ -144,7 +145,7 @@ pub(super) fn report(document: &mut Document, five: &Five, parameters: &Paramete
     conclude(document, &readers, &findings::CONDITIONS);
 }
 
-/// BFQ's finding that the device queues commands.
+/// Returns hw_tag, which says whether BFQ found that the device queues commands.
 fn hw_tag(run: &RunResult) -> Option<u64> {
     run.scheduler.counters.iter().find(|(key, _)| key == "hw_tag").map(|(_, on)| *on)
 }
@@ -198,7 +199,7 @@ fn shares_table(five: &Five) -> Table {
     table
 }
 
-/// Points that would cover each other share one label.
+/// Returns a scatter plot; points that would cover each other share one label.
 fn scatter(five: &Five) -> Plot {
     let at = |run: &RunResult| (100.0 * (1.0 - jain(run)), megabytes(run));
     let axis = |title: &str, unit| Axis { title: title.into(), scale: Scale::Linear, unit };

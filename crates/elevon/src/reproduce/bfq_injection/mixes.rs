@@ -1,4 +1,4 @@
-//! The same processes with less random I/O among them.
+//! The same processes, some of them sequential.
 
 use elevon_report::document::{Document, Table};
 use elevon_report::result::RunResult;
@@ -14,12 +14,13 @@ const MIX: Job = job!("bfq-injection/mix.fio");
 
 pub(super) const SETTINGS: [Setting; 5] = [NONE, OFF, SEED, LIMIT, FAIR];
 
-/// Weights, as job names and variables have them.
+/// Weights as they occur in the names of jobs and variables.
 const WEIGHTS: [&str; 5] = ["80", "60", "40", "20", "10"];
 
 const HEAVIEST: &str = "4 KiB, the heaviest";
 
-/// Which of the five read one after another, and in which size; the others read 4 KiB at random.
+/// The mixes: name, weights of the processes that read sequentially, and their block size. The
+/// others read 4 KiB at random.
 const MIXES: [(&str, &[&str], &str); 4] = [
     ("4 KiB, the lightest", &["10"], "4k"),
     ("4 KiB, the two lightest", &["20", "10"], "4k"),
@@ -28,9 +29,9 @@ const MIXES: [(&str, &[&str], &str); 4] = [
 ];
 
 pub(super) struct Mix {
-    /// Who reads sequentially.
+    /// Name of the processes that read sequentially.
     pub(super) name: &'static str,
-    /// By setting.
+    /// Runs by setting.
     pub(super) runs: Vec<RunResult>,
 }
 
@@ -43,7 +44,7 @@ pub(super) fn measure(lab: &Lab, parameters: &Parameters) -> Result<Vec<Mix>, Fa
         }
         let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         let runs = SETTINGS.into_iter().map(|setting| {
-            // On a running machine earlier I/O has shown that the device queues commands.
+            // On a running machine, BFQ knows from earlier I/O that the device queues commands.
             let hw_tag = if setting == NONE { "" } else { ",hw_tag=yes" };
             let options = format!("{} --scheduler {}{hw_tag}", parameters.text("stack.stack"), setting.scheduler);
             lab.run(MIX, &variables, &options)
@@ -72,7 +73,7 @@ pub(super) fn report(document: &mut Document, mixes: &[Mix]) {
 }
 
 impl Mix {
-    /// What conclusions are drawn from.
+    /// Returns the figures for conclusions.
     pub(super) fn mixed(&self) -> Mixed {
         let none = megabytes(&self.runs[0]);
         let of_none = std::array::from_fn(|at| megabytes(&self.runs[at + 1]) / none);

@@ -1,4 +1,4 @@
-//! What the experiment must show, on runs made here.
+//! Checks the expected results of the experiment on runs made by the test.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ fn parameters() -> Parameters {
     Parameters::parse(PARAMETERS)
 }
 
-/// The runs of five, made once.
+/// Returns the runs of the five readers, which are made once.
 fn five() -> &'static five::Five {
     static FIVE: OnceLock<five::Five> = OnceLock::new();
     FIVE.get_or_init(|| five::measure(&Lab::quiet(), &parameters()).expect("runs"))
@@ -23,24 +23,25 @@ fn five() -> &'static five::Five {
 fn five_readers_with_and_without_injection() {
     let five = five();
     near(five.curve[0].1, 25.0, 0.25, "calibrated: depth 1");
-    // The published 110 lies above what either law of service times predicts, by little; waiting
-    // leaves depth 1 by construction.
+    // The published 110 is slightly above the prediction of either distribution of service times.
+    // Waiting gives depth 1 by construction.
     let none = [megabytes(&five.exponential), megabytes(five.of(NONE))];
     assert!(none[0] > 0.9 * 110.0 && none[0] < none[1] && none[1] < 1.05 * 110.0, "none: {none:?}");
     near(megabytes(five.of(OFF)), 25.0, 0.5, "off");
     near(five.of(OFF).disk.mean_in_device(), 1.0, 0.05, "off: depth");
-    // The published 100 is depth 4.4; the rule gives at least that, and never more than none.
+    // The published 100 corresponds to depth 4.4; the rule reaches at least that, and never more
+    // than `none`.
     near(five.depth_for(100.0).expect("within the curve"), 4.4, 0.1, "depth of the published figure");
     let seed = megabytes(five.of(SEED));
     assert!((100.0..=megabytes(five.of(NONE)) * 1.01).contains(&seed), "seed: {seed}");
-    // A learnt limit lets most of the four others pass and loses some: by depth what the device
-    // gives at that depth, which lies between that of three requests and that of five.
+    // A learnt limit admits most requests of the four others but not all: throughput is that of the
+    // device at the mean depth, which is between three and five.
     for &(depth, mb) in &five.limit_seeds {
         assert!((five.curve[2].0..five.curve[4].0).contains(&depth), "limit: {depth}");
         let expected = five.at_depth(depth).expect("within the curve");
         near(mb, expected, 0.03 * expected, "limit: what the device gives at that depth");
     }
-    // Shares: off and fair by weight, the proposal's all alike.
+    // With `off` and `fair` shares follow the weights; with the proposal's rule all are equal.
     let bandwidths = |setting| shares(five.of(setting)).shares;
     for share in bandwidths(OFF).iter().chain(&bandwidths(FAIR)) {
         near(share.bandwidth, share.due, 0.015, "by weight");
@@ -50,7 +51,7 @@ fn five_readers_with_and_without_injection() {
     }
     assert!(jain(five.of(FAIR)) > 0.995 && jain(five.of(OFF)) > 0.99, "{} {}", jain(five.of(FAIR)), jain(five.of(OFF)));
     near(jain(five.of(SEED)), 0.615, 0.01, "all alike");
-    // Fair beats waiting, and 210/80 requests at a time are the most that weights allow.
+    // `fair` has more throughput than waiting; weights allow at most 210/80 requests at a time.
     let fair = five.of(FAIR);
     assert!(megabytes(fair) > 1.6 * megabytes(five.of(OFF)), "fair: {}", megabytes(fair));
     assert!(fair.disk.mean_in_device() <= 210.0 / 80.0 * 1.01, "fair: {}", fair.disk.mean_in_device());
@@ -84,11 +85,11 @@ fn light_sequential_readers_leave_the_throughput_equal_to_none() {
     for sentence in ["\"4 KiB, the lightest\"", "becomes in no row", "heaviest process reads sequentially"] {
         assert!(text.contains(sentence), "{sentence}: {text}");
     }
-    // A heavy sequential reader is not injected into.
+    // BFQ does not inject into a heavy sequential reader.
     assert!(megabytes(of(3, SEED)) < 0.5 * megabytes(of(3, NONE)), "{}", mixes[3].name);
 }
 
-/// Each of these sentences vanishes, or changes, if the figures do.
+/// Each of these sentences disappears or changes if the figures do.
 #[test]
 fn conclusions_follow_the_figures() {
     let readers = five().readers(&parameters());

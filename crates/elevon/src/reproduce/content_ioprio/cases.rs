@@ -1,4 +1,4 @@
-//! The four cases: what is run, and which figures of it.
+//! The four cases: their runs, and the figures taken from them.
 
 use elevon_cache::stats::CallStats;
 use elevon_report::result::{JobResult, RunResult};
@@ -17,21 +17,21 @@ const STORAGE: Job = job!("content-ioprio/storage.fio");
 const SQLITE: Job = job!("content-ioprio/sqlite.fio");
 
 const SCHEDULERS: [&str; 2] = ["mq-deadline", "bfq"];
-/// BFQ without raising what is new.
+/// BFQ without weight raising for new queues.
 pub(super) const BFQ_LEVEL: &str = "bfq:low_latency=0";
 
-/// How large everything is.
+/// Sizes of the experiment.
 pub(super) struct Scale<'a> {
     pub(super) parameters: &'a Parameters,
     pub(super) full: bool,
-    /// Random seeds in a place, at most.
+    /// Maximum number of random seeds per place.
     pub(super) seeds: usize,
-    /// Devices with schedulers, at most.
+    /// Maximum number of places (devices with schedulers).
     pub(super) places: usize,
 }
 
 impl<'a> Scale<'a> {
-    /// The parameter, or the one of the full size.
+    /// Returns the parameter for the chosen size.
     pub(super) fn text(&self, key: &str) -> &'a str {
         self.parameters.text(&self.sized(key))
     }
@@ -40,7 +40,7 @@ impl<'a> Scale<'a> {
         format!("{key}{}", if self.full { "_full" } else { "" })
     }
 
-    /// By what times and bytes are to be multiplied.
+    /// Returns the factor by which times and bytes are multiplied.
     pub(super) fn factor(&self) -> f64 {
         self.parameters.number(&self.sized("size.scale"))
     }
@@ -53,8 +53,8 @@ impl<'a> Scale<'a> {
         )
     }
 
-    /// UFS as it is fitted, and eMMC as it is, under each scheduler, with the random seeds of each.
-    /// `bfq` is the key of those of UFS under BFQ.
+    /// Returns the fitted UFS and the unchanged eMMC under each scheduler, with the random seeds of
+    /// each. `bfq` is the key of the seeds of UFS under BFQ.
     fn places(&self, fit: &str, devices: &[&str], bfq: &str) -> Vec<(Rig, Vec<u64>)> {
         let place = |device: &&str| {
             let is_ufs = device.starts_with("ufs");
@@ -78,14 +78,14 @@ impl<'a> Scale<'a> {
         seeds
     }
 
-    /// The UFS device as it is fitted in case 1.
+    /// Returns the UFS device as fitted in case 1.
     pub(super) fn fitted_ufs(&self) -> FlashConfig {
         let settings = self.parameters.text("case1.fit").trim_start_matches(':');
         let config = profiles::profile(BOTH[0]).and_then(|profile| profile.flash_config(settings).ok().flatten());
         config.expect("a flash profile")
     }
 
-    /// Bytes a second that UFS writes by its data sheet.
+    /// Returns the write rate of the UFS data sheet in bytes per second.
     pub(super) fn data_sheet_rate(&self) -> u64 {
         let config = profiles::profile(BOTH[0]).and_then(|profile| profile.flash_config("").ok().flatten());
         config.expect("a flash profile").write_rate
@@ -106,7 +106,8 @@ fn seconds(job: &JobResult) -> f64 {
     job.end.since(job.start).get() as f64 / 1e9
 }
 
-/// Case 1: microseconds a fault that waited, such faults a second, bytes a second of dd.
+/// Returns the figures of case 1: microseconds per fault that waited, such faults per second, bytes
+/// per second of dd.
 fn waits(run: &RunResult) -> Vec<f64> {
     let iowait = &faults_of(job(run, "costmem")).iowait;
     let written = bandwidth(&job(run, "dd").stats.directions[1]);
@@ -127,17 +128,18 @@ pub(super) fn case1<'a>(scale: &Scale<'a>, touch: &'static str) -> Sweep<'a> {
     }
 }
 
-/// Seconds of four files at a rate of megabytes a second.
+/// Returns the seconds in which dd writes four files at a rate in megabytes per second.
 pub(super) fn dd_seconds(megabytes_a_second: f64) -> f64 {
     4.0 * 2_048_000.0 * 1024.0 / 1e6 / megabytes_a_second
 }
 
-/// Case 2: MiB/s.
+/// Returns the figure of case 2: MiB/s.
 fn read_rate(run: &RunResult) -> Vec<f64> {
     vec![bandwidth(&total(run)) / f64::from(1 << 20)]
 }
 
-/// `tight`: less memory on a device as it is, instead of enough on a fitted one.
+/// Returns the sweep of case 2. `tight`: less memory and the unchanged device, instead of enough
+/// memory and the fitted one.
 pub(super) fn case2<'a>(scale: &Scale<'a>, tight: bool) -> Sweep<'a> {
     let (memory, fit, devices) = if tight {
         ("case2.tight", "", &BOTH[..1])
@@ -153,7 +155,8 @@ pub(super) fn case2<'a>(scale: &Scale<'a>, tight: bool) -> Sweep<'a> {
     }
 }
 
-/// Case 3: milliseconds of the launch, and of it those that faults waited.
+/// Returns the figures of case 3: milliseconds of the launch, and the part of them that faults
+/// waited.
 fn launch(run: &RunResult) -> Vec<f64> {
     let launch = job(run, "launch");
     let waited = faults_of(launch).iowait.sum as f64 / 1e6;
@@ -182,7 +185,7 @@ pub(super) fn case3<'a>(scale: &Scale<'a>, ttl: u64) -> Sweep<'a> {
     }
 }
 
-/// Case 4: MB/s of the four parts.
+/// Returns the figures of case 4: MB/s of the four parts.
 fn parts(run: &RunResult) -> Vec<f64> {
     let rate = |(name, direction): (&str, usize)| {
         let job = job(run, name);
@@ -191,7 +194,7 @@ fn parts(run: &RunResult) -> Vec<f64> {
     [("sequential-read", 0), ("sequential-write", 1), ("random-read", 0), ("random-write", 1)].map(rate).to_vec()
 }
 
-/// Nothing here is by chance that matters: one random seed each.
+/// Chance has no significant effect here, so there is one random seed per place.
 pub(super) fn storage<'a>(scale: &Scale<'a>) -> Sweep<'a> {
     let mut places = scale.places("", &BOTH, "size.seeds");
     places.iter_mut().for_each(|(_, seeds)| seeds.truncate(1));
@@ -204,7 +207,7 @@ pub(super) fn storage<'a>(scale: &Scale<'a>) -> Sweep<'a> {
     }
 }
 
-/// Case 4: SQLite's transactions a second, two writes to each.
+/// Returns the figure of case 4: SQLite transactions per second, with two writes each.
 fn transactions(run: &RunResult) -> Vec<f64> {
     let sqlite = job(run, "sqlite");
     vec![sqlite.stats.directions[1].ios as f64 / 2.0 / seconds(sqlite)]

@@ -1,4 +1,4 @@
-//! What is concluded from the four cases.
+//! Conclusions from the four cases.
 
 use super::cases::BFQ_LEVEL;
 use super::sweep::{Rig, Row, interval, shown};
@@ -7,7 +7,7 @@ use crate::reproduce::conclusions::{Conclusion, listed, percent_off, range};
 /// The three forms of activity.
 const FORMS: [&str; 3] = ["iter-bio", "add-page", "page-exact"];
 
-/// Case 1, and what its device is.
+/// Rows of case 1, and properties of its device.
 #[derive(Clone, Debug)]
 pub(super) struct Faults {
     pub(super) in_order: Vec<Row>,
@@ -17,7 +17,7 @@ pub(super) struct Faults {
     pub(super) slot_ms: f64,
 }
 
-/// Case 2.
+/// Rows of case 2.
 #[derive(Clone, Debug)]
 pub(super) struct Reads {
     pub(super) fits: Vec<Row>,
@@ -26,26 +26,26 @@ pub(super) struct Reads {
     pub(super) published: [f64; 2],
 }
 
-/// Case 3, by ttl.
+/// Rows of case 3, by ttl.
 #[derive(Clone, Debug)]
 pub(super) struct Launches {
     pub(super) ttls: Vec<u64>,
     pub(super) rows: Vec<Vec<Row>>,
 }
 
-/// Case 4.
+/// Rows of case 4.
 #[derive(Clone, Debug)]
 pub(super) struct Benchmarks {
     pub(super) storage: Vec<Row>,
     pub(super) sqlite: Vec<Row>,
-    /// Published ratio of SQLite.
+    /// Published ratio of SQLite's transactions.
     pub(super) published: f64,
 }
 
 /// A ratio with half the width of its interval.
 type Ratio = (f64, f64);
 
-/// The row of a device's profile under a scheduler.
+/// Returns the row of a device profile and a scheduler.
 fn at<'a>(rows: &'a [Row], profile: &str, scheduler: &str) -> Option<&'a Row> {
     rows.iter().find(|row| row.place.profile() == profile && row.place.scheduler == scheduler)
 }
@@ -62,12 +62,12 @@ const fn high((mean, half): Ratio) -> f64 {
     mean + half
 }
 
-/// Every figure of the arm is that of mainline, to the last bit.
+/// Returns true if all figures of the arm are equal to those of mainline.
 fn is_mainline(row: &Row, arm: &str) -> bool {
     row.of(arm).bios.promoted == 0 && row.of(arm).figures == row.of("off").figures
 }
 
-/// Percent of bios that `iter-bio` promotes, by place.
+/// Formats the percentage of bios that `iter-bio` promotes, by place.
 fn promoted(rows: &[Row]) -> String {
     let one = |row: &Row| {
         let Rig { scheduler, .. } = row.place;
@@ -76,7 +76,7 @@ fn promoted(rows: &[Row]) -> String {
     listed(&rows.iter().map(one).collect::<Vec<_>>())
 }
 
-/// Figures of case 1.
+/// Indices of the figures of case 1.
 const WAIT: usize = 0;
 const WAITS: usize = 1;
 const DD: usize = 2;
@@ -140,7 +140,7 @@ pub(super) const FAULTS: [Conclusion<Faults>; 6] = [
     strict_classes,
 ];
 
-/// Under BFQ RT is served before all else.
+/// States that BFQ serves RT before other classes.
 fn strict_classes(case: &Faults) -> Option<String> {
     let row = ufs(&case.at_random, "bfq")?;
     let [ours, exact, oracle] = ["iter-bio", "page-exact", "oracle"].map(|arm| row.ratio(arm, DD));

@@ -1,5 +1,5 @@
-//! One job under every form of `activity=` and the controls, on several stacks, with several random
-//! seeds.
+//! One job with every form of `activity=` and the controls, on several stacks and with several
+//! random seeds.
 
 use elevon_report::document::Table;
 use elevon_report::result::{CacheSource, RunResult};
@@ -7,8 +7,9 @@ use elevon_report::result::{CacheSource, RunResult};
 use crate::failure::Failure;
 use crate::reproduce::lab::{Job, Lab};
 
-/// What decides who is RT: mainline first, then the proposal's main form. The last is the share of
-/// the bios that `iter-bio` made RT on the same stack with the same seed.
+/// What decides which bios are RT: first mainline, then the proposal's main form. The last arm
+/// promotes at random the share of bios that `iter-bio` made RT on the same stack with the same
+/// seed.
 pub(super) const ARMS: [&str; 7] = ["off", "iter-bio", "add-page", "page-exact", "oracle", "faults", "random"];
 
 /// Two-sided 95 % points of Student's t for 1 to 9 degrees of freedom.
@@ -27,13 +28,13 @@ impl Rig {
         self.device.split(':').next().unwrap_or_default()
     }
 
-    /// Without what is fitted.
+    /// Returns the name without fitted parameters.
     pub(super) fn name(&self) -> String {
         format!("{}, {}", self.profile(), self.scheduler)
     }
 }
 
-/// Bios of a run, and what was made of them.
+/// Counts of a run's bios.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bios {
     pub(super) all: u64,
@@ -41,19 +42,19 @@ pub(super) struct Bios {
     pub(super) raised: u64,
     pub(super) demoted: u64,
     pub(super) denied: u64,
-    /// Of these, bios of faults.
+    /// Of all bios, those of faults.
     pub(super) of_faults: u64,
     /// Bios of faults that became RT.
     pub(super) faults_promoted: u64,
 }
 
-/// What one arm did.
+/// Results of one arm.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
     pub(super) arm: &'static str,
-    /// By seed, then by figure.
+    /// Figures by seed.
     pub(super) figures: Vec<Vec<f64>>,
-    /// Of all seeds.
+    /// Bios of all seeds.
     pub(super) bios: Bios,
     pub(super) command: String,
 }
@@ -64,13 +65,13 @@ pub(super) struct Row {
     pub(super) cells: Vec<Cell>,
 }
 
-/// What is run.
+/// The runs of a sweep.
 pub(super) struct Sweep<'a> {
     pub(super) job: Job,
     pub(super) variables: Vec<(&'static str, &'a str)>,
-    /// Options beside device, scheduler, seed and activity.
+    /// Options other than device, scheduler, seed and activity.
     pub(super) options: String,
-    /// Where, and with which seeds.
+    /// Places, with the random seeds of each.
     pub(super) places: Vec<(Rig, Vec<u64>)>,
     pub(super) figures: fn(&RunResult) -> Vec<f64>,
 }
@@ -78,7 +79,7 @@ pub(super) struct Sweep<'a> {
 /// One run's figures, its bios, and the command that repeats it.
 type RunFigures = (Vec<f64>, Bios, String);
 
-/// Runs them all: by sweep, a row for each place.
+/// Runs all sweeps and returns, by sweep, a row for each place.
 pub(super) fn run(lab: &Lab, sweeps: &[Sweep<'_>]) -> Result<Vec<Vec<Row>>, Failure> {
     let mut work = Vec::new();
     for sweep in sweeps {
@@ -99,14 +100,14 @@ pub(super) fn run(lab: &Lab, sweeps: &[Sweep<'_>]) -> Result<Vec<Vec<Row>>, Fail
 }
 
 impl Sweep<'_> {
-    /// Every arm at one place with one random seed.
+    /// Runs every arm at one place with one random seed.
     fn arms(&self, lab: &Lab, place: &Rig, seed: u64) -> Result<Vec<RunFigures>, Failure> {
         let mut done: Vec<RunFigures> = Vec::with_capacity(ARMS.len());
         for arm in ARMS {
             let outcome = if arm == "random" {
                 let of_proposal = done[1].1;
                 let permille = (of_proposal.promoted * 1000).div_ceil(of_proposal.all.max(1));
-                // None of a thousand bios is what `off` promotes: that run has been made.
+                // With a share of 0 the random arm is the same as `off`, which has already run.
                 if permille == 0 {
                     lab.skip();
                     done[0].clone()
@@ -121,7 +122,7 @@ impl Sweep<'_> {
         Ok(done)
     }
 
-    /// One run.
+    /// Makes one run.
     pub(super) fn one(&self, lab: &Lab, place: &Rig, seed: u64, activity: &str) -> Result<RunFigures, Failure> {
         let Rig { device, scheduler } = place;
         let stack = format!("--device {device} --scheduler {scheduler} --seed {seed} {}", self.options);
@@ -142,7 +143,7 @@ impl Bios {
     }
 }
 
-/// What a run's page cache counted of its bios.
+/// Returns the page cache's counts of a run's bios.
 fn bios(run: &RunResult) -> Bios {
     let mut bios = Bios::default();
     for source in run.cache.iter().flat_map(|cache| &cache.sources) {
@@ -158,20 +159,20 @@ impl Row {
         self.cells.iter().find(|cell| cell.arm == arm).expect("every arm was run")
     }
 
-    /// An arm's figure over that without activity, by random seed.
+    /// Returns an arm's figure divided by the figure without activity, by random seed.
     pub(super) fn ratios(&self, arm: &str, figure: usize) -> Vec<f64> {
         let off = &self.of("off").figures;
         self.of(arm).figures.iter().zip(off).map(|(ours, off)| ours[figure] / off[figure]).collect()
     }
 
-    /// Mean of these, and half the width of its 95 % interval.
+    /// Returns the mean of these ratios, and half the width of its 95 % interval.
     pub(super) fn ratio(&self, arm: &str, figure: usize) -> (f64, f64) {
         interval(&self.ratios(arm, figure))
     }
 }
 
 impl Cell {
-    /// Percent of all bios, writeback's too, that became RT by the arm's rule.
+    /// Returns the percentage of all bios, including write-back, that became RT by the arm's rule.
     pub(super) fn promoted(&self) -> f64 {
         100.0 * self.bios.promoted as f64 / self.bios.all.max(1) as f64
     }
@@ -191,15 +192,15 @@ impl Cell {
     }
 }
 
-/// Sample standard deviation.
+/// Returns the sample standard deviation.
 pub(super) fn deviation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
     if values.len() < 2 { 0.0 } else { (squares / (values.len() - 1) as f64).sqrt() }
 }
 
-/// Mean, and half the width of its 95 % interval by Student's t; a single value says nothing of it:
-/// infinite.
+/// Returns the mean and half the width of its 95 % interval by Student's t; the width is infinite
+/// for a single value.
 pub(super) fn interval(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     if values.len() < 2 {
@@ -209,16 +210,16 @@ pub(super) fn interval(values: &[f64]) -> (f64, f64) {
     (mean, t * deviation(values) / (values.len() as f64).sqrt())
 }
 
-/// A mean with half the width of its interval, if there is one.
+/// Formats a mean with half the width of its interval, if that is finite.
 pub(super) fn shown((mean, half): (f64, f64)) -> String {
     if half.is_finite() { format!("{mean:.2}\u{b1}{half:.2}") } else { format!("{mean:.2}") }
 }
 
-/// A row of text for each place and arm: means, each with its ratio to `off` and the interval of
-/// that, then bios.
+/// Returns a row of text for each place and arm: means, each with its ratio to `off` and the
+/// interval of the ratio, then bios.
 pub(super) fn table(rows: &[Row], figures: &[&str]) -> Table {
     let mut header: Vec<String> = ["device, scheduler", "activity"].map(str::to_owned).to_vec();
-    // Many figures leave no room for their ratios, or for what is rarely not 0.
+    // If there are many figures, their ratios and the columns that are usually 0 do not fit.
     let with_ratios = figures.len() <= 3;
     let with_demoted = figures.len() != 3;
     for figure in figures {
@@ -245,7 +246,7 @@ pub(super) fn table(rows: &[Row], figures: &[&str]) -> Table {
     table
 }
 
-/// A number with three digits or more.
+/// Formats a number with three digits or more.
 fn digits(value: f64) -> String {
     let places = if value >= 100.0 {
         0

@@ -1,17 +1,18 @@
-//! What the experiment must show, on runs made here, one seed and one place each.
+//! Checks the expected results of the experiment on runs made by the test, with one seed and one
+//! place each.
 
 use super::*;
 use crate::reproduce::conclusions::text_of;
 use sweep::{ARMS, Bios, Sweep};
 
-/// The first place of a case.
+/// Returns the first place of a case.
 fn first(case: impl for<'a> FnOnce(&Scale<'a>) -> Sweep<'a>) -> Row {
     let parameters = Parameters::parse(PARAMETERS);
     let sweep = case(&Scale { parameters: &parameters, full: false, seeds: 1, places: 1 });
     sweep::run(&Lab::quiet(), &[sweep]).expect("runs").remove(0).remove(0)
 }
 
-/// The share of all bios, writeback's too, that became RT.
+/// Returns the share of all bios, including write-back, that became RT.
 fn promoted(row: &Row, arm: &str) -> f64 {
     let bios = row.of(arm).bios;
     bios.promoted as f64 / bios.all as f64
@@ -54,7 +55,7 @@ fn where_every_page_is_read_once_no_form_changes_anything() {
         assert_eq!(cell.figures, row.of("off").figures, "{arm}");
     }
     assert!(row.of("oracle").bios.promoted > 1000);
-    // By lot none: a run that need not be made, since it is mainline's.
+    // A random share of 0: the run is omitted, because it would be the same as mainline's.
     let parameters = Parameters::parse(PARAMETERS);
     let sweep = cases::storage(&Scale { parameters: &parameters, full: false, seeds: 1, places: 1 });
     let (figures, bios, _) = sweep.one(&Lab::quiet(), &row.place, 1, "random:0").expect("a run");
@@ -97,7 +98,7 @@ fn intervals_are_students() {
     );
 }
 
-/// A tenth of the usual sizes, in place of those of `--full`.
+/// Returns parameters with a tenth of the usual sizes, in place of those of `--full`.
 fn tiny() -> String {
     let smaller = [
         ("scale_full = 1", "scale_full = 100"),
@@ -117,22 +118,22 @@ fn tiny() -> String {
     })
 }
 
-/// Every line that is printed, with the sizes of `--full`, which are small here: as the command
-/// does, on every stack.
+/// Checks every printed line, with small values for the sizes of `--full`, on every stack as the
+/// command does.
 #[test]
 fn the_report_is_printed_whole_and_says_what_its_tables_say() {
     let parameters = Parameters::parse(&tiny());
     let scale = Scale { parameters: &parameters, full: true, seeds: 1, places: usize::MAX };
     let measured = measure(&Lab::quiet(), &scale).expect("runs");
     let text = document(&scale, measured.clone()).text();
-    // A command is wrapped before an option only.
+    // A command line is only wrapped before an option.
     for line in text.lines().filter(|line| !line.ends_with(" \\")) {
         assert!(line.chars().count() <= 100, "{line}\n{text}");
     }
     assert!(!text.contains("NaN") && !text.contains("inf "), "{text}");
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("Sizes and memory are the proposal's over 100."), "{text}");
-    // One random seed: nothing that needs an interval is concluded, what needs none is.
+    // With one random seed, only conclusions that need no interval are drawn.
     assert!(!text.contains('\u{b1}') && !flat.contains("SQLite loses"), "{text}");
     assert!(flat.contains("the ratio is 1 exactly") && flat.contains("times are equal to the nanosecond"), "{text}");
     for part in ["in order", "at random", "all fits", "memory is short", "min_ttl_ms=100:", "SQLite-like"] {
@@ -142,9 +143,9 @@ fn the_report_is_printed_whole_and_says_what_its_tables_say() {
     conclusions_follow_the_rows(&measured);
 }
 
-/// Whatever the rows say, what is concluded from others that say the opposite is something else.
+/// If rows say the opposite, the conclusions are different.
 fn conclusions_follow_the_rows(measured: &Measured) {
-    // A row of one figure for each arm: mainline's, then the ratios of all others.
+    // Returns a row with one figure for each arm: mainline's, then the ratios of all others.
     let row = |profile: &str, scheduler: &'static str, figures: &[f64], ratio: &dyn Fn(&str, usize) -> f64| {
         let place = sweep::Rig { device: profile.to_owned(), scheduler };
         let cell = |arm: &'static str| {
@@ -168,7 +169,7 @@ fn conclusions_follow_the_rows(measured: &Measured) {
 type Ratio<'a> = &'a dyn Fn(&str, usize) -> f64;
 type MakeRow<'a> = &'a dyn Fn(&str, &'static str, &[f64], Ratio<'_>) -> Row;
 
-/// Each of these sentences is there, or none is.
+/// Checks that each of these sentences is present, or that none is.
 fn check(text: &str, sentences: &[&str], there: bool) {
     for sentence in sentences {
         assert_eq!(text.contains(sentence), there, "{sentence}: {text}");

@@ -1,36 +1,36 @@
-//! What is concluded from when the readers ended.
+//! Conclusions from the times at which the readers ended.
 
 use crate::reproduce::conclusions::{Conclusion, percent_off};
 
-/// Seconds after which RT and BE had finished.
+/// Seconds after which the RT and the BE reader had finished.
 pub(super) type Ends = [f64; 2];
 
-/// Figures of all runs. Kernels are in the order plain, hooks, counter.
+/// Figures of all runs. Arrays of three are in the order of kernels plain, hooks, counter.
 #[derive(Clone, Debug)]
 pub(super) struct Summary {
     pub(super) lookup_us: f64,
-    /// Chunks that both readers read.
+    /// Chunks that both readers read together.
     pub(super) chunks: u64,
     /// Lookups of a run.
     pub(super) lookups: [u64; 3],
-    /// By kernel, a run for each random seed.
+    /// Results by kernel, then by random seed.
     pub(super) runs: [Vec<Ends>; 3],
-    /// Means of these.
+    /// Mean of the runs.
     pub(super) ends: [Ends; 3],
     pub(super) published: [Ends; 3],
-    /// On a disk that is the limit itself: plain, hooks.
+    /// On a disk whose rate is the limit: plain, hooks.
     pub(super) medium: [Ends; 2],
-    /// The plain kernel under inject=limit.
+    /// The plain kernel with inject=limit.
     pub(super) injecting: Ends,
     /// Under a limit: one FIFO, queues by class.
     pub(super) limited: [Ends; 2],
-    /// Seconds of one of the limited readers alone.
+    /// Seconds that one of the limited readers takes alone.
     pub(super) limited_alone: f64,
 }
 
 impl Summary {
-    /// What the limit gives: in one FIFO both end together, with queues by class one after the
-    /// other.
+    /// Returns the times that follow from the limit: with one FIFO both readers end together, with
+    /// queues by class one after the other.
     pub(super) fn arithmetic(&self) -> [Ends; 2] {
         let both = 2.0 * self.limited_alone;
         [[both, both], [self.limited_alone, both]]
@@ -45,7 +45,7 @@ fn each_same(a: Ends, b: Ends) -> bool {
     a.iter().zip(&b).all(|(a, b)| same(*a, *b))
 }
 
-/// Section 1.
+/// Conclusions of section 1.
 pub(super) const UNRULED: [Conclusion<Summary>; 5] = [
     |s| {
         let [plain, hooks, counter] = s.lookups;
@@ -89,7 +89,7 @@ pub(super) const UNRULED: [Conclusion<Summary>; 5] = [
     },
 ];
 
-/// Section 2: what limits the readers.
+/// Conclusions of section 2: what limits the readers.
 pub(super) const WAYS: [Conclusion<Summary>; 2] = [
     |s| {
         let slower = percent_off(s.ends[1][0], s.ends[0][0]);
@@ -110,7 +110,7 @@ pub(super) const WAYS: [Conclusion<Summary>; 2] = [
     },
 ];
 
-/// Section 2: who ends first.
+/// Conclusions of section 2: which reader ends first.
 pub(super) const CLASSES: [Conclusion<Summary>; 2] = [
     |s| {
         let in_order = s.runs.iter().flatten().chain(&s.medium).all(|[rt, be]| rt < be);
@@ -131,7 +131,7 @@ pub(super) const CLASSES: [Conclusion<Summary>; 2] = [
     },
 ];
 
-/// Section 3.
+/// Conclusions of section 3.
 pub(super) const LIMITED: [Conclusion<Summary>; 2] = [
     |s| {
         let (ours, ideal) = (s.limited[0], s.arithmetic()[0]);

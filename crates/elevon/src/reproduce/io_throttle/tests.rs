@@ -1,4 +1,4 @@
-//! What the experiment must show, on runs made here.
+//! Checks the expected results of the experiment on runs made by the test.
 
 use super::*;
 use crate::reproduce::conclusions::text_of;
@@ -20,7 +20,7 @@ fn the_counter_spares_the_lookups_and_classes_survive() {
     assert_eq!(measured.of(Mode::Plain).runs, measured.of(Mode::Counter).runs, "without lookups, without their time");
     near(counter[0], published(Mode::Counter, "rt"), 0.03, "RT does not move");
     near(hooks[1], published(Mode::Hooks, "be"), 0.05, "predicted: BE with hooks");
-    // What nobody can explain is not shown.
+    // One published figure has no known explanation; the model does not reproduce it.
     assert!(counter[1] > 1.1 * published(Mode::Counter, "be"));
     let lookups = Mode::ALL.map(|mode| measured.of(mode).lookups);
     assert_eq!(lookups, [0, 2 * CHUNKS, 0]);
@@ -28,7 +28,8 @@ fn the_counter_spares_the_lookups_and_classes_survive() {
         assert_eq!(arm.runs.len(), 4);
         assert!(arm.runs.iter().all(|[rt, be]| rt < be), "{:?}: RT ends after BE", arm.mode);
     }
-    // Two strict classes on a disk of 20.5 MB/s: one after the other, whatever the hook costs.
+    // Two strict classes on a disk of 20.5 MB/s are served one after the other, whatever the hook
+    // costs.
     let alone = 245_366_784.0 / 20.5e6;
     near(measured.medium[0][0], alone, 0.003, "medium: RT");
     near(measured.medium[0][1], 2.0 * alone, 0.003, "medium: BE");
@@ -61,7 +62,7 @@ fn the_counter_spares_the_lookups_and_classes_survive() {
     a_kernel_that_looks_up_pays_whatever_it_is_called(&parameters);
 }
 
-/// Sentences change or vanish when the figures do.
+/// Sentences change or disappear if the figures do.
 fn conclusions_follow_the_figures(summary: &Summary) {
     let with = |change: &dyn Fn(&mut Summary)| {
         let mut altered = summary.clone();
@@ -89,8 +90,8 @@ fn conclusions_follow_the_figures(summary: &Summary) {
     assert!(with(&|s| s.medium[1][0] *= 1.1).contains("lookups make RT +10.0 % and BE +0.0 % later"));
 }
 
-/// The time spent follows from the lookups of the stack: a lookup that costs twice as much makes RT
-/// twice as late.
+/// The CPU time follows from the stack's lookups: with twice the cost of a lookup RT is delayed
+/// twice as much.
 fn a_kernel_that_looks_up_pays_whatever_it_is_called(parameters: &Parameters) {
     let chunk = [parameters.text("stack.rt_host"), parameters.text("stack.be_host")];
     let rt = |mode, lookup| {

@@ -1,4 +1,4 @@
-//! What is concluded from busy time in four forms.
+//! Conclusions from busy time in four forms.
 
 use super::small::Phase;
 use crate::reproduce::conclusions::{Conclusion, listed, range};
@@ -7,10 +7,10 @@ const SAMPLED: usize = 0;
 const PRECISE: usize = 2;
 const EXACT: usize = 3;
 
-/// The same requests by their start against the tick, and what a kernel counted of them.
+/// The same requests at different offsets from the tick, and what a kernel measured for them.
 #[derive(Clone, Debug)]
 pub(super) struct HalfDuty {
-    /// Milliseconds, by record.
+    /// Milliseconds that the kernel measured, by record.
     pub(super) kernel_ms: Vec<f64>,
     pub(super) phases: Vec<Phase>,
 }
@@ -18,28 +18,28 @@ pub(super) struct HalfDuty {
 /// The proposal's disk: percent busy by form, and the latencies of the job.
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
-    /// Requests in flight that the job keeps.
+    /// Requests that the job keeps in flight.
     pub(super) depth: f64,
     pub(super) alone: [f64; 4],
     pub(super) both: [f64; 4],
     pub(super) published_util: f64,
-    /// Sampled percent over all random seeds.
+    /// Percent busy of the sampled form for all random seeds.
     pub(super) seeds: Vec<f64>,
-    /// Requests a second and mean latency in ms, published and ours.
+    /// Requests per second and mean latency in ms, published and Elevon's.
     pub(super) rate: [f64; 2],
     pub(super) mean_ms: [f64; 2],
-    /// The disk's own mean latency, in ms.
+    /// Mean latency of the disk itself, in ms.
     pub(super) await_ms: f64,
-    /// Greatest latency in ms, published and ours.
+    /// Maximum latency in ms, published and Elevon's.
     pub(super) most_ms: [f64; 2],
-    /// Whether the job did the same under each form.
+    /// True if the job had the same results under each form.
     pub(super) forms_alike: bool,
-    /// The other disk: published percent, by the closed form, and ours.
+    /// The other disk: percent published, by the closed form, and Elevon's.
     pub(super) other: [f64; 3],
 }
 
 impl HalfDuty {
-    /// The phase whose precise figure is nearest to `ms`.
+    /// Returns the phase whose precise figure is nearest to `ms`.
     pub(super) fn nearest(&self, ms: f64) -> &Phase {
         let off = |phase: &&Phase| (phase.busy[PRECISE] - ms).abs();
         self.phases.iter().min_by(|a, b| off(a).total_cmp(&off(b))).expect("phases were run")
@@ -100,7 +100,7 @@ pub(super) const HALF_DUTY: [Conclusion<HalfDuty>; 5] = [
     },
 ];
 
-/// The job alone and with others.
+/// Conclusions about the job alone and with others.
 pub(super) const ALONE: [Conclusion<Disk>; 1] = [|disk| {
     disk.alone.iter().all(|percent| *percent > 99.0).then(|| {
         "The proposal's job alone cannot do it. In a stall of the limiter nothing starts; the next event is an end, and an end adds \
@@ -170,14 +170,14 @@ pub(super) const FORMS: [Conclusion<Disk>; 2] = [
     },
 ];
 
-/// The disk whose starts know nothing of its ends.
+/// Conclusions about the disk whose starts are independent of its completions.
 pub(super) const OTHER: [Conclusion<Disk>; 1] = [|disk| {
     let [published, closed, ours] = disk.other;
     (published < closed - 5.0 && published < ours - 5.0)
         .then(|| format!("It showed less than both, {published} %, so its starts were not independent of its ends."))
 }];
 
-/// Of five overlapping requests, busy ms by tick rate, ascending, and form.
+/// Conclusions about five overlapping requests: busy ms by tick rate, ascending, and form.
 pub(super) const TICKS: [Conclusion<[[f64; 4]; 3]>; 1] = [|rates| {
     let sampled = rates.map(|busy| busy[SAMPLED]);
     sampled
@@ -186,7 +186,7 @@ pub(super) const TICKS: [Conclusion<[[f64; 4]; 3]>; 1] = [|rates| {
         .then(|| "In the sampled form the finer tick loses more.".to_owned())
 }];
 
-/// Percent busy of the writer that thinks.
+/// Conclusions about the writer with think time: percent busy by form.
 pub(super) const THINKING: [Conclusion<[f64; 4]>; 2] = [
     |&[sampled, inflight, _, exact]| {
         (sampled > 50.0 && inflight > 50.0 && exact < 5.0).then(|| {

@@ -1,4 +1,5 @@
-//! The proposal's disk: 69 % where it is always busy, and what it takes for that.
+//! The proposal's disk: it shows 69 % although it is always busy; these runs find the conditions
+//! for that.
 
 use elevon_core::kernel::IoTicksForm;
 use elevon_report::compare::Variant;
@@ -21,8 +22,8 @@ const ONE: Job = job!("io-ticks/one-submitter.fio");
 const TWO: Job = job!("io-ticks/two-submitters.fio");
 const INDEPENDENT: Job = job!("io-ticks/independent.fio");
 
-/// The limiter's rhythm, in seconds: how long a slice is, and how long the disk stands still in
-/// each.
+/// Rhythm of the limiter, in seconds: the length of a slice, and how long the disk stalls in each
+/// slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rhythm {
     pub(super) period: f64,
@@ -31,32 +32,32 @@ pub(super) struct Rhythm {
 
 pub(super) struct Lun {
     pub(super) rhythm: Rhythm,
-    /// Slow starts a second by the closed form, not rounded.
+    /// Starts per second of the slow job by the closed form, not rounded.
     pub(super) fitted: f64,
     pub(super) starts: u64,
     pub(super) alone: RunResult,
     /// Both submitters, accounted by each form.
     pub(super) both: [RunResult; 4],
-    /// The same at other tick rates: (HZ, sampled %).
+    /// Both submitters at other tick rates, as (HZ, run).
     pub(super) tick_rates: Vec<(u32, RunResult)>,
-    /// Sampled % with other random seeds.
+    /// Percent busy of the sampled form with other random seeds.
     pub(super) seeds: Vec<f64>,
-    /// (Starts a second, sampled %), ascending.
+    /// (Starts per second, sampled percent), ascending.
     pub(super) sweep: Vec<(u64, f64)>,
-    /// (Starts a second, run) where starts know nothing of completions.
+    /// (Starts per second, run) with starts that are independent of completions.
     pub(super) independent: Vec<(u64, RunResult)>,
     parameters: Parameters,
 }
 
 impl Rhythm {
-    /// What the sampled form shows, in percent, where others start `rate` requests a second: in
-    /// each stall the time up to the last start is lost but for a jiffy.
+    /// Returns the percentage that the sampled form shows if other jobs start `rate` requests per
+    /// second: in each stall, the time up to the last start is lost except for a jiffy.
     pub(super) fn sampled(self, rate: f64) -> f64 {
         let lost = self.stall - (1.0 - libm::exp(-rate * self.stall)) / rate;
         100.0 * (1.0 - lost / self.period)
     }
 
-    /// The rate at which it shows `percent`; it falls with the rate.
+    /// Returns the rate at which the sampled form shows `percent`, which falls with the rate.
     pub(super) fn rate_for(self, percent: f64) -> f64 {
         let (mut low, mut high) = (1e-6, 1e3);
         for _ in 0..60 {
@@ -67,9 +68,9 @@ impl Rhythm {
     }
 }
 
-/// What the sampled form shows, in percent, where starts and ends are independent Poisson
-/// processes: half of the time lies before an end and is counted, the other half before a start and
-/// gives one jiffy.
+/// Returns the percentage that the sampled form shows if starts and completions are independent
+/// Poisson processes: half of the time precedes a completion and is counted; the other half
+/// precedes a start and counts one jiffy.
 pub(super) fn sampled_independent(rate: f64, hz: f64) -> f64 {
     50.0 + 50.0 * (1.0 - libm::exp(-2.0 * rate / hz))
 }
@@ -118,7 +119,7 @@ pub(super) fn measure(lab: &Lab) -> Result<Lun, Failure> {
 }
 
 impl Lun {
-    /// What conclusions are drawn from.
+    /// Returns the figures for conclusions.
     pub(super) fn disk(&self) -> Disk {
         let published = |key: &str| self.parameters.number(&format!("published.{key}"));
         let run = &self.both[0];

@@ -1,5 +1,5 @@
-//! The small cases: five overlapping requests, a disk that is nearly idle, and what a jiffy cannot
-//! resolve.
+//! The small cases: five overlapping requests, a disk that is nearly idle, and times below the
+//! resolution of a jiffy.
 
 use elevon_core::kernel::IoTicksForm;
 use elevon_report::document::{Document, Table};
@@ -22,24 +22,25 @@ const TICK_RATES: [u32; 3] = [100, 250, 1000];
 
 /// The five requests A to E.
 pub(super) struct Timeline {
-    /// By hand, in jiffies.
+    /// Busy time computed by hand, in jiffies.
     pub(super) by_hand: [f64; 4],
-    /// HZ 250, where they are 10 jiffies apart: one hardware queue, then two.
+    /// Busy jiffies at HZ 250, where the requests are 10 jiffies apart, with one and with two
+    /// hardware queues.
     pub(super) jiffies: [[f64; 4]; 2],
     /// Busy ms at each tick rate.
     pub(super) at_rate: [[f64; 4]; 3],
     command: String,
 }
 
-/// The writer that thinks, and the reads of 5 ms.
+/// The writer with think time, and the reads of 5 ms.
 pub(super) struct Rest {
     pub(super) thinking: RunResult,
     pub(super) half_duty: HalfDuty,
-    /// The run that starts on a tick.
+    /// Command of the run that starts on a tick.
     command: String,
 }
 
-/// The reads of 5 ms, started so long after a tick.
+/// The reads of 5 ms, started at a delay after a tick.
 #[derive(Clone, Debug)]
 pub(super) struct Phase {
     pub(super) delay_us: u64,
@@ -178,7 +179,7 @@ fn report_half_duty(document: &mut Document, rest: &Rest) {
     });
 }
 
-/// A row for phases beside each other that count alike.
+/// Returns a table in which adjacent phases with equal counts share one row.
 fn phases_table(phases: &[Phase]) -> Table {
     let mut table = Table::new(["start after a tick", "sampled ms", "inflight ms", "precise ms", "exact ms"]);
     for alike in phases.chunk_by(|a, b| a.busy.map(f64::round) == b.busy.map(f64::round)) {

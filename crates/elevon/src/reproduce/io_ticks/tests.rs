@@ -1,4 +1,4 @@
-//! What the experiment must show, on runs made here.
+//! Checks the expected results of the experiment on runs made by the test.
 
 use super::findings::{Disk, HalfDuty};
 use super::small::Phase;
@@ -15,9 +15,9 @@ fn the_timeline_is_what_the_rules_say_by_hand() {
     assert_eq!(timeline.by_hand, [55.0, 91.0, 90.0, 90.0]);
     // A transfer takes a nanosecond.
     timeline.jiffies[0].into_iter().zip(timeline.by_hand).for_each(|(ours, hand)| near(ours, hand, 1e-6, "jiffies"));
-    // The proposal's form does nothing for a device with two hardware queues.
+    // The proposal's form has no effect on a device with two hardware queues.
     assert_eq!(timeline.jiffies[1][..3], [55.0, 55.0, 90.0]);
-    // Five starts of one jiffy and five ends of 40 ms.
+    // Five starts of one jiffy each and five completions of 40 ms each.
     assert_eq!(timeline.at_rate.map(|busy| busy[0]), [250.0, 220.0, 205.0]);
     timeline.at_rate.into_iter().for_each(|busy| near(busy[3], 360.0, 1e-5, "exact"));
 }
@@ -33,7 +33,7 @@ fn a_busy_disk_shows_69_percent_only_with_somebody_else_on_it() {
     for form in [inflight, precise, exact] {
         near(form, 100.0, 0.1, "always busy");
     }
-    // The forms differ in what they show and in nothing else.
+    // The forms only change what is shown.
     for (form, run) in IoTicksForm::ALL.into_iter().zip(&lun.both) {
         assert_eq!(run.jobs[0].stats, lun.both[0].jobs[0].stats, "{}", form.name());
         near(delta(run).io_ticks_percent(), utilisation(&lun.both[0])[form as usize], 0.01, form.name());
@@ -47,7 +47,7 @@ fn a_busy_disk_shows_69_percent_only_with_somebody_else_on_it() {
     for (rate, run) in &lun.independent {
         near(utilisation(run)[0], lun::sampled_independent(*rate as f64, 1000.0), 2.5, "independent starts");
     }
-    // A coarser tick hides some of the loss.
+    // A coarser tick hides part of the loss.
     assert!(lun.tick_rates.windows(2).all(|w| utilisation(&w[0].1)[0] > utilisation(&w[1].1)[0]));
 
     let mut document = Document::new("io-ticks");
@@ -71,7 +71,8 @@ fn a_thinking_writer_is_idle_and_a_jiffy_is_coarse() {
         near(busy[3], 500.0 * 5.0512, 0.6, "exact does not depend on the phase");
         assert!((busy[2] - 2000.0).abs() <= 4.0 || (busy[2] - 3000.0).abs() <= 8.0, "{busy:?}");
     }
-    // Each answer of the kernel is what the rule gives at some phase, and they are of two kinds.
+    // Each measurement of the kernel equals the rule's result at some phase, and there are two
+    // groups of them.
     for &ms in &case.kernel_ms {
         near(case.nearest(ms).busy[2], ms, 12.0, "as the kernel counted");
     }
@@ -85,7 +86,7 @@ fn a_thinking_writer_is_idle_and_a_jiffy_is_coarse() {
     half_duty_follows(case);
 }
 
-/// Sentences change or vanish when the figures do.
+/// Sentences change or disappear if the figures do.
 fn half_duty_follows(case: &HalfDuty) {
     let with = |change: &dyn Fn(&mut HalfDuty)| {
         let mut altered = case.clone();

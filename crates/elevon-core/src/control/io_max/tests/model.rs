@@ -1,5 +1,5 @@
-//! The same rules with plain vectors: every level is searched for the next dispatch, every path is
-//! walked for each bio.
+//! The rules of `io.max` with plain vectors: every level is searched for the next dispatch, and
+//! every path is walked for each bio.
 
 extern crate std;
 use std::vec;
@@ -139,7 +139,8 @@ impl Model {
             if over > 0 {
                 let earned = |rate| if rate == UNLIMITED { 0 } else { self.earned(rate, over * self.slice) };
                 let (bytes, ios) = (earned(bps[d]), earned(iops[d]));
-                // Earned budget does not reduce it below zero; what a change carried over remains.
+                // The budget reduces the use to zero at most; a use below zero, carried over by a
+                // change, remains.
                 let less = |used: i128, by: i128| match self.in_series && by == 0 {
                     true => used.min(0),
                     false => (used - by).max(used.min(0)),
@@ -269,7 +270,7 @@ impl Model {
     }
 }
 
-/// Reads, then writes; one of each source in turn.
+/// Releases reads, then writes; one of each source in turn.
 fn hand_out(run: &mut [Vec<(TenantId, u32)>; 2], all: &mut Vec<u32>) {
     for list in run {
         while !list.is_empty() {

@@ -1,13 +1,13 @@
-//! Random sequences of all operations, compared with a model that keeps the whole history of a
-//! limiter and checks for each nanosecond if the rule lets a bio go.
+//! Compares random sequences of all operations with a model that keeps the whole history of a
+//! limiter and checks for each nanosecond whether the rule releases a bio.
 
 use super::*;
 
-/// A limiter exactly as the proposal describes it: units used since the window began, or tokens.
+/// A limiter as the proposal describes it: units used since the window started, or tokens.
 #[derive(Clone, Debug)]
 struct Law {
     limit: Limit,
-    /// In units times 10^9: a leaky bucket's use is less than 0 if a change found it with credit.
+    /// In units times 10^9. A leaky bucket's use is below 0 if a change found it with credit.
     used: i128,
     tokens: i128,
     at: Instant,
@@ -56,7 +56,7 @@ impl Law {
             Policy::Leaky => {
                 self.used += units;
                 if self.used + slack <= self.credit(now) {
-                    // Below the line: reset, except for the rounding of its deadline.
+                    // The use is within the credit: reset, except for the rounding of its deadline.
                     (self.used, self.at) = (-slack, now);
                 }
             }
@@ -107,7 +107,7 @@ impl Tenant {
         }
     }
 
-    /// Returns the next bio to go: the first of the most urgent class.
+    /// Returns the index of the next bio to release: the first of the most urgent class.
     fn head(&self) -> Option<usize> {
         (0..self.waiting.len()).min_by_key(|&at| (self.waiting[at].class, at))
     }
@@ -230,7 +230,7 @@ impl Pair {
         self.living.push(fresh);
     }
 
-    /// Advances the clock, sometimes beyond some deadlines. Every bio goes as of the first
+    /// Advances the clock, sometimes beyond some deadlines. Every bio is released as of the first
     /// nanosecond at which the rule allows it.
     fn advance(&mut self) {
         let step = self.rng.pick(&[0, 1, 1000, 1_000_000, 3_000_000_000]);
@@ -239,7 +239,7 @@ impl Pair {
             && at <= until
         {
             if self.rng.one_in(4) {
-                // Late: everything that is due by then goes in the order of the deadlines.
+                // A late call releases everything that is due, in the order of the deadlines.
                 break;
             }
             self.release(at.max(self.now));
@@ -256,7 +256,7 @@ impl Pair {
         for bio in due {
             self.waited += (now - self.arrived[bio]).get();
         }
-        // What the clock would have shown at each nanosecond in turn.
+        // The releases that the clock would have made at each nanosecond.
         let mut at = before;
         for &bio in rest {
             at = self.next_deadline(at).expect("something is let go");
@@ -275,8 +275,8 @@ impl Pair {
         }
     }
 
-    /// Returns the first nanosecond from `from` on at which a head may go: found by bisection, with
-    /// the rule alone.
+    /// Returns the first nanosecond from `from` on at which the head may be released, found by
+    /// bisection with the rule alone.
     fn next_deadline(&self, from: Instant) -> Option<Instant> {
         let first = |rules: &Tenant| {
             let cost = rules.waiting[rules.head()?].cost;

@@ -66,7 +66,7 @@ impl Bench {
         self.engine.self_check();
     }
 
-    /// Ends the slot of a queue that is empty; its service is remembered.
+    /// Ends the slot of a queue that is now empty; its service is kept.
     fn empty(&mut self, n: usize) {
         let id = self.queues[n];
         self.engine.deactivate(id, true, EXPIRES);
@@ -186,7 +186,7 @@ fn a_queue_that_returns_late_starts_anew() {
 fn a_claim_behind_time_is_pushed() {
     for (back, start, finish) in [(true, 30 * UNIT, 40 * UNIT), (false, 40 * UNIT, 40 * UNIT + delta(512, 40))] {
         let mut b = half_served();
-        // Two whole slots of B, with the virtual time that an ideal fluid server would have.
+        // B is served for two whole slots, at the virtual time of an ideal fluid server.
         b.slot(800);
         b.slot(800);
         b.engine.groups[0].trees[Class::Be as usize].time = 40 * UNIT;
@@ -330,8 +330,9 @@ fn weights_hold_at_every_level() {
     check(&mut e, &queues, &[1, 3, 4, 8, 16]);
 }
 
-/// Bounds on how far a backlogged queue is ahead of or behind its due share. `phi` = own weight /
-/// all weights; bounds scaled by the sum of the weights, so that everything stays an integer.
+/// Bounds on the difference between the service of a backlogged queue and its due share. `phi` =
+/// own weight / all weights; bounds are scaled by the sum of the weights, so that everything stays
+/// an integer.
 #[test]
 fn service_lags_by_less_than_a_budget() {
     for seed in 0..300 {
@@ -360,9 +361,9 @@ fn service_lags_by_less_than_a_budget() {
                 for (i, &(weight, own)) in queues.iter().enumerate() {
                     let (got, due) = (i128::from(served[i] * all), i128::from(weight * total));
                     let ahead = i128::from((all - weight) * own + size * all);
-                    // The shortcut that skips a search may let the queue just served continue
-                    // although another has become eligible: this costs at most the share of one
-                    // more largest budget (with a search every time, it does not).
+                    // The shortcut that skips a search may let the last queue continue although
+                    // another has become eligible. This costs at most the share of one more largest
+                    // budget; with a search every time, it does not.
                     let behind = i128::from((all - weight) * own + 2 * weight * most + size * all);
                     assert!(got - due <= ahead, "seed {seed}: {i} is ahead by {} of {ahead}", got - due);
                     assert!(due - got <= behind, "seed {seed}: {i} is behind by {} of {behind}", due - got);
@@ -372,7 +373,7 @@ fn service_lags_by_less_than_a_budget() {
             b.end(n);
             history.push((served.clone(), total));
         }
-        // Any interval between slots: both bounds together.
+        // Both bounds hold for any interval between slots.
         for (from, to) in [(0, 100), (37, 290), (150, 160), (299 - 40, 299)] {
             for (i, &(weight, own)) in queues.iter().enumerate() {
                 let got = i128::from((history[to].0[i] - history[from].0[i]) * all);

@@ -11,19 +11,19 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
-pub(super) use crate::treap::Root;
+pub(in crate::sched) use crate::treap::Root;
 use crate::treap::{Item, NIL, Treap};
 
 /// Returns true if a virtual time is after another. Correct if they differ by less than half the
 /// range.
 #[inline]
-pub(super) const fn later(a: u64, b: u64) -> bool {
+pub(in crate::sched) const fn later(a: u64, b: u64) -> bool {
     (a.wrapping_sub(b) as i64) > 0
 }
 
 /// Returns the later of two virtual times.
 #[inline]
-pub(super) const fn latest(a: u64, b: u64) -> u64 {
+pub(in crate::sched) const fn latest(a: u64, b: u64) -> u64 {
     if later(a, b) { a } else { b }
 }
 
@@ -51,13 +51,13 @@ impl Item for Times {
 
 /// The nodes of every tree.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FinishTrees {
+pub(in crate::sched) struct FinishTrees {
     nodes: Treap<Times>,
 }
 
 impl FinishTrees {
     /// Makes room for the keys below `count`.
-    pub(super) fn grow(&mut self, count: usize) {
+    pub(in crate::sched) fn grow(&mut self, count: usize) {
         self.nodes.grow(count);
     }
 
@@ -67,12 +67,12 @@ impl FinishTrees {
     }
 
     #[cfg(test)]
-    pub(super) fn contains(&self, id: u32) -> bool {
+    pub(in crate::sched) fn contains(&self, id: u32) -> bool {
         self.nodes.contains(id)
     }
 
     /// Inserts an entity, behind those with the same finish.
-    pub(super) fn insert(&mut self, root: &mut Root, id: u32, start: u64, finish: u64) {
+    pub(in crate::sched) fn insert(&mut self, root: &mut Root, id: u32, start: u64, finish: u64) {
         debug_assert!(!self.nodes.contains(id), "entity {id} is filed twice");
         let (mut parent, mut child, mut goes_left) = (NIL, root.0, false);
         while child != NIL {
@@ -88,24 +88,24 @@ impl FinishTrees {
     }
 
     /// Removes an entity from its tree.
-    pub(super) fn remove(&mut self, root: &mut Root, id: u32) {
+    pub(in crate::sched) fn remove(&mut self, root: &mut Root, id: u32) {
         debug_assert!(self.nodes.contains(id), "entity {id} is in no tree");
         self.nodes.take(root, id);
     }
 
     /// Returns the entity with the smallest finish.
-    pub(super) fn first(&self, root: Root) -> Option<u32> {
+    pub(in crate::sched) fn first(&self, root: Root) -> Option<u32> {
         Self::found(self.nodes.leftmost(root.0))
     }
 
     /// Returns the entity with the largest finish.
-    pub(super) fn last(&self, root: Root) -> Option<u32> {
+    pub(in crate::sched) fn last(&self, root: Root) -> Option<u32> {
         Self::found(self.nodes.rightmost(root.0))
     }
 
     /// Returns the smallest start in a tree.
     #[inline]
-    pub(super) fn min_start(&self, root: Root) -> Option<u64> {
+    pub(in crate::sched) fn min_start(&self, root: Root) -> Option<u64> {
         Self::found(root.0).map(|n| self.nodes.at(n).sum)
     }
 
@@ -114,7 +114,7 @@ impl FinishTrees {
     ///
     /// Exact; the kernel's walk can miss a node on the right of an ineligible one (named
     /// deviation).
-    pub(super) fn first_eligible(&self, root: Root, time: u64) -> Option<u32> {
+    pub(in crate::sched) fn first_eligible(&self, root: Root, time: u64) -> Option<u32> {
         let mut n = root.0;
         if n == NIL || later(self.nodes.at(n).sum, time) {
             return None;
@@ -134,7 +134,7 @@ impl FinishTrees {
 
     /// Checks order, heap, links and smallest starts, and returns the keys in order. For tests:
     /// O(n).
-    pub(super) fn self_check(&self, root: Root) -> Vec<u32> {
+    pub(in crate::sched) fn self_check(&self, root: Root) -> Vec<u32> {
         let order = self.nodes.self_check(root);
         let finish = |n: u32| self.nodes.at(n).item.finish;
         assert!(order.windows(2).all(|pair| !later(finish(pair[0]), finish(pair[1]))), "finishes out of order");

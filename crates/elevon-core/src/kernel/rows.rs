@@ -1,0 +1,500 @@
+//! What each rule means for somebody's I/O, and how it is known.
+
+use super::{IoTicksForm, PlugOrder, Rules};
+
+/// How a rule is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// A kernel on each side of the change was measured.
+    Measured,
+    /// Read in descriptions of the kernel's behaviour, and not measured.
+    Read,
+    /// Remembered; neither read nor measured.
+    Remembered,
+}
+
+impl Evidence {
+    /// Returns the word for reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Read => "read, not measured",
+            Self::Remembered => "remembered, not measured",
+        }
+    }
+}
+
+/// One rule of the switchboard: a behaviour that differs between kernel versions.
+#[derive(Clone, Copy)]
+pub struct RuleRow {
+    /// The name, which is that of the field of [`Rules`].
+    pub name: &'static str,
+    /// The part of the block layer that it belongs to.
+    pub area: &'static str,
+    /// Returns what happens under these rules, as a sentence without its full stop.
+    pub says: fn(&Rules) -> &'static str,
+    /// How it is known.
+    pub evidence: Evidence,
+    /// The measurement or the source.
+    pub source: &'static str,
+    /// Who will notice a change.
+    pub who: &'static str,
+    /// How the other behaviour is had on a kernel that does not have it; empty if it cannot be.
+    pub keep: &'static str,
+    /// Copies the rule from one set of rules into another.
+    pub copy: fn(&Rules, &mut Rules),
+}
+
+impl RuleRow {
+    /// Returns true if the rule is the same in both.
+    pub fn is_same(&self, a: &Rules, b: &Rules) -> bool {
+        (self.says)(a) == (self.says)(b)
+    }
+}
+
+/// Makes a row; `$on`, `$off` are what happens if the rule is true and if it is false.
+macro_rules! row {
+    ($field:ident, $area:literal, $on:literal, $off:literal, $evidence:ident, $source:literal, $who:literal, $keep:literal) => {
+        row!($field, $area, |r| if r.$field { $on } else { $off }, $evidence, $source, $who, $keep)
+    };
+    ($field:ident, $area:literal, $says:expr, $evidence:ident, $source:literal, $who:literal, $keep:literal) => {
+        RuleRow {
+            name: stringify!($field),
+            area: $area,
+            says: $says,
+            evidence: Evidence::$evidence,
+            source: $source,
+            who: $who,
+            keep: $keep,
+            copy: |from, to| to.$field = from.$field,
+        }
+    };
+}
+
+/// Every rule, in the order of a bio's way.
+pub const RULES: &[RuleRow] = &[
+    row!(
+        direct_fill_per_folio,
+        "building bios",
+        "direct I/O fills one vector per folio: a bio of ordinary pages has exactly 256 of them (2048 sectors), and \
+         one of 2 MiB pages up to 24,975",
+        "direct I/O fills one vector per run of physically contiguous pages: bios end after 256 runs, at sizes \
+         such as 2056 or 2136 sectors, and their splits leave small tails",
+        Measured,
+        "18 direct reads of 1028 KiB: 15 bios of 2056 sectors on 6.12, 6.16 and 6.18, none on 7.0 and 7.3",
+        "large direct reads and writes; devices whose limit does not divide 1 MiB",
+        "--set fill=max-sectors or fill=trim avoid the tails on older kernels; fill=folio gives the newer rule"
+    ),
+    row!(
+        iomap_reads_are_sync,
+        "building bios",
+        "direct reads through a file system carry SYNC",
+        "direct reads through a file system carry no SYNC",
+        Measured,
+        "traces of 6.18; 6.12.117 and 6.17.8 read: the change lies between them, 6.16 is not known",
+        "readers of traces; wbt, Kyber and BFQ, which prefer synchronous I/O",
+        ""
+    ),
+    row!(
+        iomap_small_reads_are_plain,
+        "building bios",
+        "a direct read of at most one file system block is submitted without a plug and carries SYNC only if its \
+         caller waits",
+        "a direct read of one file system block goes the way of every other",
+        Read,
+        "read in 7.2.12 and 7.3.4",
+        "databases with small asynchronous reads on ext4 and XFS",
+        ""
+    ),
+    row!(
+        max_sectors_cap,
+        "queue limits",
+        |r| if r.max_sectors_cap == 8192 {
+            "the default max_sectors_kb is at most 4096"
+        } else {
+            "the default max_sectors_kb is at most 1280"
+        },
+        Measured,
+        "queue/max_sectors_kb of a virtio disk: 1280 on 6.1, 6.12 and 6.16, 4096 on 6.18, 7.0 and 7.3",
+        "large I/O: more of it reaches the device in one piece, and holds it for longer",
+        "echo 1280 > queue/max_sectors_kb; --set max_sectors_kb=1280"
+    ),
+    row!(
+        read_ahead_from_max_sectors,
+        "queue limits",
+        "the read-ahead of a rotational disk without io_opt is twice max_sectors_kb",
+        "the read-ahead of a disk without io_opt is 128 KiB",
+        Measured,
+        "queue/read_ahead_kb of a virtio disk: 128 to 6.16, 8192 on 6.18, 7.0 and 7.3",
+        "sequential buffered readers of disks and virtual disks",
+        "echo 128 > queue/read_ahead_kb; --set read_ahead_kb=128"
+    ),
+    row!(
+        clamp_user_max_sectors,
+        "queue limits",
+        "max_sectors_kb above the hardware's limit is lowered to it",
+        "max_sectors_kb above the hardware's limit is refused",
+        Read,
+        "read: 6.9",
+        "scripts that write max_sectors_kb",
+        ""
+    ),
+    row!(
+        io_opt_raises_max_sectors,
+        "queue limits",
+        "an io_opt or io_min above the cap raises the default max_sectors_kb",
+        "the default max_sectors_kb does not depend on io_opt",
+        Measured,
+        "queue/max_sectors_kb of scsi_debug with io_opt 512 KiB: 512 on 6.1, 1280 on 6.12",
+        "RAID volumes",
+        "echo N > queue/max_sectors_kb"
+    ),
+    row!(
+        limits_validated_as_a_set,
+        "queue limits",
+        "limits that contradict each other are refused",
+        "limits below a page are raised to a page one by one",
+        Read,
+        "read: 6.9",
+        "writers of drivers",
+        ""
+    ),
+    row!(
+        io_opt_rounded_to_physical_block,
+        "queue limits",
+        "io_opt is rounded down to the physical block size",
+        "io_opt is taken as the device states it",
+        Read,
+        "read: 6.13",
+        "disks behind bridges that state odd values",
+        ""
+    ),
+    row!(
+        secure_erase_has_own_limit,
+        "splitting",
+        "a secure erase is split at its own limit",
+        "a secure erase is split at the limit of a discard",
+        Read,
+        "read: absent in 6.16, 6.17.8 and 6.18.15, present in 6.12.75 and 6.19.6; 6.18.44 is taken to have it",
+        "eMMC and UFS",
+        ""
+    ),
+    row!(
+        write_zeroes_honours_chunk,
+        "splitting",
+        "a split write-zeroes honours chunk_sectors and the physical block",
+        "a write-zeroes is split at its limit alone",
+        Read,
+        "read: 6.13, and 6.12.117 by back-port",
+        "RAID volumes and NVMe namespaces with a stripe",
+        ""
+    ),
+    row!(
+        implicit_plug,
+        "plugging",
+        "a bio without a plug gets one of its own (P and U around it), and the task dispatches it itself",
+        "a bio without a plug is issued at once; under a scheduler a worker dispatches it a little later, so that \
+         bios which follow at once can be merged into it",
+        Measured,
+        "64 writes of 4 KiB under mq-deadline, the last 48 one by one: 49 requests on 6.12 to 7.0, 37 and 20 on 7.3; \
+         the P and U events of 6.12, 6.18, 7.0, 7.2 and 7.3",
+        "asynchronous small sequential writers without batches; readers of traces",
+        ""
+    ),
+    row!(
+        plug_order,
+        "plugging",
+        |r| match r.plug_order {
+            PlugOrder::Lifo => {
+                "without a scheduler a plug is issued newest request first, and its newest request decides when it is \
+                 flushed early"
+            }
+            PlugOrder::Fifo => {
+                "a plug is issued oldest request first, and its oldest request decides when it is flushed early"
+            }
+        },
+        Measured,
+        "blktrace of 6.1 (parts of a split issued backwards), ftrace of 6.12 and 6.18; 5.15 is remembered",
+        "disks without a scheduler: large I/O arrives backwards",
+        ""
+    ),
+    row!(
+        write_hint_blocks_merge,
+        "merging",
+        "bios with different write hints do not merge",
+        "write hints are ignored",
+        Read,
+        "read: absent from 5.18 to 6.8",
+        "users of write hints",
+        ""
+    ),
+    row!(
+        flush_data_through_scheduler,
+        "flush and FUA",
+        "the data of a write that needs a flush goes through the scheduler",
+        "the data of a write that needs a flush goes around the scheduler",
+        Measured,
+        "events of O_DSYNC writes on 6.1 and 6.12",
+        "databases and journals under mq-deadline or BFQ",
+        ""
+    ),
+    row!(
+        whole_map_shallow_depth,
+        "tags",
+        "a scheduler's limit for asynchronous requests counts tags of the whole map",
+        "a scheduler's limit for asynchronous requests counts positions in each word of the map",
+        Read,
+        "read: 6.17, and 6.12.117 by back-port",
+        "users of async_depth, Kyber and BFQ with few tags",
+        ""
+    ),
+    row!(
+        queue_async_depth,
+        "tags",
+        "queue/async_depth limits what is not a synchronous read, under every scheduler",
+        "mq-deadline has a tunable async_depth; Kyber and BFQ have limits of their own",
+        Measured,
+        "queue/async_depth of 7.0 and 7.3, iosched/async_depth of 6.1 to 6.18",
+        "scripts that write iosched/async_depth",
+        "--set async_depth=N in place of mq-deadline:async_depth=N"
+    ),
+    row!(
+        deadline_classes,
+        "mq-deadline",
+        "mq-deadline serves the classes RT, BE and IDLE in order",
+        "mq-deadline ignores I/O priorities",
+        Read,
+        "read: 5.14",
+        "users of ionice",
+        ""
+    ),
+    row!(
+        deadline_ages,
+        "mq-deadline",
+        "mq-deadline serves a lower class once its requests are older than prio_aging_expire (10 s)",
+        "a class waits as long as a higher one has requests",
+        Remembered,
+        "remembered: about 5.17",
+        "class IDLE beside steady load",
+        "a very large prio_aging_expire"
+    ),
+    row!(
+        deadline_position,
+        "mq-deadline",
+        "mq-deadline continues at the sector where it stopped",
+        "mq-deadline continues at a pointer to the next request, which is lost when that one is merged or served",
+        Read,
+        "read: 6.5",
+        "order of random I/O on disks",
+        ""
+    ),
+    row!(
+        deadline_head_list_per_device,
+        "mq-deadline",
+        "requests inserted at the head are served before every class",
+        "requests inserted at the head are served within their class",
+        Read,
+        "read: one list per class in 6.17.8, one per device in 6.18.15 and, by back-port, in 6.12.117",
+        "requeued requests beside class RT",
+        ""
+    ),
+    row!(
+        kyber_limits_sync_writes,
+        "kyber",
+        "Kyber holds everything but synchronous reads to three quarters of the tags",
+        "Kyber holds asynchronous requests to three quarters of the tags, synchronous writes to none",
+        Read,
+        "read in 6.18.15 and 6.19.6",
+        "deep synchronous writers under Kyber",
+        ""
+    ),
+    row!(
+        bfq_counts_root_group,
+        "bfq",
+        "BFQ idles for fairness between groups if two groups have requests, and the root group counts as one",
+        "BFQ idles for fairness between groups if any group but the root has requests",
+        Read,
+        "read: 6.2",
+        "tenants under BFQ",
+        ""
+    ),
+    row!(
+        bfq_big_injection_waits,
+        "bfq",
+        "BFQ injects a large request only into an empty device",
+        "BFQ injects a large request at a limit of one",
+        Read,
+        "read in 6.1 and 6.12",
+        "small readers beside large writers under BFQ",
+        ""
+    ),
+    row!(
+        io_ticks,
+        "accounting",
+        |r| match r.io_ticks {
+            IoTicksForm::Sampled => {
+                "%util is sampled: time between the start of one I/O and of the next is lost while I/O is in flight"
+            }
+            IoTicksForm::Inflight => "%util counts the time since the last start if other tags are in use",
+            IoTicksForm::Precise => "%util counts whole ticks in which I/O was in flight",
+            IoTicksForm::Exact => "%util counts busy nanoseconds",
+        },
+        Measured,
+        "half-duty reads on 6.1 to 7.3; the sampled form is that of a published measurement",
+        "monitoring: %util of one version cannot be compared with the other's",
+        "--set io_ticks=sampled or io_ticks=precise"
+    ),
+    row!(
+        in_flight_from_allocation,
+        "accounting",
+        "a request counts as in flight from its allocation",
+        "a request counts as in flight from its issue to the driver",
+        Read,
+        "read: 6.10",
+        "monitoring of queue depth under a scheduler",
+        ""
+    ),
+    row!(
+        throttle_slice_ms,
+        "throttling",
+        |r| if r.throttle_slice_ms == 20 {
+            "io.max lets through in slices of 20 ms on non-rotational disks"
+        } else {
+            "io.max lets through in slices of 100 ms"
+        },
+        Measured,
+        "completion times on 6.18.44; 20 ms read in 6.10 to 6.17.8",
+        "tenants with a low io.max: how bursty they are, and which rates can be set",
+        ""
+    ),
+    row!(
+        throttle_in_series,
+        "throttling",
+        "io.max tests bytes and I/Os one after the other, and keeps one finished slice",
+        "io.max tests bytes and I/Os together, and forgets finished slices",
+        Measured,
+        "completion times on 6.18.44; 6.1 read",
+        "tenants limited in both bytes and I/Os",
+        ""
+    ),
+    row!(
+        io_cost_keeps_busy_level,
+        "throttling",
+        "io.cost keeps its busy level in a period in which nothing completed",
+        "io.cost takes a period in which nothing completed for one without misses",
+        Read,
+        "read in 6.19.6 and 7.1.13; which of 7.0 and 7.1 brought it is not known",
+        "tenants under io.cost on very slow devices",
+        ""
+    ),
+    row!(
+        promote_to_rt,
+        "priority",
+        "io.prio.class knows promote-to-rt",
+        "io.prio.class knows none-to-rt, which has no effect on ordinary I/O",
+        Read,
+        "read: 6.5",
+        "Android task profiles",
+        ""
+    ),
+    row!(
+        readahead_async_by_marker,
+        "page cache",
+        "readahead goes on when a marked page is read, and windows do not overlap",
+        "readahead also goes on at the expected position without a marker",
+        Measured,
+        "a trace of buffered reads on 6.18; 6.1 by description",
+        "buffered sequential readers",
+        ""
+    ),
+    row!(
+        readahead_ends_on_folio,
+        "page cache",
+        "a readahead window ends where its folios end, and folios grow from window to window",
+        "a readahead window ends where the window's size says",
+        Measured,
+        "windows of 1024, 2048, 4096 and 8192 sectors on 6.18, 7.0 and 7.3",
+        "buffered sequential readers",
+        ""
+    ),
+    row!(
+        readahead_marks_end_of_file,
+        "page cache",
+        "a readahead window that reaches the end of the file has a marker, and reading it asks for more in vain",
+        "a readahead window that reaches the end of the file has no marker",
+        Read,
+        "read in 7.1.13 and 7.2.12",
+        "readers of many small files",
+        ""
+    ),
+    row!(
+        reclaim_writes_file_pages,
+        "page cache",
+        "reclaim writes dirty file pages itself when it finds many of them",
+        "reclaim never writes file pages: it activates them and wakes the flusher",
+        Read,
+        "read in 6.18.15 and 6.19.6",
+        "writers that fill memory",
+        ""
+    ),
+    row!(
+        lru_gen_counts_first_use,
+        "page cache",
+        "MGLRU counts the uses of a page from the first on",
+        "MGLRU counts the uses of a page from the second on",
+        Read,
+        "read: 6.14",
+        "buffered I/O when memory is short",
+        "--set cache_policy=mglru-6.1 or mglru-6.14"
+    ),
+    row!(
+        ioprio_in_events,
+        "events",
+        "request events carry the I/O priority",
+        "request events carry no I/O priority",
+        Measured,
+        "ftrace of 6.1, 6.12, 6.18 and 7.3",
+        "readers of traces",
+        ""
+    ),
+    row!(
+        io_start_events,
+        "events",
+        "block_io_start and block_io_done are recorded",
+        "block_io_start and block_io_done do not exist",
+        Measured,
+        "ftrace of 6.1 and 6.12",
+        "readers of traces",
+        ""
+    ),
+    row!(
+        unplug_event_on_direct_issue,
+        "events",
+        "a plug that is flushed to the driver records U",
+        "a plug that is flushed to the driver records nothing",
+        Measured,
+        "ftrace of 6.1 and 6.12",
+        "readers of traces",
+        ""
+    ),
+    row!(
+        tag_wait_event,
+        "events",
+        "block_rq_tag_wait is recorded before each sleep for a tag",
+        "a sleep for a tag leaves no event",
+        Read,
+        "read in 7.1.13 and 7.2.12",
+        "readers of traces: a queue that is too short becomes visible",
+        ""
+    ),
+    row!(
+        write_zeroes_is_wz,
+        "events",
+        "a write-zeroes is WZ in events",
+        "a write-zeroes is N in events",
+        Read,
+        "read in 6.18.15 and 6.19.6",
+        "readers of traces",
+        ""
+    ),
+];

@@ -1,0 +1,681 @@
+//! `flow`: shares by weight at full throughput. Not in Linux.
+//!
+//! Each process has a queue for each of its priority classes. Four parts decide:
+//!
+//! - `shares` selects the queue that is served next: weighted fair queueing over the hierarchy of
+//!   tenants and processes. What somebody leaves unused belongs to the others at once.
+//! - `depth` bounds the requests in flight to what the device can use, because what waits inside
+//!   the device can no longer be ordered. It finds this number while running. Writes have a bound
+//!   of their own besides: a device with a write buffer gains nothing from a long queue of them.
+//! - `cost` says how long a request occupies the device; shares are shares of that time.
+//! - *Holds*: a process with one request at a time comes back only after its request has completed.
+//!   If its place in the device were given away at once, it could not get its share whatever its
+//!   weight. So the place is kept for a moment if the process is owed service, usually comes back
+//!   within a small part of a service time, and has lost a noticeable part of its time to waiting.
+//!   A process that is owed more than two requests may pass the bound.
+//!
+//! Merging is that of BFQ: a bio may join a request of its own process's queue, a request any other
+//! when it is inserted.
+//!
+//! Cost, with q queues in a group, d levels of groups and n requests in a queue: insert
+//! O(log n + d · log q), dispatch O(d · log q), completion O(d), and O(d · log q) if a place may be
+//! kept. Nothing is allocated per request.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+mod cost;
+mod depth;
+mod queue;
+mod shares;
+mod tunables;
+
+#[cfg(test)]
+mod tests;
+
+pub use tunables::INFO;
+
+use cost::{CostModel, Quiet};
+use depth::{Depth, Event, Load, Mark};
+use queue::{Mean, Queue, QueueId};
+use shares::{BEST_EFFORT, GroupId, Kinds, Shares};
+use tunables::Settings;
+
+use super::elevator::Elevator;
+use super::fifo::{Fifo, FifoLinks};
+use super::{Scheduler, View};
+use crate::bio::Bio;
+use crate::ioprio::{IoPrio, PrioClass};
+use crate::merge::MergeKind;
+use crate::op::Op;
+use crate::request::Request;
+use crate::tree::TreeLinks;
+use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, TaskId, TenantId};
+
+/// Places in the device that are kept for processes at the same time, at most.
+const HOLDS: usize = 16;
+/// What happened within this time counts as the present.
+const RECENT: Nanos = Nanos::from_millis(100);
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// Not here, or merged into another.
+    #[default]
+    Unknown,
+    /// Given back by the driver, or of no process: goes before all others.
+    AtHead,
+    /// In its queue.
+    Queued,
+    /// Dispatched.
+    InDevice,
+}
+
+/// What is known of a request.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    place: Place,
+    queue: Option<QueueId>,
+    op: Op,
+    sectors: u64,
+    arrived: Instant,
+    dispatched: Instant,
+    mark: Mark,
+    /// The same among writes.
+    write_mark: Mark,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self {
+            place: Place::Unknown,
+            queue: None,
+            op: Op::Read,
+            sectors: 0,
+            arrived: Instant::ZERO,
+            dispatched: Instant::ZERO,
+            mark: Mark::default(),
+            write_mark: Mark::default(),
+        }
+    }
+}
+
+/// A place in the device that is kept for a process.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    queue: QueueId,
+    until: Instant,
+}
+
+/// The queues of a process by class.
+type OfTask = [Option<QueueId>; 3];
+
+/// The flow scheduler of one device.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    settings: Settings,
+    now: Instant,
+    shares: Shares,
+    queues: Vec<Queue>,
+    free: Vec<QueueId>,
+    /// The queue of each flow, by member.
+    of_member: Vec<Option<QueueId>>,
+    tasks: Vec<OfTask>,
+    tenants: Vec<Option<GroupId>>,
+    slots: Vec<Slot>,
+    lists: FifoLinks,
+    tree: TreeLinks,
+    elevator: Elevator,
+    at_head: Fifo,
+    /// Requests in queues and at the head.
+    waiting: u32,
+    in_flight: u32,
+    /// Writes among them.
+    writes_in_flight: u32,
+    costs: CostModel,
+    depth: Depth,
+    /// The same of writes alone: a device with a write buffer gains nothing from more of them.
+    write_depth: Depth,
+    /// When a read and a write last ended.
+    read_at: Option<Instant>,
+    write_at: Option<Instant>,
+    /// Ratios of the times of reads to what was expected, since a limit of writes was last tried or
+    /// changed.
+    read_times: Mean,
+    holds: Vec<Hold>,
+    /// Whose turn it is while requests are looked at one at a time: reads.
+    turn: bool,
+    /// The stack is to run the queues again at once.
+    kick: Option<Instant>,
+    /// When a process last returned that had lost what it was owed.
+    unfair_at: Option<Instant>,
+    rotational: bool,
+}
+
+/// Returns true if a request counts towards the limit of writes.
+const fn is_write(op: Op) -> bool {
+    matches!(op, Op::Write | Op::ZoneAppend)
+}
+
+/// Returns class, most urgent first, and weight of a priority; NONE is the default.
+const fn class_and_weight(ioprio: IoPrio) -> (usize, u32) {
+    let level = match ioprio.class() {
+        PrioClass::Rt | PrioClass::Be => ioprio.level(),
+        PrioClass::None => 4,
+        PrioClass::Idle => 7,
+    };
+    (ioprio.class().rank(), (8 - level as u32) * 10)
+}
+
+impl Flow {
+    /// Returns a scheduler with every tunable at its default, for a device that is not rotational.
+    pub fn new(requests: usize) -> Self {
+        let settings = Settings::DEFAULT;
+        Self {
+            settings,
+            now: Instant::ZERO,
+            shares: Shares::new(settings.class_expire),
+            queues: Vec::new(),
+            free: Vec::new(),
+            of_member: Vec::new(),
+            tasks: Vec::new(),
+            tenants: Vec::new(),
+            slots: alloc::vec![Slot::default(); requests],
+            lists: FifoLinks::new(requests),
+            tree: TreeLinks::new(requests),
+            elevator: Elevator::new(requests),
+            at_head: Fifo::EMPTY,
+            waiting: 0,
+            in_flight: 0,
+            writes_in_flight: 0,
+            costs: CostModel::new(),
+            depth: Depth::new(true),
+            write_depth: Depth::new(false),
+            read_at: None,
+            write_at: None,
+            read_times: Mean::default(),
+            holds: Vec::with_capacity(HOLDS),
+            turn: false,
+            kick: None,
+            unfair_at: None,
+            rotational: false,
+        }
+    }
+
+    /// Makes a tenant a group of `parent` (tenant 0: the root) with a weight, or changes the
+    /// weight. Tenants for which this was not called compete in the root. The parent of a
+    /// tenant never changes.
+    pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
+        let weight = u32::from(weight);
+        match self.tenants.get(tenant.index()).copied().flatten() {
+            Some(group) => {
+                if let Some(member) = self.shares.member_of(group) {
+                    self.shares.set_weight(member, weight);
+                }
+            }
+            None if tenant == TenantId(0) => {}
+            None => {
+                let group = self.shares.add_group(self.now, self.group_of(parent), weight);
+                if tenant.index() >= self.tenants.len() {
+                    self.tenants.resize(tenant.index() + 1, None);
+                }
+                self.tenants[tenant.index()] = Some(group);
+            }
+        }
+    }
+
+    fn group_of(&self, tenant: TenantId) -> GroupId {
+        self.tenants.get(tenant.index()).copied().flatten().unwrap_or(GroupId::ROOT)
+    }
+
+    fn advance(&mut self, now: Instant) {
+        debug_assert!(now >= self.now, "time goes back");
+        self.now = now;
+    }
+
+    fn grow(&mut self, requests: usize) {
+        self.slots.resize(requests, Slot::default());
+        self.lists.grow(requests);
+        self.tree.grow(requests);
+        self.elevator.grow(requests);
+    }
+
+    fn queue(&self, q: QueueId) -> &Queue {
+        &self.queues[q.index()]
+    }
+
+    /// Returns how many requests may be in flight.
+    fn limit(&self) -> u32 {
+        if self.settings.depth > 0 { self.settings.depth } else { self.depth.limit() }
+    }
+
+    /// Returns the queue of a process for a priority; creates it if needed.
+    fn queue_for(&mut self, request: &Request) -> QueueId {
+        let (task, group) = (request.task, self.group_of(request.tenant));
+        let (class, weight) = class_and_weight(request.ioprio);
+        if task.index() >= self.tasks.len() {
+            self.tasks.resize(task.index() + 1, [None; 3]);
+        }
+        let q = self.tasks[task.index()][class].unwrap_or_else(|| {
+            let q = self.new_queue(group, class, weight);
+            self.tasks[task.index()][class] = Some(q);
+            q
+        });
+        let Queue { member, queued, in_device, .. } = *self.queue(q);
+        if queued == 0 && in_device == 0 && self.shares.group_of(member) != group {
+            self.shares.move_to(self.now, member, group);
+        }
+        self.shares.set_weight(member, weight);
+        q
+    }
+
+    fn new_queue(&mut self, group: GroupId, class: usize, weight: u32) -> QueueId {
+        let member = self.shares.add(self.now, group, class, weight);
+        let queue = Queue::new(member, class);
+        let q = match self.free.pop() {
+            Some(q) => {
+                self.queues[q.index()] = queue;
+                q
+            }
+            None => {
+                self.queues.push(queue);
+                QueueId(self.queues.len() as u32 - 1)
+            }
+        };
+        if member.index() >= self.of_member.len() {
+            self.of_member.resize(member.index() + 1, None);
+        }
+        self.of_member[member.index()] = Some(q);
+        q
+    }
+
+    /// Frees a queue whose process has exited and that has no request left.
+    fn end_if_unused(&mut self, q: QueueId) {
+        let Queue { member, queued, in_device, exited, .. } = *self.queue(q);
+        if exited && queued == 0 && in_device == 0 {
+            self.holds.retain(|hold| hold.queue != q);
+            self.shares.remove(member);
+            self.of_member[member.index()] = None;
+            self.free.push(q);
+        }
+    }
+
+    fn kind_of(&self, id: RequestId) -> usize {
+        usize::from(is_write(self.slots[id.index()].op))
+    }
+
+    fn cost_of(&self, id: RequestId) -> u64 {
+        let Slot { op, sectors, .. } = self.slots[id.index()];
+        self.costs.of(op, sectors)
+    }
+
+    /// Files an arrived request in its queue.
+    fn file(&mut self, q: QueueId, id: RequestId, sector: Sector) {
+        let now = self.now;
+        let queue = &mut self.queues[q.index()];
+        queue.on_arrival(now);
+        self.lists.push_back(&mut queue.fifo, id);
+        self.tree.insert(&mut queue.sorted, sector, id);
+        queue.queued += 1;
+        let (member, is_first) = (queue.member, queue.queued == 1);
+        self.holds.retain(|hold| hold.queue != q);
+        if is_first {
+            let cost = self.cost_of(id);
+            let kind = self.kind_of(id);
+            if self.shares.activate(now, member, cost, kind) {
+                self.unfair_at = Some(now);
+            }
+        }
+    }
+
+    /// Takes a request out of its queue.
+    fn unfile(&mut self, q: QueueId, id: RequestId) {
+        let queue = &mut self.queues[q.index()];
+        self.lists.remove(&mut queue.fifo, id);
+        self.tree.remove(&mut queue.sorted, id);
+        queue.queued -= 1;
+        self.waiting -= 1;
+    }
+
+    /// Returns whether one more request of this queue may be dispatched.
+    fn may_go(&self, q: QueueId) -> bool {
+        let limit = self.limit();
+        let Queue { member, class, .. } = *self.queue(q);
+        if self.in_flight + (self.holds.len() as u32) < limit {
+            return true;
+        }
+        let is_privileged = class < BEST_EFFORT || self.shares.is_deprived(member);
+        is_privileged && self.depth.is_settled() && self.in_flight < limit + (limit / 8).max(1)
+    }
+
+    fn next_request(&mut self) -> Option<RequestId> {
+        let now = self.now;
+        if let Some(id) = self.lists.pop_front(&mut self.at_head) {
+            self.waiting -= 1;
+            self.start(id);
+            return Some(id);
+        }
+        self.holds.retain(|hold| hold.until > now);
+        self.shares.sweep(now);
+        let is_write_full = self.settings.depth == 0 && self.writes_in_flight >= self.write_depth.limit();
+        let kinds = if is_write_full { Kinds::READS } else { Kinds::ALL };
+        let kinds = if self.depth.is_solo() { self.alternate(kinds) } else { kinds };
+        let member = self.shares.choose(now, kinds)?;
+        let q = self.of_member[member.index()].expect("a flow has a queue");
+        if !self.may_go(q) {
+            return None;
+        }
+        let id = self.queue(q).fifo.first().expect("an active flow has a request");
+        let cost = self.cost_of(id);
+        self.unfile(q, id);
+        self.elevator.remove(id);
+        let next = self.queue(q).fifo.first().map(|next| (self.cost_of(next), self.kind_of(next)));
+        self.shares.serve(now, member, kinds, cost, next);
+        self.start(id);
+        Some(id)
+    }
+
+    /// Returns the kinds to choose from while requests are looked at one at a time: reads and
+    /// writes in turn.
+    fn alternate(&mut self, kinds: Kinds) -> Kinds {
+        if self.in_flight > 0 {
+            return kinds;
+        }
+        self.turn = !self.turn;
+        let wanted = if self.turn { Kinds::READS } else { Kinds::WRITES };
+        if self.shares.choose(self.now, wanted).is_some() { wanted } else { kinds }
+    }
+
+    /// Notes that a request goes to the device.
+    fn start(&mut self, id: RequestId) {
+        let now = self.now;
+        self.depth.pass(now, self.in_flight);
+        self.in_flight += 1;
+        let mark = self.depth.mark();
+        let slot = &mut self.slots[id.index()];
+        (slot.place, slot.dispatched, slot.mark) = (Place::InDevice, now, mark);
+        if is_write(slot.op) {
+            self.write_depth.pass(now, self.writes_in_flight);
+            self.writes_in_flight += 1;
+            slot.write_mark = self.write_depth.mark();
+        }
+        if let Some(q) = slot.queue {
+            let queue = &mut self.queues[q.index()];
+            queue.in_device += 1;
+            let member = queue.member;
+            self.shares.enter_device(member);
+        }
+    }
+
+    /// Notes that a request is no longer in the device.
+    fn stop(&mut self, slot: &Slot) {
+        let now = self.now;
+        self.depth.pass(now, self.in_flight);
+        self.in_flight -= 1;
+        if is_write(slot.op) {
+            self.write_depth.pass(now, self.writes_in_flight);
+            self.writes_in_flight -= 1;
+        }
+        if let Some(q) = slot.queue {
+            let queue = &mut self.queues[q.index()];
+            queue.in_device -= 1;
+            let member = queue.member;
+            self.shares.leave_device(now, member);
+        }
+    }
+
+    /// Learns from a request that ends.
+    fn learn(&mut self, slot: &Slot, issued: Instant) {
+        let now = self.now;
+        if issued < slot.dispatched || !slot.op.has_data() {
+            return;
+        }
+        let (time, alone) = (now.since(issued).get(), self.costs.of(slot.op, slot.sectors));
+        let sample = self.depth.sample(slot.mark, time, alone);
+        let quiet = if self.settings.depth > 0 { Quiet::Probably } else { self.depth.quiet(&sample) };
+        self.costs.learn(slot.op, slot.sectors, time, quiet);
+        if self.settings.depth > 0 {
+            return;
+        }
+        let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);
+        let is_unfair = was_recently(self.unfair_at);
+        // Writes that gain nothing from their depth are the first to be limited.
+        let writes_prevail = was_recently(self.write_at) && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
+        let are_writes_limited = !writes_prevail || self.write_depth.is_at_bottom(now);
+        let load = Load {
+            is_binding: self.waiting > 0,
+            is_unfair,
+            may_probe: self.write_depth.is_settled(),
+            may_shrink: are_writes_limited,
+            others: None,
+        };
+        match self.depth.learn(now, sample, load) {
+            Event::None => {}
+            event => self.write_depth.on_other(event == Event::Costs),
+        }
+        if is_write(slot.op) {
+            self.write_at = Some(now);
+            let is_unfair = is_unfair && was_recently(self.read_at);
+            let is_binding = self.waiting > 0 && self.writes_in_flight + 1 >= self.write_depth.limit();
+            let others = Some(self.read_times.mean());
+            let may_shrink = writes_prevail && !self.depth.needs_solo(now);
+            let load = Load { is_binding, is_unfair, may_probe: self.depth.is_settled(), may_shrink, others };
+            let sample = self.write_depth.sample(slot.write_mark, time, alone);
+            if self.write_depth.learn(now, sample, load) != Event::None {
+                self.read_times = Mean::default();
+                self.depth.on_other(false);
+            }
+        } else {
+            self.read_at = Some(now);
+            self.read_times.add(time * 1024 / alone);
+        }
+    }
+
+    /// Keeps the place of a request that has just ended for the process, if that will soon need it
+    /// and is owed service.
+    fn hold_for(&mut self, q: QueueId, slot: &Slot) {
+        let queue = *self.queue(q);
+        if self.waiting == 0 || queue.queued > 0 || queue.exited || self.holds.len() == HOLDS {
+            return;
+        }
+        let expected = self.costs.of(slot.op, slot.sectors);
+        let most = Nanos::new(expected / 8).min(self.settings.hold);
+        let Some(hold) = queue.hold(most) else { return };
+        if queue.is_delayed() && self.shares.would_be_next(self.now, queue.member, expected) {
+            self.holds.push(Hold { queue: q, until: self.now + hold });
+        }
+    }
+}
+
+impl Scheduler for Flow {
+    fn insert(&mut self, now: Instant, view: View<'_>, id: RequestId, at_head: bool) {
+        self.advance(now);
+        if id.index() >= self.slots.len() {
+            self.grow(view.requests.len());
+        }
+        let request = &view.requests[id];
+        debug_assert_eq!(self.slots[id.index()].place, Place::Unknown, "request {} is inserted twice", id.0);
+        let mut slot = Slot {
+            place: Place::AtHead,
+            op: request.op,
+            sectors: request.sectors.get(),
+            arrived: now,
+            ..Slot::default()
+        };
+        self.waiting += 1;
+        if request.task != TaskId::IDLE {
+            slot.queue = Some(self.queue_for(request));
+        }
+        if let (Some(q), false) = (slot.queue, at_head) {
+            slot.place = Place::Queued;
+            self.slots[id.index()] = slot;
+            self.file(q, id, request.sector);
+            self.elevator.add(view, id);
+            return;
+        }
+        self.slots[id.index()] = slot;
+        if at_head {
+            self.lists.push_front(&mut self.at_head, id);
+        } else {
+            self.lists.push_back(&mut self.at_head, id);
+        }
+    }
+
+    fn dispatch(&mut self, now: Instant, _view: View<'_>, _queue: HwQueue) -> Option<RequestId> {
+        self.advance(now);
+        self.next_request()
+    }
+
+    #[inline]
+    fn has_work(&self, _queue: HwQueue) -> bool {
+        self.waiting > 0
+    }
+
+    fn find_merge(&mut self, view: View<'_>, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+        let (class, _) = class_and_weight(bio.ioprio);
+        let q = self.tasks.get(bio.task.index())?[class]?;
+        let Self { elevator, slots, queues, tree, .. } = self;
+        let allows = |id: RequestId| slots[id.index()].queue == Some(q);
+        elevator.find_merge_among(view, bio, one_hit_only, allows, || {
+            let candidate = tree.lower_bound(queues[q.index()].sorted, bio.end())?;
+            (tree.key(candidate) == bio.end()).then_some(candidate)
+        })
+    }
+
+    fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
+        self.elevator.find_insert_merge(view, id, one_hit_only)
+    }
+
+    fn on_bio_merged(&mut self, view: View<'_>, id: RequestId, kind: MergeKind, _before: Sector) {
+        let request = &view.requests[id];
+        self.slots[id.index()].sectors = request.sectors.get();
+        if let (MergeKind::Front, Some(q)) = (kind, self.slots[id.index()].queue) {
+            let sorted = &mut self.queues[q.index()].sorted;
+            self.tree.remove(sorted, id);
+            self.tree.insert(sorted, request.sector, id);
+        }
+        self.elevator.on_bio_merged(view, id);
+    }
+
+    fn neighbour(&self, _view: View<'_>, id: RequestId, kind: MergeKind) -> Option<RequestId> {
+        match kind {
+            _ if !self.tree.contains(id) => None,
+            MergeKind::Back | MergeKind::Discard => self.tree.next(id),
+            MergeKind::Front => self.tree.prev(id),
+        }
+    }
+
+    fn on_requests_merged(&mut self, now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
+        self.advance(now);
+        if swallowed.index() >= self.slots.len() {
+            self.grow(view.requests.len());
+        }
+        self.elevator.on_requests_merged(view, survivor, swallowed);
+        self.slots[survivor.index()].sectors += view.requests[swallowed].sectors.get();
+        let gone = self.slots[swallowed.index()];
+        if let (Place::Queued, Some(q)) = (gone.place, gone.queue) {
+            self.unfile(q, swallowed);
+            let member = self.queue(q).member;
+            match self.queue(q).fifo.first() {
+                Some(first) => self.shares.set_kind(member, self.kind_of(first)),
+                None => self.shares.deactivate(now, member),
+            }
+            self.end_if_unused(q);
+        }
+        self.slots[swallowed.index()] = Slot::default();
+    }
+
+    fn on_finish(&mut self, now: Instant, view: View<'_>, id: RequestId) {
+        let Some(&slot) = self.slots.get(id.index()) else { return };
+        self.advance(now);
+        self.slots[id.index()] = Slot::default();
+        if slot.place != Place::InDevice {
+            return;
+        }
+        self.stop(&slot);
+        self.learn(&slot, view.requests[id].issued);
+        if let Some(q) = slot.queue {
+            let alone = self.costs.of(slot.op, slot.sectors);
+            let wait = slot.dispatched.since(slot.arrived);
+            self.queues[q.index()].on_end(now, slot.arrived, wait, Nanos::new(alone));
+            self.hold_for(q, &slot);
+            self.end_if_unused(q);
+        }
+        if self.waiting > 0 {
+            self.kick = Some(now);
+        }
+    }
+
+    fn on_requeue(&mut self, now: Instant, _view: View<'_>, id: RequestId) {
+        self.advance(now);
+        let slot = core::mem::take(&mut self.slots[id.index()]);
+        if slot.place == Place::InDevice {
+            self.stop(&slot);
+            if let Some(q) = slot.queue {
+                self.end_if_unused(q);
+            }
+        }
+    }
+
+    fn on_task_exit(&mut self, now: Instant, task: TaskId) {
+        self.advance(now);
+        let Some(of_task) = self.tasks.get_mut(task.index()) else { return };
+        for q in core::mem::take(of_task).into_iter().flatten() {
+            self.queues[q.index()].exited = true;
+            self.end_if_unused(q);
+        }
+    }
+
+    fn on_queue_info(&mut self, rotational: bool) {
+        self.rotational = rotational;
+    }
+
+    fn set_discard_ranges(&mut self, ranges: u16) {
+        self.elevator.set_discard_ranges(ranges);
+    }
+
+    #[inline]
+    fn next_wakeup(&self) -> Option<Instant> {
+        let end = self.holds.iter().map(|hold| hold.until).min();
+        match (self.kick, end) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn on_wakeup(&mut self, now: Instant) {
+        self.advance(now);
+        self.kick = None;
+        self.holds.retain(|hold| hold.until > now);
+    }
+
+    fn measured(&self) -> Option<(&'static str, u64)> {
+        Some(("usable_depth", self.depth.usable().into()))
+    }
+
+    fn self_check(&self, view: View<'_>) {
+        let mut waiting = self.lists.self_check(self.at_head) as u32;
+        let active = self.shares.self_check();
+        for (index, queue) in self.queues.iter().enumerate() {
+            let q = QueueId(index as u32);
+            if self.free.contains(&q) {
+                continue;
+            }
+            assert_eq!(self.lists.self_check(queue.fifo), queue.queued as usize, "requests of queue {index}");
+            assert_eq!(self.tree.self_check(queue.sorted), queue.queued as usize, "sorted requests of queue {index}");
+            for id in self.lists.iter(queue.fifo) {
+                let slot = &self.slots[id.index()];
+                assert_eq!((slot.place, slot.queue), (Place::Queued, Some(q)), "request {}", id.0);
+                assert_eq!(slot.sectors, view.requests[id].sectors.get(), "size of {}", id.0);
+            }
+            assert_eq!(active.contains(&queue.member), queue.queued > 0, "whether queue {index} waits");
+            let in_device = |slot: &&Slot| slot.place == Place::InDevice && slot.queue == Some(q);
+            assert_eq!(self.slots.iter().filter(in_device).count(), queue.in_device as usize);
+            waiting += queue.queued;
+        }
+        assert_eq!(waiting, self.waiting, "requests that wait");
+        let in_device = self.slots.iter().filter(|slot| slot.place == Place::InDevice).count();
+        assert_eq!(in_device, self.in_flight as usize, "requests in the device");
+        self.elevator.self_check(view, |id| self.slots[id.index()].place == Place::Queued);
+    }
+}

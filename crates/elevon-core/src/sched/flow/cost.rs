@@ -1,0 +1,210 @@
+//! What a request costs: how long it occupies the device, as the device has shown it.
+//!
+//! For each direction the time of a request alone in the device is a line over its size,
+//! `base + slope · sectors`, fitted by least squares to requests that had the device for
+//! themselves, or that did not wait there because no more were in it than it serves at a time.
+//! Until such are known, all requests count. Shares of flows are shares of this time.
+//!
+//! Cost: a few additions for each completion, a fit for every [`BATCH`] of them.
+
+use crate::op::Op;
+
+/// Requests between two fits, once the model is warm.
+const BATCH: u64 = 32;
+/// Weight of requests from which on older ones count less.
+const MEMORY: u64 = 1024;
+/// Weight of requests that did not wait, with which the others are no longer needed.
+const ENOUGH: u64 = 16;
+/// log2 of the fixed point of the slope.
+const SLOPE_SHIFT: u32 = 10;
+/// Prior of the base: nanoseconds.
+const BASE_PRIOR: u64 = 200_000;
+/// Prior of the slope: about 1 GB/s.
+const SLOPE_PRIOR: u64 = 512 << SLOPE_SHIFT;
+/// Weight of the slope before, as a variance of sizes in square sectors.
+const RIDGE: i128 = 64;
+/// The longest time in the device that counts as it is: nanoseconds.
+pub(super) const LONGEST: u64 = 1 << 31;
+
+/// Directions with lines of their own.
+const KINDS: usize = 3;
+
+/// Returns the line of an operation: reads, writes, and what moves no data.
+#[inline]
+const fn kind(op: Op) -> usize {
+    match op {
+        Op::Read => 0,
+        Op::Write | Op::ZoneAppend => 1,
+        Op::Discard | Op::Flush | Op::SecureErase | Op::WriteZeroes => 2,
+    }
+}
+
+/// How much a request says about the time that one takes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quiet {
+    /// It shared the device, and may have waited in it.
+    No,
+    /// It shared the device, but requests do not wait in it now.
+    Probably,
+    /// It was alone.
+    Yes,
+}
+
+/// Sums over requests of (sectors x, time y), newer ones counting more.
+#[derive(Clone, Copy, Debug)]
+struct Sums {
+    n: u64,
+    x: u64,
+    y: u64,
+    xx: u64,
+    xy: i128,
+}
+
+impl Sums {
+    const NONE: Self = Self { n: 0, x: 0, y: 0, xx: 0, xy: 0 };
+
+    fn add(&mut self, x: u64, y: u64, weight: u64) {
+        if self.n >= MEMORY {
+            let Self { n, x, y, xx, xy } = *self;
+            *self = Self { n: n / 2, x: x / 2, y: y / 2, xx: xx / 2, xy: xy / 2 };
+        }
+        self.n += weight;
+        self.x += weight * x;
+        self.y += weight * y;
+        self.xx += weight * x * x;
+        self.xy += i128::from(weight * x) * i128::from(y);
+    }
+
+    /// Returns base and slope of the line through these requests. Where sizes do not differ, the
+    /// slope stays what it was.
+    fn fit(&self, before: u64) -> (u64, u64) {
+        let [n, x, y, xx] = [self.n, self.x, self.y, self.xx].map(i128::from);
+        let ridge = RIDGE * n * n;
+        let (variance, covariance) = (n * xx - x * x + ridge, n * self.xy - x * y);
+        let slope = (((covariance << SLOPE_SHIFT) + ridge * i128::from(before)) / variance).max(0);
+        // Of the mean time a base is left.
+        let steepest = if x == 0 { slope } else { ((y * 31 / 32) << SLOPE_SHIFT) / x };
+        let slope = slope.min(steepest);
+        let base = (y - ((slope * x) >> SLOPE_SHIFT)) / n;
+        (base.max(1) as u64, slope as u64)
+    }
+}
+
+/// A line.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    base: u64,
+    slope: u64,
+    /// Requests that did not wait inside the device.
+    quiet: Sums,
+    /// All requests: used while too few of the others are known.
+    all: Sums,
+    /// Requests since the last fit.
+    fresh: u64,
+}
+
+impl Line {
+    const NEW: Self = Self { base: BASE_PRIOR, slope: SLOPE_PRIOR, quiet: Sums::NONE, all: Sums::NONE, fresh: 0 };
+
+    const fn is_known(&self) -> bool {
+        self.quiet.n >= ENOUGH
+    }
+
+    #[inline]
+    const fn at(&self, sectors: u64) -> u64 {
+        self.base + ((self.slope * sectors) >> SLOPE_SHIFT)
+    }
+
+    fn learn(&mut self, sectors: u64, time: u64, quiet: Quiet) {
+        match quiet {
+            Quiet::Yes => self.quiet.add(sectors, time, 8),
+            Quiet::Probably => self.quiet.add(sectors, time, 1),
+            Quiet::No if self.is_known() => return,
+            Quiet::No => self.all.add(sectors, time, 1),
+        }
+        self.fresh += 1;
+        if quiet == Quiet::Yes || self.fresh >= BATCH.min(self.all.n / 4) {
+            self.fresh = 0;
+            let sums = if self.is_known() { &self.quiet } else { &self.all };
+            if sums.n > 0 {
+                (self.base, self.slope) = sums.fit(self.slope);
+            }
+        }
+    }
+}
+
+/// The cost model of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CostModel {
+    lines: [Line; KINDS],
+}
+
+impl CostModel {
+    pub(super) const fn new() -> Self {
+        Self { lines: [Line::NEW; KINDS] }
+    }
+
+    /// Returns the time in nanoseconds that a request takes in the device by itself, at least 1.
+    #[inline]
+    pub(super) fn of(&self, op: Op, sectors: u64) -> u64 {
+        if !op.has_data() {
+            return self.lines[2].at(0);
+        }
+        let (own, other) = (&self.lines[kind(op)], &self.lines[1 - kind(op)]);
+        // What is known of the other direction is better than what includes waiting.
+        let line = if !own.is_known() && other.is_known() { other } else { own };
+        line.at(sectors)
+    }
+
+    /// Learns from a request that was in the device for `time` nanoseconds.
+    pub(super) fn learn(&mut self, op: Op, sectors: u64, time: u64, quiet: Quiet) {
+        let sectors = if op.has_data() { sectors } else { 0 };
+        self.lines[kind(op)].learn(sectors, time.clamp(1, LONGEST), quiet);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use elevon_testkit::Rng;
+
+    fn near(got: u64, due: u64, percent: u64) -> bool {
+        got.abs_diff(due) * 100 <= due * percent
+    }
+
+    #[test]
+    fn a_line_is_found_in_noise_and_behind_waiting() {
+        for waiting in [0, 3_000_000] {
+            let mut rng = Rng(3);
+            let mut model = CostModel::new();
+            for n in 0..3000 {
+                let sectors = 8 << rng.below(8);
+                let exact = 150_000 + 900 * sectors;
+                let alone = n % 50 == 0;
+                let wait = if alone { 0 } else { waiting };
+                let quiet = if alone { Quiet::Yes } else { Quiet::No };
+                model.learn(Op::Read, sectors, wait + exact * (90 + rng.below(21)) / 100, quiet);
+            }
+            for sectors in [8, 64, 1024] {
+                let (got, due) = (model.of(Op::Read, sectors), 150_000 + 900 * sectors);
+                assert!(near(got, due, 12), "{sectors} sectors behind {waiting}: {got} instead of {due}");
+            }
+            assert_eq!(model.of(Op::Discard, 0), BASE_PRIOR, "what moves no data has a line of its own");
+        }
+    }
+
+    #[test]
+    fn one_size_alone_is_met_after_two_requests_and_followed() {
+        let mut model = CostModel::new();
+        (0..2).for_each(|_| model.learn(Op::Write, 512, 2_500_000, Quiet::Yes));
+        assert!(near(model.of(Op::Write, 512), 2_500_000, 1), "{}", model.of(Op::Write, 512));
+        for _ in 0..40 {
+            model.learn(Op::Write, 512, 25_000_000, Quiet::Yes);
+        }
+        assert!(near(model.of(Op::Write, 512), 25_000_000, 5), "{}", model.of(Op::Write, 512));
+        // Shorter than the prior slope allows for.
+        let mut fast = CostModel::new();
+        (0..200).for_each(|_| fast.learn(Op::Read, 2048, 30_000, Quiet::Yes));
+        assert!(near(fast.of(Op::Read, 2048), 30_000, 5), "{}", fast.of(Op::Read, 2048));
+    }
+}

@@ -1,0 +1,575 @@
+//! The usable depth: how many requests the device can use at a time, found while running.
+//!
+//! By Little's law throughput is `in flight / time in the device`; here it counts the requests that
+//! are really served at a time: `X = in flight · (time that they would take alone) / time that they
+//! took`. The *elasticity* between two depths is the relative gain in throughput over the relative
+//! gain in depth: 1 while every request in flight has a server of its own, 0 once more of them only
+//! wait inside the device. The usable depth is the smallest from which on elasticity is low.
+//!
+//! A *probe* runs at another depth until the comparison is significant. Up: while requests are held
+//! back by the limit; it costs nothing but latency. Down: only while somebody gets less than its
+//! share and requests wait inside the device; a first guess is X, the number of busy servers. Steps
+//! begin at an eighth and double while probes succeed; refused probes are repeated later and later,
+//! and at once when the device or its load has changed.
+//!
+//! Cost: O(1) for each completion.
+
+use super::cost::{LONGEST, Quiet};
+use crate::units::{Instant, Nanos};
+
+/// The limit of a device of which nothing is known.
+const FIRST: u32 = 32;
+/// The largest limit.
+pub(super) const LARGEST: u32 = 1 << 14;
+/// Unit of mean numbers in flight.
+const FRACTION: u64 = 64;
+/// Samples that the baseline remembers.
+const BASELINE: u64 = 256;
+/// Samples after which the depth that the load reaches is looked at again, and whether the device
+/// has changed.
+const WINDOW: u32 = 64;
+/// Samples that a comparison needs at least.
+const FEWEST: u64 = 16;
+/// Samples after which a probe is decided whatever its error.
+const MOST: u64 = 1024;
+/// Time that a probe lasts at least: a write buffer hides for a while what comes of a change.
+const SHORT: Nanos = Nanos::from_millis(20);
+/// Time after which a probe is decided whatever its error, if it has 64 samples.
+const LONG: Nanos = Nanos::from_millis(60);
+/// Time after which a probe ends without result.
+const TOO_LONG: Nanos = Nanos::from_millis(500);
+/// Requests that are looked at one at a time: at least, and at most; the time after which the first
+/// number is enough; and the shortest and the longest time until they are looked at again.
+const SOLO: (u64, u64) = (6, 8);
+const SOLO_LONG: Nanos = Nanos::from_millis(50);
+const SOLO_PAUSE: (Nanos, Nanos) = (Nanos::from_secs(8), Nanos::from_secs(32));
+/// Elasticity in percent above which a larger depth is taken.
+const GAINS: i64 = 20;
+/// Elasticity in percent below which a smaller depth is taken.
+const LOSES: i64 = 10;
+/// Waiting times between refused probes.
+const UP_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_millis(500));
+const DOWN_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(100), Nanos::from_secs(4));
+
+/// Sums over requests: their number, the time t that they took, the time e that they take alone,
+/// squares and products, and the time integral of the number in flight meanwhile. Times are in 64
+/// ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    n: u64,
+    t: u64,
+    e: u64,
+    tt: u64,
+    te: u64,
+    ee: u64,
+    area: u64,
+}
+
+impl Sums {
+    fn add(&mut self, sample: Sample) {
+        let (t, e) = (sample.time >> 6, sample.alone.min(LONGEST) >> 6);
+        self.n += 1;
+        self.t += t;
+        self.e += e;
+        self.tt += t * t;
+        self.te += t * e;
+        self.ee += e * e;
+        self.area += sample.area >> 6;
+    }
+
+    fn halve(&mut self) {
+        for sum in [&mut self.n, &mut self.t, &mut self.e, &mut self.tt, &mut self.te, &mut self.ee, &mut self.area] {
+            *sum /= 2;
+        }
+    }
+
+    /// Returns the mean number in flight, in 1/64.
+    const fn depth(&self) -> u64 {
+        self.area.saturating_mul(FRACTION) / if self.t == 0 { 1 } else { self.t }
+    }
+
+    /// Returns how many requests are served at a time, in 1/1024.
+    fn served(&self) -> u64 {
+        let t = u128::from(self.t.max(1));
+        (u128::from(self.area) * u128::from(self.e) * 1024 / (t * t)) as u64
+    }
+
+    /// Returns the relative variance of the throughput, in millionths.
+    fn error(&self) -> u64 {
+        let [n, t, e, tt, te, ee] = [self.n, self.t, self.e, self.tt, self.te, self.ee].map(i128::from);
+        if n == 0 || e == 0 || t == 0 {
+            return 1_000_000;
+        }
+        // Sum of the squares of t − (sum of t / sum of e) · e.
+        let squares = (tt - 2 * te * t / e + ee * t / e * t / e).max(0);
+        (squares * 1_000_000 / t * n / t / n) as u64
+    }
+}
+
+/// A request that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// What it was marked with at its dispatch.
+    pub(super) mark: Mark,
+    /// Nanoseconds that it was in the device.
+    pub(super) time: u64,
+    /// Nanoseconds that it takes alone, by the cost model.
+    pub(super) alone: u64,
+    /// Number in flight integrated over its time.
+    area: u64,
+}
+
+/// What came of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// More samples are needed.
+    Unclear,
+    /// Elasticity is below the threshold.
+    Low,
+    /// It is above.
+    High,
+    /// The difference is within the error.
+    Even { is_low: bool },
+}
+
+/// The purpose of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Up,
+    Down,
+    /// One request at a time, to see what each takes alone.
+    Solo,
+}
+
+/// A run at another depth.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    way: Way,
+    depth: u32,
+    /// How far that is from the depth in force, in the unit of mean depths.
+    step: u64,
+    since: Instant,
+    /// Samples that are not counted yet: the device still has requests of the depth before.
+    skip: u32,
+    /// [`Load::others`] before it.
+    others: Option<u64>,
+    sums: Sums,
+}
+
+/// Pacing of probes in one direction.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    next: Instant,
+    pause: Nanos,
+    range: (Nanos, Nanos),
+    /// The next step is this fraction of the depth: 1/2, 1/4 or 1/8.
+    step: u32,
+}
+
+impl Pace {
+    const fn new(range: (Nanos, Nanos)) -> Self {
+        Self { next: Instant::ZERO, pause: range.0, range, step: 8 }
+    }
+
+    fn refuse(&mut self, now: Instant) {
+        self.step = 8;
+        self.next = now + self.pause;
+        self.pause = Nanos::new(self.pause.get() * 2).min(self.range.1);
+    }
+
+    fn accept(&mut self, now: Instant) {
+        self.step = (self.step / 2).max(2);
+        self.next = now;
+        self.pause = self.range.0;
+    }
+
+    fn reset(&mut self, now: Instant) {
+        (self.next, self.pause) = (now, self.range.0);
+    }
+}
+
+/// What a request in flight remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// [`Depth::area`] when it was dispatched.
+    area: u64,
+    /// The run at one depth that it belongs to.
+    epoch: u32,
+}
+
+/// What is going on when a request ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Load {
+    /// Requests are held back by the limit.
+    pub(super) is_binding: bool,
+    /// Somebody gets less than its share.
+    pub(super) is_unfair: bool,
+    /// Nothing else is tried now.
+    pub(super) may_probe: bool,
+    /// A smaller depth may be tried.
+    pub(super) may_shrink: bool,
+    /// Mean time of the requests that a smaller depth is to help, as a ratio to what they take
+    /// alone, since the last probe began or ended; `None` if that is not looked at, 0 if there
+    /// were too few.
+    pub(super) others: Option<u64>,
+}
+
+/// What a sample led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// Nothing.
+    None,
+    /// A probe begins or ends.
+    Probe,
+    /// It was seen anew what requests take alone.
+    Costs,
+}
+
+/// The usable depth of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Depth {
+    limit: u32,
+    epoch: u32,
+    /// Requests in flight, integrated over time in nanoseconds, up to `seen`; it wraps.
+    area: u64,
+    seen: Instant,
+    probe: Option<Probe>,
+    /// Samples at the depth in force.
+    baseline: Sums,
+    /// The depth that the baseline is of, and the largest of this window of samples.
+    top: u64,
+    peak: u64,
+    window: u32,
+    /// Samples that the baseline does not count: of requests that saw the load before.
+    skip: u32,
+    /// Times of this window of samples: taken, and as the baseline had them.
+    recent: (u64, u64),
+    /// Windows in a row in which times differed from the baseline's.
+    strange: u32,
+    /// A smaller depth was tried and throughput fell with it: requests do not wait in the device.
+    is_verified: bool,
+    /// Whether requests are looked at one at a time, and when that is due again.
+    has_solo: bool,
+    solo_at: Instant,
+    solo_pause: Nanos,
+    up: Pace,
+    down: Pace,
+}
+
+impl Depth {
+    pub(super) const fn new(has_solo: bool) -> Self {
+        Self {
+            limit: FIRST,
+            epoch: 0,
+            area: 0,
+            seen: Instant::ZERO,
+            probe: None,
+            baseline: Sums { n: 0, t: 0, e: 0, tt: 0, te: 0, ee: 0, area: 0 },
+            top: 0,
+            peak: 0,
+            window: 0,
+            skip: 0,
+            recent: (0, 0),
+            strange: 0,
+            is_verified: false,
+            has_solo,
+            solo_at: Instant::ZERO,
+            solo_pause: SOLO_PAUSE.0,
+            up: Pace::new(UP_PAUSE),
+            down: Pace::new(DOWN_PAUSE),
+        }
+    }
+
+    /// Returns how many requests may be in flight now.
+    #[inline]
+    pub(super) fn limit(&self) -> u32 {
+        self.probe.map_or(self.limit, |probe| probe.depth)
+    }
+
+    /// Returns the usable depth found so far.
+    pub(super) const fn usable(&self) -> u32 {
+        self.limit
+    }
+
+    /// Returns true while nothing unusual is tried.
+    pub(super) const fn is_settled(&self) -> bool {
+        self.probe.is_none()
+    }
+
+    /// Returns true while requests are looked at one at a time.
+    pub(super) fn is_solo(&self) -> bool {
+        self.probe.is_some_and(|probe| probe.way == Way::Solo)
+    }
+
+    /// Returns the mean number in flight, in 1/64.
+    pub(super) const fn mean_depth(&self) -> u64 {
+        self.baseline.depth()
+    }
+
+    /// Returns true if requests are to be looked at one at a time.
+    pub(super) fn needs_solo(&self, now: Instant) -> bool {
+        self.has_solo && now >= self.solo_at
+    }
+
+    /// Returns true if a smaller depth is not due to be tried.
+    pub(super) fn is_at_bottom(&self, now: Instant) -> bool {
+        self.probe.is_none() && (self.reached() <= 1 || now < self.down.next || !self.queues_inside())
+    }
+
+    /// Counts the time until now in which `in_flight` requests were in flight: to be called before
+    /// the number changes.
+    #[inline]
+    pub(super) fn pass(&mut self, now: Instant, in_flight: u32) {
+        self.area = self.area.wrapping_add(now.since(self.seen).get().wrapping_mul(in_flight.into()));
+        self.seen = now;
+    }
+
+    /// Marks a request that is dispatched.
+    #[inline]
+    pub(super) const fn mark(&self) -> Mark {
+        Mark { area: self.area, epoch: self.epoch }
+    }
+
+    /// Returns the sample of a request that ends.
+    pub(super) fn sample(&self, mark: Mark, time: u64, alone: u64) -> Sample {
+        Sample { mark, time: time.clamp(1, LONGEST), alone, area: self.area.wrapping_sub(mark.area) }
+    }
+
+    /// Returns what a request says about the time that one takes alone.
+    pub(super) fn quiet(&self, sample: &Sample) -> Quiet {
+        match () {
+            () if sample.area * 16 <= sample.time * 17 => Quiet::Yes,
+            // A whole baseline cannot have been shorter than it takes alone.
+            () if self.baseline.n >= FEWEST && self.baseline.t < self.baseline.e => Quiet::Probably,
+            () if self.is_verified && self.probe.is_none() && sample.mark.epoch == self.epoch => Quiet::Probably,
+            () => Quiet::No,
+        }
+    }
+
+    /// Another limit is tried, or no longer: requests dispatched before and after differ.
+    /// `are_costs_new`: what requests take alone is known better now.
+    pub(super) fn on_other(&mut self, are_costs_new: bool) {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.restart_window();
+        if are_costs_new {
+            self.renew_baseline();
+        }
+    }
+
+    fn restart_window(&mut self) {
+        (self.window, self.peak, self.recent) = (0, 0, (0, 0));
+    }
+
+    /// Learns from a request that has ended.
+    pub(super) fn learn(&mut self, now: Instant, sample: Sample, load: Load) -> Event {
+        if sample.mark.epoch != self.epoch {
+            return Event::None;
+        }
+        if let Some(probe) = self.probe {
+            return self.learn_in_probe(now, probe, sample, load);
+        }
+        let depth = sample.area * FRACTION / sample.time;
+        if !self.follow_load(now, depth) {
+            return Event::None;
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return Event::None;
+        }
+        if self.baseline.n >= FEWEST {
+            self.recent.0 += sample.time >> 6;
+            self.recent.1 += (sample.alone >> 6) * (self.baseline.t >> 8) / (self.baseline.e >> 8).max(1);
+        }
+        self.baseline.add(sample);
+        if self.baseline.n >= BASELINE {
+            self.baseline.halve();
+        }
+        self.consider_probe(now, load)
+    }
+
+    /// Follows the depth that the load reaches, and notices when times change at the same depth.
+    /// Returns true if a sample of this depth counts.
+    fn follow_load(&mut self, now: Instant, depth: u64) -> bool {
+        self.peak = self.peak.max(depth);
+        self.window += 1;
+        if self.window == WINDOW {
+            if self.peak * 8 < self.top * 7 {
+                self.forget(self.peak);
+            }
+            let (taken, before) = self.recent;
+            self.strange = if taken.abs_diff(before) * 6 > before { self.strange + 1 } else { 0 };
+            if self.strange == 2 {
+                self.restart(now);
+            }
+            (self.window, self.peak, self.recent) = (0, 0, (0, 0));
+        }
+        if depth * 8 > self.top * 9 {
+            self.forget(depth);
+        }
+        self.top = self.top.max(depth);
+        depth * 8 >= self.top * 7
+    }
+
+    /// The load reaches another depth.
+    fn forget(&mut self, top: u64) {
+        self.top = top;
+        self.renew_baseline();
+        self.is_verified = false;
+    }
+
+    fn renew_baseline(&mut self) {
+        self.baseline = Sums::default();
+        self.skip = ((self.top + FRACTION / 2) / FRACTION) as u32;
+        self.recent = (0, 0);
+        self.strange = 0;
+    }
+
+    /// The device has changed: everything is looked at again.
+    fn restart(&mut self, now: Instant) {
+        self.renew_baseline();
+        self.up.reset(now);
+        self.down.reset(now);
+        self.solo_pause = SOLO_PAUSE.0;
+        self.solo_at = self.solo_at.min(now + self.solo_pause);
+        self.is_verified = false;
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// Returns how many requests the load puts in flight, at most the limit.
+    fn reached(&self) -> u32 {
+        self.limit.min(((self.top + FRACTION / 2) / FRACTION) as u32)
+    }
+
+    /// Returns true if noticeably more requests are in the device than are served at a time.
+    fn queues_inside(&self) -> bool {
+        self.baseline.depth() * 16 * 10 > self.baseline.served() * 11
+    }
+
+    /// Begins a probe if one is due.
+    fn consider_probe(&mut self, now: Instant, load: Load) -> Event {
+        if self.baseline.n < FEWEST || !load.may_probe {
+            return Event::None;
+        }
+        let may_go_down = load.is_unfair && self.reached() > 1;
+        let is_too_deep = may_go_down && self.queues_inside();
+        if may_go_down && self.needs_solo(now) {
+            self.solo_at = now + self.solo_pause;
+            self.solo_pause = Nanos::new(self.solo_pause.get() * 2).min(SOLO_PAUSE.1);
+            self.begin(now, Way::Solo, 1, load);
+        } else if is_too_deep && load.may_shrink && now >= self.down.next {
+            let from = self.reached();
+            let busy = ((self.baseline.served() + 512) / 1024) as u32;
+            let step = from - (from / self.down.step).max(1);
+            let depth = if self.down.step < 8 || self.is_verified { step } else { busy.clamp(1, step) };
+            self.begin(now, Way::Down, depth, load);
+        } else if load.is_binding && !is_too_deep && now >= self.up.next && self.limit < LARGEST {
+            self.begin(now, Way::Up, self.limit + (self.limit / self.up.step).max(1), load);
+        }
+        if self.probe.is_some() { Event::Probe } else { Event::None }
+    }
+
+    fn begin(&mut self, now: Instant, way: Way, depth: u32, load: Load) {
+        self.epoch = self.epoch.wrapping_add(1);
+        // Going up, the first requests still see fewer.
+        let skip = if way == Way::Up { depth } else { 0 };
+        let step = u64::from(depth.abs_diff(self.reached())) * FRACTION;
+        self.probe = Some(Probe { way, depth, step, since: now, skip, others: load.others, sums: Sums::default() });
+    }
+
+    fn learn_in_probe(&mut self, now: Instant, mut probe: Probe, sample: Sample, load: Load) -> Event {
+        let took = now.since(probe.since);
+        if probe.skip > 0 {
+            probe.skip -= 1;
+        } else {
+            probe.sums.add(sample);
+        }
+        self.probe = Some(probe);
+        if probe.way == Way::Solo {
+            let (few, enough) = SOLO;
+            if probe.sums.n < enough && took < TOO_LONG && (probe.sums.n < few || took < SOLO_LONG) {
+                return Event::None;
+            }
+            self.end();
+            // What requests take alone is known better from here on.
+            self.renew_baseline();
+            return Event::Costs;
+        }
+        if probe.sums.n < FEWEST.max(probe.depth.into()) || took < SHORT {
+            if took <= TOO_LONG {
+                return Event::None;
+            }
+            return self.decide(now, probe, false);
+        }
+        // The load may have changed, or those that may pass the limit are many.
+        let (before, now_in) = (self.baseline.depth(), probe.sums.depth());
+        let apart = if probe.way == Way::Up { now_in.saturating_sub(before) } else { before.saturating_sub(now_in) };
+        if apart * 2 < probe.step {
+            return self.decide(now, probe, false);
+        }
+        let must_end = probe.sums.n >= MOST || (took > LONG && probe.sums.n >= 64) || took > TOO_LONG;
+        let verdict = match probe.way {
+            Way::Up => compare(&self.baseline, &probe.sums, GAINS, must_end),
+            Way::Down | Way::Solo => compare(&probe.sums, &self.baseline, LOSES, must_end),
+        };
+        match (probe.way, verdict) {
+            (_, Verdict::Unclear) => Event::None,
+            // More in flight only if it is known to help, fewer if nothing speaks against it.
+            (Way::Up, verdict) => self.decide(now, probe, verdict == Verdict::High),
+            (Way::Down | Way::Solo, verdict) => {
+                let helps = match (probe.others, load.others) {
+                    (Some(before), Some(after)) => after * 10 <= before * 9,
+                    _ => true,
+                };
+                let is_low = matches!(verdict, Verdict::Low | Verdict::Even { is_low: true });
+                self.decide(now, probe, helps && is_low)
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.probe = None;
+        self.epoch = self.epoch.wrapping_add(1);
+        self.restart_window();
+    }
+
+    /// Ends a probe.
+    fn decide(&mut self, now: Instant, probe: Probe, is_taken: bool) -> Event {
+        self.end();
+        let (pace, other) = match probe.way {
+            Way::Up => (&mut self.up, &mut self.down),
+            Way::Down | Way::Solo => (&mut self.down, &mut self.up),
+        };
+        if is_taken {
+            pace.accept(now);
+            other.step = 8;
+            other.next = other.next.max(now + other.pause);
+            self.limit = probe.depth;
+            (self.baseline, self.top) = (probe.sums, probe.sums.depth());
+            self.is_verified = false;
+        } else {
+            pace.refuse(now);
+            if probe.way == Way::Down && probe.sums.n >= FEWEST {
+                // Times stayed as they were although fewer were in flight: they did not wait.
+                let (fewer, more) = (probe.sums, self.baseline);
+                self.is_verified = more.t / more.n.max(1) * 15 <= fewer.t / fewer.n * 16;
+            }
+        }
+        Event::Probe
+    }
+}
+
+/// Compares the elasticity from the smaller to the larger depth with a threshold in percent.
+fn compare(small: &Sums, large: &Sums, threshold: i64, must_decide: bool) -> Verdict {
+    // Gains in depth and in throughput, in millionths.
+    let gain = |few: u64, many: u64| (many * 1_000_000 / few.max(1)) as i64 - 1_000_000;
+    let (deeper, faster) = (gain(small.depth(), large.depth()), gain(small.served(), large.served()));
+    let excess = faster - deeper * threshold / 100;
+    // Two standard errors of a quotient.
+    let error = 2 * ((small.error() + large.error()) * 1_000_000).isqrt() as i64;
+    match () {
+        () if excess > error => Verdict::High,
+        () if excess < -error => Verdict::Low,
+        () if must_decide => Verdict::Even { is_low: excess < 0 },
+        () => Verdict::Unclear,
+    }
+}

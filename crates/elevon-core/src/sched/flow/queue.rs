@@ -1,0 +1,130 @@
+//! The queue of a process in one class: its requests, and what is known of its return.
+
+use super::shares::MemberId;
+use crate::sched::fifo::Fifo;
+use crate::tree::Root;
+use crate::units::{Instant, Nanos};
+
+/// A queue, by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QueueId(pub(super) u32);
+
+impl QueueId {
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A moving average with weight 1/8, in nanoseconds; `None` before the first sample.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Average(Option<i64>);
+
+impl Average {
+    pub(super) fn add(&mut self, sample: i64) {
+        self.0 = Some(self.0.map_or(sample, |mean| mean + (sample - mean) / 8));
+    }
+    pub(super) const fn get(self) -> Option<i64> {
+        self.0
+    }
+}
+
+/// A mean of some ratios.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mean {
+    n: u64,
+    sum: u64,
+}
+
+impl Mean {
+    pub(super) const fn add(&mut self, ratio: u64) {
+        if self.n == 1024 {
+            (self.n, self.sum) = (self.n / 2, self.sum / 2);
+        }
+        (self.n, self.sum) = (self.n + 1, self.sum + ratio);
+    }
+
+    /// Returns the mean; 0 of fewer than eight.
+    pub(super) const fn mean(self) -> u64 {
+        if self.n < 8 { 0 } else { self.sum / self.n }
+    }
+}
+
+/// A queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queue {
+    /// Its place in the hierarchy.
+    pub(super) member: MemberId,
+    /// Class, most urgent first.
+    pub(super) class: usize,
+    /// Requests by arrival.
+    pub(super) fifo: Fifo,
+    /// The same by sector, for front merges.
+    pub(super) sorted: Root,
+    pub(super) queued: u32,
+    pub(super) in_device: u32,
+    /// The process has exited: the queue ends with its last request.
+    pub(super) exited: bool,
+    /// When its last request completed that no arrival has followed yet.
+    pub(super) left: Option<Instant>,
+    /// Time from a completion to the next arrival.
+    pub(super) think: Average,
+    /// Time from arrival to completion, and the part of it that it waited, here or in the device.
+    pub(super) total: Average,
+    pub(super) wait: Average,
+}
+
+impl Queue {
+    pub(super) fn new(member: MemberId, class: usize) -> Self {
+        Self {
+            member,
+            class,
+            fifo: Fifo::EMPTY,
+            sorted: Root::EMPTY,
+            queued: 0,
+            in_device: 0,
+            exited: false,
+            left: None,
+            think: Average::default(),
+            total: Average::default(),
+            wait: Average::default(),
+        }
+    }
+
+    /// Notes the arrival of a request.
+    pub(super) fn on_arrival(&mut self, now: Instant) {
+        if let Some(left) = self.left.take() {
+            self.think.add(now.since(left).get() as i64);
+        }
+    }
+
+    /// Notes the end of a request that arrived at `arrived` and waited here for `wait`; the device
+    /// takes it `alone` if nothing else is there.
+    pub(super) fn on_end(&mut self, now: Instant, arrived: Instant, wait: Nanos, alone: Nanos) {
+        let total = now.since(arrived).get() as i64;
+        self.total.add(total);
+        // What is expected of the device errs by some percent.
+        let inside = total - wait.get() as i64 - alone.get() as i64 * 33 / 32;
+        self.wait.add(wait.get() as i64 + inside.max(0));
+        self.left = Some(now);
+    }
+
+    /// Returns true if the process loses a noticeable part of its time to waiting, so that keeping
+    /// a place for it would help: more than 1/20.
+    pub(super) fn is_delayed(&self) -> bool {
+        match (self.wait.get(), self.total.get()) {
+            (Some(wait), Some(total)) => wait * 20 > total,
+            _ => true,
+        }
+    }
+
+    /// Returns how long to wait for the next request of the process: twice the time that it
+    /// usually takes, if that is not above `most`.
+    pub(super) fn hold(&self, most: Nanos) -> Option<Nanos> {
+        let think = match self.think.get() {
+            Some(think) => think.max(0) as u64,
+            None => most.get() / 8,
+        };
+        let hold = Nanos::new(think * 2 + 1_000);
+        (hold <= most).then_some(hold)
+    }
+}

@@ -1,0 +1,664 @@
+//! Weighted fair queueing over a hierarchy: who is served next, and how far each member is behind
+//! or ahead of its share. It knows only members, costs and weights.
+//!
+//! A *member* is a flow or a group of members. Each class of a group has a virtual time V, which
+//! advances by `cost / sum of weights` for every cost that is served. A member of weight w that has
+//! requests waits with a start S and a finish `F = S + cost of its next request / w`. Of the
+//! members that are *eligible* (S ≤ V) the one with the smallest F is served, and its next start is
+//! S plus what it really cost. If none is eligible, V jumps to the smallest start: what somebody
+//! leaves unused belongs to the others at once, without debt.
+//!
+//! - A member that has nothing left while it is ahead (S > V) keeps its place in the sum of weights
+//!   until V has reached it, so it cannot lose its debt by being idle for a moment.
+//! - A member that was behind when it ran empty keeps what it is owed, up to [`CREDIT`] requests:
+//!   `S = max(S, V − CREDIT · cost / w)`. One that waits for its own completions is never
+//!   backlogged for long and would otherwise lose a part of its share on every return.
+//! - Classes are strict within a group, and groups are best effort. A class that has waited for
+//!   `patience` is served once, whatever waits above it.
+//!
+//! Cost, with m members in a group and d levels: activate, serve and choose O(d · log m).
+
+extern crate alloc;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::sched::finish_tree::{FinishTrees, Root, later, latest};
+use crate::units::{Instant, Nanos};
+
+/// Requests that a member may be owed when it returns.
+pub(super) const CREDIT: u64 = 4;
+/// Requests that a member must be owed to pass the limit on requests in flight.
+const DEPRIVED: u64 = 2;
+/// log2 of the virtual time of one nanosecond of cost at weight 1.
+const SHIFT: u32 = 12;
+/// Time after which an empty member is owed nothing.
+const MEMORY: Nanos = Nanos::from_secs(2);
+/// Time for which a member without requests still counts as one that wants service: otherwise V
+/// would run ahead of all whenever one waits for a completion and answers it.
+const LINGER: Nanos = Nanos::from_millis(10);
+/// Classes, most urgent first: RT, BE, IDLE.
+pub(super) const CLASSES: usize = 3;
+/// The class of groups.
+pub(super) const BEST_EFFORT: usize = 1;
+
+/// Kinds of requests with a limit of their own: 0 reads and the rest, 1 writes.
+pub(super) const KINDS: usize = 2;
+
+/// A set of kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kinds(u8);
+
+impl Kinds {
+    /// All kinds.
+    pub(super) const ALL: Self = Self(3);
+    /// Reads and the rest.
+    pub(super) const READS: Self = Self(1);
+    /// Writes.
+    pub(super) const WRITES: Self = Self(2);
+
+    const fn of(kind: usize) -> Self {
+        Self(1 << kind)
+    }
+    const fn has(self, kind: usize) -> bool {
+        self.0 >> kind & 1 == 1
+    }
+    const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+    const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+    const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Returns the key of a member in the tree of a kind; the tree of those ahead uses that of kind 0.
+const fn key(id: MemberId, kind: usize) -> u32 {
+    id.0 * KINDS as u32 + kind as u32
+}
+
+const fn member_of_key(key: u32) -> MemberId {
+    MemberId(key / KINDS as u32)
+}
+
+/// A member of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MemberId(pub(super) u32);
+
+impl MemberId {
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GroupId(pub(super) u32);
+
+impl GroupId {
+    /// The group of everything.
+    pub(super) const ROOT: Self = Self(0);
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// It has requests and waits in the active tree.
+    Active,
+    /// It has none and is ahead of V; in the tree of those.
+    Ahead,
+    /// It has none waiting, but has some in the device or had until just now; in no tree.
+    Served,
+    /// In no tree; since when.
+    Away(Instant),
+}
+
+/// A flow or a group as a member of its group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    /// The group that it is in.
+    group: GroupId,
+    /// The group that it is, if it is one.
+    own: Option<GroupId>,
+    class: u8,
+    place: Place,
+    /// Kinds of the next request; of a group, of those of its members.
+    kinds: Kinds,
+    /// Requests of it, or below it, in the device.
+    in_device: u32,
+    /// When the last of them left.
+    left: Instant,
+    /// It is in the list of those that have just left.
+    lingers: bool,
+    weight: u32,
+    /// The weight that it gets when it next leaves a tree.
+    weight_next: u32,
+    /// S.
+    start: u64,
+    /// F of its next request.
+    finish: u64,
+    /// Cost of its next request in nanoseconds; of a group, of its last one.
+    cost: u64,
+}
+
+/// The members of one class of a group.
+#[derive(Clone, Copy, Debug)]
+struct ClassTree {
+    /// Members that have requests, by the kind of the next one; a group is in both if it has both.
+    active: [Root; KINDS],
+    ahead: Root,
+    /// V.
+    time: u64,
+    /// What is left of the last division of cost by weights.
+    rest: u64,
+    /// Sum of the weights of members that are not away.
+    weights: u64,
+    /// When the class was last served, or began to wait.
+    waits_since: Instant,
+}
+
+impl ClassTree {
+    const EMPTY: Self = Self {
+        active: [Root::EMPTY; KINDS],
+        ahead: Root::EMPTY,
+        time: 0,
+        rest: 0,
+        weights: 0,
+        waits_since: Instant::ZERO,
+    };
+
+    fn is_empty(&self) -> bool {
+        self.active.iter().all(|root| root.is_empty())
+    }
+
+    /// Returns the virtual time at which somebody who waits with a request of these kinds is
+    /// eligible.
+    fn jump(&self, trees: &FinishTrees, kinds: Kinds) -> u64 {
+        let starts = (0..KINDS).filter(|&kind| kinds.has(kind)).filter_map(|kind| trees.min_start(self.active[kind]));
+        let first = starts.reduce(|a, b| if later(a, b) { b } else { a });
+        first.map_or(self.time, |start| latest(self.time, start))
+    }
+
+    /// Returns the member that is served next of those whose next request is of these kinds.
+    fn best(&self, trees: &FinishTrees, members: &[Member], kinds: Kinds) -> Option<MemberId> {
+        let time = self.jump(trees, kinds);
+        let first = |kind: usize| trees.first_eligible(self.active[kind], time).map(member_of_key);
+        let candidates = (0..KINDS).filter(|&kind| kinds.has(kind)).filter_map(first);
+        candidates.reduce(|a, b| if later(members[a.index()].finish, members[b.index()].finish) { b } else { a })
+    }
+}
+
+/// A group.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    classes: [ClassTree; CLASSES],
+    /// Itself as a member; `None` for the root.
+    member: Option<MemberId>,
+}
+
+/// All members and groups.
+#[derive(Clone, Debug)]
+pub(super) struct Shares {
+    members: Vec<Member>,
+    free: Vec<u32>,
+    groups: Vec<Group>,
+    trees: FinishTrees,
+    /// Members whose last request has just left the device, in order.
+    lingering: VecDeque<MemberId>,
+    /// How long a class waits before it is served once.
+    pub(super) patience: Nanos,
+}
+
+/// Virtual time that a cost takes at a weight.
+#[inline]
+const fn delta(cost: u64, weight: u64) -> u64 {
+    (cost << SHIFT) / weight
+}
+
+impl Shares {
+    /// Returns the root group without members.
+    pub(super) fn new(patience: Nanos) -> Self {
+        let root = Group { classes: [ClassTree::EMPTY; CLASSES], member: None };
+        Self {
+            members: Vec::new(),
+            free: Vec::new(),
+            groups: alloc::vec![root],
+            trees: FinishTrees::default(),
+            lingering: VecDeque::new(),
+            patience,
+        }
+    }
+
+    /// Adds a flow to a group. `class` is an index, most urgent first.
+    pub(super) fn add(&mut self, now: Instant, group: GroupId, class: usize, weight: u32) -> MemberId {
+        self.add_member(now, group, None, class, weight)
+    }
+
+    /// Adds a group to a group.
+    pub(super) fn add_group(&mut self, now: Instant, parent: GroupId, weight: u32) -> GroupId {
+        let id = GroupId(self.groups.len() as u32);
+        let member = self.add_member(now, parent, Some(id), BEST_EFFORT, weight);
+        self.groups.push(Group { classes: [ClassTree::EMPTY; CLASSES], member: Some(member) });
+        id
+    }
+
+    fn add_member(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        own: Option<GroupId>,
+        class: usize,
+        weight: u32,
+    ) -> MemberId {
+        let start = self.groups[group.index()].classes[class].time;
+        let weight = weight.max(1);
+        let member = Member {
+            group,
+            own,
+            class: class as u8,
+            place: Place::Away(now),
+            kinds: Kinds(0),
+            in_device: 0,
+            left: now,
+            lingers: false,
+            weight,
+            weight_next: weight,
+            start,
+            finish: start,
+            cost: 0,
+        };
+        match self.free.pop() {
+            Some(key) => {
+                self.members[key as usize] = member;
+                MemberId(key)
+            }
+            None => {
+                self.members.push(member);
+                self.trees.grow(self.members.len() * KINDS);
+                self.lingering.reserve(2 * self.members.len() - self.lingering.len());
+                MemberId((self.members.len() - 1) as u32)
+            }
+        }
+    }
+
+    /// Removes a flow that has no requests.
+    pub(super) fn remove(&mut self, id: MemberId) {
+        let Member { group, class, place, weight, .. } = self.members[id.index()];
+        match place {
+            Place::Active => unreachable!("a member with requests is removed"),
+            Place::Served => self.groups[group.index()].classes[usize::from(class)].weights -= u64::from(weight),
+            Place::Ahead => {
+                let tree = &mut self.groups[group.index()].classes[usize::from(class)];
+                self.trees.remove(&mut tree.ahead, key(id, 0));
+                tree.weights -= u64::from(weight);
+            }
+            Place::Away(_) => {}
+        }
+        // Late entries of the list of those that linger find nothing to do.
+        self.members[id.index()].place = Place::Away(Instant::ZERO);
+        self.free.push(id.0);
+    }
+
+    /// Changes the weight of a member, from its next request on.
+    pub(super) fn set_weight(&mut self, id: MemberId, weight: u32) {
+        self.members[id.index()].weight_next = weight.max(1);
+    }
+
+    /// Returns the member that a group is; `None` for the root.
+    pub(super) fn member_of(&self, group: GroupId) -> Option<MemberId> {
+        self.groups[group.index()].member
+    }
+
+    /// Returns the group that a member is in.
+    pub(super) fn group_of(&self, id: MemberId) -> GroupId {
+        self.members[id.index()].group
+    }
+
+    /// Moves a flow without requests to another group. What it is owed or owes there ends.
+    pub(super) fn move_to(&mut self, now: Instant, id: MemberId, group: GroupId) {
+        let Member { class, weight_next, .. } = self.members[id.index()];
+        self.remove(id);
+        let new = self.add(now, group, usize::from(class), weight_next);
+        debug_assert_eq!(new, id, "the key that was freed last is used first");
+    }
+
+    /// Returns the start that a member without requests would get if one of `cost` arrived.
+    fn start_on_return(&self, now: Instant, id: MemberId, cost: u64) -> u64 {
+        let Member { group, class, place, weight_next, start, .. } = self.members[id.index()];
+        let time = self.groups[group.index()].classes[usize::from(class)].time;
+        match place {
+            Place::Active | Place::Ahead => start,
+            Place::Served => latest(start, time.wrapping_sub(delta(CREDIT * cost, u64::from(weight_next)))),
+            Place::Away(since) if now.since(since) > MEMORY => time,
+            Place::Away(_) => latest(start, time.wrapping_sub(delta(CREDIT * cost, u64::from(weight_next)))),
+        }
+    }
+
+    /// Makes a flow wait that had no requests; `cost` and `kind` are those of its first. Returns
+    /// true if it has lost a part of what it was owed: it got less than its share for some time.
+    pub(super) fn activate(&mut self, now: Instant, id: MemberId, cost: u64, kind: usize) -> bool {
+        let mut is_clipped = false;
+        let (mut at, mut cost) = (Some(id), cost);
+        while let Some(id) = at {
+            let mut member = self.members[id.index()];
+            if member.place != Place::Active {
+                let start = self.start_on_return(now, id, cost);
+                is_clipped |= later(start, member.start);
+                let tree = &mut self.groups[member.group.index()].classes[usize::from(member.class)];
+                if member.place == Place::Ahead {
+                    self.trees.remove(&mut tree.ahead, key(id, 0));
+                }
+                if !matches!(member.place, Place::Away(_)) {
+                    tree.weights -= u64::from(member.weight);
+                }
+                if tree.is_empty() {
+                    tree.waits_since = now;
+                }
+                (member.weight, member.cost, member.start) = (member.weight_next, cost, start);
+                member.finish = start.wrapping_add(delta(cost, u64::from(member.weight)));
+                (member.place, member.kinds) = (Place::Active, Kinds(0));
+                tree.weights += u64::from(member.weight);
+            } else if member.kinds.has(kind) {
+                break;
+            }
+            self.members[id.index()] = member;
+            self.file(id, Kinds::of(kind));
+            at = self.groups[member.group.index()].member;
+            cost = at.map_or(0, |above| self.members[above.index()].cost.max(1));
+        }
+        is_clipped
+    }
+
+    /// Puts a member into the active trees of these kinds.
+    fn file(&mut self, id: MemberId, kinds: Kinds) {
+        let Member { group, class, start, finish, .. } = self.members[id.index()];
+        let tree = &mut self.groups[group.index()].classes[usize::from(class)];
+        for kind in (0..KINDS).filter(|&kind| kinds.has(kind)) {
+            self.trees.insert(&mut tree.active[kind], key(id, kind), start, finish);
+        }
+        let member = &mut self.members[id.index()];
+        member.kinds = member.kinds.with(kinds);
+    }
+
+    /// Takes a member out of the active trees of these kinds.
+    fn unfile(&mut self, id: MemberId, kinds: Kinds) {
+        let Member { group, class, .. } = self.members[id.index()];
+        let tree = &mut self.groups[group.index()].classes[usize::from(class)];
+        for kind in (0..KINDS).filter(|&kind| kinds.has(kind)) {
+            self.trees.remove(&mut tree.active[kind], key(id, kind));
+        }
+        let member = &mut self.members[id.index()];
+        member.kinds = member.kinds.without(kinds);
+    }
+
+    /// Takes a flow out that has lost its requests without being served (they were merged).
+    pub(super) fn deactivate(&mut self, now: Instant, id: MemberId) {
+        let mut at = Some(id);
+        while let Some(id) = at {
+            let Member { group, own, kinds, .. } = self.members[id.index()];
+            let left = own.map_or(Kinds(0), |own| self.kinds_in(own));
+            self.unfile(id, kinds.without(left));
+            if left.is_empty() {
+                self.settle(now, id);
+            }
+            at = self.groups[group.index()].member;
+        }
+    }
+
+    /// Changes the kind of a waiting flow's next request.
+    pub(super) fn set_kind(&mut self, id: MemberId, kind: usize) {
+        let mut at = Some(id);
+        while let Some(id) = at {
+            let Member { group, own, kinds, .. } = self.members[id.index()];
+            let wanted = own.map_or(Kinds::of(kind), |own| self.kinds_in(own));
+            self.unfile(id, kinds.without(wanted));
+            self.file(id, wanted.without(kinds));
+            at = self.groups[group.index()].member.filter(|_| wanted != kinds);
+        }
+    }
+
+    /// Returns the kinds of the next requests of a group's members.
+    fn kinds_in(&self, group: GroupId) -> Kinds {
+        let classes = &self.groups[group.index()].classes;
+        let waits = |kind: usize| classes.iter().any(|tree| !tree.active[kind].is_empty());
+        (0..KINDS).filter(|&kind| waits(kind)).fold(Kinds(0), |all, kind| all.with(Kinds::of(kind)))
+    }
+
+    /// Files a member that has left a tree and has no requests waiting.
+    fn settle(&mut self, now: Instant, id: MemberId) {
+        let Member { group, class, start, weight, in_device, left, .. } = self.members[id.index()];
+        let tree = &mut self.groups[group.index()].classes[usize::from(class)];
+        self.members[id.index()].place = if later(start, tree.time) {
+            self.trees.insert(&mut tree.ahead, key(id, 0), start, start);
+            Place::Ahead
+        } else if in_device > 0 || now.since(left) < LINGER {
+            self.linger(id);
+            Place::Served
+        } else {
+            tree.weights -= u64::from(weight);
+            Place::Away(now)
+        };
+    }
+
+    /// Counts a request of a flow that is in the device.
+    pub(super) fn enter_device(&mut self, id: MemberId) {
+        let mut at = Some(id);
+        while let Some(id) = at {
+            let member = &mut self.members[id.index()];
+            member.in_device += 1;
+            at = self.groups[member.group.index()].member;
+        }
+    }
+
+    /// Counts a request of a flow that is no longer in the device.
+    pub(super) fn leave_device(&mut self, now: Instant, id: MemberId) {
+        let mut at = Some(id);
+        while let Some(id) = at {
+            let member = &mut self.members[id.index()];
+            member.in_device -= 1;
+            at = self.groups[member.group.index()].member;
+            if member.in_device == 0 {
+                member.left = now;
+                if member.place == Place::Served {
+                    self.linger(id);
+                }
+            }
+        }
+    }
+
+    /// Puts a member on the list of those that are looked at when they have been away for a while.
+    fn linger(&mut self, id: MemberId) {
+        let member = &mut self.members[id.index()];
+        if !member.lingers {
+            member.lingers = true;
+            self.lingering.push_back(id);
+        }
+    }
+
+    /// Takes the members out of the sums of weights that have been away for long enough.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        while let Some(&id) = self.lingering.front() {
+            let Member { group, class, place, weight, in_device, left, .. } = self.members[id.index()];
+            let is_away = place == Place::Served && in_device == 0;
+            if is_away && now.since(left) < LINGER {
+                return;
+            }
+            self.lingering.pop_front();
+            let member = &mut self.members[id.index()];
+            member.lingers = false;
+            if is_away {
+                member.place = Place::Away(left);
+                self.groups[group.index()].classes[usize::from(class)].weights -= u64::from(weight);
+            }
+        }
+    }
+
+    /// Returns the class of a group that is served now, of those with requests of these kinds: the
+    /// most urgent that waits, or one that has waited for too long.
+    fn class_of(&self, now: Instant, group: GroupId, kinds: Kinds) -> Option<usize> {
+        let classes = &self.groups[group.index()].classes;
+        let waits = |tree: &ClassTree| (0..KINDS).any(|kind| kinds.has(kind) && !tree.active[kind].is_empty());
+        let mut waiting = (0..CLASSES).filter(|&class| waits(&classes[class]));
+        let first = waiting.next()?;
+        let overdue = waiting.filter(|&class| now.since(classes[class].waits_since) >= self.patience);
+        Some(overdue.min_by_key(|&class| classes[class].waits_since).unwrap_or(first))
+    }
+
+    /// Returns the flow to serve next of those whose next request is of these kinds.
+    pub(super) fn choose(&self, now: Instant, kinds: Kinds) -> Option<MemberId> {
+        let mut group = GroupId::ROOT;
+        loop {
+            let class = self.class_of(now, group, kinds)?;
+            let tree = &self.groups[group.index()].classes[class];
+            let id = tree.best(&self.trees, &self.members, kinds)?;
+            match self.members[id.index()].own {
+                Some(own) => group = own,
+                None => return Some(id),
+            }
+        }
+    }
+
+    /// Serves a flow that was chosen among those with requests of the kinds `among`. `cost` is what
+    /// the request costs; `next` has cost and kind of the flow's next request if there is one.
+    pub(super) fn serve(&mut self, now: Instant, id: MemberId, among: Kinds, cost: u64, next: Option<(u64, usize)>) {
+        let mut kinds = next.map_or(Kinds(0), |(_, kind)| Kinds::of(kind));
+        let (mut at, mut next_cost) = (Some(id), next.map_or(cost, |(cost, _)| cost));
+        while let Some(id) = at {
+            let member = self.members[id.index()];
+            debug_assert_eq!(member.place, Place::Active, "member {} is served without requests", id.0);
+            let class = usize::from(member.class);
+            let tree = &mut self.groups[member.group.index()].classes[class];
+            let before = tree.jump(&self.trees, among);
+            let scaled = (cost << SHIFT) + tree.rest;
+            (tree.time, tree.rest) = (before.wrapping_add(scaled / tree.weights), scaled % tree.weights);
+            tree.waits_since = now;
+            self.unfile(id, member.kinds);
+            // One that was held back by the limit of its kind is owed no more than another.
+            let owed = before.wrapping_sub(delta(CREDIT * cost, u64::from(member.weight)));
+            let start = latest(member.start, owed).wrapping_add(delta(cost, u64::from(member.weight)));
+            let left = &mut self.members[id.index()];
+            (left.start, left.cost) = (start, next_cost);
+            if kinds.is_empty() {
+                self.settle(now, id);
+            } else {
+                let tree = &mut self.groups[member.group.index()].classes[class];
+                tree.weights = tree.weights - u64::from(left.weight) + u64::from(left.weight_next);
+                left.weight = left.weight_next;
+                left.finish = start.wrapping_add(delta(next_cost, u64::from(left.weight)));
+                self.file(id, kinds);
+            }
+            self.forget(now, member.group, class);
+            at = self.groups[member.group.index()].member;
+            // Of a group the cost of the next request is not known: that of this one stands for it.
+            (kinds, next_cost) = (self.kinds_in(member.group), cost);
+        }
+    }
+
+    /// Takes the members out of the sum of weights that V has reached.
+    fn forget(&mut self, now: Instant, group: GroupId, class: usize) {
+        loop {
+            let tree = &mut self.groups[group.index()].classes[class];
+            let Some(first) = self.trees.first(tree.ahead) else { return };
+            let id = member_of_key(first);
+            if later(self.members[id.index()].start, tree.time) {
+                return;
+            }
+            self.trees.remove(&mut tree.ahead, first);
+            self.settle(now, id);
+        }
+    }
+
+    /// Returns true if a flow is owed so much that it may pass the limit on requests in flight:
+    /// two requests or more, and none of the groups that it is in is ahead of its share.
+    pub(super) fn is_deprived(&self, id: MemberId) -> bool {
+        let (mut at, mut owed) = (Some(id), DEPRIVED);
+        while let Some(id) = at {
+            let Member { group, class, weight, start, cost, .. } = self.members[id.index()];
+            let time = self.groups[group.index()].classes[usize::from(class)].time;
+            if later(start.wrapping_add(delta(owed * cost, u64::from(weight))), time) {
+                return false;
+            }
+            (at, owed) = (self.groups[group.index()].member, 0);
+        }
+        true
+    }
+
+    /// Returns true if a flow without requests would be served before all that wait now if a
+    /// request of `cost` arrived for it.
+    pub(super) fn would_be_next(&self, now: Instant, id: MemberId, cost: u64) -> bool {
+        let (mut at, mut cost) = (id, cost);
+        loop {
+            let member = self.members[at.index()];
+            let group = &self.groups[member.group.index()];
+            let class = usize::from(member.class);
+            let tree = &group.classes[class];
+            if group.classes[..class].iter().any(|above| !above.is_empty()) {
+                return false;
+            }
+            let time = tree.jump(&self.trees, Kinds::ALL);
+            let best = tree.best(&self.trees, &self.members, Kinds::ALL);
+            if let Some(best) = best.filter(|&best| best != at) {
+                // A group in which others wait too has its place already.
+                let (start, finish) = if member.place == Place::Active {
+                    (member.start, member.finish)
+                } else {
+                    let start = self.start_on_return(now, at, cost);
+                    (start, start.wrapping_add(delta(cost, u64::from(member.weight_next))))
+                };
+                if later(start, time) || later(finish, self.members[best.index()].finish) {
+                    return false;
+                }
+            }
+            let Some(above) = group.member else { return true };
+            (at, cost) = (above, self.members[above.index()].cost.max(1));
+        }
+    }
+
+    /// Checks costly invariants, for tests. Returns the flows that wait, in no order.
+    pub(super) fn self_check(&self) -> Vec<MemberId> {
+        let mut waiting = Vec::new();
+        for (index, group) in self.groups.iter().enumerate() {
+            for (class, tree) in group.classes.iter().enumerate() {
+                let mut active: Vec<MemberId> = Vec::new();
+                for kind in 0..KINDS {
+                    for id in self.trees.self_check(tree.active[kind]).into_iter().map(member_of_key) {
+                        assert!(self.members[id.index()].kinds.has(kind), "the kind of {}", id.0);
+                        active.push(id);
+                    }
+                }
+                active.sort_unstable();
+                active.dedup();
+                let ahead = self.trees.self_check(tree.ahead).into_iter().map(member_of_key);
+                let is_served =
+                    |m: &&Member| m.place == Place::Served && (m.group.index(), usize::from(m.class)) == (index, class);
+                let mut weights: u64 = self.members.iter().filter(is_served).map(|m| u64::from(m.weight)).sum();
+                let places = active.iter().map(|&id| (id, Place::Active)).chain(ahead.map(|id| (id, Place::Ahead)));
+                for (id, place) in places {
+                    let member = &self.members[id.index()];
+                    assert_eq!((member.group.index(), usize::from(member.class)), (index, class), "where {} is", id.0);
+                    assert_eq!(member.place, place, "the place of {}", id.0);
+                    weights += u64::from(member.weight);
+                    if place == Place::Ahead {
+                        assert!(later(member.start, tree.time), "{} is not ahead", id.0);
+                    }
+                    if let Some(own) = member.own {
+                        let kinds = if place == Place::Active { member.kinds } else { Kinds(0) };
+                        assert_eq!(self.kinds_in(own), kinds, "what waits in group {}", id.0);
+                    } else if place == Place::Active {
+                        waiting.push(id);
+                    }
+                }
+                assert_eq!(weights, tree.weights, "sum of weights of class {class} in group {index}");
+            }
+            if let Some(member) = group.member {
+                let is_active = self.members[member.index()].place == Place::Active;
+                assert_eq!(!self.kinds_in(GroupId(index as u32)).is_empty(), is_active, "whether group {index} waits");
+            }
+        }
+        waiting
+    }
+}

@@ -1,0 +1,140 @@
+//! Shares, classes, the limit of requests in flight, and random steps with every invariant checked.
+
+use super::*;
+use crate::kernel::Kernel;
+use crate::op::Op;
+use crate::sched::testing::{Bed, Rng};
+
+/// A device that takes 1 ms for each request, with `servers` servers.
+struct Device {
+    bed: Bed<Flow>,
+    servers: usize,
+    in_flight: Vec<RequestId>,
+    /// Requests that were served, by task.
+    served: [u32; 8],
+}
+
+impl Device {
+    fn new(servers: usize, tunables: &[(&str, i64)]) -> Self {
+        let mut flow = Flow::new(256);
+        tunables.iter().for_each(|&(name, value)| flow.set_tunable(name, value));
+        Self { bed: Bed::new(Kernel::V7_3, flow, 256), servers, in_flight: Vec::new(), served: [0; 8] }
+    }
+
+    fn send(&mut self, task: u32, class: PrioClass, level: u8) {
+        let sector = u64::from(task) * 1_000_000 + u64::from(self.bed.now.get() as u32 % 997) * 64;
+        let id = self.bed.prepare(Op::Read, sector, class);
+        self.bed.requests[id].task = TaskId(task);
+        self.bed.requests[id].ioprio = IoPrio::new(class, level);
+        self.bed.insert_prepared(id, false);
+    }
+
+    /// Lets the device serve for a millisecond: as many requests as it has servers end. Returns the
+    /// tasks whose requests ended.
+    fn step(&mut self) -> Vec<u32> {
+        while let Some(id) = self.bed.dispatch() {
+            self.bed.requests[id].issued = self.bed.now;
+            self.in_flight.push(id);
+        }
+        let count = self.in_flight.len().min(self.servers);
+        self.bed.now = self.bed.now + Nanos::from_millis(1);
+        let ended: Vec<RequestId> = self.in_flight.drain(..count).collect();
+        let tasks: Vec<u32> = ended.iter().map(|&id| self.bed.requests[id].task.0).collect();
+        for id in ended {
+            self.served[self.bed.requests[id].task.index()] += 1;
+            self.bed.finish(id);
+        }
+        tasks
+    }
+}
+
+#[test]
+fn backlogged_processes_share_by_weight() {
+    let mut device = Device::new(1, &[("depth", 1)]);
+    let levels = [0, 4, 7];
+    for (task, level) in (0..).zip(levels) {
+        for _ in 0..8 {
+            device.send(task, PrioClass::Be, level);
+        }
+    }
+    for _ in 0..1300 {
+        for task in device.step() {
+            device.send(task, PrioClass::Be, levels[task as usize]);
+        }
+    }
+    // Weights 80, 40 and 10.
+    for (served, due) in device.served.iter().zip([800, 400, 100]) {
+        assert!(served.abs_diff(due) <= 4, "{:?}", device.served);
+    }
+}
+
+#[test]
+fn what_is_in_flight_stays_at_the_depth_that_was_set() {
+    for depth in [1, 3] {
+        let mut device = Device::new(8, &[("depth", depth)]);
+        for _ in 0..8 {
+            device.send(0, PrioClass::Be, 4);
+        }
+        let dispatched = core::iter::from_fn(|| device.bed.dispatch()).count();
+        assert_eq!(dispatched, depth as usize);
+    }
+}
+
+#[test]
+fn classes_are_strict_but_nobody_waits_longer_than_class_expire() {
+    let mut device = Device::new(1, &[("depth", 1), ("class_expire", 50)]);
+    device.send(0, PrioClass::Rt, 4);
+    device.send(1, PrioClass::Idle, 0);
+    for _ in 0..1000 {
+        for task in device.step() {
+            let class = if task == 0 { PrioClass::Rt } else { PrioClass::Idle };
+            device.send(task, class, 4);
+        }
+    }
+    let [rt, idle, ..] = device.served;
+    assert_eq!(rt + idle, 1000);
+    assert!((15..=25).contains(&idle), "one in 50 ms, and the time of one: {idle}");
+}
+
+#[test]
+fn requeued_requests_go_first() {
+    let mut device = Device::new(1, &[("depth", 2)]);
+    device.send(0, PrioClass::Be, 4);
+    device.send(1, PrioClass::Rt, 4);
+    let first = device.bed.dispatch().expect("a request");
+    let second = device.bed.dispatch().expect("another");
+    device.bed.requeue(second);
+    assert_eq!(device.bed.dispatch(), Some(second));
+    assert_ne!(first, second);
+}
+
+#[test]
+fn random_steps_keep_every_invariant() {
+    for seed in 0..20 {
+        let mut rng = Rng(seed + 1);
+        let servers = 1 + rng.below(8) as usize;
+        let mut device = Device::new(servers, &[]);
+        let (mut sent, mut done) = (0, 0);
+        for _ in 0..2000 {
+            let may_send = device.bed.requests.iter().any(|(_, r)| r.state == crate::request::State::Free);
+            match rng.below(4) {
+                0 | 1 if may_send => {
+                    let class = [PrioClass::Rt, PrioClass::Be, PrioClass::Be, PrioClass::Idle][rng.below(4) as usize];
+                    device.send(rng.below(8) as u32, class, rng.below(8) as u8);
+                    sent += 1;
+                }
+                2 if rng.below(50) == 0 => {
+                    let now = device.bed.now;
+                    device.bed.scheduler.on_task_exit(now, TaskId(rng.below(8) as u32));
+                }
+                _ => done += device.step().len(),
+            }
+        }
+        // Nothing is lost, and nothing waits for ever.
+        for _ in 0..2000 {
+            done += device.step().len();
+        }
+        assert_eq!(sent, done, "random seed {seed}");
+        assert!(!device.bed.scheduler.has_work(HwQueue(0)));
+    }
+}

@@ -1,0 +1,82 @@
+//! Tunables of `flow`: few, because what the device can do is found while running.
+
+use super::Flow;
+use super::depth::LARGEST;
+use crate::sched::{SchedulerInfo, TunableInfo};
+use crate::units::Nanos;
+
+/// The entry of `elevon schedulers`.
+pub const INFO: SchedulerInfo = SchedulerInfo {
+    name: "flow",
+    summary: "shares by weight at full throughput: requests in flight bounded to what the device can use (Elevon's own)",
+    tunables: &[
+        TunableInfo {
+            name: "class_expire",
+            unit: "ms",
+            default: "250",
+            range: "1..60000",
+            min: 1,
+            max: 60_000,
+            help: "how long a lower class may wait before one of its requests goes",
+            choices: &[],
+        },
+        TunableInfo {
+            name: "depth",
+            unit: "requests",
+            default: "0",
+            range: "0..16384",
+            min: 0,
+            max: LARGEST as i64,
+            help: "requests in flight; 0 finds what the device can use",
+            choices: &[],
+        },
+        TunableInfo {
+            name: "hold_us",
+            unit: "us",
+            default: "1000",
+            range: "0..1000000",
+            min: 0,
+            max: 1_000_000,
+            help: "how long a place in the device is kept at most for a process that is owed service; 0 never",
+            choices: &[],
+        },
+    ],
+};
+
+/// The values in force.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    /// Requests in flight; 0 if the depth is found.
+    pub(super) depth: u32,
+    pub(super) hold: Nanos,
+    pub(super) class_expire: Nanos,
+}
+
+impl Settings {
+    pub(super) const DEFAULT: Self =
+        Self { depth: 0, hold: Nanos::from_millis(1), class_expire: Nanos::from_millis(250) };
+}
+
+impl Flow {
+    pub(in crate::sched) fn tunable(&self, name: &str) -> i64 {
+        match name {
+            "class_expire" => self.settings.class_expire.as_millis() as i64,
+            "depth" => self.settings.depth.into(),
+            "hold_us" => (self.settings.hold.get() / 1000) as i64,
+            other => unreachable!("{other} is not in the table"),
+        }
+    }
+
+    /// Sets a tunable. The value must be in the range that [`INFO`] gives.
+    pub(in crate::sched) fn set_tunable(&mut self, name: &str, value: i64) {
+        match name {
+            "class_expire" => {
+                self.settings.class_expire = Nanos::from_millis(value as u64);
+                self.shares.patience = self.settings.class_expire;
+            }
+            "depth" => self.settings.depth = value as u32,
+            "hold_us" => self.settings.hold = Nanos::from_micros(value as u64),
+            other => unreachable!("{other} is not in the table"),
+        }
+    }
+}

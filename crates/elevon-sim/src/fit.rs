@@ -1,0 +1,195 @@
+//! Fits the parameters of [`slots`](crate::device::slots) to requests of which only the times of
+//! issue and completion are known.
+//!
+//! The fit uses the times at which requests were issued, so layers above the device do not count.
+//! It has two parts.
+//!
+//! 1. `fifo`: servers behind one FIFO, and the time for which a read, a write and a flush occupy
+//!    one. It minimises the mean absolute difference between the latency of each request and that
+//!    of the model.
+//! 2. `refine`: the spread of service times, time that occupies no server, hand-over of servers
+//!    and disorder. These are random or nearly so, so which request they delay is not known.
+//!    Therefore this part compares distributions of latency, of requests of one kind and size that
+//!    met about as many others in the device. A parameter that does not clearly reduce that error
+//!    is not used.
+//!
+//! Cost: O(requests × log servers) for each of some hundred trials, over at most [`LOOKED_AT`]
+//! requests of evenly spaced windows.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+mod fifo;
+mod model;
+mod refine;
+
+pub use model::{Cost, Kind, Model, Served};
+
+/// Maximum number of requests that a fit uses; if there are more, it uses the first ones.
+pub const MOST: usize = 100_000;
+/// Maximum number of requests that a trial uses.
+pub const LOOKED_AT: usize = 20_000;
+/// Number of requests after which the model is set to the observed state.
+const WINDOW: usize = 256;
+/// Maximum number of sizes that are listed for each direction.
+const SIZES: usize = 12;
+
+/// A figure of the observed requests and of the model, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figure {
+    /// Observed.
+    pub measured: f64,
+    /// Figure of the model.
+    pub model: f64,
+}
+
+impl Figure {
+    /// Returns the deviation of the model in percent of the measured figure.
+    pub fn error_percent(&self) -> f64 {
+        if self.measured > 0.0 { (self.model / self.measured - 1.0) * 100.0 } else { 0.0 }
+    }
+}
+
+/// Latencies of a group of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Row {
+    /// Number of requests.
+    pub requests: u64,
+    /// Mean latency, from issue to completion.
+    pub mean: Figure,
+    /// Median.
+    pub p50: Figure,
+    /// 99th percentile.
+    pub p99: Figure,
+}
+
+/// A fitted device and its errors.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// The device.
+    pub model: Model,
+    /// Number of requests to which it was fitted, and number of requests that were given.
+    pub requests: (u64, u64),
+    /// Mean absolute difference of a request's latency, in percent of the mean latency.
+    pub each_percent: f64,
+    /// Mean absolute difference of latencies of equal rank, among requests of one kind and size
+    /// that met about as many others in the device, in percent of the mean latency.
+    pub distribution_percent: f64,
+    /// The same for a FIFO without spread.
+    pub fifo_percent: f64,
+    /// Mean absolute difference of a request's latency as a share of the mean latency, by number of
+    /// servers behind a FIFO (ascending).
+    pub by_servers: Vec<(u64, f64)>,
+    /// Maximum number of requests that were in the device at once.
+    pub depth: u64,
+    /// Latencies by kind and bytes; only the most frequent sizes.
+    pub by_size: Vec<(Kind, u64, Row)>,
+    /// Latencies by number of requests in the device at issue, including the request itself: 1, 2,
+    /// up to 4, 8, 16, ...
+    pub by_depth: Vec<(u64, Row)>,
+}
+
+/// Fits a device to requests in order of issue. Returns `None` if there is no read or write.
+pub fn fit(served: &[Served]) -> Option<Fit> {
+    let all = served.len() as u64;
+    let served = &served[..served.len().min(MOST)];
+    if served.iter().all(|one| one.kind == Kind::Flush) {
+        return None;
+    }
+    let flush_waits = fifo::flush_waits(served, &depths(served, false));
+    let depths = depths(served, flush_waits);
+    let (fifo, by_servers) = fifo::fit(served, &depths, flush_waits);
+    let windows = windows(served, LOOKED_AT);
+    let groups = refine::Groups::new(served, &depths, &windows);
+    let model = refine::fit(fifo, served, &depths, &windows, &groups);
+    let whole = [(0, served.len())];
+    let ends = model.latencies(served, &whole);
+    let groups = refine::Groups::new(served, &depths, &whole);
+    let fifo_ends = fifo.latencies(served, &whole);
+    Some(Fit {
+        requests: (served.len() as u64, all),
+        each_percent: error(served, &whole, &ends) * 100.0,
+        distribution_percent: groups.error(&ends)[0] * 100.0,
+        fifo_percent: groups.error(&fifo_ends)[0] * 100.0,
+        by_servers,
+        depth: depths.iter().copied().max().unwrap_or(1),
+        by_size: by_size(served, &ends),
+        by_depth: by_depth(served, &ends, &depths),
+        model,
+    })
+}
+
+/// Returns the windows that a trial uses: the first request and the one after the last.
+fn windows(served: &[Served], most: usize) -> Vec<(usize, usize)> {
+    let count = served.len().div_ceil(WINDOW);
+    let taken = count.min(most / WINDOW);
+    let at = |n: usize| n * count / taken * WINDOW;
+    (0..taken).map(|n| (at(n), (at(n) + WINDOW).min(served.len()))).collect()
+}
+
+/// Returns the number of reads and writes (and flushes, if they count) in the device when each
+/// request is issued, including itself.
+fn depths(served: &[Served], flushes_count: bool) -> Vec<u64> {
+    let mut ends = BinaryHeap::new();
+    let depth = |one: &Served| {
+        while ends.peek().is_some_and(|&Reverse(end)| end <= one.issued) {
+            ends.pop();
+        }
+        if one.kind == Kind::Flush && !flushes_count {
+            return ends.len() as u64 + 1;
+        }
+        ends.push(Reverse(one.completed));
+        ends.len() as u64
+    };
+    served.iter().map(depth).collect()
+}
+
+/// Returns the mean absolute difference of latencies, divided by their mean; `model` has the
+/// latencies of the windows.
+fn error(served: &[Served], windows: &[(usize, usize)], model: &[u64]) -> f64 {
+    let own = windows.iter().flat_map(|&(from, until)| &served[from..until]).map(Served::latency);
+    let (mut difference, mut sum) = (0.0, 0.0);
+    for (own, model) in own.zip(model) {
+        difference += own.abs_diff(*model) as f64;
+        sum += own as f64;
+    }
+    difference / f64::max(sum, 1.0)
+}
+
+fn row(mut pairs: Vec<(u64, u64)>) -> Row {
+    let count = pairs.len();
+    let mean = |sum: f64| sum / count as f64;
+    let figure = |measured: f64, model: f64| Figure { measured, model };
+    let means =
+        figure(mean(pairs.iter().map(|pair| pair.0 as f64).sum()), mean(pairs.iter().map(|pair| pair.1 as f64).sum()));
+    let at = |share: usize| (count * share / 100).min(count - 1);
+    pairs.sort_unstable_by_key(|pair| pair.0);
+    let measured = [50, 99].map(|share| pairs[at(share)].0 as f64);
+    pairs.sort_unstable_by_key(|pair| pair.1);
+    let model = [50, 99].map(|share| pairs[at(share)].1 as f64);
+    let [p50, p99] = [0, 1].map(|n| figure(measured[n], model[n]));
+    Row { requests: count as u64, mean: means, p50, p99 }
+}
+
+fn by_size(served: &[Served], model: &[u64]) -> Vec<(Kind, u64, Row)> {
+    let mut all: BTreeMap<(Kind, u64), Vec<(u64, u64)>> = BTreeMap::new();
+    for (one, &model) in served.iter().zip(model) {
+        all.entry((one.kind, one.bytes)).or_default().push((one.latency(), model));
+    }
+    let mut rows: Vec<_> = all.into_iter().map(|((kind, bytes), pairs)| (kind, bytes, row(pairs))).collect();
+    rows.sort_by_key(|&(kind, bytes, row)| (Reverse(row.requests), kind, bytes));
+    rows.truncate(2 * SIZES);
+    rows.sort_by_key(|&(kind, bytes, _)| (kind, bytes));
+    rows
+}
+
+fn by_depth(served: &[Served], model: &[u64], depths: &[u64]) -> Vec<(u64, Row)> {
+    let mut all: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+    for ((one, &model), depth) in served.iter().zip(model).zip(depths) {
+        all.entry(depth.next_power_of_two()).or_default().push((one.latency(), model));
+    }
+    all.into_iter().map(|(depth, pairs)| (depth, row(pairs))).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+//! The model that is fitted, and its latencies for observed requests.
+
+use elevon_core::units::{Bytes, Instant, Nanos};
+
+use crate::chance::draw;
+use crate::device::SlotsParameters;
+use crate::device::slots::servers::{Rules, Servers};
+use crate::device::slots::spread::{Quantiles, Spread};
+
+/// Random seed of the trials. It is the same for each, so that they can be compared.
+const SEED: u64 = 1;
+/// Purposes of the draws of service times: of the order in which they are drawn, and within.
+const SERVICE: u64 = 0xf17_0001;
+const WITHIN: u64 = 0xf17_0002;
+/// Bytes per second if the size costs nothing: the maximum of the parameter.
+const FASTEST: Bytes = Bytes::new(1_000_000_000_000_000);
+/// Marks a request that was in the device before a window began.
+const BEFORE: u32 = u32::MAX;
+
+/// The kind of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+    /// A flush.
+    Flush,
+}
+
+/// A request that was observed. Times are nanoseconds of one clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// When it was issued to the device.
+    pub issued: u64,
+    /// When it completed, not before.
+    pub completed: u64,
+    /// Length; 0 for a flush.
+    pub bytes: u64,
+    /// Its kind.
+    pub kind: Kind,
+}
+
+impl Served {
+    pub(super) fn latency(&self) -> u64 {
+        self.completed - self.issued
+    }
+}
+
+/// Time for which a request of a kind occupies a server, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Time of every request.
+    pub latency: f64,
+    /// Time per byte.
+    pub per_byte: f64,
+}
+
+impl Cost {
+    /// Returns the time of a request of `bytes`.
+    pub fn of(&self, bytes: u64) -> f64 {
+        self.latency + self.per_byte * bytes as f64
+    }
+
+    /// Returns the bytes per second of a server; 0 if the size costs nothing.
+    pub fn bandwidth(&self) -> u64 {
+        if self.per_byte > 0.0 { (1e9 / self.per_byte) as u64 } else { 0 }
+    }
+}
+
+/// The fitted device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Model {
+    /// Servers.
+    pub servers: u64,
+    /// Costs of reads, writes and flushes, which include [`Model::base`]. A kind without requests
+    /// has the costs of another.
+    pub costs: [Cost; 3],
+    /// Nanoseconds of each cost that do not occupy a server.
+    pub base: f64,
+    /// Nanoseconds until a waiting request takes a free server.
+    pub hand_over: f64,
+    /// Probability that a free server takes any waiting request instead of the oldest.
+    pub disorder: f64,
+    /// True if a flush waits for a server, as reads and writes do.
+    pub flush_waits: bool,
+    /// Spread of the service times of reads, writes and flushes.
+    pub spreads: [Quantiles; 3],
+}
+
+impl Model {
+    pub(super) fn of(servers: u64, costs: [Cost; 3]) -> Self {
+        let spreads = [Quantiles::EVEN; 3];
+        Self { servers, costs, base: 0.0, hand_over: 0.0, disorder: 0.0, flush_waits: true, spreads }
+    }
+
+    /// Returns the time for which a request of a kind occupies a server. For a flush that occupies
+    /// none, returns its latency.
+    pub fn held(&self, kind: Kind) -> Cost {
+        let cost = self.costs[kind as usize];
+        if kind == Kind::Flush && !self.flush_waits {
+            return cost;
+        }
+        Cost { latency: (cost.latency - self.base).max(0.0), ..cost }
+    }
+
+    /// Returns the maximum of [`Model::base`].
+    pub(super) fn base_limit(&self) -> f64 {
+        let waiting = if self.flush_waits { &self.costs[..] } else { &self.costs[..2] };
+        let least = waiting.iter().map(|cost| cost.latency).fold(f64::INFINITY, f64::min);
+        (least - 1.0).max(0.0)
+    }
+
+    fn rules(&self) -> Rules {
+        Rules {
+            servers: self.servers as u32,
+            hand_over: Nanos::new(self.hand_over as u64),
+            base: Nanos::new(self.base as u64),
+            disorder: parts(self.disorder),
+            seed: SEED,
+        }
+    }
+
+    /// Returns the model as parameters of a device, with a volatile cache if `has_flushes`. Times
+    /// are at least 100 ns, because zero refers to another time.
+    pub fn parameters(&self, has_flushes: bool) -> SlotsParameters {
+        let time = |ns: f64| Nanos::new(((ns / 100.0).round() as u64).max(1) * 100);
+        let or_none = |ns: f64| if ns < 50.0 { Nanos::ZERO } else { time(ns) };
+        let rate = |cost: Cost| match cost.bandwidth() / 1000 * 1000 {
+            0 => FASTEST,
+            rate => Bytes::new(rate).min(FASTEST),
+        };
+        let [read, write, flush] = [Kind::Read, Kind::Write, Kind::Flush].map(|kind| self.held(kind));
+        let [spread, writes, flushes] = self.spreads;
+        let unless = |own: Quantiles, other: Quantiles| if own == other { Quantiles::UNSET } else { own };
+        SlotsParameters {
+            slots: self.servers as u32,
+            latency: time(read.latency),
+            bandwidth: rate(read),
+            write_latency: time(write.latency),
+            write_bandwidth: rate(write),
+            flush_latency: if has_flushes { time(flush.latency) } else { Nanos::ZERO },
+            write_cache: has_flushes,
+            base_latency: or_none(self.base),
+            hand_over: or_none(self.hand_over),
+            disorder: parts(self.disorder),
+            spread,
+            flush_waits: self.flush_waits || !has_flushes,
+            write_spread: unless(writes, spread),
+            flush_spread: if has_flushes { unless(flushes, writes) } else { Quantiles::UNSET },
+            ..SlotsParameters::default()
+        }
+    }
+
+    /// Returns the nanoseconds from issue to completion of each request of the windows. Each window
+    /// starts with the requests that were in the device at that time, so that a small error of the
+    /// costs does not accumulate.
+    pub(super) fn latencies(&self, served: &[Served], windows: &[(usize, usize)]) -> Vec<u64> {
+        let mut all = vec![0; windows.iter().map(|(from, until)| until - from).sum()];
+        let service = Service::new(self);
+        let mut filled = 0;
+        let windows = windows.iter().flat_map(|&(from, until)| {
+            (from..until).step_by(super::WINDOW).map(move |at| (at, until.min(at + super::WINDOW)))
+        });
+        // Numbers of the requests that may still be in the device, in order of issue.
+        let (mut before, mut seen): (Vec<usize>, usize) = (Vec::new(), 0);
+        for (from, until) in windows {
+            let now = served[from].issued;
+            before.extend(seen..from);
+            before.retain(|&at| served[at].completed > now);
+            seen = from;
+            let mut servers = Servers::new(self.rules(), 64);
+            self.enter(&mut servers, served, &before, now, &service);
+            let own = &mut all[filled..filled + until - from];
+            filled += until - from;
+            let mut take = |servers: &mut Servers<u32>, now: u64| {
+                while let Some((at, item)) = servers.poll(Instant::new(now)) {
+                    if item != BEFORE {
+                        own[item as usize] = at.get() - served[from + item as usize].issued;
+                    }
+                }
+            };
+            for (n, one) in served[from..until].iter().enumerate() {
+                take(&mut servers, one.issued);
+                let (now, time) = (Instant::new(one.issued), service.of(one, from + n));
+                if self.waits(one) {
+                    servers.arrive(now, n as u64, time, n as u32);
+                } else {
+                    servers.pass(now, n as u64, time, n as u32);
+                }
+            }
+            take(&mut servers, u64::MAX);
+        }
+        all
+    }
+
+    /// Returns true if a request waits for a server.
+    pub(super) fn waits(&self, one: &Served) -> bool {
+        self.flush_waits || one.kind != Kind::Flush
+    }
+
+    /// Fills servers with the requests in the device. Behind a FIFO those that were issued first
+    /// are in service, otherwise those that complete first; the rest wait.
+    fn enter(&self, servers: &mut Servers<u32>, served: &[Served], before: &[usize], now: u64, service: &Service) {
+        let mut inside: Vec<usize> = before.iter().copied().filter(|&at| self.waits(&served[at])).collect();
+        if self.hand_over > 0.0 || self.disorder > 0.0 {
+            inside.sort_by_key(|&at| (served[at].completed, at));
+        }
+        let (first, rest) = inside.split_at(inside.len().min(self.servers as usize));
+        let mut rest = rest.to_vec();
+        rest.sort_unstable();
+        let sequence = |at: usize| u64::MAX - at as u64;
+        for &at in first {
+            let left = served[at].completed.saturating_sub(now).saturating_sub(self.base as u64);
+            servers.arrive(Instant::new(now), sequence(at), Nanos::new(left), BEFORE);
+        }
+        for at in rest {
+            servers.arrive(Instant::new(now), sequence(at), service.of(&served[at], at), BEFORE);
+        }
+    }
+}
+
+/// Draws service times of a model.
+struct Service {
+    held: [Cost; 3],
+    spreads: [Spread; 3],
+}
+
+impl Service {
+    fn new(model: &Model) -> Self {
+        Self {
+            held: [Kind::Read, Kind::Write, Kind::Flush].map(|kind| model.held(kind)),
+            spreads: model.spreads.map(|quantiles| Spread::new(&quantiles)),
+        }
+    }
+
+    /// Returns the service time of a request; `number` decides its random draw.
+    fn of(&self, one: &Served, number: usize) -> Nanos {
+        let even = self.held[one.kind as usize].of(one.bytes) as u64;
+        let spread = &self.spreads[one.kind as usize];
+        Nanos::new(if spread.is_even() { even } else { spread.apply(even, chance(number as u64)) })
+    }
+}
+
+/// Returns the random number of a request. Of 64 consecutive requests each has another 64th of the
+/// range, in random order, so that a few windows have the mean of many.
+fn chance(number: u64) -> u64 {
+    let block = draw(SEED, SERVICE, number / 64);
+    let place = (number % 64).wrapping_mul(block << 1 | 1).wrapping_add(block >> 32) % 64;
+    place << 58 | draw(SEED, WITHIN, number) >> 6
+}
+
+fn parts(share: f64) -> u64 {
+    (share.clamp(0.0, 1.0) * 1e6).round() as u64
+}

@@ -1,0 +1,245 @@
+//! What was recorded, on its way to a text.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+
+use hashbrown::{HashMap, HashSet};
+use rustc_hash::FxBuildHasher;
+
+use super::decode::Decoder;
+use super::page::{Missed, PageLayout};
+use super::session::Lost;
+use crate::event::{TraceEvent, TraceKind};
+use crate::names::{NameId, Names};
+use crate::recorded::Recorded;
+use crate::write::{WriteOptions, ftrace};
+
+/// Bytes of a CPU's pages that are read at once.
+const READ_AT_ONCE: usize = 1 << 18;
+
+/// The pages that a CPU recorded.
+pub(super) struct Spool {
+    pub(super) cpu: u32,
+    pub(super) pages: File,
+}
+
+/// A recording that has ended.
+pub struct Recording {
+    spools: Vec<Spool>,
+    layout: PageLayout,
+    decoder: Decoder,
+    lost: Vec<Lost>,
+    processes: HashMap<u32, u32, FxBuildHasher>,
+    names: Names,
+    /// The last known name of a thread.
+    threads: HashMap<u32, NameId, FxBuildHasher>,
+    /// Threads that have used the device since their plug was flushed last.
+    users: HashSet<u32, FxBuildHasher>,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Events.
+    pub events: u64,
+    /// Records that could not be decoded.
+    pub unknown: u64,
+    /// Plugs and their flushes by threads that did not use the device: the kernel's events of plugs
+    /// name no device, so that those of all devices are recorded.
+    pub plugs_of_others: u64,
+}
+
+impl Recording {
+    /// `processes` and `names` are the texts of `saved_tgids` and `saved_cmdlines`.
+    pub(super) fn new(
+        spools: Vec<Spool>,
+        layout: PageLayout,
+        decoder: Decoder,
+        lost: Vec<Lost>,
+        processes: &[u8],
+        names: &[u8],
+    ) -> Self {
+        let mut recording = Self {
+            spools,
+            layout,
+            decoder,
+            lost,
+            processes: HashMap::default(),
+            names: Names::default(),
+            threads: HashMap::default(),
+            users: HashSet::default(),
+        };
+        for (thread, rest) in table(processes) {
+            if let Some(process) = std::str::from_utf8(rest).ok().and_then(|rest| rest.parse().ok()) {
+                recording.processes.insert(thread, process);
+            }
+        }
+        for (thread, name) in table(names).filter(|(_, name)| *name != b"<...>") {
+            if let Some(name) = recording.names.intern(name) {
+                recording.threads.insert(thread, name);
+            }
+        }
+        recording
+    }
+
+    /// CPUs that lost events.
+    pub fn lost(&self) -> &[Lost] {
+        &self.lost
+    }
+
+    /// Writes everything as ftrace text, in order of time, with the notes in its head. Memory does
+    /// not grow with the recording.
+    ///
+    /// # Errors
+    /// Of the output, and of the files that keep what was recorded.
+    pub fn write<W: Write>(mut self, out: W, recorded: &Recorded) -> io::Result<(W, Written)> {
+        let options = WriteOptions {
+            cpus: self.spools.len() as u32,
+            is_in_nanoseconds: true,
+            has_processes: !self.processes.is_empty(),
+            ..WriteOptions::default()
+        };
+        let mut writer = ftrace::Writer::with_notes(out, options, recorded)?;
+        let mut written = Written::default();
+        let mut cpus: Vec<Cpu> =
+            self.spools.drain(..).map(|spool| Cpu::new(spool, &self.layout)).collect::<io::Result<_>>()?;
+        let mut next = BinaryHeap::new();
+        for (at, cpu) in cpus.iter_mut().enumerate() {
+            self.advance(cpu, at, &mut next, &mut written)?;
+        }
+        while let Some(Reverse((_, at))) = next.pop() {
+            let cpu = &mut cpus[at];
+            if let Some(gap) = cpu.gap.take() {
+                writer.event(&gap, &self.names)?;
+            }
+            if let Some(event) = cpu.event.take() {
+                writer.event(&event, &self.names)?;
+                written.events += 1;
+            }
+            self.advance(cpu, at, &mut next, &mut written)?;
+        }
+        Ok((writer.into_inner()?, written))
+    }
+
+    /// Returns false for the plug of a thread that has not used the device since its last one. The
+    /// kernel opens a plug in the records when the first request goes into it, after the events
+    /// that made the request.
+    fn is_ours(&mut self, event: &TraceEvent) -> bool {
+        let Some(thread) = event.tid else { return true };
+        match event.kind {
+            TraceKind::Plug => self.users.contains(&thread),
+            TraceKind::Unplug { .. } => self.users.remove(&thread),
+            // A completion is noted in whatever thread it interrupts.
+            TraceKind::Complete | TraceKind::BioComplete | TraceKind::RequestError | TraceKind::Requeue => true,
+            _ => {
+                self.users.insert(thread);
+                true
+            }
+        }
+    }
+
+    /// Decodes a CPU's next event.
+    fn advance(
+        &mut self,
+        cpu: &mut Cpu,
+        at: usize,
+        next: &mut BinaryHeap<Reverse<(u64, usize)>>,
+        written: &mut Written,
+    ) -> io::Result<()> {
+        loop {
+            let Some((time, place)) = cpu.next_record(&self.layout)? else { return Ok(()) };
+            let record = &cpu.page[place];
+            let Some(decoded) = self.decoder.decode(record) else {
+                written.unknown += 1;
+                continue;
+            };
+            let mut event = decoded.event;
+            if !self.is_ours(&event) {
+                written.plugs_of_others += 1;
+                continue;
+            }
+            (event.time, event.cpu) = (Some(time), Some(cpu.number));
+            if let Some(thread) = event.tid {
+                event.process = self.processes.get(&thread).copied();
+                if let Some(name) = decoded.comm.and_then(|comm| self.names.intern(comm)) {
+                    self.threads.insert(thread, name);
+                }
+                event.comm = self.threads.get(&thread).copied();
+            }
+            if let Some(missed) = cpu.missed.take() {
+                let mut gap = TraceEvent::new(TraceKind::Lost { events: missed.events, until: Some(time) });
+                (gap.time, gap.cpu) = (Some(time), Some(cpu.number));
+                cpu.gap = Some(gap);
+            }
+            cpu.event = Some(event);
+            next.push(Reverse((time, at)));
+            return Ok(());
+        }
+    }
+}
+
+/// A CPU's pages being read.
+struct Cpu {
+    number: u32,
+    pages: BufReader<File>,
+    page: Vec<u8>,
+    /// Records of the page, as times and places in it, that were not taken yet; the last one is
+    /// the next.
+    records: Vec<(u64, Range<usize>)>,
+    /// Events were lost before the next one.
+    missed: Option<Missed>,
+    gap: Option<TraceEvent>,
+    event: Option<TraceEvent>,
+}
+
+impl Cpu {
+    fn new(spool: Spool, layout: &PageLayout) -> io::Result<Self> {
+        let Spool { cpu, mut pages } = spool;
+        pages.seek(SeekFrom::Start(0))?;
+        Ok(Self {
+            number: cpu,
+            pages: BufReader::with_capacity(READ_AT_ONCE, pages),
+            page: vec![0; layout.len],
+            records: Vec::new(),
+            missed: None,
+            gap: None,
+            event: None,
+        })
+    }
+
+    /// The next record's time and place in `page`; `None` at the end.
+    fn next_record(&mut self, layout: &PageLayout) -> io::Result<Option<(u64, Range<usize>)>> {
+        loop {
+            if let Some(record) = self.records.pop() {
+                return Ok(Some(record));
+            }
+            match self.pages.read_exact(&mut self.page) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            if let Some(missed) = layout.missed(&self.page) {
+                let before = self.missed.map(|missed| missed.events);
+                let events = match before {
+                    Some(before) => before.zip(missed.events).map(|(before, now)| before.saturating_add(now)),
+                    None => missed.events,
+                };
+                self.missed = Some(Missed { events });
+            }
+            self.records.extend(layout.entries(&self.page));
+            self.records.reverse();
+        }
+    }
+}
+
+/// The lines of a table `NUMBER TEXT`.
+fn table(text: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
+    text.split(|&byte| byte == b'\n').filter_map(|line| {
+        let at = memchr::memchr(b' ', line)?;
+        let number = std::str::from_utf8(&line[..at]).ok()?.parse().ok()?;
+        Some((number, &line[at + 1..]))
+    })
+}

@@ -1,0 +1,306 @@
+//! A recording under way.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use super::decode::Decoder;
+use super::instance::{Folders, Instance, Kernel, Tracefs, read_whole};
+use super::layout::{EVENTS, EventLayout, LayoutError, parse_page};
+use super::page::PageLayout;
+use super::recording::{Recording, Spool};
+use crate::event::Device;
+
+/// What to record, and how.
+#[derive(Clone, Debug)]
+pub struct CaptureOptions {
+    /// The disk.
+    pub device: Device,
+    /// Kernel memory for events that have not been read yet, of each CPU, in KiB.
+    pub buffer_kb: u64,
+    /// Folder of the unnamed files that hold what was recorded until it is written.
+    pub spool: PathBuf,
+}
+
+/// Why nothing can be recorded. Prints as one line that says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// tracefs is not mounted.
+    #[error("tracefs is not mounted; as root: mount -t tracefs nodev /sys/kernel/tracing")]
+    NoTracefs,
+    /// The path is not tracefs.
+    #[error("{}: is no tracefs (it has no `events`); as root: mount -t tracefs nodev /sys/kernel/tracing", path.display())]
+    NotTracefs {
+        /// The path.
+        path: PathBuf,
+    },
+    /// This process may not trace.
+    #[error("{}: {source}; recording needs root (sudo), and a kernel that is not locked down", path.display())]
+    Denied {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel has no block events.
+    #[error(
+        "{}: not there: this kernel has no block events; one with CONFIG_BLK_DEV_IO_TRACE=y has them",
+        path.display()
+    )]
+    NoBlockEvents {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The kernel has no trace instances.
+    #[error(
+        "{}: has no `instances`: this kernel cannot trace beside others; copy its file `trace` as docs/capture.md says",
+        path.display()
+    )]
+    NoInstances {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The kernel describes its events or pages in a way that is not known.
+    #[error("{0}: this kernel's trace is laid out in a way that is not known; record it as docs/capture.md says")]
+    Layout(#[from] LayoutError),
+    /// There is no memory for the buffer.
+    #[error("cannot have a buffer of {kb} KiB for each CPU: {source}; give a smaller --buffer")]
+    Buffer {
+        /// What was asked for.
+        kb: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// What was recorded cannot be kept.
+    #[error("{}: cannot keep what is recorded: {source}; free some space there, or write elsewhere", folder.display())]
+    Spool {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of tracefs does not do what it should.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Events that a CPU's buffer lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The CPU.
+    pub cpu: u32,
+    /// Events that were overwritten before they were read.
+    pub overwritten: u64,
+    /// Events for which there was no room.
+    pub dropped: u64,
+}
+
+/// A CPU's events on their way from the kernel.
+struct Pipe {
+    cpu: u32,
+    pages: File,
+    spool: File,
+}
+
+/// A recording under way. Dropping it ends it without a result and removes its trace instance.
+pub struct Session {
+    // The pipes are closed before the instance is removed: the kernel removes none in use.
+    pipes: Vec<Pipe>,
+    instance: Instance,
+    tracefs: Tracefs,
+    spool: PathBuf,
+    layout: PageLayout,
+    decoder: Decoder,
+    clock: &'static str,
+    leftovers: Vec<String>,
+    page: Vec<u8>,
+}
+
+/// Clocks, the best one first: they count nanoseconds and are the same on every CPU.
+const CLOCKS: [&str; 2] = ["mono", "global"];
+/// Pages of a CPU that are read before the next CPU has its turn.
+const PAGES_AT_ONCE: usize = 4096;
+
+impl Session {
+    /// Makes the trace instance and sets it up; nothing is recorded before [`Self::begin`].
+    ///
+    /// # Errors
+    /// Everything that prevents a recording.
+    pub fn new(tracefs: Tracefs, options: &CaptureOptions) -> Result<Self, CaptureError> {
+        let is_alive = |process: u32| PathBuf::from(format!("/proc/{process}")).exists();
+        Self::with(tracefs, options, Box::new(Kernel), &is_alive)
+    }
+
+    pub(super) fn with(
+        tracefs: Tracefs,
+        options: &CaptureOptions,
+        folders: Box<dyn Folders + Send>,
+        is_alive: &dyn Fn(u32) -> bool,
+    ) -> Result<Self, CaptureError> {
+        tracefs.check()?;
+        let read = |name: &str| {
+            let path = tracefs.path(name);
+            let text = read_whole(&path).map_err(|source| CaptureError::Io { path, action: "read it", source })?;
+            Ok::<_, CaptureError>(String::from_utf8_lossy(&text).into_owned())
+        };
+        let layout = parse_page(&read("events/header_page")?)?;
+        let mut layouts = Vec::new();
+        for (name, kind) in EVENTS {
+            if tracefs.path(&format!("events/block/{name}")).is_dir() {
+                layouts.push((name, EventLayout::parse(name, kind, &read(&format!("events/block/{name}/format"))?)?));
+            }
+        }
+        if layouts.is_empty() {
+            return Err(CaptureError::NoBlockEvents { path: tracefs.path("events/block") });
+        }
+        let leftovers = tracefs.remove_leftovers(&*folders, is_alive);
+        let instance = Instance::make(&tracefs, folders, std::process::id())?;
+        instance.set("tracing_on", "0")?;
+        let clock = set_up(&instance, options)?;
+        for (name, layout) in &layouts {
+            if layout.device.is_some() {
+                let filter = format!("dev == {}", options.device.to_kernel());
+                instance.set(&format!("events/block/{name}/filter"), &filter)?;
+            }
+            instance.set(&format!("events/block/{name}/enable"), "1")?;
+        }
+        let pipes = open_pipes(&instance, options)?;
+        Ok(Self {
+            pipes,
+            instance,
+            tracefs,
+            spool: options.spool.clone(),
+            page: vec![0; layout.len],
+            layout,
+            decoder: Decoder::new(layouts.into_iter().map(|(_, layout)| layout)),
+            clock,
+            leftovers,
+        })
+    }
+
+    /// The trace's clock, as tracefs names it.
+    pub const fn clock(&self) -> &'static str {
+        self.clock
+    }
+
+    /// CPUs whose events are recorded.
+    pub const fn cpus(&self) -> usize {
+        self.pipes.len()
+    }
+
+    /// Instances of earlier recordings that had been killed; they were removed.
+    pub fn leftovers(&self) -> &[String] {
+        &self.leftovers
+    }
+
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// Of tracefs.
+    pub fn begin(&self) -> Result<(), CaptureError> {
+        self.instance.set("tracing_on", "1")
+    }
+
+    /// Takes what the kernel has recorded so far. It must be called before a CPU's buffer is full,
+    /// or the oldest events are lost.
+    ///
+    /// # Errors
+    /// Of tracefs, and of the files that keep what was recorded.
+    pub fn drain(&mut self) -> Result<(), CaptureError> {
+        for pipe in &mut self.pipes {
+            for _ in 0..PAGES_AT_ONCE {
+                let read = match pipe.pages.read(&mut self.page) {
+                    Ok(read) => read,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(source) => {
+                        let path = self.instance.path(&format!("per_cpu/cpu{}/trace_pipe_raw", pipe.cpu));
+                        return Err(CaptureError::Io { path, action: "read it", source });
+                    }
+                };
+                if read == 0 {
+                    break;
+                }
+                self.page[read..].fill(0);
+                let kept = pipe.spool.write_all(&self.page);
+                kept.map_err(|source| CaptureError::Spool { folder: self.spool.clone(), source })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the recording, takes what is left of it, and removes the trace instance.
+    ///
+    /// # Errors
+    /// As of [`Self::drain`]; the instance is removed all the same.
+    pub fn end(mut self) -> Result<Recording, CaptureError> {
+        self.instance.set("tracing_on", "0")?;
+        self.drain()?;
+        let lost = self.pipes.iter().filter_map(|pipe| lost(&self.instance, pipe.cpu)).collect();
+        let table = |name: &str| read_whole(&self.tracefs.path(name)).unwrap_or_default();
+        let (processes, names) = (table("saved_tgids"), table("saved_cmdlines"));
+        let spools = self.pipes.into_iter().map(|pipe| Spool { cpu: pipe.cpu, pages: pipe.spool }).collect();
+        self.instance.remove()?;
+        Ok(Recording::new(spools, self.layout, self.decoder, lost, &processes, &names))
+    }
+}
+
+/// Sets buffer and clock; returns the clock.
+fn set_up(instance: &Instance, options: &CaptureOptions) -> Result<&'static str, CaptureError> {
+    let kb = options.buffer_kb;
+    instance.set("buffer_size_kb", &kb.to_string()).map_err(|error| match error {
+        CaptureError::Io { source, .. } if source.kind() != io::ErrorKind::NotFound => {
+            CaptureError::Buffer { kb, source }
+        }
+        error => error,
+    })?;
+    let offered = instance.get("trace_clock");
+    let is_offered = |clock: &&str| offered.split_whitespace().any(|word| word.trim_matches(['[', ']']) == *clock);
+    let clock = CLOCKS.into_iter().find(is_offered).unwrap_or(CLOCKS[1]);
+    instance.set("trace_clock", clock)?;
+    // Kernels before 4.14 do not note which process a thread is of.
+    let _ = instance.set("options/record-tgid", "1");
+    Ok(clock)
+}
+
+fn open_pipes(instance: &Instance, options: &CaptureOptions) -> Result<Vec<Pipe>, CaptureError> {
+    let folder = instance.path("per_cpu");
+    let number = |name: &str| name.strip_prefix("cpu")?.parse::<u32>().ok();
+    let listed =
+        folder.read_dir().map_err(|source| CaptureError::Io { path: folder.clone(), action: "list it", source })?;
+    let mut cpus: Vec<u32> =
+        listed.flatten().filter_map(|entry| number(&entry.file_name().to_string_lossy())).collect();
+    cpus.sort_unstable();
+    let open = |cpu| {
+        let path = folder.join(format!("cpu{cpu}/trace_pipe_raw"));
+        let pages = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+        let pages = pages.map_err(|source| CaptureError::Io { path, action: "open it", source })?;
+        let spool = tempfile::tempfile_in(&options.spool);
+        let spool = spool.map_err(|source| CaptureError::Spool { folder: options.spool.clone(), source })?;
+        Ok(Pipe { cpu, pages, spool })
+    };
+    cpus.into_iter().map(open).collect()
+}
+
+/// What a CPU's statistics say of lost events.
+fn lost(instance: &Instance, cpu: u32) -> Option<Lost> {
+    let text = instance.get(&format!("per_cpu/cpu{cpu}/stats"));
+    let number = |key: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(key));
+        value.and_then(|value| value.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    let lost = Lost {
+        cpu,
+        overwritten: number("overrun:"),
+        dropped: number("commit overrun:").saturating_add(number("dropped events:")),
+    };
+    (lost.overwritten + lost.dropped > 0).then_some(lost)
+}

@@ -1,0 +1,58 @@
+//! Parts of a workload.
+
+use super::Workload;
+
+impl Workload {
+    /// Returns the number of I/Os.
+    pub fn len(&self) -> usize {
+        self.processes.iter().map(|process| process.ios.len()).sum()
+    }
+
+    /// Returns true if there is no I/O.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the times of all I/Os, in nanoseconds from the first, ascending.
+    pub fn times(&self) -> Vec<u64> {
+        let mut times: Vec<u64> =
+            self.processes.iter().flat_map(|process| process.ios.iter().map(|io| io.at)).collect();
+        times.sort_unstable();
+        times
+    }
+
+    /// Returns the stretch of time in which `most` I/Os were queued in the shortest time, as the
+    /// times of its first and last I/O; `None` if there are no more I/Os than that. Of equal
+    /// stretches it is the first.
+    pub fn busiest(&self, most: usize) -> Option<(u64, u64)> {
+        let times = self.times();
+        if most == 0 || times.len() <= most {
+            return None;
+        }
+        times.windows(most).map(|window| (window[0], window[most - 1])).min_by_key(|(first, last)| last - first)
+    }
+
+    /// Returns the workload of a stretch of time: the I/Os that were queued from `from` to `until`
+    /// inclusive, timed from `from`. Processes without an I/O in it are left out.
+    pub fn between(&self, from: u64, until: u64) -> Self {
+        let mut part = self.clone();
+        for process in &mut part.processes {
+            process.ios.retain(|io| (from..=until).contains(&io.at));
+            for io in &mut process.ios {
+                io.at -= from;
+                io.completed = io.completed.map(|completed| completed.saturating_sub(from));
+            }
+            if let Some(first) = process.ios.first_mut() {
+                // The I/O whose plug it shared is not there.
+                first.joins = false;
+            }
+        }
+        part.processes.retain(|process| !process.ios.is_empty());
+        part.duration = part.duration.min(until) - from.min(part.duration);
+        part.gaps.retain(|&(begin, end)| end > from && begin < until);
+        for (begin, end) in &mut part.gaps {
+            (*begin, *end) = (begin.saturating_sub(from), end.saturating_sub(from));
+        }
+        part
+    }
+}

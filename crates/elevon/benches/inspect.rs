@@ -1,0 +1,249 @@
+//! `elevon inspect` as a command, beside what `blkparse` and `btt` need for the same latency table
+//! of the same trace: CPU time, throughput and peak memory.
+//!
+//! `cargo bench -p elevon --bench inspect` measures 3 million events; run by `cargo test` it only
+//! proves that it runs. Goals, on one core: 20 times faster than blkparse and btt, 5 million events
+//! of blktrace a second, 200 MB/s of ftrace text, and no more memory for a trace that is ten times
+//! as long.
+
+use std::fs;
+use std::io::{BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use elevon_core::op::Flags;
+use elevon_testkit::Rng;
+use elevon_trace::names::Names;
+use elevon_trace::write::{self, WriteOptions};
+use elevon_trace::{Device, TraceEvent, TraceKind, TraceOp};
+
+const CPUS: u32 = 2;
+/// Requests in the device at a time.
+const DEPTH: usize = 32;
+
+/// The lives of the I/Os of six processes: random reads, and sequential writes of which some are
+/// merged and some split.
+struct Workload {
+    random: Rng,
+    names: Names,
+    comms: Vec<Option<elevon_trace::names::NameId>>,
+    time: u64,
+    cursors: [u64; 6],
+    /// Requests in the device: sector, bytes, operation.
+    in_device: std::collections::VecDeque<(u64, u64, TraceOp)>,
+}
+
+impl Workload {
+    fn new() -> Self {
+        let mut names = Names::default();
+        let comms =
+            ["fio", "postgres", "kworker/u8:1", "dd", "java", "mysqld"].map(|comm| names.intern(comm.as_bytes()));
+        Self {
+            random: Rng(1),
+            names,
+            comms: comms.to_vec(),
+            time: 1_000_000_000,
+            cursors: std::array::from_fn(|process| (process as u64 + 1) << 24),
+            in_device: std::collections::VecDeque::new(),
+        }
+    }
+
+    fn event(&mut self, kind: TraceKind, process: usize, place: (u64, u64, TraceOp)) -> TraceEvent {
+        self.time += 200 + self.random.below(2_000);
+        let (sector, bytes, op) = place;
+        let mut event = TraceEvent::new(kind);
+        event.time = Some(self.time);
+        event.device = Some(Device::new(8, 0));
+        event.cpu = Some(process as u32 % CPUS);
+        event.tid = Some(1000 + process as u32);
+        event.comm = self.comms[process];
+        (event.sector, event.bytes, event.op) = (Some(sector), Some(bytes), Some(op));
+        event.flags = Some(if op == TraceOp::Write { Flags::SYNC } else { Flags::NONE });
+        if kind == TraceKind::Complete {
+            (event.tid, event.error) = (Some(0), Some(0));
+        }
+        event
+    }
+
+    /// Appends the events of the next I/O.
+    fn step(&mut self, out: &mut Vec<TraceEvent>) {
+        let process = self.random.below(6) as usize;
+        let op = if process % 2 == 1 { TraceOp::Write } else { TraceOp::Read };
+        let mut pieces = vec![];
+        if op == TraceOp::Read {
+            let place = (self.random.below(1 << 26) * 8, 4096u64 << self.random.below(3), op);
+            out.push(self.event(TraceKind::Queue, process, place));
+            pieces.push(place);
+        } else {
+            let at = self.cursors[process];
+            let sectors = if self.random.one_in(16) { 2048 } else { 64 };
+            self.cursors[process] += sectors;
+            out.push(self.event(TraceKind::Queue, process, (at, sectors * 512, op)));
+            if sectors > 1024 {
+                let mut split = self.event(TraceKind::Split { new_sector: at + 1024 }, process, (at, 1024 * 512, op));
+                split.sector = Some(at);
+                out.push(split);
+                pieces.extend([(at, 1024 * 512, op), (at + 1024, (sectors - 1024) * 512, op)]);
+            } else {
+                pieces.push((at, sectors * 512, op));
+            }
+        }
+        for place in &mut pieces {
+            out.push(self.event(TraceKind::GetRequest, process, *place));
+            if op == TraceOp::Write && place.1 == 64 * 512 && self.random.one_in(2) {
+                // The next bio joins this request.
+                let more = (place.0 + 64, 64 * 512, op);
+                self.cursors[process] += 64;
+                out.push(self.event(TraceKind::Queue, process, more));
+                out.push(self.event(TraceKind::BackMerge, process, more));
+                place.1 *= 2;
+            }
+            out.push(self.event(TraceKind::Insert, process, *place));
+            out.push(self.event(TraceKind::Issue, process, *place));
+            self.in_device.push_back(*place);
+        }
+        while self.in_device.len() > DEPTH {
+            let at = self.random.below(DEPTH as u64) as usize;
+            if let Some(done) = self.in_device.remove(at) {
+                out.push(self.event(TraceKind::Complete, process, done));
+            }
+        }
+    }
+}
+
+/// Writes a trace of about so many events; returns how many.
+fn write_trace(path: &Path, events: u64) -> u64 {
+    let mut workload = Workload::new();
+    let options = WriteOptions { cpus: CPUS, ..WriteOptions::default() };
+    let mut writer = write::create(path, options).expect("a file");
+    let (mut written, mut step) = (0, Vec::new());
+    while written < events {
+        workload.step(&mut step);
+        for event in step.drain(..) {
+            writer.event(&event, &workload.names).expect("space");
+            written += 1;
+        }
+    }
+    writer.end().expect("space");
+    written
+}
+
+/// Seconds of CPU time of the programs that have ended, of which the kernel tells hundredths.
+fn children_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/self/stat").expect("the process's statistics");
+    let (_, rest) = text.rsplit_once(')').expect("a name in parentheses");
+    let field = |at: usize| rest.split_whitespace().nth(at).and_then(|ticks| ticks.parse::<f64>().ok()).expect("ticks");
+    (field(13) + field(14)) / 100.0
+}
+
+/// What a command used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    /// CPU time.
+    seconds: f64,
+    /// Largest resident memory in MB, as it was seen while the command ran.
+    memory: f64,
+}
+
+/// Runs a command in a folder; what it prints is read and counted.
+fn used(command: &mut Command, folder: &Path) -> (Used, u64) {
+    let before = children_seconds();
+    let mut child = command.current_dir(folder).stdout(Stdio::piped()).spawn().expect("the command started");
+    let stdout = child.stdout.take().expect("a pipe");
+    let reader = std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        let (mut stdout, mut bytes) = (BufReader::with_capacity(1 << 16, stdout), 0);
+        while let Ok(read @ 1..) = stdout.read(&mut buffer) {
+            bytes += read as u64;
+        }
+        bytes
+    });
+    let status = format!("/proc/{}/status", child.id());
+    let mut memory = 0.0f64;
+    let code = loop {
+        if let Some(code) = child.try_wait().expect("a child") {
+            break code;
+        }
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let peak =
+            text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<f64>().ok());
+        memory = peak.map_or(memory, |kb| memory.max(kb / 1e3));
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    assert!(code.success(), "{command:?}");
+    let printed = reader.join().expect("the reader of its output");
+    (Used { seconds: children_seconds() - before, memory }, printed)
+}
+
+fn elevon(trace: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
+    command.args(["inspect", trace]);
+    command
+}
+
+fn size_of(folder: &Path, prefix: &str) -> u64 {
+    let files = fs::read_dir(folder).expect("a folder").flatten();
+    let own = files.filter(|file| file.file_name().to_string_lossy().starts_with(prefix));
+    own.map(|file| file.metadata().map_or(0, |file| file.len())).sum()
+}
+
+fn show(what: &str, used: Used, events: u64, bytes: u64) {
+    let seconds = used.seconds.max(0.01);
+    println!(
+        "{what:<44} {:>8.2} {:>10.2} {:>8.0} {:>8.1}",
+        used.seconds,
+        events as f64 / seconds / 1e6,
+        bytes as f64 / seconds / 1e6,
+        used.memory
+    );
+}
+
+/// The best of three runs.
+fn best(mut of: impl FnMut() -> Used, rounds: u32) -> Used {
+    let all = (0..rounds).map(|_| of());
+    all.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or_default()
+}
+
+fn main() {
+    let full = std::env::args().any(|argument| argument == "--bench");
+    let (events, rounds) = if full { (3_000_000, 3) } else { (3_000, 1) };
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    println!("{:<44} {:>8} {:>10} {:>8} {:>8}", "", "CPU s", "Mevents/s", "MB/s", "peak MB");
+
+    let count = write_trace(&at("t.blktrace"), events);
+    let bytes = size_of(folder.path(), "t.blktrace.");
+    let ours = best(|| used(&mut elevon("t"), folder.path()).0, rounds);
+    show("elevon inspect, blktrace", ours, count, bytes);
+    compare(folder.path(), ours, count, bytes, rounds);
+
+    let length = write_trace(&at("short.blktrace"), events / 10);
+    let short = best(|| used(&mut elevon("short"), folder.path()).0, rounds);
+    show("elevon inspect, a tenth of the blktrace", short, length, size_of(folder.path(), "short.blktrace."));
+    if full {
+        println!("memory for the trace that is ten times as long: {:+.1} MB", ours.memory - short.memory);
+    }
+
+    let count = write_trace(&at("t.ftrace"), events);
+    let text = best(|| used(&mut elevon("t.ftrace"), folder.path()).0, rounds);
+    show("elevon inspect, ftrace text", text, count, size_of(folder.path(), "t.ftrace"));
+}
+
+/// blkparse and btt on the same trace, and how many times as long they take.
+fn compare(folder: &Path, ours: Used, events: u64, bytes: u64, rounds: u32) {
+    let Some(_) = elevon_testkit::tool("blkparse") else { return };
+    let Some(_) = elevon_testkit::tool("btt") else { return };
+    let blkparse = |args: &[&str]| {
+        best(|| used(Command::new("blkparse").args(["-i", "t", "-d", "t.bin"]).args(args), folder).0, rounds)
+    };
+    let (text, binary) = (blkparse(&[]), blkparse(&["-q", "-O"]));
+    let btt = best(|| used(Command::new("btt").args(["-i", "t.bin"]), folder).0, rounds);
+    show("blkparse -d, with its text", text, events, bytes);
+    show("blkparse -d -O, without text", binary, events, bytes);
+    show("btt", btt, events, bytes);
+    for (what, used) in [("blkparse -d and btt", text), ("blkparse -d -O and btt", binary)] {
+        let times = (used.seconds + btt.seconds) / ours.seconds.max(0.01);
+        println!("{what}: {times:.1} times the CPU time of elevon inspect");
+    }
+}

@@ -1,0 +1,289 @@
+//! `elevon advise TRACE`: searches for a configuration that serves the processes of a trace better,
+//! by closed-loop replay on a device that is fitted to the trace.
+//!
+//! The replay as captured is the check: what it misses of the trace is the error of every
+//! prediction, and nothing is advised that lies within it (`goal.rs`). The best configurations are
+//! replayed again on each half of the trace, and must not lose in either.
+
+mod captured;
+mod figures;
+mod goal;
+mod json;
+mod knobs;
+mod lines;
+mod search;
+mod setup;
+mod text;
+mod trial;
+
+use std::path::Path;
+
+use crate::calibrate::Calibration;
+use elevon_core::nearest::did_you_mean;
+use elevon_host::interrupt::Interrupt;
+use elevon_trace::replay::{Taken, Workload, WorkloadProcess};
+
+use crate::args::{AdviseArgs, Goal, InspectFormat, StackArgs};
+use crate::bar::Bar;
+use crate::failure::AdviseError;
+use crate::failure::{Ending, Failure, MachineError, UnknownName, ValueError, emit, emit_text, tell};
+use crate::plan::{self, Target};
+use crate::source::STDIN;
+use captured::{Captured, Fitted};
+use figures::{Figure, Figures};
+use goal::{Objective, Subject};
+use knobs::Knobs;
+use lines::{Disk, Lines};
+use search::{Scored, Search};
+use trial::{Bench, Trial};
+
+/// I/Os of one process that it takes to advise on anything.
+const FEWEST: usize = 100;
+/// Values of `--ios`, `--best` and `--max-loss`.
+const IOS: std::ops::RangeInclusive<usize> = 1_000..=10_000_000;
+const BEST: std::ops::RangeInclusive<usize> = 1..=20;
+const LOSS: std::ops::RangeInclusive<f64> = 0.0..=95.0;
+/// Processes that are replayed alone for the goal `fair`.
+const MOST_ALONE: usize = 64;
+/// A configuration must not lose more than this in either half of the trace, as a logarithm: what
+/// gains by chance in one loses in the other.
+const LOSS_IN_A_HALF: f64 = 0.02;
+
+/// A configuration that is proposed.
+struct Proposal {
+    scored: Scored,
+    /// The least that it scores in a half of the trace; `None` if the halves are too short to tell.
+    in_halves: Option<f64>,
+    lines: Lines,
+}
+
+/// All that is said.
+struct Advice {
+    device: elevon_trace::Device,
+    /// The fit of the device, if it was fitted.
+    calibration: Option<Calibration>,
+    captured: Captured,
+    objective: Objective,
+    before: Trial,
+    proposals: Vec<Proposal>,
+    /// If nothing is proposed, what came nearest, and whether it failed in a half of the trace.
+    runner_up: Option<(Scored, bool)>,
+    /// Configurations that were replayed.
+    tried: usize,
+    /// I/Os that were replayed, those of the trace, and nanoseconds of the stretch.
+    ios: (usize, usize),
+    span: u64,
+}
+
+pub(crate) fn advise(args: &AdviseArgs) -> Result<Ending, Failure> {
+    check(args)?;
+    let name = args.input.display().to_string();
+    let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
+    let whole = crate::replay::read_workload(&args.input, args.dev.as_deref())?;
+    for line in trouble(&whole) {
+        tell(&format!("warning: {name}: {line}"));
+    }
+    let Some(advice) = advice_on(whole, args, &interrupt)? else {
+        return Ok(Ending::Interrupted(interrupt.signal().unwrap_or(SIGINT)));
+    };
+    match args.output_format {
+        InspectFormat::Normal => emit_text(&text::text(args, &advice))?,
+        InspectFormat::Json => emit(&json::json(args, &advice))?,
+    }
+    Ok(Ending::Done)
+}
+
+/// Its number, by POSIX.
+const SIGINT: i32 = 2;
+
+/// Checks what can be checked before the trace is read.
+fn check(args: &AdviseArgs) -> Result<(), Failure> {
+    if args.input == Path::new(STDIN) {
+        return Err(Failure::named(STDIN, ValueError::expected("a file: the trace is read several times")));
+    }
+    let wrong = |option: String, expected: String| Err(Failure::named(option, ValueError::expected(expected)));
+    if !IOS.contains(&args.ios) {
+        return wrong(format!("--ios {}", args.ios), format!("a number from {} to {}", IOS.start(), IOS.end()));
+    }
+    if !BEST.contains(&args.best) {
+        return wrong(format!("--best {}", args.best), format!("a number from {} to {}", BEST.start(), BEST.end()));
+    }
+    if !LOSS.contains(&args.max_loss) {
+        return wrong(
+            format!("--max-loss {}", args.max_loss),
+            format!("percent from {} to {}", LOSS.start(), LOSS.end()),
+        );
+    }
+    Ok(())
+}
+
+/// Advises on a workload; `None` if the user interrupted it.
+fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Result<Option<Advice>, Failure> {
+    let name = args.input.display().to_string();
+    let in_trace = whole.len();
+    let workload = match whole.busiest(args.ios) {
+        Some((from, until)) => whole.between(from, until),
+        None => whole,
+    };
+    if workload.processes.iter().all(|process| process.ios.len() < FEWEST) {
+        return Err(Failure::named(name, AdviseError::TooFew { fewest: FEWEST }));
+    }
+    let wanted = wanted(&workload, args.for_process.as_deref())?;
+    let base = base(args)?;
+    let fitted = Fitted::new(args, &base)?;
+    let bar = Bar::new(&name);
+    let mut bench = Bench::new(workload, args.once, &base, fitted.own.as_ref(), interrupt, &bar)?;
+    let Some((captured, before)) = captured::find(args, &mut bench)? else { return Ok(None) };
+    let Some(objective) = objective(args, &wanted, &bench, &before)? else { return Ok(None) };
+    let claimants = if args.for_process.is_some() { &wanted[..] } else { &[] };
+    let stack = bench.stack(&captured.setup)?;
+    let knobs = Knobs::new(&bench.workload, &stack, claimants, args.experimental);
+    let mut search = Search::new(&bench, &objective, &before);
+    let found = search.run(&knobs).then(|| search.best(args.best)).flatten();
+    let Some(best) = found else { return Ok(None) };
+    let Some(in_halves) = in_halves(&best, &bench, &objective, &before)? else { return Ok(None) };
+    let disk = disk(args, &bench.workload);
+    let (mut proposals, mut failed) = (Vec::new(), None);
+    for (scored, in_halves) in best.into_iter().zip(in_halves) {
+        if in_halves.is_some_and(|score| score < -LOSS_IN_A_HALF) {
+            failed.get_or_insert(scored);
+            continue;
+        }
+        let lines = Lines::new(&scored.trial.setup, &captured.setup, &disk, &objective.processes);
+        proposals.push(Proposal { scored, in_halves, lines });
+    }
+    let runner_up = || failed.map(|one| (one, true)).or_else(|| Some((search.most_promising()?.clone(), false)));
+    Ok(Some(Advice {
+        device: bench.workload.device,
+        calibration: fitted.calibration,
+        runner_up: if proposals.is_empty() { runner_up() } else { None },
+        proposals,
+        tried: search.count(),
+        ios: (bench.workload.len(), in_trace),
+        span: bench.workload.duration,
+        captured,
+        before: before.clone(),
+        objective: objective.clone(),
+    }))
+}
+
+/// Returns the options that all replays share.
+fn base(args: &AdviseArgs) -> Result<StackArgs, Failure> {
+    let defaults = StackArgs::of_text("").map_err(Failure::input)?;
+    let device = args.device.clone().unwrap_or_else(|| defaults.device.clone());
+    if !device.starts_with('@')
+        && let Target::Real(_) = plan::target(&device)?
+    {
+        return Err(Failure::named(format!("--device {device}"), AdviseError::RealDevice));
+    }
+    Ok(StackArgs { device, kernel: args.kernel.clone(), seed: args.seed, ..defaults })
+}
+
+/// Returns the processes that the goal is for: all, or those with a name, an id, or both.
+fn wanted(workload: &Workload, text: Option<&str>) -> Result<Vec<usize>, Failure> {
+    let all = || workload.processes.iter().enumerate();
+    let Some(text) = text else { return Ok(all().map(|(at, _)| at).collect()) };
+    let is_named = |process: &WorkloadProcess| {
+        process.label() == text
+            || process.name.as_deref() == Some(text)
+            || process.id.is_some_and(|id| id.to_string() == text)
+    };
+    let found: Vec<usize> = all().filter(|(_, process)| is_named(process)).map(|(at, _)| at).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let labels: Vec<String> = workload.processes.iter().map(WorkloadProcess::label).collect();
+    let meant = did_you_mean(text, labels.iter().map(String::as_str));
+    let known = labels.iter().take(20).map(String::as_str).collect::<Vec<_>>().join(", ");
+    Err(Failure::named("--for", UnknownName { kind: "process", name: text.to_owned(), meant, known }))
+}
+
+/// Returns what is wanted, with the error of the prediction; `None` if the user interrupted it.
+fn objective(
+    args: &AdviseArgs,
+    wanted: &[usize],
+    bench: &Bench<'_>,
+    before: &Trial,
+) -> Result<Option<Objective>, Failure> {
+    let mut processes: Vec<Subject> = Vec::new();
+    for (at, (process, checked)) in bench.workload.processes.iter().zip(&before.processes).enumerate() {
+        processes.push(Subject {
+            label: process.label(),
+            name: process.name.clone(),
+            id: process.id,
+            measured: Figures::measured(process),
+            checked: *checked,
+            is_waited_for: figures::is_waited_for(process),
+            is_wanted: wanted.contains(&at),
+            alone: None,
+        });
+    }
+    if args.goal == Goal::Fair {
+        let is_counted = |at: &usize| processes[*at].checked.get(Figure::Throughput).is_some();
+        let counted: Vec<usize> = (0..processes.len()).filter(is_counted).take(MOST_ALONE).collect();
+        for at in counted {
+            let Some(alone) = bench.run_alone(at, &before.setup)? else { return Ok(None) };
+            processes[at].alone = alone.get(Figure::Throughput);
+        }
+    }
+    let all = (Figures::measured_all(&bench.workload), before.all);
+    Ok(Some(Objective { goal: args.goal, processes, all, max_loss: args.max_loss / 100.0 }))
+}
+
+/// Replays the best once more on each half of the trace. Returns for each the least that it is
+/// worth in a half that tells; `None` if the user interrupted it.
+fn in_halves(
+    best: &[Scored],
+    bench: &Bench<'_>,
+    objective: &Objective,
+    before: &Trial,
+) -> Result<Option<Vec<Option<f64>>>, Failure> {
+    let workload = &bench.workload;
+    let times = workload.times();
+    let middle = times[times.len() / 2];
+    let halves = [workload.between(0, middle), workload.between(middle + 1, u64::MAX)];
+    let mut worst: Vec<Option<f64>> = vec![None; best.len()];
+    for half in halves.into_iter().filter(|half| !half.is_empty() && !best.is_empty()) {
+        let labels: Vec<String> = half.processes.iter().map(WorkloadProcess::label).collect();
+        let index = |at: usize| labels.iter().position(|label| *label == objective.processes[at].label);
+        let of_half: Vec<usize> = (0..workload.processes.len()).filter(|&at| index(at).is_some()).collect();
+        let objective = objective.of(&of_half);
+        let part = bench.of_part(half)?;
+        let mut setups = vec![before.setup.mapped(&index)];
+        setups.extend(best.iter().map(|one| one.trial.setup.mapped(&index)));
+        let mut trials = Vec::new();
+        for setup in &setups {
+            let Some(trial) = part.run(setup)? else { return Ok(None) };
+            trials.push(trial);
+        }
+        for (worst, trial) in worst.iter_mut().zip(&trials[1..]) {
+            if objective.can_score(&trials[0], trial) {
+                let score = objective.score(&trials[0], trial);
+                *worst = Some(worst.map_or(score, |other| other.min(score)));
+            }
+        }
+    }
+    Ok(Some(worst))
+}
+
+/// Returns what a user should know of the trace.
+fn trouble(workload: &Workload) -> Vec<String> {
+    let mut lines = Vec::new();
+    if workload.report.gap_count > 0 {
+        let gaps = workload.report.gap_count;
+        lines.push(format!("events were lost in {gaps} gap(s); what happened there is not replayed"));
+    }
+    if workload.taken == Taken::Issued {
+        lines
+            .push("has no queue events: requests stand in for the I/Os that were split or merged into them".to_owned());
+    }
+    lines
+}
+
+/// Returns the disk that the lines of a proposal set.
+fn disk(args: &AdviseArgs, workload: &Workload) -> Disk {
+    let recorded = workload.recorded.as_ref();
+    let device = recorded.and_then(elevon_trace::Recorded::device).unwrap_or(workload.device);
+    let name = args.name.clone().or_else(|| recorded?.get("name").map(str::to_owned));
+    Disk { device, name }
+}

@@ -1,0 +1,128 @@
+//! What the trace was captured on: the device, fitted to it, and the configuration.
+
+use std::path::Path;
+
+use crate::calibrate::Calibration;
+use elevon_core::kernel::Kernel;
+use elevon_trace::TraceKind;
+
+use super::figures::{Figure, Figures};
+use super::goal::mean;
+use super::setup::{IN_KERNEL, Setup};
+use super::trial::{Bench, Trial};
+use crate::args::{AdviseArgs, StackArgs};
+use crate::failure::Failure;
+use crate::own_device::OwnDevice;
+use crate::recorded;
+
+/// The device that everything is replayed on.
+pub(super) struct Fitted {
+    /// A description that is fitted to the trace, or the file of `--device @FILE`.
+    pub(super) own: Option<OwnDevice>,
+    /// The fit, if it is one.
+    pub(super) calibration: Option<Calibration>,
+}
+
+impl Fitted {
+    pub(super) fn new(args: &AdviseArgs, base: &StackArgs) -> Result<Self, Failure> {
+        let rules = Kernel::from_name(base.kernel()).unwrap_or_default().rules();
+        match args.device.as_deref() {
+            None => {
+                let (found, profile) = crate::calibrate::fit_to(&args.input, args.dev.as_deref())?;
+                let own = OwnDevice::of_text("the fitted device", &profile, &rules)?;
+                Ok(Self { own: Some(own), calibration: Some(found) })
+            }
+            Some(device) => {
+                let own = device.strip_prefix('@').map(|path| OwnDevice::load("--device", path, &rules)).transpose()?;
+                Ok(Self { own, calibration: None })
+            }
+        }
+    }
+}
+
+/// Who says what the configuration was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The command line.
+    Given,
+    /// The trace, or the file beside it.
+    Recorded,
+    /// The events: no other scheduler fits them.
+    Shown,
+    /// Nobody: of several that fit the events, its replay is nearest to the trace.
+    Guessed,
+}
+
+impl Source {
+    /// A word for it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Given => "given",
+            Self::Recorded => "recorded",
+            Self::Shown => "shown",
+            Self::Guessed => "guessed",
+        }
+    }
+}
+
+/// The configuration under which the trace was captured.
+pub(super) struct Captured {
+    pub(super) setup: Setup,
+    pub(super) source: Source,
+}
+
+/// A guess that is worse by no more than this is as good, as a logarithm.
+const AS_GOOD: f64 = 0.01;
+
+/// Finds the configuration and replays the trace under it; `None` if the user interrupted it. Sets
+/// the kernel that was recorded.
+pub(super) fn find(args: &AdviseArgs, bench: &mut Bench<'_>) -> Result<Option<(Captured, Trial)>, Failure> {
+    let given = StackArgs { scheduler: args.scheduler.clone(), set: args.set.clone(), ..bench.base.clone() };
+    bench.check(&given)?;
+    let filled = match &bench.workload.recorded {
+        Some(recorded) => recorded::filled(&given, recorded, &|trial| bench.check(trial).is_ok()).0,
+        None => given.clone(),
+    };
+    bench.base.kernel.clone_from(&filled.kernel);
+    let setup = Setup::of_args(&filled);
+    let (mut source, setups) = match (&given.scheduler, &filled.scheduler) {
+        (Some(_), _) => (Source::Given, vec![setup]),
+        (None, Some(_)) => (Source::Recorded, vec![setup]),
+        (None, None) => {
+            let names = possible(&args.input, args.dev.as_deref())?;
+            (Source::Guessed, names.map(|name| setup.with_scheduler(name)).collect())
+        }
+    };
+    if let [one] = &setups[..] {
+        if source == Source::Guessed {
+            source = Source::Shown;
+        }
+        let setup = one.clone();
+        return Ok(bench.run(&setup)?.map(|trial| (Captured { setup, source }, trial)));
+    }
+    let Some(trials) = bench.run_all(&setups) else { return Ok(None) };
+    let measured: Vec<Figures> = bench.workload.processes.iter().map(Figures::measured).collect();
+    let misfit = |trial: &Trial| {
+        let pairs = || measured.iter().zip(&trial.processes);
+        let of = |figure| pairs().filter_map(move |(measured, own)| measured.gain(own, figure)).map(f64::abs);
+        mean(Figure::ALL.into_iter().flat_map(of)).unwrap_or(0.0)
+    };
+    let least = trials.iter().map(misfit).min_by(f64::total_cmp);
+    let found = trials.into_iter().find(|trial| least.is_some_and(|least| misfit(trial) <= least + AS_GOOD));
+    let Some(trial) = found else {
+        // None ran to its end: the first one says why.
+        return Ok(bench.run(&setups[0])?.map(|trial| (Captured { setup: setups[0].clone(), source }, trial)));
+    };
+    Ok(Some((Captured { setup: trial.setup.clone(), source }, trial)))
+}
+
+/// The schedulers that the events of a trace allow. Under a scheduler nearly every request is
+/// inserted before it is issued; without one nearly none is.
+fn possible(path: &Path, dev: Option<&str>) -> Result<impl Iterator<Item = &'static str>, Failure> {
+    let found = crate::inspect::analysed(path, dev)?;
+    let count = |kind: TraceKind| found.events[kind.index()];
+    let (inserted, issued) = (count(TraceKind::Insert), count(TraceKind::Issue));
+    let is_known = inserted > 0 || count(TraceKind::GetRequest) > 0;
+    let is_scheduled = 2 * inserted >= issued;
+    Ok(IN_KERNEL.into_iter().filter(move |&name| !is_known || is_scheduled == (name != "none")))
+}

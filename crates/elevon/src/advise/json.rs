@@ -1,0 +1,141 @@
+//! Advice as JSON for programs.
+
+use serde_json::{Value, json};
+
+use super::figures::{Figure, Figures};
+use super::goal::{Subject, percent};
+use super::setup::{Setup, Step, prio_words, shown};
+use super::text::{cpu, losses};
+use super::trial::Trial;
+use super::{Advice, Proposal};
+use crate::args::AdviseArgs;
+
+pub(super) fn json(args: &AdviseArgs, advice: &Advice) -> String {
+    let proposals: Vec<Value> = advice.proposals.iter().map(|one| proposal(one, advice)).collect();
+    let nearest = advice.runner_up.as_ref().map(|(scored, has_failed)| {
+        let mut found = configuration(&scored.trial.setup, advice);
+        found["score"] = rounded(scored.score).into();
+        found["loses_in_a_half"] = (*has_failed).into();
+        found["processes"] = processes(advice, &scored.trial);
+        found
+    });
+    let calibration = advice.calibration.as_ref().map(|found| {
+        json!({ "servers": found.fit.model.servers, "requests": found.fit.requests.0, "error_percent": rounded(found.fit.distribution_percent) })
+    });
+    let check: Vec<Value> = advice.objective.processes.iter().map(checked).collect();
+    let all = json!({
+        "trace": args.input.display().to_string(),
+        "device": advice.device.to_string(),
+        "goal": args.goal.name(),
+        "for": args.for_process,
+        "ios": advice.ios.0,
+        "ios_in_trace": advice.ios.1,
+        "span_ns": advice.span,
+        "captured": captured(advice),
+        "calibration": calibration,
+        "check": check,
+        "tried": advice.tried,
+        "is_worth_it": !advice.proposals.is_empty(),
+        "proposals": proposals,
+        "nearest": nearest,
+    });
+    format!("{all:#}\n")
+}
+
+/// To a hundredth.
+fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+fn captured(advice: &Advice) -> Value {
+    let setup = &advice.captured.setup;
+    json!({ "scheduler": setup.scheduler_text(), "settings": setup.settings, "source": advice.captured.source.name() })
+}
+
+/// Keys of a figure.
+const fn key(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Throughput => "iops",
+        Figure::P50 => "p50_ns",
+        Figure::P99 => "p99_ns",
+    }
+}
+
+/// A change in percent, as signs are read: more I/Os or a longer latency is positive.
+fn change(from: &Figures, to: &Figures, figure: Figure) -> Option<f64> {
+    let gain = from.gain(to, figure)?;
+    Some(rounded(percent(if figure == Figure::Throughput { gain } else { -gain })))
+}
+
+fn checked(subject: &Subject) -> Value {
+    let mut row = json!({ "process": subject.label, "ios": subject.measured.ios, "is_wanted": subject.is_wanted });
+    for figure in Figure::ALL {
+        row[key(figure)] = json!({
+            "measured": subject.measured.get(figure).map(rounded),
+            "predicted": subject.checked.get(figure).map(rounded),
+            "error_percent": change(&subject.measured, &subject.checked, figure),
+        });
+    }
+    row
+}
+
+/// Every process before and after.
+fn processes(advice: &Advice, after: &Trial) -> Value {
+    let pairs = advice.before.processes.iter().zip(&after.processes).zip(&advice.objective.processes);
+    let rows = pairs.map(|((from, to), subject)| {
+        let mut row = json!({ "process": subject.label });
+        for figure in Figure::ALL {
+            let gain = from.gain(to, figure);
+            let error = subject.error(figure);
+            row[key(figure)] = json!({
+                "before": from.get(figure).map(rounded),
+                "after": to.get(figure).map(rounded),
+                "change_percent": change(from, to, figure),
+                "is_beyond_error": gain.zip(error).map(|(gain, error)| gain.abs() > error + super::goal::NOISE),
+            });
+        }
+        row
+    });
+    rows.collect()
+}
+
+/// What a configuration is, and what has to be changed.
+fn configuration(setup: &Setup, advice: &Advice) -> Value {
+    let label = |at: &usize| advice.objective.processes[*at].label.clone();
+    let steps: Vec<Value> =
+        setup.steps(&advice.captured.setup).iter().map(|step| self::step(step, setup, &label)).collect();
+    let set = setup.settings.iter().map(|(key, value)| format!(" --set {key}={value}")).collect::<String>();
+    json!({
+        "options": format!("--scheduler {}{set}", setup.scheduler_text()),
+        "is_in_kernel": setup.is_in_kernel(),
+        "changes": steps,
+    })
+}
+
+fn step(step: &Step, setup: &Setup, label: &dyn Fn(&usize) -> String) -> Value {
+    match step {
+        Step::Scheduler(name) => json!({ "what": "scheduler", "value": name }),
+        Step::Tunable(name, value) => {
+            json!({ "what": "tunable", "name": name, "value": shown(setup.scheduler, name, *value) })
+        }
+        Step::Setting(key, value) => json!({ "what": "setting", "name": key, "value": value }),
+        Step::Prio(at, prio) => json!({ "what": "priority", "process": label(at), "value": prio_words(*prio) }),
+        Step::Weight(at, weight) => json!({ "what": "weight", "process": label(at), "value": weight }),
+    }
+}
+
+fn proposal(proposal: &Proposal, advice: &Advice) -> Value {
+    let trial = &proposal.scored.trial;
+    let mut all = configuration(&trial.setup, advice);
+    all["score"] = rounded(proposal.scored.score).into();
+    all["score_in_halves"] = proposal.in_halves.map(rounded).into();
+    all["processes"] = processes(advice, trial);
+    let loser = |(at, figure, change): (usize, Figure, f64)| json!({ "process": advice.objective.processes[at].label, "figure": key(figure), "change_percent": rounded(change) });
+    all["losers"] = losses(advice, trial).into_iter().map(loser).collect();
+    all["cpu_percent"] = cpu(advice, trial).map(|(_, percent)| rounded(percent)).into();
+    let lines = &proposal.lines;
+    let systemd: serde_json::Map<String, Value> =
+        lines.systemd.iter().map(|(path, lines)| (path.clone(), lines.clone().into())).collect();
+    all["set"] = json!({ "shell": lines.shell, "udev": lines.udev, "systemd": systemd, "android": lines.android });
+    all
+}

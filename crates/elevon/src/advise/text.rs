@@ -1,0 +1,313 @@
+//! Advice as text for people.
+
+use std::fmt::Write as _;
+
+use elevon_core::units::Nanos;
+use elevon_report::number;
+use elevon_workload::cpu::SchedulerCost;
+
+use super::captured::Source;
+use super::figures::{Figure, Figures};
+use super::goal::{NOISE, Objective, Subject, mean, percent};
+use super::setup::{Setup, Step, prio_words, shown};
+use super::trial::Trial;
+use super::{Advice, Proposal};
+use crate::args::{AdviseArgs, Goal};
+
+/// Processes that a table has at most.
+const MOST_ROWS: usize = 16;
+/// Losses below this are not worth a word, in percent.
+const LOSS_WORTH_A_WORD: f64 = -3.0;
+/// Mean error of the check, in percent, from which it is worth a word.
+const FAR_OFF: f64 = 40.0;
+/// Share of a CPU from which a scheduler's work is worth a word, in percent.
+const CPU_WORTH_A_WORD: f64 = 1.0;
+
+pub(super) fn text(args: &AdviseArgs, advice: &Advice) -> String {
+    let mut out = String::new();
+    head(&mut out, args, advice);
+    check(&mut out, advice);
+    if advice.proposals.is_empty() {
+        nothing(&mut out, args, advice);
+    } else {
+        let _ = writeln!(out, "\nBest of {} configurations for {}:", advice.tried, goal_words(args));
+    }
+    for (number, proposal) in advice.proposals.iter().enumerate() {
+        let _ = writeln!(out, "\n{}. {}", number + 1, changes(proposal, advice));
+        gains(&mut out, &advice.objective, &advice.before, &proposal.scored.trial);
+        for line in risks(advice, proposal) {
+            wrapped(&mut out, "   ", &line);
+        }
+        out.push_str(&proposal.lines.text(3));
+    }
+    out
+}
+
+/// What the goal is, for people.
+pub(super) fn goal_words(args: &AdviseArgs) -> String {
+    let what = match args.goal {
+        Goal::Balanced => "throughput, p50 and p99",
+        Goal::P99 => "the 99th percentile of latency",
+        Goal::P50 => "the median latency",
+        Goal::Throughput => "throughput",
+        Goal::Fair => "the process that is slowed down most",
+    };
+    match &args.for_process {
+        Some(process) => format!("{what} of {process}"),
+        None => what.to_owned(),
+    }
+}
+
+/// The trace, the device and the configuration.
+fn head(out: &mut String, args: &AdviseArgs, advice: &Advice) {
+    let (ios, in_trace) = advice.ios;
+    let stretch = match in_trace > ios {
+        true => format!(", the busiest stretch of the {} in the trace", number::grouped(in_trace as u64)),
+        false => String::new(),
+    };
+    let _ = writeln!(
+        out,
+        "elevon advise: device {} of {}: {} I/Os of {} processes in {}{stretch}",
+        advice.device,
+        args.input.display(),
+        number::grouped(ios as u64),
+        advice.objective.processes.len(),
+        Nanos::new(advice.span),
+    );
+    let said = match advice.captured.source {
+        Source::Given => "as --scheduler and --set say",
+        Source::Recorded => "as recorded with the trace",
+        Source::Shown => "as the events show; --set says which settings it had",
+        Source::Guessed => {
+            "a guess: it fits the events, and its replay is nearest; --scheduler and --set say what it was"
+        }
+    };
+    wrapped(out, "", &format!("captured under {} ({said})", advice.captured.setup));
+    let line = match &advice.calibration {
+        Some(found) => format!(
+            "device fitted to the trace: {} servers, the distribution of the latency of {} requests within {:.1} % (elevon calibrate shows it)",
+            found.fit.model.servers,
+            number::grouped(found.fit.requests.0),
+            found.fit.distribution_percent
+        ),
+        None => format!("device: {}", args.device.as_deref().unwrap_or_default()),
+    };
+    wrapped(out, "", &line);
+}
+
+/// A line in pieces of at most 100 columns.
+fn wrapped(out: &mut String, indent: &str, line: &str) {
+    let mut length = 0;
+    for word in line.split(' ') {
+        if length > 0 && length + 1 + word.len() > 100 {
+            let _ = write!(out, "\n{indent}  ");
+            length = indent.len() + 2;
+        } else if length > 0 {
+            out.push(' ');
+            length += 1;
+        } else {
+            out.push_str(indent);
+            length = indent.len();
+        }
+        out.push_str(word);
+        length += word.len();
+    }
+    out.push('\n');
+}
+
+/// A figure in a table.
+fn shown_figure(figure: Figure, value: f64) -> String {
+    match figure {
+        Figure::Throughput => number::grouped(value.round() as u64),
+        Figure::P50 | Figure::P99 => format!("{:.0}", value / 1e3),
+    }
+}
+
+/// A change in percent.
+fn change(gain: f64, figure: Figure) -> f64 {
+    // A latency that is better is lower.
+    if figure == Figure::Throughput { percent(gain) } else { percent(-gain) }
+}
+
+/// The processes that a table shows: those with most I/Os.
+fn rows(objective: &Objective) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..objective.processes.len()).collect();
+    all.sort_by_key(|&at| (std::cmp::Reverse(objective.processes[at].measured.ios), at));
+    all.truncate(MOST_ROWS);
+    all
+}
+
+/// The replay as captured beside the trace.
+fn check(out: &mut String, advice: &Advice) {
+    out.push_str("\nCheck: replayed as captured, beside the trace. What is missed here is missed below, too.\n");
+    let _ = writeln!(out, "{:<22} {:^26} {:^26} {:^26}", "", "I/Os a second", "p50, us", "p99, us");
+    let head = format!("{:>9} {:>9} {:>6}", "trace", "replay", "");
+    let _ = writeln!(out, "{:<22} {head} {head} {head}", "process");
+    for at in rows(&advice.objective) {
+        let Subject { label, measured, checked, .. } = &advice.objective.processes[at];
+        let _ = write!(out, "{label:<22}");
+        for figure in Figure::ALL {
+            match (measured.get(figure), checked.get(figure), measured.gain(checked, figure)) {
+                (Some(trace), Some(replay), Some(gain)) => {
+                    let (trace, replay) = (shown_figure(figure, trace), shown_figure(figure, replay));
+                    let _ = write!(out, " {trace:>9} {replay:>9} {:>+5.0}%", change(gain, figure));
+                }
+                _ => {
+                    let _ = write!(out, " {:>9} {:>9} {:>6}", "-", "-", "");
+                }
+            }
+        }
+        trim_end(out);
+    }
+    others(out, &advice.objective);
+    let subjects = advice.objective.processes.iter();
+    let errors = subjects.flat_map(|one| Figure::ALL.into_iter().filter_map(|figure| one.error(figure)));
+    if let Some(error) = mean(errors).map(percent).filter(|&error| error >= FAR_OFF) {
+        wrapped(
+            out,
+            "",
+            &format!(
+                "The replay is off by {error:.0} % on average: the device or the settings are not what the trace was captured on, \
+             or the trace is too short to fit a device to it. Only what gains more than that is proposed."
+            ),
+        );
+    }
+}
+
+fn trim_end(out: &mut String) {
+    out.truncate(out.trim_end_matches(' ').len());
+    out.push('\n');
+}
+
+fn others(out: &mut String, objective: &Objective) {
+    let more = objective.processes.len().saturating_sub(MOST_ROWS);
+    if more > 0 {
+        let _ = writeln!(out, "and {more} with fewer I/Os");
+    }
+}
+
+/// What a step does, in a few words.
+pub(super) fn step_words(step: &Step, setup: &Setup, processes: &[Subject]) -> String {
+    match step {
+        Step::Scheduler(name) => format!("scheduler {name}"),
+        Step::Tunable(name, value) => format!("{name}={}", shown(setup.scheduler, name, *value)),
+        Step::Setting(key, value) => format!("{key}={value}"),
+        Step::Prio(at, prio) => format!("{} at {}", processes[*at].label, prio_words(*prio)),
+        Step::Weight(at, weight) => format!("{} with weight {weight}", processes[*at].label),
+    }
+}
+
+/// The steps of a configuration.
+fn changes_of(setup: &Setup, advice: &Advice) -> String {
+    let steps = setup.steps(&advice.captured.setup);
+    let words = steps.iter().map(|step| step_words(step, setup, &advice.objective.processes));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn changes(proposal: &Proposal, advice: &Advice) -> String {
+    let setup = &proposal.scored.trial.setup;
+    let note = if setup.is_in_kernel() { "" } else { "   (not in the kernel)" };
+    format!("{}{note}", changes_of(setup, advice))
+}
+
+/// The figures of each process before and after.
+fn gains(out: &mut String, objective: &Objective, before: &Trial, after: &Trial) {
+    let head = format!("{:>9} {:>9} {:>7}", "before", "after", "");
+    let _ = writeln!(out, "   {:<19} {:^27} {:^27} {:^27}", "", "I/Os a second", "p50, us", "p99, us");
+    let _ = writeln!(out, "   {:<19} {head} {head} {head}", "process");
+    let mut is_uncertain = false;
+    for at in rows(objective) {
+        let subject = &objective.processes[at];
+        let _ = write!(out, "   {:<19}", subject.label);
+        for figure in Figure::ALL {
+            let (from, to): (&Figures, &Figures) = (&before.processes[at], &after.processes[at]);
+            let (Some(a), Some(b), Some(gain)) = (from.get(figure), to.get(figure), from.gain(to, figure)) else {
+                let _ = write!(out, " {:>9} {:>9} {:>7}", "-", "-", "");
+                continue;
+            };
+            let within = subject.error(figure).is_none_or(|error| gain.abs() <= error + NOISE);
+            is_uncertain |= within;
+            let mark = if within { '~' } else { ' ' };
+            let (a, b) = (shown_figure(figure, a), shown_figure(figure, b));
+            let _ = write!(out, " {a:>9} {b:>9} {:>+5.0}%{mark}", change(gain, figure));
+        }
+        trim_end(out);
+    }
+    if is_uncertain {
+        out.push_str("   ~ within the error of the check: it may be nothing\n");
+    }
+}
+
+/// Who loses, how sure it is, and what it costs.
+pub(super) fn risks(advice: &Advice, proposal: &Proposal) -> Vec<String> {
+    let mut lines = Vec::new();
+    let losers = losses(advice, &proposal.scored.trial);
+    lines.push(if losers.is_empty() {
+        "who loses: nobody".to_owned()
+    } else {
+        let words = losers.iter().map(|(at, figure, percent)| {
+            format!("{} {} {percent:+.0} %", advice.objective.processes[*at].label, figure.name())
+        });
+        format!("who loses: {}", words.collect::<Vec<_>>().join(", "))
+    });
+    for (from, (to, subject)) in
+        advice.before.processes.iter().zip(proposal.scored.trial.processes.iter().zip(&advice.objective.processes))
+    {
+        if from.stalls_in(to) {
+            let [longest, before] = [to.longest, from.longest].map(number::span);
+            lines.push(format!("{} waits up to {longest} for an I/O ({before} before)", subject.label));
+        }
+    }
+    lines.push(match proposal.in_halves {
+        Some(_) => "how sure: beyond the error of the check, and no loss in either half of the trace".to_owned(),
+        None => "how sure: beyond the error of the check; the halves of the trace are too short to tell".to_owned(),
+    });
+    lines.extend(cpu(advice, &proposal.scored.trial).map(|(more, percent)| {
+        format!("CPU: the scheduler takes {more} more of each request, {percent:.1} % of a CPU at this rate; no replay has that")
+    }));
+    lines
+}
+
+/// Losses that are worth a word: process, figure, and the change in percent.
+pub(super) fn losses(advice: &Advice, after: &Trial) -> Vec<(usize, Figure, f64)> {
+    let mut losers = Vec::new();
+    for (at, (from, to)) in advice.before.processes.iter().zip(&after.processes).enumerate() {
+        for figure in Figure::ALL {
+            let Some(gain) = from.gain(to, figure) else { continue };
+            let is_waited_for = figure == Figure::Throughput || advice.objective.processes[at].is_waited_for;
+            if is_waited_for && percent(gain) <= LOSS_WORTH_A_WORD {
+                losers.push((at, figure, change(gain, figure)));
+            }
+        }
+    }
+    losers
+}
+
+/// CPU time that the scheduler takes of a request beyond the captured one, and its share of a CPU
+/// in percent; `None` if it is not worth a word.
+pub(super) fn cpu(advice: &Advice, after: &Trial) -> Option<(Nanos, f64)> {
+    let cost = |setup: &Setup| {
+        let low_latency = setup.tunables.get("low_latency").is_none_or(|&value| value != 0);
+        SchedulerCost::measured(setup.scheduler, low_latency).request.get()
+    };
+    let more = cost(&after.setup).saturating_sub(cost(&advice.captured.setup));
+    let share = more as f64 * after.all.per_second / 1e9 * 100.0;
+    (share >= CPU_WORTH_A_WORD).then_some((Nanos::new(more), share))
+}
+
+/// Why nothing is proposed.
+fn nothing(out: &mut String, args: &AdviseArgs, advice: &Advice) {
+    let _ = writeln!(out, "\nNo change is worth it, of {} configurations for {}.", advice.tried, goal_words(args));
+    let Some((scored, has_failed)) = &advice.runner_up else {
+        out.push_str("None of them promises anything.\n");
+        return;
+    };
+    let what = changes_of(&scored.trial.setup, advice);
+    let why = if *has_failed {
+        "but it loses in one half of the trace"
+    } else {
+        "but no more than the error of the check, or less than what it takes"
+    };
+    wrapped(out, "", &format!("What promises most, {why}: {what}"));
+    gains(out, &advice.objective, &advice.before, &scored.trial);
+}

@@ -1,0 +1,128 @@
+//! Replays of a trace under many configurations, on all cores, with the same result on any number
+//! of them.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use elevon_core::stack::StackConfig;
+use elevon_host::interrupt::Interrupt;
+use elevon_sim::device::Device;
+use elevon_trace::replay::Workload;
+use elevon_workload::run::NoObserver;
+
+use super::figures::Figures;
+use super::setup::Setup;
+use crate::args::{ReplayOptions, StackArgs};
+use crate::bar::Bar;
+use crate::execute::execute;
+use crate::failure::AdviseError;
+use crate::failure::{Ending, Failure};
+use crate::own_device::OwnDevice;
+use crate::plan::Plan;
+use crate::replay::Replay;
+
+/// A configuration and what it gave.
+#[derive(Clone, Debug)]
+pub(super) struct Trial {
+    pub(super) setup: Setup,
+    /// By process, in the order of the workload.
+    pub(super) processes: Vec<Figures>,
+    pub(super) all: Figures,
+}
+
+/// A workload on a device, ready to be replayed.
+pub(super) struct Bench<'a> {
+    pub(super) workload: Workload,
+    replay: Replay,
+    /// Options that all configurations share: device, kernel, seed.
+    pub(super) base: StackArgs,
+    /// A process ends when its I/Os are done, and not when its time has passed.
+    is_once: bool,
+    own: Option<&'a OwnDevice>,
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) bar: &'a Bar,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(
+        workload: Workload,
+        is_once: bool,
+        base: &StackArgs,
+        own: Option<&'a OwnDevice>,
+        interrupt: &'a Interrupt,
+        bar: &'a Bar,
+    ) -> Result<Self, Failure> {
+        let how = ReplayOptions { closed: true, time_based: !is_once, ..ReplayOptions::default() };
+        let replay = Replay::of_workload(Path::new("trace"), &how, workload.clone()).onto(base)?;
+        Ok(Self { workload, replay, base: base.clone(), is_once, own, interrupt, bar })
+    }
+
+    /// The same device with a part of the workload.
+    pub(super) fn of_part(&self, workload: Workload) -> Result<Self, Failure> {
+        Self::new(workload, self.is_once, &self.base, self.own, self.interrupt, self.bar)
+    }
+
+    /// Checks options of a stack for the device.
+    pub(super) fn check(&self, args: &StackArgs) -> Result<(), Failure> {
+        Plan::of_trial(self.replay.clone(), args, self.own.cloned()).map(|_| ())
+    }
+
+    fn plan(&self, setup: &Setup) -> Result<Plan, Failure> {
+        let replay = self.replay.clone().with_claims(&setup.prios, &setup.weights);
+        Plan::of_trial(replay, &setup.args(&self.base), self.own.cloned())
+    }
+
+    /// The stack of a configuration on this device.
+    pub(super) fn stack(&self, setup: &Setup) -> Result<StackConfig, Failure> {
+        let plan = self.plan(setup)?;
+        plan.stack_config(plan.device()?.description())
+    }
+
+    /// Replays under one configuration; `None` if the user interrupted it.
+    pub(super) fn run(&self, setup: &Setup) -> Result<Option<Trial>, Failure> {
+        let (result, ending) = execute(&self.plan(setup)?, &mut NoObserver, self.interrupt)?;
+        self.bar.advance();
+        match ending {
+            Ending::Interrupted(_) => Ok(None),
+            Ending::Failed => Err(Failure::named(setup.to_string(), AdviseError::Fails)),
+            Ending::Done => {
+                let processes = result.jobs.iter().map(Figures::replayed).collect();
+                Ok(Some(Trial { setup: setup.clone(), processes, all: Figures::replayed_all(&result) }))
+            }
+        }
+    }
+
+    /// Replays one process alone; `None` if the user interrupted it.
+    pub(super) fn run_alone(&self, process: usize, setup: &Setup) -> Result<Option<Figures>, Failure> {
+        let mut alone = self.workload.clone();
+        alone.processes = vec![alone.processes.swap_remove(process)];
+        let trial = self.of_part(alone)?.run(setup)?;
+        Ok(trial.map(|trial| trial.processes[0]))
+    }
+
+    /// Replays under each configuration, in their order; `None` if the user interrupted it.
+    /// Configurations that the device refuses, or that end with errors, are left out.
+    pub(super) fn run_all(&self, setups: &[Setup]) -> Option<Vec<Trial>> {
+        let next = AtomicUsize::new(0);
+        let done: Mutex<Vec<Option<Trial>>> = Mutex::new(vec![None; setups.len()]);
+        let work = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(setup) = setups.get(at).filter(|_| !self.interrupt.is_set()) else { break };
+                let trial = self.run(setup).ok().flatten();
+                if let Ok(mut done) = done.lock() {
+                    done[at] = trial;
+                }
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(setups.len());
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(work);
+            }
+        });
+        let done = done.into_inner().unwrap_or_default();
+        (!self.interrupt.is_set()).then(|| done.into_iter().flatten().collect())
+    }
+}

@@ -1,0 +1,439 @@
+//! Errors of the user's input: each is one line that names what was given and says what would be
+//! right, and has a kind for code.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+
+use elevon_core::limits::LimitsError;
+use elevon_core::sched::SchedulerError;
+use elevon_core::setting::SettingError;
+use elevon_core::stack::BuildError;
+use elevon_core::units::Nanos;
+use elevon_formats::fio::{Diagnostic, SourceError};
+use elevon_host::OpenError;
+use elevon_sim::device::text::TextError;
+use elevon_sim::memory::OutOfMemory;
+use elevon_sim::profiles::DeviceError;
+use elevon_trace::analysis::InspectError;
+use elevon_trace::capture::{CaptureError, DiskError};
+use elevon_trace::replay::WorkloadReadError;
+use elevon_trace::run::RunTraceError;
+use elevon_trace::served::ServedError;
+use elevon_workload::WorkloadError;
+use elevon_workload::settings::TenantSettingError;
+
+/// One error in the user's input; prints as one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InputError {
+    /// An error at a place in a file.
+    #[error(transparent)]
+    Text(#[from] Diagnostic),
+    /// A job that cannot run on the device.
+    #[error(transparent)]
+    Job(#[from] WorkloadError),
+    /// An unknown device, or a parameter that the device does not accept.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Queue limits that contradict each other.
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
+    /// Settings of the stack that contradict each other.
+    #[error(transparent)]
+    Stack(#[from] BuildError),
+    /// A scheduler or a tunable of it.
+    #[error(transparent)]
+    Scheduler(#[from] SchedulerError),
+    /// A list of `key=value`: of a fault, a memory model or a page cache.
+    #[error(transparent)]
+    Parameters(#[from] TextError),
+    /// A setting of a tenant.
+    #[error(transparent)]
+    Tenant(#[from] TenantSettingError),
+    /// The file of an option cannot be read as text.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The file of an option cannot be read.
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    /// Device numbers of a trace.
+    #[error(transparent)]
+    DeviceNumber(#[from] elevon_trace::DeviceError),
+    /// A trace that cannot be inspected.
+    #[error(transparent)]
+    Trace(#[from] InspectError),
+    /// A trace that cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] WorkloadReadError),
+    /// A trace to which no device can be fitted.
+    #[error(transparent)]
+    Calibrate(#[from] ServedError),
+    /// A trace on which no advice can be given.
+    #[error(transparent)]
+    Advise(#[from] AdviseError),
+    /// A device that cannot be recorded.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// A path that names no disk to record.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// A `--set` that is refused.
+    #[error("--set {error}{hint}")]
+    Setting {
+        /// Why.
+        #[source]
+        error: SettingError,
+        /// The setting that was probably meant, for the end of the line; may be empty.
+        hint: String,
+    },
+    /// A `--trace` that cannot be written.
+    #[error("--trace {0}")]
+    TraceFile(#[source] RunTraceError),
+    /// A real `--device` that cannot be opened.
+    #[error("--device {0}")]
+    Open(#[from] OpenError),
+    /// A `--device` that is neither a known name nor a path.
+    #[error("--device {device}: {error}; for a file in this directory write ./{device}")]
+    NoDevice {
+        /// The text.
+        device: String,
+        /// Why it is not a simulated device.
+        #[source]
+        error: DeviceError,
+    },
+    /// The memory model has no room for the buffers of the jobs.
+    #[error("--buffers: {0}; use --buffers contiguous or a larger size")]
+    Buffers(#[from] OutOfMemory),
+    /// A value that its option does not accept.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    /// A name that is not in a list.
+    #[error(transparent)]
+    Unknown(#[from] UnknownName),
+    /// A file that cannot be used by its option.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Options that contradict each other or the device.
+    #[error(transparent)]
+    Conflict(#[from] ConflictError),
+    /// An error in the text of a `--vs`.
+    #[error(transparent)]
+    Vs(#[from] VsError),
+    /// The command line as a whole.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    /// An error with the option, file or command that it belongs to.
+    #[error("{name}: {error}")]
+    Named {
+        /// Option and value, or file, as it was given.
+        name: String,
+        /// The error.
+        #[source]
+        error: Box<Self>,
+    },
+    /// An error in a variant.
+    #[error("--vs '{vs}': {error}")]
+    InVariant {
+        /// The text that defines the variant.
+        vs: String,
+        /// The error.
+        #[source]
+        error: Box<Self>,
+    },
+}
+
+/// Why an option does not accept a value. The line starts with option and value.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ValueError {
+    /// The value does not have the described form, or is outside the described range.
+    #[error("expected {0}")]
+    Expected(Cow<'static, str>),
+    /// The kernel version is not modelled.
+    #[error("not modelled; there are {known}; {instead}")]
+    NotModelled {
+        /// The kernel versions that are.
+        known: String,
+        /// The version to choose instead.
+        instead: String,
+    },
+    /// The lock is held for longer than the scheduler's CPU time for a request.
+    #[error("longer than the scheduler's work on a request, {work}")]
+    LockTooLong {
+        /// CPU time of the scheduler for a request.
+        work: Nanos,
+    },
+    /// There is too little memory for a page cache, or more than a machine may have.
+    #[error("{left} bytes are left to the page cache; expected 4MiB or more, of at most 4TiB")]
+    MemoryLeft {
+        /// Memory in bytes without that of other programs.
+        left: u64,
+    },
+    /// The idle memory of other programs exceeds all of their memory.
+    #[error("idle={idle} is a part of others={others}; expected no more than that")]
+    IdleAboveOthers {
+        /// Bytes.
+        idle: u64,
+        /// Bytes.
+        others: u64,
+    },
+    /// There is a zram but no memory that it could compress.
+    #[error("zram takes idle memory only; expected others=SIZE,idle=SIZE with it")]
+    ZramWithoutIdle,
+    /// A real cache is larger than the memory of the machine.
+    #[error("this machine has {memory} of memory; expected less than that")]
+    LargerThanMachine {
+        /// The memory of the machine, as text.
+        memory: String,
+    },
+    /// The device takes no time.
+    #[error("answers at once, so that nothing costs anything; give it a latency")]
+    AnswersAtOnce,
+}
+
+impl ValueError {
+    /// Returns the error for a value where `expected` was expected.
+    pub(crate) fn expected(expected: impl Into<Cow<'static, str>>) -> Self {
+        Self::Expected(expected.into())
+    }
+}
+
+/// A name that a command does not know.
+#[derive(Debug, thiserror::Error)]
+#[error("no {kind} {name}{meant}; there are {known}")]
+pub(crate) struct UnknownName {
+    /// Kind of thing that the name would denote.
+    pub(crate) kind: &'static str,
+    /// The name.
+    pub(crate) name: String,
+    /// The name that was probably meant; may be empty.
+    pub(crate) meant: String,
+    /// The known names.
+    pub(crate) known: String,
+}
+
+/// Why a file cannot be used by its option. The line starts with option and path.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    /// The output is a directory.
+    #[error("is a directory; name a file")]
+    Directory,
+    /// The output is a block device.
+    #[error("is a block device; name a file")]
+    BlockDevice,
+    /// A folder was expected and the path is something else.
+    #[error("is not a directory")]
+    NotADirectory,
+    /// A file that must be new exists.
+    #[error("exists; name a new file, or remove it first")]
+    Exists,
+    /// The disk of the file is full.
+    #[error("{0}; free some space there, or write elsewhere")]
+    Full(#[source] io::Error),
+    /// The path cannot be written.
+    #[error("cannot write there: {0}")]
+    CannotWrite(#[source] io::Error),
+    /// The file at the path cannot be replaced.
+    #[error("cannot write {}: {why}", path.display())]
+    CannotReplace {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        why: Irreplaceable,
+    },
+    /// The file is used twice.
+    #[error("is the same file as {other}{}", .clash.advice())]
+    SameFile {
+        /// The other option and path.
+        other: String,
+        /// Why the uses exclude each other.
+        clash: Clash,
+    },
+    /// The file would be written as a device and does not have the size of one.
+    #[error(
+        "has {bytes} bytes, no multiple of 512, so it is no image of a disk, and a job that writes would spoil it; name \
+         another file, or one that does not exist yet"
+    )]
+    NoImage {
+        /// Size of the file in bytes.
+        bytes: u64,
+    },
+    /// The file is not text.
+    #[error("not a text in UTF-8")]
+    NotText,
+    /// The name of a file cannot be part of a report.
+    #[error("its name is no UTF-8; rename it, or give it by - (stdin)")]
+    NameNotText,
+}
+
+/// Why a file cannot be replaced by a new one.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Irreplaceable {
+    /// It is a directory.
+    #[error("is a directory")]
+    Directory,
+    /// It is a block device.
+    #[error("is a block device")]
+    BlockDevice,
+    /// It is something else that is not a regular file.
+    #[error("is no regular file")]
+    Irregular,
+    /// It cannot be opened for writing.
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+/// Two uses of one file that exclude each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clash {
+    /// Both uses write the file.
+    BothWrite,
+    /// The file named second overwrites the first.
+    Overwrites,
+    /// The file named second is overwritten by the first.
+    IsOverwritten,
+    /// One use is as a device, the other reads text.
+    DeviceAsText,
+}
+
+impl Clash {
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::BothWrite => "; give each its own",
+            Self::Overwrites => ", which it would overwrite; name another",
+            Self::IsOverwritten => ", which would overwrite it; name another",
+            Self::DeviceAsText => "; a device is no text to be read",
+        }
+    }
+}
+
+/// Options that contradict each other or the device. The line starts with option and value, except
+/// for the last kind.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConflictError {
+    /// A setting of the page cache in a run without one.
+    #[error("needs a page cache; give --memory, such as --memory 4GiB, or before a real device --cache")]
+    NeedsPageCache,
+    /// A control of experiments before a real device.
+    #[error("is a control of simulated experiments (--memory); with --cache use off, iter-bio, add-page or page-exact")]
+    SimulatedControl,
+    /// A setting was given twice with different values.
+    #[error("{other} says otherwise; give it once")]
+    SaysOtherwise {
+        /// The other option and its value.
+        other: String,
+    },
+    /// An option of simulated devices with a real one.
+    #[error("{why}; {device} is real")]
+    SimulatedOnly {
+        /// Why a real device does not have the option.
+        why: &'static str,
+        /// The device.
+        device: String,
+    },
+    /// `--memory` with a real device.
+    #[error("only a simulated machine has it; {device} is real, and --cache SIZE puts a page cache before it")]
+    MemoryOfReal {
+        /// The device.
+        device: String,
+    },
+    /// `--cache` with a simulated device.
+    #[error("stands before a real device; {device} is simulated, and --memory SIZE gives its machine a page cache")]
+    CacheOfSimulated {
+        /// The device.
+        device: String,
+    },
+    /// `--cache` with a device whose blocks are larger than pages.
+    #[error("{device} cannot be cached: its blocks of {block} bytes are larger than a page of 4096")]
+    CannotBeCached {
+        /// The device.
+        device: String,
+        /// Its logical blocks in bytes.
+        block: u32,
+    },
+    /// Retries on a real device.
+    #[error("{device} is real: the kernel below has tried already, and its answer is final; only 0 is right")]
+    RetriesOfReal {
+        /// The device.
+        device: String,
+    },
+    /// A limit that two settings set.
+    #[error("tenant {tenant} has {rate} in io.max and in limit, which then set the same limit; give it in one of them")]
+    LimitedTwice {
+        /// The path of the tenant.
+        tenant: String,
+        /// The key of the limit.
+        rate: &'static str,
+    },
+    /// An option without effect on a replay.
+    #[error("{why}, so a replay takes none")]
+    NotInReplay {
+        /// Why.
+        why: &'static str,
+    },
+    /// An option of replays with a job file.
+    #[error("says how a trace is replayed; {input} is none")]
+    ReplayOnly {
+        /// The file.
+        input: String,
+    },
+    /// Repeated writes of a trace on a real device.
+    #[error("writes of a trace are repeated on a simulated device only")]
+    RepeatedWrites,
+    /// `--html` without an experiment.
+    #[error("name the experiment that the page is of")]
+    NoExperiment,
+    /// No virtual time passes in the run, which ends only by time.
+    #[error(
+        "time does not pass: I/O costs nothing and a job ends by time only; give the device a latency, or the process \
+         a --cpu-cost"
+    )]
+    TimeStandsStill,
+}
+
+/// An error of the command line as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}")]
+pub(crate) struct UsageError {
+    /// The kind.
+    pub(crate) kind: clap::error::ErrorKind,
+    /// The message in one line.
+    pub(crate) line: String,
+}
+
+/// Why the text of a `--vs` does not define a variant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum VsError {
+    /// A quotation mark is not closed.
+    #[error("--vs '{0}': a quote is not closed, or nothing follows a backslash")]
+    Quote(String),
+    /// The text has no words.
+    #[error("--vs '{0}': expected options that make another stack, such as '--kernel 6.1'")]
+    Empty(String),
+    /// An option or its value is wrong.
+    #[error("--vs '{text}': {error}")]
+    Option {
+        /// The text.
+        text: String,
+        /// The error of the command-line parser.
+        #[source]
+        error: UsageError,
+    },
+}
+
+/// Why no advice can be given on a trace.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum AdviseError {
+    /// No process did enough.
+    #[error("no process has {fewest} I/Os or more, which it takes to tell a gain from chance")]
+    TooFew {
+        /// The number that is needed.
+        fewest: usize,
+    },
+    /// The device is a path.
+    #[error("is real; advice is by replay on a simulated device, by default one that is fitted to the trace")]
+    RealDevice,
+    /// A replay does not run to its end.
+    #[error("the replay under it ends with errors, so nothing can be held against it")]
+    Fails,
+}

@@ -1,0 +1,72 @@
+//! Errors of the machine: the input was valid, but the work could not be done.
+
+use std::io;
+
+use elevon_trace::capture::CaptureError;
+use elevon_trace::run::RunTraceError;
+
+/// Why the machine could not do something; prints as one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MachineError {
+    /// No signal can be caught.
+    #[error("cannot watch for signals: {0}")]
+    Signals(#[source] io::Error),
+    /// No I/O can be done on a real device.
+    #[error("cannot start I/O: {0}")]
+    StartIo(#[source] io::Error),
+    /// There is not enough memory for the frames of `--cache`.
+    #[error("--cache: no memory for {bytes} bytes: {error}")]
+    Frames {
+        /// Bytes of the frames.
+        bytes: u64,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("{output}: cannot write: {error}")]
+    Write {
+        /// Option and path.
+        output: String,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// A trace cannot be read to its end.
+    #[error("{trace}: cannot be read to its end: {error}")]
+    Read {
+        /// Its name.
+        trace: String,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// The kernel's tracefs does not do what it should.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The file of `--trace` cannot be started.
+    #[error(transparent)]
+    TraceFile(#[from] RunTraceError),
+    /// A run of an experiment failed.
+    #[error("{command}: the run did not end: {warnings:?}")]
+    RunNotEnded {
+        /// The command of the run.
+        command: String,
+        /// The warnings of the run.
+        warnings: Vec<String>,
+    },
+    /// No value of a parameter gives the throughput of an experiment.
+    #[error("{experiment}: no parameter gives {target} MB/s")]
+    NoParameter {
+        /// The name of the series.
+        experiment: String,
+        /// The throughput.
+        target: f64,
+    },
+    /// The search for a CPU time that reproduces itself has not ended.
+    #[error("{mode}: the number of lookups depends on what they cost")]
+    Unsettled {
+        /// The title of the mode.
+        mode: String,
+    },
+}

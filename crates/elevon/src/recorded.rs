@@ -1,0 +1,130 @@
+//! The settings that a trace was recorded under, as options of a stack.
+
+use elevon_core::kernel::Kernel;
+use elevon_core::sched::{SCHEDULERS, SchedulerConfig};
+use elevon_trace::Recorded;
+
+use crate::args::StackArgs;
+
+/// Settings of the queue that belong to the software and not to the hardware: another device keeps
+/// them.
+const SETTINGS: [&str; 3] = ["max_sectors_kb", "nr_requests", "nomerges"];
+
+/// Returns the options with the scheduler, the kernel and the queue settings that the trace was
+/// recorded under, where the command line does not give them, and those that were taken as words
+/// of a command line.
+///
+/// `is_valid` tells whether the device accepts a combination of options; a setting that it refuses
+/// is left out.
+pub(crate) fn filled(
+    args: &StackArgs,
+    recorded: &Recorded,
+    is_valid: &dyn Fn(&StackArgs) -> bool,
+) -> (StackArgs, Vec<String>) {
+    let (mut all, mut taken) = (args.clone(), Vec::new());
+    if all.scheduler.is_none()
+        && let Some(scheduler) = scheduler(recorded)
+    {
+        taken.extend(["--scheduler".to_owned(), scheduler.clone()]);
+        all.scheduler = Some(scheduler);
+    }
+    if all.kernel.is_none()
+        && let Some(kernel) = recorded.get("kernel").and_then(kernel)
+    {
+        taken.extend(["--kernel".to_owned(), kernel.name().to_owned()]);
+        all.kernel = Some(kernel.name().to_owned());
+    }
+    for key in SETTINGS {
+        let is_given = args.set.iter().any(|set| set.split_once('=').is_some_and(|(given, _)| given == key));
+        let Some(value) = recorded.number(&format!("queue/{key}")).filter(|_| !is_given) else { continue };
+        let (set, mut trial) = (format!("{key}={value}"), all.clone());
+        trial.set.insert(0, set.clone());
+        if is_valid(&trial) {
+            all = trial;
+            taken.extend(["--set".to_owned(), set]);
+        }
+    }
+    (all, taken)
+}
+
+/// Returns the recorded scheduler, with those of its tunables that are not at their default.
+fn scheduler(recorded: &Recorded) -> Option<String> {
+    let info = SCHEDULERS.iter().find(|info| Some(info.name) == recorded.scheduler())?;
+    let is_changed = |(key, value): &(&str, &str)| {
+        let tunable = info.tunables.iter().find(|tunable| tunable.name == *key);
+        tunable.is_some_and(|tunable| tunable.default != *value)
+            && SchedulerConfig::parse(&format!("{}:{key}={value}", info.name)).is_ok()
+    };
+    let changed = recorded.tunables().filter(is_changed).map(|(key, value)| format!("{key}={value}"));
+    let changed: Vec<String> = changed.collect();
+    Some(if changed.is_empty() { info.name.to_owned() } else { format!("{}:{}", info.name, changed.join(",")) })
+}
+
+/// Returns the modelled kernel whose rules are nearest to a release such as `6.17.3-arch1`: the
+/// last one that is not newer, or the oldest.
+fn kernel(release: &str) -> Option<Kernel> {
+    let version = |text: &str| {
+        let mut parts = text.split(|c: char| !c.is_ascii_digit());
+        Some((parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u32>().ok()?))
+    };
+    let wanted = version(release)?;
+    let known = || Kernel::ALL.into_iter().filter_map(|kernel| Some((version(kernel.name())?, kernel)));
+    let not_newer = known().filter(|(version, _)| *version <= wanted).max_by_key(|(version, _)| *version);
+    not_newer.or_else(|| known().min_by_key(|(version, _)| *version)).map(|(_, kernel)| kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded() -> Recorded {
+        let mut recorded = Recorded::default();
+        for (key, value) in [
+            ("kernel", "6.17.3-arch1"),
+            ("queue/scheduler", "none [mq-deadline] bfq"),
+            ("queue/iosched/read_expire", "500"),
+            ("queue/iosched/fifo_batch", "3"),
+            ("queue/iosched/unknown", "3"),
+            ("queue/max_sectors_kb", "512"),
+            ("queue/nr_requests", "64"),
+            ("queue/nomerges", "7"),
+        ] {
+            recorded.note(key, value);
+        }
+        recorded
+    }
+
+    #[test]
+    fn what_the_command_line_does_not_give_is_as_recorded() {
+        let args = StackArgs::of_text("--device hdd-7200 --set nr_requests=8").expect("good options");
+        let is_valid = |args: &StackArgs| args.set.iter().all(|set| set != "nomerges=7");
+        let (all, taken) = filled(&args, &recorded(), &is_valid);
+        assert_eq!(all.scheduler.as_deref(), Some("mq-deadline:fifo_batch=3"));
+        assert_eq!(
+            (all.kernel.as_deref(), &all.set[..]),
+            (Some("6.16"), &["max_sectors_kb=512".into(), "nr_requests=8".into()][..])
+        );
+        let expected = "--scheduler mq-deadline:fifo_batch=3 --kernel 6.16 --set max_sectors_kb=512";
+        assert_eq!(taken.join(" "), expected);
+        let args = StackArgs::of_text("--scheduler none --kernel 6.1 --set max_sectors_kb=4 --set nr_requests=8");
+        let (all, taken) = filled(&args.expect("good options"), &recorded(), &is_valid);
+        assert_eq!((all.scheduler.as_deref(), all.kernel.as_deref(), taken.len()), (Some("none"), Some("6.1"), 0));
+        let args = StackArgs::of_text("--device hdd-7200").expect("good options");
+        assert_eq!(filled(&args, &Recorded::default(), &is_valid).1, [""; 0], "nothing was recorded");
+    }
+
+    #[test]
+    fn a_release_has_the_rules_of_the_last_kernel_before_it() {
+        for (release, name) in [
+            ("4.19.1", "5.10"),
+            ("6.1.176-1", "6.1"),
+            ("6.5", "6.1"),
+            ("6.12.0-rc1", "6.12"),
+            ("6.18.44-x", "6.18"),
+            ("7.3.0", "7.3"),
+        ] {
+            assert_eq!(kernel(release).map(Kernel::name), Some(name), "{release}");
+        }
+        assert_eq!((kernel("x"), kernel("6")), (None, None));
+    }
+}

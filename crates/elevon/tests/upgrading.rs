@@ -1,0 +1,78 @@
+//! `docs/upgrading.md` is made of the rules of the kernel versions, and `elevon kernels` shows
+//! them.
+//! `UPDATE_DOCS=1 cargo test -p elevon --test upgrading` writes the document.
+
+mod common;
+
+use std::fmt::Write;
+
+use common::Bench;
+use elevon_core::kernel::{Evidence, Kernel, RULES};
+
+const HEAD: &str = "\
+# Upgrading: what a newer kernel does with the same I/O
+
+From each long-term kernel to the next, and to the newest: the rules that differ, who will notice, and how the other
+behaviour is had. `elevon kernels A B` prints the same for any two versions; `elevon compare JOB --kernel A --vs '--kernel B'`
+says what it does to a job.
+
+*Measured* means that a kernel on each side of the change was measured; *read* that the change was found in descriptions of
+the kernel's behaviour; *remembered* that neither was possible. Stable releases differ: the rules of a version are those of
+the release named with it.
+
+<!-- From here on made of the rules: UPDATE_DOCS=1 cargo test -p elevon --test upgrading -->
+";
+
+/// The long-term kernels, and the newest.
+const STEPS: [Kernel; 7] =
+    [Kernel::V5_10, Kernel::V5_15, Kernel::V6_1, Kernel::V6_6, Kernel::V6_12, Kernel::V6_18, Kernel::V7_3];
+
+#[test]
+fn the_document_is_made_of_the_rules() {
+    let mut expected = HEAD.to_owned();
+    for step in STEPS.windows(2) {
+        let (old, new) = (step[0].rules(), step[1].rules());
+        let _ = writeln!(expected, "\n## {} to {}\n", step[0].release(), step[1].release());
+        expected += "| part | before | after | who notices | the other way | known |\n|---|---|---|---|---|---|\n";
+        for row in RULES.iter().filter(|row| !row.is_same(&old, &new)) {
+            let (before, after) = ((row.says)(&old), (row.says)(&new));
+            let is_measured = row.evidence == Evidence::Measured;
+            let known = format!("{}{}", if is_measured { "measured: " } else { "not measured; " }, row.source);
+            let _ = writeln!(expected, "| {} | {before} | {after} | {} | {} | {known} |", row.area, row.who, row.keep);
+        }
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/upgrading.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &expected).expect("docs/upgrading.md is writable");
+    }
+    let text = std::fs::read_to_string(path).expect("docs/upgrading.md");
+    assert!(text == expected, "docs/upgrading.md is stale, run with UPDATE_DOCS=1");
+}
+
+#[test]
+fn versions_are_listed_shown_and_compared() {
+    let bench = Bench::new();
+    let list = bench.stdout(&["kernels"]);
+    assert!(Kernel::ALL.iter().all(|kernel| list.contains(kernel.release())), "{list}");
+    let one = bench.stdout(&["kernels", "6.1"]);
+    assert!(one.contains("issued newest request first"), "{one}");
+    let two = bench.stdout(&["kernels", "6.18", "7.0.13-amd64"]);
+    for words in
+        ["rules differ between Linux 6.18.44 and 7.0.13", "one vector per folio", "queue/async_depth", "measured"]
+    {
+        assert!(two.contains(words), "{words}: {two}");
+    }
+    assert!(!two.contains("newest request first"), "{two}");
+    let same = bench.stdout(&["kernels", "7.3", "v7.3"]);
+    assert!(same.contains("have the same rules"), "{same}");
+    assert!(two.lines().all(|line| line.chars().count() <= 100), "{two}");
+}
+
+#[test]
+fn a_version_that_is_not_there_has_its_neighbours_named() {
+    let bench = Bench::new();
+    let output = bench.elevon(&["kernels", "6.8"]).output().expect("the command ran");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+    assert!(error.contains("kernels 6.8: not modelled") && error.contains("6.12 the one after it"), "{error}");
+}
