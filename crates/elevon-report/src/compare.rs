@@ -30,7 +30,9 @@ const SMALL_REQUEST_BYTES: u64 = 64 * 1024;
 /// One row of a comparison: a quantity and its value in every variant.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    values: Vec<f64>,
+    /// Key in JSON, which ends with the unit if there is one.
+    pub(crate) key: &'static str,
+    pub(crate) values: Vec<f64>,
     format: fn(f64) -> String,
 }
 
@@ -38,17 +40,42 @@ impl Row {
     /// Yields the value of each variant as text, with its ratio to the first. There is no ratio for
     /// the first variant, and none if the first value is zero.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (String, Option<f64>)> {
-        self.values.iter().enumerate().map(|(at, &value)| {
-            let ratio = (at > 0 && self.values[0] != 0.0).then(|| value / self.values[0]);
-            ((self.format)(value), ratio)
-        })
+        self.values.iter().zip(self.ratios()).map(|(&value, ratio)| ((self.format)(value), ratio))
+    }
+
+    /// Yields the ratio of each variant's value to the first, where [`Self::cells`] has one.
+    pub(crate) fn ratios(&self) -> impl Iterator<Item = Option<f64>> {
+        let first = self.values.first().copied().unwrap_or_default();
+        self.values.iter().enumerate().map(move |(at, &value)| (at > 0 && first != 0.0).then(|| value / first))
     }
 }
 
-/// Rows about one job, all jobs, or the device.
-pub(crate) struct Section {
-    pub(crate) title: String,
+/// What the rows of a [`Section`] are about.
+pub(crate) enum About<'a> {
+    /// One job, by its name, or one process of a trace.
+    Job(&'a str),
+    /// All jobs together.
+    AllJobs,
+    Device,
+    PageCache,
+}
+
+/// Rows about one job, all jobs, the device or the page cache.
+pub(crate) struct Section<'a> {
+    pub(crate) about: About<'a>,
     pub(crate) rows: Vec<Row>,
+}
+
+impl Section<'_> {
+    /// Returns the title of the section's table.
+    pub(crate) fn title(&self) -> String {
+        match self.about {
+            About::Job(name) => format!("job {name}"),
+            About::AllJobs => "all jobs".to_owned(),
+            About::Device => "device".to_owned(),
+            About::PageCache => "page cache".to_owned(),
+        }
+    }
 }
 
 /// Formats the comparison as text: rows for each job, for all jobs together and for the device. If
@@ -74,7 +101,7 @@ pub fn table(variants: &[Variant<'_>]) -> String {
 
 /// Returns the comparison as data. The jobs are those of the first variant; a variant that lacks
 /// one of them shows zeros.
-pub(crate) fn sections(variants: &[Variant<'_>]) -> Vec<Section> {
+pub(crate) fn sections<'a>(variants: &[Variant<'a>]) -> Vec<Section<'a>> {
     let Some(first) = variants.first() else { return Vec::new() };
     let mut sections = Vec::new();
     for (at, job) in first.result.jobs.iter().enumerate() {
@@ -82,15 +109,15 @@ pub(crate) fn sections(variants: &[Variant<'_>]) -> Vec<Section> {
             .iter()
             .map(|v| v.result.jobs.get(at).filter(|j| j.name == job.name).map(|j| mixed(&j.stats)).unwrap_or_default())
             .collect();
-        sections.push(Section { title: format!("job {}", job.name), rows: job_rows(&figures) });
+        sections.push(Section { about: About::Job(&job.name), rows: job_rows(&figures) });
     }
     if first.result.jobs.len() > 1 {
-        sections.push(Section { title: "all jobs".into(), rows: total_rows(variants) });
+        sections.push(Section { about: About::AllJobs, rows: total_rows(variants) });
     }
-    sections.push(Section { title: "device".into(), rows: device_rows(variants) });
+    sections.push(Section { about: About::Device, rows: device_rows(variants) });
     let rows = cache_rows(variants);
     if !rows.is_empty() {
-        sections.push(Section { title: "page cache".into(), rows });
+        sections.push(Section { about: About::PageCache, rows });
     }
     sections
 }
@@ -131,41 +158,43 @@ pub(crate) fn heads(variants: &[Variant<'_>]) -> Vec<String> {
 }
 
 fn job_rows(figures: &[DirectionStats]) -> Vec<Row> {
-    let row = |name, format, of: &dyn Fn(&DirectionStats) -> f64| Row {
+    let row = |name, key, format, of: &dyn Fn(&DirectionStats) -> f64| Row {
         name,
+        key,
         values: figures.iter().map(of).collect(),
         format,
     };
     let at = |millionths| move |f: &DirectionStats| percentile(shown_latency(f), millionths) as f64;
     vec![
-        row("IOPS", count, &iops),
-        row("bandwidth", per_second, &bandwidth),
-        row("mean latency", span, &|f| latency_mean(shown_latency(f))),
-        row("50% latency", span, &at(500_000)),
-        row("99% latency", span, &at(990_000)),
-        row("99.9% latency", span, &at(999_000)),
+        row("IOPS", "iops", count, &iops),
+        row("bandwidth", "bw_bytes", per_second, &bandwidth),
+        row("mean latency", "lat_mean_ns", span, &|f| latency_mean(shown_latency(f))),
+        row("50% latency", "lat_p50_ns", span, &at(500_000)),
+        row("99% latency", "lat_p99_ns", span, &at(990_000)),
+        row("99.9% latency", "lat_p99_9_ns", span, &at(999_000)),
     ]
 }
 
 pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
-    let row = |name, format, of: &dyn Fn(&RunResult) -> f64| Row {
+    let row = |name, key, format, of: &dyn Fn(&RunResult) -> f64| Row {
         name,
+        key,
         values: variants.iter().map(|v| of(v.result)).collect(),
         format,
     };
     let delta = |run: &RunResult| DiskDelta::between(&run.disk.start, &run.disk.end);
     let mut rows = vec![
-        row("utilisation, exact", percent, &|run| delta(run).utilisation()[3]),
-        row("mean in flight", plain, &|run| delta(run).mean_in_flight),
-        row("mean in device", plain, &|run| run.disk.mean_in_device()),
-        row("requests", whole, &|run| run.disk.all_request_sizes().total() as f64),
-        row("mean request", bytes_binary, &mean_request),
-        row("small requests", whole, &|run| small_requests(run) as f64),
-        row("splits", whole, &|run| run.disk.counters.splits as f64),
-        row("merges", whole, &|run| run.disk.counters.merges as f64),
+        row("utilisation, exact", "utilisation_percent", percent, &|run| delta(run).utilisation()[3]),
+        row("mean in flight", "in_flight_mean", plain, &|run| delta(run).mean_in_flight),
+        row("mean in device", "in_device_mean", plain, &|run| run.disk.mean_in_device()),
+        row("requests", "requests", whole, &|run| run.disk.all_request_sizes().total() as f64),
+        row("mean request", "request_bytes_mean", bytes_binary, &mean_request),
+        row("small requests", "small_requests", whole, &|run| small_requests(run) as f64),
+        row("splits", "splits", whole, &|run| run.disk.counters.splits as f64),
+        row("merges", "merges", whole, &|run| run.disk.counters.merges as f64),
     ];
     if variants.iter().any(|v| v.result.cpu.is_some()) {
-        rows.push(row("CPU, busiest job", percent, &|run| 100.0 * cpu::busiest(run)));
+        rows.push(row("CPU, busiest job", "cpu_busiest_percent", percent, &|run| 100.0 * cpu::busiest(run)));
     }
     rows
 }
@@ -174,48 +203,71 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
 /// ratio, then for each kind of call that slept in any variant how often and how long.
 pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<Row> {
     let caches: Vec<Option<CacheTotals<'_>>> = variants.iter().map(|v| CacheTotals::of(v.result)).collect();
-    let row = |name, format, of: &dyn Fn(&CacheTotals<'_>) -> f64| Row {
+    let row = |name, key, format, of: &dyn Fn(&CacheTotals<'_>) -> f64| Row {
         name,
+        key,
         values: caches.iter().map(|cache| cache.as_ref().map_or(0.0, of)).collect(),
         format,
     };
     let mut rows = vec![
-        row("pages read: found", percent, &|c| 100.0 * hit_ratio(c.count("hits"), c.count("misses")).unwrap_or(0.0)),
-        row("touches: found", percent, &|c| 100.0 * mapped_ratio(&c.used).unwrap_or(0.0)),
+        row("pages read: found", "hit_percent", percent, &|c| {
+            100.0 * hit_ratio(c.count("hits"), c.count("misses")).unwrap_or(0.0)
+        }),
+        row("touches: found", "mapped_hit_percent", percent, &|c| 100.0 * mapped_ratio(&c.used).unwrap_or(0.0)),
     ];
-    for (n, names) in CALL_ROWS.iter().enumerate() {
+    for (n, [count, mean, p99, rate]) in CALL_ROWS.iter().enumerate() {
         let stats = |c: &CacheTotals<'_>| c.used.kinds()[n].1.clone();
         rows.extend([
-            row(names[0], whole, &|c| stats(c).iowait.count as f64),
-            row(names[1], span, &|c| latency_mean(&stats(c).iowait)),
-            row(names[2], span, &|c| percentile(&stats(c).iowait, 990_000) as f64),
-            row(names[3], significant_3, &|c| ms_per_second(stats(c).iowait.sum, c.elapsed)),
+            row(count.0, count.1, whole, &|c| stats(c).iowait.count as f64),
+            row(mean.0, mean.1, span, &|c| latency_mean(&stats(c).iowait)),
+            row(p99.0, p99.1, span, &|c| percentile(&stats(c).iowait, 990_000) as f64),
+            row(rate.0, rate.1, significant_3, &|c| ms_per_second(stats(c).iowait.sum, c.elapsed)),
         ]);
     }
     rows.extend([
-        row("dirty pauses, ms/s", significant_3, &|c| {
+        row("dirty pauses, ms/s", "dirty_pauses_ms_per_second", significant_3, &|c| {
             let paused: u128 = c.used.kinds().iter().map(|(_, stats)| stats.paused.sum).sum();
             ms_per_second(paused, c.elapsed)
         }),
-        row("no memory, ms/s", significant_3, &|c| {
+        row("no memory, ms/s", "no_memory_ms_per_second", significant_3, &|c| {
             let starved: u64 = c.used.kinds().iter().map(|(_, stats)| stats.starved.ns).sum();
             ms_per_second(starved.into(), c.elapsed)
         }),
-        row("bios of the cache", whole, &|c| c.sources(|source| source.bios)),
-        row("promoted to RT", whole, &|c| c.sources(|source| source.promoted)),
-        row("refaulted pages", whole, &|c| c.vmstat("workingset_refault_file")),
-        row("reclaimed pages", whole, &|c| c.vmstat("pgsteal_kswapd") + c.vmstat("pgsteal_direct")),
+        row("bios of the cache", "bios", whole, &|c| c.sources(|source| source.bios)),
+        row("promoted to RT", "promoted_bios", whole, &|c| c.sources(|source| source.promoted)),
+        row("refaulted pages", "refaulted_pages", whole, &|c| c.vmstat("workingset_refault_file")),
+        row("reclaimed pages", "reclaimed_pages", whole, &|c| c.vmstat("pgsteal_kswapd") + c.vmstat("pgsteal_direct")),
     ]);
     rows.retain(|row| row.values.iter().any(|&value| value != 0.0));
     rows
 }
 
-/// Row names of each kind of call, in the order of [`CacheUse::kinds`].
-const CALL_ROWS: [[&str; 4]; 4] = [
-    ["faults that slept", "fault iowait, mean", "fault iowait, 99%", "fault iowait, ms/s"],
-    ["reads that slept", "read iowait, mean", "read iowait, 99%", "read iowait, ms/s"],
-    ["writes that slept", "write iowait, mean", "write iowait, 99%", "write iowait, ms/s"],
-    ["syncs that slept", "sync iowait, mean", "sync iowait, 99%", "sync iowait, ms/s"],
+/// Row names and keys of each kind of call, in the order of [`CacheUse::kinds`].
+const CALL_ROWS: [[(&str, &str); 4]; 4] = [
+    [
+        ("faults that slept", "faults_slept"),
+        ("fault iowait, mean", "fault_iowait_mean_ns"),
+        ("fault iowait, 99%", "fault_iowait_p99_ns"),
+        ("fault iowait, ms/s", "fault_iowait_ms_per_second"),
+    ],
+    [
+        ("reads that slept", "reads_slept"),
+        ("read iowait, mean", "read_iowait_mean_ns"),
+        ("read iowait, 99%", "read_iowait_p99_ns"),
+        ("read iowait, ms/s", "read_iowait_ms_per_second"),
+    ],
+    [
+        ("writes that slept", "writes_slept"),
+        ("write iowait, mean", "write_iowait_mean_ns"),
+        ("write iowait, 99%", "write_iowait_p99_ns"),
+        ("write iowait, ms/s", "write_iowait_ms_per_second"),
+    ],
+    [
+        ("syncs that slept", "syncs_slept"),
+        ("sync iowait, mean", "sync_iowait_mean_ns"),
+        ("sync iowait, 99%", "sync_iowait_p99_ns"),
+        ("sync iowait, ms/s", "sync_iowait_ms_per_second"),
+    ],
 ];
 
 /// The page cache of a run, with the page cache statistics of all its jobs together.
@@ -276,7 +328,7 @@ fn whole(value: f64) -> String {
 fn block(out: &mut String, section: &Section) {
     let mut table = plain_table();
     let columns = section.rows.first().map_or(0, |row| row.values.len());
-    let mut header = vec![section.title.clone()];
+    let mut header = vec![section.title()];
     for (at, letter) in letters().take(columns).enumerate() {
         header.push(letter.to_string());
         if at > 0 {

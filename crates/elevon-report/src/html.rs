@@ -231,7 +231,7 @@ fn tables(variants: &[Variant<'_>]) -> Markup {
             @if variants.len() > 1 { (differing_settings(variants)) }
             @for section in sections(variants) {
                 @let rows = html! { @for row in &section.rows { (table_row(row)) } };
-                (table(Some(&section.title), &named_first("quantity", letters.clone()), &rows))
+                (table(Some(&section.title()), &named_first("quantity", letters.clone()), &rows))
             }
             @for shares in fairness::table::tables(variants, &heads(variants)) {
                 @let rows = html! { @for row in &shares.rows { (plain_row(&row[0], &row[1..])) } };

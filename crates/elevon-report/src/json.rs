@@ -5,9 +5,12 @@
 //! names fio's version for programs that parse the schema, and Elevon's for readers.
 
 mod cache;
+mod compare;
 mod elevon;
 mod over_time;
 mod tenants;
+
+pub use self::compare::comparison;
 
 use std::io;
 

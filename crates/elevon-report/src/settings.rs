@@ -27,6 +27,9 @@ const IN_TEXT: &[&str] = &[
     "rotational",
 ];
 
+/// Value of a setting that a variant does not have.
+pub(crate) const ABSENT: &str = "-";
+
 /// Maximum characters of a value in the text table of a comparison.
 const WIDTH: usize = 20;
 
@@ -76,12 +79,12 @@ pub(crate) fn differing(variants: &[Variant<'_>]) -> Vec<(String, Vec<String>)> 
             continue;
         }
         let value =
-            |all: &Vec<Row>| all.iter().find(|(k, _)| k == key).map_or_else(|| "-".to_owned(), |(_, v)| v.clone());
+            |all: &Vec<Row>| all.iter().find(|(k, _)| k == key).map_or_else(|| ABSENT.to_owned(), |(_, v)| v.clone());
         rows.push((key.clone(), every.iter().map(value).collect()));
     }
     let is_tunable = |key: &str| variants.iter().any(|v| v.result.scheduler.tunables.iter().any(|(k, _)| k == key));
     rows.retain(|(key, values)| {
-        let mut compared = values.iter().filter(|value| !is_tunable(key) || *value != "-");
+        let mut compared = values.iter().filter(|value| !is_tunable(key) || *value != ABSENT);
         let first = compared.next();
         key == "max_sectors_kb" || compared.any(|value| Some(value) != first)
     });

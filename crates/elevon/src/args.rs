@@ -96,6 +96,7 @@ Examples:
   elevon compare job.fio --vs '--scheduler mq-deadline' --vs '--set fill=max-sectors'
   elevon compare job.fio --device ufs-4.0 --vs '--kernel 6.1' --html compare.html
   elevon compare trace.txt --closed --device @my-disk.toml --scheduler mq-deadline --vs '--scheduler bfq'
+  elevon compare job.fio --vs '--scheduler bfq' --output-format json | jq '.jobs[] | {jobname, iops, lat_p99_ns}'
   elevon compare sda.blktrace.0 --set max_sectors_kb=512 --vs '--set fill=max-sectors'
   perf script | elevon compare - --vs '--scheduler kyber'
 
@@ -365,6 +366,11 @@ pub(crate) struct CompareArgs {
     /// Another stack: options that replace or add to those of the first (repeatable)
     #[arg(long, value_name = "OPTIONS", required = true, allow_hyphen_values = true)]
     pub(crate) vs: Vec<String>,
+    /// Report as text or as JSON: each figure with its value in every variant and the ratio to the
+    /// first, and of each variant the report of `elevon run`; `json+` adds bins and the run over
+    /// time to these
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
+    pub(crate) output_format: OutputFormat,
     /// Also write one self-contained page with plots
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -7,12 +7,13 @@ use std::path::Path;
 
 use elevon_host::interrupt::Interrupt;
 use elevon_report::compare::{Variant, table};
-use elevon_report::html;
+use elevon_report::json::JsonOptions;
+use elevon_report::{html, json};
 
-use crate::args::{CompareArgs, ReplayOptions, StackArgs};
+use crate::args::{CompareArgs, OutputFormat, ReplayOptions, StackArgs};
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{ConflictError, Ending, Failure, InputError, MachineError, all, emit_text};
+use crate::failure::{ConflictError, Ending, Failure, InputError, MachineError, all, emit, emit_text};
 use crate::files::Files;
 use crate::output::NewFile;
 use crate::plan::Plan;
@@ -42,7 +43,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     let (mut results, mut said, mut worst) = (Vec::new(), BTreeSet::new(), Ending::Done);
     for (label, plan) in &plans {
         say(label, &plan.warnings, &mut said);
-        let mut console = Console::new(label, None, false, None).with_status(plan, &interrupt, true);
+        let mut console =
+            Console::new(label, None, args.output_format.is_json(), None).with_status(plan, &interrupt, true);
         let (result, outcome) = execute(plan, &mut console, &interrupt)?;
         console.finish()?;
         say(label, &result.warnings[plan.warnings.len()..], &mut said);
@@ -56,7 +58,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     }
     let variants: Vec<Variant<'_>> =
         plans.iter().zip(&results).map(|((label, _), result)| Variant { label, result }).collect();
-    let printed = emit_text(&(table(&variants) + &missing(&plans[results.len()..])));
+    let printed = report(args, &variants, &plans[results.len()..]);
     let page = page.map_or(Ok(()), |file| {
         file.commit(html::page(&format!("{}, compared", args.input.display()), &variants).as_bytes())
     });
@@ -123,6 +125,17 @@ fn begins_with_section(path: &Path) -> bool {
     let lines = BufReader::new(file.take(LONGEST_HEAD)).split(b'\n');
     let mut lines = lines.map_while(Result::ok).map(|line| line.trim_ascii().to_vec());
     lines.find(|line| !matches!(line.first(), None | Some(b'#' | b';'))).is_some_and(|line| line[0] == b'[')
+}
+
+/// Prints the comparison. `not_run` are the variants that an interrupt kept from running.
+fn report(args: &CompareArgs, variants: &[Variant<'_>], not_run: &[(String, Plan)]) -> Result<(), Failure> {
+    let options = match args.output_format {
+        OutputFormat::Normal => return emit_text(&(table(variants) + &missing(not_run))),
+        OutputFormat::Json => JsonOptions::default(),
+        OutputFormat::JsonPlus => JsonOptions { bins: true, series: true },
+    };
+    let labels: Vec<&str> = not_run.iter().map(|(label, _)| label.as_str()).collect();
+    emit(&json::comparison(&args.input.display().to_string(), variants, &labels, options))
 }
 
 /// Lists the variants that an interrupt kept from running.

@@ -53,6 +53,36 @@ fn each_column_is_a_replay_paired_by_process() {
     }
 }
 
+/// The JSON of a comparison has the same keys for a trace and for a job file, and its figures are
+/// those of the reports in it.
+#[test]
+fn json_has_the_same_shape_for_traces_and_jobs() {
+    let bench = Bench::new();
+    let trace = data("traces/dd-1028k-direct.ftrace");
+    bench.file("job.fio", "[dd]\nrw=read\nbs=1m\nsize=8m\niodepth=4\nioengine=libaio\ndirect=1\n");
+    let of = |input: &str| -> Value {
+        let args = ["compare", input, "--device", SIX_SLOTS, "--vs", "--set max_sectors_kb=128"];
+        serde_json::from_str(&bench.stdout(&[&args[..], &["--output-format", "json"]].concat())).expect("JSON")
+    };
+    let (of_trace, of_job) = (of(&trace), of("job.fio"));
+    let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&of_trace), keys(&of_job));
+    for path in ["/jobs/0", "/device", "/variants/1"] {
+        let [a, b] = [&of_trace, &of_job].map(|value| keys(value.pointer(path).expect("the key")));
+        assert_eq!(a, b, "{path}");
+    }
+    for compared in [&of_trace, &of_job] {
+        for (at, variant) in compared["variants"].as_array().expect("variants").iter().enumerate() {
+            let job = &compared["jobs"][0];
+            let own = &variant["report"]["jobs"][0]["read"]["iops"];
+            assert_eq!(job["iops"]["values"][at].as_f64(), own.as_f64());
+            assert_eq!(variant["report"]["jobs"][0]["jobname"], job["jobname"]);
+        }
+        assert_eq!(compared["settings"]["max_sectors_kb"][1], "128");
+        assert!(compared["device"]["requests"]["ratios"][1].as_f64() > Some(1.0), "smaller requests");
+    }
+}
+
 /// A trace is accepted by its base name, from standard input, and for a page, and gives the same
 /// bytes each time.
 #[test]
