@@ -101,7 +101,8 @@ fn two_signals_at_once_are_one() {
     run.read_to(UNDER_WAY);
     run.send(&["TERM", "TERM", "INT", "HUP"]);
     let Ended { code, stdout, stderr } = run.end();
-    // A process that gets no CPU between two signals sees the one with the lower number first, whichever was sent first.
+    // A process that gets no CPU between two signals sees the one with the lower number first,
+    // whichever was sent first.
     let codes = [("TERM", 143), ("INT", 130), ("HUP", 129)];
     let named = codes.map(|(signal, _)| stderr.matches(&format!("SIG{signal}: stopping once")).count());
     assert_eq!(named.iter().sum::<usize>(), 1, "one signal is acted on: {stderr}");
