@@ -37,26 +37,26 @@ fn pages(count: usize) -> Vec<Page> {
 
 /// The work that a row counts.
 #[derive(Clone, Copy)]
-enum Row {
+enum Walk {
     Bare,
-    SeedsWalk,
+    Proposal,
     Form(Activity),
 }
 
-impl Row {
+impl Walk {
     const ALL: [Self; 6] = [
         Self::Bare,
         Self::Form(Activity::Off),
         Self::Form(Activity::PageExact),
         Self::Form(Activity::IterBio),
-        Self::SeedsWalk,
+        Self::Proposal,
         Self::Form(Activity::AddPage),
     ];
 
     const fn title(self) -> &'static str {
         match self {
             Self::Bare => "no activity",
-            Self::SeedsWalk => "iter-bio, proposal's walk",
+            Self::Proposal => "iter-bio, proposal's walk",
             Self::Form(form) => form.name(),
         }
     }
@@ -64,7 +64,7 @@ impl Row {
     /// Builds one bio after another.
     fn run(self, pages: &[Page], turns: u64) {
         let form = match self {
-            Self::Bare | Self::SeedsWalk => Activity::Off,
+            Self::Bare | Self::Proposal => Activity::Off,
             Self::Form(form) => form,
         };
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
@@ -72,7 +72,7 @@ impl Row {
         for _ in 0..turns {
             let prio = match self {
                 Self::Bare => bare(pages),
-                Self::SeedsWalk => seeds_walk(pages, submitter),
+                Self::Proposal => proposals_walk(pages, submitter),
                 Self::Form(_) => counted(pages, &mut promoter, submitter),
             };
             black_box(prio);
@@ -95,7 +95,7 @@ fn bare(pages: &[Page]) -> IoPrio {
 }
 
 #[inline(never)]
-fn seeds_walk(pages: &[Page], submitter: Submitter) -> IoPrio {
+fn proposals_walk(pages: &[Page], submitter: Submitter) -> IoPrio {
     let mut vectors = 0;
     for page in pages {
         vectors += u32::from(!take(page).merged);
@@ -123,14 +123,14 @@ fn counted(pages: &[Page], promoter: &mut Promoter, submitter: Submitter) -> IoP
 const SIZES: [usize; 2] = [16, 256];
 
 fn cases() -> Vec<Case> {
-    let case = |row: Row, size| Case {
+    let case = |row: Walk, size| Case {
         name: format!("{} {size}", row.title()),
         run: Box::new(move |turns| {
             let pages = pages(size);
             row.run(&pages, turns);
         }),
     };
-    Row::ALL.into_iter().flat_map(|row| SIZES.map(|size| case(row, size))).collect()
+    Walk::ALL.into_iter().flat_map(|row| SIZES.map(|size| case(row, size))).collect()
 }
 
 /// Returns the nanoseconds of a turn: the fastest of many batches.
@@ -175,7 +175,7 @@ fn main() {
     println!("beyond the loop alone:         instructions           nanoseconds, bio of");
     println!("{:<26} {:>9} {:>9}   {:>9} {:>9}", "activity", "a page", "a bio", "16 pages", "256 pages");
     let (mut bare, mut bare_time) = (None, None);
-    for (row, pair) in Row::ALL.into_iter().zip(cases.chunks_exact(SIZES.len())) {
+    for (row, pair) in Walk::ALL.into_iter().zip(cases.chunks_exact(SIZES.len())) {
         let counts = [pair[0].per_turn(), pair[1].per_turn()];
         let counts = if let [Some(small), Some(large)] = counts { Some(split([small, large])) } else { None };
         let times = [0, 1].map(|at| nanoseconds(&pair[at], Duration::from_millis(100)));

@@ -166,14 +166,14 @@ impl Content {
     pub fn add(&mut self, active: bool, bytes: Bytes, merged: bool) {
         match self {
             Self::PageExact(share) => share.add(active, bytes),
-            Self::Off | Self::IterBio(..) | Self::AddPage(..) => self.add_as_seed(active, bytes, merged),
+            Self::Off | Self::IterBio(..) | Self::AddPage(..) => self.add_as_proposed(active, bytes, merged),
         }
     }
 
     /// Counts a piece for the forms of the proposal. It is not inlined, because only `page-exact`
     /// is meant to be cheap. If no form is on, callers use [`Promoter::counts_content`].
     #[inline(never)]
-    fn add_as_seed(&mut self, active: bool, bytes: Bytes, merged: bool) {
+    fn add_as_proposed(&mut self, active: bool, bytes: Bytes, merged: bool) {
         let weight = match self {
             Self::IterBio(walk, weight) => {
                 walk.add(active, merged);

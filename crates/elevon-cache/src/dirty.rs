@@ -171,7 +171,7 @@ pub struct DirtyCounts {
 
 /// The throttling state of a writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Writer {
+pub struct DirtyThrottle {
     /// Pages dirtied since its last check or pause.
     pub dirtied: u64,
     /// Pages after which it checks the limits again; 0 before the first check.
@@ -269,7 +269,7 @@ impl Domain {
 
     /// Returns true if a writer must check the limits now.
     #[inline]
-    pub const fn is_due(&self, writer: &Writer) -> bool {
+    pub const fn is_due(&self, writer: &DirtyThrottle) -> bool {
         let allowance = if self.exceeded && writer.allowance > 8 { 8 } else { writer.allowance };
         writer.dirtied >= allowance
     }
@@ -278,7 +278,7 @@ impl Domain {
     pub fn balance(
         &mut self,
         now: Instant,
-        writer: &mut Writer,
+        writer: &mut DirtyThrottle,
         counts: &DirtyCounts,
         real_time: bool,
     ) -> DirtyVerdict {
@@ -306,7 +306,7 @@ impl Domain {
     }
 
     /// Turns a rate (pages a second) into a pause.
-    fn pause(&self, now: Instant, writer: &mut Writer, dirty: u64, rate: u64) -> DirtyVerdict {
+    fn pause(&self, now: Instant, writer: &mut DirtyThrottle, dirty: u64, rate: u64) -> DirtyVerdict {
         let longest = max_pause(self.hz, dirty, self.bandwidth);
         let target = pause_target(self.hz, self.bandwidth, self.base_rate, longest);
         if rate == 0 {
@@ -326,7 +326,7 @@ impl Domain {
 
     /// Adds a pause that is too short to sleep to the next one. `forget`: the credit exceeds a
     /// second, and is dropped.
-    fn owe(&self, now: Instant, writer: &mut Writer, period: u64, forget: bool) {
+    fn owe(&self, now: Instant, writer: &mut DirtyThrottle, period: u64, forget: bool) {
         if forget || writer.paused_until.is_none() {
             writer.paused_until = Some(now);
             writer.dirtied = 0;
@@ -338,7 +338,14 @@ impl Domain {
         }
     }
 
-    const fn sleep(&self, now: Instant, writer: &mut Writer, jiffies: u64, pages: u64, again: bool) -> DirtyVerdict {
+    const fn sleep(
+        &self,
+        now: Instant,
+        writer: &mut DirtyThrottle,
+        jiffies: u64,
+        pages: u64,
+        again: bool,
+    ) -> DirtyVerdict {
         let span = self.hz.span(jiffies);
         writer.paused_until = Some(now.saturating_add(span));
         writer.allowance = pages;

@@ -221,7 +221,7 @@ pub struct CallEnd<'a> {
 
 /// The state of an I/O: the call that it makes next, or has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum FileIoState {
     /// The I/O reads from offset `at` on through a descriptor.
     Read,
     /// The I/O writes through a descriptor.
@@ -255,7 +255,7 @@ enum State {
     Over,
 }
 
-impl State {
+impl FileIoState {
     /// Returns true if the I/O belongs to a pass that drops files before they are read back.
     const fn is_of_verify_pass(self) -> bool {
         matches!(self, Self::VerifyWriteBack | Self::VerifyInvalidate)
@@ -270,9 +270,9 @@ impl State {
 /// An I/O. Offsets are those in its file.
 #[derive(Clone, Copy, Debug)]
 struct Operation {
-    state: State,
+    state: FileIoState,
     /// The state after the pass that precedes a verification.
-    after_verify: State,
+    after_verify: FileIoState,
     verify_file: usize,
     /// The file of the I/O, or the current file of a sync, by its index among the program's files.
     file: usize,
@@ -285,8 +285,8 @@ struct Operation {
 
 impl Operation {
     const NONE: Self = Self {
-        state: State::Over,
-        after_verify: State::Over,
+        state: FileIoState::Over,
+        after_verify: FileIoState::Over,
         verify_file: 0,
         file: 0,
         at: FileOffset::ZERO,
@@ -313,20 +313,22 @@ impl Operation {
     /// Returns the class of the I/O's current call; `None` if the call is not counted.
     const fn class(&self, is_touch: bool) -> Option<CallClass> {
         Some(match self.state {
-            State::Read => CallClass::Read,
-            State::Write => CallClass::Write,
-            State::Fault if is_touch => CallClass::Touch,
-            State::Fault => CallClass::Fault,
-            State::Sync | State::SyncRange | State::SyncAfterWrite | State::WriteThrough | State::DirectWriteBack => {
-                CallClass::Sync
-            }
-            State::VerifyWriteBack
-            | State::VerifyInvalidate
-            | State::DirectInvalidate
-            | State::DirectDevice
-            | State::DirectInvalidateAgain
-            | State::DirectUncached
-            | State::Over => return None,
+            FileIoState::Read => CallClass::Read,
+            FileIoState::Write => CallClass::Write,
+            FileIoState::Fault if is_touch => CallClass::Touch,
+            FileIoState::Fault => CallClass::Fault,
+            FileIoState::Sync
+            | FileIoState::SyncRange
+            | FileIoState::SyncAfterWrite
+            | FileIoState::WriteThrough
+            | FileIoState::DirectWriteBack => CallClass::Sync,
+            FileIoState::VerifyWriteBack
+            | FileIoState::VerifyInvalidate
+            | FileIoState::DirectInvalidate
+            | FileIoState::DirectDevice
+            | FileIoState::DirectInvalidateAgain
+            | FileIoState::DirectUncached
+            | FileIoState::Over => return None,
         })
     }
 }
@@ -385,7 +387,7 @@ struct Ready {
     token: u32,
     /// True if the I/O has finished, even if its task has started to sleep in the stack again
     /// since.
-    is_over: bool,
+    is_done: bool,
 }
 
 /// The I/O of all programs, and the page cache that it uses.
@@ -466,12 +468,12 @@ impl FileIo {
         let (id, offset) = (part.file, part.in_file(op.position));
         let is_direct = running.program.access == Access::Direct || op.kind == FileOpKind::Discard;
         let (state, file) = match op.kind {
-            FileOpKind::Sync => (State::Sync, 0),
-            FileOpKind::SyncRange => (State::SyncRange, 0),
-            _ if is_direct => (State::DirectWriteBack, file),
-            _ if running.program.access == Access::Mapping => (State::Fault, file),
-            FileOpKind::Read => (State::Read, file),
-            FileOpKind::Write | FileOpKind::Discard => (State::Write, file),
+            FileOpKind::Sync => (FileIoState::Sync, 0),
+            FileOpKind::SyncRange => (FileIoState::SyncRange, 0),
+            _ if is_direct => (FileIoState::DirectWriteBack, file),
+            _ if running.program.access == Access::Mapping => (FileIoState::Fault, file),
+            FileOpKind::Read => (FileIoState::Read, file),
+            FileOpKind::Write | FileOpKind::Discard => (FileIoState::Write, file),
         };
         let is_write = op.kind != FileOpKind::Read;
         let at = &mut running.operations[op.token as usize];
@@ -502,7 +504,7 @@ impl FileIo {
         match self.drive(now, op.task, op.token, None, observer) {
             Some(Outcome::Over) => Begun::Over(self.programs[op.task.index()].operations[op.token as usize].status),
             Some(Outcome::Device) => {
-                self.ready.push_back(Ready { task: op.task, token: op.token, is_over: false });
+                self.ready.push_back(Ready { task: op.task, token: op.token, is_done: false });
                 Begun::Waits { is_direct }
             }
             None => Begun::Waits { is_direct },
@@ -522,23 +524,23 @@ impl FileIo {
         let running = &self.programs[task.index()];
         let Operation { state, file, offset, bytes, is_write, .. } = running.operations[token as usize];
         let is_left = match state {
-            State::DirectDevice => true,
-            State::DirectUncached => {
+            FileIoState::DirectDevice => true,
+            FileIoState::DirectUncached => {
                 is_cached(&self.cache, running, false, running.files[file].part.file, offset, bytes)
             }
-            State::Over => false,
+            FileIoState::Over => false,
             state => panic!("I/O {token} of {task:?} is not at the device: {state:?}"),
         };
         let at = &mut self.programs[task.index()].operations[token as usize];
-        (at.status, at.state) = (status, State::Over);
+        (at.status, at.state) = (status, FileIoState::Over);
         if !is_left {
             return false;
         }
         if is_write {
-            at.state = State::DirectInvalidateAgain;
+            at.state = FileIoState::DirectInvalidateAgain;
         }
         if let Some(outcome) = self.drive(now, task, token, None, observer) {
-            self.ready.push_back(Ready { task, token, is_over: outcome == Outcome::Over });
+            self.ready.push_back(Ready { task, token, is_done: outcome == Outcome::Over });
         }
         true
     }
@@ -547,8 +549,8 @@ impl FileIo {
     #[inline]
     pub fn poll(&mut self, now: Instant, observer: &mut impl FileIoObserver) -> Option<FileIoEvent> {
         let (task, token, done) = match self.ready.pop_front() {
-            Some(Ready { task, token, is_over: true }) => return Some(self.over(task, token)),
-            Some(Ready { task, token, is_over: false }) => (task, token, None),
+            Some(Ready { task, token, is_done: true }) => return Some(self.over(task, token)),
+            Some(Ready { task, token, is_done: false }) => (task, token, None),
             None => {
                 let done = self.cache.poll_done()?;
                 if done.token == NO_IO || done.task.index() >= self.programs.len() {
@@ -569,7 +571,7 @@ impl FileIo {
     #[inline]
     fn over(&self, task: TaskId, token: u32) -> FileIoEvent {
         let Operation { state, status, .. } = self.programs[task.index()].operations[token as usize];
-        debug_assert_eq!(state, State::Over, "I/O {token} of {task:?}");
+        debug_assert_eq!(state, FileIoState::Over, "I/O {token} of {task:?}");
         FileIoEvent::Over { task, token, status }
     }
 
@@ -607,11 +609,11 @@ impl FileIo {
             debug_assert!(slept_for_bio || running.held.is_empty(), "I/Os of {task:?} are held for nothing");
             let Running { held, operations, .. } = running;
             for token in held.drain(..) {
-                let is_over = operations[token as usize].state == State::Over;
-                if is_over {
+                let is_done = operations[token as usize].state == FileIoState::Over;
+                if is_done {
                     observer.io_over(task, token);
                 }
-                self.ready.push_back(Ready { task, token, is_over });
+                self.ready.push_back(Ready { task, token, is_done });
             }
         }
         self.cache.task_unblocked(task);
@@ -648,7 +650,7 @@ impl FileIo {
                 }
                 Step::Again => {
                     if running.end_verify(token) {
-                        let ready = |token| Ready { task, token, is_over: false };
+                        let ready = |token| Ready { task, token, is_done: false };
                         self.ready.extend(running.after_verify.drain(..).chain([token]).map(ready));
                         return None;
                     }
@@ -692,7 +694,7 @@ impl FileIo {
             assert!(running.verifying.is_some() || running.after_verify.is_empty(), "program {n} waits for no pass");
             for &token in &running.held {
                 let state = running.operations[token as usize].state;
-                assert!(matches!(state, State::DirectDevice | State::Over), "{token} is held in {state:?}");
+                assert!(matches!(state, FileIoState::DirectDevice | FileIoState::Over), "{token} is held in {state:?}");
             }
         }
     }
@@ -712,7 +714,7 @@ impl Running {
     fn call(&self, task: TaskId, token: u64, file: usize, kind: CallKind, offset: FileOffset, bytes: Bytes) -> Call {
         let Program { submitter, tenant, .. } = self.program;
         let buffer_offset = match self.operations.get(token as usize) {
-            Some(at) if matches!(at.state, State::Read | State::Fault) => at.at - at.offset,
+            Some(at) if matches!(at.state, FileIoState::Read | FileIoState::Fault) => at.at - at.offset,
             _ => Bytes::ZERO,
         };
         let open = self.files[file].part.open;
@@ -726,8 +728,11 @@ impl Running {
         let at = &mut operations[token as usize];
         if let Some(done) = done {
             if !done.status.is_ok() {
-                (at.status, at.state) = (done.status, State::Over);
-            } else if program.range_sync.is_some() && at.is_write && matches!(at.state, State::Write | State::Fault) {
+                (at.status, at.state) = (done.status, FileIoState::Over);
+            } else if program.range_sync.is_some()
+                && at.is_write
+                && matches!(at.state, FileIoState::Write | FileIoState::Fault)
+            {
                 files[at.file].note_written(at.offset, at.end());
             }
         }
@@ -735,20 +740,21 @@ impl Running {
             return Step::Again;
         }
         let step = match at.state {
-            State::Read => at.step_read(done),
-            State::Write | State::SyncAfterWrite => at.step_write(done, program.sync_writes),
-            State::Fault | State::WriteThrough => at.step_fault(done, writes_through),
-            State::Sync => at.step_sync(done, files, has_bytes),
-            State::SyncRange => at.step_sync_range(done, files, program.range_sync),
-            State::VerifyWriteBack | State::VerifyInvalidate => at.step_verify(done, files),
-            State::DirectWriteBack | State::DirectInvalidate | State::DirectDevice | State::DirectInvalidateAgain => {
-                at.step_direct(done)
-            }
-            State::DirectUncached => unreachable!("I/O {token} is at the device"),
-            State::Over => Step::Over,
+            FileIoState::Read => at.step_read(done),
+            FileIoState::Write | FileIoState::SyncAfterWrite => at.step_write(done, program.sync_writes),
+            FileIoState::Fault | FileIoState::WriteThrough => at.step_fault(done, writes_through),
+            FileIoState::Sync => at.step_sync(done, files, has_bytes),
+            FileIoState::SyncRange => at.step_sync_range(done, files, program.range_sync),
+            FileIoState::VerifyWriteBack | FileIoState::VerifyInvalidate => at.step_verify(done, files),
+            FileIoState::DirectWriteBack
+            | FileIoState::DirectInvalidate
+            | FileIoState::DirectDevice
+            | FileIoState::DirectInvalidateAgain => at.step_direct(done),
+            FileIoState::DirectUncached => unreachable!("I/O {token} is at the device"),
+            FileIoState::Over => Step::Over,
         };
         if matches!(step, Step::Over) {
-            at.state = State::Over;
+            at.state = FileIoState::Over;
         }
         step
     }
@@ -783,5 +789,5 @@ fn is_cached(
 /// Sets the state of direct I/O without cached pages, which goes to the device. A page of the range
 /// may be read while a write is in flight; that is checked when the write has completed.
 const fn at_device(at: &mut Operation, is_sync: bool) {
-    at.state = if at.is_write && !is_sync { State::DirectUncached } else { State::Over };
+    at.state = if at.is_write && !is_sync { FileIoState::DirectUncached } else { FileIoState::Over };
 }

@@ -47,7 +47,7 @@ pub use config::{CacheConfig, WriteMode};
 pub use stats::{CacheStats, Cause, Reading, WaitStats, Waits};
 
 use super::bios::{Bios, Piece, Source, page_sectors};
-use super::dirty::{DirtyCounts, DirtyRatios, DirtyVerdict, Domain, Hz, Writer};
+use super::dirty::{DirtyCounts, DirtyRatios, DirtyThrottle, DirtyVerdict, Domain, Hz};
 use super::domains::Domains;
 use super::flusher::{Flusher, FlusherTimes};
 use super::pages::{Bits, Entry, Evicted, Flags as PageFlags};
@@ -162,7 +162,7 @@ pub struct PageCache {
     /// Calls that were woken during the current entry function. It is empty when that function
     /// returns.
     runnable: VecDeque<u32>,
-    writers: Vec<Writer>,
+    writers: Vec<DirtyThrottle>,
     domains: Domains,
     flusher: Flusher,
     turn: Option<FlushTurn>,

@@ -11,10 +11,10 @@ use elevon_core::setting::{self, Reported, SettingError, SettingLine, SettingRow
 use elevon_core::setting_names;
 use elevon_core::units::{Bytes, Nanos, TaskId};
 
-type Row = SettingRow<CacheConfig>;
+type CacheSetting = SettingRow<CacheConfig>;
 
-const fn row(key: &'static str, help: &'static str, value: SettingValue<CacheConfig>) -> Row {
-    Row { key, help, follows: None, reported: Reported::Always, value }
+const fn row(key: &'static str, help: &'static str, value: SettingValue<CacheConfig>) -> CacheSetting {
+    CacheSetting { key, help, follows: None, reported: Reported::Always, value }
 }
 
 const fn number(
@@ -55,7 +55,7 @@ const fn is_mglru(config: &CacheConfig) -> bool {
 
 /// The settings of the page cache that `--set` takes.
 pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
-    Row {
+    CacheSetting {
         follows: Some("by --kernel: mglru-6.1; 6.18: mglru-6.14"),
         ..row(
             "cache",
@@ -128,7 +128,7 @@ pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
         "memory kept free beyond the kernel's (Android), in whole pages of 4 KiB",
         number!("KiB", (0, 1 << 32), |c| c.extra_free * 4, |kb| c.extra_free = kb / 4),
     ),
-    Row {
+    CacheSetting {
         reported: Reported::If(|c| !c.idle.is_zero()),
         ..row(
             "swappiness",
@@ -136,7 +136,7 @@ pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
             number!("", (0, 200), |c| c.swappiness.into(), |n| c.swappiness = n as u8),
         )
     },
-    Row {
+    CacheSetting {
         reported: Reported::If(is_mglru),
         ..row(
             "min_ttl_ms",
@@ -144,7 +144,7 @@ pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
             number("ms", (0, u32::MAX as u64), CacheConfig::min_ttl_ms, CacheConfig::set_min_ttl_ms),
         )
     },
-    Row {
+    CacheSetting {
         reported: Reported::IfChanged,
         ..row(
             "wait_window_ms",

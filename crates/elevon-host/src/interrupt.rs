@@ -18,10 +18,10 @@ pub const GRACE: Nanos = Nanos::from_secs(1);
 
 /// The user's requests. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<State>);
+pub struct Interrupt(Arc<SignalState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SignalState {
     /// The first signal that asked to stop; 0 for none.
     signal: AtomicI32,
     /// When it arrived, in nanoseconds of the machine's monotonic clock; 0 until that is known.
@@ -89,7 +89,7 @@ impl Interrupt {
     }
 
     fn on_signal(&self, signal: i32, now: Instant) -> Meaning {
-        let State { signal: first, at, .. } = &*self.0;
+        let SignalState { signal: first, at, .. } = &*self.0;
         if first.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             at.store(now.get().max(1), Ordering::Relaxed);
             return Meaning::Stop;

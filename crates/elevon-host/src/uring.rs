@@ -316,8 +316,8 @@ impl InFlight {
                 // Nothing was done. A flush or FUA write is still not retried: the error that it
                 // would have reported may be lost.
                 self.tries += 1;
-                let is_over = is_promise(&self.command) || self.tries >= TRIES;
-                if is_over { Settled::Over(Status::from_errno(-result)) } else { Settled::Again }
+                let is_final = is_promise(&self.command) || self.tries >= TRIES;
+                if is_final { Settled::Over(Status::from_errno(-result)) } else { Settled::Again }
             }
             _ if result < 0 => Settled::Over(Status::from_errno(-result)),
             _ if !self.command.op.has_data() => Settled::Over(Status::Ok),

@@ -28,7 +28,7 @@ pub struct Variant<'a> {
 const SMALL_REQUEST_BYTES: u64 = 64 * 1024;
 
 /// One row of a comparison: a quantity and its value in every variant.
-pub(crate) struct Row {
+pub(crate) struct CompareRow {
     pub(crate) name: &'static str,
     /// Key in JSON, which ends with the unit if there is one.
     pub(crate) key: &'static str,
@@ -36,7 +36,7 @@ pub(crate) struct Row {
     format: fn(f64) -> String,
 }
 
-impl Row {
+impl CompareRow {
     /// Yields the value of each variant as text, with its ratio to the first. There is no ratio for
     /// the first variant, and none if the first value is zero.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (String, Option<f64>)> {
@@ -63,7 +63,7 @@ pub(crate) enum About<'a> {
 /// Rows about one job, all jobs, the device or the page cache.
 pub(crate) struct Section<'a> {
     pub(crate) about: About<'a>,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<CompareRow>,
 }
 
 impl Section<'_> {
@@ -123,7 +123,7 @@ pub(crate) fn sections<'a>(variants: &[Variant<'a>]) -> Vec<Section<'a>> {
 }
 
 /// Returns the rows of all jobs together.
-pub(crate) fn total_rows(variants: &[Variant<'_>]) -> Vec<Row> {
+pub(crate) fn total_rows(variants: &[Variant<'_>]) -> Vec<CompareRow> {
     job_rows(&variants.iter().map(|v| total(v.result)).collect::<Vec<_>>())
 }
 
@@ -157,8 +157,8 @@ pub(crate) fn heads(variants: &[Variant<'_>]) -> Vec<String> {
     letters().take(variants.len()).map(String::from).collect()
 }
 
-fn job_rows(figures: &[DirectionStats]) -> Vec<Row> {
-    let row = |name, key, format, of: &dyn Fn(&DirectionStats) -> f64| Row {
+fn job_rows(figures: &[DirectionStats]) -> Vec<CompareRow> {
+    let row = |name, key, format, of: &dyn Fn(&DirectionStats) -> f64| CompareRow {
         name,
         key,
         values: figures.iter().map(of).collect(),
@@ -175,8 +175,8 @@ fn job_rows(figures: &[DirectionStats]) -> Vec<Row> {
     ]
 }
 
-pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
-    let row = |name, key, format, of: &dyn Fn(&RunResult) -> f64| Row {
+pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<CompareRow> {
+    let row = |name, key, format, of: &dyn Fn(&RunResult) -> f64| CompareRow {
         name,
         key,
         values: variants.iter().map(|v| of(v.result)).collect(),
@@ -201,9 +201,9 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
 
 /// Returns the page cache rows of all jobs together, if any variant has a page cache: the hit
 /// ratio, then for each kind of call that slept in any variant how often and how long.
-pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<Row> {
+pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<CompareRow> {
     let caches: Vec<Option<CacheTotals<'_>>> = variants.iter().map(|v| CacheTotals::of(v.result)).collect();
-    let row = |name, key, format, of: &dyn Fn(&CacheTotals<'_>) -> f64| Row {
+    let row = |name, key, format, of: &dyn Fn(&CacheTotals<'_>) -> f64| CompareRow {
         name,
         key,
         values: caches.iter().map(|cache| cache.as_ref().map_or(0.0, of)).collect(),
@@ -242,7 +242,7 @@ pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<Row> {
     rows
 }
 
-/// Row names and keys of each kind of call, in the order of [`CacheUse::kinds`].
+/// CompareRow names and keys of each kind of call, in the order of [`CacheUse::kinds`].
 const CALL_ROWS: [[(&str, &str); 4]; 4] = [
     [
         ("faults that slept", "faults_slept"),

@@ -12,7 +12,7 @@ mod tenants;
 
 use maud::{Markup, PreEscaped, html};
 
-use crate::compare::{Row, Variant, cache_rows, device_rows, heads, letters, sections, total_rows};
+use crate::compare::{CompareRow, Variant, cache_rows, device_rows, heads, letters, sections, total_rows};
 use crate::cpu;
 use crate::fairness;
 use crate::number::{bytes_decimal, date, grouped, span};
@@ -242,7 +242,7 @@ fn tables(variants: &[Variant<'_>]) -> Markup {
     }
 }
 
-fn table_row(row: &Row) -> Markup {
+fn table_row(row: &CompareRow) -> Markup {
     html! {
         tr {
             th scope="row" { (row.name) }

@@ -32,6 +32,8 @@ pub struct RunResult {
     pub config: Vec<(String, String)>,
     /// A command line that repeats the run.
     pub command: String,
+    /// The files that the command read, by name.
+    pub inputs: Vec<ReadFile>,
     /// Options of the job file's `[global]` section, as written.
     pub global_options: Vec<(String, String)>,
     /// When the run ended, in milliseconds since 1970 (UTC). It is 0 for a simulated run, so that
@@ -61,6 +63,15 @@ pub struct RunResult {
     pub events_lost: u64,
     /// Warnings for the user, one sentence each.
     pub warnings: Vec<String>,
+}
+
+/// A file that a command read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadFile {
+    /// Its name, as in messages: `jobs/a.fio`, `--device @disk.toml`.
+    pub name: String,
+    /// What it said; `None` for a trace.
+    pub text: Option<String>,
 }
 
 /// A fault rule of a simulated device.

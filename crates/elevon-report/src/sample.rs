@@ -17,8 +17,8 @@ use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId, TenantId};
 
 use crate::result::{
     CacheResult, CacheSeries, CacheSource, Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point,
-    RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, TenantResult, UnifiedReporting,
-    Workload,
+    ReadFile, RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, TenantResult,
+    UnifiedReporting, Workload,
 };
 
 /// Percentiles that fio shows by default, in millionths.
@@ -180,6 +180,7 @@ pub(crate) fn empty_run() -> RunResult {
         seed: 1,
         config: vec![],
         command: "elevon run empty.fio --seed 1".into(),
+        inputs: vec![ReadFile { name: "empty.fio".into(), text: Some("[empty]\n".into()) }],
         global_options: vec![],
         unix_ms: 0,
         elapsed: Nanos::ZERO,
@@ -242,6 +243,7 @@ pub(crate) fn mixed_run() -> RunResult {
         },
         config: vec![("fill".into(), "full".into()), ("hz".into(), "250".into())],
         command: "elevon run mail.fio --scheduler mq-deadline --seed 1".into(),
+        inputs: vec![ReadFile { name: "mail.fio".into(), text: None }],
         global_options: vec![("ioengine".into(), "libaio".into())],
         elapsed: Nanos::from_secs(2),
         jobs: vec![first, second],

@@ -11,7 +11,7 @@ use crate::result::RunResult;
 use crate::text::{align_right, plain_table, push_table};
 
 /// A setting and its value as text.
-type Row = (String, String);
+type TextPair = (String, String);
 
 /// The limits in the text report; JSON and HTML have all.
 const IN_TEXT: &[&str] = &[
@@ -34,7 +34,7 @@ pub(crate) const ABSENT: &str = "-";
 const WIDTH: usize = 20;
 
 /// Returns the device's queues and the most important limits.
-pub(crate) fn limits_in_text(run: &RunResult) -> Vec<Row> {
+pub(crate) fn limits_in_text(run: &RunResult) -> Vec<TextPair> {
     limits(run)
         .into_iter()
         .filter(|(key, _)| !SYSFS.iter().any(|l| l.name == key) || IN_TEXT.contains(&&**key))
@@ -42,7 +42,7 @@ pub(crate) fn limits_in_text(run: &RunResult) -> Vec<Row> {
 }
 
 /// Returns the device's queues and every queue limit, by their names in sysfs.
-fn limits(run: &RunResult) -> Vec<Row> {
+fn limits(run: &RunResult) -> Vec<TextPair> {
     let device = &run.device;
     let queues = [("hw_queues", device.hw_queues.to_string()), ("queue_depth", device.queue_depth.to_string())];
     let queues = queues.map(|(key, value)| (key.to_owned(), value));
@@ -52,7 +52,7 @@ fn limits(run: &RunResult) -> Vec<Row> {
 }
 
 /// Returns every setting in force.
-pub(crate) fn all(run: &RunResult) -> Vec<Row> {
+pub(crate) fn all(run: &RunResult) -> Vec<TextPair> {
     let stack = run.scheduler.tunables.iter().chain(&run.config).cloned();
     stack.chain(limits(run)).collect()
 }
@@ -72,14 +72,14 @@ pub(crate) fn limits_value(run: &RunResult) -> Value {
 /// which decides how I/O is split. A variant without the setting has `-`. Tunables that exist only
 /// because the schedulers differ do not count as differences.
 pub(crate) fn differing(variants: &[Variant<'_>]) -> Vec<(String, Vec<String>)> {
-    let every: Vec<Vec<Row>> = variants.iter().map(|variant| all(variant.result)).collect();
+    let every: Vec<Vec<TextPair>> = variants.iter().map(|variant| all(variant.result)).collect();
     let mut rows: Vec<(String, Vec<String>)> = Vec::new();
     for (key, _) in every.iter().flatten() {
         if rows.iter().any(|(known, _)| known == key) {
             continue;
         }
         let value =
-            |all: &Vec<Row>| all.iter().find(|(k, _)| k == key).map_or_else(|| ABSENT.to_owned(), |(_, v)| v.clone());
+            |all: &Vec<TextPair>| all.iter().find(|(k, _)| k == key).map_or_else(|| ABSENT.to_owned(), |(_, v)| v.clone());
         rows.push((key.clone(), every.iter().map(value).collect()));
     }
     let is_tunable = |key: &str| variants.iter().any(|v| v.result.scheduler.tunables.iter().any(|(k, _)| k == key));

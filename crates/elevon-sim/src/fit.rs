@@ -52,7 +52,7 @@ impl Figure {
 
 /// Latencies of a group of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Row {
+pub struct LatencyRow {
     /// Number of requests.
     pub requests: u64,
     /// Mean latency, from issue to completion.
@@ -83,10 +83,10 @@ pub struct Fit {
     /// Maximum number of requests that were in the device at once.
     pub depth: u64,
     /// Latencies by kind and bytes; only the most frequent sizes.
-    pub by_size: Vec<(Kind, u64, Row)>,
+    pub by_size: Vec<(Kind, u64, LatencyRow)>,
     /// Latencies by number of requests in the device at issue, including the request itself: 1, 2,
     /// up to 4, 8, 16, ...
-    pub by_depth: Vec<(u64, Row)>,
+    pub by_depth: Vec<(u64, LatencyRow)>,
 }
 
 /// Fits a device to requests in order of issue. Returns `None` if there is no read or write.
@@ -156,7 +156,7 @@ fn error(served: &[Served], windows: &[(usize, usize)], model: &[u64]) -> f64 {
     difference / f64::max(sum, 1.0)
 }
 
-fn row(mut pairs: Vec<(u64, u64)>) -> Row {
+fn row(mut pairs: Vec<(u64, u64)>) -> LatencyRow {
     let count = pairs.len();
     let mean = |sum: f64| sum / count as f64;
     let figure = |measured: f64, model: f64| Figure { measured, model };
@@ -168,10 +168,10 @@ fn row(mut pairs: Vec<(u64, u64)>) -> Row {
     pairs.sort_unstable_by_key(|pair| pair.1);
     let model = [50, 99].map(|share| pairs[at(share)].1 as f64);
     let [p50, p99] = [0, 1].map(|n| figure(measured[n], model[n]));
-    Row { requests: count as u64, mean: means, p50, p99 }
+    LatencyRow { requests: count as u64, mean: means, p50, p99 }
 }
 
-fn by_size(served: &[Served], model: &[u64]) -> Vec<(Kind, u64, Row)> {
+fn by_size(served: &[Served], model: &[u64]) -> Vec<(Kind, u64, LatencyRow)> {
     let mut all: BTreeMap<(Kind, u64), Vec<(u64, u64)>> = BTreeMap::new();
     for (one, &model) in served.iter().zip(model) {
         all.entry((one.kind, one.bytes)).or_default().push((one.latency(), model));
@@ -183,7 +183,7 @@ fn by_size(served: &[Served], model: &[u64]) -> Vec<(Kind, u64, Row)> {
     rows
 }
 
-fn by_depth(served: &[Served], model: &[u64], depths: &[u64]) -> Vec<(u64, Row)> {
+fn by_depth(served: &[Served], model: &[u64], depths: &[u64]) -> Vec<(u64, LatencyRow)> {
     let mut all: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
     for ((one, &model), depth) in served.iter().zip(model).zip(depths) {
         all.entry(depth.next_power_of_two()).or_default().push((one.latency(), model));

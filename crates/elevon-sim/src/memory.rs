@@ -227,11 +227,11 @@ pub struct Memory {
     seed: u64,
     /// Number of draws so far.
     draws: u64,
-    state: State,
+    state: RunState,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum RunState {
     /// Runs from a list, one after the other; `next` is the first unused page number.
     Runs { lengths: Vec<u64>, taken: usize, next: u64 },
     /// Runs of random orders.
@@ -245,15 +245,15 @@ enum State {
 impl Memory {
     /// Returns memory in the state of a machine that has been running for some time.
     pub fn new(model: &MemoryModel, seed: u64) -> Self {
-        let mut memory = Self { seed, draws: 0, state: State::Contiguous { next: 1 << MAX_ORDER } };
+        let mut memory = Self { seed, draws: 0, state: RunState::Contiguous { next: 1 << MAX_ORDER } };
         let next = 1 << MAX_ORDER;
         memory.state = match model {
-            MemoryModel::Contiguous => State::Contiguous { next },
-            MemoryModel::Runs(lengths) => State::Runs { lengths: lengths.clone(), taken: 0, next },
-            MemoryModel::Fragmented(orders) => State::Orders { orders: *orders, next },
+            MemoryModel::Contiguous => RunState::Contiguous { next },
+            MemoryModel::Runs(lengths) => RunState::Runs { lengths: lengths.clone(), taken: 0, next },
+            MemoryModel::Fragmented(orders) => RunState::Orders { orders: *orders, next },
             MemoryModel::Buddy(parameters) => {
                 let allocator = Box::new(memory.aged(parameters));
-                State::Buddy { allocator, thp: parameters.thp }
+                RunState::Buddy { allocator, thp: parameters.thp }
             }
         };
         memory
@@ -268,21 +268,21 @@ impl Memory {
         let pages = bytes.get().div_ceil(PAGE_SIZE).max(1);
         let (seed, draws) = (self.seed, &mut self.draws);
         match &mut self.state {
-            State::Contiguous { next } => {
+            RunState::Contiguous { next } => {
                 let first = next.next_multiple_of(HUGE_PAGES);
                 *next = first + pages + 1;
                 Ok(Layout::contiguous(pages * PAGE_SIZE, first * PAGE_SIZE).with_folios(HUGE_PAGES))
             }
-            State::Runs { lengths, taken, next } => Ok(place(pages, next, || {
+            RunState::Runs { lengths, taken, next } => Ok(place(pages, next, || {
                 *taken += 1;
                 (lengths[(*taken - 1) % lengths.len()], 1)
             })),
-            State::Orders { orders, next } => Ok(place(pages, next, || {
+            RunState::Orders { orders, next } => Ok(place(pages, next, || {
                 *draws += 1;
                 let length = 1 << order_of(orders, below(draw(seed, PURPOSE, *draws), MILLION.into()));
                 (length, length)
             })),
-            State::Buddy { allocator, thp } => fault_in(allocator, pages, *thp)
+            RunState::Buddy { allocator, thp } => fault_in(allocator, pages, *thp)
                 .map(|layout| if *thp { layout.with_folios(HUGE_PAGES) } else { layout })
                 .ok_or_else(|| OutOfMemory { wanted: bytes, free: Bytes::new(allocator.free_pages() * PAGE_SIZE) }),
         }
@@ -297,7 +297,7 @@ impl Memory {
 
     /// Frees a buffer's pages, from its start to its end. Only the buddy allocator uses them again.
     pub fn free(&mut self, buffer: &Layout) {
-        if let State::Buddy { allocator, .. } = &mut self.state {
+        if let RunState::Buddy { allocator, .. } = &mut self.state {
             for run in buffer.runs() {
                 let first = run.physical / PAGE_SIZE;
                 (first..first + run.len / PAGE_SIZE).for_each(|page| allocator.free(page as u32, 0));

@@ -107,14 +107,14 @@ struct Swarm<'a> {
 }
 
 impl Swarm<'_> {
-    fn is_over(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.options.seconds().is_some_and(|seconds| self.started.elapsed() >= Duration::from_secs(seconds))
     }
 
     /// Runs seeds until none is left. Seeds are taken in order and each is run to its end. So the
     /// seeds run form a range without gaps, and the first failure does not depend on the threads.
     fn work(&self) {
-        while !self.is_over() {
+        while !self.is_finished() {
             let seed = self.next.fetch_add(1, Ordering::Relaxed);
             if seed >= self.end.load(Ordering::Relaxed) {
                 return;

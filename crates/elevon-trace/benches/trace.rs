@@ -112,44 +112,46 @@ fn formats() -> Vec<(&'static str, Written)> {
         (
             "ftrace",
             Box::new(move |events, names| {
-                let writer = ftrace::Writer::new(Cursor::new(Vec::new()), options).expect("memory");
+                let writer = ftrace::FtraceWriter::new(Cursor::new(Vec::new()), options).expect("memory");
                 write(writer, events, names).finish().expect("memory").into_inner()
             }),
         ),
         (
             "blktrace",
             Box::new(|events, names| {
-                let writer = blktrace::Writer::new(|_| Ok(Vec::new())).expect("memory");
+                let writer = blktrace::BlktraceWriter::new(|_| Ok(Vec::new())).expect("memory");
                 write(writer, events, names).finish().expect("memory").remove(0)
             }),
         ),
         (
             "perfetto",
-            Box::new(|events, names| write(perfetto::Writer::new(Vec::new()), events, names).finish().expect("memory")),
+            Box::new(|events, names| {
+                write(perfetto::PerfettoWriter::new(Vec::new()), events, names).finish().expect("memory")
+            }),
         ),
         (
             "fio iolog",
             Box::new(|events, names| {
-                let writer = fio_log::Writer::new(Vec::new()).expect("memory");
+                let writer = fio_log::FioLogWriter::new(Vec::new()).expect("memory");
                 write(writer, events, names).finish().expect("memory")
             }),
         ),
         (
             "csv",
             Box::new(|events, names| {
-                write(csv::Writer::new(Vec::new()).expect("memory"), events, names).finish().expect("memory")
+                write(csv::CsvWriter::new(Vec::new()).expect("memory"), events, names).finish().expect("memory")
             }),
         ),
         (
             "parquet",
             Box::new(|events, names| {
-                write(parquet::Writer::new(Vec::new()).expect("memory"), events, names).finish().expect("memory")
+                write(parquet::ParquetWriter::new(Vec::new()).expect("memory"), events, names).finish().expect("memory")
             }),
         ),
         (
             "json timeline",
             Box::new(|events, names| {
-                let writer = json::Writer::new(Cursor::new(Vec::new()), None).expect("memory");
+                let writer = json::JsonWriter::new(Cursor::new(Vec::new()), None).expect("memory");
                 write(writer, events, names).finish().expect("memory").into_inner()
             }),
         ),

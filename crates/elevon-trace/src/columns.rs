@@ -84,7 +84,7 @@ impl Cell {
 }
 
 /// An event's values by column, without the names of its thread and device.
-pub(crate) type Row = [Option<Cell>; COLUMNS.len()];
+pub(crate) type EventRow = [Option<Cell>; COLUMNS.len()];
 
 /// Column of the device's name.
 pub(crate) const DEVICE_NAME: usize = 3;
@@ -92,11 +92,11 @@ pub(crate) const DEVICE_NAME: usize = 3;
 pub(crate) const COMM: usize = 10;
 
 /// Converts an event to a row.
-pub(crate) fn row(event: &TraceEvent, comm: Option<&str>, device_name: Option<&str>) -> Row {
+pub(crate) fn row(event: &TraceEvent, comm: Option<&str>, device_name: Option<&str>) -> EventRow {
     let number = |value: Option<u64>| value.map(|value| Cell::Number(value as i64));
     let small = |value: Option<u32>| value.map(|value| Cell::Number(i64::from(value)));
     let text = |value: Option<String>| value.map(Cell::Text);
-    let mut row: Row = [const { None }; COLUMNS.len()];
+    let mut row: EventRow = [const { None }; COLUMNS.len()];
     row[0] = number(event.time);
     row[1] = text(Some(event.kind.name().to_owned()));
     row[2] = text(event.device.map(|device| device.to_string()));
@@ -153,7 +153,7 @@ fn flags_of(text: &str) -> Option<Flags> {
 ///
 /// # Errors
 /// Returns the name of a column whose value is not valid.
-pub(crate) fn event(row: &Row) -> Result<TraceEvent, &'static str> {
+pub(crate) fn event(row: &EventRow) -> Result<TraceEvent, &'static str> {
     let number = |at: usize| -> Option<u64> {
         match &row[at] {
             Some(Cell::Number(number)) => Some(*number as u64),

@@ -26,7 +26,7 @@ pub(crate) struct Input {
     end: usize,
     /// Position of `buffer[start]` in the decompressed content.
     offset: u64,
-    is_over: bool,
+    at_end: bool,
     /// True if the compressed content ended early or is damaged; the content before that was
     /// returned.
     damaged: bool,
@@ -53,7 +53,7 @@ impl Input {
     }
 
     fn plain(source: Box<dyn Read + Send>, is_compressed: bool) -> Self {
-        Self { source, buffer: Vec::new(), start: 0, end: 0, offset: 0, is_over: false, damaged: false, is_compressed }
+        Self { source, buffer: Vec::new(), start: 0, end: 0, offset: 0, at_end: false, damaged: false, is_compressed }
     }
 
     /// Creates an input without content.
@@ -103,7 +103,7 @@ impl Input {
     }
 
     fn fill_more(&mut self, count: usize) -> io::Result<bool> {
-        while self.end - self.start < count && !self.is_over {
+        while self.end - self.start < count && !self.at_end {
             // The remaining bytes are moved to the front only if there is no space behind them,
             // which is rare.
             if self.buffer.len() < self.start + count + CHUNK {
@@ -116,11 +116,11 @@ impl Input {
                 self.buffer.resize(room, 0);
             }
             match self.source.read(&mut self.buffer[self.end..]) {
-                Ok(0) => self.is_over = true,
+                Ok(0) => self.at_end = true,
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if self.is_compressed && is_damage(&error) => {
-                    self.is_over = true;
+                    self.at_end = true;
                     self.damaged = true;
                 }
                 Err(error) => return Err(error),

@@ -24,14 +24,14 @@ pub(crate) trait Source: Send {
 pub struct Reader {
     source: Box<dyn Source>,
     sink: Sink,
-    is_over: bool,
+    at_end: bool,
     /// Position of [`Self::next_event`] in the batch, and the length of the batch.
     next: (usize, usize),
 }
 
 impl Reader {
     pub(crate) fn new(source: Box<dyn Source>, report: ReadReport) -> Self {
-        Self { source, sink: Sink::new(report), is_over: false, next: (0, 0) }
+        Self { source, sink: Sink::new(report), at_end: false, next: (0, 0) }
     }
 
     /// Restricts the reader to events of one device (or partition), and events without a device:
@@ -50,18 +50,18 @@ impl Reader {
         self.sink.drop_delivered();
         self.next = (0, 0);
         let window = self.source.window();
-        while !self.is_over && self.sink.len() < window + window.max(BATCH) {
+        while !self.at_end && self.sink.len() < window + window.max(BATCH) {
             match self.source.fill(&mut self.sink) {
-                Ok(more) => self.is_over = !more,
+                Ok(more) => self.at_end = !more,
                 Err(error) => {
-                    self.is_over = true;
+                    self.at_end = true;
                     self.sink.deliver(0);
                     self.sink.drop_delivered();
                     return Err(error);
                 }
             }
         }
-        let batch = self.sink.deliver(if self.is_over { 0 } else { window });
+        let batch = self.sink.deliver(if self.at_end { 0 } else { window });
         Ok((!batch.is_empty()).then_some(batch))
     }
 

@@ -1,6 +1,7 @@
 //! What a trace says of how it was recorded: the kernel, the device and its settings, the command.
 //!
-//! `elevon capture` writes it as comments in the head of the text, a line for each:
+//! `elevon capture` and `elevon run --trace` write it as comments in the head of the text, a line
+//! for each, and in blktrace's records as messages with the same text:
 //!
 //! ```text
 //! # elevon capture 1
@@ -15,8 +16,10 @@
 
 use crate::event::Device;
 
-/// The line that begins the notes.
-const TITLE: &str = "elevon capture ";
+/// The line that begins the notes of a real device's trace.
+const CAPTURE: &str = "elevon capture ";
+/// The line that begins the notes of a run's trace.
+const RUN: &str = "elevon run ";
 /// Version of the keys' meaning.
 const VERSION: u32 = 1;
 /// Lines that are kept; hostile files may have any number.
@@ -28,13 +31,21 @@ const MAX_LINE: usize = 4096;
 ///
 /// Keys that contain a slash are files of the device below `/sys/block/NAME`, such as
 /// `queue/max_sectors_kb`; the others are `kernel`, `command`, `device`, `name`, `model`, `sectors`
-/// (its size in sectors of 512 bytes), `clock`, `seconds`, `buffer_kb` (of each CPU), `lost`.
+/// (its size in sectors of 512 bytes), `clock`, `seconds`, `buffer_kb` (of each CPU), `lost`, and
+/// `version` (of the Elevon whose run it is).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
+    /// True for the trace of a run, false for one of a real device.
+    of_run: bool,
     notes: Vec<(String, String)>,
 }
 
 impl Recorded {
+    /// Begins the notes of a run's trace.
+    pub fn of_run() -> Self {
+        Self { of_run: true, notes: Vec::new() }
+    }
+
     /// Notes a value. Line ends and other control characters become blanks.
     pub fn note(&mut self, key: &str, value: &str) {
         let clean = |text: &str| -> String {
@@ -114,24 +125,30 @@ impl Recorded {
         recorded
     }
 
-    /// The lines of a text's head, each without its line end.
+    /// The lines, the title first, each without its line end.
     pub fn lines(&self) -> Vec<String> {
-        let notes = self.notes.iter().map(|(key, value)| format!("# {key}: {value}"));
-        std::iter::once(format!("# {TITLE}{VERSION}")).chain(notes).collect()
+        let title = if self.of_run { RUN } else { CAPTURE };
+        let notes = self.notes.iter().map(|(key, value)| format!("{key}: {value}"));
+        std::iter::once(format!("{title}{VERSION}")).chain(notes).collect()
     }
 
     /// Takes a comment of a text's head. Returns true if it is one of these lines: the title, or
     /// one that follows it.
+    pub(crate) fn read_comment(found: &mut Option<Box<Self>>, comment: &[u8]) -> bool {
+        comment.strip_prefix(b"# ").is_some_and(|line| Self::read_line(found, line))
+    }
+
+    /// Takes a line. Returns true if it is the title, or one that follows it.
     pub(crate) fn read_line(found: &mut Option<Box<Self>>, line: &[u8]) -> bool {
         if line.len() > MAX_LINE {
             return false;
         }
-        let Some(line) = std::str::from_utf8(line).ok().and_then(|line| line.trim_end().strip_prefix("# ")) else {
-            return false;
-        };
-        if line.strip_prefix(TITLE).is_some_and(|version| version.parse::<u32>() == Ok(VERSION)) {
-            found.get_or_insert_default();
-            return true;
+        let Some(line) = std::str::from_utf8(line).ok().map(str::trim_end) else { return false };
+        for (title, of_run) in [(CAPTURE, false), (RUN, true)] {
+            if line.strip_prefix(title).is_some_and(|version| version.parse::<u32>() == Ok(VERSION)) {
+                found.get_or_insert_default().of_run = of_run;
+                return true;
+            }
         }
         let Some(recorded) = found.as_mut().filter(|recorded| recorded.notes.len() < MAX_LINES) else { return false };
         let Some((key, value)) = line.split_once(": ") else { return false };
@@ -161,11 +178,11 @@ mod tests {
             recorded.note(key, value);
         }
         let mut read = None;
-        assert!(!Recorded::read_line(&mut read, b"# kernel: 1"), "before the title");
+        assert!(!Recorded::read_line(&mut read, b"kernel: 1"), "before the title");
         for line in recorded.lines() {
             assert!(Recorded::read_line(&mut read, line.as_bytes()), "{line}");
         }
-        assert!(!Recorded::read_line(&mut read, b"#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION"));
+        assert!(!Recorded::read_comment(&mut read, b"#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION"));
         let read = read.expect("notes");
         assert_eq!(*read, recorded);
         assert_eq!(read.get("command"), Some("elevon capture /dev/sda 'a b'"));
@@ -198,13 +215,13 @@ mod tests {
     #[test]
     fn hostile_heads_are_bounded() {
         let mut read = None;
-        Recorded::read_line(&mut read, b"# elevon capture 1");
+        Recorded::read_line(&mut read, b"elevon capture 1");
         for n in 0..2 * MAX_LINES {
-            Recorded::read_line(&mut read, format!("# k{n}: v").as_bytes());
+            Recorded::read_line(&mut read, format!("k{n}: v").as_bytes());
         }
-        assert!(!Recorded::read_line(&mut read, format!("# k: {}", "v".repeat(MAX_LINE)).as_bytes()));
+        assert!(!Recorded::read_line(&mut read, format!("k: {}", "v".repeat(MAX_LINE)).as_bytes()));
         assert_eq!(read.map(|read| read.notes.len()), Some(MAX_LINES));
         let mut other = None;
-        assert!(!Recorded::read_line(&mut other, b"# elevon capture 2"), "another version is not guessed at");
+        assert!(!Recorded::read_line(&mut other, b"elevon capture 2"), "another version is not guessed at");
     }
 }

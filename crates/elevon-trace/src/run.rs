@@ -11,6 +11,7 @@ use elevon_core::units::{SECTOR_SIZE, TaskId};
 
 use crate::event::{Device, TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
+use crate::recorded::Recorded;
 use crate::write::{EventWriter, WriteFormat, WriteOptions, blktrace, ftrace, json, perfetto_timeline};
 
 /// The formats in which a run's trace can be written.
@@ -89,6 +90,8 @@ pub struct RunContext {
     pub cpus: u16,
     /// The rules of the kernel version, which the forms of events follow.
     pub rules: Rules,
+    /// The command, the kernel, and the settings of the device.
+    pub recorded: Recorded,
 }
 
 /// Converts events of the stack to events of a trace.
@@ -169,6 +172,8 @@ impl Converter {
 pub struct RunTraceWriter {
     converter: Converter,
     writer: Box<dyn EventWriter>,
+    /// Written before the first event.
+    recorded: Option<Recorded>,
 }
 
 impl RunTraceWriter {
@@ -190,16 +195,16 @@ impl RunTraceWriter {
         let made = || -> io::Result<Box<dyn EventWriter>> {
             let file = || File::create(path);
             Ok(match format {
-                WriteFormat::Blktrace => Box::new(blktrace::Writer::create(path)?),
+                WriteFormat::Blktrace => Box::new(blktrace::BlktraceWriter::create(path)?),
                 WriteFormat::PerfettoTimeline => {
-                    Box::new(perfetto_timeline::Writer::new(BufWriter::new(file()?), device)?)
+                    Box::new(perfetto_timeline::TimelineWriter::new(BufWriter::new(file()?), device)?)
                 }
-                WriteFormat::Json => Box::new(json::Writer::new(file()?, device)?),
-                _ => Box::new(ftrace::Writer::new(BufWriter::new(file()?), options)?),
+                WriteFormat::Json => Box::new(json::JsonWriter::new(file()?, device)?),
+                _ => Box::new(ftrace::FtraceWriter::new(BufWriter::new(file()?), options)?),
             })
         };
         let writer = made().map_err(|source| RunTraceError::Create { path: path.to_owned(), source })?;
-        Ok(Self { converter: Converter::new(context), writer })
+        Ok(Self { converter: Converter::new(context), writer, recorded: Some(context.recorded.clone()) })
     }
 
     /// Appends events, oldest first.
@@ -208,7 +213,11 @@ impl RunTraceWriter {
     /// Returns an error of the file.
     pub fn write(&mut self, events: &[Event]) -> io::Result<()> {
         for event in events {
-            self.writer.event(&self.converter.event(event), self.converter.names())?;
+            let event = self.converter.event(event);
+            if let Some(recorded) = self.recorded.take() {
+                self.writer.recorded(&recorded, &event)?;
+            }
+            self.writer.event(&event, self.converter.names())?;
         }
         Ok(())
     }

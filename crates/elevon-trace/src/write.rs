@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 
 use crate::event::TraceEvent;
 use crate::names::Names;
+use crate::recorded::Recorded;
 
 #[cfg(test)]
 mod tests;
@@ -132,6 +133,15 @@ pub trait EventWriter {
     /// Returns an error of the output.
     fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()>;
 
+    /// Writes how the events were recorded, before the first of them. A format that has no place
+    /// for it (CSV, Parquet, fio's iolog, Perfetto's ftrace events) is left as it is.
+    ///
+    /// # Errors
+    /// Returns an error of the output.
+    fn recorded(&mut self, _recorded: &Recorded, _first: &TraceEvent) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Finishes the trace and writes what is buffered.
     ///
     /// # Errors
@@ -181,14 +191,14 @@ pub fn create(path: &Path, options: WriteOptions) -> Result<Box<dyn EventWriter>
     let file = || File::create(path).map(BufWriter::new);
     let made = || -> io::Result<Box<dyn EventWriter>> {
         Ok(match format {
-            WriteFormat::Ftrace => Box::new(ftrace::Writer::new(file()?, options)?),
-            WriteFormat::Blktrace => Box::new(blktrace::Writer::create(path)?),
-            WriteFormat::Perfetto => Box::new(perfetto::Writer::new(file()?)),
-            WriteFormat::PerfettoTimeline => Box::new(perfetto_timeline::Writer::new(file()?, None)?),
-            WriteFormat::Json => Box::new(json::Writer::new(File::create(path)?, None)?),
-            WriteFormat::FioLog => Box::new(fio_log::Writer::new(file()?)?),
-            WriteFormat::Csv => Box::new(csv::Writer::new(file()?)?),
-            WriteFormat::Parquet => Box::new(parquet::Writer::new(File::create(path)?)?),
+            WriteFormat::Ftrace => Box::new(ftrace::FtraceWriter::new(file()?, options)?),
+            WriteFormat::Blktrace => Box::new(blktrace::BlktraceWriter::create(path)?),
+            WriteFormat::Perfetto => Box::new(perfetto::PerfettoWriter::new(file()?)),
+            WriteFormat::PerfettoTimeline => Box::new(perfetto_timeline::TimelineWriter::new(file()?, None)?),
+            WriteFormat::Json => Box::new(json::JsonWriter::new(File::create(path)?, None)?),
+            WriteFormat::FioLog => Box::new(fio_log::FioLogWriter::new(file()?)?),
+            WriteFormat::Csv => Box::new(csv::CsvWriter::new(file()?)?),
+            WriteFormat::Parquet => Box::new(parquet::ParquetWriter::new(File::create(path)?)?),
         })
     };
     made().map_err(|source| WriteError::Create { path: path.to_owned(), source })

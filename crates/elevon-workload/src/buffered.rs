@@ -23,8 +23,8 @@
 //! Cost: O(1) per I/O and per page, besides the cache's own. Nothing is allocated per I/O once the
 //! tables have grown.
 
-mod bill;
 mod bios;
+mod call_account;
 mod setup;
 mod stats;
 
@@ -46,14 +46,14 @@ use crate::jobs::Jobs;
 use crate::process::{CpuCost, Process};
 #[cfg(doc)]
 use crate::token::Token;
-pub use bill::CacheCost;
-use bill::{Bill, Charges};
 use bios::StackSide;
+pub use call_account::CacheCost;
+use call_account::{CallAccount, Charges};
 pub use stats::{ActivityControl, CacheIoStats, IoStatsBySource};
 
 /// The progress of a process with what comes before its I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Prologue {
+enum FileSetup {
     /// Nothing has been done yet.
     Due,
     /// Reading the file of this number, from this byte on.
@@ -70,7 +70,7 @@ struct User {
     /// The engine is asynchronous, but its submission does the I/O (libaio).
     submits_in_line: bool,
     may_block: bool,
-    prologue: Prologue,
+    file_setup: FileSetup,
     pre_reads: Bytes,
     invalidates: bool,
     advice: Option<Advice>,
@@ -330,7 +330,7 @@ impl BufferedIo {
         let op = FileOp { task, token, kind, file: process.file(io.token), position, bytes, begins_verify };
         let sleeps = user.submits_in_line;
         let Self { files, charges, users, .. } = self;
-        match files.begin(now, &op, &mut Bill { now, charges, users, processes }) {
+        match files.begin(now, &op, &mut CallAccount { now, charges, users, processes }) {
             Begun::Device => Route::Stack,
             Begun::Over(status) => Route::Over(self.over(task, token, status)),
             Begun::Waits { is_direct } => Route::Waits { sleeps: sleeps || is_direct },
@@ -341,7 +341,7 @@ impl BufferedIo {
     /// unchanged.
     pub(crate) fn on_device_done(&mut self, now: Instant, processes: &mut [Process], done: &Done, token: u32) -> bool {
         let Self { files, charges, users, .. } = self;
-        files.on_device_done(now, done.task, token, done.status, &mut Bill { now, charges, users, processes })
+        files.on_device_done(now, done.task, token, done.status, &mut CallAccount { now, charges, users, processes })
     }
 
     /// Handles a bio that the stack completed.
@@ -363,7 +363,7 @@ impl BufferedIo {
     #[inline]
     pub(crate) fn poll(&mut self, now: Instant, processes: &mut [Process]) -> Option<Event> {
         let Self { files, charges, users, .. } = self;
-        let done = match files.poll(now, &mut Bill { now, charges, users, processes })? {
+        let done = match files.poll(now, &mut CallAccount { now, charges, users, processes })? {
             FileIoEvent::Over { task, token, status } => return Some(self.over(task, token, status)),
             FileIoEvent::Device { task, token } => return Some(Event::Device { task: task.index(), token }),
             FileIoEvent::Sleeps => return Some(Event::Sleeps),

@@ -66,11 +66,11 @@ pub struct Member {
     /// The section that must finish first.
     wait_for: Option<usize>,
     delay: Nanos,
-    state: State,
+    state: JobState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum JobState {
     Waiting,
     /// It may start, and does so at this instant.
     Delayed(Instant),
@@ -147,7 +147,7 @@ impl Jobs {
                     stage,
                     wait_for,
                     delay: delay(spec, seeds.stream(Purpose::StartDelay)),
-                    state: State::Waiting,
+                    state: JobState::Waiting,
                 });
             }
         }
@@ -178,7 +178,7 @@ impl Jobs<Replayed> {
                 stage: 0,
                 wait_for: None,
                 delay,
-                state: State::Waiting,
+                state: JobState::Waiting,
             });
         }
         Self { specs: specs.to_vec(), tenants, settings: Settings::default(), members, processes }
@@ -222,14 +222,14 @@ impl<S: Source> Jobs<S> {
 
     /// Returns the number of processes that have not finished.
     pub fn left(&self) -> usize {
-        self.members.iter().filter(|m| !matches!(m.state, State::Over | State::Never)).count()
+        self.members.iter().filter(|m| !matches!(m.state, JobState::Over | JobState::Never)).count()
     }
 
     /// Schedules the start of every process whose turn has come, now or after its delay, and calls
     /// `due(task, when)` for each. Cost: O(processes); called at the start and whenever a process
     /// ends.
     pub(crate) fn release(&mut self, now: Instant, mut due: impl FnMut(usize, Instant)) {
-        let is_over = |m: &Member| matches!(m.state, State::Over | State::Never);
+        let is_over = |m: &Member| matches!(m.state, JobState::Over | JobState::Never);
         let stage = self.members.iter().filter(|m| !is_over(m)).map(|m| m.stage).min();
         let mut open = vec![0usize; self.specs.len()];
         for member in self.members.iter().filter(|m| !is_over(m)) {
@@ -237,9 +237,9 @@ impl<S: Source> Jobs<S> {
         }
         for (task, member) in self.members.iter_mut().enumerate() {
             let turn = Some(member.stage) == stage && member.wait_for.is_none_or(|spec| open[spec] == 0);
-            if member.state == State::Waiting && turn {
+            if member.state == JobState::Waiting && turn {
                 let at = now.saturating_add(member.delay);
-                member.state = State::Delayed(at);
+                member.state = JobState::Delayed(at);
                 due(task, at);
             }
         }
@@ -250,28 +250,28 @@ impl<S: Source> Jobs<S> {
     pub(crate) fn may_run(&mut self, task: usize, now: Instant) -> bool {
         let member = &mut self.members[task];
         match member.state {
-            State::Running => true,
-            State::Delayed(at) if at <= now => {
-                member.state = State::Running;
+            JobState::Running => true,
+            JobState::Delayed(at) if at <= now => {
+                member.state = JobState::Running;
                 self.processes[task].start(now);
                 true
             }
-            State::Waiting | State::Delayed(_) | State::Over | State::Never => false,
+            JobState::Waiting | JobState::Delayed(_) | JobState::Over | JobState::Never => false,
         }
     }
 
     /// Returns the start of a released process, until it has started.
     pub(crate) fn start_of(&self, task: usize) -> Option<Instant> {
         match self.members[task].state {
-            State::Delayed(at) => Some(at),
-            State::Waiting | State::Running | State::Over | State::Never => None,
+            JobState::Delayed(at) => Some(at),
+            JobState::Waiting | JobState::Running | JobState::Over | JobState::Never => None,
         }
     }
 
     /// Handles the end of a process. Calls `poll(task)` for every process that `exitall` ends with
     /// it.
     pub(crate) fn on_over(&mut self, task: usize, mut poll: impl FnMut(usize)) {
-        self.members[task].state = State::Over;
+        self.members[task].state = JobState::Over;
         let spec = &self.specs[self.members[task].spec];
         let failed = spec.exitall_on_error && self.processes[task].stats().error != 0;
         let what = match (failed, spec.exitall) {
@@ -284,7 +284,7 @@ impl<S: Source> Jobs<S> {
             let member = &self.members[other];
             let ends = match what {
                 ExitWhat::Group => member.group == group,
-                ExitWhat::Stonewall => member.state != State::Waiting,
+                ExitWhat::Stonewall => member.state != JobState::Waiting,
                 ExitWhat::All => true,
             };
             if ends {
@@ -302,12 +302,12 @@ impl<S: Source> Jobs<S> {
 
     fn terminate(&mut self, task: usize, poll: &mut impl FnMut(usize)) {
         match self.members[task].state {
-            State::Waiting | State::Delayed(_) => self.members[task].state = State::Never,
-            State::Running => {
+            JobState::Waiting | JobState::Delayed(_) => self.members[task].state = JobState::Never,
+            JobState::Running => {
                 self.processes[task].terminate();
                 poll(task);
             }
-            State::Over | State::Never => {}
+            JobState::Over | JobState::Never => {}
         }
     }
 }

@@ -193,25 +193,25 @@ impl TenantPlan {
             tenant.weight = bfq_weight(&tenant.settings);
         }
         plan.changes = changes(&tree, file)?;
-        plan.warn_of_strangers(&tree.tenants[..of_jobs], file);
+        plan.warn_of_tenants_without_jobs(&tree.tenants[..of_jobs], file);
         plan.device = file.device.clone();
         plan.tenants = tree.tenants;
         Ok(plan)
     }
 
     /// Warns of tables for tenants without a job, because a misspelt name has no effect.
-    fn warn_of_strangers(&mut self, of_jobs: &[Tenant], file: &TenantsFile) {
+    fn warn_of_tenants_without_jobs(&mut self, of_jobs: &[Tenant], file: &TenantsFile) {
         let known: BTreeSet<&str> = of_jobs.iter().map(|tenant| tenant.path.as_str()).collect();
-        let strangers: Vec<_> = file.tenants.iter().filter(|table| !known.contains(table.path.as_str())).collect();
-        for table in strangers.iter().take(MOST_WARNINGS) {
+        let without_jobs: Vec<_> = file.tenants.iter().filter(|table| !known.contains(table.path.as_str())).collect();
+        for table in without_jobs.iter().take(MOST_WARNINGS) {
             let meant = did_you_mean(&table.path, known.iter().copied());
             let (file, line, path) = (&table.place.file, table.place.line, &table.path);
             self.warnings.push(format!(
                 "{file}:{line}: {path}: no job lies in this tenant{meant}; cgroup= of a job names its own"
             ));
         }
-        if strangers.len() > MOST_WARNINGS {
-            let more = strangers.len() - MOST_WARNINGS;
+        if without_jobs.len() > MOST_WARNINGS {
+            let more = without_jobs.len() - MOST_WARNINGS;
             self.warnings.push(format!("{more} more tenants of the file have no job"));
         }
     }

@@ -168,14 +168,14 @@ impl Watch for Console<'_> {
         self.trace.is_some()
     }
 
-    fn on_start(&mut self, device: &Description, cpus: u16, jobs: &Roster<'_>) -> Result<(), Failure> {
+    fn on_start(&mut self, device: &Description, stack: &Stack, jobs: &Roster<'_>) -> Result<(), Failure> {
         let short = device.name.split(':').next().unwrap_or_default();
         self.described = Some(device.clone());
         self.device = short.rsplit('/').next().unwrap_or(short).to_owned();
         self.next_iostat = Instant::new(self.iostat.map_or(0, Nanos::get));
         self.tenants = TenantLines::new(jobs);
         if let Some(trace) = &mut self.trace {
-            trace.start(device, cpus, jobs)?;
+            trace.start(device, stack, jobs)?;
         }
         Ok(())
     }

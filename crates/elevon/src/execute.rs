@@ -37,7 +37,7 @@ pub(crate) trait Watch: Observer {
     /// Called at the end of the run, while the stack still exists.
     fn on_end(&mut self, _stack: &Stack) {}
     /// Called after the jobs were built, before the run starts.
-    fn on_start(&mut self, _device: &Description, _cpus: u16, _jobs: &Roster<'_>) -> Result<(), Failure> {
+    fn on_start(&mut self, _device: &Description, _stack: &Stack, _jobs: &Roster<'_>) -> Result<(), Failure> {
         Ok(())
     }
 }
@@ -229,7 +229,7 @@ impl<B: Backend> Run<'_, B> {
         jobs.settings = Settings::new(&mut stack, &plan.tenants, now).map_err(named)?;
         stack.set_tracing(watch.wants_events());
         watch.prepare(&mut stack);
-        watch.on_start(device, stack.config().cpus, &jobs.roster())?;
+        watch.on_start(device, &stack, &jobs.roster())?;
         let before = elevon_host::cpu::used();
         let (mut outcome, cached, said) = drive(watch, &mut stack, &mut jobs, backend);
         watch.on_end(&stack);

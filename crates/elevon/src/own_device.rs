@@ -12,7 +12,9 @@ use crate::failure::{Failure, FileError, InputError};
 /// A device file that can be opened.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnDevice {
-    /// The content of the file.
+    /// The text of the file.
+    pub(crate) text: String,
+    /// What the text says.
     pub(crate) file: DeviceFile,
     /// The device as a text for `--device`, without the limits: `BASE:key=value,...`.
     pub(crate) spec: String,
@@ -30,7 +32,7 @@ impl OwnDevice {
     /// Checks the text of such a file.
     pub(crate) fn of_text(name: &str, text: &str, rules: &Rules) -> Result<Self, Failure> {
         let file = device::parse(name, text).map_err(Failure::text)?;
-        let own = Self { spec: spec(&file), file };
+        let own = Self { text: text.to_owned(), spec: spec(&file), file };
         let mut errors = own.wrong_parameters();
         if errors.is_empty() {
             errors.extend(own.wrong_limits(rules));

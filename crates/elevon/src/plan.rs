@@ -31,7 +31,7 @@ use crate::own_device::OwnDevice;
 use crate::recorded;
 use crate::replay::Replay;
 use crate::setting;
-use crate::source::{STDIN, Sources, name_of, quoted};
+use crate::source::{InputFile, STDIN, Sources, name_of, quoted};
 
 /// Default memory layout of user buffers.
 const DEFAULT_BUFFERS: &str = "fragmented";
@@ -69,8 +69,8 @@ pub(crate) struct Plan {
     pub(crate) tenants_file: Option<PathBuf>,
     /// A command line that repeats the run.
     pub(crate) command: String,
-    /// The files that were read, with their names.
-    pub(crate) inputs: Vec<(String, PathBuf)>,
+    /// The files that were read.
+    pub(crate) inputs: Vec<InputFile>,
     /// Warnings before the run.
     pub(crate) warnings: Vec<String>,
 }
@@ -244,7 +244,7 @@ impl Plan {
 
     /// Adds the files of this plan to those of other plans.
     pub(crate) fn add_files(&self, mut files: Files) -> Result<Files, Failure> {
-        for (what, path) in &self.inputs {
+        for InputFile { what, path, .. } in &self.inputs {
             files.add_input(what.clone(), path)?;
         }
         if let Target::Real(path) = &self.target {
@@ -267,21 +267,20 @@ impl Plan {
     }
 }
 
-/// What a file was read for, and its path.
-type FileRead = (String, PathBuf);
-
 /// Returns the described device, `own` or that of `--device @FILE`, and the file that was read.
 fn own_device(
     args: &StackArgs,
     own: Option<OwnDevice>,
     kernel: Kernel,
-) -> Result<(Option<OwnDevice>, Option<FileRead>), Failure> {
+) -> Result<(Option<OwnDevice>, Option<InputFile>), Failure> {
     let path = match (own, args.device.strip_prefix('@')) {
         (None, Some(path)) => path,
         (own, _) => return Ok((own, None)),
     };
     let own = OwnDevice::load("--device", path, &kernel.rules())?;
-    Ok((Some(own), Some((format!("--device @{path}"), PathBuf::from(path)))))
+    let text = Some(own.text.clone());
+    let file = InputFile { what: format!("--device @{path}"), path: PathBuf::from(path), text };
+    Ok((Some(own), Some(file)))
 }
 
 /// Refuses options of simulations for a real device, which has its own limits, memory and times.

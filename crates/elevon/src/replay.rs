@@ -20,7 +20,7 @@ use crate::bar::Bar;
 use crate::failure::{ConflictError, Ending, Failure, ValueError};
 use crate::plan::{Plan, Target};
 use crate::run::run_plan;
-use crate::source::STDIN;
+use crate::source::{InputFile, STDIN};
 
 /// Slots of a process of a trace: in simulation they cost nothing, on a real device each has a
 /// buffer.
@@ -145,11 +145,11 @@ impl Replay {
     }
 
     /// Returns the files that were read.
-    pub(crate) fn inputs(&self) -> Vec<(String, PathBuf)> {
+    pub(crate) fn inputs(&self) -> Vec<InputFile> {
         let of_stdin = (self.path == Path::new(STDIN)).then(|| PathBuf::from("/dev/stdin"));
         let files = self.workload.report.files.iter().map(PathBuf::from);
         let files = of_stdin.map_or_else(|| files.collect(), |stdin| vec![stdin]);
-        files.into_iter().map(|path| (path.display().to_string(), path)).collect()
+        files.into_iter().map(|path| InputFile { what: path.display().to_string(), path, text: None }).collect()
     }
 
     /// Describes in a few words how the trace is replayed.

@@ -20,8 +20,8 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
 use elevon_formats::fio::spec::{BlockSizes, JobSpec, Unified};
 use elevon_report::result::{
-    Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo, Series, SizeCounts,
-    StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
+    Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, ReadFile, RunResult, SchedulerInfo, Series,
+    SizeCounts, StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
 };
 use elevon_sim::device::Description;
 use elevon_workload::buffered::{BufferedIo, CacheCost};
@@ -75,6 +75,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
         seed: plan.seed,
         config: effective(facts),
         command: plan.command.clone(),
+        inputs: inputs(plan),
         global_options: global_options(&plan.jobs.jobs),
         unix_ms,
         elapsed,
@@ -90,6 +91,10 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
         events_lost: 0,
         warnings: warnings.clone(),
     }
+}
+
+fn inputs(plan: &Plan) -> Vec<ReadFile> {
+    plan.inputs.iter().map(|file| ReadFile { name: file.what.clone(), text: file.text.clone() }).collect()
 }
 
 /// Returns every setting in force, given or default, which together describe the run completely.

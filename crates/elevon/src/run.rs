@@ -29,7 +29,7 @@ pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<En
     if let Some(path) = &args.html {
         files.add_output(format!("--html {}", path.display()), path)?;
     }
-    let trace = args.trace.as_deref().map(|path| TraceFile::new(path, plan.kernel, &mut files)).transpose()?;
+    let trace = args.trace.as_deref().map(|path| TraceFile::new(path, &plan.command, &mut files)).transpose()?;
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     warn(&plan.warnings);

@@ -1,6 +1,6 @@
 //! Reads job files and tenants files from paths, or from stdin for `-`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -9,35 +9,47 @@ use elevon_formats::fio::{HostSource, JobSource, Machine, SourceError, read_text
 /// Name that stands for stdin.
 pub(crate) const STDIN: &str = "-";
 
-/// Files of the host, with the names of those that were read.
+/// A file that the command read.
+#[derive(Clone, Debug)]
+pub(crate) struct InputFile {
+    /// Its name in options and messages.
+    pub(crate) what: String,
+    pub(crate) path: PathBuf,
+    /// What it said; `None` for a trace, which is not text for people.
+    pub(crate) text: Option<String>,
+}
+
+/// Files of the host, with the names and texts of those that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     host: HostSource,
-    read: BTreeSet<String>,
+    /// `None` if a file could not be read.
+    read: BTreeMap<String, Option<String>>,
 }
 
 impl Sources {
     /// Creates the source; job files may also include files from `include_folder`.
     pub(crate) fn new(include_folder: Option<&Path>) -> Self {
-        Self { host: HostSource { include_folder: include_folder.map(Path::to_owned) }, read: BTreeSet::new() }
+        Self { host: HostSource { include_folder: include_folder.map(Path::to_owned) }, read: BTreeMap::new() }
     }
 
-    /// Yields the files that were read, with their names in options and messages.
-    pub(crate) fn files(&self) -> impl Iterator<Item = (String, PathBuf)> {
-        self.read.iter().map(|name| {
-            let path = if name == STDIN { Path::new("/dev/stdin") } else { Path::new(name) };
-            (name.clone(), path.to_owned())
+    /// Returns the files that were read, by name.
+    pub(crate) fn files(self) -> impl Iterator<Item = InputFile> {
+        self.read.into_iter().map(|(what, text)| {
+            let path = PathBuf::from(if what == STDIN { "/dev/stdin" } else { what.as_str() });
+            InputFile { what, path, text }
         })
     }
 
     /// Reads a text by its name.
     pub(crate) fn text(&mut self, name: &str) -> Result<String, SourceError> {
-        let is_new = self.read.insert(name.to_owned());
-        match name {
-            STDIN if !is_new => Err(SourceError::ReadTwice),
+        let text = match name {
+            STDIN if self.read.contains_key(name) => Err(SourceError::ReadTwice),
             STDIN => read_text(std::io::stdin().lock()),
             _ => read_text_file(Path::new(name)),
-        }
+        };
+        self.read.insert(name.to_owned(), text.as_ref().ok().cloned());
+        text
     }
 }
 
@@ -46,8 +58,9 @@ impl JobSource for Sources {
         self.text(name)
     }
     fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, SourceError> {
-        self.read.insert(path.to_owned());
-        self.host.read_included(path, job_file)
+        let text = self.host.read_included(path, job_file);
+        self.read.insert(path.to_owned(), text.as_ref().ok().cloned());
+        text
     }
     fn variable(&self, name: &str) -> Option<String> {
         self.host.variable(name)

@@ -7,8 +7,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use elevon_core::event::Event;
-use elevon_core::kernel::Kernel;
+use elevon_core::limits::SYSFS;
+use elevon_core::stack::Stack;
 use elevon_sim::device::Description;
+use elevon_trace::Recorded;
 use elevon_trace::run::{self, RunContext, RunTraceWriter, TaskName};
 use elevon_trace::write::WriteFormat;
 use elevon_workload::jobs::Roster;
@@ -30,14 +32,15 @@ pub(crate) struct TraceFile {
     /// Final place: the path, or the target of its symbolic link.
     target: PathBuf,
     folder: TempDir,
-    kernel: Kernel,
+    /// The command line that repeats the run.
+    command: String,
     writer: Option<RunTraceWriter>,
     error: Option<io::Error>,
 }
 
 impl TraceFile {
     /// Checks before the run that the extension is known and that the file can be written.
-    pub(crate) fn new(path: &Path, kernel: Kernel, files: &mut Files) -> Result<Self, Failure> {
+    pub(crate) fn new(path: &Path, command: &str, files: &mut Files) -> Result<Self, Failure> {
         let format = run::format_of(path).map_err(|error| Failure::input(InputError::TraceFile(error)))?;
         let name = format!("--trace {}", path.display());
         if path.is_dir() {
@@ -56,11 +59,20 @@ impl TraceFile {
             target = target_of(&path).map_err(fail)?;
         }
         let folder = tempfile::Builder::new().prefix(&hidden(&target)).suffix(".part").tempdir_in(folder_of(&target));
-        Ok(Self { folder: folder.map_err(fail)?, name, path, target, kernel, writer: None, error: None })
+        Ok(Self {
+            folder: folder.map_err(fail)?,
+            name,
+            path,
+            target,
+            command: command.to_owned(),
+            writer: None,
+            error: None,
+        })
     }
 
     /// Starts the trace before the run and writes its header.
-    pub(crate) fn start(&mut self, device: &Description, cpus: u16, jobs: &Roster<'_>) -> Result<(), Failure> {
+    pub(crate) fn start(&mut self, device: &Description, stack: &Stack, jobs: &Roster<'_>) -> Result<(), Failure> {
+        let cpus = stack.config().cpus;
         if self.is_in_parts() {
             (0..u32::from(cpus)).try_for_each(|cpu| check_replaceable(&self.name, &part(&self.path, cpu)))?;
         }
@@ -70,7 +82,8 @@ impl TraceFile {
             // The flusher of a page cache is the task after the jobs.
             tasks: jobs.members.iter().map(name).chain([TaskName::new("kworker/flush", 100)]).collect(),
             cpus,
-            rules: self.kernel.rules(),
+            rules: stack.config().kernel.rules(),
+            recorded: recorded(&self.command, device, stack),
         };
         let part = self.folder.path().join(self.path.file_name().unwrap_or_default());
         self.writer = Some(RunTraceWriter::create(&part, &context).map_err(MachineError::from)?);
@@ -147,6 +160,33 @@ fn check_replaceable(name: &str, path: &Path) -> Result<(), Failure> {
         _ => Irreplaceable::Irregular,
     };
     Err(cannot(why))
+}
+
+/// Returns how a run is recorded: with the names that `elevon capture` gives to the same settings
+/// of a real device.
+fn recorded(command: &str, device: &Description, stack: &Stack) -> Recorded {
+    let (config, limits) = (stack.config(), stack.limits());
+    let (major, minor) = number_of(&device.name);
+    let mut notes = Recorded::of_run();
+    notes.note("version", env!("CARGO_PKG_VERSION"));
+    notes.note("command", command);
+    notes.note("kernel", config.kernel.name());
+    notes.note("device", &format!("{major}:{minor}"));
+    notes.note("sectors", &device.size.get().to_string());
+    notes.note("queue/scheduler", &format!("[{}]", config.scheduler.name));
+    for (key, value) in stack.scheduler().tunables_shown() {
+        notes.note(&format!("queue/iosched/{key}"), &value);
+    }
+    for row in SYSFS {
+        if let Some(value) = limits.read(row.name) {
+            notes.note(&format!("queue/{}", row.name), &value.to_string());
+        }
+    }
+    notes.note("queue/nr_requests", &config.nr_requests().to_string());
+    for queue in 0..device.hw_queues {
+        notes.note(&format!("mq/{queue}/nr_tags"), &config.queue_depth.to_string());
+    }
+    notes
 }
 
 /// Returns device numbers as Linux assigns them: blkext for NVMe, 8:0 for the first disk of the

@@ -278,3 +278,53 @@ fn a_failed_run_is_marked_in_a_comparison() {
     assert!(marked.len() == 2 && marked[1].contains("FAILED: a: critical medium error"), "{stdout}");
     assert_eq!(stdout.matches("FAILED").count(), 1, "{stdout}");
 }
+
+/// The device file and tenants file of a run that depends on all kinds of files.
+const DISK: &str = "name = \"disk\"\nbase = \"slots\"\n\n[parameters]\nslots = 2\n";
+
+#[test]
+fn a_json_report_is_enough_to_repeat_the_run() {
+    let bench = bench();
+    bench.file("disk.toml", DISK);
+    let args = ["including.fio", "--device", "@disk.toml", "--tenants", "t.toml", "--seed", "7"];
+    let command = [&["run", "--output-format", "json"], &args[..]].concat();
+    let first = bench.stdout(&command);
+    let report: serde_json::Value = serde_json::from_str(&first).expect("JSON");
+    let inputs = report["elevon"]["inputs"].as_array().expect("the files that were read");
+    let names: Vec<&str> = inputs.iter().filter_map(|input| input["name"].as_str()).collect();
+    assert_eq!(names, ["including.fio", "rest.inc", "t.toml", "--device @disk.toml"]);
+
+    let elsewhere = Bench::new();
+    for input in inputs {
+        let name = input["name"].as_str().expect("a name").trim_start_matches("--device @");
+        elsewhere.file(name, input["text"].as_str().expect("a text"));
+    }
+    let words = shlex::split(report["elevon"]["command"].as_str().expect("a command")).expect("words");
+    let words: Vec<&str> = words.iter().map(String::as_str).skip(1).collect();
+    assert_eq!(elsewhere.stdout(&[&words[..], &["--output-format", "json"]].concat()), first);
+}
+
+#[test]
+fn a_trace_says_which_run_it_is_of() {
+    let bench = bench();
+    for name in ["a.ftrace", "a.blktrace", "a.perfetto", "a.json"] {
+        bench.stdout(&["run", "good.fio", "--trace", name, "--scheduler", "bfq:low_latency=0", "--seed", "5"]);
+        let file = if name == "a.blktrace" { "a.blktrace.0" } else { name };
+        let trace = fs::read(bench.path(file)).expect("the trace");
+        let trace = String::from_utf8_lossy(&trace);
+        let words = ["elevon run good.fio", "--seed 5", "bfq:low_latency=0", env!("CARGO_PKG_VERSION"), "[bfq]"];
+        for words in words {
+            assert!(trace.contains(words), "{name}: {words}");
+        }
+    }
+    // The same as for a real device: options that a replay is not given are as recorded.
+    for name in ["a.ftrace", "a.blktrace"] {
+        let output = bench.elevon(&["replay", name]).output().expect("it ran");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("bfq:low_latency=0"), "{name}: {stderr}");
+    }
+    if let Ok(blkparse) = Command::new("blkparse").args(["-q", "-i", "a"]).current_dir(bench.path("")).output() {
+        let text = String::from_utf8_lossy(&blkparse.stdout);
+        assert!(text.contains(" m ") && text.contains("command: elevon run good.fio"), "{text}");
+    }
+}

@@ -29,7 +29,7 @@ fn thresholds_and_their_midpoints() {
     assert_eq!(odd.background, odd.thresh / 2);
 
     let mut domain = Domain::new(HZ, DirtyRatios::default());
-    let mut writer = Writer { dirtied: 1000, ..Writer::default() };
+    let mut writer = DirtyThrottle { dirtied: 1000, ..DirtyThrottle::default() };
     let counts = DirtyCounts { dirty: 149_902, writeback: 0, dirtyable: D };
     assert_eq!(domain.balance(Instant::new(5), &mut writer, &counts, false), DirtyVerdict::Go);
     assert_eq!((writer.dirtied, writer.allowance), (0, 128));
@@ -75,13 +75,13 @@ fn rates_and_pauses() {
     // 150 pages at 6,400 a second: 23.4 ms are 5 whole jiffies.
     let mut domain = Domain { base_rate: 6_400, ..Domain::new(HZ, DirtyRatios::default()) };
     let now = Instant::new(1);
-    let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(now) };
+    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(now) };
     let at = |dirty| DirtyCounts { dirty, writeback: 0, dirtyable: D };
     let verdict = domain.balance(now, &mut writer, &at(174_926), false);
     assert_eq!(verdict, DirtyVerdict::Pause { span: Nanos::from_millis(20), again: false });
     assert_eq!((writer.dirtied, writer.allowance), (0, 150));
 
-    let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(now) };
+    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(now) };
     let verdict = domain.balance(now, &mut writer, &at(199_951), false);
     assert_eq!(verdict, DirtyVerdict::Pause { span: Nanos::from_millis(200), again: true });
     assert_eq!(writer.dirtied, 150);
@@ -93,7 +93,7 @@ fn thinking_is_paid_and_small_debts_wait() {
     let counts = DirtyCounts { dirty: 174_926, writeback: 0, dirtyable: D };
     let start = Instant::new(0);
     // The writer took 12 ms of the 20: the rest is 2 jiffies, less than it sleeps for.
-    let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(start) };
+    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(start) };
     assert_eq!(domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false), DirtyVerdict::Go);
     assert_eq!(writer.paused_until, Some(start + Nanos::from_millis(20)));
     // The next time it owes that rest too.
@@ -101,7 +101,7 @@ fn thinking_is_paid_and_small_debts_wait() {
     let verdict = domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false);
     assert_eq!(verdict, DirtyVerdict::Pause { span: Nanos::from_millis(20), again: false });
     // A credit older than a second expires.
-    let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(start) };
+    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(start) };
     let later = start + Nanos::from_secs(3);
     assert_eq!(domain.balance(later, &mut writer, &counts, false), DirtyVerdict::Go);
     assert_eq!(writer.paused_until, Some(later));
@@ -128,11 +128,11 @@ fn longest_pause_and_target() {
 fn above_the_limit_every_writer_looks_each_eight_pages() {
     let mut domain = Domain { base_rate: 6_400, ..Domain::new(HZ, DirtyRatios::default()) };
     let at = |dirty| DirtyCounts { dirty, writeback: 0, dirtyable: D };
-    let other = Writer { dirtied: 8, allowance: 150, paused_until: None };
+    let other = DirtyThrottle { dirtied: 8, allowance: 150, paused_until: None };
     assert!(!domain.is_due(&other));
-    let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(Instant::new(1)) };
+    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(Instant::new(1)) };
     domain.balance(Instant::new(1), &mut writer, &at(199_952), false);
-    assert!(domain.is_due(&other) && !domain.is_due(&Writer { dirtied: 7, ..other }));
+    assert!(domain.is_due(&other) && !domain.is_due(&DirtyThrottle { dirtied: 7, ..other }));
     domain.balance(Instant::new(2), &mut writer, &at(100_000), false);
     assert!(!domain.is_due(&other));
 }
@@ -141,7 +141,7 @@ fn above_the_limit_every_writer_looks_each_eight_pages() {
 fn the_limit_rises_at_once_and_falls_slowly() {
     let mut domain = Domain::new(HZ, DirtyRatios::default());
     let mut look = |ms: u64, dirtyable: u64, dirty| {
-        let mut writer = Writer { dirtied: 1, allowance: 1, paused_until: None };
+        let mut writer = DirtyThrottle { dirtied: 1, allowance: 1, paused_until: None };
         domain.balance(
             Instant::new(ms * 1_000_000),
             &mut writer,
@@ -166,7 +166,7 @@ fn bandwidth_is_averaged_over_three_seconds_and_not_over_a_pause() {
     let mut domain = Domain::new(HZ, DirtyRatios::default());
     let counts = DirtyCounts { dirty: 174_926, writeback: 0, dirtyable: D };
     let mut look = |ms: u64, written| {
-        let mut writer = Writer { dirtied: 1, allowance: 1, paused_until: None };
+        let mut writer = DirtyThrottle { dirtied: 1, allowance: 1, paused_until: None };
         domain.on_written(written);
         domain.balance(Instant::new(ms * 1_000_000), &mut writer, &counts, false);
         domain.bandwidth()
@@ -205,7 +205,7 @@ fn the_device_line() {
 fn writers_settle_at_their_share() {
     for writers in [1usize, 4, 8] {
         let mut domain = Domain::new(HZ, DirtyRatios::default());
-        let mut accounts = [Writer::default(); 8];
+        let mut accounts = [DirtyThrottle::default(); 8];
         let mut wake = [Instant::ZERO; 8];
         let (mut dirty, speed, tick) = (0u64, 12_800u64, Nanos::from_millis(2));
         let mut peak = 0;

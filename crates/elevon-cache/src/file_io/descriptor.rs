@@ -1,13 +1,13 @@
 //! Reads and writes through a descriptor.
 
-use super::{CallDone, CallKind, Operation, State, Step};
+use super::{CallDone, CallKind, FileIoState, Operation, Step};
 
 impl Operation {
     /// Reads the rest of the range. A page that cannot be read ends a call early, and the next call
     /// returns the error. At the end of the file a call reads nothing, and the I/O has finished.
     #[inline]
     pub(super) fn step_read(&mut self, done: Option<&CallDone>) -> Step {
-        debug_assert_eq!(self.state, State::Read);
+        debug_assert_eq!(self.state, FileIoState::Read);
         if let Some(done) = done {
             debug_assert!(self.at + done.bytes <= self.end(), "more was read than asked for");
             self.at = self.at + done.bytes;
@@ -23,13 +23,13 @@ impl Operation {
     #[inline]
     pub(super) fn step_write(&mut self, done: Option<&CallDone>, sync_writes: bool) -> Step {
         match (self.state, done) {
-            (State::Write, None) => self.of_range(CallKind::Write),
-            (State::Write, Some(_)) if sync_writes => {
-                self.state = State::SyncAfterWrite;
+            (FileIoState::Write, None) => self.of_range(CallKind::Write),
+            (FileIoState::Write, Some(_)) if sync_writes => {
+                self.state = FileIoState::SyncAfterWrite;
                 self.of_range(CallKind::Fdatasync)
             }
             (state, _) => {
-                debug_assert!(matches!(state, State::Write | State::SyncAfterWrite));
+                debug_assert!(matches!(state, FileIoState::Write | FileIoState::SyncAfterWrite));
                 Step::Over
             }
         }

@@ -1,6 +1,6 @@
 //! Direct I/O of a range that has cached pages.
 
-use super::{CallDone, CallKind, Operation, State, Step};
+use super::{CallDone, CallKind, FileIoState, Operation, Step};
 use crate::page_cache::RangeSync;
 
 impl Operation {
@@ -10,15 +10,15 @@ impl Operation {
     pub(super) fn step_direct(&mut self, done: Option<&CallDone>) -> Step {
         if done.is_some() {
             self.state = match self.state {
-                State::DirectWriteBack if self.is_write => State::DirectInvalidate,
-                State::DirectWriteBack | State::DirectInvalidate => State::DirectDevice,
-                State::DirectInvalidateAgain => return Step::Over,
+                FileIoState::DirectWriteBack if self.is_write => FileIoState::DirectInvalidate,
+                FileIoState::DirectWriteBack | FileIoState::DirectInvalidate => FileIoState::DirectDevice,
+                FileIoState::DirectInvalidateAgain => return Step::Over,
                 state => unreachable!("direct I/O made a call in {state:?}"),
             };
         }
         match self.state {
-            State::DirectWriteBack => self.of_range(CallKind::SyncRange(RangeSync::ALL)),
-            State::DirectDevice => Step::Device,
+            FileIoState::DirectWriteBack => self.of_range(CallKind::SyncRange(RangeSync::ALL)),
+            FileIoState::DirectDevice => Step::Device,
             _ => {
                 debug_assert!(self.is_write, "a read drops no pages");
                 self.of_range(CallKind::Invalidate)

@@ -1,6 +1,6 @@
 //! Loads from and stores to a mapping.
 
-use super::{CallDone, CallKind, Operation, State, Step};
+use super::{CallDone, CallKind, FileIoState, Operation, Step};
 use crate::page_cache::RangeSync;
 
 impl Operation {
@@ -8,9 +8,9 @@ impl Operation {
     /// the device has completed the write of its pages.
     #[inline]
     pub(super) fn step_fault(&mut self, done: Option<&CallDone>, writes_through: bool) -> Step {
-        debug_assert!(matches!(self.state, State::Fault | State::WriteThrough));
+        debug_assert!(matches!(self.state, FileIoState::Fault | FileIoState::WriteThrough));
         if done.is_some() {
-            if self.state == State::WriteThrough {
+            if self.state == FileIoState::WriteThrough {
                 return Step::Over;
             }
             self.at = self.at.page().next().start();
@@ -18,7 +18,7 @@ impl Operation {
                 if !(self.is_write && writes_through) {
                     return Step::Over;
                 }
-                self.state = State::WriteThrough;
+                self.state = FileIoState::WriteThrough;
                 return self.of_range(CallKind::SyncRange(RangeSync::ALL));
             }
         }

@@ -1,6 +1,6 @@
 //! Syncs of all files that a program has open, one after the other.
 
-use super::{CallDone, CallKind, Opened, Operation, State, Step};
+use super::{CallDone, CallKind, FileIoState, Opened, Operation, Step};
 use crate::page_cache::RangeSync;
 use elevon_core::units::{Bytes, FileOffset};
 
@@ -8,7 +8,7 @@ impl Operation {
     /// Syncs the next file: the whole file or, with bytes, the part that the program uses, because
     /// then the whole device is one file of the cache.
     pub(super) fn step_sync(&mut self, done: Option<&CallDone>, files: &mut [Opened], has_bytes: bool) -> Step {
-        debug_assert_eq!(self.state, State::Sync);
+        debug_assert_eq!(self.state, FileIoState::Sync);
         if done.is_some() {
             files[self.file].written = None;
             self.file += 1;
@@ -25,7 +25,7 @@ impl Operation {
         files: &mut [Opened],
         how: Option<RangeSync>,
     ) -> Step {
-        debug_assert_eq!(self.state, State::SyncRange);
+        debug_assert_eq!(self.state, FileIoState::SyncRange);
         self.file += usize::from(done.is_some());
         while let Some(opened) = files.get_mut(self.file) {
             if let (Some((first, end)), Some(how)) = (opened.written.take(), how) {

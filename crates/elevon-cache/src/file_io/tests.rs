@@ -220,8 +220,12 @@ fn what_follows_a_short_read_lies_behind_it_in_the_buffer() {
     let offsets: Vec<u64> =
         core::iter::from_fn(|| bed.io.cache_mut().poll_copy()).map(|copy| copy.call_offset.get()).collect();
     assert_eq!(offsets, [0, PAGE]);
-    let mut running =
-        Operation { state: State::Read, at: FileOffset::new(PAGE), bytes: Bytes::new(2 * PAGE), ..Operation::NONE };
+    let mut running = Operation {
+        state: FileIoState::Read,
+        at: FileOffset::new(PAGE),
+        bytes: Bytes::new(2 * PAGE),
+        ..Operation::NONE
+    };
     let done = CallDone { bytes: Bytes::new(PAGE), ..call_done() };
     running.at = FileOffset::ZERO;
     let Step::Call { offset, bytes, .. } = running.step_read(Some(&done)) else { panic!("it is over") };

@@ -4,7 +4,7 @@
 //! With bytes, dirty pages are written back first and no page is left, because the device is to be
 //! verified. Without bytes, the advice DONTNEED drops the clean pages, as fio does.
 
-use super::{CallDone, CallKind, Called, FileIo, FileOp, Instant, Opened, Operation, Running, State, Step};
+use super::{CallDone, CallKind, Called, FileIo, FileIoState, FileOp, Instant, Opened, Operation, Running, Step};
 use crate::page_cache::RangeSync;
 use crate::readahead::Advice;
 
@@ -15,7 +15,7 @@ impl FileIo {
             let running = &mut self.programs[op.task.index()];
             debug_assert!(running.verifying.is_none(), "two passes of one program at once");
             running.verifying = Some(op.token);
-            running.operations[op.token as usize].state = State::VerifyWriteBack;
+            running.operations[op.token as usize].state = FileIoState::VerifyWriteBack;
             return;
         }
         for file in 0..self.programs[op.task.index()].files.len() {
@@ -41,18 +41,18 @@ impl Operation {
     pub(super) fn step_verify(&mut self, done: Option<&CallDone>, files: &[Opened]) -> Step {
         debug_assert!(self.state.is_of_verify_pass());
         if done.is_some() {
-            self.state = if self.state == State::VerifyWriteBack {
-                State::VerifyInvalidate
+            self.state = if self.state == FileIoState::VerifyWriteBack {
+                FileIoState::VerifyInvalidate
             } else {
                 self.verify_file += 1;
-                State::VerifyWriteBack
+                FileIoState::VerifyWriteBack
             };
         }
         let Some(Opened { part, .. }) = files.get(self.verify_file) else {
             self.state = self.after_verify;
             return Step::Again;
         };
-        let is_first = self.state == State::VerifyWriteBack;
+        let is_first = self.state == FileIoState::VerifyWriteBack;
         let kind = if is_first { CallKind::SyncRange(RangeSync::ALL) } else { CallKind::Invalidate };
         Step::Call { file: self.verify_file, kind, offset: part.offset(), bytes: part.len }
     }

@@ -32,10 +32,10 @@ impl PageCache {
         let source = Source { task, tenant: TenantId(0), submitter, op, flags, origin };
         loop {
             let Some(turn) = self.turn.or_else(|| self.next_turn(now)) else { return false };
-            let (turn, is_over) = self.build_one(&source, turn);
+            let (turn, is_finished) = self.build_one(&source, turn);
             self.bios.close();
-            self.turn = (!is_over).then_some(turn);
-            if is_over {
+            self.turn = (!is_finished).then_some(turn);
+            if is_finished {
                 self.end_turn(now, turn);
             }
             if !turn.written.is_zero() && self.bios.has_ready() {

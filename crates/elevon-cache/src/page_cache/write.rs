@@ -1,8 +1,8 @@
 //! Writes through a descriptor, and how pages become dirty.
 
 use super::{
-    Call, CallStep, DirtyVerdict, FileId, FrameId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Status,
-    Way, WriteMode, Writer,
+    Call, CallStep, DirtyThrottle, DirtyVerdict, FileId, FrameId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase,
+    Progress, Status, Way, WriteMode,
 };
 use crate::Context;
 use elevon_core::units::FileOffset;
@@ -101,7 +101,7 @@ impl PageCache {
             }
         }
         if self.writers.len() <= task.index() {
-            self.writers.resize(task.index() + 1, Writer::default());
+            self.writers.resize(task.index() + 1, DirtyThrottle::default());
         }
         self.writers[task.index()].dirtied += 1;
     }

@@ -439,7 +439,7 @@ impl IoMax {
         let child_start = self.nodes[level.index()].lanes[d].slice.start();
         let clock = self.clock;
         let above = self.nodes.of(parent);
-        if above.lanes[d].slice.is_over(tick) && above.waiting(direction) == 0 {
+        if above.lanes[d].slice.has_ended(tick) && above.waiting(direction) == 0 {
             above.lanes[d].slice.begin_with_credit(&clock, tick, child_start);
         }
         let held = HeldBio { paid: held.bytes == 0, ..held };

@@ -198,7 +198,7 @@ pub fn lines() -> Vec<SettingLine> {
     SETTINGS.iter().map(|row| row.line(&StackConfig::unset())).collect()
 }
 
-type Row = SettingRow<StackConfig>;
+type StackSetting = SettingRow<StackConfig>;
 
 /// A number that is stored in the field of the same name.
 macro_rules! number {
@@ -225,7 +225,7 @@ macro_rules! switch {
 
 /// What `--set` takes besides the queue limits.
 pub const SETTINGS: &[SettingRow<StackConfig>] = &[
-    Row {
+    StackSetting {
         key: "fill",
         help: "where a direct-I/O bio ends: vectors used up; at max_sectors (proposal 001); trimmed to a multiple of \
                max_sectors; of 256 KiB",
@@ -237,7 +237,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             set: |c, text| Fill::from_name(text).map(|fill| c.fill = fill),
         },
     },
-    Row {
+    StackSetting {
         key: "io_ticks",
         help: "form of utilisation behind %util: 5.7-6.9; proposal 003; 6.10 and later; nanoseconds",
         follows: Some("by --kernel"),
@@ -251,14 +251,14 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             },
         },
     },
-    Row {
+    StackSetting {
         key: "hz",
         help: "tick rate of jiffy-based clocks (io_ticks, scheduler deadlines)",
         follows: None,
         reported: Reported::Always,
         value: number!(hz: u32, (100, 1000), "ticks/s"),
     },
-    Row {
+    StackSetting {
         key: "nr_requests",
         help: "requests that may be allocated on each hardware queue",
         follows: Some("depth; 2*min(depth,128) with a scheduler"),
@@ -274,7 +274,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             },
         },
     },
-    Row {
+    StackSetting {
         key: "async_depth",
         help: "scheduler tags that may be taken by what is not a synchronous read (Linux 7.0 and later)",
         follows: Some("nr_requests; 3/4 of it with kyber, bfq"),
@@ -296,21 +296,21 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             },
         },
     },
-    Row {
+    StackSetting {
         key: "nomerges",
         help: "1: only cheap merges in the scheduler; 2: no merging",
         follows: None,
         reported: Reported::Always,
         value: number!(nomerges: u8, (0, 2), ""),
     },
-    Row {
+    StackSetting {
         key: "cpus",
         help: "CPUs that processes are spread over",
         follows: Some("max(4, hw_queues)"),
         reported: Reported::Always,
         value: number!(cpus: u16, (1, 4096), "CPUs"),
     },
-    Row {
+    StackSetting {
         key: "io_timeout",
         help: "time a command may take before the driver's timeout handler runs",
         follows: Some("30000; eMMC: 60000"),
@@ -326,14 +326,14 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             },
         },
     },
-    Row {
+    StackSetting {
         key: "max_retries",
         help: "tries after a retryable error (path-type errors; never failfast or read-ahead); simulated devices only",
         follows: None,
         reported: Reported::Always,
         value: number!(max_retries: u8, (0, 100), "times"),
     },
-    Row {
+    StackSetting {
         key: "direct_path",
         help: "direct I/O on the device itself or through a file system: differs in plugging and in the SYNC flag of reads",
         follows: None,
@@ -347,49 +347,49 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             },
         },
     },
-    Row {
+    StackSetting {
         key: "queue_depth",
         help: "driver tags of each hardware queue",
         follows: Some("by device"),
         reported: Reported::WithDevice,
         value: number!(queue_depth: u32, (1, MAX_DEPTH as u64), "commands"),
     },
-    Row {
+    StackSetting {
         key: "hw_queues",
         help: "hardware queues",
         follows: Some("by device"),
         reported: Reported::WithDevice,
         value: number!(hw_queues: u16, (1, 1024), "queues"),
     },
-    Row {
+    StackSetting {
         key: "iostats",
         help: "account requests",
         follows: None,
         reported: Reported::IfChanged,
         value: switch!(iostats),
     },
-    Row {
+    StackSetting {
         key: "throttle_counter",
         help: "io-throttle: no lookup and no accounting while no tenant has a rule (proposal 004)",
         follows: None,
         reported: Reported::IfChanged,
         value: switch!(io_throttle.counter),
     },
-    Row {
+    StackSetting {
         key: "throttle_class_aware",
         help: "io-throttle: a queue for each priority class, so that RT does not wait behind BE",
         follows: None,
         reported: Reported::IfChanged,
         value: switch!(io_throttle.class_aware),
     },
-    Row {
+    StackSetting {
         key: "throttle_quirks",
         help: "io-throttle: the arithmetic of 2009, errors and all",
         follows: None,
         reported: Reported::IfChanged,
         value: switch!(io_throttle.quirks),
     },
-    Row {
+    StackSetting {
         key: "io_max",
         help: "how a tenant's io.max is met: in slices of time as Linux does, or to the nanosecond",
         follows: None,

@@ -18,7 +18,7 @@ pub const MOST_ON_PAGE: usize = 1 << 21;
 
 /// One request of the page: 48 bytes.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct PageRow {
     start: u64,
     /// Nanoseconds until issue, if that is known.
     queue: Option<u64>,
@@ -33,7 +33,7 @@ struct Row {
 /// Collects the requests of a page.
 #[derive(Debug, Default)]
 pub struct PageRequests {
-    rows: Vec<Row>,
+    rows: Vec<PageRow>,
     names: Vec<String>,
     left_out: u64,
 }
@@ -51,7 +51,7 @@ impl RequestSink for PageRequests {
                 self.left_out += 1;
                 continue;
             }
-            self.rows.push(Row {
+            self.rows.push(PageRow {
                 start,
                 queue: request.issued.map(|issued| issued.saturating_sub(start)),
                 device: completed.saturating_sub(request.issued.unwrap_or(start)),
@@ -98,7 +98,7 @@ fn packed(bytes: &[u8]) -> String {
 }
 
 /// Packs the rows, in order of start, into columns.
-fn columns(mut rows: Vec<Row>, start: u64) -> [(&'static str, String); 7] {
+fn columns(mut rows: Vec<PageRow>, start: u64) -> [(&'static str, String); 7] {
     rows.sort_by_key(|row| (row.start, row.sector, row.process));
     let mut columns: [Vec<u8>; 7] = Default::default();
     let (mut last_start, mut last_end) = (start, 0u64);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{JsonOptions, SCHEMA_VERSION, latency, strings};
 use crate::cpu;
 use crate::fairness::{self, Fairness};
-use crate::result::{JobResult, RunResult, Series};
+use crate::result::{JobResult, ReadFile, RunResult, Series};
 use crate::settings;
 use crate::summary::{DiskDelta, ratio};
 
@@ -21,6 +21,7 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         "schema_version": SCHEMA_VERSION,
         "seed": run.seed,
         "command": run.command,
+        "inputs": run.inputs.iter().map(input).collect::<Vec<_>>(),
         "device": device(run),
         "kernel": run.kernel.name(),
         "scheduler": {
@@ -77,6 +78,11 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         }
     }
     out
+}
+
+/// Returns a file with its text, so that the report is enough to repeat the run.
+fn input(file: &ReadFile) -> Value {
+    json!({ "name": file.name, "text": file.text })
 }
 
 /// Returns shares of CPU time from 0 to 1, and what they limited.

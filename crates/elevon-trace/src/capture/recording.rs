@@ -102,7 +102,7 @@ impl Recording {
             has_processes: !self.processes.is_empty(),
             ..WriteOptions::default()
         };
-        let mut writer = ftrace::Writer::with_notes(out, options, recorded)?;
+        let mut writer = ftrace::FtraceWriter::with_notes(out, options, recorded)?;
         let mut written = Written::default();
         let mut cpus: Vec<Cpu> =
             self.spools.drain(..).map(|spool| Cpu::new(spool, &self.layout)).collect::<io::Result<_>>()?;

@@ -19,6 +19,7 @@ use rustc_hash::FxBuildHasher;
 use crate::input::Input;
 use crate::names::NameId;
 use crate::reader::Source;
+use crate::recorded::Recorded;
 use crate::report::{Gap, Position};
 use crate::sink::{BATCH, Sink};
 use record::Header;
@@ -187,6 +188,10 @@ impl BlktraceSource {
                 }
                 record::Notify::WallClock(unix_ns) => {
                     sink.report.wall_clock.get_or_insert((header.time, unix_ns));
+                }
+                record::Notify::Message(text) => {
+                    sink.report.other += 1;
+                    Recorded::read_line(&mut sink.report.recorded, text);
                 }
                 record::Notify::Other => sink.report.other += 1,
             }

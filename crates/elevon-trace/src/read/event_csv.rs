@@ -2,7 +2,7 @@
 
 use super::cursor::Expected;
 use super::lines::{LineFormat, TextLine};
-use crate::columns::{self, COLUMNS, Cell, Row};
+use crate::columns::{self, COLUMNS, Cell, EventRow};
 use crate::event::Device;
 use crate::report::Position;
 use crate::sink::Sink;
@@ -39,7 +39,7 @@ impl LineFormat for EventCsv {
 impl EventCsv {
     fn row(&self, line: TextLine<'_>, sink: &mut Sink) -> Result<(), Expected> {
         let text = std::str::from_utf8(line.text).map_err(|_| "UTF-8")?.trim_end_matches('\r');
-        let mut row: Row = [const { None }; COLUMNS.len()];
+        let mut row: EventRow = [const { None }; COLUMNS.len()];
         let mut rest = Some(text);
         for column in &self.columns {
             let Some(left) = rest else { return Err("a field for each title") };

@@ -112,7 +112,7 @@ impl LineFormat for Ftrace {
             Line::Event(record) => self.push(&record, number, sink),
             Line::Comment => {
                 sink.report.other += 1;
-                if Recorded::read_line(&mut sink.report.recorded, text) {
+                if Recorded::read_comment(&mut sink.report.recorded, text) {
                     sink.report.clock =
                         sink.report.recorded.as_ref().and_then(|notes| notes.get("clock")).map(str::to_owned);
                 }

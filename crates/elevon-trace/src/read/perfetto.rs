@@ -75,11 +75,11 @@ fn packet(bytes: &[u8]) -> Option<Frame> {
 /// Reads one trace.
 pub(crate) struct PerfettoSource {
     input: Input,
-    state: State,
+    state: PacketState,
 }
 
-/// State of the reader between packets.
-struct State {
+/// PacketState of the reader between packets.
+struct PacketState {
     /// By CPU: time of the last event, and whether events were lost since then.
     cpus: Vec<(Option<u64>, bool)>,
     /// Process and name of each thread.
@@ -95,7 +95,7 @@ struct Thread {
 
 impl PerfettoSource {
     pub(crate) fn new(input: Input) -> Self {
-        Self { input, state: State { cpus: Vec::new(), threads: HashMap::default(), unpacked: Vec::new() } }
+        Self { input, state: PacketState { cpus: Vec::new(), threads: HashMap::default(), unpacked: Vec::new() } }
     }
 
     /// Reads a packet of the input. Returns false at the end.
@@ -204,7 +204,7 @@ impl Source for PerfettoSource {
     }
 }
 
-impl State {
+impl PacketState {
     fn packet(&mut self, content: &[u8], at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
         for field in Fields::of(content) {
             let (number, value) = field?;

@@ -11,7 +11,13 @@ use crate::event::TraceEvent;
 
 pub(crate) fn context() -> RunContext {
     let tasks = vec![TaskName::new("fio", 4242), TaskName::new("highpool[1] a-b:c", 17)];
-    RunContext { device: (259, 3), tasks, cpus: 4, rules: elevon_core::kernel::Kernel::V6_18.rules() }
+    RunContext {
+        device: (259, 3),
+        tasks,
+        cpus: 4,
+        rules: elevon_core::kernel::Kernel::V6_18.rules(),
+        recorded: crate::Recorded::of_run(),
+    }
 }
 
 /// A small generator of random numbers, the same on every machine.

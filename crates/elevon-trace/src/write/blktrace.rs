@@ -21,6 +21,7 @@ use crate::event::{Device, TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::op::TraceOp;
 use crate::read::blktrace::{action, category};
+use crate::recorded::Recorded;
 
 /// First word of a record: three letters and the version.
 const MAGIC: u32 = 0x6561_7407;
@@ -29,6 +30,8 @@ const RECORD_SIZE: usize = 48;
 /// Flag of an action whose payload starts with a cgroup id.
 const HAS_CGROUP: u32 = 1 << 8;
 
+/// Bytes of a message that are kept, as many as `blkparse` prints.
+const MESSAGE_MAX: usize = 1024;
 /// Maximum number of per-CPU files; events of further CPUs go to the last one.
 const MAX_CPUS: u32 = 4096;
 
@@ -70,14 +73,14 @@ struct PerCpu<W> {
 }
 
 /// Writes the records.
-pub struct Writer<W: Write, O: Outputs<W>> {
+pub struct BlktraceWriter<W: Write, O: Outputs<W>> {
     outputs: O,
     /// By CPU, without gaps, because `blkparse` stops at the first missing file.
     cpus: Vec<PerCpu<W>>,
     named: BTreeSet<(u32, Option<NameId>)>,
 }
 
-impl Writer<BufWriter<File>, FilesOf> {
+impl BlktraceWriter<BufWriter<File>, FilesOf> {
     /// Writes `NAME.blktrace.0` etc. for a path `NAME.blktrace`. Files of an earlier trace of that
     /// name are emptied, because `blkparse` would read them as part of this one.
     ///
@@ -96,7 +99,7 @@ impl Writer<BufWriter<File>, FilesOf> {
     }
 }
 
-impl<W: Write, O: Outputs<W>> Writer<W, O> {
+impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
     /// Opens the file of the first CPU.
     ///
     /// # Errors
@@ -178,18 +181,23 @@ impl<W: Write, O: Outputs<W>> Writer<W, O> {
         };
         let length = comm.len().min(name.len() - 1);
         name[..length].copy_from_slice(&comm.as_bytes()[..length]);
+        self.notify(action::NOTIFY_PROCESS, event, cpu, &name)
+    }
+
+    /// Writes a record about the trace itself, with the time, task and device of an event.
+    fn notify(&mut self, what: u64, event: &TraceEvent, cpu: u32, payload: &[u8]) -> io::Result<()> {
         let header = Header {
             sequence: 0,
             time: event.time.unwrap_or(0),
             sector: 0,
             bytes: 0,
-            action: (category::NOTIFY << 16 | action::NOTIFY_PROCESS) as u32,
+            action: (category::NOTIFY << 16 | what) as u32,
             pid: event.tid.unwrap_or(0),
             device: event.device.map_or(0, Device::to_kernel),
             cpu,
             error: 0,
         };
-        header.write(&mut self.cpu(cpu)?.out, &name)
+        header.write(&mut self.cpu(cpu)?.out, payload)
     }
 
     /// Writes what is buffered, and returns the outputs by CPU.
@@ -207,7 +215,15 @@ impl<W: Write, O: Outputs<W>> Writer<W, O> {
     }
 }
 
-impl<W: Write, O: Outputs<W>> EventWriter for Writer<W, O> {
+impl<W: Write, O: Outputs<W>> EventWriter for BlktraceWriter<W, O> {
+    /// A message for each line, which `blkparse` shows with the letter `m`.
+    fn recorded(&mut self, recorded: &Recorded, first: &TraceEvent) -> io::Result<()> {
+        recorded.lines().iter().try_for_each(|line| {
+            let text = &line.as_bytes()[..line.len().min(MESSAGE_MAX)];
+            self.notify(action::NOTIFY_MESSAGE, first, first.cpu.unwrap_or(0), text)
+        })
+    }
+
     fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         Self::event(self, event, names)
     }

@@ -12,11 +12,11 @@ use crate::event::TraceEvent;
 use crate::names::Names;
 
 /// Writes the lines.
-pub struct Writer<W: Write> {
+pub struct CsvWriter<W: Write> {
     out: W,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> CsvWriter<W> {
     /// Writes the line of titles.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-impl<W: Write> EventWriter for Writer<W> {
+impl<W: Write> EventWriter for CsvWriter<W> {
     fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         Self::event(self, event, names)
     }

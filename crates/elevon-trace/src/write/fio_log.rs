@@ -20,7 +20,7 @@ use crate::op::TraceOp;
 const MAX_BYTES: u64 = (1 << 32) - SECTOR_SIZE;
 
 /// Writes the lines.
-pub struct Writer<W: Write> {
+pub struct FioLogWriter<W: Write> {
     out: W,
     /// Time of the first event.
     start: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Writer<W: Write> {
     files: BTreeSet<String>,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> FioLogWriter<W> {
     /// Writes the line with the version.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-impl<W: Write> EventWriter for Writer<W> {
+impl<W: Write> EventWriter for FioLogWriter<W> {
     fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         Self::event(self, event, names)
     }

@@ -46,7 +46,7 @@ const COLUMNS_WITH_PROCESS: &str = "\
 const COUNTS_WIDTH: usize = 90;
 
 /// Writes the text.
-pub struct Writer<W: Write> {
+pub struct FtraceWriter<W: Write> {
     out: W,
     options: WriteOptions,
     entries: u64,
@@ -54,7 +54,7 @@ pub struct Writer<W: Write> {
     line: String,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> FtraceWriter<W> {
     /// Writes a header with notes on how the events were recorded, and without a number of entries,
     /// so that the output need not seek.
     ///
@@ -63,7 +63,7 @@ impl<W: Write> Writer<W> {
     pub fn with_notes(mut out: W, options: WriteOptions, notes: &Recorded) -> io::Result<Self> {
         out.write_all(HEAD.as_bytes())?;
         for line in notes.lines() {
-            writeln!(out, "{line}")?;
+            writeln!(out, "# {line}")?;
         }
         out.write_all(columns(&options).as_bytes())?;
         Ok(Self { out, options, entries: 0, line: String::new() })
@@ -98,7 +98,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-impl<W: Write + Seek> Writer<W> {
+impl<W: Write + Seek> FtraceWriter<W> {
     /// Writes the header; its count of entries is filled in by [`Self::finish`] where the output
     /// can seek.
     ///
@@ -136,7 +136,11 @@ impl<W: Write + Seek> Writer<W> {
     }
 }
 
-impl<W: Write + Seek> EventWriter for Writer<W> {
+impl<W: Write + Seek> EventWriter for FtraceWriter<W> {
+    fn recorded(&mut self, recorded: &Recorded, _first: &TraceEvent) -> io::Result<()> {
+        recorded.lines().iter().try_for_each(|line| writeln!(self.out, "# {line}"))
+    }
+
     fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         Self::event(self, event, names)
     }

@@ -13,6 +13,7 @@ use super::ftrace::class_name;
 use super::timeline::{Counter, End, Sink, Span, Tasks, Timeline, Track};
 use crate::event::{Device, TraceEvent};
 use crate::names::Names;
+use crate::recorded::Recorded;
 
 const HEAD: &str = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
 const FOOT: &str = "\n]}\n";
@@ -23,7 +24,7 @@ const WAIT_PROCESS: u64 = 0;
 
 /// Writes the trace. If it is dropped without [`Self::finish`], it closes the file as far as
 /// possible.
-pub struct Writer<W: Write + Seek> {
+pub struct JsonWriter<W: Write + Seek> {
     timeline: Timeline,
     objects: Objects<W>,
 }
@@ -41,7 +42,7 @@ struct Objects<W: Write + Seek> {
     named: BTreeSet<Track>,
 }
 
-impl<W: Write + Seek> Writer<W> {
+impl<W: Write + Seek> JsonWriter<W> {
     /// Starts the file. If the device is unknown, that of the first event is used.
     ///
     /// # Errors
@@ -85,7 +86,18 @@ impl<W: Write + Seek> Writer<W> {
     }
 }
 
-impl<W: Write + Seek> EventWriter for Writer<W> {
+impl<W: Write + Seek> EventWriter for JsonWriter<W> {
+    /// A metadata event of the device: viewers ignore one that they do not know.
+    fn recorded(&mut self, recorded: &Recorded, first: &TraceEvent) -> io::Result<()> {
+        self.objects.begin(first.device)?;
+        self.objects.object();
+        let notes = recorded.iter().map(|(key, value)| format!("{}:{}", quoted(key), quoted(value)));
+        let notes = notes.collect::<Vec<_>>().join(",");
+        let chunk = &mut self.objects.chunk;
+        write!(chunk, "{{\"ph\":\"M\",\"name\":\"recorded\",\"pid\":{WAIT_PROCESS},\"args\":{{{notes}}}}}")?;
+        self.objects.end_object()
+    }
+
     fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         Self::event(self, event, names)
     }

@@ -14,11 +14,11 @@ use crate::event::TraceEvent;
 use crate::names::Names;
 
 /// Writes the row groups.
-pub struct Writer<W: Write + Send> {
+pub struct ParquetWriter<W: Write + Send> {
     table: TableWriter<W>,
 }
 
-impl<W: Write + Send> Writer<W> {
+impl<W: Write + Send> ParquetWriter<W> {
     /// Writes the header.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl<W: Write + Send> Writer<W> {
     }
 }
 
-impl<W: Write + Send> EventWriter for Writer<W> {
+impl<W: Write + Send> EventWriter for ParquetWriter<W> {
     fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         Self::event(self, event, names)
     }

@@ -44,7 +44,7 @@ struct Bundle {
 }
 
 /// Writes the packets.
-pub struct Writer<W: Write> {
+pub struct PerfettoWriter<W: Write> {
     out: W,
     cpus: BTreeMap<u32, Bundle>,
     gathered: usize,
@@ -56,7 +56,7 @@ pub struct Writer<W: Write> {
     body: Message,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> PerfettoWriter<W> {
     /// Starts a trace.
     pub fn new(out: W) -> Self {
         Self {
@@ -148,7 +148,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-impl<W: Write> EventWriter for Writer<W> {
+impl<W: Write> EventWriter for PerfettoWriter<W> {
     fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         Self::event(self, event, names)
     }

@@ -15,6 +15,7 @@ use super::proto::{self, Message};
 use super::timeline::{Counter, End, Sink, Span, Tasks, Timeline, Track};
 use crate::event::{Device, TraceEvent};
 use crate::names::Names;
+use crate::recorded::Recorded;
 
 /// Field numbers of the messages used here.
 mod field {
@@ -40,6 +41,7 @@ mod field {
 
 const TYPE_BEGIN: u64 = 1;
 const TYPE_END: u64 = 2;
+const TYPE_INSTANT: u64 = 3;
 const TYPE_COUNTER: u64 = 4;
 /// All packets are of one writer.
 const SEQUENCE: u64 = 1;
@@ -54,7 +56,7 @@ const LANE_UUID: u64 = 1 << 32;
 const TAG_UUID: u64 = 1 << 40;
 
 /// Writes the packets.
-pub struct Writer<W: Write> {
+pub struct TimelineWriter<W: Write> {
     timeline: Timeline,
     packets: Packets<W>,
 }
@@ -70,7 +72,7 @@ struct Packets<W: Write> {
     annotation: Message,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> TimelineWriter<W> {
     /// Describes the device's tracks. If the device is unknown, that of the first event is used.
     ///
     /// # Errors
@@ -113,7 +115,18 @@ impl<W: Write> Writer<W> {
     }
 }
 
-impl<W: Write> EventWriter for Writer<W> {
+impl<W: Write> EventWriter for TimelineWriter<W> {
+    /// An instant on the device's track, with a note as each of its arguments.
+    fn recorded(&mut self, recorded: &Recorded, first: &TraceEvent) -> io::Result<()> {
+        self.packets.begin_device(first.device)?;
+        self.packets.begin(TYPE_INSTANT, DEVICE_UUID);
+        self.packets.inner.bytes(field::EVENT_NAME, b"recorded");
+        for (key, value) in recorded.iter() {
+            self.packets.annotate_text(key, value);
+        }
+        self.packets.emit_event(first.time.unwrap_or(0))
+    }
+
     fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         Self::event(self, event, names)
     }

@@ -7,7 +7,7 @@ use elevon_core::op::Flags;
 use proptest::prelude::*;
 
 use super::*;
-use crate::columns::{self, COLUMNS, Cell, Row};
+use crate::columns::{self, COLUMNS, Cell, EventRow};
 use crate::event::{Device, TraceKind};
 use crate::op::TraceOp;
 use crate::reader::Reader;
@@ -48,7 +48,7 @@ where
 #[test]
 fn csv_keeps_every_field() {
     for (name, events, reader) in real_traces() {
-        let bytes = all(csv::Writer::new(Vec::new()).unwrap(), &events, reader.names()).finish().unwrap();
+        let bytes = all(csv::CsvWriter::new(Vec::new()).unwrap(), &events, reader.names()).finish().unwrap();
         let (read, csv_reader) = read_bytes(bytes);
         assert_eq!(csv_reader.report().skipped, [], "{name}");
         assert_eq!(named(&read, csv_reader.names()), named(&events, reader.names()), "{name}");
@@ -60,14 +60,14 @@ fn parquet_keeps_every_field() {
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     use ::parquet::record::Field;
     for (name, events, reader) in real_traces() {
-        let bytes = all(parquet::Writer::new(Vec::new()).unwrap(), &events, reader.names()).finish().unwrap();
+        let bytes = all(parquet::ParquetWriter::new(Vec::new()).unwrap(), &events, reader.names()).finish().unwrap();
         let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         let metadata = file.metadata().file_metadata().key_value_metadata().unwrap();
         assert!(metadata.iter().any(|pair| pair.key == "elevon.schema" && pair.value.as_deref() == Some("1")));
         let mut names = Names::default();
         let mut read = Vec::new();
         for group in file.get_row_iter(None).unwrap() {
-            let mut row: Row = [const { None }; COLUMNS.len()];
+            let mut row: EventRow = [const { None }; COLUMNS.len()];
             for (at, (title, field)) in group.unwrap().get_column_iter().enumerate() {
                 assert_eq!(title, COLUMNS[at].0);
                 row[at] = match field {
@@ -103,7 +103,7 @@ fn ftrace_is_written_as_the_kernel_writes_it() {
         let text = std::fs::read_to_string(&path).unwrap();
         let (events, reader) = read_file(&path);
         let options = WriteOptions { cpus: 2, ..WriteOptions::default() };
-        let writer = all(ftrace::Writer::new(Cursor::new(Vec::new()), options).unwrap(), &events, reader.names());
+        let writer = all(ftrace::FtraceWriter::new(Cursor::new(Vec::new()), options).unwrap(), &events, reader.names());
         let written = String::from_utf8(writer.finish().unwrap().into_inner()).unwrap();
         assert_eq!(written.lines().count(), text.lines().count(), "{}", path.display());
         for (ours, real) in written.lines().zip(text.lines()) {
@@ -122,7 +122,7 @@ fn ftrace_is_written_as_the_kernel_writes_it() {
 #[test]
 fn perfetto_keeps_what_it_has() {
     for (name, events, reader) in real_traces() {
-        let bytes = all(perfetto::Writer::new(Vec::new()), &events, reader.names()).finish().unwrap();
+        let bytes = all(perfetto::PerfettoWriter::new(Vec::new()), &events, reader.names()).finish().unwrap();
         let (read, again) = read_bytes(bytes);
         assert_eq!(again.report().skipped, [], "{name}");
         assert_eq!(again.format(), crate::TraceFormat::Perfetto);
@@ -172,7 +172,7 @@ fn perfetto_keeps_what_it_has() {
 #[test]
 fn a_log_for_fio_has_every_arrival() {
     for (name, events, reader) in real_traces() {
-        let log = all(fio_log::Writer::new(Vec::new()).unwrap(), &events, reader.names()).finish().unwrap();
+        let log = all(fio_log::FioLogWriter::new(Vec::new()).unwrap(), &events, reader.names()).finish().unwrap();
         let (read, again) = read_bytes(log);
         assert_eq!(again.report().skipped, [], "{name}");
         let start = events[0].time.unwrap();
@@ -209,7 +209,7 @@ fn fio_replays_a_log() {
         events.push(event);
     }
     let log = folder.path().join("log");
-    let written = all(fio_log::Writer::new(Vec::new()).unwrap(), &events, &names).finish().unwrap();
+    let written = all(fio_log::FioLogWriter::new(Vec::new()).unwrap(), &events, &names).finish().unwrap();
     std::fs::write(&log, written).unwrap();
     let output = fio
         .args(["--name=replay", "--ioengine=psync", "--output-format=json", "--replay_no_stall=1"])
@@ -314,7 +314,7 @@ proptest! {
         if !matches!(event.kind, TraceKind::Lost { .. }) {
             let mut names = Names::default();
             let named = TraceEvent { comm: names.intern(b"a,\"b\""), ..event };
-            let mut writer = csv::Writer::new(Vec::new()).unwrap();
+            let mut writer = csv::CsvWriter::new(Vec::new()).unwrap();
             writer.event(&named, &names).unwrap();
             let (read, reader) = read_bytes(writer.finish().unwrap());
             prop_assert_eq!(reader.report().skipped.clone(), []);

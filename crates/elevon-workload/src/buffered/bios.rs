@@ -8,7 +8,7 @@ use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Io, Stack};
 use elevon_core::units::{Bytes, Instant, LayoutId, PAGE_SIZE, Sector, TaskId};
 
-use super::{Bill, BufferedIo};
+use super::{BufferedIo, CallAccount};
 use crate::process::Process;
 use crate::token::Token;
 
@@ -117,7 +117,7 @@ impl BufferedIo {
     /// of the cache; otherwise true if its batch ends.
     pub(crate) fn unblocked(&mut self, now: Instant, processes: &mut [Process], task: TaskId) -> Option<bool> {
         let Self { files, charges, users, .. } = self;
-        if !files.task_unblocked(task, &mut Bill { now, charges, users, processes }) {
+        if !files.task_unblocked(task, &mut CallAccount { now, charges, users, processes }) {
             return None;
         }
         let plug = &mut self.stack_side.plugs[task.index()];

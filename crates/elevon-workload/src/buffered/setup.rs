@@ -10,7 +10,7 @@ use elevon_core::ioprio::CpuPolicy;
 use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, Nanos, PAGE_SIZE, Sector, TaskId};
 use elevon_formats::fio::spec::{Fadvise, JobSpec, SyncFileRange, SyncMode};
 
-use super::{BufferedIo, Event, Prologue, User};
+use super::{BufferedIo, Event, FileSetup, User};
 use crate::jobs::{Jobs, Member};
 use crate::process::{CpuCost, Process};
 use crate::region::{JobFile, Region, largest_block};
@@ -89,7 +89,7 @@ impl BufferedIo {
     /// Begins what comes before a process's I/O, if it is due. An event follows when files have
     /// been read.
     pub(crate) fn prepare(&mut self, now: Instant, task: usize) -> Option<Event> {
-        if self.users[task].prologue != Prologue::Due {
+        if self.users[task].file_setup != FileSetup::Due {
             return None;
         }
         if self.users[task].is_mapped {
@@ -99,18 +99,18 @@ impl BufferedIo {
             self.advise(now, task);
             return None;
         }
-        self.users[task].prologue = Prologue::Reading(0, Bytes::ZERO);
+        self.users[task].file_setup = FileSetup::Reading(0, Bytes::ZERO);
         self.pre_read(now, task).then_some(Event::Prepared { task })
     }
 
     /// Returns true if what comes before a process's I/O has finished.
     pub(crate) fn is_prepared(&self, task: usize) -> bool {
-        self.users[task].prologue == Prologue::Over
+        self.users[task].file_setup == FileSetup::Over
     }
 
     /// Removes the mappings of a process that has finished.
     pub(crate) fn on_process_over(&mut self, task: usize) {
-        if self.users[task].is_mapped && self.users[task].prologue != Prologue::Due {
+        if self.users[task].is_mapped && self.users[task].file_setup != FileSetup::Due {
             self.for_each_part(task, |cache, part| cache.unmap(part.open));
         }
     }
@@ -132,19 +132,19 @@ impl BufferedIo {
     /// Reads the files of a process block by block, until it must wait. Returns true if all files
     /// were read and the advice after them was given.
     pub(super) fn pre_read(&mut self, now: Instant, task: usize) -> bool {
-        while let Prologue::Reading(index, offset) = self.users[task].prologue {
+        while let FileSetup::Reading(index, offset) = self.users[task].file_setup {
             let Some(part) = self.part(task, index) else {
                 self.advise(now, task);
                 return true;
             };
             let left = part.len.saturating_sub(offset);
             if left.is_zero() {
-                self.users[task].prologue = Prologue::Reading(index + 1, Bytes::ZERO);
+                self.users[task].file_setup = FileSetup::Reading(index + 1, Bytes::ZERO);
                 continue;
             }
             let bytes = left.min(self.users[task].pre_reads);
             let from = part.offset() + offset;
-            self.users[task].prologue = Prologue::Reading(index, offset + bytes);
+            self.users[task].file_setup = FileSetup::Reading(index, offset + bytes);
             let called = self.files.call(now, TaskId(task as u32), index, CallKind::Read, from, bytes);
             if called == Called::Wait {
                 return false;
@@ -154,7 +154,7 @@ impl BufferedIo {
     }
 
     fn advise(&mut self, now: Instant, task: usize) {
-        self.users[task].prologue = Prologue::Over;
+        self.users[task].file_setup = FileSetup::Over;
         self.users[task].unpaid = Nanos::ZERO;
         let User { invalidates, advice, .. } = self.users[task];
         for (index, part) in self.parts(task).into_iter().enumerate() {
@@ -206,7 +206,7 @@ fn user(spec: &JobSpec, process: &Process) -> User {
         is_mapped: spec.engine.is_mapped(),
         submits_in_line: spec.engine.asynchronous && spec.engine.submission_blocks,
         may_block: spec.engine.submission_blocks || !spec.engine.asynchronous,
-        prologue: if is_buffered { Prologue::Due } else { Prologue::Over },
+        file_setup: if is_buffered { FileSetup::Due } else { FileSetup::Over },
         pre_reads: if spec.pre_read { Bytes::new(largest_block(spec).max(PAGE_SIZE)) } else { Bytes::ZERO },
         invalidates: spec.invalidate && !spec.pre_read,
         advice,

@@ -6,7 +6,7 @@ use std::path::Path;
 use elevon_core::units::Bytes;
 use elevon_formats::quantity;
 use elevon_sim::device::{Model as DeviceModel, SlotsParameters};
-use elevon_sim::fit::{Fit, Kind, Model, Row, Served, fit};
+use elevon_sim::fit::{Fit, Kind, LatencyRow, Model, Served, fit};
 use elevon_trace::served::{ServedError, ServedRequest, ServedRequests};
 use elevon_trace::{Device, Recorded};
 
@@ -193,7 +193,7 @@ fn source_of_the_rest(name: &str, found: &Calibration, parameters: &[(&str, Stri
     )
 }
 
-fn figures(out: &mut String, name: &str, row: &Row) {
+fn figures(out: &mut String, name: &str, row: &LatencyRow) {
     let us = |ns: f64| ns / 1e3;
     let _ = write!(out, "{name:<22} {:>9}", row.requests);
     for figure in [row.mean, row.p50, row.p99] {
@@ -288,7 +288,7 @@ fn hundredths(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-fn json_row(row: &Row, key: &str, value: serde_json::Value) -> serde_json::Value {
+fn json_row(row: &LatencyRow, key: &str, value: serde_json::Value) -> serde_json::Value {
     let figure = |figure: elevon_sim::fit::Figure| {
         serde_json::json!({
             "measured_ns": figure.measured.round(),

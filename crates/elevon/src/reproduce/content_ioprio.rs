@@ -17,7 +17,7 @@ use crate::reproduce::lab::Lab;
 use crate::reproduce::parameters::Parameters;
 use cases::{Scale, dd_seconds};
 use findings::{Benchmarks, Faults, Launches, Reads};
-use sweep::{Row, deviation, interval, table};
+use sweep::{SweepRow, deviation, interval, table};
 
 const PARAMETERS: &str = include_str!("../../../../experiments/content-ioprio/parameters.toml");
 
@@ -122,7 +122,7 @@ fn faults(document: &mut Document, scale: &Scale<'_>, case: &Faults) {
 }
 
 /// Plots the gain of faults against the loss of dd.
-fn against(rows: &[Row]) -> Plot {
+fn against(rows: &[SweepRow]) -> Plot {
     let axis = |title: &str, scale, unit| Axis { title: title.into(), scale, unit };
     let series = rows.iter().enumerate().map(|(colour, row)| Series {
         name: row.place.name(),
@@ -144,7 +144,7 @@ fn against(rows: &[Row]) -> Plot {
 fn reads(document: &mut Document, scale: &Scale<'_>, case: &Reads) {
     let Reads { fits, tight, .. } = case;
     let number = |key: &str| scale.parameters.number(&format!("published.{key}"));
-    let row = |name: &str, key: &str, rows: &[Row], arm, note: &str| {
+    let row = |name: &str, key: &str, rows: &[SweepRow], arm, note: &str| {
         figure(name, "MiB/s", number(key), rows[0].of(arm).mean(0), note)
     };
     document.heading("2. Eight buffered random readers of one range");

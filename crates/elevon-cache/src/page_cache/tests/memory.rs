@@ -56,13 +56,13 @@ fn an_idle_program_ends_before_young_pages_go() {
     let (mut now, mut killed) = (T0, 0);
     for page in 0..4000 {
         let wanted = call(open, CallKind::Read, page * PAGE, PAGE);
-        let mut is_over = matches!(cache.call(now, wanted), Called::Done(_));
+        let mut is_done = matches!(cache.call(now, wanted), Called::Done(_));
         loop {
             while let Some(io) = cache.poll_io(now) {
                 cache.complete(now, io.token, Status::Ok, Nanos::ZERO);
             }
-            is_over |= cache.poll_done().is_some();
-            if is_over {
+            is_done |= cache.poll_done().is_some();
+            if is_done {
                 break;
             }
             now = now.max(cache.next_timer().expect("it looks for memory"));
@@ -95,11 +95,11 @@ fn who_finds_no_memory_waits_a_jiffy_or_for_writeback() {
             held = bios(&mut cache, T0);
         }
         let starved = (1..1024).find(|&page| {
-            let is_over = matches!(cache.call(T0, call(open, CallKind::Read, page * PAGE, PAGE)), Called::Done(_));
+            let is_done = matches!(cache.call(T0, call(open, CallKind::Read, page * PAGE, PAGE)), Called::Done(_));
             while let Some(io) = cache.poll_io(T0) {
                 cache.complete(T0, io.token, Status::Ok, Nanos::ZERO);
             }
-            !is_over && cache.poll_done().is_none()
+            !is_done && cache.poll_done().is_none()
         });
         // Half of the lowest reserve is not available to the page cache.
         assert!((980..1024).contains(&starved.expect("memory ends")), "{starved:?}");

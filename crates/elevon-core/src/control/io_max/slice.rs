@@ -48,7 +48,7 @@ impl Slice {
         self.start
     }
 
-    pub(super) const fn is_over(&self, now: u64) -> bool {
+    pub(super) const fn has_ended(&self, now: u64) -> bool {
         now < self.start || now > self.end
     }
 
@@ -71,7 +71,7 @@ impl Slice {
 
     /// Prepares the test of a bio: an idle group begins a new slice, a busy one continues.
     pub(super) fn prepare(&mut self, clock: &Clock, now: u64, is_waited_on: bool) {
-        if self.is_over(now) && !is_waited_on {
+        if self.has_ended(now) && !is_waited_on {
             self.begin(clock, now);
         } else {
             self.extend(clock, now + clock.slice);
@@ -117,7 +117,7 @@ impl Slice {
 
     /// Trims after a dispatch: finished slices are removed together with what they earned.
     pub(super) fn trim(&mut self, clock: &Clock, now: u64, bps: u64, iops: u64) {
-        if self.is_over(now) {
+        if self.has_ended(now) {
             return;
         }
         self.end = (now + clock.slice).next_multiple_of(clock.slice);

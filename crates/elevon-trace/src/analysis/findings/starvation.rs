@@ -18,13 +18,13 @@ const FEWEST: u64 = 32;
 const FEWEST_PERMILLE: u32 = 50;
 
 #[derive(Clone, Default)]
-struct Row {
+struct WaitRow {
     count: u64,
     sum: u128,
     latency: SparseHistogram,
 }
 
-impl Row {
+impl WaitRow {
     fn mean(&self) -> u64 {
         self.sum.checked_div(u128::from(self.count)).unwrap_or(0) as u64
     }
@@ -40,7 +40,7 @@ impl Row {
 #[derive(Default)]
 pub(in crate::analysis) struct Starvation {
     writes: u32,
-    rows: [Row; ROWS],
+    rows: [WaitRow; ROWS],
     /// Readers by row.
     readers: [ByProcess; ROWS],
     when: [When; ROWS],
@@ -97,7 +97,7 @@ impl Starvation {
         let low = self.rows.iter().position(|row| row.count >= FEWEST)?;
         // A row with at least four times as many writes.
         let high = low.max(1) + 2;
-        let (mut many, mut when, mut readers) = (Row::default(), When::default(), None);
+        let (mut many, mut when, mut readers) = (WaitRow::default(), When::default(), None);
         for at in (high..ROWS).filter(|&at| self.rows[at].count > 0) {
             many.merge(&self.rows[at]);
             if let Some((first, last)) = self.when[at].span() {
@@ -114,7 +114,7 @@ impl Starvation {
         }
         let busiest = (high..ROWS).max_by_key(|&at| self.rows[at].count).unwrap_or(high);
         let (few_mean, many_mean) = (few.mean(), many.mean());
-        let p99 = |row: &Row| row.latency.percentile(990_000);
+        let p99 = |row: &WaitRow| row.latency.percentile(990_000);
         let mut evidence = vec![format!(
             "{} reads began with {} writes under way and took {} on average (p99 {}); {} began with {} or more and took \
              {} (p99 {})",

@@ -13,6 +13,8 @@ pub mod action {
     pub const NOTIFY_PROCESS: u64 = 0;
     /// The wall clock; in a record of [`super::category::NOTIFY`].
     pub const NOTIFY_TIMESTAMP: u64 = 1;
+    /// Free text; in a record of [`super::category::NOTIFY`].
+    pub const NOTIFY_MESSAGE: u64 = 2;
     /// Q.
     pub const QUEUE: u64 = 1;
     /// M.
@@ -169,7 +171,9 @@ pub(super) enum Notify<'a> {
     Task(&'a [u8]),
     /// The wall clock, in nanoseconds since 1970.
     WallClock(u64),
-    /// A message, or another record.
+    /// Free text: of a program, a scheduler or the throttle.
+    Message(&'a [u8]),
+    /// Another record.
     Other,
 }
 
@@ -293,6 +297,7 @@ impl Header {
                 };
                 Notify::WallClock(word(0) * 1_000_000_000 + word(4))
             }
+            action::NOTIFY_MESSAGE => Notify::Message(payload),
             _ => Notify::Other,
         }
     }

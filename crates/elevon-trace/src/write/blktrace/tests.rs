@@ -13,7 +13,7 @@ fn the_worked_example_byte_for_byte() {
     (made.time, made.device, made.sector, made.bytes) = (Some(1000), Some(Device::new(8, 0)), Some(2048), Some(4096));
     (made.op, made.flags, made.tid, made.cpu) = (Some(TraceOp::Read), Some(Flags::NONE), Some(1234), Some(0));
     made.comm = names.intern(b"dd");
-    let mut writer = Writer::new(|_| Ok(Vec::new())).unwrap();
+    let mut writer = BlktraceWriter::new(|_| Ok(Vec::new())).unwrap();
     writer.event(&made, &names).unwrap();
     let files = writer.finish().unwrap();
     let (name, queue) = files[0].split_at(RECORD_SIZE + 16);
@@ -34,7 +34,7 @@ fn real_records_are_written_as_they_were() {
     for name in ["dd-none", "dd-mq-deadline"] {
         let (events, reader) = read_file(&data("kernel-truth/blktrace-6.1").join(name));
         let folder = tempfile::tempdir().unwrap();
-        let mut writer = Writer::create(&folder.path().join("copy.blktrace")).unwrap();
+        let mut writer = BlktraceWriter::create(&folder.path().join("copy.blktrace")).unwrap();
         events.iter().for_each(|event| writer.event(event, reader.names()).unwrap());
         writer.finish().unwrap();
         let (copy, copy_reader) = read_file(&folder.path().join("copy"));
@@ -64,7 +64,7 @@ fn written_records_satisfy_blkparse_and_btt() {
         )
         .unwrap();
     }
-    let mut writer = Writer::create(&folder.path().join("run.blktrace")).unwrap();
+    let mut writer = BlktraceWriter::create(&folder.path().join("run.blktrace")).unwrap();
     events.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
     writer.finish().unwrap();
     let (read, reader) = read_file(&base);
@@ -128,7 +128,7 @@ fn a_gap_is_a_jump_of_sequence_numbers() {
     let mut gap = TraceEvent::new(TraceKind::Lost { events: Some(5), until: Some(9000) });
     (gap.time, gap.cpu) = (Some(2000), Some(0));
     events.insert(2, gap);
-    let mut writer = Writer::new(|_| Ok(Vec::new())).unwrap();
+    let mut writer = BlktraceWriter::new(|_| Ok(Vec::new())).unwrap();
     events.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
     let (read, reader) = crate::testing::read_bytes(writer.finish().unwrap().remove(0));
     assert_eq!((read[2].kind, read[2].time), (gap.kind, gap.time));

@@ -175,7 +175,8 @@ fn figures(five: &Five, parameters: &Parameters) -> Vec<Figure> {
     ]
 }
 
-fn shares_table(five: &Five) -> Table {
+/// Returns the throughput and each reader's share, a row per setting.
+pub(super) fn shares_table(five: &Five) -> Table {
     let jobs = &five.of(NONE).jobs;
     let names = ["setting", "MB/s", "in device"].map(str::to_owned).into_iter();
     let header = names.chain(jobs.iter().map(|job| job.name.clone())).chain(["Jain's index".to_owned()]).collect();

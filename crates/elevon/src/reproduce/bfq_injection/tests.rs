@@ -57,6 +57,14 @@ fn five_readers_with_and_without_injection() {
     assert!(fair.disk.mean_in_device() <= 210.0 / 80.0 * 1.01, "fair: {}", fair.disk.mean_in_device());
 }
 
+/// Every figure of the table is reviewed when it changes; the ranges above say what has to hold.
+#[test]
+fn table_of_the_five_readers() {
+    let mut document = Document::new("Five readers");
+    document.table(five::shares_table(five()));
+    insta::assert_snapshot!(document.text());
+}
+
 #[test]
 fn the_rule_needs_to_know_that_the_device_queues() {
     let five = five();

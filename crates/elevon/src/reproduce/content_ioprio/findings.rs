@@ -1,7 +1,7 @@
 //! Conclusions from the four cases.
 
 use super::cases::BFQ_LEVEL;
-use super::sweep::{Rig, Row, interval, shown};
+use super::sweep::{Rig, SweepRow, interval, shown};
 use crate::reproduce::conclusions::{Conclusion, listed, percent_off, range};
 
 /// The three forms of activity.
@@ -10,8 +10,8 @@ const FORMS: [&str; 3] = ["iter-bio", "add-page", "page-exact"];
 /// Rows of case 1, and properties of its device.
 #[derive(Clone, Debug)]
 pub(super) struct Faults {
-    pub(super) in_order: Vec<Row>,
-    pub(super) at_random: Vec<Row>,
+    pub(super) in_order: Vec<SweepRow>,
+    pub(super) at_random: Vec<SweepRow>,
     /// Slots of the device, and milliseconds for 512 KiB at its fitted write rate.
     pub(super) slots: u64,
     pub(super) slot_ms: f64,
@@ -20,8 +20,8 @@ pub(super) struct Faults {
 /// Rows of case 2.
 #[derive(Clone, Debug)]
 pub(super) struct Reads {
-    pub(super) fits: Vec<Row>,
-    pub(super) tight: Vec<Row>,
+    pub(super) fits: Vec<SweepRow>,
+    pub(super) tight: Vec<SweepRow>,
     /// Published MiB/s: mainline, with the patch.
     pub(super) published: [f64; 2],
 }
@@ -30,14 +30,14 @@ pub(super) struct Reads {
 #[derive(Clone, Debug)]
 pub(super) struct Launches {
     pub(super) ttls: Vec<u64>,
-    pub(super) rows: Vec<Vec<Row>>,
+    pub(super) rows: Vec<Vec<SweepRow>>,
 }
 
 /// Rows of case 4.
 #[derive(Clone, Debug)]
 pub(super) struct Benchmarks {
-    pub(super) storage: Vec<Row>,
-    pub(super) sqlite: Vec<Row>,
+    pub(super) storage: Vec<SweepRow>,
+    pub(super) sqlite: Vec<SweepRow>,
     /// Published ratio of SQLite's transactions.
     pub(super) published: f64,
 }
@@ -46,11 +46,11 @@ pub(super) struct Benchmarks {
 type Ratio = (f64, f64);
 
 /// Returns the row of a device profile and a scheduler.
-fn at<'a>(rows: &'a [Row], profile: &str, scheduler: &str) -> Option<&'a Row> {
+fn at<'a>(rows: &'a [SweepRow], profile: &str, scheduler: &str) -> Option<&'a SweepRow> {
     rows.iter().find(|row| row.place.profile() == profile && row.place.scheduler == scheduler)
 }
 
-fn ufs<'a>(rows: &'a [Row], scheduler: &str) -> Option<&'a Row> {
+fn ufs<'a>(rows: &'a [SweepRow], scheduler: &str) -> Option<&'a SweepRow> {
     at(rows, "ufs-2.1", scheduler)
 }
 
@@ -63,13 +63,13 @@ const fn high((mean, half): Ratio) -> f64 {
 }
 
 /// Returns true if all figures of the arm are equal to those of mainline.
-fn is_mainline(row: &Row, arm: &str) -> bool {
+fn is_mainline(row: &SweepRow, arm: &str) -> bool {
     row.of(arm).bios.promoted == 0 && row.of(arm).figures == row.of("off").figures
 }
 
 /// Formats the percentage of bios that `iter-bio` promotes, by place.
-fn promoted(rows: &[Row]) -> String {
-    let one = |row: &Row| {
+fn promoted(rows: &[SweepRow]) -> String {
+    let one = |row: &SweepRow| {
         let Rig { scheduler, .. } = row.place;
         format!("{:.1} % on {} under {scheduler}", row.of("iter-bio").promoted(), row.place.profile())
     };
@@ -264,7 +264,7 @@ pub(super) const LAUNCHES: [Conclusion<Launches>; 6] = [
     },
     |case| {
         let [first, others @ ..] = &case.rows[..] else { return None };
-        let same = |rows: &Vec<Row>| {
+        let same = |rows: &Vec<SweepRow>| {
             rows.iter().all(|row| {
                 let of_first = ufs(first, row.place.scheduler);
                 of_first.is_some_and(|of_first| {

@@ -60,7 +60,7 @@ pub(super) struct Cell {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct SweepRow {
     pub(super) place: Rig,
     pub(super) cells: Vec<Cell>,
 }
@@ -80,7 +80,7 @@ pub(super) struct Sweep<'a> {
 type RunFigures = (Vec<f64>, Bios, String);
 
 /// Runs all sweeps and returns, by sweep, a row for each place.
-pub(super) fn run(lab: &Lab, sweeps: &[Sweep<'_>]) -> Result<Vec<Vec<Row>>, Failure> {
+pub(super) fn run(lab: &Lab, sweeps: &[Sweep<'_>]) -> Result<Vec<Vec<SweepRow>>, Failure> {
     let mut work = Vec::new();
     for sweep in sweeps {
         for (place, seeds) in &sweep.places {
@@ -94,7 +94,7 @@ pub(super) fn run(lab: &Lab, sweeps: &[Sweep<'_>]) -> Result<Vec<Vec<Row>>, Fail
         for outcome in outcomes.by_ref().take(seeds.len()) {
             cells.iter_mut().zip(outcome).for_each(|(cell, outcome)| cell.add(outcome));
         }
-        Row { place: place.clone(), cells }
+        SweepRow { place: place.clone(), cells }
     };
     Ok(sweeps.iter().map(|sweep| sweep.places.iter().map(|(place, seeds)| row(place, seeds)).collect()).collect())
 }
@@ -154,7 +154,7 @@ fn bios(run: &RunResult) -> Bios {
     bios
 }
 
-impl Row {
+impl SweepRow {
     pub(super) fn of(&self, arm: &str) -> &Cell {
         self.cells.iter().find(|cell| cell.arm == arm).expect("every arm was run")
     }
@@ -217,7 +217,7 @@ pub(super) fn shown((mean, half): (f64, f64)) -> String {
 
 /// Returns a row of text for each place and arm: means, each with its ratio to `off` and the
 /// interval of the ratio, then bios.
-pub(super) fn table(rows: &[Row], figures: &[&str]) -> Table {
+pub(super) fn table(rows: &[SweepRow], figures: &[&str]) -> Table {
     let mut header: Vec<String> = ["device, scheduler", "activity"].map(str::to_owned).to_vec();
     // If there are many figures, their ratios and the columns that are usually 0 do not fit.
     let with_ratios = figures.len() <= 3;

@@ -6,14 +6,14 @@ use crate::reproduce::conclusions::text_of;
 use sweep::{ARMS, Bios, Sweep};
 
 /// Returns the first place of a case.
-fn first(case: impl for<'a> FnOnce(&Scale<'a>) -> Sweep<'a>) -> Row {
+fn first(case: impl for<'a> FnOnce(&Scale<'a>) -> Sweep<'a>) -> SweepRow {
     let parameters = Parameters::parse(PARAMETERS);
     let sweep = case(&Scale { parameters: &parameters, full: false, seeds: 1, places: 1 });
     sweep::run(&Lab::quiet(), &[sweep]).expect("runs").remove(0).remove(0)
 }
 
 /// Returns the share of all bios, including write-back, that became RT.
-fn promoted(row: &Row, arm: &str) -> f64 {
+fn promoted(row: &SweepRow, arm: &str) -> f64 {
     let bios = row.of(arm).bios;
     bios.promoted as f64 / bios.all as f64
 }
@@ -157,7 +157,7 @@ fn conclusions_follow_the_rows(measured: &Measured) {
             let bios = Bios { all: 100, promoted, of_faults: 80, faults_promoted: promoted, ..Bios::default() };
             sweep::Cell { arm, figures: [0.999, 1.0, 1.001].map(of_seed).to_vec(), bios, command: String::new() }
         };
-        Row { place, cells: ARMS.map(cell).to_vec() }
+        SweepRow { place, cells: ARMS.map(cell).to_vec() }
     };
     let even = |_: &str, _: usize| 1.0;
     faults_follow(&measured.faults, &row, &even);
@@ -167,7 +167,7 @@ fn conclusions_follow_the_rows(measured: &Measured) {
 }
 
 type Ratio<'a> = &'a dyn Fn(&str, usize) -> f64;
-type MakeRow<'a> = &'a dyn Fn(&str, &'static str, &[f64], Ratio<'_>) -> Row;
+type MakeRow<'a> = &'a dyn Fn(&str, &'static str, &[f64], Ratio<'_>) -> SweepRow;
 
 /// Checks that each of these sentences is present, or that none is.
 fn check(text: &str, sentences: &[&str], there: bool) {
@@ -218,7 +218,7 @@ fn reads_follow(case: &Reads, row: MakeRow<'_>, even: Ratio<'_>) {
     for cell in &mut fits.cells {
         (cell.figures, cell.bios) = (off.figures.clone(), off.bios);
     }
-    let with = |fits: &Row, ratio| {
+    let with = |fits: &SweepRow, ratio| {
         let tight = vec![row("ufs-2.1", "mq-deadline", &[500.0], ratio)];
         text_of(&Reads { fits: vec![fits.clone()], tight, ..case.clone() }, &findings::READS)
     };

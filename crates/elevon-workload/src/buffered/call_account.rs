@@ -31,14 +31,14 @@ pub(super) struct Charges {
 }
 
 /// Counts and charges the I/O of the processes at `now`.
-pub(super) struct Bill<'a> {
+pub(super) struct CallAccount<'a> {
     pub(super) now: Instant,
     pub(super) charges: &'a Charges,
     pub(super) users: &'a mut [User],
     pub(super) processes: &'a mut [Process],
 }
 
-impl FileIoObserver for Bill<'_> {
+impl FileIoObserver for CallAccount<'_> {
     #[inline]
     fn call_over(&mut self, end: &CallEnd<'_>) {
         let CallEnd { task, token, class, pages, done } = *end;
