@@ -144,6 +144,51 @@ impl HostFile {
     }
 }
 
+/// A part of a file that is allocated, or is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// Bytes, more than 0.
+    pub bytes: u64,
+    /// Nothing is allocated, and it reads as zeroes.
+    pub is_hole: bool,
+}
+
+impl HostFile {
+    /// Yields which parts of a range are allocated, one after the other from `offset` on. Of a
+    /// block device, and of a file whose file system cannot tell, all of it is.
+    pub fn allocation(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Allocation> {
+        let (mut at, end) = (offset, offset.saturating_add(bytes));
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let (next, is_hole) = match self.seek(at, libc::SEEK_DATA) {
+                // No data follows.
+                Err(libc::ENXIO) => (end, true),
+                Ok(data) if data > at => (data, true),
+                Ok(_) => (self.seek(at, libc::SEEK_HOLE).unwrap_or(end), false),
+                Err(_) => (end, false),
+            };
+            let next = next.clamp(at + 1, end);
+            let found = Allocation { bytes: next - at, is_hole };
+            at = next;
+            Some(found)
+        })
+    }
+
+    /// Returns where data or a hole begins at or after an offset, or an errno. No I/O depends on
+    /// the position of the open file, which this moves.
+    fn seek(&self, from: u64, what: libc::c_int) -> Result<u64, i32> {
+        if self.is_block_device {
+            return Err(libc::EINVAL);
+        }
+        let from = libc::off_t::try_from(from).map_err(|_| libc::EINVAL)?;
+        // SAFETY: a valid descriptor and plain numbers.
+        let found = unsafe { libc::lseek(self.file.as_raw_fd(), from, what) };
+        u64::try_from(found).map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
 fn unusable(kind: std::fs::FileType) -> Option<&'static str> {
     if kind.is_file() || kind.is_block_device() {
         None
@@ -279,6 +324,22 @@ fn direct_alignment(file: &File) -> Option<u32> {
 mod tests {
     use super::*;
     use std::io::{Seek, SeekFrom};
+
+    #[test]
+    fn holes_of_a_file_are_told() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        let sparse = File::create(&path).expect("a file");
+        sparse.set_len(1 << 20).expect("a size");
+        std::os::unix::fs::FileExt::write_all_at(&sparse, &[1; 4096], 512 << 10).expect("written");
+        let file = HostFile::open(&path, OpenOptions::default()).expect("a file");
+        let parts: Vec<Allocation> = file.allocation(4096, (1 << 20) - 4096).collect();
+        assert_eq!(parts.iter().map(|part| part.bytes).sum::<u64>(), (1 << 20) - 4096, "the range is covered");
+        let data = parts.iter().position(|part| !part.is_hole).expect("what was written is no hole");
+        let before: u64 = parts[..data].iter().map(|part| part.bytes).sum();
+        assert!(4096 + before <= 512 << 10, "{parts:?}");
+        assert_eq!(file.allocation(0, 0).next(), None);
+    }
 
     #[test]
     fn flushes_have_an_open_file_of_their_own() {

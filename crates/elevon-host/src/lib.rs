@@ -3,6 +3,7 @@
 //! The only crate with `unsafe`: for buffers whose bytes the kernel moves, and for system calls. It
 //! opens only what the caller named, and files of /proc and /sys that describe the machine.
 
+mod alarm;
 mod buffers;
 pub mod cpu;
 mod disk;
@@ -14,8 +15,9 @@ mod promise;
 mod threads;
 mod uring;
 
+pub use alarm::Alarm;
 pub use disk::disk_of;
-pub use file::{HostFile, OpenError, OpenOptions};
+pub use file::{Allocation, HostFile, OpenError, OpenOptions};
 
 use elevon_cache::FrameId;
 use elevon_cache::page_cache::ByteCopy;
@@ -44,6 +46,10 @@ pub struct Host {
     interrupt: Interrupt,
     /// Dropped before the buffers and the file: it waits for commands in flight.
     engine: Engine,
+    /// Ends a wait: for a completion of a thread, or for somebody who has asked for it.
+    alarm: Option<Alarm>,
+    /// True if somebody besides the threads may ring.
+    is_called: bool,
     /// Engine for discards of a block device, which io_uring supports only from Linux 6.12 on;
     /// started with the first discard.
     discards: Option<threads::Threads>,
@@ -76,13 +82,18 @@ impl Host {
     /// The kernel denies io_uring although it was asked for, or no thread can be created.
     pub fn new(file: HostFile, depth: u32, method: Option<Method>, interrupt: Interrupt) -> std::io::Result<Self> {
         let mut warnings = file.notes.clone();
+        let mut alarm = None;
+        let mut threads = || {
+            let alarm = alarm.insert(Alarm::new()?).clone();
+            threads::Threads::new(&file, depth, alarm)
+        };
         let engine = match method {
             Some(Method::IoUring) => Engine::Uring(Box::new(uring::Uring::new(depth)?)),
-            Some(Method::Threads) => Engine::Threads(threads::Threads::new(&file, depth)?),
+            Some(Method::Threads) => Engine::Threads(threads()?),
             None => match uring::Uring::new(depth) {
                 Ok(ring) => Engine::Uring(Box::new(ring)),
                 Err(error) => {
-                    let threads = threads::Threads::new(&file, depth)?;
+                    let threads = threads()?;
                     let most = threads.depth();
                     warnings.push(format!(
                         "io_uring is not available ({error}): using a pool of {most} threads, so at most {most} I/Os are at the device at a time and the rest is queued"
@@ -99,6 +110,8 @@ impl Host {
             epoch: std::time::Instant::now(),
             interrupt,
             engine,
+            alarm,
+            is_called: false,
             discards: None,
             buffers: Buffers::default(),
             file,
@@ -148,14 +161,32 @@ impl Host {
         }
     }
 
+    /// Returns the alarm by which another thread ends [`Backend::wait`], which from now on waits
+    /// for it even if nothing else can happen.
+    ///
+    /// # Errors
+    /// No descriptor can be created.
+    pub fn alarm(&mut self) -> std::io::Result<Alarm> {
+        self.is_called = true;
+        self.watched_alarm()
+    }
+
+    fn watched_alarm(&mut self) -> std::io::Result<Alarm> {
+        if let Some(alarm) = &self.alarm {
+            return Ok(alarm.clone());
+        }
+        let alarm = Alarm::new()?;
+        if let Engine::Uring(ring) = &mut self.engine {
+            ring.watch(alarm.fd());
+        }
+        Ok(self.alarm.insert(alarm).clone())
+    }
+
     /// Returns the engine for discards on a block device.
     fn discards(&mut self) -> std::io::Result<&mut threads::Threads> {
         if self.discards.is_none() {
-            let threads = threads::Threads::new(&self.file, self.depth)?;
-            if let Engine::Uring(ring) = &mut self.engine {
-                ring.watch(threads.alarm());
-            }
-            self.discards = Some(threads);
+            let alarm = self.watched_alarm()?;
+            self.discards = Some(threads::Threads::new(&self.file, self.depth, alarm)?);
         }
         Ok(self.discards.as_mut().expect("made above"))
     }
@@ -233,9 +264,10 @@ impl Backend for Host {
 
     fn wait(&mut self, until: Option<Instant>) -> bool {
         let limit = until.map(|at| std::time::Duration::from_nanos(at.since(self.clock()).get()));
+        let others = self.is_called || self.discards.as_ref().is_some_and(|pool| pool.in_flight() > 0);
         let waited = match &mut self.engine {
-            Engine::Uring(ring) => ring.wait(limit, self.discards.as_ref().is_some_and(|pool| pool.in_flight() > 0)),
-            Engine::Threads(threads) => threads.wait(limit),
+            Engine::Uring(ring) => ring.wait(limit, others),
+            Engine::Threads(threads) => threads.wait(limit, others),
         };
         waited && !self.interrupt.is_set()
     }

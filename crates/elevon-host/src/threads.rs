@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
 use elevon_core::units::Bytes;
 
+use crate::alarm::Alarm;
 use crate::buffers::{Buffers, Span};
 use crate::promise::is_promise;
 use crate::{Finished, HostFile};
@@ -49,15 +50,15 @@ struct Hand {
     flush_file: Arc<File>,
     is_block_device: bool,
     results: Sender<Work>,
-    alarm: Arc<OwnedFd>,
+    alarm: Alarm,
 }
 
 /// The pool.
 pub(crate) struct Threads {
     queue: Arc<WorkQueue>,
     results: Receiver<Work>,
-    /// An eventfd, readable if a command has completed.
-    alarm: Arc<OwnedFd>,
+    /// Rings when a command has completed.
+    alarm: Alarm,
     arrived: VecDeque<Work>,
     handles: Vec<std::thread::JoinHandle<()>>,
     in_flight: usize,
@@ -67,19 +68,12 @@ pub(crate) struct Threads {
 
 impl Threads {
     /// Returns a pool for `depth` commands at a time, at most 32, with as many threads as can be
-    /// created.
+    /// created. The alarm rings when one has completed.
     ///
     /// # Errors
     ///
     /// No thread or no descriptor can be created.
-    pub(crate) fn new(file: &HostFile, depth: u32) -> std::io::Result<Self> {
-        // SAFETY: plain numbers.
-        let alarm = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if alarm < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        // SAFETY: a descriptor that was made above and is not used elsewhere.
-        let alarm = Arc::new(unsafe { OwnedFd::from_raw_fd(alarm) });
+    pub(crate) fn new(file: &HostFile, depth: u32, alarm: Alarm) -> std::io::Result<Self> {
         let (sender, results) = channel();
         let queue = Arc::new(WorkQueue::default());
         let hand = Hand {
@@ -88,7 +82,7 @@ impl Threads {
             flush_file: Arc::new(file.flush_file.try_clone()?),
             is_block_device: file.is_block_device,
             results: sender,
-            alarm: Arc::clone(&alarm),
+            alarm: alarm.clone(),
         };
         let mut handles = Vec::new();
         for _ in 0..depth.clamp(1, MOST_THREADS) {
@@ -110,11 +104,6 @@ impl Threads {
     /// Returns the number of commands that were accepted and not returned yet.
     pub(crate) const fn in_flight(&self) -> usize {
         self.in_flight
-    }
-
-    /// Returns a descriptor that becomes readable when a command has completed.
-    pub(crate) fn alarm(&self) -> RawFd {
-        self.alarm.as_raw_fd()
     }
 
     pub(crate) fn queue(&mut self, buffers: &mut Buffers, command: &Command, pieces: &dyn Pieces) -> Accept {
@@ -142,17 +131,20 @@ impl Threads {
         Some(Finished { command: work.command, status: work.status, bytes })
     }
 
-    pub(crate) fn wait(&mut self, limit: Option<Duration>) -> bool {
+    /// Waits for a completion, another ring of the alarm or the time limit. Returns false if none
+    /// can occur. `others`: whether the alarm may ring for something else.
+    pub(crate) fn wait(&mut self, limit: Option<Duration>, others: bool) -> bool {
+        self.arrived.extend(self.results.try_recv().ok());
         if !self.arrived.is_empty() {
             return true;
         }
         // Without a limit it still wakes up from time to time, so that a signal is noticed.
         let limit = match limit {
-            None if self.in_flight == 0 => return false,
+            None if self.in_flight == 0 && !others => return false,
             None => Duration::from_millis(100),
             Some(limit) => limit,
         };
-        self.arrived.extend(self.results.recv_timeout(limit).ok());
+        self.alarm.wait(limit);
         true
     }
 }
@@ -188,10 +180,7 @@ fn serve(hand: &Hand) {
         if hand.results.send(work).is_err() {
             return;
         }
-        let one = 1_u64.to_ne_bytes();
-        // SAFETY: a valid descriptor and eight bytes. It fails only if the counter is full, and
-        // then the eventfd is readable.
-        unsafe { libc::write(hand.alarm.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        hand.alarm.ring();
     }
 }
 

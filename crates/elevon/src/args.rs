@@ -40,6 +40,8 @@ pub(crate) enum Command {
     /// Record the block events of a device, with its settings, for inspect, calibrate and replay
     #[command(long_about = CAPTURE_ABOUT, after_help = CAPTURE_EXAMPLES)]
     Capture(CaptureArgs),
+    /// Serve a file or block device as a disk over NBD, through a scheduler and limits
+    Serve(ServeArgs),
     /// Do the I/O of a trace again, under any device, scheduler, kernel and settings
     #[command(long_about = REPLAY_ABOUT, after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
@@ -404,6 +406,40 @@ pub(crate) struct CalibrateArgs {
     /// Report as text or as JSON
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
     pub(crate) output_format: OutputFormat,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// File or block device to serve
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Where to listen: unix:PATH or tcp:HOST:PORT; NBD's port is 10809 (repeatable)
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub(crate) listen: Vec<String>,
+    /// Name of the export [default: the file's name]; clients that name none get it, too
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Refuse to write
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Bypass the page cache of this machine (O_DIRECT), if the file system allows it
+    #[arg(long)]
+    pub(crate) direct: bool,
+    /// I/O scheduler with tunables: NAME[:tunable=value,...] [default: none]
+    #[arg(long, value_name = "S")]
+    pub(crate) scheduler: Option<String>,
+    /// Kernel version whose rules are followed; `elevon kernels` lists them
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kernel: Option<String>,
+    /// Queue setting by its sysfs name (repeatable)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Limits, weights and priority classes of tenants in TOML; docs/tenants.md describes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tenants: Option<PathBuf>,
+    /// The tenant of that file that the export's I/O is charged to
+    #[arg(long, value_name = "PATH", requires = "tenants")]
+    pub(crate) tenant: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -159,6 +159,12 @@ impl From<MachineError> for Failure {
     }
 }
 
+impl From<elevon_serve::ServeError> for Failure {
+    fn from(error: elevon_serve::ServeError) -> Self {
+        Self::input(error)
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::Output(error)

@@ -29,6 +29,7 @@ mod replay;
 mod reproduce;
 mod result;
 mod run;
+mod serve;
 mod setting;
 mod source;
 mod tenant_lines;
@@ -57,6 +58,7 @@ fn main() -> std::process::ExitCode {
 fn dispatch(cli: Cli) -> Result<Ending, Failure> {
     match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Serve(args) => serve::serve(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Advise(args) => advise::advise(&args),

@@ -12,6 +12,7 @@ use elevon_core::stack::BuildError;
 use elevon_core::units::Nanos;
 use elevon_formats::fio::{Diagnostic, SourceError};
 use elevon_host::OpenError;
+use elevon_serve::{AddressError, ServeError};
 use elevon_sim::device::text::TextError;
 use elevon_sim::memory::OutOfMemory;
 use elevon_sim::profiles::DeviceError;
@@ -74,6 +75,12 @@ pub(crate) enum InputError {
     /// A device that cannot be recorded.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// No address of a server.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// A server that cannot be set up.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     /// A path that names no disk to record.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -322,6 +329,12 @@ pub(crate) enum ConflictError {
     SaysOtherwise {
         /// The other option and its value.
         other: String,
+    },
+    /// A tenant that the file of `--tenants` does not have.
+    #[error("the file of --tenants has no such tenant{meant}")]
+    NoTenant {
+        /// A name that was perhaps meant, as words.
+        meant: String,
     },
     /// An option of simulated devices with a real one.
     #[error("{why}; {device} is real")]

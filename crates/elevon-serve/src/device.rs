@@ -1,0 +1,250 @@
+//! The thread of a device: its stack, its host, and the requests of its clients.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender};
+
+use elevon_core::layout::Layout;
+use elevon_core::op::{Flags, Op};
+use elevon_core::stack::{Done, Io, Stack};
+use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, TaskId};
+use elevon_host::{Alarm, Host};
+use elevon_nbd::{Command, ReplyFormat, Request};
+use elevon_workload::backend::Backend;
+use elevon_workload::settings::Settings;
+
+use crate::client::{BUFFERS, Charged, Client, Reply};
+use crate::pieces::{PART, Part, Pieces};
+
+/// From this number of parts on, a client's parts are submitted under a plug, as io_uring does, so
+/// that neighbours merge.
+const PLUGGED: usize = 3;
+
+/// A message to a device.
+pub(crate) enum Message {
+    /// A client opened an export.
+    Open { client: u32, charged: Charged, replies: Sender<Reply> },
+    /// A request of a client, with the payload of a WRITE.
+    Request { client: u32, request: Request, format: ReplyFormat, payload: Vec<u8> },
+    /// A client has no more requests.
+    Close { client: u32 },
+    /// The server ends.
+    Stop,
+}
+
+/// The way to a device's thread.
+#[derive(Clone)]
+pub(crate) struct DeviceHandle {
+    pub(crate) messages: Sender<Message>,
+    pub(crate) alarm: Alarm,
+}
+
+impl DeviceHandle {
+    /// Sends a message. Returns false if the device's thread has ended.
+    pub(crate) fn send(&self, message: Message) -> bool {
+        let is_sent = self.messages.send(message).is_ok();
+        self.alarm.ring();
+        is_sent
+    }
+}
+
+/// A device that is served.
+pub(crate) struct Device {
+    stack: Stack,
+    host: Host,
+    settings: Settings,
+    layout: LayoutId,
+    clients: BTreeMap<u32, Client>,
+    /// The client of each task.
+    tasks: Vec<Option<u32>>,
+    is_stopping: bool,
+}
+
+impl Device {
+    pub(crate) fn new(mut stack: Stack, host: Host, settings: Settings) -> Self {
+        let layout = stack.register_layout(Layout::contiguous(PART, 0));
+        Self { stack, host, settings, layout, clients: BTreeMap::new(), tasks: Vec::new(), is_stopping: false }
+    }
+
+    /// Serves until the server ends and every client has left.
+    pub(crate) fn run(mut self, messages: &Receiver<Message>) {
+        loop {
+            let mut moved = self.step();
+            while let Ok(message) = messages.try_recv() {
+                self.on_message(message);
+                moved = true;
+            }
+            moved |= self.submit_all();
+            if self.is_stopping && self.clients.is_empty() {
+                return;
+            }
+            if !moved {
+                let delayed = self.clients.values().filter(|client| client.has_next()).map(|client| client.delayed);
+                let timers = [self.stack.next_timer(), self.settings.next_change(), delayed.min()];
+                self.host.wait(timers.into_iter().flatten().min());
+            }
+        }
+    }
+
+    /// Takes completions, and does what its time has come for. Returns false if nothing happened.
+    fn step(&mut self) -> bool {
+        let now = self.host.now();
+        let mut moved = false;
+        while let Some(completion) = self.host.poll_completion() {
+            self.stack.handle_completion(now, completion, &mut self.host);
+            moved = true;
+        }
+        if self.stack.next_timer().is_some_and(|at| at <= now) {
+            self.stack.handle_timers(now, &mut self.host);
+            moved = true;
+        }
+        if self.settings.next_change().is_some_and(|at| at <= now) {
+            self.settings.run_changes(&mut self.stack, now);
+            moved = true;
+        }
+        while let Some(done) = self.stack.poll_done() {
+            self.on_done(now, &done);
+            moved = true;
+        }
+        let woken = self.stack.poll_unblocked();
+        assert_eq!(woken, None, "nobody here sleeps for a tag");
+        moved
+    }
+
+    fn on_message(&mut self, message: Message) {
+        match message {
+            Message::Open { client, charged, replies } => {
+                let free = self.tasks.iter().position(Option::is_none).unwrap_or_else(|| {
+                    self.tasks.push(None);
+                    self.tasks.len() - 1
+                });
+                self.tasks[free] = Some(client);
+                self.clients.insert(client, Client::new(TaskId(free as u32), charged, replies));
+            }
+            Message::Request { client, request, format, payload } => {
+                let Some(client) = self.clients.get_mut(&client) else { return };
+                if matches!(request.command, Command::BlockStatus { .. }) {
+                    let mut bytes = Vec::new();
+                    let at = client.charged.base + request.offset;
+                    let extents = self.host.file().allocation(at, request.length);
+                    let extents: Vec<elevon_nbd::Extent> = extents
+                        .map(|part| elevon_nbd::Extent { length: part.bytes, hole: part.is_hole, zero: part.is_hole })
+                        .collect();
+                    format.extents(&mut bytes, &request, &extents);
+                    // A client that is gone needs no reply.
+                    let _ = client.replies.send(Reply { bytes, weight: Some(0) });
+                    return;
+                }
+                // A hole of a file reads as zeroes; what a block device discards may not.
+                let is_file = !self.host.file().is_block_device;
+                let zero = |no_hole: bool| if is_file && !no_hole { Op::Discard } else { Op::WriteZeroes };
+                client.add(Pieces::new(request, format, payload, zero));
+            }
+            Message::Close { client } => {
+                if let Some(found) = self.clients.get_mut(&client) {
+                    found.is_closing = true;
+                    self.forget_if_over(client);
+                }
+            }
+            Message::Stop => self.is_stopping = true,
+        }
+    }
+
+    /// Submits what clients have buffers for, a part of each in turn. Returns false if there was
+    /// nothing.
+    fn submit_all(&mut self) -> bool {
+        let now = self.host.now();
+        let due = |client: &Client| client.has_next() && client.delayed <= now;
+        let names: Vec<u32> = self.clients.iter().filter(|(_, client)| due(client)).map(|(name, _)| *name).collect();
+        for name in &names {
+            self.submit(*name);
+        }
+        !names.is_empty()
+    }
+
+    fn submit(&mut self, name: u32) {
+        let client = self.clients.get_mut(&name).expect("a client that waits");
+        if !client.has_buffers {
+            self.host.prepare_buffers(client.task, BUFFERS, PART);
+            client.has_buffers = true;
+        }
+        let (task, charged) = (client.task, client.charged);
+        let mut ios = Vec::new();
+        while let Some((slot, part, pieces)) = client.next() {
+            if part.op == Op::Write {
+                let buffer = self.host.buffer(task, slot.into());
+                let buffer = buffer.map(|buffer| &mut buffer[..part.length as usize]);
+                match (buffer, pieces.data(&part)) {
+                    (Some(buffer), Some(data)) => buffer.copy_from_slice(data),
+                    (Some(buffer), None) => buffer.fill(0),
+                    (None, _) => {}
+                }
+            }
+            ios.push(io(task, charged, self.layout, slot, &pieces.request, &part));
+        }
+        let is_plugged = ios.len() >= PLUGGED;
+        let now = self.host.now();
+        if is_plugged {
+            self.stack.begin_batch(now, task);
+        }
+        for io in ios {
+            let now = self.host.now();
+            self.stack.submit(now, io, &mut self.host);
+        }
+        if is_plugged {
+            let now = self.host.now();
+            self.stack.end_batch(now, task, &mut self.host);
+        }
+    }
+
+    fn on_done(&mut self, now: Instant, done: &Done) {
+        let name = self.tasks[done.task.index()].expect("the task of a client");
+        let client = self.clients.get_mut(&name).expect("a client in flight");
+        let slot = done.token as u32;
+        let (pieces, part) = client.part(slot);
+        if done.status.is_ok()
+            && let Some(place) = pieces.place(&part)
+            && let Some(buffer) = self.host.buffer(done.task, done.token)
+        {
+            place.copy_from_slice(&buffer[..part.length as usize]);
+        }
+        if let Some(pieces) = client.end(slot, done.status) {
+            let weight = Some(Pieces::weight(&pieces.request));
+            // A client that is gone needs no reply.
+            let _ = client.replies.send(Reply { bytes: pieces.reply(), weight });
+        }
+        if self.stack.control().is_watched() {
+            let delay = self.stack.control_mut().delay_of(now, client.charged.tenant);
+            client.delayed = client.delayed.max(now.saturating_add(delay));
+        }
+        self.forget_if_over(name);
+    }
+
+    fn forget_if_over(&mut self, name: u32) {
+        if self.clients.get(&name).is_some_and(Client::is_over) {
+            let client = self.clients.remove(&name).expect("found above");
+            self.tasks[client.task.index()] = None;
+            let now = self.host.now();
+            self.stack.handle_exit(now, client.task);
+        }
+    }
+}
+
+/// Returns the I/O of a part.
+fn io(task: TaskId, charged: Charged, layout: LayoutId, slot: u32, request: &Request, part: &Part) -> Io {
+    let Charged { tenant, ioprio, base } = charged;
+    let flags = if part.fua { Flags::FUA | Flags::SYNC } else { Flags::NONE };
+    Io {
+        task,
+        token: slot.into(),
+        op: part.op,
+        flags,
+        sector: DeviceOffset::new(base + request.offset + part.at).sector(),
+        bytes: Bytes::new(part.length),
+        ioprio,
+        write_hint: 0,
+        tenant,
+        layout,
+        // As io_uring, which hands an I/O without a tag to a worker.
+        may_block: false,
+    }
+}

@@ -1,0 +1,192 @@
+//! Addresses of a server, and the sockets behind them.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// An address: `unix:PATH` or `tcp:HOST:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// Host and port.
+    Tcp(String),
+}
+
+/// Why a text is no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// It has another form.
+    #[error("is no address; write unix:PATH or tcp:HOST:PORT")]
+    Form,
+    /// There is no port.
+    #[error("has no port; NBD's is 10809: tcp:HOST:10809")]
+    NoPort,
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        match text.split_once(':') {
+            Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
+            Some(("tcp", place)) => match place.rsplit_once(':') {
+                Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                    Ok(Self::Tcp(place.to_owned()))
+                }
+                _ => Err(AddressError::NoPort),
+            },
+            _ => Err(AddressError::Form),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(place) => write!(f, "tcp:{place}"),
+        }
+    }
+}
+
+/// A socket that accepts connections. A socket in the file system is removed when it is dropped.
+pub(crate) enum Listener {
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens at an address. A socket in the file system that nothing listens at is replaced.
+    pub(crate) fn bind(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Tcp(place) => TcpListener::bind(place.as_str()).map(Self::Tcp),
+            Address::Unix(path) => {
+                let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+                if is_socket && UnixStream::connect(path).is_err() {
+                    std::fs::remove_file(path)?;
+                }
+                Ok(Self::Unix(UnixListener::bind(path)?, path.clone()))
+            }
+        }
+    }
+
+    /// Returns where it listens, with the port that the system chose for port 0.
+    pub(crate) fn address(&self) -> io::Result<Address> {
+        Ok(match self {
+            Self::Unix(_, path) => Address::Unix(path.clone()),
+            Self::Tcp(listener) => Address::Tcp(listener.local_addr()?.to_string()),
+        })
+    }
+
+    /// Waits for a connection.
+    pub(crate) fn accept(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Self::Unix(listener, _) => Socket::Unix(listener.accept()?.0),
+            Self::Tcp(listener) => {
+                let stream = listener.accept()?.0;
+                stream.set_nodelay(true)?;
+                Socket::Tcp(stream)
+            }
+        })
+    }
+
+    /// Returns a second handle of the same socket, which removes nothing.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Unix(listener, _) => Self::Unix(listener.try_clone()?, PathBuf::new()),
+            Self::Tcp(listener) => Self::Tcp(listener.try_clone()?),
+        })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self
+            && !path.as_os_str().is_empty()
+        {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// A connection.
+pub(crate) enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Socket {
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Unix(stream) => Self::Unix(stream.try_clone()?),
+            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+        })
+    }
+
+    /// Ends a direction for every handle of the socket. An error means that it has ended already.
+    pub(crate) fn shutdown(&self, how: Shutdown) {
+        let _ = match self {
+            Self::Unix(stream) => stream.shutdown(how),
+            Self::Tcp(stream) => stream.shutdown(how),
+        };
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(buffer),
+            Self::Tcp(stream) => stream.write(buffer),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_they_are_shown() {
+        for text in ["unix:/run/a.sock", "tcp:localhost:10809", "tcp:[::1]:10809"] {
+            assert_eq!(text.parse::<Address>().expect(text).to_string(), text);
+        }
+        for text in ["", "unix:", "disk.img", "http:x"] {
+            assert_eq!(text.parse::<Address>(), Err(AddressError::Form), "{text}");
+        }
+        for text in ["tcp:", "tcp:host", "tcp::10809", "tcp:host:99999"] {
+            assert_eq!(text.parse::<Address>(), Err(AddressError::NoPort), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_nothing_listens_at_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        // A listener of the standard library leaves its socket behind, as a killed process does.
+        drop(UnixListener::bind(&path).expect("a socket"));
+        let address = Address::Unix(path.clone());
+        let listener = Listener::bind(&address).expect("nothing listens there");
+        assert!(Listener::bind(&address).is_err(), "it is in use");
+        drop(listener.try_clone().expect("a second handle"));
+        assert!(path.exists());
+        drop(listener);
+        assert!(!path.exists());
+    }
+}

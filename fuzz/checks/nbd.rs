@@ -1,0 +1,68 @@
+//! Any bytes as what a client sends: the session takes a step, or ends; it never takes more than it
+//! was given, says the same however the bytes are cut, and keeps requests inside the export.
+
+use elevon_nbd::{Command, Export, Exports, Refusal, Session, SessionConfig, Step, Tls};
+
+const SIZE: u64 = 1 << 20;
+const BLOCK: u64 = 512;
+
+struct Disk;
+
+impl Exports for Disk {
+    fn names(&self) -> Vec<String> {
+        vec!["disk".to_owned()]
+    }
+    fn export(&self, name: &str) -> Result<Export, Refusal> {
+        match name {
+            "" | "disk" => Ok(Export { block: BLOCK as u32, ..Export::new(SIZE) }),
+            _ => Err(Refusal::Unknown),
+        }
+    }
+}
+
+pub(crate) fn nbd(data: &[u8]) {
+    for tls in [Tls::Off, Tls::Required] {
+        let whole = output(data, data.len(), tls);
+        // The bytes behind STARTTLS are judged by whether they came together with it.
+        if tls == Tls::Off {
+            assert_eq!(whole, output(data, 5, tls), "pieces change nothing");
+        }
+    }
+}
+
+/// Returns what the session answers to bytes that come in pieces of this size.
+fn output(data: &[u8], piece: usize, tls: Tls) -> Vec<u8> {
+    let mut session = Session::new(SessionConfig { tls, drain: SIZE });
+    let (mut input, mut output) = (Vec::new(), Vec::new());
+    for piece in data.chunks(piece.max(1)) {
+        input.extend_from_slice(piece);
+        loop {
+            let payload = session.payload_left().min(input.len() as u64);
+            if payload > 0 {
+                session.on_payload(payload);
+                input.drain(..payload as usize);
+            }
+            if session.payload_left() > 0 {
+                break;
+            }
+            let (used, step) = session.step(&input, &Disk);
+            assert!(used <= input.len());
+            input.drain(..used);
+            output.extend(session.take_output());
+            match step {
+                Step::More => break,
+                Step::Continue | Step::Opened(_) => {}
+                Step::StartTls => session.on_tls(),
+                Step::Close(_) => return output,
+                Step::Request(request) => {
+                    assert!(request.offset + request.length <= SIZE, "{request:?}");
+                    assert!(request.offset.is_multiple_of(BLOCK) && request.length.is_multiple_of(BLOCK));
+                    if !matches!(request.command, Command::Read | Command::BlockStatus { .. }) {
+                        session.reply_format().done(&mut output, &request);
+                    }
+                }
+            }
+        }
+    }
+    output
+}
