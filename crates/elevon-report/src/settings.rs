@@ -78,8 +78,9 @@ pub(crate) fn differing(variants: &[Variant<'_>]) -> Vec<(String, Vec<String>)> 
         if rows.iter().any(|(known, _)| known == key) {
             continue;
         }
-        let value =
-            |all: &Vec<TextPair>| all.iter().find(|(k, _)| k == key).map_or_else(|| ABSENT.to_owned(), |(_, v)| v.clone());
+        let value = |all: &Vec<TextPair>| {
+            all.iter().find(|(k, _)| k == key).map_or_else(|| ABSENT.to_owned(), |(_, v)| v.clone())
+        };
         rows.push((key.clone(), every.iter().map(value).collect()));
     }
     let is_tunable = |key: &str| variants.iter().any(|v| v.result.scheduler.tunables.iter().any(|(k, _)| k == key));

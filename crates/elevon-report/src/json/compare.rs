@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::JsonOptions;
-use crate::compare::{About, Row, Variant, sections};
+use crate::compare::{About, CompareRow, Variant, sections};
 use crate::settings;
 
 /// Version of the schema. It increases if a key changes its meaning or is removed.
@@ -64,8 +64,8 @@ fn settings_value(variants: &[Variant<'_>]) -> Value {
     Value::Object(rows.map(|(key, values)| (key, values.iter().map(value).collect())).collect())
 }
 
-fn figures(rows: &[Row]) -> Map<String, Value> {
-    let figure = |row: &Row| json!({ "values": row.values, "ratios": row.ratios().collect::<Vec<_>>() });
+fn figures(rows: &[CompareRow]) -> Map<String, Value> {
+    let figure = |row: &CompareRow| json!({ "values": row.values, "ratios": row.ratios().collect::<Vec<_>>() });
     rows.iter().map(|row| (row.key.to_owned(), figure(row))).collect()
 }
 
