@@ -16,7 +16,7 @@ pub struct LatencyStat {
     pub max: u64,
     /// Sum of the values.
     pub sum: u128,
-    /// Sum of the squares.
+    /// Sum of the squares; `u128::MAX` if it would be larger.
     pub sum_squares: u128,
     /// The distribution.
     pub histogram: Histogram,
@@ -30,7 +30,8 @@ impl LatencyStat {
         self.max = self.max.max(ns);
         self.count += 1;
         self.sum += u128::from(ns);
-        self.sum_squares += u128::from(ns) * u128::from(ns);
+        // Of times from a hostile trace, two squares may exceed the sum.
+        self.sum_squares = self.sum_squares.saturating_add(u128::from(ns) * u128::from(ns));
         self.histogram.add(ns);
     }
 
@@ -43,7 +44,7 @@ impl LatencyStat {
         self.max = self.max.max(other.max);
         self.count += other.count;
         self.sum += other.sum;
-        self.sum_squares += other.sum_squares;
+        self.sum_squares = self.sum_squares.saturating_add(other.sum_squares);
         self.histogram.merge(&other.histogram);
     }
 }

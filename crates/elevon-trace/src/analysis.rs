@@ -329,9 +329,10 @@ impl Analysis {
             self.untimed += 1;
             return ABSENT;
         };
+        let now = now.min(ABSENT - 1);
         let (first, last) = self.span.unwrap_or((now, now));
         // Readers deliver events in order, except if a trace mixes events with and without times.
-        let now = now.max(last).min(ABSENT - 1);
+        let now = now.max(last);
         self.span = Some((first, now));
         if self.gap_until.is_some_and(|until| now >= until) {
             self.gap_until = None;

@@ -156,7 +156,7 @@ impl ReadReport {
 
     pub(crate) fn gap(&mut self, gap: Gap) {
         self.gap_count += 1;
-        self.lost += gap.events.unwrap_or(0);
+        self.lost = self.lost.saturating_add(gap.events.unwrap_or(0));
         if self.gaps.len() < MAX_PROBLEMS {
             self.gaps.push(gap);
         }

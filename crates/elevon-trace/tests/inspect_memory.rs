@@ -1,7 +1,8 @@
 //! Checks that analysing a trace allocates nothing per event, and that its memory does not grow
-//! with the length of the trace.
+//! with the length of the trace, nor without bound with a hostile one.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use elevon_trace::analysis::Analysis;
@@ -36,6 +37,9 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// Held by the test whose allocations are counted.
+static COUNTED: Mutex<()> = Mutex::new(());
 
 /// Adds I/Os of ten processes with 32 in flight, some of them merged or split.
 fn feed(analysis: &mut Analysis, from: u64, count: u64) {
@@ -74,6 +78,7 @@ fn feed(analysis: &mut Analysis, from: u64, count: u64) {
 
 #[test]
 fn a_longer_trace_takes_no_more_memory() {
+    let _alone = COUNTED.lock().expect("the other test passed");
     let mut analysis = Analysis::new(Device::new(8, 0));
     feed(&mut analysis, 0, 10_000);
     let (asked, in_use) = (ASKED.load(Ordering::Relaxed), IN_USE.load(Ordering::Relaxed));
@@ -83,4 +88,37 @@ fn a_longer_trace_takes_no_more_memory() {
     // Some groups of histogram bins are used for the first time, and the test harness allocates.
     assert!(more < 64 << 10, "{more} bytes more after ten times as many events");
     assert!(asked < 100, "{asked} allocations for 650,000 events");
+}
+
+/// Events of which each makes one part of the state grow: requests that are issued again and again,
+/// one bio that is cut into any number of pieces of one request, and ever new processes.
+#[test]
+fn a_hostile_trace_takes_bounded_memory() {
+    let _alone = COUNTED.lock().expect("the other test passed");
+    let put = |analysis: &mut Analysis, kind, sector: u64, bytes: u64, tid: u32| {
+        let mut event = TraceEvent::new(kind);
+        (event.device, event.time) = (Some(Device::new(8, 0)), Some(5));
+        (event.sector, event.bytes, event.op) = (Some(sector), Some(bytes), Some(TraceOp::Read));
+        event.tid = Some(tid);
+        analysis.add(&[event]);
+    };
+    type Feed<'a> = &'a mut dyn FnMut(&mut Analysis, u32);
+    let feeds: [(&str, u32, Feed<'_>); 3] = [
+        ("issued again", 3_000_000, &mut |analysis, n| put(analysis, TraceKind::Issue, u64::from(n % 4), 512, 1)),
+        ("pieces", 3_000_000, &mut |analysis, n| match n {
+            0 => put(analysis, TraceKind::Queue, 0, 1 << 50, 1),
+            1 => put(analysis, TraceKind::GetRequest, 0, 512, 1),
+            _ => put(analysis, TraceKind::BackMerge, u64::from(n) - 1, 512, 1),
+        }),
+        ("processes", 500_000, &mut |analysis, n| put(analysis, TraceKind::Queue, 0, 0, n)),
+    ];
+    for (what, events, feed) in feeds {
+        let before = IN_USE.load(Ordering::Relaxed);
+        let mut analysis = Analysis::new(Device::new(8, 0));
+        for n in 0..events {
+            feed(&mut analysis, n);
+        }
+        let used = IN_USE.load(Ordering::Relaxed) - before;
+        assert!(used < 96 << 20, "{what}: {used} bytes after {events} events");
+    }
 }

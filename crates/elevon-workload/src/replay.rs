@@ -35,6 +35,10 @@ use crate::source::Source;
 use crate::token::Token;
 use crate::verify::fill_random;
 
+/// The maximum length of an I/O: that of a bio in the kernel, whose length has 32 bits. A call asks
+/// for no more than half of it; a damaged trace may show any length.
+const LARGEST: u64 = u32::MAX as u64;
+
 /// The maximum number of buffers of different layout per process.
 const LAYOUTS: usize = 64;
 
@@ -94,24 +98,26 @@ pub struct Fitted {
     pub moved: u64,
     /// I/Os that were widened to whole logical blocks.
     pub widened: u64,
-    /// I/Os that were shortened to the size of the device.
+    /// I/Os that were shortened to the size of the device, or to what one call can ask for.
     pub shortened: u64,
 }
 
 impl Script {
     /// Maps its I/Os onto a device of this size with these logical blocks (both in bytes). A place
-    /// beyond the end is taken modulo the size, as files of jobs wrap.
+    /// beyond the end is taken modulo the size, as files of jobs wrap. An I/O of 4 GiB or more is
+    /// shortened to less.
     pub fn fit(&mut self, device_bytes: Bytes, block: u64) -> Fitted {
         let mut fitted = Fitted::default();
         let size = device_bytes.get() / block * block;
+        let most = size.min(LARGEST / block * block);
         for io in self.ios.iter_mut().filter(|io| io.op != Op::Flush) {
             let (start, len) = (io.sector.get().saturating_mul(512), io.bytes.get());
             let mut first = start / block * block;
             let mut bytes = (start - first).saturating_add(len).div_ceil(block).max(1).saturating_mul(block);
             fitted.widened += u64::from((first, bytes) != (start, len));
-            if bytes > size {
+            if bytes > most {
                 fitted.shortened += 1;
-                bytes = size;
+                bytes = most;
             }
             if first > size - bytes {
                 fitted.moved += 1;

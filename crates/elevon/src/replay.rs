@@ -238,7 +238,7 @@ impl Replay {
         for (count, what) in [
             (all.moved, "lay beyond the end of the device, and were moved to their place modulo its size"),
             (all.widened, "were widened to whole logical blocks of the device"),
-            (all.shortened, "were larger than the device, and were shortened"),
+            (all.shortened, "were larger than the device, or than an I/O can be, and were shortened"),
         ] {
             if count > 0 {
                 lines.push(format!("{count} I/Os {what}"));
@@ -250,7 +250,7 @@ impl Replay {
 }
 
 fn real_slots(scripts: &[Script]) -> usize {
-    let bytes: u64 = scripts.iter().map(Script::largest).sum();
+    let bytes = scripts.iter().map(Script::largest).fold(0, u64::saturating_add);
     ((REAL_BUFFERS / bytes.max(1)) as usize).clamp(1, REAL_SLOTS)
 }
 

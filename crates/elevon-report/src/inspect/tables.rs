@@ -155,7 +155,7 @@ pub(super) fn processes(out: &mut String, found: &Inspection) {
     let latency = |histogram: &Histogram, millionths: u64| {
         if histogram.total() == 0 { "-".to_owned() } else { span(histogram.percentile(millionths) as f64) }
     };
-    let device: u64 = found.processes.iter().map(|row| row.device_time).sum();
+    let device = found.processes.iter().fold(0u64, |sum, row| sum.saturating_add(row.device_time));
     for row in found.processes.iter().take(MOST_PROCESSES) {
         let (read, write) = (Group::Read as usize, Group::Write as usize);
         let mut cells = vec![row.label()];
@@ -272,7 +272,7 @@ pub(super) fn over_time(out: &mut String, found: &Inspection) {
     ]);
     for (at, slots) in line.slots.chunks(per_line).enumerate() {
         let width = line.width * slots.len() as u64;
-        let sum = |of: &dyn Fn(&elevon_trace::analysis::Slot) -> u64| slots.iter().map(of).sum::<u64>();
+        let sum = |of: &dyn Fn(&elevon_trace::analysis::Slot) -> u64| slots.iter().map(of).fold(0, u64::saturating_add);
         let rate = |value: u64| value as f64 * 1e9 / width as f64;
         let completed = |group: Group| format!("{:.0}", rate(sum(&|slot| slot.completed[group as usize])));
         let bytes = |group: Group| bytes_binary(rate(sum(&|slot| slot.bytes[group as usize]))) + "/s";

@@ -4,6 +4,7 @@ use elevon_core::units::{Bytes, Instant, Nanos};
 
 use crate::chance::draw;
 use crate::device::SlotsParameters;
+use crate::device::parameter::HOUR;
 use crate::device::slots::servers::{Rules, Servers};
 use crate::device::slots::spread::{Quantiles, Spread};
 
@@ -14,6 +15,8 @@ const SERVICE: u64 = 0xf17_0001;
 const WITHIN: u64 = 0xf17_0002;
 /// Bytes per second if the size costs nothing: the maximum of the parameter.
 const FASTEST: Bytes = Bytes::new(1_000_000_000_000_000);
+/// Smallest rate that the parameter takes.
+const SLOWEST: Bytes = Bytes::new(1000);
 /// Marks a request that was in the device before a window began.
 const BEFORE: u32 = u32::MAX;
 
@@ -122,13 +125,14 @@ impl Model {
     }
 
     /// Returns the model as parameters of a device, with a volatile cache if `has_flushes`. Times
-    /// are at least 100 ns, because zero refers to another time.
+    /// are at least 100 ns, because zero refers to another time, and every figure is within the
+    /// range of its parameter.
     pub fn parameters(&self, has_flushes: bool) -> SlotsParameters {
-        let time = |ns: f64| Nanos::new(((ns / 100.0).round() as u64).max(1) * 100);
+        let time = |ns: f64| Nanos::new(((ns / 100.0).round() as u64).clamp(1, HOUR / 100) * 100);
         let or_none = |ns: f64| if ns < 50.0 { Nanos::ZERO } else { time(ns) };
-        let rate = |cost: Cost| match cost.bandwidth() / 1000 * 1000 {
-            0 => FASTEST,
-            rate => Bytes::new(rate).min(FASTEST),
+        let rate = |cost: Cost| {
+            let rate = Bytes::new(cost.bandwidth() / 1000 * 1000);
+            if cost.per_byte > 0.0 { rate.clamp(SLOWEST, FASTEST) } else { FASTEST }
         };
         let [read, write, flush] = [Kind::Read, Kind::Write, Kind::Flush].map(|kind| self.held(kind));
         let [spread, writes, flushes] = self.spreads;

@@ -21,6 +21,17 @@ const LONGEST: f64 = 1000.0;
 /// Steps by which figures are changed, as fractions of the mean service time.
 const STEPS: [f64; 6] = [0.16, 0.08, 0.04, 0.02, 0.01, 0.005];
 
+/// Returns the smallest power of two that is not below a size; of a size above the largest power,
+/// the largest.
+fn power_above(bytes: u64) -> u64 {
+    bytes.checked_next_power_of_two().unwrap_or(1 << 63)
+}
+
+/// Returns the sum of latencies, which 64 bits do not hold if the trace is hostile.
+fn sum(latencies: &[u64]) -> f64 {
+    latencies.iter().map(|&ns| u128::from(ns)).sum::<u128>() as f64
+}
+
 /// Requests of one kind and size that met about as many others in the device, with their latencies
 /// in ascending order.
 struct Group {
@@ -44,7 +55,7 @@ impl Groups {
         let mut groups: BTreeMap<(Kind, u64, u64), Vec<u32>> = BTreeMap::new();
         for (n, at) in chosen().enumerate() {
             let Served { kind, bytes, .. } = served[at];
-            let class = if sizes[&(kind, bytes)] < OWN_GROUP { bytes.next_power_of_two() + 1 } else { bytes };
+            let class = if sizes[&(kind, bytes)] < OWN_GROUP { power_above(bytes) + 1 } else { bytes };
             groups.entry((kind, class, depths[at].next_power_of_two())).or_default().push(n as u32);
         }
         let latency: Vec<u64> = chosen().map(|at| served[at].latency()).collect();
@@ -53,7 +64,7 @@ impl Groups {
             latencies.sort_unstable();
             Group { members, latencies }
         });
-        Self { all: all.collect(), sum: latency.iter().sum::<u64>() as f64 }
+        Self { all: all.collect(), sum: sum(&latency) }
     }
 
     /// Returns the mean absolute difference of latencies of equal rank in a group, divided by the
@@ -69,7 +80,7 @@ impl Groups {
                 let at = own.len() * 99 / 100;
                 let off = own[at].max(1) as f64 / group.latencies[at].max(1) as f64;
                 let off = libm::log(off).abs();
-                tails += off * group.latencies.iter().sum::<u64>() as f64;
+                tails += off * sum(&group.latencies);
             }
             difference += own.iter().zip(&group.latencies).map(|(own, of)| own.abs_diff(*of) as f64).sum::<f64>();
         }

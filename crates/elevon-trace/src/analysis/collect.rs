@@ -93,6 +93,13 @@ pub struct Counts {
     pub forgotten: u64,
 }
 
+/// Adds a length or a time of the trace to a sum, which stays at its maximum if it would overflow:
+/// a hostile trace has any lengths and times.
+#[inline]
+pub(super) fn add(sum: &mut u64, value: u64) {
+    *sum = sum.saturating_add(value);
+}
+
 /// All figures, and the state to compute them.
 pub(super) struct Collector {
     pub(super) processes: Processes,
@@ -211,7 +218,7 @@ impl Collector {
         let sectors = bio.end.wrapping_sub(bio.start);
         let at = bio.group as usize;
         self.counts.bios[at] += 1;
-        self.counts.bio_bytes[at] += bio.bytes;
+        add(&mut self.counts.bio_bytes[at], bio.bytes);
         self.process(bio.process).queued(bio.group, bio.start, sectors, bio.bytes);
         if sectors > 0 {
             self.bio_sizes.add(bio.group, bio.bytes);
@@ -230,7 +237,7 @@ impl Collector {
         let (sector, bytes) = (event.sector.unwrap_or(0), event.bytes.unwrap_or(0));
         let sectors = event.sectors().unwrap_or(0);
         self.counts.bios[group as usize] += 1;
-        self.counts.bio_bytes[group as usize] += bytes;
+        add(&mut self.counts.bio_bytes[group as usize], bytes);
         self.process(process).queued(group, sector, sectors, bytes);
         if sectors > 0 {
             self.bio_sizes.add(group, bytes);
@@ -410,9 +417,9 @@ impl Collector {
 
     pub(super) fn on_completed(&mut self, request: &Request, error: Option<i32>, now: u64) {
         let at = request.group as usize;
-        let bytes = request.issued_sectors * crate::event::SECTOR_SIZE;
+        let bytes = request.issued_sectors.saturating_mul(crate::event::SECTOR_SIZE);
         self.counts.completed[at] += 1;
-        self.counts.completed_bytes[at] += bytes;
+        add(&mut self.counts.completed_bytes[at], bytes);
         self.counts.errors += u64::from(error.is_some_and(|error| error != 0));
         if request.sectors > 0 {
             self.request_sizes.add(request.group, bytes);
@@ -426,7 +433,7 @@ impl Collector {
         if let Some(serviced) = serviced {
             self.stages[at].issued_to_completed.add(serviced);
             self.depths.latency(request.note.depth, serviced);
-            self.process(request.process).device_time += serviced;
+            add(&mut self.process(request.process).device_time, serviced);
         }
         if let Some(total) = total {
             self.stages[at].request_total.add(total);

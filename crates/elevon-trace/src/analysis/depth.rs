@@ -89,7 +89,7 @@ impl Depths {
     pub(super) fn completed(&mut self, bytes: u64) {
         let row = &mut self.rows[self.lasted];
         row.completed += 1;
-        row.bytes += bytes;
+        row.bytes = row.bytes.saturating_add(bytes);
     }
 
     /// Adds the latency of a request that was issued at a depth.

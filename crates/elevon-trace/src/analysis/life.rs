@@ -27,6 +27,9 @@ use crate::op::TraceOp;
 /// (the tags of all hardware queues: at most some ten thousand). If a trace without completions
 /// reaches it, everything is forgotten.
 pub(super) const MOST: usize = 1 << 17;
+/// Maximum number of pieces of bios in requests. Real requests have at most some hundred; a hostile
+/// trace cuts one bio into any number.
+const MOST_PIECES: usize = 1 << 20;
 
 /// A request is overdue if this many requests issued after it have completed, and it has been in
 /// the device for this many times the longest time of any completed request. Recorders lose events
@@ -107,6 +110,9 @@ pub(super) struct Request {
     is_data_done: bool,
     first_piece: u32,
     last_piece: u32,
+    /// Last of the pieces at the front whose data has completed and whose bios wait for the end of a
+    /// flush sequence.
+    done_piece: u32,
     class: u8,
 }
 
@@ -214,6 +220,10 @@ impl Life {
     #[inline]
     pub(super) fn handle(&mut self, event: &TraceEvent, now: u64, process: u32, collect: &mut Collector) {
         let place = Place::of(event);
+        if self.pieces.len() >= MOST_PIECES && self.free_piece.is_none() {
+            collect.on_forgotten(now);
+            self.forget();
+        }
         match event.kind {
             TraceKind::Queue => self.queue(event, place, now, process, collect),
             TraceKind::Split { new_sector } => self.split(place, new_sector, process, now, collect),
@@ -403,6 +413,7 @@ impl Life {
             is_data_done: false,
             first_piece: NIL,
             last_piece: NIL,
+            done_piece: NIL,
             class: place.class,
         };
         let id = put(&mut self.requests, &mut self.free_requests, request);
@@ -559,8 +570,28 @@ impl Life {
         request.is_overdue = false;
         collect.on_issued(request, is_again, now);
         if now != ABSENT {
-            self.in_device.push_back((id, now, self.completions));
+            self.enter_device(id, now);
         }
+    }
+
+    /// Appends a request to those in the device. Of requests that were issued again or have
+    /// completed, which stay behind an incomplete one, there are few, except in a hostile trace:
+    /// they are removed if they are more than those that can be in progress.
+    fn enter_device(&mut self, id: u32, now: u64) {
+        if self.in_device.len() >= 4 * MOST {
+            let requests = &self.requests;
+            let mut is_kept = vec![false; requests.len()];
+            // The last entry of a request is kept, the first to be met from the back.
+            for entry in self.in_device.iter_mut().rev() {
+                let (id, issued, _) = *entry;
+                let is_current = requests.get(id as usize).is_some_and(|request| request.issued == issued);
+                if !is_current || std::mem::replace(&mut is_kept[id as usize], true) {
+                    entry.1 = ABSENT;
+                }
+            }
+            self.in_device.retain(|&(_, issued, _)| issued != ABSENT);
+        }
+        self.in_device.push_back((id, now, self.completions));
     }
 
     /// Marks requests as no longer in the device if their completion seems to be missing. Cost:
@@ -573,12 +604,6 @@ impl Life {
                 let is_overdue = self.completions - completions >= OVERDUE_COMPLETIONS
                     && now - issued > self.longest.saturating_mul(OVERDUE_TIMES);
                 if !is_overdue {
-                    // Completed requests stay in the queue behind an incomplete one. They are few,
-                    // except in a malicious trace.
-                    if self.in_device.len() > 4 * MOST {
-                        let requests = &self.requests;
-                        self.in_device.retain(|&(id, issued, _)| requests[id as usize].issued == issued);
-                    }
                     return;
                 }
                 let request = &mut self.requests[id as usize];
@@ -664,10 +689,14 @@ impl Life {
     /// Completes sectors from the front of a request's bios. The bios of a flush sequence stay,
     /// with pieces of no sectors.
     fn end_pieces(&mut self, id: u32, mut sectors: u64, now: u64, collect: &mut Collector) {
-        let Request { class, prio, flags, issued, first_piece: mut at, .. } = self.requests[id as usize];
+        let Request { class, prio, flags, issued, first_piece, done_piece, .. } = self.requests[id as usize];
         let is_last = class & EMPTY != 0;
         let lacks_fua = flags.is_some_and(|flags| !flags.contains(Flags::FUA)) && issued != ABSENT;
-        let (mut first_kept, mut last_kept) = (NIL, NIL);
+        // Pieces that were kept before come first, and are skipped until the end.
+        let (mut first_kept, mut last_kept, mut at) = match done_piece {
+            done if done != NIL && !is_last => (first_piece, done, self.pieces[done as usize].next),
+            _ => (NIL, NIL, first_piece),
+        };
         while at != NIL {
             let Piece { bio: bio_id, sectors: have, next } = self.pieces[at as usize];
             let done = have.min(sectors);
@@ -700,6 +729,7 @@ impl Life {
             self.pieces[last_kept as usize].next = at;
         }
         request.first_piece = if first_kept == NIL { at } else { first_kept };
+        request.done_piece = last_kept;
         if at == NIL {
             request.last_piece = last_kept;
         }

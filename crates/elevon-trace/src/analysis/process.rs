@@ -4,6 +4,7 @@ use elevon_core::histogram::SparseHistogram;
 use hashbrown::HashTable;
 
 use super::Group;
+use super::collect::add;
 use crate::event::TraceEvent;
 use crate::names::{NameId, Names};
 
@@ -81,7 +82,7 @@ impl ProcessStats {
 
     /// Returns the bytes of all its bios.
     pub fn all_bytes(&self) -> u64 {
-        self.bytes.iter().sum()
+        self.bytes.iter().fold(0, |sum, &bytes| sum.saturating_add(bytes))
     }
 
     /// Returns the number of all its requests.
@@ -93,7 +94,7 @@ impl ProcessStats {
     #[inline]
     pub(super) fn queued(&mut self, group: Group, sector: u64, sectors: u64, bytes: u64) {
         self.bios[group as usize] += 1;
-        self.bytes[group as usize] += bytes;
+        add(&mut self.bytes[group as usize], bytes);
         if sectors > 0 {
             self.sequential += u64::from(self.last_end == sector.wrapping_add(1));
             self.last_end = sector.wrapping_add(sectors).wrapping_add(1);
@@ -101,7 +102,12 @@ impl ProcessStats {
     }
 }
 
-/// All processes, in order of appearance.
+/// Maximum number of processes with figures of their own, because a hostile trace may name any
+/// number: each takes about a kilobyte.
+const MOST: usize = 1 << 16;
+
+/// All processes, in order of appearance. Those beyond the first [`MOST`] are counted as one, which
+/// has neither id nor name.
 #[derive(Default)]
 pub(super) struct Processes {
     pub(super) all: Vec<ProcessStats>,
@@ -133,10 +139,12 @@ impl Processes {
         self.find(id, comm)
     }
 
-    fn find(&mut self, id: Option<u32>, comm: Option<NameId>) -> u32 {
-        let is_it = |row: &ProcessStats| row.id == id && row.comm == comm;
+    fn find(&mut self, mut id: Option<u32>, mut comm: Option<NameId>) -> u32 {
+        if self.all.len() >= MOST && self.index.find(hash(id, comm), |&at| self.is_row(at, id, comm)).is_none() {
+            (id, comm) = (None, None);
+        }
         let hash_of = hash(id, comm);
-        if let Some(&at) = self.index.find(hash_of, |&at| is_it(&self.all[at as usize])) {
+        if let Some(&at) = self.index.find(hash_of, |&at| self.is_row(at, id, comm)) {
             self.last = at as usize;
             return at;
         }
@@ -146,6 +154,11 @@ impl Processes {
         self.index.insert_unique(hash_of, at, |&at| hash(all[at as usize].id, all[at as usize].comm));
         self.last = at as usize;
         at
+    }
+
+    fn is_row(&self, at: u32, id: Option<u32>, comm: Option<NameId>) -> bool {
+        let row = &self.all[at as usize];
+        row.id == id && row.comm == comm
     }
 
     /// Sets the names of the processes.

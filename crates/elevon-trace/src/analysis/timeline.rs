@@ -4,6 +4,7 @@
 //! become one. Cost: O(1) amortised.
 
 use super::Group;
+use super::collect::add;
 
 /// Maximum number of slots.
 pub const SLOTS: usize = 512;
@@ -34,7 +35,7 @@ impl Slot {
         self.queued += other.queued;
         for at in 0..Group::COUNT {
             self.completed[at] += other.completed[at];
-            self.bytes[at] += other.bytes[at];
+            add(&mut self.bytes[at], other.bytes[at]);
         }
         self.in_device = self.in_device.saturating_add(other.in_device);
         self.waiting = self.waiting.saturating_add(other.waiting);
@@ -167,7 +168,7 @@ impl Timeline {
         let at = self.at(now);
         let slot = &mut self.slots[at];
         slot.completed[group as usize] += 1;
-        slot.bytes[group as usize] += bytes;
+        add(&mut slot.bytes[group as usize], bytes);
         if let Some(latency) = latency {
             slot.latency_max = slot.latency_max.max(latency);
             slot.latency_sum = slot.latency_sum.saturating_add(latency);

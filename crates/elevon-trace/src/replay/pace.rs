@@ -45,7 +45,7 @@ impl WorkloadProcess {
             pairs.map(|change| change * change).sum::<f64>() / (kept - span) as f64
         };
         let (short, long) = (variance(1), variance(kept / 4));
-        let in_flight: u64 = self.ios[..kept].iter().map(|io| io.completed.unwrap_or(io.at) - io.at).sum();
+        let in_flight: u128 = self.ios[..kept].iter().map(|io| u128::from(io.completed.unwrap_or(io.at) - io.at)).sum();
         let busy = in_flight as f64 / times[kept - 1].max(1) as f64;
         let is_paced = short >= GRAIN * GRAIN && long <= BOUNDED * short && busy <= BUSY * self.depth() as f64;
         is_paced.then_some(Pace { period, kept })

@@ -21,6 +21,8 @@ use crate::output::NewFile;
 const QUEUE_DEPTH: u64 = 128;
 /// The size of the device is a multiple of this.
 const SIZE_UNIT: u64 = 1 << 20;
+/// The largest size of a device.
+const LARGEST: u64 = 1 << 63;
 
 /// Fits a device to a trace, and returns it with its file for `--device @FILE`.
 pub(crate) fn fit_to(path: &Path, dev: Option<&str>) -> Result<(Calibration, String), Failure> {
@@ -88,7 +90,7 @@ impl Calibration {
     /// Returns the parameters of `slots`.
     fn parameters(&self) -> SlotsParameters {
         let Hardware { queues, tags, bytes } = Hardware::of(self.recorded.as_ref());
-        let size = bytes.unwrap_or((self.end_sector * 512).next_multiple_of(SIZE_UNIT).max(SIZE_UNIT));
+        let size = bytes.unwrap_or(size_of(self.end_sector));
         SlotsParameters {
             size: Bytes::new(size),
             hw_queues: queues.map_or(1, |queues| queues as u16),
@@ -96,6 +98,12 @@ impl Calibration {
             ..self.fit.model.parameters(self.has_flushes)
         }
     }
+}
+
+/// Returns the size in bytes of a device with this many sectors, in whole units and at most the
+/// largest size of a device.
+fn size_of(sectors: u64) -> u64 {
+    sectors.saturating_mul(512).clamp(1, LARGEST).next_multiple_of(SIZE_UNIT)
 }
 
 fn served(request: &ServedRequest) -> Served {
@@ -110,7 +118,7 @@ fn served(request: &ServedRequest) -> Served {
 
 /// Formats a time to a tenth of a microsecond, as parameters are written.
 fn time(ns: f64) -> String {
-    quantity::text((ns / 100.0).round() as u64 * 100, quantity::TIMES)
+    quantity::text(((ns / 100.0).round() as u64).saturating_mul(100), quantity::TIMES)
 }
 
 const DIRECTIONS: [&str; 3] = ["read", "write", "flush"];

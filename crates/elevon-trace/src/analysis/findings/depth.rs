@@ -96,6 +96,11 @@ pub(super) fn shallow(context: &Context<'_>) -> Option<Finding> {
     })
 }
 
+/// Returns a rate of [`rate`] per second.
+fn per_second(rate: u128) -> u64 {
+    u64::try_from(rate / 1000).unwrap_or(u64::MAX)
+}
+
 /// Returns bytes or requests per second at a row, times a thousand, so that small rates differ.
 fn rate(amount: u64, time: u64) -> u128 {
     u128::from(amount) * 1_000_000_000_000 / u128::from(time.max(1))
@@ -128,7 +133,7 @@ pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
     let deep_mean = sum.checked_div(u128::from(count))? as u64;
     let few_mean = few.mean_latency()?;
     // The second condition is latency that grows with depth.
-    if weight < BLOATED_PERMILLE || deep_mean < few_mean * 2 {
+    if weight < BLOATED_PERMILLE || deep_mean / 2 < few_mean {
         return None;
     }
     let enough = (1u64 << knee) - 1;
@@ -146,8 +151,8 @@ pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
             ("latency_at_enough_mean_ns", few_mean),
             ("latency_deeper_mean_ns", deep_mean),
             ("added_latency_ns", added),
-            ("iops_at_enough", (rate(few.completed, few.time) / 1000) as u64),
-            ("bytes_per_second_at_enough", (rate(few.bytes, few.time) / 1000) as u64),
+            ("iops_at_enough", per_second(rate(few.completed, few.time))),
+            ("bytes_per_second_at_enough", per_second(rate(few.bytes, few.time))),
             ("time_deeper_ns", time),
         ],
         evidence: vec![
@@ -155,7 +160,7 @@ pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
                 "at depth {} the device completes {} requests and {} a second, and no deeper queue does a tenth better",
                 row_name(knee),
                 rate(few.completed, few.time) / 1000,
-                words::bytes((rate(few.bytes, few.time) / 1000) as u64)
+                words::bytes(per_second(rate(few.bytes, few.time)))
             ),
             format!(
                 "{} of the busy time the depth was {} or more, where a request takes {} instead of {}",

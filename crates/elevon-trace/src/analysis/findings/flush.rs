@@ -26,7 +26,7 @@ pub(in crate::analysis) struct Flushes {
     time: u64,
     /// Bios that requested a flush, and how long they took.
     asked: u64,
-    waited: u64,
+    waited: u128,
     worst: u64,
     /// End of the last wait counted in `union`, and nanoseconds in which a bio waited for a flush.
     union_end: u64,
@@ -57,7 +57,7 @@ impl Flushes {
     /// Counts a completed bio that only flushes.
     pub(in crate::analysis) fn on_bio_completed(&mut self, bio: &Bio, total: u64, now: u64) {
         self.asked += 1;
-        self.waited += total;
+        self.waited += u128::from(total);
         self.worst = self.worst.max(total);
         let from = bio.queued.max(self.union_end);
         self.union += now.saturating_sub(from);
@@ -77,7 +77,7 @@ impl Flushes {
         if flushes < FEWEST || writes > flushes.saturating_mul(WRITES_PER_FLUSH) || weight < FEWEST_PERMILLE {
             return None;
         }
-        let mean = self.waited.checked_div(self.asked).unwrap_or(0);
+        let mean = self.waited.checked_div(u128::from(self.asked)).unwrap_or(0) as u64;
         let seconds = context.duration() as f64 / 1e9;
         let rate = if seconds > 0.0 { flushes as f64 / seconds } else { 0.0 };
         let mut evidence = vec![

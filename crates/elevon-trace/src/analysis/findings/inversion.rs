@@ -132,8 +132,9 @@ impl Inversions {
         let better: u64 = self.issued[..worst_class].iter().sum();
         let waits = self.overtaken >= FEWEST && words::permille(self.overtaken, better) >= FEWEST_PERMILLE;
         let (few, many) = (Served::sum(&self.few[..worst_class]), Served::sum(&self.many[..worst_class]));
-        let is_served_late =
-            few.count >= FEWEST_SERVED && many.count >= FEWEST_SERVED && many.mean() >= few.mean() * TIMES;
+        let is_served_late = few.count >= FEWEST_SERVED
+            && many.count >= FEWEST_SERVED
+            && many.mean() >= few.mean().saturating_mul(TIMES);
         if !waits && !is_served_late {
             return None;
         }

@@ -3,6 +3,7 @@
 
 use elevon_core::histogram::SparseHistogram;
 
+use super::super::collect::add;
 use super::super::life::Request;
 use super::super::words;
 use super::{Context, Finding, FindingKind};
@@ -44,7 +45,7 @@ impl Neighbours {
         if at >= self.bytes.len() {
             self.bytes.resize(at + 1, 0);
         }
-        self.bytes[at] += bytes;
+        add(&mut self.bytes[at], bytes);
         let total = self.bytes[at];
         if let Some(slot) = self.slots.iter_mut().find(|slot| slot.process == process) {
             slot.bytes = total;
@@ -130,7 +131,7 @@ impl Neighbours {
         })?;
         let (with, without) = (slot.with.total(), slot.without.total());
         let name = context.label(slot.process);
-        let others: u64 = self.bytes.iter().sum::<u64>().saturating_sub(slot.bytes);
+        let others: u64 = self.bytes.iter().fold(0u64, |sum, &of| sum.saturating_add(of)).saturating_sub(slot.bytes);
         Some(Finding {
             kind: FindingKind::NoisyNeighbour,
             title: format!(

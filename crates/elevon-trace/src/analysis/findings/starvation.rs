@@ -109,7 +109,7 @@ impl Starvation {
         let few = &self.rows[low];
         let all: u64 = self.rows.iter().map(|row| row.count).sum();
         let weight = words::permille(many.count, all);
-        if many.count < FEWEST || weight < FEWEST_PERMILLE || many.mean() < few.mean() * TIMES {
+        if many.count < FEWEST || weight < FEWEST_PERMILLE || many.mean() < few.mean().saturating_mul(TIMES) {
             return None;
         }
         let busiest = (high..ROWS).max_by_key(|&at| self.rows[at].count).unwrap_or(high);

@@ -1,6 +1,7 @@
 //! Finds small tails: a bio whose size is not a multiple of the queue limit is split into full
 //! requests and a small rest (proposal 001).
 
+use super::super::collect::add;
 use super::super::life::{Bio, Request};
 use super::super::words;
 use super::{ByProcess, Context, Finding, FindingKind, When};
@@ -62,7 +63,7 @@ impl Tails {
         if !goes_on {
             *run = Run { live: run.live, group: Some(bio.group), ..Run::default() };
         }
-        run.sectors += bio.end.wrapping_sub(bio.start);
+        add(&mut run.sectors, bio.end.wrapping_sub(bio.start));
         run.end = bio.end;
         if !goes_on && ended.is_split {
             self.end(ended);
@@ -95,9 +96,9 @@ impl Tails {
 
     #[inline]
     pub(in crate::analysis) fn on_issued(&mut self, request: &Request, now: u64) {
-        if request.has_tail && request.sectors * 2 < self.limit {
+        if request.has_tail && request.sectors < self.limit.div_ceil(2) {
             self.tails += 1;
-            self.tail_sectors += request.sectors;
+            add(&mut self.tail_sectors, request.sectors);
             self.by_process.add(request.process, 1);
             self.when.seen(now);
         }
@@ -122,8 +123,8 @@ impl Tails {
             needed += need;
         }
         let saved = requests.saturating_sub(needed);
-        let mean = self.tail_sectors * SECTOR_SIZE / self.tails;
-        let limit = self.limit * SECTOR_SIZE;
+        let mean = (u128::from(self.tail_sectors) * u128::from(SECTOR_SIZE) / u128::from(self.tails)) as u64;
+        let limit = self.limit.saturating_mul(SECTOR_SIZE);
         let mut advice = Vec::new();
         if saved > 0 {
             advice.push(format!(
