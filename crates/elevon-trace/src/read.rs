@@ -7,5 +7,6 @@ mod cursor;
 pub(crate) mod event_csv;
 pub(crate) mod fio_log;
 pub mod ftrace;
+mod hardware;
 pub(crate) mod lines;
 pub mod perfetto;

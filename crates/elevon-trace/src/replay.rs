@@ -30,6 +30,12 @@ pub use pace::Pace;
 /// Marks an unknown time.
 const ABSENT: u64 = u64::MAX;
 
+/// A year, in nanoseconds.
+const YEAR: u64 = 365 * 24 * 3600 * 1_000_000_000;
+/// Maximum time of a replay in nanoseconds: a hundred years. The clock of a simulation holds nearly
+/// six times as many.
+pub const LONGEST: u64 = 100 * YEAR;
+
 /// The events of a trace from which I/Os are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
@@ -164,6 +170,12 @@ pub enum WorkloadReadError {
     /// The events of the device have no times.
     #[error("device {0}: the events have no times, so nothing says when an I/O is to go")]
     Untimed(Device),
+    /// The I/Os span more than [`LONGEST`].
+    #[error(
+        "device {0}: its I/Os are {1} years apart, and a replay takes at most {years}: a time of the trace is damaged",
+        years = LONGEST / YEAR
+    )]
+    TooLong(Device, u64),
     /// No I/O of the device can be replayed.
     #[error("device {0}: there is no queue or issue event of a read, write, flush or discard")]
     Empty(Device),
@@ -190,7 +202,7 @@ impl RequestSink for Requests {
 ///
 /// # Errors
 /// Returns an error for a trace that cannot be read, for a device without I/O, for several devices
-/// of which none was chosen, and for events without times.
+/// of which none was chosen, for events without times, and for I/Os more than [`LONGEST`] apart.
 pub fn read(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<Device>,
@@ -272,12 +284,15 @@ fn build(
     let Some(first) = first else {
         return Err(if untimed { WorkloadReadError::Untimed(device) } else { WorkloadReadError::Empty(device) });
     };
+    let last_io = processes.iter().flat_map(|p| p.ios.iter().map(|io| io.at)).max().unwrap_or(0);
+    if last_io > LONGEST {
+        return Err(WorkloadReadError::TooLong(device, last_io / YEAR));
+    }
     for (process, cgroup) in processes.iter_mut().zip(cgroups) {
         process.cgroup = cgroup;
     }
     processes.retain(|process| !process.ios.is_empty());
     let since = |time: u64| time.saturating_sub(first);
-    let last_io = processes.iter().flat_map(|p| p.ios.iter().map(|io| io.at)).max().unwrap_or(0);
     let gaps = reader.report().gaps.iter().filter_map(|gap| Some((since(gap.from?), since(gap.until.or(gap.from)?))));
     Ok(Workload {
         device,

@@ -103,22 +103,22 @@ fn a_hostile_trace_takes_bounded_memory() {
         analysis.add(&[event]);
     };
     type Feed<'a> = &'a mut dyn FnMut(&mut Analysis, u32);
-    let feeds: [(&str, u32, Feed<'_>); 3] = [
-        ("issued again", 3_000_000, &mut |analysis, n| put(analysis, TraceKind::Issue, u64::from(n % 4), 512, 1)),
-        ("pieces", 3_000_000, &mut |analysis, n| match n {
+    let feeds: [(&str, u32, i64, Feed<'_>); 3] = [
+        ("issued again", 3_000_000, 96, &mut |analysis, n| put(analysis, TraceKind::Issue, u64::from(n % 4), 512, 1)),
+        ("pieces", 3_000_000, 96, &mut |analysis, n| match n {
             0 => put(analysis, TraceKind::Queue, 0, 1 << 50, 1),
             1 => put(analysis, TraceKind::GetRequest, 0, 512, 1),
             _ => put(analysis, TraceKind::BackMerge, u64::from(n) - 1, 512, 1),
         }),
-        ("processes", 500_000, &mut |analysis, n| put(analysis, TraceKind::Queue, 0, 0, n)),
+        ("processes", 500_000, 320, &mut |analysis, n| put(analysis, TraceKind::Queue, 0, 0, n)),
     ];
-    for (what, events, feed) in feeds {
+    for (what, events, mebibytes, feed) in feeds {
         let before = IN_USE.load(Ordering::Relaxed);
         let mut analysis = Analysis::new(Device::new(8, 0));
         for n in 0..events {
             feed(&mut analysis, n);
         }
         let used = IN_USE.load(Ordering::Relaxed) - before;
-        assert!(used < 96 << 20, "{what}: {used} bytes after {events} events");
+        assert!(used < mebibytes << 20, "{what}: {used} bytes after {events} events");
     }
 }

@@ -108,6 +108,8 @@ struct Runner<'a, B, L, S> {
     events: Vec<Event>,
     interval: Option<Nanos>,
     next_interval: Instant,
+    /// True if an interval that ends during a wait is skipped.
+    skips_waits: bool,
     started: Instant,
     disk_start: DiskStats,
     ended_early: Option<EndedEarly>,
@@ -144,6 +146,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             owners: owners::series(now, stack, jobs),
             events: Vec::new(),
             interval,
+            skips_waits: watcher.observer().skips_waits(),
             next_interval: interval.map_or(Instant::MAX, |i| now.saturating_add(i)),
             started: now,
             disk_start: stack.disk_stats(now),
@@ -524,7 +527,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         }
         let timer = self.stack.next_timer().unwrap_or(Instant::MAX).min(of_layer);
         let change = self.jobs.settings.next_change().unwrap_or(Instant::MAX);
-        let until = self.wakeups.earliest().min(timer).min(change).min(self.next_interval);
+        let interval = if self.skips_waits { Instant::MAX } else { self.next_interval };
+        let until = self.wakeups.earliest().min(timer).min(change).min(interval);
         let until_any = (until < Instant::MAX).then_some(until);
         let waited = self.backend.wait(until_any);
         self.at_device = self.ios_at_device();

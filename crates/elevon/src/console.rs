@@ -125,6 +125,11 @@ impl Observer for Console<'_> {
         Some(self.iostat.map_or(LOOK, |every| every.min(LOOK)))
     }
 
+    fn skips_waits(&self) -> bool {
+        let is_virtual = self.status.as_ref().is_some_and(|status| !status.plan.is_real());
+        is_virtual && self.iostat.is_none()
+    }
+
     fn on_interval(&mut self, now: Instant, disk: &mut dyn FnMut() -> DiskStats, jobs: &[Progress]) {
         if let Some(every) = self.iostat
             && now >= self.next_iostat

@@ -10,7 +10,7 @@ use elevon_core::units::{Bytes, Nanos, Sector};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
 use elevon_sim::device::Description;
-use elevon_trace::replay::{After, Workload, WorkloadIo, WorkloadProcess, WorkloadReadError};
+use elevon_trace::replay::{After, LONGEST, Workload, WorkloadIo, WorkloadProcess, WorkloadReadError};
 use elevon_trace::{Device, OpenError, Reader, Recorded};
 use elevon_workload::jobs::Jobs;
 use elevon_workload::replay::{Fitted, NewLayout, ReplayIo, Replayed, Script};
@@ -62,7 +62,13 @@ impl Replay {
             let expected = ValueError::expected(format!("a number from {low} to {high}"));
             return Err(Failure::named(format!("--speed {speed}"), expected));
         }
-        Self::of_workload(path, how, read_workload(path, how.dev.as_deref())?).onto(stack)
+        let workload = read_workload(path, how.dev.as_deref())?;
+        let last = workload.processes.iter().flat_map(|process| &process.ios).map(|io| io.at).max().unwrap_or(0);
+        if last as f64 / speed > LONGEST as f64 {
+            let expected = ValueError::expected("a speed at which the trace takes at most a hundred years");
+            return Err(Failure::named(format!("--speed {speed}"), expected));
+        }
+        Self::of_workload(path, how, workload).onto(stack)
     }
 
     /// Creates a replay of a workload that was read from `path`; [`Self::onto`] completes it.
@@ -288,7 +294,9 @@ pub(crate) fn read_workload(path: &Path, dev: Option<&str>) -> Result<Workload, 
     };
     elevon_trace::replay::read(&mut open, device, &mut |events| bar.set(events)).map_err(|error| match error {
         WorkloadReadError::Trace(error) => crate::inspect::failure(&name, error),
-        error @ (WorkloadReadError::Untimed(_) | WorkloadReadError::Empty(_)) => Failure::named(&name, error),
+        error @ (WorkloadReadError::Untimed(_) | WorkloadReadError::TooLong(..) | WorkloadReadError::Empty(_)) => {
+            Failure::named(&name, error)
+        }
     })
 }
 

@@ -28,7 +28,8 @@ fn hostile_traces_give_a_report_or_one_line() {
             &["inspect", trace, "--output-format", "json"],
             &["replay", trace],
             &["replay", trace, "--closed"],
-            &["replay", trace, "--closed", "--time-based", "--speed", "1000"],
+            &["replay", trace, "--closed", "--time-based"],
+            &["replay", trace, "--speed", "0.001"],
             &["calibrate", trace],
             &["advise", trace],
         ] {

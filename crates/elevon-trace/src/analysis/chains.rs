@@ -78,6 +78,12 @@ impl Chains {
         self.table.find(key.hash(), |&id| self.links[id as usize].key == key).copied()
     }
 
+    /// Returns true if an entry is in the map.
+    #[inline]
+    pub(super) fn has(&self, id: u32) -> bool {
+        self.links.get(id as usize).is_some_and(|link| link.is_in)
+    }
+
     /// Returns the entry after another one in the same chain.
     #[inline]
     pub(super) fn next(&self, id: u32) -> Option<u32> {

@@ -14,6 +14,7 @@ use super::mix::Mix;
 use super::process::{ProcessStats, Processes};
 use super::seek::Seeks;
 use super::sizes::Sizes;
+use super::sum::add;
 use super::timeline::Timeline;
 use super::utilisation::BusyTime;
 use super::{ABSENT, Group};
@@ -91,13 +92,6 @@ pub struct Counts {
     pub overdue: u64,
     /// Bios and requests in progress when events were lost, or when there were too many to follow.
     pub forgotten: u64,
-}
-
-/// Adds a length or a time of the trace to a sum, which stays at its maximum if it would overflow:
-/// a hostile trace has any lengths and times.
-#[inline]
-pub(super) fn add(sum: &mut u64, value: u64) {
-    *sum = sum.saturating_add(value);
 }
 
 /// All figures, and the state to compute them.

@@ -1,5 +1,6 @@
 //! Chooses the device of a trace that is analysed.
 
+use crate::detect::TraceFormat;
 use crate::event::Device;
 use crate::report::ReadReport;
 
@@ -41,13 +42,25 @@ fn list(devices: &[(Device, u64)]) -> String {
     text
 }
 
+/// Returns the devices among which one is chosen, with the number of their events. A trace of
+/// tracepoints may show a disk twice: as the block layer sees it, and as the driver of its host
+/// controller does, whose devices have no numbers. Those are candidates if there are no others.
+pub(super) fn candidates(report: &ReadReport) -> Vec<(Device, u64)> {
+    let is_numbered = |&(device, _): &(Device, u64)| device.major != 0;
+    let has_drivers_view = matches!(report.format, TraceFormat::Ftrace | TraceFormat::Perfetto);
+    if has_drivers_view && report.devices.iter().any(is_numbered) {
+        return report.devices.iter().copied().filter(is_numbered).collect();
+    }
+    report.devices.clone()
+}
+
 impl Choice {
     /// Chooses the device that has nearly all events.
     ///
     /// # Errors
     /// Returns an error if there is no such device.
     pub fn of(report: &ReadReport) -> Result<Self, ChooseError> {
-        let mut devices = report.devices.clone();
+        let mut devices = candidates(report);
         devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));
         let all: u64 = devices.iter().map(|&(_, events)| events).sum();
         let &(device, events) = devices.first().ok_or(ChooseError::NoDevice)?;

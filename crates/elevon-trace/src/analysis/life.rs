@@ -19,6 +19,7 @@ use elevon_core::op::Flags;
 use super::bios::BioLog;
 use super::chains::{Chains, Key, NIL};
 use super::collect::Collector;
+use super::place::{EMPTY, Place};
 use super::{ABSENT, Group};
 use crate::event::{TraceEvent, TraceKind};
 use crate::op::TraceOp;
@@ -37,15 +38,6 @@ const MOST_PIECES: usize = 1 << 20;
 /// it completes after all, its latency counts like any other.
 const OVERDUE_COMPLETIONS: u64 = 256;
 const OVERDUE_TIMES: u64 = 4;
-
-/// A class of [`Key`]s: the operation, and a bit for the end of a flush sequence, which has no
-/// sectors.
-const EMPTY: u8 = 0x80;
-
-#[inline]
-fn class(op: Option<TraceOp>) -> u8 {
-    op.map_or(0x7f, |op| op as u8)
-}
 
 /// A bio in progress.
 #[derive(Clone, Copy, Debug)]
@@ -165,35 +157,8 @@ pub(super) struct Life {
     longest: u64,
     /// True if the trace has completions of requests.
     has_completions: bool,
-}
-
-/// Sectors and operation of an event; absent values are 0.
-#[derive(Clone, Copy)]
-struct Place {
-    start: u64,
-    sectors: u64,
-    class: u8,
-}
-
-impl Place {
-    #[inline]
-    fn of(event: &TraceEvent) -> Self {
-        let sectors = event.sectors().unwrap_or(0);
-        let is_flush = event.op == Some(TraceOp::Flush);
-        let start = if is_flush { 0 } else { event.sector.filter(|&at| at != u64::MAX).unwrap_or(0) };
-        let empty = if sectors == 0 { EMPTY } else { 0 };
-        Self { start, sectors, class: class(event.op) | empty }
-    }
-
-    #[inline]
-    const fn key(self) -> Key {
-        Key { sector: self.start, class: self.class }
-    }
-
-    #[inline]
-    const fn end(self) -> u64 {
-        self.start.wrapping_add(self.sectors)
-    }
+    /// The last request of a discard, which may have ended since.
+    last_discard: Option<u32>,
 }
 
 impl Life {
@@ -213,6 +178,7 @@ impl Life {
         self.by_end.clear();
         self.pieces.clear();
         self.free_piece = None;
+        self.last_discard = None;
         self.in_device.clear();
     }
 
@@ -419,6 +385,9 @@ impl Life {
         let id = put(&mut self.requests, &mut self.free_requests, request);
         self.by_start.push(id, request.key());
         self.by_end.push(id, request.end_key());
+        if event.op == Some(TraceOp::Discard) {
+            self.last_discard = Some(id);
+        }
         id
     }
 
@@ -460,7 +429,7 @@ impl Life {
     fn merge(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
         let is_back = event.kind == TraceKind::BackMerge;
         let found = if is_back {
-            self.by_end.first(place.key())
+            self.by_end.first(place.key()).or_else(|| self.discard_for(event, place))
         } else {
             // The end of the bio is the start of the request.
             self.by_start.first(Key { sector: place.end(), class: place.class })
@@ -493,6 +462,15 @@ impl Life {
             self.by_end.push(id, request.end_key());
         }
         collect.on_merged(Some(request), event, now);
+    }
+
+    /// Returns the request that a discard elsewhere joins: the last discard that was not issued. A
+    /// request may have several ranges if the device takes as many in one command.
+    fn discard_for(&self, event: &TraceEvent, place: Place) -> Option<u32> {
+        let id = self.last_discard.filter(|_| event.op == Some(TraceOp::Discard))?;
+        let request = &self.requests[id as usize];
+        let is_there = self.by_end.has(id) && request.issued == ABSENT && request.class == place.class;
+        is_there.then_some(id)
     }
 
     /// Appends the request at a sector to the request that ends there.

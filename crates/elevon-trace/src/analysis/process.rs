@@ -4,7 +4,7 @@ use elevon_core::histogram::SparseHistogram;
 use hashbrown::HashTable;
 
 use super::Group;
-use super::collect::add;
+use super::sum::add;
 use crate::event::TraceEvent;
 use crate::names::{NameId, Names};
 

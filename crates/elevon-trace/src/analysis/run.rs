@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::device::candidates;
 use super::{Analysis, Choice, ChooseError, Inspection, RequestSink};
 use crate::event::{Device, TraceEvent};
 use crate::open::OpenError;
@@ -104,7 +105,7 @@ fn pass(
                 let Some(batch) = reader.next_batch()? else { break };
                 first.extend_from_slice(batch);
             }
-            let devices = &reader.report().devices;
+            let devices = candidates(reader.report());
             let most = devices.iter().max_by_key(|&&(device, count)| (count, std::cmp::Reverse(device)));
             most.map(|&(device, _)| device).ok_or(ChooseError::NoDevice)?
         }

@@ -4,7 +4,7 @@
 //! become one. Cost: O(1) amortised.
 
 use super::Group;
-use super::collect::add;
+use super::sum::add;
 
 /// Maximum number of slots.
 pub const SLOTS: usize = 512;

@@ -54,7 +54,7 @@ fn skips(line: &[u8]) -> Option<u64> {
 }
 
 /// An event, and the name of its thread.
-type Parsed<'a> = (TraceEvent, Option<&'a [u8]>);
+pub(crate) type Parsed<'a> = (TraceEvent, Option<&'a [u8]>);
 
 /// Parses a line; `None` if it is not an event, or is a message.
 fn parse(line: &[u8]) -> Result<Option<Parsed<'_>>, Expected> {
@@ -64,6 +64,16 @@ fn parse(line: &[u8]) -> Result<Option<Parsed<'_>>, Expected> {
     at.number("a sequence number")?;
     let (time, _) = seconds(at.word()?).ok_or("a time in seconds")?;
     let tid = at.number("the number of a task")?;
+    let Some((mut event, comm)) = body(at, Device::new(major, minor))? else { return Ok(None) };
+    event.time = Some(time);
+    event.cpu = Some(u32::try_from(cpu).map_err(|_| "a CPU")?);
+    event.tid = Some(u32::try_from(tid).map_err(|_| "the number of a task")?);
+    Ok(Some((event, comm)))
+}
+
+/// Parses the part of a line from the action on, which the kernel's own tracer `blk` prints, too;
+/// `None` if it is a message.
+pub(crate) fn body(mut at: Cursor<'_>, device: Device) -> Result<Option<Parsed<'_>>, Expected> {
     let action = at.word()?;
     if action == b"m" {
         return Ok(None);
@@ -86,10 +96,7 @@ fn parse(line: &[u8]) -> Result<Option<Parsed<'_>>, Expected> {
         _ => return Err("a known action"),
     };
     let mut event = TraceEvent::new(kind);
-    event.time = Some(time);
-    event.device = Some(Device::new(major, minor));
-    event.cpu = Some(u32::try_from(cpu).map_err(|_| "a CPU")?);
-    event.tid = Some(u32::try_from(tid).map_err(|_| "the number of a task")?);
+    event.device = Some(device);
     let letters = at.word()?;
     let comm = match kind {
         TraceKind::Plug => Some(at.bracketed_to_end()?),

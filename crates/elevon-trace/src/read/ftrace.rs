@@ -1,5 +1,6 @@
 //! Reads tracepoints as text: ftrace's `trace` file, `trace-cmd report`, `perf script`, and lines
-//! without prefix.
+//! without prefix. Besides the block layer's events these are the commands of SCSI and UFS
+//! (`hardware.rs`).
 //!
 //! An event is found by its name, not by column, because the columns before it vary in width and
 //! number, and a task's name may contain spaces, dashes, colons and brackets. Lines quoted in a
@@ -10,13 +11,15 @@ mod line;
 #[cfg(test)]
 mod tests;
 
+use super::hardware;
 use super::lines::{LineFormat, TextLine};
 use crate::input::MAX_PIECE;
 use crate::recorded::Recorded;
 use crate::report::{Gap, Position};
 use crate::sink::Sink;
 
-pub use line::{Line, Record, parse_line};
+pub use super::hardware::ScsiAddress;
+pub use line::{Line, NamedDevice, Record, parse_line};
 
 /// Maximum number of CPUs whose gaps are tracked; the kernel's own limit is 8192.
 const MAX_CPUS: usize = 8192;
@@ -53,7 +56,18 @@ pub(crate) struct Ftrace {
 impl Ftrace {
     /// Appends an event, after a gap if there was one.
     fn push(&mut self, record: &Record<'_>, number: u64, sink: &mut Sink) {
-        let Record { mut event, comm, resolution_ns } = *record;
+        let Record { mut event, comm, resolution_ns, named } = *record;
+        match named {
+            None => {}
+            Some(NamedDevice::Ufs(name)) => {
+                event.device = sink.names.volume(name);
+                sink.report.note(hardware::UFS_NOTE);
+            }
+            Some(NamedDevice::Scsi(address)) => {
+                event.device = sink.names.volume(address.write(&mut [0; 44]));
+                sink.report.note(hardware::SCSI_NOTE);
+            }
+        }
         if let Some(comm) = comm {
             event.comm = sink.names.intern(comm);
         }

@@ -14,6 +14,7 @@ use std::io::{self, Read};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
+use super::hardware::{Command, UFS_NOTE};
 use crate::input::{Input, MAX_PIECE};
 use crate::names::{MAX_NAMES, NameId};
 use crate::reader::Source;
@@ -333,7 +334,15 @@ impl PacketState {
                 event::SCHED_SWITCH => self.switched(value.bytes(), sink)?,
                 _ => match event::block_event(number, value.bytes()) {
                     Ok(Some(event)) => found = Some(event),
-                    Ok(None) => {}
+                    Ok(None) => match event::command(number, value.bytes()) {
+                        Ok(Some(Command { mut event, device })) => {
+                            event.device = sink.names.volume(device);
+                            sink.report.note(UFS_NOTE);
+                            found = Some((event, b""));
+                        }
+                        Ok(None) => {}
+                        Err(expected) => sink.skip(0, at, expected),
+                    },
                     Err(expected) => sink.skip(0, at, expected),
                 },
             }

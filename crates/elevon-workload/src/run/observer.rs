@@ -16,6 +16,11 @@ pub trait Observer {
     fn interval(&self) -> Option<Nanos> {
         None
     }
+    /// Returns true if intervals that end while the run waits may be skipped; asked once. In virtual
+    /// time a wait may last for centuries and is over at once.
+    fn skips_waits(&self) -> bool {
+        false
+    }
     /// Handles the end of an interval. `disk` reads the device's statistics, which advances
     /// io_ticks as in the kernel, so only an observer that shows them should call it. `jobs` is
     /// ordered by task.

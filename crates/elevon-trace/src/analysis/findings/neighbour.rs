@@ -3,8 +3,8 @@
 
 use elevon_core::histogram::SparseHistogram;
 
-use super::super::collect::add;
 use super::super::life::Request;
+use super::super::sum::add;
 use super::super::words;
 use super::{Context, Finding, FindingKind};
 

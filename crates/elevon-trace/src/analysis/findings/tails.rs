@@ -1,8 +1,8 @@
 //! Finds small tails: a bio whose size is not a multiple of the queue limit is split into full
 //! requests and a small rest (proposal 001).
 
-use super::super::collect::add;
 use super::super::life::{Bio, Request};
+use super::super::sum::add;
 use super::super::words;
 use super::{ByProcess, Context, Finding, FindingKind, When};
 use crate::analysis::Group;

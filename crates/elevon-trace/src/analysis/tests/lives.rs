@@ -370,3 +370,35 @@ fn a_lost_completion_does_not_deepen_the_queue() {
         assert_eq!(found.stages[WRITE].issued_to_completed.max, if completes { 300_000_000 } else { 0 });
     }
 }
+
+/// Two discards of other ranges join the first, as devices that take several ranges in one command
+/// let them; the request ends with all three, and another process's discard after its issue is a
+/// request of its own.
+#[test]
+fn a_discard_of_several_ranges_is_one_request() {
+    let mut script = Script::default();
+    for (at, event) in [
+        (10, "bio_queue: 8,0 DS 1000 + 8 [a]"),
+        (11, "getrq: 8,0 DS 1000 + 8 [a]"),
+        (20, "bio_queue: 8,0 DS 5000 + 16 [a]"),
+        (21, "bio_backmerge: 8,0 DS 5000 + 16 [a]"),
+        (30, "bio_queue: 8,0 DS 200 + 8 [a]"),
+        (31, "bio_backmerge: 8,0 DS 200 + 8 [a]"),
+        (40, "rq_issue: 8,0 DS 16384 () 1000 + 32 [a]"),
+        (50, "bio_queue: 8,0 DS 9000 + 8 [a]"),
+        (51, "getrq: 8,0 DS 9000 + 8 [a]"),
+        (52, "rq_issue: 8,0 DS 4096 () 9000 + 8 [a]"),
+        (90, "rq_complete: 8,0 DS () 1000 + 32 [0]"),
+        (95, "rq_complete: 8,0 DS () 9000 + 8 [0]"),
+    ] {
+        script.line(at, "a-1", event);
+    }
+    let found = script.inspect("8:0");
+    let at = Group::Discard as usize;
+    let (counts, stages) = (&found.counts, &found.stages[at]);
+    assert_eq!((counts.bios_completed[at], counts.completed[at], counts.back_merges), (4, 2, 2));
+    assert_eq!((counts.completed_bytes[at], counts.unmatched, counts.forgotten), (40 * 512, 0, 0));
+    assert_eq!((stages.bio_total.max, stages.bio_total.min), (80_000, 45_000));
+    assert_eq!((found.bios_under_way, found.requests_under_way), (0, 0));
+    assert_eq!(found.request_sizes.groups[at].max, 32 * 512);
+}

@@ -4,7 +4,9 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
 use memchr::memmem;
 
+use super::super::blkparse;
 use super::super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed};
+use super::super::hardware::{self, ScsiAddress};
 use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
 
@@ -17,9 +19,22 @@ pub struct Record<'a> {
     pub comm: Option<&'a [u8]>,
     /// Resolution of the time, from its number of decimals.
     pub resolution_ns: Option<u64>,
+    /// The device, if the event names it instead of giving its numbers.
+    pub named: Option<NamedDevice<'a>>,
+}
+
+/// A device that an event names instead of giving its numbers: the events of host controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedDevice<'a> {
+    /// The device of a UFS command, as the trace names it: `1d84000.ufshc` or `0:0:0:4`.
+    Ufs(&'a [u8]),
+    /// The SCSI address of a command.
+    Scsi(ScsiAddress),
 }
 
 /// Kind of a line of a trace.
+// An event in a box would be an allocation per line.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
     /// A block event.
@@ -81,7 +96,7 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
     match (bare, failed) {
         (Some(record), _) => Line::Event(record),
         (None, Some(expected)) => Line::Malformed { expected },
-        (None, None) => lost(line).unwrap_or(Line::Other),
+        (None, None) => command(line).or_else(|| lost(line)).unwrap_or(Line::Other),
     }
 }
 
@@ -144,10 +159,10 @@ fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Op
     let mut record = Record {
         event: TraceEvent::new(TraceKind::Plug),
         comm: prefix.comm,
-        resolution_ns: prefix.decimals.map(|decimals| 10u64.pow(9u32.saturating_sub(decimals))),
+        resolution_ns: prefix.resolution(),
+        named: None,
     };
-    (record.event.time, record.event.cpu) = (prefix.time, prefix.cpu);
-    (record.event.tid, record.event.process) = (prefix.tid, prefix.process);
+    prefix.apply(&mut record.event);
     if !parse_tail(name, tail, &mut record, is_wrapped)? {
         return Ok(None);
     }
@@ -162,6 +177,77 @@ struct Prefix<'a> {
     tid: Option<u32>,
     process: Option<u32>,
     cpu: Option<u32>,
+}
+
+impl Prefix<'_> {
+    fn resolution(&self) -> Option<u64> {
+        self.decimals.map(|decimals| 10u64.pow(9u32.saturating_sub(decimals)))
+    }
+
+    #[inline]
+    fn apply(&self, event: &mut TraceEvent) {
+        (event.time, event.cpu) = (self.time, self.cpu);
+        (event.tid, event.process) = (self.tid, self.process);
+    }
+}
+
+/// Reads a line of the kernel's tracer `blk`, which prints events without names, as `blkparse` does:
+/// `8,0 Q WS 2048 + 8 [dd]`.
+fn blk<'a>(prefix: &'a [u8], rest: &'a [u8]) -> Option<Line<'a>> {
+    let mut at = Cursor::new(rest);
+    let (major, minor) = at.device().ok()?;
+    let (mut event, comm) = blkparse::body(at, Device::new(major, minor)).ok()??;
+    let prefix = parse_prefix(prefix).ok().filter(|prefix| prefix.cpu.is_some())?;
+    prefix.apply(&mut event);
+    let (comm, resolution_ns) = (prefix.comm.or(comm), prefix.resolution());
+    Some(Line::Event(Record { event, comm, resolution_ns, named: None }))
+}
+
+/// Places of a line at which the name of a host controller's event is looked for: the name of a task
+/// may hold a few colons.
+const MAX_PLACES: usize = 6;
+
+/// Reads a line with an event of a host controller; `None` if it has none. The name is at the start
+/// of the line, or after the colon that ends the time.
+fn command(line: &[u8]) -> Option<Line<'_>> {
+    let after_colons = memmem::find_iter(line, b": ").take(MAX_PLACES).map(|at| at + 1);
+    for at in std::iter::once(0).chain(after_colons) {
+        let rest = line[at..].trim_ascii_start();
+        match rest.first() {
+            Some(b'u' | b's') => {}
+            Some(b'0'..=b'9') if at > 0 => match blk(&line[..at], rest) {
+                Some(found) => return Some(found),
+                None => continue,
+            },
+            _ => continue,
+        }
+        // perf prints the group of an event before its name.
+        let rest = rest.strip_prefix(b"ufs:").or_else(|| rest.strip_prefix(b"scsi:")).unwrap_or(rest);
+        let Some(colon) = memchr::memchr(b':', &rest[..rest.len().min(MAX_NAME)]) else { continue };
+        let (name, tail) = (&rest[..colon], &rest[colon + 1..]);
+        let found = match name {
+            b"ufshcd_command" => {
+                hardware::ufs(tail).map(|found| found.map(|ufs| (ufs.event, NamedDevice::Ufs(ufs.device))))
+            }
+            b"scsi_dispatch_cmd_start" => {
+                hardware::scsi(TraceKind::Issue, tail).map(|(event, address)| Some((event, NamedDevice::Scsi(address))))
+            }
+            b"scsi_dispatch_cmd_done" => hardware::scsi(TraceKind::Complete, tail)
+                .map(|(event, address)| Some((event, NamedDevice::Scsi(address)))),
+            _ => continue,
+        };
+        let Ok(prefix) = parse_prefix(&line[..at]) else { continue };
+        return Some(match found {
+            Err(expected) => Line::Malformed { expected },
+            Ok(None) => Line::Other,
+            Ok(Some((mut event, named))) => {
+                prefix.apply(&mut event);
+                let (comm, resolution_ns) = (prefix.comm, prefix.resolution());
+                Line::Event(Record { event, comm, resolution_ns, named: Some(named) })
+            }
+        });
+    }
+    None
 }
 
 /// Parses `COMM-PID [(TGID)] [CPU] [FLAGS] TIME:` from the right, because only the name on the left

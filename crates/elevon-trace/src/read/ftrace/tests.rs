@@ -29,7 +29,7 @@ fn every_kind_of_prefix() {
         (format!("              dd-1234    (     77) [002] d..1.  100.000123: block_rq_issue: {tail}"), Some(77)),
         (format!("              dd-1234    (-------) [002] .....  100.000123000: block_rq_issue: {tail}  "), None),
     ] {
-        let Record { event, comm, resolution_ns } = record(&line);
+        let Record { event, comm, resolution_ns, .. } = record(&line);
         assert_eq!(comm, Some(&b"dd"[..]), "{line}");
         assert_eq!(resolution_ns, Some(if line.contains("123000") { 1 } else { 1000 }), "{line}");
         let expected = TraceEvent {
@@ -370,4 +370,185 @@ fn a_real_text_of_perf() {
     for event in writes {
         assert_eq!(event.ioprio, Some(IoPrio::new(PrioClass::Be, 0)));
     }
+}
+
+/// Lines as kernels print them, from before the names of steps changed to those with a hardware
+/// queue, and as perf prints them.
+#[test]
+fn commands_of_ufs() {
+    let (sent, answered) = (TraceKind::Issue, TraceKind::Complete);
+    let (read, write) = (Some(TraceOp::Read), Some(TraceOp::Write));
+    for (tail, kind, op, sector, bytes, tag, queue, device) in [
+        (
+            "send_req: 1d84000.ufshc: tag: 7, DB: 0x0, size: 4096, IS: 0, LBA: 6221511, opcode: 0x28 (READ_10), group_id: \
+             0x0, hwq_id: 1",
+            sent,
+            read,
+            Some(6_221_511 * 8),
+            Some(4096),
+            7,
+            Some(1),
+            "1d84000.ufshc",
+        ),
+        (
+            "complete_rsp: 0:0:0:4: tag: 11, DB: 0x7ffff7ff, size: 524288, IS: 0, LBA: 1081728, opcode: 0x8a (WRITE_16), \
+             group_id: 0x0",
+            answered,
+            write,
+            Some(1_081_728 * 8),
+            Some(524_288),
+            11,
+            None,
+            "0:0:0:4",
+        ),
+        (
+            "send: 1d84000.ufshc: tag: 2, DB: 0x4, size: 8192, IS: 0, LBA: 16, opcode: 0x2a",
+            sent,
+            write,
+            Some(128),
+            Some(8192),
+            2,
+            None,
+            "1d84000.ufshc",
+        ),
+        (
+            "send_req: ufs: tag: 31, DB: 0x0, size: -1, IS: 0, LBA: 18446744073709551615, opcode: 0x35 (SYNC)",
+            sent,
+            Some(TraceOp::Flush),
+            None,
+            Some(0),
+            31,
+            None,
+            "ufs",
+        ),
+        (
+            "send_req: ufs: tag: 3, DB: 0x0, size: -1, IS: 0, LBA: 0, opcode: 0x42 (UNMAP)",
+            sent,
+            Some(TraceOp::Discard),
+            None,
+            None,
+            3,
+            None,
+            "ufs",
+        ),
+        (
+            "complete: ufs: tag: 3, DB: 0x0, size: 36, IS: 0, LBA: 0, opcode: 0x12",
+            answered,
+            Some(TraceOp::Passthrough),
+            None,
+            None,
+            3,
+            None,
+            "ufs",
+        ),
+    ] {
+        for prefix in ["  kworker/1:1H-175     [001] ..... 22218.735851: ", "kworker/1:1H 175 [001] 22218.735851: ufs:"]
+        {
+            let line = format!("{prefix}ufshcd_command: {tail}");
+            let Record { event, comm, named, .. } = record(&line);
+            assert_eq!((event.kind, event.op, event.sector, event.bytes), (kind, op, sector, bytes), "{line}");
+            assert_eq!((event.tag, event.queue, event.tid), (Some(tag), queue, Some(175)), "{line}");
+            assert_eq!((comm, event.time), (Some(&b"kworker/1:1H"[..]), Some(22_218_735_851_000)), "{line}");
+            assert_eq!(named, Some(NamedDevice::Ufs(device.as_bytes())), "{line}");
+        }
+    }
+    // Steps other than the ends of a command, and damage.
+    let line =
+        |tail: &str| parse_line(format!("a-1 [001] ..... 1.5: ufshcd_command: {tail}").as_bytes()) == Line::Other;
+    assert!(line("dev_complete: ufs: tag: 3, DB: 0x0, size: -1, IS: 0, LBA: 0, opcode: 0x0"));
+    for (tail, expected) in [
+        ("send_req", "the step and the device of a UFS command"),
+        ("send_req: ufs: tag: 3, size: 4096, LBA: 3", "the operation code of a UFS command"),
+        ("send_req: ufs: tag: 3, opcode: READ", "the operation code of a UFS command"),
+    ] {
+        let text = format!("a-1 [001] ..... 1.500000: ufshcd_command: {tail}");
+        assert_eq!(parse_line(text.as_bytes()), Line::Malformed { expected }, "{tail}");
+    }
+}
+
+#[test]
+fn commands_of_scsi() {
+    let head = "host_no=0 channel=0 id=1 lun=3 data_sgl=20 prot_sgl=0 prot_op=SCSI_PROT_NORMAL";
+    let good = "result=(driver=DRIVER_OK host=DID_OK message=COMMAND_COMPLETE status=SAM_STAT_GOOD)";
+    for (tail, op, sector, bytes, tag, error) in [
+        (
+            format!("driver_tag=19 scheduler_tag=40 cmnd=(READ_10 lba=505083904 txlen=2560 protect=0 raw=28 00 1e) {good}"),
+            TraceOp::Read, Some(505_083_904), Some(2560 * 512), 19, 0,
+        ),
+        // Numbers where perf and trace-cmd know no names, and one tag in older kernels.
+        (
+            "tag=14 cmnd=(WRITE_10 lba=4922384 txlen=16 protect=0 raw=2a 00) result=(driver=DRIVER_OK host=0x0 \
+             message=COMMAND_COMPLETE status=0x0)".to_owned(),
+            TraceOp::Write, Some(4_922_384), Some(8192), 14, 0,
+        ),
+        (
+            "driver_tag=0 scheduler_tag=0 cmnd=(SYNCHRONIZE_CACHE - raw=35 00 00) result=(driver=DRIVER_OK host=DID_TIME_OUT \
+             message=COMMAND_COMPLETE status=SAM_STAT_GOOD)".to_owned(),
+            TraceOp::Flush, None, Some(0), 0, -5,
+        ),
+    ] {
+        let line = format!("   <idle>-0       [004] d.h2.   119.323166: scsi_dispatch_cmd_done: {head} {tail}");
+        let Record { event, named, .. } = record(&line);
+        assert_eq!((event.kind, event.op, event.sector, event.bytes), (TraceKind::Complete, Some(op), sector, bytes));
+        assert_eq!((event.tag, event.error, event.cpu), (Some(tag), Some(error), Some(4)), "{line}");
+        assert_eq!(named, Some(NamedDevice::Scsi(ScsiAddress([0, 0, 1, 3]))), "{line}");
+    }
+    for (tail, expected) in [
+        ("host_no=0", "the command of a SCSI command, cmnd=(...)"),
+        ("host_no=0 cmnd=(READ_10 raw=28)", "the address of a SCSI command, host_no= channel= id= lun="),
+        ("host_no=0 channel=0 id=0 lun=0 cmnd=(READ_10 raw=2)", "the bytes of a SCSI command"),
+    ] {
+        let text = format!("a-1 [001] ..... 1.500000: scsi_dispatch_cmd_start: {tail}");
+        assert_eq!(parse_line(text.as_bytes()), Line::Malformed { expected }, "{tail}");
+    }
+}
+
+/// The disk is inspected as the block layer sees it; without the block layer's events, as the
+/// driver does.
+#[test]
+fn commands_of_a_driver_are_of_a_device_of_their_own() {
+    let command = |kind: &str, at: u32| {
+        format!(
+            "a-1 [000] ..... 1.00000{at}: ufshcd_command: {kind}: 0:0:0:4: tag: 1, DB: 0x1, size: 4096, IS: 0, LBA: 5, \
+             opcode: 0x28 (READ_10), group_id: 0x0, hwq_id: 2\n"
+        )
+    };
+    let own = command("send_req", 2) + &command("complete_rsp", 5);
+    let block = "a-1 [000] ..... 1.000001: block_rq_issue: 8,0 R 4096 () 40 + 8 [a]\n".to_owned()
+        + &own
+        + "a-1 [000] ..... 1.000008: block_rq_complete: 8,0 R () 40 + 8 [0]\n";
+    for (text, device, ns) in [(own, Device::new(0, 0), 3_000), (block, Device::new(8, 0), 7_000)] {
+        let mut open = || crate::from_bytes(text.clone().into());
+        let found = crate::analysis::inspect(&mut open, None, None, &mut |_| {}).expect("a trace");
+        assert_eq!((found.device, found.stages[0].issued_to_completed.max), (device, ns));
+        let (events, reader) = read_bytes(text.clone());
+        assert_eq!(reader.names().device(Device::new(0, 0)), Some("0:0:0:4"));
+        assert_eq!(reader.report().notes, [hardware::UFS_NOTE]);
+        assert!(events.iter().any(|event| (event.tag, event.queue) == (Some(1), Some(2))));
+    }
+}
+
+/// The kernel's tracer `blk` (`current_tracer=blk`) prints events as blkparse does, after ftrace's
+/// prefix; its messages are no events.
+#[test]
+fn lines_of_the_tracer_blk() {
+    let text = "# tracer: blk\n\
+        dd-7 [001] ..... 1.000001:   8,0    A  WS 6144 + 8 <- (8,1) 4096\n\
+        dd-7 [001] ..... 1.000002:   8,0    Q  WS 6144 + 8 [dd]\n\
+        dd-7 [001] ..... 1.000003:   8,0    G  WS 6144 + 8 [dd]\n\
+        dd-7 [001] ..... 1.000004:   8,0    P   N [dd]\n\
+        dd-7 [001] ..... 1.000005:   8,0    I  WS 6144 + 8 [dd]\n\
+        dd-7 [001] ..... 1.000006:   8,0    U   N [dd] 1\n\
+        dd-7 [001] ..... 1.000007:   8,0    D  WS 6144 + 8 [dd]\n\
+        dd-7 [001] ..... 1.000008:   8,0    m   N mq-deadline note\n\
+        <idle>-0 [001] ..s1. 1.000050:   8,0    C  WS 6144 + 8 [0]\n";
+    let (events, reader) = read_bytes(text);
+    assert_eq!(reader.format(), crate::TraceFormat::Ftrace);
+    assert_eq!((events.len(), reader.report().skipped_count(), reader.report().other), (8, 0, 2));
+    let letters: String = events.iter().filter_map(|event| event.kind.letter()).collect();
+    assert_eq!(letters, "AQGPIUDC");
+    let issue = events[6];
+    assert_eq!((issue.time, issue.tid, issue.cpu), (Some(1_000_007_000), Some(7), Some(1)));
+    assert_eq!((issue.sector, issue.bytes, issue.op), (Some(6144), Some(4096), Some(TraceOp::Write)));
+    assert_eq!((events[7].error, events[0].device), (Some(0), Some(Device::new(8, 0))));
 }

@@ -2,6 +2,7 @@
 
 use elevon_core::ioprio::IoPrio;
 
+use super::super::hardware::{Command, Ufs};
 use super::wire::{Fields, NoMessage, Value};
 use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
@@ -55,6 +56,37 @@ const fn layout(field: u32) -> Option<Layout> {
         547 => Layout { kind: TraceKind::IoDone, ..ACCOUNT },
         _ => return None,
     })
+}
+
+/// Field of `FtraceEvent` with `ufshcd_command`.
+const UFS: u32 = 406;
+
+/// Returns the command of a UFS driver in a field of `FtraceEvent`; `None` for another event, and
+/// for a step that is neither of the ends of a command.
+#[inline]
+pub(super) fn command(field: u32, message: &[u8]) -> Result<Option<Command<'_>>, &'static str> {
+    if field != UFS {
+        return Ok(None);
+    }
+    let mut ufs = Ufs::default();
+    for field in Fields::of(message) {
+        let (number, value) = field.map_err(|NoMessage| DAMAGED)?;
+        match number {
+            1 => ufs.device = value.bytes(),
+            4 => ufs.block = Some(value.number()),
+            5 => ufs.opcode = value.number(),
+            6 => ufs.step = value.bytes(),
+            7 => ufs.tag = Some(value.number()),
+            8 => ufs.bytes = Some(value.number()),
+            // Newer kernels number the steps.
+            10 => {
+                ufs.step =
+                    [&b"send_req"[..], b"complete_rsp"].get(value.number() as usize).copied().unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    Ok(ufs.command())
 }
 
 /// Why an event is skipped.

@@ -172,3 +172,35 @@ fn damaged_traces_never_panic() {
         }
     }
 }
+
+/// The driver's view of a UFS disk: by the names of steps, and by their numbers in newer kernels.
+#[test]
+fn commands_of_ufs() {
+    let event = |time: u64, members: &[Vec<u8>]| {
+        bytes(2, &[number(1, time), number(2, 7), bytes(406, &members.concat())].concat())
+    };
+    let common = || {
+        [bytes(1, b"1d84000.ufshc"), number(2, 4), number(4, 6_221_511), number(5, 0x28), number(7, 3), number(8, 4096)]
+    };
+    let step = |last: Vec<u8>| [&common()[..], &[last]].concat();
+    let trace = bundle(
+        0,
+        false,
+        &[
+            event(100, &step(bytes(6, b"send_req"))),
+            event(200, &step(bytes(6, b"dev_complete"))),
+            event(300, &step(bytes(6, b"complete_rsp"))),
+            event(400, &step(number(10, 0))),
+            event(500, &step(number(10, 1))),
+        ],
+    );
+    let (events, reader) = read_bytes(trace);
+    assert_eq!(counts(&events), [("issue", 2), ("complete", 2)]);
+    for event in &events {
+        let device = event.device.expect("a device");
+        assert_eq!(reader.names().device(device), Some("1d84000.ufshc"));
+        assert_eq!((event.op, event.sector, event.bytes), (Some(TraceOp::Read), Some(6_221_511 * 8), Some(4096)));
+        assert_eq!((event.tag, event.tid), (Some(3), Some(7)));
+    }
+    assert_eq!(events.iter().filter_map(|event| event.time).collect::<Vec<_>>(), [100, 300, 400, 500]);
+}

@@ -1,0 +1,43 @@
+//! Where an event is, and the key by which bios and requests are found there.
+
+use super::chains::Key;
+use crate::event::TraceEvent;
+use crate::op::TraceOp;
+
+/// A class of [`Key`]s: the operation, and a bit for the end of a flush sequence, which has no
+/// sectors.
+pub(super) const EMPTY: u8 = 0x80;
+
+#[inline]
+fn class(op: Option<TraceOp>) -> u8 {
+    op.map_or(0x7f, |op| op as u8)
+}
+
+/// Sectors and operation of an event; absent values are 0.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) start: u64,
+    pub(super) sectors: u64,
+    pub(super) class: u8,
+}
+
+impl Place {
+    #[inline]
+    pub(super) fn of(event: &TraceEvent) -> Self {
+        let sectors = event.sectors().unwrap_or(0);
+        let is_flush = event.op == Some(TraceOp::Flush);
+        let start = if is_flush { 0 } else { event.sector.filter(|&at| at != u64::MAX).unwrap_or(0) };
+        let empty = if sectors == 0 { EMPTY } else { 0 };
+        Self { start, sectors, class: class(event.op) | empty }
+    }
+
+    #[inline]
+    pub(super) const fn key(self) -> Key {
+        Key { sector: self.start, class: self.class }
+    }
+
+    #[inline]
+    pub(super) const fn end(self) -> u64 {
+        self.start.wrapping_add(self.sectors)
+    }
+}
