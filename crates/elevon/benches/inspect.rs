@@ -1,5 +1,7 @@
 //! `elevon inspect` as a command, beside what `blkparse` and `btt` need for the same latency table
-//! of the same trace: CPU time, throughput and peak memory.
+//! of the same trace: CPU time, throughput and peak memory. The programs run in turns, so that a
+//! machine that gets slower or faster meanwhile changes all alike; a ratio is the median of those of
+//! the rounds.
 //!
 //! `cargo bench -p elevon --bench inspect` measures 3 million events; run by `cargo test` it only
 //! proves that it runs. Goals, on one core: 20 times faster than blkparse and btt, 5 million events
@@ -199,51 +201,70 @@ fn show(what: &str, used: Used, events: u64, bytes: u64) {
     );
 }
 
-/// The best of three runs.
-fn best(mut of: impl FnMut() -> Used, rounds: u32) -> Used {
-    let all = (0..rounds).map(|_| of());
-    all.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or_default()
+/// The run of least CPU time.
+fn best(all: &[Used]) -> Used {
+    all.iter().copied().min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or_default()
+}
+
+/// Runs commands in turns, and returns what each used in each round.
+fn in_turns<const N: usize>(rounds: usize, folder: &Path, commands: [&dyn Fn() -> Command; N]) -> [Vec<Used>; N] {
+    let mut all = [const { Vec::new() }; N];
+    for _ in 0..rounds {
+        for (used_of, command) in all.iter_mut().zip(commands) {
+            used_of.push(used(&mut command(), folder).0);
+        }
+    }
+    all
 }
 
 fn main() {
     let full = std::env::args().any(|argument| argument == "--bench");
-    let (events, rounds) = if full { (3_000_000, 3) } else { (3_000, 1) };
+    let (events, rounds) = if full { (3_000_000, 5) } else { (3_000, 1) };
     let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name);
+    let folder = folder.path();
     println!("{:<44} {:>8} {:>10} {:>8} {:>8}", "", "CPU s", "Mevents/s", "MB/s", "peak MB");
 
-    let count = write_trace(&at("t.blktrace"), events);
-    let bytes = size_of(folder.path(), "t.blktrace.");
-    let ours = best(|| used(&mut elevon("t"), folder.path()).0, rounds);
+    let count = write_trace(&folder.join("t.blktrace"), events);
+    let bytes = size_of(folder, "t.blktrace.");
+    let length = write_trace(&folder.join("short.blktrace"), events / 10);
+    let lines = write_trace(&folder.join("t.ftrace"), events);
+    let (long, short, text) = (|| elevon("t"), || elevon("short"), || elevon("t.ftrace"));
+    let [ours, short, text] = in_turns(rounds, folder, [&long, &short, &text]).map(|all| best(&all));
     show("elevon inspect, blktrace", ours, count, bytes);
-    compare(folder.path(), ours, count, bytes, rounds);
-
-    let length = write_trace(&at("short.blktrace"), events / 10);
-    let short = best(|| used(&mut elevon("short"), folder.path()).0, rounds);
-    show("elevon inspect, a tenth of the blktrace", short, length, size_of(folder.path(), "short.blktrace."));
+    show("elevon inspect, a tenth of the blktrace", short, length, size_of(folder, "short.blktrace."));
+    show("elevon inspect, ftrace text", text, lines, size_of(folder, "t.ftrace"));
     if full {
         println!("memory for the trace that is ten times as long: {:+.1} MB", ours.memory - short.memory);
     }
-
-    let count = write_trace(&at("t.ftrace"), events);
-    let text = best(|| used(&mut elevon("t.ftrace"), folder.path()).0, rounds);
-    show("elevon inspect, ftrace text", text, count, size_of(folder.path(), "t.ftrace"));
+    compare(folder, count, bytes, rounds);
 }
 
 /// blkparse and btt on the same trace, and how many times as long they take.
-fn compare(folder: &Path, ours: Used, events: u64, bytes: u64, rounds: u32) {
+fn compare(folder: &Path, events: u64, bytes: u64, rounds: usize) {
     let Some(_) = elevon_testkit::tool("blkparse") else { return };
     let Some(_) = elevon_testkit::tool("btt") else { return };
-    let blkparse = |args: &[&str]| {
-        best(|| used(Command::new("blkparse").args(["-i", "t", "-d", "t.bin"]).args(args), folder).0, rounds)
+    let blkparse = |more: &[&str]| {
+        let mut command = Command::new("blkparse");
+        command.args(["-i", "t", "-d", "t.bin"]).args(more);
+        command
     };
-    let (text, binary) = (blkparse(&[]), blkparse(&["-q", "-O"]));
-    let btt = best(|| used(Command::new("btt").args(["-i", "t.bin"]), folder).0, rounds);
-    show("blkparse -d, with its text", text, events, bytes);
-    show("blkparse -d -O, without text", binary, events, bytes);
-    show("btt", btt, events, bytes);
-    for (what, used) in [("blkparse -d and btt", text), ("blkparse -d -O and btt", binary)] {
-        let times = (used.seconds + btt.seconds) / ours.seconds.max(0.01);
-        println!("{what}: {times:.1} times the CPU time of elevon inspect");
+    let (text, binary) = (|| blkparse(&[]), || blkparse(&["-q", "-O"]));
+    let btt = || {
+        let mut command = Command::new("btt");
+        command.args(["-i", "t.bin"]);
+        command
+    };
+    let [ours, text, binary, btt] = in_turns(rounds, folder, [&|| elevon("t"), &text, &binary, &btt]);
+    show("blkparse -d, with its text", best(&text), events, bytes);
+    show("blkparse -d -O, without text", best(&binary), events, bytes);
+    show("btt", best(&btt), events, bytes);
+    for (what, parsed) in [("blkparse -d and btt", &text), ("blkparse -d -O and btt", &binary)] {
+        let rounds = ours.iter().zip(parsed).zip(&btt);
+        let mut times: Vec<f64> =
+            rounds.map(|((ours, parsed), btt)| (parsed.seconds + btt.seconds) / ours.seconds.max(0.01)).collect();
+        times.sort_by(f64::total_cmp);
+        let (least, most) = (times[0], times[times.len() - 1]);
+        let median = times[times.len() / 2];
+        println!("{what}: {median:.1} times the CPU time of elevon inspect ({least:.1} to {most:.1})");
     }
 }

@@ -60,15 +60,21 @@
   const log = (value, low, high) => Math.min(ROWS - 1, Math.max(0, Math.floor(ROWS * (Math.log2(Math.max(value, low) / low) / Math.log2(high / low)))));
   const spread = Math.max(1, maxSector - minSector);
   const maps = {
-    latency: { row: i => log(total[i], 1024, Math.max(2048, longest * 1.01)), when: i => start[i] + total[i], low: 1024, high: Math.max(2048, longest * 1.01), show: ns },
-    sector: { row: i => Math.min(ROWS - 1, Math.floor(ROWS * (sector[i] - minSector) / spread)), when: i => start[i], show: size },
-    size: { row: i => log(bytes[i], 512, 1 << 25), when: i => start[i], low: 512, high: 1 << 25, show: size },
+    latency: { row: i => log(total[i], 1024, Math.max(2048, longest * 1.01)), atEnd: true, low: 1024, high: Math.max(2048, longest * 1.01), show: ns },
+    sector: { row: i => Math.min(ROWS - 1, Math.floor(ROWS * (sector[i] - minSector) / spread)), show: size },
+    size: { row: i => log(bytes[i], 512, 1 << 25), low: 512, high: 1 << 25, show: size },
   };
+  // The row of each request, once: logarithms of a hundred thousand requests would take most of a frame.
+  for (const map of Object.values(maps)) {
+    map.rows = new Uint8Array(n);
+    for (let i = 0; i < n; i++) map.rows[i] = map.row(i);
+    map.buffer = document.createElement('canvas');
+  }
   function level(map, t0, t1, columns, first, last) {
-    const counts = new Uint32Array(columns * ROWS), scale = columns / (t1 - t0);
+    const counts = new Uint32Array(columns * ROWS), scale = columns / (t1 - t0), rows = map.rows;
     for (let i = first; i < last; i++) {
-      const x = Math.floor((map.when(i) - t0) * scale);
-      if (x >= 0 && x < columns) counts[x * ROWS + map.row(i)]++;
+      const x = Math.floor(((map.atEnd ? start[i] + total[i] : start[i]) - t0) * scale);
+      if (x >= 0 && x < columns) counts[x * ROWS + rows[i]]++;
     }
     return counts;
   }
@@ -142,12 +148,17 @@
     }
     let most = 1;
     for (const count of counts) most = Math.max(most, count);
-    const image = new ImageData(Math.max(columns, 1), ROWS), [r, g, b] = rgb(colour), norm = 255 / Math.log2(1 + most);
+    // A pixel is a word of alpha, blue, green and red; small counts, nearly all, have theirs in a table.
+    const image = new ImageData(Math.max(columns, 1), ROWS), pixels = new Uint32Array(image.data.buffer);
+    const [r, g, b] = rgb(colour), opaque = b << 16 | g << 8 | r, norm = 255 / Math.log2(1 + most);
+    const pixel = count => (opaque | Math.round(40 + 0.84 * norm * Math.log2(1 + count)) << 24) >>> 0;
+    const small = new Uint32Array(Math.min(most + 1, 1024));
+    for (let count = 1; count < small.length; count++) small[count] = pixel(count);
     for (let x = 0; x < columns; x++) for (let y = 0; y < ROWS; y++) {
       const count = counts[x * ROWS + y];
-      if (count) image.data.set([r, g, b, 40 + 0.84 * norm * Math.log2(1 + count)], 4 * ((ROWS - 1 - y) * columns + x));
+      if (count) pixels[(ROWS - 1 - y) * columns + x] = count < small.length ? small[count] : pixel(count);
     }
-    const buffer = document.createElement('canvas');
+    const buffer = map.buffer;
     buffer.width = image.width; buffer.height = ROWS;
     buffer.getContext('2d').putImageData(image, 0, 0);
     context.imageSmoothingEnabled = false;
@@ -252,6 +263,7 @@
     const share = event => (event.clientX - canvas.getBoundingClientRect().left) / canvas.clientWidth;
     canvas.addEventListener('wheel', event => { event.preventDefault(); zoom(event.deltaY > 0 ? 1.3 : 1 / 1.3, share(event)); }, { passive: false });
     canvas.addEventListener('pointerdown', event => { drag = [event.clientX, t0, t1, false]; canvas.setPointerCapture(event.pointerId); });
+    canvas.addEventListener('pointercancel', () => { drag = null; });
     canvas.addEventListener('pointermove', event => {
       if (drag) {
         const moved = event.clientX - drag[0];

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // : each test file uses a part of it
 
+pub(crate) mod browser;
 pub(crate) mod records;
 
 use std::path::{Path, PathBuf};
