@@ -105,7 +105,7 @@ fn workload(trace: &[u8]) {
         assert!(process.duration() <= u64::MAX - process.ios[0].at && !process.label().is_empty());
         assert!(process.pace().is_none_or(|pace| pace.period > 0 && pace.kept <= process.ios.len()));
     }
-    assert!(after.len() == found.processes.len() && found.len() > 0);
+    assert!(after.len() == found.processes.len() && !found.is_empty());
     if let Some((from, until)) = found.busiest(found.len() / 2) {
         let part = found.between(from, until);
         assert!(part.len() >= found.len() / 2 && part.duration <= found.duration);

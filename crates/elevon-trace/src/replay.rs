@@ -172,7 +172,7 @@ pub enum WorkloadReadError {
     Untimed(Device),
     /// The I/Os span more than [`LONGEST`].
     #[error(
-        "device {0}: its I/Os are {1} years apart, and a replay takes at most {years}: a time of the trace is damaged",
+        "device {0}: its I/Os span {1} years, and a replay takes at most {years}: a time of the trace is damaged",
         years = LONGEST / YEAR
     )]
     TooLong(Device, u64),
@@ -202,7 +202,7 @@ impl RequestSink for Requests {
 ///
 /// # Errors
 /// Returns an error for a trace that cannot be read, for a device without I/O, for several devices
-/// of which none was chosen, for events without times, and for I/Os more than [`LONGEST`] apart.
+/// of which none was chosen, for events without times, and for I/Os that span more than [`LONGEST`].
 pub fn read(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<Device>,
@@ -285,8 +285,10 @@ fn build(
         return Err(if untimed { WorkloadReadError::Untimed(device) } else { WorkloadReadError::Empty(device) });
     };
     let last_io = processes.iter().flat_map(|p| p.ios.iter().map(|io| io.at)).max().unwrap_or(0);
-    if last_io > LONGEST {
-        return Err(WorkloadReadError::TooLong(device, last_io / YEAR));
+    let ends = processes.iter().flat_map(|p| p.ios.iter().filter_map(|io| io.completed));
+    let last = ends.max().unwrap_or(0).max(last_io);
+    if last > LONGEST {
+        return Err(WorkloadReadError::TooLong(device, last / YEAR));
     }
     for (process, cgroup) in processes.iter_mut().zip(cgroups) {
         process.cgroup = cgroup;
