@@ -47,3 +47,14 @@ fn hostile_traces_give_a_report_or_one_line() {
     }
     assert!(reports >= 2 * traces.len(), "{reports} reports of {} traces", traces.len());
 }
+
+#[test]
+fn a_trace_of_centuries_is_not_replayed() {
+    let bench = Bench::new();
+    let trace = traces().into_iter().find(|path| path.ends_with("far-apart.ftrace")).expect("it is in the corpus");
+    let output = bench.elevon(&["replay", trace.to_str().expect("UTF-8")]).output().expect("the command ran");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("its I/Os span 584 years, and a replay takes at most 100"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
