@@ -202,7 +202,8 @@ impl RequestSink for Requests {
 ///
 /// # Errors
 /// Returns an error for a trace that cannot be read, for a device without I/O, for several devices
-/// of which none was chosen, for events without times, and for I/Os that span more than [`LONGEST`].
+/// of which none was chosen, for events without times, and for I/Os that span more than
+/// [`LONGEST`].
 pub fn read(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<Device>,

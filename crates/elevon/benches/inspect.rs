@@ -1,7 +1,7 @@
 //! `elevon inspect` as a command, beside what `blkparse` and `btt` need for the same latency table
 //! of the same trace: CPU time, throughput and peak memory. The programs run in turns, so that a
-//! machine that gets slower or faster meanwhile changes all alike; a ratio is the median of those of
-//! the rounds.
+//! machine that gets slower or faster meanwhile changes all alike; a ratio is the median of those
+//! of the rounds.
 //!
 //! `cargo bench -p elevon --bench inspect` measures 3 million events; run by `cargo test` it only
 //! proves that it runs. Goals, on one core: 20 times faster than blkparse and btt, 5 million events

@@ -1,10 +1,10 @@
 //! The page of `elevon inspect --html` in a headless Chromium: the time of a frame while the wheel
 //! zooms from the whole trace to a single request and back, and while the pointer drags.
 //!
-//! `cargo bench -p elevon --bench page` measures a page with a million requests; run by `cargo test`
-//! it only proves that it runs. Goal: less than 33 ms a frame. The page itself measures: how long
-//! its drawing takes, and the time from one frame to the next, which includes all that the browser
-//! does; without a graphics card, it paints in software.
+//! `cargo bench -p elevon --bench page` measures a page with a million requests; run by `cargo
+//! test` it only proves that it runs. Goal: less than 33 ms a frame. The page itself measures: how
+//! long its drawing takes, and the time from one frame to the next, which includes all that the
+//! browser does; without a graphics card, it paints in software.
 
 #[path = "../tests/common/browser.rs"]
 mod browser;

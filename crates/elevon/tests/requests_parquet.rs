@@ -1,5 +1,5 @@
-//! The rows of `elevon inspect --requests FILE.parquet`, read back by Parquet's own reader, are those
-//! of `--requests FILE.csv`.
+//! The rows of `elevon inspect --requests FILE.parquet`, read back by Parquet's own reader, are
+//! those of `--requests FILE.csv`.
 
 mod common;
 

@@ -102,8 +102,8 @@ pub(super) struct Request {
     is_data_done: bool,
     first_piece: u32,
     last_piece: u32,
-    /// Last of the pieces at the front whose data has completed and whose bios wait for the end of a
-    /// flush sequence.
+    /// Last of the pieces at the front whose data has completed and whose bios wait for the end of
+    /// a flush sequence.
     done_piece: u32,
     class: u8,
 }

@@ -16,8 +16,8 @@ pub trait Observer {
     fn interval(&self) -> Option<Nanos> {
         None
     }
-    /// Returns true if intervals that end while the run waits may be skipped; asked once. In virtual
-    /// time a wait may last for centuries and is over at once.
+    /// Returns true if intervals that end while the run waits may be skipped; asked once. In
+    /// virtual time a wait may last for centuries and is over at once.
     fn skips_waits(&self) -> bool {
         false
     }

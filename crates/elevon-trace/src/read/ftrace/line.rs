@@ -191,8 +191,8 @@ impl Prefix<'_> {
     }
 }
 
-/// Reads a line of the kernel's tracer `blk`, which prints events without names, as `blkparse` does:
-/// `8,0 Q WS 2048 + 8 [dd]`.
+/// Reads a line of the kernel's tracer `blk`, which prints events without names, as `blkparse`
+/// does: `8,0 Q WS 2048 + 8 [dd]`.
 fn blk<'a>(prefix: &'a [u8], rest: &'a [u8]) -> Option<Line<'a>> {
     let mut at = Cursor::new(rest);
     let (major, minor) = at.device().ok()?;
@@ -203,8 +203,8 @@ fn blk<'a>(prefix: &'a [u8], rest: &'a [u8]) -> Option<Line<'a>> {
     Some(Line::Event(Record { event, comm, resolution_ns, named: None }))
 }
 
-/// Places of a line at which the name of a host controller's event is looked for: the name of a task
-/// may hold a few colons.
+/// Places of a line at which the name of a host controller's event is looked for: the name of a
+/// task may hold a few colons.
 const MAX_PLACES: usize = 6;
 
 /// Reads a line with an event of a host controller; `None` if it has none. The name is at the start

@@ -372,97 +372,71 @@ fn a_real_text_of_perf() {
     }
 }
 
+/// Returns what a line with a UFS command says: event, operation, sector, bytes, tag, hardware
+/// queue, device.
+fn ufs_facts(line: &str) -> String {
+    let Record { event, comm, named, .. } = record(line);
+    assert_eq!((comm, event.tid), (Some(&b"kworker/1:1H"[..]), Some(175)), "{line}");
+    assert_eq!(event.time, Some(22_218_735_851_000), "{line}");
+    let Some(NamedDevice::Ufs(device)) = named else { panic!("{line}: {named:?}") };
+    let number = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
+    let [sector, bytes, tag] = [event.sector, event.bytes, event.tag.map(u64::from)].map(number);
+    let (queue, op) = (number(event.queue.map(u64::from)), event.op.map_or("-", TraceOp::name));
+    format!("{} {op} {sector} {bytes} {tag} {queue} {}", event.kind.name(), String::from_utf8_lossy(device))
+}
+
 /// Lines as kernels print them, from before the names of steps changed to those with a hardware
 /// queue, and as perf prints them.
 #[test]
 fn commands_of_ufs() {
-    let (sent, answered) = (TraceKind::Issue, TraceKind::Complete);
-    let (read, write) = (Some(TraceOp::Read), Some(TraceOp::Write));
-    for (tail, kind, op, sector, bytes, tag, queue, device) in [
+    for (step_and_device, members, facts) in [
         (
-            "send_req: 1d84000.ufshc: tag: 7, DB: 0x0, size: 4096, IS: 0, LBA: 6221511, opcode: 0x28 (READ_10), group_id: \
-             0x0, hwq_id: 1",
-            sent,
-            read,
-            Some(6_221_511 * 8),
-            Some(4096),
-            7,
-            Some(1),
-            "1d84000.ufshc",
+            "send_req: 1d84000.ufshc",
+            "tag: 7, DB: 0x0, size: 4096, IS: 0, LBA: 6221511, opcode: 0x28 (READ_10), group_id: 0x0, hwq_id: 1",
+            "issue read 49772088 4096 7 1 1d84000.ufshc",
         ),
         (
-            "complete_rsp: 0:0:0:4: tag: 11, DB: 0x7ffff7ff, size: 524288, IS: 0, LBA: 1081728, opcode: 0x8a (WRITE_16), \
-             group_id: 0x0",
-            answered,
-            write,
-            Some(1_081_728 * 8),
-            Some(524_288),
-            11,
-            None,
-            "0:0:0:4",
+            "complete_rsp: 0:0:0:4",
+            "tag: 11, DB: 0x7ffff7ff, size: 524288, IS: 0, LBA: 1081728, opcode: 0x8a (WRITE_16), group_id: 0x0",
+            "complete write 8653824 524288 11 - 0:0:0:4",
         ),
         (
-            "send: 1d84000.ufshc: tag: 2, DB: 0x4, size: 8192, IS: 0, LBA: 16, opcode: 0x2a",
-            sent,
-            write,
-            Some(128),
-            Some(8192),
-            2,
-            None,
-            "1d84000.ufshc",
+            "send: 1d84000.ufshc",
+            "tag: 2, DB: 0x4, size: 8192, IS: 0, LBA: 16, opcode: 0x2a",
+            "issue write 128 8192 2 - 1d84000.ufshc",
         ),
         (
-            "send_req: ufs: tag: 31, DB: 0x0, size: -1, IS: 0, LBA: 18446744073709551615, opcode: 0x35 (SYNC)",
-            sent,
-            Some(TraceOp::Flush),
-            None,
-            Some(0),
-            31,
-            None,
-            "ufs",
+            "send_req: ufs",
+            "tag: 31, DB: 0x0, size: -1, IS: 0, LBA: 18446744073709551615, opcode: 0x35 (SYNC)",
+            "issue flush - 0 31 - ufs",
         ),
         (
-            "send_req: ufs: tag: 3, DB: 0x0, size: -1, IS: 0, LBA: 0, opcode: 0x42 (UNMAP)",
-            sent,
-            Some(TraceOp::Discard),
-            None,
-            None,
-            3,
-            None,
-            "ufs",
+            "send_req: ufs",
+            "tag: 3, DB: 0x0, size: -1, IS: 0, LBA: 0, opcode: 0x42 (UNMAP)",
+            "issue discard - - 3 - ufs",
         ),
-        (
-            "complete: ufs: tag: 3, DB: 0x0, size: 36, IS: 0, LBA: 0, opcode: 0x12",
-            answered,
-            Some(TraceOp::Passthrough),
-            None,
-            None,
-            3,
-            None,
-            "ufs",
-        ),
+        ("complete: ufs", "tag: 3, DB: 0x0, size: 36, IS: 0, LBA: 0, opcode: 0x12", "complete passthrough - - 3 - ufs"),
     ] {
         for prefix in ["  kworker/1:1H-175     [001] ..... 22218.735851: ", "kworker/1:1H 175 [001] 22218.735851: ufs:"]
         {
-            let line = format!("{prefix}ufshcd_command: {tail}");
-            let Record { event, comm, named, .. } = record(&line);
-            assert_eq!((event.kind, event.op, event.sector, event.bytes), (kind, op, sector, bytes), "{line}");
-            assert_eq!((event.tag, event.queue, event.tid), (Some(tag), queue, Some(175)), "{line}");
-            assert_eq!((comm, event.time), (Some(&b"kworker/1:1H"[..]), Some(22_218_735_851_000)), "{line}");
-            assert_eq!(named, Some(NamedDevice::Ufs(device.as_bytes())), "{line}");
+            let line = format!("{prefix}ufshcd_command: {step_and_device}: {members}");
+            assert_eq!(ufs_facts(&line), facts, "{line}");
         }
     }
-    // Steps other than the ends of a command, and damage.
-    let line =
-        |tail: &str| parse_line(format!("a-1 [001] ..... 1.5: ufshcd_command: {tail}").as_bytes()) == Line::Other;
-    assert!(line("dev_complete: ufs: tag: 3, DB: 0x0, size: -1, IS: 0, LBA: 0, opcode: 0x0"));
+}
+
+/// Steps other than the ends of a command are no events, and damage says what was expected.
+#[test]
+fn other_lines_of_ufs() {
+    let line = |tail: &str| format!("a-1 [001] ..... 1.500000: ufshcd_command: {tail}");
+    let other = line("dev_complete: ufs: tag: 3, DB: 0x0, size: -1, IS: 0, LBA: 0, opcode: 0x0");
+    assert_eq!(parse_line(other.as_bytes()), Line::Other);
     for (tail, expected) in [
         ("send_req", "the step and the device of a UFS command"),
         ("send_req: ufs: tag: 3, size: 4096, LBA: 3", "the operation code of a UFS command"),
         ("send_req: ufs: tag: 3, opcode: READ", "the operation code of a UFS command"),
     ] {
-        let text = format!("a-1 [001] ..... 1.500000: ufshcd_command: {tail}");
-        assert_eq!(parse_line(text.as_bytes()), Line::Malformed { expected }, "{tail}");
+        assert_eq!(parse_line(line(tail).as_bytes()), Line::Malformed { expected }, "{tail}");
     }
 }
 
