@@ -15,7 +15,7 @@ mod tests;
 pub use rows::{Evidence, RULES, RuleRow};
 
 /// A kernel version whose rules the stack follows. Versions are ordered by age.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kernel {
     /// The last stable releases of 5.10, which older phones run. Not measured.
     V5_10,
@@ -30,7 +30,6 @@ pub enum Kernel {
     /// 6.16.12.
     V6_16,
     /// 6.18.44.
-    #[default]
     V6_18,
     /// 6.19.6.
     V6_19,
@@ -168,7 +167,16 @@ pub struct Rules {
     pub io_cost_keeps_busy_level: bool,
 }
 
+impl Default for Kernel {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
 impl Kernel {
+    /// The version whose rules hold if no version is named: the newest one.
+    pub const DEFAULT: Self = Self::V7_3;
+
     /// Every version, oldest first.
     pub const ALL: [Self; 12] = [
         Self::V5_10,

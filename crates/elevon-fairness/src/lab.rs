@@ -28,6 +28,8 @@ use crate::mix::{Mix, MixProcess};
 use crate::setup::Setup;
 use crate::watched::Watched;
 
+/// The kernel whose schedulers are compared: the measurements behind the scenarios are of it.
+const KERNEL: Kernel = Kernel::V6_18;
 /// CPU time of an I/O, as of `elevon run`: BFQ learns from latencies, and at no CPU time at all it
 /// learns nothing. What a scheduler takes is left out: its policy is compared here, not its cost.
 const CPU: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_400));
@@ -153,6 +155,7 @@ fn open_device(mix: &Mix) -> AnyDevice {
 
 fn stack_of(description: &Description, mix: &Mix, setup: &Setup) -> Stack {
     let mut config: StackConfig = description.stack_config();
+    config.kernel = KERNEL;
     config.scheduler = SchedulerConfig::parse(setup.scheduler).expect("a scheduler of this build");
     if !mix.merges {
         config.set("nomerges", "2").expect("a setting");
@@ -167,7 +170,7 @@ fn run_with(mix: &Mix, setup: &Setup, cost_model: &str, cpu: CpuCost) -> Measure
     let mut stack = stack_of(&description, mix, setup);
     let text = mix.jobs(description.size.bytes().get(), setup);
     let parsed = parse(&mut MemorySource::one("mix.fio", &text), "mix.fio").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    let tenants = tenants::parse("mix.toml", &mix.tenants(setup, cost_model), &Kernel::default().rules());
+    let tenants = tenants::parse("mix.toml", &mix.tenants(setup, cost_model), &KERNEL.rules());
     let plan = TenantPlan::new(&parsed.jobs, Some(&tenants.unwrap_or_else(|e| panic!("{e:?}"))));
     let plan = plan.unwrap_or_else(|e| panic!("{e:?}"));
     let options = JobsOptions { seed: mix.seed, cpu, ..JobsOptions::new(stack.config()) };

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use elevon_core::kernel::Kernel;
 
 use crate::failure::{UsageError, VsError};
 
@@ -213,7 +214,7 @@ Exit status: 0 done, with or without a proposal, 2 bad input: no trace, too few 
 /// The scheduler if nothing says otherwise.
 pub(crate) const DEFAULT_SCHEDULER: &str = "none";
 /// The kernel version if nothing says otherwise.
-pub(crate) const DEFAULT_KERNEL: &str = "6.18";
+pub(crate) const DEFAULT_KERNEL: &str = Kernel::DEFAULT.name();
 
 /// What decides how I/O travels: device, kernel, scheduler, settings.
 #[derive(Args, Clone, Debug)]
@@ -227,8 +228,8 @@ pub(crate) struct StackArgs {
     /// is not applied [default: none; of a trace with its settings: as recorded]
     #[arg(long, value_name = "S")]
     pub(crate) scheduler: Option<String>,
-    /// Kernel version whose rules are followed: 6.1, 6.6, 6.12 or 6.18. A stable release such as
-    /// 6.1.55 is read as its version [default: 6.18; of a trace with its settings: as recorded]
+    /// Kernel version whose rules are followed; `elevon kernels` lists them. A stable release such as
+    /// 6.1.55 is read as its version [default: 7.3; of a trace with its settings: as recorded]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kernel: Option<String>,
     /// Queue setting by its sysfs name, a variant (fill=, io_ticks=, hz=) or a setting of the page
@@ -522,7 +523,7 @@ pub(crate) struct AdviseArgs {
     /// trace: a profile, a model with parameters, or @FILE. It should be the one that was traced
     #[arg(long, value_name = "D")]
     pub(crate) device: Option<String>,
-    /// Kernel version whose rules are followed [default: as recorded, or 6.18]
+    /// Kernel version whose rules are followed [default: as recorded, or 7.3]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kernel: Option<String>,
     /// Name of the disk in the lines that are printed, such as sda. Without it they have its number

@@ -175,7 +175,7 @@ fn text_for_people() {
     insta::assert_snapshot!(bench.stdout(&["advise", "job.ftrace", "--device", DEVICE, "--best", "2"]));
     let trace = data("traces/mixed-deflate.perfetto-trace");
     let device = "slots:slots=2,latency=70us,bandwidth=1500MB/s,size=1GiB";
-    let args = ["advise", &trace, "--dev", "7:7", "--scheduler", "mq-deadline", "--device", device];
+    let args = ["advise", &trace, "--dev", "7:7", "--kernel", "6.18", "--scheduler", "mq-deadline", "--device", device];
     insta::assert_snapshot!("nothing_to_advise", bench.stdout(&args).replace(&data(""), ""));
 }
 

@@ -172,8 +172,8 @@ fn eight_reads_of_1028_kib_as_linux_6_18() {
     let kernel = kernel_trace("dd-1028k-direct.ftrace");
     let calls = kernel.iter().filter(|step| step.starts_with('Q')).count() / 2;
     let job = format!("[dd]\nrw=read\nbs=1028k\ndirect=1\nioengine=psync\nnumber_ios={calls}\n");
-    let args = ["--device", LOOP_DEVICE, "--scheduler", "mq-deadline", "--set", "max_sectors_kb=512"];
-    let ours = run_trace(&job, &[&args[..], &["--buffers", "runs:1x257"]].concat());
+    let args = ["--kernel", "6.18", "--device", LOOP_DEVICE, "--scheduler", "mq-deadline"];
+    let ours = run_trace(&job, &[&args[..], &["--set", "max_sectors_kb=512", "--buffers", "runs:1x257"]].concat());
     assert_same("dd-1028k-direct", &kernel, &ours);
 }
 
@@ -212,7 +212,7 @@ impl TwoReads {
     fn simulate(&self, scheduler: &str, depth: u32) -> [Vec<String>; 2] {
         let depth = format!("queue_depth={depth}");
         let args = ["--device", LOOP_DEVICE, "--scheduler", scheduler, "--set", "max_sectors_kb=512", "--set", &depth];
-        let more = ["--set", "direct_path=iomap", "--buffers", &self.buffers];
+        let more = ["--kernel", "6.18", "--set", "direct_path=iomap", "--buffers", &self.buffers];
         halves(run_trace(&self.job, &[&args[..], &more].concat()), &self.second)
     }
 }
@@ -263,7 +263,10 @@ fn a_buffered_read_of_64_mib_as_linux_6_18() {
     let shifted: Vec<String> = steps_from(&kernel, FIRST);
     let job = "[dd]\nrw=read\nbs=128k\nsize=128m\nfilename=file\nfadvise_hint=0\nioengine=psync\n";
     let device = ["--device", LOOP_DEVICE, "--scheduler", "mq-deadline", "--set", "max_sectors_kb=512"];
-    let ours = run_trace(job, &[&device[..], &["--memory", "1GiB", "--set", "read_ahead_kb=2560"]].concat());
+    let ours = run_trace(
+        job,
+        &[&device[..], &["--kernel", "6.18", "--memory", "1GiB", "--set", "read_ahead_kb=2560"]].concat(),
+    );
     assert_eq!((bios(&kernel), kernel.len()), (30, 552));
     assert!(ours.len() > shifted.len());
     assert_same("buffered-seqread-ext4", &shifted, &ours[..shifted.len()]);

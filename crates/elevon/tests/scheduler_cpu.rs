@@ -49,7 +49,8 @@ fn a_depth_sweep_shows_what_schedulers_cost() {
     let bench = Bench::new();
     let job = bench.file("sweep.fio", sweep());
     let runs = SCHEDULERS
-        .map(|scheduler| figures(&bench.json(job, &["--device", "nvme-datacenter", "--scheduler", scheduler])));
+        .map(|scheduler| ["--kernel", "6.18", "--device", "nvme-datacenter", "--scheduler", scheduler])
+        .map(|args| figures(&bench.json(job, &args)));
     let [none, mq_deadline, kyber, bfq] = &runs;
     // At depth 1 the device is the limit: a scheduler adds its CPU time and nothing more.
     for (run, cost) in [(mq_deadline, 2.25), (kyber, 2.25), (bfq, 7.55)] {

@@ -25,9 +25,8 @@ const DIRECTIONS: [(&str, &str); 4] = [("db", "read"), ("log", "write"), ("scan"
 const IDS: [u64; 4] = [29246, 29247, 29248, 29255];
 
 fn predicted(bench: &Bench, trace: &str, scheduler: &str) -> [Figures; 4] {
-    let args =
-        ["replay", trace, "--closed", "--device", "@disk.toml", "--scheduler", scheduler, "--output-format", "json"];
-    let found = json(&bench.stdout(&args));
+    let args = ["replay", trace, "--closed", "--device", "@disk.toml", "--kernel", "6.18", "--scheduler", scheduler];
+    let found = json(&bench.stdout(&[&args[..], &["--output-format", "json"]].concat()));
     let jobs = found["jobs"].as_array().expect("jobs");
     let of = |at: usize| {
         let name = format!("fio-{}", IDS[at]);

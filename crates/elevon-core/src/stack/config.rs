@@ -89,7 +89,7 @@ pub struct StackConfig {
 }
 
 impl StackConfig {
-    /// Returns the defaults for a device: kernel 6.18, HZ 250, no scheduler, the kernel's
+    /// Returns the defaults for a device: the newest kernel, HZ 250, no scheduler, the kernel's
     /// `nr_requests`. As in Linux, the queue depth is reduced to the largest depth of a tag set if
     /// it is higher.
     pub fn new(limits: QueueLimits, size: Sectors, hw_queues: u16, queue_depth: u32) -> Self {
