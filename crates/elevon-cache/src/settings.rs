@@ -85,10 +85,12 @@ pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
             set: |c, text| Activity::from_name(text).map(|form| c.activity = form),
         },
     ),
-    row(
-        "read_ahead_kb",
-        "readahead window of an open file",
-        SettingValue::Number {
+    Row {
+        key: "read_ahead_kb",
+        help: "readahead window of an open file",
+        follows: Some("128; by device: 2 io_opt; from 6.17, rotational: 2 max_sectors_kb"),
+        reported: Reported::Always,
+        value: SettingValue::Number {
             unit: "KiB",
             range: (0, 1 << 20),
             multiple_of: 4,
@@ -98,7 +100,7 @@ pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
                 Ok(())
             },
         },
-    ),
+    },
     row(
         "dirty_ratio",
         "dirty share of memory where writers stop",

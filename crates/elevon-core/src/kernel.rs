@@ -91,6 +91,31 @@ pub struct Rules {
     pub secure_erase_has_own_limit: bool,
     /// A split write-zeroes honours chunk size and physical block size (6.13, 6.12.117).
     pub write_zeroes_honours_chunk: bool,
+    /// A SCSI disk's default `max_sectors` is its `io_opt` (before 6.12; later that value raises the
+    /// default and never lowers it).
+    pub scsi_default_is_io_opt: bool,
+    /// null_blk's `dma_alignment` is 1 (6.19+) instead of 511.
+    pub null_blk_takes_any_address: bool,
+    /// An NVMe disk that takes scatter-gather lists has no virt boundary (6.19+).
+    pub nvme_lists_need_no_boundary: bool,
+    /// `max_segments` of an NVMe disk whose command size does not limit it.
+    pub nvme_max_segments: u16,
+    /// An NVMe disk's `discard_granularity` is what its namespace prefers (7.2+), instead of its
+    /// logical block size.
+    pub nvme_discard_granularity_of_namespace: bool,
+    /// An NVMe disk without a preferred size states its physical block size as `io_opt` (before
+    /// 6.12).
+    pub nvme_states_io_opt: bool,
+    /// The queue has the attributes `atomic_write_*` (6.11+).
+    pub atomic_write_attributes: bool,
+    /// The queue has the attribute `iostats_passthrough` (6.13+).
+    pub iostats_passthrough_attribute: bool,
+    /// The queue has the attributes `max_write_streams` and `write_stream_granularity` (6.16+).
+    pub write_stream_attributes: bool,
+    /// The queue has the attributes `write_zeroes_unmap_*` (6.17+).
+    pub write_zeroes_unmap_attributes: bool,
+    /// The attribute `scheduler` lists `none` first (6.12+), instead of last.
+    pub none_listed_first: bool,
     /// Direct I/O fills one vector per folio and batch of pages (7.0+). Before, physically
     /// contiguous pages joined the last vector across folios.
     pub direct_fill_per_folio: bool,
@@ -106,6 +131,8 @@ pub struct Rules {
     pub tag_wait_event: bool,
     /// A write-zeroes is `WZ` in events (6.19+) instead of `N`.
     pub write_zeroes_is_wz: bool,
+    /// A direct write of a block device runs under a plug, until the call returns (before 6.5).
+    pub blkdev_writes_take_plug: bool,
     /// A bio without a plug gets its own plug (6.10 to 7.1). Before and after, a scheduler's queue
     /// is run by a worker for it.
     pub implicit_plug: bool,
@@ -277,6 +304,23 @@ impl Kernel {
             // 6.12.75 and 6.18.44 have it by back-port; 6.16.12 has not.
             secure_erase_has_own_limit: matches!(self, V6_12) || self.since(V6_18),
             write_zeroes_honours_chunk: self.since(V6_12),
+            scsi_default_is_io_opt: !self.since(V6_12),
+            null_blk_takes_any_address: self.since(V6_19),
+            nvme_lists_need_no_boundary: self.since(V6_19),
+            nvme_max_segments: if self.since(V6_18) {
+                129
+            } else if self.since(V6_12) {
+                128
+            } else {
+                127
+            },
+            nvme_discard_granularity_of_namespace: self.since(V7_2),
+            nvme_states_io_opt: !self.since(V6_12),
+            atomic_write_attributes: self.since(V6_12),
+            iostats_passthrough_attribute: self.since(V6_16),
+            write_stream_attributes: self.since(V6_16),
+            write_zeroes_unmap_attributes: self.since(V6_18),
+            none_listed_first: self.since(V6_12),
             direct_fill_per_folio: self.since(V7_0),
             flush_data_through_scheduler: self.since(V6_6),
             ioprio_in_events: self.since(V6_12),
@@ -284,6 +328,7 @@ impl Kernel {
             unplug_event_on_direct_issue: self.since(V6_12),
             tag_wait_event: self.since(V7_2),
             write_zeroes_is_wz: self.since(V6_19),
+            blkdev_writes_take_plug: !self.since(V6_6),
             implicit_plug: self.since(V6_12) && !self.since(V7_2),
             whole_map_shallow_depth: matches!(self, V6_12) || self.since(V6_18),
             queue_async_depth: self.since(V7_0),

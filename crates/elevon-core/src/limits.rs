@@ -14,7 +14,7 @@ pub use sysfs::{SYSFS, SysfsLimit};
 
 use crate::kernel::Rules;
 use crate::op::{Flags, Op};
-use crate::units::{PAGE_SECTORS, PAGE_SIZE, SECTOR_SIZE, Sectors};
+use crate::units::{Bytes, PAGE_SECTORS, PAGE_SIZE, SECTOR_SIZE, Sectors};
 
 /// `max_hw_sectors` of a driver that sets none.
 const SAFE_MAX_SECTORS: Sectors = Sectors::new(255);
@@ -181,6 +181,24 @@ impl QueueLimits {
     /// Returns the limit of a discard in effect: the smaller of hardware and user.
     pub fn max_discard(&self) -> Sectors {
         round_down_to_block(self.max_hw_discard_sectors.min(self.max_user_discard_sectors), self.logical_block_size)
+    }
+
+    /// Returns the default read-ahead of an open file (`read_ahead_kb`): at least 128 KiB, twice
+    /// the preferred size, and by the later rule twice `max_sectors` of a rotational disk that
+    /// prefers none. A user who lowers `max_sectors` does not lower it. The limits must be valid.
+    pub fn read_ahead(&self, rules: &Rules) -> Bytes {
+        let of_driver = Self { max_user_sectors: Sectors::ZERO, ..self.clone() };
+        let largest = of_driver.derive_max_sectors(rules).unwrap_or(self.max_sectors).max(self.max_sectors);
+        let preferred = match self.io_opt {
+            0 if self.rotational && rules.read_ahead_from_max_sectors => largest.bytes(),
+            size => Bytes::new(size.into()),
+        };
+        Bytes::new((2 * preferred.get()).max(128 << 10))
+    }
+
+    /// Returns the content of the file `write_cache`.
+    pub const fn write_cache_text(&self) -> &'static str {
+        if self.write_cache { "write back" } else { "write through" }
     }
 
     /// Returns true if the queue supports such a bio. A bio that it does not support fails with

@@ -41,6 +41,7 @@ use crate::tags::TagMap;
 use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, TaskId, TenantId};
 pub use dispatch::WORKER_DELAY;
 
+pub mod attributes;
 mod check;
 mod complete;
 pub mod config;
@@ -178,6 +179,8 @@ struct Call {
     class: PrioClass,
     /// Bios that have not completed, plus one while the submission is in progress.
     parts: u32,
+    /// The flush with which an `O_DSYNC` write ends, once its data is written.
+    sync: Option<Io>,
 }
 
 /// State of a task in the stack.
@@ -252,6 +255,8 @@ pub struct Stack {
     /// I/Os that completed since the caller last asked. The caller takes all of them after each
     /// call, so there are at most as many as were in flight.
     done: VecDeque<Done>,
+    /// Calls whose data is written, with the flush that follows.
+    written: VecDeque<(u32, Io)>,
     /// Tasks that may submit again, as `done`; a task is in it at most once for each time that it
     /// slept.
     unblocked: VecDeque<TaskId>,
@@ -347,6 +352,7 @@ impl Stack {
             accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation),
             counters: Counters { sizes: [(); 2].map(|()| alloc::vec![0; largest + 1]), ..Counters::default() },
             done: VecDeque::new(),
+            written: VecDeque::new(),
             unblocked: VecDeque::new(),
             tracing: false,
             events: Vec::new(),

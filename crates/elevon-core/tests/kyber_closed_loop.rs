@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
 use elevon_core::ioprio::IoPrio;
+use elevon_core::kernel::Kernel;
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
 use elevon_core::sched::SchedulerConfig;
@@ -115,8 +116,8 @@ impl Run {
         };
         let scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
         let sectors = Bytes::new(size).sectors_floor();
-        let stack = Stack::new(StackConfig { scheduler, ..StackConfig::new(limits, sectors, queues, 128) });
-        let stack = stack.expect("a valid configuration");
+        let config = StackConfig { kernel: Kernel::V6_18, scheduler, ..StackConfig::new(limits, sectors, queues, 128) };
+        let stack = Stack::new(config).expect("a valid configuration");
         Self { stack, device, jobs, size, now: Instant::ZERO, started: BTreeMap::new(), token: 0 }
     }
 

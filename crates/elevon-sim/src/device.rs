@@ -161,6 +161,19 @@ impl Model {
         }
     }
 
+    /// As [`Self::build`], with this name and these limits in place of the model's.
+    pub fn build_as(&self, name: &str, limits: QueueLimits, seed: u64) -> AnyDevice {
+        let mut device = self.build(seed);
+        let description = match &mut device {
+            AnyDevice::Null(null) => null.description_mut(),
+            AnyDevice::Slots(slots) => slots.description_mut(),
+            AnyDevice::Hdd(_) | AnyDevice::Flash(_) | AnyDevice::Lun(_) => unreachable!("no model has a text form"),
+        };
+        description.name = name.into();
+        description.limits = limits;
+        device
+    }
+
     /// Returns its keys with their values, as `elevon devices` shows them.
     pub fn keys(&self) -> Vec<KeyLine> {
         match self {

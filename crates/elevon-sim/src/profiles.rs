@@ -8,21 +8,24 @@
 mod disk;
 mod limits;
 mod predict;
+mod presented;
 mod references;
 mod table;
 
 pub use disk::DiskSettings;
 pub use limits::{Class, limits};
 pub use predict::{Prediction, Quantity, Workload, measure, predictions, predictions_with};
+pub use presented::Presented;
 pub use references::Reference;
 pub use table::PROFILES;
 
+use elevon_core::kernel::Kernel;
 use elevon_core::nearest::did_you_mean;
 use elevon_core::units::{Bytes, Nanos};
 
 use crate::device::parameter::{Parameter, ParameterError, apply};
 use crate::device::{AnyDevice, Description, Flash, FlashConfig, Hdd, HddParameters, Lun, LunConfig, TextError};
-use crate::device::{flash, lun, parse_model};
+use crate::device::{Model, flash, lun, parse_model};
 
 /// The profile that is used if none is named.
 pub const DEFAULT: &str = "nvme-datacenter";
@@ -52,6 +55,8 @@ pub enum Base {
         model: &'static str,
         /// `key=value,...`
         settings: &'static str,
+        /// The driver that decides the limits in place of the model, by kernel version.
+        presented: Option<Presented>,
     },
 }
 
@@ -170,6 +175,9 @@ pub enum DeviceError {
 /// Models that can be opened by their own name, with all their parameters.
 const MODELS: &[&str] = &["slots"];
 
+/// Keys of models that are limits of the queue, which a driver decides where there is one.
+const LIMITS_OF_MODELS: [&str; 3] = ["rotational", "write_cache", "fua"];
+
 /// Iterates over every name that [`open`] accepts.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PROFILES.iter().map(|profile| profile.name).chain(MODELS.iter().copied())
@@ -211,13 +219,37 @@ impl Profile {
                 let parameters = self.disk_parameters(settings)?.expect("the base is a disk");
                 Ok(AnyDevice::Hdd(Box::new(Hdd::new(&parameters))))
             }
-            Base::Model { model, settings: own } => {
-                // A key in the user's settings replaces the profile's.
-                let key = |setting: &str| setting.split('=').next().unwrap_or("").trim().to_string();
-                let own = own.split(',').filter(|o| settings.split(',').all(|s| key(s) != key(o)));
-                let text = own.chain([settings]).collect::<Vec<_>>().join(",");
-                parse_model(&format!("{model}:{text}")).map(|model| model.build(seed)).map_err(DeviceError::Model)
+            Base::Model { presented, .. } => {
+                let model = self.model(settings)?.expect("the base is a model");
+                let limits = presented.map(|driver| driver.limits(&Kernel::DEFAULT.rules()));
+                Ok(match limits {
+                    Some(limits) => model.build_as(self.name, limits, seed),
+                    None => model.build(seed),
+                })
             }
+        }
+    }
+
+    /// As [`Self::flash_config`], for a profile of a model with its own text form.
+    pub fn model(&self, settings: &str) -> Result<Option<Model>, DeviceError> {
+        let Base::Model { model, settings: own, presented } = self.base else { return Ok(None) };
+        let key = |setting: &str| setting.split('=').next().unwrap_or("").trim().to_string();
+        if presented.is_some() && settings.split(',').any(|given| LIMITS_OF_MODELS.contains(&&*key(given))) {
+            let rule =
+                "`rotational`, `write_cache` and `fua` are its driver's; --set rotational=0 and the like change them";
+            return Err(DeviceError::Inconsistent { profile: self.name.into(), rule });
+        }
+        // A key in the user's settings replaces the profile's.
+        let own = own.split(',').filter(|o| settings.split(',').all(|s| key(s) != key(o)));
+        let text = own.chain([settings]).collect::<Vec<_>>().join(",");
+        parse_model(&format!("{model}:{text}")).map(Some).map_err(DeviceError::Model)
+    }
+
+    /// Returns the driver that decides the limits by kernel version, if this is such a profile.
+    pub const fn presented(&self) -> Option<Presented> {
+        match self.base {
+            Base::Model { presented, .. } => presented,
+            Base::Flash { .. } | Base::Lun { .. } | Base::Disk(_) => None,
         }
     }
 
@@ -296,6 +328,7 @@ impl Profile {
     pub fn io_timeout(&self) -> Nanos {
         match self.base {
             Base::Flash { class: Class::Emmc, .. } => Nanos::from_secs(60),
+            Base::Model { presented: Some(driver), .. } => Nanos::from_millis(driver.timeout_ms().unwrap_or(30_000)),
             Base::Flash { .. } | Base::Lun { .. } | Base::Disk(_) | Base::Model { .. } => Nanos::from_secs(30),
         }
     }

@@ -130,6 +130,8 @@ enum Phase {
 /// The options that are read for each I/O.
 #[derive(Clone, Copy, Debug)]
 struct Options {
+    /// The task sleeps until its I/O has completed.
+    waits: bool,
     may_block: bool,
     batch_submit: usize,
     complete_min: usize,
@@ -484,6 +486,7 @@ impl Process {
             IoKind::Data(Direction::Trim) => Flags::SYNC,
             IoKind::Sync | IoKind::SyncRange => Flags::PREFLUSH.with(Flags::SYNC),
         };
+        let flags = if self.options.waits { flags | Flags::WAITED } else { flags };
         Io {
             task: self.identity.task,
             token: Token::Job(token).encode(),
@@ -692,11 +695,10 @@ const EMPTY_SLOT: IoSlot = IoSlot {
 impl Options {
     fn new(spec: &JobSpec, depth: usize) -> Self {
         let or_depth = |value: u32| if value == 0 { depth } else { (value as usize).min(depth) };
-        // A direct write is sync and expects more to come. O_SYNC and O_DSYNC add FUA, which the
-        // stack turns into a flush after the write if the device has no FUA.
+        // A direct write is sync and expects more to come.
         let mut write_flags = Flags::SYNC.with(Flags::IDLE);
         if spec.sync != SyncMode::None {
-            write_flags |= Flags::FUA;
+            write_flags |= Flags::DSYNC;
         }
         let writes = spec.rw.write || spec.rw.trim_then_write;
         let verifies = spec.verify.method.is_some();
@@ -709,6 +711,7 @@ impl Options {
             used = [true, false, false];
         }
         Self {
+            waits: !spec.engine.asynchronous,
             may_block: spec.engine.submission_blocks || !spec.engine.asynchronous,
             batch_submit: or_depth(spec.iodepth_batch_submit),
             complete_min: (spec.iodepth_batch_complete_min as usize).min(depth),

@@ -52,8 +52,8 @@ pub(crate) enum Command {
     /// Repeat a published experiment: the figures then and ours, and why they differ
     Reproduce(ReproduceArgs),
     /// List the simulated devices, or show one: parameters, sources, predictions beside what the
-    /// model does
-    Devices(NameArgs),
+    /// model does; or the attributes of its queue under a kernel
+    Devices(DevicesArgs),
     /// List the faults that a simulated device can be given, or show one: keys, units, defaults
     Faults(NameArgs),
     /// List the I/O schedulers and queue settings, or show one scheduler with its tunables
@@ -599,6 +599,15 @@ pub(crate) struct KernelsArgs {
     /// A second one, to be compared with the first
     #[arg(value_name = "VERSION")]
     pub(crate) to: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DevicesArgs {
+    /// Which one; without a name they are listed
+    pub(crate) name: Option<String>,
+    /// Show the attributes of its queue, as /sys/block/X/queue/ has them under this kernel version
+    #[arg(long, value_name = "VERSION", requires = "name")]
+    pub(crate) kernel: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -12,16 +12,23 @@ use elevon_formats::device::DeviceSource;
 use elevon_report::text::{Figure, figures};
 use elevon_sim::device::fault::kinds::{self, FaultKind, KINDS};
 use elevon_sim::device::{Description, Device, Model, parse_model};
-use elevon_sim::profiles::{self, Base, Basis, PROFILES, ParameterLine, Profile, Reference};
+use elevon_sim::profiles::{self, Basis, PROFILES, ParameterLine, Profile, Reference};
 
+use crate::args::DevicesArgs;
+use crate::attributes;
 use crate::failure::{Ending, Failure, UnknownName, emit};
 use crate::own_device::OwnDevice;
+use crate::plan::kernel_named;
 
-pub(crate) fn devices(name: Option<&str>) -> Result<Ending, Failure> {
-    let Some(name) = name else {
+pub(crate) fn devices(args: &DevicesArgs) -> Result<Ending, Failure> {
+    let Some(name) = args.name.as_deref() else {
         emit(&list_devices())?;
         return Ok(Ending::Done);
     };
+    if let Some(kernel) = &args.kernel {
+        emit(&attributes::page(name, kernel_named("--kernel", kernel)?)?)?;
+        return Ok(Ending::Done);
+    }
     let (base, settings) = name.split_once(':').unwrap_or((name, ""));
     let text = match (name.strip_prefix('@'), profiles::profile(base)) {
         (Some(path), _) => {
@@ -80,6 +87,7 @@ Models with parameters of your own:\n\n  \
 {}\n      N servers behind one FIFO; a request holds a server for latency + bytes/bandwidth, which may\n      \
 spread: elevon devices slots shows its quantiles\n  \
 {}\n      completes after the latency, at once with 0\n\n\
+The queue's attributes under a kernel, as sysfs shows them: elevon devices virtio-blk --kernel 6.1\n\
 A profile takes parameters too: --device ufs-4.0:read_command_cost=41us (elevon devices ufs-4.0:... shows what follows)\n\
 A file describes a device of your own: --device @my-phone.toml (docs/devices.md)\n\
 Each takes faults: --fault error:ppm=100 (elevon faults lists the kinds)\n\
@@ -114,9 +122,7 @@ fn show_device(profile: &Profile, settings: &str) -> Result<String, Failure> {
     let changed = if settings.is_empty() { String::new() } else { format!(", with {settings}") };
     let mut text = format!("{}: {}{changed}\n\n", profile.name, profile.summary);
     let _ = writeln!(text, "{}", about(description, &description.limits));
-    if let Base::Model { model, .. } = profile.base
-        && let Ok(model) = parse_model(&format!("{model}:{settings}"))
-    {
+    if let Some(model) = profile.model(settings).map_err(|error| Failure::named("devices", error))? {
         let _ = writeln!(text, "Parameters (as in --device NAME:key=value,...):\n{}", keys(&model));
     }
     text.push_str(&parameters(profile, settings, &|_| "yours".to_owned())?);
@@ -130,7 +136,7 @@ fn show_own(own: &OwnDevice) -> Result<String, Failure> {
     let file = &own.file;
     let device = profiles::open(&own.spec, 1).map_err(Failure::input)?;
     let rules = Kernel::default().rules();
-    let mut limits = device.description().limits.clone();
+    let mut limits = own.base_limits(device.description(), &rules);
     limits.validate(&rules).map_err(Failure::input)?;
     own.limit(&mut limits, &rules)?;
     let summary = if file.summary.is_empty() { "a device of your own" } else { &file.summary };

@@ -3,6 +3,7 @@
 
 mod advise;
 mod args;
+mod attributes;
 mod bar;
 mod calibrate;
 mod capture;
@@ -66,7 +67,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Replay(args) => replay::replay(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
-        Command::Devices(args) => catalogue::devices(args.name.as_deref()),
+        Command::Devices(args) => catalogue::devices(&args),
         Command::Faults(args) => catalogue::faults(args.name.as_deref()),
         Command::Schedulers(args) => catalogue::schedulers(args.name.as_deref()),
         Command::Kernels(args) => kernels::kernels(&args),

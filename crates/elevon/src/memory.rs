@@ -35,6 +35,8 @@ pub(crate) struct CachePlan {
     pub(crate) cost: CacheCost,
     /// Control of an experiment that replaces `activity=`, with its name.
     control: Option<(ActivityControl, String)>,
+    /// `read_ahead_kb` was set; otherwise it follows from the device.
+    is_read_ahead_set: bool,
 }
 
 /// Memory as given on the command line.
@@ -77,6 +79,7 @@ impl CachePlan {
         let mut control = None;
         let of_cache: Vec<(&str, &str)> = of_cache.map(|(key, value)| (key.as_str(), value.as_str())).collect();
         is_given_once(memory, &of_cache)?;
+        let is_read_ahead_set = of_cache.iter().any(|(key, _)| *key == "read_ahead_kb");
         // The replacement policy decides which other settings exist.
         let (policy, others): (Vec<_>, Vec<_>) = of_cache.into_iter().partition(|(key, _)| *key == "cache");
         for (key, value) in policy.into_iter().chain(others) {
@@ -93,13 +96,16 @@ impl CachePlan {
         }
         // On a real clock, the CPU time really passes.
         let cost = if config.copies { CacheCost::default() } else { cost };
-        Ok(Some(Self { config, cost, control }))
+        Ok(Some(Self { config, cost, control, is_read_ahead_set }))
     }
 
     /// Returns the configuration of the cache for the given stack.
     pub(crate) fn config(&self, stack: &StackConfig) -> CacheConfig {
         let mut config = self.config.clone();
         config.hz.0 = stack.hz.into();
+        if !self.is_read_ahead_set {
+            config.ra_pages = (stack.limits.read_ahead(&stack.kernel.rules()).get() / PAGE_SIZE) as u32;
+        }
         config.io_pages = (stack.limits.max_sectors.bytes().get() / PAGE_SIZE).max(1) as u32;
         config
     }

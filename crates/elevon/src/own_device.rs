@@ -5,6 +5,7 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::nearest::did_you_mean;
 use elevon_formats::device::{self, DeviceFile, DeviceSource, Given};
 use elevon_formats::fio::{Diagnostic, Problem};
+use elevon_sim::device::{Description, Device};
 use elevon_sim::profiles::{self, DeviceError, Profile};
 
 use crate::failure::{Failure, FileError, InputError};
@@ -68,9 +69,15 @@ impl OwnDevice {
         Ok(())
     }
 
+    /// Returns the limits of the base as its driver reports them to a kernel with these rules.
+    pub(crate) fn base_limits(&self, device: &Description, rules: &Rules) -> QueueLimits {
+        let driver = self.profile().and_then(Profile::presented);
+        driver.map_or_else(|| device.limits.clone(), |driver| driver.limits(rules))
+    }
+
     fn wrong_limits(&self, rules: &Rules) -> Option<InputError> {
         let device = profiles::open(&self.spec, 0).ok()?;
-        let mut limits = elevon_sim::device::Device::description(&device).limits.clone();
+        let mut limits = self.base_limits(Device::description(&device), rules);
         match limits.validate(rules) {
             Err(error) => Some(error.into()),
             Ok(()) => self.limited(&mut limits, rules).err().map(InputError::Text),

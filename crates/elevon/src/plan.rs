@@ -216,6 +216,9 @@ impl Plan {
             && let Some(profile) = profiles::profile(spec.split(':').next().unwrap_or_default())
         {
             config.io_timeout = profile.io_timeout();
+            if let Some(driver) = profile.presented() {
+                config.limits = driver.limits(&config.kernel.rules());
+            }
         }
         // First the limits that the driver reports are made valid, then settings change them, as on
         // a running system.

@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::Bench;
+use std::collections::BTreeMap;
+
+use common::{Bench, kernel_truth};
+use elevon_core::stack::attributes::NOT_SHOWN;
 
 const READS: &str = "[a]\nrw=randread\nbs=4k\niodepth=4\nioengine=io_uring\ndirect=1\nsize=16m\nnumber_ios=200\n";
 
@@ -279,4 +282,65 @@ fn mistakes_in_a_device_file_have_their_place() {
     }
     let (code, _, stderr) = output(&bench, &["run", "reads.fio", "--device", "@none.toml"]);
     assert!(code == Some(2) && stderr.contains("--device @none.toml: No such file"), "{stderr}");
+}
+
+/// The names of the disks in the table of measured attributes, and the profiles that present them.
+const PRESENTED: [(&str, &str); 4] =
+    [("nullb0", "null-blk"), ("vdb", "virtio-blk"), ("nvme0n1", "qemu-nvme"), ("sda", "scsi-disk")];
+
+/// Every attribute of every disk under seven kernels, as the kernels showed them.
+#[test]
+fn queue_attributes_are_those_of_measured_kernels() {
+    let table = std::fs::read_to_string(kernel_truth("matrix/queue.tsv")).expect("the table");
+    let mut rows = table.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let head = rows.next().expect("a head");
+    let rows: Vec<Vec<&str>> = rows.collect();
+    let (bench, mut compared) = (Bench::new(), 0);
+    for (column, kernel) in head.iter().enumerate().skip(2) {
+        for (disk, profile) in PRESENTED {
+            let is_shown = |name: &str| NOT_SHOWN.iter().all(|(other, _)| format!("queue/{other}") != name);
+            let measured: BTreeMap<&str, &str> = rows
+                .iter()
+                .filter(|row| row[0] == disk && row[column] != "-" && is_shown(row[1]))
+                .map(|row| (row[1], row[column]))
+                .collect();
+            let page = bench.stdout(&["devices", profile, "--kernel", kernel]);
+            let shown: BTreeMap<&str, &str> = page
+                .lines()
+                .filter(|line| line.starts_with("queue/"))
+                .filter_map(|line| line.split_once(' '))
+                .collect();
+            assert_eq!(shown, measured, "{profile} on {kernel}");
+            assert!(NOT_SHOWN.iter().all(|(name, why)| page.contains(&format!("queue/{name}: {why}"))), "{page}");
+            compared += measured.len();
+        }
+    }
+    assert_eq!(compared, rows.iter().filter(|r| r[1] != "queue/max_integrity_segments").map(present).sum::<usize>());
+}
+
+/// The number of kernels that show an attribute.
+fn present(row: &Vec<&str>) -> usize {
+    row[2..].iter().filter(|value| **value != "-").count()
+}
+
+#[test]
+fn a_kernel_decides_the_limits_of_a_disk_that_it_presents() {
+    let bench = bench();
+    let limit = |kernel: &str| {
+        let json = bench.json("reads.fio", &["--device", "virtio-blk", "--kernel", kernel]);
+        json["elevon"]["device"]["limits"]["max_sectors_kb"].as_u64()
+    };
+    assert_eq!((limit("6.1"), limit("6.18")), (Some(1280), Some(4096)));
+    for (args, expected) in [
+        (vec!["devices", "--kernel", "7.3"], "<NAME>"),
+        (vec!["devices", "virtio-blk", "--kernel", "7.9"], "7.3 is the nearest"),
+        (vec!["devices", "virtio-blk:rotational=0", "--kernel", "7.3"], "--set rotational=0"),
+    ] {
+        let (code, _, stderr) = output(&bench, &args);
+        assert!(code == Some(2) && stderr.contains(expected), "{args:?}: {stderr}");
+    }
+    let set = ["--device", "virtio-blk", "--set", "write_cache=write through"];
+    assert_eq!(bench.json("reads.fio", &set)["elevon"]["device"]["limits"]["write_cache"], false);
+    let (code, _, stderr) = output(&bench, &["run", "reads.fio", "--set", "write_cache=on"]);
+    assert!(code == Some(2) && stderr.contains("write through or write back"), "{stderr}");
 }

@@ -170,6 +170,69 @@ pub const RULES: &[RuleRow] = &[
         ""
     ),
     row!(
+        scsi_default_is_io_opt,
+        "queue limits",
+        "a SCSI disk that states an io_opt has it for its default max_sectors_kb",
+        "a SCSI disk's default max_sectors_kb is at least the cap, whatever it states",
+        Measured,
+        "queue/max_sectors_kb of scsi_debug with io_opt 512 KiB: 512 on 6.1, 1280 on 6.12",
+        "RAID volumes behind a SCSI controller: requests that filled one stripe become larger",
+        "echo N > queue/max_sectors_kb"
+    ),
+    row!(
+        null_blk_takes_any_address,
+        "queue limits",
+        "null_blk takes buffers at any even address",
+        "null_blk takes buffers at addresses of whole sectors",
+        Measured,
+        "queue/dma_alignment of null_blk: 511 to 6.18, 1 on 7.0, 7.2 and 7.3; read: 6.19",
+        "benchmarks with odd buffers",
+        ""
+    ),
+    row!(
+        nvme_lists_need_no_boundary,
+        "queue limits",
+        "an NVMe disk that takes scatter-gather lists has no virt_boundary_mask: scattered buffers are not split",
+        "an NVMe disk has virt_boundary_mask 4095: a request is cut where a buffer has a gap inside a page",
+        Measured,
+        "queue/virt_boundary_mask of QEMU's NVMe disk: 4095 to 6.18, 0 on 7.0, 7.2 and 7.3; read: 6.19",
+        "vectored I/O whose buffers do not fill pages",
+        ""
+    ),
+    row!(
+        nvme_max_segments,
+        "queue limits",
+        |r| match r.nvme_max_segments {
+            127 => "an NVMe disk of large requests has 127 segments",
+            128 => "an NVMe disk of large requests has 128 segments",
+            _ => "an NVMe disk of large requests has 129 segments",
+        },
+        Measured,
+        "queue/max_segments of QEMU's NVMe disk: 127 on 6.1, 128 on 6.12 and 6.16, 129 from 6.18 on",
+        "requests of 512 KiB from memory of single pages: with 127 segments they are cut at 508 KiB",
+        ""
+    ),
+    row!(
+        nvme_discard_granularity_of_namespace,
+        "queue limits",
+        "an NVMe disk's discard_granularity is what its namespace prefers",
+        "an NVMe disk's discard_granularity is its logical block",
+        Measured,
+        "queue/discard_granularity of QEMU's NVMe disk: 512 to 7.0, 4096 on 7.2 and 7.3",
+        "file systems that discard; a discard of less than a granule is not sent",
+        ""
+    ),
+    row!(
+        nvme_states_io_opt,
+        "queue limits",
+        "an NVMe disk that prefers no size shows its physical block as optimal_io_size",
+        "an NVMe disk that prefers no size shows optimal_io_size 0",
+        Measured,
+        "queue/optimal_io_size of QEMU's NVMe disk: 512 on 6.1, 0 from 6.12 on",
+        "tools that align partitions",
+        ""
+    ),
+    row!(
         secure_erase_has_own_limit,
         "splitting",
         "a secure erase is split at its own limit",
@@ -187,6 +250,17 @@ pub const RULES: &[RuleRow] = &[
         Read,
         "read: 6.13, and 6.12.117 by back-port",
         "RAID volumes and NVMe namespaces with a stripe",
+        ""
+    ),
+    row!(
+        blkdev_writes_take_plug,
+        "plugging",
+        "a direct write of a block device has a plug until it returns: one that waits is inserted and dispatched by a \
+         worker",
+        "a direct write of a block device has a plug only if it needs several bios",
+        Measured,
+        "P events of writes on 6.1, and none on 6.12; remembered: 6.5",
+        "synchronous writers of raw block devices: a worker more on the way to the device",
         ""
     ),
     row!(
@@ -257,6 +331,56 @@ pub const RULES: &[RuleRow] = &[
         "queue/async_depth of 7.0 and 7.3, iosched/async_depth of 6.1 to 6.18",
         "scripts that write iosched/async_depth",
         "--set async_depth=N in place of mq-deadline:async_depth=N"
+    ),
+    row!(
+        atomic_write_attributes,
+        "queue attributes",
+        "the queue has the attributes atomic_write_*",
+        "the queue has no attributes for atomic writes",
+        Measured,
+        "files in queue/ of 6.1 and 6.12; read: 6.11",
+        "databases that look for them",
+        ""
+    ),
+    row!(
+        iostats_passthrough_attribute,
+        "queue attributes",
+        "the queue has the attribute iostats_passthrough",
+        "the queue has no attribute iostats_passthrough",
+        Measured,
+        "files in queue/ of 6.12 and 6.16; read: 6.13",
+        "monitoring",
+        ""
+    ),
+    row!(
+        write_stream_attributes,
+        "queue attributes",
+        "the queue has the attributes max_write_streams and write_stream_granularity",
+        "the queue has no attributes for write streams",
+        Measured,
+        "files in queue/ of 6.12 and 6.16",
+        "users of data placement",
+        ""
+    ),
+    row!(
+        write_zeroes_unmap_attributes,
+        "queue attributes",
+        "the queue has the attributes write_zeroes_unmap_*",
+        "the queue has no attributes for write-zeroes that unmap",
+        Measured,
+        "files in queue/ of 6.16 and 6.18; read: 6.17",
+        "file systems and tools that zero ranges",
+        ""
+    ),
+    row!(
+        none_listed_first,
+        "queue attributes",
+        "the attribute scheduler lists none before the others",
+        "the attribute scheduler lists none after the others, unless it is in use",
+        Measured,
+        "queue/scheduler of scsi_debug on 6.1 and 6.12",
+        "scripts that read it by position",
+        ""
     ),
     row!(
         deadline_classes,

@@ -33,6 +33,9 @@ impl Stack {
             return;
         }
         self.end_in_driver(now, id, status, bytes, driver);
+        if !self.written.is_empty() {
+            self.sync_written(now, driver);
+        }
     }
 
     /// Counts the late completion of an aborted command. A command that is not in flight can have
@@ -87,6 +90,7 @@ impl Stack {
         if due(self.control.next_wakeup()) {
             self.run_control(now, driver);
         }
+        self.sync_written(now, driver);
     }
 
     /// Handles the completion of a command by the driver, for the whole request or its front part.
@@ -279,6 +283,14 @@ impl Stack {
         }
         assert!(entry.parts > 0, "a part of a call ends that it does not have");
         entry.parts -= 1;
+        if entry.parts == 0
+            && entry.status.is_ok()
+            && let Some(flush) = entry.sync.take()
+        {
+            entry.parts = 1;
+            self.written.push_back((call, flush));
+            return;
+        }
         if entry.parts == 0 {
             let &Call { task, token, status, device, class, .. } = self.calls.remove(call);
             self.done.push_back(Done { task, token, status, device, class });

@@ -79,6 +79,9 @@ pub struct StackConfig {
     pub hz: u32,
     /// Path of direct I/O.
     pub direct_path: DirectPath,
+    /// Path of the page cache's writes: on the block device itself, a bio for each block, as its
+    /// buffers are written; through a file system, a bio for each range of pages.
+    pub buffered_path: DirectPath,
     /// How often a driver that retries ([`crate::driver::Driver::retries`]) retries a retryable
     /// error (NVMe: 5); failfast and read-ahead requests are never retried.
     pub max_retries: u8,
@@ -110,6 +113,7 @@ impl StackConfig {
             io_ticks: None,
             hz: 250,
             direct_path: DirectPath::Blkdev,
+            buffered_path: DirectPath::Iomap,
             max_retries: 5,
             io_throttle: io_throttle::Config::default(),
             exact_io_max: false,
@@ -164,13 +168,21 @@ impl StackConfig {
                 None => SettingError::Key { key },
             });
         };
+        let written = value;
+        // What sysfs shows and takes for it.
+        let value = match (key, value) {
+            ("write_cache", "write back") => "1",
+            ("write_cache", "write through") => "0",
+            _ => value,
+        };
         let bad = |_| {
             let want = match limit.unit {
+                _ if key == "write_cache" => "0 or 1, write through or write back".to_string(),
                 "0 or 1" => limit.unit.to_string(),
                 "" => "a whole number".to_string(),
                 unit => format!("a whole number ({unit})"),
             };
-            SettingError::Value { key: key.to_string(), value: value.to_string(), want }
+            SettingError::Value { key: key.to_string(), value: written.to_string(), want }
         };
         let number = value.parse().map_err(bad)?;
         self.limits.set_sysfs(key, number, &self.kernel.rules()).map_err(SettingError::Limit)
@@ -348,6 +360,20 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         },
     },
     StackSetting {
+        key: "buffered_path",
+        help: "buffered writes of the device itself or of a file system: a bio for each block, or for each range of pages",
+        follows: None,
+        reported: Reported::IfChanged,
+        value: SettingValue::Choice {
+            names: setting_names!(DirectPath),
+            get: |c| c.buffered_path.name(),
+            set: |c, text| {
+                let path = DirectPath::ALL.into_iter().find(|path| path.name() == text);
+                path.map(|path| c.buffered_path = path)
+            },
+        },
+    },
+    StackSetting {
         key: "queue_depth",
         help: "driver tags of each hardware queue",
         follows: Some("by device"),
@@ -457,7 +483,7 @@ mod tests {
             config.scheduler = SchedulerConfig::parse("bfq").expect("a scheduler");
             let is_reported =
                 |config: &StackConfig| config.reported().chain(config.changed()).any(|(key, _)| key == row.key);
-            let values = ["1", "0", "200", "exact", "iomap", "trim"];
+            let values = ["1", "0", "200", "exact", "iomap", "blkdev", "trim"];
             let mut is_changed = |text: &&str| {
                 let before = row.text(&config);
                 row.set(&mut config, text).is_ok() && row.text(&config) != before
@@ -482,8 +508,13 @@ mod tests {
                 "async_depth=9: expected a kernel from 7.0 on; before, mq-deadline has a tunable of that name",
             ),
             ("fil", "full", "fil: no such setting"),
+            ("write_cache", "on", "write_cache=on: expected 0 or 1, write through or write back"),
         ] {
-            assert_eq!(config().set(key, value).expect_err(key).to_string(), error);
+            let mut config = StackConfig { kernel: crate::kernel::Kernel::V6_18, ..config() };
+            assert_eq!(config.set(key, value).expect_err(key).to_string(), error);
         }
+        let mut config = config();
+        assert_eq!((config.set("write_cache", "write back"), config.limits.write_cache), (Ok(()), true));
+        assert_eq!((config.set("write_cache", "write through"), config.limits.write_cache), (Ok(()), false));
     }
 }

@@ -17,7 +17,8 @@ use crate::status::Status;
 use crate::tags::Shallow;
 use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
 
-/// Block size of a file system, in bytes: that of ext4 and XFS if nothing else was asked for.
+/// Block size of a file system, in bytes: that of ext4 and XFS if nothing else was asked for, and
+/// that of an opened block device.
 const FILE_SYSTEM_BLOCK: u64 = 4096;
 
 /// Progress of a call between two bios: what is still to be built, and the bio that is still to be
@@ -34,6 +35,8 @@ pub(super) struct Submission {
     rest: Option<Rest>,
     /// The call has begun a plug.
     plugged: bool,
+    /// The task sleeps until the call has completed before it ends that plug.
+    sleeps: bool,
     /// What builds the bios.
     source: Source,
     /// The submission continues in a worker, because the task must not sleep. It does not use the
@@ -98,6 +101,9 @@ impl Stack {
         self.advance(now);
         let blocked = self.task_mut(io.task).blocked;
         assert!(!blocked, "a sleeping task submits");
+        let is_waited = io.flags.contains(Flags::WAITED);
+        let (io, sync) = self.durable(&Io { flags: io.flags.without(Flags::WAITED), ..*io });
+        let io = &io;
         let call = self.calls.insert(Call {
             task: io.task,
             token: io.token,
@@ -105,6 +111,7 @@ impl Stack {
             device: Nanos::ZERO,
             class: io.ioprio.class(),
             parts: 1,
+            sync,
         });
         if let Some(status) = self.refuse(io) {
             self.end_part(call, status);
@@ -115,8 +122,51 @@ impl Stack {
             self.task_mut(io.task).plug.begin();
         }
         let flush_to_build = io.op == Op::Flush;
-        let submission = Submission { call, built: 0, flush_to_build, rest: None, plugged, source, in_worker: false };
-        self.run_submission(now, io, submission, None, driver)
+        let sleeps = is_waited || !io.op.has_data();
+        let submission =
+            Submission { call, built: 0, flush_to_build, rest: None, plugged, sleeps, source, in_worker: false };
+        let submitted = self.run_submission(now, io, submission, None, driver);
+        self.sync_written(now, driver);
+        submitted
+    }
+
+    /// Returns a call with the flags of its bios, and the flush that follows an `O_DSYNC` write. On
+    /// the device itself, such a write is FUA and is followed by the flush of an fsync. A file
+    /// system does without the flush if FUA is enough.
+    fn durable(&self, io: &Io) -> (Io, Option<Io>) {
+        if !io.flags.contains(Flags::DSYNC) {
+            return (*io, None);
+        }
+        let flags = io.flags.without(Flags::DSYNC);
+        let is_iomap = self.config.direct_path == super::DirectPath::Iomap;
+        let has_fua = self.limits.fua || !self.limits.write_cache;
+        let flush = Io { op: Op::Flush, flags: Flags::SYNC, bytes: Bytes::ZERO, may_block: false, ..*io };
+        match (is_iomap, has_fua) {
+            (true, true) => (Io { flags: flags | Flags::FUA, ..*io }, None),
+            (true, false) => (Io { flags, ..*io }, Some(flush)),
+            (false, _) => {
+                let flush = self.limits.write_cache.then_some(flush);
+                (Io { flags: flags | Flags::FUA, ..*io }, flush)
+            }
+        }
+    }
+
+    /// Submits the flushes of `O_DSYNC` writes whose data is written.
+    #[inline]
+    pub(super) fn sync_written<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        while let Some((call, io)) = self.written.pop_front() {
+            let submission = Submission {
+                call,
+                built: 0,
+                flush_to_build: true,
+                rest: None,
+                plugged: false,
+                sleeps: false,
+                source: Source::Direct,
+                in_worker: true,
+            };
+            self.run_submission(now, &io, submission, None, driver);
+        }
     }
 
     /// Returns the error of a call that fails before any bio is built. The checks are in the
@@ -140,6 +190,7 @@ impl Stack {
         match io.op {
             Op::Read | Op::Write => match self.config.direct_path {
                 super::DirectPath::Iomap => !self.is_small_read(io),
+                super::DirectPath::Blkdev if io.op == Op::Write && self.plugs_whole_write() => true,
                 super::DirectPath::Blkdev => {
                     let in_page = self.layouts[io.layout.index()].page_offset(0);
                     (in_page + io.bytes.get()).div_ceil(PAGE_SIZE) > BIO_MAX_VECS as u64
@@ -148,6 +199,11 @@ impl Stack {
             Op::Discard | Op::SecureErase | Op::WriteZeroes => true,
             Op::Flush | Op::ZoneAppend => false,
         }
+    }
+
+    /// Returns true if the plug of a write of the device spans the whole system call.
+    fn plugs_whole_write(&self) -> bool {
+        self.rules.blkdev_writes_take_plug && self.config.direct_path == super::DirectPath::Blkdev
     }
 
     /// Returns true if a file system passes the call on as one plain bio: a read of at most one of
@@ -215,17 +271,18 @@ impl Stack {
             "a call ends with something left to submit"
         );
         if submission.plugged {
-            self.end_call_plug(now, io, driver);
+            self.end_call_plug(now, io, submission.sleeps, driver);
         }
         self.end_part(submission.call, Status::Ok);
         Submitted::Accepted
     }
 
     /// Ends the plug of a call. A system call that discards or zeroes sleeps until its last bio
-    /// completes before it ends the plug. This sleep flushes the plug, so the requests are inserted
-    /// even without a scheduler.
-    fn end_call_plug<D: Driver>(&mut self, now: Instant, io: &Io, driver: &mut D) {
-        if !io.op.has_data() && io.may_block {
+    /// completes before it ends the plug, and so does one that writes under the older rule. This
+    /// sleep flushes the plug, so the requests are inserted even without a scheduler.
+    fn end_call_plug<D: Driver>(&mut self, now: Instant, io: &Io, sleeps: bool, driver: &mut D) {
+        let is_within = !io.op.has_data() || (io.op == Op::Write && self.plugs_whole_write());
+        if is_within && sleeps && io.may_block {
             self.flush_plug(now, io.task, true, driver);
         }
         self.end_plug(now, io.task, driver);
@@ -306,7 +363,10 @@ impl Stack {
                 let fill = if is_known { self.config.fill } else { self.config.fill.under(&self.rules) };
                 let bytes =
                     build::next_bio_bytes(layout, submission.built, left, submission.source, fill, &self.limits);
-                (io.op, io.flags, bytes)
+                let by_block = submission.source == Source::Buffered
+                    && io.op == Op::Write
+                    && self.config.buffered_path == super::DirectPath::Blkdev;
+                (io.op, io.flags, if by_block { bytes.min(FILE_SYSTEM_BLOCK) } else { bytes })
             }
             Op::Discard | Op::SecureErase => {
                 let sector = io.sector + Bytes::new(submission.built).sectors_floor();
@@ -316,7 +376,9 @@ impl Stack {
             Op::WriteZeroes => (io.op, io.flags, build::next_zeroes_bytes(left, &self.limits)),
         };
         let is_iomap = submission.source == Source::Direct && self.config.direct_path == super::DirectPath::Iomap;
-        if op == Op::Read && self.rules.iomap_reads_are_sync && is_iomap && !self.is_small_read(io) {
+        // A small read is SYNC only if its caller waits for it.
+        let is_waited = submission.sleeps || !self.is_small_read(io);
+        if op == Op::Read && self.rules.iomap_reads_are_sync && is_iomap && is_waited {
             flags |= Flags::SYNC;
         }
         if !self.limits.write_cache {

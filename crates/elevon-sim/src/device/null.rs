@@ -107,6 +107,12 @@ impl Null {
     }
 }
 
+impl Null {
+    pub(super) const fn description_mut(&mut self) -> &mut Description {
+        &mut self.description
+    }
+}
+
 impl Device for Null {
     fn description(&self) -> &Description {
         &self.description

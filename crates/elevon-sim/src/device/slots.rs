@@ -259,6 +259,12 @@ impl Slots {
     }
 }
 
+impl Slots {
+    pub(super) const fn description_mut(&mut self) -> &mut Description {
+        &mut self.description
+    }
+}
+
 impl Device for Slots {
     fn description(&self) -> &Description {
         &self.description

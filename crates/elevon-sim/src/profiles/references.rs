@@ -35,6 +35,7 @@ macro_rules! references {
 references! {
     NULL_BLK: "Null block device driver", "Linux, Documentation/block/null_blk.rst", "",
         Some("https://docs.kernel.org/block/null_blk.html");
+    MATRIX: "queue attributes under seven kernels in one virtual machine", "tests/data/kernel-truth/matrix", "2026-11", None;
     TECHREPORT: "review 15079", "The Tech Report", "", Some("https://techreport.com/review/15079");
     LIBATA: "libata.h: ATA_MAX_QUEUE", "Linux", "", None;
     BLKDEV_2_6: "blkdev.h of 2.6: BLK_DEF_MAX_SECTORS", "Linux", "", None;

@@ -7,7 +7,7 @@
 
 use super::limits::Class;
 use super::references::*;
-use super::{Base, Basis, Profile, Published, Reference, Source};
+use super::{Base, Basis, Presented, Profile, Published, Reference, Source};
 use crate::device::HddParameters;
 
 type Names = &'static [&'static str];
@@ -46,13 +46,65 @@ const fn noted(note: &'static str, published: Published) -> Published {
     Published { note, ..published }
 }
 
+/// A model behind a driver whose limits differ between kernel versions.
+const fn presented(model: &'static str, settings: &'static str, driver: Presented) -> Base {
+    Base::Model { model, settings, presented: Some(driver) }
+}
+
 /// All profiles.
 pub const PROFILES: &[Profile] = &[
     Profile {
         name: "null",
         summary: "completes at once, or after a constant latency",
-        base: Base::Model { model: "null", settings: "" },
+        base: Base::Model { model: "null", settings: "", presented: None },
         sources: &[stated(&["max_hw_sectors_kb", "max_segments"], "1280 KiB, 128 segments, depth 64", NULL_BLK)],
+        published: &[],
+    },
+    Profile {
+        name: "null-blk",
+        summary: "null_blk as each kernel presents it",
+        base: presented("null", "size=250GiB,latency=10us,queue_depth=64", Presented::NullBlk),
+        sources: &[
+            stated(&["max_hw_sectors_kb", "max_segments", "dma_alignment"], "by kernel, 6.1 to 7.3", MATRIX),
+            stated(&[], "depth 64, one queue", NULL_BLK),
+        ],
+        published: &[],
+    },
+    Profile {
+        name: "virtio-blk",
+        summary: "virtio-blk of QEMU as each kernel presents it; what it takes is the host's: estimates",
+        base: presented(
+            "slots",
+            "size=64GiB,slots=16,latency=100us,bandwidth=1GB/s,hw_queues=2,queue_depth=256",
+            Presented::VirtioBlk,
+        ),
+        sources: &[stated(&["max_hw_sectors_kb", "max_segments", "rotational"], "by kernel, 6.1 to 7.3", MATRIX)],
+        published: &[],
+    },
+    Profile {
+        name: "qemu-nvme",
+        summary: "the NVMe disk of QEMU as each kernel presents it; what it takes is the host's: estimates",
+        base: presented(
+            "slots",
+            "size=64GiB,slots=16,latency=80us,bandwidth=1GB/s,hw_queues=2,queue_depth=1023",
+            Presented::QemuNvme,
+        ),
+        sources: &[stated(
+            &["max_hw_sectors_kb", "max_segments", "virt_boundary_mask", "discard_granularity"],
+            "by kernel, 6.1 to 7.3",
+            MATRIX,
+        )],
+        published: &[],
+    },
+    Profile {
+        name: "scsi-disk",
+        summary: "scsi_debug as each kernel presents it: io_opt of 512 KiB; times are estimates",
+        base: presented(
+            "slots",
+            "size=64GiB,slots=16,latency=100us,bandwidth=1GB/s,hw_queues=1,queue_depth=192",
+            Presented::ScsiDisk,
+        ),
+        sources: &[stated(&["max_hw_sectors_kb", "max_segments", "optimal_io_size"], "by kernel, 6.1 to 7.3", MATRIX)],
         published: &[],
     },
     Profile {

@@ -468,7 +468,7 @@ fn syncs() {
     }));
     bench.process.start(Instant::ZERO);
     assert_eq!(bench.process.poll(Instant::ZERO), Poll::Submit(1));
-    assert!(bench.process.take().expect("one").flags.contains(Flags::FUA));
+    assert!(bench.process.take().expect("one").flags.contains(Flags::DSYNC));
 }
 
 #[test]
