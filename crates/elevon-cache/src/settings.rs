@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::page_cache::{CacheConfig, WriteMode};
 use super::replace::{POLICIES, ReplacementConfig, Version};
 use crate::activity::Activity;
-use elevon_core::kernel::Kernel;
+use elevon_core::kernel::{Kernel, Rules};
 use elevon_core::setting::{self, Reported, SettingError, SettingLine, SettingRow, SettingValue};
 use elevon_core::setting_names;
 use elevon_core::units::{Bytes, Nanos, TaskId};
@@ -179,6 +179,18 @@ impl CacheConfig {
         self.rules = kernel.rules();
         let version = if self.rules.lru_gen_counts_first_use { Version::V6_14 } else { Version::V6_1 };
         self.policy = ReplacementConfig::Mglru { version, min_ttl: Nanos::ZERO };
+    }
+
+    /// Takes other rules for those of the kernel version, and with them the generations of the
+    /// policy if they differ in that.
+    pub fn take_rules(&mut self, rules: Rules) {
+        let is_other = rules.lru_gen_counts_first_use != self.rules.lru_gen_counts_first_use;
+        if let ReplacementConfig::Mglru { version, .. } = &mut self.policy
+            && is_other
+        {
+            *version = if rules.lru_gen_counts_first_use { Version::V6_14 } else { Version::V6_1 };
+        }
+        self.rules = rules;
     }
 
     /// Sets one setting of [`SETTINGS`] by its name and text.

@@ -308,7 +308,7 @@ impl HwQueueState {
 impl Stack {
     /// Builds a stack. Validates limits and scheduler.
     pub fn new(config: StackConfig) -> Result<Self, BuildError> {
-        let rules = config.kernel.rules();
+        let rules = config.rules();
         let mut limits = config.limits.clone();
         limits.validate(&rules).map_err(BuildError::Limits)?;
         let has_scheduler = !config.scheduler.is_none();

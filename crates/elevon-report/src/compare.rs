@@ -99,6 +99,24 @@ pub fn table(variants: &[Variant<'_>]) -> String {
     out
 }
 
+/// Returns the I/Os of all jobs of a run.
+pub fn all_ios(run: &RunResult) -> u64 {
+    total(run).ios
+}
+
+/// Differences of a figure below this share are not told.
+const CHANGE: f64 = 0.005;
+
+/// Returns the figures of all jobs together and of the device that differ between the first two
+/// variants, as `name before -> after`.
+pub fn changes(variants: &[Variant<'_>; 2]) -> Vec<String> {
+    let rows = total_rows(variants).into_iter().chain(device_rows(variants)).chain(cache_rows(variants));
+    let changed = rows.filter(|row| (row.values[1] - row.values[0]).abs() > CHANGE * row.values[0].abs());
+    let texts = changed.map(|row| (row.name, (row.format)(row.values[0]), (row.format)(row.values[1])));
+    let told = texts.filter(|(_, before, after)| before != after);
+    told.map(|(name, before, after)| format!("{name} {before} -> {after}")).collect()
+}
+
 /// Returns the comparison as data. The jobs are those of the first variant; a variant that lacks
 /// one of them shows zeros.
 pub(crate) fn sections<'a>(variants: &[Variant<'a>]) -> Vec<Section<'a>> {

@@ -8,8 +8,10 @@ use std::path::Path;
 use elevon_host::interrupt::Interrupt;
 use elevon_report::compare::{Variant, table};
 use elevon_report::json::JsonOptions;
+use elevon_report::result::RunResult;
 use elevon_report::{html, json};
 
+use crate::ablation::{self, Compared};
 use crate::args::{CompareArgs, OutputFormat, ReplayOptions, StackArgs};
 use crate::console::Console;
 use crate::execute::execute;
@@ -58,12 +60,22 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     }
     let variants: Vec<Variant<'_>> =
         plans.iter().zip(&results).map(|((label, _), result)| Variant { label, result }).collect();
-    let printed = report(args, &variants, &plans[results.len()..]);
+    let names_rules = worst == Ending::Done && !args.output_format.is_json();
+    let rules = if names_rules { rules_between(&plans, &results, &interrupt)? } else { String::new() };
+    let printed = report(args, &variants, &rules, &plans[results.len()..]);
     let page = page.map_or(Ok(()), |file| {
         file.commit(html::page(&format!("{}, compared", args.input.display()), &variants).as_bytes())
     });
     all([printed, page])?;
     Ok(worst)
+}
+
+/// Returns which rules make the difference between the first variant and each of another kernel.
+fn rules_between(plans: &[(String, Plan)], results: &[RunResult], interrupt: &Interrupt) -> Result<String, Failure> {
+    let mut runs = ('A'..='Z').zip(plans.iter().zip(results));
+    let of = |(letter, ((_, plan), result))| Compared { letter, plan, result };
+    let Some(base) = runs.next().map(of) else { return Ok(String::new()) };
+    runs.map(|run| ablation::text(base, of(run), interrupt)).collect()
 }
 
 /// The job file or trace that runs on every stack.
@@ -127,10 +139,16 @@ fn begins_with_section(path: &Path) -> bool {
     lines.find(|line| !matches!(line.first(), None | Some(b'#' | b';'))).is_some_and(|line| line[0] == b'[')
 }
 
-/// Prints the comparison. `not_run` are the variants that an interrupt kept from running.
-fn report(args: &CompareArgs, variants: &[Variant<'_>], not_run: &[(String, Plan)]) -> Result<(), Failure> {
+/// Prints the comparison, for people with the rules that made a difference. `not_run` are the
+/// variants that an interrupt kept from running.
+fn report(
+    args: &CompareArgs,
+    variants: &[Variant<'_>],
+    rules: &str,
+    not_run: &[(String, Plan)],
+) -> Result<(), Failure> {
     let options = match args.output_format {
-        OutputFormat::Normal => return emit_text(&(table(variants) + &missing(not_run))),
+        OutputFormat::Normal => return emit_text(&(table(variants) + rules + &missing(not_run))),
         OutputFormat::Json => JsonOptions::default(),
         OutputFormat::JsonPlus => JsonOptions { bins: true, series: true },
     };

@@ -39,7 +39,7 @@ fn list() -> String {
     text.push_str(
         "\nelevon kernels 6.1          its rules\n\
          elevon kernels 6.1 7.3      what differs between two, and how it is known\n\
-         elevon compare JOB --kernel 6.1 --vs '--kernel 7.3'    what that does to a job\n",
+         elevon compare JOB --kernel 6.1 --vs '--kernel 7.3'    what that does to a job, and by which rules\n",
     );
     text
 }
@@ -97,7 +97,7 @@ pub(crate) fn differences(from: Kernel, to: Kernel) -> impl Iterator<Item = &'st
 
 /// Appends a text in lines of at most [`WIDTH`] columns, the first behind `head` and the others
 /// behind as many blanks.
-fn wrapped(out: &mut String, head: &str, text: &str) {
+pub(crate) fn wrapped(out: &mut String, head: &str, text: &str) {
     let rest = " ".repeat(head.len());
     let mut line = head.to_owned();
     for word in text.split(' ') {

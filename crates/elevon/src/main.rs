@@ -1,6 +1,7 @@
 //! The command `elevon`: parses arguments, makes a checked plan, and runs it.
 #![forbid(unsafe_code)]
 
+mod ablation;
 mod advise;
 mod args;
 mod attributes;

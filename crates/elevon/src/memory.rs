@@ -103,8 +103,12 @@ impl CachePlan {
     pub(crate) fn config(&self, stack: &StackConfig) -> CacheConfig {
         let mut config = self.config.clone();
         config.hz.0 = stack.hz.into();
+        let rules = stack.rules();
         if !self.is_read_ahead_set {
-            config.ra_pages = (stack.limits.read_ahead(&stack.kernel.rules()).get() / PAGE_SIZE) as u32;
+            config.ra_pages = (stack.limits.read_ahead(&rules).get() / PAGE_SIZE) as u32;
+        }
+        if stack.other_rules.is_some() {
+            config.take_rules(rules);
         }
         config.io_pages = (stack.limits.max_sectors.bytes().get() / PAGE_SIZE).max(1) as u32;
         config

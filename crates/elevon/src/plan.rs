@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use elevon_cache::settings;
-use elevon_core::kernel::Kernel;
+use elevon_core::kernel::{Kernel, RuleRow, Rules};
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::Bytes;
@@ -51,6 +51,8 @@ pub(crate) struct Plan {
     pub(crate) replay: Option<Replay>,
     pub(crate) target: Target,
     pub(crate) kernel: Kernel,
+    /// A rule that is taken from another kernel, which `elevon compare` switches alone.
+    pub(crate) other_rule: Option<(&'static RuleRow, Kernel)>,
     pub(crate) scheduler: SchedulerConfig,
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) seed: u64,
@@ -165,6 +167,7 @@ impl Plan {
             replay: None,
             target,
             kernel,
+            other_rule: None,
             scheduler,
             settings,
             seed: args.seed,
@@ -207,28 +210,39 @@ impl Plan {
         Fault::parse(device, self.seed, &self.faults).map_err(|error| Failure::named("--fault", error))
     }
 
+    /// Returns the rules that the stack follows.
+    fn rules(&self) -> Rules {
+        let mut rules = self.kernel.rules();
+        if let Some((row, other)) = self.other_rule {
+            (row.copy)(&other.rules(), &mut rules);
+        }
+        rules
+    }
+
     /// Returns the configuration of the stack for a device.
     pub(crate) fn stack_config(&self, device: &elevon_sim::device::Description) -> Result<StackConfig, Failure> {
         let mut config = device.stack_config();
         config.kernel = self.kernel;
+        let rules = self.rules();
+        config.other_rules = self.other_rule.map(|_| rules);
         config.scheduler = self.scheduler.clone();
         if let Target::Simulated(spec) = &self.target
             && let Some(profile) = profiles::profile(spec.split(':').next().unwrap_or_default())
         {
             config.io_timeout = profile.io_timeout();
             if let Some(driver) = profile.presented() {
-                config.limits = driver.limits(&config.kernel.rules());
+                config.limits = driver.limits(&rules);
             }
         }
         // First the limits that the driver reports are made valid, then settings change them, as on
         // a running system.
-        config.limits.validate(&config.kernel.rules()).map_err(|error| Failure::named(&device.name, error))?;
+        config.limits.validate(&rules).map_err(|error| Failure::named(&device.name, error))?;
         let is_real = self.is_real();
         if is_real {
             config.max_retries = 0;
         }
         if let Some(own) = &self.own {
-            own.limit(&mut config.limits, &config.kernel.rules())?;
+            own.limit(&mut config.limits, &rules)?;
         }
         for (key, value) in self.settings.iter().filter(|(key, _)| !settings::is_setting(key)) {
             config.set(key, value).map_err(setting::refused)?;

@@ -64,7 +64,12 @@ const JOBS: [Job; 9] = [
     },
     Job { name: "trim", text: "rw=trim\nbs=8m\nnumber_ios=3\nsize=32m\ndirect=1\n", options: &[], call: 0 },
     Job { name: "randread", text: "", options: &[], call: 0 },
-    Job { name: "bufread", text: "rw=read\nbs=128k\nsize=64m\nnumber_ios=24\nfilename=f\n", options: BUFFERED, call: 0 },
+    Job {
+        name: "bufread",
+        text: "rw=read\nbs=128k\nsize=64m\nnumber_ios=24\nfilename=f\n",
+        options: BUFFERED,
+        call: 0,
+    },
     Job {
         name: "bufwrite-fsync",
         text: "rw=write\nbs=1m\nsize=2m\nend_fsync=1\nfilename=f\n",
@@ -201,7 +206,8 @@ fn table(all: &[Compared]) -> String {
     };
     let mut out = format!("\n| job | {} |\n| --- | --- | --- | --- | --- |\n", KERNELS.join(" | "));
     for job in &JOBS {
-        let cells = KERNELS.map(|kernel| cell(&|compared: &&Compared| compared.kernel == kernel && compared.job == job.name));
+        let cells =
+            KERNELS.map(|kernel| cell(&|compared: &&Compared| compared.kernel == kernel && compared.job == job.name));
         let _ = writeln!(out, "| `{}` | {} |", job.name, cells.join(" | "));
     }
     let cells = KERNELS.map(|kernel| cell(&|compared: &&Compared| compared.kernel == kernel));

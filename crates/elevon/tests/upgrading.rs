@@ -68,6 +68,22 @@ fn versions_are_listed_shown_and_compared() {
     assert!(two.lines().all(|line| line.chars().count() <= 100), "{two}");
 }
 
+/// Reads of 16 MiB through fragmented memory on ufs-4.0: the fill of bios is what differs, and of
+/// the rules of mq-deadline none.
+#[test]
+fn a_comparison_of_two_kernels_names_the_rules_that_make_the_difference() {
+    let bench = Bench::new();
+    let job = bench.file("large.fio", "[a]\nrw=read\nbs=16m\nsize=256m\ndirect=1\nioengine=libaio\niodepth=2\n");
+    let args = ["compare", job, "--device", "ufs-4.0", "--set", "direct_path=iomap", "--kernel", "6.18", "--vs"];
+    let text = bench.stdout(&[&args[..], &["--kernel 7.3"]].concat());
+    let (_, rules) = text.split_once("Rules between A (6.18) and B (7.3), each switched alone in A:").expect("rules");
+    let (_, fill) = rules.split_once("direct_fill_per_folio (building bios)").expect("the rule that fills bios");
+    assert!(fill.contains("7.3: direct I/O fills one vector per folio") && fill.contains("requests "), "{rules}");
+    assert!(!rules.contains("kyber") && rules.contains("others change no figure alone"), "{rules}");
+    let same = bench.stdout(&[&args[..], &["--scheduler mq-deadline"]].concat());
+    assert!(!same.contains("Rules between"), "{same}");
+}
+
 #[test]
 fn a_version_that_is_not_there_has_its_neighbours_named() {
     let bench = Bench::new();

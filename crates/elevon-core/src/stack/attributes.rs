@@ -122,7 +122,7 @@ impl StackConfig {
     /// Returns the attributes of the queue as the files of `/sys/block/X/queue/` show them under
     /// this kernel, in the order of their names. The limits must be valid.
     pub fn attributes(&self) -> Vec<(&'static str, String)> {
-        let rules = self.kernel.rules();
+        let rules = self.rules();
         let content = |row: &Attribute| match row.content {
             Content::Limit => self.limits.read(row.name).expect("a row of the limits").to_string(),
             Content::Queue(content) => content(self, &rules),

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::build::Fill;
 use crate::control::io_throttle;
-use crate::kernel::{IoTicksForm, Kernel};
+use crate::kernel::{IoTicksForm, Kernel, Rules};
 use crate::limits::{QueueLimits, SYSFS};
 use crate::sched::SchedulerConfig;
 use crate::setting::{self, Reported, SettingError, SettingLine, SettingRow, SettingValue};
@@ -45,6 +45,9 @@ impl DirectPath {
 pub struct StackConfig {
     /// The kernel version whose rules are followed.
     pub kernel: Kernel,
+    /// Rules in place of those of `kernel`, for a run in which single rules are of another version;
+    /// `None` for those of `kernel`.
+    pub other_rules: Option<Rules>,
     /// Limits of the device as its driver reports them; validated when the stack is built.
     pub limits: QueueLimits,
     /// Size of the device.
@@ -98,6 +101,7 @@ impl StackConfig {
     pub fn new(limits: QueueLimits, size: Sectors, hw_queues: u16, queue_depth: u32) -> Self {
         Self {
             kernel: Kernel::default(),
+            other_rules: None,
             limits,
             size,
             hw_queues,
@@ -118,6 +122,11 @@ impl StackConfig {
             io_throttle: io_throttle::Config::default(),
             exact_io_max: false,
         }
+    }
+
+    /// Returns the rules in force.
+    pub fn rules(&self) -> Rules {
+        self.other_rules.unwrap_or_else(|| self.kernel.rules())
     }
 
     /// Returns the `nr_requests` in force.
@@ -144,12 +153,12 @@ impl StackConfig {
 
     /// Returns true if the queue has the setting `async_depth`.
     fn has_async_depth(&self) -> bool {
-        self.kernel.rules().queue_async_depth && !self.scheduler.is_none()
+        self.rules().queue_async_depth && !self.scheduler.is_none()
     }
 
     /// Returns the form of io_ticks in force.
     pub fn io_ticks_form(&self) -> IoTicksForm {
-        self.io_ticks.unwrap_or(self.kernel.rules().io_ticks)
+        self.io_ticks.unwrap_or(self.rules().io_ticks)
     }
 
     /// Sets one queue setting by its name and text, as `--set` takes them: a row of [`SETTINGS`] or
@@ -185,7 +194,7 @@ impl StackConfig {
             SettingError::Value { key: key.to_string(), value: written.to_string(), want }
         };
         let number = value.parse().map_err(bad)?;
-        self.limits.set_sysfs(key, number, &self.kernel.rules()).map_err(SettingError::Limit)
+        self.limits.set_sysfs(key, number, &self.rules()).map_err(SettingError::Limit)
     }
 
     /// Returns a configuration in which nothing was set, for the defaults of rows that do not
@@ -297,7 +306,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             multiple_of: 1,
             get: |c| c.async_depth().into(),
             set: |c, n| {
-                if !c.kernel.rules().queue_async_depth {
+                if !c.rules().queue_async_depth {
                     return Err("a kernel from 7.0 on; before, mq-deadline has a tunable of that name");
                 }
                 if c.scheduler.is_none() {
