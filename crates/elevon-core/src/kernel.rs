@@ -91,8 +91,8 @@ pub struct Rules {
     pub secure_erase_has_own_limit: bool,
     /// A split write-zeroes honours chunk size and physical block size (6.13, 6.12.117).
     pub write_zeroes_honours_chunk: bool,
-    /// A SCSI disk's default `max_sectors` is its `io_opt` (before 6.12; later that value raises the
-    /// default and never lowers it).
+    /// A SCSI disk's default `max_sectors` is its `io_opt` (before 6.12). Later that value raises
+    /// the default and never lowers it.
     pub scsi_default_is_io_opt: bool,
     /// null_blk's `dma_alignment` is 1 (6.19+) instead of 511.
     pub null_blk_takes_any_address: bool,
@@ -287,6 +287,15 @@ impl Kernel {
         }
     }
 
+    /// Returns `max_segments` of an NVMe disk that takes large commands.
+    const fn nvme_max_segments(self) -> u16 {
+        match (self.since(Self::V6_12), self.since(Self::V6_18)) {
+            (_, true) => 129,
+            (true, false) => 128,
+            (false, false) => 127,
+        }
+    }
+
     /// Returns the rules of this version. [`RULES`] says what each means and how it is known.
     pub const fn rules(self) -> Rules {
         use Kernel::{V5_15, V6_1, V6_6, V6_12, V6_16, V6_18, V6_19, V7_0, V7_1, V7_2, V7_3};
@@ -307,13 +316,7 @@ impl Kernel {
             scsi_default_is_io_opt: !self.since(V6_12),
             null_blk_takes_any_address: self.since(V6_19),
             nvme_lists_need_no_boundary: self.since(V6_19),
-            nvme_max_segments: if self.since(V6_18) {
-                129
-            } else if self.since(V6_12) {
-                128
-            } else {
-                127
-            },
+            nvme_max_segments: self.nvme_max_segments(),
             nvme_discard_granularity_of_namespace: self.since(V7_2),
             nvme_states_io_opt: !self.since(V6_12),
             atomic_write_attributes: self.since(V6_12),

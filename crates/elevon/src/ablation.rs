@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use elevon_core::kernel::{Kernel, RuleRow};
+use elevon_core::kernel::{Kernel, RULES};
 use elevon_host::interrupt::Interrupt;
 use elevon_report::compare::{self, Variant};
 use elevon_report::result::RunResult;
@@ -35,22 +35,24 @@ pub(crate) fn text(base: Compared<'_>, other: Compared<'_>, interrupt: &Interrup
     if from == to || base.plan.is_real() || other.plan.is_real() {
         return Ok(String::new());
     }
-    let rows: Vec<&RuleRow> = differences(from, to).filter(|row| !WITHOUT_FIGURES.contains(&row.area)).collect();
+    let names: Vec<&str> =
+        differences(from, to).filter(|row| !WITHOUT_FIGURES.contains(&row.area)).map(|row| row.name).collect();
+    let rows = || RULES.iter().enumerate().filter(|(_, row)| names.contains(&row.name));
     let head = format!("Rules between {} ({}) and {} ({})", base.letter, from.name(), other.letter, to.name());
     let ios = compare::all_ios(base.result);
     if ios > MOST_IOS {
         return Ok(format!(
             "\n{head}: {} differ. They are tried one by one on runs of up to {MOST_IOS} I/Os; this one has {ios}.\n\
              elevon kernels {} {} lists them.\n",
-            rows.len(),
+            names.len(),
             from.name(),
             to.name()
         ));
     }
     let mut text = format!("\n{head}, each switched alone in {}:\n", base.letter);
     let mut named = 0;
-    for row in &rows {
-        let Some(changed) = alone(base, row, to, interrupt)? else { return Ok(String::new()) };
+    for (index, row) in rows() {
+        let Some(changed) = alone(base, index, to, interrupt)? else { return Ok(String::new()) };
         if !changed.is_empty() {
             named += 1;
             let _ = writeln!(text, "\n  {} ({})", row.name, row.area);
@@ -58,22 +60,17 @@ pub(crate) fn text(base: Compared<'_>, other: Compared<'_>, interrupt: &Interrup
             wrapped(&mut text, "    ", &changed.join(", "));
         }
     }
-    let _ = match (named, rows.len()) {
+    let _ = match (named, names.len()) {
         (0, all) => writeln!(text, "  none of the {all} that differ changes a figure alone"),
-        (_, all) => writeln!(text, "\n  {} of the {all} others change no figure alone", all - named),
+        (_, all) => writeln!(text, "\n  the {} others change no figure alone", all - named),
     };
     Ok(text)
 }
 
 /// Returns the figures of `base` that change if one rule is that of `to`; `None` if the run was
 /// interrupted.
-fn alone(
-    base: Compared<'_>,
-    row: &'static RuleRow,
-    to: Kernel,
-    interrupt: &Interrupt,
-) -> Result<Option<Vec<String>>, Failure> {
-    let plan = Plan { other_rule: Some((row, to)), ..base.plan.clone() };
+fn alone(base: Compared<'_>, rule: usize, to: Kernel, interrupt: &Interrupt) -> Result<Option<Vec<String>>, Failure> {
+    let plan = Plan { other_rule: Some((rule, to)), ..base.plan.clone() };
     let mut console = Console::new("", None, false, None);
     let (result, outcome) = match execute(&plan, &mut console, interrupt) {
         // The device's limits and this rule contradict each other.

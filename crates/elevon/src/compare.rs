@@ -72,10 +72,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
 
 /// Returns which rules make the difference between the first variant and each of another kernel.
 fn rules_between(plans: &[(String, Plan)], results: &[RunResult], interrupt: &Interrupt) -> Result<String, Failure> {
-    let mut runs = ('A'..='Z').zip(plans.iter().zip(results));
-    let of = |(letter, ((_, plan), result))| Compared { letter, plan, result };
-    let Some(base) = runs.next().map(of) else { return Ok(String::new()) };
-    runs.map(|run| ablation::text(base, of(run), interrupt)).collect()
+    let all = ('A'..='Z').zip(plans.iter().zip(results));
+    let mut runs = all.map(|(letter, ((_, plan), result))| Compared { letter, plan, result });
+    let Some(base) = runs.next() else { return Ok(String::new()) };
+    runs.map(|run| ablation::text(base, run, interrupt)).collect()
 }
 
 /// The job file or trace that runs on every stack.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use elevon_cache::settings;
-use elevon_core::kernel::{Kernel, RuleRow, Rules};
+use elevon_core::kernel::{Kernel, RULES, Rules};
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::Bytes;
@@ -51,8 +51,9 @@ pub(crate) struct Plan {
     pub(crate) replay: Option<Replay>,
     pub(crate) target: Target,
     pub(crate) kernel: Kernel,
-    /// A rule that is taken from another kernel, which `elevon compare` switches alone.
-    pub(crate) other_rule: Option<(&'static RuleRow, Kernel)>,
+    /// A rule, by its index in [`RULES`], that is taken from another kernel: `elevon compare`
+    /// switches it alone.
+    pub(crate) other_rule: Option<(usize, Kernel)>,
     pub(crate) scheduler: SchedulerConfig,
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) seed: u64,
@@ -214,7 +215,7 @@ impl Plan {
     fn rules(&self) -> Rules {
         let mut rules = self.kernel.rules();
         if let Some((row, other)) = self.other_rule {
-            (row.copy)(&other.rules(), &mut rules);
+            (RULES[row].copy)(&other.rules(), &mut rules);
         }
         rules
     }

@@ -315,11 +315,14 @@ fn queue_attributes_are_those_of_measured_kernels() {
             compared += measured.len();
         }
     }
-    assert_eq!(compared, rows.iter().filter(|r| r[1] != "queue/max_integrity_segments").map(present).sum::<usize>());
+    assert_eq!(
+        compared,
+        rows.iter().filter(|r| r[1] != "queue/max_integrity_segments").map(|row| present(row)).sum::<usize>()
+    );
 }
 
 /// The number of kernels that show an attribute.
-fn present(row: &Vec<&str>) -> usize {
+fn present(row: &[&str]) -> usize {
     row[2..].iter().filter(|value| **value != "-").count()
 }
 
