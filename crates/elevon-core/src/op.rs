@@ -97,7 +97,8 @@ impl Flags {
     pub const ATOMIC: Self = Self(1 << 15);
     /// Of a call, never of a bio: an `O_DSYNC` write. The data is durable when the call ends.
     pub const DSYNC: Self = Self(1 << 16);
-    /// Of a call, never of a bio: the caller sleeps until the call has ended (a synchronous engine).
+    /// Of a call, never of a bio: the caller sleeps until the call has ended (a synchronous
+    /// engine).
     pub const WAITED: Self = Self(1 << 17);
 
     /// Returns true if every flag of `other` is set.

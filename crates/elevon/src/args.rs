@@ -228,8 +228,8 @@ pub(crate) struct StackArgs {
     /// is not applied [default: none; of a trace with its settings: as recorded]
     #[arg(long, value_name = "S")]
     pub(crate) scheduler: Option<String>,
-    /// Kernel version whose rules are followed; `elevon kernels` lists them. A stable release such as
-    /// 6.1.55 is read as its version [default: 7.3; of a trace with its settings: as recorded]
+    /// Kernel version whose rules are followed; `elevon kernels` lists them. A stable release such
+    /// as 6.1.55 is read as its version [default: 7.3; of a trace with its settings: as recorded]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kernel: Option<String>,
     /// Queue setting by its sysfs name, a variant (fill=, io_ticks=, hz=) or a setting of the page
