@@ -85,7 +85,7 @@ pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
             set: |c, text| Activity::from_name(text).map(|form| c.activity = form),
         },
     ),
-    Row {
+    CacheSetting {
         key: "read_ahead_kb",
         help: "readahead window of an open file",
         follows: Some("128; by device: 2 io_opt; from 6.17, rotational: 2 max_sectors_kb"),
