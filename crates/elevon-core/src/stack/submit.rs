@@ -356,18 +356,7 @@ impl Stack {
                 (Op::Write, io.flags | Flags::PREFLUSH | Flags::SYNC, 0)
             }
             _ if left == 0 => return None,
-            Op::Read | Op::Write | Op::ZoneAppend => {
-                let layout = &self.layouts[io.layout.index()];
-                // Where bios ended is known of a trace, by the rules of the kernel that was traced.
-                let is_known = !layout.bio_ends().is_empty();
-                let fill = if is_known { self.config.fill } else { self.config.fill.under(&self.rules) };
-                let bytes =
-                    build::next_bio_bytes(layout, submission.built, left, submission.source, fill, &self.limits);
-                let by_block = submission.source == Source::Buffered
-                    && io.op == Op::Write
-                    && self.config.buffered_path == super::DirectPath::Blkdev;
-                (io.op, io.flags, if by_block { bytes.min(FILE_SYSTEM_BLOCK) } else { bytes })
-            }
+            Op::Read | Op::Write | Op::ZoneAppend => (io.op, io.flags, self.next_data_bytes(io, submission, left)),
             Op::Discard | Op::SecureErase => {
                 let sector = io.sector + Bytes::new(submission.built).sectors_floor();
                 let sectors = build::next_discard_sectors(sector, Bytes::new(left).sectors_floor(), &self.limits);
@@ -417,6 +406,20 @@ impl Stack {
             self.trace_bio(now, EventKind::BioQueue, &bio);
         }
         Some(BioId(id))
+    }
+
+    /// Returns how many of the `left` bytes of a call with data its next bio takes.
+    #[inline]
+    fn next_data_bytes(&self, io: &Io, submission: &Submission, left: u64) -> u64 {
+        let layout = &self.layouts[io.layout.index()];
+        // Where bios ended is known of a trace, by the rules of the kernel that was traced.
+        let is_known = !layout.bio_ends().is_empty();
+        let fill = if is_known { self.config.fill } else { self.config.fill.under(&self.rules) };
+        let bytes = build::next_bio_bytes(layout, submission.built, left, submission.source, fill, &self.limits);
+        let by_block = submission.source == Source::Buffered
+            && io.op == Op::Write
+            && self.config.buffered_path == super::DirectPath::Blkdev;
+        if by_block { bytes.min(FILE_SYSTEM_BLOCK) } else { bytes }
     }
 
     /// Allocates a tag, and so a request, for a fragment.
