@@ -370,8 +370,9 @@ impl Flow {
         self.unfile(q, id);
         self.elevator.remove(id);
         let next = self.queue(q).fifo.first().map(|next| (self.cost_of(next), self.kind_of(next)));
-        self.shares.serve(now, member, kinds, cost, next);
+        // First, so that the flow counts as one that has a request in the device.
         self.start(id);
+        self.shares.serve(now, member, kinds, cost, next);
         Some(id)
     }
 

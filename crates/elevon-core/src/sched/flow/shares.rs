@@ -10,16 +10,17 @@
 //!
 //! - A member that has nothing left while it is ahead (S > V) keeps its place in the sum of weights
 //!   until V has reached it, so it cannot lose its debt by being idle for a moment.
-//! - A member that was behind when it ran empty keeps what it is owed, up to [`CREDIT`] requests:
-//!   `S = max(S, V − CREDIT · cost / w)`. One that waits for its own completions is never
-//!   backlogged for long and would otherwise lose a part of its share on every return.
+//! - A member that was behind when it ran empty keeps what it is owed, up to [`CREDIT`] requests
+//!   or one request and what the largest of another moved V: `S = max(S, V − max(CREDIT · cost / w,
+//!   cost / w + largest / sum of weights))`. One that waits for its own completions is never
+//!   backlogged for long and would otherwise lose a part of its share on every return; and one with
+//!   small requests beside large ones is always behind by one of those.
 //! - Classes are strict within a group, and groups are best effort. A class that has waited for
 //!   `patience` is served once, whatever waits above it.
 //!
 //! Cost, with m members in a group and d levels: activate, serve and choose O(d · log m).
 
 extern crate alloc;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::sched::finish_tree::{FinishTrees, Root, later, latest};
@@ -111,8 +112,10 @@ enum Place {
     Active,
     /// It has none and is ahead of V; in the tree of those.
     Ahead,
-    /// It has none waiting, but has some in the device or had until just now; in no tree.
+    /// It has none waiting, but has some in the device; in no tree.
     Served,
+    /// It has none, and had some in the device until just now; in the tree of those.
+    Lingering,
     /// In no tree; since when.
     Away(Instant),
 }
@@ -132,8 +135,6 @@ pub(super) struct Member {
     in_device: u32,
     /// When the last of them left.
     left: Instant,
-    /// It is in the list of those that have just left.
-    lingers: bool,
     weight: u32,
     /// The weight that it gets when it next leaves a tree.
     weight_next: u32,
@@ -159,6 +160,10 @@ struct ClassTree {
     weights: u64,
     /// When the class was last served, or began to wait.
     waits_since: Instant,
+    /// The largest costs that were served in this stretch of [`MEMORY`] and in the one before.
+    largest: [u64; 2],
+    /// When this stretch began.
+    began: Instant,
 }
 
 impl ClassTree {
@@ -169,10 +174,30 @@ impl ClassTree {
         rest: 0,
         weights: 0,
         waits_since: Instant::ZERO,
+        largest: [0; 2],
+        began: Instant::ZERO,
     };
 
     fn is_empty(&self) -> bool {
         self.active.iter().all(|root| root.is_empty())
+    }
+
+    /// Notes a cost that is served.
+    fn note(&mut self, now: Instant, cost: u64) {
+        if now.since(self.began) > MEMORY {
+            (self.largest, self.began) = ([0, self.largest[0]], now);
+        }
+        self.largest[0] = self.largest[0].max(cost);
+    }
+
+    /// Returns the oldest start of a member of this weight if V is `time`: it is owed
+    /// [`CREDIT`] requests of `cost` at most, or what it lost when the largest request of another
+    /// was served before its own.
+    fn oldest(&self, time: u64, cost: u64, weight: u32) -> u64 {
+        let largest = self.largest[0].max(self.largest[1]);
+        let weight = u64::from(weight);
+        let lost = delta(cost, weight) + delta(largest, self.weights.max(weight));
+        time.wrapping_sub(delta(CREDIT * cost, weight).max(lost))
     }
 
     /// Returns the virtual time at which somebody who waits with a request of these kinds is
@@ -207,8 +232,8 @@ pub(super) struct Shares {
     free: Vec<u32>,
     groups: Vec<Group>,
     trees: FinishTrees,
-    /// Members whose last request has just left the device, in order.
-    lingering: VecDeque<MemberId>,
+    /// Members whose last request has just left the device, by that time.
+    lingering: Root,
     /// How long a class waits before it is served once.
     pub(super) patience: Nanos,
 }
@@ -228,7 +253,7 @@ impl Shares {
             free: Vec::new(),
             groups: alloc::vec![root],
             trees: FinishTrees::default(),
-            lingering: VecDeque::new(),
+            lingering: Root::EMPTY,
             patience,
         }
     }
@@ -264,7 +289,6 @@ impl Shares {
             kinds: Kinds(0),
             in_device: 0,
             left: now,
-            lingers: false,
             weight,
             weight_next: weight,
             start,
@@ -279,7 +303,6 @@ impl Shares {
             None => {
                 self.members.push(member);
                 self.trees.grow(self.members.len() * KINDS);
-                self.lingering.reserve(2 * self.members.len() - self.lingering.len());
                 MemberId((self.members.len() - 1) as u32)
             }
         }
@@ -290,17 +313,27 @@ impl Shares {
         let Member { group, class, place, weight, .. } = self.members[id.index()];
         match place {
             Place::Active => unreachable!("a member with requests is removed"),
-            Place::Served => self.groups[group.index()].classes[usize::from(class)].weights -= u64::from(weight),
-            Place::Ahead => {
-                let tree = &mut self.groups[group.index()].classes[usize::from(class)];
-                self.trees.remove(&mut tree.ahead, key(id, 0));
-                tree.weights -= u64::from(weight);
+            Place::Served | Place::Lingering | Place::Ahead => {
+                self.take_out(id);
+                self.groups[group.index()].classes[usize::from(class)].weights -= u64::from(weight);
             }
             Place::Away(_) => {}
         }
-        // Late entries of the list of those that linger find nothing to do.
         self.members[id.index()].place = Place::Away(Instant::ZERO);
         self.free.push(id.0);
+    }
+
+    /// Takes a member without requests out of the tree that it is in.
+    fn take_out(&mut self, id: MemberId) {
+        let Member { group, class, place, .. } = self.members[id.index()];
+        match place {
+            Place::Ahead => {
+                let tree = &mut self.groups[group.index()].classes[usize::from(class)];
+                self.trees.remove(&mut tree.ahead, key(id, 0));
+            }
+            Place::Lingering => self.trees.remove(&mut self.lingering, key(id, 0)),
+            Place::Active | Place::Served | Place::Away(_) => {}
+        }
     }
 
     /// Changes the weight of a member, from its next request on.
@@ -329,12 +362,13 @@ impl Shares {
     /// Returns the start that a member without requests would get if one of `cost` arrived.
     fn start_on_return(&self, now: Instant, id: MemberId, cost: u64) -> u64 {
         let Member { group, class, place, weight_next, start, .. } = self.members[id.index()];
-        let time = self.groups[group.index()].classes[usize::from(class)].time;
+        let tree = &self.groups[group.index()].classes[usize::from(class)];
         match place {
             Place::Active | Place::Ahead => start,
-            Place::Served => latest(start, time.wrapping_sub(delta(CREDIT * cost, u64::from(weight_next)))),
-            Place::Away(since) if now.since(since) > MEMORY => time,
-            Place::Away(_) => latest(start, time.wrapping_sub(delta(CREDIT * cost, u64::from(weight_next)))),
+            Place::Away(since) if now.since(since) > MEMORY => tree.time,
+            Place::Served | Place::Lingering | Place::Away(_) => {
+                latest(start, tree.oldest(tree.time, cost, weight_next))
+            }
         }
     }
 
@@ -348,10 +382,8 @@ impl Shares {
             if member.place != Place::Active {
                 let start = self.start_on_return(now, id, cost);
                 is_clipped |= later(start, member.start);
+                self.take_out(id);
                 let tree = &mut self.groups[member.group.index()].classes[usize::from(member.class)];
-                if member.place == Place::Ahead {
-                    self.trees.remove(&mut tree.ahead, key(id, 0));
-                }
                 if !matches!(member.place, Place::Away(_)) {
                     tree.weights -= u64::from(member.weight);
                 }
@@ -435,9 +467,11 @@ impl Shares {
         self.members[id.index()].place = if later(start, tree.time) {
             self.trees.insert(&mut tree.ahead, key(id, 0), start, start);
             Place::Ahead
-        } else if in_device > 0 || now.since(left) < LINGER {
-            self.linger(id);
+        } else if in_device > 0 {
             Place::Served
+        } else if now.since(left) < LINGER {
+            self.trees.insert(&mut self.lingering, key(id, 0), left.get(), left.get());
+            Place::Lingering
         } else {
             tree.weights -= u64::from(weight);
             Place::Away(now)
@@ -450,6 +484,10 @@ impl Shares {
         while let Some(id) = at {
             let member = &mut self.members[id.index()];
             member.in_device += 1;
+            if member.place == Place::Lingering {
+                member.place = Place::Served;
+                self.trees.remove(&mut self.lingering, key(id, 0));
+            }
             at = self.groups[member.group.index()].member;
         }
     }
@@ -464,36 +502,24 @@ impl Shares {
             if member.in_device == 0 {
                 member.left = now;
                 if member.place == Place::Served {
-                    self.linger(id);
+                    member.place = Place::Lingering;
+                    self.trees.insert(&mut self.lingering, key(id, 0), now.get(), now.get());
                 }
             }
         }
     }
 
-    /// Puts a member on the list of those that are looked at when they have been away for a while.
-    fn linger(&mut self, id: MemberId) {
-        let member = &mut self.members[id.index()];
-        if !member.lingers {
-            member.lingers = true;
-            self.lingering.push_back(id);
-        }
-    }
-
     /// Takes the members out of the sums of weights that have been away for long enough.
     pub(super) fn sweep(&mut self, now: Instant) {
-        while let Some(&id) = self.lingering.front() {
-            let Member { group, class, place, weight, in_device, left, .. } = self.members[id.index()];
-            let is_away = place == Place::Served && in_device == 0;
-            if is_away && now.since(left) < LINGER {
+        while let Some(first) = self.trees.first(self.lingering) {
+            let id = member_of_key(first);
+            let Member { group, class, weight, left, .. } = self.members[id.index()];
+            if now.since(left) < LINGER {
                 return;
             }
-            self.lingering.pop_front();
-            let member = &mut self.members[id.index()];
-            member.lingers = false;
-            if is_away {
-                member.place = Place::Away(left);
-                self.groups[group.index()].classes[usize::from(class)].weights -= u64::from(weight);
-            }
+            self.trees.remove(&mut self.lingering, first);
+            self.members[id.index()].place = Place::Away(left);
+            self.groups[group.index()].classes[usize::from(class)].weights -= u64::from(weight);
         }
     }
 
@@ -536,10 +562,11 @@ impl Shares {
             let scaled = (cost << SHIFT) + tree.rest;
             (tree.time, tree.rest) = (before.wrapping_add(scaled / tree.weights), scaled % tree.weights);
             tree.waits_since = now;
-            self.unfile(id, member.kinds);
             // One that was held back by the limit of its kind is owed no more than another.
-            let owed = before.wrapping_sub(delta(CREDIT * cost, u64::from(member.weight)));
-            let start = latest(member.start, owed).wrapping_add(delta(cost, u64::from(member.weight)));
+            tree.note(now, cost);
+            let oldest = tree.oldest(before, cost, member.weight);
+            self.unfile(id, member.kinds);
+            let start = latest(member.start, oldest).wrapping_add(delta(cost, u64::from(member.weight)));
             let left = &mut self.members[id.index()];
             (left.start, left.cost) = (start, next_cost);
             if kinds.is_empty() {
@@ -633,8 +660,10 @@ impl Shares {
                 active.sort_unstable();
                 active.dedup();
                 let ahead = self.trees.self_check(tree.ahead).into_iter().map(member_of_key);
-                let is_served =
-                    |m: &&Member| m.place == Place::Served && (m.group.index(), usize::from(m.class)) == (index, class);
+                let is_served = |m: &&Member| {
+                    let is_counted = matches!(m.place, Place::Served | Place::Lingering);
+                    is_counted && (m.group.index(), usize::from(m.class)) == (index, class)
+                };
                 let mut weights: u64 = self.members.iter().filter(is_served).map(|m| u64::from(m.weight)).sum();
                 let places = active.iter().map(|&id| (id, Place::Active)).chain(ahead.map(|id| (id, Place::Ahead)));
                 for (id, place) in places {
@@ -662,3 +691,8 @@ impl Shares {
         waiting
     }
 }
+
+#[cfg(test)]
+mod naive;
+#[cfg(test)]
+mod tests;
