@@ -5,7 +5,11 @@ use elevon_fairness::{Lab, Scenario, Setup, parallel, scenarios};
 /// Goals that `flow` misses, by scenario and number of the goal: what it does badly, each with the
 /// reason. A goal that is met must not be listed.
 const MISSED: &[(&str, usize, &str)] = &[
-    ("c-reader-beside-writer-slots", 0, "a hair: the reader's place is kept a little too often"),
+    (
+        "c-reader-beside-writer-slots",
+        0,
+        "a hair: writes stop at seven of eight servers, 0.897, and the reader has 0.996 of what it has alone",
+    ),
     (
         "c-reader-beside-writer-sata-ssd-860evo",
         2,
@@ -34,14 +38,31 @@ const MISSED: &[(&str, usize, &str)] = &[
         3,
         "a write buffer that is full: see `drives_do_not_allow_what_servers_do`",
     ),
-    ("d-think-times-slots", 0, "a hair: what a process is owed after thinking is bounded"),
-    ("d-sequential-and-random-sata-ssd-860evo", 0, "writes that a drive has buffered are charged for the wrong time"),
+    ("d-think-times-slots", 0, "a hair: all servers are in use when a process has thought, and none is kept free"),
+    ("d-one-of-each-slots", 0, "a hair: all servers are in use when a process has thought, and none is kept free"),
+    (
+        "d-sequential-and-random-sata-ssd-860evo",
+        0,
+        "small requests are charged what they take alone, and the drive does many at a time",
+    ),
     ("d-readers-and-writers-sata-ssd-860evo", 0, "writes that a drive has buffered are charged for the wrong time"),
-    ("d-sequential-and-random-ufs-3.1", 0, "writes that a drive has buffered are charged for the wrong time"),
+    (
+        "d-sequential-and-random-ufs-3.1",
+        0,
+        "small requests are charged what they take alone, and the drive does many at a time",
+    ),
     ("d-readers-and-writers-ufs-3.1", 0, "writes that a drive has buffered are charged for the wrong time"),
-    ("d-sequential-and-random-emmc-5.1-cq", 0, "writes that a drive has buffered are charged for the wrong time"),
+    (
+        "d-sequential-and-random-emmc-5.1-cq",
+        0,
+        "small requests are charged what they take alone, and the drive does many at a time",
+    ),
     ("d-readers-and-writers-emmc-5.1-cq", 0, "writes that a drive has buffered are charged for the wrong time"),
-    ("d-sequential-and-random-nvme-datacenter", 0, "writes that a drive has buffered are charged for the wrong time"),
+    (
+        "d-sequential-and-random-nvme-datacenter",
+        0,
+        "small requests are charged what they take alone, and the drive does many at a time",
+    ),
     ("d-readers-and-writers-nvme-datacenter", 0, "writes that a drive has buffered are charged for the wrong time"),
     ("f-start-up-sata-ssd-860evo", 0, "a write buffer that is full delays the reads of the program"),
     ("f-start-up-sata-ssd-860evo", 1, "a write buffer that is full delays the reads of the program"),

@@ -211,6 +211,9 @@ how it searches, what a figure is worth, and what it cannot know.
 
 Exit status: 0 done, with or without a proposal, 2 bad input: no trace, too few I/Os, an unknown process.";
 
+/// The scheduler if tenants share the device and nothing says otherwise.
+pub(crate) const TENANTS_SCHEDULER: &str = "flow";
+
 /// The scheduler if nothing says otherwise.
 pub(crate) const DEFAULT_SCHEDULER: &str = "none";
 /// The kernel version if nothing says otherwise.
@@ -225,7 +228,7 @@ pub(crate) struct StackArgs {
     #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
     pub(crate) device: String,
     /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device
-    /// is not applied [default: none; of a trace with its settings: as recorded]
+    /// is not applied [default: none, with --tenants flow; of a trace with its settings: as recorded]
     #[arg(long, value_name = "S")]
     pub(crate) scheduler: Option<String>,
     /// Kernel version whose rules are followed; `elevon kernels` lists them. A stable release such
@@ -645,7 +648,12 @@ struct VsCli {
 impl StackArgs {
     /// The scheduler, with its default.
     pub(crate) fn scheduler(&self) -> &str {
-        self.scheduler.as_deref().unwrap_or(DEFAULT_SCHEDULER)
+        self.scheduler.as_deref().unwrap_or(self.default_scheduler())
+    }
+
+    /// The scheduler if none is named: where tenants share the device, one that divides it.
+    pub(crate) const fn default_scheduler(&self) -> &'static str {
+        if self.tenants.is_some() { TENANTS_SCHEDULER } else { DEFAULT_SCHEDULER }
     }
 
     /// The kernel version, with its default.

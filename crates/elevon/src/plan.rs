@@ -20,7 +20,7 @@ use elevon_workload::logs::LogEntry;
 use elevon_workload::region::{self, Placement};
 use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
 
-use crate::args::{DEFAULT_KERNEL, DEFAULT_SCHEDULER, StackArgs};
+use crate::args::{DEFAULT_KERNEL, StackArgs};
 use crate::cpu_cost::cpu_cost;
 use crate::failure::{ConflictError, Failure, FileError, InputError, ValueError};
 use crate::files::Files;
@@ -431,7 +431,11 @@ fn tenants(
 
 /// Returns warnings about weights that have no effect in this plan.
 fn weights_in_vain(plan: &Plan) -> Vec<String> {
-    let is_bfq = plan.scheduler.name == "bfq";
+    let scheduler = match plan.scheduler.name {
+        "bfq" => Some("BFQ"),
+        "flow" => Some("flow"),
+        _ => None,
+    };
     let changes = || plan.tenants.changes.iter().map(|change| &change.setting);
     let has_cost = plan.tenants.device.iter().chain(changes()).any(|setting| match setting {
         Setting::CostQos(qos) => qos.enable == Some(true),
@@ -439,12 +443,13 @@ fn weights_in_vain(plan: &Plan) -> Vec<String> {
     });
     let all = || plan.tenants.tenants.iter().flat_map(|tenant| &tenant.settings).chain(changes());
     let mut lines = Vec::new();
-    if !is_bfq && !has_cost && all().any(is_weight) {
-        let how = "--scheduler bfq, or under [device] \"io.cost.qos\" = \"enable=1\"";
+    if scheduler.is_none() && !has_cost && all().any(is_weight) {
+        let how = "--scheduler flow or bfq, or under [device] \"io.cost.qos\" = \"enable=1\"";
         lines.push(format!("--tenants: nothing here divides the device by weights; what does is {how}"));
     }
-    if is_bfq && all().any(|setting| matches!(setting, Setting::Weight(weight) if *weight > BFQ_WEIGHT_MAX)) {
-        lines.push(format!("--tenants: BFQ counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
+    let is_too_large = |setting: &Setting| matches!(setting, Setting::Weight(weight) if *weight > BFQ_WEIGHT_MAX);
+    if let Some(name) = scheduler.filter(|_| all().any(is_too_large)) {
+        lines.push(format!("--tenants: {name} counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
     }
     lines
 }
@@ -524,8 +529,8 @@ fn command(verb: &str, jobs: &[&str], args: &StackArgs) -> String {
     words.extend(jobs);
     words.extend(["--device", &args.device, "--seed", &seed]);
     let (scheduler, kernel) = (args.scheduler(), args.kernel());
-    for (name, value, default) in [("--scheduler", scheduler, DEFAULT_SCHEDULER), ("--kernel", kernel, DEFAULT_KERNEL)]
-    {
+    let default = args.default_scheduler();
+    for (name, value, default) in [("--scheduler", scheduler, default), ("--kernel", kernel, DEFAULT_KERNEL)] {
         if value != default {
             words.extend([name, value]);
         }

@@ -106,6 +106,9 @@ fn weights_are_shares_within_the_parent() {
     let reports = [
         run(&all, &(cost(DEVICE) + tenants), &["--device", DEVICE]),
         run(&all, tenants, &["--device", SERIAL, "--scheduler", "bfq:low_latency=0", "--set", "nr_requests=256"]),
+        run(&all, tenants, &["--device", SERIAL, "--scheduler", "flow", "--set", "nr_requests=256"]),
+        // `flow` needs no short queue of the device: it bounds what is in flight by itself.
+        run(&all, tenants, &["--device", DEVICE, "--scheduler", "flow", "--set", "nr_requests=256"]),
     ];
     for report in reports {
         let total = ios(&report, "x") + ios(&report, "y");
@@ -118,8 +121,13 @@ fn weights_are_shares_within_the_parent() {
 #[test]
 fn a_latency_target_is_defended_against_a_neighbour_without_one() {
     let all = jobs(&[("db", "cgroup=db iodepth=4 runtime=10"), ("hog", "cgroup=hog runtime=10")]);
-    let plain = run(&all, "", &["--device", DEVICE]);
-    let protected = run(&all, "[tenant.db]\nlatency = '5ms'\n", &["--device", DEVICE]);
+    let without = ["--device", DEVICE, "--scheduler", "none"];
+    let plain = run(&all, "", &without);
+    let protected = run(&all, "[tenant.db]\nlatency = '5ms'\n", &without);
+    // Under `flow` half of the device is db's without a target, and the target is met as well.
+    let flow = run(&all, "[tenant.db]\nlatency = '5ms'\n", &["--device", DEVICE, "--scheduler", "flow"]);
+    assert!(p50_ns(&flow, "db") < 5e6, "{}", p50_ns(&flow, "db"));
+    assert!(ios(&flow, "db") >= ios(&protected, "db") * 0.95, "{} {}", ios(&flow, "db"), ios(&protected, "db"));
     assert!(p50_ns(&plain, "db") > 15e6, "the hog's queue is before it: {}", p50_ns(&plain, "db"));
     assert!(p50_ns(&protected, "db") < 5e6, "{}", p50_ns(&protected, "db"));
     assert!(ios(&protected, "db") > 3.0 * ios(&plain, "db"));
@@ -144,19 +152,22 @@ fn classes_of_tenants_decide_under_mq_deadline() {
 }
 
 /// BFQ distinguishes classes among the queues of one group, and groups are BE as in Linux: here the
-/// tenant's own processes beside its child.
+/// tenant's own processes beside its child. `flow` does the same, and serves a class that waits
+/// every 250 ms.
 #[test]
-fn classes_of_tenants_decide_under_bfq_within_a_group() {
+fn classes_of_tenants_decide_under_bfq_and_flow_within_a_group() {
     let all = jobs(&[("own", "cgroup=x iodepth=16 prioclass=1"), ("child", "cgroup=x/y iodepth=16")]);
-    let args = ["--device", SERIAL, "--scheduler", "bfq:low_latency=0", "--set", "nr_requests=64"];
-    let share = |class: &str| {
-        let report = run(&all, &format!("[tenant.x]\nclass = '{class}'\n"), &args);
-        ios(&report, "x/y") / ios(&report, "x")
-    };
-    assert!(share("promote-to-rt") < 0.02);
-    let even = share("restrict-to-be");
-    assert!((0.4..0.6).contains(&even), "equal weights: {even}");
-    assert!(share("idle") > 0.98);
+    for scheduler in ["bfq:low_latency=0", "flow"] {
+        let args = ["--device", SERIAL, "--scheduler", scheduler, "--set", "nr_requests=64"];
+        let share = |class: &str| {
+            let report = run(&all, &format!("[tenant.x]\nclass = '{class}'\n"), &args);
+            ios(&report, "x/y") / ios(&report, "x")
+        };
+        assert!(share("promote-to-rt") < 0.02, "{scheduler}: {}", share("promote-to-rt"));
+        let even = share("restrict-to-be");
+        assert!((0.4..0.6).contains(&even), "{scheduler}: equal weights: {even}");
+        assert!(share("idle") > 0.98, "{scheduler}: {}", share("idle"));
+    }
 }
 
 #[test]

@@ -21,16 +21,33 @@ fn iops(result: &Value) -> f64 {
 }
 
 #[test]
-fn weights_of_the_file_divide_the_device_under_bfq() {
+fn weights_of_the_file_divide_the_device_under_bfq_and_flow() {
     let bench = bench("[tenant.x]\nweight = 300\n[tenant.y]\n\"io.bfq.weight\" = \"100\"\n");
-    let device =
-        ["--device", "slots:slots=1,latency=1ms,bandwidth=1GB/s,size=1GiB", "--scheduler", "bfq:low_latency=0"];
-    let even = iops(&bench.json("jobs.fio", &device));
-    let weighted = bench.json("jobs.fio", &[&device[..], &["--tenants", "t.toml"]].concat());
-    assert!((0.95..1.05).contains(&even), "{even}");
-    assert!((2.7..3.3).contains(&iops(&weighted)), "{}", iops(&weighted));
-    let command = weighted.to_string();
-    assert!(command.contains("--tenants t.toml"), "the run can be made again");
+    for scheduler in ["bfq:low_latency=0", "flow"] {
+        let device = ["--device", "slots:slots=1,latency=1ms,bandwidth=1GB/s,size=1GiB", "--scheduler", scheduler];
+        let even = iops(&bench.json("jobs.fio", &device));
+        let weighted = bench.json("jobs.fio", &[&device[..], &["--tenants", "t.toml"]].concat());
+        assert!((0.95..1.05).contains(&even), "{scheduler}: {even}");
+        assert!((2.7..3.3).contains(&iops(&weighted)), "{scheduler}: {}", iops(&weighted));
+        let command = weighted.to_string();
+        assert!(command.contains("--tenants t.toml"), "the run can be made again");
+    }
+}
+
+/// `flow` unless a scheduler is named, and the command of the report says what was.
+#[test]
+fn tenants_share_a_device_under_flow_unless_a_scheduler_is_named() {
+    let bench = bench("[tenant.x]\nweight = 300\n");
+    let run = |args: &[&str]| {
+        let report = bench.json("jobs.fio", &[&["--device", "null:latency=100us"], args].concat());
+        let of = |key: &str| report["elevon"][key].as_str().unwrap_or_default().to_owned();
+        (report["elevon"]["scheduler"]["name"].as_str().expect("a name").to_owned(), of("command"))
+    };
+    assert_eq!(run(&[]).0, "none");
+    let (name, command) = run(&["--tenants", "t.toml"]);
+    assert!(name == "flow" && !command.contains("--scheduler"), "{name}: {command}");
+    let (name, command) = run(&["--tenants", "t.toml", "--scheduler", "none"]);
+    assert!(name == "none" && command.contains("--scheduler none"), "{name}: {command}");
 }
 
 #[test]
@@ -42,11 +59,14 @@ fn what_does_nothing_is_said() {
         assert_eq!(output.status.code(), Some(0));
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let without = said(&[]);
+    let without = said(&["--scheduler", "none"]);
     assert!(without.contains("nothing here divides the device by weights"), "{without}");
     assert!(without.contains("t.toml:3: z: no job lies in this tenant"), "{without}");
-    let with = said(&["--scheduler", "bfq"]);
-    assert!(!with.contains("divides") && with.contains("BFQ counts a weight above 1000 as 1000"), "{with}");
+    for (scheduler, name) in [("bfq", "BFQ"), ("flow", "flow")] {
+        let with = said(&["--scheduler", scheduler]);
+        let is_said = with.contains(&format!("{name} counts a weight above 1000 as 1000"));
+        assert!(!with.contains("divides") && is_said, "{with}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `flow`: shares by weight at full throughput. Not in Linux.
 //!
-//! Each process has a queue for each of its priority classes. Four parts decide:
+//! Each process has a queue for each of its priority classes. Five parts decide:
 //!
 //! - `shares` selects the queue that is served next: weighted fair queueing over the hierarchy of
 //!   tenants and processes. What somebody leaves unused belongs to the others at once.
@@ -8,6 +8,7 @@
 //!   the device can no longer be ordered. It finds this number while running. Writes have a bound
 //!   of their own besides: a device with a write buffer gains nothing from a long queue of them.
 //! - `cost` says how long a request occupies the device; shares are shares of that time.
+//! - `turn`: on a disk, requests that follow one another keep the device for a while.
 //! - *Holds*: a process with one request at a time comes back only after its request has completed.
 //!   If its place in the device were given away at once, it could not get its share whatever its
 //!   weight. So the place is kept for a moment if the process is owed service, usually comes back
@@ -18,8 +19,8 @@
 //! when it is inserted.
 //!
 //! Cost, with q queues in a group, d levels of groups and n requests in a queue: insert
-//! O(log n + d · log q), dispatch O(d · log q), completion O(d), and O(d · log q) if a place may be
-//! kept. Nothing is allocated per request.
+//! O(log n + d · log q), dispatch O(d · log q) and on a disk O(log n) more, completion O(d), and
+//! O(d · log q) if a place may be kept. Nothing is allocated per request.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -29,6 +30,7 @@ mod depth;
 mod queue;
 mod shares;
 mod tunables;
+mod turn;
 
 #[cfg(test)]
 mod tests;
@@ -40,6 +42,7 @@ use depth::{Depth, Event, Load, Mark};
 use queue::{Mean, Queue, QueueId};
 use shares::{BEST_EFFORT, GroupId, Kinds, Shares};
 use tunables::Settings;
+use turn::{Next, Turn};
 
 use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
@@ -54,6 +57,9 @@ use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, TaskId, TenantId}
 
 /// Places in the device that are kept for processes at the same time, at most.
 const HOLDS: usize = 16;
+/// Requests in flight on a disk, which does one at a time, beside one of a process that is owed
+/// service: more would starve each other there, and they are sorted here.
+const DISK_DEPTH: u32 = 1;
 /// What happened within this time counts as the present.
 const RECENT: Nanos = Nanos::from_millis(100);
 
@@ -78,6 +84,9 @@ struct Slot {
     queue: Option<QueueId>,
     op: Op,
     sectors: u64,
+    /// It begins where the one before it ends, on a disk: expected when it arrives, known when it
+    /// is dispatched.
+    is_next: bool,
     arrived: Instant,
     dispatched: Instant,
     mark: Mark,
@@ -92,6 +101,7 @@ impl Default for Slot {
             queue: None,
             op: Op::Read,
             sectors: 0,
+            is_next: false,
             arrived: Instant::ZERO,
             dispatched: Instant::ZERO,
             mark: Mark::default(),
@@ -132,7 +142,11 @@ pub struct Flow {
     in_flight: u32,
     /// Writes among them.
     writes_in_flight: u32,
+    /// What requests take: alone, or on a disk each after the one before.
     costs: CostModel,
+    /// When a request last ended.
+    ended: Instant,
+    turn: Turn,
     depth: Depth,
     /// The same of writes alone: a device with a write buffer gains nothing from more of them.
     write_depth: Depth,
@@ -143,8 +157,8 @@ pub struct Flow {
     /// changed.
     read_times: Mean,
     holds: Vec<Hold>,
-    /// Whose turn it is while requests are looked at one at a time: reads.
-    turn: bool,
+    /// While requests are looked at one at a time, a read is next.
+    is_read_next: bool,
     /// The stack is to run the queues again at once.
     kick: Option<Instant>,
     /// When a process last returned that had lost what it was owed.
@@ -189,13 +203,15 @@ impl Flow {
             in_flight: 0,
             writes_in_flight: 0,
             costs: CostModel::new(),
+            ended: Instant::ZERO,
+            turn: Turn::default(),
             depth: Depth::new(true),
             write_depth: Depth::new(false),
             read_at: None,
             write_at: None,
             read_times: Mean::default(),
             holds: Vec::with_capacity(HOLDS),
-            turn: false,
+            is_read_next: false,
             kick: None,
             unfair_at: None,
             rotational: false,
@@ -246,7 +262,11 @@ impl Flow {
 
     /// Returns how many requests may be in flight.
     fn limit(&self) -> u32 {
-        if self.settings.depth > 0 { self.settings.depth } else { self.depth.limit() }
+        match self.settings.depth {
+            0 if self.rotational => DISK_DEPTH,
+            0 => self.depth.limit(),
+            depth => depth,
+        }
     }
 
     /// Returns the queue of a process for a priority; creates it if needed.
@@ -294,6 +314,9 @@ impl Flow {
         let Queue { member, queued, in_device, exited, .. } = *self.queue(q);
         if exited && queued == 0 && in_device == 0 {
             self.holds.retain(|hold| hold.queue != q);
+            if self.turn.queue == Some(q) {
+                self.turn = Turn::default();
+            }
             self.shares.remove(member);
             self.of_member[member.index()] = None;
             self.free.push(q);
@@ -304,9 +327,17 @@ impl Flow {
         usize::from(is_write(self.slots[id.index()].op))
     }
 
+    /// Returns what a request is charged.
+    fn charge_of(&self, slot: &Slot) -> u64 {
+        let Slot { op, sectors, is_next, .. } = *slot;
+        let cost = self.costs.of(op, sectors, is_next);
+        // A write that a disk has buffered ends early, and moves the head later like a read.
+        let moves_head = self.rotational && is_write(op) && !is_next;
+        if moves_head { cost.max(self.costs.of(Op::Read, sectors, false)) } else { cost }
+    }
+
     fn cost_of(&self, id: RequestId) -> u64 {
-        let Slot { op, sectors, .. } = self.slots[id.index()];
-        self.costs.of(op, sectors)
+        self.charge_of(&self.slots[id.index()])
     }
 
     /// Files an arrived request in its queue.
@@ -314,6 +345,7 @@ impl Flow {
         let now = self.now;
         let queue = &mut self.queues[q.index()];
         queue.on_arrival(now);
+        self.slots[id.index()].is_next = queue.follow(sector, self.slots[id.index()].sectors) && self.rotational;
         self.lists.push_back(&mut queue.fifo, id);
         self.tree.insert(&mut queue.sorted, sector, id);
         queue.queued += 1;
@@ -357,23 +389,36 @@ impl Flow {
         }
         self.holds.retain(|hold| hold.until > now);
         self.shares.sweep(now);
-        let is_write_full = self.settings.depth == 0 && self.writes_in_flight >= self.write_depth.limit();
+        let is_write_full =
+            !self.rotational && self.settings.depth == 0 && self.writes_in_flight >= self.write_depth.limit();
         let kinds = if is_write_full { Kinds::READS } else { Kinds::ALL };
         let kinds = if self.depth.is_solo() { self.alternate(kinds) } else { kinds };
-        let member = self.shares.choose(now, kinds)?;
-        let q = self.of_member[member.index()].expect("a flow has a queue");
-        if !self.may_go(q) {
-            return None;
-        }
-        let id = self.queue(q).fifo.first().expect("an active flow has a request");
-        let cost = self.cost_of(id);
+        let (q, id) = match self.next_in_turn(kinds) {
+            Next::Serve(q, id) => (q, id),
+            Next::Wait => return None,
+            Next::Any => {
+                let member = self.shares.choose(now, kinds)?;
+                let q = self.of_member[member.index()].expect("a flow has a queue");
+                (q, self.queue(q).fifo.first().expect("an active flow has a request"))
+            }
+        };
+        self.may_go(q).then(|| self.serve(q, id, kinds))
+    }
+
+    /// Dispatches a request of a queue that was chosen among those of these kinds.
+    fn serve(&mut self, q: QueueId, id: RequestId, kinds: Kinds) -> RequestId {
+        let (now, member) = (self.now, self.queue(q).member);
+        let (is_next, idle) = self.take_turn(q, id);
+        self.slots[id.index()].is_next = is_next;
+        let cost = self.cost_of(id) + idle.get();
+        self.charge_turn(q, cost);
         self.unfile(q, id);
         self.elevator.remove(id);
         let next = self.queue(q).fifo.first().map(|next| (self.cost_of(next), self.kind_of(next)));
         // First, so that the flow counts as one that has a request in the device.
         self.start(id);
         self.shares.serve(now, member, kinds, cost, next);
-        Some(id)
+        id
     }
 
     /// Returns the kinds to choose from while requests are looked at one at a time: reads and
@@ -382,8 +427,8 @@ impl Flow {
         if self.in_flight > 0 {
             return kinds;
         }
-        self.turn = !self.turn;
-        let wanted = if self.turn { Kinds::READS } else { Kinds::WRITES };
+        self.is_read_next = !self.is_read_next;
+        let wanted = if self.is_read_next { Kinds::READS } else { Kinds::WRITES };
         if self.shares.choose(self.now, wanted).is_some() { wanted } else { kinds }
     }
 
@@ -431,10 +476,16 @@ impl Flow {
         if issued < slot.dispatched || !slot.op.has_data() {
             return;
         }
-        let (time, alone) = (now.since(issued).get(), self.costs.of(slot.op, slot.sectors));
+        if self.rotational {
+            self.learn_of_disk(slot);
+            return;
+        }
+        let alone = self.costs.of(slot.op, slot.sectors, false);
+        let time = now.since(issued).get();
         let sample = self.depth.sample(slot.mark, time, alone);
         let quiet = if self.settings.depth > 0 { Quiet::Probably } else { self.depth.quiet(&sample) };
-        self.costs.learn(slot.op, slot.sectors, time, quiet);
+        self.costs.learn(slot.op, slot.sectors, false, time, quiet);
+
         if self.settings.depth > 0 {
             return;
         }
@@ -472,6 +523,16 @@ impl Flow {
         }
     }
 
+    /// Learns how long a disk was occupied by a request that ends: it does one at a time.
+    fn learn_of_disk(&mut self, slot: &Slot) {
+        // A stream that others are in the way of says nothing about streams.
+        let is_alone = slot.queue.is_none_or(|q| self.queue(q).in_device == self.in_flight);
+        if is_alone || !slot.is_next {
+            let time = self.now.since(slot.dispatched.max(self.ended)).get();
+            self.costs.learn(slot.op, slot.sectors, slot.is_next, time, Quiet::Probably);
+        }
+    }
+
     /// Keeps the place of a request that has just ended for the process, if that will soon need it
     /// and is owed service.
     fn hold_for(&mut self, q: QueueId, slot: &Slot) {
@@ -479,7 +540,7 @@ impl Flow {
         if self.waiting == 0 || queue.queued > 0 || queue.exited || self.holds.len() == HOLDS {
             return;
         }
-        let expected = self.costs.of(slot.op, slot.sectors);
+        let expected = self.charge_of(slot);
         let most = Nanos::new(expected / 8).min(self.settings.hold);
         let Some(hold) = queue.hold(most) else { return };
         if queue.is_delayed() && self.shares.would_be_next(self.now, queue.member, expected) {
@@ -595,11 +656,16 @@ impl Scheduler for Flow {
         }
         self.stop(&slot);
         self.learn(&slot, view.requests[id].issued);
+        self.ended = now;
         if let Some(q) = slot.queue {
-            let alone = self.costs.of(slot.op, slot.sectors);
+            let alone = self.charge_of(&slot);
             let wait = slot.dispatched.since(slot.arrived);
             self.queues[q.index()].on_end(now, slot.arrived, wait, Nanos::new(alone));
-            self.hold_for(q, &slot);
+            if self.rotational {
+                self.wait_in_turn(q, Nanos::new(self.costs.of(slot.op, slot.sectors, false)));
+            } else {
+                self.hold_for(q, &slot);
+            }
             self.end_if_unused(q);
         }
         if self.waiting > 0 {
@@ -629,6 +695,7 @@ impl Scheduler for Flow {
 
     fn on_queue_info(&mut self, rotational: bool) {
         self.rotational = rotational;
+        self.shares.has_turns = rotational;
     }
 
     fn set_discard_ranges(&mut self, ranges: u16) {
@@ -637,7 +704,7 @@ impl Scheduler for Flow {
 
     #[inline]
     fn next_wakeup(&self) -> Option<Instant> {
-        let end = self.holds.iter().map(|hold| hold.until).min();
+        let end = self.holds.iter().map(|hold| hold.until).chain(self.turn.until).min();
         match (self.kick, end) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (one, other) => one.or(other),
@@ -648,10 +715,11 @@ impl Scheduler for Flow {
         self.advance(now);
         self.kick = None;
         self.holds.retain(|hold| hold.until > now);
+        self.turn.until = self.turn.until.filter(|end| *end > now);
     }
 
     fn measured(&self) -> Option<(&'static str, u64)> {
-        Some(("usable_depth", self.depth.usable().into()))
+        Some(("usable_depth", if self.rotational { DISK_DEPTH } else { self.depth.usable() }.into()))
     }
 
     fn self_check(&self, view: View<'_>) {

@@ -3,7 +3,10 @@
 //! For each direction the time of a request alone in the device is a line over its size,
 //! `base + slope · sectors`, fitted by least squares to requests that had the device for
 //! themselves, or that did not wait there because no more were in it than it serves at a time.
-//! Until such are known, all requests count. Shares of flows are shares of this time.
+//! Until such are known, all requests count. Shares of flows are shares of this time. On a disk
+//! requests that follow the one before have lines of their own, and shares are shares of the time
+//! from the end of the request before: a disk does one at a time, and how long each takes depends
+//! on how many it can choose from.
 //!
 //! Cost: a few additions for each completion, a fit for every [`BATCH`] of them.
 
@@ -27,12 +30,15 @@ const RIDGE: i128 = 64;
 pub(super) const LONGEST: u64 = 1 << 31;
 
 /// Directions with lines of their own.
-const KINDS: usize = 3;
+const KINDS: usize = 5;
 
-/// Returns the line of an operation: reads, writes, and what moves no data.
+/// Returns the line of a request: reads, writes, what moves no data, and reads and writes that
+/// follow the request before.
 #[inline]
-const fn kind(op: Op) -> usize {
+const fn kind(op: Op, is_next: bool) -> usize {
     match op {
+        Op::Read if is_next => 3,
+        Op::Write | Op::ZoneAppend if is_next => 4,
         Op::Read => 0,
         Op::Write | Op::ZoneAppend => 1,
         Op::Discard | Op::Flush | Op::SecureErase | Op::WriteZeroes => 2,
@@ -145,21 +151,25 @@ impl CostModel {
     }
 
     /// Returns the time in nanoseconds that a request takes in the device by itself, at least 1.
+    /// `is_next`: it begins where the one before it ends, on a disk.
     #[inline]
-    pub(super) fn of(&self, op: Op, sectors: u64) -> u64 {
+    pub(super) fn of(&self, op: Op, sectors: u64, is_next: bool) -> u64 {
         if !op.has_data() {
             return self.lines[2].at(0);
         }
-        let (own, other) = (&self.lines[kind(op)], &self.lines[1 - kind(op)]);
+        let (own, other) = match kind(op, is_next) {
+            at if is_next => (&self.lines[at], &self.lines[at - 3]),
+            at => (&self.lines[at], &self.lines[1 - at]),
+        };
         // What is known of the other direction is better than what includes waiting.
         let line = if !own.is_known() && other.is_known() { other } else { own };
         line.at(sectors)
     }
 
     /// Learns from a request that was in the device for `time` nanoseconds.
-    pub(super) fn learn(&mut self, op: Op, sectors: u64, time: u64, quiet: Quiet) {
+    pub(super) fn learn(&mut self, op: Op, sectors: u64, is_next: bool, time: u64, quiet: Quiet) {
         let sectors = if op.has_data() { sectors } else { 0 };
-        self.lines[kind(op)].learn(sectors, time.clamp(1, LONGEST), quiet);
+        self.lines[kind(op, is_next)].learn(sectors, time.clamp(1, LONGEST), quiet);
     }
 }
 
@@ -183,28 +193,28 @@ mod tests {
                 let alone = n % 50 == 0;
                 let wait = if alone { 0 } else { waiting };
                 let quiet = if alone { Quiet::Yes } else { Quiet::No };
-                model.learn(Op::Read, sectors, wait + exact * (90 + rng.below(21)) / 100, quiet);
+                model.learn(Op::Read, sectors, false, wait + exact * (90 + rng.below(21)) / 100, quiet);
             }
             for sectors in [8, 64, 1024] {
-                let (got, due) = (model.of(Op::Read, sectors), 150_000 + 900 * sectors);
+                let (got, due) = (model.of(Op::Read, sectors, false), 150_000 + 900 * sectors);
                 assert!(near(got, due, 12), "{sectors} sectors behind {waiting}: {got} instead of {due}");
             }
-            assert_eq!(model.of(Op::Discard, 0), BASE_PRIOR, "what moves no data has a line of its own");
+            assert_eq!(model.of(Op::Discard, 0, false), BASE_PRIOR, "what moves no data has a line of its own");
         }
     }
 
     #[test]
     fn one_size_alone_is_met_after_two_requests_and_followed() {
         let mut model = CostModel::new();
-        (0..2).for_each(|_| model.learn(Op::Write, 512, 2_500_000, Quiet::Yes));
-        assert!(near(model.of(Op::Write, 512), 2_500_000, 1), "{}", model.of(Op::Write, 512));
+        (0..2).for_each(|_| model.learn(Op::Write, 512, false, 2_500_000, Quiet::Yes));
+        assert!(near(model.of(Op::Write, 512, false), 2_500_000, 1), "{}", model.of(Op::Write, 512, false));
         for _ in 0..40 {
-            model.learn(Op::Write, 512, 25_000_000, Quiet::Yes);
+            model.learn(Op::Write, 512, false, 25_000_000, Quiet::Yes);
         }
-        assert!(near(model.of(Op::Write, 512), 25_000_000, 5), "{}", model.of(Op::Write, 512));
+        assert!(near(model.of(Op::Write, 512, false), 25_000_000, 5), "{}", model.of(Op::Write, 512, false));
         // Shorter than the prior slope allows for.
         let mut fast = CostModel::new();
-        (0..200).for_each(|_| fast.learn(Op::Read, 2048, 30_000, Quiet::Yes));
-        assert!(near(fast.of(Op::Read, 2048), 30_000, 5), "{}", fast.of(Op::Read, 2048));
+        (0..200).for_each(|_| fast.learn(Op::Read, 2048, false, 30_000, Quiet::Yes));
+        assert!(near(fast.of(Op::Read, 2048, false), 30_000, 5), "{}", fast.of(Op::Read, 2048, false));
     }
 }

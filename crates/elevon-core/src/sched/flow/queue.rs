@@ -3,7 +3,7 @@
 use super::shares::MemberId;
 use crate::sched::fifo::Fifo;
 use crate::tree::Root;
-use crate::units::{Instant, Nanos};
+use crate::units::{Instant, Nanos, Sector};
 
 /// A queue, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,12 @@ pub(super) struct Queue {
     pub(super) sorted: Root,
     pub(super) queued: u32,
     pub(super) in_device: u32,
+    /// Where the request ends that arrived last, and how many in a row have begun where the one
+    /// before ended.
+    pub(super) end: Sector,
+    pub(super) run: u32,
+    /// Sectors of that request.
+    pub(super) sectors: u64,
     /// The process has exited: the queue ends with its last request.
     pub(super) exited: bool,
     /// When its last request completed that no arrival has followed yet.
@@ -82,6 +88,9 @@ impl Queue {
             sorted: Root::EMPTY,
             queued: 0,
             in_device: 0,
+            end: Sector::new(0),
+            run: 0,
+            sectors: 0,
             exited: false,
             left: None,
             think: Average::default(),

@@ -10,11 +10,12 @@
 //!
 //! - A member that has nothing left while it is ahead (S > V) keeps its place in the sum of weights
 //!   until V has reached it, so it cannot lose its debt by being idle for a moment.
-//! - A member that was behind when it ran empty keeps what it is owed, up to [`CREDIT`] requests
-//!   or one request and what the largest of another moved V: `S = max(S, V − max(CREDIT · cost / w,
-//!   cost / w + largest / sum of weights))`. One that waits for its own completions is never
-//!   backlogged for long and would otherwise lose a part of its share on every return; and one with
-//!   small requests beside large ones is always behind by one of those.
+//! - A member that was behind when it ran empty keeps what it is owed, up to [`CREDIT`] requests:
+//!   `S = max(S, V − CREDIT · cost / w)`. One that waits for its own completions is never
+//!   backlogged for long and would otherwise lose a part of its share on every return.
+//! - One that always has requests may be behind by as much as the largest request of another moved
+//!   V, which is many of its own if those are small: so at a service its start is clipped by the
+//!   larger of the two. Where members are served by turns, so is the start of one that returns.
 //! - Classes are strict within a group, and groups are best effort. A class that has waited for
 //!   `patience` is served once, whatever waits above it.
 //!
@@ -60,7 +61,7 @@ impl Kinds {
     const fn of(kind: usize) -> Self {
         Self(1 << kind)
     }
-    const fn has(self, kind: usize) -> bool {
+    pub(super) const fn has(self, kind: usize) -> bool {
         self.0 >> kind & 1 == 1
     }
     const fn with(self, other: Self) -> Self {
@@ -190,9 +191,9 @@ impl ClassTree {
         self.largest[0] = self.largest[0].max(cost);
     }
 
-    /// Returns the oldest start of a member of this weight if V is `time`: it is owed
-    /// [`CREDIT`] requests of `cost` at most, or what it lost when the largest request of another
-    /// was served before its own.
+    /// Returns the oldest start of a member of this weight that is served, if V is `time`: it is
+    /// owed [`CREDIT`] requests of `cost` at most, or what it lost when the largest request of
+    /// another was served before its own.
     fn oldest(&self, time: u64, cost: u64, weight: u32) -> u64 {
         let largest = self.largest[0].max(self.largest[1]);
         let weight = u64::from(weight);
@@ -236,6 +237,8 @@ pub(super) struct Shares {
     lingering: Root,
     /// How long a class waits before it is served once.
     pub(super) patience: Nanos,
+    /// Members are served by turns, each of which moves V far: who returns may be owed as much.
+    pub(super) has_turns: bool,
 }
 
 /// Virtual time that a cost takes at a weight.
@@ -255,6 +258,7 @@ impl Shares {
             trees: FinishTrees::default(),
             lingering: Root::EMPTY,
             patience,
+            has_turns: false,
         }
     }
 
@@ -366,8 +370,11 @@ impl Shares {
         match place {
             Place::Active | Place::Ahead => start,
             Place::Away(since) if now.since(since) > MEMORY => tree.time,
-            Place::Served | Place::Lingering | Place::Away(_) => {
+            Place::Served | Place::Lingering | Place::Away(_) if self.has_turns => {
                 latest(start, tree.oldest(tree.time, cost, weight_next))
+            }
+            Place::Served | Place::Lingering | Place::Away(_) => {
+                latest(start, tree.time.wrapping_sub(delta(CREDIT * cost, u64::from(weight_next))))
             }
         }
     }
@@ -582,6 +589,17 @@ impl Shares {
             at = self.groups[member.group.index()].member;
             // Of a group the cost of the next request is not known: that of this one stands for it.
             (kinds, next_cost) = (self.kinds_in(member.group), cost);
+        }
+    }
+
+    /// Notes that a flow was served several times in a row, for `cost` together: what the others
+    /// are behind by that is not forgotten.
+    pub(super) fn note_turn(&mut self, now: Instant, id: MemberId, cost: u64) {
+        let mut at = Some(id);
+        while let Some(id) = at {
+            let Member { group, class, .. } = self.members[id.index()];
+            self.groups[group.index()].classes[usize::from(class)].note(now, cost);
+            at = self.groups[group.index()].member;
         }
     }
 

@@ -40,6 +40,16 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
             help: "how long a place in the device is kept at most for a process that is owed service; 0 never",
             choices: &[],
         },
+        TunableInfo {
+            name: "turn_ms",
+            unit: "ms",
+            default: "200",
+            range: "0..10000",
+            min: 0,
+            max: 10_000,
+            help: "how long requests that follow one another keep a disk from the others; 0 never",
+            choices: &[],
+        },
     ],
 };
 
@@ -50,11 +60,16 @@ pub(super) struct Settings {
     pub(super) depth: u32,
     pub(super) hold: Nanos,
     pub(super) class_expire: Nanos,
+    pub(super) turn: Nanos,
 }
 
 impl Settings {
-    pub(super) const DEFAULT: Self =
-        Self { depth: 0, hold: Nanos::from_millis(1), class_expire: Nanos::from_millis(250) };
+    pub(super) const DEFAULT: Self = Self {
+        depth: 0,
+        hold: Nanos::from_millis(1),
+        class_expire: Nanos::from_millis(250),
+        turn: Nanos::from_millis(200),
+    };
 }
 
 impl Flow {
@@ -63,6 +78,7 @@ impl Flow {
             "class_expire" => self.settings.class_expire.as_millis() as i64,
             "depth" => self.settings.depth.into(),
             "hold_us" => (self.settings.hold.get() / 1000) as i64,
+            "turn_ms" => self.settings.turn.as_millis() as i64,
             other => unreachable!("{other} is not in the table"),
         }
     }
@@ -76,6 +92,7 @@ impl Flow {
             }
             "depth" => self.settings.depth = value as u32,
             "hold_us" => self.settings.hold = Nanos::from_micros(value as u64),
+            "turn_ms" => self.settings.turn = Nanos::from_millis(value as u64),
             other => unreachable!("{other} is not in the table"),
         }
     }

@@ -43,6 +43,7 @@ pub(super) struct Naive {
     /// The classes of each group, and the member that it is.
     groups: Vec<([NaiveClass; CLASSES], Option<usize>)>,
     patience: Nanos,
+    has_turns: bool,
 }
 
 fn virtual_time(cost: u64, weight: u64) -> i128 {
@@ -50,8 +51,8 @@ fn virtual_time(cost: u64, weight: u64) -> i128 {
 }
 
 impl Naive {
-    pub(super) fn new(patience: Nanos) -> Self {
-        Self { members: Vec::new(), groups: vec![([NaiveClass::default(); CLASSES], None)], patience }
+    pub(super) fn new(patience: Nanos, has_turns: bool) -> Self {
+        Self { members: Vec::new(), groups: vec![([NaiveClass::default(); CLASSES], None)], patience, has_turns }
     }
 
     pub(super) fn add(&mut self, now: Instant, group: usize, class: usize, weight: u64) -> usize {
@@ -126,7 +127,7 @@ impl Naive {
         self.groups[group].0[class].largest.into_iter().max().expect("two")
     }
 
-    /// Returns the oldest start of a member of this weight, if V is `time`.
+    /// Returns the oldest start of a member of this weight that is served, if V is `time`.
     fn oldest(&self, (group, class): (usize, usize), weights: i128, time: i128, cost: u64, weight: u64) -> i128 {
         let largest = (i128::from(self.largest(group, class)) << SHIFT) / weights.max(weight.into());
         let owed = virtual_time(CREDIT * cost, weight).max(virtual_time(cost, weight) + largest);
@@ -150,7 +151,10 @@ impl Naive {
             let state = self.groups[group].0[class];
             let forgotten = away.is_some_and(|since| now.since(since) > MEMORY);
             let weights = self.weights(group, class);
-            let oldest = self.oldest((group, class), weights, state.time, cost, weight_next);
+            let oldest = match self.has_turns {
+                true => self.oldest((group, class), weights, state.time, cost, weight_next),
+                false => state.time - virtual_time(CREDIT * cost, weight_next),
+            };
             if !self.of(group, class).any(|other| self.waits(other, Kinds::ALL)) {
                 self.groups[group].0[class].waits_since = now;
             }

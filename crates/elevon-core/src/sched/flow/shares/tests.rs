@@ -20,9 +20,10 @@ struct Pair {
 
 impl Pair {
     /// Three groups beside the root, one of them inside another, and twelve flows.
-    fn new(rng: &mut Rng) -> Self {
+    fn new(rng: &mut Rng, has_turns: bool) -> Self {
         let (now, patience) = (Instant::ZERO, Nanos::from_millis(30));
-        let (mut clever, mut naive) = (Shares::new(patience), Naive::new(patience));
+        let (mut clever, mut naive) = (Shares::new(patience), Naive::new(patience, has_turns));
+        clever.has_turns = has_turns;
         let mut groups = alloc::vec![GroupId::ROOT];
         for parent in [0, 0, 2] {
             let weight = 1 + rng.below(1000);
@@ -115,7 +116,7 @@ impl Pair {
 fn decisions_are_those_of_the_definition_at_every_step() {
     for seed in 0..12 {
         let mut rng = Rng(seed + 1);
-        let mut pair = Pair::new(&mut rng);
+        let mut pair = Pair::new(&mut rng, seed % 3 == 0);
         let kinds_of =
             |rng: &mut Rng| [Kinds::ALL, Kinds::ALL, Kinds::ALL, Kinds::READS, Kinds::WRITES][rng.below(5) as usize];
         for _ in 0..3_000 {
