@@ -3,13 +3,13 @@
 //!
 //! Each process keeps four requests, a quarter of them writes, of 4 or 64 KiB at random places; the
 //! device serves eight at a time. Everything that `flow` does by itself is in force: the depth is
-//! searched for, costs are fitted, places are kept. On the disk, requests go by turns, of 1 ms here.
+//! searched for, costs are fitted, places are kept. On the disk, requests go by turns of 1 ms.
 //!
 //! The goals are 300 ns and 1,500 instructions for a request at 1,000 processes, and growth no
 //! worse than logarithmic: `/log` is the growth of the instructions against 10 processes, divided
-//! by the ratio of the logarithms. Instructions are counted with valgrind, if it is installed; times
-//! are CPU times if the system reports them. Run by `cargo test` it only checks that the bench runs
-//! and that all processes are served.
+//! by the ratio of the logarithms. Instructions are counted with valgrind, if it is installed;
+//! times are CPU times if the system reports them. Run by `cargo test` it only checks that the
+//! bench runs and that all processes are served.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -228,7 +228,8 @@ pub(crate) struct StackArgs {
     #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
     pub(crate) device: String,
     /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device
-    /// is not applied [default: none, with --tenants flow; of a trace with its settings: as recorded]
+    /// is not applied [default: none, with --tenants flow; of a trace with its settings: as
+    /// recorded]
     #[arg(long, value_name = "S")]
     pub(crate) scheduler: Option<String>,
     /// Kernel version whose rules are followed; `elevon kernels` lists them. A stable release such
