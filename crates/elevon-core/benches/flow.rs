@@ -80,7 +80,7 @@ impl Load {
         request.task = TaskId(task);
         request.ioprio = IoPrio::new(PrioClass::Be, (task % 8) as u8);
         request.sector = Sector::new(self.random >> 33 & !7);
-        request.sectors = Sectors::new(if id.0 % 2 == 0 { 8 } else { 128 });
+        request.sectors = Sectors::new(if id.0.is_multiple_of(2) { 8 } else { 128 });
         let view = View { requests: &self.requests, rules: &self.rules };
         self.scheduler.insert(self.now, view, id, false);
     }
