@@ -5,7 +5,8 @@
 //! call built are joined. A trace without these events gives requests as they were issued
 //! ([`Taken`] says which). The whole workload is kept in memory, about 100 bytes per I/O.
 //!
-//! [`Workload::infer`] finds the dependencies of a closed loop and documents its rule.
+//! [`Workload::infer`] finds the dependencies of a closed loop and documents its rule;
+//! [`Workload::ended_by_time`] finds processes that a closed loop lets run for their time.
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::{Flags, Op};
@@ -19,6 +20,7 @@ use crate::recorded::Recorded;
 use crate::report::ReadReport;
 
 mod crop;
+mod ended;
 mod infer;
 mod join;
 mod pace;
@@ -116,16 +118,22 @@ impl WorkloadProcess {
     /// Returns the maximum number of I/Os in flight, counting those whose completion the trace
     /// shows; at least 1.
     pub fn depth(&self) -> u64 {
-        let mut ends: Vec<u64> = self.ios.iter().filter_map(|io| io.completed).collect();
-        ends.sort_unstable();
-        let known = self.ios.iter().filter(|io| io.completed.is_some());
-        let (mut over, mut most) = (0, 1);
-        for (begun, io) in known.enumerate() {
-            over += ends[over..].iter().take_while(|&&end| end <= io.at).count();
-            most = most.max(begun + 1 - over.min(begun));
-        }
-        most as u64
+        depth_of(&self.ios)
     }
+}
+
+/// Returns the maximum number of these I/Os of one process in flight; see
+/// [`WorkloadProcess::depth`].
+fn depth_of(ios: &[WorkloadIo]) -> u64 {
+    let mut ends: Vec<u64> = ios.iter().filter_map(|io| io.completed).collect();
+    ends.sort_unstable();
+    let known = ios.iter().filter(|io| io.completed.is_some());
+    let (mut over, mut most) = (0, 1);
+    for (begun, io) in known.enumerate() {
+        over += ends[over..].iter().take_while(|&&end| end <= io.at).count();
+        most = most.max(begun + 1 - over.min(begun));
+    }
+    most as u64
 }
 
 /// The workload of one device in a trace.

@@ -6,6 +6,7 @@
 //! replayed again on each half of the trace, and must not lose in either.
 
 mod captured;
+mod claims;
 mod figures;
 mod goal;
 mod json;
@@ -55,6 +56,8 @@ struct Proposal {
     /// The least that it scores in a half of the trace; `None` if the halves are too short to tell.
     in_halves: Option<f64>,
     lines: Lines,
+    /// The text of a file of `--tenants` with what it gives processes; empty if that is nothing.
+    tenants: String,
 }
 
 /// All that is said.
@@ -137,7 +140,9 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
     let Some(objective) = objective(args, &wanted, &bench, &before)? else { return Ok(None) };
     let claimants = if args.for_process.is_some() { &wanted[..] } else { &[] };
     let stack = bench.stack(&captured.setup)?;
-    let knobs = Knobs::new(&bench.workload, &stack, claimants, args.experimental);
+    let max_loss = objective.max_loss;
+    let mut knobs = Knobs::new(&bench.workload, &stack, &before.processes, claimants, max_loss, args.experimental);
+    knobs.has_cost_model = knobs.has_claims() && bench.measure_cost()?;
     let mut search = Search::new(&bench, &objective, &before);
     let found = search.run(&knobs).then(|| search.best(args.best)).flatten();
     let Some(best) = found else { return Ok(None) };
@@ -149,8 +154,10 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
             failed.get_or_insert(scored);
             continue;
         }
-        let lines = Lines::new(&scored.trial.setup, &captured.setup, &disk, &objective.processes);
-        proposals.push(Proposal { scored, in_halves, lines });
+        let setup = &scored.trial.setup;
+        let lines = Lines::new(setup, &captured.setup, &disk, &objective.processes, &bench.cost_model);
+        let tenants = bench.tenants_text(setup);
+        proposals.push(Proposal { scored, in_halves, lines, tenants });
     }
     let runner_up = || failed.map(|one| (one, true)).or_else(|| Some((search.most_promising()?.clone(), false)));
     Ok(Some(Advice {

@@ -188,7 +188,7 @@ Exit status: as `elevon run`; 2 for a trace that cannot be replayed.";
 const ADVISE_ABOUT: &str = "\
 Search for a scheduler, queue limits and priorities that serve the processes of a trace better, and print the best few with the lines that set them.
 
-A device is fitted to the trace (as `elevon calibrate` does), and the processes of the trace do their I/O again on it in a closed loop under many configurations: schedulers with their main tunables, nr_requests, max_sectors_kb, the device's queue depth where it can be set, priorities (ionice) and weights (IOWeight) of processes. Each is compared with the replay as captured, process by process.
+A device is fitted to the trace (as `elevon calibrate` does), and the processes of the trace do their I/O again on it in a closed loop under many configurations: schedulers with their main tunables, nr_requests, max_sectors_kb, the device's queue depth where it can be set, and of processes priorities (ionice), weights (IOWeight, by BFQ or io.cost), limits (io.max) and latency targets (io.latency). Each is compared with the replay as captured, process by process.
 
 The replay as captured is also the check: how far it is off from the trace is the error of every prediction, and a gain within it counts for nothing, while a loss counts whole. What is proposed gains beyond that error, and loses in neither half of the trace. If nothing does, the answer is that no change is worth it.";
 
@@ -345,10 +345,15 @@ pub(crate) struct ReplayOptions {
     /// trace, whatever the device does
     #[arg(long)]
     pub(crate) closed: bool,
-    /// In a closed loop: a process that is through begins again, and ends when the time
-    /// that it took in the trace has passed
-    #[arg(long, requires = "closed")]
+    /// In a closed loop: every process that is through begins again, and ends when the time that it
+    /// took in the trace has passed. Without it, and without --once, those do that probably ended
+    /// because their time was over: with the trace, with another process, or after as long as
+    /// another
+    #[arg(long, requires = "closed", conflicts_with = "once")]
     pub(crate) time_based: bool,
+    /// In a closed loop: every process does each of its I/Os once, however long that takes
+    #[arg(long, requires = "closed")]
+    pub(crate) once: bool,
     /// In an open loop: so many times as fast as in the trace
     #[arg(long, value_name = "X", conflicts_with = "closed", allow_negative_numbers = true)]
     pub(crate) speed: Option<f64>,

@@ -13,6 +13,7 @@ use crate::args::{CalibrateArgs, OutputFormat, StackArgs};
 use crate::console::Console;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, MachineError, ValueError, emit};
+use crate::own_device::OwnDevice;
 use crate::plan::{Plan, Target};
 use crate::run::warn;
 
@@ -117,7 +118,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Ending, Failure> {
     // allows it.
     let mut plans = Vec::new();
     for probe in &PROBES {
-        let plan = plan_of(probe, &probe.job(args.seconds), &stack)?;
+        let plan = plan_of(probe, &probe.job(args.seconds), &stack, None)?;
         if !probe.writes() || args.overwrite_data || matches!(plan.target, Target::Simulated(_)) {
             plans.push((probe, plan));
         }
@@ -143,11 +144,46 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
+/// Seconds of a run of [`cost_model`].
+const QUICK_SECONDS: f64 = 0.2;
+
+/// Measures a simulated device for io.cost, that of `base` or `own` in its place. Returns the line
+/// of `io.cost.model` without the device; `None` if the user interrupted it, or if the device takes
+/// no time, so that it has no model.
+pub(crate) fn cost_model(
+    base: &StackArgs,
+    own: Option<&OwnDevice>,
+    interrupt: &Interrupt,
+) -> Result<Option<String>, Failure> {
+    let stack = StackArgs::of_text(PLAIN_STACK).map_err(Failure::input)?;
+    let stack = StackArgs { device: base.device.clone(), seed: base.seed, ..stack };
+    let mut line = "ctrl=user model=linear".to_owned();
+    for (at, probe) in PROBES.iter().enumerate() {
+        if at == 0 {
+            let job = probe.job(QUICK_SECONDS).replace("time_based=1\n", "number_ios=100\n");
+            let (result, _) = execute(&plan_of(probe, &job, &stack, own)?, &mut NoObserver, interrupt)?;
+            if Measured::of(probe, &result).runtime_ns == 0 {
+                return Ok(None);
+            }
+        }
+        let plan = plan_of(probe, &probe.job(QUICK_SECONDS), &stack, own)?;
+        let (result, outcome) = execute(&plan, &mut NoObserver, interrupt)?;
+        if outcome != Ending::Done {
+            return Ok(None);
+        }
+        let _ = write!(line, " {}={}", probe.key, Measured::of(probe, &result).coefficient().max(1));
+    }
+    Ok(Some(line))
+}
+
+/// Options of the stack for a measurement in simulation.
+const PLAIN_STACK: &str = "--set nomerges=2 --buffers contiguous --cpu-cost submit=0,complete=0";
+
 /// Returns the stack for the measurement, which adds as little as possible. Merging would make a
 /// few large I/Os of many small ones, and a process with CPU time per I/O would be the limit
 /// instead of a fast device.
 fn stack_args(args: &CalibrateArgs) -> Result<StackArgs, Failure> {
-    let stack = StackArgs::of_text("--set nomerges=2 --buffers contiguous --cpu-cost submit=0,complete=0");
+    let stack = StackArgs::of_text(PLAIN_STACK);
     let stack = StackArgs { device: args.device.clone(), seed: args.seed, ..stack.map_err(Failure::input)? };
     Ok(match crate::plan::target(&args.device)? {
         Target::Simulated(_) => stack,
@@ -156,10 +192,10 @@ fn stack_args(args: &CalibrateArgs) -> Result<StackArgs, Failure> {
     })
 }
 
-fn plan_of(probe: &Probe, job: &str, stack: &StackArgs) -> Result<Plan, Failure> {
+fn plan_of(probe: &Probe, job: &str, stack: &StackArgs, own: Option<&OwnDevice>) -> Result<Plan, Failure> {
     let mut source = MemorySource::one(probe.key, job);
     let jobs = parse(&mut source, probe.key).map_err(Failure::text)?;
-    let mut plan = Plan::of_jobs(jobs, probe.key, stack)?;
+    let mut plan = Plan::of_jobs(jobs, probe.key, stack, own.cloned())?;
     // The warnings would be about jobs that the user did not write.
     plan.warnings.clear();
     Ok(plan)
@@ -169,7 +205,7 @@ fn plan_of(probe: &Probe, job: &str, stack: &StackArgs) -> Result<Plan, Failure>
 fn check_that_time_passes(args: &CalibrateArgs, stack: &StackArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let probe = &PROBES[0];
     let job = probe.job(args.seconds).replace("time_based=1\n", "number_ios=1000\n");
-    let plan = plan_of(probe, &job, stack)?;
+    let plan = plan_of(probe, &job, stack, None)?;
     if let Target::Real(_) = plan.target {
         return Ok(());
     }

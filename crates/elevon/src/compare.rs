@@ -109,11 +109,12 @@ impl<'a> Subject<'a> {
 
 /// Returns the first option of a replay that was given.
 fn given(how: &ReplayOptions) -> Option<&'static str> {
-    let ReplayOptions { dev, closed, time_based, speed, allow_writes } = how;
+    let ReplayOptions { dev, closed, time_based, once, speed, allow_writes } = how;
     let all = [
         (dev.is_some(), "--dev"),
         (*closed, "--closed"),
         (*time_based, "--time-based"),
+        (*once, "--once"),
         (speed.is_some(), "--speed"),
         (*allow_writes, "--allow-writes"),
     ];

@@ -93,8 +93,14 @@ impl Plan {
 
     /// Creates a plan of jobs that are already parsed and come from no file. `name` is their name
     /// in a command line.
-    pub(crate) fn of_jobs(jobs: ParsedJobs, name: &str, args: &StackArgs) -> Result<Self, Failure> {
-        Self::of_sources(jobs, "run", &[name], args, None, Sources::default())
+    /// `own` takes the place of the device of `args`.
+    pub(crate) fn of_jobs(
+        jobs: ParsedJobs,
+        name: &str,
+        args: &StackArgs,
+        own: Option<OwnDevice>,
+    ) -> Result<Self, Failure> {
+        Self::of_sources(jobs, "run", &[name], args, own, Sources::default())
     }
 
     /// Creates a plan in which the processes of a trace replace jobs. Options that the command line
@@ -131,6 +137,13 @@ impl Plan {
         plan.inputs.extend(replay.inputs());
         plan.replay = Some(replay);
         Ok(plan)
+    }
+
+    /// Gives tenants what a text says that is a file of `--tenants`.
+    pub(crate) fn set_tenants(&mut self, text: &str) -> Result<(), Failure> {
+        let file = elevon_formats::tenants::parse("tenants", text, &self.kernel.rules()).map_err(Failure::text)?;
+        self.tenants = TenantPlan::new(&self.jobs.jobs, Some(&file)).map_err(Failure::text)?;
+        Ok(())
     }
 
     fn of_sources(

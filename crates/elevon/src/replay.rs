@@ -78,21 +78,20 @@ impl Replay {
         Self { path, how, workload: Arc::new(workload), whole, scripts, specs: Vec::new(), refused: 0 }
     }
 
-    /// Returns the same replay with these claims to the device: priorities of processes in place of
-    /// those in the trace, and weights of their cgroups. With a weight, each process that has no
-    /// cgroup gets one of its own.
-    pub(crate) fn with_claims(mut self, prios: &BTreeMap<usize, IoPrio>, weights: &BTreeMap<usize, u32>) -> Self {
+    /// Returns the same replay with these priorities of processes in place of those in the trace.
+    pub(crate) fn with_prios(mut self, prios: &BTreeMap<usize, IoPrio>) -> Self {
         for (&at, &prio) in prios {
             self.specs[at].ioprio = prio;
             Arc::make_mut(&mut self.scripts)[at].ios.iter_mut().for_each(|io| io.ioprio = prio);
         }
-        if !weights.is_empty() {
-            for (at, spec) in self.specs.iter_mut().enumerate() {
-                spec.cgroup.get_or_insert_with(|| format!("process-{at}"));
-            }
-        }
-        for (&at, &weight) in weights {
-            self.specs[at].cgroup_weight = Some(weight);
+        self
+    }
+
+    /// Returns the same replay with a tenant for each process that has no cgroup in the trace; see
+    /// [`tenant_name`].
+    pub(crate) fn with_tenants(mut self) -> Self {
+        for (spec, process) in self.specs.iter_mut().zip(&self.workload.processes) {
+            spec.cgroup.get_or_insert_with(|| tenant_name(process));
         }
         self
     }
@@ -108,12 +107,17 @@ impl Replay {
         if is_real && !self.how.allow_writes {
             new.refused = Arc::make_mut(&mut new.scripts).iter_mut().map(Script::refuse_writes).sum();
         }
+        if is_real && self.how.allow_writes {
+            // A write that the trace has once must not change the device twice.
+            Arc::make_mut(&mut new.scripts).iter_mut().for_each(|script| script.repeat_until = None);
+        }
         if stack.buffers.is_some() {
             Arc::make_mut(&mut new.scripts).iter_mut().for_each(Script::forget_bio_ends);
         }
         let processes = self.workload.processes.iter().zip(&*new.scripts);
         new.specs = processes.map(|(process, script)| spec(&self.path, process, script)).collect();
-        Ok(new)
+        // What a file of tenants gives, it gives to processes of a trace without cgroups, too.
+        Ok(if stack.tenants.is_some() { new.with_tenants() } else { new })
     }
 
     /// Refuses options that have no effect on a replay.
@@ -142,9 +146,12 @@ impl Replay {
         let mut words = vec![self.path.to_string_lossy().into_owned()];
         words.extend(how.dev.iter().flat_map(|dev| ["--dev".to_owned(), dev.clone()]));
         words.extend(how.speed.iter().flat_map(|speed| ["--speed".to_owned(), speed.to_string()]));
-        for (is_given, word) in
-            [(how.closed, "--closed"), (how.time_based, "--time-based"), (how.allow_writes, "--allow-writes")]
-        {
+        for (is_given, word) in [
+            (how.closed, "--closed"),
+            (how.time_based, "--time-based"),
+            (how.once, "--once"),
+            (how.allow_writes, "--allow-writes"),
+        ] {
             words.extend(is_given.then(|| word.to_owned()));
         }
         words
@@ -164,9 +171,13 @@ impl Replay {
             0 => self.workload.taken.name().to_owned(),
             joined => format!("{}, {joined} I/Os joined of several bios", self.workload.taken.name()),
         };
-        match (self.how.closed, self.how.time_based, self.how.speed) {
-            (true, false, _) => format!("closed loop, from {from}"),
-            (true, true, _) => format!("closed loop, for the time of the trace, from {from}"),
+        let repeated = self.scripts.iter().filter(|script| script.repeat_until.is_some()).count();
+        match (self.how.closed, repeated, self.how.speed) {
+            (true, 0, _) => format!("closed loop, from {from}"),
+            (true, repeated, _) => {
+                let all = self.scripts.len();
+                format!("closed loop, {repeated} of {all} processes for the time that they took, from {from}")
+            }
             (false, _, None) => format!("open loop, from {from}"),
             (false, _, Some(speed)) => format!("open loop at {speed} times the speed, from {from}"),
         }
@@ -307,6 +318,10 @@ fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
 
 fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
     let after = how.closed.then(|| workload.infer());
+    let repeats = match (how.closed, how.time_based, how.once) {
+        (true, false, false) => workload.ended_by_time(),
+        (_, time_based, _) => vec![time_based; workload.processes.len()],
+    };
     let speed = how.speed.unwrap_or(1.0);
     let bio_ends = Arc::new(workload.bio_ends.clone());
     let processes = workload.processes.iter().enumerate();
@@ -330,7 +345,7 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
                 begins: Nanos::new(scaled(first, speed)),
                 ios: with_plugs(ios.collect()),
                 bio_ends: Arc::clone(&bio_ends),
-                repeat_until: how.time_based.then(|| Nanos::new(process.duration())),
+                repeat_until: repeats[at].then(|| Nanos::new(process.duration())),
                 period: Nanos::new(pace.map_or(0, |pace| pace.period)),
             }
         })
@@ -366,6 +381,19 @@ fn replay_io(io: &WorkloadIo, when: After) -> ReplayIo {
     }
 }
 
+/// Returns the tenant of a process whose cgroup is in the trace; the root has none.
+fn cgroup_name(process: &WorkloadProcess) -> Option<String> {
+    process.cgroup.filter(|&id| id > 1).map(|id| format!("cgroup-{id}"))
+}
+
+/// Returns the name of a process as a tenant: that of its cgroup or, if the trace has none, that of
+/// its row, with `-` in place of what would nest tenants or has a meaning in the file of tenants.
+pub(crate) fn tenant_name(process: &WorkloadProcess) -> String {
+    let is_plain = |c: char| !matches!(c, '/' | '"' | '\\') && !c.is_control();
+    let own = || process.label().chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    cgroup_name(process).unwrap_or_else(own)
+}
+
 /// Returns a job that describes a process.
 fn spec(path: &Path, process: &WorkloadProcess, script: &Script) -> JobSpec {
     let done = || script.ios.iter().filter(|io| !io.is_refused);
@@ -395,7 +423,7 @@ fn spec(path: &Path, process: &WorkloadProcess, script: &Script) -> JobSpec {
         direct: true,
         number_ios: Some(script.ios.len() as u64),
         ioprio: given.unwrap_or(IoPrio::NONE),
-        cgroup: process.cgroup.filter(|&id| id > 1).map(|id| format!("cgroup-{id}")),
+        cgroup: cgroup_name(process),
         options: options.map(|(key, value)| (key.to_owned(), value)).to_vec(),
         ..JobSpec::default_job(&process.label())
     }

@@ -36,7 +36,7 @@ struct Opened {
 pub(crate) fn serve(args: &ServeArgs) -> Result<Ending, Failure> {
     let addresses = args.listen.iter().map(|text| address(text)).collect::<Result<Vec<_>, _>>()?;
     let stack_args = stack_args(args);
-    let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args)?;
+    let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args, None)?;
     let tenant = tenant(&plan, args.tenant.as_deref())?;
     // Without jobs, every tenant of the file seems to be without a use.
     warn(&plan.warnings.iter().filter(|line| !plan.tenants.warnings.contains(line)).cloned().collect::<Vec<_>>());

@@ -139,6 +139,72 @@ fn a_process_that_is_wanted_is_given_its_claim() {
     }
 }
 
+/// Two that read the same, one from a queue four times as deep. A limit for that one helps the
+/// other, and the run that was traced shows it, given the file of tenants that comes with the
+/// proposal.
+#[test]
+fn a_limit_that_is_advised_holds_in_the_run_that_was_traced() {
+    let bench = Bench::new();
+    let job = |name: &str, depth: u32, offset: &str| {
+        format!(
+            "[{name}]\nrw=randread\nbs=64k\nioengine=libaio\niodepth={depth}\nsize=400m\noffset={offset}\ndirect=1\n\
+             time_based=1\nruntime=1\n"
+        )
+    };
+    let jobs =
+        |cgroups: [&str; 2]| format!("{}{}{}{}", job("one", 8, "0"), cgroups[0], job("two", 32, "500m"), cgroups[1]);
+    bench.file("job.fio", jobs(["", ""]));
+    bench.stdout(&["run", "job.fio", "--device", DEVICE, "--trace", "job.ftrace"]);
+    let args =
+        ["--device", DEVICE, "--name", "sda", "--goal", "p50", "--for", "one", "--max-loss", "80", "--best", "10"];
+    let found = advice(&bench, "job.ftrace", &args);
+    let proposals = found["proposals"].as_array().expect("proposals");
+    let is_limit = |proposal: &&Value| {
+        let changes = proposal["changes"].as_array().expect("changes");
+        changes.len() == 1 && changes[0]["what"] == "io.max" && changes[0]["process"] == "two-1002"
+    };
+    let limit = proposals.iter().find(is_limit).unwrap_or_else(|| panic!("no limit alone: {found:#}"));
+    assert!(limit["set"].to_string().contains("IOReadIOPSMax=/dev/sda "), "{limit:#}");
+    assert!(limit["losers"].to_string().contains("two-1002"), "{limit:#}");
+    let targets = proposals.iter().any(|one| one["set"].to_string().contains("IODeviceLatencyTargetSec=/dev/sda "));
+    assert!(targets, "a target helps, too: {found:#}");
+
+    bench.file("tenants.toml", limit["tenants"].as_str().expect("a file"));
+    bench.file("job.fio", jobs(["cgroup=one-1001\n", "cgroup=two-1002\n"]));
+    let of = |options: &[&str]| {
+        let run = bench.json("job.fio", &[&["--device", DEVICE], options].concat());
+        [0, 1].map(|at| number(&run["jobs"][at]["read"]["iops"]))
+    };
+    let ([one, _], [one_limited, two_limited]) = (of(&[]), of(&["--tenants", "tenants.toml"]));
+    let promised = 1.0 + number(&limit["processes"][0]["iops"]["change_percent"]) / 100.0;
+    let got = one_limited / one;
+    assert!(promised > 2.0 && (got / promised - 1.0).abs() < 0.1, "{promised} was promised, and {got} came");
+    let rate: f64 = limit["changes"][0]["value"]
+        .as_str()
+        .and_then(|text| text.strip_prefix("riops="))
+        .expect("a rate")
+        .parse()
+        .expect("a number");
+    assert!((two_limited / rate - 1.0).abs() < 0.1, "{two_limited} of {rate}");
+}
+
+/// Two that are in nobody's way: neither limit, weight nor scheduler makes anything faster.
+#[test]
+fn two_that_do_not_meet_are_left_alone() {
+    let bench = Bench::new();
+    let job = "rw=randread\nbs=8k\nioengine=psync\ndirect=1\nsize=64m\nthinktime=2ms\nnumber_ios=500\n";
+    bench.file("job.fio", format!("[one]\n{job}[two]\n{job}offset=500m\n"));
+    bench.stdout(&["run", "job.fio", "--device", DEVICE, "--trace", "job.ftrace"]);
+    for args in [&["--goal", "p99", "--for", "one"][..], &["--goal", "balanced"]] {
+        let found = advice(&bench, "job.ftrace", &[&["--device", DEVICE], args].concat());
+        assert_eq!(
+            (&found["is_worth_it"], &found["proposals"]),
+            (&false.into(), &Value::Array(vec![])),
+            "{args:?}: {found:#}"
+        );
+    }
+}
+
 /// The settings beside the trace say what it was captured under, and which disk it was.
 #[test]
 fn what_was_recorded_need_not_be_said() {

@@ -56,7 +56,7 @@ fn a_closed_loop_does_what_the_trace_did() {
     let found = json(
         &bench,
         &trace,
-        &["--closed", "--device", SIX_SLOTS, "--scheduler", "mq-deadline", "--set", "max_sectors_kb=512"],
+        &["--closed", "--once", "--device", SIX_SLOTS, "--scheduler", "mq-deadline", "--set", "max_sectors_kb=512"],
     );
     let inspected: Value =
         serde_json::from_str(&bench.stdout(&["inspect", &trace, "--output-format", "json"])).expect("JSON");
@@ -77,6 +77,39 @@ fn a_closed_loop_does_what_the_trace_did() {
         let p50 = number(&job[direction]["clat_ns"]["percentile"]["50.000000"]);
         near("p50", p50, number(&measured["percentile_ns"]["p50"]));
         near("runtime", number(&job[direction]["runtime"]), if direction == "read" { 5000.0 } else { 5005.0 });
+    }
+}
+
+/// Four jobs that ran for 5 s each run for 5 s on another device too, and do more or less I/O;
+/// with `--once` they do the same I/O, and run longer.
+#[test]
+fn jobs_that_ran_for_a_time_run_for_that_time() {
+    let bench = Bench::new();
+    let trace = data("whatif/mq-deadline.ftrace.zst");
+    let of = |more: &[&str]| {
+        let found = json(&bench, &trace, &[&["--closed", "--set", "max_sectors_kb=512"], more].concat());
+        let jobs = found["jobs"].as_array().expect("jobs").clone();
+        let all = jobs.iter().map(|job| {
+            let direction = if job["read"]["total_ios"] != 0 { "read" } else { "write" };
+            let number = |key: &str| job[direction][key].as_u64().expect("a number");
+            (number("total_ios"), number("runtime"))
+        });
+        let row = found["elevon"]["config"]["replay"].as_str().expect("a row").to_owned();
+        (all.collect::<Vec<_>>(), row)
+    };
+    let slow = "slots:slots=2,latency=2150us,bandwidth=300MB/s,size=1GiB";
+    let fast = "slots:slots=16,latency=500us,bandwidth=300MB/s,size=1GiB";
+    let ((one, _), (fewer, row), (more, _)) =
+        (of(&["--once", "--device", slow]), of(&["--device", slow]), of(&["--device", fast]));
+    assert!(row.starts_with("closed loop, 4 of 4 processes for the time that they took"), "{row}");
+    let ios: Vec<u64> = one.iter().map(|(ios, _)| *ios).collect();
+    assert_eq!(ios, [3233, 1162, 755, 10819], "those of the trace");
+    for (n, &ios) in ios.iter().enumerate() {
+        assert!(
+            one[n].1 > 6000 && fewer[n].1.abs_diff(5010) < 60 && more[n].1.abs_diff(5010) < 60,
+            "{n}: {one:?} {fewer:?} {more:?}"
+        );
+        assert!(fewer[n].0 < ios && more[n].0 > ios, "{n}: {fewer:?} {more:?}");
     }
 }
 
@@ -186,6 +219,8 @@ fn bad_input_is_one_line() {
         (vec!["replay", &trace, "--speed", "0"], "--speed 0: expected a number from 0.001 to 1000"),
         (vec!["replay", &trace, "--speed", "2", "--closed"], "--closed"),
         (vec!["replay", &trace, "--time-based"], "--closed"),
+        (vec!["replay", &trace, "--once"], "--closed"),
+        (vec!["replay", &trace, "--closed", "--once", "--time-based"], "--once"),
         (vec!["replay", &trace, "--memory", "1GiB"], "--memory 1GiB: the bios of a trace are below the page cache"),
         (vec!["replay", &trace, "--cpu-cost", "submit=1us"], "--cpu-cost submit=1us: the times of a trace"),
         (vec!["replay", &trace, "--scheduler", "deadline"], "--scheduler deadline"),

@@ -24,9 +24,9 @@ const DIRECTIONS: [(&str, &str); 4] = [("db", "read"), ("log", "write"), ("scan"
 /// Process ids of the jobs in the trace.
 const IDS: [u64; 4] = [29246, 29247, 29248, 29255];
 
-fn predicted(bench: &Bench, trace: &str, scheduler: &str) -> [Figures; 4] {
-    let args = ["replay", trace, "--closed", "--device", "@disk.toml", "--kernel", "6.18", "--scheduler", scheduler];
-    let found = json(&bench.stdout(&[&args[..], &["--output-format", "json"]].concat()));
+fn predicted(bench: &Bench, trace: &str, options: &[&str]) -> [Figures; 4] {
+    let args = ["replay", trace, "--closed", "--device", "@disk.toml", "--kernel", "6.18", "--output-format", "json"];
+    let found = json(&bench.stdout(&[&args[..], options].concat()));
     let jobs = found["jobs"].as_array().expect("jobs");
     let of = |at: usize| {
         let name = format!("fio-{}", IDS[at]);
@@ -56,7 +56,7 @@ fn measured(bench: &Bench, trace: &str) -> [Figures; 4] {
 
 fn tables(measured: &[Figures; 4], same: &[Figures; 4], others: &[(&str, [Figures; 4])]) -> String {
     let mut out = String::from(
-        "Under mq-deadline, as captured: measured, predicted, error.\n\n\
+        "Under mq-deadline, as captured, each I/O once: measured, predicted, error.\n\n\
          | process | I/Os a second | | | p50 us | | | p99 us | | |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for ((name, _), (measured, same)) in DIRECTIONS.iter().zip(measured.iter().zip(same)) {
@@ -66,7 +66,7 @@ fn tables(measured: &[Figures; 4], same: &[Figures; 4], others: &[(&str, [Figure
         }
         out.push('\n');
     }
-    out.push_str("\nUnder others, predicted:\n\n| process | scheduler | I/Os a second | p50 us | p99 us |\n|---|---|---|---|---|\n");
+    out.push_str("\nUnder others, each process for the time that it had, predicted:\n\n| process | scheduler | I/Os a second | p50 us | p99 us |\n|---|---|---|---|---|\n");
     for (at, (name, _)) in DIRECTIONS.iter().enumerate() {
         for (scheduler, figures) in others {
             let [iops, p50, p99] = figures[at];
@@ -84,14 +84,16 @@ fn the_document_says_what_comes_out() {
     let trace = root().join("tests/data/kernel-truth/whatif/mq-deadline.ftrace.zst");
     let trace = trace.to_str().expect("UTF-8");
     bench.stdout(&["calibrate", trace, "-o", "disk.toml"]);
-    let (measured, same) = (measured(&bench, trace), predicted(&bench, trace, "mq-deadline"));
+    let (measured, same) =
+        (measured(&bench, trace), predicted(&bench, trace, &["--scheduler", "mq-deadline", "--once"]));
     for (at, (measured, same)) in measured.iter().zip(&same).enumerate() {
         for (what, within) in [(0, 0.15), (1, 0.15), (2, 0.25)] {
             let error = same[what] / measured[what] - 1.0;
             assert!(error.abs() < within, "{} figure {what}: {error}", DIRECTIONS[at].0);
         }
     }
-    let others = ["none", "kyber", "bfq"].map(|scheduler| (scheduler, predicted(&bench, trace, scheduler)));
+    let others =
+        ["none", "kyber", "bfq"].map(|scheduler| (scheduler, predicted(&bench, trace, &["--scheduler", scheduler])));
     let tables = tables(&measured, &same, &others);
     let path = root().join("docs/what-if.md");
     let text = std::fs::read_to_string(&path).expect("the document");

@@ -1,13 +1,14 @@
 //! Finds processes that keep a pace of their own, as a job with a limited rate does.
 
-use super::WorkloadProcess;
+use super::{WorkloadProcess, depth_of};
 
 /// Minimum number of I/Os at the pace.
 const FEWEST: usize = 128;
 /// An I/O is at the pace if it is later than its time by at most this many periods.
 const LATE: u64 = 4;
 /// Nanoseconds by which the times between I/Os must vary: times that are equal but for the clock's
-/// resolution may as well come from a device of constant times.
+/// resolution may as well come from a device of constant times, unless the process showed later
+/// that it has room for more I/Os in flight.
 const GRAIN: f64 = 3_000.0;
 /// Maximum ratio of the variance of long and of short spans. It is 1 at a pace, and grows with the
 /// length of the span if each I/O follows a completion.
@@ -40,23 +41,58 @@ impl WorkloadProcess {
         if kept < FEWEST {
             return None;
         }
-        let variance = |span: usize| {
-            let pairs = (span..kept).map(|n| delay(n) - delay(n - span));
-            pairs.map(|change| change * change).sum::<f64>() / (kept - span) as f64
+        let variance = |span: usize, until: usize| {
+            let pairs = (span..until).map(|n| delay(n) - delay(n - span));
+            pairs.map(|change| change * change).sum::<f64>() / (until - span) as f64
         };
-        let (short, long) = (variance(1), variance(kept / 4));
+        let (short, long) = (variance(1, kept), variance(kept / 4, kept));
         let in_flight: u128 = self.ios[..kept].iter().map(|io| u128::from(io.completed.unwrap_or(io.at) - io.at)).sum();
         let busy = in_flight as f64 / times[kept - 1].max(1) as f64;
-        let is_paced = short >= GRAIN * GRAIN && long <= BOUNDED * short && busy <= BUSY * self.depth() as f64;
-        is_paced.then_some(Pace { period, kept })
+        let room = BUSY * self.depth() as f64;
+        let varies = short >= GRAIN * GRAIN && long <= BOUNDED * short && busy <= room;
+        // Until shortly before it was late for the first time: it gets late with all of its depth
+        // in flight.
+        let on_time = (0..kept).take_while(|&n| delay(n) <= period as f64 / 2.0).count();
+        let on_time = on_time.saturating_sub(self.depth() as usize);
+        let is_exact = || {
+            (FEWEST..kept).contains(&on_time)
+                && kept < times.len()
+                && variance(1, on_time) < GRAIN * GRAIN
+                && depth_of(&self.ios[..on_time]) as f64 <= room
+        };
+        (varies || is_exact()).then_some(Pace { period, kept })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{io, process};
     use super::*;
     use crate::replay::read;
     use crate::testing::data;
+
+    /// An I/O each millisecond, which takes as long as `latency` says, in microseconds; at most
+    /// four are in flight.
+    fn exact(latency: impl Fn(u64) -> u64) -> Option<Pace> {
+        let (mut ends, mut ios) = (Vec::new(), Vec::new());
+        for n in 0..400_u64 {
+            let room = n.checked_sub(4).map_or(0, |before| ends[before as usize]);
+            let at = (1000 * n).max(room);
+            ends.push(at + latency(n));
+            ios.push(io(at, Some(at + latency(n))));
+        }
+        process(ios).pace()
+    }
+
+    /// A pace that is exact is one if the process has more in flight when the device gets slow. If
+    /// it never has, the times may be those of the device.
+    #[test]
+    fn an_exact_pace_shows_when_the_device_gets_slow() {
+        let slow = exact(|n| if n < 300 { 1500 } else { 9000 }).expect("a pace");
+        assert_eq!((slow.period, slow.kept >= 300), (1_000_000, true), "{slow:?}");
+        assert_eq!(exact(|_| 1500), None);
+        assert_eq!(exact(|_| 4000), None, "four in flight, all the time");
+    }
 
     #[test]
     fn the_job_with_a_rate_is_found() {

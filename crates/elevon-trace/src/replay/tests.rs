@@ -3,7 +3,7 @@ use crate::testing::data;
 
 const US: u64 = 1_000;
 
-fn io(at: u64, completed: Option<u64>) -> WorkloadIo {
+pub(super) fn io(at: u64, completed: Option<u64>) -> WorkloadIo {
     WorkloadIo {
         at: at * US,
         completed: completed.map(|end| end * US),
@@ -17,11 +17,11 @@ fn io(at: u64, completed: Option<u64>) -> WorkloadIo {
     }
 }
 
-fn process(ios: Vec<WorkloadIo>) -> WorkloadProcess {
+pub(super) fn process(ios: Vec<WorkloadIo>) -> WorkloadProcess {
     WorkloadProcess { id: Some(1), name: None, cgroup: None, ios }
 }
 
-fn workload(processes: Vec<WorkloadProcess>, gaps: Vec<(u64, u64)>) -> Workload {
+pub(super) fn workload(processes: Vec<WorkloadProcess>, gaps: Vec<(u64, u64)>) -> Workload {
     Workload {
         device: Device::new(8, 0),
         taken: Taken::Queued,

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::claims::COST_QOS;
 use super::figures::{Figure, Figures};
 use super::goal::{Subject, percent};
 use super::setup::{Setup, Step, prio_words, shown};
@@ -120,7 +121,14 @@ fn step(step: &Step, setup: &Setup, label: &dyn Fn(&usize) -> String) -> Value {
         }
         Step::Setting(key, value) => json!({ "what": "setting", "name": key, "value": value }),
         Step::Prio(at, prio) => json!({ "what": "priority", "process": label(at), "value": prio_words(*prio) }),
+        Step::Cost => json!({ "what": "io.cost", "value": COST_QOS }),
         Step::Weight(at, weight) => json!({ "what": "weight", "process": label(at), "value": weight }),
+        Step::Limit(at, (key, rate)) => {
+            json!({ "what": "io.max", "process": label(at), "value": format!("{}={rate}", key.name()) })
+        }
+        Step::Target(at, target) => {
+            json!({ "what": "io.latency", "process": label(at), "value": format!("target={target}") })
+        }
     }
 }
 
@@ -132,6 +140,9 @@ fn proposal(proposal: &Proposal, advice: &Advice) -> Value {
     all["processes"] = processes(advice, trial);
     let loser = |(at, figure, change): (usize, Figure, f64)| json!({ "process": advice.objective.processes[at].label, "figure": key(figure), "change_percent": rounded(change) });
     all["losers"] = losses(advice, trial).into_iter().map(loser).collect();
+    if !proposal.tenants.is_empty() {
+        all["tenants"] = proposal.tenants.clone().into();
+    }
     all["cpu_percent"] = cpu(advice, trial).map(|(_, percent)| rounded(percent)).into();
     let lines = &proposal.lines;
     let systemd: serde_json::Map<String, Value> =

@@ -1,10 +1,14 @@
-//! What may be changed: schedulers with their main tunables, queue limits, priorities and weights.
+//! What may be changed: schedulers with their main tunables, queue limits, priorities, weights,
+//! limits and latency targets.
 
 use elevon_core::ioprio::{IoPrio, PrioClass};
+use elevon_core::op::Op;
 use elevon_core::sched::SCHEDULERS;
 use elevon_core::stack::StackConfig;
 use elevon_trace::replay::{Workload, WorkloadProcess};
 
+use super::claims::RateKey;
+use super::figures::{Figure, Figures};
 use super::setup::{IN_KERNEL, Setup, Step};
 
 /// The main tunables of each scheduler, with values beside the default that differ enough to be
@@ -32,6 +36,15 @@ const FILLS: [&str; 2] = ["max-sectors", "trim"];
 /// Weights of a process that is wanted, and of one that is in its way.
 const WEIGHTS_UP: [u32; 2] = [300, 1000];
 const WEIGHTS_DOWN: [u32; 2] = [30, 5];
+/// Parts of its rate, in percent, to which a process with most I/O is limited; parts that take more
+/// than a process may lose are left out, and one near that is added.
+const RATE_PARTS: [f64; 3] = [90.0, 50.0, 25.0];
+/// What a limit leaves of what a process may lose, in percent: a limit is never used up whole.
+const RATE_MARGIN: f64 = 3.0;
+/// Mean size in bytes from which a process is limited in bytes, and not in I/Os.
+const LARGE: f64 = 131_072.0;
+/// Parts of the median latency that a process is promised, in percent.
+const TARGET_PARTS: [f64; 2] = [75.0, 40.0];
 /// Processes with most I/O that are tried at a lower priority or weight, at most.
 const HEAVY: usize = 2;
 /// What an I/O costs a device beside its bytes, as bytes; only who has more is asked.
@@ -51,12 +64,27 @@ pub(super) struct Knobs {
     wanted: Vec<usize>,
     /// Others, those with most I/O first.
     heavy: Vec<usize>,
+    /// Limits of those, with the process.
+    limits: Vec<Step>,
+    /// Targets of the processes that are wanted, or of all but `heavy`; each list is one change.
+    targets: Vec<Vec<Step>>,
+    /// True if the device was measured for io.cost.
+    pub(super) has_cost_model: bool,
 }
 
 impl Knobs {
-    /// What may be changed. `stack` is the captured one; `wanted` is empty if the goal
-    /// is for all processes; `with_experiments` adds what no kernel has.
-    pub(super) fn new(workload: &Workload, stack: &StackConfig, wanted: &[usize], with_experiments: bool) -> Self {
+    /// What may be changed. `stack` is the captured one; `before` what each process gets as
+    /// captured; `wanted` is empty if the goal is for all processes; `max_loss` is the part of its
+    /// throughput, from 0 to 1, that a process may lose; `with_experiments` adds what no kernel
+    /// has.
+    pub(super) fn new(
+        workload: &Workload,
+        stack: &StackConfig,
+        before: &[Figures],
+        wanted: &[usize],
+        max_loss: f64,
+        with_experiments: bool,
+    ) -> Self {
         let names = SCHEDULERS.iter().map(|info| info.name);
         let schedulers = names.filter(|name| with_experiments || IN_KERNEL.contains(name)).collect();
         let largest = workload.processes.iter().flat_map(|p| p.ios.iter().map(|io| io.bytes)).max().unwrap_or(0);
@@ -71,13 +99,23 @@ impl Knobs {
             settings.extend(FILLS.map(|fill| ("fill", fill.to_owned())));
         }
         let is_several = workload.processes.len() > 1;
+        let heavy = heavy(workload, wanted);
+        let limits = heavy.iter().flat_map(|&at| limits(&workload.processes[at], at, &before[at], max_loss));
         Self {
             schedulers,
             settings,
             depth: stack.queue_depth,
             wanted: if is_several { wanted.to_vec() } else { Vec::new() },
-            heavy: heavy(workload, wanted),
+            limits: if is_several { limits.collect() } else { Vec::new() },
+            targets: if is_several { targets(workload, before, wanted, &heavy) } else { Vec::new() },
+            heavy,
+            has_cost_model: false,
         }
+    }
+
+    /// Returns true if there are processes to be given more or less than others.
+    pub(super) fn has_claims(&self) -> bool {
+        !self.wanted.is_empty() || !self.heavy.is_empty()
     }
 
     /// The schedulers that may be chosen.
@@ -106,7 +144,7 @@ impl Knobs {
         found
     }
 
-    /// Priorities and weights that a scheduler looks at.
+    /// Priorities and weights that a scheduler looks at, weights of io.cost, limits and targets.
     fn claims(&self, scheduler: &str) -> Vec<Vec<Step>> {
         let best = |level| IoPrio::new(PrioClass::Be, level);
         let idle = IoPrio::new(PrioClass::Idle, 0);
@@ -124,6 +162,13 @@ impl Knobs {
             }
             _ => {}
         }
+        if scheduler != "bfq" && self.has_cost_model {
+            let cost = |steps: Vec<Step>| if steps.is_empty() { steps } else { [vec![Step::Cost], steps].concat() };
+            all.extend(WEIGHTS_UP.map(|value| cost(weight(&self.wanted, value))));
+            all.extend(heavy().flat_map(|one| WEIGHTS_DOWN.map(|value| cost(weight(one, value)))));
+        }
+        all.extend(self.limits.iter().map(|limit| vec![limit.clone()]));
+        all.extend(self.targets.iter().cloned());
         all.retain(|steps| !steps.is_empty());
         all
     }
@@ -141,6 +186,51 @@ fn heavy(workload: &Workload, wanted: &[usize]) -> Vec<usize> {
     heavy.sort_by_key(|&at| (std::cmp::Reverse(costs[at]), at));
     heavy.truncate(HEAVY);
     heavy
+}
+
+/// Returns the limits that are tried for a process: parts of its rate in the direction of most of
+/// its I/O.
+fn limits(process: &WorkloadProcess, at: usize, before: &Figures, max_loss: f64) -> Vec<Step> {
+    let reads = process.ios.iter().filter(|io| io.op == Op::Read);
+    let reads: u64 = reads.map(|io| io.bytes + COST_OF_AN_IO).sum();
+    let is_read = 2 * reads >= process.ios.iter().map(|io| io.bytes + COST_OF_AN_IO).sum();
+    let mean = before.bytes_per_second / before.per_second.max(1.0);
+    let (key, rate) = match (is_read, mean >= LARGE) {
+        (true, true) => (RateKey::ReadBytes, before.bytes_per_second),
+        (false, true) => (RateKey::WriteBytes, before.bytes_per_second),
+        (true, false) => (RateKey::ReadIos, before.per_second),
+        (false, false) => (RateKey::WriteIos, before.per_second),
+    };
+    let least = 100.0 * (1.0 - max_loss) + RATE_MARGIN;
+    let mut parts: Vec<f64> = RATE_PARTS.into_iter().filter(|&part| part > least).collect();
+    parts.push(least.min(100.0));
+    parts.into_iter().map(|part| Step::Limit(at, (key, two_digits(rate * part / 100.0)))).collect()
+}
+
+/// Returns a rate with two significant digits, rounded up: nobody writes more in a unit.
+fn two_digits(rate: f64) -> u64 {
+    let rate = (rate.ceil() as u64).max(2);
+    let unit = 10_u64.pow(rate.ilog10().saturating_sub(1));
+    rate.div_ceil(unit) * unit
+}
+
+/// Returns the targets that are tried, in microseconds: parts of the median of each process that is
+/// wanted or, if all are, of those that are not heavy while others are.
+fn targets(workload: &Workload, before: &[Figures], wanted: &[usize], heavy: &[usize]) -> Vec<Vec<Step>> {
+    if heavy.is_empty() {
+        return Vec::new();
+    }
+    let is_defended = |at: &usize| match wanted {
+        [] => !heavy.contains(at) && !is_kernel_thread(&workload.processes[*at]),
+        wanted => wanted.contains(at),
+    };
+    let defended: Vec<(usize, f64)> =
+        (0..before.len()).filter(is_defended).filter_map(|at| Some((at, before[at].get(Figure::P50)?))).collect();
+    let of_part = |part: f64| {
+        let target = |p50: f64| ((p50 * part / 100.0 / 1e3) as u64).max(1);
+        defended.iter().map(|&(at, p50)| Step::Target(at, target(p50))).collect()
+    };
+    TARGET_PARTS.into_iter().map(of_part).collect()
 }
 
 /// How names of the kernel's threads begin, and how those begin that a number follows. Nobody gives
@@ -174,6 +264,7 @@ mod tests {
     use elevon_core::units::Sectors;
     use elevon_trace::replay::{WorkloadReadError, read};
 
+    use super::super::claims::Claims;
     use super::*;
 
     #[test]
@@ -203,13 +294,20 @@ mod tests {
         let stack = StackConfig::new(limits, Sectors::new(1 << 20), 1, 32);
         let knobs = |text: &str, major: u32, wanted: &[usize], experiments: bool| {
             let workload = workload(&text.replace("8,0", &format!("{major},0"))).expect("a workload");
-            Knobs::new(&workload, &stack, wanted, experiments)
+            let figures =
+                |bytes| Figures { ios: 100, per_second: 98.0, bytes_per_second: bytes, p50: 1e6, ..Figures::default() };
+            let before = [figures(98e6), figures(98.0 * 4096.0)];
+            let knobs = Knobs::new(&workload, &stack, &before, wanted, 0.2, experiments);
+            Knobs { has_cost_model: true, ..knobs }
         };
         let texts = |knobs: &Knobs, scheduler: &'static str| -> Vec<String> {
             knobs
                 .neighbours(&Setup::of_scheduler(scheduler))
                 .iter()
-                .map(|setup| format!("{setup} {:?} {:?}", setup.prios, setup.weights))
+                .map(|setup| {
+                    let Claims { weights, cost, limits, targets } = &setup.claims;
+                    format!("{setup} {:?} {weights:?} {cost} {limits:?} {targets:?}", setup.prios)
+                })
                 .collect()
         };
         let has = |texts: &[String], part: &str| texts.iter().any(|text| text.contains(part));
@@ -222,7 +320,7 @@ mod tests {
             has(&alone, "max_sectors_kb=1280") && !has(&alone, "queue_depth=32") && !has(&alone, "fill="),
             "{alone:?}"
         );
-        assert!(alone.iter().all(|text| text.ends_with("{} {}")), "nobody to prefer: {alone:?}");
+        assert!(alone.iter().all(|text| text.ends_with("{} {} false {} {}")), "nobody to prefer: {alone:?}");
         let both = texts(&knobs(&two, 259, &[1], true), "bfq");
         assert!(!has(&both, "queue_depth") && has(&both, "fill=trim") && has(&both, "{1: 1000}"), "{both:?}");
         assert!(has(&both, "{0: 5}") && !has(&both, "{1: 5}"), "the other one pays: {both:?}");
@@ -230,8 +328,14 @@ mod tests {
         assert!(
             !has(&none, "nr_requests=32")
                 && has(&none, "nr_requests=16")
-                && none.iter().all(|text| text.ends_with("{} {}")),
-            "{none:?}"
+                && none.iter().all(|text| text.contains(" {} ")),
+            "no priorities: {none:?}"
         );
+        // The first process reads nearly all: it may be limited to 83 % or 90 % of its rate, the
+        // second one defended, and io.cost is not tried beside BFQ.
+        for part in ["{0: (ReadBytes, 82000000)}", "{0: (ReadBytes, 89000000)}", "{1: 750}", "{1: 400}"] {
+            assert!(has(&none, part) && has(&both, part), "{part}: {none:?}");
+        }
+        assert!(has(&none, "{0: 5} true") && !has(&both, "true"), "{none:?}");
     }
 }

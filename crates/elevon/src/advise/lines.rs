@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use elevon_core::ioprio::PrioClass;
 use elevon_trace::Device;
 
+use super::claims::COST_QOS;
 use super::goal::Subject;
 use super::setup::{Setup, Step, prio_words, shown};
 
@@ -44,6 +45,19 @@ impl Disk {
         }
     }
 
+    /// Its number as `MAJ:MIN`.
+    fn number(&self) -> String {
+        format!("{}:{}", self.device.major, self.device.minor)
+    }
+
+    /// The path of its file.
+    fn path(&self) -> String {
+        match &self.name {
+            Some(name) => format!("/dev/{name}"),
+            None => format!("/dev/block/{}", self.number()),
+        }
+    }
+
     /// What of a udev rule matches it.
     fn matches(&self) -> String {
         let always = "ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{DEVTYPE}==\"disk\"";
@@ -67,13 +81,14 @@ fn attribute(step: &Step, setup: &Setup) -> Option<(String, String)> {
             "queue_depth" => Some(("device/queue_depth".to_owned(), value.clone())),
             _ => Some((format!("queue/{key}"), value.clone())),
         },
-        Step::Prio(..) | Step::Weight(..) => None,
+        Step::Prio(..) | Step::Cost | Step::Weight(..) | Step::Limit(..) | Step::Target(..) => None,
     }
 }
 
 impl Lines {
-    /// The lines for a configuration, from another one.
-    pub(super) fn new(setup: &Setup, from: &Setup, disk: &Disk, processes: &[Subject]) -> Self {
+    /// The lines for a configuration, from another one. `cost_model` is the line of io.cost.model
+    /// without the device.
+    pub(super) fn new(setup: &Setup, from: &Setup, disk: &Disk, processes: &[Subject], cost_model: &str) -> Self {
         let mut lines = Self::default();
         let steps = setup.steps(from);
         let attributes: Vec<(String, String)> = steps.iter().filter_map(|step| attribute(step, setup)).collect();
@@ -91,16 +106,53 @@ impl Lines {
                 .android
                 .extend(attributes.iter().map(|(attribute, value)| format!("    write {folder}/{attribute} {value}")));
         }
+        if setup.claims.cost {
+            lines.cost(disk, cost_model);
+        }
         for (at, subject) in processes.iter().enumerate() {
-            lines.claims(at, subject, setup);
+            lines.claims(at, subject, setup, disk);
         }
         lines
     }
 
-    /// Priority and weight of a process.
-    fn claims(&mut self, at: usize, subject: &Subject, setup: &Setup) {
-        let (prio, weight) = (setup.prios.get(&at), setup.weights.get(&at));
-        if prio.is_none() && weight.is_none() {
+    /// What enables io.cost. Nothing of systemd's units does, nor udev's rules.
+    fn cost(&mut self, disk: &Disk, cost_model: &str) {
+        let number = disk.number();
+        let files = [("io.cost.model", cost_model), ("io.cost.qos", COST_QOS)];
+        for (file, line) in files {
+            self.shell.push(format!("echo '{number} {line}' > /sys/fs/cgroup/{file}"));
+        }
+        let of_boot = files.map(|(file, line)| format!("w /sys/fs/cgroup/{file} - - - - {number} {line}"));
+        self.systemd.push(("/etc/tmpfiles.d/elevon-io.conf".to_owned(), of_boot.to_vec()));
+        self.android.push("# io.cost: no release of Android has been seen to build it into its kernel".to_owned());
+    }
+
+    /// Limit and latency target of a process, as lines of its unit.
+    fn limits(&mut self, at: usize, subject: &Subject, setup: &Setup, disk: &Disk) -> Vec<String> {
+        let (unit, device, number) = (unit_of(subject), disk.path(), disk.number());
+        let group = unit.trim_end_matches(".service");
+        let mut unit_lines = Vec::new();
+        if let Some(&(key, rate)) = setup.claims.limits.get(&at) {
+            unit_lines.push(format!("{}={device} {rate}", key.of_systemd()));
+            self.android.push(format!("# for the group of {} in the blkio controller:", subject.label));
+            self.android.push(format!("    write /dev/blkio/{group}/{} \"{number} {rate}\"", key.of_v1()));
+        }
+        if let Some(&target) = setup.claims.targets.get(&at) {
+            unit_lines.push(format!("IODeviceLatencyTargetSec={device} {target}us"));
+            self.android.push(format!("# for the group of {}, in the io controller of cgroup v2:", subject.label));
+            self.android.push(format!("    write /sys/fs/cgroup/{group}/io.latency \"{number} target={target}\""));
+        }
+        for line in &unit_lines {
+            self.shell.push(format!("systemctl set-property --runtime {unit} '{line}'    # {}", subject.label));
+        }
+        unit_lines
+    }
+
+    /// Priority, weight, limit and target of a process.
+    fn claims(&mut self, at: usize, subject: &Subject, setup: &Setup, disk: &Disk) {
+        let (prio, weight) = (setup.prios.get(&at), setup.claims.weights.get(&at));
+        let limits = self.limits(at, subject, setup, disk);
+        if prio.is_none() && weight.is_none() && limits.is_empty() {
             return;
         }
         let unit = unit_of(subject);
@@ -125,7 +177,13 @@ impl Lines {
             self.android.push(format!("# in the section of the service that runs {}:", subject.label));
             self.android.push(format!("    ioprio {android} {level}"));
         }
-        if let Some(&weight) = weight {
+        unit_lines.extend(limits);
+        if let Some(weight) = weight.filter(|_| setup.claims.cost) {
+            let label = &subject.label;
+            self.shell
+                .push(format!("systemctl set-property --runtime {unit} IOWeight={weight}    # {label}: io.weight"));
+            unit_lines.push(format!("IOWeight={weight}"));
+        } else if let Some(&weight) = weight {
             let io_weight = io_weight_of(weight);
             self.shell.push(format!(
                 "systemctl set-property --runtime {unit} IOWeight={io_weight}    # {}: io.bfq.weight {weight}",
@@ -184,8 +242,22 @@ fn io_weight_of(weight: u32) -> u32 {
 mod tests {
     use elevon_core::ioprio::IoPrio;
 
+    use super::super::claims::RateKey;
     use super::super::figures::Figures;
     use super::*;
+
+    fn subject(name: &str, id: u32) -> Subject {
+        Subject {
+            label: format!("{name}-{id}"),
+            name: Some(name.into()),
+            id: Some(id),
+            measured: Figures::default(),
+            checked: Figures::default(),
+            is_waited_for: true,
+            is_wanted: true,
+            alone: None,
+        }
+    }
 
     #[test]
     fn weights_are_those_that_systemd_turns_back() {
@@ -207,21 +279,13 @@ mod tests {
             Step::Prio(0, IoPrio::new(PrioClass::Idle, 0)),
             Step::Prio(1, IoPrio::new(PrioClass::Be, 7)),
             Step::Weight(1, 300),
+            Step::Limit(0, (RateKey::WriteIos, 180)),
+            Step::Target(1, 5_000),
         ];
         let setup = steps.iter().fold(from.clone(), |setup, step| setup.with(step));
-        let subject = |name: &str, id| Subject {
-            label: format!("{name}-{id}"),
-            name: Some(name.into()),
-            id: Some(id),
-            measured: Figures::default(),
-            checked: Figures::default(),
-            is_waited_for: true,
-            is_wanted: true,
-            alone: None,
-        };
         let processes = [subject("kworker/u8:3", 44), subject("db", 7)];
         let disk = Disk { device: Device::new(8, 16), name: None };
-        let lines = Lines::new(&setup, &from, &disk, &processes);
+        let lines = Lines::new(&setup, &from, &disk, &processes, "");
         assert_eq!(lines.shell[0], "echo bfq > /sys/dev/block/8:16/queue/scheduler");
         assert_eq!(
             lines.udev[1],
@@ -229,7 +293,7 @@ mod tests {
              ATTR{queue/iosched/slice_idle}=\"0\""
         );
         assert_eq!(lines.udev.len(), 4, "no kernel has fill=: {:?}", lines.udev);
-        let named = Lines::new(&setup, &from, &Disk { name: Some("sdb".into()), ..disk }, &processes);
+        let named = Lines::new(&setup, &from, &Disk { name: Some("sdb".into()), ..disk.clone() }, &processes, "");
         assert!(named.udev[0].contains("KERNEL==\"sdb\", ATTR{queue/scheduler}=\"bfq\""), "{:?}", named.udev);
         let text = named.text(0);
         for part in [
@@ -240,10 +304,28 @@ mod tests {
             "IOSchedulingClass=idle",
             "IOSchedulingPriority=7",
             "IOWeight=2300",
+            "IOWriteIOPSMax=/dev/sdb 180",
+            "write /dev/blkio/kworker-u8-3/blkio.throttle.write_iops_device \"8:16 180\"",
+            "systemctl set-property --runtime db.service 'IODeviceLatencyTargetSec=/dev/sdb 5000us'    # db-7",
             "    write /sys/block/sdb/queue/nr_requests 64",
             "    ioprio be 7",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn weights_of_io_cost_are_as_they_are_and_need_its_model() {
+        let from = Setup::of_scheduler("none");
+        let setup = from.with(&Step::Cost).with(&Step::Weight(0, 300));
+        let disk = Disk { device: Device::new(259, 1), name: None };
+        let lines = Lines::new(&setup, &from, &disk, &[subject("db", 7)], "ctrl=user model=linear rbps=1");
+        assert_eq!(lines.shell[0], "echo '259:1 ctrl=user model=linear rbps=1' > /sys/fs/cgroup/io.cost.model");
+        assert!(
+            lines.shell[1].starts_with("echo '259:1 enable=1 ") && lines.shell[2].contains("IOWeight=300 "),
+            "{lines:?}"
+        );
+        assert_eq!(lines.systemd[0].0, "/etc/tmpfiles.d/elevon-io.conf");
+        assert_eq!(lines.systemd[1].1, ["[Service]", "IOWeight=300"]);
     }
 }

@@ -12,6 +12,8 @@ use super::trial::{Bench, Trial};
 const STEP: f64 = 0.01;
 /// Configurations that are changed further in each round.
 const BEAM: usize = 3;
+/// Replays from which on no further round begins: a bound on the time that the search takes.
+const MOST_TRIED: usize = 1_000;
 /// Rounds, each of which changes one thing.
 const ROUNDS: usize = 4;
 
@@ -75,6 +77,9 @@ impl<'a> Search<'a> {
         }
         let mut best = f64::NEG_INFINITY;
         for _ in 0..ROUNDS {
+            if self.tried.len() >= MOST_TRIED {
+                break;
+            }
             // Every scheduler is changed further, so that one that needs a tunable is not lost.
             let mut beam: Vec<Setup> = Vec::new();
             for scored in self.ranked() {
@@ -122,7 +127,7 @@ impl<'a> Search<'a> {
     /// The best configurations, of which no two differ in little: one for each scheduler, with and
     /// without a change of processes' claims. `None` if the user interrupted it.
     pub(super) fn best(&mut self, most: usize) -> Option<Vec<Scored>> {
-        let kind = |setup: &Setup| (setup.scheduler, setup.prios.is_empty() && setup.weights.is_empty());
+        let kind = |setup: &Setup| (setup.scheduler, setup.prios.is_empty() && setup.claims.is_empty());
         let mut chosen: Vec<Scored> = Vec::new();
         let candidates: Vec<Setup> =
             self.ranked().iter().filter(|one| one.score >= WORTH).map(|one| one.trial.setup.clone()).collect();

@@ -6,6 +6,7 @@ use std::fmt;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::sched::{SCHEDULERS, SchedulerConfig};
 
+use super::claims::{Claims, Limit};
 use crate::args::StackArgs;
 use crate::setting;
 
@@ -23,8 +24,8 @@ pub(super) struct Setup {
     pub(super) settings: BTreeMap<String, String>,
     /// Priorities of processes other than those in the trace.
     pub(super) prios: BTreeMap<usize, IoPrio>,
-    /// Weights of processes' cgroups under BFQ, 1 to 1000; others have 100.
-    pub(super) weights: BTreeMap<usize, u32>,
+    /// What processes are given by their cgroups.
+    pub(super) claims: Claims,
 }
 
 /// One difference between two configurations.
@@ -34,7 +35,12 @@ pub(super) enum Step {
     Tunable(&'static str, i64),
     Setting(String, String),
     Prio(usize, IoPrio),
+    /// io.cost divides the device by weights.
+    Cost,
     Weight(usize, u32),
+    Limit(usize, Limit),
+    /// A target of `io.latency` in microseconds.
+    Target(usize, u64),
 }
 
 /// Settings of the queue that a change of the scheduler sets to its default.
@@ -63,8 +69,10 @@ impl Setup {
         if name != self.scheduler {
             new.settings.remove(RESET);
         }
-        if name != "bfq" {
-            new.weights.clear();
+        // BFQ has weights of its own, which io.cost would divide by a second time.
+        new.claims.cost &= name != "bfq";
+        if name != "bfq" && !new.claims.cost {
+            new.claims.weights.clear();
         }
         new
     }
@@ -89,8 +97,15 @@ impl Setup {
             Step::Prio(process, prio) => {
                 new.prios.insert(*process, *prio);
             }
+            Step::Cost => new.claims.cost = true,
             Step::Weight(process, weight) => {
-                new.weights.insert(*process, *weight);
+                new.claims.weights.insert(*process, *weight);
+            }
+            Step::Limit(process, limit) => {
+                new.claims.limits.insert(*process, *limit);
+            }
+            Step::Target(process, target) => {
+                new.claims.targets.insert(*process, *target);
             }
         }
         new
@@ -121,8 +136,18 @@ impl Setup {
             Step::Prio(process, _) => {
                 new.prios.remove(process);
             }
+            Step::Cost => {
+                new.claims.cost = false;
+                new.claims.weights.clear();
+            }
             Step::Weight(process, _) => {
-                new.weights.remove(process);
+                new.claims.weights.remove(process);
+            }
+            Step::Limit(process, _) => {
+                new.claims.limits.remove(process);
+            }
+            Step::Target(process, _) => {
+                new.claims.targets.remove(process);
             }
         }
         new
@@ -131,8 +156,7 @@ impl Setup {
     /// The same for processes that have other numbers; `index` gives the new number of one.
     pub(super) fn mapped(&self, index: &dyn Fn(usize) -> Option<usize>) -> Self {
         let prios = self.prios.iter().filter_map(|(&at, &prio)| Some((index(at)?, prio))).collect();
-        let weights = self.weights.iter().filter_map(|(&at, &weight)| Some((index(at)?, weight))).collect();
-        Self { prios, weights, ..self.clone() }
+        Self { prios, claims: self.claims.mapped(index), ..self.clone() }
     }
 
     /// What has to be done to get here from another configuration.
@@ -150,7 +174,11 @@ impl Setup {
         let changed = self.settings.iter().filter(|(key, value)| from.settings.get(*key) != Some(*value));
         steps.extend(changed.map(|(key, value)| Step::Setting(key.clone(), value.clone())));
         steps.extend(self.prios.iter().map(|(process, prio)| Step::Prio(*process, *prio)));
-        steps.extend(self.weights.iter().map(|(process, weight)| Step::Weight(*process, *weight)));
+        let Claims { weights, cost, limits, targets } = &self.claims;
+        steps.extend(cost.then_some(Step::Cost));
+        steps.extend(weights.iter().map(|(process, weight)| Step::Weight(*process, *weight)));
+        steps.extend(limits.iter().map(|(process, limit)| Step::Limit(*process, *limit)));
+        steps.extend(targets.iter().map(|(process, target)| Step::Target(*process, *target)));
         steps
     }
 
@@ -214,6 +242,7 @@ pub(super) fn prio_words(prio: IoPrio) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::claims::RateKey;
     use super::*;
 
     #[test]
@@ -228,6 +257,8 @@ mod tests {
             Step::Setting("max_sectors_kb".into(), "128".into()),
             Step::Prio(3, IoPrio::new(PrioClass::Idle, 0)),
             Step::Weight(1, 300),
+            Step::Limit(2, (RateKey::WriteIos, 700)),
+            Step::Target(1, 5_000),
         ];
         let to = steps.iter().fold(from.clone(), |setup, step| setup.with(step));
         assert_eq!(to.steps(&from), steps);
@@ -237,6 +268,11 @@ mod tests {
         }
         let same_scheduler = to.without(&steps[0], &from);
         assert_eq!((same_scheduler.scheduler_text(), &same_scheduler.settings), (from.scheduler_text(), &to.settings));
+        // io.cost has its own weights, which BFQ does not see.
+        let cost = from.with(&Step::Cost).with(&Step::Weight(1, 300));
+        assert_eq!(cost.steps(&from), [Step::Cost, Step::Weight(1, 300)]);
+        assert_eq!(cost.with_scheduler("kyber").claims, cost.claims);
+        assert!(!cost.with_scheduler("bfq").claims.cost && cost.without(&Step::Cost, &from) == from);
         // A tunable at its default is none, and going back to it is a step.
         let back = from.with(&Step::Tunable("fifo_batch", 16));
         assert_eq!((back.tunables.len(), back.steps(&from)), (0, vec![Step::Tunable("fifo_batch", 16)]));

@@ -193,7 +193,10 @@ pub(super) fn step_words(step: &Step, setup: &Setup, processes: &[Subject]) -> S
         Step::Tunable(name, value) => format!("{name}={}", shown(setup.scheduler, name, *value)),
         Step::Setting(key, value) => format!("{key}={value}"),
         Step::Prio(at, prio) => format!("{} at {}", processes[*at].label, prio_words(*prio)),
+        Step::Cost => "io.cost enabled".to_owned(),
         Step::Weight(at, weight) => format!("{} with weight {weight}", processes[*at].label),
+        Step::Limit(at, (key, rate)) => format!("{} with io.max {}={rate}", processes[*at].label, key.name()),
+        Step::Target(at, target) => format!("{} with io.latency {target} us", processes[*at].label),
     }
 }
 

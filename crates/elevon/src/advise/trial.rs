@@ -20,7 +20,7 @@ use crate::failure::AdviseError;
 use crate::failure::{Ending, Failure};
 use crate::own_device::OwnDevice;
 use crate::plan::Plan;
-use crate::replay::Replay;
+use crate::replay::{Replay, tenant_name};
 
 /// A configuration and what it gave.
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub(super) struct Bench<'a> {
     pub(super) base: StackArgs,
     /// A process ends when its I/Os are done, and not when its time has passed.
     is_once: bool,
+    /// The line of io.cost.model for the device, without the device; empty if io.cost is not tried.
+    pub(super) cost_model: String,
     own: Option<&'a OwnDevice>,
     pub(super) interrupt: &'a Interrupt,
     pub(super) bar: &'a Bar,
@@ -53,14 +55,15 @@ impl<'a> Bench<'a> {
         interrupt: &'a Interrupt,
         bar: &'a Bar,
     ) -> Result<Self, Failure> {
-        let how = ReplayOptions { closed: true, time_based: !is_once, ..ReplayOptions::default() };
+        let how = ReplayOptions { closed: true, time_based: !is_once, once: is_once, ..ReplayOptions::default() };
         let replay = Replay::of_workload(Path::new("trace"), &how, workload.clone()).onto(base)?;
-        Ok(Self { workload, replay, base: base.clone(), is_once, own, interrupt, bar })
+        Ok(Self { workload, replay, base: base.clone(), is_once, cost_model: String::new(), own, interrupt, bar })
     }
 
     /// The same device with a part of the workload.
     pub(super) fn of_part(&self, workload: Workload) -> Result<Self, Failure> {
-        Self::new(workload, self.is_once, &self.base, self.own, self.interrupt, self.bar)
+        let cost_model = self.cost_model.clone();
+        Ok(Self { cost_model, ..Self::new(workload, self.is_once, &self.base, self.own, self.interrupt, self.bar)? })
     }
 
     /// Checks options of a stack for the device.
@@ -69,8 +72,28 @@ impl<'a> Bench<'a> {
     }
 
     fn plan(&self, setup: &Setup) -> Result<Plan, Failure> {
-        let replay = self.replay.clone().with_claims(&setup.prios, &setup.weights);
-        Plan::of_trial(replay, &setup.args(&self.base), self.own.cloned())
+        let mut replay = self.replay.clone().with_prios(&setup.prios);
+        if !setup.claims.is_empty() {
+            replay = replay.with_tenants();
+        }
+        let mut plan = Plan::of_trial(replay, &setup.args(&self.base), self.own.cloned())?;
+        if !setup.claims.is_empty() {
+            plan.set_tenants(&self.tenants_text(setup))?;
+        }
+        Ok(plan)
+    }
+
+    /// Returns the text of a file of `--tenants` with what a configuration gives processes; empty
+    /// if that is nothing.
+    pub(super) fn tenants_text(&self, setup: &Setup) -> String {
+        setup.claims.tenants_text(&|at| tenant_name(&self.workload.processes[at]), &self.cost_model)
+    }
+
+    /// Measures the device for io.cost; `false` if the user interrupted it.
+    pub(super) fn measure_cost(&mut self) -> Result<bool, Failure> {
+        let model = crate::calibrate::cost_model(&self.base, self.own, self.interrupt)?;
+        self.cost_model = model.unwrap_or_default();
+        Ok(!self.cost_model.is_empty())
     }
 
     /// The stack of a configuration on this device.

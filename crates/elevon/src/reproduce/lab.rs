@@ -137,7 +137,7 @@ impl Lab {
         source.variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         let jobs = parse(&mut source, job.path).map_err(Failure::text)?;
         let stack = StackArgs::of_text(options).map_err(Failure::input)?;
-        let plan = Plan::of_jobs(jobs, job.path, &stack)?;
+        let plan = Plan::of_jobs(jobs, job.path, &stack, None)?;
         let (mut result, outcome) = execute(&plan, watch, &self.interrupt)?;
         self.bar.advance();
         let settings: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
