@@ -31,7 +31,9 @@ fn a_limit_holds_what_is_written_back_and_only_that_tenants() {
     bench.file("both.fio", job("silver") + &job("gold"));
     bench.file("gold.fio", job("gold"));
     let memory = 128 << 20;
-    let device = ["--device", "slots:slots=1,latency=100us,bandwidth=200MB/s,size=1GiB", "--memory", "128MiB"];
+    // The limit is before the scheduler, so there is none.
+    let device = ["--device", "slots:slots=1,latency=100us,bandwidth=200MB/s,size=1GiB"];
+    let device = [&device[..], &["--memory", "128MiB", "--scheduler", "none"]].concat();
     for rule in ["limit = { wbps = '10M' }", "'io.max' = 'wbps=10000000'"] {
         bench.file("t.toml", format!("[tenant.silver]\n{rule}\n"));
         let report = bench.json("both.fio", &[&device[..], &["--tenants", "t.toml"]].concat());

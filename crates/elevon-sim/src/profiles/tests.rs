@@ -341,7 +341,7 @@ fn names_and_settings_are_checked() {
     }
     assert!(profile(DEFAULT).is_some());
     for (spec, error) in [
-        ("optan", "unknown device `optan` (did you mean `optane`?); there are null, hdd-2009, "),
+        ("optan", "unknown device `optan` (did you mean `optane`?); there are null, null-blk, virtio-blk, "),
         ("ufs-4.0:read_comand_cost=41us", "unknown parameter `read_comand_cost` (did you mean `read_command_cost`?)"),
         ("ufs-4.0:read_command_cost=41", "expected a time with its unit (ns, us, ms, s), as in 66us, from 0 to 60s"),
         ("ufs-4.0:unit=48KiB", "device ufs-4.0: `unit` must be a power of two"),
