@@ -15,7 +15,7 @@ pub(crate) fn vs(data: &[u8]) {
         }
         Ok(options) => {
             let again = options.with(&text).expect("the same text");
-            assert_eq!((again.device, again.scheduler), (options.device, options.scheduler));
+            assert_eq!((again.device, again.queue.scheduler), (options.device, options.queue.scheduler));
         }
     }
 }

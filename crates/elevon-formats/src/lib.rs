@@ -1,5 +1,5 @@
-//! Parsers and writers of input texts: control files of cgroups, files of tenants and devices, and
-//! fio job files.
+//! Parsers and writers of input texts: control files of cgroups, files of tenants, devices and
+//! servers, and fio job files.
 #![forbid(unsafe_code)]
 
 pub mod cgroup;
@@ -7,4 +7,5 @@ pub mod device;
 mod diagnostic;
 pub mod fio;
 pub mod quantity;
+pub mod serve;
 pub mod tenants;

@@ -30,7 +30,7 @@ use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
 use crate::quantity;
 
 mod knob;
-mod reader;
+pub(crate) mod reader;
 
 pub use knob::{KNOBS, Knob};
 
@@ -131,7 +131,7 @@ impl TenantsFile {
         }
     }
 
-    fn take_tenant(
+    pub(crate) fn take_tenant(
         &mut self,
         reader: &mut Reader<'_>,
         rules: &Rules,
@@ -217,7 +217,7 @@ impl TenantsFile {
 }
 
 /// Returns the settings of a table's entries.
-fn settings(
+pub(crate) fn settings(
     reader: &mut Reader<'_>,
     rules: &Rules,
     scope: &str,

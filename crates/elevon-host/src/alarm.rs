@@ -9,9 +9,11 @@ use std::time::Duration;
 pub struct Alarm(Arc<OwnedFd>);
 
 impl Alarm {
+    /// Creates an alarm that has not rung.
+    ///
     /// # Errors
     /// No descriptor can be created.
-    pub(crate) fn new() -> std::io::Result<Self> {
+    pub fn new() -> std::io::Result<Self> {
         // SAFETY: plain numbers.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
@@ -35,7 +37,7 @@ impl Alarm {
     }
 
     /// Waits until it rings, or for this time, and resets it.
-    pub(crate) fn wait(&self, limit: Duration) {
+    pub fn wait(&self, limit: Duration) {
         let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
         let limit = libc::timespec {
             tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),

@@ -1,4 +1,4 @@
-//! The thread of a device: its stack, its host, and the requests of its clients.
+//! The thread of a device: its stack, its disk, and the requests of its clients.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender};
@@ -7,12 +7,12 @@ use elevon_core::layout::Layout;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Done, Io, Stack};
 use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, TaskId};
-use elevon_host::{Alarm, Host};
+use elevon_host::Alarm;
 use elevon_nbd::{Command, ReplyFormat, Request};
-use elevon_workload::backend::Backend;
 use elevon_workload::settings::Settings;
 
 use crate::client::{BUFFERS, Charged, Client, Reply};
+use crate::disk::Disk;
 use crate::pieces::{PART, Part, Pieces};
 
 /// From this number of parts on, a client's parts are submitted under a plug, as io_uring does, so
@@ -48,9 +48,9 @@ impl DeviceHandle {
 }
 
 /// A device that is served.
-pub(crate) struct Device {
+pub(crate) struct Device<D> {
     stack: Stack,
-    host: Host,
+    disk: D,
     settings: Settings,
     layout: LayoutId,
     clients: BTreeMap<u32, Client>,
@@ -59,42 +59,53 @@ pub(crate) struct Device {
     is_stopping: bool,
 }
 
-impl Device {
-    pub(crate) fn new(mut stack: Stack, host: Host, settings: Settings) -> Self {
+impl<D: Disk> Device<D> {
+    pub(crate) fn new(mut stack: Stack, disk: D, settings: Settings) -> Self {
         let layout = stack.register_layout(Layout::contiguous(PART, 0));
-        Self { stack, host, settings, layout, clients: BTreeMap::new(), tasks: Vec::new(), is_stopping: false }
+        Self { stack, disk, settings, layout, clients: BTreeMap::new(), tasks: Vec::new(), is_stopping: false }
     }
 
     /// Serves until the server ends and every client has left.
     pub(crate) fn run(mut self, messages: &Receiver<Message>) {
         loop {
-            let mut moved = self.step();
-            while let Ok(message) = messages.try_recv() {
-                self.on_message(message);
-                moved = true;
-            }
-            moved |= self.submit_all();
+            let moved = self.turn(messages);
             if self.is_stopping && self.clients.is_empty() {
                 return;
             }
             if !moved {
-                let delayed = self.clients.values().filter(|client| client.has_next()).map(|client| client.delayed);
-                let timers = [self.stack.next_timer(), self.settings.next_change(), delayed.min()];
-                self.host.wait(timers.into_iter().flatten().min());
+                self.wait();
             }
         }
     }
 
+    /// Does everything that can be done now. Returns false if there was nothing.
+    pub(crate) fn turn(&mut self, messages: &Receiver<Message>) -> bool {
+        let mut moved = self.step();
+        while let Ok(message) = messages.try_recv() {
+            self.on_message(message);
+            moved = true;
+        }
+        moved | self.submit_all()
+    }
+
+    /// Waits for a completion, a message, or the next time at which something is to be done.
+    /// Returns false if nothing can happen any more, or the wait was interrupted.
+    pub(crate) fn wait(&mut self) -> bool {
+        let delayed = self.clients.values().filter(|client| client.has_next()).map(|client| client.delayed);
+        let timers = [self.stack.next_timer(), self.settings.next_change(), delayed.min()];
+        self.disk.wait(timers.into_iter().flatten().min())
+    }
+
     /// Takes completions, and does what its time has come for. Returns false if nothing happened.
     fn step(&mut self) -> bool {
-        let now = self.host.now();
+        let now = self.disk.now();
         let mut moved = false;
-        while let Some(completion) = self.host.poll_completion() {
-            self.stack.handle_completion(now, completion, &mut self.host);
+        while let Some(completion) = self.disk.poll_completion() {
+            self.stack.handle_completion(now, completion, &mut self.disk);
             moved = true;
         }
         if self.stack.next_timer().is_some_and(|at| at <= now) {
-            self.stack.handle_timers(now, &mut self.host);
+            self.stack.handle_timers(now, &mut self.disk);
             moved = true;
         }
         if self.settings.next_change().is_some_and(|at| at <= now) {
@@ -125,19 +136,13 @@ impl Device {
                 if matches!(request.command, Command::BlockStatus { .. }) {
                     let mut bytes = Vec::new();
                     let at = client.charged.base + request.offset;
-                    let extents = self.host.file().allocation(at, request.length);
-                    let extents: Vec<elevon_nbd::Extent> = extents
-                        .map(|part| elevon_nbd::Extent { length: part.bytes, hole: part.is_hole, zero: part.is_hole })
-                        .collect();
+                    let extents = self.disk.extents(at, request.length);
                     format.extents(&mut bytes, &request, &extents);
                     // A client that is gone needs no reply.
                     let _ = client.replies.send(Reply { bytes, weight: Some(0) });
                     return;
                 }
-                // A hole of a file reads as zeroes; what a block device discards may not.
-                let is_file = !self.host.file().is_block_device;
-                let zero = |no_hole: bool| if is_file && !no_hole { Op::Discard } else { Op::WriteZeroes };
-                client.add(Pieces::new(request, format, payload, zero));
+                client.add(Pieces::new(request, format, payload, |no_hole| self.disk.zero(no_hole)));
             }
             Message::Close { client } => {
                 if let Some(found) = self.clients.get_mut(&client) {
@@ -152,7 +157,7 @@ impl Device {
     /// Submits what clients have buffers for, a part of each in turn. Returns false if there was
     /// nothing.
     fn submit_all(&mut self) -> bool {
-        let now = self.host.now();
+        let now = self.disk.now();
         let due = |client: &Client| client.has_next() && client.delayed <= now;
         let names: Vec<u32> = self.clients.iter().filter(|(_, client)| due(client)).map(|(name, _)| *name).collect();
         for name in &names {
@@ -164,14 +169,14 @@ impl Device {
     fn submit(&mut self, name: u32) {
         let client = self.clients.get_mut(&name).expect("a client that waits");
         if !client.has_buffers {
-            self.host.prepare_buffers(client.task, BUFFERS, PART);
+            self.disk.prepare_buffers(client.task, BUFFERS, PART);
             client.has_buffers = true;
         }
         let (task, charged) = (client.task, client.charged);
         let mut ios = Vec::new();
         while let Some((slot, part, pieces)) = client.next() {
             if part.op == Op::Write {
-                let buffer = self.host.buffer(task, slot.into());
+                let buffer = self.disk.buffer(task, slot.into());
                 let buffer = buffer.map(|buffer| &mut buffer[..part.length as usize]);
                 match (buffer, pieces.data(&part)) {
                     (Some(buffer), Some(data)) => buffer.copy_from_slice(data),
@@ -182,17 +187,17 @@ impl Device {
             ios.push(io(task, charged, self.layout, slot, &pieces.request, &part));
         }
         let is_plugged = ios.len() >= PLUGGED;
-        let now = self.host.now();
+        let now = self.disk.now();
         if is_plugged {
             self.stack.begin_batch(now, task);
         }
         for io in ios {
-            let now = self.host.now();
-            self.stack.submit(now, io, &mut self.host);
+            let now = self.disk.now();
+            self.stack.submit(now, io, &mut self.disk);
         }
         if is_plugged {
-            let now = self.host.now();
-            self.stack.end_batch(now, task, &mut self.host);
+            let now = self.disk.now();
+            self.stack.end_batch(now, task, &mut self.disk);
         }
     }
 
@@ -203,7 +208,7 @@ impl Device {
         let (pieces, part) = client.part(slot);
         if done.status.is_ok()
             && let Some(place) = pieces.place(&part)
-            && let Some(buffer) = self.host.buffer(done.task, done.token)
+            && let Some(buffer) = self.disk.buffer(done.task, done.token)
         {
             place.copy_from_slice(&buffer[..part.length as usize]);
         }
@@ -223,7 +228,7 @@ impl Device {
         if self.clients.get(&name).is_some_and(Client::is_over) {
             let client = self.clients.remove(&name).expect("found above");
             self.tasks[client.task.index()] = None;
-            let now = self.host.now();
+            let now = self.disk.now();
             self.stack.handle_exit(now, client.task);
         }
     }

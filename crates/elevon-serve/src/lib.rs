@@ -1,7 +1,7 @@
 //! A server of disks over NBD: exports share a device through one stack, so that scheduler, weights
 //! and limits hold between their clients.
 //!
-//! Each device has one thread, which owns its stack and its [`Host`](elevon_host::Host). Each
+//! Each device has one thread, which owns its stack and its [`Disk`]. Each
 //! connection has two: one reads requests, one writes replies. A reader stops reading while its
 //! client has [`IN_FLIGHT`] requests or [`BYTES_IN_FLIGHT`] bytes that are not answered; a limited
 //! tenant is limited by that, never by a reply that is held back.
@@ -10,11 +10,15 @@
 mod client;
 mod connection;
 mod device;
+mod disk;
 mod gate;
 mod listen;
+mod memory;
 mod pieces;
 mod server;
+pub mod simulated;
 
+pub use disk::Disk;
 pub use gate::{BYTES_IN_FLIGHT, IN_FLIGHT};
 pub use listen::{Address, AddressError};
 pub use server::{Exported, ServeError, Server};

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use elevon_core::ioprio::IoPrio;
 use elevon_core::stack::Stack;
 use elevon_core::units::TenantId;
-use elevon_host::Host;
 use elevon_nbd::Export;
 use elevon_workload::settings::Settings;
 
 use crate::client::Charged;
 use crate::connection;
 use crate::device::{Device, DeviceHandle, Message};
+use crate::disk::Disk;
 use crate::listen::{Address, Listener, Socket};
 
 /// How long clients in flight are waited for when the server ends.
@@ -104,16 +104,16 @@ impl Server {
     ///
     /// # Errors
     /// Those of `open`, and a thread that cannot be started.
-    pub fn add_device<T: Send + 'static, E: From<ServeError> + Send + 'static>(
+    pub fn add_device<D: Disk, T: Send + 'static, E: From<ServeError> + Send + 'static>(
         &mut self,
-        open: impl FnOnce() -> Result<(Stack, Host, Settings, T), E> + Send + 'static,
+        open: impl FnOnce() -> Result<(Stack, D, Settings, T), E> + Send + 'static,
     ) -> Result<T, E> {
         let (messages, received) = channel();
         let (tell, told) = channel();
         let work = move || {
-            let opened = open().and_then(|(stack, mut host, settings, said)| {
-                let alarm = host.alarm().map_err(ServeError::Thread)?;
-                Ok((Device::new(stack, host, settings), alarm, said))
+            let opened = open().and_then(|(stack, mut disk, settings, said)| {
+                let alarm = disk.alarm().map_err(ServeError::Thread)?;
+                Ok((Device::new(stack, disk, settings), alarm, said))
             });
             match opened {
                 Ok((device, alarm, said)) => {

@@ -24,7 +24,7 @@ use elevon_core::nearest::did_you_mean;
 use elevon_host::interrupt::Interrupt;
 use elevon_trace::replay::{Taken, Workload, WorkloadProcess};
 
-use crate::args::{AdviseArgs, Goal, InspectFormat, StackArgs};
+use crate::args::{AdviseArgs, Goal, InspectFormat, QueueArgs, StackArgs};
 use crate::bar::Bar;
 use crate::failure::AdviseError;
 use crate::failure::{Ending, Failure, MachineError, UnknownName, ValueError, emit, emit_text, tell};
@@ -183,7 +183,8 @@ fn base(args: &AdviseArgs) -> Result<StackArgs, Failure> {
     {
         return Err(Failure::named(format!("--device {device}"), AdviseError::RealDevice));
     }
-    Ok(StackArgs { device, kernel: args.kernel.clone(), seed: args.seed, ..defaults })
+    let queue = QueueArgs { kernel: args.kernel.clone(), ..QueueArgs::default() };
+    Ok(StackArgs { device, queue, seed: args.seed, ..defaults })
 }
 
 /// Returns the processes that the goal is for: all, or those with a name, an id, or both.

@@ -41,7 +41,8 @@ pub(crate) enum Command {
     /// Record the block events of a device, with its settings, for inspect, calibrate and replay
     #[command(long_about = CAPTURE_ABOUT, after_help = CAPTURE_EXAMPLES)]
     Capture(CaptureArgs),
-    /// Serve a file or block device as a disk over NBD, through a scheduler and limits
+    /// Serve disks over NBD, each with the limits and weight of its tenant, through a scheduler
+    #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
     /// Do the I/O of a trace again, under any device, scheduler, kernel and settings
     #[command(long_about = REPLAY_ABOUT, after_help = REPLAY_EXAMPLES)]
@@ -150,6 +151,16 @@ docs/inspect.md explains every finding with its threshold, every table and every
 Exit status: 0 done, 1 the trace could not be read to its end or something could not be written, 2 bad input: no trace, a trace
 without block events, several devices and no --dev.";
 
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  elevon serve disk.img --listen unix:/run/disk.sock     one file; clients find it as nbd+unix:///disk.img?socket=...
+  elevon serve hdd-7200 --listen tcp:localhost:10809     a slow disk in real time, its bytes in memory
+  elevon serve hdd-7200 --listen unix:s --fault error:ppm=100,status=io    one that breaks
+  elevon serve elevon.toml                               several devices, exports and tenants: docs/serve.md
+  elevon serve elevon.toml --check                       say what is wrong with it, and serve nothing
+
+Exit status: 0 done, after SIGINT or SIGTERM, 1 the machine failed, 2 bad input.";
+
 const CAPTURE_ABOUT: &str = "\
 Record the block events of a device, with its settings, for inspect, calibrate and replay.
 
@@ -219,14 +230,9 @@ pub(crate) const DEFAULT_SCHEDULER: &str = "none";
 /// The kernel version if nothing says otherwise.
 pub(crate) const DEFAULT_KERNEL: &str = Kernel::DEFAULT.name();
 
-/// What decides how I/O travels: device, kernel, scheduler, settings.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct StackArgs {
-    /// Device: a profile (`elevon devices` lists them), a model with parameters, @FILE for a
-    /// description of a device of your own in TOML (docs/devices.md), or the path of a file or
-    /// block device, which is then really read and written. Paths without a slash must exist
-    #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
-    pub(crate) device: String,
+/// How I/O is treated on its way to the device, of a run and of a server.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct QueueArgs {
     /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device
     /// is not applied [default: none, with --tenants flow; of a trace with its settings: as
     /// recorded]
@@ -236,10 +242,31 @@ pub(crate) struct StackArgs {
     /// as 6.1.55 is read as its version [default: 7.3; of a trace with its settings: as recorded]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kernel: Option<String>,
-    /// Queue setting by its sysfs name, a variant (fill=, io_ticks=, hz=) or a setting of the page
-    /// cache; `elevon schedulers` lists them (repeatable)
+    /// Queue setting by its sysfs name, a variant (fill=, io_ticks=, hz=) or, where there is a page
+    /// cache, a setting of it; `elevon schedulers` lists them (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium; `elevon faults`
+    /// lists kinds, keys and defaults (repeatable)
+    #[arg(long, value_name = "FAULT")]
+    pub(crate) fault: Vec<String>,
+    /// Limits, weights and priority classes of tenants (the cgroups that jobs name with cgroup=),
+    /// and changes of them during the run: TOML, with the kernel's file names or knobs of our own;
+    /// docs/tenants.md describes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tenants: Option<PathBuf>,
+}
+
+/// What decides how I/O travels: device, kernel, scheduler, settings.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StackArgs {
+    /// Device: a profile (`elevon devices` lists them), a model with parameters, @FILE for a
+    /// description of a device of your own in TOML (docs/devices.md), or the path of a file or
+    /// block device, which is then really read and written. Paths without a slash must exist
+    #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
+    pub(crate) device: String,
+    #[command(flatten)]
+    pub(crate) queue: QueueArgs,
     /// Seed of every random choice: same seed, same bytes out, on every machine, in simulation
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub(crate) seed: u64,
@@ -270,15 +297,6 @@ pub(crate) struct StackArgs {
     /// table
     #[arg(long, value_name = "SIZE")]
     pub(crate) cache: Option<String>,
-    /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium; `elevon faults`
-    /// lists kinds, keys and defaults (repeatable)
-    #[arg(long, value_name = "FAULT")]
-    pub(crate) fault: Vec<String>,
-    /// Limits, weights and priority classes of tenants (the cgroups that jobs name with cgroup=),
-    /// and changes of them during the run: TOML, with the kernel's file names or knobs of our own;
-    /// docs/tenants.md describes it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tenants: Option<PathBuf>,
     /// Folder of the logs that jobs ask for (write_bw_log= and the like), the current one unless
     /// given; a job's prefix cannot lead out of it
     #[arg(long, value_name = "DIR")]
@@ -420,11 +438,15 @@ pub(crate) struct CalibrateArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
-    /// File or block device to serve
-    #[arg(value_name = "FILE")]
+    /// What to serve: a file or block device, a simulated device as --device of `elevon run` takes
+    /// it, or a configuration, whose name ends in .toml (docs/serve.md)
+    #[arg(value_name = "FILE|CONFIG.toml")]
     pub(crate) file: PathBuf,
+    /// Check a configuration and the devices that it names, and end
+    #[arg(long)]
+    pub(crate) check: bool,
     /// Where to listen: unix:PATH or tcp:HOST:PORT; NBD's port is 10809 (repeatable)
-    #[arg(long, value_name = "ADDRESS", required = true)]
+    #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<String>,
     /// Name of the export [default: the file's name]; clients that name none get it, too
     #[arg(long, value_name = "NAME")]
@@ -435,18 +457,8 @@ pub(crate) struct ServeArgs {
     /// Bypass the page cache of this machine (O_DIRECT), if the file system allows it
     #[arg(long)]
     pub(crate) direct: bool,
-    /// I/O scheduler with tunables: NAME[:tunable=value,...] [default: none]
-    #[arg(long, value_name = "S")]
-    pub(crate) scheduler: Option<String>,
-    /// Kernel version whose rules are followed; `elevon kernels` lists them
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) kernel: Option<String>,
-    /// Queue setting by its sysfs name (repeatable)
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// Limits, weights and priority classes of tenants in TOML; docs/tenants.md describes it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tenants: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) queue: QueueArgs,
     /// The tenant of that file that the export's I/O is charged to
     #[arg(long, value_name = "PATH", requires = "tenants")]
     pub(crate) tenant: Option<String>,
@@ -654,17 +666,32 @@ struct VsCli {
 impl StackArgs {
     /// The scheduler, with its default.
     pub(crate) fn scheduler(&self) -> &str {
-        self.scheduler.as_deref().unwrap_or(self.default_scheduler())
+        self.queue.scheduler.as_deref().unwrap_or(self.default_scheduler())
     }
 
     /// The scheduler if none is named: where tenants share the device, one that divides it.
     pub(crate) const fn default_scheduler(&self) -> &'static str {
-        if self.tenants.is_some() { TENANTS_SCHEDULER } else { DEFAULT_SCHEDULER }
+        if self.queue.tenants.is_some() { TENANTS_SCHEDULER } else { DEFAULT_SCHEDULER }
     }
 
     /// The kernel version, with its default.
     pub(crate) fn kernel(&self) -> &str {
-        self.kernel.as_deref().unwrap_or(DEFAULT_KERNEL)
+        self.queue.kernel.as_deref().unwrap_or(DEFAULT_KERNEL)
+    }
+
+    /// The defaults, with this device.
+    pub(crate) fn of_device(device: &str) -> Self {
+        Self {
+            device: device.to_owned(),
+            queue: QueueArgs::default(),
+            seed: 1,
+            buffers: None,
+            cpu_cost: None,
+            memory: None,
+            cache: None,
+            log_dir: None,
+            include_dir: None,
+        }
     }
 
     /// Parses a text of options over the defaults.
@@ -687,8 +714,8 @@ impl StackArgs {
         if given("--device") {
             all.device = new.device;
         }
-        all.scheduler = new.scheduler.or(all.scheduler);
-        all.kernel = new.kernel.or(all.kernel);
+        all.queue.scheduler = new.queue.scheduler.or(all.queue.scheduler);
+        all.queue.kernel = new.queue.kernel.or(all.queue.kernel);
         if given("--seed") {
             all.seed = new.seed;
         }
@@ -700,10 +727,10 @@ impl StackArgs {
         }
         all.buffers = new.buffers.or(all.buffers);
         all.cpu_cost = new.cpu_cost.or(all.cpu_cost);
-        all.tenants = new.tenants.or(all.tenants);
+        all.queue.tenants = new.queue.tenants.or(all.queue.tenants);
         all.log_dir = new.log_dir.or(all.log_dir);
-        all.set.extend(new.set);
-        all.fault.extend(new.fault);
+        all.queue.set.extend(new.queue.set);
+        all.queue.fault.extend(new.queue.fault);
         Ok(all)
     }
 }
@@ -739,11 +766,11 @@ mod tests {
     fn a_variant_replaces_scalars_and_adds_settings() {
         let vs = base().with("--scheduler 'mq-deadline:fifo_batch=1' --set fill=trim").expect("good options");
         assert_eq!((vs.device.as_str(), vs.scheduler()), ("hdd-7200", "mq-deadline:fifo_batch=1"));
-        assert_eq!((vs.set, vs.tenants), (vec!["hz=1000".to_owned(), "fill=trim".to_owned()], None));
+        assert_eq!((vs.queue.set, vs.queue.tenants), (vec!["hz=1000".to_owned(), "fill=trim".to_owned()], None));
         let limited = base().with("--tenants a.toml").expect("good options");
-        assert_eq!(limited.tenants.as_deref(), Some(std::path::Path::new("a.toml")));
-        assert_eq!(limited.with("--tenants b.toml").map(|vs| vs.tenants), Ok(Some("b.toml".into())));
-        assert_eq!(limited.with("--kernel 6.1").map(|vs| vs.tenants), Ok(Some("a.toml".into())));
+        assert_eq!(limited.queue.tenants.as_deref(), Some(std::path::Path::new("a.toml")));
+        assert_eq!(limited.with("--tenants b.toml").map(|vs| vs.queue.tenants), Ok(Some("b.toml".into())));
+        assert_eq!(limited.with("--kernel 6.1").map(|vs| vs.queue.tenants), Ok(Some("a.toml".into())));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use elevon_core::units::{Bytes, DeviceOffset, PAGE_SIZE};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_report::result::{FaultResult, RunResult};
-use elevon_sim::device::{Description, Device};
+use elevon_sim::device::Description;
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
 use elevon_workload::backend::Backend;
@@ -18,6 +18,7 @@ use elevon_workload::run::{self, EndedEarly, JobOutcome, Observer};
 use elevon_workload::settings::{Settings, TenantSettingError};
 use elevon_workload::source::Source;
 
+use crate::described;
 use crate::failure::{ConflictError, Ending, Failure, MachineError};
 use crate::in_force;
 use crate::plan::{Plan, Target};
@@ -62,11 +63,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
     match &plan.target {
         Target::Simulated(_) => {
             let device = plan.device()?;
-            let mut description = device.description().clone();
-            // The name includes the parameters, so that a report identifies the device.
-            if let Target::Simulated(spec) = &plan.target {
-                description.name = plan.own.as_ref().map_or_else(|| spec.clone(), |own| own.file.name.clone());
-            }
+            let description = described::of_simulated(plan, &device);
             let mut simulation = Simulation::new(device).with_interrupt({
                 let interrupt = interrupt.clone();
                 move || interrupt.is_set()
@@ -86,13 +83,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             let options = OpenOptions { write: plan.writes(), direct, grow_to };
             let file = HostFile::open(path, options).map_err(Failure::input)?;
             let mut host = Host::new(file, 1024, None, interrupt.clone()).map_err(MachineError::StartIo)?;
-            let description = Description {
-                name: path.display().to_string(),
-                size: host.file().size,
-                limits: host.file().limits.clone(),
-                hw_queues: 1,
-                queue_depth: host.queue_depth(),
-            };
+            let description = described::of_host(path, &host);
             if let Some(cache) = &plan.cache {
                 let block = description.limits.logical_block_size;
                 if u64::from(block) > PAGE_SIZE {

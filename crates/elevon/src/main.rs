@@ -15,6 +15,7 @@ mod console;
 #[path = "../../../fuzz/checks/corpus.rs"]
 mod corpus;
 mod cpu_cost;
+mod described;
 mod execute;
 mod failure;
 mod files;

@@ -157,7 +157,7 @@ impl Plan {
         let kernel = kernel_named("--kernel", args.kernel())?;
         let scheduler = SchedulerConfig::parse(args.scheduler())
             .map_err(|error| Failure::named(format!("--scheduler {}", args.scheduler()), error))?;
-        let settings = args.set.iter().map(|text| setting::pair(text)).collect::<Result<Vec<_>, _>>()?;
+        let settings = args.queue.set.iter().map(|text| setting::pair(text)).collect::<Result<Vec<_>, _>>()?;
         let (own, device_file) = own_device(args, own, kernel)?;
         let target = match &own {
             Some(own) => Target::Simulated(own.spec.clone()),
@@ -172,7 +172,7 @@ impl Plan {
         let of_cache = cache.is_some().then(|| jobs.with_cache());
         let buffers = args.buffers.as_deref().unwrap_or(DEFAULT_BUFFERS);
         let memory = MemoryModel::parse(buffers).map_err(|error| Failure::named("--buffers", error))?;
-        let tenants = tenants(&jobs.jobs, args.tenants.as_deref(), kernel, &mut sources)?;
+        let tenants = tenants(&jobs.jobs, args.queue.tenants.as_deref(), kernel, &mut sources)?;
         let mut plan = Self {
             warnings: jobs.warnings.iter().map(ToString::to_string).chain(tenants.warnings.iter().cloned()).collect(),
             tenants,
@@ -188,9 +188,9 @@ impl Plan {
             memory,
             cpu,
             cache,
-            faults: args.fault.clone(),
+            faults: args.queue.fault.clone(),
             own,
-            tenants_file: args.tenants.clone(),
+            tenants_file: args.queue.tenants.clone(),
             command: command(verb, names, args),
             inputs: sources.files().chain(device_file).collect(),
         };
@@ -202,7 +202,7 @@ impl Plan {
             let (name, release) = (kernel.name(), kernel.release());
             plan.warnings.push(format!("--kernel {}: the rules of {name} are used, as of {release}", args.kernel()));
         }
-        if args.tenants.is_some() {
+        if args.queue.tenants.is_some() {
             plan.warnings.extend(weights_in_vain(&plan));
             limited_once(&plan)?;
         }
@@ -323,7 +323,7 @@ fn of_simulation_only(args: &StackArgs, target: &Target) -> Result<(), Failure> 
     for (option, value, why) in [
         ("--buffers", args.buffers.as_deref(), buffers),
         ("--cpu-cost", args.cpu_cost.as_deref(), cpu_cost),
-        ("--fault", args.fault.first().map(String::as_str), "only a simulated device has faults"),
+        ("--fault", args.queue.fault.first().map(String::as_str), "only a simulated device has faults"),
     ] {
         if let Some(value) = value {
             return Err(Failure::named(
@@ -443,7 +443,7 @@ fn tenants(
 }
 
 /// Returns warnings about weights that have no effect in this plan.
-fn weights_in_vain(plan: &Plan) -> Vec<String> {
+pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
     let scheduler = match plan.scheduler.name {
         "bfq" => Some("BFQ"),
         "flow" => Some("flow"),
@@ -469,7 +469,7 @@ fn weights_in_vain(plan: &Plan) -> Vec<String> {
 
 /// Refuses a rate of a tenant that both `io.max` and `limit` set if `io.max` is exact, because both
 /// then set the same limit and the second would replace the first.
-fn limited_once(plan: &Plan) -> Result<(), Failure> {
+pub(crate) fn limited_once(plan: &Plan) -> Result<(), Failure> {
     let is_exact =
         plan.settings.iter().rev().find(|(key, _)| key == "io_max").is_some_and(|(_, value)| value == "exact");
     let of_tenants = plan.tenants.tenants.iter().enumerate();
@@ -551,7 +551,7 @@ fn command(verb: &str, jobs: &[&str], args: &StackArgs) -> String {
     let buffers = args.buffers.as_deref().filter(|model| *model != DEFAULT_BUFFERS);
     words.extend(buffers.into_iter().flat_map(|model| ["--buffers", model]));
     words.extend(args.cpu_cost.iter().flat_map(|cost| ["--cpu-cost", cost]));
-    let tenants = args.tenants.as_deref().and_then(name_of);
+    let tenants = args.queue.tenants.as_deref().and_then(name_of);
     words.extend(tenants.into_iter().flat_map(|path| ["--tenants", path]));
     let folders = [("--log-dir", &args.log_dir), ("--include-dir", &args.include_dir)];
     let folders: Vec<(&str, Cow<'_, str>)> =
@@ -559,8 +559,8 @@ fn command(verb: &str, jobs: &[&str], args: &StackArgs) -> String {
     words.extend(folders.iter().flat_map(|(name, folder)| [*name, folder]));
     words.extend(args.memory.iter().flat_map(|memory| ["--memory", memory]));
     words.extend(args.cache.iter().flat_map(|cache| ["--cache", cache]));
-    words.extend(args.set.iter().flat_map(|set| ["--set", set]));
-    words.extend(args.fault.iter().flat_map(|fault| ["--fault", fault]));
+    words.extend(args.queue.set.iter().flat_map(|set| ["--set", set]));
+    words.extend(args.queue.fault.iter().flat_map(|fault| ["--fault", fault]));
     let is_of_stdin = jobs.contains(&STDIN) || tenants == Some(STDIN);
     let note = if is_of_stdin { "  # and the same text on stdin" } else { "" };
     quoted(words) + note

@@ -22,23 +22,23 @@ pub(crate) fn filled(
     is_valid: &dyn Fn(&StackArgs) -> bool,
 ) -> (StackArgs, Vec<String>) {
     let (mut all, mut taken) = (args.clone(), Vec::new());
-    if all.scheduler.is_none()
+    if all.queue.scheduler.is_none()
         && let Some(scheduler) = scheduler(recorded)
     {
         taken.extend(["--scheduler".to_owned(), scheduler.clone()]);
-        all.scheduler = Some(scheduler);
+        all.queue.scheduler = Some(scheduler);
     }
-    if all.kernel.is_none()
+    if all.queue.kernel.is_none()
         && let Some(kernel) = recorded.get("kernel").and_then(kernel)
     {
         taken.extend(["--kernel".to_owned(), kernel.name().to_owned()]);
-        all.kernel = Some(kernel.name().to_owned());
+        all.queue.kernel = Some(kernel.name().to_owned());
     }
     for key in SETTINGS {
-        let is_given = args.set.iter().any(|set| set.split_once('=').is_some_and(|(given, _)| given == key));
+        let is_given = args.queue.set.iter().any(|set| set.split_once('=').is_some_and(|(given, _)| given == key));
         let Some(value) = recorded.number(&format!("queue/{key}")).filter(|_| !is_given) else { continue };
         let (set, mut trial) = (format!("{key}={value}"), all.clone());
-        trial.set.insert(0, set.clone());
+        trial.queue.set.insert(0, set.clone());
         if is_valid(&trial) {
             all = trial;
             taken.extend(["--set".to_owned(), set]);
@@ -97,18 +97,21 @@ mod tests {
     #[test]
     fn what_the_command_line_does_not_give_is_as_recorded() {
         let args = StackArgs::of_text("--device hdd-7200 --set nr_requests=8").expect("good options");
-        let is_valid = |args: &StackArgs| args.set.iter().all(|set| set != "nomerges=7");
+        let is_valid = |args: &StackArgs| args.queue.set.iter().all(|set| set != "nomerges=7");
         let (all, taken) = filled(&args, &recorded(), &is_valid);
-        assert_eq!(all.scheduler.as_deref(), Some("mq-deadline:fifo_batch=3"));
+        assert_eq!(all.queue.scheduler.as_deref(), Some("mq-deadline:fifo_batch=3"));
         assert_eq!(
-            (all.kernel.as_deref(), &all.set[..]),
+            (all.queue.kernel.as_deref(), &all.queue.set[..]),
             (Some("6.16"), &["max_sectors_kb=512".into(), "nr_requests=8".into()][..])
         );
         let expected = "--scheduler mq-deadline:fifo_batch=3 --kernel 6.16 --set max_sectors_kb=512";
         assert_eq!(taken.join(" "), expected);
         let args = StackArgs::of_text("--scheduler none --kernel 6.1 --set max_sectors_kb=4 --set nr_requests=8");
         let (all, taken) = filled(&args.expect("good options"), &recorded(), &is_valid);
-        assert_eq!((all.scheduler.as_deref(), all.kernel.as_deref(), taken.len()), (Some("none"), Some("6.1"), 0));
+        assert_eq!(
+            (all.queue.scheduler.as_deref(), all.queue.kernel.as_deref(), taken.len()),
+            (Some("none"), Some("6.1"), 0)
+        );
         let args = StackArgs::of_text("--device hdd-7200").expect("good options");
         assert_eq!(filled(&args, &Recorded::default(), &is_valid).1, [""; 0], "nothing was recorded");
     }

@@ -117,7 +117,7 @@ impl Replay {
         let processes = self.workload.processes.iter().zip(&*new.scripts);
         new.specs = processes.map(|(process, script)| spec(&self.path, process, script)).collect();
         // What a file of tenants gives, it gives to processes of a trace without cgroups, too.
-        Ok(if stack.tenants.is_some() { new.with_tenants() } else { new })
+        Ok(if stack.queue.tenants.is_some() { new.with_tenants() } else { new })
     }
 
     /// Refuses options that have no effect on a replay.

@@ -1,121 +1,151 @@
-//! `elevon serve`: a file or block device as an NBD disk, through the stack.
+//! `elevon serve`: files, block devices and simulated devices as NBD disks, through the stack.
+
+mod config;
+mod open;
 
 use std::path::Path;
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::nearest::did_you_mean;
-use elevon_core::stack::Stack;
-use elevon_core::units::{Bytes, TenantId};
+use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
 use elevon_host::interrupt::Interrupt;
-use elevon_host::{Host, HostFile, OpenOptions};
-use elevon_nbd::Export;
 use elevon_serve::{Address, Exported, Server};
-use elevon_sim::device::Description;
-use elevon_workload::backend::Backend;
-use elevon_workload::settings::Settings;
 
 use crate::args::{ServeArgs, StackArgs};
 use crate::failure::{ConflictError, Ending, Failure, MachineError, emit_text, tell};
-use crate::plan::{Plan, Target};
+use crate::plan::{Plan, Target, target};
 use crate::run::warn;
-
-/// Commands that the kernel is given at a time.
-const DEPTH: u32 = 1024;
-
-/// What the thread of a device says once it is open.
-struct Opened {
-    size: Bytes,
-    block: u32,
-    preferred: u32,
-    rotational: bool,
-    can_discard: bool,
-    notes: Vec<String>,
-}
+use config::Setup;
+use open::{Opened, Planned};
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Ending, Failure> {
+    let is_config = args.file.extension().is_some_and(|extension| extension == "toml");
+    if is_config {
+        return serve_config(args);
+    }
+    if args.check || args.listen.is_empty() {
+        let name = args.file.display().to_string();
+        let error = if args.check { ConflictError::CheckOfNoConfig } else { ConflictError::NoListen };
+        return Err(Failure::named(name, error));
+    }
+    serve_one(args)
+}
+
+/// Serves what a configuration says.
+fn serve_config(args: &ServeArgs) -> Result<Ending, Failure> {
+    let path = &args.file;
+    for (option, is_given) in options_of_one(args) {
+        if is_given {
+            let config = path.display().to_string();
+            return Err(Failure::named(option, ConflictError::BesideConfig { config }));
+        }
+    }
+    let mut setup = Setup::read(path)?;
+    warn(&setup.warnings);
+    if args.check {
+        return check(&mut setup, path);
+    }
+    let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
+    let mut server = Server::new();
+    let mut opened = Vec::new();
+    for (index, planned) in std::mem::take(&mut setup.devices).into_iter().enumerate() {
+        let table = &setup.file.devices[index];
+        setup.tenants.push(planned.plan.tenants.clone());
+        opened.push(open::add(&mut server, planned).map_err(|failure| config::placed(table, failure))?);
+    }
+    let exports = exports_of(&setup, path, &opened)?;
+    let names: Vec<String> = exports.iter().map(|export| export.name.clone()).collect();
+    exports.into_iter().for_each(|export| server.add_export(export));
+    run(server, &setup.addresses, &names, &interrupt)
+}
+
+/// Returns the exports on devices that are open, and prints what is to be known of both.
+fn exports_of(setup: &Setup, path: &Path, opened: &[Opened]) -> Result<Vec<Exported>, Failure> {
+    let name = path.display().to_string();
+    for (table, opened) in setup.file.devices.iter().zip(opened) {
+        warn(&opened.notes.iter().map(|note| config::said_of(&name, table, note)).collect::<Vec<_>>());
+    }
+    let (exports, warnings) = setup.exports(opened)?;
+    warn(&warnings);
+    Ok(exports)
+}
+
+/// Opens every device of a configuration for reading, and says what would be served.
+fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
+    let mut opened = Vec::new();
+    for (index, mut planned) in std::mem::take(&mut setup.devices).into_iter().enumerate() {
+        planned.read_only = true;
+        setup.tenants.push(planned.plan.tenants.clone());
+        let table = &setup.file.devices[index];
+        opened.push(open::look(&planned).map_err(|failure| config::placed(table, failure))?);
+    }
+    for export in exports_of(setup, path, &opened)? {
+        let (device, tenants) = (&setup.file.devices[export.device].name, &setup.tenants[export.device].tenants);
+        let tenant = export.tenant.index().checked_sub(1).map_or("/", |index| &tenants[index].path);
+        let access = if export.told.flags.read_only { ", read-only" } else { "" };
+        let (name, size, start) = (&export.name, export.told.size, export.start);
+        emit_text(&format!(
+            "export {name}: {size} bytes of device {device} from {start} on, tenant {tenant}{access}\n"
+        ))?;
+    }
+    Ok(Ending::Done)
+}
+
+/// Options of a single export, with whether they were given.
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 10] {
+    [
+        ("--listen", !args.listen.is_empty()),
+        ("--name", args.name.is_some()),
+        ("--read-only", args.read_only),
+        ("--direct", args.direct),
+        ("--scheduler", args.queue.scheduler.is_some()),
+        ("--kernel", args.queue.kernel.is_some()),
+        ("--set", !args.queue.set.is_empty()),
+        ("--fault", !args.queue.fault.is_empty()),
+        ("--tenants", args.queue.tenants.is_some()),
+        ("--tenant", args.tenant.is_some()),
+    ]
+}
+
+/// Serves one device as one export.
+fn serve_one(args: &ServeArgs) -> Result<Ending, Failure> {
     let addresses = args.listen.iter().map(|text| address(text)).collect::<Result<Vec<_>, _>>()?;
-    let stack_args = stack_args(args);
-    let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args, None)?;
+    let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args), None)?;
     let tenant = tenant(&plan, args.tenant.as_deref())?;
     // Without jobs, every tenant of the file seems to be without a use.
     warn(&plan.warnings.iter().filter(|line| !plan.tenants.warnings.contains(line)).cloned().collect::<Vec<_>>());
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let mut server = Server::new();
-    let (read_only, direct) = (args.read_only, args.direct);
-    let opened = server.add_device(move || open(&plan, read_only, direct))?;
+    let planned = Planned { plan, read_only: args.read_only, direct: args.direct, is_watched: false };
+    let opened = open::add(&mut server, planned)?;
     warn(&opened.notes);
-    let mut told = Export {
-        block: opened.block,
-        preferred: opened.preferred,
-        description: args.file.display().to_string(),
-        ..Export::new(opened.size.get())
-    };
-    (told.flags.read_only, told.flags.rotational, told.flags.trim) =
-        (args.read_only, opened.rotational, opened.can_discard);
+    let told = opened.told(opened.size.get(), args.read_only, args.file.display().to_string());
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
     server.add_export(Exported { name: name.clone(), device: 0, tenant, ioprio: IoPrio::NONE, start: 0, told });
+    run(server, &addresses, &[name], &interrupt)
+}
+
+/// Listens, prints the addresses of the exports, and serves until a signal.
+fn run(mut server: Server, addresses: &[Address], names: &[String], interrupt: &Interrupt) -> Result<Ending, Failure> {
     let bound = addresses.iter().map(|address| server.listen(address)).collect::<Result<Vec<_>, _>>()?;
     for address in &bound {
-        emit_text(&format!("{}\n", uri(address, &name)))?;
+        for name in names {
+            emit_text(&format!("{}\n", uri(address, name)))?;
+        }
     }
     server.serve(&|| interrupt.is_set(), tell)?;
     // A signal is the only end that a server has.
     Ok(Ending::Done)
 }
 
-/// Opens the device in the thread that will own it.
-fn open(plan: &Plan, read_only: bool, direct: bool) -> Result<(Stack, Host, Settings, Opened), Failure> {
-    let Target::Real(path) = &plan.target else { unreachable!("a path is served") };
-    let options = OpenOptions { write: !read_only, direct, grow_to: 0 };
-    let file = HostFile::open(path, options).map_err(Failure::input)?;
-    let mut host = Host::new(file, DEPTH, None, Interrupt::new()).map_err(MachineError::StartIo)?;
-    let description = Description {
-        name: path.display().to_string(),
-        size: host.file().size,
-        limits: host.file().limits.clone(),
-        hw_queues: 1,
-        queue_depth: host.queue_depth(),
-    };
-    let config = plan.stack_config(&description)?;
-    let mut notes = host.warnings().to_vec();
-    notes.extend(crate::in_force::differing(&plan.settings, &config));
-    let limits = &config.limits;
-    let block = limits.logical_block_size.max(512);
-    let opened = Opened {
-        size: Bytes::new(description.size.bytes().get() / u64::from(block) * u64::from(block)),
-        block,
-        preferred: limits.physical_block_size.max(4096).max(block),
-        rotational: limits.rotational,
-        can_discard: !limits.max_hw_discard_sectors.is_zero(),
-        notes,
-    };
-    let mut stack = Stack::new(config).map_err(Failure::input)?;
-    let now = host.now();
-    let settings = Settings::new(&mut stack, &plan.tenants, now).map_err(|error| Failure::named("--tenants", error))?;
-    Ok((stack, host, settings, opened))
-}
-
 /// Returns the options of a run on the same device.
 fn stack_args(args: &ServeArgs) -> StackArgs {
     let file = args.file.display().to_string();
+    let is_simulated = || !args.file.exists() && matches!(target(&file), Ok(Target::Simulated(_)));
     // A name without a slash could be that of a simulated device.
-    let device = if file.contains('/') { file } else { format!("./{file}") };
-    StackArgs {
-        device,
-        scheduler: args.scheduler.clone(),
-        kernel: args.kernel.clone(),
-        set: args.set.clone(),
-        seed: 1,
-        buffers: None,
-        cpu_cost: None,
-        memory: None,
-        cache: None,
-        fault: Vec::new(),
-        tenants: args.tenants.clone(),
-        log_dir: None,
-        include_dir: None,
-    }
+    let device = if file.contains('/') || is_simulated() { file } else { format!("./{file}") };
+    StackArgs { queue: args.queue.clone(), ..StackArgs::of_device(&device) }
 }
 
 fn address(text: &str) -> Result<Address, Failure> {
@@ -133,9 +163,10 @@ fn tenant(plan: &Plan, path: Option<&str>) -> Result<TenantId, Failure> {
     })
 }
 
-/// Returns the name of an export: that of its file.
+/// Returns the name of an export: that of its file, or of its simulated device without parameters.
 fn default_name(file: &Path) -> String {
-    file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if file.exists() { name } else { name.split(':').next().unwrap_or_default().to_owned() }
 }
 
 /// Returns the address as NBD's clients take it.

@@ -29,15 +29,40 @@ impl Served {
     }
 
     fn of(bench: Bench, args: &[&str]) -> Self {
+        let served = Self::run(bench, &[&["disk.img", "--listen", "unix:s"], args].concat());
+        assert!(served.uri.starts_with("nbd+unix:///disk.img?socket="), "{}", served.uri);
+        served
+    }
+
+    /// Starts a server that listens at `unix:s`, and waits until it does.
+    fn run(bench: Bench, args: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
-        command.current_dir(bench.path("")).args(["serve", "disk.img", "--listen", "unix:s"]).args(args);
+        command.current_dir(bench.path("")).arg("serve").args(args);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the command started");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut line = String::new();
         stdout.read_line(&mut line).expect("UTF-8");
         let uri = line.trim().replace("socket=s", &format!("socket={}", bench.path("s").display()));
-        assert!(uri.starts_with("nbd+unix:///disk.img?socket="), "{line}");
         Self { bench, child, _stdout: stdout, uri }
+    }
+
+    /// Serves a configuration.
+    fn config(text: &str) -> Self {
+        let bench = Bench::new();
+        bench.file("disk.img", vec![0; DISK]);
+        bench.file("c.toml", text);
+        Self::run(bench, &["c.toml"])
+    }
+
+    /// Returns the address of an export.
+    fn of_export(&self, name: &str) -> String {
+        format!("nbd+unix:///{name}?socket={}", self.bench.path("s").display())
+    }
+
+    /// Runs commands of qemu-io on an export; `None` if it is not installed.
+    fn qemu_io(&self, uri: &str, commands: &[&str]) -> Option<Output> {
+        let words: Vec<&str> = commands.iter().flat_map(|command| ["-c", command]).collect();
+        self.client("qemu-io", &[&["-f", "raw", uri][..], &words].concat())
     }
 
     /// Runs a client on the disk; `None` if it is not installed.
@@ -102,10 +127,7 @@ fn bytes_come_back_as_they_were_written() {
 #[test]
 fn qemu_writes_zeroes_trims_and_verifies() {
     let served = Served::start(&["--scheduler", "mq-deadline"]);
-    let io = |commands: &[&str]| {
-        let words: Vec<&str> = commands.iter().flat_map(|command| ["-c", command]).collect();
-        served.client("qemu-io", &[&["-f", "raw", &served.uri][..], &words].concat())
-    };
+    let io = |commands: &[&str]| served.qemu_io(&served.uri, commands);
     let Some(output) =
         io(&["write -P 0x5a 0 1M", "write -z 64k 64k", "discard 128k 64k", "flush", "read -P 0x5a 0 64k"])
     else {
@@ -141,6 +163,133 @@ fn fio_verifies_through_the_server() {
     served.end();
 }
 
+const SHARED: &str = "\
+listen = 'unix:s'
+[device.fast]
+device = './disk.img'
+[device.slow]
+device = 'slots:slots=1,latency=100us,bandwidth=1GB/s,size=1GiB'
+fault = 'error:sectors=2048-2055,status=medium'
+[export.a]
+device = 'fast'
+size = '2MiB'
+[export.b]
+device = 'fast'
+start = '2MiB'
+tenant = 'customers/b'
+[export.gold]
+device = 'fast'
+size = '2MiB'
+read_only = true
+[export.broken]
+device = 'slow'
+[tenant.customers]
+limit = { bps = '100MB' }
+";
+
+#[test]
+fn exports_of_a_configuration_share_devices() {
+    let served = Served::config(SHARED);
+    let Some(info) = served.client("nbdinfo", &["--json", "--list", &served.of_export("")]) else { return };
+    let info: serde_json::Value = serde_json::from_str(&ok(&info)).expect("JSON");
+    let exports = info["exports"].as_array().expect("a list");
+    let sizes: Vec<_> =
+        exports.iter().map(|export| (export["export-name"].as_str(), export["export-size"].as_u64())).collect();
+    let rest = DISK as u64 - (2 << 20);
+    assert_eq!(
+        sizes,
+        [
+            (Some("a"), Some(2 << 20)),
+            (Some("b"), Some(rest)),
+            (Some("gold"), Some(2 << 20)),
+            (Some("broken"), Some(1 << 30))
+        ]
+    );
+    let b = served.of_export("b");
+    let Some(output) = served.qemu_io(&b, &["write -P 7 4096 4096", "flush", "read -P 0 0 4096"]) else { return };
+    ok(&output);
+    let bytes = fs::read(served.bench.path("disk.img")).expect("the disk");
+    let at = (2 << 20) + 4096;
+    assert!(bytes[at..at + 4096].iter().all(|&byte| byte == 7), "an export begins at its start");
+    assert!(bytes[..at].iter().all(|&byte| byte == 0), "and nothing else was written");
+    let past = served.qemu_io(&served.of_export("a"), &["read 2M 4096"]).expect("as above");
+    assert!(!past.status.success(), "an export ends before the next one");
+    let gold = served.qemu_io(&served.of_export("gold"), &["write 0 4096"]).expect("as above");
+    assert!(!gold.status.success(), "nobody writes to what is read-only");
+    served.end();
+}
+
+#[test]
+fn a_simulated_disk_keeps_bytes_and_breaks_on_purpose() {
+    let served = Served::config(SHARED);
+    let disk = served.of_export("broken");
+    let good =
+        ["write -P 9 512k 300k", "read -P 9 512k 300k", "read -P 0 0 64k", "write -z 600k 64k", "read -P 0 600k 64k"];
+    let Some(output) = served.qemu_io(&disk, &good) else { return };
+    ok(&output);
+    let output = served.qemu_io(&disk, &["read 1M 4096"]).expect("as above");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("Input/output error"), "{said}");
+    ok(&served.qemu_io(&disk, &["read -P 9 512k 88k"]).expect("as above"));
+    served.end();
+}
+
+#[test]
+fn a_configuration_is_checked_before_anything_is_served() {
+    let bench = Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    for (from, to, words) in [
+        (
+            "[device.fast]",
+            "[device.fast]\nscheduler = 'bqf'",
+            "c.toml:3:13: device.fast.scheduler: bqf: unknown scheduler",
+        ),
+        ("'./disk.img'", "'./none.img'", "c.toml:3:10: device.fast.device: ./none.img: cannot open it"),
+        (
+            "'./disk.img'",
+            "'./disk.img'\nset = ['nr_requests=64', 'nr_request=5']",
+            "c.toml:4:26: device.fast.set: nr_request: no such setting",
+        ),
+        (
+            "'./disk.img'",
+            "'./disk.img'\nfault = 'dead:after=5s'",
+            "c.toml:4:9: device.fast.fault: dead:after=5s: only a simulated",
+        ),
+        ("sectors=2048", "sector=2048", "c.toml:6:9: device.slow.fault: "),
+        ("slots:slots=1", "slots:slot=1", "c.toml:5:10: device.slow.device: slots:slot=1"),
+        ("'unix:s'", "'s'", "c.toml:1:10: listen: s: is no address"),
+        (
+            "start = '2MiB'",
+            "start = '8MiB'",
+            "c.toml:12:9: export.b: begins at byte 8388608; the device has 8388608 bytes",
+        ),
+        ("start = '2MiB'", "start = 100", "c.toml:12:9: export.b: start and size are multiples of the device's blocks"),
+        (
+            "device = 'slots:slots=1,latency=100us,bandwidth=1GB/s,size=1GiB'\nfault",
+            "device = 'disk.img'\nseed = 1 #",
+            "c.toml:5:10: device.slow.device: is device.fast already",
+        ),
+        ("bps = '100MB'", "bps = '100MB', iop = 5", "c.toml:21:26: tenant.customers.limit.iop: no such limit"),
+    ] {
+        assert!(SHARED.contains(from), "{from}");
+        bench.file("c.toml", SHARED.replacen(from, to, 1));
+        for args in [&["serve", "c.toml", "--check"][..], &["serve", "c.toml"]] {
+            let output = bench.elevon(args).output().expect("it ran");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let errors: Vec<&str> = stderr.lines().filter(|line| !line.contains(" warning: ")).collect();
+            assert_eq!(output.status.code(), Some(2), "{to}: {stderr}");
+            assert!(errors.len() == 1 && errors[0].starts_with(&format!("elevon: {words}")), "{to}: {stderr}");
+            assert!(!bench.path("s").exists(), "nothing is served");
+        }
+    }
+    bench.file("c.toml", SHARED);
+    let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
+    let said = ok(&output);
+    assert!(said.contains("export b: 6291456 bytes of device fast from 2097152 on, tenant customers/b\n"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(stderr, "elevon: warning: c.toml:16: export.gold: shares bytes with export.a\n");
+}
+
 #[test]
 fn a_client_that_dies_hurts_nobody() {
     let served = Served::start(&[]);
@@ -168,6 +317,10 @@ fn what_cannot_be_served_is_refused_in_a_line() {
         (&["disk.img", "--listen", "s.sock"][..], "--listen s.sock: is no address; write unix:PATH or tcp:HOST:PORT"),
         (&["disk.img", "--listen", "tcp:localhost"], "has no port; NBD's is 10809"),
         (&["none.img", "--listen", "unix:s"], "none.img"),
+        (&["disk.img"], "disk.img: --listen is not given; write --listen unix:PATH"),
+        (&["disk.img", "--check", "--listen", "unix:s"], "--check is for a configuration"),
+        (&["c.toml", "--read-only"], "--read-only: c.toml says what is served and how"),
+        (&["none.toml"], "none.toml: "),
         (&["disk.img", "--listen", "unix:none/s"], "unix:none/s"),
         (&["disk.img", "--listen", "unix:s", "--tenants", "tenants.toml", "--tenant", "gols"], "gold"),
         (&["disk.img", "--listen", "unix:s", "--scheduler", "bqf"], "bfq"),

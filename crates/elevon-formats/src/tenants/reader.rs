@@ -8,56 +8,63 @@ use toml::de::{DeTable, DeValue};
 use crate::cgroup::FILES;
 use crate::diagnostic::{Diagnostic, IntoComplaint, Problem, Span};
 
-pub(super) use toml::de::DeValue as Value;
+pub(crate) use toml::de::DeValue as Value;
 
 /// The text, and the complaints so far.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     file: &'a str,
     text: &'a str,
     /// The byte at which each line starts.
     lines: Vec<usize>,
     /// The devices that lines name, with the first place of each.
     devices: Vec<(String, usize)>,
-    pub(super) complaints: Vec<Diagnostic>,
+    pub(crate) complaints: Vec<Diagnostic>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(file: &'a str, text: &'a str) -> Self {
+    pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Self { file, text, lines, devices: Vec::new(), complaints: Vec::new() }
     }
 
     /// Returns the place of a byte of the text.
-    pub(super) fn place(&self, at: usize) -> Span {
+    pub(crate) fn place(&self, at: usize) -> Span {
         let at = at.min(self.text.len());
         let line = self.lines.partition_point(|start| *start <= at);
         let column = self.text.get(self.lines[line - 1]..at).map_or(1, |before| before.chars().count() + 1);
         Span { file: self.file.to_owned(), line: line as u32, column: column as u32 }
     }
 
-    pub(super) fn complain(&mut self, at: usize, key: &str, what: impl IntoComplaint) {
+    pub(crate) fn complain(&mut self, at: usize, key: &str, what: impl IntoComplaint) {
         let complaint = self.place(at).diagnostic(key, what.into_complaint());
         self.complaints.push(complaint);
     }
 
     /// Returns the byte of the text that is byte `within` of a string's value, or the start of the
     /// string if it has escapes.
-    pub(super) fn inside(&self, string: &Range<usize>, value: &str, within: usize) -> usize {
+    pub(crate) fn inside(&self, string: &Range<usize>, value: &str, within: usize) -> usize {
         let body = string.start + 1;
         let is_plain = self.text.get(body..body + value.len()).is_some_and(|source| source == value);
         if is_plain { body + within } else { string.start }
     }
 
     /// Records that a line names a device.
-    pub(super) fn names_device(&mut self, device: Option<&str>, at: usize) {
+    pub(crate) fn names_device(&mut self, device: Option<&str>, at: usize) {
         if let Some(device) = device.filter(|device| self.devices.iter().all(|(known, _)| known != device)) {
             self.devices.push((device.to_owned(), at));
         }
     }
 
+    /// Complains of every line that names a device, where `why` there is none to name.
+    pub(crate) fn no_device(&mut self, why: &str) {
+        for (device, at) in std::mem::take(&mut self.devices) {
+            self.complain(at, "", Problem::Conflict.because(format!("{device}: {why}")));
+        }
+    }
+
     /// Complains if lines name different devices: a run has only one device, and settings for
     /// another would have no effect.
-    pub(super) fn one_device(&mut self) {
+    pub(crate) fn one_device(&mut self) {
         let [(first, first_at), others @ ..] = self.devices.as_slice() else { return };
         let line = self.place(*first_at).line;
         let messages: Vec<_> = others
@@ -72,24 +79,24 @@ impl<'a> Reader<'a> {
 
 /// A key with its value.
 #[derive(Clone, Debug)]
-pub(super) struct TomlEntry<'t> {
-    pub(super) name: &'t str,
+pub(crate) struct TomlEntry<'t> {
+    pub(crate) name: &'t str,
     /// The joined name, if a dotted key was not quoted.
-    pub(super) dotted: Option<String>,
-    pub(super) key: Range<usize>,
-    pub(super) value: &'t DeValue<'t>,
-    pub(super) at: Range<usize>,
+    pub(crate) dotted: Option<String>,
+    pub(crate) key: Range<usize>,
+    pub(crate) value: &'t DeValue<'t>,
+    pub(crate) at: Range<usize>,
 }
 
 impl TomlEntry<'_> {
     /// Returns the key, joined if it was written as a dotted key.
-    pub(super) fn full_name(&self) -> &str {
+    pub(crate) fn full_name(&self) -> &str {
         self.dotted.as_deref().unwrap_or(self.name)
     }
 }
 
 /// Returns the entries of a table, in the file's order.
-pub(super) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<TomlEntry<'t>> {
+pub(crate) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<TomlEntry<'t>> {
     let mut all: Vec<TomlEntry<'t>> = table
         .iter()
         .map(|(key, value): (&Spanned<_>, &Spanned<_>)| TomlEntry {
@@ -106,7 +113,7 @@ pub(super) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<TomlEntry<'t>> {
 
 /// Returns the entries with the keys of unquoted control files joined: TOML reads `io.max = ...` as
 /// a table `io`.
-pub(super) fn flattened(entries: Vec<TomlEntry<'_>>) -> Vec<TomlEntry<'_>> {
+pub(crate) fn flattened(entries: Vec<TomlEntry<'_>>) -> Vec<TomlEntry<'_>> {
     let mut all = Vec::new();
     let mut open = entries;
     open.reverse();
@@ -125,7 +132,7 @@ pub(super) fn flattened(entries: Vec<TomlEntry<'_>>) -> Vec<TomlEntry<'_>> {
 }
 
 /// Returns a key in TOML syntax: quoted if it cannot be bare.
-pub(super) fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     let is_bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if is_bare { name.to_owned() } else { string(name) }
 }

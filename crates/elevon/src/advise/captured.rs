@@ -10,7 +10,7 @@ use super::figures::{Figure, Figures};
 use super::goal::mean;
 use super::setup::{IN_KERNEL, Setup};
 use super::trial::{Bench, Trial};
-use crate::args::{AdviseArgs, StackArgs};
+use crate::args::{AdviseArgs, QueueArgs, StackArgs};
 use crate::failure::Failure;
 use crate::own_device::OwnDevice;
 use crate::recorded;
@@ -77,15 +77,16 @@ const AS_GOOD: f64 = 0.01;
 /// Finds the configuration and replays the trace under it; `None` if the user interrupted it. Sets
 /// the kernel that was recorded.
 pub(super) fn find(args: &AdviseArgs, bench: &mut Bench<'_>) -> Result<Option<(Captured, Trial)>, Failure> {
-    let given = StackArgs { scheduler: args.scheduler.clone(), set: args.set.clone(), ..bench.base.clone() };
+    let queue = QueueArgs { scheduler: args.scheduler.clone(), set: args.set.clone(), ..bench.base.queue.clone() };
+    let given = StackArgs { queue, ..bench.base.clone() };
     bench.check(&given)?;
     let filled = match &bench.workload.recorded {
         Some(recorded) => recorded::filled(&given, recorded, &|trial| bench.check(trial).is_ok()).0,
         None => given.clone(),
     };
-    bench.base.kernel.clone_from(&filled.kernel);
+    bench.base.queue.kernel.clone_from(&filled.queue.kernel);
     let setup = Setup::of_args(&filled);
-    let (mut source, setups) = match (&given.scheduler, &filled.scheduler) {
+    let (mut source, setups) = match (&given.queue.scheduler, &filled.queue.scheduler) {
         (Some(_), _) => (Source::Given, vec![setup]),
         (None, Some(_)) => (Source::Recorded, vec![setup]),
         (None, None) => {

@@ -7,7 +7,7 @@ use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::sched::{SCHEDULERS, SchedulerConfig};
 
 use super::claims::{Claims, Limit};
-use crate::args::StackArgs;
+use crate::args::{QueueArgs, StackArgs};
 use crate::setting;
 
 /// The schedulers that a Linux kernel has, in the order in which a guess prefers them: the default
@@ -50,7 +50,7 @@ impl Setup {
     /// The configuration of these options.
     pub(super) fn of_args(args: &StackArgs) -> Self {
         let config = SchedulerConfig::parse(args.scheduler()).unwrap_or_default();
-        let pairs = args.set.iter().filter_map(|text| setting::pair(text).ok());
+        let pairs = args.queue.set.iter().filter_map(|text| setting::pair(text).ok());
         let mut setup = Self::of_scheduler(config.name);
         for (name, value) in config.tunables {
             setup.set_tunable(name, value);
@@ -199,7 +199,8 @@ impl Setup {
     /// These options with those of this configuration.
     pub(super) fn args(&self, base: &StackArgs) -> StackArgs {
         let set = self.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        StackArgs { scheduler: Some(self.scheduler_text()), set, ..base.clone() }
+        let queue = QueueArgs { scheduler: Some(self.scheduler_text()), set, ..base.queue.clone() };
+        StackArgs { queue, ..base.clone() }
     }
 
     /// Whether a Linux kernel can be configured so.

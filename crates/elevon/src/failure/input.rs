@@ -318,6 +318,18 @@ impl Clash {
 /// for the last kind.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConflictError {
+    /// An option of a single export beside a configuration.
+    #[error("{config} says what is served and how; give it there")]
+    BesideConfig {
+        /// The configuration.
+        config: String,
+    },
+    /// `--check` without a configuration.
+    #[error("--check is for a configuration, whose name ends in .toml")]
+    CheckOfNoConfig,
+    /// A single export, and nowhere to listen.
+    #[error("--listen is not given; write --listen unix:PATH or --listen tcp:HOST:PORT, or name a CONFIG.toml")]
+    NoListen,
     /// A setting of the page cache in a run without one.
     #[error("needs a page cache; give --memory, such as --memory 4GiB, or before a real device --cache")]
     NeedsPageCache,

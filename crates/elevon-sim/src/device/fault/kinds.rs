@@ -93,21 +93,21 @@ pub const KINDS: &[FaultKind] = &[
     },
     FaultKind {
         name: "bit_rot",
-        effect: "A read ends well, and what it brought is wrong. Simulated devices have no bytes, so no job sees it: the report counts it.",
+        effect: "A read ends well, and what it brought is wrong. A simulated run has no bytes, so no job sees it and the report counts it; a client of `elevon serve` does.",
         counts: "a read that brought something else",
         keys: &[often("share of reads")],
         example: "bit_rot:ppm=10",
     },
     FaultKind {
         name: "lost_write",
-        effect: "The device reports a write as done and never makes it: what was there before stays. Simulated devices have no bytes, so no job sees it: the report counts it.",
+        effect: "The device reports a write as done and never makes it: what was there before stays. A simulated run has no bytes, so no job sees it and the report counts it; a client of `elevon serve` does.",
         counts: "a write that was not made",
         keys: &[often("share of writes")],
         example: "lost_write:ppm=10",
     },
     FaultKind {
         name: "misdirected",
-        effect: "A write lands in another place than it should and ends well. Simulated devices have no bytes, so no job sees it: the report counts it.",
+        effect: "A write lands in another place than it should and ends well. A simulated run has no bytes, so no job sees it and the report counts it; a client of `elevon serve` does.",
         counts: "a write that landed elsewhere",
         keys: &[
             often("share of writes"),

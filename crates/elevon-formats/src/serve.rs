@@ -1,0 +1,425 @@
+//! The file of `elevon serve CONFIG.toml`: devices, the exports on them, the tenants that pay for
+//! these, and where the server listens.
+//!
+//! ```toml
+//! listen = ["unix:/run/elevon/nbd.sock"]
+//!
+//! [device.fast]
+//! device = "/dev/nvme0n1"
+//! scheduler = "flow"
+//!
+//! [export.db]
+//! device = "fast"
+//! start = "0"
+//! size = "10GiB"
+//!
+//! [tenant.db]
+//! weight = 400
+//! ```
+//!
+//! All errors are reported at once, one line each, with their places. Cost: O(size of the file).
+
+use std::collections::BTreeMap;
+
+use elevon_core::kernel::Kernel;
+use elevon_core::nearest::did_you_mean;
+
+use crate::cgroup::{FileOwner, Setting};
+use crate::device::Given;
+use crate::diagnostic::{Diagnostic, Problem, Span};
+use crate::quantity::{self, Short};
+use crate::tenants::reader::{self, Reader, TomlEntry, Value, quoted};
+use crate::tenants::{TenantTable, TenantsFile, normal_path, path_names, settings};
+
+#[cfg(test)]
+mod tests;
+
+/// The longest name of an export, in bytes; every client can use such a name.
+pub const NAME_MAX: usize = 255;
+
+/// A configuration of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeFile {
+    /// Addresses to listen at, in the file's order.
+    pub listen: Vec<Given>,
+    /// Path of the control socket, if there is one.
+    pub control: Option<Given>,
+    /// The kernel whose rules every device's stack follows.
+    pub kernel: Kernel,
+    /// The devices, in the file's order; at least one.
+    pub devices: Vec<DeviceTable>,
+    /// The exports, in the file's order; at least one.
+    pub exports: Vec<ExportTable>,
+    /// The tables of tenants, in the file's order; each path occurs once.
+    pub tenants: Vec<TenantTable>,
+}
+
+/// One `[device.NAME]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceTable {
+    /// Its name, by which exports name it.
+    pub name: String,
+    /// The place of the table.
+    pub place: Span,
+    /// What is served: a path, or a simulated device as `--device` takes it.
+    pub device: Given,
+    /// The scheduler with tunables.
+    pub scheduler: Option<Given>,
+    /// Queue settings, `KEY=VALUE` each.
+    pub set: Vec<Given>,
+    /// Faults of a simulated device.
+    pub fault: Vec<Given>,
+    /// The seed of a simulated device's random choices.
+    pub seed: u64,
+    /// Bypass the page cache of the machine.
+    pub direct: bool,
+    /// Control files of the device, in the file's order.
+    pub settings: Vec<Setting>,
+}
+
+/// One `[export.NAME]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportTable {
+    /// The name that clients ask for.
+    pub name: String,
+    /// The place of the table.
+    pub place: Span,
+    /// Index of its device in [`ServeFile::devices`].
+    pub device: usize,
+    /// First byte of the device.
+    pub start: u64,
+    /// Bytes; the rest of the device if not given.
+    pub size: Option<u64>,
+    /// The place of `size`, or of `start`, or of the table.
+    pub range: Span,
+    /// Writes are refused.
+    pub read_only: bool,
+    /// The tenant that pays, as a path; empty for the root.
+    pub tenant: String,
+    /// A text for people, which clients are told.
+    pub description: Option<String>,
+}
+
+/// Parses the text of a file. `file` is its name in complaints. Returns either the configuration or
+/// all complaints.
+pub fn parse(file: &str, text: &str) -> Result<ServeFile, Vec<Diagnostic>> {
+    let mut reader = Reader::new(file, text);
+    let mut draft = Draft::default();
+    match toml::de::DeTable::parse(text) {
+        Err(error) => {
+            let message = error.message().replace(['\n', '\r'], " ");
+            let at = error.span().map_or(0, |span| span.start);
+            reader.complain(at, "", Problem::Syntax.because(message));
+            return Err(reader.complaints);
+        }
+        Ok(table) => {
+            let entries = reader::entries(table.get_ref());
+            // Settings are read under the kernel's rules, wherever in the file it is named.
+            for entry in entries.iter().filter(|entry| entry.name == "kernel") {
+                draft.take_kernel(&mut reader, entry);
+            }
+            for entry in entries.iter().filter(|entry| entry.name != "kernel") {
+                draft.take(&mut reader, entry);
+            }
+        }
+    }
+    reader.no_device("a setting holds on every device of the server; leave the device out");
+    draft.finish(reader)
+}
+
+/// The configuration while it is read.
+#[derive(Default)]
+struct Draft {
+    listen: Option<Vec<Given>>,
+    control: Option<Given>,
+    kernel: Kernel,
+    devices: Vec<DeviceTable>,
+    exports: Vec<(ExportTable, Option<Given>)>,
+    tenants: TenantsFile,
+}
+
+const KEYS: [&str; 6] = ["listen", "control", "kernel", "device", "export", "tenant"];
+const DEVICE_KEYS: [&str; 6] = ["device", "scheduler", "set", "fault", "seed", "direct"];
+const EXPORT_KEYS: [&str; 6] = ["device", "start", "size", "read_only", "tenant", "description"];
+
+impl Draft {
+    fn take_kernel(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
+        let Some(given) = string(reader, "kernel", entry) else { return };
+        match Kernel::from_name(&given.value) {
+            Some(kernel) => self.kernel = kernel,
+            None => {
+                let known: Vec<&str> = Kernel::ALL.iter().map(|kernel| kernel.name()).collect();
+                let instead = Kernel::instead_of(&given.value);
+                let message = format!("{}: not modelled; there are {}; {instead}", given.value, known.join(", "));
+                reader.complain(entry.at.start, "kernel", Problem::NoChoice.because(message));
+            }
+        }
+    }
+
+    fn take(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
+        match (entry.name, entry.value) {
+            ("listen", _) => self.listen = Some(strings(reader, "listen", entry)),
+            ("control", _) => self.control = string(reader, "control", entry),
+            ("device", Value::Table(table)) => {
+                for entry in reader::entries(table) {
+                    self.take_device(reader, &entry);
+                }
+                self.devices.sort_by_key(|device| (device.place.line, device.place.column));
+            }
+            ("export", Value::Table(table)) => {
+                for entry in reader::entries(table) {
+                    self.take_export(reader, &entry);
+                }
+                self.exports.sort_by_key(|(export, _)| (export.place.line, export.place.column));
+            }
+            ("tenant", Value::Table(table)) => {
+                let (rules, mut known) = (self.kernel.rules(), BTreeMap::new());
+                for entry in reader::entries(table) {
+                    self.tenants.take_tenant(reader, &rules, &entry, &mut known);
+                }
+                self.tenants.tenants.sort_by_key(|tenant| (tenant.place.line, tenant.place.column));
+            }
+            ("device" | "export" | "tenant", _) => {
+                let message = format!("expected tables: [{}.NAME]", entry.name);
+                reader.complain(entry.at.start, entry.name, message);
+            }
+            ("change", _) => {
+                let message = "a server has no end to count from; set it when it is time, with `elevon ctl set`";
+                reader.complain(entry.key.start, "change", Problem::Unsupported.because(message));
+            }
+            (name, _) => unknown(reader, "", name, entry, &KEYS),
+        }
+    }
+
+    fn take_device(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
+        let scope = format!("device.{}", quoted(entry.name));
+        let Value::Table(table) = entry.value else {
+            return reader.complain(entry.key.start, &scope, "expected a table: [device.NAME]");
+        };
+        let place = reader.place(entry.key.start);
+        let (mut device, mut rest) = (None, Vec::new());
+        let mut found = DeviceTable {
+            name: entry.name.to_owned(),
+            device: Given { key: String::new(), value: String::new(), place: place.clone() },
+            place,
+            scheduler: None,
+            set: Vec::new(),
+            fault: Vec::new(),
+            seed: 1,
+            direct: false,
+            settings: Vec::new(),
+        };
+        let before = reader.complaints.len();
+        for inner in reader::flattened(reader::entries(table)) {
+            let key = format!("{scope}.{}", quoted(inner.full_name()));
+            match inner.full_name() {
+                "device" => device = string(reader, &key, &inner),
+                "scheduler" => found.scheduler = string(reader, &key, &inner),
+                "set" => found.set = strings(reader, &key, &inner),
+                "fault" => found.fault = strings(reader, &key, &inner),
+                "seed" => found.seed = number(reader, &key, &inner).unwrap_or_default(),
+                "direct" => found.direct = flag(reader, &key, &inner),
+                name if crate::cgroup::find(name).is_some() => rest.push(inner),
+                name => {
+                    let name = name.to_owned();
+                    unknown(reader, &key, &name, &inner, &DEVICE_KEYS);
+                }
+            }
+        }
+        found.settings = settings(reader, &self.kernel.rules(), &scope, Some(FileOwner::Device), rest);
+        match device {
+            Some(device) => {
+                found.device = device;
+                self.devices.push(found);
+            }
+            None if reader.complaints.len() > before => {}
+            None => {
+                let message = "device is missing: what is served, such as device = \"./disk.img\" or \"hdd-7200\"";
+                reader.complain(entry.key.start, &scope, Problem::Missing.because(message));
+            }
+        }
+    }
+
+    fn take_export(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
+        let scope = format!("export.{}", quoted(entry.name));
+        let Value::Table(table) = entry.value else {
+            return reader.complain(entry.key.start, &scope, "expected a table: [export.NAME]");
+        };
+        if entry.name.len() > NAME_MAX || entry.name.contains(char::is_control) {
+            let message = format!("a name has at most {NAME_MAX} bytes and no control characters");
+            return reader.complain(entry.key.start, &scope, message);
+        }
+        let place = reader.place(entry.key.start);
+        let mut found = ExportTable {
+            name: entry.name.to_owned(),
+            range: place.clone(),
+            place,
+            device: 0,
+            start: 0,
+            size: None,
+            read_only: false,
+            tenant: String::new(),
+            description: None,
+        };
+        let (mut device, mut tenant, mut start) = (None, None, None);
+        for inner in reader::entries(table) {
+            let key = format!("{scope}.{}", quoted(inner.name));
+            match inner.name {
+                "device" => device = string(reader, &key, &inner),
+                "start" => {
+                    found.start = bytes(reader, &key, &inner).unwrap_or_default();
+                    start = Some(reader.place(inner.at.start));
+                }
+                "size" => {
+                    found.size = bytes(reader, &key, &inner);
+                    if found.size == Some(0) {
+                        reader.complain(inner.at.start, &key, Problem::OutOfRange.because("0: a disk has some bytes"));
+                    }
+                    found.range = reader.place(inner.at.start);
+                }
+                "read_only" => found.read_only = flag(reader, &key, &inner),
+                "tenant" => tenant = string(reader, &key, &inner).map(|given| (given, inner.at.start)),
+                "description" => found.description = string(reader, &key, &inner).map(|given| given.value),
+                name => unknown(reader, &key, name, &inner, &EXPORT_KEYS),
+            }
+        }
+        if let (None, Some(place)) = (found.size, start) {
+            found.range = place;
+        }
+        let (path, at, key) = match &tenant {
+            Some((given, at)) => (given.value.as_str(), *at, format!("{scope}.tenant")),
+            None => (entry.name, entry.key.start, scope),
+        };
+        // The root pays for a default export, which has no name.
+        let path =
+            if path_names(path).is_ok_and(|names| names.is_empty()) { Ok(String::new()) } else { normal_path(path) };
+        match path {
+            Ok(path) => found.tenant = path,
+            Err(message) => reader.complain(at, &key, message),
+        }
+        self.exports.push((found, device));
+    }
+
+    fn finish(self, mut reader: Reader<'_>) -> Result<ServeFile, Vec<Diagnostic>> {
+        let Self { listen, control, kernel, devices, exports, tenants } = self;
+        let mut complaints = std::mem::take(&mut reader.complaints);
+        let mut missing = |key: &str, message: &str| {
+            complaints.push(reader.place(0).diagnostic(key, Problem::Missing.because(message)));
+        };
+        if listen.as_ref().is_none_or(Vec::is_empty) {
+            missing("listen", "nothing to listen at; write listen = [\"unix:/run/elevon/nbd.sock\"]");
+        }
+        if devices.is_empty() {
+            missing("device", "no device; write [device.NAME] and below it device = \"./disk.img\"");
+        }
+        if exports.is_empty() {
+            missing("export", "no export; write [export.NAME] and below it device = \"NAME\" of a device");
+        }
+        let exports: Vec<ExportTable> = exports
+            .into_iter()
+            .filter_map(|(export, device)| match device_of(&export, device, &devices) {
+                Ok(device) => Some(ExportTable { device, ..export }),
+                Err(complaint) => {
+                    complaints.push(complaint);
+                    None
+                }
+            })
+            .collect();
+        if complaints.is_empty() {
+            let (listen, tenants) = (listen.unwrap_or_default(), tenants.tenants);
+            return Ok(ServeFile { listen, control, kernel, devices, exports, tenants });
+        }
+        complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
+        Err(complaints)
+    }
+}
+
+/// Returns the index of an export's device: the only one, if the export names none.
+fn device_of(export: &ExportTable, given: Option<Given>, devices: &[DeviceTable]) -> Result<usize, Diagnostic> {
+    let key = format!("export.{}.device", quoted(&export.name));
+    let names = || devices.iter().map(|device| device.name.as_str());
+    match given {
+        Some(given) => names().position(|name| name == given.value).ok_or_else(|| {
+            let meant = did_you_mean(&given.value, names());
+            let message =
+                format!("{}: no such device{meant}; there is no [device.{}]", given.value, quoted(&given.value));
+            given.place.diagnostic(&key, Problem::Unknown.because(message))
+        }),
+        None if devices.len() <= 1 => Ok(0),
+        None => {
+            let message = format!("which device? There are {}", names().collect::<Vec<_>>().join(", "));
+            Err(export.place.diagnostic(&key, Problem::Missing.because(message)))
+        }
+    }
+}
+
+fn unknown(reader: &mut Reader<'_>, key: &str, name: &str, entry: &TomlEntry<'_>, known: &[&str]) {
+    let key = if key.is_empty() { quoted(name) } else { key.to_owned() };
+    let meant = did_you_mean(name, known.iter().copied());
+    let message = format!("no such key{meant}; there are {}", known.join(", "));
+    reader.complain(entry.key.start, &key, Problem::Unknown.because(message));
+}
+
+/// Returns a text that is not empty, or complains.
+fn string(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<Given> {
+    text_of(reader, key, entry.value, entry.at.start)
+}
+
+fn text_of(reader: &mut Reader<'_>, key: &str, value: &Value<'_>, at: usize) -> Option<Given> {
+    match value {
+        Value::String(text) if !text.trim().is_empty() && !text.contains(char::is_control) => {
+            Some(Given { key: key.to_owned(), value: text.to_string(), place: reader.place(at) })
+        }
+        Value::String(_) => {
+            reader.complain(at, key, "expected a text in one line that is not empty");
+            None
+        }
+        _ => {
+            reader.complain(at, key, "expected a text in quotes");
+            None
+        }
+    }
+}
+
+/// Returns a text, or each of an array of texts.
+fn strings(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Vec<Given> {
+    match entry.value {
+        Value::Array(all) => {
+            all.iter().filter_map(|value| text_of(reader, key, value.get_ref(), value.span().start)).collect()
+        }
+        value => text_of(reader, key, value, entry.at.start).into_iter().collect(),
+    }
+}
+
+fn flag(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> bool {
+    if let Value::Boolean(flag) = entry.value {
+        return *flag;
+    }
+    reader.complain(entry.at.start, key, "expected true or false");
+    false
+}
+
+fn number(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<u64> {
+    let number = match entry.value {
+        Value::Integer(number) if number.radix() == 10 => number.as_str().replace('_', "").parse().ok(),
+        _ => None,
+    };
+    if number.is_none() {
+        reader.complain(entry.at.start, key, "expected a whole number, 0 or more");
+    }
+    number
+}
+
+/// Returns a number of bytes: a size with its unit, or a number.
+fn bytes(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<u64> {
+    let size = match entry.value {
+        Value::String(text) if text == "0" => Some(0),
+        Value::String(text) => quantity::size(text, Short::Nothing).ok().map(|size| size.get()),
+        Value::Integer(number) if number.radix() == 10 => number.as_str().replace('_', "").parse().ok(),
+        _ => None,
+    };
+    if size.is_none() {
+        reader.complain(entry.at.start, key, "expected bytes: a number, or a size with its unit, such as \"10GiB\"");
+    }
+    size
+}

@@ -1,0 +1,103 @@
+use super::*;
+
+const GOOD: &str = "\
+listen = [\"unix:/run/nbd.sock\", \"tcp:localhost:10809\"]
+control = \"/run/ctl.sock\"
+kernel = \"6.12\"
+
+[device.fast]
+device = \"./disk.img\"
+scheduler = \"flow\"
+set = \"nr_requests=64\"
+direct = true
+\"io.cost.qos\" = \"enable=1\"
+
+[device.slow]
+device = \"hdd-7200\"
+seed = 7
+fault = [\"error:ppm=10\", \"dead:after=5s\"]
+
+[export.db]
+device = \"fast\"
+size = \"10GiB\"
+tenant = \"/shop//db/\"
+description = \"the shop's data\"
+
+[export.\"\"]
+device = \"fast\"
+start = 10737418240
+size = \"1MiB\"
+read_only = true
+
+[export.old]
+device = \"slow\"
+
+[tenant.\"shop/db\"]
+weight = 400
+limit = { wbps = \"10M\" }
+";
+
+#[test]
+fn a_file_is_read() {
+    let file = parse("c.toml", GOOD).expect("a good file");
+    let listen: Vec<&str> = file.listen.iter().map(|given| given.value.as_str()).collect();
+    assert_eq!(listen, ["unix:/run/nbd.sock", "tcp:localhost:10809"]);
+    assert_eq!(file.control.as_ref().map(|given| given.value.as_str()), Some("/run/ctl.sock"));
+    assert_eq!(file.kernel.name(), "6.12");
+    let [fast, slow] = &file.devices[..] else { panic!("two devices") };
+    assert_eq!((fast.device.value.as_str(), fast.direct, fast.settings.len(), fast.seed), ("./disk.img", true, 1, 1));
+    assert_eq!((fast.set[0].place.line, fast.set[0].place.column), (8, 7));
+    assert_eq!((slow.fault.len(), slow.fault[1].value.as_str(), slow.seed), (2, "dead:after=5s", 7));
+    let [db, unnamed, old] = &file.exports[..] else { panic!("three exports") };
+    assert_eq!((db.device, db.start, db.size, db.tenant.as_str()), (0, 0, Some(10 << 30), "shop/db"));
+    assert_eq!((unnamed.start, unnamed.size, unnamed.read_only), (10 << 30, Some(1 << 20), true));
+    assert_eq!((unnamed.tenant.as_str(), old.tenant.as_str(), old.device, old.size), ("", "old", 1, None));
+    assert_eq!((file.tenants[0].path.as_str(), file.tenants[0].settings.len()), ("shop/db", 2));
+    let one = parse("c.toml", "listen='unix:s'\n[device.a]\ndevice='./a'\n[export.a]\n").expect("one device");
+    assert_eq!(one.exports[0].device, 0);
+}
+
+#[test]
+fn a_mistake_is_a_line_with_its_place() {
+    const HEAD: &str = "listen = 'unix:s'\n";
+    const DISK: &str = "[device.d]\ndevice = './d'\n";
+    for (text, expected) in [
+        ("", &["c.toml:1:1: listen: nothing to", "c.toml:1:1: device: no device", "c.toml:1:1: export: no export"][..]),
+        (
+            "listen = 5",
+            &[
+                "c.toml:1:1: listen: nothing",
+                "c.toml:1:1: device",
+                "c.toml:1:1: export",
+                "c.toml:1:10: listen: expected a text",
+            ],
+        ),
+        ("[export", &["c.toml:1:8: "]),
+        ("{}lisen = 5\n{}[export.d]", &["c.toml:2:1: lisen: no such key (did you mean `listen`?)"]),
+        ("{}kernel = '5.4'\n{}[export.d]", &["c.toml:2:10: kernel: 5.4: not modelled; there are 5.10"]),
+        ("{}{}[export.x]\ndevice = 'e'", &["c.toml:5:10: export.x.device: e: no such device"]),
+        ("{}{}[device.e]\ndevice = './e'\n[export.x]", &["c.toml:6:9: export.x.device: which device? There are d, e"]),
+        (
+            "{}[device.e]\nscheduler = 'none'\n[export.x]",
+            &["c.toml:1:1: device: no", "c.toml:2:9: device.e: device is missing"],
+        ),
+        (
+            "{}{}shceduler = 'bfq'\n[export.x]",
+            &["c.toml:4:1: device.d.shceduler: no such key (did you mean `scheduler`?)"],
+        ),
+        ("{}{}weight = 5\n[export.x]", &["c.toml:4:1: device.d.weight: no such key"]),
+        ("{}{}[export.x]\nsize = '10G'", &["c.toml:5:8: export.x.size: expected bytes"]),
+        ("{}{}[export.x]\nsize = 0", &["c.toml:5:8: export.x.size: 0: a disk has"]),
+        ("{}{}[export.x]\nread_only = 1", &["c.toml:5:13: export.x.read_only: expected true"]),
+        ("{}{}[export.x]\ntenant = '../y'", &["c.toml:5:10: export.x.tenant: \"..\" is no name"]),
+        ("{}{}[export.x]\n[tenant.x]\nweight = 0", &["c.toml:6:10: tenant.x.weight: 0 is out of range"]),
+        ("{}{}[export.x]\n[tenant.x]\n'io.max' = '8:0 rbps=5000'", &["c.toml:6:12: 8:0: a setting holds on every"]),
+        ("{}{}[export.x]\n[[change]]\nat='5s'", &["c.toml:5:3: change: a server has no end"]),
+        ("{}device = 5\n[export.x]", &["c.toml:1:1: device: no device", "c.toml:2:10: device: expected tables"]),
+    ] {
+        let text = text.replacen("{}", HEAD, 1).replacen("{}", DISK, 1);
+        let errors: Vec<String> = parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
+        assert_eq!(errors.len(), expected.len(), "{text}: {errors:#?}");
+        assert!(errors.iter().zip(expected).all(|(error, start)| error.starts_with(start)), "{text}: {errors:#?}");
+    }
+}

@@ -1,0 +1,254 @@
+//! A simulated device as a disk: its bytes are kept in memory, and it takes as long as its model
+//! says.
+//!
+//! The clock is an argument, so that the server's device loop can be tested in virtual time.
+//! Commands that end with an error move the bytes before the error only, and the silent faults of
+//! [`elevon_sim::device::fault`] (a lost, a misdirected write, a read that brings something else)
+//! really happen to the bytes.
+
+use std::io;
+use std::time::Duration;
+
+use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces, TimeoutAction};
+use elevon_core::op::Op;
+use elevon_core::units::{Instant, TaskId};
+use elevon_host::Alarm;
+use elevon_host::interrupt::Interrupt;
+use elevon_nbd::Extent;
+use elevon_sim::device::fault::Silent;
+use elevon_sim::device::{Device, Fault};
+use elevon_workload::backend::Backend;
+use elevon_workload::token::Token;
+
+use crate::disk::Disk;
+use crate::memory::SparseBytes;
+
+/// The clock of a simulated disk.
+pub trait Clock {
+    /// Returns the time. It never goes backwards.
+    fn now(&mut self) -> Instant;
+    /// Waits until this time, or until the clock's alarm rings; without a time, for the alarm.
+    /// Returns false if nothing can happen any more.
+    fn wait(&mut self, until: Option<Instant>) -> bool;
+    /// Returns the alarm.
+    ///
+    /// # Errors
+    /// No descriptor can be created.
+    fn alarm(&mut self) -> io::Result<Alarm>;
+}
+
+/// The machine's monotonic clock, from the time of its creation.
+#[derive(Debug)]
+pub struct RealClock {
+    epoch: std::time::Instant,
+    alarm: Alarm,
+}
+
+/// How long a wait without a time lasts, after which it is begun again.
+const LONG: Duration = Duration::from_secs(3600);
+
+impl RealClock {
+    /// Starts the clock.
+    ///
+    /// # Errors
+    /// No descriptor can be created.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { epoch: std::time::Instant::now(), alarm: Alarm::new()? })
+    }
+}
+
+impl Clock for RealClock {
+    fn now(&mut self) -> Instant {
+        Instant::new(self.epoch.elapsed().as_nanos() as u64)
+    }
+
+    fn wait(&mut self, until: Option<Instant>) -> bool {
+        let now = self.now();
+        self.alarm.wait(until.map_or(LONG, |until| Duration::from_nanos(until.since(now).get())));
+        true
+    }
+
+    fn alarm(&mut self) -> io::Result<Alarm> {
+        Ok(self.alarm.clone())
+    }
+}
+
+/// Buffers of a task.
+#[derive(Debug, Default)]
+struct Slots {
+    bytes: Vec<u8>,
+    of_each: usize,
+}
+
+/// A command in the device.
+#[derive(Debug, Default)]
+struct Flight {
+    sequence: Option<u64>,
+    op: Option<Op>,
+    pieces: Vec<Piece>,
+    silent: Option<Silent>,
+    first: u64,
+    /// Bytes that earlier, partial completions moved.
+    moved: u64,
+}
+
+/// A simulated device with bytes.
+pub struct SimulatedDisk<D, C> {
+    device: Fault<D>,
+    clock: C,
+    interrupt: Interrupt,
+    slots: Vec<Slots>,
+    /// Commands in the device, by request.
+    flights: Vec<Flight>,
+    bytes: SparseBytes,
+}
+
+impl<D: Device, C: Clock> SimulatedDisk<D, C> {
+    /// Creates a disk that reads as zeroes.
+    pub fn new(device: Fault<D>, clock: C) -> Self {
+        let (interrupt, bytes) = (Interrupt::new(), SparseBytes::default());
+        Self { device, clock, interrupt, slots: Vec::new(), flights: Vec::new(), bytes }
+    }
+
+    /// Returns the device.
+    pub const fn device(&self) -> &Fault<D> {
+        &self.device
+    }
+
+    /// Returns the device, to be changed between steps.
+    pub const fn device_mut(&mut self) -> &mut Fault<D> {
+        &mut self.device
+    }
+
+    /// Returns the clock.
+    pub const fn clock_mut(&mut self) -> &mut C {
+        &mut self.clock
+    }
+
+    /// Moves the bytes of a command that a completion ends, or a part of it.
+    fn carry_out(&mut self, completion: &Completion) {
+        let Some(flight) = self.flights.get_mut(completion.request.index()) else { return };
+        if flight.sequence != Some(completion.sequence) {
+            return;
+        }
+        let (from, to) = (flight.moved, flight.moved + completion.bytes.get());
+        flight.moved = to;
+        let all: u64 = flight.pieces.iter().map(|piece| piece.len).sum();
+        let silent = flight.silent.filter(|_| completion.status.is_ok());
+        let mut start = 0;
+        for piece in &flight.pieces {
+            let skip = from.saturating_sub(start).min(piece.len);
+            let until = to.saturating_sub(start).min(piece.len);
+            start += piece.len;
+            if skip >= until {
+                continue;
+            }
+            let mut at = piece.sector.byte_offset().get() + skip;
+            if let Some(Silent::Misdirected(sector)) = silent {
+                at = at - flight.first + sector.byte_offset().get();
+            }
+            let length = until - skip;
+            let slots = &mut self.slots;
+            match flight.op {
+                Some(Op::Read) => {
+                    let buffer = place(slots, piece, skip, length);
+                    self.bytes.read(at, buffer);
+                    if let (Some(Silent::Rotten), Some(byte)) = (silent, buffer.first_mut()) {
+                        *byte ^= 1;
+                    }
+                }
+                _ if silent == Some(Silent::Lost) => {}
+                Some(Op::Write) => self.bytes.write(at, place(slots, piece, skip, length)),
+                Some(Op::Discard | Op::SecureErase | Op::WriteZeroes) => self.bytes.clear(at, length),
+                _ => {}
+            }
+        }
+        if !completion.status.is_ok() || to >= all {
+            flight.sequence = None;
+        }
+    }
+}
+
+/// Returns the bytes of a piece from `skip` on.
+fn place<'a>(slots: &'a mut [Slots], piece: &Piece, skip: u64, length: u64) -> &'a mut [u8] {
+    let Token::Job(slot) = Token::decode(piece.token) else { unreachable!("there is no page cache") };
+    let slots = &mut slots[piece.task.index()];
+    let at = slot as usize * slots.of_each + (piece.offset + skip) as usize;
+    &mut slots.bytes[at..at + length as usize]
+}
+
+impl<D: Device, C: Clock> Driver for SimulatedDisk<D, C> {
+    fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
+        let accept = self.device.submit(now, command);
+        if accept == Accept::Ok && command.op != Op::Flush {
+            let index = command.request.index();
+            if index >= self.flights.len() {
+                self.flights.resize_with(index + 1, Flight::default);
+            }
+            let silent = self.device.silent(command);
+            let flight = &mut self.flights[index];
+            flight.pieces.clear();
+            pieces.for_each(&mut |piece| flight.pieces.push(piece));
+            (flight.sequence, flight.op) = (Some(command.sequence), Some(command.op));
+            (flight.silent, flight.first, flight.moved) = (silent, command.sector.byte_offset().get(), 0);
+        }
+        accept
+    }
+
+    fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
+        // A command that the device does not abort will complete, and must not be ended here.
+        if !self.device.abort(now, command) {
+            return TimeoutAction::ResetTimer;
+        }
+        if let Some(flight) = self.flights.get_mut(command.request.index()) {
+            flight.sequence = None;
+        }
+        TimeoutAction::Aborted
+    }
+}
+
+impl<D: Device, C: Clock> Backend for SimulatedDisk<D, C> {
+    fn now(&mut self) -> Instant {
+        self.clock.now()
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        let now = self.clock.now();
+        let completion = self.device.poll(now)?;
+        self.carry_out(&completion);
+        Some(completion)
+    }
+
+    fn wait(&mut self, until: Option<Instant>) -> bool {
+        let next = [self.device.next_event(), until].into_iter().flatten().min();
+        self.clock.wait(next) && !self.interrupt.is_set()
+    }
+
+    fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
+        if task.index() >= self.slots.len() {
+            self.slots.resize_with(task.index() + 1, Slots::default);
+        }
+        let of_each = bytes as usize;
+        self.slots[task.index()] = Slots { bytes: vec![0; of_each * slots as usize], of_each };
+    }
+
+    fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
+        let slots = self.slots.get_mut(task.index())?;
+        let at = token as usize * slots.of_each;
+        slots.bytes.get_mut(at..at + slots.of_each)
+    }
+}
+
+impl<D: Device, C: Clock> Disk for SimulatedDisk<D, C> {
+    fn alarm(&mut self) -> io::Result<Alarm> {
+        self.clock.alarm()
+    }
+
+    fn extents(&self, offset: u64, bytes: u64) -> Vec<Extent> {
+        self.bytes.extents(offset, bytes)
+    }
+
+    fn zero(&self, _no_hole: bool) -> Op {
+        Op::WriteZeroes
+    }
+}

@@ -1,0 +1,234 @@
+//! A server of a configuration: its devices as plans, its exports as ranges of these.
+
+use std::path::Path;
+
+use elevon_core::ioprio::IoPrio;
+use elevon_core::units::TenantId;
+use elevon_formats::device::Given;
+use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, read_text_file};
+use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile, parse};
+use elevon_formats::tenants::{TenantTable, TenantsFile};
+use elevon_serve::{Address, Exported};
+use elevon_workload::tenants::TenantPlan;
+
+use super::open::{Opened, Planned};
+use crate::args::{QueueArgs, StackArgs, TENANTS_SCHEDULER};
+use crate::failure::{Failure, InputError};
+use crate::plan::{Plan, Target, limited_once, weights_in_vain};
+
+/// A configuration, checked as far as possible without opening anything.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) file: ServeFile,
+    pub(super) addresses: Vec<Address>,
+    /// In the order of the file's devices.
+    pub(super) devices: Vec<Planned>,
+    /// The tenants of each device whose plan was taken.
+    pub(super) tenants: Vec<TenantPlan>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Setup {
+    /// Reads a configuration.
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let text = read_text_file(path).map_err(|error| Failure::named(&*name, error))?;
+        let file = parse(&name, &text).map_err(Failure::text)?;
+        let mut errors = Vec::new();
+        let mut take = |failure: Failure| match failure {
+            Failure::Input(more) => errors.extend(more),
+            other => errors.push(InputError::Read(std::io::Error::other(other.to_string()))),
+        };
+        let mut addresses = Vec::new();
+        for given in &file.listen {
+            match given.value.parse::<Address>() {
+                Ok(address) => addresses.push(address),
+                Err(error) => take(wrong(given, format!("{}: {error}", given.value))),
+            }
+        }
+        let (mut devices, mut warnings) = (Vec::new(), without_export(&file));
+        for (index, table) in file.devices.iter().enumerate() {
+            match device(&file, index, &devices) {
+                Ok(planned) => {
+                    let said = planned.plan.warnings.iter().map(|line| said_of(&name, table, line));
+                    warnings.extend(said);
+                    devices.push(planned);
+                }
+                Err(failure) => take(placed(table, failure)),
+            }
+        }
+        if errors.is_empty() {
+            Ok(Self { file, addresses, devices, tenants: Vec::new(), warnings })
+        } else {
+            Err(Failure::Input(errors))
+        }
+    }
+
+    /// Returns the exports on devices that are open, with warnings about them.
+    pub(super) fn exports(&self, opened: &[Opened]) -> Result<(Vec<Exported>, Vec<String>), Failure> {
+        let mut errors = Vec::new();
+        let mut exports: Vec<Exported> = Vec::new();
+        for table in &self.file.exports {
+            match exported(table, &opened[table.device], &self.tenants[table.device]) {
+                Ok(export) => exports.push(export),
+                Err(error) => errors.push(error),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(Failure::text(errors));
+        }
+        let warnings = overlapping(&self.file.exports, &exports);
+        Ok((exports, warnings))
+    }
+}
+
+/// Returns the path of a tenant in a plan as its number there.
+fn tenant_id(tenants: &TenantPlan, path: &str) -> TenantId {
+    let found = tenants.tenants.iter().position(|tenant| tenant.path == path);
+    TenantId(found.map_or(0, |index| index as u32 + 1))
+}
+
+fn exported(table: &ExportTable, opened: &Opened, tenants: &TenantPlan) -> Result<Exported, Diagnostic> {
+    let (size, block) = (opened.size.get(), u64::from(opened.block));
+    let key = format!("export.{}", table.name);
+    let wrong = |message: String| Err(table.range.diagnostic(&key, Problem::OutOfRange.because(message)));
+    if table.start >= size {
+        return wrong(format!("begins at byte {}; the device has {size} bytes", table.start));
+    }
+    let bytes = table.size.unwrap_or(size - table.start);
+    if bytes > size - table.start {
+        let left = size - table.start;
+        return wrong(format!("{bytes} bytes from byte {} on; the device has {left} there", table.start));
+    }
+    if !table.start.is_multiple_of(block) || !bytes.is_multiple_of(block) {
+        return wrong(format!("start and size are multiples of the device's blocks of {block} bytes"));
+    }
+    let description = table.description.clone().unwrap_or_default();
+    Ok(Exported {
+        name: table.name.clone(),
+        device: table.device,
+        tenant: tenant_id(tenants, &table.tenant),
+        ioprio: IoPrio::NONE,
+        start: table.start,
+        told: opened.told(bytes, table.read_only, description),
+    })
+}
+
+/// Returns a warning for each pair of exports that share bytes of which one can be written.
+fn overlapping(tables: &[ExportTable], exports: &[Exported]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (index, (one, table)) in exports.iter().zip(tables).enumerate() {
+        for other in &exports[..index] {
+            let ends = |export: &Exported| export.start + export.told.size;
+            let shares = one.device == other.device && one.start < ends(other) && other.start < ends(one);
+            if shares && !(one.told.flags.read_only && other.told.flags.read_only) {
+                let (file, line) = (&table.range.file, table.range.line);
+                lines.push(format!("{file}:{line}: export.{}: shares bytes with export.{}", one.name, other.name));
+            }
+        }
+    }
+    lines
+}
+
+/// Returns a warning for each table of a tenant that pays for no export.
+fn without_export(file: &ServeFile) -> Vec<String> {
+    let is_idle = |table: &&TenantTable| !file.exports.iter().any(|export| is_at_or_above(&table.path, &export.tenant));
+    let say = |table: &TenantTable| {
+        let (name, line, path) = (&table.place.file, table.place.line, &table.path);
+        format!("{name}:{line}: tenant.{path}: pays for no export; an export's tenant is its name, or its key tenant")
+    };
+    file.tenants.iter().filter(is_idle).map(say).collect()
+}
+
+fn is_at_or_above(path: &str, other: &str) -> bool {
+    other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Returns the tenants of a device: those that pay for its exports, and their ancestors.
+fn tenants(file: &ServeFile, index: usize) -> TenantsFile {
+    let exports = || file.exports.iter().filter(move |export| export.device == index && !export.tenant.is_empty());
+    let is_of_device = |table: &&TenantTable| exports().any(|export| is_at_or_above(&table.path, &export.tenant));
+    let mut tables: Vec<TenantTable> = file.tenants.iter().filter(is_of_device).cloned().collect();
+    for export in exports() {
+        if !tables.iter().any(|table| table.path == export.tenant) {
+            let (path, place) = (export.tenant.clone(), export.place.clone());
+            tables.push(TenantTable { path, place, settings: Vec::new() });
+        }
+    }
+    TenantsFile { device: file.devices[index].settings.clone(), tenants: tables, changes: Vec::new() }
+}
+
+/// Returns the plan of a device. `before` are those of the devices before it.
+fn device(file: &ServeFile, index: usize, before: &[Planned]) -> Result<Planned, Failure> {
+    let table = &file.devices[index];
+    let values = |all: &[Given]| all.iter().map(|given| given.value.clone()).collect::<Vec<_>>();
+    let scheduler = table.scheduler.as_ref().map_or(TENANTS_SCHEDULER, |given| &given.value);
+    let queue = QueueArgs {
+        scheduler: Some(scheduler.to_owned()),
+        kernel: Some(file.kernel.name().to_owned()),
+        set: values(&table.set),
+        fault: values(&table.fault),
+        tenants: None,
+    };
+    let args = StackArgs { queue, seed: table.seed, ..StackArgs::of_device(&table.device.value) };
+    let mut plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &args, None)?;
+    if let Target::Real(path) = &plan.target
+        && let Ok(canonical) = path.canonicalize()
+        && let Some(other) = before.iter().position(|other| is_at(&other.plan.target, &canonical))
+    {
+        let other = &file.devices[other].name;
+        return Err(wrong(&table.device, format!("is device.{other} already; let exports of it share it")));
+    }
+    plan.tenants = TenantPlan::new(&[], Some(&tenants(file, index))).map_err(Failure::text)?;
+    plan.warnings.extend(weights_in_vain(&plan));
+    limited_once(&plan)?;
+    let read_only = file.exports.iter().all(|export| export.device != index || export.read_only);
+    Ok(Planned { plan, read_only, direct: table.direct, is_watched: true })
+}
+
+fn is_at(target: &Target, path: &Path) -> bool {
+    matches!(target, Target::Real(other) if other.canonicalize().is_ok_and(|other| other == path))
+}
+
+fn wrong(given: &Given, message: String) -> Failure {
+    Failure::text(vec![given.place.diagnostic(&given.key, Problem::Malformed.because(message))])
+}
+
+/// The keys of a device that options of the command line have the same names as.
+fn options(table: &DeviceTable) -> [(&'static str, Vec<&Given>); 4] {
+    [
+        ("--scheduler", table.scheduler.iter().collect()),
+        ("--set", table.set.iter().collect()),
+        ("--fault", table.fault.iter().collect()),
+        ("--device", vec![&table.device]),
+    ]
+}
+
+/// Returns an error about an option as one at the place of the key that gave it.
+pub(super) fn placed(table: &DeviceTable, failure: Failure) -> Failure {
+    let Failure::Input(errors) = failure else { return failure };
+    let at_key = |error: InputError| {
+        if let InputError::Text(_) = error {
+            return error;
+        }
+        let text = error.to_string();
+        for (option, given) in options(table) {
+            let Some(rest) = text.strip_prefix(option) else { continue };
+            let message = rest.trim_start_matches([':', ' ']);
+            let is_about = |given: &&&Given| {
+                let name = given.value.split('=').next().unwrap_or_default();
+                message.contains(&given.value) || message.split([':', ' ', '=']).next() == Some(name)
+            };
+            let Some(key) = given.iter().find(is_about).or(given.first()) else { continue };
+            return InputError::Text(key.place.diagnostic(&key.key, Problem::Malformed.because(message)));
+        }
+        InputError::Text(table.device.place.diagnostic(&table.device.key, Problem::Malformed.because(text)))
+    };
+    Failure::Input(errors.into_iter().map(at_key).collect())
+}
+
+/// Returns a warning about a device with its place.
+pub(super) fn said_of(file: &str, table: &DeviceTable, line: &str) -> String {
+    let line = line.strip_prefix("--tenants: ").or_else(|| line.strip_prefix("--")).unwrap_or(line);
+    format!("{file}:{}: device.{}: {line}", table.place.line, table.name)
+}

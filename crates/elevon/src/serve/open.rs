@@ -1,0 +1,116 @@
+//! Opens a device in the thread that will own it: stack, disk, and the settings of its tenants.
+
+use elevon_core::stack::Stack;
+use elevon_core::units::Bytes;
+use elevon_host::interrupt::Interrupt;
+use elevon_host::{Host, HostFile, OpenOptions};
+use elevon_nbd::Export;
+use elevon_serve::simulated::{RealClock, SimulatedDisk};
+use elevon_serve::{Disk, Server};
+use elevon_sim::device::{AnyDevice, Description};
+use elevon_workload::settings::Settings;
+
+use crate::described;
+use crate::failure::{Failure, MachineError};
+use crate::in_force;
+use crate::plan::{Plan, Target};
+
+/// Commands that the kernel is given at a time.
+const DEPTH: u32 = 1024;
+
+/// A device that is to be served.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    /// It is not opened for writing.
+    pub(super) read_only: bool,
+    /// O_DIRECT.
+    pub(super) direct: bool,
+    /// Statistics of tenants are kept, even if none has a setting.
+    pub(super) is_watched: bool,
+}
+
+/// What the thread of a device says once it is open.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    /// Its size, a multiple of `block`.
+    pub(super) size: Bytes,
+    pub(super) block: u32,
+    pub(super) preferred: u32,
+    pub(super) rotational: bool,
+    pub(super) can_discard: bool,
+    pub(super) notes: Vec<String>,
+}
+
+impl Opened {
+    /// Returns what clients of so many bytes of the device are told.
+    pub(super) fn told(&self, bytes: u64, read_only: bool, description: String) -> Export {
+        let mut told = Export { block: self.block, preferred: self.preferred, description, ..Export::new(bytes) };
+        (told.flags.read_only, told.flags.rotational, told.flags.trim) = (read_only, self.rotational, self.can_discard);
+        told
+    }
+}
+
+/// A device that is open.
+type OpenDevice<D> = (Stack, D, Settings, Opened);
+
+/// Adds a device to a server.
+pub(super) fn add(server: &mut Server, planned: Planned) -> Result<Opened, Failure> {
+    match planned.plan.target {
+        Target::Real(_) => server.add_device(move || real(&planned)),
+        Target::Simulated(_) => server.add_device(move || simulated(&planned)),
+    }
+}
+
+/// Opens a device, and closes it.
+pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
+    match planned.plan.target {
+        Target::Real(_) => real(planned).map(|(.., opened)| opened),
+        Target::Simulated(_) => simulated(planned).map(|(.., opened)| opened),
+    }
+}
+
+fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
+    let Target::Real(path) = &planned.plan.target else { unreachable!("asked for a real device only") };
+    let options = OpenOptions { write: !planned.read_only, direct: planned.direct, grow_to: 0 };
+    let file = HostFile::open(path, options).map_err(Failure::input)?;
+    let host = Host::new(file, DEPTH, None, Interrupt::new()).map_err(MachineError::StartIo)?;
+    let description = described::of_host(path, &host);
+    let notes = host.warnings().to_vec();
+    finish(planned, host, &description, notes)
+}
+
+fn simulated(planned: &Planned) -> Result<OpenDevice<SimulatedDisk<AnyDevice, RealClock>>, Failure> {
+    let device = planned.plan.device()?;
+    let description = described::of_simulated(&planned.plan, &device);
+    let disk = SimulatedDisk::new(device, RealClock::new().map_err(MachineError::StartIo)?);
+    finish(planned, disk, &description, Vec::new())
+}
+
+fn finish<D: Disk>(
+    planned: &Planned,
+    mut disk: D,
+    description: &Description,
+    mut notes: Vec<String>,
+) -> Result<OpenDevice<D>, Failure> {
+    let plan = &planned.plan;
+    let config = plan.stack_config(description)?;
+    notes.extend(in_force::differing(&plan.settings, &config));
+    let limits = &config.limits;
+    let block = limits.logical_block_size.max(512);
+    let opened = Opened {
+        size: Bytes::new(description.size.bytes().get() / u64::from(block) * u64::from(block)),
+        block,
+        preferred: limits.physical_block_size.max(4096).max(block),
+        rotational: limits.rotational,
+        can_discard: !limits.max_hw_discard_sectors.is_zero(),
+        notes,
+    };
+    let mut stack = Stack::new(config).map_err(Failure::input)?;
+    if planned.is_watched {
+        stack.control_mut().watch();
+    }
+    let now = disk.now();
+    let settings = Settings::new(&mut stack, &plan.tenants, now).map_err(|error| Failure::named("--tenants", error))?;
+    Ok((stack, disk, settings, opened))
+}
