@@ -103,6 +103,9 @@ pub struct QueueLimits {
     pub fua: bool,
     /// Whether the device is rotational.
     pub rotational: bool,
+    /// Whether `rotational` was written to the queue after the scheduler had started. BFQ keeps
+    /// some of what it found at its start.
+    pub rotational_written_later: bool,
     /// NOWAIT bios are supported.
     pub nowait: bool,
     /// Polling for completions is supported.
@@ -148,6 +151,7 @@ impl Default for QueueLimits {
             write_cache: false,
             fua: false,
             rotational: false,
+            rotational_written_later: false,
             nowait: true,
             poll: false,
         }

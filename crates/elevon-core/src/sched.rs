@@ -118,6 +118,12 @@ pub trait Scheduler {
     /// a disk.
     fn on_queue_info(&mut self, _rotational: bool) {}
 
+    /// Called after [`Self::on_queue_info`] if `rotational` was written to the queue after the
+    /// scheduler had started.
+    fn on_rotational_written(&mut self, rotational: bool) {
+        self.on_queue_info(rotational);
+    }
+
     /// Called when `nr_requests` was set: the number of scheduler tags of each hardware queue.
     fn on_depth_updated(&mut self, _nr_requests: u32) {}
 
@@ -325,6 +331,9 @@ impl Scheduler for AnyScheduler {
     }
     fn on_queue_info(&mut self, rotational: bool) {
         each!(self, s => s.on_queue_info(rotational));
+    }
+    fn on_rotational_written(&mut self, rotational: bool) {
+        each!(self, s => s.on_rotational_written(rotational));
     }
     fn set_async_depth(&mut self, depth: u32) {
         each!(self, s => s.set_async_depth(depth));

@@ -317,7 +317,10 @@ impl Stack {
         let mut scheduler =
             AnyScheduler::new(&config.scheduler, rules, config.hz, config.hw_queues, config.cpus, requests)
                 .map_err(BuildError::Scheduler)?;
-        scheduler.on_queue_info(limits.rotational);
+        scheduler.on_queue_info(limits.rotational && !limits.rotational_written_later);
+        if limits.rotational && limits.rotational_written_later {
+            scheduler.on_rotational_written(true);
+        }
         scheduler.on_depth_updated(nr_requests);
         if config.async_depth.is_some() {
             scheduler.set_async_depth(config.async_depth());

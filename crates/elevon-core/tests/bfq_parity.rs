@@ -88,6 +88,22 @@ fn classes_and_levels_on_a_disk() {
     check("deep", &run(DISK, off, &[], &[deep(PrioClass::Be, 4, 64)], SECONDS_6, 1), &[167.3], 10.0);
 }
 
+/// Processes of one priority that start together share a queue for good, because the disk was no
+/// disk yet when BFQ started: they are served by position, one request each in turn.
+#[test]
+fn processes_that_start_together_share_a_queue() {
+    let off = "bfq:low_latency=0";
+    let at = |n: u64, process: Process| Process { offset: n * 696_320, sectors: 614_400, ..process };
+    let reader = at(0, Process { bytes: 128 << 10, ..stream(PrioClass::Be, 4, 0) });
+    let three = [reader, at(1, RANDOM_4K), at(2, RANDOM_4K)];
+    check("a stream", &run(DISK, off, &[], &three, SECONDS_6, 1), &[57.5, 57.7, 57.5], 5.0);
+    // Two groups of equal weight, one process of depth 8 in one and three in the other: a slot of
+    // the one process passes while the device serves what the three have there.
+    let four = [1, 2, 2, 2].map(|tenant| Process { tenant, ..deep(PrioClass::Be, 4, 8) });
+    let outcome = run(DISK, off, &[(0, 100), (0, 100)], &four, Nanos::from_secs(8), 1);
+    check("one and three", &outcome, &[36.8, 43.6, 45.3, 43.5], 12.0);
+}
+
 #[test]
 fn groups_by_weight() {
     let (off, seconds) = ("bfq:low_latency=0", Nanos::from_secs(8));

@@ -42,7 +42,7 @@ use budget::Budgets;
 use cooperation::Burst;
 use entity::EntityId;
 use idling::WeightCounters;
-use peak_rate::PeakRate;
+use peak_rate::{PeakRate, Reference};
 use process::{GroupState, Process};
 use queue::BfqQueue;
 use queueing::Queueing;
@@ -99,6 +99,8 @@ pub struct Bfq {
     now: Instant,
     tick: i64,
     rotational: bool,
+    /// The rates that a device of the kind found at the start is expected to have.
+    reference: Reference,
     nr_requests: u32,
     /// `queue/async_depth` if it was set.
     async_depth: Option<u32>,
@@ -136,6 +138,9 @@ pub struct Bfq {
     last_completed: Option<EntityId>,
     queueing: Queueing,
     queueing_preset: Option<bool>,
+    /// The device is not rotational and queues commands. Determined at the start and when it was
+    /// measured whether the device queues commands, not when `rotational` is written.
+    queueing_flash: bool,
     peak: PeakRate,
     budgets: Budgets,
 
@@ -166,7 +171,8 @@ impl Bfq {
     /// `hz` (100 to 1000) is the tick rate.
     pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
         let hz = hz.max(8);
-        let peak = PeakRate::new(false);
+        let reference = Reference::of(false);
+        let peak = PeakRate::new(reference);
         Self {
             settings: BfqSettings::new(hz),
             rules,
@@ -175,6 +181,7 @@ impl Bfq {
             now: Instant::ZERO,
             tick: 0,
             rotational: false,
+            reference,
             nr_requests: (requests / usize::from(queues.max(1))).max(1) as u32,
             async_depth: None,
             engine: Engine::new(to_ticks(200, hz)),
@@ -200,6 +207,7 @@ impl Bfq {
             last_completed: None,
             queueing: Queueing::new(None),
             queueing_preset: None,
+            queueing_flash: true,
             peak,
             budgets: Budgets::new(),
             busy: [0; 3],
@@ -417,8 +425,13 @@ impl Scheduler for Bfq {
     }
 
     fn on_queue_info(&mut self, rotational: bool) {
+        (self.rotational, self.reference) = (rotational, Reference::of(rotational));
+        self.peak = PeakRate::new(self.reference);
+        self.update_queueing_flash();
+    }
+
+    fn on_rotational_written(&mut self, rotational: bool) {
         self.rotational = rotational;
-        self.peak = PeakRate::new(rotational);
     }
 
     fn set_discard_ranges(&mut self, ranges: u16) {

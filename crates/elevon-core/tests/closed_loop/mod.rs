@@ -22,6 +22,7 @@ pub(crate) struct Slots {
     pub(crate) latency: Nanos,
     /// Bytes per second; 0 for no limit.
     pub(crate) bandwidth: u64,
+    /// Whether `rotational` is written to the queue, after the scheduler was chosen.
     pub(crate) rotational: bool,
     /// Additional nanoseconds for each other request in service; 0 for a device of plain servers.
     pub(crate) crowding: u64,
@@ -119,8 +120,12 @@ pub(crate) fn run(
     length: Nanos,
     seed: u64,
 ) -> Outcome {
-    let limits =
-        QueueLimits { rotational: device.rotational, max_hw_sectors: Sectors::new(65536), ..QueueLimits::default() };
+    let limits = QueueLimits {
+        rotational: device.rotational,
+        rotational_written_later: device.rotational,
+        max_hw_sectors: Sectors::new(65536),
+        ..QueueLimits::default()
+    };
     let mut config = StackConfig { kernel: Kernel::V6_18, ..StackConfig::new(limits, Sectors::new(1 << 22), 1, 128) };
     config.scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
     config.set("max_sectors_kb", "512").expect("a setting");

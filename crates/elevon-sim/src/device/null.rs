@@ -70,6 +70,7 @@ impl NullParameters {
         QueueLimits {
             max_hw_sectors: Sectors::new(2560),
             rotational: self.rotational,
+            rotational_written_later: self.rotational,
             write_cache: self.write_cache,
             fua: self.fua,
             ..super::limits_without_medium()

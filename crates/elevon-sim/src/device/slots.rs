@@ -212,6 +212,7 @@ impl Slots {
             // kernel.
             max_hw_sectors: Sectors::new(65536),
             rotational: parameters.rotational,
+            rotational_written_later: parameters.rotational,
             write_cache: parameters.write_cache,
             ..super::limits_without_medium()
         };

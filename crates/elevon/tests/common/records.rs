@@ -48,21 +48,27 @@ pub(crate) fn tunables(record: &Value) -> Vec<String> {
 /// Simulates the record's job on the same device with the same scheduler and tenants.
 pub(crate) fn simulate(record: &Value) -> Value {
     let scheduler = [text(&record["scheduler"]).to_owned(), tunables(record).join(",")].join(":");
-    simulate_under(record, scheduler.trim_end_matches(':'), record["tenants"].as_str())
+    simulate_under(record, scheduler.trim_end_matches(':'), record["tenants"].as_str(), "")
+}
+
+/// Simulates the record's job on a device with more parameters (`,key=value`) and its scheduler.
+pub(crate) fn simulate_on(record: &Value, more: &str) -> Value {
+    let scheduler = [text(&record["scheduler"]).to_owned(), tunables(record).join(",")].join(":");
+    simulate_under(record, scheduler.trim_end_matches(':'), None, more)
 }
 
 /// Simulates the record's job on the same device without scheduler and tenants.
 pub(crate) fn simulate_plain(record: &Value) -> Value {
-    simulate_under(record, "none", None)
+    simulate_under(record, "none", None, "")
 }
 
-fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Value {
+fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>, more: &str) -> Value {
     let bench = Bench::new();
     let job = bench.file("job.fio", text(&record["job"]));
     let given = |key: &str| record["device"][key].as_u64();
     let at = |key: &str| given(key).expect("a number");
     let device = format!(
-        "slots:slots={},latency={}us,bandwidth={}MB/s,size={}MiB,rotational={},hw_queues=1,queue_depth={}",
+        "slots:slots={},latency={}us,bandwidth={}MB/s,size={}MiB,rotational={},hw_queues=1,queue_depth={}{more}",
         at("slots"),
         at("lat_us") + given("overhead_us").unwrap_or(OVERHEAD_US),
         at("mbps"),

@@ -232,13 +232,11 @@ impl Bfq {
             return None;
         }
         self.queue_mut(target).stable = true;
-        self.processes[task.index()].stably_merged = true;
         Some(target)
     }
 
     fn merge_for_good(&mut self, task: TaskId, q: EntityId, target: EntityId) {
         self.queue_mut(target).stable = true;
-        self.processes[task.index()].stably_merged = true;
         self.merge_queues(task, q, target);
     }
 

@@ -187,6 +187,8 @@ impl Bfq {
             queue.short_think && queue.dispatched + queue.queued < 3
         });
         let seed_rules = self.settings.inject == super::injection::Inject::Seed;
-        self.queueing.on_completion(self.in_flight, self.queued, held_back, seed_rules);
+        if self.queueing.on_completion(self.in_flight, self.queued, held_back, seed_rules) {
+            self.update_queueing_flash();
+        }
     }
 }

@@ -102,9 +102,14 @@ impl Bfq {
         self.busy.iter().sum()
     }
 
-    /// Returns true if the device is not rotational and queues commands.
-    pub(super) fn is_queueing_flash(&self) -> bool {
-        !self.rotational && self.queueing.is_on()
+    /// Returns true if the device was not rotational and queued commands when this was determined.
+    pub(super) const fn is_queueing_flash(&self) -> bool {
+        self.queueing_flash
+    }
+
+    /// Determines if the device is not rotational and queues commands.
+    pub(super) const fn update_queueing_flash(&mut self) {
+        self.queueing_flash = !self.rotational && self.queueing.is_on();
     }
 
     /// Returns true if shares would be wrong without waiting for this queue. Since 5.2 the

@@ -48,8 +48,8 @@ pub(super) struct PeakRate {
 }
 
 impl PeakRate {
-    pub(super) fn new(rotational: bool) -> Self {
-        let rate = Reference::of(rotational).rate * 2 / 3;
+    pub(super) const fn new(reference: Reference) -> Self {
+        let rate = reference.rate * 2 / 3;
         let (first, last) = (Instant::ZERO, Instant::ZERO);
         Self { rate, samples: 0, sequential: 0, sectors: 0, first, last, largest: 0 }
     }
@@ -133,8 +133,7 @@ impl PeakRate {
 
     /// Returns how long interactive raising lasts: the reference work at this device's rate, 3 to
     /// 25 s.
-    pub(super) const fn raise_ms(&self, rotational: bool) -> u64 {
-        let reference = Reference::of(rotational);
+    pub(super) const fn raise_ms(&self, reference: Reference) -> u64 {
         let ms = reference.rate * reference.raise_ms / self.rate;
         if ms < 3000 {
             3000
@@ -159,7 +158,7 @@ mod tests {
             (1000, 750, 200_000, 1000, 19776),
             (1000, 600, 250_000, 500, 23346),
         ] {
-            let mut peak = PeakRate { rate: 22000, ..PeakRate::new(false) };
+            let mut peak = PeakRate { rate: 22000, ..PeakRate::new(Reference::of(false)) };
             peak.learn(n, q, sectors, ms * 1_000_000);
             assert_eq!(peak.rate, rate, "{q} of {n} sequential, {sectors} sectors in {ms} ms");
         }
@@ -169,7 +168,7 @@ mod tests {
     fn too_short_or_too_few_says_nothing() {
         let at = |ms: u64| Instant::ZERO + Nanos::from_millis(ms);
         for (count, step, expected) in [(31, 10, false), (40, 7, false), (40, 8, true)] {
-            let mut peak = PeakRate::new(false);
+            let mut peak = PeakRate::new(Reference::of(false));
             for i in 0..count {
                 peak.on_dispatch(at(i * step), 4096, false, 1, at(i * step));
             }
@@ -181,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_second_closes_an_interval_and_its_last_request_opens_the_next() {
-        let mut peak = PeakRate::new(false);
+        let mut peak = PeakRate::new(Reference::of(false));
         let changed: u32 = (0..=100u64)
             .map(|i| Instant::ZERO + Nanos::from_millis(i * 10))
             .map(|now| u32::from(peak.on_dispatch(now, 1000, false, 1, now)))
@@ -193,7 +192,7 @@ mod tests {
 
     #[test]
     fn budgets_and_raising_from_the_rate() {
-        let of = |rate| PeakRate { rate, ..PeakRate::new(false) };
+        let of = |rate| PeakRate { rate, ..PeakRate::new(Reference::of(false)) };
         for (rate, ms, sectors) in
             [(22000, 125, 41961), (9333, 125, 17801), (33000, 125, 62942), (14000, 125, 26702), (22000, 124, 41625)]
         {
@@ -208,8 +207,8 @@ mod tests {
             (true, 14000, 7000),
             (true, 4000, 24500),
         ] {
-            assert_eq!(of(rate).raise_ms(rotational), ms, "{rate}");
+            assert_eq!(of(rate).raise_ms(Reference::of(rotational)), ms, "{rate}");
         }
-        assert_eq!((PeakRate::new(false).rate, PeakRate::new(true).rate), (22000, 9333));
+        assert_eq!((PeakRate::new(Reference::of(false)).rate, PeakRate::new(Reference::of(true)).rate), (22000, 9333));
     }
 }

@@ -30,7 +30,6 @@ pub(super) struct Process {
     /// A queue to merge into when this one is old enough. Because it may be freed before that, the
     /// serial number is checked.
     pub(super) stable_target: Option<(EntityId, u64)>,
-    pub(super) stably_merged: bool,
 }
 
 /// State of a group.
@@ -139,11 +138,7 @@ impl Bfq {
 
     fn split_if_due(&mut self, task: TaskId, q: EntityId) -> Option<EntityId> {
         let queue = self.queue(q);
-        if queue.shared && queue.to_split && !self.processes[task.index()].stably_merged {
-            self.split(task, q)
-        } else {
-            Some(q)
-        }
+        if queue.shared && queue.to_split && !queue.stable { self.split(task, q) } else { Some(q) }
     }
 
     fn new_sync_queue(&mut self, task: TaskId, group: GroupId, class: Class, level: u8) -> EntityId {

@@ -50,7 +50,8 @@ pub(super) struct BfqQueue {
     /// The processes that share it are to be separated.
     pub(super) to_split: bool,
     pub(super) just_created: bool,
-    /// Processes were merged into it for good because they were created together.
+    /// Processes were merged into it for good because they were created together: none of those
+    /// that share it leaves it, not even the first.
     pub(super) stable: bool,
     /// Processes that point to it.
     pub(super) processes: u32,

@@ -34,21 +34,23 @@ impl Queueing {
     }
 
     /// Handles a completion; `in_flight` still includes it. `held_back`: the scheduler itself keeps
-    /// the device short of requests.
-    pub(super) fn on_completion(&mut self, in_flight: u32, queued: u32, held_back: bool, seed_rules: bool) {
+    /// the device short of requests. Returns true if it decided now.
+    pub(super) fn on_completion(&mut self, in_flight: u32, queued: u32, held_back: bool, seed_rules: bool) -> bool {
         self.in_flight_max = self.in_flight_max.max(in_flight);
         if self.preset || self.decided == Some(true) || in_flight + queued <= THRESHOLD {
-            return;
+            return false;
         }
         if !seed_rules && held_back && in_flight < THRESHOLD {
-            return;
+            return false;
         }
         self.samples += 1;
-        if self.samples > SAMPLES {
-            let threshold = if seed_rules { THRESHOLD_OF_SEED } else { THRESHOLD };
-            self.decided = Some(self.in_flight_max > threshold);
-            (self.samples, self.in_flight_max) = (0, 0);
+        if self.samples <= SAMPLES {
+            return false;
         }
+        let threshold = if seed_rules { THRESHOLD_OF_SEED } else { THRESHOLD };
+        self.decided = Some(self.in_flight_max > threshold);
+        (self.samples, self.in_flight_max) = (0, 0);
+        true
     }
 }
 
@@ -68,10 +70,10 @@ mod tests {
             for (rules, expected) in [(false, now), (true, seed)] {
                 let mut q = Queueing::new(None);
                 for _ in 0..32 {
-                    q.on_completion(in_flight, queued, held_back, rules);
+                    assert!(!q.on_completion(in_flight, queued, held_back, rules));
                     assert_eq!(q.decided(), None);
                 }
-                q.on_completion(in_flight, queued, held_back, rules);
+                assert_eq!(q.on_completion(in_flight, queued, held_back, rules), expected.is_some());
                 assert_eq!(q.decided(), expected, "{in_flight} in flight, {queued} queued, seed {rules}");
                 assert_eq!(q.is_on(), expected != Some(false));
             }
@@ -81,11 +83,11 @@ mod tests {
     #[test]
     fn yes_is_for_ever_and_a_preset_too() {
         let mut q = Queueing::new(Some(false));
-        (0..99).for_each(|_| q.on_completion(9, 9, false, false));
+        (0..99).for_each(|_| _ = q.on_completion(9, 9, false, false));
         assert_eq!(q.decided(), Some(false));
         let mut q = Queueing::new(None);
-        (0..99).for_each(|_| q.on_completion(9, 9, false, false));
-        (0..99).for_each(|_| q.on_completion(1, 9, false, false));
+        (0..99).for_each(|_| _ = q.on_completion(9, 9, false, false));
+        (0..99).for_each(|_| _ = q.on_completion(1, 9, false, false));
         assert_eq!(q.decided(), Some(true));
     }
 }

@@ -131,6 +131,7 @@ impl Bfq {
             "hw_tag" => {
                 self.queueing_preset = [None, Some(false), Some(true)][value as usize];
                 self.queueing = Queueing::new(self.queueing_preset);
+                self.update_queueing_flash();
             }
             "inject" => s.inject = Inject::ALL[value as usize],
             "low_latency" => {
