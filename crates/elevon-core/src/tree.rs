@@ -8,6 +8,7 @@
 //! operation. Insert, remove and the searches cost expected O(log n) in the size of the tree;
 //! `next` and `prev` cost O(1) amortised over a walk.
 
+use crate::merge::MergeKind;
 pub use crate::treap::Root;
 use crate::treap::{Item, NIL, Treap};
 use crate::units::{RequestId, Sector};
@@ -73,6 +74,12 @@ impl TreeLinks {
         self.nodes.take(root, id.0);
     }
 
+    /// Files a request, which is in this tree, under another key.
+    pub fn refile(&mut self, root: &mut Root, key: Sector, id: RequestId) {
+        self.remove(root, id);
+        self.insert(root, key, id);
+    }
+
     /// Returns the first request in order.
     pub fn first(&self, root: Root) -> Option<RequestId> {
         Self::key_of(self.nodes.leftmost(root.0))
@@ -95,6 +102,12 @@ impl TreeLinks {
             };
         }
         Self::key_of(found)
+    }
+
+    /// Returns the first request with exactly this key: for a bio that ends there, the request in
+    /// front of which it can be merged.
+    pub fn first_at(&self, root: Root, key: Sector) -> Option<RequestId> {
+        self.lower_bound(root, key).filter(|&id| self.key(id) == key)
     }
 
     /// Returns the last request with a key of at most `key`.
@@ -138,6 +151,17 @@ impl TreeLinks {
             (n, parent) = (parent, self.nodes.at(parent).parent);
         }
         Self::key_of(parent)
+    }
+
+    /// Returns the request with which a request that has grown by a merge may now be contiguous: the
+    /// one behind it if it grew at its end, the one before it if at its front. `None` if it is in
+    /// no tree, or at that end of its tree.
+    pub fn neighbour(&self, id: RequestId, grown_at: MergeKind) -> Option<RequestId> {
+        match grown_at {
+            _ if !self.contains(id) => None,
+            MergeKind::Back | MergeKind::Discard => self.next(id),
+            MergeKind::Front => self.prev(id),
+        }
     }
 
     /// Iterates over a tree in order.

@@ -320,10 +320,8 @@ impl Scheduler for Bfq {
         let q = if sync { process.sync } else { process.asynchronous }?;
         let Self { elevator, slots, queues, tree, .. } = self;
         let allows = |id: RequestId| slots[id.index()].queue == Some(q);
-        elevator.find_merge_among(view, bio, one_hit_only, allows, || {
-            let candidate = tree.lower_bound(queues[q.index()].sorted, bio.end())?;
-            (tree.key(candidate) == bio.end()).then_some(candidate)
-        })
+        elevator
+            .find_merge_among(view, bio, one_hit_only, allows, || tree.first_at(queues[q.index()].sorted, bio.end()))
     }
 
     fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
@@ -334,8 +332,7 @@ impl Scheduler for Bfq {
         self.slots[id.index()].sectors = view.requests[id].sectors.get();
         if let (MergeKind::Front, Some(q)) = (kind, self.slots[id.index()].queue) {
             let queue = &mut self.queues[q.index()];
-            self.tree.remove(&mut queue.sorted, id);
-            self.tree.insert(&mut queue.sorted, view.requests[id].sector, id);
+            self.tree.refile(&mut queue.sorted, view.requests[id].sector, id);
             let before = queue.next;
             let next = self.choose(before, Some(id), self.last_position);
             self.queue_mut(q).next = next;
@@ -348,11 +345,7 @@ impl Scheduler for Bfq {
     }
 
     fn neighbour(&self, _view: View<'_>, id: RequestId, kind: MergeKind) -> Option<RequestId> {
-        match kind {
-            _ if !self.tree.contains(id) => None,
-            MergeKind::Back | MergeKind::Discard => self.tree.next(id),
-            MergeKind::Front => self.tree.prev(id),
-        }
+        self.tree.neighbour(id, kind)
     }
 
     fn on_requests_merged(&mut self, now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {

@@ -598,10 +598,8 @@ impl Scheduler for Flow {
         let q = self.tasks.get(bio.task.index())?[class]?;
         let Self { elevator, slots, queues, tree, .. } = self;
         let allows = |id: RequestId| slots[id.index()].queue == Some(q);
-        elevator.find_merge_among(view, bio, one_hit_only, allows, || {
-            let candidate = tree.lower_bound(queues[q.index()].sorted, bio.end())?;
-            (tree.key(candidate) == bio.end()).then_some(candidate)
-        })
+        elevator
+            .find_merge_among(view, bio, one_hit_only, allows, || tree.first_at(queues[q.index()].sorted, bio.end()))
     }
 
     fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
@@ -613,18 +611,13 @@ impl Scheduler for Flow {
         self.slots[id.index()].sectors = request.sectors.get();
         if let (MergeKind::Front, Some(q)) = (kind, self.slots[id.index()].queue) {
             let sorted = &mut self.queues[q.index()].sorted;
-            self.tree.remove(sorted, id);
-            self.tree.insert(sorted, request.sector, id);
+            self.tree.refile(sorted, request.sector, id);
         }
         self.elevator.on_bio_merged(view, id);
     }
 
     fn neighbour(&self, _view: View<'_>, id: RequestId, kind: MergeKind) -> Option<RequestId> {
-        match kind {
-            _ if !self.tree.contains(id) => None,
-            MergeKind::Back | MergeKind::Discard => self.tree.next(id),
-            MergeKind::Front => self.tree.prev(id),
-        }
+        self.tree.neighbour(id, kind)
     }
 
     fn on_requests_merged(&mut self, now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {

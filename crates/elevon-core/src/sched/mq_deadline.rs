@@ -436,8 +436,7 @@ impl Scheduler for MqDeadline {
         let Self { elevator, classes, tree, settings, rules, .. } = self;
         elevator.find_merge(view, bio, one_hit_only, || {
             let sorted = classes[rank(rules, bio.ioprio)].sorted[direction_of(bio.op)];
-            let candidate = tree.lower_bound(sorted, bio.end()).filter(|_| settings.front_merges)?;
-            (tree.key(candidate) == bio.end()).then_some(candidate)
+            tree.first_at(sorted, bio.end()).filter(|_| settings.front_merges)
         })
     }
 
@@ -449,18 +448,13 @@ impl Scheduler for MqDeadline {
         if kind == MergeKind::Front {
             let RequestInfo { class, direction, .. } = self.slots[id.index()];
             let sorted = &mut self.classes[usize::from(class)].sorted[usize::from(direction)];
-            self.tree.remove(sorted, id);
-            self.tree.insert(sorted, view.requests[id].sector, id);
+            self.tree.refile(sorted, view.requests[id].sector, id);
         }
         self.elevator.on_bio_merged(view, id);
     }
 
     fn neighbour(&self, _view: View<'_>, id: RequestId, kind: MergeKind) -> Option<RequestId> {
-        match kind {
-            _ if !self.tree.contains(id) => None,
-            MergeKind::Back | MergeKind::Discard => self.tree.next(id),
-            MergeKind::Front => self.tree.prev(id),
-        }
+        self.tree.neighbour(id, kind)
     }
 
     fn on_requests_merged(&mut self, _now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {

@@ -30,6 +30,11 @@ impl DirectPath {
     /// All paths.
     pub const ALL: [Self; 2] = [Self::Blkdev, Self::Iomap];
 
+    /// Returns the path of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|path| path.name() == name)
+    }
+
     /// The name of the path in `direct_path=`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -362,10 +367,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         value: SettingValue::Choice {
             names: setting_names!(DirectPath),
             get: |c| c.direct_path.name(),
-            set: |c, text| {
-                let path = DirectPath::ALL.into_iter().find(|path| path.name() == text);
-                path.map(|path| c.direct_path = path)
-            },
+            set: |c, text| DirectPath::from_name(text).map(|path| c.direct_path = path),
         },
     },
     StackSetting {
@@ -376,10 +378,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         value: SettingValue::Choice {
             names: setting_names!(DirectPath),
             get: |c| c.buffered_path.name(),
-            set: |c, text| {
-                let path = DirectPath::ALL.into_iter().find(|path| path.name() == text);
-                path.map(|path| c.buffered_path = path)
-            },
+            set: |c, text| DirectPath::from_name(text).map(|path| c.buffered_path = path),
         },
     },
     StackSetting {
