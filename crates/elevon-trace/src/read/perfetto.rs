@@ -79,13 +79,18 @@ pub(crate) struct PerfettoSource {
     state: PacketState,
 }
 
-/// PacketState of the reader between packets.
+/// What is kept between packets.
 struct PacketState {
     /// By CPU: time of the last event, and whether events were lost since then.
     cpus: Vec<(Option<u64>, bool)>,
     /// Process and name of each thread.
     threads: HashMap<u32, Thread, FxBuildHasher>,
+    /// Packets that were compressed in one, at which position of the file; where the next of them
+    /// starts; and whether they are all that was compressed.
     unpacked: Vec<u8>,
+    unpacked_from: Position,
+    unpacked_next: usize,
+    is_whole: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -96,7 +101,15 @@ struct Thread {
 
 impl PerfettoSource {
     pub(crate) fn new(input: Input) -> Self {
-        Self { input, state: PacketState { cpus: Vec::new(), threads: HashMap::default(), unpacked: Vec::new() } }
+        let state = PacketState {
+            cpus: Vec::new(),
+            threads: HashMap::default(),
+            unpacked: Vec::new(),
+            unpacked_from: Position::Byte(0),
+            unpacked_next: 0,
+            is_whole: true,
+        };
+        Self { input, state }
     }
 
     /// Reads a packet of the input. Returns false at the end.
@@ -192,7 +205,7 @@ impl Source for PerfettoSource {
         let mut packets = 0;
         while sink.len() < until && packets < BATCH {
             packets += 1;
-            if !self.packet(sink)? {
+            if !self.state.next_unpacked(sink) && !self.packet(sink)? {
                 self.state.finish(sink);
                 return Ok(false);
             }
@@ -211,7 +224,7 @@ impl PacketState {
             let (number, value) = field?;
             match number {
                 field::PACKET_COMPRESSED | field::PACKET_ZSTD => {
-                    self.compressed(value.bytes(), number == field::PACKET_ZSTD, at, sink)?;
+                    self.compressed(value.bytes(), number == field::PACKET_ZSTD, at, sink);
                 }
                 _ => self.member(number, value.bytes(), at, sink)?,
             }
@@ -219,38 +232,64 @@ impl PacketState {
         Ok(())
     }
 
-    /// Reads the packets that are compressed in one.
-    fn compressed(&mut self, bytes: &[u8], is_zstd: bool, at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
-        let mut unpacked = std::mem::take(&mut self.unpacked);
-        unpacked.clear();
+    /// Decompresses the packets that are compressed in one, for [`Self::next_unpacked`].
+    fn compressed(&mut self, bytes: &[u8], is_zstd: bool, at: Position, sink: &mut Sink) {
+        if !self.unpacked.is_empty() {
+            // The members of a packet exclude each other. It also bounds the memory.
+            sink.skip(0, at, "one field of compressed packets in a packet");
+            return;
+        }
+        let unpacked = &mut self.unpacked;
         let read = if is_zstd {
-            zstd::Decoder::with_buffer(bytes).and_then(|decoder| decoder.take(MAX_UNPACKED).read_to_end(&mut unpacked))
+            zstd::Decoder::with_buffer(bytes).and_then(|decoder| decoder.take(MAX_UNPACKED).read_to_end(unpacked))
         } else {
-            flate2::read::ZlibDecoder::new(bytes).take(MAX_UNPACKED).read_to_end(&mut unpacked)
+            flate2::read::ZlibDecoder::new(bytes).take(MAX_UNPACKED).read_to_end(unpacked)
         };
-        if read.is_err() {
+        self.is_whole = read.is_ok();
+        if !self.is_whole {
             sink.skip(0, at, "compressed packets that are whole");
         }
-        for field in Fields::of(&unpacked) {
-            let Ok((field::TRACE_PACKET, packet)) = field else {
-                if field.is_err() && read.is_ok() {
-                    sink.skip(0, at, "compressed packets of protobuf fields");
-                }
-                continue;
+        (self.unpacked_from, self.unpacked_next) = (at, 0);
+    }
+
+    /// Reads the next of the packets that were compressed in one. Returns false if there is none:
+    /// many events may be in few compressed bytes, so they are read as they are asked for.
+    fn next_unpacked(&mut self, sink: &mut Sink) -> bool {
+        if self.unpacked.is_empty() {
+            return false;
+        }
+        let at = self.unpacked_from;
+        let unpacked = std::mem::take(&mut self.unpacked);
+        let mut fields = Fields::of(&unpacked[self.unpacked_next..]);
+        let field = fields.next();
+        self.unpacked_next = unpacked.len() - fields.remaining();
+        let is_end = !matches!(field, Some(Ok(_)));
+        match field {
+            Some(Ok((field::TRACE_PACKET, packet))) if packet.bytes().len() <= MAX_PACKET => {
+                self.unpacked_packet(packet.bytes(), at, sink);
+            }
+            Some(Ok((field::TRACE_PACKET, _))) => sink.skip(0, at, "compressed packets of 16 MiB at most"),
+            Some(Err(_)) if self.is_whole => sink.skip(0, at, "compressed packets of protobuf fields"),
+            _ => {}
+        }
+        self.unpacked = unpacked;
+        if is_end {
+            self.unpacked.clear();
+            self.unpacked.shrink_to(MAX_PIECE);
+        }
+        true
+    }
+
+    fn unpacked_packet(&mut self, packet: &[u8], at: Position, sink: &mut Sink) {
+        for field in Fields::of(packet) {
+            let Ok((number, value)) = field else {
+                sink.skip(0, at, "a packet of protobuf fields");
+                return;
             };
-            for field in Fields::of(packet.bytes()) {
-                let Ok((number, value)) = field else {
-                    sink.skip(0, at, "a packet of protobuf fields");
-                    break;
-                };
-                if self.member(number, value.bytes(), at, sink).is_err() {
-                    sink.skip(0, at, "a packet of protobuf fields");
-                }
+            if self.member(number, value.bytes(), at, sink).is_err() {
+                sink.skip(0, at, "a packet of protobuf fields");
             }
         }
-        unpacked.shrink_to(MAX_PIECE);
-        self.unpacked = unpacked;
-        Ok(())
     }
 
     /// Reads a member of a packet.

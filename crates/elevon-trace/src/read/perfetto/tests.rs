@@ -78,6 +78,24 @@ fn packed_packets_are_the_same_trace() {
     assert!(reader.report().skipped_count() > 0);
 }
 
+/// A few kilobytes may be millions of events; they are read as they are asked for.
+#[test]
+fn many_packets_in_few_bytes_are_read_in_parts() {
+    const PACKETS: usize = 100_000;
+    let plain = bundle(0, false, &[queue(100, 0)]).repeat(PACKETS);
+    let trace = bytes(1, &bytes(133, &zstd::encode_all(&plain[..], 3).unwrap()));
+    assert!(trace.len() < 10_000, "{} bytes", trace.len());
+    let mut source = PerfettoSource::new(Input::new(Box::new(io::Cursor::new(trace))).unwrap());
+    let mut sink = Sink::new(crate::report::ReadReport::new(crate::TraceFormat::Perfetto));
+    let mut events = 0;
+    while source.fill(&mut sink).unwrap() {
+        assert!(sink.len() <= 2 * BATCH, "{} events at once", sink.len());
+        events += sink.deliver(0).len();
+        sink.drop_delivered();
+    }
+    assert_eq!((events + sink.len(), sink.report.skipped_count()), (PACKETS, 0));
+}
+
 fn deflate_cut(plain: &[u8]) -> Vec<u8> {
     let mut deflate = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     deflate.write_all(plain).unwrap();

@@ -65,6 +65,11 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
+    /// Returns the number of bytes that have not been read.
+    pub(super) const fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
     #[inline]
     fn field(&mut self) -> Option<(u32, Value<'a>)> {
         let (key, rest) = varint(self.rest)?;
