@@ -1,8 +1,10 @@
 //! Parses one line of tracepoint text.
 
+use std::sync::LazyLock;
+
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
-use memchr::memmem;
+use memchr::memmem::{self, Finder};
 
 use super::super::blkparse;
 use super::super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed};
@@ -57,6 +59,11 @@ pub enum Line<'a> {
     },
 }
 
+/// What is looked for in every line. Preparing a search takes longer than the search of a line.
+static BLOCK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"block_"));
+static COLON: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b": "));
+static PERF_LOST: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"PERF_RECORD_LOST"));
+
 /// Reads one line. Never panics, whatever the line.
 #[inline]
 pub fn parse_line(line: &[u8]) -> Line<'_> {
@@ -75,7 +82,7 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
     }
     let (mut bare, mut failed) = (None, None);
     let mut from = 0;
-    while let Some(at) = memmem::find(&line[from..], b"block_").map(|at| from + at) {
+    while let Some(at) = BLOCK.find(&line[from..]).map(|at| from + at) {
         from = at + 1;
         // The event name is preceded by a blank or by perf's "block:". The task's name may contain
         // the word as well, so every place is tried.
@@ -131,14 +138,15 @@ fn lost(line: &[u8]) -> Option<Line<'static>> {
         let events = inside.split(|&byte| byte == b' ').find_map(whole_number);
         return Some(Line::Lost { cpu, events });
     }
-    let at = memmem::find(line, b"PERF_RECORD_LOST")?;
+    let at = PERF_LOST.find(line)?;
     let events = memmem::find(line, b" lost ").and_then(|at| Cursor::new(&line[at + 6..]).digits());
     Some(Line::Lost { cpu: parse_prefix(&line[..at]).ok().and_then(|prefix| prefix.cpu), events })
 }
 
 /// Returns true if a line has the prefix of an event: a task, a CPU and a time, and then a name.
 pub(super) fn has_prefix(line: &[u8]) -> bool {
-    memmem::find_iter(line, b": ")
+    COLON
+        .find_iter(line)
         .take(4)
         .any(|at| parse_prefix(&line[..=at]).is_ok_and(|prefix| prefix.cpu.is_some() && prefix.tid.is_some()))
 }
@@ -210,7 +218,7 @@ const MAX_PLACES: usize = 6;
 /// Reads a line with an event of a host controller; `None` if it has none. The name is at the start
 /// of the line, or after the colon that ends the time.
 fn command(line: &[u8]) -> Option<Line<'_>> {
-    let after_colons = memmem::find_iter(line, b": ").take(MAX_PLACES).map(|at| at + 1);
+    let after_colons = COLON.find_iter(line).take(MAX_PLACES).map(|at| at + 1);
     for at in std::iter::once(0).chain(after_colons) {
         let rest = line[at..].trim_ascii_start();
         match rest.first() {
