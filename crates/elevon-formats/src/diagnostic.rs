@@ -95,7 +95,7 @@ impl IntoComplaint for String {
 pub struct Diagnostic {
     /// The file name as the user gave it.
     pub file: String,
-    /// Line, from 1.
+    /// Line, from 1; 0 for an option of the command line.
     pub line: u32,
     /// Column in characters, from 1: of the value if the value is wrong, else of the key.
     pub column: u32,
@@ -110,9 +110,13 @@ pub struct Diagnostic {
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, column, key, problem: _, message } = self;
+        write!(f, "{file}:")?;
+        if *line > 0 {
+            write!(f, "{line}:{column}:")?;
+        }
         match key.as_str() {
-            "" => write!(f, "{file}:{line}:{column}: {message}"),
-            _ => write!(f, "{file}:{line}:{column}: {key}: {message}"),
+            "" => write!(f, " {message}"),
+            _ => write!(f, " {key}: {message}"),
         }
     }
 }
@@ -120,9 +124,9 @@ impl fmt::Display for Diagnostic {
 /// A place in a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The file name as the user gave it.
+    /// The file name as the user gave it, or an option of the command line.
     pub file: String,
-    /// Line, from 1.
+    /// Line, from 1; 0 for an option of the command line.
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,

@@ -267,6 +267,9 @@ pub(crate) struct StackArgs {
     pub(crate) device: String,
     #[command(flatten)]
     pub(crate) queue: QueueArgs,
+    /// Option for every job, or for the one that is named, over what the job file says (repeatable)
+    #[arg(long, value_name = "[JOB:]KEY=VALUE")]
+    pub(crate) job_option: Vec<String>,
     /// Seed of every random choice: same seed, same bytes out, on every machine, in simulation
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub(crate) seed: u64,
@@ -702,7 +705,7 @@ impl StackArgs {
     }
 
     /// Returns these options with those of a `--vs` text. A scalar in the text replaces the value
-    /// here; `--set` and `--fault` are added.
+    /// here; `--job-option`, `--set` and `--fault` are added.
     pub(crate) fn with(&self, text: &str) -> Result<Self, VsError> {
         let words = split_words(text)?;
         if words.is_empty() {
@@ -729,6 +732,7 @@ impl StackArgs {
         all.cpu_cost = new.cpu_cost.or(all.cpu_cost);
         all.queue.tenants = new.queue.tenants.or(all.queue.tenants);
         all.log_dir = new.log_dir.or(all.log_dir);
+        all.job_option.extend(new.job_option);
         all.queue.set.extend(new.queue.set);
         all.queue.fault.extend(new.queue.fault);
         Ok(all)

@@ -11,7 +11,7 @@ use elevon_core::stack::StackConfig;
 use elevon_core::units::Bytes;
 use elevon_formats::cgroup::Setting;
 use elevon_formats::fio::spec::JobSpec;
-use elevon_formats::fio::{ParsedJobs, parse_all};
+use elevon_formats::fio::{JobOption, ParsedJobs, parse_all_with};
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
@@ -83,7 +83,9 @@ impl Plan {
     pub(crate) fn new(jobs: &[PathBuf], args: &StackArgs) -> Result<Self, Failure> {
         let mut sources = Sources::new(args.include_dir.as_deref());
         let names: Vec<&str> = jobs.iter().map(|path| text_of("the job file", path)).collect::<Result<_, _>>()?;
-        let parsed = parse_all(&mut sources, &names).map_err(|mut errors| {
+        let over = args.job_option.iter().map(|text| JobOption::parse("--job-option", text));
+        let over = over.collect::<Result<Vec<_>, _>>().map_err(|error| Failure::text(vec![error]))?;
+        let parsed = parse_all_with(&mut sources, &names, &over).map_err(|mut errors| {
             // An error in a file that is included twice is reported once.
             errors.dedup();
             Failure::text(errors)
@@ -559,6 +561,7 @@ fn command(verb: &str, jobs: &[&str], args: &StackArgs) -> String {
     words.extend(folders.iter().flat_map(|(name, folder)| [*name, folder]));
     words.extend(args.memory.iter().flat_map(|memory| ["--memory", memory]));
     words.extend(args.cache.iter().flat_map(|cache| ["--cache", cache]));
+    words.extend(args.job_option.iter().flat_map(|option| ["--job-option", option]));
     words.extend(args.queue.set.iter().flat_map(|set| ["--set", set]));
     words.extend(args.queue.fault.iter().flat_map(|fault| ["--fault", fault]));
     let is_of_stdin = jobs.contains(&STDIN) || tenants == Some(STDIN);

@@ -124,9 +124,10 @@ impl Replay {
     pub(crate) fn check(&self, args: &StackArgs) -> Result<(), Failure> {
         let cache = "the bios of a trace are below the page cache";
         for (option, value, why) in [
-            ("--cpu-cost", &args.cpu_cost, "the times of a trace have the CPU time in them"),
-            ("--memory", &args.memory, cache),
-            ("--cache", &args.cache, cache),
+            ("--cpu-cost", args.cpu_cost.as_ref(), "the times of a trace have the CPU time in them"),
+            ("--memory", args.memory.as_ref(), cache),
+            ("--cache", args.cache.as_ref(), cache),
+            ("--job-option", args.job_option.first(), "a trace has no job file"),
         ] {
             if let Some(value) = value {
                 return Err(Failure::named(format!("{option} {value}"), ConflictError::NotInReplay { why }));

@@ -10,6 +10,7 @@ use super::grammar;
 use super::lines::{KeyValue, Reader, Section};
 use super::number::{Scan, Unit, by_direction};
 use super::options::{OptionKind, OptionRow, Status, find, nearest};
+use super::over::JobOption;
 use super::source::JobSource;
 use super::spec::{Amount, JobSpec};
 use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
@@ -101,6 +102,18 @@ pub const MOST_ERRORS: usize = 1000;
 /// # Errors
 /// Everything that is wrong with them, in order.
 pub fn parse_all(source: &mut dyn JobSource, names: &[&str]) -> Result<ParsedJobs, Vec<Diagnostic>> {
+    parse_all_with(source, names, &[])
+}
+
+/// The same with options of a command line over those of the files.
+///
+/// # Errors
+/// Everything that is wrong with the files and the options, in order.
+pub fn parse_all_with(
+    source: &mut dyn JobSource,
+    names: &[&str],
+    over: &[JobOption],
+) -> Result<ParsedJobs, Vec<Diagnostic>> {
     let mut reader = Reader { source, errors: Vec::new(), warnings: Vec::new(), job_file: String::new() };
     let files: Vec<Vec<Section>> = names.iter().map(|name| reader.sections(name)).collect();
     let mut jobs = 0;
@@ -109,13 +122,13 @@ pub fn parse_all(source: &mut dyn JobSource, names: &[&str]) -> Result<ParsedJob
         let (mut globals, before) = (Draft::new(), parser.jobs.len());
         for section in sections {
             if section.is_global() {
-                parser.options(&mut globals, section);
+                parser.options(&mut globals, section, &[]);
             } else {
                 let mut draft = globals.clone();
                 draft.spec.global_options = std::mem::take(&mut draft.spec.options);
                 draft.spec.name = section.name.clone();
                 draft.spec.origin = format!("{}:{}", section.at.file, section.at.line);
-                parser.options(&mut draft, section);
+                parser.options(&mut draft, section, over);
                 jobs += u64::from(draft.spec.numjobs.max(1));
                 parser.finish(draft, section);
             }
@@ -132,11 +145,21 @@ pub fn parse_all(source: &mut dyn JobSource, names: &[&str]) -> Result<ParsedJob
             first.stonewall = true;
         }
     }
+    parser.errors.extend(over.iter().filter_map(|option| without_job(option, &parser.jobs)));
     if parser.errors.is_empty() {
         Ok(ParsedJobs { jobs: parser.jobs, warnings: parser.warnings, places: parser.places })
     } else {
         Err(parser.errors)
     }
+}
+
+/// Returns the complaint about an option for a job that there is not.
+fn without_job(option: &JobOption, jobs: &[JobSpec]) -> Option<Diagnostic> {
+    let name = option.job.as_deref().filter(|_| !jobs.iter().any(|job| option.is_for(&job.name)))?;
+    let mut known: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
+    known.dedup();
+    let message = format!("no job `{name}`; must be one of {}", known.join(", "));
+    Some(option.entry.at.diagnostic("", Problem::Unknown.because(message)))
 }
 
 struct Parser {
@@ -160,7 +183,7 @@ impl Parser {
         }
     }
 
-    fn options(&mut self, draft: &mut Draft, section: &Section) {
+    fn options(&mut self, draft: &mut Draft, section: &Section, over: &[JobOption]) {
         // As in fio, kb_base applies to its whole section, and the engine is set before its
         // options.
         let rank = |entry: &&KeyValue| match entry.key.as_str() {
@@ -168,7 +191,8 @@ impl Parser {
             "ioengine" => 1,
             _ => 2,
         };
-        let mut entries: Vec<&KeyValue> = section.entries.iter().collect();
+        let over = over.iter().filter(|option| option.is_for(&section.name)).map(|option| &option.entry);
+        let mut entries: Vec<&KeyValue> = section.entries.iter().chain(over).collect();
         entries.sort_by_key(rank);
         let (errors, warnings) = (self.errors.len(), self.warnings.len());
         for entry in entries {
@@ -215,6 +239,10 @@ impl Parser {
         }
         for note in scan.notes {
             self.warn(at.diagnostic(&entry.key, note));
+        }
+        if entry.at.line == 0 {
+            // An option of the command line takes the place of the section's.
+            draft.spec.options.retain(|(name, _)| name != row.name);
         }
         draft.given.push(Given { row, at });
         draft.spec.options.push((row.name.to_owned(), value.unwrap_or("1").to_owned()));
