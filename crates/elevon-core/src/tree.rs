@@ -153,9 +153,9 @@ impl TreeLinks {
         Self::key_of(parent)
     }
 
-    /// Returns the request with which a request that has grown by a merge may now be contiguous: the
-    /// one behind it if it grew at its end, the one before it if at its front. `None` if it is in
-    /// no tree, or at that end of its tree.
+    /// Returns the request with which a request that has grown by a merge may now be contiguous:
+    /// the one behind it if it grew at its end, the one before it if at its front. `None` if it is
+    /// in no tree, or at that end of its tree.
     pub fn neighbour(&self, id: RequestId, grown_at: MergeKind) -> Option<RequestId> {
         match grown_at {
             _ if !self.contains(id) => None,

@@ -139,36 +139,37 @@ pub fn parse(file: &str, text: &str) -> Result<DeviceFile, Vec<Diagnostic>> {
     }
 }
 
-type Key<'t> = &'t Spanned<std::borrow::Cow<'t, str>>;
-type Value<'t> = &'t Spanned<DeValue<'t>>;
+pub(crate) type Key<'t> = &'t Spanned<std::borrow::Cow<'t, str>>;
+pub(crate) type Value<'t> = &'t Spanned<DeValue<'t>>;
 
 /// Returns the entries of a table, in the file's order.
-fn entries<'t>(table: &'t DeTable<'t>) -> Vec<(Key<'t>, Value<'t>)> {
+pub(crate) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<(Key<'t>, Value<'t>)> {
     let mut all: Vec<_> = table.iter().collect();
     all.sort_by_key(|(key, _)| key.span().start);
     all
 }
 
-struct Reader<'a> {
-    file: &'a str,
-    text: &'a str,
-    complaints: Vec<Diagnostic>,
+/// A file that is being read, and the complaints so far.
+pub(crate) struct Reader<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
+    pub(crate) complaints: Vec<Diagnostic>,
 }
 
 impl Reader<'_> {
-    fn place(&self, at: usize) -> Span {
+    pub(crate) fn place(&self, at: usize) -> Span {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = before.matches('\n').count() as u32 + 1;
         let column = before.rsplit('\n').next().unwrap_or("").chars().count() as u32 + 1;
         Span { file: self.file.to_owned(), line, column }
     }
 
-    fn complain(&mut self, at: usize, key: &str, what: impl IntoComplaint) {
+    pub(crate) fn complain(&mut self, at: usize, key: &str, what: impl IntoComplaint) {
         let complaint = self.place(at).diagnostic(key, what.into_complaint());
         self.complaints.push(complaint);
     }
 
-    fn unknown(&mut self, key: Key<'_>, known: &[&'static str]) {
+    pub(crate) fn unknown(&mut self, key: Key<'_>, known: &[&'static str]) {
         let name: &str = key.get_ref();
         let meant = did_you_mean(name, known.iter().copied());
         let message = format!("no such key{meant}; there are {}", known.join(", "));
@@ -187,7 +188,7 @@ impl Reader<'_> {
     }
 
     /// Returns a string that is not empty, or complains.
-    fn given(&mut self, key: &str, value: Value<'_>) -> Option<Given> {
+    pub(crate) fn given(&mut self, key: &str, value: Value<'_>) -> Option<Given> {
         let text = self.string(key, value)?;
         if text.trim().is_empty() {
             self.complain(value.span().start, key, Problem::Missing.because("must not be empty"));
@@ -197,7 +198,7 @@ impl Reader<'_> {
     }
 
     /// Returns the entries of a table of settings: strings, whole numbers, true and false.
-    fn settings(&mut self, title: &str, value: Value<'_>) -> Vec<Given> {
+    pub(crate) fn settings(&mut self, title: &str, value: Value<'_>) -> Vec<Given> {
         let DeValue::Table(table) = value.get_ref() else {
             self.complain(value.span().start, title, format!("expected a table: [{title}]"));
             return Vec::new();

@@ -8,4 +8,5 @@ mod diagnostic;
 pub mod fio;
 pub mod quantity;
 pub mod serve;
+pub mod sweep;
 pub mod tenants;

@@ -9,7 +9,7 @@ use comfy_table::CellAlignment;
 use maud::{Markup, html};
 
 use crate::html;
-use crate::plot::Plot;
+use crate::plot::{HeatMap, Plot};
 use crate::text::{Figure, align_right, difference, figures, plain_table, push_table, shown};
 
 /// Columns at which paragraphs and commands are wrapped.
@@ -46,6 +46,14 @@ pub enum Block {
     },
     /// A plot; the text report omits it.
     Plot(Plot),
+    /// A heat map; the text report omits it.
+    HeatMap(HeatMap),
+}
+
+impl Block {
+    const fn is_drawing(&self) -> bool {
+        matches!(self, Self::Plot(_) | Self::HeatMap(_))
+    }
 }
 
 /// A table of words and numbers.
@@ -102,6 +110,10 @@ impl Document {
     pub fn figures(&mut self, title: &str, expected: &str, rows: Vec<Figure>) {
         self.blocks.push(Block::Figures { title: title.to_owned(), expected: expected.to_owned(), rows });
     }
+    /// Adds a heat map.
+    pub fn heat_map(&mut self, map: HeatMap) {
+        self.blocks.push(Block::HeatMap(map));
+    }
     /// Adds a plot.
     pub fn plot(&mut self, plot: Plot) {
         self.blocks.push(Block::Plot(plot));
@@ -111,7 +123,7 @@ impl Document {
     pub fn text(&self) -> String {
         let mut out = format!("{}\n{}\n", self.title, "=".repeat(self.title.chars().count()));
         let mut was_command = false;
-        for block in self.blocks.iter().filter(|block| !matches!(block, Block::Plot(_))) {
+        for block in self.blocks.iter().filter(|block| !block.is_drawing()) {
             // There is no empty line between commands.
             let is_command = matches!(block, Block::Command(_));
             if !(was_command && is_command) {
@@ -125,7 +137,7 @@ impl Document {
                 Block::Command(text) => wrap(&mut out, options(text), "  $ ", "      ", " \\"),
                 Block::Table(table) => text_table(&mut out, table),
                 Block::Figures { title, expected, rows } => out.push_str(&figures(title, expected, rows)),
-                Block::Plot(_) => unreachable!("left out above"),
+                Block::Plot(_) | Block::HeatMap(_) => unreachable!("left out above"),
             }
             was_command = is_command;
         }
@@ -135,13 +147,13 @@ impl Document {
     /// Renders the report as one self-contained HTML page. `note`, such as "simulated", is shown
     /// under the title.
     pub fn html(&self, note: &str) -> String {
-        let are_plots = |a: &Block, b: &Block| matches!((a, b), (Block::Plot(_), Block::Plot(_)));
-        let ids = (0..).map(|n| format!("plot{n}"));
-        let plots = self.blocks.iter().filter_map(|block| match block {
-            Block::Plot(plot) => Some(plot),
+        let are_plots = |a: &Block, b: &Block| a.is_drawing() && b.is_drawing();
+        let drawings = self.blocks.iter().filter(|block| block.is_drawing()).enumerate();
+        let mut figures = drawings.filter_map(|(at, block)| match block {
+            Block::Plot(plot) => Some(plot.figure(&format!("plot{at}"))),
+            Block::HeatMap(map) => Some(map.figure(&format!("plot{at}"))),
             _ => None,
         });
-        let mut figures = plots.zip(ids).map(|(plot, id)| plot.figure(&id));
         let body = html! {
             header {
                 h1 { (html::text(&self.title)) }
@@ -149,7 +161,7 @@ impl Document {
             }
             "\n"
             @for part in self.blocks.chunk_by(are_plots) {
-                @if matches!(part[0], Block::Plot(_)) {
+                @if part[0].is_drawing() {
                     div class="plots" {
                         "\n"
                         @for figure in figures.by_ref().take(part.len()) { (figure) }
@@ -174,7 +186,7 @@ fn html_block(block: &Block) -> Markup {
             let header = [title, "unit", expected, "ours", "difference", ""].map(str::to_owned);
             html_table(&header, &rows.iter().map(cells).collect::<Vec<_>>())
         }
-        Block::Plot(_) => unreachable!("plots are grouped"),
+        Block::Plot(_) | Block::HeatMap(_) => unreachable!("drawings are grouped"),
     }
 }
 

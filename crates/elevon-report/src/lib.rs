@@ -9,6 +9,8 @@
 mod cache;
 pub mod cpu;
 pub mod fairness;
+pub mod figures;
+pub mod interval;
 pub mod number;
 pub mod result;
 pub mod settings;

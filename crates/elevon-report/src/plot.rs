@@ -9,11 +9,13 @@
 
 mod axis;
 mod coincide;
+mod heat;
 
 use std::fmt::Write as _;
 
 use axis::Ticks;
 pub use axis::{Axis, Scale, Unit};
+pub use heat::HeatMap;
 use maud::{Markup, PreEscaped, html};
 
 use crate::html::text;

@@ -7,6 +7,9 @@ use elevon_core::kernel::Kernel;
 
 use crate::failure::{UsageError, VsError};
 
+// The path is the same for the fuzz target that includes this file.
+#[path = "args/about.rs"]
+mod about;
 #[cfg(test)]
 #[path = "../../../fuzz/checks/vs.rs"]
 mod check;
@@ -26,29 +29,33 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a fio job file and report as fio and iostat do
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_help = about::RUN_EXAMPLES)]
     Run(RunArgs),
     /// Run one job file, or replay one trace, under several stacks and put them side by side
-    #[command(long_about = COMPARE_ABOUT, after_help = COMPARE_EXAMPLES)]
+    #[command(long_about = about::COMPARE_ABOUT, after_help = about::COMPARE_EXAMPLES)]
     Compare(CompareArgs),
+    /// Run one job file under many options, settings and seeds, on all cores: a table of results,
+    /// intervals, curves
+    #[command(long_about = about::SWEEP_ABOUT, after_help = about::SWEEP_EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    Sweep(SweepArgs),
     /// Measure a device and print what io.cost.model wants to know of it, or fit one to a trace
-    #[command(long_about = CALIBRATE_ABOUT, after_help = CALIBRATE_EXAMPLES)]
+    #[command(long_about = about::CALIBRATE_ABOUT, after_help = about::CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
     /// Say what a trace of block events shows: problems first, then latency by stage, processes,
     /// depth, utilisation
-    #[command(long_about = INSPECT_ABOUT, after_help = INSPECT_EXAMPLES)]
+    #[command(long_about = about::INSPECT_ABOUT, after_help = about::INSPECT_EXAMPLES)]
     Inspect(InspectArgs),
     /// Record the block events of a device, with its settings, for inspect, calibrate and replay
-    #[command(long_about = CAPTURE_ABOUT, after_help = CAPTURE_EXAMPLES)]
+    #[command(long_about = about::CAPTURE_ABOUT, after_help = about::CAPTURE_EXAMPLES)]
     Capture(CaptureArgs),
     /// Serve disks over NBD, each with the limits and weight of its tenant, through a scheduler
-    #[command(after_help = SERVE_EXAMPLES)]
+    #[command(after_help = about::SERVE_EXAMPLES)]
     Serve(ServeArgs),
     /// Do the I/O of a trace again, under any device, scheduler, kernel and settings
-    #[command(long_about = REPLAY_ABOUT, after_help = REPLAY_EXAMPLES)]
+    #[command(long_about = about::REPLAY_ABOUT, after_help = about::REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
     /// Search for a scheduler, queue limits and priorities that serve a trace's processes better
-    #[command(long_about = ADVISE_ABOUT, after_help = ADVISE_EXAMPLES)]
+    #[command(long_about = about::ADVISE_ABOUT, after_help = about::ADVISE_EXAMPLES)]
     Advise(AdviseArgs),
     /// Repeat a published experiment: the figures then and ours, and why they differ
     Reproduce(ReproduceArgs),
@@ -60,167 +67,9 @@ pub(crate) enum Command {
     /// List the I/O schedulers and queue settings, or show one scheduler with its tunables
     Schedulers(NameArgs),
     /// List the kernel versions, show the rules of one, or what differs between two for I/O
-    #[command(after_help = KERNELS_EXAMPLES)]
+    #[command(after_help = about::KERNELS_EXAMPLES)]
     Kernels(KernelsArgs),
 }
-
-const KERNELS_EXAMPLES: &str = "\
-Examples:
-  elevon kernels                 the versions
-  elevon kernels 6.12            the rules of one, and whether each was measured
-  elevon kernels 6.1 7.3         what changes for I/O from one to the other, who notices, how it is known
-";
-
-const RUN_EXAMPLES: &str = "\
-Examples:
-  elevon run job.fio                                     on the default simulated device
-  elevon run job.fio --device hdd-7200 --scheduler mq-deadline:read_expire=100
-  elevon run job.fio --device ./disk.img                 really reads and writes ./disk.img
-  elevon run job.fio --device ./disk.img --cache 1GiB    the same through a page cache of our own
-  elevon run job.fio --kernel 6.1 --trace run.ftrace     what an old kernel would have done
-  elevon run job.fio --tenants limits.toml               with limits and weights for the cgroups of its jobs
-  elevon run job.fio --output-format json | jq '.jobs[0].read.iops'
-
-A JOB.fio of - is read from stdin, and so is --tenants -.
-
-Signals: SIGINT, SIGTERM and SIGHUP stop the run: what is in flight is waited for, what a cache holds dirty is written, and
-the report covers what ran until then. Another of them gives up, if it comes a second or more after the first. SIGUSR1
-prints the report so far, on stderr if stdout is JSON, and the run goes on.
-
-Exit status: 0 done, 1 the run failed (I/O errors that the job does not ignore) or something could not be written, 2 bad
-input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP.";
-
-const COMPARE_ABOUT: &str = "\
-Run one job file, or replay one trace, under several stacks and put them side by side.
-
-Which of the two the file is, is found by its content. A trace is replayed as `elevon replay` does it (--closed, --speed, --dev and the others); the table has a block for each process, and each column is the same processes under another stack.";
-
-const COMPARE_EXAMPLES: &str = "\
-Examples:
-  elevon compare job.fio --vs '--scheduler mq-deadline' --vs '--set fill=max-sectors'
-  elevon compare job.fio --device ufs-4.0 --vs '--kernel 6.1' --html compare.html
-  elevon compare trace.txt --closed --device @my-disk.toml --scheduler mq-deadline --vs '--scheduler bfq'
-  elevon compare job.fio --vs '--scheduler bfq' --output-format json | jq '.jobs[] | {jobname, iops, lat_p99_ns}'
-  elevon compare sda.blktrace.0 --set max_sectors_kb=512 --vs '--set fill=max-sectors'
-  perf script | elevon compare - --vs '--scheduler kyber'
-
-A file of - is a trace on the standard input.
-
-Exit status: 0 done, 1 a run failed or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT,
-SIGTERM or SIGHUP (the table then has what ran until then, and names what did not).";
-
-const CALIBRATE_ABOUT: &str = "\
-Measure a device, simulated or real, and print what io.cost.model wants to know of it.
-
-io.cost shares a device by the time that I/Os take of it, which it computes from six figures: for reads and for writes the bandwidth of large sequential blocks (1 MiB, depth 32), and how many sequential and random blocks of 4 KiB the device does a second (depth 128). Six runs measure them, one after the other, without a scheduler and without merging, so that it is the device that is measured. A fast device is not well described by the figures of a slow one: without a model of its own, weights on it share out the wrong thing.
-
-With a TRACE of block events nothing is measured: a device is fitted to the latencies that the trace shows (servers behind one FIFO; what a read, a write and a flush hold one for, by size), each figure of the fit is shown beside the trace's, and -o saves it as a file for --device @FILE.";
-
-const CALIBRATE_EXAMPLES: &str = "\
-Examples:
-  elevon calibrate                                       the default simulated device
-  elevon calibrate --device hdd-7200 --seconds 10        slow devices need time to be measured well
-  elevon calibrate --device /dev/nvme0n1                 reads only; what it stores stays as it is
-  elevon calibrate --device /dev/nvme0n1 --overwrite-data    and writes: destroys what it stores
-  elevon calibrate --output-format json | jq -r .line
-  elevon calibrate trace.txt -o my-disk.toml             the device of a trace; then: elevon replay --device @my-disk.toml ...
-
-Write the line to io.cost.model of the root cgroup, and 'MAJ:MIN enable=1' to io.cost.qos. Where the device was a file, or
-simulated, put the numbers of yours in place of MAJ:MIN (lsblk shows them).";
-
-const INSPECT_ABOUT: &str = "\
-Say what a trace of block events shows: problems first, then latency by stage, processes, depth, utilisation.
-
-Reads ftrace text (the kernel's trace file, trace-cmd report, perf script), Perfetto traces, blktrace's binary files, what blkparse prints, fio's iolog, and CSV traces (MSR Cambridge, Alibaba, Tencent, Systor, SPC), compressed with gzip or zstd or not; the format is found by the content. Every bio and request of one device is followed from queue to completion through splits, merges, requeues and flushes. Findings come first, each with when, who, how much and what to try; a trace without a problem says so. No latency is computed across a gap of lost events.";
-
-const INSPECT_EXAMPLES: &str = "\
-Examples:
-  elevon inspect trace.txt                               ftrace text; trace.txt.gz and trace.txt.zst, too
-  elevon inspect sda.blktrace.0                          with the files of the other CPUs beside it; also: inspect sda
-  perf script | elevon inspect -                         from the standard input
-  elevon inspect trace.txt --dev 8:0                     one device (or partition) of several; lsblk shows the numbers
-  elevon inspect trace.txt --output-format json | jq '.findings[] | {kind, title, processes}'
-  elevon inspect trace.txt --output-format json | jq .events
-  elevon inspect trace.txt --html trace.html             a page with a timeline and heat maps
-  elevon inspect trace.txt --requests requests.csv       a row for each request, for a notebook or a spreadsheet
-
-Stages as blktrace names them: Q queued, G request allocated, I inserted into the scheduler, D issued to the driver, C completed.
-To record a trace: echo 1 > /sys/kernel/tracing/events/block/enable, and cat /sys/kernel/tracing/trace afterwards.
-docs/inspect.md explains every finding with its threshold, every table and every key of the JSON.
-
-Exit status: 0 done, 1 the trace could not be read to its end or something could not be written, 2 bad input: no trace, a trace
-without block events, several devices and no --dev.";
-
-const SERVE_EXAMPLES: &str = "\
-Examples:
-  elevon serve disk.img --listen unix:/run/disk.sock     one file; clients find it as nbd+unix:///disk.img?socket=...
-  elevon serve hdd-7200 --listen tcp:localhost:10809     a slow disk in real time, its bytes in memory
-  elevon serve hdd-7200 --listen unix:s --fault error:ppm=100,status=io    one that breaks
-  elevon serve elevon.toml                               several devices, exports and tenants: docs/serve.md
-  elevon serve elevon.toml --check                       say what is wrong with it, and serve nothing
-
-Exit status: 0 done, after SIGINT or SIGTERM, 1 the machine failed, 2 bad input.";
-
-const CAPTURE_ABOUT: &str = "\
-Record the block events of a device, with its settings, for inspect, calibrate and replay.
-
-Needs root. Events are taken from the kernel's tracefs by a trace instance of its own, so that nobody else's tracing is touched; it is removed at the end, also after Ctrl-C. OUT is ftrace text with times in nanoseconds, in order of time over all CPUs. Its head holds the kernel's version, the device's queue settings, its scheduler with tunables, and this command. Events that were lost are counted, and their place is in the text.";
-
-const CAPTURE_EXAMPLES: &str = "\
-Examples:
-  elevon capture /dev/nvme0n1 --seconds 10 trace.txt     then: elevon inspect trace.txt
-  elevon capture /dev/sda1 trace.txt.zst                 until Ctrl-C, packed; the whole disk, and inspect --dev 8:1 shows the partition
-  elevon capture /dev/sda --seconds 60 --buffer 32MiB trace.txt    for a very busy device
-
-What is recorded is kept in unnamed files in the folder of OUT, and written as text when the recording has ended. Choose a
-folder on another disk, or the trace has that I/O too. docs/capture.md has the same with blktrace, trace-cmd, perf and Perfetto.
-
-Exit status: 0 done, 1 something went wrong on the way, 2 it could not be recorded: no root, no tracefs, no block events in the
-kernel, no block device, OUT exists, disk full; 130, 143 or 129 if SIGINT, SIGTERM or SIGHUP ended it before its time (OUT has what
-was recorded until then).";
-
-const REPLAY_ABOUT: &str = "\
-Do the I/O of a trace again, under any device, scheduler, kernel and settings, and report as `elevon run` does: a row for each process.
-
-Bios enter where they did in the kernel, before splits and merges (from queue events; a trace without them gives requests as they were issued, and the report says so), with their process, cgroup, priority and flags. In an open loop, the default, they enter at the times of the trace, whatever the device does; --closed lets each process wait for its completions, as it did. Latency is that of a bio, from its submission to its completion.";
-
-const REPLAY_EXAMPLES: &str = "\
-Examples:
-  elevon replay trace.txt                                 as timed, on the default simulated device
-  elevon replay trace.txt --closed --scheduler bfq --device @my-disk.toml
-  elevon replay trace.txt --dev 8:0 --set max_sectors_kb=1024 --output-format json | jq '.jobs[] | {jobname, read}'
-  elevon replay trace.txt --speed 2                       twice as fast
-  elevon replay sda.blktrace.0 --device /dev/nvme0n1      only reads and flushes; --allow-writes destroys what it stores
-
-docs/replay.md tells how dependencies are inferred and what does not survive a trace.
-
-Exit status: as `elevon run`; 2 for a trace that cannot be replayed.";
-
-const ADVISE_ABOUT: &str = "\
-Search for a scheduler, queue limits and priorities that serve the processes of a trace better, and print the best few with the lines that set them.
-
-A device is fitted to the trace (as `elevon calibrate` does), and the processes of the trace do their I/O again on it in a closed loop under many configurations: schedulers with their main tunables, nr_requests, max_sectors_kb, the device's queue depth where it can be set, and of processes priorities (ionice), weights (IOWeight, by BFQ or io.cost), limits (io.max) and latency targets (io.latency). Each is compared with the replay as captured, process by process.
-
-The replay as captured is also the check: how far it is off from the trace is the error of every prediction, and a gain within it counts for nothing, while a loss counts whole. What is proposed gains beyond that error, and loses in neither half of the trace. If nothing does, the answer is that no change is worth it.";
-
-const ADVISE_EXAMPLES: &str = "\
-Examples:
-  elevon advise trace.txt                                 for all processes: throughput, p50 and p99
-  elevon advise trace.txt --goal p99 --for postgres       what postgres waits for, whatever it costs others (--max-loss)
-  elevon advise trace.txt --goal throughput
-  elevon advise trace.txt --goal fair                     the process that is slowed down most by the others
-  elevon advise trace.txt --scheduler mq-deadline --set nr_requests=64    what it was captured under, if the trace does not say
-  elevon advise trace.txt --device @my-disk.toml          a device of your own, saved by elevon calibrate TRACE -o
-  elevon advise trace.txt --output-format json | jq -r '.proposals[0].set.udev[]'
-
-Goals: balanced (the default) is the mean gain over processes and over throughput, median and 99th percentile of each, as ratios;
-p99, p50 and throughput are one of them; fair is the speed of the process that is slowed down most, against what it has alone.
-Latency counts only where somebody waits: for reads, synchronous writes and flushes, not for write-back.
-
-To record a trace: elevon capture DEVICE --seconds 30 trace.txt; it notes the scheduler and the settings, too. docs/advise.md tells
-how it searches, what a figure is worth, and what it cannot know.
-
-Exit status: 0 done, with or without a proposal, 2 bad input: no trace, too few I/Os, an unknown process.";
 
 /// The scheduler if tenants share the device and nothing says otherwise.
 pub(crate) const TENANTS_SCHEDULER: &str = "flow";
@@ -231,7 +80,7 @@ pub(crate) const DEFAULT_SCHEDULER: &str = "none";
 pub(crate) const DEFAULT_KERNEL: &str = Kernel::DEFAULT.name();
 
 /// How I/O is treated on its way to the device, of a run and of a server.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct QueueArgs {
     /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device
     /// is not applied [default: none, with --tenants flow; of a trace with its settings: as
@@ -258,7 +107,7 @@ pub(crate) struct QueueArgs {
 }
 
 /// What decides how I/O travels: device, kernel, scheduler, settings.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct StackArgs {
     /// Device: a profile (`elevon devices` lists them), a model with parameters, @FILE for a
     /// description of a device of your own in TOML (docs/devices.md), or the path of a file or
@@ -399,6 +248,10 @@ pub(crate) struct CompareArgs {
     /// Another stack: options that replace or add to those of the first (repeatable)
     #[arg(long, value_name = "OPTIONS", required = true, allow_hyphen_values = true)]
     pub(crate) vs: Vec<String>,
+    /// Run every stack with the seeds 1 to N, on all cores: means with 95 % intervals, and the
+    /// differences to the first stack in pairs of the same seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100_000))]
+    pub(crate) seeds: Option<u64>,
     /// Report as text or as JSON: each figure with its value in every variant and the ratio to the
     /// first, and of each variant the report of `elevon run`; `json+` adds bins and the run over
     /// time to these
@@ -407,6 +260,67 @@ pub(crate) struct CompareArgs {
     /// Also write one self-contained page with plots
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SweepArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<SweepCommand>,
+    #[command(flatten)]
+    pub(crate) run: SweepRunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SweepCommand {
+    /// Put the shards of a sweep together: the results are those of one machine
+    Merge(MergeArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SweepRunArgs {
+    /// fio job file, or a plan in TOML, which names one
+    #[arg(value_name = "JOB.fio|PLAN.toml", required = true)]
+    pub(crate) input: Option<PathBuf>,
+    /// What varies (repeatable)
+    #[arg(long, value_name = "KEY=VALUES")]
+    pub(crate) over: Vec<String>,
+    /// Run every point with the seeds 1 to N, or with those of a list, as 3,5,9 [default: --seed]
+    #[arg(long, value_name = "N")]
+    pub(crate) seeds: Option<String>,
+    /// A sample of the points in place of all: a Latin hypercube, or Sobol's sequence
+    #[arg(long, value_name = "latin:N|sobol:N")]
+    pub(crate) sample: Option<String>,
+    /// Also the difference of every other value of this axis to this one, in pairs of runs that
+    /// have the same seed and are otherwise equal
+    #[arg(long, value_name = "AXIS=VALUE")]
+    pub(crate) compare: Option<String>,
+    /// Do only the I-th of N parts of the runs; `elevon sweep merge` puts the parts together
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<String>,
+    /// Runs at a time [default: one on each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// Folder of the results [default: the job file's name with .sweep]
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print the summary as text or as JSON
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
+    pub(crate) output_format: OutputFormat,
+    #[command(flatten)]
+    pub(crate) stack: StackArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MergeArgs {
+    /// Folders that hold the shards
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Folder of the results [default: the first DIR]
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print the summary as text or as JSON
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
+    pub(crate) output_format: OutputFormat,
 }
 
 #[derive(Args, Debug)]
@@ -693,6 +607,7 @@ impl StackArgs {
             memory: None,
             cache: None,
             log_dir: None,
+            job_option: Vec::new(),
             include_dir: None,
         }
     }

@@ -1,5 +1,7 @@
 //! `elevon compare`: runs a job file or a trace on several stacks.
 
+mod seeds;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -42,6 +44,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     }
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
+    if let Some(count) = args.seeds {
+        return seeds::compare(args, &subject, &plans, count, page, &interrupt);
+    }
     let (mut results, mut said, mut worst) = (Vec::new(), BTreeSet::new(), Ending::Done);
     for (label, plan) in &plans {
         say(label, &plan.warnings, &mut said);

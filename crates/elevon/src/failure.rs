@@ -13,8 +13,8 @@ mod input;
 mod machine;
 
 pub(crate) use input::{
-    AdviseError, Clash, ConflictError, FileError, InputError, Irreplaceable, UnknownName, UsageError, ValueError,
-    VsError,
+    AdviseError, Clash, ConflictError, FileError, InputError, Irreplaceable, SweepError, UnknownName, UsageError,
+    ValueError, VsError,
 };
 pub(crate) use machine::MachineError;
 

@@ -52,6 +52,11 @@ impl LogFolder {
         if errors.is_empty() { Ok(folder) } else { Err(Failure::text(errors)) }
     }
 
+    /// Returns true if a job writes a log.
+    pub(crate) const fn has_logs(&self) -> bool {
+        self.real.is_some()
+    }
+
     fn open(&self) -> Result<PathBuf, Failure> {
         let path = self.path();
         let name = || format!("--log-dir {}", path.display());

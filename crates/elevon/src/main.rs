@@ -35,6 +35,7 @@ mod run;
 mod serve;
 mod setting;
 mod source;
+mod sweep;
 mod tenant_lines;
 mod trace;
 
@@ -63,6 +64,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Sweep(args) => sweep::sweep(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Advise(args) => advise::advise(&args),
         Command::Capture(args) => capture::capture(&args),

@@ -538,7 +538,7 @@ fn text_of<'a>(what: &str, path: &'a Path) -> Result<&'a str, Failure> {
 }
 
 /// Returns the command line with everything that is not a default, quoted for a shell.
-fn command(verb: &str, jobs: &[&str], args: &StackArgs) -> String {
+pub(crate) fn command(verb: &str, jobs: &[&str], args: &StackArgs) -> String {
     let seed = args.seed.to_string();
     let mut words = ["elevon", verb].to_vec();
     words.extend(jobs);

@@ -72,6 +72,9 @@ pub(crate) enum InputError {
     /// A trace on which no advice can be given.
     #[error(transparent)]
     Advise(#[from] AdviseError),
+    /// A sweep that cannot run.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
     /// A device that cannot be recorded.
     #[error(transparent)]
     Capture(#[from] CaptureError),
@@ -461,4 +464,105 @@ pub(crate) enum AdviseError {
     /// A replay does not run to its end.
     #[error("the replay under it ends with errors, so nothing can be held against it")]
     Fails,
+}
+
+/// Why a sweep cannot run, or its shards cannot be merged.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SweepError {
+    /// An `--over`.
+    #[error("--over {text}: {why}")]
+    Axis {
+        /// The text.
+        text: String,
+        /// What is wrong, ending in what would be right.
+        why: String,
+    },
+    /// A `--sample`.
+    #[error("--sample {text}: must be latin:N or sobol:N, with N from 1 to {most}")]
+    Sample {
+        /// The text.
+        text: String,
+        /// The largest number of points.
+        most: u64,
+    },
+    /// A `--seeds`.
+    #[error("--seeds {text}: must be a number from 1 to {most}, or different whole numbers as 3,5,9")]
+    Seeds {
+        /// The text.
+        text: String,
+        /// The largest number of seeds.
+        most: u64,
+    },
+    /// A `--shard`.
+    #[error("--shard {text}: must be I/N with I from 1 to N, such as 3/8")]
+    Shard {
+        /// The text.
+        text: String,
+    },
+    /// A `--compare`.
+    #[error("--compare {text}: {why}")]
+    Compare {
+        /// The text.
+        text: String,
+        /// What is wrong, ending in what would be right.
+        why: String,
+    },
+    /// The axes have too many combinations.
+    #[error("--over: {points} points; must be {most} or fewer, or a sample of them (--sample sobol:200)")]
+    TooMany {
+        /// The numbers of values.
+        points: String,
+        /// The limit.
+        most: u64,
+    },
+    /// There is neither an axis nor a number of seeds.
+    #[error("nothing varies; give --over, such as --over 'iodepth=1..64:*2', or --seeds")]
+    NothingVaries,
+    /// Options of the stack beside a plan.
+    #[error("options of the stack stand in {plan} (device = \"...\"), and not on the command line")]
+    InPlan {
+        /// The plan.
+        plan: String,
+    },
+    /// The device is a path.
+    #[error("is real; a sweep is of simulated devices, whose runs repeat")]
+    RealDevice,
+    /// Jobs write logs.
+    #[error(
+        "a job writes logs (write_lat_log= and the like), which runs side by side would write over; leave them out"
+    )]
+    Logs,
+    /// A point that cannot be planned.
+    #[error("point {point}: {error}")]
+    AtPoint {
+        /// The values of its axes.
+        point: String,
+        /// Why.
+        error: Box<InputError>,
+    },
+    /// The journal is being written.
+    #[error("another sweep is writing it; wait for it, or give another folder (-o)")]
+    Running,
+    /// The journal is of another sweep.
+    #[error("has runs of another sweep (other {differs}); give another folder (-o), or remove this one")]
+    AnotherSweep {
+        /// What differs.
+        differs: String,
+    },
+    /// The file is no journal.
+    #[error("is no line of a sweep's journal; must be a file runs*.jsonl as `elevon sweep` writes it")]
+    NoJournal,
+    /// There are no journals.
+    #[error("no runs*.jsonl there; must be the folders of `elevon sweep --shard`")]
+    NothingToMerge,
+    /// Not all runs are done.
+    #[error("{missing} of {of} runs are not there, the first of them is {first}; do the shards that are missing")]
+    Missing {
+        /// How many.
+        missing: usize,
+        /// Of how many.
+        of: usize,
+        /// The first.
+        first: usize,
+    },
 }

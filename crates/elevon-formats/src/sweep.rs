@@ -1,0 +1,179 @@
+//! The plan of a sweep: TOML that names a job file, options of the stack, and what varies.
+//!
+//! ```toml
+//! job = "reader.fio"
+//! device = "sata-ssd-860evo"
+//! seeds = 10
+//! compare = "scheduler=none"
+//!
+//! [set]
+//! nr_requests = 128
+//!
+//! [over]
+//! iodepth = "1..256:*2"
+//! scheduler = ["none", "bfq", "mq-deadline:fifo_batch=1"]
+//! "reader:bs" = ["4k", "64k"]
+//! ```
+//!
+//! This module checks only the TOML; the caller knows options, settings and ranges. All errors are
+//! reported at once, one line each, with their places. Cost: O(size of the file).
+
+use toml::de::{DeTable, DeValue};
+
+use crate::device::{Given, Key, Reader, Value, entries};
+use crate::diagnostic::{Diagnostic, Problem, Span};
+
+/// A key with several values, and the place of the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenList {
+    /// The key.
+    pub key: String,
+    /// The values; a number is written as on the command line.
+    pub values: Vec<String>,
+    /// True if they were written as an array, and not as one text that may be a list or range.
+    pub is_list: bool,
+    /// The place of the key.
+    pub place: Span,
+}
+
+/// A plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SweepFile {
+    /// Path of the job file, from the folder of the plan.
+    pub job: Option<Given>,
+    /// A number of random seeds, or a list of them as `3,5,9`.
+    pub seeds: Option<Given>,
+    /// How points are sampled: `latin:200`.
+    pub sample: Option<Given>,
+    /// The value with which others are compared: `scheduler=none`.
+    pub compare: Option<Given>,
+    /// Options of the stack by their long names, in the file's order.
+    pub options: Vec<Given>,
+    /// Queue settings, in the file's order.
+    pub set: Vec<Given>,
+    /// What varies, in the file's order.
+    pub over: Vec<GivenList>,
+}
+
+/// The keys of a plan besides options of the stack.
+const KEYS: [&str; 6] = ["job", "seeds", "sample", "compare", "set", "over"];
+
+/// Parses the text of a plan. `file` is its name in complaints; `options` are the options of the
+/// stack that it may have.
+///
+/// # Errors
+/// All errors, each with its place and what would be right.
+pub fn parse(file: &str, text: &str, options: &[&'static str]) -> Result<SweepFile, Vec<Diagnostic>> {
+    let mut reader = Reader { file, text, complaints: Vec::new() };
+    let table = match DeTable::parse(text) {
+        Ok(table) => table,
+        Err(error) => {
+            let at = error.span().map_or(0, |span| span.start);
+            let message = error.message().replace(['\n', '\r'], " ");
+            reader.complain(at, "", Problem::Syntax.because(message));
+            return Err(reader.complaints);
+        }
+    };
+    let mut found = SweepFile::default();
+    for (key, value) in entries(table.get_ref()) {
+        found.take(&mut reader, key, value, options);
+    }
+    if found.job.is_none() && reader.complaints.is_empty() {
+        let message = "is not given; a sweep runs a job file, such as job = \"reader.fio\"";
+        reader.complain(0, "job", Problem::Missing.because(message));
+    }
+    if reader.complaints.is_empty() { Ok(found) } else { Err(reader.complaints) }
+}
+
+impl SweepFile {
+    fn take(&mut self, reader: &mut Reader<'_>, key: Key<'_>, value: Value<'_>, options: &[&'static str]) {
+        let name: &str = key.get_ref();
+        match name {
+            "job" => self.job = reader.given(name, value),
+            "sample" => self.sample = reader.given(name, value),
+            "compare" => self.compare = reader.given(name, value),
+            "seeds" => self.seeds = list(reader, name, value).map(|list| joined(reader, name, value, &list)),
+            "set" => self.set = reader.settings(name, value),
+            "over" => {
+                let DeValue::Table(table) = value.get_ref() else {
+                    return reader.complain(value.span().start, name, "expected a table: [over]");
+                };
+                for (key, value) in entries(table) {
+                    let place = reader.place(key.span().start);
+                    if let Some(values) = list(reader, &format!("over.{}", key.get_ref()), value) {
+                        let is_list = matches!(value.get_ref(), DeValue::Array(_));
+                        self.over.push(GivenList { key: key.get_ref().to_string(), values, is_list, place });
+                    }
+                }
+            }
+            _ if options.contains(&name) => {
+                for value in list(reader, name, value).unwrap_or_default() {
+                    self.options.push(Given { key: name.to_owned(), value, place: reader.place(key.span().start) });
+                }
+            }
+            _ => {
+                let known: Vec<&'static str> = KEYS.iter().chain(options).copied().collect();
+                reader.unknown(key, &known);
+            }
+        }
+    }
+}
+
+fn joined(reader: &Reader<'_>, key: &str, value: Value<'_>, list: &[String]) -> Given {
+    Given { key: key.to_owned(), value: list.join(","), place: reader.place(value.span().start) }
+}
+
+/// Returns a text or number, or each of an array, or complains.
+fn list(reader: &mut Reader<'_>, key: &str, value: Value<'_>) -> Option<Vec<String>> {
+    let one = |value: Value<'_>| match value.get_ref() {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().replace('_', "")),
+        DeValue::Float(number) => Some(number.as_str().replace('_', "")),
+        DeValue::Boolean(flag) => Some(u8::from(*flag).to_string()),
+        _ => None,
+    };
+    let all: Option<Vec<String>> = match value.get_ref() {
+        DeValue::Array(array) => array.iter().map(one).collect(),
+        _ => one(value).map(|text| vec![text]),
+    };
+    if all.is_none() {
+        reader.complain(value.span().start, key, "expected a string, a number, true, false, or a list of these");
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPTIONS: [&str; 2] = ["device", "fault"];
+
+    #[test]
+    fn a_whole_plan() {
+        let text = "job = 'a.fio'\nseeds = [3, 5]\ndevice = 'hdd-7200'\nfault = ['stall:rate=1', 'x']\n\
+                    [set]\nnr_requests = 128\n[over]\niodepth = '1..8'\n\"a:bs\" = ['4k', 8192]\nsync = true\n";
+        let plan = parse("p.toml", text, &OPTIONS).expect("a good plan");
+        assert_eq!(plan.job.map(|given| given.value).as_deref(), Some("a.fio"));
+        assert_eq!(plan.seeds.map(|given| given.value).as_deref(), Some("3,5"));
+        let options: Vec<_> = plan.options.iter().map(|given| (given.key.as_str(), given.value.as_str())).collect();
+        assert_eq!(options, [("device", "hdd-7200"), ("fault", "stall:rate=1"), ("fault", "x")]);
+        let over: Vec<_> = plan.over.iter().map(|list| (list.key.as_str(), list.values.join(" "))).collect();
+        assert_eq!(over, [("iodepth", "1..8".to_owned()), ("a:bs", "4k 8192".into()), ("sync", "1".into())]);
+        assert_eq!((plan.set[0].key.as_str(), plan.set[0].value.as_str()), ("nr_requests", "128"));
+    }
+
+    #[test]
+    fn errors_have_a_place() {
+        for (text, line) in [
+            ("job = 'a.fio'\ndevise = 'x'\n", "p.toml:2:1: devise: no such key; did you mean device?"),
+            ("job = 'a.fio'\n[over]\nbs = {}\n", "p.toml:3:6: over.bs: expected a string, a number"),
+            ("over = 3\n", "p.toml:1:8: over: expected a table: [over]"),
+            ("seeds = 3\n", "p.toml:1:1: job: is not given"),
+            ("job = \n", "p.toml:1:"),
+        ] {
+            let errors = parse("p.toml", text, &OPTIONS).expect_err(text);
+            let shown = errors[0].to_string();
+            assert!(shown.starts_with(line), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The figures of a run as rows of a table: one for each job, and one for all jobs together.
+//!
+//! A sweep writes them as CSV, JSON and Parquet, so every name ends in its unit, unless the figure
+//! is a count.
+
+use elevon_core::stats::DirectionStats;
+
+use crate::compare::{Variant, cache_rows, device_rows};
+use crate::result::RunResult;
+use crate::summary::{bandwidth, iops, latency_mean, mixed, percentile, shown_latency, total};
+
+/// Name of the row of all jobs together.
+pub const ALL_JOBS: &str = "*";
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FigureRow {
+    /// Name of the job; [`ALL_JOBS`] for all together.
+    pub job: String,
+    /// Names and values, in the order of the columns; a figure that the job does not have is
+    /// missing.
+    pub figures: Vec<(String, f64)>,
+}
+
+/// Returns the rows of a run: its jobs in order, if there are several, then all of them together
+/// with the figures of the device.
+pub fn rows(run: &RunResult) -> Vec<FigureRow> {
+    let mut rows: Vec<FigureRow> = Vec::new();
+    if run.jobs.len() > 1 {
+        for job in &run.jobs {
+            let mut figures = of_directions(&job.stats.directions, &mixed(&job.stats));
+            figures.push(("cpu_percent".to_owned(), 100.0 * share(job.stats.cpu_ns, job.end.since(job.start).get())));
+            rows.push(FigureRow { job: job.name.clone(), figures });
+        }
+    }
+    let mut directions: [DirectionStats; 3] = Default::default();
+    for job in &run.jobs {
+        for (sum, own) in directions.iter_mut().zip(&job.stats.directions) {
+            sum.merge(own);
+        }
+    }
+    let mut figures = of_directions(&directions, &total(run));
+    let variant = [Variant { label: "", result: run }];
+    let rest = device_rows(&variant).into_iter().chain(cache_rows(&variant));
+    figures.extend(rest.filter_map(|row| Some((row.key.to_owned(), *row.values.first()?))));
+    figures.push(("elapsed_ns".to_owned(), run.elapsed.get() as f64));
+    rows.push(FigureRow { job: ALL_JOBS.to_owned(), figures });
+    rows
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Returns the figures of all directions together, and of each direction with I/Os if there are
+/// several.
+fn of_directions(directions: &[DirectionStats; 3], all: &DirectionStats) -> Vec<(String, f64)> {
+    let mut figures = of_one("", all);
+    let used: Vec<_> =
+        ["read_", "write_", "trim_"].into_iter().zip(directions).filter(|(_, own)| own.ios > 0).collect();
+    if used.len() > 1 {
+        figures.extend(used.iter().flat_map(|(prefix, own)| of_one(prefix, own)));
+    }
+    figures
+}
+
+fn of_one(prefix: &str, of: &DirectionStats) -> Vec<(String, f64)> {
+    let latency = shown_latency(of);
+    let at = |millionths| percentile(latency, millionths) as f64;
+    let figures = [
+        ("ios", of.ios as f64),
+        ("errors", of.errors as f64),
+        ("iops", iops(of)),
+        ("bw_bytes_per_second", bandwidth(of)),
+        ("lat_mean_ns", latency_mean(latency)),
+        ("lat_p50_ns", at(500_000)),
+        ("lat_p95_ns", at(950_000)),
+        ("lat_p99_ns", at(990_000)),
+        ("lat_p99_9_ns", at(999_000)),
+        ("lat_max_ns", at(1_000_000)),
+    ];
+    figures.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value)).collect()
+}

@@ -1,0 +1,83 @@
+//! `elevon compare --seeds N`: each stack under the same seeds, and whether they differ by more
+//! than chance.
+
+use std::collections::BTreeSet;
+
+use elevon_host::interrupt::Interrupt;
+use elevon_report::figures;
+use elevon_workload::run::NoObserver;
+
+use super::{Subject, say};
+use crate::args::{CompareArgs, OutputFormat, StackArgs};
+use crate::execute::execute;
+use crate::failure::{Ending, Failure, SweepError, all, emit, emit_text};
+use crate::output::NewFile;
+use crate::plan::Plan;
+use crate::sweep::{Axis, Collected, Results, on_all_cores};
+
+/// Compares the plans, of which the first is the baseline, over the seeds 1 to `count`.
+pub(super) fn compare(
+    args: &CompareArgs,
+    subject: &Subject<'_>,
+    plans: &[(String, Plan)],
+    count: u64,
+    page: Option<NewFile>,
+    interrupt: &Interrupt,
+) -> Result<Ending, Failure> {
+    let mut said = BTreeSet::new();
+    let mut stacks: Vec<StackArgs> = Vec::new();
+    for (at, (label, plan)) in plans.iter().enumerate() {
+        if plan.is_real() {
+            return Err(Failure::named(label, SweepError::RealDevice));
+        }
+        if plan.log_folder.has_logs() {
+            return Err(Failure::input(SweepError::Logs));
+        }
+        say(label, &plan.warnings, &mut said);
+        let stack = if at == 0 { Ok(args.stack.clone()) } else { args.stack.with(label) };
+        stacks.push(stack.map_err(Failure::input)?);
+    }
+    let seeds: Vec<u64> = (1..=count).collect();
+    let run = |number: usize| {
+        let (at, seed) = (number / seeds.len(), seeds[number % seeds.len()]);
+        let stack = StackArgs { seed, ..stacks[at].clone() };
+        let (result, ending) = execute(&subject.plan(&stack)?, &mut NoObserver, interrupt)?;
+        Ok(match ending {
+            Ending::Interrupted(_) => None,
+            Ending::Done | Ending::Failed => Some((figures::rows(&result), ending)),
+        })
+    };
+    let (mut collected, mut failed) = (Collected::new(plans.len(), seeds.len()), 0);
+    let runs: Vec<usize> = (0..plans.len() * seeds.len()).collect();
+    on_all_cores("compare", &runs, None, interrupt, run, |number, (rows, ending)| {
+        match ending {
+            Ending::Done => collected.add(number, &rows),
+            Ending::Failed | Ending::Interrupted(_) => failed += 1,
+        }
+        Ok(())
+    })?;
+    if let Some(signal) = interrupt.signal() {
+        return Ok(Ending::Interrupted(signal));
+    }
+    let (jobs, samples) = collected.finish();
+    let names = plans.iter().map(|(label, _)| label.clone()).collect();
+    let results = Results {
+        title: format!("{}, compared", args.input.display()),
+        noun: "variant",
+        axes: &[Axis::of_names("variant", names)],
+        points: &(0..plans.len()).map(|at| vec![at]).collect::<Vec<_>>(),
+        seeds: seeds.len(),
+        jobs: &jobs,
+        samples: &samples,
+        compare: Some((0, 0)),
+        failed,
+    };
+    let document = results.document();
+    let printed = match args.output_format {
+        OutputFormat::Normal => emit_text(&document.text()),
+        OutputFormat::Json | OutputFormat::JsonPlus => emit(&results.json(&seeds)),
+    };
+    let page = page.map_or(Ok(()), |file| file.commit(document.html("simulated").as_bytes()));
+    all([printed, page])?;
+    Ok(if failed > 0 { Ending::Failed } else { Ending::Done })
+}

@@ -1,0 +1,245 @@
+//! What a sweep is: a job file, options of the stack, axes, points and seeds.
+
+use std::path::{Path, PathBuf};
+
+use elevon_formats::sweep as file;
+use serde_json::{Map, Value, json};
+
+use super::axis::{Axis, Values};
+use super::points::{Point, Sampling, points};
+use crate::args::{StackArgs, SweepRunArgs};
+use crate::failure::{Failure, SweepError};
+use crate::plan::{self, Plan};
+use crate::source::{InputFile, quoted};
+
+/// Options of the stack that a plan may have, by their long names.
+const OPTIONS: [&str; 10] =
+    ["device", "scheduler", "kernel", "buffers", "cpu-cost", "memory", "fault", "tenants", "include-dir", "job-option"];
+/// Maximum number of seeds.
+const MOST_SEEDS: u64 = 100_000;
+
+/// A sweep that is checked, except for its runs.
+#[derive(Clone, Debug)]
+pub(super) struct Definition {
+    pub(super) job: PathBuf,
+    base: StackArgs,
+    pub(super) axes: Vec<Axis>,
+    sampling: String,
+    pub(super) points: Vec<Point>,
+    pub(super) seeds: Vec<u64>,
+    compare_text: Option<String>,
+    /// An axis, and the value with which its others are compared.
+    pub(super) compare: Option<(usize, usize)>,
+}
+
+/// The parts of a definition before they are checked together.
+struct Parts {
+    job: PathBuf,
+    base: StackArgs,
+    axes: Vec<Axis>,
+    sample: Option<String>,
+    seeds: Vec<u64>,
+    compare: Option<String>,
+}
+
+impl Definition {
+    /// Takes a sweep from the command line and, if it names one, from a plan.
+    pub(super) fn new(args: &SweepRunArgs) -> Result<Self, Failure> {
+        let given = args.over.iter().map(|text| Axis::parse(text)).collect::<Result<Vec<_>, _>>();
+        let mut axes = given.map_err(Failure::input)?;
+        // A subcommand alone has none.
+        let input = args.input.as_deref().unwrap_or(Path::new(""));
+        let mut parts = if input.extension().is_some_and(|extension| extension == "toml") {
+            if args.stack != StackArgs::of_text("").map_err(Failure::input)? {
+                return Err(Failure::input(SweepError::InPlan { plan: input.display().to_string() }));
+            }
+            of_plan(input)?
+        } else {
+            let (job, base) = (input.to_owned(), args.stack.clone());
+            Parts { job, base, axes: Vec::new(), sample: None, seeds: Vec::new(), compare: None }
+        };
+        // An axis of the command line takes the place of the plan's.
+        parts.axes.retain(|axis| axes.iter().all(|own| own.key != axis.key));
+        parts.axes.append(&mut axes);
+        parts.sample = args.sample.clone().or(parts.sample);
+        parts.compare = args.compare.clone().or(parts.compare);
+        if let Some(text) = &args.seeds {
+            parts.seeds = seeds(text).map_err(Failure::input)?;
+        }
+        Self::of_parts(parts)
+    }
+
+    fn of_parts(parts: Parts) -> Result<Self, Failure> {
+        let Parts { job, base, axes, sample, mut seeds, compare: compare_text } = parts;
+        if axes.is_empty() && seeds.len() < 2 {
+            return Err(Failure::input(SweepError::NothingVaries));
+        }
+        if let Some(twice) =
+            axes.iter().enumerate().find(|(at, axis)| axes[..*at].iter().any(|own| own.key == axis.key))
+        {
+            let why = "is there twice; must be there once".to_owned();
+            return Err(Failure::input(SweepError::Axis { text: twice.1.key.clone(), why }));
+        }
+        if seeds.is_empty() {
+            seeds.push(base.seed);
+        }
+        let sampling = sample.as_deref().map_or(Ok(Sampling::Grid), Sampling::parse).map_err(Failure::input)?;
+        let points = points(&axes, sampling, base.seed).map_err(Failure::input)?;
+        let compare = compare_text.as_deref().map(|text| compared(text, &axes)).transpose().map_err(Failure::input)?;
+        let sampling = sample.unwrap_or_else(|| "grid".to_owned());
+        Ok(Self { job, base, axes, sampling, points, seeds, compare_text, compare })
+    }
+
+    /// Returns the number of runs.
+    pub(super) fn runs(&self) -> usize {
+        self.points.len() * self.seeds.len()
+    }
+
+    /// Returns the point and the seed of a run.
+    pub(super) fn run(&self, number: usize) -> (usize, u64) {
+        (number / self.seeds.len(), self.seeds[number % self.seeds.len()])
+    }
+
+    /// Returns the values of a point.
+    pub(super) fn values(&self, point: usize) -> Vec<String> {
+        self.axes.iter().zip(&self.points[point]).map(|(axis, &at)| axis.value(at)).collect()
+    }
+
+    /// Returns a point as text, for messages.
+    pub(super) fn in_words(&self, point: usize) -> String {
+        let values = self.values(point);
+        let parts = self.axes.iter().zip(values).map(|(axis, value)| format!("{}={value}", axis.key));
+        parts.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the options of a run.
+    pub(super) fn options(&self, number: usize) -> Result<StackArgs, Failure> {
+        let (point, seed) = self.run(number);
+        let values = self.values(point);
+        let mut words: Vec<String> =
+            self.axes.iter().zip(&values).flat_map(|(axis, value)| axis.words(value)).collect();
+        words.extend(["--seed".to_owned(), seed.to_string()]);
+        self.base.with(&quoted(words.iter().map(String::as_str))).map_err(Failure::input)
+    }
+
+    /// Returns the plan of a run.
+    pub(super) fn plan(&self, number: usize) -> Result<Plan, Failure> {
+        Plan::new(std::slice::from_ref(&self.job), &self.options(number)?)
+    }
+
+    /// Returns the command that repeats a run.
+    pub(super) fn command(&self, number: usize) -> Result<String, Failure> {
+        Ok(plan::command("run", &[&self.job.to_string_lossy()], &self.options(number)?))
+    }
+
+    /// Returns what tells this sweep from others: the head of its journal.
+    pub(super) fn head(&self, inputs: &[InputFile]) -> Value {
+        let axis = |axis: &Axis| match &axis.values {
+            Values::List(values) => json!({"key": axis.key, "values": values}),
+            Values::Range { .. } => {
+                json!({"key": axis.key, "range": format!("{}..{}", axis.value(0), axis.value(axis.len() - 1))})
+            }
+        };
+        let inputs: Map<String, Value> = inputs.iter().map(|input| (input.what.clone(), json!(input.text))).collect();
+        json!({
+            "elevon": env!("CARGO_PKG_VERSION"),
+            "job": self.job.to_string_lossy(),
+            "command": plan::command("run", &[&self.job.to_string_lossy()], &self.base),
+            "over": self.axes.iter().map(axis).collect::<Vec<_>>(),
+            "sample": self.sampling,
+            "seeds": self.seeds,
+            "compare": self.compare_text,
+            "inputs": inputs,
+        })
+    }
+
+    /// Returns the sweep of a journal.
+    pub(super) fn of_head(path: &Path, head: &Value) -> Result<Self, Failure> {
+        let bad = || Failure::named(format!("{}:1", path.display()), SweepError::NoJournal);
+        let text = |key: &str| head.get(key).and_then(Value::as_str);
+        let (job, command) = (text("job").ok_or_else(bad)?, text("command").ok_or_else(bad)?);
+        // What follows `elevon run JOB`.
+        let options: Vec<String> = shlex::split(command).ok_or_else(bad)?.into_iter().skip(3).collect();
+        let base = StackArgs::of_text(&quoted(options.iter().map(String::as_str))).map_err(Failure::input)?;
+        let axis = |value: &Value| {
+            let key = value.get("key")?.as_str()?;
+            match value.get("range").and_then(Value::as_str) {
+                Some(range) => Axis::parse(&format!("{key}={range}")).ok(),
+                None => {
+                    let values = value.get("values")?.as_array()?.iter();
+                    Axis::of_list(key, values.map(|value| value.as_str().map(str::to_owned)).collect::<Option<_>>()?)
+                        .ok()
+                }
+            }
+        };
+        let axes = head.get("over").and_then(Value::as_array).ok_or_else(bad)?.iter().map(axis);
+        let seeds = head.get("seeds").and_then(Value::as_array).ok_or_else(bad)?.iter().map(Value::as_u64);
+        Self::of_parts(Parts {
+            job: job.into(),
+            base,
+            axes: axes.collect::<Option<_>>().ok_or_else(bad)?,
+            sample: text("sample").filter(|sample| *sample != "grid").map(str::to_owned),
+            seeds: seeds.collect::<Option<_>>().ok_or_else(bad)?,
+            compare: text("compare").map(str::to_owned),
+        })
+    }
+}
+
+/// Reads a plan.
+fn of_plan(path: &Path) -> Result<Parts, Failure> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::named(&name, error))?;
+    let plan = file::parse(&name, &text, &OPTIONS).map_err(Failure::text)?;
+    let at = |place: &elevon_formats::fio::Span, error: SweepError| {
+        let complaint = elevon_formats::fio::Problem::Malformed.because(error.to_string());
+        Failure::text(vec![place.diagnostic("", complaint)])
+    };
+    let options = plan.options.iter().map(|given| [format!("--{}", given.key), given.value.clone()]);
+    let settings = plan.set.iter().map(|given| ["--set".to_owned(), format!("{}={}", given.key, given.value)]);
+    let words: Vec<String> = options.chain(settings).flatten().collect();
+    let base = StackArgs::of_text(&quoted(words.iter().map(String::as_str))).map_err(Failure::input)?;
+    let axis = |given: &file::GivenList| {
+        let axis = match given.values.as_slice() {
+            [one] if !given.is_list => Axis::parse(&format!("{}={one}", given.key)),
+            values => Axis::of_list(&given.key, values.to_vec()),
+        };
+        axis.map_err(|error| at(&given.place, error))
+    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let seeds = plan.seeds.map(|given| seeds(&given.value).map_err(|error| at(&given.place, error))).transpose()?;
+    Ok(Parts {
+        job: plan.job.map(|given| folder.join(given.value)).unwrap_or_default(),
+        base,
+        axes: plan.over.iter().map(axis).collect::<Result<_, _>>()?,
+        sample: plan.sample.map(|given| given.value),
+        seeds: seeds.unwrap_or_default(),
+        compare: plan.compare.map(|given| given.value),
+    })
+}
+
+/// Parses a number of seeds, or a list of them.
+fn seeds(text: &str) -> Result<Vec<u64>, SweepError> {
+    let bad = || SweepError::Seeds { text: text.to_owned(), most: MOST_SEEDS };
+    if !text.contains(',') {
+        let count = text.parse().ok().filter(|count| (1..=MOST_SEEDS).contains(count)).ok_or_else(bad)?;
+        return Ok((1..=count).collect());
+    }
+    let list: Option<Vec<u64>> = text.split(',').map(|seed| seed.trim().parse().ok()).collect();
+    let list = list.ok_or_else(bad)?;
+    let mut different = list.clone();
+    different.sort_unstable();
+    different.dedup();
+    if different.len() == list.len() { Ok(list) } else { Err(bad()) }
+}
+
+/// Parses `AXIS=VALUE`.
+fn compared(text: &str, axes: &[Axis]) -> Result<(usize, usize), SweepError> {
+    let bad = |why: String| SweepError::Compare { text: text.to_owned(), why };
+    let keys = || axes.iter().map(|axis| axis.key.as_str()).collect::<Vec<_>>().join(", ");
+    let (key, value) =
+        text.split_once('=').ok_or_else(|| bad("must be AXIS=VALUE, such as scheduler=none".to_owned()))?;
+    let at = axes.iter().position(|axis| axis.key == key);
+    let at = at.ok_or_else(|| bad(format!("no such axis; there are {}", keys())))?;
+    let value = axes[at].index_of(value).ok_or_else(|| bad(format!("{key} does not take that value here")))?;
+    Ok((at, value))
+}

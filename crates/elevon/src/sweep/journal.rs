@@ -1,0 +1,178 @@
+//! The runs of a sweep that are done, in a file of JSON lines: what the sweep is, then a line for
+//! each run, in the order in which they ended.
+//!
+//! A run that was written is not repeated. A line that an interrupt cut off is dropped.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use elevon_report::figures::FigureRow;
+use serde_json::{Map, Value, json};
+
+use crate::failure::{Failure, FileError, MachineError, SweepError};
+
+/// What a run gave.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Outcome {
+    /// Why it failed; empty if it did not.
+    pub(super) error: String,
+    pub(super) rows: Vec<FigureRow>,
+}
+
+/// A journal that is written.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Outcomes by number of the run.
+    pub(super) done: BTreeMap<usize, Outcome>,
+}
+
+impl Journal {
+    /// Opens or creates the journal of a sweep. `head` says what the sweep is; a file of another
+    /// sweep is refused.
+    pub(super) fn open(path: &Path, head: &Value) -> Result<Self, Failure> {
+        let fail = |error: io::Error| Failure::named(path.display().to_string(), FileError::CannotWrite(error));
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
+        if file.try_lock().is_err() {
+            return Err(Failure::named(path.display().to_string(), SweepError::Running));
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(fail)?;
+        // What follows the last line end was cut off.
+        let whole = text.rfind('\n').map_or(0, |at| at + 1);
+        let mut done = BTreeMap::new();
+        if whole == 0 {
+            file.set_len(0).map_err(fail)?;
+            file.seek(SeekFrom::Start(0)).map_err(fail)?;
+            file.write_all(format!("{head}\n").as_bytes()).map_err(fail)?;
+        } else {
+            done = parse(path, &text[..whole], head)?;
+            file.set_len(whole as u64).map_err(fail)?;
+            file.seek(SeekFrom::End(0)).map_err(fail)?;
+        }
+        Ok(Self { path: path.to_owned(), file, done })
+    }
+
+    /// Adds a run.
+    pub(super) fn add(&mut self, run: usize, outcome: Outcome) -> Result<(), Failure> {
+        let line = format!("{}\n", to_json(run, &outcome));
+        let output = self.path.display().to_string();
+        self.file.write_all(line.as_bytes()).map_err(|error| MachineError::Write { output, error })?;
+        self.done.insert(run, outcome);
+        Ok(())
+    }
+}
+
+/// Returns the head of a journal.
+pub(super) fn head_of(path: &Path) -> Result<Value, Failure> {
+    let text = text_of(path)?;
+    let first = text.lines().next().unwrap_or_default();
+    serde_json::from_str(first).map_err(|_| no_journal(path, 1))
+}
+
+/// Reads a journal whose sweep has this head.
+pub(super) fn read(path: &Path, head: &Value) -> Result<BTreeMap<usize, Outcome>, Failure> {
+    let text = text_of(path)?;
+    let whole = text.rfind('\n').map_or(0, |at| at + 1);
+    parse(path, &text[..whole], head)
+}
+
+fn text_of(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| Failure::named(path.display().to_string(), error))
+}
+
+fn parse(path: &Path, text: &str, head: &Value) -> Result<BTreeMap<usize, Outcome>, Failure> {
+    let mut done = BTreeMap::new();
+    for (at, line) in text.lines().enumerate() {
+        let value: Value = serde_json::from_str(line).map_err(|_| no_journal(path, at + 1))?;
+        if at == 0 {
+            if value != *head {
+                let differs = differing(&value, head);
+                return Err(Failure::named(path.display().to_string(), SweepError::AnotherSweep { differs }));
+            }
+            continue;
+        }
+        let (run, outcome) = of_json(&value).ok_or_else(|| no_journal(path, at + 1))?;
+        done.insert(run, outcome);
+    }
+    Ok(done)
+}
+
+fn no_journal(path: &Path, line: usize) -> Failure {
+    Failure::named(format!("{}:{line}", path.display()), SweepError::NoJournal)
+}
+
+/// Returns the keys whose values differ.
+fn differing(a: &Value, b: &Value) -> String {
+    let empty = Map::new();
+    let of = |value: &Value| value.as_object().cloned().unwrap_or_else(|| empty.clone());
+    let (a, b) = (of(a), of(b));
+    let keys = b.keys().filter(|key| a.get(*key) != b.get(*key));
+    keys.map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn to_json(run: usize, outcome: &Outcome) -> Value {
+    let row = |row: &FigureRow| {
+        let figures: Map<String, Value> =
+            row.figures.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        json!({"job": row.job, "figures": figures})
+    };
+    json!({"run": run, "error": outcome.error, "rows": outcome.rows.iter().map(row).collect::<Vec<_>>()})
+}
+
+fn of_json(value: &Value) -> Option<(usize, Outcome)> {
+    let row = |value: &Value| {
+        let figures = value.get("figures")?.as_object()?.iter();
+        let figures: Option<Vec<_>> = figures.map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect();
+        Some(FigureRow { job: value.get("job")?.as_str()?.to_owned(), figures: figures? })
+    };
+    let rows: Option<Vec<FigureRow>> = value.get("rows")?.as_array()?.iter().map(row).collect();
+    let run = usize::try_from(value.get("run")?.as_u64()?).ok()?;
+    Some((run, Outcome { error: value.get("error")?.as_str()?.to_owned(), rows: rows? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(value: f64) -> Outcome {
+        let figures = vec![("iops".to_owned(), value), ("lat_p99_ns".to_owned(), 0.1 + 0.2)];
+        Outcome { error: String::new(), rows: vec![FigureRow { job: "a".to_owned(), figures }] }
+    }
+
+    #[test]
+    fn what_is_done_is_read_back_and_a_cut_line_is_dropped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, head) = (folder.path().join("runs.jsonl"), json!({"over": ["iodepth=1,2"]}));
+        let mut journal = Journal::open(&path, &head).expect("a new journal");
+        journal.add(3, outcome(1e9 / 3.0)).expect("space");
+        journal.add(0, outcome(7.0)).expect("space");
+        drop(journal);
+        let text = std::fs::read_to_string(&path).expect("a journal");
+        std::fs::write(&path, format!("{text}{{\"run\": 1, \"err")).expect("space");
+        let mut journal = Journal::open(&path, &head).expect("the same journal");
+        let expected: BTreeMap<usize, Outcome> = [(0, outcome(7.0)), (3, outcome(1e9 / 3.0))].into();
+        assert_eq!(journal.done, expected);
+        journal.add(1, outcome(8.0)).expect("space");
+        drop(journal);
+        assert_eq!(read(&path, &head).expect("a journal").len(), 3);
+        assert_eq!(head_of(&path).expect("a head"), head);
+    }
+
+    #[test]
+    fn another_sweep_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("runs.jsonl");
+        let first = Journal::open(&path, &json!({"over": ["iodepth=1,2"], "seeds": [1]})).expect("a new journal");
+        assert!(Journal::open(&path, &json!({})).is_err(), "it is being written");
+        drop(first);
+        let error = Journal::open(&path, &json!({"over": ["iodepth=1,4"], "seeds": [1]})).expect_err("another");
+        assert!(error.to_string().contains("over"), "{error}");
+        std::fs::write(&path, "no json\n").expect("space");
+        assert!(Journal::open(&path, &json!({})).is_err());
+    }
+}

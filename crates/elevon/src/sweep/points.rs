@@ -1,0 +1,154 @@
+//! Which points of a sweep's axes are run: all of them, or a sample.
+
+use elevon_sim::chance::{below, draw};
+
+use super::axis::Axis;
+use crate::failure::SweepError;
+
+/// Maximum number of points.
+const MOST: u64 = 1_000_000;
+/// Purpose of the draws of a Latin hypercube.
+const LATIN: u64 = 0x1a71_0001;
+
+/// How points are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sampling {
+    /// Every combination.
+    Grid,
+    /// A Latin hypercube: the values of each axis are divided into as many parts as there are
+    /// points, and each part has one (McKay, Beckman and Conover 1979).
+    Latin(u64),
+    /// Sobol's sequence with Owen's scrambling, which fills the space evenly.
+    Sobol(u64),
+}
+
+impl Sampling {
+    /// Parses `latin:COUNT` or `sobol:COUNT`.
+    pub(super) fn parse(text: &str) -> Result<Self, SweepError> {
+        let bad = || SweepError::Sample { text: text.to_owned(), most: MOST };
+        let (kind, count) = text.split_once(':').ok_or_else(bad)?;
+        let count = count.parse().ok().filter(|count| (1..=MOST).contains(count)).ok_or_else(bad)?;
+        match kind {
+            "latin" => Ok(Self::Latin(count)),
+            "sobol" => Ok(Self::Sobol(count)),
+            _ => Err(bad()),
+        }
+    }
+}
+
+/// A point: for each axis the index of its value.
+pub(crate) type Point = Vec<usize>;
+
+/// Returns the points in order: of a grid the last axis changes fastest, as nested loops would. A
+/// point that a sample meets twice is there once.
+pub(super) fn points(axes: &[Axis], sampling: Sampling, seed: u64) -> Result<Vec<Point>, SweepError> {
+    let all = match sampling {
+        Sampling::Grid => return grid(axes),
+        Sampling::Latin(count) => latin(axes.len(), count, seed),
+        Sampling::Sobol(count) => sobol(axes.len(), count, seed),
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    let on_axes = |shares: Vec<f64>| -> Point {
+        let place = |(share, axis): (f64, &Axis)| ((share * axis.len() as f64) as usize).min(axis.len() - 1);
+        shares.into_iter().zip(axes).map(place).collect()
+    };
+    Ok(all.into_iter().map(on_axes).filter(|point| seen.insert(point.clone())).collect())
+}
+
+fn grid(axes: &[Axis]) -> Result<Vec<Point>, SweepError> {
+    let count = axes.iter().try_fold(1u64, |count, axis| count.checked_mul(axis.len() as u64));
+    let Some(count) = count.filter(|&count| count <= MOST) else {
+        let points = axes.iter().map(|axis| axis.len().to_string()).collect::<Vec<_>>().join(" x ");
+        return Err(SweepError::TooMany { points, most: MOST });
+    };
+    let point = |mut at: u64| {
+        let mut point: Point = vec![0; axes.len()];
+        for (place, axis) in point.iter_mut().zip(axes).rev() {
+            *place = (at % axis.len() as u64) as usize;
+            at /= axis.len() as u64;
+        }
+        point
+    };
+    Ok((0..count).map(point).collect())
+}
+
+/// Returns `count` points of the unit cube, each coordinate in the middle of its part.
+fn latin(axes: usize, count: u64, seed: u64) -> Vec<Vec<f64>> {
+    let orders: Vec<Vec<u64>> = (0..axes as u64)
+        .map(|axis| {
+            let mut order: Vec<u64> = (0..count).collect();
+            // Fisher and Yates.
+            for at in (1..count).rev() {
+                let other = below(draw(seed, LATIN + axis, at), at + 1);
+                order.swap(at as usize, other as usize);
+            }
+            order
+        })
+        .collect();
+    let middle = |part: u64| (part as f64 + 0.5) / count as f64;
+    (0..count as usize).map(|at| orders.iter().map(|order| middle(order[at])).collect()).collect()
+}
+
+fn sobol(axes: usize, count: u64, seed: u64) -> Vec<Vec<f64>> {
+    let seed = (seed ^ seed >> 32) as u32;
+    let point = |at: u64| (0..axes as u32).map(|axis| f64::from(sobol_burley::sample(at as u32, axis, seed))).collect();
+    (0..count).map(point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axes() -> Vec<Axis> {
+        ["iodepth=1..1000", "scheduler=none,bfq", "bs=4k,8k,16k"].map(|text| Axis::parse(text).expect("an axis")).into()
+    }
+
+    #[test]
+    fn a_grid_is_nested_loops() {
+        let axes: Vec<Axis> = axes().into_iter().skip(1).collect();
+        let points = points(&axes, Sampling::Grid, 1).expect("few points");
+        assert_eq!(points, [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]);
+    }
+
+    /// Each of 50 parts of the first axis has one point, each half of the second 25.
+    #[test]
+    fn a_latin_hypercube_covers_every_axis_evenly() {
+        for seed in 0..5 {
+            let points = points(&axes(), Sampling::Latin(50), seed).expect("points");
+            let mut parts: Vec<usize> = points.iter().map(|point| point[0] / 20).collect();
+            parts.sort_unstable();
+            assert_eq!(parts, (0..50).collect::<Vec<_>>());
+            assert_eq!(points.iter().filter(|point| point[1] == 0).count(), 25);
+        }
+        let of = |seed| points(&axes(), Sampling::Latin(50), seed).expect("points");
+        assert!(of(1) == of(1) && of(1) != of(2));
+    }
+
+    /// Of 64 points of Sobol's sequence, each sixteenth of an axis has four.
+    #[test]
+    fn sobols_sequence_fills_the_space() {
+        let points = points(&axes(), Sampling::Sobol(64), 1).expect("points");
+        assert_eq!(points.len(), 64);
+        let mut parts = [0; 16];
+        points.iter().for_each(|point| parts[point[0] * 16 / 1000] += 1);
+        assert!(parts.iter().all(|&count| (3..=5).contains(&count)), "{parts:?}");
+    }
+
+    #[test]
+    fn a_point_is_there_once() {
+        let axes: Vec<Axis> = axes().into_iter().skip(1).collect();
+        let found = points(&axes, Sampling::Sobol(64), 1).expect("points");
+        assert_eq!(found.len(), 6, "there are no more");
+    }
+
+    #[test]
+    fn too_many_points_are_refused() {
+        let axes =
+            vec![Axis::parse("iodepth=1..2000").expect("an axis"), Axis::parse("nice=0..2000").expect("an axis")];
+        let error = points(&axes, Sampling::Grid, 1).expect_err("millions").to_string();
+        assert!(error.contains("2000 x 2001"), "{error}");
+        for text in ["latin", "latin:0", "halton:5", "sobol:9999999"] {
+            assert!(Sampling::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Writes the results of a sweep: the table, the summary, the page.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use elevon_report::figures::{ALL_JOBS, FigureRow};
+
+use super::definition::Definition;
+use super::journal::Outcome;
+use super::summary::{Results, Samples};
+use super::table::{Row, Table, of_table};
+use crate::args::OutputFormat;
+use crate::failure::{Failure, emit, emit_text, tell};
+use crate::output::NewFile;
+
+/// Writes everything into a folder, and prints the summary.
+pub(super) fn write(
+    definition: &Definition,
+    done: &BTreeMap<usize, Outcome>,
+    folder: &Path,
+    format: OutputFormat,
+) -> Result<(), Failure> {
+    let table = table(definition, done)?;
+    let failure = |name: &str, error: std::io::Error| NewFile::failure("", &folder.join(name), error);
+    let csv = table.csv().map_err(|error| failure("results.csv", of_table(error)))?;
+    let mut parquet = Vec::new();
+    table.parquet(&mut parquet).map_err(|error| failure("results.parquet", of_table(error)))?;
+    let (jobs, samples) = samples(definition, done);
+    let results = Results {
+        title: format!("Sweep of {}", definition.job.display()),
+        noun: "point",
+        axes: &definition.axes,
+        points: &definition.points,
+        seeds: definition.seeds.len(),
+        jobs: &jobs,
+        samples: &samples,
+        compare: definition.compare,
+        failed: done.values().filter(|outcome| !outcome.error.is_empty()).count(),
+    };
+    let document = results.document();
+    let text = document.text();
+    for (name, content) in [
+        ("results.csv", csv),
+        ("results.jsonl", table.json_lines().into_bytes()),
+        ("results.parquet", parquet),
+        ("summary.txt", text.clone().into_bytes()),
+        ("index.html", document.html("simulated").into_bytes()),
+    ] {
+        NewFile::create("", &folder.join(name))?.commit(&content)?;
+    }
+    match format {
+        OutputFormat::Normal => emit_text(&text)?,
+        OutputFormat::Json | OutputFormat::JsonPlus => emit(&results.json(&definition.seeds))?,
+    }
+    tell(&format!("results.csv, .jsonl and .parquet, summary.txt and index.html are in {}", folder.display()));
+    Ok(())
+}
+
+/// Returns the names of the figures, in the order in which runs first have them.
+fn figures_of(done: &BTreeMap<usize, Outcome>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for row in done.values().flat_map(|outcome| &outcome.rows) {
+        // A figure that only some rows have stands after the one that it follows there.
+        let mut after = 0;
+        for (name, _) in &row.figures {
+            after = match names.iter().position(|known| known == name) {
+                Some(at) => at + 1,
+                None => {
+                    names.insert(after, name.clone());
+                    after + 1
+                }
+            };
+        }
+    }
+    names
+}
+
+fn table(definition: &Definition, done: &BTreeMap<usize, Outcome>) -> Result<Table, Failure> {
+    let figures = figures_of(done);
+    let mut rows = Vec::new();
+    for (&run, outcome) in done {
+        let (point, seed) = definition.run(run);
+        let command = definition.command(run)?;
+        let of = |job: &str, figures: Vec<Option<f64>>| Row {
+            run,
+            point: definition.values(point),
+            seed,
+            job: job.to_owned(),
+            error: outcome.error.clone(),
+            figures,
+            command: command.clone(),
+        };
+        for row in &outcome.rows {
+            let values: BTreeMap<&str, f64> = row.figures.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+            rows.push(of(&row.job, figures.iter().map(|name| values.get(name.as_str()).copied()).collect()));
+        }
+        if outcome.rows.is_empty() {
+            rows.push(of(ALL_JOBS, vec![None; figures.len()]));
+        }
+    }
+    Ok(Table { axes: definition.axes.iter().map(|axis| axis.key.clone()).collect(), figures, rows })
+}
+
+/// Returns the jobs in order, and their figures by point and seed. Runs that failed count nowhere.
+fn samples(definition: &Definition, done: &BTreeMap<usize, Outcome>) -> (Vec<String>, Samples) {
+    let mut collected = Collected::new(definition.points.len(), definition.seeds.len());
+    for (&run, outcome) in done.iter().filter(|(_, outcome)| outcome.error.is_empty()) {
+        collected.add(run, &outcome.rows);
+    }
+    collected.finish()
+}
+
+/// Figures of runs by point and seed, as they are collected.
+pub(crate) struct Collected {
+    points: usize,
+    seeds: usize,
+    jobs: Vec<String>,
+    samples: Samples,
+}
+
+impl Collected {
+    pub(crate) fn new(points: usize, seeds: usize) -> Self {
+        Self { points, seeds, jobs: Vec::new(), samples: Samples::new() }
+    }
+
+    /// Adds a run; runs are numbered point by point.
+    pub(crate) fn add(&mut self, run: usize, rows: &[FigureRow]) {
+        let (point, seed) = (run / self.seeds, run % self.seeds);
+        for row in rows {
+            if !self.jobs.contains(&row.job) {
+                self.jobs.push(row.job.clone());
+            }
+            for (name, value) in &row.figures {
+                let empty = || vec![vec![None; self.seeds]; self.points];
+                let key = (row.job.clone(), name.clone());
+                self.samples.entry(key).or_insert_with(empty)[point][seed] = Some(*value);
+            }
+        }
+    }
+
+    /// Returns the names of the jobs, all together last, and the figures.
+    pub(crate) fn finish(mut self) -> (Vec<String>, Samples) {
+        self.jobs.sort_by_key(|job| job == ALL_JOBS);
+        (self.jobs, self.samples)
+    }
+}

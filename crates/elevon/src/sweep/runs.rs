@@ -1,0 +1,143 @@
+//! Checks and does the runs of a sweep.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use elevon_host::interrupt::Interrupt;
+use elevon_report::figures;
+use elevon_report::result::RunResult;
+use elevon_workload::run::NoObserver;
+
+use super::definition::Definition;
+use super::journal::{Journal, Outcome};
+use crate::bar::Bar;
+use crate::execute::execute;
+use crate::failure::{Ending, Failure, SweepError};
+use crate::run::warn;
+use crate::source::InputFile;
+
+/// Number of SIGINT in POSIX.
+pub(super) const SIGINT: i32 = 2;
+
+/// Checks the plan of every point, and returns the files that they read; `None` if an interrupt
+/// came. Warnings of the first point are told.
+pub(super) fn check(definition: &Definition, interrupt: &Interrupt) -> Result<Option<Vec<InputFile>>, Failure> {
+    let bar = Bar::new("checking");
+    bar.expect(definition.points.len() as u64);
+    let mut inputs: BTreeMap<String, InputFile> = BTreeMap::new();
+    for point in 0..definition.points.len() {
+        if interrupt.is_set() {
+            return Ok(None);
+        }
+        let number = point * definition.seeds.len();
+        let plan = definition.plan(number).map_err(|failure| at_point(definition, point, failure))?;
+        if plan.is_real() {
+            let device = definition.options(number)?.device;
+            return Err(Failure::named(format!("--device {device}"), SweepError::RealDevice));
+        }
+        if plan.log_folder.has_logs() {
+            return Err(Failure::input(SweepError::Logs));
+        }
+        if point == 0 {
+            warn(&plan.warnings);
+        }
+        inputs.extend(plan.inputs.into_iter().map(|input| (input.what.clone(), input)));
+        bar.advance();
+    }
+    Ok(Some(inputs.into_values().collect()))
+}
+
+/// Names the point in the errors of its plan.
+fn at_point(definition: &Definition, point: usize, failure: Failure) -> Failure {
+    match failure {
+        Failure::Input(errors) => {
+            let point = definition.in_words(point);
+            let named = |error| SweepError::AtPoint { point: point.clone(), error: Box::new(error) }.into();
+            Failure::Input(errors.into_iter().map(named).collect())
+        }
+        Failure::Output(_) | Failure::Machine(_) => failure,
+    }
+}
+
+/// Does these runs, and writes each to the journal. Ends early at an interrupt.
+pub(super) fn run_all(
+    definition: &Definition,
+    pending: &[usize],
+    threads: Option<u16>,
+    interrupt: &Interrupt,
+    journal: &mut Journal,
+) -> Result<(), Failure> {
+    let work = |run| one(definition, run, interrupt);
+    on_all_cores("sweep", pending, threads, interrupt, work, |run, outcome| journal.add(run, outcome))
+}
+
+/// Does runs on `threads` threads (by default one on each core), and hands what each gave to
+/// `took`, in the order in which they end. A run that gives nothing was interrupted. Ends early at
+/// an interrupt and at the first failure.
+pub(crate) fn on_all_cores<T: Send>(
+    label: &str,
+    runs: &[usize],
+    threads: Option<u16>,
+    interrupt: &Interrupt,
+    work: impl Fn(usize) -> Result<Option<T>, Failure> + Sync,
+    took: impl FnMut(usize, T) -> Result<(), Failure> + Send,
+) -> Result<(), Failure> {
+    let bar = Bar::new(label);
+    bar.expect(runs.len() as u64);
+    let next = AtomicUsize::new(0);
+    let shared = Mutex::new((took, Ok(())));
+    let worker = || {
+        while let Some(&run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if interrupt.is_set() {
+                break;
+            }
+            let given = work(run);
+            let Ok(mut shared) = shared.lock() else { break };
+            let (took, result) = &mut *shared;
+            match given {
+                Ok(Some(given)) if result.is_ok() => *result = took(run, given),
+                Ok(_) => {}
+                Err(failure) => *result = Err(failure),
+            }
+            if result.is_err() {
+                break;
+            }
+            bar.advance();
+        }
+    };
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.map_or_else(cores, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, runs.len().max(1)) {
+            scope.spawn(worker);
+        }
+    });
+    shared.into_inner().map_or(Ok(()), |(_, result)| result)
+}
+
+/// Does one run; `None` if an interrupt cut it off.
+fn one(definition: &Definition, run: usize, interrupt: &Interrupt) -> Result<Option<Outcome>, Failure> {
+    let plan = definition.plan(run)?;
+    // A point that cannot run on its device is a result, too.
+    let (result, ending) = match execute(&plan, &mut NoObserver, interrupt) {
+        Ok(done) => done,
+        Err(failure) => {
+            let error = failure.to_string().lines().next().unwrap_or("failed").to_owned();
+            return Ok(Some(Outcome { error, rows: Vec::new() }));
+        }
+    };
+    let error = match ending {
+        Ending::Interrupted(_) => return Ok(None),
+        Ending::Failed => why(&result),
+        Ending::Done => String::new(),
+    };
+    Ok(Some(Outcome { error, rows: figures::rows(&result) }))
+}
+
+/// Returns why a run failed.
+fn why(result: &RunResult) -> String {
+    let jobs = result.jobs.iter().filter(|job| !job.error.is_empty());
+    let words: Vec<String> = jobs.map(|job| format!("{}: {}", job.name, job.error)).collect();
+    if words.is_empty() { "failed".to_owned() } else { words.join("; ") }
+}
