@@ -107,14 +107,59 @@ pub fn all_ios(run: &RunResult) -> u64 {
 /// Differences of a figure below this share are not told.
 const CHANGE: f64 = 0.005;
 
+/// A figure that differs between two runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FigureChange {
+    /// Key in JSON, which ends with the unit if there is one.
+    pub key: &'static str,
+    /// The value in the first run.
+    pub before: f64,
+    /// The value in the second run.
+    pub after: f64,
+    /// `name before -> after`, for people.
+    pub text: String,
+}
+
+/// A rule of a kernel version that changes figures if it alone is switched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleChange {
+    /// The name of the rule.
+    pub name: &'static str,
+    /// The part of the block layer that it belongs to.
+    pub area: &'static str,
+    /// What the rule says in the other kernel.
+    pub says: &'static str,
+    /// The figures that change; `None` if the device cannot have this rule alone.
+    pub figures: Option<Vec<FigureChange>>,
+}
+
+/// Which rules make the difference between the first variant and one of another kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RulesBetween {
+    /// The letters of the two variants.
+    pub letters: [char; 2],
+    /// The kernel versions of the two.
+    pub kernels: [&'static str; 2],
+    /// Number of rules that differ and can change a figure.
+    pub differ: usize,
+    /// I/Os of the first run.
+    pub ios: u64,
+    /// The rules that change a figure; `None` if the run has too many I/Os to try them.
+    pub rules: Option<Vec<RuleChange>>,
+}
+
 /// Returns the figures of all jobs together and of the device that differ between the first two
-/// variants, as `name before -> after`.
-pub fn changes(variants: &[Variant<'_>; 2]) -> Vec<String> {
+/// variants.
+pub fn changes(variants: &[Variant<'_>; 2]) -> Vec<FigureChange> {
     let rows = total_rows(variants).into_iter().chain(device_rows(variants)).chain(cache_rows(variants));
     let changed = rows.filter(|row| (row.values[1] - row.values[0]).abs() > CHANGE * row.values[0].abs());
-    let texts = changed.map(|row| (row.name, (row.format)(row.values[0]), (row.format)(row.values[1])));
-    let told = texts.filter(|(_, before, after)| before != after);
-    told.map(|(name, before, after)| format!("{name} {before} -> {after}")).collect()
+    let told = changed.filter_map(|row| {
+        let (before, after) = (row.values[0], row.values[1]);
+        let (old, new) = ((row.format)(before), (row.format)(after));
+        let text = format!("{} {old} -> {new}", row.name);
+        (old != new).then_some(FigureChange { key: row.key, before, after, text })
+    });
+    told.collect()
 }
 
 /// Returns the comparison as data. The jobs are those of the first variant; a variant that lacks

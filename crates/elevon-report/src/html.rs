@@ -12,7 +12,9 @@ mod tenants;
 
 use maud::{Markup, PreEscaped, html};
 
-use crate::compare::{CompareRow, Variant, cache_rows, device_rows, heads, letters, sections, total_rows};
+use crate::compare::{
+    CompareRow, RulesBetween, Variant, cache_rows, device_rows, heads, letters, sections, total_rows,
+};
 use crate::cpu;
 use crate::fairness;
 use crate::number::{bytes_decimal, date, grouped, span};
@@ -20,14 +22,16 @@ use crate::plot::{self, escape};
 use crate::result::RunResult;
 use crate::settings;
 
-/// Renders the page. All variants run the same job; the others are compared with the first.
-pub fn page(title: &str, variants: &[Variant<'_>]) -> String {
+/// Renders the page. All variants run the same job; the others are compared with the first. `rules`
+/// are the rules of kernels that make the difference.
+pub fn page(title: &str, variants: &[Variant<'_>], rules: &[RulesBetween]) -> String {
     let body = html! {
         (header(title, variants))
         @if !variants.is_empty() {
             (cards(variants))
             (figures(variants))
             (tables(variants))
+            @for between in rules { (rules_section(between)) }
             @for (letter, variant) in letters().zip(variants) {
                 (cache::section(letter, variant.result))
             }
@@ -41,6 +45,44 @@ pub fn page(title: &str, variants: &[Variant<'_>]) -> String {
         }
     };
     shell(title, &body)
+}
+
+fn rules_section(between: &RulesBetween) -> Markup {
+    let ([a, b], [from, to]) = (between.letters, between.kernels);
+    let title = format!("Rules between {a} ({from}) and {b} ({to})");
+    let none = |rules: &Vec<_>| rules.is_empty();
+    html! {
+        section {
+            h2 { (text(&title)) }
+            "\n"
+            @match &between.rules {
+                None => { p { (between.differ) " differ; the run has too many I/Os (" (between.ios) ") to try them one by one." } }
+                Some(rules) if none(rules) => { p { "None of the " (between.differ) " that differ changes a figure alone." } }
+                Some(rules) => {
+                    p { "Each switched alone in " (a) "; the " (between.differ - rules.len()) " others that differ change no figure." }
+                    table {
+                        thead { tr { th { "rule" } th { "area" } th { "in " (to) } th { "figures" } } }
+                        "\n"
+                        tbody {
+                            @for rule in rules {
+                                tr {
+                                    td { (text(rule.name)) } td { (text(rule.area)) } td { (text(rule.says)) }
+                                    td {
+                                        @match &rule.figures {
+                                            None => "cannot be had alone on this device",
+                                            Some(figures) => @for figure in figures { (text(&figure.text)) br; }
+                                        }
+                                    }
+                                }
+                                "\n"
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        "\n"
+    }
 }
 
 /// Returns a complete page with the given body and the style sheet of every page.
@@ -310,7 +352,7 @@ mod tests {
     #[test]
     fn a_small_page() {
         let run = sample::empty_run();
-        insta::assert_snapshot!(page("empty.fio", &[Variant { label: "baseline", result: &run }]));
+        insta::assert_snapshot!(page("empty.fio", &[Variant { label: "baseline", result: &run }], &[]));
     }
 
     #[test]
@@ -320,8 +362,8 @@ mod tests {
         run.warnings.push("\"quoted\" & <b>".into());
         run.jobs[0].name = "<img title=x>".into();
         let other = sample::quicker_run();
-        let html =
-            page("<i>", &[Variant { label: "<a title=x>", result: &run }, Variant { label: "b", result: &other }]);
+        let variants = [Variant { label: "<a title=x>", result: &run }, Variant { label: "b", result: &other }];
+        let html = page("<i>", &variants, &[]);
         for bad in ["<script", "<img", "<a ", "<i>c", "href=", "src=", "http:", "https:", "url(", "@import", "NaN"] {
             assert!(!html.contains(bad), "{bad}");
         }
@@ -332,13 +374,13 @@ mod tests {
     #[test]
     fn a_page_cache_has_a_section_of_its_own() {
         let run = sample::cached_run();
-        let one = page("cached.fio", &[Variant { label: "cached.fio", result: &run }]);
+        let one = page("cached.fio", &[Variant { label: "cached.fio", result: &run }], &[]);
         let from = one.find("<h2>Run A: page cache").expect("a section");
         let to = from + one[from..].find("</section>").expect("its end");
         insta::assert_snapshot!(&one[from..to]);
         assert!(!one.contains("Page cache: found"), "one run has nothing to compare");
         let other = Variant { label: "again", result: &run };
-        let two = page("compared", &[other, other, Variant { label: "none", result: &sample::mixed_run() }]);
+        let two = page("compared", &[other, other, Variant { label: "none", result: &sample::mixed_run() }], &[]);
         for needed in ["Page cache: found", "<h2>Run A: page cache", "<h2>Run B: page cache", "fault iowait, ms/s"] {
             assert!(two.contains(needed), "{needed}");
         }
@@ -350,6 +392,6 @@ mod tests {
 
     #[test]
     fn no_variant_is_an_empty_page() {
-        assert!(page("nothing", &[]).ends_with("</html>\n"));
+        assert!(page("nothing", &[], &[]).ends_with("</html>\n"));
     }
 }

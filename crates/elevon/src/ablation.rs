@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use elevon_core::kernel::{Kernel, RULES};
 use elevon_host::interrupt::Interrupt;
-use elevon_report::compare::{self, Variant};
+use elevon_report::compare::{self, FigureChange, RuleChange, RulesBetween, Variant};
 use elevon_report::result::RunResult;
 
 use crate::console::Console;
@@ -28,59 +28,94 @@ pub(crate) struct Compared<'a> {
     pub(crate) result: &'a RunResult,
 }
 
-/// Returns the rules that make the difference between two runs whose kernels differ, as text; empty
-/// if the kernels are the same, or the device is real.
-pub(crate) fn text(base: Compared<'_>, other: Compared<'_>, interrupt: &Interrupt) -> Result<String, Failure> {
+/// Returns the rules that make the difference between two runs; `None` if their kernels are the
+/// same, the device is real, or the run was interrupted.
+pub(crate) fn rules(
+    base: Compared<'_>,
+    other: Compared<'_>,
+    interrupt: &Interrupt,
+) -> Result<Option<RulesBetween>, Failure> {
     let (from, to) = (base.plan.kernel, other.plan.kernel);
     if from == to || base.plan.is_real() || other.plan.is_real() {
-        return Ok(String::new());
+        return Ok(None);
     }
     let names: Vec<&str> =
         differences(from, to).filter(|row| !WITHOUT_FIGURES.contains(&row.area)).map(|row| row.name).collect();
-    let rows = || RULES.iter().enumerate().filter(|(_, row)| names.contains(&row.name));
-    let head = format!("Rules between {} ({}) and {} ({})", base.letter, from.name(), other.letter, to.name());
     let ios = compare::all_ios(base.result);
-    if ios > MOST_IOS {
-        return Ok(format!(
-            "\n{head}: {} differ. They are tried one by one on runs of up to {MOST_IOS} I/Os; this one has {ios}.\n\
-             elevon kernels {} {} lists them.\n",
-            names.len(),
-            from.name(),
-            to.name()
-        ));
-    }
-    let mut text = format!("\n{head}, each switched alone in {}:\n", base.letter);
-    let mut named = 0;
-    for (index, row) in rows() {
-        let Some(changed) = alone(base, index, to, interrupt)? else { return Ok(String::new()) };
-        if !changed.is_empty() {
-            named += 1;
-            let _ = writeln!(text, "\n  {} ({})", row.name, row.area);
-            wrapped(&mut text, "    ", &format!("{}: {}", to.name(), (row.says)(&to.rules())));
-            wrapped(&mut text, "    ", &changed.join(", "));
-        }
-    }
-    let _ = match (named, names.len()) {
-        (0, all) => writeln!(text, "  none of the {all} that differ changes a figure alone"),
-        (_, all) => writeln!(text, "\n  the {} others change no figure alone", all - named),
+    let mut between = RulesBetween {
+        letters: [base.letter, other.letter],
+        kernels: [from.name(), to.name()],
+        differ: names.len(),
+        ios,
+        rules: None,
     };
-    Ok(text)
+    if ios > MOST_IOS {
+        return Ok(Some(between));
+    }
+    let mut changing = Vec::new();
+    for (index, row) in RULES.iter().enumerate().filter(|(_, row)| names.contains(&row.name)) {
+        let figures = match alone(base, index, to, interrupt)? {
+            Alone::Changes(figures) if figures.is_empty() => continue,
+            Alone::Changes(figures) => Some(figures),
+            Alone::Impossible => None,
+            Alone::Interrupted => return Ok(None),
+        };
+        changing.push(RuleChange { name: row.name, area: row.area, says: (row.says)(&to.rules()), figures });
+    }
+    between.rules = Some(changing);
+    Ok(Some(between))
 }
 
-/// Returns the figures of `base` that change if one rule is that of `to`; `None` if the run was
-/// interrupted.
-fn alone(base: Compared<'_>, rule: usize, to: Kernel, interrupt: &Interrupt) -> Result<Option<Vec<String>>, Failure> {
+/// Formats the rules as text.
+pub(crate) fn text(all: &[RulesBetween]) -> String {
+    let mut text = String::new();
+    for RulesBetween { letters: [a, b], kernels: [from, to], differ, ios, rules } in all {
+        let _ = write!(text, "\nRules between {a} ({from}) and {b} ({to})");
+        let Some(rules) = rules else {
+            let _ = writeln!(
+                text,
+                ": {differ} differ. They are tried one by one on runs of up to {MOST_IOS} I/Os; this one has {ios}.\n\
+                 elevon kernels {from} {to} lists them."
+            );
+            continue;
+        };
+        let _ = writeln!(text, ", each switched alone in {a}:");
+        for rule in rules {
+            let _ = writeln!(text, "\n  {} ({})", rule.name, rule.area);
+            wrapped(&mut text, "    ", &format!("{to}: {}", rule.says));
+            let figures =
+                |all: &Vec<FigureChange>| all.iter().map(|figure| figure.text.as_str()).collect::<Vec<_>>().join(", ");
+            let told = rule.figures.as_ref().map_or("cannot be had alone on this device".to_owned(), figures);
+            wrapped(&mut text, "    ", &told);
+        }
+        let _ = match rules.len() {
+            0 => writeln!(text, "  none of the {differ} that differ changes a figure alone"),
+            named => writeln!(text, "\n  the {} others change no figure alone", differ - named),
+        };
+    }
+    text
+}
+
+/// What switching one rule does.
+enum Alone {
+    Changes(Vec<FigureChange>),
+    /// The device's limits and this rule contradict each other.
+    Impossible,
+    Interrupted,
+}
+
+/// Runs `base` with one rule of `to`, and returns the figures that change.
+fn alone(base: Compared<'_>, rule: usize, to: Kernel, interrupt: &Interrupt) -> Result<Alone, Failure> {
     let plan = Plan { other_rule: Some((rule, to)), ..base.plan.clone() };
     let mut console = Console::new("", None, false, None);
     let (result, outcome) = match execute(&plan, &mut console, interrupt) {
-        // The device's limits and this rule contradict each other.
-        Err(Failure::Input(_)) => return Ok(Some(vec!["cannot be had alone on this device".to_owned()])),
+        Err(Failure::Input(_)) => return Ok(Alone::Impossible),
         ended => ended?,
     };
     console.finish()?;
     if let Ending::Interrupted(_) = outcome {
-        return Ok(None);
+        return Ok(Alone::Interrupted);
     }
     let variants = [Variant { label: "", result: base.result }, Variant { label: "", result: &result }];
-    Ok(Some(compare::changes(&variants)))
+    Ok(Alone::Changes(compare::changes(&variants)))
 }

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use elevon_host::interrupt::Interrupt;
-use elevon_report::compare::{Variant, table};
+use elevon_report::compare::{RulesBetween, Variant, table};
 use elevon_report::json::JsonOptions;
 use elevon_report::result::RunResult;
 use elevon_report::{html, json};
@@ -65,22 +65,25 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     }
     let variants: Vec<Variant<'_>> =
         plans.iter().zip(&results).map(|((label, _), result)| Variant { label, result }).collect();
-    let names_rules = worst == Ending::Done && !args.output_format.is_json();
-    let rules = if names_rules { rules_between(&plans, &results, &interrupt)? } else { String::new() };
+    let rules = if worst == Ending::Done { rules_between(&plans, &results, &interrupt)? } else { Vec::new() };
     let printed = report(args, &variants, &rules, &plans[results.len()..]);
     let page = page.map_or(Ok(()), |file| {
-        file.commit(html::page(&format!("{}, compared", args.input.display()), &variants).as_bytes())
+        file.commit(html::page(&format!("{}, compared", args.input.display()), &variants, &rules).as_bytes())
     });
     all([printed, page])?;
     Ok(worst)
 }
 
 /// Returns which rules make the difference between the first variant and each of another kernel.
-fn rules_between(plans: &[(String, Plan)], results: &[RunResult], interrupt: &Interrupt) -> Result<String, Failure> {
+fn rules_between(
+    plans: &[(String, Plan)],
+    results: &[RunResult],
+    interrupt: &Interrupt,
+) -> Result<Vec<RulesBetween>, Failure> {
     let all = ('A'..='Z').zip(plans.iter().zip(results));
     let mut runs = all.map(|(letter, ((_, plan), result))| Compared { letter, plan, result });
-    let Some(base) = runs.next() else { return Ok(String::new()) };
-    runs.map(|run| ablation::text(base, run, interrupt)).collect()
+    let Some(base) = runs.next() else { return Ok(Vec::new()) };
+    runs.filter_map(|run| ablation::rules(base, run, interrupt).transpose()).collect()
 }
 
 /// The job file or trace that runs on every stack.
@@ -145,21 +148,21 @@ fn begins_with_section(path: &Path) -> bool {
     lines.find(|line| !matches!(line.first(), None | Some(b'#' | b';'))).is_some_and(|line| line[0] == b'[')
 }
 
-/// Prints the comparison, for people with the rules that made a difference. `not_run` are the
+/// Prints the comparison with the rules that made a difference. `not_run` are the
 /// variants that an interrupt kept from running.
 fn report(
     args: &CompareArgs,
     variants: &[Variant<'_>],
-    rules: &str,
+    rules: &[RulesBetween],
     not_run: &[(String, Plan)],
 ) -> Result<(), Failure> {
     let options = match args.output_format {
-        OutputFormat::Normal => return emit_text(&(table(variants) + rules + &missing(not_run))),
+        OutputFormat::Normal => return emit_text(&(table(variants) + &ablation::text(rules) + &missing(not_run))),
         OutputFormat::Json => JsonOptions::default(),
         OutputFormat::JsonPlus => JsonOptions { bins: true, series: true },
     };
     let labels: Vec<&str> = not_run.iter().map(|(label, _)| label.as_str()).collect();
-    emit(&json::comparison(&args.input.display().to_string(), variants, &labels, options))
+    emit(&json::comparison(&args.input.display().to_string(), variants, rules, &labels, options))
 }
 
 /// Lists the variants that an interrupt kept from running.

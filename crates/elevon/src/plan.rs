@@ -260,7 +260,10 @@ impl Plan {
         if let Some(own) = &self.own {
             own.limit(&mut config.limits, &rules)?;
         }
-        for (key, value) in self.settings.iter().filter(|(key, _)| !settings::is_setting(key)) {
+        // FUA needs a write cache, so it is set last, in whatever order they are given.
+        let of_queue = || self.settings.iter().filter(|(key, _)| !settings::is_setting(key));
+        for (key, value) in of_queue().filter(|(key, _)| key != "fua").chain(of_queue().filter(|(key, _)| key == "fua"))
+        {
             config.set(key, value).map_err(setting::refused)?;
         }
         if is_real && config.max_retries > 0 {

@@ -45,7 +45,7 @@ pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<En
     };
     let page = page.map_or(Ok(()), |file| {
         let variant = Variant { label, result: &result };
-        file.commit(html::page(label, &[variant]).as_bytes())
+        file.commit(html::page(label, &[variant], &[]).as_bytes())
     });
     all([watched, printed, page])?;
     Ok(outcome)

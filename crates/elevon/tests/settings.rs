@@ -238,3 +238,20 @@ fn a_size_is_read_alike_in_memory_a_device_and_a_tenants_file() {
     let (code, text) = refused(&bench, &["--device", "slots:size=4G"]);
     assert!(code == Some(2) && text.ends_with("as in 1GiB, from 4KiB to 8388608TiB; write 4GB or 4GiB"), "{text}");
 }
+
+/// FUA needs a write cache. The order in which the two are given does not matter.
+#[test]
+fn fua_is_set_after_the_write_cache() {
+    let bench = Bench::new();
+    let job = bench.file("dsync.fio", "[a]\nrw=write\nbs=4k\nsize=64k\ndirect=1\nsync=dsync\nioengine=psync\n");
+    let base = ["run", job, "--device", "null:size=1GiB,latency=100us", "--output-format", "json"];
+    let cache_first = ["--set", "write_cache=1", "--set", "fua=1"];
+    let fua_first = ["--set", "fua=1", "--set", "write_cache=1"];
+    let runs = [&cache_first[..], &fua_first, &cache_first[..2]].map(|set| {
+        let json: Value = serde_json::from_str(&bench.stdout(&[&base[..], set].concat())).expect("JSON");
+        let limits = &json["elevon"]["device"]["limits"];
+        (limits["fua"].clone(), json["jobs"][0]["write"]["iops"].clone())
+    });
+    assert_eq!(runs[0], runs[1]);
+    assert_eq!((&runs[0].0, &runs[2].0), (&Value::from(true), &Value::from(false)), "{runs:?}");
+}

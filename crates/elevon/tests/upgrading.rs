@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use common::Bench;
 use elevon_core::kernel::{Evidence, Kernel, RULES};
+use serde_json::{Value, json};
 
 const HEAD: &str = "\
 # Upgrading: what a newer kernel does with the same I/O
@@ -82,6 +83,21 @@ fn a_comparison_of_two_kernels_names_the_rules_that_make_the_difference() {
     assert!(!rules.contains("kyber") && rules.contains("others change no figure alone"), "{rules}");
     let same = bench.stdout(&[&args[..], &["--scheduler mq-deadline"]].concat());
     assert!(!same.contains("Rules between"), "{same}");
+    // The same as data, and on a page.
+    let more = ["--kernel 7.3", "--vs", "--scheduler mq-deadline", "--output-format", "json", "--html", "rules.html"];
+    let json = bench.stdout(&[&args[..], &more].concat());
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let [between] = json["rules"].as_array().expect("rules").as_slice() else { panic!("{}", json["rules"]) };
+    assert_eq!((&between["variants"], &between["kernels"]), (&json!(["A", "B"]), &json!(["6.18", "7.3"])));
+    let changing = between["changing"].as_array().expect("rules that change a figure");
+    let fill = changing.iter().find(|rule| rule["name"] == "direct_fill_per_folio").expect("the rule that fills bios");
+    let requests = fill["figures"].as_array().expect("figures").iter().find(|f| f["figure"] == "requests");
+    let requests = requests.expect("the number of requests");
+    assert_eq!(requests["before"], json["device"]["requests"]["values"][0]);
+    assert_ne!(requests["before"], requests["after"]);
+    assert!(between["differ"].as_u64().expect("a number") > changing.len() as u64);
+    let page = std::fs::read_to_string(bench.path("rules.html")).expect("the page");
+    assert!(page.contains("<h2>Rules between A (6.18) and B (7.3)</h2>") && page.contains("direct_fill_per_folio"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::JsonOptions;
-use crate::compare::{About, CompareRow, Variant, sections};
+use crate::compare::{About, CompareRow, FigureChange, RuleChange, RulesBetween, Variant, sections};
 use crate::settings;
 
 /// Version of the schema. It increases if a key changes its meaning or is removed.
@@ -14,13 +14,22 @@ const SCHEMA_VERSION: u32 = 1;
 ///
 /// Every figure has `values`, one for each of `variants`, and `ratios` to the first value: null for
 /// the first, and if the first value is 0. `report` in a variant is what `elevon run` prints of it.
-pub fn comparison(input: &str, variants: &[Variant<'_>], not_run: &[&str], options: JsonOptions) -> String {
+/// `rules` has an entry for each variant whose kernel is not that of the first: the rules that
+/// change a figure of the first variant if they alone are switched.
+pub fn comparison(
+    input: &str,
+    variants: &[Variant<'_>],
+    rules: &[RulesBetween],
+    not_run: &[&str],
+    options: JsonOptions,
+) -> String {
     let mut out = json!({
         "schema_version": SCHEMA_VERSION,
         "input": input,
         "variants": variants.iter().map(|variant| variant_value(variants, variant, options)).collect::<Vec<_>>(),
         "not_run": not_run,
         "settings": settings_value(variants),
+        "rules": rules.iter().map(rules_value).collect::<Vec<_>>(),
     });
     let mut jobs = Vec::new();
     for section in sections(variants) {
@@ -64,6 +73,22 @@ fn settings_value(variants: &[Variant<'_>]) -> Value {
     Value::Object(rows.map(|(key, values)| (key, values.iter().map(value).collect())).collect())
 }
 
+/// `changing` is null if the run has too many I/Os to try rules, and `figures` if the device cannot
+/// have the rule alone.
+fn rules_value(between: &RulesBetween) -> Value {
+    let figure = |f: &FigureChange| json!({ "figure": f.key, "before": f.before, "after": f.after });
+    let rule = |rule: &RuleChange| {
+        let figures = rule.figures.as_ref().map(|all| all.iter().map(figure).collect::<Vec<_>>());
+        json!({ "name": rule.name, "area": rule.area, "says": rule.says, "figures": figures })
+    };
+    json!({
+        "variants": between.letters.map(String::from),
+        "kernels": between.kernels,
+        "differ": between.differ,
+        "changing": between.rules.as_ref().map(|rules| rules.iter().map(rule).collect::<Vec<_>>()),
+    })
+}
+
 fn figures(rows: &[CompareRow]) -> Map<String, Value> {
     let figure = |row: &CompareRow| json!({ "values": row.values, "ratios": row.ratios().collect::<Vec<_>>() });
     rows.iter().map(|row| (row.key.to_owned(), figure(row))).collect()
@@ -74,11 +99,23 @@ mod tests {
     use super::*;
     use crate::sample;
 
+    fn rules_between() -> RulesBetween {
+        let figure = FigureChange { key: "splits", before: 2.0, after: 0.0, text: "splits 2 -> 0".to_owned() };
+        let rule = |name, figures| RuleChange { name, area: "plug", says: "what it says", figures };
+        RulesBetween {
+            letters: ['A', 'B'],
+            kernels: ["6.1", "7.3"],
+            differ: 9,
+            ios: 100,
+            rules: Some(vec![rule("one", Some(vec![figure])), rule("another", None)]),
+        }
+    }
+
     #[test]
     fn two_variants() {
         let (a, b) = (sample::mixed_run(), sample::quicker_run());
         let variants = [Variant { label: "baseline", result: &a }, Variant { label: "--scheduler none", result: &b }];
-        let text = comparison("job.fio", &variants, &["--scheduler bfq"], JsonOptions::default());
+        let text = comparison("job.fio", &variants, &[rules_between()], &["--scheduler bfq"], JsonOptions::default());
         let mut value: Value = serde_json::from_str(&text).expect("JSON");
         for variant in value["variants"].as_array_mut().expect("variants") {
             let report = variant["report"].take();
@@ -96,7 +133,7 @@ mod tests {
             }
         }
         let variants = [Variant { label: "baseline", result: &a }, Variant { label: "same", result: &b }];
-        let text = comparison("job.fio", &variants, &[], JsonOptions { bins: true, series: true });
+        let text = comparison("job.fio", &variants, &[], &[], JsonOptions { bins: true, series: true });
         let value: Value = serde_json::from_str(&text).expect("JSON");
         let faults = &value["page_cache"]["faults_slept"];
         assert_eq!((&faults["values"][0], &faults["ratios"]), (&json!(0.0), &json!([null, null])));
