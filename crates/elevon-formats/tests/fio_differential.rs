@@ -90,6 +90,14 @@ const TAKEN: &[&str] = &[
     "bs=${NO_SUCH_VARIABLE}4k",
     "filename=a\\:b",
     "ss_dur=10",
+    "zonemode=strided\nzonesize=64k",
+    "zonemode=strided\nzonesize=16k\nzonerange=64k\nzoneskip=2z",
+    "fill_device=1",
+    "flow=8\nflow_id=2\nflow_sleep=100",
+    "verify=pattern",
+    "verify=pattern\nverify_pattern=%o",
+    "verify_pattern=0xabc%o",
+    "ioengine=libaio\ncmdprio_bssplit=4k/50/1/1:8k/20/2/7,4k:8k/100",
     "mem=shm",
     "iomem_align=4k",
     "ioengine=io_uring\nfixedbufs",
@@ -170,6 +178,8 @@ const REFUSED: &[&str] = &[
     "verify_interval=10",
     "significant_figures=11",
     "latency_percentile=101",
+    "flow=1001",
+    "verify_pattern=%x",
     "rate_process=foo",
 ];
 
@@ -188,6 +198,10 @@ const STRICTER: &[(&str, &str)] = &[
     ("percentile_list=99.5:101", "fio drops the value with a message"),
     ("ignore_error=EFOO", "fio drops the name"),
     ("rate=1m\nrate_iops=100", "fio fails when it starts the job"),
+    ("zonemode=strided", "fio fails when it starts the job"),
+    ("zonesize=1m", "fio fails when it starts the job"),
+    ("ioengine=libaio\ncmdprio_bssplit=4k/50/1", "fio fails when it starts the job"),
+    ("ioengine=libaio\ncmdprio_bssplit=4k/50/1/9", "fio runs it at the highest number that there is"),
 ];
 
 #[test]

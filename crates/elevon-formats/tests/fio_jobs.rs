@@ -388,6 +388,10 @@ fn sync_verify_and_content() {
     let check = job("verify=pattern\nverify_pattern=0xff\"abcd\"-12\nverify_backlog=10\nverify_fatal=1").verify;
     assert_eq!(check.pattern, [0xff, b'a', b'b', b'c', b'd', 0xf4, 0xff, 0xff, 0xff]);
     assert_eq!((check.backlog, check.fatal, check.after_write), (10, true, true));
+    let check = job("verify=pattern\nverify_pattern=0xabc%o%o\"z\"").verify;
+    assert_eq!((check.pattern.len(), check.pattern_offsets), (19, vec![2, 10]));
+    assert_eq!((&check.pattern[..2], check.pattern[18]), (&[0x0a, 0xbc][..], b'z'));
+    assert!(warnings("verify=pattern")[0].contains("verify: without verify_pattern= there is nothing to compare"));
     assert_eq!(job("buffer_pattern=0xdeadface").buffer_pattern, Some(vec![0xde, 0xad, 0xfa, 0xce]));
     assert_eq!(job("buffer_pattern=123").buffer_pattern, Some(vec![123]));
 }
@@ -428,13 +432,77 @@ fn what_a_job_tells_the_page_cache() {
 
 #[test]
 fn a_refused_option_may_repeat_its_default() {
-    for option in ["fill_device=0", "flow=0", "atomic=0", "zonemode=none", "io_submit_mode=inline", "trim_percentage=0"]
-    {
+    for option in ["atomic=0", "zonemode=none", "io_submit_mode=inline", "trim_percentage=0"] {
         assert_eq!(errors(option), [""; 0], "{option}");
     }
-    for option in ["fill_device=1", "flow=8", "atomic=1", "zonemode=zbd", "profile=act", "read_iolog=x", "ss=iops:1%"] {
+    for option in ["atomic=1", "profile=act", "read_iolog=x", "ss=iops:1%"] {
         assert!(errors(option)[0].contains(": not supported: "), "{option}");
     }
+}
+
+#[test]
+fn strided_zones() {
+    let zones = |text: &str| job(&format!("zonemode=strided\n{text}")).zones.map(|z| (z.size, z.range, z.skip));
+    assert_eq!(zones("zonesize=1m"), Some((1 << 20, 1 << 20, 0)));
+    assert_eq!(zones("zonesize=16k\nzonerange=64k\nzoneskip=8k"), Some((16 << 10, 64 << 10, 8 << 10)));
+    assert_eq!(zones("zoneskip=2z\nzonesize=16k"), Some((16 << 10, 16 << 10, 32 << 10)));
+    assert_eq!(zones("zonesize=512\nzonerange=4k"), Some((512, 4096, 0)), "one I/O in each zone");
+    assert_eq!(job("zonemode=none").zones, None);
+    for (text, said) in [
+        ("zonemode=strided", "job.fio:2:10: zonemode: `strided` needs zonesize=, such as 1m"),
+        ("zonesize=1m", "job.fio:2:10: zonesize: needs zonemode=strided, and fio refuses it without"),
+        ("zonemode=zbd", "job.fio:2:10: zonemode: `zbd` needs a zoned device, which is not supported; use strided"),
+        ("zonemode=zone", "job.fio:2:10: zonemode: `zone` is no choice; must be one of none strided"),
+        ("zonemode=strided\nzonesize=2k", "job.fio:3:10: zonesize: a zone of 2048 bytes holds no I/O of 4096"),
+        (
+            "zonemode=strided\nzonesize=8k\nzonerange=2k",
+            "job.fio:4:11: zonerange: a zone of 2048 bytes holds no I/O of 4096; must be 4096 or more",
+        ),
+        ("zonemode=strided\nzonesize=8k\nzoneskip=xz", "job.fio:4:10: zoneskip:"),
+    ] {
+        assert!(errors(text)[0].starts_with(said), "{:?}", errors(text));
+    }
+}
+
+#[test]
+fn priorities_by_size() {
+    let split = |text: &str| {
+        let job = job(&format!("ioengine=libaio\n{text}"));
+        job.command_prio_split.map(|parts| parts.iter().map(|p| (p.bytes, p.percent, p.prio)).collect::<Vec<_>>())
+    };
+    let prio = |class, level| IoPrio::new(class, level);
+    let high = prio(PrioClass::Rt, 0);
+    assert_eq!(split("cmdprio_bssplit=4k/100:8k/0"), [vec![(4096, 100, high)], vec![(4096, 100, high)]]);
+    assert_eq!(split("cmdprio_bssplit=4k:8k/"), [vec![], vec![]], "a blank share is 0");
+    assert_eq!(split("cmdprio_bssplit=,4k/50"), [vec![], vec![(4096, 50, high)]]);
+    let (idle, low) = (prio(PrioClass::Idle, 7), prio(PrioClass::Be, 5));
+    let two = vec![(4096, 60, idle), (4096, 40, prio(PrioClass::Be, 1).with_hint(3))];
+    assert_eq!(
+        split("cmdprio_class=2\ncmdprio=1,5\ncmdprio_bssplit=4k/60/3/7:4k/40/2/1/3,8k/10"),
+        [two, vec![(8192, 10, low)]]
+    );
+    for (text, said) in [
+        ("4k/50/1", "`4k/50/1` has 3 fields; must be SIZE/PERCENT, or SIZE/PERCENT/CLASS/LEVEL[/HINT]"),
+        ("4k/50/1/9", "the level `9` of `4k/50/1/9` is out of range; must be 0 to 7"),
+        ("4k/50/4/0", "the class `4` of `4k/50/4/0` is out of range; must be 1 to 3"),
+        ("4k/60/1/1:4k/60/2/1", "the shares of 4096 bytes add up to 120 %; must be 100 % at most"),
+        ("4k/101", "`101` is no share"),
+    ] {
+        let found = errors(&format!("ioengine=libaio\ncmdprio_bssplit={text}"));
+        assert!(found[0].starts_with(&format!("job.fio:3:17: cmdprio_bssplit: {said}")), "{found:?}");
+    }
+    let both = errors("ioengine=libaio\ncmdprio_percentage=5\ncmdprio_bssplit=4k/5");
+    assert_eq!(both, ["job.fio:4:17: cmdprio_bssplit: excludes cmdprio_percentage; leave one out"]);
+}
+
+#[test]
+fn flows_and_full_devices() {
+    let flow = |text: &str| job(text).flow.map(|flow| (flow.id, flow.weight, flow.sleep.as_micros()));
+    assert_eq!(flow("flow=8"), Some((0, 8, 0)));
+    assert_eq!(flow("flow=1000\nflow_id=7\nflow_sleep=100"), Some((7, 1000, 100)));
+    assert_eq!(flow("flow_id=7"), None);
+    assert!(errors("flow=1001")[0].contains("must be 0 to 1000"));
+    assert!(job("fill_device=1").fill_device && job("fill_fs=1").fill_device && !job("").fill_device);
 }
 
 #[test]
@@ -528,7 +596,6 @@ fn bad_lines_and_what_is_said_of_them() {
             "job.fio:3:10: rate_min: 2097152 is above the limit of 1048576 that the job may not pass; must be lower",
         ),
         ("[a]\nwait_for=b\n[b]\n", "job.fio:2:10: wait_for: no job `b` above this one; must name an earlier section"),
-        ("[a]\nverify=pattern\n", "job.fio:2:8: verify: `pattern` needs verify_pattern=, such as 0xdeadbeef"),
         ("[a]\nnumjobs=0\n", "job.fio:2:9: numjobs: `0` is out of range; must be 1 to 4096 (jobs)"),
     ] {
         assert_eq!(parsed(text).expect_err(text), [line], "{text}");

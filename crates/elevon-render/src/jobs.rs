@@ -5,7 +5,8 @@ use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
 use elevon_formats::fio::WRITE_HINTS;
 use elevon_formats::fio::spec::{
-    Amount, BlockSizes, Distribution, ExitWhat, FileService, JobSpec, SyncMode, Unified, VerifyMethod, WindowValue,
+    Amount, BlockSizes, Distribution, ExitWhat, FileService, JobSpec, SizePrio, SyncMode, Unified, VerifyMethod,
+    WindowValue,
 };
 use std::fmt::{Display, Write};
 
@@ -158,6 +159,13 @@ fn target(job: &JobSpec, page: &mut Page) {
     page.unless("offset", amount(job.offset), "0".to_owned());
     page.unless("offset_increment", amount(job.offset_increment), "0".to_owned());
     page.unless("offset_align", job.offset_align, 0);
+    page.flag("fill_device", job.fill_device);
+    if let Some(zones) = job.zones {
+        page.line("zonemode", "strided");
+        page.line("zonesize", zones.size);
+        page.line("zonerange", zones.range);
+        page.unless("zoneskip", zones.skip, 0);
+    }
     page.unless("number_ios", job.number_ios.unwrap_or(0), 0);
     page.text("cgroup", job.cgroup.as_deref());
     if let Some(weight) = job.cgroup_weight {
@@ -224,6 +232,18 @@ fn order_and_priority(job: &JobSpec, page: &mut Page) {
         page.line("cmdprio_class", pair(|(_, prio)| prio.class() as u16));
         page.line("cmdprio", pair(|(_, prio)| u16::from(prio.level())));
         page.line("cmdprio_hint", pair(|(_, prio)| prio.hint()));
+    }
+    if job.command_prio_split.iter().any(|parts| !parts.is_empty()) {
+        let part = |SizePrio { bytes, percent, prio }: &SizePrio| {
+            format!("{bytes}/{percent}/{}/{}/{}", prio.class() as u8, prio.level(), prio.hint())
+        };
+        let list = job.command_prio_split.each_ref().map(|all| all.iter().map(part).collect::<Vec<_>>().join(":"));
+        page.line("cmdprio_bssplit", list.join(",") + ",");
+    }
+    if let Some(flow) = job.flow {
+        page.line("flow", flow.weight);
+        page.unless("flow_id", flow.id, 0);
+        page.unless("flow_sleep", flow.sleep.as_micros(), 0);
     }
 }
 
@@ -321,6 +341,20 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// Returns a pattern with `%o` in the places of its offsets.
+fn with_offsets(pattern: &[u8], offsets: &[u16]) -> String {
+    let (mut text, mut from) = (String::new(), 0);
+    for &at in offsets {
+        let at = usize::from(at);
+        if at > from {
+            text += &hex(&pattern[from..at]);
+        }
+        text += "%o";
+        from = at + 8;
+    }
+    if from < pattern.len() { text + &hex(&pattern[from..]) } else { text }
+}
+
 fn content_and_logs(job: &JobSpec, page: &mut Page) {
     let verify = &job.verify;
     match verify.method {
@@ -335,7 +369,7 @@ fn content_and_logs(job: &JobSpec, page: &mut Page) {
     page.flag("verify_fatal", verify.fatal);
     page.unless("verify_interval", verify.interval, 0);
     if !verify.pattern.is_empty() {
-        page.line("verify_pattern", hex(&verify.pattern));
+        page.line("verify_pattern", with_offsets(&verify.pattern, &verify.pattern_offsets));
     }
     page.unless("verify_backlog", verify.backlog, 0);
     page.flag("verify_only", verify.only);

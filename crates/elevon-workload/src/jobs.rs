@@ -7,6 +7,7 @@ use elevon_formats::fio::spec::{ExitWhat, JobSpec};
 
 use crate::WorkloadError;
 use crate::chance::{Purpose, Rng};
+use crate::flow::Flows;
 use crate::pattern::Seeds;
 use crate::process::{CpuCost, Identity, Process};
 use crate::region::{Extent, Placement};
@@ -100,6 +101,7 @@ pub struct Jobs<S = Process> {
     pub settings: Settings,
     pub(crate) members: Vec<Member>,
     pub(crate) processes: Vec<S>,
+    pub(crate) flows: Flows,
 }
 
 const FIRST_NUMBER: u32 = 1001;
@@ -151,7 +153,8 @@ impl Jobs {
                 });
             }
         }
-        Ok(Self { specs: specs.to_vec(), tenants, settings: Settings::default(), members, processes })
+        let flows = Flows::new(members.iter().map(|member: &Member| &specs[member.spec]));
+        Ok(Self { specs: specs.to_vec(), tenants, settings: Settings::default(), members, processes, flows })
     }
 }
 
@@ -181,7 +184,8 @@ impl Jobs<Replayed> {
                 state: JobState::Waiting,
             });
         }
-        Self { specs: specs.to_vec(), tenants, settings: Settings::default(), members, processes }
+        let (specs, flows) = (specs.to_vec(), Flows::default());
+        Self { specs, tenants, settings: Settings::default(), members, processes, flows }
     }
 }
 
@@ -189,8 +193,8 @@ impl Jobs<Replayed> {
 impl<S> Jobs<S> {
     /// The same with other sources in place of these.
     pub(crate) fn map_sources<T>(self, other: impl FnMut(S) -> T) -> Jobs<T> {
-        let Self { specs, tenants, settings, members, processes } = self;
-        Jobs { specs, tenants, settings, members, processes: processes.into_iter().map(other).collect() }
+        let Self { specs, tenants, settings, members, processes, flows } = self;
+        Jobs { specs, tenants, settings, members, processes: processes.into_iter().map(other).collect(), flows }
     }
 }
 

@@ -5,12 +5,13 @@
 //! permutation instead of a map (as fio's `random_generator=lfsr`, but not limited to one block
 //! size). With several block sizes a map is used, and an I/O is as fio's: it starts at the first
 //! block not yet visited at or after a random block, and ends early before a visited block, so
-//! sizes become smaller than drawn as the map fills. Cost per I/O: O(1); O(files) when a file is
+//! sizes become smaller than drawn as the map fills. With `zonemode=strided` all of this happens
+//! within one zone at a time, and anew in each. Cost per I/O: O(1); O(files) when a file is
 //! finished, O(parts) for `bssplit`, O(log blocks + blocks of the I/O) with a map.
 
 use elevon_core::stats::Direction;
 use elevon_core::units::{Bytes, DeviceOffset};
-use elevon_formats::fio::spec::{BlockSizes, Distribution, FileService, JobSpec};
+use elevon_formats::fio::spec::{BlockSizes, Distribution, FileService, JobSpec, StridedZones};
 
 use crate::chance::{Permutation, Purpose, Rng};
 use crate::distribution::Sampler;
@@ -75,10 +76,22 @@ enum Source {
     Any(Sampler),
 }
 
+/// The part of a file that I/O stays in: all of it, or one of its zones (`zonemode=strided`).
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    /// First byte, from the region's start.
+    start: u64,
+    /// Bytes.
+    len: u64,
+    /// Bytes that were requested since I/O came here.
+    asked: u64,
+}
+
 #[derive(Clone, Debug)]
 struct FilePosition {
     region: Region,
-    /// Next sequential offset from the region's start, by direction.
+    window: Window,
+    /// Next sequential offset from the window's start, by direction.
     position: [u64; 3],
     /// Bytes requested in this pass.
     asked: u64,
@@ -101,6 +114,7 @@ pub struct Pattern {
     random: bool,
     percentage_random: [u8; 3],
     skip: i64,
+    zones: Option<StridedZones>,
     per_offset: u32,
     identical: bool,
     sizes: [BlockSizes; 3],
@@ -154,6 +168,7 @@ impl Pattern {
             random: spec.rw.random,
             percentage_random: spec.percentage_random,
             skip: if spec.rw.random { 0 } else { spec.rw.sequential_skip },
+            zones: spec.zones,
             per_offset: spec.rw.ios_per_offset.max(1),
             identical: spec.rw.sequencer_identical,
             sizes: spec.block_sizes.clone(),
@@ -179,12 +194,13 @@ impl Pattern {
     }
 
     fn new_file(&mut self, spec: &JobSpec, region: Region) -> FilePosition {
+        let window = first_window(self.zones, region);
         let mut sources = [None, None, None];
         for d in (0..3).filter(|&d| self.random && self.used[d] && self.source_of[d] == d) {
             let align = self.align[d];
             // The last start must leave space for the smallest block.
             let least = self.smallest[self.size_index(d, true)];
-            let starts = (region.len.get() - least.min(region.len.get())) / align + 1;
+            let starts = (window.len - least.min(window.len)) / align + 1;
             let mapped = spec.distribution[d] == Distribution::Random && !spec.norandommap && spec.block_align[d] == 0;
             sources[d] = Some(if mapped && self.has_several_sizes(d) {
                 Source::Map(FreeMap::new(starts))
@@ -195,7 +211,7 @@ impl Pattern {
                 Source::Any(Sampler::new(&spec.distribution[d], starts, align, &mut self.offset))
             });
         }
-        FilePosition { region, position: [0; 3], asked: 0, sources, run: (0, 0) }
+        FilePosition { region, window, position: [0; 3], asked: 0, sources, run: (0, 0) }
     }
 
     /// Returns true if the directions that use this source have I/Os of more than one size.
@@ -220,13 +236,20 @@ impl Pattern {
     }
 
     fn rewind_file(&mut self, index: usize) {
-        let (skip, smallest) = (self.skip, self.smallest);
         let file = &mut self.files[index];
         file.asked = 0;
+        file.window = first_window(self.zones, file.region);
+        self.enter_window(index);
+    }
+
+    /// Starts at the first block of the window, with new random orders.
+    fn enter_window(&mut self, index: usize) {
+        let (skip, smallest) = (self.skip, self.smallest);
+        let file = &mut self.files[index];
+        let len = file.window.len;
         file.run = (0, 0);
         // A job that goes backwards starts with the last block.
-        let last =
-            |d: usize| (file.region.len.get() - smallest[d].min(file.region.len.get())) / smallest[d] * smallest[d];
+        let last = |d: usize| (len - smallest[d].min(len)) / smallest[d] * smallest[d];
         file.position = std::array::from_fn(|d| if skip < 0 { last(d) } else { 0 });
         for source in file.sources.iter_mut().flatten() {
             match source {
@@ -238,6 +261,23 @@ impl Pattern {
                 Source::Any(_) => {}
             }
         }
+    }
+
+    /// Moves on to the next zone once `zonesize` bytes were requested in this one; after the last
+    /// zone, to the first. A zone that the end of the region cuts short is for sequential I/O only.
+    fn leave_zone(&mut self, index: usize, zones: StridedZones) {
+        let file = &mut self.files[index];
+        if file.window.asked < zones.size {
+            return;
+        }
+        let start = file.window.start.saturating_add(zones.range).saturating_add(zones.skip);
+        let need = if self.random { file.window.len } else { self.smallest.into_iter().max().unwrap_or(1) };
+        let whole = file.region.len.get();
+        file.window = match start.checked_add(need) {
+            Some(end) if end <= whole => Window { start, len: zones.range.min(whole - start), asked: 0 },
+            Some(_) | None => first_window(Some(zones), file.region),
+        };
+        self.enter_window(index);
     }
 
     /// Returns true if a sequential job with gaps (`rw=read:GAP`) has reached the end of its files
@@ -276,6 +316,9 @@ impl Pattern {
         if self.files[index].asked + self.smallest_used > self.files[index].region.len.get() {
             self.rewind_pass(index);
         }
+        if let Some(zones) = self.zones {
+            self.leave_zone(index, zones);
+        }
         let random =
             self.random && (self.percentage_random[d] >= 100 || self.sequential.percent(self.percentage_random[d]));
         let size = self.size_index(d, random);
@@ -285,7 +328,7 @@ impl Pattern {
         };
         let at = if random { self.random_offset(d, index) } else { self.sequential_offset(d, index, size) };
         let file = &mut self.files[index];
-        let room = (file.region.len.get() - at).min(limit.get());
+        let room = (file.window.len - at).min(limit.get());
         let mut len = if len <= room { len } else { (room / self.smallest[size]).max(1) * self.smallest[size] };
         if random && let Some(Source::Map(map)) = &mut file.sources[self.source_of[d]] {
             let align = self.align[d];
@@ -298,6 +341,8 @@ impl Pattern {
             skip => next.checked_add_signed(skip).unwrap_or(u64::MAX),
         };
         file.asked += len;
+        file.window.asked += len;
+        let at = file.window.start + at;
         Access { direction, file: index as u32, offset: file.region.start + Bytes::new(at), len: Bytes::new(len) }
     }
 
@@ -374,15 +419,15 @@ impl Pattern {
         }
     }
 
-    /// Returns an offset in the file with space for the smallest block of this size.
+    /// Returns an offset in the window with space for the smallest block of this size.
     fn sequential_offset(&self, d: usize, index: usize, size: usize) -> u64 {
         let file = &self.files[index];
         let smallest = self.smallest[size];
         let at = file.position[d];
-        if at.saturating_add(smallest) <= file.region.len.get() {
+        if at.saturating_add(smallest) <= file.window.len {
             at
         } else if self.skip < 0 {
-            (file.region.len.get() - smallest) / smallest * smallest
+            (file.window.len - smallest) / smallest * smallest
         } else {
             0
         }
@@ -396,7 +441,7 @@ impl Pattern {
         let source = &mut file.sources[self.source_of[d]];
         let is_visited = matches!(source, Some(Source::Map(map)) if !map.is_free(file.run.1 / align));
         let least = if self.sizes_by_order { self.smallest[RANDOM] } else { self.smallest[d] };
-        if file.run.0 > 0 && file.run.1 + least <= file.region.len.get() && !is_visited {
+        if file.run.0 > 0 && file.run.1 + least <= file.window.len && !is_visited {
             let at = file.run.1;
             file.run = (file.run.0 - 1, at + step);
             return at;
@@ -423,6 +468,12 @@ impl Pattern {
         file.run = (self.per_offset - 1, at + step);
         at
     }
+}
+
+/// Returns the window that I/O starts in.
+fn first_window(zones: Option<StridedZones>, region: Region) -> Window {
+    let whole = region.len.get();
+    Window { start: 0, len: zones.map_or(whole, |zones| zones.range.min(whole)), asked: 0 }
 }
 
 #[cfg(test)]

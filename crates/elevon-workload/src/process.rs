@@ -51,6 +51,7 @@ use elevon_formats::fio::spec::{JobSpec, SyncMode, VerifyMethod};
 use crate::chance::{Purpose, Rng};
 pub use crate::cpu::CpuCost;
 use crate::cpu::SchedulerLock;
+use crate::flow::Standing;
 use crate::logs::Logger;
 use crate::measure::{Finished, Measure, PriorityLatency};
 use crate::pace::{Hold, Pace, Think};
@@ -140,6 +141,8 @@ struct Options {
     write_flags: Flags,
     ioprio: IoPrio,
     command_prio: [Option<(u8, IoPrio)>; 2],
+    /// Priorities depend on the size (`cmdprio_bssplit`).
+    prio_by_size: bool,
     write_hint: u8,
     max_latency: [Nanos; 3],
     trim_then_write: bool,
@@ -217,6 +220,11 @@ pub struct Process {
     asleep: bool,
     /// The number of times that it began to read back everything it wrote.
     verify_passes: u32,
+    /// I/Os of the pattern that it has issued, and may issue before its flow allows more.
+    issued: u64,
+    allowed: u64,
+    /// End of its `flow_sleep`.
+    flow_sleep_until: Instant,
     measure: Measure,
 }
 
@@ -231,7 +239,7 @@ impl Process {
         let slots = layouts.iter().map(|&layout| IoSlot { layout, ..EMPTY_SLOT }).collect();
         let options = Options::new(spec, depth);
         let which = if spec.lat_percentiles { PriorityLatency::Whole } else { PriorityLatency::Completion };
-        let by_priority = options.command_prio.iter().any(Option::is_some).then_some(which);
+        let by_priority = spec.has_command_prio().then_some(which);
         let per_loop = extent.bytes;
         let content_seed = seeds.base(Purpose::Buffer) ^ u64::from(identity.job) << 32;
         Self {
@@ -272,6 +280,9 @@ impl Process {
             wakeup: None,
             asleep: false,
             verify_passes: 0,
+            issued: 0,
+            allowed: u64::MAX,
+            flow_sleep_until: Instant::ZERO,
             measure: Measure::new(asynchronous, by_priority, Logger::new(&spec.logs)),
             options,
             spec: Box::new(spec.clone()),
@@ -325,6 +336,17 @@ impl Process {
     /// Returns its statistics; complete once the process has finished.
     pub const fn stats(&self) -> &JobStats {
         &self.measure.stats
+    }
+
+    /// Returns what it has done for its flow.
+    pub(crate) fn standing(&self) -> Standing {
+        let runs = self.started.is_some() && self.phase == Phase::Run && !self.stopping;
+        Standing { ios: self.issued, competes: runs }
+    }
+
+    /// Sets how many I/Os its flow allows before the next poll.
+    pub(crate) const fn allow(&mut self, ios: u64) {
+        self.allowed = ios;
     }
 
     /// Returns its use of the page cache so far, if it uses one.
@@ -703,7 +725,10 @@ impl Options {
         let writes = spec.rw.write || spec.rw.trim_then_write;
         let verifies = spec.verify.method.is_some();
         let every = |n: u32| if n > 0 { u64::from(n) } else { u64::MAX };
-        let endless = spec.time_based && !spec.runtime.is_zero();
+        // A device that is full stays full.
+        let fills = spec.fill_device && spec.size.is_none() && spec.file_size.is_none() && writes;
+        let endless = spec.time_based && !spec.runtime.is_zero() && !fills;
+        let loops = if fills { 1 } else { spec.loops.max(1) };
         let has_gaps = !spec.rw.random && spec.rw.sequential_skip > 0;
         let mut used = directions(spec);
         used[Direction::Write as usize] |= spec.rw.trim_then_write;
@@ -720,16 +745,17 @@ impl Options {
             write_flags,
             ioprio: spec.ioprio,
             command_prio: spec.command_prio.map(|prio| prio.filter(|(percent, _)| *percent > 0)),
+            prio_by_size: spec.command_prio_split.iter().any(|parts| !parts.is_empty()),
             write_hint: spec.write_hint,
             trim_then_write: spec.rw.trim_then_write,
             serialize_overlap: spec.serialize_overlap,
             max_latency: spec.max_latency.map(|span| if span.is_zero() { Nanos::new(u64::MAX) } else { span }),
             sync_every: [every(spec.fsync), every(spec.fdatasync)],
             sync_range_every: u64::MAX,
-            gaps_end: has_gaps && spec.io_size.is_none() && !endless,
+            gaps_end: has_gaps && spec.io_size.is_none() && spec.zones.is_none() && !endless,
             end_sync: (spec.end_fsync || spec.fsync_on_close) && writes,
             number_ios: spec.number_ios.filter(|&n| n > 0).unwrap_or(u64::MAX),
-            loops: if endless { u64::MAX } else { spec.loops.max(1) },
+            loops: if endless { u64::MAX } else { loops },
             backlog: if verifies { spec.verify.backlog as usize } else { 0 },
             verify_after: verifies && writes && spec.verify.after_write && !spec.verify.only,
             verify_fatal: spec.verify.fatal,

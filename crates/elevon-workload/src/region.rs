@@ -12,7 +12,8 @@
 //!   (`job.clone.file`).
 //! - A file that no longer fits after the others starts again at 0; regions then overlap, and all
 //!   of them lie on the device. A file larger than the device is an error.
-//! - A job without any size has the whole device, or, with several files, equal parts of it.
+//! - A job without any size has the whole device, or, with several files, equal parts of it; with
+//!   `fill_device` its files have what other files leave at the end of the device.
 
 use elevon_core::units::{Bytes, DeviceOffset};
 use elevon_formats::fio::Problem;
@@ -160,14 +161,17 @@ impl Placement {
         let mut regions = Vec::with_capacity(names.len());
         let mut files = Vec::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
-            let is_device = all_device || !sized;
+            let is_device = all_device || !(sized || spec.fill_device);
             let file = if is_device {
                 match count {
                     1 => Region { start: DeviceOffset::ZERO, len: self.device_bytes },
                     _ => Region { start: DeviceOffset::new(share * index as u64), len: Bytes::new(share) },
                 }
             } else {
-                let need = self.file_bytes(spec, clone, count, &mut sizes);
+                let need = match sized {
+                    true => self.file_bytes(spec, clone, count, &mut sizes),
+                    false => self.rest(name, count - index as u64),
+                };
                 if need > self.device_bytes {
                     let key = if spec.file_size.is_some() { "filesize" } else { "size" };
                     let message = format!(
@@ -185,6 +189,19 @@ impl Placement {
         let bytes: u64 = regions.iter().map(|r| r.len.get()).sum();
         let bytes = Bytes::new(spec.io_size.map_or(bytes, |amount| of(amount, bytes)));
         Ok(Extent { regions, files, bytes })
+    }
+
+    /// Returns the share of a file, one of `files` that are left, in what lies behind the other
+    /// files; of a known file, in what lies behind its start.
+    fn rest(&self, name: &str, files: u64) -> Bytes {
+        let known = self.files.iter().find(|(known, _)| known == name);
+        let start = known.map_or(self.next, |(_, region)| region.start).get();
+        // As with other files, the first one that has no room behind the others starts at 0.
+        let rest = match self.device_bytes.get().saturating_sub(start) {
+            0 => self.device_bytes.get(),
+            rest => rest,
+        };
+        Bytes::new(rest / files.max(1) / self.logical_block * self.logical_block)
     }
 
     /// Returns the number of bytes that a file of the job must have.
@@ -243,7 +260,10 @@ impl Placement {
             return Err(WorkloadError::new(&spec.origin, "size", Problem::OutOfRange.because(message)));
         }
         let start = file.start + Bytes::new(skip);
-        for (key, value) in [("offset", start.get()), ("bs", block), ("ba", align_used(spec))] {
+        let (range, gap) = spec.zones.map_or((0, 0), |zones| (zones.range, zones.skip));
+        let zones = [("zonerange", range), ("zoneskip", gap)];
+        let own = [("offset", start.get()), ("bs", block), ("ba", align_used(spec))];
+        for (key, value) in own.into_iter().chain(zones) {
             let in_bytes = self.cached && spec.goes_in_bytes();
             if value % self.logical_block != 0 && !in_bytes {
                 let message =
@@ -362,6 +382,24 @@ mod tests {
         spec.filenames = vec!["data".into()];
         let a = placement.place(&spec, 0, 1).expect("fits");
         assert_eq!(a, placement.place(&spec, 1, 1).expect("fits"));
+    }
+
+    #[test]
+    fn a_job_that_fills_the_device_has_what_other_files_leave() {
+        let mut placement = Placement::new(Bytes::new(1024 * MIB), None, 512);
+        let mut spec = job();
+        (spec.filenames, spec.size) = (vec!["a".into()], Some(Amount::Bytes(24 * MIB)));
+        placement.place(&spec, 0, 1).expect("fits");
+        (spec.fill_device, spec.size) = (true, None);
+        spec.filenames = vec!["b".into(), "c".into()];
+        let extent = placement.place(&spec, 0, 1).expect("fits");
+        assert_eq!(extent.regions, [region(24 * MIB, 500 * MIB), region(524 * MIB, 500 * MIB)]);
+        assert_eq!(placement.place(&spec, 1, 1).expect("known files").regions, extent.regions);
+        // A size counts, as in fio; the device itself is filled from the offset on.
+        spec.size = Some(Amount::Bytes(2 * MIB));
+        assert_eq!(placement.place(&spec, 0, 1).expect("fits").regions[0], region(24 * MIB, MIB));
+        (spec.size, spec.filenames, spec.offset) = (None, vec!["/dev/sda".into()], Amount::Bytes(24 * MIB));
+        assert_eq!(placement.place(&spec, 0, 1).expect("fits").regions, [region(24 * MIB, 1000 * MIB)]);
     }
 
     #[test]

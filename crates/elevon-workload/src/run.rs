@@ -306,7 +306,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
 
     /// Polls one process until it waits.
     fn run_process(&mut self, task: usize) {
-        let mut now = self.backend.now();
+        let now = self.backend.now();
         if !L::prepare(self, now, task) {
             return;
         }
@@ -316,6 +316,31 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             }
             return;
         }
+        let in_flow = self.jobs.flows.has(task);
+        if in_flow {
+            let standing = self.jobs.processes[task].standing();
+            let allowed = self.jobs.flows.allowance(task, standing);
+            self.jobs.processes[task].allow(allowed);
+        }
+        self.poll_process(task, now);
+        if in_flow {
+            self.pass_standing(task);
+        }
+    }
+
+    /// Tells the other jobs of a flow what a process has done.
+    fn pass_standing(&mut self, task: usize) {
+        let standing = self.jobs.processes[task].standing();
+        let mut woken = Vec::new();
+        self.jobs.flows.on_polled(task, standing, |other| woken.push(other));
+        for other in woken {
+            self.make_ready(other);
+        }
+    }
+
+    /// Polls a process that has started until it waits, its turn is over or it has finished.
+    #[inline]
+    fn poll_process(&mut self, task: usize, mut now: Instant) {
         let (began, mut batches) = (now, 0);
         loop {
             let poll = self.jobs.processes[task].poll(now);

@@ -10,6 +10,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, TaskId, TenantId};
 
 use crate::cpu::SchedulerLock;
+use crate::flow::Standing;
 use crate::logs::Logger;
 use crate::process::{Poll, Process};
 
@@ -95,6 +96,12 @@ pub trait Source {
     /// Takes the scheduler's lock for the batch that is ready to leave, if it needs the lock.
     #[inline]
     fn pass_lock(&mut self, _now: Instant, _lock: &mut SchedulerLock) {}
+    /// Returns what it has done for its flow (`flow=`).
+    fn standing(&self) -> Standing {
+        Standing { ios: 0, competes: false }
+    }
+    /// Sets how many I/Os it may issue before it must be polled again with another number.
+    fn allow(&mut self, _ios: u64) {}
 }
 
 impl Source for Process {
@@ -194,5 +201,11 @@ impl Source for Process {
     #[inline]
     fn pass_lock(&mut self, now: Instant, lock: &mut SchedulerLock) {
         self.pass_lock(now, lock);
+    }
+    fn standing(&self) -> Standing {
+        self.standing()
+    }
+    fn allow(&mut self, ios: u64) {
+        self.allow(ios);
     }
 }

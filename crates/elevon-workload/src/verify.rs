@@ -5,6 +5,7 @@
 //! layout is Elevon's own, so blocks written by fio cannot be checked. `pattern` has no header: the
 //! block is the pattern, repeated. All numbers are little endian.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crc32c::crc32c;
@@ -52,6 +53,8 @@ pub(crate) struct Verifier {
     pub(crate) method: VerifyMethod,
     interval: u64,
     pattern: Vec<u8>,
+    /// The places in the pattern that hold the block's offset.
+    pattern_offsets: Vec<u16>,
     seed: u64,
     generation: u32,
     written: BTreeMap<DeviceOffset, Written>,
@@ -61,7 +64,11 @@ impl Verifier {
     /// Returns `None` if the job does not verify.
     pub(crate) fn new(spec: &JobSpec, seed: u64) -> Option<Self> {
         let verify = &spec.verify;
-        let method = verify.method?;
+        // A pattern of no bytes compares nothing.
+        let method = match verify.method? {
+            VerifyMethod::Pattern if verify.pattern.is_empty() => VerifyMethod::Null,
+            method => method,
+        };
         // The content of `meta` follows from the offset alone, so another job or another run can
         // check it.
         let seed = if method == VerifyMethod::Meta { 0 } else { seed };
@@ -69,6 +76,7 @@ impl Verifier {
             method,
             interval: verify.interval,
             pattern: verify.pattern.clone(),
+            pattern_offsets: verify.pattern_offsets.clone(),
             seed,
             generation: 0,
             written: BTreeMap::new(),
@@ -112,6 +120,18 @@ impl Verifier {
         self.written.pop_first()
     }
 
+    /// Returns the pattern of the block at `offset`.
+    fn pattern_at(&self, offset: DeviceOffset) -> Cow<'_, [u8]> {
+        if self.pattern_offsets.is_empty() {
+            return Cow::Borrowed(&self.pattern);
+        }
+        let mut pattern = self.pattern.clone();
+        for &at in &self.pattern_offsets {
+            pattern[usize::from(at)..][..8].copy_from_slice(&offset.get().to_le_bytes());
+        }
+        Cow::Owned(pattern)
+    }
+
     fn chunk(&self, len: usize) -> usize {
         match self.interval as usize {
             0 => len,
@@ -122,7 +142,7 @@ impl Verifier {
     /// Fills the buffer of a write.
     pub(crate) fn fill(&self, buffer: &mut [u8], offset: DeviceOffset, generation: u32) {
         match self.method {
-            VerifyMethod::Pattern => fill_pattern(buffer, &self.pattern),
+            VerifyMethod::Pattern => fill_pattern(buffer, &self.pattern_at(offset)),
             VerifyMethod::Null => {}
             VerifyMethod::Meta => fill_random(buffer, self.seed ^ offset.get()),
             VerifyMethod::Crc32c | VerifyMethod::Other => {
@@ -141,7 +161,7 @@ impl Verifier {
         };
         match self.pattern.is_empty() {
             true => fill_random(data, self.seed ^ offset.get().rotate_left(17) ^ u64::from(generation)),
-            false => fill_pattern(data, &self.pattern),
+            false => fill_pattern(data, &self.pattern_at(offset)),
         }
         header.fill(0);
         header[0..4].copy_from_slice(&MAGIC.to_le_bytes());
@@ -155,9 +175,9 @@ impl Verifier {
     pub(crate) fn check(&self, buffer: &[u8], offset: DeviceOffset, generation: Option<u32>) -> bool {
         match self.method {
             VerifyMethod::Null => true,
-            VerifyMethod::Pattern if self.pattern.is_empty() => buffer.iter().all(|&b| b == 0),
             VerifyMethod::Pattern => {
-                buffer.chunks(self.pattern.len()).all(|chunk| chunk == &self.pattern[..chunk.len()])
+                let pattern = self.pattern_at(offset);
+                buffer.chunks(pattern.len()).all(|chunk| chunk == &pattern[..chunk.len()])
             }
             VerifyMethod::Meta => {
                 let mut expected = vec![0; buffer.len()];

@@ -3,7 +3,7 @@
 
 use super::number::PerDirection;
 use super::options::OptionRow;
-use super::spec::{Amount, BlockSizes, JobSpec};
+use super::spec::{Amount, BlockSizes, Flow, JobSpec, SizePrio, StridedZones, VerifyMethod};
 use crate::diagnostic::Span;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
@@ -36,6 +36,8 @@ pub struct Draft {
     pub(crate) prio_class: Option<u8>,
     pub(crate) prio_hint: u16,
     pub(crate) command_prio: CommandPrio,
+    pub(crate) zones: Zones,
+    pub(crate) flow: Flow,
 }
 
 impl Draft {
@@ -58,6 +60,8 @@ impl Draft {
             prio_class: None,
             prio_hint: 0,
             command_prio: CommandPrio::default(),
+            zones: Zones::default(),
+            flow: Flow { id: 0, weight: 0, sleep: Nanos::ZERO },
         }
     }
 
@@ -103,6 +107,8 @@ impl Draft {
         self.settle_depth(warn);
         self.settle_priority();
         self.settle_logs();
+        self.spec.zones = self.zones.settled();
+        self.spec.flow = (self.flow.weight > 0).then_some(self.flow);
         let spec = &mut self.spec;
         if spec.think_time_spin > spec.think_time {
             warn("thinktime_spin", format!("longer than thinktime; runs as {}", spec.think_time));
@@ -138,6 +144,9 @@ impl Draft {
                 self.spec.block_sizes = [sizes.clone(), sizes.clone(), sizes];
             }
         }
+        if self.spec.verify.method == Some(VerifyMethod::Pattern) && self.spec.verify.pattern.is_empty() {
+            warn("verify", "without verify_pattern= there is nothing to compare: blocks are only read back".to_owned());
+        }
         if self.place("bs").is_some() && (self.ranges[0].is_some() || self.splits[0].is_some()) {
             warn("bs", "has no effect beside bsrange= or bssplit=, which fio prefers".to_owned());
         }
@@ -167,6 +176,7 @@ impl Draft {
         };
         self.spec.ioprio = IoPrio::new(class, self.prio.unwrap_or(0)).with_hint(self.prio_hint);
         self.spec.command_prio = [self.command_prio.of(0), self.command_prio.of(1)];
+        self.spec.command_prio_split = [self.command_prio.split_of(0), self.command_prio.split_of(1)];
     }
 
     fn settle_logs(&mut self) {
@@ -187,6 +197,14 @@ impl Draft {
         sizes.min().unwrap_or(0)
     }
 
+    /// Returns the largest of the smallest I/Os of the directions that occur: a zone must hold it.
+    pub(crate) fn largest_least_block(&self) -> u64 {
+        let spec = &self.spec;
+        let occurs = [spec.rw.read, spec.rw.write, spec.rw.trim];
+        let sizes = spec.block_sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs || spec.bs_is_seq_rand);
+        sizes.map(|(sizes, _)| smallest(sizes)).max().unwrap_or(0)
+    }
+
     /// Returns the bytes of the region, if they are known without the device.
     pub(crate) fn region(&self) -> Option<u64> {
         match self.spec.size {
@@ -204,13 +222,62 @@ pub(crate) fn smallest(sizes: &BlockSizes) -> u64 {
     }
 }
 
-/// The options of `cmdprio_*`, for reads and writes.
+/// The options of `zonemode=strided`.
 #[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Zones {
+    pub(crate) strided: bool,
+    pub(crate) size: u64,
+    pub(crate) range: u64,
+    pub(crate) skip: Skip,
+}
+
+/// `zoneskip`: bytes, or zones of `zonesize` bytes (`2z`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Skip {
+    Bytes(u64),
+    Zones(u64),
+}
+
+impl Default for Skip {
+    fn default() -> Self {
+        Self::Bytes(0)
+    }
+}
+
+impl Zones {
+    /// Returns its options, each with whether it has a value other than 0.
+    pub(crate) fn given(&self) -> [(&'static str, bool); 3] {
+        let skips = !matches!(self.skip, Skip::Bytes(0) | Skip::Zones(0));
+        [("zonesize", self.size > 0), ("zonerange", self.range > 0), ("zoneskip", skips)]
+    }
+
+    fn settled(&self) -> Option<StridedZones> {
+        let range = if self.range == 0 { self.size } else { self.range };
+        let skip = match self.skip {
+            Skip::Bytes(bytes) => bytes,
+            Skip::Zones(zones) => zones.saturating_mul(self.size),
+        };
+        (self.strided && self.size > 0).then_some(StridedZones { size: self.size, range, skip })
+    }
+}
+
+/// A part of `cmdprio_bssplit` as given; without a priority of its own it has that of
+/// `cmdprio_class`, `cmdprio` and `cmdprio_hint`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SplitPart {
+    pub(crate) bytes: u64,
+    pub(crate) percent: u8,
+    pub(crate) prio: Option<IoPrio>,
+}
+
+/// The options of `cmdprio_*`, for reads and writes.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CommandPrio {
     percentage: [u8; 2],
     class: [Option<u8>; 2],
     level: [u8; 2],
     hint: [u16; 2],
+    split: [Vec<SplitPart>; 2],
 }
 
 impl CommandPrio {
@@ -227,15 +294,33 @@ impl CommandPrio {
         assign(&mut self.hint, [read, write].map(|value| value.map(|value| value as u16)));
     }
 
-    fn of(&self, direction: usize) -> Option<(u8, IoPrio)> {
+    pub(super) fn split(&mut self, [read, write, _]: PerDirection<Vec<SplitPart>>) {
+        assign(&mut self.split, [read, write]);
+    }
+    /// Returns true if some I/Os get their priority by share, and true if some get it by size.
+    pub(crate) fn is_used(&self) -> (bool, bool) {
+        (self.percentage != [0; 2], self.split.iter().any(|parts| !parts.is_empty()))
+    }
+
+    fn prio(&self, direction: usize) -> IoPrio {
         // The class defaults to the highest, the level to 0 (fio's HOWTO).
         let class = self.class[direction].map_or(PrioClass::Rt, class);
-        let prio = IoPrio::new(class, self.level[direction]).with_hint(self.hint[direction]);
-        (self.percentage[direction] > 0).then_some((self.percentage[direction], prio))
+        IoPrio::new(class, self.level[direction]).with_hint(self.hint[direction])
+    }
+
+    fn of(&self, direction: usize) -> Option<(u8, IoPrio)> {
+        (self.percentage[direction] > 0).then_some((self.percentage[direction], self.prio(direction)))
+    }
+
+    fn split_of(&self, direction: usize) -> Vec<SizePrio> {
+        let parts = self.split[direction].iter().filter(|part| part.percent > 0);
+        let prio = |part: &SplitPart| part.prio.unwrap_or_else(|| self.prio(direction));
+        parts.map(|part| SizePrio { bytes: part.bytes, percent: part.percent, prio: prio(part) }).collect()
     }
 }
 
-fn class(number: u8) -> PrioClass {
+/// Returns the priority class of a number.
+pub(crate) fn class(number: u8) -> PrioClass {
     match number {
         1 => PrioClass::Rt,
         2 => PrioClass::Be,

@@ -1,6 +1,6 @@
 //! Options with a grammar of their own.
 
-use super::draft::Draft;
+use super::draft::{Draft, Skip};
 use super::engine::{Behaviour, find_engine};
 use super::number::{Scan, Unit, by_direction, decimal};
 use super::spec::{FileService, Rw, SyncFileRange, VerifyMethod};
@@ -160,6 +160,27 @@ pub(super) fn filesize(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result
         return Err(Problem::OutOfRange.because(format!("`{text}` is out of range; must be 1 byte or more")));
     }
     draft.spec.file_size = Some((low, high));
+    Ok(())
+}
+
+pub(super) fn zonemode(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
+    draft.zones.strided = match text {
+        "none" => false,
+        "strided" => true,
+        "zbd" => {
+            return Err(Problem::Unsupported.because("`zbd` needs a zoned device, which is not supported; use strided"));
+        }
+        _ => return Err(Problem::NoChoice.because(format!("`{text}` is no choice; must be one of none strided"))),
+    };
+    Ok(())
+}
+
+/// Parses bytes, or `Nz`: N times `zonesize`.
+pub(super) fn zoneskip(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
+    draft.zones.skip = match text.strip_suffix('z') {
+        Some(zones) => Skip::Zones(scan.unsigned(zones, Unit::Plain)?),
+        None => Skip::Bytes(scan.unsigned(text, Unit::Plain)?),
+    };
     Ok(())
 }
 

@@ -309,8 +309,9 @@ impl Parser {
         if spec.verify.only && spec.time_based {
             found.push(("verify_only", "excludes time_based; leave one out".to_owned()));
         }
-        if spec.verify.method == Some(super::spec::VerifyMethod::Pattern) && spec.verify.pattern.is_empty() {
-            found.push(("verify", "`pattern` needs verify_pattern=, such as 0xdeadbeef".to_owned()));
+        found.extend(zone_conflict(draft));
+        if draft.command_prio.is_used() == (true, true) {
+            found.push(("cmdprio_bssplit", "excludes cmdprio_percentage; leave one out".to_owned()));
         }
         if let Some(name) = &spec.wait_for {
             match self.jobs.iter().filter(|job| job.name == *name).count() {
@@ -323,6 +324,22 @@ impl Parser {
             found.push(("size", "0% is nothing; must be 1% to 100%".to_owned()));
         }
         found
+    }
+}
+
+/// Returns what is wrong with the zones of a job, if anything is.
+fn zone_conflict(draft: &Draft) -> Option<(&'static str, String)> {
+    match (draft.zones.strided, draft.spec.zones) {
+        (true, None) => Some(("zonemode", "`strided` needs zonesize=, such as 1m".to_owned())),
+        (true, Some(zones)) => {
+            let block = draft.largest_least_block();
+            let message = format!("a zone of {} bytes holds no I/O of {block}; must be {block} or more", zones.range);
+            (zones.range < block).then_some((if draft.zones.range == 0 { "zonesize" } else { "zonerange" }, message))
+        }
+        (false, _) => {
+            let (key, _) = draft.zones.given().into_iter().find(|(_, is_given)| *is_given)?;
+            Some((key, "needs zonemode=strided, and fio refuses it without; add that or leave it out".to_owned()))
+        }
     }
 }
 

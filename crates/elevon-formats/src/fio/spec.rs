@@ -72,6 +72,10 @@ pub struct JobSpec {
     pub offset_increment: Amount,
     /// `offset_align` in bytes; 0: none.
     pub offset_align: u64,
+    /// `fill_device`: without `size`, the job writes to the end of the device.
+    pub fill_device: bool,
+    /// `zonemode=strided`, with its zones.
+    pub zones: Option<StridedZones>,
     /// `number_ios`.
     pub number_ios: Option<u64>,
     /// `loops`.
@@ -114,6 +118,10 @@ pub struct JobSpec {
     pub ioprio: IoPrio,
     /// `cmdprio_percentage` (read, write), with the priority of those I/Os.
     pub command_prio: [Option<(u8, IoPrio)>; 2],
+    /// `cmdprio_bssplit` (read, write); empty if the job has none.
+    pub command_prio_split: [Vec<SizePrio>; 2],
+    /// `flow` with `flow_id` and `flow_sleep`, if the job has a weight.
+    pub flow: Option<Flow>,
     /// `fsync`: after this many writes; 0: never.
     pub fsync: u32,
     /// `fdatasync`: after this many writes; 0: never.
@@ -223,6 +231,41 @@ pub enum BlockSizes {
     Range(u64, u64),
     /// `bssplit`: (bytes, percent); the percentages add up to 100.
     Split(Vec<(u64, u32)>),
+}
+
+/// A part of `cmdprio_bssplit`: the priority of a share of the I/Os of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizePrio {
+    /// The size of the I/O in bytes.
+    pub bytes: u64,
+    /// The share of the I/Os of that size, in percent; the shares of one size add up to at most
+    /// 100.
+    pub percent: u8,
+    /// Their priority.
+    pub prio: IoPrio,
+}
+
+/// `flow`: jobs of one flow do I/O in proportion to their weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// `flow_id`.
+    pub id: u32,
+    /// `flow`: the weight, 1 to 1000.
+    pub weight: u32,
+    /// `flow_sleep`: how long a job that is ahead of the others sleeps before it looks again; zero:
+    /// until the others have caught up.
+    pub sleep: Nanos,
+}
+
+/// The zones of `zonemode=strided`, in bytes. Zone n starts at n times `range + skip`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StridedZones {
+    /// `zonesize`: bytes that are moved in a zone before the next zone; at least 1.
+    pub size: u64,
+    /// `zonerange`: length of a zone; at least one block.
+    pub range: u64,
+    /// `zoneskip`: the gap between two zones.
+    pub skip: u64,
 }
 
 /// How an engine behaves.
@@ -353,8 +396,10 @@ pub struct Verify {
     pub fatal: bool,
     /// `verify_interval` in bytes; 0: one header per block.
     pub interval: u64,
-    /// `verify_pattern`.
+    /// `verify_pattern`, with zeroes in the places of `pattern_offsets`.
     pub pattern: Vec<u8>,
+    /// The places in `pattern` of `%o`: 8 bytes with the block's offset, low byte first.
+    pub pattern_offsets: Vec<u16>,
     /// `verify_backlog`: verify after this many writes; 0: at the end.
     pub backlog: u64,
     /// `verify_only`: write nothing, and check what an earlier run wrote.
@@ -418,6 +463,12 @@ impl JobSpec {
         !self.direct || self.engine.is_mapped()
     }
 
+    /// Returns true if some of its I/Os have a priority of their own (`cmdprio_percentage`,
+    /// `cmdprio_bssplit`).
+    pub fn has_command_prio(&self) -> bool {
+        self.command_prio.iter().any(Option::is_some) || self.command_prio_split.iter().any(|parts| !parts.is_empty())
+    }
+
     /// Returns true if its I/O may begin and end at any byte when there is a page cache.
     pub fn goes_in_bytes(&self) -> bool {
         self.is_buffered() && !self.rw.trim
@@ -460,6 +511,8 @@ impl JobSpec {
             offset: NO_BYTES,
             offset_increment: NO_BYTES,
             offset_align: 0,
+            fill_device: false,
+            zones: None,
             number_ios: None,
             loops: 1,
             runtime: Nanos::ZERO,
@@ -481,6 +534,8 @@ impl JobSpec {
             rate_ignore_think_time: false,
             ioprio: IoPrio::NONE,
             command_prio: [None; 2],
+            command_prio_split: [Vec::new(), Vec::new()],
+            flow: None,
             fsync: 0,
             fdatasync: 0,
             sync_file_range: None,

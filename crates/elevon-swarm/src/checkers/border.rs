@@ -236,7 +236,7 @@ impl Checker for Merges {
             let set = of_cache.or(spec.map(|spec| spec.ioprio));
             let Some(set) = set else { return Err(Finding(format!("{issued:?}: a piece of no task"))) };
             let spec = spec.filter(|_| of_cache.is_none());
-            let by_command = spec.is_some_and(|spec| spec.command_prio.iter().any(Option::is_some));
+            let by_command = spec.is_some_and(|spec| spec.has_command_prio());
             let own = if set.class() == PrioClass::None { IoPrio::DEFAULT } else { set };
             let may_be = world.policies.iter().any(|policy| policy.apply(own, &world.rules) == command.ioprio);
             ensure(by_command || may_be, || {

@@ -234,3 +234,59 @@ fn sizes_by_order() {
     assert!((450..550).contains(&large.len()) && small.iter().all(|a| a.len.get() == BLOCK), "{}", large.len());
     assert!(large.iter().all(|a| (a.offset.get() - BLOCK).is_multiple_of(16 * BLOCK)));
 }
+
+/// The zones of a job, in blocks.
+fn zoned(spec: &mut JobSpec, size: u64, range: u64, skip: u64) {
+    spec.zones = Some(StridedZones { size: size * BLOCK, range: range * BLOCK, skip: skip * BLOCK });
+}
+
+/// The orders are those of fio 3.33 on a file of 256 blocks.
+#[test]
+fn sequential_io_goes_from_zone_to_zone() {
+    let (mut spec, extent) = job(256, false);
+    let mut first = |size, range, skip, count| {
+        zoned(&mut spec, size, range, skip);
+        offsets(&take(&mut pattern(&spec, &extent, 0), count))
+    };
+    assert_eq!(first(4, 16, 0, 10), [0, 1, 2, 3, 16, 17, 18, 19, 32, 33]);
+    assert_eq!(first(4, 16, 0, 66)[60..], [240, 241, 242, 243, 0, 1]);
+    assert_eq!(first(4, 16, 8, 46)[40..], [240, 241, 242, 243, 0, 1], "the next zone would start at 264");
+    assert_eq!(first(4, 4, 8, 6), [0, 1, 2, 3, 12, 13]);
+    assert_eq!(first(32, 16, 16, 34)[14..], [14, 15, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 32, 33]);
+    assert_eq!(first(4, 16, 9, 46)[40..], [250, 251, 252, 253, 0, 1], "a zone cut short has room enough");
+    assert_eq!(first(16, 16, 9, 168)[160..], [250, 251, 252, 253, 254, 255, 250, 251], "and goes round if it has not");
+    assert_eq!(first(128, 512, 0, 129)[127..], [127, 0], "a zone larger than the file");
+    assert_eq!(first(4, 16, 512, 6), [0, 1, 2, 3, 0, 1], "a single zone");
+    spec.rw.sequential_skip = BLOCK as i64;
+    zoned(&mut spec, 4, 16, 0);
+    assert_eq!(offsets(&take(&mut pattern(&spec, &extent, 0), 6)), [0, 2, 4, 6, 16, 18]);
+}
+
+#[test]
+fn random_io_stays_in_its_zone_and_starts_each_with_a_new_map() {
+    let (mut spec, extent) = job(256, true);
+    zoned(&mut spec, 16, 16, 9);
+    let mut once = pattern(&spec, &extent, 0);
+    // As fio, it leaves out the zone that the end of the file cuts short.
+    for zone in (0..10).chain(0..3) {
+        let blocks = offsets(&take(&mut once, 16));
+        assert!(is_permutation(blocks.iter().map(|block| block - zone * 25).collect(), 16), "{blocks:?}");
+    }
+    zoned(&mut spec, 32, 16, 0);
+    let mut twice = pattern(&spec, &extent, 0);
+    for _ in 0..2 {
+        assert!(is_permutation(offsets(&take(&mut twice, 16)), 16), "each block of the first zone, twice");
+    }
+    assert!(offsets(&take(&mut twice, 32)).iter().all(|block| (16..32).contains(block)));
+    spec.block_sizes[0] = BlockSizes::Range(BLOCK, 4 * BLOCK);
+    let mut sizes = pattern(&spec, &extent, 0);
+    let (mut zone, mut asked) = (0, 0);
+    for access in take(&mut sizes, 400) {
+        if asked >= 32 * BLOCK {
+            (zone, asked) = ((zone + 1) % 16, 0);
+        }
+        let at = access.offset.get() - BLOCK - zone * 16 * BLOCK;
+        assert!(at + access.len.get() <= 16 * BLOCK, "zone {zone}: {access:?}");
+        asked += access.len.get();
+    }
+}

@@ -198,7 +198,23 @@ impl Process {
             self.next = Some(next);
             return Want::WaitForInFlight;
         }
+        if self.allowed == 0 || now < self.flow_sleep_until {
+            self.next = Some(next);
+            return self.wait_for_flow(now);
+        }
         Want::Access(next)
+    }
+
+    /// Waits until the other jobs of the flow have caught up, and at least for `flow_sleep`.
+    #[cold]
+    fn wait_for_flow(&mut self, now: Instant) -> Want {
+        let sleep = self.spec.flow.map_or(Nanos::ZERO, |flow| flow.sleep);
+        if now >= self.flow_sleep_until && !sleep.is_zero() {
+            self.flow_sleep_until = now.saturating_add(sleep);
+        }
+        let until = if sleep.is_zero() { self.deadline } else { self.flow_sleep_until.min(self.deadline) };
+        // The loop polls the process when its flow allows more.
+        if until == Instant::MAX { Want::WaitForInFlight } else { Want::Until(until) }
     }
 
     /// Handles an access that is not due. In a mix, the other direction goes first if it is due or
@@ -385,7 +401,7 @@ impl Process {
             }
             None => self.sync_or_block(token),
         };
-        let ioprio = self.draw_priority(kind);
+        let ioprio = self.draw_priority(kind, access.len);
         let slot = &mut self.slots[token as usize];
         slot.kind = kind;
         slot.offset = access.offset;
@@ -420,6 +436,8 @@ impl Process {
     /// Counts an access of the pattern. Returns the kind and generation of its I/O.
     #[inline]
     fn on_access(&mut self, access: &Access) -> (IoKind, u32) {
+        self.issued += 1;
+        self.allowed = self.allowed.saturating_sub(1);
         self.pace.on_issue(access.direction, access.len);
         self.think.on_issue();
         let (offset, len) = (access.offset, access.len);
@@ -447,16 +465,32 @@ impl Process {
     }
 
     #[inline]
-    fn draw_priority(&mut self, kind: IoKind) -> IoPrio {
+    fn draw_priority(&mut self, kind: IoKind, len: Bytes) -> IoPrio {
         let d = match kind {
             IoKind::Data(Direction::Read) | IoKind::Check(_) => 0,
             IoKind::Data(Direction::Write) => 1,
             IoKind::Data(Direction::Trim) | IoKind::Sync | IoKind::SyncRange => return self.options.ioprio,
         };
+        if self.options.prio_by_size {
+            return self.draw_priority_of_size(d, len);
+        }
         match self.options.command_prio[d] {
             Some((percent, prio)) if self.priority.percent(percent) => prio,
             Some(_) | None => self.options.ioprio,
         }
+    }
+
+    /// Draws among the shares of `cmdprio_bssplit` for this size.
+    #[cold]
+    fn draw_priority_of_size(&mut self, direction: usize, len: Bytes) -> IoPrio {
+        let mut share = self.priority.below(100);
+        for part in self.spec.command_prio_split[direction].iter().filter(|part| part.bytes == len.get()) {
+            match share.checked_sub(u64::from(part.percent)) {
+                Some(left) => share = left,
+                None => return part.prio,
+            }
+        }
+        self.options.ioprio
     }
 
     /// Closes the batch. It is submitted once its CPU time is spent.

@@ -1,5 +1,6 @@
-//! Bytes of a pattern: a sequence of `"text"`, `0xhex` in the order written, and decimal numbers
-//! (32 bits, low byte first, without the zero bytes above the highest non-zero one).
+//! Bytes of a pattern: a sequence of `"text"`, `0xhex` in the order written, decimal numbers (32
+//! bits, low byte first, without the zero bytes above the highest non-zero one), and in
+//! `verify_pattern` `%o` (8 bytes: the block's offset, low byte first).
 
 use super::super::draft::Draft;
 use super::super::number::Scan;
@@ -9,17 +10,26 @@ use crate::diagnostic::{Complaint, Problem};
 const LONGEST: usize = 512;
 
 pub(in super::super) fn buffer_pattern(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
-    draft.spec.buffer_pattern = Some(bytes(text)?);
+    let (pattern, offsets) = bytes(text)?;
+    if !offsets.is_empty() {
+        return Err(Problem::Unsupported
+            .because(format!("`{text}`: %o is a format of verify_pattern=; must be bytes such as 0xdeadbeef")));
+    }
+    draft.spec.buffer_pattern = Some(pattern);
     Ok(())
 }
 
 pub(in super::super) fn verify_pattern(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
-    draft.spec.verify.pattern = bytes(text)?;
+    (draft.spec.verify.pattern, draft.spec.verify.pattern_offsets) = bytes(text)?;
     Ok(())
 }
 
-fn bytes(text: &str) -> Result<Vec<u8>, Complaint> {
-    let mut out = Vec::new();
+/// Number of bytes of `%o`.
+const OFFSET_BYTES: usize = 8;
+
+/// Returns the bytes of a pattern, and the places of its offsets in them.
+fn bytes(text: &str) -> Result<(Vec<u8>, Vec<u16>), Complaint> {
+    let (mut out, mut offsets) = (Vec::new(), Vec::new());
     let mut rest = text.trim();
     if rest.is_empty() {
         return Err(Problem::Missing.because("is empty; must be bytes such as 0xdeadbeef or \"text\""));
@@ -35,9 +45,14 @@ fn bytes(text: &str) -> Result<Vec<u8>, Complaint> {
             rest = hex(tail, &mut out)?;
         } else if rest.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
             rest = number(rest, &mut out)?;
+        } else if let Some(tail) = rest.strip_prefix("%o") {
+            // A place that does not fit is that of a pattern that is too long.
+            offsets.push(u16::try_from(out.len()).unwrap_or(u16::MAX));
+            out.extend_from_slice(&[0; OFFSET_BYTES]);
+            rest = tail;
         } else if rest.starts_with('%') {
             return Err(Problem::Unsupported
-                .because(format!("`{rest}`: formats such as %o are not supported; must be bytes such as 0xdeadbeef")));
+                .because(format!("`{rest}`: there is no such format; must be %o, the offset, or bytes such as 0xff")));
         } else if rest.starts_with('\'') {
             return Err(Problem::Unsupported
                 .because(format!("{rest}: a file's content is not read; must be bytes such as 0xdeadbeef")));
@@ -47,7 +62,7 @@ fn bytes(text: &str) -> Result<Vec<u8>, Complaint> {
         }
     }
     match out.len() {
-        1..=LONGEST => Ok(out),
+        1..=LONGEST => Ok((out, offsets)),
         length => Err(Problem::OutOfRange.because(format!("is {length} bytes long; must be 1 to {LONGEST}"))),
     }
 }

@@ -1,9 +1,10 @@
 //! Lists of shares: `bssplit`, `cmdprio_bssplit`, `random_distribution`.
 
-use super::super::draft::Draft;
+use super::super::draft::{Draft, SplitPart, class};
 use super::super::number::{Scan, Unit, by_direction};
 use super::super::spec::Distribution;
 use crate::diagnostic::{Complaint, Problem};
+use elevon_core::ioprio::IoPrio;
 
 /// The maximum number of entries of one `bssplit` direction.
 const SIZES: usize = 64;
@@ -77,21 +78,54 @@ pub(in super::super) fn bssplit(draft: &mut Draft, scan: &mut Scan, text: &str) 
     Ok(())
 }
 
-/// Checks `SIZE/PERCENT` or `SIZE/PERCENT/CLASS/LEVEL[/HINT]`, separated by colons; the value is
-/// not used.
-pub(in super::super) fn command_prio_split(_: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
-    by_direction(text, |part| {
-        part.split(':').try_for_each(|entry| {
-            let fields: Vec<&str> = entry.split('/').collect();
-            if !matches!(fields.len(), 2 | 4 | 5) {
-                return Err(Problem::Malformed
-                    .because(format!("`{entry}` has {} fields; must be SIZE/PERCENT[/CLASS/LEVEL]", fields.len())));
+/// Parses `SIZE/PERCENT` or `SIZE/PERCENT/CLASS/LEVEL[/HINT]`, separated by colons. A blank share
+/// is 0, unlike that of `bssplit`: I/Os without a share keep the priority of the job.
+pub(in super::super) fn command_prio_split(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
+    let list = by_direction(text, |part| {
+        let entries = part.split(':').filter(|entry| !entry.trim().is_empty());
+        let parts = entries.map(|entry| split_part(entry, scan)).collect::<Result<Vec<_>, _>>()?;
+        if parts.is_empty() || parts.len() > SIZES {
+            return Err(Problem::TooMany
+                .because(format!("`{part}` has {} sizes; must be 1 to {SIZES}, such as 4k/60:64k/40", parts.len())));
+        }
+        for one in &parts {
+            let sum: u32 = parts.iter().filter(|p| p.bytes == one.bytes).map(|p| u32::from(p.percent)).sum();
+            if sum > 100 {
+                return Err(Problem::OutOfRange
+                    .because(format!("the shares of {} bytes add up to {sum} %; must be 100 % at most", one.bytes)));
             }
-            scan.unsigned(fields[0], Unit::Plain)?;
-            percent(fields[1]).map(|_| ())
-        })
-    })
-    .map(|_| ())
+        }
+        Ok(parts)
+    })?;
+    draft.command_prio.split(list);
+    Ok(())
+}
+
+fn split_part(entry: &str, scan: &mut Scan) -> Result<SplitPart, Complaint> {
+    let fields: Vec<&str> = entry.split('/').collect();
+    let whole = |text: &str, what: &str, low: u16, high: u16| match text.trim().parse::<u16>() {
+        Ok(value) if (low..=high).contains(&value) => Ok(value),
+        _ => Err(Problem::OutOfRange
+            .because(format!("the {what} `{text}` of `{entry}` is out of range; must be {low} to {high}"))),
+    };
+    let prio = match fields.as_slice() {
+        [_] | [_, _] => None,
+        [_, _, group, level, hint @ ..] if hint.len() <= 1 => {
+            let group = class(whole(group, "class", 1, 3)? as u8);
+            let level = whole(level, "level", 0, 7)? as u8;
+            let hint = hint.first().map_or(Ok(0), |hint| whole(hint, "hint", 0, 1023))?;
+            Some(IoPrio::new(group, level).with_hint(hint))
+        }
+        _ => {
+            let count = fields.len();
+            return Err(Problem::Malformed.because(format!(
+                "`{entry}` has {count} fields; must be SIZE/PERCENT, or SIZE/PERCENT/CLASS/LEVEL[/HINT]"
+            )));
+        }
+    };
+    let bytes = scan.unsigned(fields[0], Unit::Plain)?;
+    let percent = fields.get(1).map_or(Ok(None), |share| percent(share))?.unwrap_or(0) as u8;
+    Ok(SplitPart { bytes, percent, prio })
 }
 
 pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {

@@ -2,9 +2,8 @@
 
 use super::super::grammar;
 use super::super::spec::ExitWhat;
-use super::{COUNT, OptionKind, OptionRow, row};
-
-const FLOW: &str = "jobs are not coupled by flow; give each its share with rate_iops=";
+use super::{ANY, COUNT, OptionKind, OptionRow, row};
+use elevon_core::units::Nanos;
 
 pub(super) const ROWS: &[OptionRow] = &[
     row("stonewall", OptionKind::Flag(|d, on| d.spec.stonewall = on), "", "", "start when all jobs before have ended")
@@ -31,9 +30,21 @@ pub(super) const ROWS: &[OptionRow] = &[
         "",
         "a job that fails ends all",
     ),
-    row("flow", OptionKind::Int(-1, 1000, |_, _| ()), "", "0", "weight against jobs of the same flow").refused(FLOW),
-    row("flow_id", COUNT, "", "0", "the flow it belongs to").no_effect(FLOW),
-    row("flow_sleep", COUNT, "us", "0", "pause of a job ahead of its flow").no_effect(FLOW),
+    row(
+        "flow",
+        OptionKind::Int(0, 1000, |d, n| d.flow.weight = n as u32),
+        "",
+        "0",
+        "weight: jobs of a flow do I/Os in this proportion",
+    ),
+    row("flow_id", OptionKind::Int(0, ANY, |d, n| d.flow.id = n as u32), "", "0", "the flow it belongs to"),
+    row(
+        "flow_sleep",
+        OptionKind::Int(0, ANY, |d, n| d.flow.sleep = Nanos::from_micros(n)),
+        "us",
+        "0",
+        "pause of a job ahead of its flow",
+    ),
     row("flow_watermark", COUNT, "", "1024", "lead a job may have")
-        .no_effect("fio itself removed it; use rate_iops= instead"),
+        .no_effect("fio itself removed it; a job of a flow is at most one I/O ahead of its share"),
 ];

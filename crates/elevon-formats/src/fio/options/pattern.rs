@@ -56,9 +56,14 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("bs_is_seq_rand", OptionKind::Bool(|d, on| d.bs_is_seq_rand = on), "", "0", "bs gives sequential,random sizes"),
     row("num_range", OptionKind::Int(1, ANY_RANGES, |_, _| ()), "", "1", "ranges in one trim")
         .refused("a trim has one range; leave it out"),
-    row("fill_device", BOOL, "", "0", "write until the device is full")
-        .alias(&["fill_fs"])
-        .refused("the end of a device is known; use size=100%"),
+    row(
+        "fill_device",
+        OptionKind::Bool(|d, on| d.spec.fill_device = on),
+        "",
+        "0",
+        "without size=, go on to the end of the device, once",
+    )
+    .alias(&["fill_fs"]),
     row("overwrite", OptionKind::Bool(|d, on| d.spec.overwrite = on), "", "0", "lay files out before writing them"),
     row("zero_buffers", OptionKind::Flag(|d, on| d.spec.zero_buffers = on), "", "", "buffers of zeroes"),
     row("refill_buffers", OptionKind::Flag(|d, on| d.spec.refill_buffers = on), "", "", "new content for every write"),

@@ -36,7 +36,12 @@ pub(super) const ROWS: &[OptionRow] = &[
         .of(COMMANDS),
     row("cmdprio_hint", OptionKind::Directions(0, 1023, |d, list| d.command_prio.hint(list)), "", "0", "hint of those")
         .of(COMMANDS),
-    row("cmdprio_bssplit", OptionKind::Text(grammar::command_prio_split), "", "", "shares by block size")
-        .refused("use cmdprio_percentage=, or a job for each block size")
-        .of(COMMANDS),
+    row(
+        "cmdprio_bssplit",
+        OptionKind::Text(grammar::command_prio_split),
+        "",
+        "",
+        "shares by block size, of reads and of writes: SIZE/PERCENT[/CLASS/LEVEL[/HINT]]",
+    )
+    .of(COMMANDS),
 ];

@@ -6,7 +6,7 @@ use super::{ANY, BOOL, COUNT, LONG, OptionKind, OptionRow, TEXT, row};
 
 const CREATION: &str = "files and devices are taken as they are; a simulated device has none to create";
 const UNCACHED: &str = "what it reads and writes stays in the page cache";
-const ZONES: &str = "it belongs to zonemode, and zoned devices are not supported";
+const ZONES: &str = "it belongs to zonemode=zbd, and zoned devices are not supported";
 
 pub(super) const ROWS: &[OptionRow] = &[
     row(
@@ -92,16 +92,21 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("ioengine", OptionKind::Text(grammar::ioengine), "", "psync", "how a process waits for its I/O"),
     row(
         "zonemode",
-        OptionKind::Choice(&["none", "strided", "zbd"], |_, _| ()),
+        OptionKind::Text(grammar::zonemode),
         "",
         "none",
-        "how zonesize, zonerange and zoneskip are meant",
-    )
-    .refused("zoned devices are not supported; use offset= and size= to bound the region"),
-    row("zonesize", COUNT64, "bytes", "0", "data moved in a zone").no_effect(ZONES),
+        "`strided`: I/O stays in one zone until zonesize bytes were moved",
+    ),
+    row(
+        "zonesize",
+        OptionKind::Int(0, LONG, |d, n| d.zones.size = n),
+        "bytes",
+        "0",
+        "bytes to move in a zone before the next one",
+    ),
     row("zonecapacity", COUNT64, "bytes", "0", "capacity of a zone").no_effect(ZONES),
-    row("zonerange", COUNT64, "bytes", "0", "size of a zone").no_effect(ZONES),
-    row("zoneskip", COUNT64, "bytes", "0", "gap between zones").no_effect(ZONES),
+    row("zonerange", OptionKind::Int(0, LONG, |d, n| d.zones.range = n), "bytes", "zonesize", "length of a zone"),
+    row("zoneskip", OptionKind::Text(grammar::zoneskip), "bytes", "0", "gap between zones; `Nz`: N times zonesize"),
     row("read_beyond_wp", BOOL, "", "0", "read past a write pointer").no_effect(ZONES),
     row("max_open_zones", OptionKind::Int(0, 4096, |_, _| ()), "zones", "0", "open zones at most").no_effect(ZONES),
     row("job_max_open_zones", OptionKind::Int(0, 4096, |_, _| ()), "zones", "0", "open zones of a job")

@@ -31,7 +31,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         "",
         "a header every so much",
     ),
-    row("verify_pattern", OptionKind::Text(grammar::verify_pattern), "", "", "bytes to write and to expect"),
+    row(
+        "verify_pattern",
+        OptionKind::Text(grammar::verify_pattern),
+        "",
+        "",
+        "bytes to write and to expect; `%o` is the block's offset",
+    ),
     row("verify_fatal", OptionKind::Bool(|d, on| d.spec.verify.fatal = on), "", "0", "the first mismatch ends the job"),
     row(
         "verify_backlog",
@@ -44,7 +50,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         .no_effect("the whole backlog is checked"),
     row("verify_offset", OptionKind::Int(40, super::ANY, |_, _| ()), "bytes", "0", "place of the header")
         .no_effect("the header stands at the start of a block"),
-    row("verify_pattern_interval", COUNT, "bytes", "0", "renew `%o` this often").no_effect("`%o` is not supported"),
+    row("verify_pattern_interval", COUNT, "bytes", "0", "renew `%o` this often")
+        .no_effect("`%o` is the offset of the whole block"),
     row("verify_dump", BOOL, "", "0", "write bad blocks to files").no_effect("a mismatch is reported with its offset"),
     row("verify_async", COUNT, "threads", "0", "threads that check").no_effect("a job checks its own blocks"),
     row("verify_async_cpus", TEXT, "", "", "CPUs of those").no_effect("a job checks its own blocks"),
