@@ -27,6 +27,7 @@ struct SignalState {
     /// When it arrived, in nanoseconds of the machine's monotonic clock; 0 until that is known.
     at: AtomicU64,
     is_status_wanted: AtomicBool,
+    is_reload_wanted: AtomicBool,
 }
 
 /// The effect of a signal that asks to stop.
@@ -52,20 +53,39 @@ impl Interrupt {
     /// A handler cannot be installed.
     pub fn on_signals() -> std::io::Result<Self> {
         let flags = Self::new();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flags.stop_on(&[SIGINT, SIGTERM, SIGHUP])?;
+        Ok(flags)
+    }
+
+    /// The same, except that SIGHUP asks to read the configuration again.
+    ///
+    /// # Errors
+    /// A handler cannot be installed.
+    pub fn on_signals_with_reload() -> std::io::Result<Self> {
+        let flags = Self::new();
+        flags.stop_on(&[SIGINT, SIGTERM])?;
+        let reload = flags.clone();
+        let ask = move || reload.0.is_reload_wanted.store(true, Ordering::Relaxed);
+        // SAFETY: the handler only stores to an atomic.
+        unsafe { signal_hook::low_level::register(SIGHUP, ask) }?;
+        Ok(flags)
+    }
+
+    fn stop_on(&self, signals: &[i32]) -> std::io::Result<()> {
+        for &signal in signals {
             if signal == SIGHUP && is_ignored(signal) {
                 continue;
             }
-            let flags = flags.clone();
+            let flags = self.clone();
             // SAFETY: the handler reads a clock, touches atomics, and calls poll, write and _exit:
             // all of them may be called in a signal handler, and errno is put back.
             unsafe { signal_hook::low_level::register(signal, move || flags.handle(signal)) }?;
         }
-        let status = flags.clone();
+        let status = self.clone();
         let ask = move || status.0.is_status_wanted.store(true, Ordering::Relaxed);
         // SAFETY: the handler only stores to an atomic.
         unsafe { signal_hook::low_level::register(SIGUSR1, ask) }?;
-        Ok(flags)
+        Ok(())
     }
 
     /// Asks the run to stop, as SIGINT does.
@@ -86,6 +106,11 @@ impl Interrupt {
     /// Returns true if the status was requested since the last call.
     pub fn take_status_request(&self) -> bool {
         self.0.is_status_wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Returns true if the configuration was to be read again since the last call.
+    pub fn take_reload_request(&self) -> bool {
+        self.0.is_reload_wanted.swap(false, Ordering::Relaxed)
     }
 
     fn on_signal(&self, signal: i32, now: Instant) -> Meaning {

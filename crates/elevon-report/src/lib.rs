@@ -7,6 +7,7 @@
 
 // The result value, and figures computed from it.
 mod cache;
+pub mod collect;
 pub mod cpu;
 pub mod fairness;
 pub mod figures;
@@ -15,7 +16,7 @@ pub mod number;
 pub mod result;
 pub mod settings;
 pub mod summary;
-mod tenants;
+pub mod tenants;
 
 // Reports of traces; their value comes from elevon-trace.
 pub mod inspect;

@@ -9,7 +9,7 @@ use crate::result::{RunResult, TenantResult};
 use crate::summary::ratio;
 
 /// Sum of all shares; one unit is a tenth of a percent.
-pub(crate) const WHOLE: u64 = 1000;
+pub const WHOLE: u64 = 1000;
 
 /// Kinds of causes; each has its colour in bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,27 +56,29 @@ impl CauseKind {
 
 /// One cause of a tenant.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Explained {
-    pub(crate) cause: Cause,
-    pub(crate) wait: Wait,
+pub struct Explained {
+    /// The cause.
+    pub cause: Cause,
+    /// Number and total of the waits.
+    pub wait: Wait,
     pub(crate) kind: CauseKind,
     /// The cause in words.
-    pub(crate) words: String,
+    pub words: String,
     /// Share of the time, in units of 1/[`WHOLE`].
-    pub(crate) share: u64,
+    pub share: u64,
 }
 
 /// Returns the causes of a tenant, largest first. Shares sum to [`WHOLE`], unless there are no
-/// causes.
-pub(crate) fn explain(run: &RunResult, tenant: &TenantResult) -> Vec<Explained> {
+/// causes. `tenants` are all, in the order of their ids.
+pub fn explain(tenants: &[TenantResult], tenant: &TenantResult) -> Vec<Explained> {
     let mut waits: Vec<(Cause, Wait)> = tenant.explain.iter().copied().filter(|at| !at.1.time.is_zero()).collect();
     waits.sort_by_key(|&(cause, wait)| (std::cmp::Reverse(wait.time), cause));
     let shares = largest_remainder(&waits.iter().map(|(_, wait)| wait.time.get()).collect::<Vec<_>>());
     let explained = waits.into_iter().zip(shares).map(|((cause, wait), share)| Explained {
         cause,
         wait,
-        kind: kind(run, tenant, cause),
-        words: words(run, tenant, cause),
+        kind: kind(tenants, tenant, cause),
+        words: words(tenants, tenant, cause),
         share,
     });
     explained.collect()
@@ -127,32 +129,32 @@ pub(crate) fn device_share(tenant: &TenantResult, all: Nanos) -> f64 {
     ratio(device_time(tenant).get() as f64, all.get() as f64)
 }
 
-pub(crate) fn by_id(run: &RunResult, id: TenantId) -> Option<&TenantResult> {
-    run.tenants.binary_search_by_key(&id, |tenant| tenant.id).ok().map(|at| &run.tenants[at])
+pub(crate) fn by_id(tenants: &[TenantResult], id: TenantId) -> Option<&TenantResult> {
+    tenants.binary_search_by_key(&id, |tenant| tenant.id).ok().map(|at| &tenants[at])
 }
 
-pub(crate) fn path(run: &RunResult, id: TenantId) -> String {
-    by_id(run, id).map_or_else(|| format!("tenant {}", id.0), |tenant| tenant.path.clone())
+pub(crate) fn path(tenants: &[TenantResult], id: TenantId) -> String {
+    by_id(tenants, id).map_or_else(|| format!("tenant {}", id.0), |tenant| tenant.path.clone())
 }
 
 /// Returns the limit that a cause names, if it is known. It is unknown if it was set later, or
 /// never by its file.
-pub(crate) fn limit(run: &RunResult, cause: Cause) -> Option<u64> {
+pub(crate) fn limit(tenants: &[TenantResult], cause: Cause) -> Option<u64> {
     let Cause::Limit { level, rule } = cause else { return None };
-    by_id(run, level)?.limits.iter().find(|limit| limit.0 == rule).map(|limit| limit.1)
+    by_id(tenants, level)?.limits.iter().find(|limit| limit.0 == rule).map(|limit| limit.1)
 }
 
-fn is_below(run: &RunResult, tenant: &TenantResult, id: TenantId) -> bool {
+fn is_below(tenants: &[TenantResult], tenant: &TenantResult, id: TenantId) -> bool {
     let inside = |path: &str| path.strip_prefix(&tenant.path).is_some_and(|rest| rest.starts_with('/'));
-    id == tenant.id || by_id(run, id).is_some_and(|at| tenant.id != TenantId(0) && inside(&at.path))
+    id == tenant.id || by_id(tenants, id).is_some_and(|at| tenant.id != TenantId(0) && inside(&at.path))
 }
 
-fn kind(run: &RunResult, tenant: &TenantResult, cause: Cause) -> CauseKind {
+fn kind(tenants: &[TenantResult], tenant: &TenantResult, cause: Cause) -> CauseKind {
     match cause {
         Cause::Device => CauseKind::Device,
         Cause::Limit { .. } => CauseKind::Limit,
         Cause::Scheduler { served: None } => CauseKind::OwnServed,
-        Cause::Scheduler { served: Some(served) } if is_below(run, tenant, served) => CauseKind::OwnServed,
+        Cause::Scheduler { served: Some(served) } if is_below(tenants, tenant, served) => CauseKind::OwnServed,
         Cause::Scheduler { .. } | Cause::SchedulerOthers => CauseKind::OthersServed,
         Cause::Cost | Cause::Debt => CauseKind::Share,
         Cause::Latency { .. } => CauseKind::Target,
@@ -162,13 +164,13 @@ fn kind(run: &RunResult, tenant: &TenantResult, cause: Cause) -> CauseKind {
     }
 }
 
-fn words(run: &RunResult, tenant: &TenantResult, cause: Cause) -> String {
+fn words(tenants: &[TenantResult], tenant: &TenantResult, cause: Cause) -> String {
     let of = |level: TenantId, own: &str, others: &str| {
-        if level == tenant.id { own.to_owned() } else { format!("{others} {}", path(run, level)) }
+        if level == tenant.id { own.to_owned() } else { format!("{others} {}", path(tenants, level)) }
     };
     match cause {
         Cause::Limit { level, rule } => {
-            let value = limit(run, cause).map_or_else(String::new, |value| format!("={value}"));
+            let value = limit(tenants, cause).map_or_else(String::new, |value| format!("={value}"));
             let rule = format!("{}{value}", rule.name());
             of(level, &format!("own limit {rule}"), &format!("limit {rule} of"))
         }
@@ -242,12 +244,12 @@ mod tests {
     fn every_tenant_is_explained_whole_and_in_words() {
         let run = sample::tenants_run();
         for tenant in &run.tenants {
-            let explained = explain(&run, tenant);
+            let explained = explain(&run.tenants, tenant);
             let share: u64 = explained.iter().map(|at| at.share).sum();
             assert_eq!(share, if tenant.explain.is_empty() { 0 } else { WHOLE }, "{}", tenant.path);
         }
         let of = |path: &str| run.tenants.iter().find(|tenant| tenant.path == path).unwrap();
-        let nightly = explain(&run, of("batch/nightly"));
+        let nightly = explain(&run.tenants, of("batch/nightly"));
         let all = parts(&nightly, 3);
         assert_eq!(
             all,
@@ -259,7 +261,7 @@ mod tests {
             ]
         );
         assert_eq!(parts(&nightly, 5).len(), 6, "a single cause is not lumped");
-        let own = explain(&run, of("batch"));
+        let own = explain(&run.tenants, of("batch"));
         assert!(own.iter().any(|at| at.words == "own limit rbps=1048576"), "{own:?}");
         let serving_child = own.iter().find(|at| at.words == "scheduler serving batch/nightly").unwrap();
         assert_eq!(serving_child.kind, CauseKind::OwnServed, "what lies below is its own");

@@ -119,6 +119,11 @@ impl Client {
         None
     }
 
+    /// Returns the number of requests that are not answered.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.iter().flatten().count()
+    }
+
     /// Returns true if it can be forgotten.
     pub(crate) fn is_over(&self) -> bool {
         self.is_closing && self.requests.iter().all(Option::is_none)

@@ -12,7 +12,7 @@ use crate::device::{DeviceHandle, Message};
 use crate::gate::Gate;
 use crate::listen::Socket;
 use crate::pieces::Pieces;
-use crate::server::Table;
+use crate::shared::{Known, Shared, find};
 
 /// Bytes that are read from a socket at a time.
 const READ: usize = 32 << 10;
@@ -20,14 +20,18 @@ const READ: usize = 32 << 10;
 const TOGETHER: usize = 64 << 10;
 
 /// The exports as every client sees them.
-struct Seen<'a>(&'a Table);
+struct Seen(Arc<Vec<Known>>);
 
-impl Exports for Seen<'_> {
+impl Exports for Seen {
     fn names(&self) -> Vec<String> {
-        self.0.exports.iter().map(|export| export.name.clone()).collect()
+        self.0.iter().map(|export| export.name.clone()).collect()
     }
     fn export(&self, name: &str) -> Result<Export, Refusal> {
-        self.0.find(name).map(|found| self.0.exports[found].told.clone()).ok_or(Refusal::Unknown)
+        match find(&self.0, name) {
+            Some(known) if known.is_drained => Err(Refusal::Shutdown),
+            Some(known) => Ok(known.told.clone()),
+            None => Err(Refusal::Unknown),
+        }
     }
 }
 
@@ -35,7 +39,7 @@ impl Exports for Seen<'_> {
 ///
 /// # Errors
 /// The socket failed.
-pub(crate) fn serve(name: u32, mut socket: Socket, table: &Table) -> io::Result<()> {
+pub(crate) fn serve(name: u32, mut socket: Socket, shared: &Shared) -> io::Result<()> {
     let (replies, queue) = channel();
     let gate = Arc::new(Gate::default());
     let writer = {
@@ -55,7 +59,7 @@ pub(crate) fn serve(name: u32, mut socket: Socket, table: &Table) -> io::Result<
     };
     let mut reader =
         Reader { name, session: Session::new(SessionConfig::default()), input: Vec::new(), replies, device: None };
-    let read = reader.run(&mut socket, table, &gate);
+    let read = reader.run(&mut socket, shared, &gate);
     if let Some(device) = &reader.device {
         device.send(Message::Close { client: name });
     }
@@ -76,9 +80,9 @@ struct Reader {
 }
 
 impl Reader {
-    fn run(&mut self, socket: &mut Socket, table: &Table, gate: &Gate) -> io::Result<()> {
+    fn run(&mut self, socket: &mut Socket, shared: &Shared, gate: &Gate) -> io::Result<()> {
         loop {
-            let (used, step) = self.session.step(&self.input, &Seen(table));
+            let (used, step) = self.session.step(&self.input, &Seen(shared.exports()));
             self.input.drain(..used);
             self.send_output();
             match step {
@@ -96,8 +100,8 @@ impl Reader {
                     }
                 }
                 Step::Opened(export) => {
-                    let export = &table.exports[table.find(&export).expect("an export that was opened")];
-                    let device = table.devices[export.device].clone();
+                    let Some(export) = shared.opened(self.name, &export) else { return Ok(()) };
+                    let device = shared.devices[export.device].clone();
                     device.send(Message::Open {
                         client: self.name,
                         charged: export.charged,

@@ -1,19 +1,29 @@
 //! The thread of a device: its stack, its disk, and the requests of its clients.
 
+mod errors;
+mod tenants;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use elevon_core::layout::Layout;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Done, Io, Stack};
-use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, TaskId};
+use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, TaskId, TenantId};
+use elevon_formats::cgroup::Setting;
 use elevon_host::Alarm;
 use elevon_nbd::{Command, ReplyFormat, Request};
 use elevon_workload::settings::Settings;
+use elevon_workload::tenants::{Tenant, TenantPlan};
 
 use crate::client::{BUFFERS, Charged, Client, Reply};
 use crate::disk::Disk;
 use crate::pieces::{PART, Part, Pieces};
+use crate::view::{ClientView, DeviceView};
+pub(crate) use errors::ErrorLog;
+use tenants::Tenants;
 
 /// From this number of parts on, a client's parts are submitted under a plug, as io_uring does, so
 /// that neighbours merge.
@@ -27,6 +37,12 @@ pub(crate) enum Message {
     Request { client: u32, request: Request, format: ReplyFormat, payload: Vec<u8> },
     /// A client has no more requests.
     Close { client: u32 },
+    /// What is the device doing?
+    View { answer: Sender<DeviceView> },
+    /// Set something of a tenant, or with no tenant something of the device.
+    Set { tenant: Option<String>, settings: Vec<Setting>, answer: Sender<Result<(), String>> },
+    /// Make these the tenants, with these settings.
+    Tenants { tenants: Vec<Tenant>, answer: Sender<Result<Vec<TenantId>, String>> },
     /// The server ends.
     Stop,
 }
@@ -34,6 +50,8 @@ pub(crate) enum Message {
 /// The way to a device's thread.
 #[derive(Clone)]
 pub(crate) struct DeviceHandle {
+    /// The name by which exports and people know it.
+    pub(crate) name: String,
     pub(crate) messages: Sender<Message>,
     pub(crate) alarm: Alarm,
 }
@@ -45,6 +63,13 @@ impl DeviceHandle {
         self.alarm.ring();
         is_sent
     }
+
+    /// Sends a question, and waits for its answer. `None` if the device's thread has ended.
+    pub(crate) fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Message) -> Option<T> {
+        let (answer, answered) = channel();
+        self.send(question(answer));
+        answered.recv().ok()
+    }
 }
 
 /// A device that is served.
@@ -52,6 +77,8 @@ pub(crate) struct Device<D> {
     stack: Stack,
     disk: D,
     settings: Settings,
+    tenants: Tenants,
+    errors: ErrorLog,
     layout: LayoutId,
     clients: BTreeMap<u32, Client>,
     /// The client of each task.
@@ -60,9 +87,21 @@ pub(crate) struct Device<D> {
 }
 
 impl<D: Disk> Device<D> {
-    pub(crate) fn new(mut stack: Stack, disk: D, settings: Settings) -> Self {
+    /// `plan` is what the settings were made of.
+    pub(crate) fn new(mut stack: Stack, disk: D, settings: Settings, plan: &TenantPlan, errors: ErrorLog) -> Self {
+        let tenants = Tenants::of(plan);
         let layout = stack.register_layout(Layout::contiguous(PART, 0));
-        Self { stack, disk, settings, layout, clients: BTreeMap::new(), tasks: Vec::new(), is_stopping: false }
+        Self {
+            stack,
+            disk,
+            settings,
+            tenants,
+            errors,
+            layout,
+            clients: BTreeMap::new(),
+            tasks: Vec::new(),
+            is_stopping: false,
+        }
     }
 
     /// Serves until the server ends and every client has left.
@@ -150,7 +189,39 @@ impl<D: Disk> Device<D> {
                     self.forget_if_over(client);
                 }
             }
+            // Whoever asked may be gone by now.
+            Message::View { answer } => drop(answer.send(self.view())),
+            Message::Set { tenant, settings, answer } => drop(answer.send(self.set(tenant.as_deref(), &settings))),
+            Message::Tenants { tenants, answer } => {
+                let now = self.disk.now();
+                let replaced = self.tenants.replace(&mut self.stack, &mut self.settings, now, &tenants);
+                drop(answer.send(replaced));
+            }
             Message::Stop => self.is_stopping = true,
+        }
+    }
+
+    fn set(&mut self, tenant: Option<&str>, new: &[Setting]) -> Result<(), String> {
+        let id = match tenant {
+            None => TenantId(0),
+            Some(path) => self.tenants.find(path).ok_or_else(|| format!("{path}: no such tenant"))?,
+        };
+        let now = self.disk.now();
+        self.tenants.set(&mut self.stack, &mut self.settings, now, id, new)
+    }
+
+    /// Returns what the device is doing; its name is left empty.
+    fn view(&mut self) -> DeviceView {
+        let now = self.disk.now();
+        let clients = self.clients.iter();
+        DeviceView {
+            name: String::new(),
+            at: now,
+            disk: self.stack.disk_stats(now),
+            in_flight: self.stack.ios_in_flight(),
+            failure: self.disk.failure(),
+            clients: clients.map(|(&connection, c)| ClientView { connection, requests: c.requests() }).collect(),
+            tenants: self.tenants.view(&mut self.stack, now),
         }
     }
 
@@ -214,6 +285,7 @@ impl<D: Disk> Device<D> {
         }
         if let Some(pieces) = client.end(slot, done.status) {
             let weight = Some(Pieces::weight(&pieces.request));
+            self.errors.take(now, &pieces);
             // A client that is gone needs no reply.
             let _ = client.replies.send(Reply { bytes: pieces.reply(), weight });
         }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod commands;
 mod connection;
 mod device;
 mod disk;
@@ -16,9 +17,13 @@ mod listen;
 mod memory;
 mod pieces;
 mod server;
+mod shared;
 pub mod simulated;
+mod view;
 
 pub use disk::Disk;
 pub use gate::{BYTES_IN_FLIGHT, IN_FLIGHT};
 pub use listen::{Address, AddressError};
-pub use server::{Exported, ServeError, Server};
+pub use server::{Exported, Hooks, ServeError, Server};
+pub use shared::{Control, ExportView, Reload};
+pub use view::{ClientView, DeviceView};

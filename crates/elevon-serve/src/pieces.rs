@@ -160,6 +160,11 @@ impl Pieces {
         }
     }
 
+    /// Returns how it ended, or has ended so far.
+    pub(crate) const fn status(&self) -> Status {
+        self.status
+    }
+
     /// Returns the reply.
     pub(crate) fn reply(self) -> Vec<u8> {
         if self.status.is_ok() && self.request.command == Command::Read {

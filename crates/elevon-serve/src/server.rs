@@ -1,30 +1,28 @@
 //! The server: devices, exports, listeners, and its end.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::net::Shutdown;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::stack::Stack;
 use elevon_core::units::TenantId;
 use elevon_nbd::Export;
 use elevon_workload::settings::Settings;
+use elevon_workload::tenants::TenantPlan;
 
-use crate::client::Charged;
 use crate::connection;
-use crate::device::{Device, DeviceHandle, Message};
+use crate::device::{Device, DeviceHandle, ErrorLog, Message};
 use crate::disk::Disk;
-use crate::listen::{Address, Listener, Socket};
+use crate::listen::{Address, Listener};
+use crate::shared::{Known, Reload, Shared};
 
-/// How long clients in flight are waited for when the server ends.
-const GRACE: Duration = Duration::from_secs(10);
 /// How often the end is looked for.
-const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// An export of a server.
 #[derive(Clone, Debug)]
@@ -63,57 +61,51 @@ pub enum ServeError {
     },
 }
 
-/// What connections know of the server.
-pub(crate) struct Table {
-    pub(crate) exports: Vec<Known>,
-    pub(crate) devices: Vec<DeviceHandle>,
-}
-
-/// An export as connections know it.
-pub(crate) struct Known {
-    pub(crate) name: String,
-    pub(crate) device: usize,
-    pub(crate) charged: Charged,
-    pub(crate) told: Export,
-}
-
-impl Table {
-    /// Returns the index of an export. The empty name is that of the first, unless one has it.
-    pub(crate) fn find(&self, name: &str) -> Option<usize> {
-        let named = self.exports.iter().position(|export| export.name == name);
-        named.or_else(|| (name.is_empty() && !self.exports.is_empty()).then_some(0))
-    }
+/// What a server asks whoever runs it.
+pub struct Hooks<'a> {
+    /// Whether the server is to end.
+    pub stop: &'a dyn Fn() -> bool,
+    /// Whether the configuration is to be read again; true once for each time that it was asked
+    /// for.
+    pub reload_wanted: &'a dyn Fn() -> bool,
+    /// Reads it again.
+    pub reload: Option<Reload>,
 }
 
 /// A server that is set up.
-#[derive(Default)]
 pub struct Server {
     devices: Vec<(DeviceHandle, JoinHandle<()>)>,
     exports: Vec<Exported>,
     listeners: Vec<Listener>,
+    commands: Option<Listener>,
+    log: fn(&str),
 }
 
 impl Server {
-    /// Creates a server without devices.
-    pub fn new() -> Self {
-        Self::default()
+    /// Creates a server without devices. `log` is told what goes wrong and what is done, a line at
+    /// a time.
+    pub const fn new(log: fn(&str)) -> Self {
+        Self { devices: Vec::new(), exports: Vec::new(), listeners: Vec::new(), commands: None, log }
     }
 
     /// Starts the thread of a device, which opens it by `open`: an io_uring belongs to the thread
-    /// that made it. Returns what `open` says besides.
+    /// that made it. The plan is the one that the settings were made of. Returns what `open` says
+    /// besides.
     ///
     /// # Errors
     /// Those of `open`, and a thread that cannot be started.
     pub fn add_device<D: Disk, T: Send + 'static, E: From<ServeError> + Send + 'static>(
         &mut self,
-        open: impl FnOnce() -> Result<(Stack, D, Settings, T), E> + Send + 'static,
+        name: &str,
+        open: impl FnOnce() -> Result<(Stack, D, Settings, TenantPlan, T), E> + Send + 'static,
     ) -> Result<T, E> {
         let (messages, received) = channel();
         let (tell, told) = channel();
+        let errors = ErrorLog::new(name, self.log);
         let work = move || {
-            let opened = open().and_then(|(stack, mut disk, settings, said)| {
+            let opened = open().and_then(|(stack, mut disk, settings, plan, said)| {
                 let alarm = disk.alarm().map_err(ServeError::Thread)?;
-                Ok((Device::new(stack, disk, settings), alarm, said))
+                Ok((Device::new(stack, disk, settings, &plan, errors), alarm, said))
             });
             match opened {
                 Ok((device, alarm, said)) => {
@@ -127,7 +119,7 @@ impl Server {
         };
         let thread = std::thread::Builder::new().name("device".into()).spawn(work).map_err(ServeError::Thread)?;
         let (alarm, said) = told.recv().map_err(|_| ServeError::Ended)??;
-        self.devices.push((DeviceHandle { messages, alarm }, thread));
+        self.devices.push((DeviceHandle { name: name.to_owned(), messages, alarm }, thread));
         Ok(said)
     }
 
@@ -152,33 +144,48 @@ impl Server {
         Ok(bound)
     }
 
-    /// Serves until `stop` says so. Then no connection is accepted, requests in flight are
-    /// answered, and devices are closed. `log` is told why a connection ended badly.
+    /// Listens for commands at a path of the file system, which only its owner can open.
+    ///
+    /// # Errors
+    /// The path cannot be listened at.
+    pub fn listen_for_commands(&mut self, path: &Path) -> Result<(), ServeError> {
+        let address = Address::Unix(path.to_owned());
+        let fail = |error| ServeError::Listen { address: address.clone(), error };
+        let listener = Listener::bind(&address).map_err(fail)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
+        self.commands = Some(listener);
+        Ok(())
+    }
+
+    /// Serves until it is told to stop. Then no connection is accepted, requests in flight are
+    /// answered, and devices are closed.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn serve(self, stop: &dyn Fn() -> bool, log: fn(&str)) -> Result<(), ServeError> {
-        let known = |export: Exported| Known {
-            name: export.name,
-            device: export.device,
-            charged: Charged { tenant: export.tenant, ioprio: export.ioprio, base: export.start },
-            told: export.told,
-        };
+    pub fn serve(self, hooks: Hooks<'_>) -> Result<(), ServeError> {
         let (handles, threads): (Vec<_>, Vec<_>) = self.devices.into_iter().unzip();
-        let table = Table { exports: self.exports.into_iter().map(known).collect(), devices: handles };
-        let shared =
-            Arc::new(Shared { table, sockets: Mutex::new(Some(BTreeMap::new())), next: AtomicU32::new(0), log });
+        let exports = self.exports.into_iter().map(Known::of).collect();
+        let shared = Arc::new(Shared::new(exports, handles, hooks.reload, self.log));
         for listener in &self.listeners {
             let listener = listener.try_clone().map_err(ServeError::Thread)?;
             let shared = Arc::clone(&shared);
             std::thread::Builder::new().spawn(move || accept(&listener, &shared)).map_err(ServeError::Thread)?;
         }
-        while !stop() {
+        if let Some(commands) = &self.commands {
+            let listener = commands.try_clone().map_err(ServeError::Thread)?;
+            let shared = Arc::clone(&shared);
+            let work = move || crate::commands::accept(&listener, &shared);
+            std::thread::Builder::new().name("commands".into()).spawn(work).map_err(ServeError::Thread)?;
+        }
+        while !(hooks.stop)() && !shared.is_stopping() {
+            if (hooks.reload_wanted)() {
+                shared.reload_and_log();
+            }
             std::thread::sleep(LOOK);
         }
-        drop(self.listeners);
+        drop((self.listeners, self.commands));
         shared.end();
-        for device in &shared.table.devices {
+        for device in &shared.devices {
             device.send(Message::Stop);
         }
         for thread in threads {
@@ -188,61 +195,30 @@ impl Server {
     }
 }
 
-/// What the threads of a server share.
-struct Shared {
-    table: Table,
-    /// The sockets of connections; `None` once the server has ended.
-    sockets: Mutex<Option<BTreeMap<u32, Socket>>>,
-    next: AtomicU32,
-    log: fn(&str),
-}
-
-impl Shared {
-    /// Asks every connection to end, and waits until they have, or for [`GRACE`].
-    fn end(&self) {
-        let each = |how| {
-            let sockets = self.sockets.lock().expect("no thread panics with the lock");
-            sockets.iter().flatten().for_each(|(_, socket)| socket.shutdown(how));
-            sockets.as_ref().map_or(0, BTreeMap::len)
-        };
-        let began = Instant::now();
-        while each(Shutdown::Read) > 0 && began.elapsed() < GRACE {
-            std::thread::sleep(LOOK);
-        }
-        each(Shutdown::Both);
-        *self.sockets.lock().expect("no thread panics with the lock") = None;
-    }
-}
-
 /// Accepts connections until the server has ended.
 fn accept(listener: &Listener, shared: &Arc<Shared>) {
     loop {
         let socket = match listener.accept() {
             Ok(socket) => socket,
             Err(error) => {
-                (shared.log)(&format!("a connection could not be accepted: {error}"));
+                shared.log(&format!("a connection could not be accepted: {error}"));
                 // No descriptors are left, most likely.
                 std::thread::sleep(LOOK);
                 continue;
             }
         };
-        let name = shared.next.fetch_add(1, Ordering::Relaxed);
         let Ok(second) = socket.try_clone() else { continue };
-        match shared.sockets.lock().expect("no thread panics with the lock").as_mut() {
-            Some(sockets) => drop(sockets.insert(name, second)),
-            None => return,
-        }
+        let Some(name) = shared.connected(second) else { return };
         let of_thread = Arc::clone(shared);
         let thread = std::thread::Builder::new().spawn(move || {
-            if let Err(error) = connection::serve(name, socket, &of_thread.table) {
-                (of_thread.log)(&format!("connection {name}: {error}"));
+            if let Err(error) = connection::serve(name, socket, &of_thread) {
+                of_thread.log(&format!("connection {name}: {error}"));
             }
-            of_thread.sockets.lock().expect("no thread panics with the lock").iter_mut().for_each(|sockets| {
-                sockets.remove(&name);
-            });
+            of_thread.left(name);
         });
         if let Err(error) = thread {
-            (shared.log)(&format!("no thread for a connection: {error}"));
+            shared.left(name);
+            shared.log(&format!("no thread for a connection: {error}"));
         }
     }
 }

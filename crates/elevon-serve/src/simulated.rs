@@ -6,6 +6,7 @@
 //! [`elevon_sim::device::fault`] (a lost, a misdirected write, a read that brings something else)
 //! really happen to the bytes.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use elevon_host::Alarm;
 use elevon_host::interrupt::Interrupt;
 use elevon_nbd::Extent;
 use elevon_sim::device::fault::Silent;
+use elevon_sim::device::fault::content::PowerCut;
 use elevon_sim::device::{Device, Fault};
 use elevon_workload::backend::Backend;
 use elevon_workload::token::Token;
@@ -101,13 +103,19 @@ pub struct SimulatedDisk<D, C> {
     /// Commands in the device, by request.
     flights: Vec<Flight>,
     bytes: SparseBytes,
+    /// What each block was ever told to hold, by the number of the write; kept if the power may be
+    /// cut.
+    writes: Option<Writes>,
 }
+
+/// The bytes of every write to a block, by generation: the sequence number of the command, plus 1.
+type Writes = BTreeMap<u64, BTreeMap<u64, Box<[u8]>>>;
 
 impl<D: Device, C: Clock> SimulatedDisk<D, C> {
     /// Creates a disk that reads as zeroes.
     pub fn new(device: Fault<D>, clock: C) -> Self {
         let (interrupt, bytes) = (Interrupt::new(), SparseBytes::default());
-        Self { device, clock, interrupt, slots: Vec::new(), flights: Vec::new(), bytes }
+        Self { device, clock, interrupt, slots: Vec::new(), flights: Vec::new(), bytes, writes: None }
     }
 
     /// Returns the device.
@@ -123,6 +131,58 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
     /// Returns the clock.
     pub const fn clock_mut(&mut self) -> &mut C {
         &mut self.clock
+    }
+
+    /// Keeps from now on what is needed to cut the power: every write, in memory. Must be called
+    /// before the first command.
+    pub fn track_writes(&mut self) {
+        self.device.track_content();
+        self.writes = Some(Writes::new());
+    }
+
+    fn block_size(&self) -> u64 {
+        self.device.description().limits.logical_block_size.into()
+    }
+
+    /// Cuts the power: commands in flight get no answer, and of what was not durable each block
+    /// holds what `mode` leaves. `cut` is the number of the cut in the run.
+    ///
+    /// # Panics
+    /// If writes are not tracked.
+    pub fn cut_power(&mut self, mode: PowerCut, cut: u64) {
+        let (now, block) = (self.clock.now(), self.block_size());
+        let left = self.device.power_cut(now, mode, cut);
+        let writes = self.writes.as_ref().expect("writes are tracked");
+        self.bytes = SparseBytes::default();
+        for (number, generation) in left {
+            if let Some(bytes) = writes.get(&number).and_then(|all| all.get(&generation)) {
+                self.bytes.write(number * block, bytes);
+            }
+        }
+        self.flights.iter_mut().for_each(|flight| flight.sequence = None);
+    }
+
+    /// Returns the bytes of a range as they are now.
+    pub fn peek(&self, offset: u64, bytes: usize) -> Vec<u8> {
+        let mut into = vec![0; bytes];
+        self.bytes.read(offset, &mut into);
+        into
+    }
+
+    /// Keeps what a command is about to write.
+    fn keep(&mut self, command: &Command) {
+        let (block, index) = (self.block_size(), command.request.index());
+        let (Some(writes), Some(flight)) = (&mut self.writes, self.flights.get(index)) else { return };
+        for piece in &flight.pieces {
+            let start = piece.sector.byte_offset().get();
+            for at in (0..piece.len).step_by(block as usize) {
+                let bytes = match command.op {
+                    Op::Write => place(&mut self.slots, piece, at, block).into(),
+                    _ => vec![0; block as usize].into_boxed_slice(),
+                };
+                writes.entry((start + at) / block).or_default().insert(command.sequence + 1, bytes);
+            }
+        }
     }
 
     /// Moves the bytes of a command that a completion ends, or a part of it.
@@ -191,6 +251,9 @@ impl<D: Device, C: Clock> Driver for SimulatedDisk<D, C> {
             pieces.for_each(&mut |piece| flight.pieces.push(piece));
             (flight.sequence, flight.op) = (Some(command.sequence), Some(command.op));
             (flight.silent, flight.first, flight.moved) = (silent, command.sector.byte_offset().get(), 0);
+            if command.op != Op::Read {
+                self.keep(command);
+            }
         }
         accept
     }

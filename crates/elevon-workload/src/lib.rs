@@ -29,6 +29,7 @@ pub mod backend;
 pub mod buffered;
 pub mod by_owner;
 pub mod cache_series;
+pub mod in_force;
 pub mod jobs;
 pub mod run;
 pub mod series;

@@ -166,7 +166,26 @@ impl Settings {
         &mut self.weights[tenant.index()]
     }
 
-    fn apply(
+    /// Adds a tenant below another, without settings.
+    ///
+    /// # Errors
+    /// The tree has no space for it.
+    pub fn add_tenant(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        parent: TenantId,
+    ) -> Result<TenantId, TenantSettingError> {
+        let tenant = stack.control_mut().add_tenant(parent)?;
+        self.weigh(stack, now, tenant)?;
+        Ok(tenant)
+    }
+
+    /// Applies a setting of a tenant, or with the root one of the device.
+    ///
+    /// # Errors
+    /// The refused setting and the reason.
+    pub fn apply(
         &mut self,
         stack: &mut Stack,
         now: Instant,

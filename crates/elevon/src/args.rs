@@ -7,12 +7,16 @@ use elevon_core::kernel::Kernel;
 
 use crate::failure::{UsageError, VsError};
 
-// The path is the same for the fuzz target that includes this file.
+// Paths are the same for the fuzz target that includes this file.
 #[path = "args/about.rs"]
 mod about;
 #[cfg(test)]
 #[path = "../../../fuzz/checks/vs.rs"]
 mod check;
+#[path = "args/server.rs"]
+mod server;
+
+pub(crate) use server::{CtlArgs, CtlCommand, ServeArgs};
 
 /// The Linux block layer as a user-space system.
 ///
@@ -51,6 +55,9 @@ pub(crate) enum Command {
     /// Serve disks over NBD, each with the limits and weight of its tenant, through a scheduler
     #[command(after_help = about::SERVE_EXAMPLES)]
     Serve(ServeArgs),
+    /// Ask a server that runs, and change it: tenants, limits, exports, why a rate is what it is
+    #[command(after_help = server::CTL_EXAMPLES)]
+    Ctl(CtlArgs),
     /// Do the I/O of a trace again, under any device, scheduler, kernel and settings
     #[command(long_about = about::REPLAY_ABOUT, after_help = about::REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
@@ -351,34 +358,6 @@ pub(crate) struct CalibrateArgs {
     /// Report as text or as JSON
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
     pub(crate) output_format: OutputFormat,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct ServeArgs {
-    /// What to serve: a file or block device, a simulated device as --device of `elevon run` takes
-    /// it, or a configuration, whose name ends in .toml (docs/serve.md)
-    #[arg(value_name = "FILE|CONFIG.toml")]
-    pub(crate) file: PathBuf,
-    /// Check a configuration and the devices that it names, and end
-    #[arg(long)]
-    pub(crate) check: bool,
-    /// Where to listen: unix:PATH or tcp:HOST:PORT; NBD's port is 10809 (repeatable)
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Vec<String>,
-    /// Name of the export [default: the file's name]; clients that name none get it, too
-    #[arg(long, value_name = "NAME")]
-    pub(crate) name: Option<String>,
-    /// Refuse to write
-    #[arg(long)]
-    pub(crate) read_only: bool,
-    /// Bypass the page cache of this machine (O_DIRECT), if the file system allows it
-    #[arg(long)]
-    pub(crate) direct: bool,
-    #[command(flatten)]
-    pub(crate) queue: QueueArgs,
-    /// The tenant of that file that the export's I/O is charged to
-    #[arg(long, value_name = "PATH", requires = "tenants")]
-    pub(crate) tenant: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -15,6 +15,7 @@ mod console;
 #[path = "../../../fuzz/checks/corpus.rs"]
 mod corpus;
 mod cpu_cost;
+mod ctl;
 mod described;
 mod execute;
 mod failure;
@@ -63,6 +64,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Serve(args) => serve::serve(&args),
+        Command::Ctl(args) => ctl::ctl(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),

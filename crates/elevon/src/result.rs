@@ -3,15 +3,11 @@
 mod cache;
 mod cpu;
 mod over_time;
-mod tenants;
 
 pub(crate) use over_time::preset_is_off;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use elevon_core::control::io_throttle::LimitKind;
-use elevon_core::control::limits::{Limits, UNLIMITED};
-use elevon_core::control::{Rule, TenantControl};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::StatGroup;
 use elevon_core::sched::Scheduler;
@@ -19,6 +15,7 @@ use elevon_core::stack::Stack;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
 use elevon_formats::fio::spec::{BlockSizes, JobSpec, Unified};
+use elevon_report::collect::{self, Named, Sources};
 use elevon_report::result::{
     Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, ReadFile, RunResult, SchedulerInfo, Series,
     SizeCounts, StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
@@ -32,8 +29,6 @@ use elevon_workload::tenants::{Tenant, tenant_of};
 
 use crate::memory::CachePlan;
 use crate::plan::{Plan, Target};
-
-use self::tenants::{Named, Sources};
 
 /// Information that is not in the outcome.
 pub(crate) struct Facts<'a> {
@@ -211,41 +206,15 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
         now: outcome.ended.max(outcome.disk_end.at),
     };
     let given = &facts.plan.tenants.tenants;
-    tenants::tenants(&sources, |id| {
+    collect::tenants(&sources, |id| {
         let at = id.index().checked_sub(1).and_then(|at| given.get(at));
         at.map_or_else(Named::default, |tenant| Named {
             path: tenant.path.clone(),
             settings: tenant.settings.iter().map(|setting| (setting.name().to_owned(), setting.text(None))).collect(),
-            limits: limits_of(control, id),
+            limits: collect::limits_of(control, id),
             time: over_time::time_of(facts, outcome, id),
         })
     })
-}
-
-/// Returns the rates in force at the end of the run, by the rules that hold I/O.
-fn limits_of(control: &TenantControl, tenant: TenantId) -> Vec<(Rule, u64)> {
-    let of = |limits: &Limits| {
-        let [rbps, wbps] = limits.bps;
-        let [riops, wiops] = limits.iops;
-        [
-            (Rule::ReadBps, rbps),
-            (Rule::WriteBps, wbps),
-            (Rule::ReadIops, riops),
-            (Rule::WriteIops, wiops),
-            (Rule::Bps, limits.total_bps),
-            (Rule::Iops, limits.total_iops),
-        ]
-    };
-    let flat = control.flat_limits(tenant);
-    let mut all: Vec<(Rule, u64)> = control.limits(tenant).iter().chain([&flat]).flat_map(of).collect();
-    all.retain(|&(_, rate)| rate != UNLIMITED);
-    let throttle = |rule, kind| {
-        let state = control.io_throttle().limit(Instant::ZERO, tenant, kind);
-        state.map(|state| (rule, state.limit.rate))
-    };
-    all.extend(throttle(Rule::Bandwidth, LimitKind::Bandwidth));
-    all.extend(throttle(Rule::IopsMax, LimitKind::Iops));
-    all
 }
 
 /// Returns the claim of one process of a job as in BFQ: its weight is 10 at level 7, and 10 more

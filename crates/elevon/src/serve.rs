@@ -2,6 +2,7 @@
 
 mod config;
 mod open;
+mod reload;
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use elevon_core::nearest::did_you_mean;
 use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
 use elevon_host::interrupt::Interrupt;
-use elevon_serve::{Address, Exported, Server};
+use elevon_serve::{Address, Exported, Hooks, Reload, Server};
 
 use crate::args::{ServeArgs, StackArgs};
 use crate::failure::{ConflictError, Ending, Failure, MachineError, emit_text, tell};
@@ -18,6 +19,7 @@ use crate::plan::{Plan, Target, target};
 use crate::run::warn;
 use config::Setup;
 use open::{Opened, Planned};
+use reload::{Running, reload_of};
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Ending, Failure> {
     let is_config = args.file.extension().is_some_and(|extension| extension == "toml");
@@ -46,18 +48,23 @@ fn serve_config(args: &ServeArgs) -> Result<Ending, Failure> {
     if args.check {
         return check(&mut setup, path);
     }
-    let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-    let mut server = Server::new();
+    let interrupt = Interrupt::on_signals_with_reload().map_err(MachineError::Signals)?;
+    let mut server = Server::new(tell);
     let mut opened = Vec::new();
     for (index, planned) in std::mem::take(&mut setup.devices).into_iter().enumerate() {
         let table = &setup.file.devices[index];
         setup.tenants.push(planned.plan.tenants.clone());
-        opened.push(open::add(&mut server, planned).map_err(|failure| config::placed(table, failure))?);
+        opened.push(open::add(&mut server, &table.name, planned).map_err(|failure| config::placed(table, failure))?);
     }
     let exports = exports_of(&setup, path, &opened)?;
     let names: Vec<String> = exports.iter().map(|export| export.name.clone()).collect();
     exports.into_iter().for_each(|export| server.add_export(export));
-    run(server, &setup.addresses, &names, &interrupt)
+    if let Some(control) = &setup.file.control {
+        let listening = server.listen_for_commands(Path::new(&control.value));
+        listening.map_err(|error| config::wrong(control, error.to_string()))?;
+    }
+    let running = Running { path: path.clone(), file: setup.file, opened };
+    run(server, &setup.addresses, &names, &interrupt, Some(reload_of(running)))
 }
 
 /// Returns the exports on devices that are open, and prints what is to be known of both.
@@ -93,9 +100,10 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
 }
 
 /// Options of a single export, with whether they were given.
-fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 10] {
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 11] {
     [
         ("--listen", !args.listen.is_empty()),
+        ("--control", args.control.is_some()),
         ("--name", args.name.is_some()),
         ("--read-only", args.read_only),
         ("--direct", args.direct),
@@ -116,26 +124,36 @@ fn serve_one(args: &ServeArgs) -> Result<Ending, Failure> {
     // Without jobs, every tenant of the file seems to be without a use.
     warn(&plan.warnings.iter().filter(|line| !plan.tenants.warnings.contains(line)).cloned().collect::<Vec<_>>());
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-    let mut server = Server::new();
-    let planned = Planned { plan, read_only: args.read_only, direct: args.direct, is_watched: false };
-    let opened = open::add(&mut server, planned)?;
+    let mut server = Server::new(tell);
+    let planned = Planned { plan, read_only: args.read_only, direct: args.direct, is_watched: args.control.is_some() };
+    let opened = open::add(&mut server, &default_name(&args.file), planned)?;
     warn(&opened.notes);
     let told = opened.told(opened.size.get(), args.read_only, args.file.display().to_string());
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
     server.add_export(Exported { name: name.clone(), device: 0, tenant, ioprio: IoPrio::NONE, start: 0, told });
-    run(server, &addresses, &[name], &interrupt)
+    if let Some(path) = &args.control {
+        server.listen_for_commands(path)?;
+    }
+    run(server, &addresses, &[name], &interrupt, None)
 }
 
 /// Listens, prints the addresses of the exports, and serves until a signal.
-fn run(mut server: Server, addresses: &[Address], names: &[String], interrupt: &Interrupt) -> Result<Ending, Failure> {
+fn run(
+    mut server: Server,
+    addresses: &[Address],
+    names: &[String],
+    interrupt: &Interrupt,
+    reload: Option<Reload>,
+) -> Result<Ending, Failure> {
     let bound = addresses.iter().map(|address| server.listen(address)).collect::<Result<Vec<_>, _>>()?;
     for address in &bound {
         for name in names {
             emit_text(&format!("{}\n", uri(address, name)))?;
         }
     }
-    server.serve(&|| interrupt.is_set(), tell)?;
-    // A signal is the only end that a server has.
+    let (stop, reload_wanted) = (|| interrupt.is_set(), || interrupt.take_reload_request());
+    server.serve(Hooks { stop: &stop, reload_wanted: &reload_wanted, reload })?;
+    // A server ends when it is told to, by a signal or a command.
     Ok(Ending::Done)
 }
 

@@ -16,7 +16,7 @@ const MOST_CAUSES: usize = 12;
 pub(super) fn section(letter: char, run: &RunResult) -> Markup {
     let tenants: Vec<(&TenantResult, Vec<Explained>)> = shown(run, MOST_TENANTS)
         .into_iter()
-        .map(|tenant| (tenant, explain(run, tenant)))
+        .map(|tenant| (tenant, explain(&run.tenants, tenant)))
         .filter(|(_, explained)| !explained.is_empty())
         .collect();
     if tenants.is_empty() {

@@ -44,7 +44,7 @@ fn tenant_value(run: &RunResult, tenant: &TenantResult, all: Nanos) -> Value {
         "device_share": device_share(tenant, all),
         "throttled": reasons.collect::<Map<_, _>>(),
         "waited_ns": total(tenant).get(),
-        "explain": explain(run, tenant).iter().map(|at| cause(run, at)).collect::<Vec<_>>(),
+        "explain": explain(&run.tenants, tenant).iter().map(|at| cause(run, at)).collect::<Vec<_>>(),
     });
     if let Some(pressure) = &tenant.pressure {
         out["pressure"] = json!({ "some": stall(&pressure.some), "full": stall(&pressure.full) });
@@ -83,13 +83,13 @@ fn cause(run: &RunResult, at: &Explained) -> Value {
     let mut out = json!({ "cause": name });
     if let Cause::Limit { rule, .. } = at.cause {
         out["rule"] = json!(rule.name());
-        out["limit"] = json!(limit(run, at.cause));
+        out["limit"] = json!(limit(&run.tenants, at.cause));
     }
     if let Some(level) = level {
-        out["level"] = json!(path(run, level));
+        out["level"] = json!(path(&run.tenants, level));
     }
     match at.cause {
-        Cause::Scheduler { served } => out["served"] = json!(served.map(|served| path(run, served))),
+        Cause::Scheduler { served } => out["served"] = json!(served.map(|served| path(&run.tenants, served))),
         Cause::SchedulerOthers => out["served"] = json!("others"),
         _ => out["count"] = json!(at.wait.count),
     }

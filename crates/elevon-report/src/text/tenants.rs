@@ -67,7 +67,7 @@ fn row(tenant: &TenantResult, device_time: Nanos) -> [String; 7] {
 }
 
 fn details(out: &mut String, run: &RunResult, tenant: &TenantResult) {
-    let causes = parts(&explain(run, tenant), MOST_CAUSES);
+    let causes = parts(&explain(&run.tenants, tenant), MOST_CAUSES);
     if !causes.is_empty() {
         list(out, "  explain:     ", &causes);
     }

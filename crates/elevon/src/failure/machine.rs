@@ -11,6 +11,18 @@ pub(crate) enum MachineError {
     /// No signal can be caught.
     #[error("cannot watch for signals: {0}")]
     Signals(#[source] io::Error),
+    /// A server does not answer.
+    #[error("{socket}: {error}")]
+    Server {
+        /// Its control socket.
+        socket: String,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// A server refuses a command.
+    #[error("{0}")]
+    Refused(String),
     /// No I/O can be done on a real device.
     #[error("cannot start I/O: {0}")]
     StartIo(#[source] io::Error),

@@ -88,7 +88,8 @@ fn tenant_id(tenants: &TenantPlan, path: &str) -> TenantId {
     TenantId(found.map_or(0, |index| index as u32 + 1))
 }
 
-fn exported(table: &ExportTable, opened: &Opened, tenants: &TenantPlan) -> Result<Exported, Diagnostic> {
+/// Returns an export on its device, which is open; `tenants` are the device's.
+pub(super) fn exported(table: &ExportTable, opened: &Opened, tenants: &TenantPlan) -> Result<Exported, Diagnostic> {
     let (size, block) = (opened.size.get(), u64::from(opened.block));
     let key = format!("export.{}", table.name);
     let wrong = |message: String| Err(table.range.diagnostic(&key, Problem::OutOfRange.because(message)));
@@ -190,7 +191,8 @@ fn is_at(target: &Target, path: &Path) -> bool {
     matches!(target, Target::Real(other) if other.canonicalize().is_ok_and(|other| other == path))
 }
 
-fn wrong(given: &Given, message: String) -> Failure {
+/// Returns an error about a key, at its value.
+pub(super) fn wrong(given: &Given, message: String) -> Failure {
     Failure::text(vec![given.place.diagnostic(&given.key, Problem::Malformed.because(message))])
 }
 

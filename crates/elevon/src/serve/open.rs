@@ -9,6 +9,7 @@ use elevon_serve::simulated::{RealClock, SimulatedDisk};
 use elevon_serve::{Disk, Server};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
+use elevon_workload::tenants::TenantPlan;
 
 use crate::described;
 use crate::failure::{Failure, MachineError};
@@ -52,13 +53,13 @@ impl Opened {
 }
 
 /// A device that is open.
-type OpenDevice<D> = (Stack, D, Settings, Opened);
+type OpenDevice<D> = (Stack, D, Settings, TenantPlan, Opened);
 
-/// Adds a device to a server.
-pub(super) fn add(server: &mut Server, planned: Planned) -> Result<Opened, Failure> {
+/// Adds a device to a server, under this name.
+pub(super) fn add(server: &mut Server, name: &str, planned: Planned) -> Result<Opened, Failure> {
     match planned.plan.target {
-        Target::Real(_) => server.add_device(move || real(&planned)),
-        Target::Simulated(_) => server.add_device(move || simulated(&planned)),
+        Target::Real(_) => server.add_device(name, move || real(&planned)),
+        Target::Simulated(_) => server.add_device(name, move || simulated(&planned)),
     }
 }
 
@@ -112,5 +113,5 @@ fn finish<D: Disk>(
     }
     let now = disk.now();
     let settings = Settings::new(&mut stack, &plan.tenants, now).map_err(|error| Failure::named("--tenants", error))?;
-    Ok((stack, disk, settings, opened))
+    Ok((stack, disk, settings, plan.tenants.clone(), opened))
 }

@@ -3,7 +3,10 @@
 #![allow(dead_code)] // : each test file uses a part of it
 
 pub(crate) mod browser;
+pub(crate) mod nbd;
+pub(crate) mod one_file;
 pub(crate) mod records;
+pub(crate) mod served;
 
 use std::path::{Path, PathBuf};
 

@@ -86,7 +86,8 @@ impl Sums {
     fn fit(&self, before: u64) -> (u64, u64) {
         let [n, x, y, xx] = [self.n, self.x, self.y, self.xx].map(i128::from);
         let ridge = RIDGE * n * n;
-        let (variance, covariance) = (n * xx - x * x + ridge, n * self.xy - x * y);
+        // Sums that were halved are rounded, which can leave a variance below zero.
+        let (variance, covariance) = ((n * xx - x * x).max(0) + ridge, n * self.xy - x * y);
         let slope = (((covariance << SLOPE_SHIFT) + ridge * i128::from(before)) / variance).max(0);
         // Of the mean time a base is left.
         let steepest = if x == 0 { slope } else { ((y * 31 / 32) << SLOPE_SHIFT) / x };
@@ -180,6 +181,20 @@ mod tests {
 
     fn near(got: u64, due: u64, percent: u64) -> bool {
         got.abs_diff(due) * 100 <= due * percent
+    }
+
+    /// Requests of one size have no variance of sizes, whatever halving the sums leaves of it.
+    #[test]
+    fn requests_of_one_size_are_fitted_at_any_number() {
+        for sectors in [1, 8, 33, 256, 2561, 65535] {
+            let mut sums = Sums::NONE;
+            for n in 0..20_000_u64 {
+                sums.add(sectors, 80_000 + sectors * 100, 1 + n % 9);
+                let (base, slope) = sums.fit(SLOPE_PRIOR);
+                let time = base + ((slope * sectors) >> SLOPE_SHIFT);
+                assert!(time.abs_diff(80_000 + sectors * 100) < 10_000 + sectors * 20, "{n} of {sectors}: {time}");
+            }
+        }
     }
 
     #[test]

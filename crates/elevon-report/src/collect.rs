@@ -1,43 +1,55 @@
-//! Converts the tenants of a stack to plain values with names.
+//! Converts the tenants of a stack to plain values with names: of a run at its end, of a server at
+//! any time.
 
+use elevon_core::control::io_throttle::LimitKind;
+use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::pressure::Pressure;
 use elevon_core::control::stat::Statistics;
-use elevon_core::control::{Rule, WaitBreakdown};
+use elevon_core::control::{Rule, TenantControl, WaitBreakdown};
 use elevon_core::tenant::Tenants;
 use elevon_core::units::{Instant, Nanos, TenantId};
-use elevon_report::result::TenantResult;
+
+use crate::result::TenantResult;
 
 /// Sources of the figures of a run's tenants.
-pub(super) struct Sources<'a> {
-    pub(super) tree: &'a Tenants,
-    pub(super) statistics: &'a Statistics,
-    pub(super) pressure: Option<&'a Pressure>,
+pub struct Sources<'a> {
+    /// The tree of tenants.
+    pub tree: &'a Tenants,
+    /// What limits released, by tenant.
+    pub statistics: &'a Statistics,
+    /// Stalls of tasks, if they were tracked.
+    pub pressure: Option<&'a Pressure>,
     /// Waits, including those for the scheduler up to the end of the run.
-    pub(super) breakdown: &'a WaitBreakdown,
+    pub breakdown: &'a WaitBreakdown,
     /// End of the run by the stack's clock.
-    pub(super) now: Instant,
+    pub now: Instant,
 }
 
 /// Configuration of a tenant.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Named {
+pub struct Named {
     /// Path below the root, without slashes at its ends.
-    pub(super) path: String,
+    pub path: String,
     /// File names and their contents.
-    pub(super) settings: Vec<(String, String)>,
+    pub settings: Vec<(String, String)>,
     /// The limits among the settings.
-    pub(super) limits: Vec<(Rule, u64)>,
+    pub limits: Vec<(Rule, u64)>,
     /// How long the tenant's jobs ran.
-    pub(super) time: Nanos,
+    pub time: Nanos,
 }
 
 /// Returns one entry per tenant, each including the tenants below it; empty if nothing was
 /// recorded.
-pub(super) fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
-    let Sources { tree, pressure, now, .. } = *sources;
+pub fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
     if sources.breakdown.iter().next().is_none() && sources.statistics.is_empty() {
         return Vec::new();
     }
+    all_tenants(sources, named)
+}
+
+/// The same, whatever was recorded.
+pub fn all_tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
+    let Sources { tree, pressure, now, .. } = *sources;
     let (statistics, breakdown) = (sources.statistics.rolled_up(tree), sources.breakdown.rolled_up(tree));
     let entry = |id: TenantId| {
         let Named { path, settings, limits, time } = named(id);
@@ -58,6 +70,32 @@ pub(super) fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) 
         }
     };
     (0..tree.ids() as u32).map(TenantId).map(entry).collect()
+}
+
+/// Returns the rates in force now, by the rules that hold I/O.
+pub fn limits_of(control: &TenantControl, tenant: TenantId) -> Vec<(Rule, u64)> {
+    let of = |limits: &Limits| {
+        let [rbps, wbps] = limits.bps;
+        let [riops, wiops] = limits.iops;
+        [
+            (Rule::ReadBps, rbps),
+            (Rule::WriteBps, wbps),
+            (Rule::ReadIops, riops),
+            (Rule::WriteIops, wiops),
+            (Rule::Bps, limits.total_bps),
+            (Rule::Iops, limits.total_iops),
+        ]
+    };
+    let flat = control.flat_limits(tenant);
+    let mut all: Vec<(Rule, u64)> = control.limits(tenant).iter().chain([&flat]).flat_map(of).collect();
+    all.retain(|&(_, rate)| rate != UNLIMITED);
+    let throttle = |rule, kind| {
+        let state = control.io_throttle().limit(Instant::ZERO, tenant, kind);
+        state.map(|state| (rule, state.limit.rate))
+    };
+    all.extend(throttle(Rule::Bandwidth, LimitKind::Bandwidth));
+    all.extend(throttle(Rule::IopsMax, LimitKind::Iops));
+    all
 }
 
 #[cfg(test)]

@@ -1,0 +1,162 @@
+//! The control socket: a line of JSON is a command, and a line of JSON is its answer.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use elevon_core::kernel::Kernel;
+use serde_json::{Value, json};
+
+use crate::listen::{Listener, Socket};
+use crate::server::LOOK;
+use crate::shared::{Control, ExportView, Shared};
+use crate::view::DeviceView;
+
+/// The longest command, in bytes.
+const LONGEST: u64 = 64 << 10;
+/// The longest time over which a rate is explained.
+const LONGEST_SPAN: u64 = 60_000;
+/// The time over which a rate is explained, in milliseconds, unless another is asked for.
+const SPAN: u64 = 1_000;
+
+/// Every command, for the answer to an unknown one.
+const COMMANDS: [&str; 8] = ["exports", "stats", "explain", "set", "drain", "resume", "reload", "stop"];
+
+/// Accepts connections that command, until the server has ended.
+pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>) {
+    while !shared.is_stopping() {
+        match listener.accept() {
+            Ok(socket) => {
+                let shared = Arc::clone(shared);
+                // Without a thread the connection ends, which is the answer.
+                let _ = std::thread::Builder::new().spawn(move || serve(socket, &shared));
+            }
+            Err(_) => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+/// Answers commands until the other side is done.
+fn serve(socket: Socket, shared: &Arc<Shared>) {
+    let Ok(mut writer) = socket.try_clone() else { return };
+    let mut reader = BufReader::new(socket);
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut reader).take(LONGEST).read_until(b'\n', &mut line);
+        if !read.is_ok_and(|bytes| bytes > 0) {
+            return;
+        }
+        let answer = match serde_json::from_slice::<Value>(&line) {
+            Ok(command) => answer(&command, shared).unwrap_or_else(|error| json!({ "error": error })),
+            Err(error) => json!({ "error": format!("no command in a line of JSON: {error}") }),
+        };
+        if writer.write_all(format!("{answer}\n").as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Carries out a command.
+fn answer(command: &Value, shared: &Arc<Shared>) -> Result<Value, String> {
+    let control = Control(shared);
+    let name = command["command"].as_str().unwrap_or_default();
+    match name {
+        "exports" => Ok(json!({ "exports": exports(&control) })),
+        "stats" => Ok(stats(&control)),
+        "explain" => explain(&control, command),
+        "set" => set(&control, command),
+        "drain" => each_export(&control, command, |name| control.drain(name)),
+        "resume" => each_export(&control, command, |name| control.resume(name)),
+        "reload" => match shared.reload() {
+            Ok(refused) => Ok(json!({ "refused": refused })),
+            Err(errors) => Err(errors.join("\n")),
+        },
+        "stop" => {
+            shared.stop();
+            Ok(json!({}))
+        }
+        _ => Err(format!("`{name}` is no command; there are {}", COMMANDS.join(", "))),
+    }
+}
+
+/// Returns everything that the server counts, as JSON.
+pub(crate) fn stats(control: &Control<'_>) -> Value {
+    let devices: Vec<Value> = control.views().iter().map(DeviceView::json).collect();
+    json!({ "exports": exports(control), "devices": devices })
+}
+
+fn exports(control: &Control<'_>) -> Vec<Value> {
+    let devices: Vec<&str> = control.devices().collect();
+    let views = control.views();
+    let value = |view: &ExportView| {
+        let ExportView { exported, clients, is_drained } = view;
+        let device = devices[exported.device];
+        let tenants = views.iter().find(|view| view.name == device).map(|view| view.tenants.as_slice());
+        let tenant = tenants.and_then(|all| all.get(exported.tenant.index())).map_or("/", |tenant| &tenant.path);
+        json!({
+            "name": exported.name,
+            "device": device,
+            "tenant": tenant,
+            "start": exported.start,
+            "size": exported.told.size,
+            "read_only": exported.told.flags.read_only,
+            "clients": clients,
+            "drained": is_drained,
+        })
+    };
+    control.exports().iter().map(value).collect()
+}
+
+/// Returns a text of a command, or says that it is missing.
+fn text<'a>(command: &'a Value, key: &str) -> Result<&'a str, String> {
+    command[key].as_str().ok_or_else(|| format!("`{key}` is missing: expected a text"))
+}
+
+fn explain(control: &Control<'_>, command: &Value) -> Result<Value, String> {
+    let tenant = text(command, "tenant")?;
+    let span = command["over_ms"].as_u64().unwrap_or(SPAN);
+    if span > LONGEST_SPAN {
+        return Err(format!("over_ms: {span}: expected at most {LONGEST_SPAN}"));
+    }
+    let before = control.views();
+    if !before.iter().any(|view| view.tenant(tenant).is_some()) {
+        return Err(format!("{tenant}: no such tenant"));
+    }
+    std::thread::sleep(Duration::from_millis(span));
+    let after = control.views();
+    let pairs = after.iter().filter_map(|now| Some((before.iter().find(|old| old.name == now.name)?, now)));
+    let devices: Vec<Value> = pairs.filter_map(|(old, now)| now.explain(old, tenant)).collect();
+    Ok(json!({ "devices": devices }))
+}
+
+fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {
+    let (tenant, setting) = (text(command, "tenant")?, text(command, "setting")?);
+    let path = elevon_formats::tenants::normal_path(tenant).map_err(|error| format!("{tenant}: {error}"))?;
+    // The setting is read as a line of a file of tenants below the tenant's table.
+    let file = format!("[tenant.a]\n{setting}\n");
+    let rules = Kernel::DEFAULT.rules();
+    let file = elevon_formats::tenants::parse("", &file, &rules).map_err(|errors| {
+        let line = |error: &elevon_formats::fio::Diagnostic| {
+            format!("{}: {}", error.key.trim_start_matches("tenant.a."), error.message)
+        };
+        errors.iter().map(line).collect::<Vec<_>>().join("; ")
+    })?;
+    let [table] = &file.tenants[..] else { return Err(format!("{setting}: expected a setting, such as weight = 200")) };
+    if table.settings.is_empty() || !file.changes.is_empty() || !file.device.is_empty() {
+        return Err(format!("{setting}: expected settings of a tenant, such as weight = 200"));
+    }
+    control.set(&path, &table.settings)?;
+    Ok(json!({}))
+}
+
+/// Does something with the export that a command names, or with every one if it names none.
+fn each_export(control: &Control<'_>, command: &Value, act: impl Fn(&str) -> bool) -> Result<Value, String> {
+    let names: Vec<String> = match command["export"].as_str() {
+        Some(name) => vec![name.to_owned()],
+        None => control.exports().into_iter().map(|view| view.exported.name).collect(),
+    };
+    match names.iter().find(|name| !act(name)) {
+        Some(name) => Err(format!("{name}: no such export")),
+        None => Ok(json!({ "exports": names })),
+    }
+}

@@ -1,0 +1,65 @@
+//! Log lines about requests that failed. A device that is gone fails every request, so that lines
+//! are limited to a few in a time, and the others are counted.
+
+use elevon_core::units::{Instant, Nanos};
+use elevon_nbd::Command;
+
+use crate::pieces::Pieces;
+
+/// Lines in a [`WINDOW`].
+const MOST: u32 = 10;
+/// A time in which there are at most [`MOST`] lines.
+const WINDOW: Nanos = Nanos::from_secs(10);
+
+/// The log of a device's failed requests.
+#[derive(Debug)]
+pub(crate) struct ErrorLog {
+    device: String,
+    log: fn(&str),
+    began: Instant,
+    told: u32,
+    untold: u64,
+}
+
+impl ErrorLog {
+    pub(crate) fn new(device: &str, log: fn(&str)) -> Self {
+        Self { device: device.to_owned(), log, began: Instant::ZERO, told: 0, untold: 0 }
+    }
+
+    /// Takes a request that is over.
+    pub(super) fn take(&mut self, now: Instant, pieces: &Pieces) {
+        let status = pieces.status();
+        // What a device does not support is no error; a client is told.
+        if status.is_ok() || status == elevon_core::status::Status::NotSupported {
+            return;
+        }
+        if now.since(self.began) >= WINDOW {
+            if self.untold > 0 {
+                (self.log)(&format!("device {}: {} more requests failed", self.device, self.untold));
+            }
+            (self.began, self.told, self.untold) = (now, 0, 0);
+        }
+        if self.told == MOST {
+            self.untold += 1;
+            return;
+        }
+        self.told += 1;
+        let request = &pieces.request;
+        let what = match request.command {
+            Command::Read => "READ",
+            Command::Write => "WRITE",
+            Command::Flush => "FLUSH",
+            Command::Trim => "TRIM",
+            Command::WriteZeroes { .. } => "WRITE_ZEROES",
+            Command::Cache => "CACHE",
+            Command::BlockStatus { .. } => "BLOCK_STATUS",
+        };
+        let place = if request.command == Command::Flush {
+            String::new()
+        } else {
+            format!(" of {} bytes at byte {}", request.length, request.offset)
+        };
+        let (words, errno) = (status.log_words(), status.errno());
+        (self.log)(&format!("device {}: {what}{place} failed: {words} (errno {errno})", self.device));
+    }
+}

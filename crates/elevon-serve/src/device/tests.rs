@@ -1,0 +1,6 @@
+//! The device's loop in virtual time: clients that keep a number of requests in flight, on
+//! simulated devices with bytes.
+
+mod guarantees;
+mod lab;
+mod power;

@@ -1,0 +1,307 @@
+//! What the threads of a server share: exports, devices, connections; and what can be changed while
+//! it runs.
+
+use std::collections::BTreeMap;
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+use elevon_core::units::TenantId;
+use elevon_formats::cgroup::Setting;
+use elevon_nbd::Export;
+use elevon_workload::tenants::Tenant;
+
+use crate::client::Charged;
+use crate::device::{DeviceHandle, Message};
+use crate::listen::Socket;
+use crate::server::{Exported, LOOK};
+use crate::view::DeviceView;
+
+/// How long clients in flight are waited for when the server ends or an export is drained.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Reads the configuration again and applies what can change. Returns a line for everything that
+/// cannot, or, if nothing was applied, the errors.
+pub type Reload = Box<dyn FnMut(&Control<'_>) -> Result<Vec<String>, Vec<String>> + Send>;
+
+/// An export as connections know it.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) name: String,
+    pub(crate) device: usize,
+    pub(crate) charged: Charged,
+    pub(crate) told: Export,
+    /// Nobody may open it.
+    pub(crate) is_drained: bool,
+}
+
+impl Known {
+    pub(crate) fn of(export: Exported) -> Self {
+        Self {
+            name: export.name,
+            device: export.device,
+            charged: Charged { tenant: export.tenant, ioprio: export.ioprio, base: export.start },
+            told: export.told,
+            is_drained: false,
+        }
+    }
+
+    fn exported(&self) -> Exported {
+        Exported {
+            name: self.name.clone(),
+            device: self.device,
+            tenant: self.charged.tenant,
+            ioprio: self.charged.ioprio,
+            start: self.charged.base,
+            told: self.told.clone(),
+        }
+    }
+}
+
+/// Returns the export of a name. The empty name is that of the first, unless one has it.
+pub(crate) fn find<'a>(exports: &'a [Known], name: &str) -> Option<&'a Known> {
+    let named = exports.iter().find(|export| export.name == name);
+    named.or_else(|| exports.first().filter(|_| name.is_empty()))
+}
+
+/// A connection.
+struct Connected {
+    socket: Socket,
+    /// The name of the export that it has open.
+    export: Option<String>,
+}
+
+type Connections = BTreeMap<u32, Connected>;
+
+/// What the threads of a server share.
+pub(crate) struct Shared {
+    exports: RwLock<Arc<Vec<Known>>>,
+    pub(crate) devices: Vec<DeviceHandle>,
+    /// `None` once the server has ended.
+    connections: Mutex<Option<Connections>>,
+    next: AtomicU32,
+    is_stopping: AtomicBool,
+    reload: Mutex<Option<Reload>>,
+    log: fn(&str),
+}
+
+const LOCK: &str = "no thread panics with the lock";
+
+impl Shared {
+    pub(crate) fn new(exports: Vec<Known>, devices: Vec<DeviceHandle>, reload: Option<Reload>, log: fn(&str)) -> Self {
+        Self {
+            exports: RwLock::new(Arc::new(exports)),
+            devices,
+            connections: Mutex::new(Some(Connections::new())),
+            next: AtomicU32::new(0),
+            is_stopping: AtomicBool::new(false),
+            reload: Mutex::new(reload),
+            log,
+        }
+    }
+
+    pub(crate) fn log(&self, line: &str) {
+        (self.log)(line);
+    }
+
+    /// Returns the exports as they are now.
+    pub(crate) fn exports(&self) -> Arc<Vec<Known>> {
+        Arc::clone(&self.exports.read().expect(LOCK))
+    }
+
+    /// Takes a connection, and returns its number; `None` if the server has ended.
+    pub(crate) fn connected(&self, socket: Socket) -> Option<u32> {
+        let name = self.next.fetch_add(1, Ordering::Relaxed);
+        self.connections.lock().expect(LOCK).as_mut()?.insert(name, Connected { socket, export: None });
+        Some(name)
+    }
+
+    /// A connection has ended.
+    pub(crate) fn left(&self, name: u32) {
+        self.connections.lock().expect(LOCK).iter_mut().for_each(|all| drop(all.remove(&name)));
+    }
+
+    /// A connection opens an export. Returns it, unless it was drained or removed meanwhile.
+    pub(crate) fn opened(&self, name: u32, export: &str) -> Option<Known> {
+        let mut connections = self.connections.lock().expect(LOCK);
+        // Under the lock, so that a drain either finds the connection or is found here.
+        let known = find(&self.exports(), export).filter(|known| !known.is_drained)?.clone();
+        connections.as_mut()?.get_mut(&name)?.export = Some(known.name.clone());
+        Some(known)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    /// Reads the configuration again.
+    pub(crate) fn reload(self: &Arc<Self>) -> Result<Vec<String>, Vec<String>> {
+        match self.reload.lock().expect(LOCK).as_mut() {
+            Some(reload) => reload(&Control(self)),
+            None => Err(vec!["there is no configuration to be read again".to_owned()]),
+        }
+    }
+
+    /// The same, with a line for each thing that is to be known.
+    pub(crate) fn reload_and_log(self: &Arc<Self>) {
+        let (lines, end) = match self.reload() {
+            Ok(refused) if refused.is_empty() => (refused, "reloaded"),
+            Ok(refused) => (refused, "reloaded, but for what is said above"),
+            Err(errors) => (errors, "not reloaded: everything is as it was"),
+        };
+        lines.iter().map(String::as_str).chain([end]).for_each(|line| self.log(line));
+    }
+
+    /// Ends the sockets of connections that `which` chooses by their export, and returns how many
+    /// there are.
+    fn shut(&self, how: Shutdown, which: &dyn Fn(Option<&str>) -> bool) -> usize {
+        let connections = self.connections.lock().expect(LOCK);
+        let chosen = connections.iter().flatten().filter(|(_, connected)| which(connected.export.as_deref()));
+        chosen.map(|(_, connected)| connected.socket.shutdown(how)).count()
+    }
+
+    /// Asks connections to end: nothing more is read, and what came is answered. Waits until they
+    /// have, or for [`GRACE`], after which they are cut.
+    fn finish(&self, which: &dyn Fn(Option<&str>) -> bool) {
+        let began = Instant::now();
+        while self.shut(Shutdown::Read, which) > 0 && began.elapsed() < GRACE {
+            std::thread::sleep(LOOK);
+        }
+        self.shut(Shutdown::Both, which);
+    }
+
+    /// Ends every connection.
+    pub(crate) fn end(&self) {
+        self.finish(&|_| true);
+        *self.connections.lock().expect(LOCK) = None;
+    }
+
+    /// Changes the exports.
+    fn change(&self, change: impl FnOnce(&mut Vec<Known>)) {
+        let mut exports = self.exports.write().expect(LOCK);
+        let mut new = (**exports).clone();
+        change(&mut new);
+        *exports = Arc::new(new);
+    }
+}
+
+/// What can be asked of a server and changed while it runs. Requests in flight are answered
+/// whatever is changed.
+pub struct Control<'a>(pub(crate) &'a Arc<Shared>);
+
+/// An export, with who has it open.
+#[derive(Clone, Debug)]
+pub struct ExportView {
+    /// The export.
+    pub exported: Exported,
+    /// Connections that have it open.
+    pub clients: Vec<u32>,
+    /// Nobody may open it.
+    pub is_drained: bool,
+}
+
+impl Control<'_> {
+    /// Returns the exports.
+    pub fn exports(&self) -> Vec<ExportView> {
+        let connections = self.0.connections.lock().expect(LOCK);
+        let clients_of = |name: &str| {
+            let all = connections.iter().flatten();
+            all.filter(|(_, connected)| connected.export.as_deref() == Some(name)).map(|(&name, _)| name).collect()
+        };
+        let view = |known: &Known| ExportView {
+            exported: known.exported(),
+            clients: clients_of(&known.name),
+            is_drained: known.is_drained,
+        };
+        self.0.exports().iter().map(view).collect()
+    }
+
+    /// Returns the names of the devices.
+    pub fn devices(&self) -> impl Iterator<Item = &str> {
+        self.0.devices.iter().map(|device| device.name.as_str())
+    }
+
+    /// Returns what every device is doing.
+    pub fn views(&self) -> Vec<DeviceView> {
+        let view = |device: &DeviceHandle| {
+            let view = device.ask(|answer| Message::View { answer })?;
+            Some(DeviceView { name: device.name.clone(), ..view })
+        };
+        self.0.devices.iter().filter_map(view).collect()
+    }
+
+    /// Applies settings of a tenant on every device that has it.
+    ///
+    /// # Errors
+    /// No device has it, or one refuses a setting; the line says which.
+    pub fn set(&self, tenant: &str, settings: &[Setting]) -> Result<(), String> {
+        let is_there = |view: &DeviceView| view.tenant(tenant).is_some();
+        let names: Vec<String> = self.views().into_iter().filter(is_there).map(|view| view.name).collect();
+        if names.is_empty() {
+            return Err(format!("{tenant}: no such tenant"));
+        }
+        for device in self.0.devices.iter().filter(|device| names.contains(&device.name)) {
+            let (tenant, settings) = (Some(tenant.to_owned()), settings.to_vec());
+            let set = device.ask(|answer| Message::Set { tenant, settings, answer });
+            set.unwrap_or_else(|| Err("the device's thread has ended".to_owned()))
+                .map_err(|error| format!("device {}: {error}", device.name))?;
+        }
+        Ok(())
+    }
+
+    /// Makes these the tenants of a device, with these settings. Returns their numbers.
+    ///
+    /// # Errors
+    /// A setting is refused; the line says which.
+    pub fn set_tenants(&self, device: usize, tenants: Vec<Tenant>) -> Result<Vec<TenantId>, String> {
+        let answer = self.0.devices[device].ask(|answer| Message::Tenants { tenants, answer });
+        answer.unwrap_or_else(|| Err("the device's thread has ended".to_owned()))
+    }
+
+    /// Adds an export, or replaces the one of its name for clients that open it from now on.
+    pub fn put_export(&self, export: Exported) {
+        self.0.change(|exports| {
+            let known = Known::of(export);
+            match exports.iter_mut().find(|other| other.name == known.name) {
+                Some(other) => *other = Known { is_drained: other.is_drained, ..known },
+                None => exports.push(known),
+            }
+        });
+    }
+
+    /// Removes an export, once those who have it open were answered and sent away.
+    pub fn remove_export(&self, name: &str) {
+        self.drain(name);
+        self.0.change(|exports| exports.retain(|export| export.name != name));
+    }
+
+    /// Lets nobody open an export, answers what came from those who have it open, and sends them
+    /// away. Returns false if there is no such export.
+    pub fn drain(&self, name: &str) -> bool {
+        if !self.mark(name, true) {
+            return false;
+        }
+        self.0.finish(&|export| export == Some(name));
+        true
+    }
+
+    /// Lets clients open an export again. Returns false if there is no such export.
+    pub fn resume(&self, name: &str) -> bool {
+        self.mark(name, false)
+    }
+
+    fn mark(&self, name: &str, is_drained: bool) -> bool {
+        let mut is_found = false;
+        self.0.change(|exports| {
+            for export in exports.iter_mut().filter(|export| export.name == name) {
+                (export.is_drained, is_found) = (is_drained, true);
+            }
+        });
+        is_found
+    }
+}

@@ -1,0 +1,140 @@
+//! What a device is doing: a plain value, and the same as JSON.
+
+use elevon_core::account::DiskStats;
+use elevon_core::control::{Cause, Wait};
+use elevon_core::units::{Instant, Nanos};
+use elevon_report::result::TenantResult;
+use elevon_report::tenants::explain;
+use serde_json::{Value, json};
+
+/// A device at one time.
+#[derive(Clone, Debug)]
+pub struct DeviceView {
+    /// The name that the server knows it by.
+    pub name: String,
+    /// The time of its stack's clock, which began with the server.
+    pub at: Instant,
+    /// The device's statistics.
+    pub disk: DiskStats,
+    /// Parts of requests that the stack has taken and not completed.
+    pub in_flight: usize,
+    /// Why I/O no longer reaches the device, if that is so.
+    pub failure: Option<String>,
+    /// Every tenant, each with those below it, by number. The first is the root.
+    pub tenants: Vec<TenantResult>,
+    /// The clients that have an export of it open.
+    pub clients: Vec<ClientView>,
+}
+
+/// A client of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientView {
+    /// The number of its connection.
+    pub connection: u32,
+    /// Requests that are not answered.
+    pub requests: usize,
+}
+
+/// The names of the groups of I/O.
+const GROUPS: [&str; 3] = ["read", "write", "discard"];
+
+impl DeviceView {
+    /// Returns a tenant by its path.
+    pub fn tenant(&self, path: &str) -> Option<&TenantResult> {
+        self.tenants.iter().find(|tenant| tenant.path == path && !tenant.removed)
+    }
+
+    /// Returns the device as JSON. Counters count from the server's start.
+    pub fn json(&self) -> Value {
+        let disk = &self.disk;
+        let mut groups = serde_json::Map::new();
+        for (name, counters) in GROUPS.iter().zip(&disk.groups) {
+            let bytes = counters.sectors << 9;
+            let value =
+                json!({ "ios": counters.ios, "merges": counters.merges, "bytes": bytes, "ns": counters.ticks.get() });
+            groups.insert((*name).to_owned(), value);
+        }
+        json!({
+            "name": self.name,
+            "at_ns": self.at.get(),
+            "requests": groups,
+            "flushes": disk.flushes,
+            "busy_ns": disk.utilisation.exact.get(),
+            "depth_ns": disk.in_flight_integral as f64,
+            "in_flight": self.in_flight,
+            "failure": self.failure,
+            "tenants": self.tenants.iter().filter(|tenant| !tenant.removed).map(|tenant| self.tenant_json(tenant)).collect::<Vec<_>>(),
+            "clients": self.clients.iter().map(|client| json!({ "connection": client.connection, "requests": client.requests })).collect::<Vec<_>>(),
+        })
+    }
+
+    fn tenant_json(&self, tenant: &TenantResult) -> Value {
+        let latency = |millionths| tenant.latency.percentile(millionths);
+        let settings: serde_json::Map<_, _> =
+            tenant.settings.iter().map(|(name, text)| (name.clone(), json!(text))).collect();
+        json!({
+            "path": tenant.path,
+            "depth": tenant.depth,
+            "settings": settings,
+            "ios": groups(&tenant.io.ios),
+            "bytes": groups(&tenant.io.bytes),
+            "in_flight": tenant.in_flight,
+            "latency_ns": { "total": tenant.latency.total(), "p50": latency(500_000), "p99": latency(990_000), "p99_9": latency(999_000) },
+            "latency_bins": tenant.latency.iter().map(|(value, count)| json!([value, count])).collect::<Vec<_>>(),
+            "explain": self.explain_json(tenant),
+        })
+    }
+
+    fn explain_json(&self, tenant: &TenantResult) -> Vec<Value> {
+        let causes = explain(&self.tenants, tenant).into_iter();
+        causes
+            .map(|at| json!({ "words": at.words, "ns": at.wait.time.get(), "share": at.share as f64 / 10.0 }))
+            .collect()
+    }
+
+    /// Returns what happened since an earlier view of the same device: of each tenant I/Os, bytes
+    /// and waits; latencies are those since the start.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut new = self.clone();
+        for tenant in &mut new.tenants {
+            let Some(old) = before.tenants.iter().find(|old| old.id == tenant.id) else { continue };
+            for group in 0..3 {
+                tenant.io.ios[group] -= old.io.ios[group];
+                tenant.io.bytes[group] -= old.io.bytes[group];
+            }
+            for (cause, wait) in &mut tenant.explain {
+                subtract(wait, &old.explain, *cause);
+            }
+        }
+        new
+    }
+
+    /// Returns why a tenant had the rate that it had between an earlier view and this one.
+    pub fn explain(&self, before: &Self, path: &str) -> Option<Value> {
+        let new = self.since(before);
+        let tenant = new.tenant(path)?;
+        let span = self.at.since(before.at);
+        let rate = |count: u64| if span == Nanos::ZERO { 0.0 } else { count as f64 * 1e9 / span.get() as f64 };
+        Some(json!({
+            "device": self.name,
+            "tenant": path,
+            "ns": span.get(),
+            "iops": rate(tenant.io.all_ios()),
+            "bytes_per_second": rate(tenant.io.all_bytes()),
+            "in_flight": tenant.in_flight,
+            "settings": tenant.settings.iter().map(|(name, text)| format!("{name} = {text}")).collect::<Vec<_>>(),
+            "causes": new.explain_json(tenant),
+        }))
+    }
+}
+
+fn subtract(wait: &mut Wait, old: &[(Cause, Wait)], cause: Cause) {
+    if let Some((_, old)) = old.iter().find(|(other, _)| *other == cause) {
+        *wait = Wait { count: wait.count - old.count, time: Nanos::new(wait.time.get() - old.time.get()) };
+    }
+}
+
+fn groups(values: &[u64; 3]) -> Value {
+    GROUPS.iter().zip(values).map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
+}

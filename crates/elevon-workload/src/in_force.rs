@@ -1,0 +1,190 @@
+//! What is in force for a tenant, whole: what a list of settings leaves of each, and which settings
+//! make another of it.
+
+use elevon_core::control::io_throttle;
+use elevon_core::ioprio::PrioPolicy;
+use elevon_core::units::Nanos;
+use elevon_formats::cgroup::{Cap, IoMax, Limit, LimitKey, Setting, WeightFile, Weights};
+
+use crate::tenants::BFQ_WEIGHT_MAX;
+
+/// Every setting of a tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InForce {
+    max: IoMax,
+    flat: [Cap; 4],
+    limit: Limit,
+    bandwidth: Option<io_throttle::Limit>,
+    iops: Option<io_throttle::Limit>,
+    class: PrioPolicy,
+    latency: Option<Nanos>,
+    cost: Weights,
+    bfq: Weights,
+}
+
+const NONE: Option<Cap> = Some(Cap::Unlimited);
+
+impl Default for InForce {
+    fn default() -> Self {
+        Self {
+            max: IoMax { rbps: NONE, wbps: NONE, riops: NONE, wiops: NONE },
+            flat: [Cap::Unlimited; 4],
+            limit: Limit {
+                rbps: NONE,
+                wbps: NONE,
+                bps: NONE,
+                riops: NONE,
+                wiops: NONE,
+                iops: NONE,
+                burst: Some(0),
+                burst_ios: Some(0),
+            },
+            bandwidth: None,
+            iops: None,
+            class: PrioPolicy::NoChange,
+            latency: None,
+            cost: Weights::default(),
+            bfq: Weights::default(),
+        }
+    }
+}
+
+impl InForce {
+    /// Returns what a list of settings leaves.
+    pub fn of(settings: &[Setting]) -> Self {
+        let mut all = Self::default();
+        settings.iter().for_each(|setting| all.take(setting));
+        all
+    }
+
+    /// Applies a setting; one of the device has no effect.
+    pub fn take(&mut self, setting: &Setting) {
+        match *setting {
+            Setting::IoMax(max) => {
+                let old = self.max;
+                self.max = IoMax {
+                    rbps: max.rbps.or(old.rbps),
+                    wbps: max.wbps.or(old.wbps),
+                    riops: max.riops.or(old.riops),
+                    wiops: max.wiops.or(old.wiops),
+                };
+            }
+            Setting::Flat(key, cap) => self.flat[index(key)] = cap,
+            Setting::Limit(new) => {
+                let old = self.limit;
+                self.limit = Limit {
+                    rbps: new.rbps.or(old.rbps),
+                    wbps: new.wbps.or(old.wbps),
+                    bps: new.bps.or(old.bps),
+                    riops: new.riops.or(old.riops),
+                    wiops: new.wiops.or(old.wiops),
+                    iops: new.iops.or(old.iops),
+                    burst: new.burst.or(old.burst),
+                    burst_ios: new.burst_ios.or(old.burst_ios),
+                };
+            }
+            Setting::Bandwidth(rule) => self.bandwidth = rule,
+            Setting::Iops(rule) => self.iops = rule,
+            Setting::Class(class) => self.class = class,
+            Setting::Latency(target) => self.latency = target,
+            Setting::IoWeight(file) => self.cost.set(file),
+            Setting::BfqWeight(file) => self.bfq.set(file),
+            Setting::Weight(weight) => {
+                self.cost.set(WeightFile::Default(weight));
+                self.bfq.set(WeightFile::Default(weight.min(BFQ_WEIGHT_MAX)));
+            }
+            Setting::CostQos(_) | Setting::CostModel(_) => {}
+        }
+    }
+
+    /// Returns the settings that make `to` of this, in order. What is the same is not touched, so
+    /// that a limit that did not change keeps what it counted.
+    pub fn changes(&self, to: &Self) -> Vec<Setting> {
+        let mut all = Vec::new();
+        let mut change = |differs: bool, settings: &[Setting]| {
+            if differs {
+                all.extend_from_slice(settings);
+            }
+        };
+        change(self.max != to.max, &[Setting::IoMax(to.max)]);
+        for key in LimitKey::ALL {
+            let cap = to.flat[index(key)];
+            change(self.flat[index(key)] != cap, &[Setting::Flat(key, cap)]);
+        }
+        change(self.limit != to.limit, &[Setting::Limit(to.limit)]);
+        change(self.bandwidth != to.bandwidth, &[Setting::Bandwidth(to.bandwidth)]);
+        change(self.iops != to.iops, &[Setting::Iops(to.iops)]);
+        change(self.class != to.class, &[Setting::Class(to.class)]);
+        change(self.latency != to.latency, &[Setting::Latency(to.latency)]);
+        let whole = |weights: Weights| [WeightFile::Device(None), WeightFile::Default(weights.effective())];
+        change(self.cost != to.cost, &whole(to.cost).map(Setting::IoWeight));
+        change(self.bfq != to.bfq, &whole(to.bfq).map(Setting::BfqWeight));
+        all
+    }
+
+    /// Returns the names and texts of what differs from a tenant without settings.
+    pub fn texts(&self) -> Vec<(String, String)> {
+        let settings = Self::default().changes(self);
+        let is_told = |setting: &&Setting| {
+            !matches!(setting, Setting::IoWeight(WeightFile::Device(_)) | Setting::BfqWeight(WeightFile::Device(_)))
+        };
+        settings.iter().filter(is_told).map(|setting| (setting.name().to_owned(), setting.text(None))).collect()
+    }
+}
+
+const fn index(key: LimitKey) -> usize {
+    match key {
+        LimitKey::Rbps => 0,
+        LimitKey::Wbps => 1,
+        LimitKey::Riops => 2,
+        LimitKey::Wiops => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use elevon_core::kernel::Kernel;
+    use elevon_formats::tenants::parse;
+
+    fn of(text: &str) -> InForce {
+        let file = parse("t", &format!("[tenant.a]\n{text}"), &Kernel::DEFAULT.rules()).expect("good settings");
+        InForce::of(&file.tenants[0].settings)
+    }
+
+    const TEXTS: [&str; 9] = [
+        "",
+        "weight = 300",
+        "weight = 5000",
+        "'io.max' = 'rbps=5000'",
+        "'io.max' = ['rbps=5000', 'wiops=max riops=7']\nweight = 20",
+        "limit = { bps = '10M', burst = '1M' }\nlatency = '5ms'",
+        "limit = { iops = 50 }\nclass = 'idle'",
+        "'io.weight' = '8:0 70'\n'blkio.throttle.read_bps_device' = '500'",
+        "'blockio.iops-max' = '100:0'\n'io.bfq.weight' = '30'",
+    ];
+
+    /// From every set of settings to every other, whatever way.
+    #[test]
+    fn changes_make_the_other() {
+        for from in TEXTS.map(of) {
+            for to in TEXTS.map(of) {
+                let mut now = from;
+                from.changes(&to).iter().for_each(|setting| now.take(setting));
+                assert_eq!((now.max, now.flat, now.limit), (to.max, to.flat, to.limit));
+                assert_eq!((now.cost.effective(), now.bfq.effective()), (to.cost.effective(), to.bfq.effective()));
+                let others = |all: &InForce| (all.bandwidth, all.iops, all.class, all.latency);
+                assert_eq!(others(&now), others(&to));
+                assert_eq!(from.changes(&to).is_empty(), from == to);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_default_is_told() {
+        assert!(of("").texts().is_empty());
+        let texts = of("weight = 20\nlimit = { iops = 50 }").texts();
+        let names: Vec<&str> = texts.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["limit", "io.weight", "io.bfq.weight"], "{texts:?}");
+    }
+}

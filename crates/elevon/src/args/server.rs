@@ -1,0 +1,99 @@
+//! Arguments of the server's commands.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{InspectFormat, QueueArgs};
+
+pub(super) const CTL_EXAMPLES: &str = "\
+Examples:
+  elevon ctl /run/elevon/ctl.sock exports
+  elevon ctl /run/elevon/ctl.sock explain db             why it has the rate that it has, over a second
+  elevon ctl /run/elevon/ctl.sock set db 'weight = 400'  as in a file of tenants, until the next reload
+  elevon ctl /run/elevon/ctl.sock set db 'limit = { bps = \"10MB\", burst = \"64MiB\" }'
+  elevon ctl /run/elevon/ctl.sock drain db               nobody may open it; who has it open is answered and sent away
+
+The path is the server's `control` key, or --control. docs/serve.md has what programs write to the socket and read from it.
+
+Exit status: 0 done, 1 the server refused, or a part of it, 2 bad input.";
+
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// What to serve: a file or block device, a simulated device as --device of `elevon run` takes
+    /// it, or a configuration, whose name ends in .toml (docs/serve.md)
+    #[arg(value_name = "FILE|CONFIG.toml")]
+    pub(crate) file: PathBuf,
+    /// Check a configuration and the devices that it names, and end
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Where to listen: unix:PATH or tcp:HOST:PORT; NBD's port is 10809 (repeatable)
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Vec<String>,
+    /// Path of a socket at which the server takes commands (`elevon ctl`)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<PathBuf>,
+    /// Name of the export [default: the file's name]; clients that name none get it, too
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Refuse to write
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Bypass the page cache of this machine (O_DIRECT), if the file system allows it
+    #[arg(long)]
+    pub(crate) direct: bool,
+    #[command(flatten)]
+    pub(crate) queue: QueueArgs,
+    /// The tenant of that file that the export's I/O is charged to
+    #[arg(long, value_name = "PATH", requires = "tenants")]
+    pub(crate) tenant: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CtlArgs {
+    /// The server's control socket
+    #[arg(value_name = "SOCKET")]
+    pub(crate) socket: PathBuf,
+    #[command(subcommand)]
+    pub(crate) command: CtlCommand,
+    /// Answer as text or as JSON
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Normal, global = true)]
+    pub(crate) output_format: InspectFormat,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CtlCommand {
+    /// List the exports, and how many connections have each open
+    Exports,
+    /// What every tenant did since the server started
+    Stats,
+    /// Why a tenant has the rate that it has
+    Explain {
+        /// Path of the tenant
+        tenant: String,
+        /// Time to look at, in seconds
+        #[arg(long, value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
+        seconds: f64,
+    },
+    /// Change a setting of a tenant, over what is in force
+    Set {
+        /// Path of the tenant
+        tenant: String,
+        /// A line as below the tenant's table in a file of tenants (docs/tenants.md)
+        setting: String,
+    },
+    /// Let nobody open an export, or any; answer who has it open, and send them away
+    Drain {
+        /// The export; every one if not given
+        export: Option<String>,
+    },
+    /// Let clients open an export, or any, again
+    Resume {
+        /// The export; every one if not given
+        export: Option<String>,
+    },
+    /// Read the configuration again, as SIGHUP does
+    Reload,
+    /// End the server, as SIGTERM does
+    Stop,
+}

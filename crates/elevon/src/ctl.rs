@@ -1,0 +1,211 @@
+//! `elevon ctl`: a command for a server that runs, and its answer as text or JSON.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use elevon_report::number;
+use serde_json::{Value, json};
+
+use crate::args::{CtlArgs, CtlCommand, InspectFormat};
+use crate::failure::{Ending, Failure, MachineError, ValueError, emit_text, tell};
+
+/// The longest time that `explain` looks at, in seconds.
+const LONGEST: f64 = 60.0;
+
+pub(crate) fn ctl(args: &CtlArgs) -> Result<Ending, Failure> {
+    let command = command(&args.command)?;
+    let answer = ask(&args.socket, &command)?;
+    let refused = strings(&answer["refused"]);
+    if args.output_format == InspectFormat::Json {
+        emit_text(&format!("{answer:#}\n"))?;
+    } else {
+        refused.iter().for_each(|line| tell(line));
+        emit_text(&text(&args.command, &answer))?;
+    }
+    Ok(if refused.is_empty() { Ending::Done } else { Ending::Failed })
+}
+
+/// Returns the command as the socket takes it.
+fn command(command: &CtlCommand) -> Result<Value, Failure> {
+    Ok(match command {
+        CtlCommand::Exports => json!({ "command": "exports" }),
+        CtlCommand::Stats => json!({ "command": "stats" }),
+        CtlCommand::Explain { tenant, seconds } => {
+            if !(0.001..=LONGEST).contains(seconds) {
+                let expected = ValueError::expected("a time from 0.001 to 60 seconds");
+                return Err(Failure::named(format!("--seconds {seconds}"), expected));
+            }
+            json!({ "command": "explain", "tenant": tenant, "over_ms": (seconds * 1000.0) as u64 })
+        }
+        CtlCommand::Set { tenant, setting } => json!({ "command": "set", "tenant": tenant, "setting": setting }),
+        CtlCommand::Drain { export } => json!({ "command": "drain", "export": export }),
+        CtlCommand::Resume { export } => json!({ "command": "resume", "export": export }),
+        CtlCommand::Reload => json!({ "command": "reload" }),
+        CtlCommand::Stop => json!({ "command": "stop" }),
+    })
+}
+
+/// Sends a command to a server, and returns its answer.
+pub(crate) fn ask(socket: &Path, command: &Value) -> Result<Value, Failure> {
+    let failed = |error| MachineError::Server { socket: socket.display().to_string(), error };
+    let mut stream = UnixStream::connect(socket).map_err(failed)?;
+    stream.write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).map_err(failed)?;
+    let answer: Value = serde_json::from_str(&line).map_err(|_| failed(io::ErrorKind::InvalidData.into()))?;
+    match answer["error"].as_str() {
+        Some(error) => Err(MachineError::Refused(error.to_owned()).into()),
+        None => Ok(answer),
+    }
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    let all = value.as_array().into_iter().flatten();
+    all.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Returns an answer for people.
+fn text(command: &CtlCommand, answer: &Value) -> String {
+    match command {
+        CtlCommand::Exports => exports(&answer["exports"]),
+        CtlCommand::Stats => list(&answer["devices"]).map(device).collect(),
+        CtlCommand::Explain { .. } => list(&answer["devices"]).map(explained).collect(),
+        CtlCommand::Set { .. }
+        | CtlCommand::Drain { .. }
+        | CtlCommand::Resume { .. }
+        | CtlCommand::Reload
+        | CtlCommand::Stop => String::new(),
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn number_of(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+/// Writes rows in columns; the first row is the heads, and columns of numbers are aligned right.
+pub(crate) fn columns(rows: &[Vec<String>], is_number: &[bool]) -> String {
+    let mut out = String::new();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..is_number.len()).map(width).collect();
+    for row in rows {
+        let mut line = String::new();
+        for ((cell, &width), &is_number) in row.iter().zip(&widths).zip(is_number) {
+            let _ = if is_number { write!(line, "{cell:>width$}  ") } else { write!(line, "{cell:<width$}  ") };
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}
+
+fn exports(all: &Value) -> String {
+    let mut rows =
+        vec![["export", "device", "tenant", "start", "bytes", "clients", "state"].map(str::to_owned).to_vec()];
+    for export in list(all) {
+        let clients = list(&export["clients"]).count();
+        let state = match (export["drained"] == true, export["read_only"] == true) {
+            (true, _) => "drained",
+            (false, true) => "read-only",
+            (false, false) => "open",
+        };
+        let texts = ["name", "device", "tenant"].map(|key| word(&export[key]).to_owned());
+        let numbers = ["start", "size"].map(|key| number_of(&export[key]).to_string());
+        let rest = [clients.to_string(), state.to_owned()];
+        rows.push(texts.into_iter().chain(numbers).chain(rest).collect());
+    }
+    columns(&rows, &[false, false, false, true, true, true, false])
+}
+
+fn device(device: &Value) -> String {
+    let at = number_of(&device["at_ns"]);
+    let busy = number_of(&device["busy_ns"]) as f64 * 100.0 / at.max(1) as f64;
+    let span = number::span(at as f64);
+    let mut out = format!("device {}: {busy:.1} % busy in {span}", word(&device["name"]));
+    if let Some(failure) = device["failure"].as_str() {
+        let _ = write!(out, "; {failure}");
+    }
+    out.push('\n');
+    let heads = ["tenant", "reads", "writes", "read", "written", "in flight", "p50", "p99", "settings"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for tenant in list(&device["tenants"]) {
+        let latency = &tenant["latency_ns"];
+        let bytes = |key: &str| number::bytes_decimal(number_of(&tenant["bytes"][key]) as f64);
+        let time = |key: &str| number::span(number_of(&latency[key]) as f64);
+        let settings: Vec<String> = tenant["settings"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, text)| format!("{name} = {}", word(text)))
+            .collect();
+        rows.push(vec![
+            word(&tenant["path"]).to_owned(),
+            number_of(&tenant["ios"]["read"]).to_string(),
+            number_of(&tenant["ios"]["write"]).to_string(),
+            bytes("read"),
+            bytes("write"),
+            number_of(&tenant["in_flight"]).to_string(),
+            time("p50"),
+            time("p99"),
+            settings.join("; "),
+        ]);
+    }
+    out + &columns(&rows, &[false, true, true, true, true, true, true, true, false])
+}
+
+fn explained(device: &Value) -> String {
+    let rate = number::bytes_decimal(device["bytes_per_second"].as_f64().unwrap_or_default());
+    let (tenant, name) = (word(&device["tenant"]), word(&device["device"]));
+    let span = number::span(number_of(&device["ns"]) as f64);
+    let iops = number::significant(device["iops"].as_f64().unwrap_or_default(), 4);
+    let in_flight = number_of(&device["in_flight"]);
+    let mut out = format!("{tenant} on device {name}, over {span}: {iops} IOPS, {rate}/s, {in_flight} in flight\n");
+    for setting in strings(&device["settings"]) {
+        let _ = writeln!(out, "  in force: {setting}");
+    }
+    let causes: Vec<&Value> = list(&device["causes"]).filter(|cause| number_of(&cause["ns"]) > 0).collect();
+    if causes.is_empty() {
+        out.push_str("  nothing of it waited: it asked for no I/O, or none has ended\n");
+    }
+    for cause in causes {
+        let share = cause["share"].as_f64().unwrap_or_default();
+        let _ = writeln!(out, "  {share:>5.1} % {}", word(&cause["words"]));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explanation_names_the_rate_and_its_causes() {
+        let answer = json!({ "devices": [{
+            "device": "fast", "tenant": "db", "ns": 1_000_000_000_u64, "iops": 500.0, "bytes_per_second": 2.048e6,
+            "in_flight": 3, "settings": ["limit = { iops = 500 }"],
+            "causes": [{ "words": "own limit iops=500", "ns": 976, "share": 97.6 }, { "words": "device", "ns": 24, "share": 2.4 },
+                { "words": "plug", "ns": 0, "share": 0.0 }],
+        }]});
+        let explain = CtlCommand::Explain { tenant: "db".to_owned(), seconds: 1.0 };
+        let expected = "db on device fast, over 1 s: 500 IOPS, 2.05 MB/s, 3 in flight\n  in force: limit = { iops = 500 }\n   97.6 % own limit iops=500\n    2.4 % device\n";
+        assert_eq!(text(&explain, &answer), expected);
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_what_stands_in_them() {
+        let rows = [
+            vec!["a".to_owned(), "n".to_owned()],
+            vec!["long".to_owned(), "5".to_owned()],
+            vec!["b".to_owned(), "12".to_owned()],
+        ];
+        assert_eq!(columns(&rows, &[false, true]), "a      n\nlong   5\nb     12\n");
+    }
+}

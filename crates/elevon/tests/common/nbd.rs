@@ -1,0 +1,82 @@
+//! A small client of NBD: one request at a time, or several in flight.
+
+use std::io::{Read, Result, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// Commands of the protocol.
+pub(crate) const READ: u16 = 0;
+pub(crate) const WRITE: u16 = 1;
+pub(crate) const FLUSH: u16 = 3;
+/// The flag of a command that is to be durable before its answer.
+pub(crate) const FUA: u16 = 1;
+
+/// A connection with an export open.
+pub(crate) struct Client {
+    stream: UnixStream,
+    cookie: u64,
+}
+
+impl Client {
+    /// Opens an export at a socket.
+    pub(crate) fn open(socket: &Path, export: &str) -> Result<Self> {
+        let mut stream = UnixStream::connect(socket)?;
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting)?;
+        // Fixed newstyle without zeroes, then EXPORT_NAME.
+        stream.write_all(&[0, 0, 0, 3])?;
+        stream.write_all(b"IHAVEOPT\0\0\0\x01")?;
+        stream.write_all(&(export.len() as u32).to_be_bytes())?;
+        stream.write_all(export.as_bytes())?;
+        let mut opened = [0; 10];
+        stream.read_exact(&mut opened)?;
+        Ok(Self { stream, cookie: 0 })
+    }
+
+    /// Sends a request, and returns its cookie.
+    pub(crate) fn send(&mut self, flags: u16, command: u16, offset: u64, length: u32, data: &[u8]) -> Result<u64> {
+        self.cookie += 1;
+        let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
+        bytes.extend(flags.to_be_bytes());
+        bytes.extend(command.to_be_bytes());
+        bytes.extend(self.cookie.to_be_bytes());
+        bytes.extend(offset.to_be_bytes());
+        bytes.extend(length.to_be_bytes());
+        bytes.extend(data);
+        self.stream.write_all(&bytes)?;
+        Ok(self.cookie)
+    }
+
+    /// Takes an answer without data: its cookie, and an errno or 0.
+    pub(crate) fn answer(&mut self) -> Result<(u64, u32)> {
+        let mut answer = [0; 16];
+        self.stream.read_exact(&mut answer)?;
+        let number = |at: usize| u32::from_be_bytes(answer[at..at + 4].try_into().expect("4 bytes"));
+        assert_eq!(number(0), 0x6744_6698, "a simple reply");
+        Ok((u64::from_be_bytes(answer[8..].try_into().expect("8 bytes")), number(4)))
+    }
+
+    /// Writes, and returns the errno.
+    pub(crate) fn write(&mut self, flags: u16, offset: u64, data: &[u8]) -> Result<u32> {
+        self.send(flags, WRITE, offset, data.len() as u32, data)?;
+        Ok(self.answer()?.1)
+    }
+
+    /// Flushes, and returns the errno.
+    pub(crate) fn flush(&mut self) -> Result<u32> {
+        self.send(0, FLUSH, 0, 0, &[])?;
+        Ok(self.answer()?.1)
+    }
+
+    /// Reads, and returns the errno or the bytes.
+    pub(crate) fn read(&mut self, offset: u64, length: u32) -> Result<std::result::Result<Vec<u8>, u32>> {
+        self.send(0, READ, offset, length, &[])?;
+        let (_, errno) = self.answer()?;
+        if errno != 0 {
+            return Ok(Err(errno));
+        }
+        let mut data = vec![0; length as usize];
+        self.stream.read_exact(&mut data)?;
+        Ok(Ok(data))
+    }
+}

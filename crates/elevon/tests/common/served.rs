@@ -1,0 +1,92 @@
+//! A server that runs during a test, and clients of other projects.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use super::Bench;
+
+pub(crate) const DISK: usize = 8 << 20;
+
+/// A server of `disk.img` in a folder.
+pub(crate) struct Served {
+    pub(crate) bench: Bench,
+    pub(crate) child: Child,
+    _stdout: BufReader<ChildStdout>,
+    pub(crate) uri: String,
+}
+
+impl Served {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let bench = Bench::new();
+        bench.file("disk.img", vec![0; DISK]);
+        bench.file("tenants.toml", "[tenant.gold]\nweight = 400\n");
+        Self::of(bench, args)
+    }
+
+    fn of(bench: Bench, args: &[&str]) -> Self {
+        let served = Self::run(bench, &[&["disk.img", "--listen", "unix:s"], args].concat());
+        assert!(served.uri.starts_with("nbd+unix:///disk.img?socket="), "{}", served.uri);
+        served
+    }
+
+    /// Starts a server that listens at `unix:s`, and waits until it does.
+    pub(crate) fn run(bench: Bench, args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
+        command.current_dir(bench.path("")).arg("serve").args(args);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the command started");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("UTF-8");
+        let uri = line.trim().replace("socket=s", &format!("socket={}", bench.path("s").display()));
+        Self { bench, child, _stdout: stdout, uri }
+    }
+
+    /// Serves a configuration.
+    pub(crate) fn config(text: &str) -> Self {
+        let bench = Bench::new();
+        bench.file("disk.img", vec![0; DISK]);
+        bench.file("c.toml", text);
+        Self::run(bench, &["c.toml"])
+    }
+
+    /// Returns the address of an export.
+    pub(crate) fn of_export(&self, name: &str) -> String {
+        format!("nbd+unix:///{name}?socket={}", self.bench.path("s").display())
+    }
+
+    /// Runs commands of qemu-io on an export; `None` if it is not installed.
+    pub(crate) fn qemu_io(&self, uri: &str, commands: &[&str]) -> Option<Output> {
+        let words: Vec<&str> = commands.iter().flat_map(|command| ["-c", command]).collect();
+        self.client("qemu-io", &[&["-f", "raw", uri][..], &words].concat())
+    }
+
+    /// Runs a client on the disk; `None` if it is not installed.
+    pub(crate) fn client(&self, name: &str, args: &[&str]) -> Option<Output> {
+        let mut command = elevon_testkit::tool(name)?;
+        Some(command.current_dir(self.bench.path("")).args(args).output().expect("the tool ran"))
+    }
+
+    /// Asks the server to end, and waits for it. A server whose test failed is killed.
+    pub(crate) fn end(mut self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").arg(&id).status().expect("kill ran").success());
+        let status = self.child.wait().expect("it ended");
+        assert_eq!(status.code(), Some(0));
+        assert!(!self.bench.path("s").exists(), "the socket is gone");
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // After `end` there is nothing to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+pub(crate) fn ok(output: &Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
