@@ -72,9 +72,9 @@ fn a_request_larger_than_its_bucket_passes_in_its_turn() {
     assert!((8.2..8.5).contains(&took), "8.4 MB at 1 MB/s took {took} s");
 }
 
-/// A reader that waits for each answer keeps its tail beside a writer that has 32 of them in flight,
-/// who loses little. On a device of several servers; flash with a write buffer does not allow it
-/// (docs/flow.md).
+/// A reader that waits for each answer keeps its tail beside a writer that has 32 requests in
+/// flight, who loses little. On a device of several servers; flash with a write buffer does not
+/// allow it (docs/flow.md).
 #[test]
 fn a_reader_keeps_its_latency_beside_a_deep_writer() {
     let tenants = "[tenant.reader]\n[tenant.writer]\n";
