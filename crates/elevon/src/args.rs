@@ -42,6 +42,9 @@ pub(crate) enum Command {
     /// intervals, curves
     #[command(long_about = about::SWEEP_ABOUT, after_help = about::SWEEP_EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Sweep(SweepArgs),
+    /// Search for the options under which a job does best, within bounds
+    #[command(long_about = about::TUNE_ABOUT, after_help = about::TUNE_EXAMPLES)]
+    Tune(TuneArgs),
     /// Measure a device and print what io.cost.model wants to know of it, or fit one to a trace
     #[command(long_about = about::CALIBRATE_ABOUT, after_help = about::CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
@@ -76,6 +79,12 @@ pub(crate) enum Command {
     /// List the kernel versions, show the rules of one, or what differs between two for I/O
     #[command(after_help = about::KERNELS_EXAMPLES)]
     Kernels(KernelsArgs),
+    /// Print what completes this command's words in a shell
+    #[command(after_help = about::COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+    /// Write the manual pages, one for each command, into a folder
+    #[command(after_help = about::MAN_EXAMPLES)]
+    Man(ManArgs),
 }
 
 /// The scheduler if tenants share the device and nothing says otherwise.
@@ -315,6 +324,53 @@ pub(crate) struct SweepRunArgs {
     pub(crate) output_format: OutputFormat,
     #[command(flatten)]
     pub(crate) stack: StackArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TuneArgs {
+    /// fio job file
+    #[arg(value_name = "JOB.fio")]
+    pub(crate) input: PathBuf,
+    /// What may be chosen, as of `elevon sweep` (repeatable)
+    #[arg(long, value_name = "KEY=VALUES", required = true)]
+    pub(crate) over: Vec<String>,
+    /// A figure that is to be large (one or two goals in all)
+    #[arg(long, alias = "maximize", value_name = "[JOB:]FIGURE")]
+    pub(crate) maximise: Vec<String>,
+    /// A figure that is to be small
+    #[arg(long, alias = "minimize", value_name = "[JOB:]FIGURE")]
+    pub(crate) minimise: Vec<String>,
+    /// A bound that the result has to keep, such as 'p99<2ms' or 'reader:iops>1000' (repeatable)
+    #[arg(long, value_name = "BOUND")]
+    pub(crate) subject_to: Vec<String>,
+    /// Points to try
+    #[arg(long, value_name = "N", default_value_t = 96, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(crate) trials: u16,
+    /// Run every trial with the seeds 1 to N, or with those of a list, as 3,5,9 [default: --seed]
+    #[arg(long, value_name = "N")]
+    pub(crate) seeds: Option<String>,
+    /// Report as text or as JSON
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
+    pub(crate) output_format: OutputFormat,
+    /// Also write one self-contained page with the trade-off drawn
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) stack: StackArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL", value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// The folder, which must exist
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Args, Debug)]

@@ -24,6 +24,7 @@ mod in_force;
 mod inspect;
 mod kernels;
 mod logs;
+mod manual;
 mod memory;
 mod output;
 mod own_device;
@@ -67,6 +68,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Ctl(args) => ctl::ctl(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Sweep(args) => sweep::sweep(&args),
+        Command::Tune(args) => sweep::tune(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Advise(args) => advise::advise(&args),
         Command::Capture(args) => capture::capture(&args),
@@ -77,6 +79,8 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Faults(args) => catalogue::faults(args.name.as_deref()),
         Command::Schedulers(args) => catalogue::schedulers(args.name.as_deref()),
         Command::Kernels(args) => kernels::kernels(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::pages(&args),
     }
 }
 

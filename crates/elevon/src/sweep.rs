@@ -7,12 +7,14 @@
 
 mod axis;
 mod definition;
+mod goal;
 mod journal;
 mod points;
 mod results;
 mod runs;
 mod summary;
 mod table;
+mod tune;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,6 +29,7 @@ use journal::{Journal, Outcome};
 pub(crate) use results::Collected;
 pub(crate) use runs::on_all_cores;
 pub(crate) use summary::Results;
+pub(crate) use tune::tune;
 
 pub(crate) fn sweep(args: &SweepArgs) -> Result<Ending, Failure> {
     match &args.command {

@@ -154,3 +154,67 @@ fn a_run_that_fails_is_a_row() {
     assert!(errors.contains(&true) && errors.contains(&false), "{rows:?}");
     assert!(String::from_utf8_lossy(&run.stdout).contains("1 runs failed"));
 }
+
+fn tune(bench: &Bench, arguments: &[&str]) -> Value {
+    let fixed = ["tune", "job.fio", "--device", "slots:slots=8,latency=1ms", "--output-format", "json"];
+    serde_json::from_str(&bench.stdout(&[&fixed[..], arguments].concat())).expect("JSON")
+}
+
+/// On servers the mean latency is that of service until all are busy, and grows with the depth from
+/// there on: the largest throughput under a bound just above the service time is that of as many
+/// I/Os as there are servers. A search finds what trying every point finds.
+#[test]
+fn tuning_finds_the_depth_that_fills_the_servers() {
+    let bench = Bench::new();
+    bench.file("job.fio", "[a]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nsize=64m\nnumber_ios=600\n");
+    let goal = ["--maximise", "iops", "--subject-to", "mean<1.1ms"];
+    let best = |report: &Value| -> Value {
+        let at = report["best"][0].as_u64().expect("a best one");
+        report["trials"][at as usize]["point"]["iodepth"].clone()
+    };
+    let whole = tune(&bench, &[&goal[..], &["--over", "iodepth=1..64"]].concat());
+    assert_eq!(whole["trials"].as_array().map(Vec::len), Some(64));
+    assert_eq!(best(&whole), "8");
+    let searched = tune(&bench, &[&goal[..], &["--over", "iodepth=1..256", "--trials", "80"]].concat());
+    assert_eq!(searched["trials"].as_array().map(Vec::len), Some(80));
+    assert_eq!(best(&searched), "8");
+    let again = tune(&bench, &[&goal[..], &["--over", "iodepth=1..256", "--trials", "80"]].concat());
+    assert_eq!(searched, again);
+}
+
+/// Of two goals the front has what no other trial beats in both.
+#[test]
+fn two_goals_have_a_front() {
+    let bench = Bench::new();
+    bench.file("job.fio", "[a]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nsize=64m\nnumber_ios=600\n");
+    let report = tune(&bench, &["--maximise", "iops", "--minimise", "p99", "--over", "iodepth=1..32"]);
+    let trials = report["trials"].as_array().expect("trials");
+    let figures = |at: usize| {
+        let of = |name: &str| trials[at]["figures"][name]["mean"].as_f64().expect("a mean");
+        (of("iops"), of("lat_p99_ns"))
+    };
+    let beats = |a: (f64, f64), b: (f64, f64)| a.0 >= b.0 && a.1 <= b.1 && a != b;
+    let front: Vec<usize> =
+        report["best"].as_array().expect("a front").iter().map(|at| at.as_u64().expect("a number") as usize).collect();
+    for at in 0..trials.len() {
+        let is_beaten = (0..trials.len()).any(|other| beats(figures(other), figures(at)));
+        assert_eq!(front.contains(&at), !is_beaten, "{at}");
+    }
+}
+
+#[test]
+fn a_bad_goal_is_one_line() {
+    let bench = bench();
+    let over = ["--over", "reader:iodepth=1,2"];
+    for (arguments, part) in [
+        (&[][..], "give one goal or two"),
+        (&["--maximise", "iops", "--subject-to", "p99"], "--subject-to p99: must be FIGURE<VALUE"),
+        (&["--maximise", "speed"], "no run has all of speed; must be columns"),
+        (&["--minimise", "nobody:p99"], "no run has all of nobody:lat_p99_ns"),
+    ] {
+        let run =
+            bench.elevon(&[&["tune", "job.fio"], &over[..], arguments].concat()).output().expect("the command ran");
+        let told = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.code() == Some(2) && told.contains(part) && told.lines().count() == 1, "{told}");
+    }
+}

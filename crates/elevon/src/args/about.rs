@@ -68,6 +68,21 @@ job * is all of them together), summary.txt with what is printed here, and index
 Exit status: 0 done, 1 a run failed (its row says why) or something could not be written, 2 bad input, 130, 143 or 129
 interrupted by SIGINT, SIGTERM or SIGHUP.";
 
+pub(super) const TUNE_ABOUT: &str = "\
+Search for the options under which a job does best, within bounds.
+
+A space of no more points than --trials is tried whole. Of a larger one a third of the trials is a Sobol sample, and the others are neighbours of the best so far. With two goals the result is the front of the trials that no other is better than in both. The search is seeded: the same command gives the same result, on any number of cores.
+
+FIGURE is a column of `elevon sweep`'s results: iops, bw_bytes_per_second (throughput), lat_p50_ns (p50), lat_p99_ns (p99), lat_p99_9_ns (p99.9), lat_mean_ns (mean), ...; of all jobs together, or of one: reader:p99.";
+
+pub(super) const TUNE_EXAMPLES: &str = "\
+Examples:
+  elevon tune job.fio --maximise iops --subject-to 'p99<2ms' --over 'iodepth=1..256' --over scheduler=none,bfq,kyber
+  elevon tune job.fio --maximise throughput --minimise reader:p99 --over 'nr_requests=4..256' --over 'scheduler=mq-deadline;flow' --html front.html
+  elevon tune job.fio --minimise p99 --over 'bs=4k..1m:*2' --seeds 5 --output-format json | jq '.trials[.best[0]]'
+
+Exit status: 0 done, 2 bad input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP (what was tried is reported).";
+
 pub(super) const CALIBRATE_ABOUT: &str = "\
 Measure a device, simulated or real, and print what io.cost.model wants to know of it.
 
@@ -180,3 +195,13 @@ To record a trace: elevon capture DEVICE --seconds 30 trace.txt; it notes the sc
 how it searches, what a figure is worth, and what it cannot know.
 
 Exit status: 0 done, with or without a proposal, 2 bad input: no trace, too few I/Os, an unknown process.";
+
+pub(super) const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  elevon completions bash > ~/.local/share/bash-completion/completions/elevon
+  elevon completions zsh > \"${fpath[1]}/_elevon\"
+  elevon completions fish > ~/.config/fish/completions/elevon.fish";
+
+pub(super) const MAN_EXAMPLES: &str = "\
+Examples:
+  mkdir -p ~/.local/share/man/man1 && elevon man ~/.local/share/man/man1    then: man elevon-run";

@@ -507,6 +507,21 @@ pub(crate) enum SweepError {
         /// What is wrong, ending in what would be right.
         why: String,
     },
+    /// Goals of `elevon tune`.
+    #[error("give one goal or two: --maximise iops, --minimise p99")]
+    Goals,
+    /// A `--subject-to`.
+    #[error("--subject-to {text}: must be FIGURE<VALUE or FIGURE>VALUE, such as 'p99<2ms'")]
+    Bound {
+        /// The text.
+        text: String,
+    },
+    /// A metric that no run has.
+    #[error("no run has all of {metrics}; must be columns of `elevon sweep`'s results, such as iops, p99, reader:p50")]
+    NoMetric {
+        /// The metrics.
+        metrics: String,
+    },
     /// The axes have too many combinations.
     #[error("--over: {points} points; must be {most} or fewer, or a sample of them (--sample sobol:200)")]
     TooMany {

@@ -6,7 +6,7 @@ use elevon_formats::sweep as file;
 use serde_json::{Map, Value, json};
 
 use super::axis::{Axis, Values};
-use super::points::{Point, Sampling, points};
+use super::points::{Point, Sampling, grid, points};
 use crate::args::{StackArgs, SweepRunArgs};
 use crate::failure::{Failure, SweepError};
 use crate::plan::{self, Plan};
@@ -67,6 +67,27 @@ impl Definition {
             parts.seeds = seeds(text).map_err(Failure::input)?;
         }
         Self::of_parts(parts)
+    }
+
+    /// Takes what `elevon tune` searches; it adds the points.
+    pub(super) fn of_search(
+        job: &Path,
+        base: &StackArgs,
+        over: &[String],
+        seeds_text: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let axes = over.iter().map(|text| Axis::parse(text)).collect::<Result<Vec<_>, _>>().map_err(Failure::input)?;
+        let seeds = seeds_text.map_or(Ok(vec![base.seed]), seeds).map_err(Failure::input)?;
+        let sample = Some("sobol:1".to_owned());
+        let parts = Parts { job: job.to_owned(), base: base.clone(), axes, sample, seeds, compare: None };
+        let mut definition = Self::of_parts(parts)?;
+        definition.points.clear();
+        Ok(definition)
+    }
+
+    /// Returns every point.
+    pub(super) fn grid(&self) -> Result<Vec<Point>, Failure> {
+        grid(&self.axes).map_err(Failure::input)
     }
 
     fn of_parts(parts: Parts) -> Result<Self, Failure> {

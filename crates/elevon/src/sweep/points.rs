@@ -47,15 +47,25 @@ pub(super) fn points(axes: &[Axis], sampling: Sampling, seed: u64) -> Result<Vec
         Sampling::Latin(count) => latin(axes.len(), count, seed),
         Sampling::Sobol(count) => sobol(axes.len(), count, seed),
     };
+    Ok(on_axes(axes, all))
+}
+
+/// Returns points of Sobol's sequence.
+pub(super) fn sobol_points(axes: &[Axis], count: u64, seed: u64) -> Vec<Point> {
+    on_axes(axes, sobol(axes.len(), count, seed))
+}
+
+/// Returns the points of the axes for points of the unit cube, each once.
+fn on_axes(axes: &[Axis], cube: Vec<Vec<f64>>) -> Vec<Point> {
     let mut seen = std::collections::BTreeSet::new();
-    let on_axes = |shares: Vec<f64>| -> Point {
+    let point = |shares: Vec<f64>| -> Point {
         let place = |(share, axis): (f64, &Axis)| ((share * axis.len() as f64) as usize).min(axis.len() - 1);
         shares.into_iter().zip(axes).map(place).collect()
     };
-    Ok(all.into_iter().map(on_axes).filter(|point| seen.insert(point.clone())).collect())
+    cube.into_iter().map(point).filter(|point| seen.insert(point.clone())).collect()
 }
 
-fn grid(axes: &[Axis]) -> Result<Vec<Point>, SweepError> {
+pub(super) fn grid(axes: &[Axis]) -> Result<Vec<Point>, SweepError> {
     let count = axes.iter().try_fold(1u64, |count, axis| count.checked_mul(axis.len() as u64));
     let Some(count) = count.filter(|&count| count <= MOST) else {
         let points = axes.iter().map(|axis| axis.len().to_string()).collect::<Vec<_>>().join(" x ");

@@ -49,7 +49,7 @@ pub(super) fn check(definition: &Definition, interrupt: &Interrupt) -> Result<Op
 }
 
 /// Names the point in the errors of its plan.
-fn at_point(definition: &Definition, point: usize, failure: Failure) -> Failure {
+pub(super) fn at_point(definition: &Definition, point: usize, failure: Failure) -> Failure {
     match failure {
         Failure::Input(errors) => {
             let point = definition.in_words(point);
@@ -117,7 +117,7 @@ pub(crate) fn on_all_cores<T: Send>(
 }
 
 /// Does one run; `None` if an interrupt cut it off.
-fn one(definition: &Definition, run: usize, interrupt: &Interrupt) -> Result<Option<Outcome>, Failure> {
+pub(super) fn one(definition: &Definition, run: usize, interrupt: &Interrupt) -> Result<Option<Outcome>, Failure> {
     let plan = definition.plan(run)?;
     // A point that cannot run on its device is a result, too.
     let (result, ending) = match execute(&plan, &mut NoObserver, interrupt) {

@@ -1,0 +1,138 @@
+//! What is to be made large or small, and within which bounds.
+
+use elevon_report::figures::{ALL_JOBS, FigureRow};
+use elevon_report::number::{bytes_decimal, count, span};
+use elevon_report::plot::Unit;
+
+use crate::failure::SweepError;
+
+/// Short names of figures.
+const SHORT: [(&str, &str); 7] = [
+    ("throughput", "bw_bytes_per_second"),
+    ("bw", "bw_bytes_per_second"),
+    ("mean", "lat_mean_ns"),
+    ("p50", "lat_p50_ns"),
+    ("p95", "lat_p95_ns"),
+    ("p99", "lat_p99_ns"),
+    ("p99.9", "lat_p99_9_ns"),
+];
+
+/// A figure of a job, by its name in the results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Metric {
+    pub(super) job: String,
+    pub(super) figure: String,
+}
+
+impl Metric {
+    /// Parses `[JOB:]FIGURE`.
+    pub(super) fn parse(text: &str) -> Self {
+        let (job, figure) = text.rsplit_once(':').unwrap_or((ALL_JOBS, text));
+        let long = SHORT.iter().find(|(short, _)| *short == figure).map_or(figure, |(_, long)| long);
+        Self { job: job.to_owned(), figure: long.to_owned() }
+    }
+
+    /// Returns the metric's value in the rows of a run.
+    pub(super) fn value(&self, rows: &[FigureRow]) -> Option<f64> {
+        let row = rows.iter().find(|row| row.job == self.job)?;
+        row.figures.iter().find(|(name, _)| *name == self.figure).map(|(_, value)| *value)
+    }
+
+    /// Returns the name as it is shown.
+    pub(super) fn name(&self) -> String {
+        if self.job == ALL_JOBS { self.figure.clone() } else { format!("{}:{}", self.job, self.figure) }
+    }
+
+    pub(super) fn unit(&self) -> Unit {
+        match self.figure.as_str() {
+            name if name.ends_with("_ns") => Unit::Nanos,
+            name if name.ends_with("bytes_per_second") => Unit::BytesPerSecond,
+            name if name.ends_with("_percent") => Unit::Percent,
+            _ => Unit::Count,
+        }
+    }
+
+    /// Formats a value with its unit.
+    pub(super) fn show(&self, value: f64) -> String {
+        match self.unit() {
+            Unit::Nanos => span(value),
+            Unit::BytesPerSecond => bytes_decimal(value) + "/s",
+            Unit::Percent => format!("{value:.1}%"),
+            _ => count(value),
+        }
+    }
+}
+
+/// A bound of a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Bound {
+    pub(super) metric: Metric,
+    /// True if values are to be below, false if above.
+    below: bool,
+    value: f64,
+}
+
+impl Bound {
+    /// Parses `METRIC<VALUE` or `METRIC>VALUE`: a number, or one with a unit of time or size.
+    pub(super) fn parse(text: &str) -> Result<Self, SweepError> {
+        let bad = || SweepError::Bound { text: text.to_owned() };
+        let at = text.find(['<', '>']).ok_or_else(bad)?;
+        let (metric, rest) = text.split_at(at);
+        let value = quantity(rest[1..].trim_start_matches('=').trim()).ok_or_else(bad)?;
+        if metric.trim().is_empty() {
+            return Err(bad());
+        }
+        Ok(Self { metric: Metric::parse(metric.trim()), below: rest.starts_with('<'), value })
+    }
+
+    /// Returns by how much a value misses the bound, as a share of the bound; 0 if it holds.
+    pub(super) fn missed(&self, value: f64) -> f64 {
+        let by = if self.below { value - self.value } else { self.value - value };
+        if by <= 0.0 { 0.0 } else { by / self.value.abs().max(1e-9) }
+    }
+
+    pub(super) fn in_words(&self) -> String {
+        let sign = if self.below { "<" } else { ">" };
+        format!("{} {sign} {}", self.metric.name(), self.metric.show(self.value))
+    }
+}
+
+/// Parses `2ms`, `1.5`, `100k`, `1GB/s`; times in nanoseconds.
+fn quantity(text: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 12] = [
+        ("ns", 1.0),
+        ("us", 1e3),
+        ("ms", 1e6),
+        ("s", 1e9),
+        ("kB/s", 1e3),
+        ("MB/s", 1e6),
+        ("GB/s", 1e9),
+        ("k", 1e3),
+        ("M", 1e6),
+        ("G", 1e9),
+        ("%", 1.0),
+        ("", 1.0),
+    ];
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let unit = UNITS.iter().find(|(name, _)| *name == text[end..].trim()).map(|(_, unit)| unit)?;
+    text[..end].parse::<f64>().ok().filter(|value| value.is_finite()).map(|value| value * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_and_bounds() {
+        assert_eq!(Metric::parse("p99").name(), "lat_p99_ns");
+        assert_eq!(Metric::parse("reader:iops").name(), "reader:iops");
+        let bound = Bound::parse("reader:p99 < 2ms").expect("a bound");
+        assert_eq!((bound.missed(1.9e6), bound.missed(3e6)), (0.0, 0.5));
+        assert_eq!(bound.in_words(), "reader:lat_p99_ns < 2.00ms");
+        assert_eq!(Bound::parse("throughput>=1GB/s").expect("a bound").missed(5e8), 0.5);
+        assert_eq!(quantity("100k"), Some(1e5));
+        for text in ["p99", "p99<", "p99<2 furlongs", "<3", "p99<1..2"] {
+            assert!(Bound::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! `elevon tune`: a seeded search for the options under which a job does best.
+//!
+//! A space with no more points than trials is tried whole. Otherwise the first third of the trials
+//! is a Sobol sample, and the rest are neighbours of the best so far: an evolution strategy over
+//! the front of trials that no other is better than. Trials are made in generations of a fixed
+//! size, so that the result does not depend on the number of threads.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use elevon_host::interrupt::Interrupt;
+use elevon_report::document::{Document, Table};
+use elevon_report::figures::FigureRow;
+use elevon_report::interval::Interval;
+use elevon_report::plot::{Axis as PlotAxis, Mark, Plot, Scale, Series};
+use elevon_sim::chance::{below, draw};
+use serde_json::{Map, Value, json};
+
+use super::axis::Values;
+use super::definition::Definition;
+use super::goal::{Bound, Metric};
+use super::points::{Point, sobol_points};
+use super::runs;
+use crate::args::{OutputFormat, TuneArgs};
+use crate::failure::{Ending, Failure, MachineError, SweepError, all, emit, emit_text, tell};
+use crate::output::NewFile;
+
+/// Trials of a generation.
+const GENERATION: usize = 16;
+/// Purpose of the draws.
+const TUNE: u64 = 0x707e_0001;
+/// Rows of the table of the best.
+const ROWS: usize = 12;
+
+pub(crate) fn tune(args: &TuneArgs) -> Result<Ending, Failure> {
+    let goals = Goals::new(args)?;
+    let definition = Definition::of_search(&args.input, &args.stack, &args.over, args.seeds.as_deref())?;
+    let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
+    let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
+    let mut search = Search { definition, goals, trials: Vec::new(), seen: BTreeSet::new(), draws: 0 };
+    let is_whole = search.run(args.trials.into(), &interrupt)?;
+    let signal = interrupt.signal();
+    if signal.is_some() {
+        tell(&format!("interrupted after {} trials", search.trials.len()));
+    }
+    if search.trials.is_empty() {
+        return Ok(signal.map_or(Ending::Done, Ending::Interrupted));
+    }
+    search.check_metrics()?;
+    let document = search.document(is_whole)?;
+    let printed = match args.output_format {
+        OutputFormat::Normal => emit_text(&document.text()),
+        OutputFormat::Json | OutputFormat::JsonPlus => emit(&search.json()?),
+    };
+    let page = page.map_or(Ok(()), |file| file.commit(document.html("simulated").as_bytes()));
+    all([printed, page])?;
+    Ok(signal.map_or(Ending::Done, Ending::Interrupted))
+}
+
+/// What is to be made large or small.
+struct Goals {
+    /// Metrics, and whether larger is better; one or two.
+    all: Vec<(Metric, bool)>,
+    bounds: Vec<Bound>,
+}
+
+impl Goals {
+    fn new(args: &TuneArgs) -> Result<Self, Failure> {
+        let large = args.maximise.iter().map(|text| (Metric::parse(text), true));
+        let small = args.minimise.iter().map(|text| (Metric::parse(text), false));
+        let all: Vec<(Metric, bool)> = large.chain(small).collect();
+        if !(1..=2).contains(&all.len()) {
+            return Err(Failure::input(SweepError::Goals));
+        }
+        let bounds = args.subject_to.iter().map(|text| Bound::parse(text)).collect::<Result<_, _>>();
+        Ok(Self { all, bounds: bounds.map_err(Failure::input)? })
+    }
+
+    /// Yields the metrics of goals and bounds, each once.
+    fn metrics(&self) -> Vec<&Metric> {
+        let mut metrics: Vec<&Metric> = Vec::new();
+        for metric in self.all.iter().map(|(metric, _)| metric).chain(self.bounds.iter().map(|bound| &bound.metric)) {
+            if !metrics.contains(&metric) {
+                metrics.push(metric);
+            }
+        }
+        metrics
+    }
+}
+
+/// A point that was tried.
+#[derive(Clone, Debug)]
+struct Trial {
+    /// Number of the point.
+    point: usize,
+    /// Means of [`Goals::metrics`] over the seeds; empty if a run failed.
+    means: Vec<Interval>,
+    /// Goals, of which larger values are better.
+    scores: Vec<f64>,
+    /// By how much the bounds are missed, as a sum of shares.
+    missed: f64,
+}
+
+impl Trial {
+    /// Returns true if this trial is better than another: nearer to the bounds, or as good in every
+    /// goal and better in one.
+    fn beats(&self, other: &Self) -> bool {
+        match self.missed.total_cmp(&other.missed) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal => {
+                let mut pairs = self.scores.iter().zip(&other.scores);
+                pairs.clone().all(|(own, of)| own >= of) && pairs.any(|(own, of)| own > of)
+            }
+        }
+    }
+}
+
+struct Search {
+    definition: Definition,
+    goals: Goals,
+    trials: Vec<Trial>,
+    seen: BTreeSet<Point>,
+    draws: u64,
+}
+
+impl Search {
+    /// Makes the trials. Returns true if the whole space was tried.
+    fn run(&mut self, budget: usize, interrupt: &Interrupt) -> Result<bool, Failure> {
+        let space = self.definition.axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.len()));
+        let is_whole = space.is_some_and(|space| space <= budget);
+        let wanted = if is_whole { space.unwrap_or(0) } else { budget };
+        let seed = self.definition.seeds[0];
+        let mut first: Vec<Point> = if is_whole {
+            self.definition.grid()?
+        } else {
+            sobol_points(&self.definition.axes, budget.div_ceil(3) as u64, seed)
+        };
+        first.reverse();
+        while self.trials.len() < wanted && !interrupt.is_set() {
+            let mut generation = Vec::new();
+            while generation.len() < GENERATION.min(wanted - self.trials.len()) {
+                let Some(point) = first.pop().or_else(|| self.neighbour()) else { break };
+                if self.seen.insert(point.clone()) {
+                    generation.push(point);
+                }
+            }
+            if generation.is_empty() {
+                break;
+            }
+            self.generation(generation, interrupt)?;
+        }
+        Ok(is_whole)
+    }
+
+    /// Returns a random number below `bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        self.draws += 1;
+        below(draw(self.definition.seeds[0], TUNE, self.draws), bound as u64) as usize
+    }
+
+    /// Returns a point near one of the best that was not tried; `None` if none is found.
+    fn neighbour(&mut self) -> Option<Point> {
+        let front = self.front();
+        for _ in 0..1000 {
+            let parent = front[self.below(front.len())];
+            let mut point = self.definition.points[self.trials[parent].point].clone();
+            // One axis changes always, each other one with a chance of one in four.
+            let always = self.below(point.len());
+            for (axis, at) in point.iter_mut().enumerate() {
+                if axis == always || self.below(4) == 0 {
+                    *at = self.moved(axis, *at);
+                }
+            }
+            if !self.seen.contains(&point) {
+                return Some(point);
+            }
+        }
+        None
+    }
+
+    /// Returns another value of an axis: of words any, of numbers one at a distance that is small
+    /// more often than large.
+    fn moved(&mut self, axis: usize, from: usize) -> usize {
+        let axis = &self.definition.axes[axis];
+        let count = axis.len();
+        if count < 2 {
+            return from;
+        }
+        let is_ordered = matches!(axis.values, Values::Range { .. }) || axis.numbers().is_some();
+        if !is_ordered {
+            let other = self.below(count - 1);
+            return if other >= from { other + 1 } else { other };
+        }
+        let halvings = self.below(count.ilog2() as usize + 1);
+        let most = (count >> (halvings + 1)).max(1);
+        let step = 1 + self.below(most);
+        let up = from + step < count && (from < step || self.below(2) == 0);
+        if up { from + step } else { from.saturating_sub(step) }
+    }
+
+    /// Runs the points of a generation, and adds their trials in order.
+    fn generation(&mut self, points: Vec<Point>, interrupt: &Interrupt) -> Result<(), Failure> {
+        let first = self.definition.points.len();
+        self.definition.points.extend(points);
+        let (definition, seeds) = (&self.definition, self.definition.seeds.len());
+        let numbers: Vec<usize> = (first * seeds..definition.points.len() * seeds).collect();
+        let mut rows: Vec<Option<Vec<FigureRow>>> = vec![None; numbers.len()];
+        let label = format!("tune, {} trials done", self.trials.len());
+        runs::on_all_cores(
+            &label,
+            &numbers,
+            None,
+            interrupt,
+            |run| {
+                runs::one(definition, run, interrupt)
+                    .map_err(|failure| runs::at_point(definition, run / seeds, failure))
+            },
+            |run, outcome| {
+                rows[run - first * seeds] = Some(if outcome.error.is_empty() { outcome.rows } else { Vec::new() });
+                Ok(())
+            },
+        )?;
+        for (at, of_point) in rows.chunks(seeds).enumerate() {
+            let Some(rows) = of_point.iter().map(Option::as_ref).collect::<Option<Vec<_>>>() else { continue };
+            self.trials.push(self.trial(first + at, &rows));
+        }
+        Ok(())
+    }
+
+    fn trial(&self, point: usize, rows: &[&Vec<FigureRow>]) -> Trial {
+        let mean = |metric: &Metric| {
+            let values: Option<Vec<f64>> = rows.iter().map(|rows| metric.value(rows)).collect();
+            Interval::of(&values?)
+        };
+        let metrics = self.goals.metrics();
+        let means: Option<Vec<Interval>> = metrics.iter().map(|metric| mean(metric)).collect();
+        let Some(means) = means else {
+            return Trial { point, means: Vec::new(), scores: Vec::new(), missed: f64::INFINITY };
+        };
+        let value = |metric: &Metric| metrics.iter().position(|own| *own == metric).map_or(0.0, |at| means[at].mean);
+        let scores = self.goals.all.iter().map(|(metric, large)| if *large { value(metric) } else { -value(metric) });
+        let missed = self.goals.bounds.iter().map(|bound| bound.missed(value(&bound.metric))).sum();
+        Trial { point, scores: scores.collect(), missed, means }
+    }
+
+    /// Refuses a metric that no run has.
+    fn check_metrics(&self) -> Result<(), Failure> {
+        if self.trials.iter().any(|trial| !trial.means.is_empty()) {
+            return Ok(());
+        }
+        let metrics: Vec<String> = self.goals.metrics().into_iter().map(Metric::name).collect();
+        Err(Failure::input(SweepError::NoMetric { metrics: metrics.join(", ") }))
+    }
+
+    /// Returns the trials that no other is better than, best first.
+    fn front(&self) -> Vec<usize> {
+        let is_best = |trial: &Trial| !self.trials.iter().any(|other| other.beats(trial));
+        let mut front: Vec<usize> = (0..self.trials.len()).filter(|&at| is_best(&self.trials[at])).collect();
+        front.sort_by(|&a, &b| self.order(a, b));
+        front
+    }
+
+    /// Orders trials: bounds first, then the first goal.
+    fn order(&self, a: usize, b: usize) -> Ordering {
+        let (first, second) = (&self.trials[a], &self.trials[b]);
+        let score = |trial: &Trial| trial.scores.first().copied().unwrap_or(f64::NEG_INFINITY);
+        first.missed.total_cmp(&second.missed).then(score(second).total_cmp(&score(first))).then(a.cmp(&b))
+    }
+
+    /// Returns what is shown: the front of two goals, or the best few of one.
+    fn best(&self) -> Vec<usize> {
+        if self.goals.all.len() > 1 {
+            return self.front();
+        }
+        let mut all: Vec<usize> = (0..self.trials.len()).filter(|&at| !self.trials[at].means.is_empty()).collect();
+        all.sort_by(|&a, &b| self.order(a, b));
+        all.truncate(ROWS);
+        all
+    }
+
+    fn command(&self, trial: usize) -> Result<String, Failure> {
+        self.definition.command(self.trials[trial].point * self.definition.seeds.len())
+    }
+
+    fn document(&self, is_whole: bool) -> Result<Document, Failure> {
+        let mut document = Document::new(&format!("Tuning of {}", self.definition.job.display()));
+        let word = |(metric, large): &(Metric, bool)| {
+            format!("{} {}", if *large { "maximise" } else { "minimise" }, metric.name())
+        };
+        let goals: Vec<String> = self.goals.all.iter().map(word).collect();
+        let bounds: Vec<String> = self.goals.bounds.iter().map(Bound::in_words).collect();
+        let subject = if bounds.is_empty() { String::new() } else { format!(", subject to {}", bounds.join(" and ")) };
+        let how = if is_whole { "all points of the space" } else { "a search; another --seed may find better" };
+        let (trials, seeds) = (self.trials.len(), self.definition.seeds.len());
+        document.paragraph(format!("{}{subject}: {trials} trials of {seeds} run(s) each, {how}.", goals.join(", ")));
+        let best = self.best();
+        let Some(&first) = best.first() else { return Ok(document) };
+        if self.trials[first].missed > 0.0 {
+            document.paragraph("No trial meets the bounds; these miss them least.");
+        }
+        let metrics = self.goals.metrics();
+        let heads =
+            self.definition.axes.iter().map(|axis| axis.key.clone()).chain(metrics.iter().map(|metric| metric.name()));
+        let words = (0..self.definition.axes.len()).collect();
+        let mut table = Table { header: heads.collect(), words, rows: Vec::new() };
+        for &at in best.iter().take(ROWS) {
+            let trial = &self.trials[at];
+            let mut row = self.definition.values(trial.point);
+            row.extend(metrics.iter().zip(&trial.means).map(|(metric, mean)| match mean.half_width {
+                Some(half) => format!("{} ± {}", metric.show(mean.mean), metric.show(half)),
+                None => metric.show(mean.mean),
+            }));
+            table.rows.push(row);
+        }
+        document.heading(if self.goals.all.len() > 1 { "No other trial is better in both" } else { "The best" });
+        document.table(table);
+        document.command(self.command(first)?);
+        if metrics.len() > 1 {
+            document.plot(self.plot(&best, metrics[0], metrics[1]));
+        }
+        Ok(document)
+    }
+
+    /// Returns every trial by two metrics, with the best apart.
+    fn plot(&self, best: &[usize], y: &Metric, x: &Metric) -> Plot {
+        let series = |name: &str, colour: usize, of: &dyn Fn(usize) -> bool| {
+            let taken = (0..self.trials.len()).filter(|&at| self.trials[at].means.len() > 1 && of(at));
+            let points = taken.map(|at| (self.trials[at].means[1].mean, self.trials[at].means[0].mean)).collect();
+            Series { name: name.to_owned(), colour, points, labels: Vec::new() }
+        };
+        let front: BTreeSet<usize> = if self.goals.all.len() > 1 {
+            best.iter().copied().collect()
+        } else {
+            best.iter().copied().take(1).collect()
+        };
+        let axis = |metric: &Metric| PlotAxis { title: metric.name(), scale: Scale::Linear, unit: metric.unit() };
+        Plot {
+            title: format!("{} against {}", y.name(), x.name()),
+            description: "A dot for each trial.".to_owned(),
+            mark: Mark::Points,
+            x: axis(x),
+            y: axis(y),
+            series: vec![
+                series("misses a bound", 5, &|at| self.trials[at].missed > 0.0 && !front.contains(&at)),
+                series("tried", 0, &|at| self.trials[at].missed == 0.0 && !front.contains(&at)),
+                series("best", 1, &|at| front.contains(&at)),
+            ],
+        }
+    }
+
+    fn json(&self) -> Result<String, Failure> {
+        let metrics = self.goals.metrics();
+        let best = self.best();
+        let trial = |at: usize| -> Result<Value, Failure> {
+            let trial = &self.trials[at];
+            let values = self.definition.values(trial.point);
+            let point: Map<String, Value> =
+                self.definition.axes.iter().zip(values).map(|(axis, value)| (axis.key.clone(), json!(value))).collect();
+            let figures: Map<String, Value> = metrics
+                .iter()
+                .zip(&trial.means)
+                .map(|(metric, mean)| (metric.name(), json!({"mean": mean.mean, "half_width_95": mean.half_width})))
+                .collect();
+            let meets = trial.missed == 0.0;
+            Ok(json!({"point": point, "figures": figures, "meets_bounds": meets, "command": self.command(at)?}))
+        };
+        let all = (0..self.trials.len()).map(trial).collect::<Result<Vec<_>, _>>()?;
+        Ok(format!("{:#}\n", json!({"elevon": env!("CARGO_PKG_VERSION"), "best": best, "trials": all})))
+    }
+}
