@@ -335,17 +335,18 @@ impl Search {
             best.iter().copied().take(1).collect()
         };
         let axis = |metric: &Metric| PlotAxis { title: metric.name(), scale: Scale::Linear, unit: metric.unit() };
+        let all = [
+            series("misses a bound", 5, &|at| self.trials[at].missed > 0.0 && !front.contains(&at)),
+            series("tried", 0, &|at| self.trials[at].missed == 0.0 && !front.contains(&at)),
+            series("best", 1, &|at| front.contains(&at)),
+        ];
         Plot {
             title: format!("{} against {}", y.name(), x.name()),
             description: "A dot for each trial.".to_owned(),
             mark: Mark::Points,
             x: axis(x),
             y: axis(y),
-            series: vec![
-                series("misses a bound", 5, &|at| self.trials[at].missed > 0.0 && !front.contains(&at)),
-                series("tried", 0, &|at| self.trials[at].missed == 0.0 && !front.contains(&at)),
-                series("best", 1, &|at| front.contains(&at)),
-            ],
+            series: all.into_iter().filter(|series| !series.points.is_empty()).collect(),
         }
     }
 
