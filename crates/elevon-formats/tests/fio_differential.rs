@@ -91,6 +91,8 @@ const TAKEN: &[&str] = &[
     "filename=a\\:b",
     "ss_dur=10",
     "zonemode=strided\nzonesize=64k",
+    "ss=bw_slope:0.3%\nss_dur=10\nss_ramp=2",
+    "latency_target=10ms\nlatency_window=5s\nlatency_percentile=99.9\nlatency_run=1",
     "zonemode=strided\nzonesize=16k\nzonerange=64k\nzoneskip=2z",
     "fill_device=1",
     "flow=8\nflow_id=2\nflow_sleep=100",
@@ -179,6 +181,8 @@ const REFUSED: &[&str] = &[
     "significant_figures=11",
     "latency_percentile=101",
     "flow=1001",
+    "ss=iops",
+    "ss=iops:x",
     "verify_pattern=%x",
     "rate_process=foo",
 ];

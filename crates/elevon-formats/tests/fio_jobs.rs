@@ -435,7 +435,7 @@ fn a_refused_option_may_repeat_its_default() {
     for option in ["atomic=0", "zonemode=none", "io_submit_mode=inline", "trim_percentage=0"] {
         assert_eq!(errors(option), [""; 0], "{option}");
     }
-    for option in ["atomic=1", "profile=act", "read_iolog=x", "ss=iops:1%"] {
+    for option in ["atomic=1", "profile=act", "read_iolog=x", "io_submit_mode=offload"] {
         assert!(errors(option)[0].contains(": not supported: "), "{option}");
     }
 }
@@ -493,6 +493,41 @@ fn priorities_by_size() {
     }
     let both = errors("ioengine=libaio\ncmdprio_percentage=5\ncmdprio_bssplit=4k/5");
     assert_eq!(both, ["job.fio:4:17: cmdprio_bssplit: excludes cmdprio_percentage; leave one out"]);
+}
+
+#[test]
+fn latency_targets() {
+    let given = |text: &str| {
+        let target = job(text).latency_target;
+        target.map(|t| (t.target.as_micros(), t.window.as_micros(), t.percentile, t.run))
+    };
+    assert_eq!(given("latency_target=600"), Some((600, 0, 100_000_000, false)));
+    let all = "latency_target=10ms\nlatency_window=5s\nlatency_percentile=99.95\nlatency_run=1";
+    assert_eq!(given(all), Some((10_000, 5_000_000, 99_950_000, true)));
+    assert_eq!((given("latency_window=5s"), given("latency_target=0")), (None, None));
+    assert!(errors("latency_percentile=100.1")[0].contains("must be 0 to 100"));
+}
+
+#[test]
+fn steady_states() {
+    let given = |text: &str| {
+        let steady = job(text).steady;
+        steady.map(|s| (s.criterion(), s.limit, s.percent, s.window(), s.ramp.as_millis(), s.interval.as_millis()))
+    };
+    assert_eq!(given("ss_dur=10"), Some(("iops_slope", 10_000, true, 10, 0, 1000)));
+    let all = "ss=bw:2.5\nsteadystate_duration=1m\nss_ramp=5\nss_interval=500ms";
+    assert_eq!(given(all), Some(("bw", 2_500_000, false, 120, 5000, 500)));
+    assert_eq!(given("steadystate=iops:0.3%\nss_dur=1500ms"), Some(("iops", 300_000, true, 1, 0, 1000)));
+    assert_eq!(given("ss=bw_slope:1%"), None);
+    assert!(warnings("ss=bw_slope:1%")[0].contains("steadystate: has no effect without steadystate_duration="));
+    for (text, said) in [
+        ("ss=lat:1", "job.fio:2:4: ss: `lat:1` is no criterion; must be iops, iops_slope, bw or bw_slope with a limit"),
+        ("ss=iops", "job.fio:2:4: ss: `iops` lacks its limit; must be such as iops:2%"),
+        ("ss_dur=5\nss_interval=0", "job.fio:3:13: steadystate_check_interval: `0` is no time between samples"),
+    ] {
+        assert!(errors(text)[0].starts_with(said), "{:?}", errors(text));
+    }
+    assert!(errors("ss=iops:x")[0].starts_with("job.fio:2:4: ss: "));
 }
 
 #[test]

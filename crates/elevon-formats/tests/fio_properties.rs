@@ -39,6 +39,8 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("io_size", &["5g", "50%"]),
     ("zonemode", &["none", "strided\nzonesize=1m\nzoneskip=2z", "strided\nzonesize=16k\nzonerange=1m\nzoneskip=4k"]),
     ("fill_device", &["0", "1"]),
+    ("latency_target", &["600", "10ms\nlatency_window=5s\nlatency_percentile=99.95\nlatency_run=1"]),
+    ("steadystate", &["iops:2\nss_dur=10", "bw_slope:0.3%\nss_dur=1m\nss_ramp=5\nss_interval=500ms"]),
     ("flow", &["0", "8", "1\nflow_id=3\nflow_sleep=50"]),
     ("filesize", &["4k", "1m-2m"]),
     ("offset", &["1m", "10%"]),

@@ -5,8 +5,8 @@ use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
 use elevon_formats::fio::WRITE_HINTS;
 use elevon_formats::fio::spec::{
-    Amount, BlockSizes, Distribution, ExitWhat, FileService, JobSpec, SizePrio, SyncMode, Unified, VerifyMethod,
-    WindowValue,
+    Amount, BlockSizes, Distribution, ExitWhat, FileService, JobSpec, LatencyTarget, SizePrio, SyncMode, Unified,
+    VerifyMethod, WindowValue,
 };
 use std::fmt::{Display, Write};
 
@@ -63,6 +63,10 @@ impl Page {
 
 fn us(span: Nanos) -> String {
     format!("{}us", span.as_micros())
+}
+
+fn millionths(value: u64) -> String {
+    format!("{}.{:06}", value / 1_000_000, value % 1_000_000)
 }
 
 fn amount(amount: Amount) -> String {
@@ -204,6 +208,19 @@ fn load(job: &JobSpec, page: &mut Page) {
     page.unless("rate_cycle", job.rate_cycle.as_millis(), 1000);
     page.unless("rate_process", if job.rate_poisson { "poisson" } else { "linear" }, "linear");
     page.flag("rate_ignore_thinktime", job.rate_ignore_think_time);
+    if let Some(LatencyTarget { target, window, percentile, run }) = job.latency_target {
+        page.line("latency_target", us(target));
+        page.time("latency_window", window);
+        page.unless("latency_percentile", millionths(percentile.into()), millionths(100_000_000));
+        page.flag("latency_run", run);
+    }
+    if let Some(steady) = job.steady {
+        let percent = if steady.percent { "%" } else { "" };
+        page.line("steadystate", format!("{}:{}{percent}", steady.criterion(), millionths(steady.limit)));
+        page.line("steadystate_duration", us(steady.duration));
+        page.time("steadystate_ramp_time", steady.ramp);
+        page.line("steadystate_check_interval", us(steady.interval));
+    }
 }
 
 fn order_and_priority(job: &JobSpec, page: &mut Page) {

@@ -22,7 +22,8 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::number::date;
-use crate::result::{JobResult, RunResult, UnifiedReporting};
+use crate::result::{JobResult, RunResult, SteadyState, UnifiedReporting};
+use crate::steady::SteadyFigures;
 use crate::summary::{
     self, DiskDelta, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms, sample_deviation,
     sample_mean,
@@ -153,14 +154,43 @@ fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
     put("majf", json!(faults.map_or(0, |fault| fault.major)));
     put("minf", json!(faults.map_or(0, CallStats::minor)));
     levels(job, &mut put);
-    put("latency_depth", json!(job.workload.iodepth));
-    put("latency_target", json!(0));
-    put("latency_percentile", json!(100.0));
-    put("latency_window", json!(0));
+    let given = job.latency_target;
+    put("latency_depth", json!(given.map_or(job.workload.iodepth, |given| given.depth)));
+    // As in fio, the target is in nanoseconds and the window in microseconds.
+    put("latency_target", json!(given.map_or(0, |given| given.target.get())));
+    put("latency_percentile", json!(given.map_or(100.0, |given| f64::from(given.percentile) / 1e6)));
+    put("latency_window", json!(given.map_or(0, |given| given.window.as_micros())));
+    if let Some(steady) = &job.steady {
+        put("steadystate", steady_value(steady));
+    }
     if !job.description.is_empty() {
         put("desc", json!(job.description));
     }
     Value::Object(out)
+}
+
+/// Returns fio's object; a window that is not full has zeroes at its end, as there.
+fn steady_value(steady: &SteadyState) -> Value {
+    let percent = if steady.percent { "%" } else { "" };
+    let figures = SteadyFigures::of(steady);
+    let padded = |of: fn(&(u64, u64)) -> u64| -> Vec<u64> {
+        let samples = steady.samples.iter().map(of);
+        samples.chain(std::iter::repeat(0)).take(steady.window.max(steady.samples.len())).collect()
+    };
+    json!({
+        "ss": format!("{}:{:.6}{percent}", steady.criterion, steady.limit as f64 / 1e6),
+        "duration": steady.duration.get() / 1_000_000_000,
+        "attained": u8::from(steady.attained),
+        "criterion": format!("{:.6}{percent}", figures.criterion),
+        "max_deviation": figures.deviation,
+        "slope": figures.slope,
+        "data": {
+            "bw_mean": figures.bandwidth_mean as u64,
+            "iops_mean": figures.iops_mean as u64,
+            "iops": padded(|sample| sample.0),
+            "bw": padded(|sample| sample.1),
+        },
+    })
 }
 
 /// Adds depth levels and latency buckets, in percent.

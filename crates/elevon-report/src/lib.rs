@@ -15,6 +15,7 @@ pub mod interval;
 pub mod number;
 pub mod result;
 pub mod settings;
+mod steady;
 pub mod summary;
 pub mod tenants;
 

@@ -215,8 +215,44 @@ pub struct JobResult {
     pub percentiles: Vec<u32>,
     /// Latencies of which percentiles are shown.
     pub latency_percentiles: LatencyPercentiles,
+    /// The search for a depth that meets a latency, if the job did one.
+    pub latency_target: Option<LatencyTarget>,
+    /// What came of the job's `steadystate`, if it has one.
+    pub steady: Option<SteadyState>,
     /// Whether directions are shown separately or together.
     pub unified: UnifiedReporting,
+}
+
+/// A search for the greatest queue depth at which I/Os are fast enough (`latency_target`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatencyTarget {
+    /// The longest time that an I/O may take.
+    pub target: Nanos,
+    /// How long each depth was tried.
+    pub window: Nanos,
+    /// The share of I/Os that must meet the target, in millionths of a percent.
+    pub percentile: u32,
+    /// The depth that was arrived at.
+    pub depth: u32,
+}
+
+/// What came of `steadystate`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SteadyState {
+    /// The criterion: `iops`, `iops_slope`, `bw` or `bw_slope`.
+    pub criterion: &'static str,
+    /// The limit of the criterion in millionths.
+    pub limit: u64,
+    /// The limit is in percent of the mean.
+    pub percent: bool,
+    /// Length of the window.
+    pub duration: Nanos,
+    /// Samples of a full window.
+    pub window: usize,
+    /// The criterion was below the limit, which ended the job.
+    pub attained: bool,
+    /// The latest samples: I/Os and bytes per second.
+    pub samples: Vec<(u64, u64)>,
 }
 
 /// What a tenant and all tenants below it did, and what their I/O waited for. The root is an

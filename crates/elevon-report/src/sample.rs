@@ -81,6 +81,8 @@ fn job(name: &str, group: u32, stats: JobStats) -> JobResult {
         cache_use: None,
         error: String::new(),
         percentiles: DEFAULT_PERCENTILES.to_vec(),
+        latency_target: None,
+        steady: None,
         latency_percentiles: LatencyPercentiles::default(),
         unified: UnifiedReporting::Separate,
     }

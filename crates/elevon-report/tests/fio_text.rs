@@ -90,6 +90,8 @@ fn run() -> result::RunResult {
             stats,
             end: Instant::ZERO + Nanos::from_millis(number(&job["job_runtime"])),
             percentiles: vec![10_000, 50_000, 100_000, 200_000, 500_000, 900_000, 950_000, 990_000],
+            latency_target: None,
+            steady: None,
             latency_percentiles: result::LatencyPercentiles {
                 slat: on("slat_percentiles"),
                 clat: true,

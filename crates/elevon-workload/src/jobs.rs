@@ -14,6 +14,7 @@ use crate::region::{Extent, Placement};
 use crate::replay::{NewLayout, Replayed, Script};
 use crate::settings::Settings;
 use crate::source::Source;
+use crate::steady::{Moved, SteadyWatches};
 use crate::tenants::{Tenant, tenant_of, tenants};
 
 /// Options that all jobs of a run share.
@@ -102,6 +103,7 @@ pub struct Jobs<S = Process> {
     pub(crate) members: Vec<Member>,
     pub(crate) processes: Vec<S>,
     pub(crate) flows: Flows,
+    pub(crate) steady: SteadyWatches,
 }
 
 const FIRST_NUMBER: u32 = 1001;
@@ -154,7 +156,9 @@ impl Jobs {
             }
         }
         let flows = Flows::new(members.iter().map(|member: &Member| &specs[member.spec]));
-        Ok(Self { specs: specs.to_vec(), tenants, settings: Settings::default(), members, processes, flows })
+        let steady = SteadyWatches::new(members.iter().map(|member: &Member| (&specs[member.spec], member.group)));
+        let specs = specs.to_vec();
+        Ok(Self { specs, tenants, settings: Settings::default(), members, processes, flows, steady })
     }
 }
 
@@ -184,8 +188,8 @@ impl Jobs<Replayed> {
                 state: JobState::Waiting,
             });
         }
-        let (specs, flows) = (specs.to_vec(), Flows::default());
-        Self { specs, tenants, settings: Settings::default(), members, processes, flows }
+        let (specs, flows, steady) = (specs.to_vec(), Flows::default(), SteadyWatches::default());
+        Self { specs, tenants, settings: Settings::default(), members, processes, flows, steady }
     }
 }
 
@@ -193,8 +197,8 @@ impl Jobs<Replayed> {
 impl<S> Jobs<S> {
     /// The same with other sources in place of these.
     pub(crate) fn map_sources<T>(self, other: impl FnMut(S) -> T) -> Jobs<T> {
-        let Self { specs, tenants, settings, members, processes, flows } = self;
-        Jobs { specs, tenants, settings, members, processes: processes.into_iter().map(other).collect(), flows }
+        let Self { specs, tenants, settings, members, processes, flows, steady } = self;
+        Jobs { specs, tenants, settings, members, processes: processes.into_iter().map(other).collect(), flows, steady }
     }
 }
 
@@ -258,6 +262,7 @@ impl<S: Source> Jobs<S> {
             JobState::Delayed(at) if at <= now => {
                 member.state = JobState::Running;
                 self.processes[task].start(now);
+                self.steady.on_start(task, now);
                 true
             }
             JobState::Waiting | JobState::Delayed(_) | JobState::Over | JobState::Never => false,
@@ -300,6 +305,22 @@ impl<S: Source> Jobs<S> {
     /// Ends all processes: running ones stop issuing, and others never start.
     pub(crate) fn terminate_all(&mut self, mut poll: impl FnMut(usize)) {
         for task in 0..self.members.len() {
+            self.terminate(task, &mut poll);
+        }
+    }
+
+    /// Takes the samples of `steadystate` that are due. Calls `poll(task)` for every process that
+    /// ends because its rate is steady.
+    pub(crate) fn look_at_rates(&mut self, now: Instant, mut poll: impl FnMut(usize)) {
+        let mut steady = Vec::new();
+        let moved = |task: usize| {
+            let process = &self.processes[task];
+            let directions = &process.stats().directions;
+            let ios = directions.iter().map(|d| d.ios).sum();
+            (Moved { ios, bytes: directions.iter().map(|d| d.bytes).sum() }, process.ended().is_some())
+        };
+        self.steady.run(now, moved, |task| steady.push(task));
+        for task in steady {
             self.terminate(task, &mut poll);
         }
     }

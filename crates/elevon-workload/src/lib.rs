@@ -17,6 +17,7 @@ pub mod region;
 // One process, and the statistics and logs of its I/O.
 pub mod cpu;
 pub mod flow;
+mod latency_target;
 pub mod logs;
 mod measure;
 pub mod process;
@@ -34,6 +35,7 @@ pub mod jobs;
 pub mod run;
 pub mod series;
 pub mod settings;
+pub mod steady;
 pub mod tenants;
 pub mod token;
 mod wakeups;

@@ -90,6 +90,13 @@ impl Measure {
         }
     }
 
+    /// Begins the statistics anew, for the final run of `latency_target`.
+    pub(crate) fn restart(&mut self, at: Instant) {
+        if self.begun {
+            self.begin(at);
+        }
+    }
+
     /// Resets the statistics once the ramp has ended. Returns true when it does so.
     #[inline]
     pub(crate) fn leave_ramp(&mut self, now: Instant) -> bool {

@@ -52,6 +52,7 @@ use crate::chance::{Purpose, Rng};
 pub use crate::cpu::CpuCost;
 use crate::cpu::SchedulerLock;
 use crate::flow::Standing;
+use crate::latency_target::{Search, Verdict};
 use crate::logs::Logger;
 use crate::measure::{Finished, Measure, PriorityLatency};
 use crate::pace::{Hold, Pace, Think};
@@ -225,6 +226,9 @@ pub struct Process {
     allowed: u64,
     /// End of its `flow_sleep`.
     flow_sleep_until: Instant,
+    /// `latency_target`, with the number of I/Os that it allows in flight (without it, any number).
+    search: Option<Box<Search>>,
+    depth_limit: usize,
     measure: Measure,
 }
 
@@ -283,6 +287,8 @@ impl Process {
             issued: 0,
             allowed: u64::MAX,
             flow_sleep_until: Instant::ZERO,
+            depth_limit: if spec.latency_target.is_some() { 1 } else { usize::MAX },
+            search: spec.latency_target.map(|target| Box::new(Search::new(target, depth as u32))),
             measure: Measure::new(asynchronous, by_priority, Logger::new(&spec.logs)),
             options,
             spec: Box::new(spec.clone()),
@@ -321,6 +327,9 @@ impl Process {
         self.measure.start(now, self.spec.ramp_time);
         self.pace.start(now);
         self.think.start(now);
+        if let Some(search) = &mut self.search {
+            search.start(now.saturating_add(self.spec.ramp_time));
+        }
     }
 
     /// Returns the instant at which it started.
@@ -336,6 +345,11 @@ impl Process {
     /// Returns its statistics; complete once the process has finished.
     pub const fn stats(&self) -> &JobStats {
         &self.measure.stats
+    }
+
+    /// Returns the queue depth that `latency_target` has arrived at.
+    pub(crate) fn latency_depth(&self) -> Option<u32> {
+        self.search.as_ref().map(|search| search.depth())
     }
 
     /// Returns what it has done for its flow.

@@ -220,6 +220,10 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             moved = true;
         }
         moved |= self.drain(now);
+        if self.jobs.steady.next().is_some_and(|at| at <= now) {
+            self.look_at_rates(now);
+            moved = true;
+        }
         if self.layer.next_timer().is_some_and(|at| at <= now) {
             self.layer.handle_timers(now);
             moved = true;
@@ -487,6 +491,17 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         self.release(now);
     }
 
+    /// Ends the jobs whose rate is steady.
+    #[cold]
+    fn look_at_rates(&mut self, now: Instant) {
+        let mut poll = Vec::new();
+        self.jobs.look_at_rates(now, |task| poll.push(task));
+        for task in poll {
+            self.make_ready(task);
+        }
+        self.open = self.jobs.left();
+    }
+
     fn look_for_interrupt(&mut self) {
         if self.ended_early.is_none() && self.backend.interrupted() {
             self.ended_early = Some(EndedEarly::Interrupted);
@@ -553,7 +568,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         let timer = self.stack.next_timer().unwrap_or(Instant::MAX).min(of_layer);
         let change = self.jobs.settings.next_change().unwrap_or(Instant::MAX);
         let interval = if self.skips_waits { Instant::MAX } else { self.next_interval };
-        let until = self.wakeups.earliest().min(timer).min(change).min(interval);
+        let sample = self.jobs.steady.next().unwrap_or(Instant::MAX);
+        let until = self.wakeups.earliest().min(timer).min(change).min(interval).min(sample);
         let until_any = (until < Instant::MAX).then_some(until);
         let waited = self.backend.wait(until_any);
         self.at_device = self.ios_at_device();

@@ -96,6 +96,10 @@ pub trait Source {
     /// Takes the scheduler's lock for the batch that is ready to leave, if it needs the lock.
     #[inline]
     fn pass_lock(&mut self, _now: Instant, _lock: &mut SchedulerLock) {}
+    /// Returns the queue depth that `latency_target` has arrived at, if the source looks for one.
+    fn latency_depth(&self) -> Option<u32> {
+        None
+    }
     /// Returns what it has done for its flow (`flow=`).
     fn standing(&self) -> Standing {
         Standing { ios: 0, competes: false }
@@ -201,6 +205,9 @@ impl Source for Process {
     #[inline]
     fn pass_lock(&mut self, now: Instant, lock: &mut SchedulerLock) {
         self.pass_lock(now, lock);
+    }
+    fn latency_depth(&self) -> Option<u32> {
+        self.latency_depth()
     }
     fn standing(&self) -> Standing {
         self.standing()

@@ -14,17 +14,19 @@ use elevon_core::sched::Scheduler;
 use elevon_core::stack::Stack;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
-use elevon_formats::fio::spec::{BlockSizes, JobSpec, Unified};
+use elevon_formats::fio::spec::{self, BlockSizes, JobSpec, Unified};
 use elevon_report::collect::{self, Named, Sources};
 use elevon_report::result::{
-    Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, ReadFile, RunResult, SchedulerInfo, Series,
-    SizeCounts, StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
+    Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, LatencyTarget, Point, ReadFile, RunResult,
+    SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, SteadyState, TenantResult, UnifiedReporting,
+    Workload,
 };
 use elevon_sim::device::Description;
 use elevon_workload::buffered::{BufferedIo, CacheCost};
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::run::{JobOutcome, RunOutcome};
 use elevon_workload::settings::Settings;
+use elevon_workload::steady::SteadyOutcome;
 use elevon_workload::tenants::{Tenant, tenant_of};
 
 use crate::memory::CachePlan;
@@ -181,6 +183,11 @@ fn job_result(spec: &JobSpec, outcome: &RunOutcome, job: &JobOutcome) -> JobResu
         cache_use: job.cache_use.clone(),
         error: words_of(job.stats.error),
         percentiles: spec.percentiles.iter().map(|&p| p as u32).collect(),
+        latency_target: spec.latency_target.zip(job.latency_depth).map(|(given, depth)| {
+            let spec::LatencyTarget { target, window, percentile, .. } = given;
+            LatencyTarget { target, window, percentile, depth }
+        }),
+        steady: job.steady.as_ref().map(steady_state),
         latency_percentiles: LatencyPercentiles {
             slat: spec.slat_percentiles,
             clat: spec.clat_percentiles,
@@ -191,6 +198,19 @@ fn job_result(spec: &JobSpec, outcome: &RunOutcome, job: &JobOutcome) -> JobResu
             Unified::Mixed => UnifiedReporting::Mixed,
             Unified::Both => UnifiedReporting::Both,
         },
+    }
+}
+
+fn steady_state(outcome: &SteadyOutcome) -> SteadyState {
+    let SteadyOutcome { settings, attained, samples } = outcome;
+    SteadyState {
+        criterion: settings.criterion(),
+        limit: settings.limit,
+        percent: settings.percent,
+        duration: settings.duration,
+        window: settings.window(),
+        attained: *attained,
+        samples: samples.iter().map(|sample| (sample.iops, sample.bandwidth)).collect(),
     }
 }
 

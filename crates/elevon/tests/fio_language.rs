@@ -209,3 +209,73 @@ fn a_filled_device_is_full() {
     let theirs: Value = serde_json::from_str(json).expect("JSON");
     assert_eq!((figure(&theirs, 0, "write", "io_bytes"), output.status.code()), (FILE, Some(0)));
 }
+
+/// The keys of an object, with the type of each value.
+fn shape(value: &Value) -> Vec<String> {
+    let kind = |value: &Value| match value {
+        Value::Object(_) => format!("{:?}", shape(value)),
+        Value::Array(all) => format!("{} numbers", all.iter().filter(|one| one.is_u64()).count()),
+        Value::Number(number) => format!("a number, {}", if number.is_u64() { "whole" } else { "with a point" }),
+        other => other.to_string(),
+    };
+    value.as_object().into_iter().flatten().map(|(key, value)| format!("{key}: {}", kind(value))).collect()
+}
+
+#[test]
+fn a_steady_job_ends_and_says_so_as_by_fio() {
+    let job = "[a]\nfilename=file.img\nsize=1m\nbs=4k\nrw=randread\nrate_iops=200\ntime_based\nruntime=100\n\
+               ss=iops:50%\nss_dur=1\n";
+    let Both { bench, reports: [fio, ours], .. } = run_both(job);
+    let ours = ours.expect("a report");
+    let steady = &ours["jobs"][0]["steadystate"];
+    assert_eq!((&steady["ss"], &steady["attained"]), (&"iops:50.000000%".into(), &1.into()));
+    if let Some(fio) = fio {
+        assert_eq!(shape(steady), shape(&fio["jobs"][0]["steadystate"]));
+    }
+    // In virtual time the samples are exact: 3 s of ramps, then a sample each second. The first job
+    // is steady after three of them, the second never is and has its last three samples.
+    let job = "[global]\nbs=4k\nrw=randread\ndirect=1\ntime_based\nruntime=8\nrate_iops=200\nramp_time=1\nss_ramp=2\n\
+               [a]\nss=bw_slope:1\nss_dur=3\n[b]\nss=iops:0\nss_dur=3\n\
+               [c]\nnumjobs=2\nnew_group\ngroup_reporting\nss=iops_slope:0.1%\nss_dur=3\nss_interval=500ms\n";
+    bench.file("simulated.fio", job);
+    let report = bench.json("simulated.fio", &[]);
+    let [a, b, c] = [0, 1, 2].map(|job| (&report["jobs"][job]["job_runtime"], &report["jobs"][job]["steadystate"]));
+    let rates = |of: &Value| of["data"]["iops"].as_array().expect("samples").len();
+    assert_eq!((a.0, &a.1["attained"], rates(a.1)), (&6000.into(), &1.into(), 3), "{a:?}");
+    assert_eq!((&a.1["data"]["iops"], &a.1["data"]["bw_mean"]), (&vec![200, 200, 200].into(), &819_200.into()));
+    assert_eq!((b.0, &b.1["attained"], rates(b.1)), (&9000.into(), &0.into(), 3), "{b:?}");
+    assert_eq!((c.0, &c.1["attained"], rates(c.1)), (&12_000.into(), &1.into(), 6), "{c:?}");
+    assert_eq!(c.1["data"]["iops_mean"], 400, "both jobs of the group");
+    let text = bench.stdout(&["run", "simulated.fio"]);
+    let line = "  steadystate  : attained=yes, bw=800KiB/s (819kB/s), iops=200, bw slope=0.000";
+    assert!(text.lines().any(|one| one == line), "{text}");
+}
+
+#[test]
+fn the_depth_that_meets_a_latency_is_found_as_by_fio() {
+    let job = "[global]\nfilename=file.img\nsize=1m\nbs=4k\nrw=randread\nioengine=libaio\niodepth=8\ntime_based\n\
+               latency_window=20ms\nlatency_percentile=99.5\nstonewall\n\
+               [easy]\nruntime=100\nlatency_target=100s\n[impossible]\nruntime=200ms\nlatency_target=1us\n";
+    let Both { bench, reports: [fio, ours], .. } = run_both(job);
+    for report in [fio, ours].into_iter().flatten() {
+        for (job, depth, target) in [(0, 8, 100_000_000_000_u64), (1, 1, 1000)] {
+            let job = &report["jobs"][job];
+            assert_eq!((&job["latency_depth"], &job["error"]), (&depth.into(), &0.into()));
+            assert_eq!((&job["latency_target"], &job["latency_window"]), (&target.into(), &20_000.into()));
+            assert_eq!(job["latency_percentile"], 99.5);
+        }
+    }
+    // A device of five slots of 100 us each: the sixth I/O waits.
+    let job = "[a]\nbs=4k\nrw=randread\ndirect=1\nioengine=io_uring\niodepth=64\nlatency_target=150\nlatency_window=5ms\n\
+               time_based\nruntime=10\n";
+    bench.file("simulated.fio", job);
+    let report =
+        bench.json("simulated.fio", &["--device", "slots:slots=5,latency=100us", "--cpu-cost", "submit=0,complete=0"]);
+    let job = &report["jobs"][0];
+    assert_eq!((&job["latency_depth"], &job["iodepth_level"]["8"]), (&5.into(), &0.0.into()));
+    let ios = figure(&report, 0, "read", "total_ios");
+    // At most 250 end in the 5 ms, and those in flight behind them; all windows have over 1,000.
+    assert!((200..=255).contains(&ios), "the statistics are of the last window: {ios}");
+    let runtime = job["job_runtime"].as_u64().expect("a time");
+    assert!((35..50).contains(&runtime), "1, 2, 4, 8, 6, 5 and 5: seven windows, {runtime} ms");
+}

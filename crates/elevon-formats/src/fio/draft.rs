@@ -3,7 +3,9 @@
 
 use super::number::PerDirection;
 use super::options::OptionRow;
-use super::spec::{Amount, BlockSizes, Flow, JobSpec, SizePrio, StridedZones, VerifyMethod};
+use super::spec::{
+    Amount, BlockSizes, Flow, JobSpec, LatencyTarget, SizePrio, SteadyMetric, SteadyState, StridedZones, VerifyMethod,
+};
 use crate::diagnostic::Span;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
@@ -38,6 +40,8 @@ pub struct Draft {
     pub(crate) command_prio: CommandPrio,
     pub(crate) zones: Zones,
     pub(crate) flow: Flow,
+    pub(crate) latency: LatencyTarget,
+    pub(crate) steady: SteadyState,
 }
 
 impl Draft {
@@ -62,6 +66,16 @@ impl Draft {
             command_prio: CommandPrio::default(),
             zones: Zones::default(),
             flow: Flow { id: 0, weight: 0, sleep: Nanos::ZERO },
+            latency: LatencyTarget { target: Nanos::ZERO, window: Nanos::ZERO, percentile: 100_000_000, run: false },
+            steady: SteadyState {
+                metric: SteadyMetric::Iops,
+                slope: true,
+                limit: 10_000,
+                percent: true,
+                duration: Nanos::ZERO,
+                ramp: Nanos::ZERO,
+                interval: Nanos::from_secs(1),
+            },
         }
     }
 
@@ -109,6 +123,11 @@ impl Draft {
         self.settle_logs();
         self.spec.zones = self.zones.settled();
         self.spec.flow = (self.flow.weight > 0).then_some(self.flow);
+        self.spec.latency_target = (!self.latency.target.is_zero()).then_some(self.latency);
+        self.spec.steady = (!self.steady.duration.is_zero()).then_some(self.steady);
+        if self.spec.steady.is_none() && self.place("steadystate").is_some() {
+            warn("steadystate", "has no effect without steadystate_duration=, as in fio".to_owned());
+        }
         let spec = &mut self.spec;
         if spec.think_time_spin > spec.think_time {
             warn("thinktime_spin", format!("longer than thinktime; runs as {}", spec.think_time));

@@ -3,7 +3,7 @@
 use super::draft::{Draft, Skip};
 use super::engine::{Behaviour, find_engine};
 use super::number::{Scan, Unit, by_direction, decimal};
-use super::spec::{FileService, Rw, SyncFileRange, VerifyMethod};
+use super::spec::{FileService, Rw, SteadyMetric, SyncFileRange, VerifyMethod};
 use crate::diagnostic::{Complaint, Problem};
 use elevon_core::nearest::nearest;
 use elevon_core::units::Nanos;
@@ -264,23 +264,39 @@ pub(super) fn percentiles(draft: &mut Draft, _: &mut Scan, text: &str) -> Result
     Ok(())
 }
 
-pub(super) fn percent(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
+pub(super) fn latency_percentile(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
     match decimal(text, 6)? {
-        0..=100_000_000 => Ok(()),
-        _ => Err(Problem::OutOfRange.because(format!("`{text}` is out of range; must be 0 to 100"))),
+        value @ 0..=100_000_000 => draft.latency.percentile = value as u32,
+        _ => return Err(Problem::OutOfRange.because(format!("`{text}` is out of range; must be 0 to 100"))),
     }
+    Ok(())
 }
 
 pub(super) fn floats(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
     text.split(':').try_for_each(|part| decimal(part, 6).map(|_| ()))
 }
 
-pub(super) fn steadystate(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
-    match text.split(':').next() {
-        Some("iops" | "iops_slope" | "bw" | "bw_slope" | "lat" | "lat_slope") => Ok(()),
-        _ => Err(Problem::NoChoice
-            .because(format!("`{text}` is no criterion; must be iops, iops_slope, bw or bw_slope with a limit"))),
-    }
+/// Parses `CRITERION:LIMIT`, with `%` for a limit relative to the mean.
+pub(super) fn steadystate(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
+    let (criterion, limit) = text.split_once(':').map_or((text, None), |(word, limit)| (word, Some(limit)));
+    let steady = &mut draft.steady;
+    (steady.metric, steady.slope) = match criterion {
+        "iops" => (SteadyMetric::Iops, false),
+        "iops_slope" => (SteadyMetric::Iops, true),
+        "bw" => (SteadyMetric::Bandwidth, false),
+        "bw_slope" => (SteadyMetric::Bandwidth, true),
+        _ => {
+            return Err(Problem::NoChoice.because(format!(
+                "`{text}` is no criterion; must be iops, iops_slope, bw or bw_slope with a limit, such as iops:2%"
+            )));
+        }
+    };
+    let Some(limit) = limit.filter(|limit| !limit.trim().is_empty()) else {
+        return Err(Problem::Missing.because(format!("`{text}` lacks its limit; must be such as {criterion}:2%")));
+    };
+    steady.percent = limit.ends_with('%');
+    steady.limit = decimal(limit.strip_suffix('%').unwrap_or(limit), 6)?;
+    Ok(())
 }
 
 /// The methods that `verify=` takes.

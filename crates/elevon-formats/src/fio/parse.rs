@@ -309,6 +309,9 @@ impl Parser {
         if spec.verify.only && spec.time_based {
             found.push(("verify_only", "excludes time_based; leave one out".to_owned()));
         }
+        if spec.steady.is_some_and(|steady| steady.interval.is_zero()) {
+            found.push(("steadystate_check_interval", "`0` is no time between samples; must be 1s or so".to_owned()));
+        }
         found.extend(zone_conflict(draft));
         if draft.command_prio.is_used() == (true, true) {
             found.push(("cmdprio_bssplit", "excludes cmdprio_percentage; leave one out".to_owned()));

@@ -110,6 +110,10 @@ pub struct JobSpec {
     pub rate_cycle: Nanos,
     /// `max_latency`, by direction: the job fails on a slower I/O; zero: none.
     pub max_latency: [Nanos; 3],
+    /// `latency_target`: the job looks for the greatest queue depth that meets it.
+    pub latency_target: Option<LatencyTarget>,
+    /// `steadystate` with `steadystate_duration`: the job ends when its rate is steady.
+    pub steady: Option<SteadyState>,
     /// `rate_process=poisson`.
     pub rate_poisson: bool,
     /// `rate_ignore_thinktime`.
@@ -255,6 +259,66 @@ pub struct Flow {
     /// `flow_sleep`: how long a job that is ahead of the others sleeps before it looks again; zero:
     /// until the others have caught up.
     pub sleep: Nanos,
+}
+
+/// `latency_target` and its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatencyTarget {
+    /// `latency_target`: the longest time that an I/O may take, from its start to its completion.
+    pub target: Nanos,
+    /// `latency_window`: how long each depth is tried; zero: for one I/O.
+    pub window: Nanos,
+    /// `latency_percentile`: the share of I/Os that must meet the target, in millionths of a
+    /// percent.
+    pub percentile: u32,
+    /// `latency_run`: the job does not end when the depth is found.
+    pub run: bool,
+}
+
+/// The rate that `steadystate` judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SteadyMetric {
+    /// I/Os per second.
+    Iops,
+    /// Bytes per second.
+    Bandwidth,
+}
+
+/// `steadystate` and its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SteadyState {
+    /// The rate.
+    pub metric: SteadyMetric,
+    /// Its slope over the window is judged; if not, the largest deviation from its mean.
+    pub slope: bool,
+    /// The criterion must be below this; in millionths, of a percent of the mean or of the rate
+    /// itself.
+    pub limit: u64,
+    /// The limit is in percent of the mean.
+    pub percent: bool,
+    /// `steadystate_duration`: length of the window.
+    pub duration: Nanos,
+    /// `steadystate_ramp_time`: time before the first sample.
+    pub ramp: Nanos,
+    /// `steadystate_check_interval`: time between samples, not zero.
+    pub interval: Nanos,
+}
+
+impl SteadyState {
+    /// Returns the number of samples of the window, at least 1.
+    pub fn window(&self) -> usize {
+        (self.duration.get() / self.interval.get().max(1)).max(1) as usize
+    }
+
+    /// Returns the name of the criterion, as in the option.
+    pub const fn criterion(&self) -> &'static str {
+        match (self.metric, self.slope) {
+            (SteadyMetric::Iops, false) => "iops",
+            (SteadyMetric::Iops, true) => "iops_slope",
+            (SteadyMetric::Bandwidth, false) => "bw",
+            (SteadyMetric::Bandwidth, true) => "bw_slope",
+        }
+    }
 }
 
 /// The zones of `zonemode=strided`, in bytes. Zone n starts at n times `range + skip`.
@@ -530,6 +594,8 @@ impl JobSpec {
             rate_iops_min: [None; 3],
             rate_cycle: Nanos::from_secs(1),
             max_latency: [Nanos::ZERO; 3],
+            latency_target: None,
+            steady: None,
             rate_poisson: false,
             rate_ignore_think_time: false,
             ioprio: IoPrio::NONE,

@@ -7,7 +7,8 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::stats::{Direction, DirectionStats, LatencyStat};
 
 use crate::number::{bound, bytes_binary, bytes_decimal, count, date, rate_both};
-use crate::result::{JobResult, RunResult, UnifiedReporting};
+use crate::result::{JobResult, LatencyTarget, RunResult, SteadyState, UnifiedReporting};
+use crate::steady::SteadyFigures;
 use crate::summary::{
     self, DiskDelta, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms, sample_deviation,
     sample_mean,
@@ -316,7 +317,35 @@ fn levels(out: &mut String, job: &JobResult) {
             count(stats.verify_errors as f64)
         );
     }
-    let _ = writeln!(out, "     latency   : target=0, window=0, percentile=100.00%, depth={}", job.workload.iodepth);
+    let (target, window, percentile, depth) = match job.latency_target {
+        Some(LatencyTarget { target, window, percentile, depth }) => {
+            (target.get(), window.as_micros(), f64::from(percentile) / 1e6, depth)
+        }
+        None => (0, 0, 100.0, job.workload.iodepth),
+    };
+    let _ =
+        writeln!(out, "     latency   : target={target}, window={window}, percentile={percentile:.2}%, depth={depth}");
+    if let Some(steady) = &job.steady {
+        steady_line(out, steady);
+    }
+}
+
+fn steady_line(out: &mut String, steady: &SteadyState) {
+    let figures = SteadyFigures::of(steady);
+    let (metric, what) = match steady.criterion.split_once('_') {
+        Some((metric, _)) => (metric, "slope"),
+        None => (steady.criterion, "mean dev"),
+    };
+    let _ = writeln!(
+        out,
+        "  steadystate  : attained={}, bw={}/s ({}/s), iops={:.0}, {metric} {what}={:.3}{}",
+        if steady.attained { "yes" } else { "no" },
+        bytes_binary(figures.bandwidth_mean),
+        bytes_decimal(figures.bandwidth_mean),
+        figures.iops_mean,
+        figures.criterion,
+        if steady.percent { "%" } else { "" },
+    );
 }
 
 /// Returns the percentage of each level; a share above 0 is shown as at least 0.1.

@@ -42,7 +42,8 @@ impl Process {
         if let Some(token) = self.syncing {
             return self.await_sync(now, token);
         }
-        let want = if self.refill_at_low || (self.free.is_empty() && !self.is_ending(now)) {
+        let is_full = self.free.is_empty() || self.in_use() >= self.depth_limit;
+        let want = if self.refill_at_low || (is_full && !self.is_ending(now)) {
             Want::NoFreeSlot
         } else if self.options.complete_min == 0 && !self.ready.is_empty() {
             self.reap(now, self.options.complete_max);
@@ -75,7 +76,7 @@ impl Process {
         let need = if full { self.options.complete_min.clamp(1, in_use.max(1)) } else { 1 };
         if self.ready.len() >= need {
             self.reap(now, self.options.complete_max.max(need));
-            self.refill_at_low = full && self.in_use() > self.options.low;
+            self.refill_at_low = full && self.in_use() > self.options.low.min(self.depth_limit);
             return ProcessStep::Again;
         }
         match want {
@@ -154,6 +155,9 @@ impl Process {
     }
 
     fn want_in_run(&mut self, now: Instant) -> Want {
+        if self.search.as_ref().is_some_and(|search| search.is_quiescing()) {
+            return self.begin_final_run(now);
+        }
         if self.sync_due && self.is_anything_left() {
             // If the process sleeps for the flush, staged I/Os are submitted first.
             return if self.options.may_block && !self.staged.is_empty() { Want::WaitForInFlight } else { Want::Issue };
@@ -184,6 +188,29 @@ impl Process {
             },
         };
         self.want_access(now, next)
+    }
+
+    /// Begins the final run of `latency_target` when nothing is in flight.
+    #[cold]
+    fn begin_final_run(&mut self, now: Instant) -> Want {
+        if self.in_use() > 0 {
+            return Want::WaitForInFlight;
+        }
+        self.measure.restart(now);
+        if let Some(search) = &mut self.search {
+            search.begin_final(now);
+        }
+        Want::Changed
+    }
+
+    /// Lets `latency_target` judge an I/O of the pattern.
+    #[cold]
+    fn judge_latency(&mut self, start: Instant, end: Instant) {
+        if let Some(search) = &mut self.search {
+            let verdict = search.on_done(start, end);
+            self.depth_limit = search.depth() as usize;
+            self.stopping |= verdict == Verdict::End;
+        }
     }
 
     /// Applies rates and overlaps to the next access.
@@ -547,6 +574,9 @@ impl Process {
         });
         if slot.checked {
             self.on_checked(&slot);
+        }
+        if self.search.is_some() && self.phase == Phase::Run {
+            self.judge_latency(slot.start, end);
         }
         if direction == Direction::Trim && self.options.trim_then_write && !self.stopping {
             let IoSlot { file, offset, len, .. } = slot;

@@ -12,6 +12,7 @@ use crate::by_owner::OwnerSeries;
 use crate::logs::Logger;
 use crate::series::Series;
 use crate::source::Source;
+use crate::steady::SteadyOutcome;
 
 /// The progress of a job so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,10 @@ pub struct JobOutcome {
     pub cache_use: Option<Box<CacheUse>>,
     /// Its logs, if it kept any.
     pub logs: Option<Logger>,
+    /// The queue depth that `latency_target` has arrived at.
+    pub latency_depth: Option<u32>,
+    /// What came of `steadystate`; for the jobs of a group with `group_reporting`, of all of them.
+    pub steady: Option<SteadyOutcome>,
 }
 
 /// The result of a run.
@@ -92,7 +97,8 @@ pub struct RunOutcome {
 impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// Returns the result of the run so far.
     pub(super) fn snapshot(&mut self, now: Instant) -> RunOutcome {
-        let jobs = self.jobs.members.iter().zip(&self.jobs.processes).map(|(member, process)| JobOutcome {
+        let all = self.jobs.members.iter().zip(&self.jobs.processes).enumerate();
+        let jobs = all.map(|(task, (member, process))| JobOutcome {
             spec: member.spec,
             clone: member.clone,
             group: member.group,
@@ -103,6 +109,8 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
             stats: process.stats_at(now),
             cache_use: process.cache_used().cloned().map(Box::new),
             logs: None,
+            latency_depth: process.latency_depth(),
+            steady: self.jobs.steady.outcome(task),
         });
         RunOutcome {
             jobs: jobs.collect(),

@@ -1,9 +1,8 @@
 //! Queue depth, rates, think times and the amount of I/O.
 
 use super::super::grammar;
-use super::{ANY, BOOL, COUNT, LONG, MICROS, OptionKind, OptionRow, SECONDS, TIME, row};
+use super::{ANY, COUNT, LONG, MICROS, OptionKind, OptionRow, SECONDS, row};
 
-const TARGET: &str = "the depth is not steered by latency; run elevon compare over several iodepth= instead";
 /// fio's default for `--max-jobs`.
 const JOBS: u64 = crate::fio::MOST_JOBS;
 /// More than any queue of Linux takes (aio-max-nr is 65,536 by default).
@@ -151,20 +150,58 @@ pub(super) const ROWS: &[OptionRow] = &[
         "0",
         "fail on an I/O slower than this, by direction",
     ),
-    row("latency_target", OptionKind::Time(MICROS, |_, _| ()), "us", "0", "find the depth that meets this")
-        .refused(TARGET),
-    row("latency_window", OptionKind::Time(MICROS, |_, _| ()), "us", "0", "window of latency_target").no_effect(TARGET),
-    row("latency_percentile", OptionKind::Text(grammar::percent), "%", "100", "share that must meet it")
-        .no_effect(TARGET),
-    row("latency_run", BOOL, "", "0", "keep steering the depth").no_effect(TARGET),
-    row("steadystate", OptionKind::Text(grammar::steadystate), "", "iops_slope:0.01%", "end when figures stop moving")
-        .alias(&["ss"])
-        .refused("a run ends by size, number_ios or runtime; use time_based with runtime="),
-    row("steadystate_duration", TIME, "s", "0", "window of steadystate").alias(&["ss_dur"]).no_effect(STEADY),
-    row("steadystate_ramp_time", TIME, "s", "0", "lead-in of steadystate").alias(&["ss_ramp"]).no_effect(STEADY),
-    row("steadystate_check_interval", TIME, "s", "1", "sampling of steadystate")
-        .alias(&["ss_interval"])
-        .no_effect(STEADY),
+    row(
+        "latency_target",
+        OptionKind::Time(MICROS, |d, t| d.latency.target = t),
+        "us",
+        "0",
+        "find the greatest depth, up to iodepth, at which I/Os take no longer",
+    ),
+    row(
+        "latency_window",
+        OptionKind::Time(MICROS, |d, t| d.latency.window = t),
+        "us",
+        "0",
+        "how long latency_target tries a depth; 0: for one I/O",
+    ),
+    row("latency_percentile", OptionKind::Text(grammar::latency_percentile), "%", "100", "share that must meet it"),
+    row(
+        "latency_run",
+        OptionKind::Bool(|d, on| d.latency.run = on),
+        "",
+        "0",
+        "go on when the depth is found, and adjust it",
+    ),
+    row(
+        "steadystate",
+        OptionKind::Text(grammar::steadystate),
+        "",
+        "iops_slope:0.01%",
+        "end when this criterion is below its limit: iops, iops_slope, bw or bw_slope",
+    )
+    .alias(&["ss"]),
+    row(
+        "steadystate_duration",
+        OptionKind::Time(SECONDS, |d, t| d.steady.duration = t),
+        "s",
+        "0",
+        "window of steadystate; 0: it has no effect",
+    )
+    .alias(&["ss_dur"]),
+    row(
+        "steadystate_ramp_time",
+        OptionKind::Time(SECONDS, |d, t| d.steady.ramp = t),
+        "s",
+        "0",
+        "time before the first sample",
+    )
+    .alias(&["ss_ramp"]),
+    row(
+        "steadystate_check_interval",
+        OptionKind::Time(SECONDS, |d, t| d.steady.interval = t),
+        "s",
+        "1",
+        "time between samples",
+    )
+    .alias(&["ss_interval"]),
 ];
-
-const STEADY: &str = "it belongs to steadystate, which is not supported";
