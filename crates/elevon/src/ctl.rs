@@ -195,7 +195,7 @@ mod tests {
                 { "words": "plug", "ns": 0, "share": 0.0 }],
         }]});
         let explain = CtlCommand::Explain { tenant: "db".to_owned(), seconds: 1.0 };
-        let expected = "db on device fast, over 1 s: 500 IOPS, 2.05 MB/s, 3 in flight\n  in force: limit = { iops = 500 }\n   97.6 % own limit iops=500\n    2.4 % device\n";
+        let expected = "db on device fast, over 1.00s: 500.0 IOPS, 2048kB/s, 3 in flight\n  in force: limit = { iops = 500 }\n   97.6 % own limit iops=500\n    2.4 % device\n";
         assert_eq!(text(&explain, &answer), expected);
     }
 
