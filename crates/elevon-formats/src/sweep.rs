@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn errors_have_a_place() {
         for (text, line) in [
-            ("job = 'a.fio'\ndevise = 'x'\n", "p.toml:2:1: devise: no such key; did you mean device?"),
+            ("job = 'a.fio'\ndevise = 'x'\n", "p.toml:2:1: devise: no such key (did you mean `device`?)"),
             ("job = 'a.fio'\n[over]\nbs = {}\n", "p.toml:3:6: over.bs: expected a string, a number"),
             ("over = 3\n", "p.toml:1:8: over: expected a table: [over]"),
             ("seeds = 3\n", "p.toml:1:1: job: is not given"),
