@@ -6,7 +6,7 @@
 //! except while it verifies. One that begins to compete starts level with the slowest of the
 //! others: nobody waits for I/O that was done before.
 //!
-//! The loop asks [`Flows::allowance`] before it polls a member, and tells [`Flows::on_polled`] what
+//! The loop asks `Flows::allowance` before it polls a member, and tells `Flows::on_polled` what
 //! the member has done. Cost of each: O(members of the flow).
 
 use elevon_formats::fio::spec::JobSpec;
