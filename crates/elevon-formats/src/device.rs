@@ -28,7 +28,8 @@ use elevon_core::nearest::did_you_mean;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostic::{Diagnostic, IntoComplaint, Problem, Span};
+use crate::diagnostic::{Diagnostic, Problem, Span};
+use crate::tenants::reader::Reader;
 
 /// A key, its value as text, and the place of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,16 +104,8 @@ pub struct DeviceFile {
 /// # Errors
 /// All errors, each with its place and what would be right.
 pub fn parse(file: &str, text: &str) -> Result<DeviceFile, Vec<Diagnostic>> {
-    let mut reader = Reader { file, text, complaints: Vec::new() };
-    let table = match DeTable::parse(text) {
-        Ok(table) => table,
-        Err(error) => {
-            let at = error.span().map_or(0, |span| span.start);
-            let message = error.message().replace(['\n', '\r'], " ");
-            reader.complain(at, "", Problem::Syntax.because(message));
-            return Err(reader.complaints);
-        }
-    };
+    let mut reader = Reader::new(file, text);
+    let Some(table) = reader.table() else { return Err(reader.complaints) };
     let mut found = Parts::default();
     for (key, value) in entries(table.get_ref()) {
         found.take(&mut reader, key, value);
@@ -149,26 +142,7 @@ pub(crate) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<(Key<'t>, Value<'t>)> {
     all
 }
 
-/// A file that is being read, and the complaints so far.
-pub(crate) struct Reader<'a> {
-    pub(crate) file: &'a str,
-    pub(crate) text: &'a str,
-    pub(crate) complaints: Vec<Diagnostic>,
-}
-
 impl Reader<'_> {
-    pub(crate) fn place(&self, at: usize) -> Span {
-        let before = self.text.get(..at).unwrap_or(self.text);
-        let line = before.matches('\n').count() as u32 + 1;
-        let column = before.rsplit('\n').next().unwrap_or("").chars().count() as u32 + 1;
-        Span { file: self.file.to_owned(), line, column }
-    }
-
-    pub(crate) fn complain(&mut self, at: usize, key: &str, what: impl IntoComplaint) {
-        let complaint = self.place(at).diagnostic(key, what.into_complaint());
-        self.complaints.push(complaint);
-    }
-
     pub(crate) fn unknown(&mut self, key: Key<'_>, known: &[&'static str]) {
         let name: &str = key.get_ref();
         let meant = did_you_mean(name, known.iter().copied());

@@ -105,23 +105,14 @@ pub struct ExportTable {
 pub fn parse(file: &str, text: &str) -> Result<ServeFile, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, text);
     let mut draft = Draft::default();
-    match toml::de::DeTable::parse(text) {
-        Err(error) => {
-            let message = error.message().replace(['\n', '\r'], " ");
-            let at = error.span().map_or(0, |span| span.start);
-            reader.complain(at, "", Problem::Syntax.because(message));
-            return Err(reader.complaints);
-        }
-        Ok(table) => {
-            let entries = reader::entries(table.get_ref());
-            // Settings are read under the kernel's rules, wherever in the file it is named.
-            for entry in entries.iter().filter(|entry| entry.name == "kernel") {
-                draft.take_kernel(&mut reader, entry);
-            }
-            for entry in entries.iter().filter(|entry| entry.name != "kernel") {
-                draft.take(&mut reader, entry);
-            }
-        }
+    let Some(table) = reader.table() else { return Err(reader.complaints) };
+    let entries = reader::entries(table.get_ref());
+    // Settings are read under the kernel's rules, wherever in the file it is named.
+    for entry in entries.iter().filter(|entry| entry.name == "kernel") {
+        draft.take_kernel(&mut reader, entry);
+    }
+    for entry in entries.iter().filter(|entry| entry.name != "kernel") {
+        draft.take(&mut reader, entry);
     }
     reader.no_device("a setting holds on every device of the server; leave the device out");
     draft.finish(reader)

@@ -18,10 +18,11 @@
 //! This module checks only the TOML; the caller knows options, settings and ranges. All errors are
 //! reported at once, one line each, with their places. Cost: O(size of the file).
 
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
-use crate::device::{Given, Key, Reader, Value, entries};
+use crate::device::{Given, Key, Value, entries};
 use crate::diagnostic::{Diagnostic, Problem, Span};
+use crate::tenants::reader::Reader;
 
 /// A key with several values, and the place of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,16 +65,8 @@ const KEYS: [&str; 6] = ["job", "seeds", "sample", "compare", "set", "over"];
 /// # Errors
 /// All errors, each with its place and what would be right.
 pub fn parse(file: &str, text: &str, options: &[&'static str]) -> Result<SweepFile, Vec<Diagnostic>> {
-    let mut reader = Reader { file, text, complaints: Vec::new() };
-    let table = match DeTable::parse(text) {
-        Ok(table) => table,
-        Err(error) => {
-            let at = error.span().map_or(0, |span| span.start);
-            let message = error.message().replace(['\n', '\r'], " ");
-            reader.complain(at, "", Problem::Syntax.because(message));
-            return Err(reader.complaints);
-        }
-    };
+    let mut reader = Reader::new(file, text);
+    let Some(table) = reader.table() else { return Err(reader.complaints) };
     let mut found = SweepFile::default();
     for (key, value) in entries(table.get_ref()) {
         found.take(&mut reader, key, value, options);

@@ -76,19 +76,11 @@ pub struct Change {
 pub fn parse(file: &str, text: &str, rules: &Rules) -> Result<TenantsFile, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, text);
     let mut result = TenantsFile::default();
-    match toml::de::DeTable::parse(text) {
-        Err(error) => {
-            let message = error.message().replace(['\n', '\r'], " ");
-            let at = error.span().map_or(0, |span| span.start);
-            reader.complain(at, "", Problem::Syntax.because(message));
-        }
-        Ok(table) => {
-            for entry in reader::entries(table.get_ref()) {
-                result.take(&mut reader, rules, &entry);
-            }
-            reader.one_device();
-        }
+    let Some(table) = reader.table() else { return Err(reader.complaints) };
+    for entry in reader::entries(table.get_ref()) {
+        result.take(&mut reader, rules, &entry);
     }
+    reader.one_device();
     if reader.complaints.is_empty() {
         Ok(result)
     } else {

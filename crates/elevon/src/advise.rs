@@ -26,6 +26,7 @@ use elevon_trace::replay::{Taken, Workload, WorkloadProcess};
 
 use crate::args::{AdviseArgs, Goal, InspectFormat, QueueArgs, StackArgs};
 use crate::bar::Bar;
+use crate::execute::SIGINT;
 use crate::failure::AdviseError;
 use crate::failure::{Ending, Failure, MachineError, UnknownName, ValueError, emit, emit_text, tell};
 use crate::plan::{self, Target};
@@ -95,9 +96,6 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<Ending, Failure> {
     }
     Ok(Ending::Done)
 }
-
-/// Its number, by POSIX.
-const SIGINT: i32 = 2;
 
 /// Checks what can be checked before the trace is read.
 fn check(args: &AdviseArgs) -> Result<(), Failure> {

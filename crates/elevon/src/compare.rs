@@ -45,7 +45,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     if let Some(count) = args.seeds {
-        return seeds::compare(args, &subject, &plans, count, page, &interrupt);
+        return seeds::compare(args, &plans, count, page, &interrupt);
     }
     let (mut results, mut said, mut worst) = (Vec::new(), BTreeSet::new(), Ending::Done);
     for (label, plan) in &plans {

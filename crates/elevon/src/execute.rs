@@ -25,7 +25,7 @@ use crate::plan::{Plan, Target};
 use crate::result::{self, Facts};
 
 /// Number of SIGINT in POSIX.
-const SIGINT: i32 = 2;
+pub(crate) const SIGINT: i32 = 2;
 
 /// An observer of a run that learns about the device before the run starts.
 pub(crate) trait Watch: Observer {

@@ -11,6 +11,7 @@ mod capture;
 mod catalogue;
 mod compare;
 mod console;
+mod cores;
 #[cfg(test)]
 #[path = "../../../fuzz/checks/corpus.rs"]
 mod corpus;

@@ -22,12 +22,12 @@ use std::path::{Path, PathBuf};
 use elevon_host::interrupt::Interrupt;
 
 use crate::args::{MergeArgs, SweepArgs, SweepCommand, SweepRunArgs};
+use crate::execute::SIGINT;
 use crate::failure::{Ending, Failure, MachineError, SweepError, tell};
 pub(crate) use axis::Axis;
 use definition::Definition;
 use journal::{Journal, Outcome};
 pub(crate) use results::Collected;
-pub(crate) use runs::on_all_cores;
 pub(crate) use summary::Results;
 pub(crate) use tune::tune;
 
@@ -75,7 +75,7 @@ fn run(args: &SweepRunArgs) -> Result<Ending, Failure> {
     let definition = Definition::new(args)?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let Some(inputs) = runs::check(&definition, &interrupt)? else {
-        return Ok(Ending::Interrupted(interrupt.signal().unwrap_or(runs::SIGINT)));
+        return Ok(Ending::Interrupted(interrupt.signal().unwrap_or(SIGINT)));
     };
     let folder = args.output.clone().unwrap_or_else(|| folder_of(&definition.job));
     std::fs::create_dir_all(&folder).map_err(|error| Failure::named(folder.display().to_string(), error))?;

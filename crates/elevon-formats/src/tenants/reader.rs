@@ -27,6 +27,17 @@ impl<'a> Reader<'a> {
         Self { file, text, lines, devices: Vec::new(), complaints: Vec::new() }
     }
 
+    /// Parses the text as TOML, or complains of its syntax.
+    pub(crate) fn table(&mut self) -> Option<Spanned<DeTable<'a>>> {
+        DeTable::parse(self.text)
+            .map_err(|error| {
+                let at = error.span().map_or(0, |span| span.start);
+                let message = error.message().replace(['\n', '\r'], " ");
+                self.complain(at, "", Problem::Syntax.because(message));
+            })
+            .ok()
+    }
+
     /// Returns the place of a byte of the text.
     pub(crate) fn place(&self, at: usize) -> Span {
         let at = at.min(self.text.len());

@@ -2,8 +2,6 @@
 //! of them.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use elevon_core::stack::StackConfig;
 use elevon_host::interrupt::Interrupt;
@@ -15,6 +13,7 @@ use super::figures::Figures;
 use super::setup::Setup;
 use crate::args::{ReplayOptions, StackArgs};
 use crate::bar::Bar;
+use crate::cores::on_all_cores;
 use crate::execute::execute;
 use crate::failure::AdviseError;
 use crate::failure::{Ending, Failure};
@@ -127,25 +126,14 @@ impl<'a> Bench<'a> {
     /// Replays under each configuration, in their order; `None` if the user interrupted it.
     /// Configurations that the device refuses, or that end with errors, are left out.
     pub(super) fn run_all(&self, setups: &[Setup]) -> Option<Vec<Trial>> {
-        let next = AtomicUsize::new(0);
-        let done: Mutex<Vec<Option<Trial>>> = Mutex::new(vec![None; setups.len()]);
-        let work = || {
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(setup) = setups.get(at).filter(|_| !self.interrupt.is_set()) else { break };
-                let trial = self.run(setup).ok().flatten();
-                if let Ok(mut done) = done.lock() {
-                    done[at] = trial;
-                }
-            }
+        let all: Vec<usize> = (0..setups.len()).collect();
+        let mut done: Vec<Option<Trial>> = vec![None; setups.len()];
+        let work = |at: usize| Ok(self.run(&setups[at]).ok().flatten());
+        let took = |at: usize, trial| {
+            done[at] = Some(trial);
+            Ok(())
         };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(setups.len());
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(work);
-            }
-        });
-        let done = done.into_inner().unwrap_or_default();
+        on_all_cores(&all, None, self.interrupt, work, took).ok()?;
         (!self.interrupt.is_set()).then(|| done.into_iter().flatten().collect())
     }
 }

@@ -7,26 +7,26 @@ use elevon_host::interrupt::Interrupt;
 use elevon_report::figures;
 use elevon_workload::run::NoObserver;
 
-use super::{Subject, say};
-use crate::args::{CompareArgs, OutputFormat, StackArgs};
+use super::say;
+use crate::args::{CompareArgs, OutputFormat};
+use crate::bar::Bar;
+use crate::cores::on_all_cores;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, SweepError, all, emit, emit_text};
 use crate::output::NewFile;
 use crate::plan::Plan;
-use crate::sweep::{Axis, Collected, Results, on_all_cores};
+use crate::sweep::{Axis, Collected, Results};
 
 /// Compares the plans, of which the first is the baseline, over the seeds 1 to `count`.
 pub(super) fn compare(
     args: &CompareArgs,
-    subject: &Subject<'_>,
     plans: &[(String, Plan)],
     count: u64,
     page: Option<NewFile>,
     interrupt: &Interrupt,
 ) -> Result<Ending, Failure> {
     let mut said = BTreeSet::new();
-    let mut stacks: Vec<StackArgs> = Vec::new();
-    for (at, (label, plan)) in plans.iter().enumerate() {
+    for (label, plan) in plans {
         if plan.is_real() {
             return Err(Failure::named(label, SweepError::RealDevice));
         }
@@ -34,14 +34,12 @@ pub(super) fn compare(
             return Err(Failure::input(SweepError::Logs));
         }
         say(label, &plan.warnings, &mut said);
-        let stack = if at == 0 { Ok(args.stack.clone()) } else { args.stack.with(label) };
-        stacks.push(stack.map_err(Failure::input)?);
     }
     let seeds: Vec<u64> = (1..=count).collect();
     let run = |number: usize| {
         let (at, seed) = (number / seeds.len(), seeds[number % seeds.len()]);
-        let stack = StackArgs { seed, ..stacks[at].clone() };
-        let (result, ending) = execute(&subject.plan(&stack)?, &mut NoObserver, interrupt)?;
+        let plan = Plan { seed, ..plans[at].1.clone() };
+        let (result, ending) = execute(&plan, &mut NoObserver, interrupt)?;
         Ok(match ending {
             Ending::Interrupted(_) => None,
             Ending::Done | Ending::Failed => Some((figures::rows(&result), ending)),
@@ -49,7 +47,10 @@ pub(super) fn compare(
     };
     let (mut collected, mut failed) = (Collected::new(plans.len(), seeds.len()), 0);
     let runs: Vec<usize> = (0..plans.len() * seeds.len()).collect();
-    on_all_cores("compare", &runs, None, interrupt, run, |number, (rows, ending)| {
+    let bar = Bar::new("compare");
+    bar.expect(runs.len() as u64);
+    on_all_cores(&runs, None, interrupt, run, |number, (rows, ending)| {
+        bar.advance();
         match ending {
             Ending::Done => collected.add(number, &rows),
             Ending::Failed | Ending::Interrupted(_) => failed += 1,

@@ -1,8 +1,6 @@
 //! Checks and does the runs of a sweep.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use elevon_host::interrupt::Interrupt;
 use elevon_report::figures;
@@ -12,13 +10,11 @@ use elevon_workload::run::NoObserver;
 use super::definition::Definition;
 use super::journal::{Journal, Outcome};
 use crate::bar::Bar;
+use crate::cores::on_all_cores;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, SweepError};
 use crate::run::warn;
 use crate::source::InputFile;
-
-/// Number of SIGINT in POSIX.
-pub(super) const SIGINT: i32 = 2;
 
 /// Checks the plan of every point, and returns the files that they read; `None` if an interrupt
 /// came. Warnings of the first point are told.
@@ -69,51 +65,12 @@ pub(super) fn run_all(
     journal: &mut Journal,
 ) -> Result<(), Failure> {
     let work = |run| one(definition, run, interrupt);
-    on_all_cores("sweep", pending, threads, interrupt, work, |run, outcome| journal.add(run, outcome))
-}
-
-/// Does runs on `threads` threads (by default one on each core), and hands what each gave to
-/// `took`, in the order in which they end. A run that gives nothing was interrupted. Ends early at
-/// an interrupt and at the first failure.
-pub(crate) fn on_all_cores<T: Send>(
-    label: &str,
-    runs: &[usize],
-    threads: Option<u16>,
-    interrupt: &Interrupt,
-    work: impl Fn(usize) -> Result<Option<T>, Failure> + Sync,
-    took: impl FnMut(usize, T) -> Result<(), Failure> + Send,
-) -> Result<(), Failure> {
-    let bar = Bar::new(label);
-    bar.expect(runs.len() as u64);
-    let next = AtomicUsize::new(0);
-    let shared = Mutex::new((took, Ok(())));
-    let worker = || {
-        while let Some(&run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if interrupt.is_set() {
-                break;
-            }
-            let given = work(run);
-            let Ok(mut shared) = shared.lock() else { break };
-            let (took, result) = &mut *shared;
-            match given {
-                Ok(Some(given)) if result.is_ok() => *result = took(run, given),
-                Ok(_) => {}
-                Err(failure) => *result = Err(failure),
-            }
-            if result.is_err() {
-                break;
-            }
-            bar.advance();
-        }
-    };
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = threads.map_or_else(cores, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, runs.len().max(1)) {
-            scope.spawn(worker);
-        }
-    });
-    shared.into_inner().map_or(Ok(()), |(_, result)| result)
+    let bar = Bar::new("sweep");
+    bar.expect(pending.len() as u64);
+    on_all_cores(pending, threads, interrupt, work, |run, outcome| {
+        bar.advance();
+        journal.add(run, outcome)
+    })
 }
 
 /// Does one run; `None` if an interrupt cut it off.

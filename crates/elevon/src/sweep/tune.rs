@@ -22,6 +22,8 @@ use super::goal::{Bound, Metric};
 use super::points::{Point, sobol_points};
 use super::runs;
 use crate::args::{OutputFormat, TuneArgs};
+use crate::bar::Bar;
+use crate::cores::on_all_cores;
 use crate::failure::{Ending, Failure, MachineError, SweepError, all, emit, emit_text, tell};
 use crate::output::NewFile;
 
@@ -206,9 +208,9 @@ impl Search {
         let (definition, seeds) = (&self.definition, self.definition.seeds.len());
         let numbers: Vec<usize> = (first * seeds..definition.points.len() * seeds).collect();
         let mut rows: Vec<Option<Vec<FigureRow>>> = vec![None; numbers.len()];
-        let label = format!("tune, {} trials done", self.trials.len());
-        runs::on_all_cores(
-            &label,
+        let bar = Bar::new(&format!("tune, {} trials done", self.trials.len()));
+        bar.expect(numbers.len() as u64);
+        on_all_cores(
             &numbers,
             None,
             interrupt,
@@ -217,6 +219,7 @@ impl Search {
                     .map_err(|failure| runs::at_point(definition, run / seeds, failure))
             },
             |run, outcome| {
+                bar.advance();
                 rows[run - first * seeds] = Some(if outcome.error.is_empty() { outcome.rows } else { Vec::new() });
                 Ok(())
             },
