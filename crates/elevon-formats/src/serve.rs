@@ -44,6 +44,8 @@ pub struct ServeFile {
     pub listen: Vec<Given>,
     /// Path of the control socket, if there is one.
     pub control: Option<Given>,
+    /// Address at which metrics are served, if there is one.
+    pub metrics: Option<Given>,
     /// The kernel whose rules every device's stack follows.
     pub kernel: Kernel,
     /// The devices, in the file's order; at least one.
@@ -123,13 +125,14 @@ pub fn parse(file: &str, text: &str) -> Result<ServeFile, Vec<Diagnostic>> {
 struct Draft {
     listen: Option<Vec<Given>>,
     control: Option<Given>,
+    metrics: Option<Given>,
     kernel: Kernel,
     devices: Vec<DeviceTable>,
     exports: Vec<(ExportTable, Option<Given>)>,
     tenants: TenantsFile,
 }
 
-const KEYS: [&str; 6] = ["listen", "control", "kernel", "device", "export", "tenant"];
+const KEYS: [&str; 7] = ["listen", "control", "metrics", "kernel", "device", "export", "tenant"];
 const DEVICE_KEYS: [&str; 6] = ["device", "scheduler", "set", "fault", "seed", "direct"];
 const EXPORT_KEYS: [&str; 6] = ["device", "start", "size", "read_only", "tenant", "description"];
 
@@ -151,6 +154,7 @@ impl Draft {
         match (entry.name, entry.value) {
             ("listen", _) => self.listen = Some(strings(reader, "listen", entry)),
             ("control", _) => self.control = string(reader, "control", entry),
+            ("metrics", _) => self.metrics = string(reader, "metrics", entry),
             ("device", Value::Table(table)) => {
                 for entry in reader::entries(table) {
                     self.take_device(reader, &entry);
@@ -292,7 +296,7 @@ impl Draft {
     }
 
     fn finish(self, mut reader: Reader<'_>) -> Result<ServeFile, Vec<Diagnostic>> {
-        let Self { listen, control, kernel, devices, exports, tenants } = self;
+        let Self { listen, control, metrics, kernel, devices, exports, tenants } = self;
         let mut complaints = std::mem::take(&mut reader.complaints);
         let mut missing = |key: &str, message: &str| {
             complaints.push(reader.place(0).diagnostic(key, Problem::Missing.because(message)));
@@ -318,7 +322,7 @@ impl Draft {
             .collect();
         if complaints.is_empty() {
             let (listen, tenants) = (listen.unwrap_or_default(), tenants.tenants);
-            return Ok(ServeFile { listen, control, kernel, devices, exports, tenants });
+            return Ok(ServeFile { listen, control, metrics, kernel, devices, exports, tenants });
         }
         complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
         Err(complaints)

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::listen::{Listener, Socket};
 use crate::server::LOOK;
-use crate::shared::{Control, ExportView, Shared};
-use crate::view::DeviceView;
+use crate::shared::{Control, Shared};
+use crate::view::Observed;
 
 /// The longest command, in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -61,8 +61,8 @@ fn answer(command: &Value, shared: &Arc<Shared>) -> Result<Value, String> {
     let control = Control(shared);
     let name = command["command"].as_str().unwrap_or_default();
     match name {
-        "exports" => Ok(json!({ "exports": exports(&control) })),
-        "stats" => Ok(stats(&control)),
+        "exports" => Ok(json!({ "exports": Observed::of(&control).exports_json() })),
+        "stats" => Ok(Observed::of(&control).json()),
         "explain" => explain(&control, command),
         "set" => set(&control, command),
         "drain" => each_export(&control, command, |name| control.drain(name)),
@@ -77,34 +77,6 @@ fn answer(command: &Value, shared: &Arc<Shared>) -> Result<Value, String> {
         }
         _ => Err(format!("`{name}` is no command; there are {}", COMMANDS.join(", "))),
     }
-}
-
-/// Returns everything that the server counts, as JSON.
-pub(crate) fn stats(control: &Control<'_>) -> Value {
-    let devices: Vec<Value> = control.views().iter().map(DeviceView::json).collect();
-    json!({ "exports": exports(control), "devices": devices })
-}
-
-fn exports(control: &Control<'_>) -> Vec<Value> {
-    let devices: Vec<&str> = control.devices().collect();
-    let views = control.views();
-    let value = |view: &ExportView| {
-        let ExportView { exported, clients, is_drained } = view;
-        let device = devices[exported.device];
-        let tenants = views.iter().find(|view| view.name == device).map(|view| view.tenants.as_slice());
-        let tenant = tenants.and_then(|all| all.get(exported.tenant.index())).map_or("/", |tenant| &tenant.path);
-        json!({
-            "name": exported.name,
-            "device": device,
-            "tenant": tenant,
-            "start": exported.start,
-            "size": exported.told.size,
-            "read_only": exported.told.flags.read_only,
-            "clients": clients,
-            "drained": is_drained,
-        })
-    };
-    control.exports().iter().map(value).collect()
 }
 
 /// Returns a text of a command, or says that it is missing.

@@ -1,5 +1,6 @@
 //! The thread of a device: its stack, its disk, and the requests of its clients.
 
+mod counts;
 mod errors;
 mod tenants;
 #[cfg(test)]
@@ -11,6 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use elevon_core::layout::Layout;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Done, Io, Stack};
+use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, TaskId, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_host::Alarm;
@@ -22,6 +24,7 @@ use crate::client::{BUFFERS, Charged, Client, Reply};
 use crate::disk::Disk;
 use crate::pieces::{PART, Part, Pieces};
 use crate::view::{ClientView, DeviceView};
+pub(crate) use counts::{BUCKETS, Counts, RequestCounts};
 pub(crate) use errors::ErrorLog;
 use tenants::Tenants;
 
@@ -79,6 +82,7 @@ pub(crate) struct Device<D> {
     settings: Settings,
     tenants: Tenants,
     errors: ErrorLog,
+    counts: Counts,
     layout: LayoutId,
     clients: BTreeMap<u32, Client>,
     /// The client of each task.
@@ -97,6 +101,7 @@ impl<D: Disk> Device<D> {
             settings,
             tenants,
             errors,
+            counts: Counts::default(),
             layout,
             clients: BTreeMap::new(),
             tasks: Vec::new(),
@@ -172,16 +177,19 @@ impl<D: Disk> Device<D> {
             }
             Message::Request { client, request, format, payload } => {
                 let Some(client) = self.clients.get_mut(&client) else { return };
+                let arrived = self.disk.now();
                 if matches!(request.command, Command::BlockStatus { .. }) {
                     let mut bytes = Vec::new();
                     let at = client.charged.base + request.offset;
                     let extents = self.disk.extents(at, request.length);
                     format.extents(&mut bytes, &request, &extents);
+                    let took = self.disk.now().since(arrived);
+                    self.counts.take(client.charged.tenant, &request, Status::Ok, took);
                     // A client that is gone needs no reply.
                     let _ = client.replies.send(Reply { bytes, weight: Some(0) });
                     return;
                 }
-                client.add(Pieces::new(request, format, payload, |no_hole| self.disk.zero(no_hole)));
+                client.add(Pieces::new(arrived, request, format, payload, |no_hole| self.disk.zero(no_hole)));
             }
             Message::Close { client } => {
                 if let Some(found) = self.clients.get_mut(&client) {
@@ -222,6 +230,7 @@ impl<D: Disk> Device<D> {
             failure: self.disk.failure(),
             clients: clients.map(|(&connection, c)| ClientView { connection, requests: c.requests() }).collect(),
             tenants: self.tenants.view(&mut self.stack, now),
+            requests: self.counts.clone(),
         }
     }
 
@@ -285,6 +294,7 @@ impl<D: Disk> Device<D> {
         }
         if let Some(pieces) = client.end(slot, done.status) {
             let weight = Some(Pieces::weight(&pieces.request));
+            self.counts.take(client.charged.tenant, &pieces.request, pieces.status(), now.since(pieces.arrived));
             self.errors.take(now, &pieces);
             // A client that is gone needs no reply.
             let _ = client.replies.send(Reply { bytes: pieces.reply(), weight });

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Instant;
 
 /// An address: `unix:PATH` or `tcp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub enum AddressError {
     /// There is no port.
     #[error("has no port; NBD's is 10809: tcp:HOST:10809")]
     NoPort,
+    /// There is no port, and the address is one for metrics.
+    #[error("has no port; 9464 is usual for metrics: tcp:127.0.0.1:9464")]
+    NoMetricsPort,
 }
 
 impl FromStr for Address {
@@ -42,6 +46,16 @@ impl FromStr for Address {
             },
             _ => Err(AddressError::Form),
         }
+    }
+}
+
+impl Address {
+    /// Reads an address at which metrics are served.
+    ///
+    /// # Errors
+    /// As [`Self::from_str`], with the advice for metrics.
+    pub fn of_metrics(text: &str) -> Result<Self, AddressError> {
+        text.parse().map_err(|error| if error == AddressError::NoPort { AddressError::NoMetricsPort } else { error })
     }
 }
 
@@ -126,6 +140,49 @@ impl Socket {
             Self::Unix(stream) => Self::Unix(stream.try_clone()?),
             Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
         })
+    }
+
+    /// Sets how long a read or a write may wait from now on.
+    fn set_deadline(&self, deadline: Instant) -> io::Result<()> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(Some(left)).and(stream.set_write_timeout(Some(left))),
+            Self::Tcp(stream) => stream.set_read_timeout(Some(left)).and(stream.set_write_timeout(Some(left))),
+        }
+    }
+
+    /// Reads until a deadline.
+    ///
+    /// # Errors
+    /// The deadline has passed, or the socket failed.
+    pub(crate) fn read_until(&mut self, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
+        loop {
+            self.set_deadline(deadline)?;
+            match self.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Writes everything until a deadline.
+    ///
+    /// # Errors
+    /// The deadline has passed, or the socket failed.
+    pub(crate) fn write_until(&mut self, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+        while !bytes.is_empty() {
+            self.set_deadline(deadline)?;
+            match self.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Ends a direction for every handle of the socket. An error means that it has ended already.

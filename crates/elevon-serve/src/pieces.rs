@@ -2,6 +2,7 @@
 
 use elevon_core::op::Op;
 use elevon_core::status::Status;
+use elevon_core::units::Instant;
 use elevon_nbd::{Command, NbdError, ReplyFormat, Request};
 
 /// Bytes of a buffer. A longer request is carried out in parts, several at a time.
@@ -23,6 +24,8 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) struct Pieces {
     pub(crate) request: Request,
+    /// When it reached the device's thread.
+    pub(crate) arrived: Instant,
     format: ReplyFormat,
     pub(crate) work: Work,
     /// The payload of a WRITE; for a READ the reply as it is built: header, then data.
@@ -51,7 +54,13 @@ pub(crate) struct Part {
 
 impl Pieces {
     /// Starts a request. `zero` is the operation that makes a range zero, if there is one.
-    pub(crate) fn new(request: Request, format: ReplyFormat, payload: Vec<u8>, zero: impl Fn(bool) -> Op) -> Self {
+    pub(crate) fn new(
+        arrived: Instant,
+        request: Request,
+        format: ReplyFormat,
+        payload: Vec<u8>,
+        zero: impl Fn(bool) -> Op,
+    ) -> Self {
         let work = match request.command {
             Command::Read => Work::Read,
             Command::Write => Work::Write,
@@ -69,7 +78,7 @@ impl Pieces {
             bytes.resize(head + request.length as usize, 0);
         }
         let flush_follows = request.fua && matches!(work, Work::Plain(_));
-        Self { request, format, work, bytes, head, submitted: 0, parts: 0, status: Status::Ok, flush_follows }
+        Self { request, arrived, format, work, bytes, head, submitted: 0, parts: 0, status: Status::Ok, flush_follows }
     }
 
     /// Returns the next part to submit.

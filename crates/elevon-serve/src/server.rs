@@ -78,6 +78,7 @@ pub struct Server {
     exports: Vec<Exported>,
     listeners: Vec<Listener>,
     commands: Option<Listener>,
+    http: Option<Listener>,
     log: fn(&str),
 }
 
@@ -85,7 +86,7 @@ impl Server {
     /// Creates a server without devices. `log` is told what goes wrong and what is done, a line at
     /// a time.
     pub const fn new(log: fn(&str)) -> Self {
-        Self { devices: Vec::new(), exports: Vec::new(), listeners: Vec::new(), commands: None, log }
+        Self { devices: Vec::new(), exports: Vec::new(), listeners: Vec::new(), commands: None, http: None, log }
     }
 
     /// Starts the thread of a device, which opens it by `open`: an io_uring belongs to the thread
@@ -157,6 +158,19 @@ impl Server {
         Ok(())
     }
 
+    /// Listens for clients of HTTP, which read metrics, and returns the address with the port that
+    /// was chosen for port 0.
+    ///
+    /// # Errors
+    /// The address cannot be listened at.
+    pub fn listen_for_http(&mut self, address: &Address) -> Result<Address, ServeError> {
+        let fail = |error| ServeError::Listen { address: address.clone(), error };
+        let listener = Listener::bind(address).map_err(fail)?;
+        let bound = listener.address().map_err(fail)?;
+        self.http = Some(listener);
+        Ok(bound)
+    }
+
     /// Serves until it is told to stop. Then no connection is accepted, requests in flight are
     /// answered, and devices are closed.
     ///
@@ -171,11 +185,15 @@ impl Server {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new().spawn(move || accept(&listener, &shared)).map_err(ServeError::Thread)?;
         }
-        if let Some(commands) = &self.commands {
-            let listener = commands.try_clone().map_err(ServeError::Thread)?;
+        for (name, listener, accept) in [
+            ("commands", &self.commands, crate::commands::accept as fn(&Listener, &Arc<Shared>)),
+            ("http", &self.http, crate::http::accept),
+        ] {
+            let Some(listener) = listener else { continue };
+            let listener = listener.try_clone().map_err(ServeError::Thread)?;
             let shared = Arc::clone(&shared);
-            let work = move || crate::commands::accept(&listener, &shared);
-            std::thread::Builder::new().name("commands".into()).spawn(work).map_err(ServeError::Thread)?;
+            let work = move || accept(&listener, &shared);
+            std::thread::Builder::new().name(name.into()).spawn(work).map_err(ServeError::Thread)?;
         }
         while !(hooks.stop)() && !shared.is_stopping() {
             if (hooks.reload_wanted)() {
@@ -183,7 +201,7 @@ impl Server {
             }
             std::thread::sleep(LOOK);
         }
-        drop((self.listeners, self.commands));
+        drop((self.listeners, self.commands, self.http));
         shared.end();
         for device in &shared.devices {
             device.send(Message::Stop);

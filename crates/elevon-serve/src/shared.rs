@@ -226,6 +226,11 @@ impl Control<'_> {
         self.0.devices.iter().map(|device| device.name.as_str())
     }
 
+    /// Returns the number of open connections.
+    pub(crate) fn connections(&self) -> usize {
+        self.0.connections.lock().expect(LOCK).as_ref().map_or(0, BTreeMap::len)
+    }
+
     /// Returns what every device is doing.
     pub fn views(&self) -> Vec<DeviceView> {
         let view = |device: &DeviceHandle| {

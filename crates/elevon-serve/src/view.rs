@@ -7,6 +7,9 @@ use elevon_report::result::TenantResult;
 use elevon_report::tenants::explain;
 use serde_json::{Value, json};
 
+use crate::device::{Counts, RequestCounts};
+use crate::shared::{Control, ExportView};
+
 /// A device at one time.
 #[derive(Clone, Debug)]
 pub struct DeviceView {
@@ -22,6 +25,8 @@ pub struct DeviceView {
     pub failure: Option<String>,
     /// Every tenant, each with those below it, by number. The first is the root.
     pub tenants: Vec<TenantResult>,
+    /// The requests that were answered, by the tenant that pays, without those below it.
+    pub(crate) requests: Counts,
     /// The clients that have an export of it open.
     pub clients: Vec<ClientView>,
 }
@@ -35,8 +40,66 @@ pub struct ClientView {
     pub requests: usize,
 }
 
+/// Everything that a server does, at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct Observed {
+    /// The names of all devices; exports have indices of it.
+    names: Vec<String>,
+    /// The devices whose threads have not ended.
+    pub(crate) devices: Vec<DeviceView>,
+    pub(crate) exports: Vec<ExportView>,
+    /// Connections that are open, those that have not chosen an export among them.
+    pub(crate) connections: usize,
+}
+
+impl Observed {
+    pub(crate) fn of(control: &Control<'_>) -> Self {
+        Self {
+            names: control.devices().map(str::to_owned).collect(),
+            devices: control.views(),
+            exports: control.exports(),
+            connections: control.connections(),
+        }
+    }
+
+    /// Returns the name of an export's device.
+    pub(crate) fn device_of(&self, view: &ExportView) -> &str {
+        &self.names[view.exported.device]
+    }
+
+    /// Returns the path of the tenant that pays for an export.
+    pub(crate) fn tenant_of(&self, view: &ExportView) -> &str {
+        let device = self.devices.iter().find(|device| device.name == self.device_of(view));
+        let tenant = device.and_then(|device| device.tenants.get(view.exported.tenant.index()));
+        tenant.map_or("/", |tenant| &tenant.path)
+    }
+
+    /// Returns the exports as JSON.
+    pub(crate) fn exports_json(&self) -> Vec<Value> {
+        let value = |view: &ExportView| {
+            json!({
+                "name": view.exported.name,
+                "device": self.device_of(view),
+                "tenant": self.tenant_of(view),
+                "start": view.exported.start,
+                "size": view.exported.told.size,
+                "read_only": view.exported.told.flags.read_only,
+                "clients": view.clients,
+                "drained": view.is_drained,
+            })
+        };
+        self.exports.iter().map(value).collect()
+    }
+
+    /// Returns everything as JSON.
+    pub(crate) fn json(&self) -> Value {
+        let devices: Vec<Value> = self.devices.iter().map(DeviceView::json).collect();
+        json!({ "exports": self.exports_json(), "devices": devices })
+    }
+}
+
 /// The names of the groups of I/O.
-const GROUPS: [&str; 3] = ["read", "write", "discard"];
+pub(crate) const GROUPS: [&str; 3] = ["read", "write", "discard"];
 
 impl DeviceView {
     /// Returns a tenant by its path.
@@ -79,6 +142,7 @@ impl DeviceView {
             "ios": groups(&tenant.io.ios),
             "bytes": groups(&tenant.io.bytes),
             "in_flight": tenant.in_flight,
+            "requests": self.requests.of(tenant.id).map(|(op, counts)| (op.to_owned(), requests(counts))).collect::<serde_json::Map<_, _>>(),
             "latency_ns": { "total": tenant.latency.total(), "p50": latency(500_000), "p99": latency(990_000), "p99_9": latency(999_000) },
             "latency_bins": tenant.latency.iter().map(|(value, count)| json!([value, count])).collect::<Vec<_>>(),
             "explain": self.explain_json(tenant),
@@ -127,6 +191,11 @@ impl DeviceView {
             "causes": new.explain_json(tenant),
         }))
     }
+}
+
+/// Returns requests of one kind as JSON.
+fn requests(counts: &RequestCounts) -> Value {
+    json!({ "count": counts.count, "bytes": counts.bytes, "ns": counts.time.get(), "errors": counts.errors })
 }
 
 fn subtract(wait: &mut Wait, old: &[(Cause, Wait)], cause: Cause) {

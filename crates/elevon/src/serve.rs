@@ -64,7 +64,8 @@ fn serve_config(args: &ServeArgs) -> Result<Ending, Failure> {
         listening.map_err(|error| config::wrong(control, error.to_string()))?;
     }
     let running = Running { path: path.clone(), file: setup.file, opened };
-    run(server, &setup.addresses, &names, &interrupt, Some(reload_of(running)))
+    let addresses = Addresses { nbd: setup.addresses, metrics: setup.metrics };
+    run(server, &addresses, &names, &interrupt, Some(reload_of(running)))
 }
 
 /// Returns the exports on devices that are open, and prints what is to be known of both.
@@ -100,10 +101,11 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
 }
 
 /// Options of a single export, with whether they were given.
-fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 11] {
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 12] {
     [
         ("--listen", !args.listen.is_empty()),
         ("--control", args.control.is_some()),
+        ("--metrics", args.metrics.is_some()),
         ("--name", args.name.is_some()),
         ("--read-only", args.read_only),
         ("--direct", args.direct),
@@ -118,14 +120,20 @@ fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 11] {
 
 /// Serves one device as one export.
 fn serve_one(args: &ServeArgs) -> Result<Ending, Failure> {
-    let addresses = args.listen.iter().map(|text| address(text)).collect::<Result<Vec<_>, _>>()?;
+    let nbd = args.listen.iter().map(|text| address(text)).collect::<Result<Vec<_>, _>>()?;
+    let metrics = args
+        .metrics
+        .as_deref()
+        .map(|text| Address::of_metrics(text).map_err(|error| Failure::named(format!("--metrics {text}"), error)));
+    let addresses = Addresses { nbd, metrics: metrics.transpose()? };
     let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args), None)?;
     let tenant = tenant(&plan, args.tenant.as_deref())?;
     // Without jobs, every tenant of the file seems to be without a use.
     warn(&plan.warnings.iter().filter(|line| !plan.tenants.warnings.contains(line)).cloned().collect::<Vec<_>>());
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let mut server = Server::new(tell);
-    let planned = Planned { plan, read_only: args.read_only, direct: args.direct, is_watched: args.control.is_some() };
+    let is_watched = args.control.is_some() || args.metrics.is_some();
+    let planned = Planned { plan, read_only: args.read_only, direct: args.direct, is_watched };
     let opened = open::add(&mut server, &default_name(&args.file), planned)?;
     warn(&opened.notes);
     let told = opened.told(opened.size.get(), args.read_only, args.file.display().to_string());
@@ -137,19 +145,31 @@ fn serve_one(args: &ServeArgs) -> Result<Ending, Failure> {
     run(server, &addresses, &[name], &interrupt, None)
 }
 
+/// Where a server listens.
+struct Addresses {
+    nbd: Vec<Address>,
+    metrics: Option<Address>,
+}
+
 /// Listens, prints the addresses of the exports, and serves until a signal.
 fn run(
     mut server: Server,
-    addresses: &[Address],
+    addresses: &Addresses,
     names: &[String],
     interrupt: &Interrupt,
     reload: Option<Reload>,
 ) -> Result<Ending, Failure> {
-    let bound = addresses.iter().map(|address| server.listen(address)).collect::<Result<Vec<_>, _>>()?;
+    let bound = addresses.nbd.iter().map(|address| server.listen(address)).collect::<Result<Vec<_>, _>>()?;
+    let metrics = addresses.metrics.as_ref().map(|address| server.listen_for_http(address)).transpose()?;
     for address in &bound {
         for name in names {
             emit_text(&format!("{}\n", uri(address, name)))?;
         }
+    }
+    match metrics {
+        Some(Address::Tcp(place)) => emit_text(&format!("metrics: http://{place}/metrics\n"))?,
+        Some(address @ Address::Unix(_)) => emit_text(&format!("metrics: {address}\n"))?,
+        None => {}
     }
     let (stop, reload_wanted) = (|| interrupt.is_set(), || interrupt.take_reload_request());
     server.serve(Hooks { stop: &stop, reload_wanted: &reload_wanted, reload })?;

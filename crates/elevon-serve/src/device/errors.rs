@@ -4,6 +4,7 @@
 use elevon_core::units::{Instant, Nanos};
 use elevon_nbd::Command;
 
+use super::counts::name;
 use crate::pieces::Pieces;
 
 /// Lines in a [`WINDOW`].
@@ -45,15 +46,7 @@ impl ErrorLog {
         }
         self.told += 1;
         let request = &pieces.request;
-        let what = match request.command {
-            Command::Read => "READ",
-            Command::Write => "WRITE",
-            Command::Flush => "FLUSH",
-            Command::Trim => "TRIM",
-            Command::WriteZeroes { .. } => "WRITE_ZEROES",
-            Command::Cache => "CACHE",
-            Command::BlockStatus { .. } => "BLOCK_STATUS",
-        };
+        let what = name(request.command).to_uppercase();
         let place = if request.command == Command::Flush {
             String::new()
         } else {

@@ -33,6 +33,9 @@ pub(crate) struct ServeArgs {
     /// Path of a socket at which the server takes commands (`elevon ctl`)
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
+    /// Where to serve metrics for Prometheus over HTTP: tcp:127.0.0.1:9464 or unix:PATH
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<String>,
     /// Name of the export [default: the file's name]; clients that name none get it, too
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,

@@ -21,6 +21,8 @@ use crate::plan::{Plan, Target, limited_once, weights_in_vain};
 pub(super) struct Setup {
     pub(super) file: ServeFile,
     pub(super) addresses: Vec<Address>,
+    /// Where metrics are served.
+    pub(super) metrics: Option<Address>,
     /// In the order of the file's devices.
     pub(super) devices: Vec<Planned>,
     /// The tenants of each device whose plan was taken.
@@ -46,6 +48,13 @@ impl Setup {
                 Err(error) => take(wrong(given, format!("{}: {error}", given.value))),
             }
         }
+        let mut metrics = None;
+        if let Some(given) = &file.metrics {
+            match Address::of_metrics(&given.value) {
+                Ok(address) => metrics = Some(address),
+                Err(error) => take(wrong(given, format!("{}: {error}", given.value))),
+            }
+        }
         let (mut devices, mut warnings) = (Vec::new(), without_export(&file));
         for (index, table) in file.devices.iter().enumerate() {
             match device(&file, index, &devices) {
@@ -58,7 +67,7 @@ impl Setup {
             }
         }
         if errors.is_empty() {
-            Ok(Self { file, addresses, devices, tenants: Vec::new(), warnings })
+            Ok(Self { file, addresses, metrics, devices, tenants: Vec::new(), warnings })
         } else {
             Err(Failure::Input(errors))
         }

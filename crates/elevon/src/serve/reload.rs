@@ -101,6 +101,7 @@ impl Running {
         };
         compare("listen", values(&old.listen) != values(&new.listen));
         compare("control", value(&old.control) != value(&new.control));
+        compare("metrics", value(&old.metrics) != value(&new.metrics));
         compare("kernel", old.kernel != new.kernel);
         for table in &new.devices {
             let name = |key: &str| format!("device.{}{key}", table.name);

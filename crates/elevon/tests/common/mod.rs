@@ -3,6 +3,8 @@
 #![allow(dead_code)] // : each test file uses a part of it
 
 pub(crate) mod browser;
+pub(crate) mod exposition;
+pub(crate) mod http;
 pub(crate) mod nbd;
 pub(crate) mod one_file;
 pub(crate) mod records;

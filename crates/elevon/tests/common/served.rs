@@ -11,7 +11,7 @@ pub(crate) const DISK: usize = 8 << 20;
 pub(crate) struct Served {
     pub(crate) bench: Bench,
     pub(crate) child: Child,
-    _stdout: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
     pub(crate) uri: String,
 }
 
@@ -38,7 +38,7 @@ impl Served {
         let mut line = String::new();
         stdout.read_line(&mut line).expect("UTF-8");
         let uri = line.trim().replace("socket=s", &format!("socket={}", bench.path("s").display()));
-        Self { bench, child, _stdout: stdout, uri }
+        Self { bench, child, stdout, uri }
     }
 
     /// Serves a configuration.
@@ -47,6 +47,13 @@ impl Served {
         bench.file("disk.img", vec![0; DISK]);
         bench.file("c.toml", text);
         Self::run(bench, &["c.toml"])
+    }
+
+    /// Returns the next line that the server prints.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("UTF-8");
+        line.trim_end().to_owned()
     }
 
     /// Returns the address of an export.

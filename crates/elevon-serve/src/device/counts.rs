@@ -1,0 +1,113 @@
+//! Counts of the requests that clients were answered, by tenant and operation. A request costs
+//! O(log(tenants × operations)).
+
+use std::collections::BTreeMap;
+
+use elevon_core::status::Status;
+use elevon_core::units::{Nanos, TenantId};
+use elevon_nbd::{Command, NbdError, Request};
+
+/// The upper bounds of the buckets of a request's duration, in nanoseconds: 10 us to 10 s. A
+/// further bucket has what took longer.
+pub(crate) const BUCKETS: [u64; 19] = {
+    let mut bounds = [0; 19];
+    let (mut index, mut decade) = (0, 10_000);
+    while index < bounds.len() {
+        bounds[index] = decade * [1, 2, 5][index % 3];
+        if index % 3 == 2 {
+            decade *= 10;
+        }
+        index += 1;
+    }
+    bounds
+};
+
+/// The answered requests of a device.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts(BTreeMap<(TenantId, &'static str), RequestCounts>);
+
+/// Answered requests of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestCounts {
+    /// How many were answered, errors included.
+    pub(crate) count: u64,
+    /// The bytes of those without an error.
+    pub(crate) bytes: u64,
+    /// The sum of their durations, from the arrival at the device's thread to the reply.
+    pub(crate) time: Nanos,
+    /// How many durations are in each bucket of [`BUCKETS`] and, last, above these.
+    pub(crate) buckets: [u64; BUCKETS.len() + 1],
+    /// Errors by the name of the errno that the client was told.
+    pub(crate) errors: BTreeMap<&'static str, u64>,
+}
+
+impl Counts {
+    /// Counts a request that is answered.
+    pub(super) fn take(&mut self, tenant: TenantId, request: &Request, status: Status, took: Nanos) {
+        let counts = self.0.entry((tenant, name(request.command))).or_default();
+        counts.count += 1;
+        counts.time += took;
+        counts.buckets[BUCKETS.partition_point(|&bound| bound < took.get())] += 1;
+        match status.errno() {
+            0 => counts.bytes += request.length,
+            errno => *counts.errors.entry(errno_name(NbdError::from_errno(errno))).or_default() += 1,
+        }
+    }
+
+    /// Returns what was counted for a tenant, by the name of the operation.
+    pub(crate) fn of(&self, tenant: TenantId) -> impl Iterator<Item = (&'static str, &RequestCounts)> {
+        self.0
+            .range((tenant, "")..)
+            .take_while(move |((of, _), _)| *of == tenant)
+            .map(|((_, op), counts)| (*op, counts))
+    }
+}
+
+/// Returns the name of a command in metrics; the protocol has it in capital letters.
+pub(super) const fn name(command: Command) -> &'static str {
+    match command {
+        Command::Read => "read",
+        Command::Write => "write",
+        Command::Flush => "flush",
+        Command::Trim => "trim",
+        Command::WriteZeroes { .. } => "write_zeroes",
+        Command::Cache => "cache",
+        Command::BlockStatus { .. } => "block_status",
+    }
+}
+
+const fn errno_name(error: NbdError) -> &'static str {
+    match error {
+        NbdError::Permission => "EPERM",
+        NbdError::Io => "EIO",
+        NbdError::NoMemory => "ENOMEM",
+        NbdError::Invalid => "EINVAL",
+        NbdError::NoSpace => "ENOSPC",
+        NbdError::Overflow => "EOVERFLOW",
+        NbdError::Unsupported => "ENOTSUP",
+        NbdError::Shutdown => "ESHUTDOWN",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_counted_in_the_bucket_of_its_duration() {
+        assert_eq!((BUCKETS[0], BUCKETS[1], BUCKETS[2], BUCKETS[18]), (10_000, 20_000, 50_000, 10_000_000_000));
+        let mut counts = Counts::default();
+        let request = Request { cookie: 1, command: Command::Read, offset: 0, length: 4096, fua: false, df: false };
+        let took = [0, 10_000, 10_001, 10_000_000_000, u64::MAX / 8];
+        for nanos in took {
+            counts.take(TenantId(1), &request, Status::Ok, Nanos::new(nanos));
+        }
+        counts.take(TenantId(1), &request, Status::Medium, Nanos::new(1));
+        counts.take(TenantId(2), &request, Status::Ok, Nanos::new(1));
+        let all: Vec<_> = counts.of(TenantId(1)).collect();
+        let [("read", of)] = all[..] else { panic!("{all:?}") };
+        assert_eq!((of.count, of.bytes, of.buckets[0], of.buckets[1]), (6, 5 * 4096, 3, 1));
+        assert_eq!((of.buckets[18], of.buckets[19], of.errors.get("EIO")), (1, 1, Some(&1)));
+        assert_eq!(counts.of(TenantId(0)).count(), 0);
+    }
+}

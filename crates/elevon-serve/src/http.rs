@@ -1,0 +1,174 @@
+//! The HTTP listener: metrics for Prometheus. It only reads, and cannot change a server.
+//!
+//! A client has a few seconds and a few kilobytes, and there are few at a time, so that a slow or
+//! hostile one cannot take more than that. Devices are looked at ten times a second at most,
+//! however many clients ask.
+
+use std::io;
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::listen::{Listener, Socket};
+use crate::metrics;
+use crate::server::LOOK;
+use crate::shared::{Control, Shared};
+use crate::view::Observed;
+
+/// Clients at a time; a further one is closed at once.
+const CLIENTS: usize = 16;
+/// Time for a whole request to come, and for its answer to go.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest head of a request, in bytes.
+const HEAD: usize = 8 << 10;
+/// The most headers of a request.
+const HEADERS: usize = 64;
+/// For this time an answer is made of what was seen before.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// What the threads of the listener share.
+struct Site {
+    shared: Arc<Shared>,
+    started: SystemTime,
+    clients: AtomicUsize,
+    seen: Mutex<Option<(Instant, Observed)>>,
+}
+
+/// An answer.
+struct Answer {
+    status: &'static str,
+    content_type: &'static str,
+    body: String,
+}
+
+/// Accepts clients until the server has ended.
+pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>) {
+    let shared = Arc::clone(shared);
+    let site =
+        Arc::new(Site { shared, started: SystemTime::now(), clients: AtomicUsize::new(0), seen: Mutex::new(None) });
+    while !site.shared.is_stopping() {
+        match listener.accept() {
+            Ok(socket) => site.take(socket),
+            // No descriptors are left, most likely.
+            Err(_) => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+impl Site {
+    /// Serves a client in a thread of its own; one too many is closed.
+    fn take(self: &Arc<Self>, mut socket: Socket) {
+        if self.clients.fetch_add(1, Ordering::Relaxed) >= CLIENTS {
+            self.clients.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let site = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("http".into()).spawn(move || {
+            // A client that is gone or too slow needs no answer.
+            let _ = site.serve(&mut socket);
+            site.clients.fetch_sub(1, Ordering::Relaxed);
+        });
+        if thread.is_err() {
+            self.clients.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn serve(&self, socket: &mut Socket) -> io::Result<()> {
+        let (answer, has_body) = match head(socket, Instant::now() + PATIENCE)? {
+            Some(head) => self.answer(&head),
+            None => (refusal("400 Bad Request", "no request of HTTP/1 with a head of at most 8 KiB"), true),
+        };
+        let Answer { status, content_type, body } = answer;
+        let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+        let mut bytes = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n{allow}Cache-Control: no-store\r\n\
+             X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        if has_body {
+            bytes.push_str(&body);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        socket.write_until(bytes.as_bytes(), deadline)?;
+        socket.shutdown(Shutdown::Write);
+        // What comes beyond the head is taken, since closing on it could lose the answer.
+        let (mut rest, mut taken) = ([0; 1024], 0);
+        while taken < HEAD {
+            match socket.read_until(&mut rest, deadline)? {
+                0 => break,
+                bytes => taken += bytes,
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a head of a request, and says whether the body is sent.
+    fn answer(&self, head: &[u8]) -> (Answer, bool) {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        let is_whole = request.parse(head).is_ok_and(|status| status.is_complete());
+        let (Some(method), Some(target), true) = (request.method, request.path, is_whole) else {
+            return (refusal("400 Bad Request", "no request of HTTP/1"), true);
+        };
+        let has_body = method != "HEAD";
+        if !["GET", "HEAD"].contains(&method) {
+            return (refusal("405 Method Not Allowed", "only GET and HEAD: nothing can be changed here"), true);
+        }
+        let path = target.split('?').next().unwrap_or_default();
+        let accepts = |wanted: &str| {
+            let mut all = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
+            all.any(|header| String::from_utf8_lossy(header.value).contains(wanted))
+        };
+        let answer = match path {
+            "/metrics" => self.metrics(accepts("application/openmetrics-text")),
+            _ => refusal("404 Not Found", "there is /metrics"),
+        };
+        (answer, has_body)
+    }
+
+    fn metrics(&self, open: bool) -> Answer {
+        let text = metrics::open_metrics(self.observed(), self.started);
+        let (content_type, body) =
+            if open { (metrics::OPEN_METRICS, text) } else { (metrics::PLAIN, metrics::plain(&text)) };
+        Answer { status: "200 OK", content_type, body }
+    }
+
+    /// Returns what the server does, as it was at most [`FRESH`] ago.
+    fn observed(&self) -> Observed {
+        let mut seen = self.seen.lock().expect("no thread panics with the lock");
+        match &*seen {
+            Some((at, observed)) if at.elapsed() < FRESH => observed.clone(),
+            _ => {
+                let observed = Observed::of(&Control(&self.shared));
+                *seen = Some((Instant::now(), observed.clone()));
+                observed
+            }
+        }
+    }
+}
+
+fn refusal(status: &'static str, why: &str) -> Answer {
+    Answer { status, content_type: "text/plain; charset=utf-8", body: format!("{why}\n") }
+}
+
+/// Reads the head of a request. `None` if it is too long or ends before it is whole.
+///
+/// # Errors
+/// The socket failed, or the deadline has passed.
+fn head(socket: &mut Socket, deadline: Instant) -> io::Result<Option<Vec<u8>>> {
+    let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
+    while head.len() < HEAD {
+        let read = socket.read_until(&mut buffer, deadline)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        // The end may have come in two parts.
+        let from = head.len().saturating_sub(3);
+        head.extend_from_slice(&buffer[..read]);
+        if head[from..].windows(4).any(|end| end == b"\r\n\r\n") {
+            return Ok(Some(head));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,322 @@
+//! Metrics of a server in the text formats of Prometheus and OpenMetrics.
+//!
+//! A value is computed when it is asked for, of what the devices count anyway.
+
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use elevon_core::control::Cause;
+use elevon_core::units::{Nanos, TenantId};
+use elevon_report::result::TenantResult;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::device::{BUCKETS, RequestCounts};
+use crate::view::{DeviceView, GROUPS, Observed};
+
+/// The content type of each format.
+pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Returns the metrics in the format of OpenMetrics. `started` is when the server started.
+pub(crate) fn open_metrics(observed: Observed, started: SystemTime) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape { observed, started }));
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("a text takes everything");
+    text
+}
+
+/// Returns metrics of the format of OpenMetrics in the one before it, in which the family of a
+/// counter has the name of its samples, and neither units nor the end are marked.
+pub(crate) fn plain(open_metrics: &str) -> String {
+    let mut out = String::with_capacity(open_metrics.len());
+    // The line with the text comes before the one with the type.
+    let mut help = "";
+    for line in open_metrics.split_inclusive('\n') {
+        if line.starts_with("# HELP ") {
+            help = line;
+        } else if let Some(family) = line.strip_prefix("# TYPE ") {
+            let suffix = if family.ends_with(" counter\n") { "_total" } else { "" };
+            for (word, line) in [("# HELP ", help), ("# TYPE ", line)] {
+                let (name, rest) = line[word.len()..].split_once(' ').unwrap_or_default();
+                out.extend([word, name, suffix, " ", rest]);
+            }
+        } else if !line.starts_with('#') {
+            out.push_str(line);
+        }
+    }
+    out
+}
+
+/// What is told at one time.
+#[derive(Debug)]
+struct Scrape {
+    observed: Observed,
+    started: SystemTime,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut to = Families(&mut encoder);
+        self.server(&mut to)?;
+        self.requests(&mut to)?;
+        self.tenants(&mut to)?;
+        self.devices(&mut to)
+    }
+}
+
+type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+/// Writes families of metrics.
+struct Families<'a, 'b>(&'a mut DescriptorEncoder<'b>);
+
+impl Families<'_, '_> {
+    fn family(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        kind: MetricType,
+        write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        write(&mut self.0.encode_descriptor(name, help, unit.as_ref(), kind)?)
+    }
+
+    fn counters<'l, V: EncodeCounterValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        samples: impl Iterator<Item = (Labels<'l>, V)>,
+    ) -> fmt::Result {
+        self.family(name, help, unit, MetricType::Counter, |metric| {
+            for (labels, value) in samples {
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn gauges<'l, V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        samples: impl Iterator<Item = (Labels<'l>, V)>,
+    ) -> fmt::Result {
+        self.family(name, help, unit, MetricType::Gauge, |metric| {
+            for (labels, value) in samples {
+                metric.encode_family(&labels)?.encode_gauge(&value)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Scrape {
+    /// The server and its exports.
+    fn server(&self, to: &mut Families<'_, '_>) -> fmt::Result {
+        let version = vec![("version", env!("CARGO_PKG_VERSION"))];
+        to.gauges("elevon_build_info", "The version that runs.", None, [(version, 1_u64)].into_iter())?;
+        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let help = "When the server started, since the epoch.";
+        to.gauges("process_start_time", help, Some(Unit::Seconds), [(Vec::new(), started)].into_iter())?;
+        let connections = self.observed.connections as u64;
+        let help = "Connections of NBD that are open.";
+        to.gauges("elevon_connections", help, None, [(Vec::new(), connections)].into_iter())?;
+        let exports = || {
+            self.observed.exports.iter().map(|view| {
+                let labels = [
+                    ("export", view.exported.name.as_str()),
+                    ("device", self.observed.device_of(view)),
+                    ("tenant", self.observed.tenant_of(view)),
+                ];
+                (labels.to_vec(), view)
+            })
+        };
+        let help = "Connections that have the export open.";
+        to.gauges(
+            "elevon_export_connections",
+            help,
+            None,
+            exports().map(|(labels, view)| (labels, view.clients.len() as u64)),
+        )?;
+        let help = "Size of the export.";
+        to.gauges(
+            "elevon_export_size",
+            help,
+            Some(Unit::Bytes),
+            exports().map(|(labels, view)| (labels, view.exported.told.size)),
+        )?;
+        let help = "1 if nobody may open the export.";
+        to.gauges(
+            "elevon_export_drained",
+            help,
+            None,
+            exports().map(|(labels, view)| (labels, u64::from(view.is_drained))),
+        )
+    }
+
+    /// Requests of clients, by the tenant that pays.
+    fn requests(&self, to: &mut Families<'_, '_>) -> fmt::Result {
+        let all = || self.observed.devices.iter().flat_map(of_requests);
+        let help = "Requests that clients were answered, without those of tenants below it.";
+        to.counters("elevon_requests", help, None, all().map(|(labels, counts)| (labels, counts.count)))?;
+        let help = "Bytes of requests that were answered without an error.";
+        to.counters("elevon", help, Some(Unit::Bytes), all().map(|(labels, counts)| (labels, counts.bytes)))?;
+        let errors = all().flat_map(|(labels, counts)| {
+            counts.errors.iter().map(move |(errno, count)| ([&labels[..], &[("errno", *errno)]].concat(), *count))
+        });
+        to.counters("elevon_request_errors", "Requests that were answered with an error.", None, errors)?;
+        let help = "Time from the arrival of a request to its reply, throttling included.";
+        to.family("elevon_request_duration", help, Some(Unit::Seconds), MetricType::Histogram, |metric| {
+            for (labels, counts) in all() {
+                let bounds = BUCKETS.iter().map(|&bound| bound as f64 / 1e9).chain([f64::INFINITY]);
+                let buckets: Vec<(f64, u64)> = bounds.zip(counts.buckets).collect();
+                metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+                    seconds(counts.time),
+                    counts.count,
+                    &buckets,
+                    None,
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    /// I/O of tenants behind their limits, each with all below it.
+    fn tenants(&self, to: &mut Families<'_, '_>) -> fmt::Result {
+        let all = || self.observed.devices.iter().flat_map(tenants_of);
+        let by_group = |values: fn(&TenantResult) -> [u64; 3]| {
+            all().flat_map(move |(view, tenant)| {
+                let labels = labels_of(view, tenant);
+                GROUPS
+                    .iter()
+                    .zip(values(tenant))
+                    .map(move |(op, value)| ([&labels[..], &[("op", *op)]].concat(), value))
+            })
+        };
+        let help = "I/Os that the tenant's limits released, with those of tenants below it; / has all of the device.";
+        to.counters("elevon_tenant_ios", help, None, by_group(|tenant| tenant.io.ios))?;
+        let help = "Bytes of I/Os that the tenant's limits released, with those of tenants below it.";
+        to.counters("elevon_tenant_io", help, Some(Unit::Bytes), by_group(|tenant| tenant.io.bytes))?;
+        let help = "I/Os of the tenant and of those below it that were released and have not completed.";
+        to.gauges(
+            "elevon_tenant_in_flight",
+            help,
+            None,
+            all().map(|(view, tenant)| (labels_of(view, tenant), tenant.in_flight)),
+        )?;
+        let waits = all().flat_map(|(view, tenant)| waits_of(view, tenant));
+        let help =
+            "Time that completed I/Os took, summed over them, by what they waited for; rule and level name a limit.";
+        to.counters("elevon_tenant_wait", help, Some(Unit::Seconds), waits)
+    }
+
+    /// Devices behind their schedulers.
+    fn devices(&self, to: &mut Families<'_, '_>) -> fmt::Result {
+        let all = || self.observed.devices.iter().map(|view| (vec![("device", view.name.as_str())], view));
+        let groups = || {
+            all().flat_map(|(labels, view)| {
+                let of = GROUPS.iter().zip(&view.disk.groups);
+                of.map(move |(op, group)| ([&labels[..], &[("op", *op)]].concat(), group))
+            })
+        };
+        let help = "Requests that the device completed, after merges and splits.";
+        to.counters("elevon_device_ios", help, None, groups().map(|(labels, group)| (labels, group.ios)))?;
+        let help = "Bytes of requests that the device completed.";
+        to.counters(
+            "elevon_device_io",
+            help,
+            Some(Unit::Bytes),
+            groups().map(|(labels, group)| (labels, group.sectors << 9)),
+        )?;
+        let help = "Cache flushes of the device.";
+        to.counters("elevon_device_flushes", help, None, all().map(|(labels, view)| (labels, view.disk.flushes)))?;
+        let help = "Time with I/O in flight; its rate is the utilisation, from 0 to 1.";
+        let busy = all().map(|(labels, view)| (labels, seconds(view.disk.utilisation.exact)));
+        to.counters("elevon_device_busy", help, Some(Unit::Seconds), busy)?;
+        let help = "Requests in flight, integrated over time; its rate is the mean queue depth.";
+        let depth = all().map(|(labels, view)| (labels, view.disk.in_flight_integral as f64 / 1e9));
+        to.counters("elevon_device_queue", help, Some(Unit::Seconds), depth)?;
+        let help = "I/Os in the device's stack, those that wait included.";
+        to.gauges("elevon_device_in_flight", help, None, all().map(|(labels, view)| (labels, view.in_flight as u64)))?;
+        let help = "Requests of clients that are not answered.";
+        let waiting =
+            all().map(|(labels, view)| (labels, view.clients.iter().map(|client| client.requests as u64).sum::<u64>()));
+        to.gauges("elevon_device_requests_waiting", help, None, waiting)?;
+        let help = "1 if I/O no longer reaches the device.";
+        to.gauges(
+            "elevon_device_failed",
+            help,
+            None,
+            all().map(|(labels, view)| (labels, u64::from(view.failure.is_some()))),
+        )
+    }
+}
+
+fn seconds(time: Nanos) -> f64 {
+    time.get() as f64 / 1e9
+}
+
+fn labels_of<'a>(view: &'a DeviceView, tenant: &'a TenantResult) -> Labels<'a> {
+    vec![("device", &view.name), ("tenant", &tenant.path)]
+}
+
+fn tenants_of(view: &DeviceView) -> impl Iterator<Item = (&DeviceView, &TenantResult)> {
+    view.tenants.iter().filter(|tenant| !tenant.removed).map(move |tenant| (view, tenant))
+}
+
+fn of_requests(view: &DeviceView) -> impl Iterator<Item = (Labels<'_>, &RequestCounts)> {
+    view.tenants.iter().flat_map(move |tenant| {
+        let with_op = move |op| [&labels_of(view, tenant)[..], &[("op", op)]].concat();
+        view.requests.of(tenant.id).map(move |(op, counts)| (with_op(op), counts))
+    })
+}
+
+/// Returns what a tenant's I/O waited for. The name of a cause never changes, unlike its words,
+/// which have the settings in force.
+fn waits_of<'a>(view: &'a DeviceView, tenant: &'a TenantResult) -> Vec<(Labels<'a>, f64)> {
+    let path =
+        |id: TenantId| view.tenants.iter().find(|tenant| tenant.id == id).map_or("", |tenant| tenant.path.as_str());
+    let mut sums: Vec<(Labels<'a>, Nanos)> = Vec::new();
+    for (cause, wait) in &tenant.explain {
+        let (name, rule, level) = match *cause {
+            Cause::Limit { level, rule } => ("limit", rule.name(), path(level)),
+            Cause::Cost => ("io.cost", "", ""),
+            Cause::Debt => ("debt", "", ""),
+            Cause::Latency { level } => ("io.latency", "", path(level)),
+            Cause::Tag => ("tag", "", ""),
+            Cause::Plug => ("plug", "", ""),
+            Cause::Scheduler { .. } | Cause::SchedulerOthers => ("scheduler", "", ""),
+            Cause::Flush => ("flush", "", ""),
+            Cause::Device => ("device", "", ""),
+            Cause::LateTimer => ("late_timer", "", ""),
+        };
+        let more = [("cause", name), ("rule", rule), ("level", level)];
+        let labels = [&labels_of(view, tenant)[..], &more].concat();
+        match sums.iter_mut().find(|(known, _)| *known == labels) {
+            Some((_, sum)) => *sum += wait.time,
+            None => sums.push((labels, wait.time)),
+        }
+    }
+    sums.into_iter().map(|(labels, time)| (labels, seconds(time))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plain_format_names_counters_as_their_samples() {
+        let open = "# HELP a_bytes All.\n# TYPE a_bytes counter\n# UNIT a_bytes bytes\na_bytes_total{x=\"1\"} 5\n\
+                    # HELP b Now.\n# TYPE b gauge\nb 1\n# EOF\n";
+        let expected = "# HELP a_bytes_total All.\n# TYPE a_bytes_total counter\na_bytes_total{x=\"1\"} 5\n\
+                        # HELP b Now.\n# TYPE b gauge\nb 1\n";
+        assert_eq!(plain(open), expected);
+    }
+}
