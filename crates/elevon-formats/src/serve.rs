@@ -40,7 +40,8 @@ pub const NAME_MAX: usize = 255;
 /// A configuration of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeFile {
-    /// Addresses to listen at, in the file's order.
+    /// Addresses to listen at, in the file's order; none if the key is not given, for a server that
+    /// is started with its sockets.
     pub listen: Vec<Given>,
     /// Path of the control socket, if there is one.
     pub control: Option<Given>,
@@ -301,7 +302,7 @@ impl Draft {
         let mut missing = |key: &str, message: &str| {
             complaints.push(reader.place(0).diagnostic(key, Problem::Missing.because(message)));
         };
-        if listen.as_ref().is_none_or(Vec::is_empty) {
+        if listen.as_ref().is_some_and(Vec::is_empty) {
             missing("listen", "nothing to listen at; write listen = [\"unix:/run/elevon/nbd.sock\"]");
         }
         if devices.is_empty() {

@@ -11,6 +11,7 @@ pub mod file;
 mod frames;
 pub mod interrupt;
 pub mod memory;
+pub mod passed;
 mod promise;
 mod threads;
 mod uring;

@@ -40,6 +40,8 @@ pub(crate) enum Message {
     Request { client: u32, request: Request, format: ReplyFormat, payload: Vec<u8> },
     /// A client has no more requests.
     Close { client: u32 },
+    /// Is the device's thread alive?
+    Ping { answer: Sender<()> },
     /// What is the device doing?
     View { answer: Sender<DeviceView> },
     /// Set something of a tenant, or with no tenant something of the device.
@@ -198,6 +200,7 @@ impl<D: Disk> Device<D> {
                 }
             }
             // Whoever asked may be gone by now.
+            Message::Ping { answer } => drop(answer.send(())),
             Message::View { answer } => drop(answer.send(self.view())),
             Message::Set { tenant, settings, answer } => drop(answer.send(self.set(tenant.as_deref(), &settings))),
             Message::Tenants { tenants, answer } => {

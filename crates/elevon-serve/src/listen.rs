@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Instant;
 
+use elevon_host::passed::Passed;
+
 /// An address: `unix:PATH` or `tcp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -86,6 +88,15 @@ impl Listener {
                 }
                 Ok(Self::Unix(UnixListener::bind(path)?, path.clone()))
             }
+        }
+    }
+
+    /// A socket that was passed to the process. Its file stays when the server ends: it belongs to
+    /// whoever passed it.
+    pub(crate) fn of_passed(passed: Passed) -> Self {
+        match passed {
+            Passed::Unix(listener) => Self::Unix(listener, PathBuf::new()),
+            Passed::Tcp(listener) => Self::Tcp(listener),
         }
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::stack::Stack;
 use elevon_core::units::TenantId;
+use elevon_host::passed::Passed;
 use elevon_nbd::Export;
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
@@ -19,6 +20,7 @@ use crate::connection;
 use crate::device::{Device, DeviceHandle, ErrorLog, Message};
 use crate::disk::Disk;
 use crate::listen::{Address, Listener};
+use crate::reporter::Reporter;
 use crate::shared::{Known, Reload, Shared};
 
 /// How often the end is looked for.
@@ -61,7 +63,22 @@ pub enum ServeError {
     },
 }
 
-/// What a server asks whoever runs it.
+/// What a server tells whoever runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// It accepts connections: for the first time, or a reload has ended.
+    Ready,
+    /// It reads its configuration again.
+    Reloading,
+    /// It ends.
+    Stopping,
+    /// The threads of all devices answer.
+    Alive,
+    /// What it does, in a line.
+    Status(&'a str),
+}
+
+/// What a server asks and tells whoever runs it.
 pub struct Hooks<'a> {
     /// Whether the server is to end.
     pub stop: &'a dyn Fn() -> bool,
@@ -70,6 +87,10 @@ pub struct Hooks<'a> {
     pub reload_wanted: &'a dyn Fn() -> bool,
     /// Reads it again.
     pub reload: Option<Reload>,
+    /// Takes what the server tells.
+    pub notify: fn(Event<'_>),
+    /// How often [`Event::Alive`] is wanted, if it is.
+    pub watchdog: Option<Duration>,
 }
 
 /// A server that is set up.
@@ -77,8 +98,8 @@ pub struct Server {
     devices: Vec<(DeviceHandle, JoinHandle<()>)>,
     exports: Vec<Exported>,
     listeners: Vec<Listener>,
-    commands: Option<Listener>,
-    http: Option<Listener>,
+    commands: Vec<Listener>,
+    http: Vec<Listener>,
     log: fn(&str),
 }
 
@@ -86,7 +107,14 @@ impl Server {
     /// Creates a server without devices. `log` is told what goes wrong and what is done, a line at
     /// a time.
     pub const fn new(log: fn(&str)) -> Self {
-        Self { devices: Vec::new(), exports: Vec::new(), listeners: Vec::new(), commands: None, http: None, log }
+        Self {
+            devices: Vec::new(),
+            exports: Vec::new(),
+            listeners: Vec::new(),
+            commands: Vec::new(),
+            http: Vec::new(),
+            log,
+        }
     }
 
     /// Starts the thread of a device, which opens it by `open`: an io_uring belongs to the thread
@@ -145,6 +173,17 @@ impl Server {
         Ok(bound)
     }
 
+    /// Listens at a socket that was passed to the process: one of the name `control` takes commands,
+    /// one of the name `metrics` serves metrics, and any other disks.
+    pub fn adopt(&mut self, name: &str, socket: Passed) {
+        let listeners = match name {
+            "control" => &mut self.commands,
+            "metrics" => &mut self.http,
+            _ => &mut self.listeners,
+        };
+        listeners.push(Listener::of_passed(socket));
+    }
+
     /// Listens for commands at a path of the file system, which only its owner can open.
     ///
     /// # Errors
@@ -154,7 +193,7 @@ impl Server {
         let fail = |error| ServeError::Listen { address: address.clone(), error };
         let listener = Listener::bind(&address).map_err(fail)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
-        self.commands = Some(listener);
+        self.commands.push(listener);
         Ok(())
     }
 
@@ -167,7 +206,7 @@ impl Server {
         let fail = |error| ServeError::Listen { address: address.clone(), error };
         let listener = Listener::bind(address).map_err(fail)?;
         let bound = listener.address().map_err(fail)?;
-        self.http = Some(listener);
+        self.http.push(listener);
         Ok(bound)
     }
 
@@ -179,28 +218,29 @@ impl Server {
     pub fn serve(self, hooks: Hooks<'_>) -> Result<(), ServeError> {
         let (handles, threads): (Vec<_>, Vec<_>) = self.devices.into_iter().unzip();
         let exports = self.exports.into_iter().map(Known::of).collect();
-        let shared = Arc::new(Shared::new(exports, handles, hooks.reload, self.log));
-        for listener in &self.listeners {
-            let listener = listener.try_clone().map_err(ServeError::Thread)?;
-            let shared = Arc::clone(&shared);
-            std::thread::Builder::new().spawn(move || accept(&listener, &shared)).map_err(ServeError::Thread)?;
-        }
-        for (name, listener, accept) in [
-            ("commands", &self.commands, crate::commands::accept as fn(&Listener, &Arc<Shared>)),
+        let shared = Arc::new(Shared::new(exports, handles, hooks.reload, hooks.notify, self.log));
+        for (name, listeners, accept) in [
+            ("accept", &self.listeners, accept as fn(&Listener, &Arc<Shared>)),
+            ("commands", &self.commands, crate::commands::accept),
             ("http", &self.http, crate::http::accept),
         ] {
-            let Some(listener) = listener else { continue };
-            let listener = listener.try_clone().map_err(ServeError::Thread)?;
-            let shared = Arc::clone(&shared);
-            let work = move || accept(&listener, &shared);
-            std::thread::Builder::new().name(name.into()).spawn(work).map_err(ServeError::Thread)?;
+            for listener in listeners {
+                let listener = listener.try_clone().map_err(ServeError::Thread)?;
+                let shared = Arc::clone(&shared);
+                let work = move || accept(&listener, &shared);
+                std::thread::Builder::new().name(name.into()).spawn(work).map_err(ServeError::Thread)?;
+            }
         }
+        shared.notify(Event::Ready);
+        let mut reporter = Reporter::new(hooks.watchdog);
         while !(hooks.stop)() && !shared.is_stopping() {
             if (hooks.reload_wanted)() {
                 shared.reload_and_log();
             }
+            reporter.report(&shared);
             std::thread::sleep(LOOK);
         }
+        shared.notify(Event::Stopping);
         drop((self.listeners, self.commands, self.http));
         shared.end();
         for device in &shared.devices {

@@ -15,7 +15,7 @@ use elevon_workload::tenants::Tenant;
 use crate::client::Charged;
 use crate::device::{DeviceHandle, Message};
 use crate::listen::Socket;
-use crate::server::{Exported, LOOK};
+use crate::server::{Event, Exported, LOOK};
 use crate::view::DeviceView;
 
 /// How long clients in flight are waited for when the server ends or an export is drained.
@@ -83,13 +83,20 @@ pub(crate) struct Shared {
     next: AtomicU32,
     is_stopping: AtomicBool,
     reload: Mutex<Option<Reload>>,
+    notify: fn(Event<'_>),
     log: fn(&str),
 }
 
 const LOCK: &str = "no thread panics with the lock";
 
 impl Shared {
-    pub(crate) fn new(exports: Vec<Known>, devices: Vec<DeviceHandle>, reload: Option<Reload>, log: fn(&str)) -> Self {
+    pub(crate) fn new(
+        exports: Vec<Known>,
+        devices: Vec<DeviceHandle>,
+        reload: Option<Reload>,
+        notify: fn(Event<'_>),
+        log: fn(&str),
+    ) -> Self {
         Self {
             exports: RwLock::new(Arc::new(exports)),
             devices,
@@ -97,12 +104,17 @@ impl Shared {
             next: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
             reload: Mutex::new(reload),
+            notify,
             log,
         }
     }
 
     pub(crate) fn log(&self, line: &str) {
         (self.log)(line);
+    }
+
+    pub(crate) fn notify(&self, event: Event<'_>) {
+        (self.notify)(event);
     }
 
     /// Returns the exports as they are now.
@@ -142,7 +154,12 @@ impl Shared {
     /// Reads the configuration again.
     pub(crate) fn reload(self: &Arc<Self>) -> Result<Vec<String>, Vec<String>> {
         match self.reload.lock().expect(LOCK).as_mut() {
-            Some(reload) => reload(&Control(self)),
+            Some(reload) => {
+                self.notify(Event::Reloading);
+                let result = reload(&Control(self));
+                self.notify(Event::Ready);
+                result
+            }
             None => Err(vec!["there is no configuration to be read again".to_owned()]),
         }
     }

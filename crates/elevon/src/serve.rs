@@ -1,6 +1,7 @@
 //! `elevon serve`: files, block devices and simulated devices as NBD disks, through the stack.
 
 mod config;
+mod notify;
 mod open;
 mod reload;
 
@@ -11,6 +12,7 @@ use elevon_core::nearest::did_you_mean;
 use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
 use elevon_host::interrupt::Interrupt;
+use elevon_host::passed::{self, Passed};
 use elevon_serve::{Address, Exported, Hooks, Reload, Server};
 
 use crate::args::{ServeArgs, StackArgs};
@@ -23,19 +25,29 @@ use reload::{Running, reload_of};
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Ending, Failure> {
     let is_config = args.file.extension().is_some_and(|extension| extension == "toml");
+    // Before any file is opened.
+    let passed = passed::take().map_err(MachineError::Passed)?;
     if is_config {
-        return serve_config(args);
+        return serve_config(args, passed);
     }
-    if args.check || args.listen.is_empty() {
+    if args.check || (args.listen.is_empty() && !has_disks(&passed)) {
         let name = args.file.display().to_string();
         let error = if args.check { ConflictError::CheckOfNoConfig } else { ConflictError::NoListen };
         return Err(Failure::named(name, error));
     }
-    serve_one(args)
+    serve_one(args, passed)
+}
+
+/// Sockets that the process was started with, and their names.
+type PassedSockets = Vec<(String, Passed)>;
+
+/// Returns true if clients of disks can come through one of the sockets.
+fn has_disks(passed: &PassedSockets) -> bool {
+    passed.iter().any(|(name, _)| !["control", "metrics"].contains(&name.as_str()))
 }
 
 /// Serves what a configuration says.
-fn serve_config(args: &ServeArgs) -> Result<Ending, Failure> {
+fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure> {
     let path = &args.file;
     for (option, is_given) in options_of_one(args) {
         if is_given {
@@ -46,7 +58,14 @@ fn serve_config(args: &ServeArgs) -> Result<Ending, Failure> {
     let mut setup = Setup::read(path)?;
     warn(&setup.warnings);
     if args.check {
+        if setup.addresses.is_empty() {
+            let name = path.display();
+            warn(&[format!("{name}: no key listen: only sockets that the server is started with are served")]);
+        }
         return check(&mut setup, path);
+    }
+    if setup.addresses.is_empty() && !has_disks(&passed) {
+        return Err(Failure::named(path.display().to_string(), ConflictError::NoAddress));
     }
     let interrupt = Interrupt::on_signals_with_reload().map_err(MachineError::Signals)?;
     let mut server = Server::new(tell);
@@ -64,8 +83,8 @@ fn serve_config(args: &ServeArgs) -> Result<Ending, Failure> {
         listening.map_err(|error| config::wrong(control, error.to_string()))?;
     }
     let running = Running { path: path.clone(), file: setup.file, opened };
-    let addresses = Addresses { nbd: setup.addresses, metrics: setup.metrics };
-    run(server, &addresses, &names, &interrupt, Some(reload_of(running)))
+    let addresses = Addresses { nbd: setup.addresses, metrics: setup.metrics, passed };
+    run(server, addresses, &names, &interrupt, Some(reload_of(running)))
 }
 
 /// Returns the exports on devices that are open, and prints what is to be known of both.
@@ -119,20 +138,20 @@ fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 12] {
 }
 
 /// Serves one device as one export.
-fn serve_one(args: &ServeArgs) -> Result<Ending, Failure> {
+fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure> {
     let nbd = args.listen.iter().map(|text| address(text)).collect::<Result<Vec<_>, _>>()?;
     let metrics = args
         .metrics
         .as_deref()
         .map(|text| Address::of_metrics(text).map_err(|error| Failure::named(format!("--metrics {text}"), error)));
-    let addresses = Addresses { nbd, metrics: metrics.transpose()? };
+    let addresses = Addresses { nbd, metrics: metrics.transpose()?, passed };
     let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args), None)?;
     let tenant = tenant(&plan, args.tenant.as_deref())?;
     // Without jobs, every tenant of the file seems to be without a use.
     warn(&plan.warnings.iter().filter(|line| !plan.tenants.warnings.contains(line)).cloned().collect::<Vec<_>>());
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let mut server = Server::new(tell);
-    let is_watched = args.control.is_some() || args.metrics.is_some();
+    let is_watched = args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
     let planned = Planned { plan, read_only: args.read_only, direct: args.direct, is_watched };
     let opened = open::add(&mut server, &default_name(&args.file), planned)?;
     warn(&opened.notes);
@@ -142,24 +161,26 @@ fn serve_one(args: &ServeArgs) -> Result<Ending, Failure> {
     if let Some(path) = &args.control {
         server.listen_for_commands(path)?;
     }
-    run(server, &addresses, &[name], &interrupt, None)
+    run(server, addresses, &[name], &interrupt, None)
 }
 
 /// Where a server listens.
 struct Addresses {
     nbd: Vec<Address>,
     metrics: Option<Address>,
+    passed: PassedSockets,
 }
 
 /// Listens, prints the addresses of the exports, and serves until a signal.
 fn run(
     mut server: Server,
-    addresses: &Addresses,
+    addresses: Addresses,
     names: &[String],
     interrupt: &Interrupt,
     reload: Option<Reload>,
 ) -> Result<Ending, Failure> {
     let bound = addresses.nbd.iter().map(|address| server.listen(address)).collect::<Result<Vec<_>, _>>()?;
+    addresses.passed.into_iter().for_each(|(name, socket)| server.adopt(&name, socket));
     let metrics = addresses.metrics.as_ref().map(|address| server.listen_for_http(address)).transpose()?;
     for address in &bound {
         for name in names {
@@ -172,7 +193,8 @@ fn run(
         None => {}
     }
     let (stop, reload_wanted) = (|| interrupt.is_set(), || interrupt.take_reload_request());
-    server.serve(Hooks { stop: &stop, reload_wanted: &reload_wanted, reload })?;
+    let watchdog = notify::watchdog();
+    server.serve(Hooks { stop: &stop, reload_wanted: &reload_wanted, reload, notify: notify::notify, watchdog })?;
     // A server ends when it is told to, by a signal or a command.
     Ok(Ending::Done)
 }

@@ -333,6 +333,12 @@ pub(crate) enum ConflictError {
     /// A single export, and nowhere to listen.
     #[error("--listen is not given; write --listen unix:PATH or --listen tcp:HOST:PORT, or name a CONFIG.toml")]
     NoListen,
+    /// A configuration without addresses, and no socket was passed.
+    #[error(
+        "listen: nothing to listen at; write listen = [\"unix:/run/elevon/nbd.sock\"], or start the server by a \
+         socket unit of systemd (LISTEN_FDS)"
+    )]
+    NoAddress,
     /// A setting of the page cache in a run without one.
     #[error("needs a page cache; give --memory, such as --memory 4GiB, or before a real device --cache")]
     NeedsPageCache,

@@ -20,6 +20,9 @@ pub(crate) enum MachineError {
         #[source]
         error: io::Error,
     },
+    /// Sockets that the process was started with cannot be used.
+    #[error(transparent)]
+    Passed(#[from] elevon_host::passed::PassedError),
     /// A server refuses a command.
     #[error("{0}")]
     Refused(String),
