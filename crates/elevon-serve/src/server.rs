@@ -173,8 +173,8 @@ impl Server {
         Ok(bound)
     }
 
-    /// Listens at a socket that was passed to the process: one of the name `control` takes commands,
-    /// one of the name `metrics` serves metrics, and any other disks.
+    /// Listens at a socket that was passed to the process. One named `control` takes commands, one
+    /// named `metrics` serves metrics, and any other serves disks.
     pub fn adopt(&mut self, name: &str, socket: Passed) {
         let listeners = match name {
             "control" => &mut self.commands,

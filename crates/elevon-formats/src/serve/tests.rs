@@ -63,7 +63,7 @@ fn a_mistake_is_a_line_with_its_place() {
     const DISK: &str = "[device.d]\ndevice = './d'\n";
     for (text, expected) in [
         ("", &["c.toml:1:1: device: no device", "c.toml:1:1: export: no export"][..]),
-        ("listen = []\n{}{}[export.x]", &["c.toml:1:1: listen: nothing to listen at"]),
+        ("listen = []\n[device.d]\ndevice = './d'\n[export.x]", &["c.toml:1:1: listen: nothing to listen at"]),
         (
             "listen = 5",
             &[
