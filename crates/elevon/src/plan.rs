@@ -31,7 +31,7 @@ use crate::own_device::OwnDevice;
 use crate::recorded;
 use crate::replay::Replay;
 use crate::setting;
-use crate::source::{InputFile, STDIN, Sources, name_of, quoted};
+use crate::source::{InputFile, STDIN, Sources, Texts, name_of, quoted};
 
 /// Default memory layout of user buffers.
 const DEFAULT_BUFFERS: &str = "fragmented";
@@ -81,7 +81,12 @@ pub(crate) struct Plan {
 impl Plan {
     /// Reads the job files and checks every option.
     pub(crate) fn new(jobs: &[PathBuf], args: &StackArgs) -> Result<Self, Failure> {
-        let mut sources = Sources::new(args.include_dir.as_deref());
+        Self::of_texts(jobs, args, Texts::default())
+    }
+
+    /// The same; `texts` are files that the caller has in memory.
+    pub(crate) fn of_texts(jobs: &[PathBuf], args: &StackArgs, texts: Texts) -> Result<Self, Failure> {
+        let mut sources = Sources::new(args.include_dir.as_deref(), texts);
         let names: Vec<&str> = jobs.iter().map(|path| text_of("the job file", path)).collect::<Result<_, _>>()?;
         let over = args.job_option.iter().map(|text| JobOption::parse("--job-option", text));
         let over = over.collect::<Result<Vec<_>, _>>().map_err(|error| Failure::text(vec![error]))?;

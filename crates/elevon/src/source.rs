@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use elevon_formats::fio::{HostSource, JobSource, Machine, SourceError, read_text, read_text_file};
 
@@ -19,18 +20,23 @@ pub(crate) struct InputFile {
     pub(crate) text: Option<String>,
 }
 
+/// Files that the caller has in memory, by the names under which they are read; they hide files of
+/// the host.
+pub(crate) type Texts = Arc<BTreeMap<String, String>>;
+
 /// Files of the host, with the names and texts of those that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     host: HostSource,
+    texts: Texts,
     /// `None` if a file could not be read.
     read: BTreeMap<String, Option<String>>,
 }
 
 impl Sources {
     /// Creates the source; job files may also include files from `include_folder`.
-    pub(crate) fn new(include_folder: Option<&Path>) -> Self {
-        Self { host: HostSource { include_folder: include_folder.map(Path::to_owned) }, read: BTreeMap::new() }
+    pub(crate) fn new(include_folder: Option<&Path>, texts: Texts) -> Self {
+        Self { host: HostSource { include_folder: include_folder.map(Path::to_owned) }, texts, read: BTreeMap::new() }
     }
 
     /// Returns the files that were read, by name.
@@ -44,6 +50,7 @@ impl Sources {
     /// Reads a text by its name.
     pub(crate) fn text(&mut self, name: &str) -> Result<String, SourceError> {
         let text = match name {
+            _ if self.texts.contains_key(name) => Ok(self.texts[name].clone()),
             STDIN if self.read.contains_key(name) => Err(SourceError::ReadTwice),
             STDIN => read_text(std::io::stdin().lock()),
             _ => read_text_file(Path::new(name)),

@@ -22,12 +22,16 @@ use std::path::{Path, PathBuf};
 use elevon_host::interrupt::Interrupt;
 
 use crate::args::{MergeArgs, SweepArgs, SweepCommand, SweepRunArgs};
+use crate::bar::Bar;
 use crate::execute::SIGINT;
 use crate::failure::{Ending, Failure, MachineError, SweepError, tell};
+use crate::run::warn;
 pub(crate) use axis::Axis;
-use definition::Definition;
-use journal::{Journal, Outcome};
-pub(crate) use results::Collected;
+pub(crate) use definition::Definition;
+use journal::Journal;
+pub(crate) use journal::Outcome;
+pub(crate) use results::{Collected, Rendered};
+pub(crate) use runs::{Checked, check, one};
 pub(crate) use summary::Results;
 pub(crate) use tune::tune;
 
@@ -74,9 +78,13 @@ fn run(args: &SweepRunArgs) -> Result<Ending, Failure> {
     let shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), Shard::parse).map_err(Failure::input)?;
     let definition = Definition::new(args)?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-    let Some(inputs) = runs::check(&definition, &interrupt)? else {
+    let bar = Bar::new("checking");
+    bar.expect(definition.points.len() as u64);
+    let Some(Checked { inputs, warnings }) = check(&definition, &interrupt, &mut || bar.advance())? else {
         return Ok(Ending::Interrupted(interrupt.signal().unwrap_or(SIGINT)));
     };
+    drop(bar);
+    warn(&warnings);
     let folder = args.output.clone().unwrap_or_else(|| folder_of(&definition.job));
     std::fs::create_dir_all(&folder).map_err(|error| Failure::named(folder.display().to_string(), error))?;
     let mut journal = Journal::open(&folder.join(shard.journal()), &definition.head(&inputs))?;

@@ -9,8 +9,9 @@ use super::axis::{Axis, Values};
 use super::points::{Point, Sampling, grid, points};
 use crate::args::{StackArgs, SweepRunArgs};
 use crate::failure::{Failure, SweepError};
+use crate::lab::Over;
 use crate::plan::{self, Plan};
-use crate::source::{InputFile, quoted};
+use crate::source::{InputFile, Texts, quoted};
 
 /// Options of the stack that a plan may have, by their long names.
 const OPTIONS: [&str; 10] =
@@ -20,9 +21,10 @@ const MOST_SEEDS: u64 = 100_000;
 
 /// A sweep that is checked, except for its runs.
 #[derive(Clone, Debug)]
-pub(super) struct Definition {
+pub(crate) struct Definition {
     pub(super) job: PathBuf,
     base: StackArgs,
+    texts: Texts,
     pub(super) axes: Vec<Axis>,
     sampling: String,
     pub(super) points: Vec<Point>,
@@ -36,6 +38,7 @@ pub(super) struct Definition {
 struct Parts {
     job: PathBuf,
     base: StackArgs,
+    texts: Texts,
     axes: Vec<Axis>,
     sample: Option<String>,
     seeds: Vec<u64>,
@@ -56,7 +59,15 @@ impl Definition {
             of_plan(input)?
         } else {
             let (job, base) = (input.to_owned(), args.stack.clone());
-            Parts { job, base, axes: Vec::new(), sample: None, seeds: Vec::new(), compare: None }
+            Parts {
+                job,
+                base,
+                texts: Texts::default(),
+                axes: Vec::new(),
+                sample: None,
+                seeds: Vec::new(),
+                compare: None,
+            }
         };
         // An axis of the command line takes the place of the plan's.
         parts.axes.retain(|axis| axes.iter().all(|own| own.key != axis.key));
@@ -79,10 +90,37 @@ impl Definition {
         let axes = over.iter().map(|text| Axis::parse(text)).collect::<Result<Vec<_>, _>>().map_err(Failure::input)?;
         let seeds = seeds_text.map_or(Ok(vec![base.seed]), seeds).map_err(Failure::input)?;
         let sample = Some("sobol:1".to_owned());
-        let parts = Parts { job: job.to_owned(), base: base.clone(), axes, sample, seeds, compare: None };
+        let parts = Parts {
+            job: job.to_owned(),
+            base: base.clone(),
+            texts: Texts::default(),
+            axes,
+            sample,
+            seeds,
+            compare: None,
+        };
         let mut definition = Self::of_parts(parts)?;
         definition.points.clear();
         Ok(definition)
+    }
+
+    /// Takes a sweep that a program describes.
+    pub(crate) fn of_program(
+        job: PathBuf,
+        base: StackArgs,
+        over: &[(String, Over)],
+        sample: Option<String>,
+        seeds_text: Option<&str>,
+        compare: Option<String>,
+        texts: Texts,
+    ) -> Result<Self, Failure> {
+        let axis = |(key, values): &(String, Over)| match values {
+            Over::Text(text) => Axis::parse(&format!("{key}={text}")),
+            Over::List(values) => Axis::of_list(key, values.clone()),
+        };
+        let axes = over.iter().map(axis).collect::<Result<Vec<_>, _>>().map_err(Failure::input)?;
+        let seeds = seeds_text.map_or(Ok(vec![base.seed]), seeds).map_err(Failure::input)?;
+        Self::of_parts(Parts { job, base, texts, axes, sample, seeds, compare })
     }
 
     /// Returns every point.
@@ -91,7 +129,7 @@ impl Definition {
     }
 
     fn of_parts(parts: Parts) -> Result<Self, Failure> {
-        let Parts { job, base, axes, sample, mut seeds, compare: compare_text } = parts;
+        let Parts { job, base, texts, axes, sample, mut seeds, compare: compare_text } = parts;
         if axes.is_empty() && seeds.len() < 2 {
             return Err(Failure::input(SweepError::NothingVaries));
         }
@@ -108,11 +146,11 @@ impl Definition {
         let points = points(&axes, sampling, base.seed).map_err(Failure::input)?;
         let compare = compare_text.as_deref().map(|text| compared(text, &axes)).transpose().map_err(Failure::input)?;
         let sampling = sample.unwrap_or_else(|| "grid".to_owned());
-        Ok(Self { job, base, axes, sampling, points, seeds, compare_text, compare })
+        Ok(Self { job, base, texts, axes, sampling, points, seeds, compare_text, compare })
     }
 
     /// Returns the number of runs.
-    pub(super) fn runs(&self) -> usize {
+    pub(crate) fn runs(&self) -> usize {
         self.points.len() * self.seeds.len()
     }
 
@@ -145,7 +183,7 @@ impl Definition {
 
     /// Returns the plan of a run.
     pub(super) fn plan(&self, number: usize) -> Result<Plan, Failure> {
-        Plan::new(std::slice::from_ref(&self.job), &self.options(number)?)
+        Plan::of_texts(std::slice::from_ref(&self.job), &self.options(number)?, self.texts.clone())
     }
 
     /// Returns the command that repeats a run.
@@ -198,6 +236,7 @@ impl Definition {
         Self::of_parts(Parts {
             job: job.into(),
             base,
+            texts: Texts::default(),
             axes: axes.collect::<Option<_>>().ok_or_else(bad)?,
             sample: text("sample").filter(|sample| *sample != "grid").map(str::to_owned),
             seeds: seeds.collect::<Option<_>>().ok_or_else(bad)?,
@@ -231,6 +270,7 @@ fn of_plan(path: &Path) -> Result<Parts, Failure> {
     Ok(Parts {
         job: plan.job.map(|given| folder.join(given.value)).unwrap_or_default(),
         base,
+        texts: Texts::default(),
         axes: plan.over.iter().map(axis).collect::<Result<_, _>>()?,
         sample: plan.sample.map(|given| given.value),
         seeds: seeds.unwrap_or_default(),

@@ -15,10 +15,34 @@ use crate::failure::{Failure, FileError, MachineError, SweepError};
 
 /// What a run gave.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// Why it failed; empty if it did not.
     pub(super) error: String,
     pub(super) rows: Vec<FigureRow>,
+}
+
+impl Outcome {
+    /// Returns the outcome of a run as a line of a journal has it.
+    pub(crate) fn to_json(&self, run: usize) -> Value {
+        let row = |row: &FigureRow| {
+            let figures: Map<String, Value> =
+                row.figures.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+            json!({"job": row.job, "figures": figures})
+        };
+        json!({"run": run, "error": self.error, "rows": self.rows.iter().map(row).collect::<Vec<_>>()})
+    }
+
+    /// Returns the number of a run, and its outcome.
+    pub(crate) fn of_json(value: &Value) -> Option<(usize, Self)> {
+        let row = |value: &Value| {
+            let figures = value.get("figures")?.as_object()?.iter();
+            let figures: Option<Vec<_>> = figures.map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect();
+            Some(FigureRow { job: value.get("job")?.as_str()?.to_owned(), figures: figures? })
+        };
+        let rows: Option<Vec<FigureRow>> = value.get("rows")?.as_array()?.iter().map(row).collect();
+        let run = usize::try_from(value.get("run")?.as_u64()?).ok()?;
+        Some((run, Self { error: value.get("error")?.as_str()?.to_owned(), rows: rows? }))
+    }
 }
 
 /// A journal that is written.
@@ -59,7 +83,7 @@ impl Journal {
 
     /// Adds a run.
     pub(super) fn add(&mut self, run: usize, outcome: Outcome) -> Result<(), Failure> {
-        let line = format!("{}\n", to_json(run, &outcome));
+        let line = format!("{}\n", outcome.to_json(run));
         let output = self.path.display().to_string();
         self.file.write_all(line.as_bytes()).map_err(|error| MachineError::Write { output, error })?;
         self.done.insert(run, outcome);
@@ -96,7 +120,7 @@ fn parse(path: &Path, text: &str, head: &Value) -> Result<BTreeMap<usize, Outcom
             }
             continue;
         }
-        let (run, outcome) = of_json(&value).ok_or_else(|| no_journal(path, at + 1))?;
+        let (run, outcome) = Outcome::of_json(&value).ok_or_else(|| no_journal(path, at + 1))?;
         done.insert(run, outcome);
     }
     Ok(done)
@@ -113,26 +137,6 @@ fn differing(a: &Value, b: &Value) -> String {
     let (a, b) = (of(a), of(b));
     let keys = b.keys().filter(|key| a.get(*key) != b.get(*key));
     keys.map(String::as_str).collect::<Vec<_>>().join(", ")
-}
-
-fn to_json(run: usize, outcome: &Outcome) -> Value {
-    let row = |row: &FigureRow| {
-        let figures: Map<String, Value> =
-            row.figures.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        json!({"job": row.job, "figures": figures})
-    };
-    json!({"run": run, "error": outcome.error, "rows": outcome.rows.iter().map(row).collect::<Vec<_>>()})
-}
-
-fn of_json(value: &Value) -> Option<(usize, Outcome)> {
-    let row = |value: &Value| {
-        let figures = value.get("figures")?.as_object()?.iter();
-        let figures: Option<Vec<_>> = figures.map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect();
-        Some(FigureRow { job: value.get("job")?.as_str()?.to_owned(), figures: figures? })
-    };
-    let rows: Option<Vec<FigureRow>> = value.get("rows")?.as_array()?.iter().map(row).collect();
-    let run = usize::try_from(value.get("run")?.as_u64()?).ok()?;
-    Some((run, Outcome { error: value.get("error")?.as_str()?.to_owned(), rows: rows? }))
 }
 
 #[cfg(test)]

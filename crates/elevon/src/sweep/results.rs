@@ -13,6 +13,48 @@ use crate::args::OutputFormat;
 use crate::failure::{Failure, emit, emit_text, tell};
 use crate::output::NewFile;
 
+/// The results of a sweep in all their forms.
+pub(crate) struct Rendered {
+    /// The files of the folder, by name.
+    pub(crate) files: Vec<(&'static str, Vec<u8>)>,
+    /// The summary as text and as JSON.
+    pub(crate) summary: String,
+    pub(crate) json: String,
+    pub(crate) table: Table,
+}
+
+impl Rendered {
+    pub(crate) fn new(definition: &Definition, done: &BTreeMap<usize, Outcome>) -> Result<Self, Failure> {
+        let table = table(definition, done)?;
+        let failure = |name: &str, error: std::io::Error| NewFile::failure("", Path::new(name), error);
+        let csv = table.csv().map_err(|error| failure("results.csv", of_table(error)))?;
+        let mut parquet = Vec::new();
+        table.parquet(&mut parquet).map_err(|error| failure("results.parquet", of_table(error)))?;
+        let (jobs, samples) = samples(definition, done);
+        let results = Results {
+            title: format!("Sweep of {}", definition.job.display()),
+            noun: "point",
+            axes: &definition.axes,
+            points: &definition.points,
+            seeds: definition.seeds.len(),
+            jobs: &jobs,
+            samples: &samples,
+            compare: definition.compare,
+            failed: done.values().filter(|outcome| !outcome.error.is_empty()).count(),
+        };
+        let document = results.document();
+        let summary = document.text();
+        let files = vec![
+            ("results.csv", csv),
+            ("results.jsonl", table.json_lines().into_bytes()),
+            ("results.parquet", parquet),
+            ("summary.txt", summary.clone().into_bytes()),
+            ("index.html", document.html("simulated").into_bytes()),
+        ];
+        Ok(Self { files, summary, json: results.json(&definition.seeds), table })
+    }
+}
+
 /// Writes everything into a folder, and prints the summary.
 pub(super) fn write(
     definition: &Definition,
@@ -20,37 +62,13 @@ pub(super) fn write(
     folder: &Path,
     format: OutputFormat,
 ) -> Result<(), Failure> {
-    let table = table(definition, done)?;
-    let failure = |name: &str, error: std::io::Error| NewFile::failure("", &folder.join(name), error);
-    let csv = table.csv().map_err(|error| failure("results.csv", of_table(error)))?;
-    let mut parquet = Vec::new();
-    table.parquet(&mut parquet).map_err(|error| failure("results.parquet", of_table(error)))?;
-    let (jobs, samples) = samples(definition, done);
-    let results = Results {
-        title: format!("Sweep of {}", definition.job.display()),
-        noun: "point",
-        axes: &definition.axes,
-        points: &definition.points,
-        seeds: definition.seeds.len(),
-        jobs: &jobs,
-        samples: &samples,
-        compare: definition.compare,
-        failed: done.values().filter(|outcome| !outcome.error.is_empty()).count(),
-    };
-    let document = results.document();
-    let text = document.text();
-    for (name, content) in [
-        ("results.csv", csv),
-        ("results.jsonl", table.json_lines().into_bytes()),
-        ("results.parquet", parquet),
-        ("summary.txt", text.clone().into_bytes()),
-        ("index.html", document.html("simulated").into_bytes()),
-    ] {
-        NewFile::create("", &folder.join(name))?.commit(&content)?;
+    let rendered = Rendered::new(definition, done)?;
+    for (name, content) in &rendered.files {
+        NewFile::create("", &folder.join(name))?.commit(content)?;
     }
     match format {
-        OutputFormat::Normal => emit_text(&text)?,
-        OutputFormat::Json | OutputFormat::JsonPlus => emit(&results.json(&definition.seeds))?,
+        OutputFormat::Normal => emit_text(&rendered.summary)?,
+        OutputFormat::Json | OutputFormat::JsonPlus => emit(&rendered.json)?,
     }
     tell(&format!("results.csv, .jsonl and .parquet, summary.txt and index.html are in {}", folder.display()));
     Ok(())

@@ -13,15 +13,24 @@ use crate::bar::Bar;
 use crate::cores::on_all_cores;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, SweepError};
-use crate::run::warn;
 use crate::source::InputFile;
 
-/// Checks the plan of every point, and returns the files that they read; `None` if an interrupt
-/// came. Warnings of the first point are told.
-pub(super) fn check(definition: &Definition, interrupt: &Interrupt) -> Result<Option<Vec<InputFile>>, Failure> {
-    let bar = Bar::new("checking");
-    bar.expect(definition.points.len() as u64);
+/// What the check of a sweep found.
+pub(crate) struct Checked {
+    /// The files that plans read.
+    pub(crate) inputs: Vec<InputFile>,
+    /// Warnings of the first point.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Checks the plan of every point, and calls `checked` after each; `None` if an interrupt came.
+pub(crate) fn check(
+    definition: &Definition,
+    interrupt: &Interrupt,
+    checked: &mut dyn FnMut(),
+) -> Result<Option<Checked>, Failure> {
     let mut inputs: BTreeMap<String, InputFile> = BTreeMap::new();
+    let mut warnings = Vec::new();
     for point in 0..definition.points.len() {
         if interrupt.is_set() {
             return Ok(None);
@@ -36,12 +45,12 @@ pub(super) fn check(definition: &Definition, interrupt: &Interrupt) -> Result<Op
             return Err(Failure::input(SweepError::Logs));
         }
         if point == 0 {
-            warn(&plan.warnings);
+            warnings = plan.warnings;
         }
         inputs.extend(plan.inputs.into_iter().map(|input| (input.what.clone(), input)));
-        bar.advance();
+        checked();
     }
-    Ok(Some(inputs.into_values().collect()))
+    Ok(Some(Checked { inputs: inputs.into_values().collect(), warnings }))
 }
 
 /// Names the point in the errors of its plan.
@@ -74,7 +83,7 @@ pub(super) fn run_all(
 }
 
 /// Does one run; `None` if an interrupt cut it off.
-pub(super) fn one(definition: &Definition, run: usize, interrupt: &Interrupt) -> Result<Option<Outcome>, Failure> {
+pub(crate) fn one(definition: &Definition, run: usize, interrupt: &Interrupt) -> Result<Option<Outcome>, Failure> {
     let plan = definition.plan(run)?;
     // A point that cannot run on its device is a result, too.
     let (result, ending) = match execute(&plan, &mut NoObserver, interrupt) {

@@ -14,28 +14,28 @@ use serde_json::{Map, Value, json};
 
 /// A row: what was run, and the figures of one job.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
-    pub(super) run: usize,
+pub(crate) struct Row {
+    pub(crate) run: usize,
     /// The value of each axis.
-    pub(super) point: Vec<String>,
-    pub(super) seed: u64,
-    pub(super) job: String,
+    pub(crate) point: Vec<String>,
+    pub(crate) seed: u64,
+    pub(crate) job: String,
     /// Why the run failed; empty if it did not.
-    pub(super) error: String,
+    pub(crate) error: String,
     /// In the order of [`Table::figures`]; `None` if the job does not have the figure.
-    pub(super) figures: Vec<Option<f64>>,
+    pub(crate) figures: Vec<Option<f64>>,
     /// A command line that repeats the run.
-    pub(super) command: String,
+    pub(crate) command: String,
 }
 
 /// A table in order of the runs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Keys of the axes.
-    pub(super) axes: Vec<String>,
+    pub(crate) axes: Vec<String>,
     /// Names of the figures, which end in their units.
-    pub(super) figures: Vec<String>,
-    pub(super) rows: Vec<Row>,
+    pub(crate) figures: Vec<String>,
+    pub(crate) rows: Vec<Row>,
 }
 
 impl Table {

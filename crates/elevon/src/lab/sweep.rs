@@ -1,0 +1,179 @@
+//! Sweeps for programs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Interrupt, LabError, Texts, stack};
+use crate::cores::on_all_cores;
+use crate::failure::{Failure, SweepError};
+use crate::sweep::{Checked, Definition, Outcome, Rendered, check, one};
+
+/// The values of an axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// As `elevon sweep --over` takes them: `1..256:*2`, `4k,64k`.
+    Text(String),
+    /// Each value as a word.
+    List(Vec<String>),
+}
+
+/// What a sweep is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SweepSpec {
+    /// The job file's name.
+    pub job: String,
+    /// Options that all runs share, as of [`run`](super::run).
+    pub options: Vec<String>,
+    /// What varies, in order: options of the stack, settings of the queue or options of jobs.
+    pub over: Vec<(String, Over)>,
+    /// A sample of the points in place of all: `latin:N` or `sobol:N`.
+    pub sample: Option<String>,
+    /// A number of seeds or a list of them, as `--seeds` takes it; without it the one of `--seed`.
+    pub seeds: Option<String>,
+    /// The value with which the others of its axis are compared: `scheduler=none`.
+    pub compare: Option<String>,
+    /// Files in memory.
+    pub texts: Texts,
+}
+
+/// A sweep: its runs are numbered, and can be done in any order, anywhere.
+#[derive(Clone, Debug)]
+pub struct Sweep(Definition);
+
+impl Sweep {
+    /// Makes a sweep; the plan of each run is made when it is done, or by [`Self::check`].
+    ///
+    /// # Errors
+    /// An axis, the sample or the seeds are wrong.
+    pub fn new(spec: SweepSpec) -> Result<Self, LabError> {
+        let base = stack(&spec.options)?;
+        let texts = Arc::new(spec.texts);
+        let definition = Definition::of_program(
+            PathBuf::from(spec.job),
+            base,
+            &spec.over,
+            spec.sample,
+            spec.seeds.as_deref(),
+            spec.compare,
+            texts,
+        )?;
+        Ok(Self(definition))
+    }
+
+    /// Returns the number of runs.
+    pub fn runs(&self) -> usize {
+        self.0.runs()
+    }
+
+    /// Checks the plan of every point. Returns the warnings of the first; an interrupt ends it
+    /// early.
+    ///
+    /// # Errors
+    /// A point is wrong, or not simulated.
+    pub fn check(&self, interrupt: &Interrupt) -> Result<Vec<String>, LabError> {
+        let checked = check(&self.0, interrupt, &mut || {})?;
+        Ok(checked.map(|Checked { warnings, .. }| warnings).unwrap_or_default())
+    }
+
+    /// Does one run, and returns its outcome as a line of JSON; `None` if an interrupt cut it off.
+    ///
+    /// # Errors
+    /// The number is too large, or the run's plan is wrong. A run that fails has an outcome that
+    /// says so.
+    pub fn run(&self, number: usize, interrupt: &Interrupt) -> Result<Option<String>, LabError> {
+        if number >= self.runs() {
+            return Err(LabError::Input(format!("run {number}: there are {}, the first is 0", self.runs())));
+        }
+        let outcome = one(&self.0, number, interrupt)?;
+        Ok(outcome.map(|outcome| outcome.to_json(number).to_string()))
+    }
+
+    /// Does runs on `threads` threads (by default one on each core), and hands the number and the
+    /// outcome of each to `took`, in the order in which they end. An interrupt ends it early.
+    ///
+    /// # Errors
+    /// The plan of a run is wrong.
+    pub fn run_all(
+        &self,
+        numbers: &[usize],
+        threads: Option<u16>,
+        interrupt: &Interrupt,
+        mut took: impl FnMut(usize, String) + Send,
+    ) -> Result<(), LabError> {
+        let work = |number: usize| one(&self.0, number, interrupt);
+        on_all_cores(numbers, threads, interrupt, work, |number, outcome| {
+            took(number, outcome.to_json(number).to_string());
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Puts outcomes together, whatever their order. The results are those of one machine, byte for
+    /// byte.
+    ///
+    /// # Errors
+    /// A line is no outcome, or a run is missing.
+    pub fn results<'o>(&self, outcomes: impl IntoIterator<Item = &'o str>) -> Result<SweepResults, LabError> {
+        let mut done: BTreeMap<usize, Outcome> = BTreeMap::new();
+        for line in outcomes {
+            let outcome = serde_json::from_str(line).ok().and_then(|value| Outcome::of_json(&value));
+            let (run, outcome) = outcome
+                .filter(|(run, _)| *run < self.runs())
+                .ok_or_else(|| LabError::Input("an outcome is not one of this sweep".to_owned()))?;
+            done.insert(run, outcome);
+        }
+        let missing: Vec<usize> = (0..self.runs()).filter(|run| !done.contains_key(run)).collect();
+        if let Some(&first) = missing.first() {
+            let error = SweepError::Missing { missing: missing.len(), of: self.runs(), first };
+            return Err(Failure::input(error).into());
+        }
+        Ok(SweepResults::new(Rendered::new(&self.0, &done)?))
+    }
+}
+
+/// A column of the table of results.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Whole numbers: of runs, of seeds.
+    Count(Vec<u64>),
+    /// Words.
+    Text(Vec<String>),
+    /// Figures; NaN where a job does not have the figure.
+    Figure(Vec<f64>),
+}
+
+/// The results of a sweep.
+#[derive(Clone, Debug)]
+pub struct SweepResults {
+    /// The files that `elevon sweep` writes, by name: `results.csv`, `results.jsonl`,
+    /// `results.parquet`, `summary.txt`, `index.html`.
+    pub files: Vec<(&'static str, Vec<u8>)>,
+    /// The summary as text.
+    pub summary: String,
+    /// The summary as JSON: each figure's mean over the seeds with its 95 % interval.
+    pub json: String,
+    /// The table of results, a row for each job of each run.
+    pub columns: Vec<(String, Column)>,
+}
+
+impl SweepResults {
+    fn new(rendered: Rendered) -> Self {
+        let Rendered { files, summary, json, table } = rendered;
+        let rows = &table.rows;
+        let text = |of: &dyn Fn(usize) -> String| Column::Text((0..rows.len()).map(of).collect());
+        let mut columns = vec![("run".to_owned(), Column::Count(rows.iter().map(|row| row.run as u64).collect()))];
+        for (at, axis) in table.axes.iter().enumerate() {
+            columns.push((axis.clone(), text(&|row| rows[row].point[at].clone())));
+        }
+        columns.push(("seed".to_owned(), Column::Count(rows.iter().map(|row| row.seed).collect())));
+        columns.push(("job".to_owned(), text(&|row| rows[row].job.clone())));
+        columns.push(("error".to_owned(), text(&|row| rows[row].error.clone())));
+        for (at, name) in table.figures.iter().enumerate() {
+            let values = rows.iter().map(|row| row.figures[at].unwrap_or(f64::NAN)).collect();
+            columns.push((name.clone(), Column::Figure(values)));
+        }
+        columns.push(("command".to_owned(), text(&|row| rows[row].command.clone())));
+        Self { files, summary, json, columns }
+    }
+}

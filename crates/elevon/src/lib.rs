@@ -1,0 +1,106 @@
+//! The command `elevon`: parses arguments, makes a checked plan, and runs it.
+//!
+//! [`command`] is the whole command. [`lab`] is what programs in other languages call: runs and
+//! sweeps, without a process, a terminal or files of their own.
+#![forbid(unsafe_code)]
+
+mod ablation;
+mod advise;
+mod args;
+mod attributes;
+mod bar;
+mod calibrate;
+mod capture;
+mod catalogue;
+mod compare;
+mod console;
+mod cores;
+#[cfg(test)]
+#[path = "../../../fuzz/checks/corpus.rs"]
+mod corpus;
+mod cpu_cost;
+mod ctl;
+mod described;
+mod execute;
+mod failure;
+mod files;
+mod in_force;
+mod inspect;
+mod kernels;
+pub mod lab;
+mod logs;
+mod manual;
+mod memory;
+mod output;
+mod own_device;
+mod plan;
+mod recorded;
+mod replay;
+mod reproduce;
+mod result;
+mod run;
+mod serve;
+mod setting;
+mod source;
+mod sweep;
+mod tenant_lines;
+mod trace;
+
+use std::io::Write;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use failure::{Ending, Failure};
+
+/// Runs the command with the arguments of this process. Reports go to stdout, errors and progress
+/// to stderr; returns the exit status: 0 done, 1 a run failed, 2 bad input, 128 and more a signal.
+pub fn command() -> std::process::ExitCode {
+    match Cli::try_parse().map_or_else(|error| usage(&error), dispatch) {
+        Ok(outcome) => std::process::ExitCode::from(outcome.code()),
+        // The reader of stdout closed it before the end, which is not an error.
+        Err(failure) if failure.is_broken_pipe() => std::process::ExitCode::SUCCESS,
+        Err(failure) => {
+            // The exit status also reports the failure, in case stderr cannot be read.
+            let _ = write!(std::io::stderr(), "{failure}");
+            std::process::ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<Ending, Failure> {
+    match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Serve(args) => serve::serve(&args),
+        Command::Ctl(args) => ctl::ctl(&args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Sweep(args) => sweep::sweep(&args),
+        Command::Tune(args) => sweep::tune(&args),
+        Command::Calibrate(args) => calibrate::calibrate(&args),
+        Command::Advise(args) => advise::advise(&args),
+        Command::Capture(args) => capture::capture(&args),
+        Command::Inspect(args) => inspect::inspect(&args),
+        Command::Replay(args) => replay::replay(&args),
+        Command::Reproduce(args) => reproduce::reproduce(&args),
+        Command::Devices(args) => catalogue::devices(&args),
+        Command::Faults(args) => catalogue::faults(args.name.as_deref()),
+        Command::Schedulers(args) => catalogue::schedulers(args.name.as_deref()),
+        Command::Kernels(args) => kernels::kernels(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::pages(&args),
+    }
+}
+
+/// Handles clap's answer. Help and version are printed to stdout; an error becomes a failure of one
+/// line.
+fn usage(error: &clap::Error) -> Result<Ending, Failure> {
+    if !error.use_stderr() {
+        failure::emit(&error.to_string())?;
+        return Ok(Ending::Done);
+    }
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = write!(std::io::stderr(), "{error}");
+        return Err(Failure::Input(Vec::new()));
+    }
+    Err(Failure::input(args::one_line(error)))
+}
