@@ -1,5 +1,7 @@
 //! Any bytes as what a client sends: the session takes a step, or ends; it never takes more than it
-//! was given, says the same however the bytes are cut, and keeps requests inside the export.
+//! was given, says the same however the bytes are cut, and keeps requests inside the export. Where
+//! TLS is required nothing is opened without it, and no byte that came before the handshake is left
+//! to be taken for a protected one.
 
 use elevon_nbd::{Command, Export, Exports, Refusal, Session, SessionConfig, Step, Tls};
 
@@ -21,7 +23,7 @@ impl Exports for Disk {
 }
 
 pub(crate) fn nbd(data: &[u8]) {
-    for tls in [Tls::Off, Tls::Required] {
+    for tls in [Tls::Off, Tls::Offered, Tls::Required] {
         let whole = output(data, data.len(), tls);
         // The bytes behind STARTTLS are judged by whether they came together with it.
         if tls == Tls::Off {
@@ -51,8 +53,12 @@ fn output(data: &[u8], piece: usize, tls: Tls) -> Vec<u8> {
             output.extend(session.take_output());
             match step {
                 Step::More => break,
-                Step::Continue | Step::Opened(_) => {}
-                Step::StartTls => session.on_tls(),
+                Step::Continue => {}
+                Step::Opened(_) => assert!(tls != Tls::Required || session.is_tls(), "opened without TLS"),
+                Step::StartTls => {
+                    assert!(tls != Tls::Off && input.is_empty() && !session.is_tls());
+                    session.on_tls();
+                }
                 Step::Close(_) => return output,
                 Step::Request(request) => {
                     assert!(request.offset + request.length <= SIZE, "{request:?}");

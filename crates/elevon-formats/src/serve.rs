@@ -47,6 +47,8 @@ pub struct ServeFile {
     pub control: Option<Given>,
     /// Address at which metrics are served, if there is one.
     pub metrics: Option<Given>,
+    /// The files of TLS, if it is offered.
+    pub tls: Option<TlsTable>,
     /// The kernel whose rules every device's stack follows.
     pub kernel: Kernel,
     /// The devices, in the file's order; at least one.
@@ -55,6 +57,23 @@ pub struct ServeFile {
     pub exports: Vec<ExportTable>,
     /// The tables of tenants, in the file's order; each path occurs once.
     pub tenants: Vec<TenantTable>,
+}
+
+/// The table `[tls]`: either `certificates`, or `certificate` and `key`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsTable {
+    /// The place of the table.
+    pub place: Span,
+    /// A folder with files of the usual names.
+    pub certificates: Option<Given>,
+    /// The server's certificate.
+    pub certificate: Option<Given>,
+    /// Its key.
+    pub key: Option<Given>,
+    /// The authorities that sign clients' certificates.
+    pub client_ca: Option<Given>,
+    /// Clients without TLS are refused; true unless given.
+    pub required: bool,
 }
 
 /// One `[device.NAME]`.
@@ -101,6 +120,9 @@ pub struct ExportTable {
     pub tenant: String,
     /// A text for people, which clients are told.
     pub description: Option<String>,
+    /// The names of the clients that may open it, as their certificates have them; empty:
+    /// everybody.
+    pub clients: Vec<Given>,
 }
 
 /// Parses the text of a file. `file` is its name in complaints. Returns either the configuration or
@@ -127,15 +149,17 @@ struct Draft {
     listen: Option<Vec<Given>>,
     control: Option<Given>,
     metrics: Option<Given>,
+    tls: Option<TlsTable>,
     kernel: Kernel,
     devices: Vec<DeviceTable>,
     exports: Vec<(ExportTable, Option<Given>)>,
     tenants: TenantsFile,
 }
 
-const KEYS: [&str; 7] = ["listen", "control", "metrics", "kernel", "device", "export", "tenant"];
+const KEYS: [&str; 8] = ["listen", "control", "metrics", "tls", "kernel", "device", "export", "tenant"];
+const TLS_KEYS: [&str; 5] = ["certificates", "certificate", "key", "client_ca", "required"];
 const DEVICE_KEYS: [&str; 6] = ["device", "scheduler", "set", "fault", "seed", "direct"];
-const EXPORT_KEYS: [&str; 6] = ["device", "start", "size", "read_only", "tenant", "description"];
+const EXPORT_KEYS: [&str; 7] = ["device", "start", "size", "read_only", "tenant", "description", "clients"];
 
 impl Draft {
     fn take_kernel(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
@@ -156,6 +180,8 @@ impl Draft {
             ("listen", _) => self.listen = Some(strings(reader, "listen", entry)),
             ("control", _) => self.control = string(reader, "control", entry),
             ("metrics", _) => self.metrics = string(reader, "metrics", entry),
+            ("tls", Value::Table(table)) => self.take_tls(reader, entry, table),
+            ("tls", _) => reader.complain(entry.at.start, "tls", "expected a table: [tls]"),
             ("device", Value::Table(table)) => {
                 for entry in reader::entries(table) {
                     self.take_device(reader, &entry);
@@ -185,6 +211,38 @@ impl Draft {
             }
             (name, _) => unknown(reader, "", name, entry, &KEYS),
         }
+    }
+
+    fn take_tls(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>, table: &toml::de::DeTable<'_>) {
+        let place = reader.place(entry.key.start);
+        let mut found =
+            TlsTable { place, certificates: None, certificate: None, key: None, client_ca: None, required: true };
+        let before = reader.complaints.len();
+        for inner in reader::entries(table) {
+            let key = format!("tls.{}", quoted(inner.name));
+            match inner.name {
+                "certificates" => found.certificates = string(reader, &key, &inner),
+                "certificate" => found.certificate = string(reader, &key, &inner),
+                "key" => found.key = string(reader, &key, &inner),
+                "client_ca" => found.client_ca = string(reader, &key, &inner),
+                "required" => found.required = flag(reader, &key, &inner),
+                name => unknown(reader, &key, name, &inner, &TLS_KEYS),
+            }
+        }
+        let is_given = (found.certificates.is_some(), found.certificate.is_some(), found.key.is_some());
+        let wrong = match is_given {
+            _ if reader.complaints.len() > before => None,
+            (true, false, false) if found.client_ca.is_none() => None,
+            (false, true, true) => None,
+            (true, ..) => Some("certificates is a folder that has all files; leave certificate, key and client_ca out"),
+            (false, true, false) => Some("key is missing: the private key of the certificate"),
+            (false, false, true) => Some("certificate is missing: the certificate of the key"),
+            (false, false, false) => Some("certificate and key are missing; or certificates, a folder"),
+        };
+        if let Some(message) = wrong {
+            reader.complain(entry.key.start, "tls", Problem::Missing.because(message));
+        }
+        self.tls = Some(found);
     }
 
     fn take_device(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
@@ -256,6 +314,7 @@ impl Draft {
             read_only: false,
             tenant: String::new(),
             description: None,
+            clients: Vec::new(),
         };
         let (mut device, mut tenant, mut start) = (None, None, None);
         for inner in reader::entries(table) {
@@ -276,6 +335,13 @@ impl Draft {
                 "read_only" => found.read_only = flag(reader, &key, &inner),
                 "tenant" => tenant = string(reader, &key, &inner).map(|given| (given, inner.at.start)),
                 "description" => found.description = string(reader, &key, &inner).map(|given| given.value),
+                "clients" => {
+                    found.clients = strings(reader, &key, &inner);
+                    if matches!(inner.value, Value::Array(all) if all.is_empty()) {
+                        let message = "nobody could open it; leave the key out for everybody";
+                        reader.complain(inner.at.start, &key, Problem::OutOfRange.because(message));
+                    }
+                }
                 name => unknown(reader, &key, name, &inner, &EXPORT_KEYS),
             }
         }
@@ -297,7 +363,7 @@ impl Draft {
     }
 
     fn finish(self, mut reader: Reader<'_>) -> Result<ServeFile, Vec<Diagnostic>> {
-        let Self { listen, control, metrics, kernel, devices, exports, tenants } = self;
+        let Self { listen, control, metrics, tls, kernel, devices, exports, tenants } = self;
         let mut complaints = std::mem::take(&mut reader.complaints);
         let mut missing = |key: &str, message: &str| {
             complaints.push(reader.place(0).diagnostic(key, Problem::Missing.because(message)));
@@ -321,9 +387,14 @@ impl Draft {
                 }
             })
             .collect();
+        let knows_clients = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some() || tls.certificates.is_some());
+        for given in exports.iter().filter_map(|export| export.clients.first()).filter(|_| !knows_clients) {
+            let message = "names of clients come from their certificates; give client_ca in [tls]";
+            complaints.push(given.place.diagnostic(&given.key, Problem::Missing.because(message)));
+        }
         if complaints.is_empty() {
             let (listen, tenants) = (listen.unwrap_or_default(), tenants.tenants);
-            return Ok(ServeFile { listen, control, metrics, kernel, devices, exports, tenants });
+            return Ok(ServeFile { listen, control, metrics, tls, kernel, devices, exports, tenants });
         }
         complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
         Err(complaints)

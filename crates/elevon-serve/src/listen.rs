@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use elevon_host::passed::Passed;
 
@@ -159,10 +159,7 @@ impl Socket {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        match self {
-            Self::Unix(stream) => stream.set_read_timeout(Some(left)).and(stream.set_write_timeout(Some(left))),
-            Self::Tcp(stream) => stream.set_read_timeout(Some(left)).and(stream.set_write_timeout(Some(left))),
-        }
+        self.set_timeouts(Some(left))
     }
 
     /// Reads until a deadline.
@@ -196,6 +193,14 @@ impl Socket {
         Ok(())
     }
 
+    /// Lets a call wait for so long, in either direction.
+    pub(crate) fn set_timeouts(&self, time: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(time).and(stream.set_write_timeout(time)),
+            Self::Tcp(stream) => stream.set_read_timeout(time).and(stream.set_write_timeout(time)),
+        }
+    }
+
     /// Ends a direction for every handle of the socket. An error means that it has ended already.
     pub(crate) fn shutdown(&self, how: Shutdown) {
         let _ = match self {
@@ -220,6 +225,54 @@ impl Write for Socket {
             Self::Unix(stream) => stream.write(buffer),
             Self::Tcp(stream) => stream.write(buffer),
         }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A connection on which nothing is waited for past an instant.
+pub(crate) struct Timed<'a> {
+    socket: &'a Socket,
+    until: Instant,
+}
+
+impl<'a> Timed<'a> {
+    pub(crate) const fn new(socket: &'a Socket, until: Instant) -> Self {
+        Self { socket, until }
+    }
+
+    /// Lets the next call wait until the instant.
+    fn wait(&self) -> io::Result<()> {
+        self.socket.set_deadline(self.until).map_err(waited)
+    }
+}
+
+/// Returns the error of a call that waited.
+fn waited(error: io::Error) -> io::Error {
+    let is_over = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+    if is_over { io::Error::new(io::ErrorKind::TimedOut, "the client took too long") } else { error }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.wait()?;
+        let read = match self.socket {
+            Socket::Unix(stream) => (&mut &*stream).read(buffer),
+            Socket::Tcp(stream) => (&mut &*stream).read(buffer),
+        };
+        read.map_err(waited)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.wait()?;
+        let written = match self.socket {
+            Socket::Unix(stream) => (&mut &*stream).write(buffer),
+            Socket::Tcp(stream) => (&mut &*stream).write(buffer),
+        };
+        written.map_err(waited)
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())

@@ -22,6 +22,7 @@ use crate::disk::Disk;
 use crate::listen::{Address, Listener};
 use crate::reporter::Reporter;
 use crate::shared::{Known, Reload, Shared};
+use crate::tls::Tls;
 
 /// How often the end is looked for.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
@@ -41,6 +42,8 @@ pub struct Exported {
     pub start: u64,
     /// Size, block sizes and abilities, as clients are told.
     pub told: Export,
+    /// The names of those who may open it, as their certificates have them; empty: everybody.
+    pub clients: Vec<String>,
 }
 
 /// Why a server cannot be set up.
@@ -100,6 +103,7 @@ pub struct Server {
     listeners: Vec<Listener>,
     commands: Vec<Listener>,
     http: Vec<Listener>,
+    tls: Option<Tls>,
     log: fn(&str),
 }
 
@@ -113,6 +117,7 @@ impl Server {
             listeners: Vec::new(),
             commands: Vec::new(),
             http: Vec::new(),
+            tls: None,
             log,
         }
     }
@@ -159,6 +164,11 @@ impl Server {
     pub fn add_export(&mut self, export: Exported) {
         assert!(export.device < self.devices.len() && export.told.is_valid(), "{export:?}");
         self.exports.push(export);
+    }
+
+    /// Offers TLS, or requires it. Without it clients are not protected.
+    pub fn set_tls(&mut self, tls: Option<Tls>) {
+        self.tls = tls;
     }
 
     /// Listens at an address, and returns it with the port that was chosen for port 0.
@@ -218,7 +228,8 @@ impl Server {
     pub fn serve(self, hooks: Hooks<'_>) -> Result<(), ServeError> {
         let (handles, threads): (Vec<_>, Vec<_>) = self.devices.into_iter().unzip();
         let exports = self.exports.into_iter().map(Known::of).collect();
-        let shared = Arc::new(Shared::new(exports, handles, hooks.reload, hooks.notify, self.log));
+        let (reload, notify) = (hooks.reload, hooks.notify);
+        let shared = Arc::new(Shared::new(exports, handles, self.tls, reload, notify, self.log));
         for (name, listeners, accept) in [
             ("accept", &self.listeners, accept as fn(&Listener, &Arc<Shared>)),
             ("commands", &self.commands, crate::commands::accept),

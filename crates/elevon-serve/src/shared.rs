@@ -16,7 +16,11 @@ use crate::client::Charged;
 use crate::device::{DeviceHandle, Message};
 use crate::listen::Socket;
 use crate::server::{Event, Exported, LOOK};
+use crate::tls::{Identity, Tls};
 use crate::view::DeviceView;
+
+/// Connections that have not opened an export. If there are more, the oldest of them is cut.
+const NEGOTIATING: usize = 256;
 
 /// How long clients in flight are waited for when the server ends or an export is drained.
 const GRACE: Duration = Duration::from_secs(10);
@@ -32,6 +36,8 @@ pub(crate) struct Known {
     pub(crate) device: usize,
     pub(crate) charged: Charged,
     pub(crate) told: Export,
+    /// The names of those who may open it; empty: everybody.
+    pub(crate) clients: Vec<String>,
     /// Nobody may open it.
     pub(crate) is_drained: bool,
 }
@@ -43,6 +49,7 @@ impl Known {
             device: export.device,
             charged: Charged { tenant: export.tenant, ioprio: export.ioprio, base: export.start },
             told: export.told,
+            clients: export.clients,
             is_drained: false,
         }
     }
@@ -55,14 +62,16 @@ impl Known {
             ioprio: self.charged.ioprio,
             start: self.charged.base,
             told: self.told.clone(),
+            clients: self.clients.clone(),
         }
     }
 }
 
-/// Returns the export of a name. The empty name is that of the first, unless one has it.
-pub(crate) fn find<'a>(exports: &'a [Known], name: &str) -> Option<&'a Known> {
-    let named = exports.iter().find(|export| export.name == name);
-    named.or_else(|| exports.first().filter(|_| name.is_empty()))
+/// Returns the export of a name among those that a client may open. The empty name is that of the
+/// first, unless one has it.
+pub(crate) fn find<'a>(exports: &'a [Known], name: &str, client: &Identity) -> Option<&'a Known> {
+    let open = || exports.iter().filter(|export| client.is_one_of(&export.clients));
+    open().find(|export| export.name == name).or_else(|| open().next().filter(|_| name.is_empty()))
 }
 
 /// A connection.
@@ -70,6 +79,8 @@ struct Connected {
     socket: Socket,
     /// The name of the export that it has open.
     export: Option<String>,
+    /// Who has opened it.
+    client: Arc<Identity>,
 }
 
 type Connections = BTreeMap<u32, Connected>;
@@ -77,6 +88,7 @@ type Connections = BTreeMap<u32, Connected>;
 /// What the threads of a server share.
 pub(crate) struct Shared {
     exports: RwLock<Arc<Vec<Known>>>,
+    tls: RwLock<Option<Arc<Tls>>>,
     pub(crate) devices: Vec<DeviceHandle>,
     /// `None` once the server has ended.
     connections: Mutex<Option<Connections>>,
@@ -93,12 +105,14 @@ impl Shared {
     pub(crate) fn new(
         exports: Vec<Known>,
         devices: Vec<DeviceHandle>,
+        tls: Option<Tls>,
         reload: Option<Reload>,
         notify: fn(Event<'_>),
         log: fn(&str),
     ) -> Self {
         Self {
             exports: RwLock::new(Arc::new(exports)),
+            tls: RwLock::new(tls.map(Arc::new)),
             devices,
             connections: Mutex::new(Some(Connections::new())),
             next: AtomicU32::new(0),
@@ -122,10 +136,24 @@ impl Shared {
         Arc::clone(&self.exports.read().expect(LOCK))
     }
 
-    /// Takes a connection, and returns its number; `None` if the server has ended.
+    /// Returns the TLS of connections that come now.
+    pub(crate) fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.read().expect(LOCK).clone()
+    }
+
+    /// Takes a connection, and returns its number; `None` if the server has ended. A client that
+    /// opens connections and does nothing on them can only cut others that do nothing.
     pub(crate) fn connected(&self, socket: Socket) -> Option<u32> {
         let name = self.next.fetch_add(1, Ordering::Relaxed);
-        self.connections.lock().expect(LOCK).as_mut()?.insert(name, Connected { socket, export: None });
+        let mut connections = self.connections.lock().expect(LOCK);
+        let all = connections.as_mut()?;
+        let mut negotiating = all.values().filter(|connected| connected.export.is_none());
+        if let Some(oldest) = negotiating.next()
+            && negotiating.count() + 1 >= NEGOTIATING
+        {
+            oldest.socket.shutdown(Shutdown::Both);
+        }
+        all.insert(name, Connected { socket, export: None, client: Arc::default() });
         Some(name)
     }
 
@@ -135,11 +163,12 @@ impl Shared {
     }
 
     /// A connection opens an export. Returns it, unless it was drained or removed meanwhile.
-    pub(crate) fn opened(&self, name: u32, export: &str) -> Option<Known> {
+    pub(crate) fn opened(&self, name: u32, export: &str, client: &Arc<Identity>) -> Option<Known> {
         let mut connections = self.connections.lock().expect(LOCK);
         // Under the lock, so that a drain either finds the connection or is found here.
-        let known = find(&self.exports(), export).filter(|known| !known.is_drained)?.clone();
-        connections.as_mut()?.get_mut(&name)?.export = Some(known.name.clone());
+        let known = find(&self.exports(), export, client).filter(|known| !known.is_drained)?.clone();
+        let connected = connections.as_mut()?.get_mut(&name)?;
+        (connected.export, connected.client) = (Some(known.name.clone()), Arc::clone(client));
         Some(known)
     }
 
@@ -174,17 +203,18 @@ impl Shared {
         lines.iter().map(String::as_str).chain([end]).for_each(|line| self.log(line));
     }
 
-    /// Ends the sockets of connections that `which` chooses by their export, and returns how many
-    /// there are.
-    fn shut(&self, how: Shutdown, which: &dyn Fn(Option<&str>) -> bool) -> usize {
+    /// Ends the sockets of connections that `which` chooses by their export and their client, and
+    /// returns how many there are.
+    fn shut(&self, how: Shutdown, which: &dyn Fn(Option<&str>, &Identity) -> bool) -> usize {
         let connections = self.connections.lock().expect(LOCK);
-        let chosen = connections.iter().flatten().filter(|(_, connected)| which(connected.export.as_deref()));
+        let is_chosen = |connected: &Connected| which(connected.export.as_deref(), &connected.client);
+        let chosen = connections.iter().flatten().filter(|(_, connected)| is_chosen(connected));
         chosen.map(|(_, connected)| connected.socket.shutdown(how)).count()
     }
 
     /// Asks connections to end: nothing more is read, and what came is answered. Waits until they
     /// have, or for [`GRACE`], after which they are cut.
-    fn finish(&self, which: &dyn Fn(Option<&str>) -> bool) {
+    fn finish(&self, which: &dyn Fn(Option<&str>, &Identity) -> bool) {
         let began = Instant::now();
         while self.shut(Shutdown::Read, which) > 0 && began.elapsed() < GRACE {
             std::thread::sleep(LOOK);
@@ -194,7 +224,7 @@ impl Shared {
 
     /// Ends every connection.
     pub(crate) fn end(&self) {
-        self.finish(&|_| true);
+        self.finish(&|_, _| true);
         *self.connections.lock().expect(LOCK) = None;
     }
 
@@ -296,6 +326,21 @@ impl Control<'_> {
         });
     }
 
+    /// Makes these the names of the clients that may open an export. Those who have it open and are
+    /// not among them are answered and sent away.
+    pub fn set_clients(&self, name: &str, clients: Vec<String>) {
+        let new = clients.clone();
+        self.0.change(|exports| {
+            exports.iter_mut().filter(|export| export.name == name).for_each(|export| export.clients.clone_from(&new));
+        });
+        self.0.finish(&|export, client| export == Some(name) && !client.is_one_of(&clients));
+    }
+
+    /// Makes this the TLS of connections that come from now on.
+    pub fn set_tls(&self, tls: Option<Tls>) {
+        *self.0.tls.write().expect(LOCK) = tls.map(Arc::new);
+    }
+
     /// Removes an export, once those who have it open were answered and sent away.
     pub fn remove_export(&self, name: &str) {
         self.drain(name);
@@ -308,7 +353,7 @@ impl Control<'_> {
         if !self.mark(name, true) {
             return false;
         }
-        self.0.finish(&|export| export == Some(name));
+        self.0.finish(&|export, _| export == Some(name));
         true
     }
 

@@ -1,8 +1,10 @@
 //! Helpers that the tests of several crates share. No production crate may depend on this one.
 #![forbid(unsafe_code)]
 
+mod authority;
 mod random;
 mod tools;
 pub mod water_filling;
+pub use authority::Authority;
 pub use random::Rng;
 pub use tools::{REQUIRE_TOOLS, denied, skip, tool};

@@ -4,6 +4,7 @@ mod config;
 mod notify;
 mod open;
 mod reload;
+mod tls;
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::passed::{self, Passed};
-use elevon_serve::{Address, Exported, Hooks, Reload, Server};
+use elevon_serve::{Address, Exported, Hooks, Reload, Server, Tls};
 
 use crate::args::{ServeArgs, StackArgs};
 use crate::failure::{ConflictError, Ending, Failure, MachineError, emit_text, tell};
@@ -83,7 +84,9 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
         listening.map_err(|error| config::wrong(control, error.to_string()))?;
     }
     let running = Running { path: path.clone(), file: setup.file, opened };
-    let addresses = Addresses { nbd: setup.addresses, metrics: setup.metrics, passed };
+    let scheme = scheme(setup.tls.as_ref());
+    let addresses = Addresses { scheme, nbd: setup.addresses, metrics: setup.metrics, passed };
+    server.set_tls(setup.tls);
     run(server, addresses, &names, &interrupt, Some(reload_of(running)))
 }
 
@@ -120,11 +123,16 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
 }
 
 /// Options of a single export, with whether they were given.
-fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 12] {
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 17] {
     [
         ("--listen", !args.listen.is_empty()),
         ("--control", args.control.is_some()),
         ("--metrics", args.metrics.is_some()),
+        ("--tls-certificates", args.tls_certificates.is_some()),
+        ("--tls-certificate", args.tls_certificate.is_some()),
+        ("--tls-key", args.tls_key.is_some()),
+        ("--tls-client-ca", args.tls_client_ca.is_some()),
+        ("--tls-required", args.tls_required.is_some()),
         ("--name", args.name.is_some()),
         ("--read-only", args.read_only),
         ("--direct", args.direct),
@@ -144,7 +152,8 @@ fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure>
         .metrics
         .as_deref()
         .map(|text| Address::of_metrics(text).map_err(|error| Failure::named(format!("--metrics {text}"), error)));
-    let addresses = Addresses { nbd, metrics: metrics.transpose()?, passed };
+    let tls = tls::of_args(args)?;
+    let addresses = Addresses { scheme: scheme(tls.as_ref()), nbd, metrics: metrics.transpose()?, passed };
     let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args), None)?;
     let tenant = tenant(&plan, args.tenant.as_deref())?;
     // Without jobs, every tenant of the file seems to be without a use.
@@ -157,15 +166,27 @@ fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure>
     warn(&opened.notes);
     let told = opened.told(opened.size.get(), args.read_only, args.file.display().to_string());
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
-    server.add_export(Exported { name: name.clone(), device: 0, tenant, ioprio: IoPrio::NONE, start: 0, told });
+    let clients = Vec::new();
+    server.add_export(Exported {
+        name: name.clone(),
+        device: 0,
+        tenant,
+        ioprio: IoPrio::NONE,
+        start: 0,
+        told,
+        clients,
+    });
     if let Some(path) = &args.control {
         server.listen_for_commands(path)?;
     }
+    server.set_tls(tls);
     run(server, addresses, &[name], &interrupt, None)
 }
 
 /// Where a server listens.
 struct Addresses {
+    /// The scheme of the exports' addresses.
+    scheme: &'static str,
     nbd: Vec<Address>,
     metrics: Option<Address>,
     passed: PassedSockets,
@@ -184,7 +205,7 @@ fn run(
     let metrics = addresses.metrics.as_ref().map(|address| server.listen_for_http(address)).transpose()?;
     for address in &bound {
         for name in names {
-            emit_text(&format!("{}\n", uri(address, name)))?;
+            emit_text(&format!("{}\n", uri(addresses.scheme, address, name)))?;
         }
     }
     match metrics {
@@ -229,10 +250,15 @@ fn default_name(file: &Path) -> String {
     if file.exists() { name } else { name.split(':').next().unwrap_or_default().to_owned() }
 }
 
+/// Returns the scheme of the exports' addresses: `nbds` asks clients to use TLS.
+fn scheme(tls: Option<&Tls>) -> &'static str {
+    if tls.is_some_and(Tls::is_required) { "nbds" } else { "nbd" }
+}
+
 /// Returns the address as NBD's clients take it.
-fn uri(address: &Address, name: &str) -> String {
+fn uri(scheme: &str, address: &Address, name: &str) -> String {
     match address {
-        Address::Tcp(place) => format!("nbd://{place}/{name}"),
-        Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+        Address::Tcp(place) => format!("{scheme}://{place}/{name}"),
+        Address::Unix(path) => format!("{scheme}+unix:///{name}?socket={}", path.display()),
     }
 }

@@ -102,3 +102,32 @@ fn a_mistake_is_a_line_with_its_place() {
         assert!(errors.iter().zip(expected).all(|(error, start)| error.starts_with(start)), "{text}: {errors:#?}");
     }
 }
+
+#[test]
+fn files_of_tls_and_clients_are_read() {
+    let text = "listen = 'unix:s'\n[tls]\ncertificate = 'c'\nkey = 'k'\nclient_ca = 'a'\nrequired = false\n\
+                [device.d]\ndevice = './d'\n[export.x]\nclients = ['alice', 'bob']\n[export.y]\n";
+    let file = parse("c.toml", text).expect("a good file");
+    let tls = file.tls.expect("a table");
+    let value = |given: &Option<Given>| given.as_ref().map(|given| given.value.clone());
+    assert_eq!((value(&tls.certificate), value(&tls.key)), (Some("c".to_owned()), Some("k".to_owned())));
+    assert_eq!((value(&tls.client_ca), value(&tls.certificates), tls.required), (Some("a".to_owned()), None, false));
+    let clients: Vec<&str> = file.exports[0].clients.iter().map(|given| given.value.as_str()).collect();
+    assert_eq!((clients, file.exports[1].clients.len()), (vec!["alice", "bob"], 0));
+    let folder = text.replace("certificate = 'c'\nkey = 'k'\nclient_ca = 'a'\nrequired = false", "certificates = 'f'");
+    let tls = parse("c.toml", &folder).expect("a good file").tls.expect("a table");
+    assert_eq!((value(&tls.certificates), tls.required), (Some("f".to_owned()), true));
+    for (from, to, expected) in [
+        ("key = 'k'\n", "", "c.toml:2:2: tls: key is missing"),
+        ("certificate = 'c'\n", "", "c.toml:2:2: tls: certificate is missing"),
+        ("client_ca = 'a'\n", "", "c.toml:9:12: export.x.clients: names of clients come from"),
+        ("key = 'k'", "key = 5", "c.toml:4:7: tls.key: expected a text"),
+        ("key = 'k'", "kye = 'k'", "c.toml:4:1: tls.kye: no such key"),
+        ("'alice', 'bob'", "", "c.toml:10:11: export.x.clients: nobody could open it"),
+        ("[tls]", "tls = 5\n[tsl]", "c.toml:2:7: tls: expected a table"),
+    ] {
+        let text = text.replacen(from, to, 1);
+        let errors: Vec<String> = parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
+        assert!(errors.iter().any(|error| error.starts_with(expected)), "{text}: {errors:#?}");
+    }
+}

@@ -228,6 +228,39 @@ fn what_was_agreed_before_tls_is_forgotten() {
 }
 
 #[test]
+fn headers_and_contexts_that_were_agreed_on_before_tls_are_forgotten() {
+    let mut client = Client::new(Tls::Offered);
+    client.option(option::EXTENDED_HEADERS, b"");
+    client.option(option::SET_META_CONTEXT, &queries("fast", &["base:allocation"]));
+    assert_eq!(client.option(option::STARTTLS, b"x"), Step::More);
+    assert_eq!(client.kinds().last(), Some(&answer::INVALID), "a payload");
+    assert!(!client.session.is_tls());
+    client.option(option::STARTTLS, b"");
+    client.session.on_tls();
+    client.session.take_output();
+    client.option(option::STRUCTURED_REPLY, b"");
+    client.go("fast");
+    client.session.take_output();
+    // Headers are compact again, and there is no context.
+    assert_eq!(client.say(&request(command::BLOCK_STATUS, 0, 0, 512)), Step::More);
+    assert!(client.session.has_output(), "an error in a reply");
+    assert!(matches!(client.say(&request(command::READ, 0, 0, 512)), Step::Request(_)));
+}
+
+#[test]
+fn with_tls_a_server_that_requires_it_gives_everything() {
+    let mut client = Client::new(Tls::Required);
+    client.option(option::STRUCTURED_REPLY, b"");
+    assert_eq!(client.kinds(), [answer::TLS_REQUIRED]);
+    assert_eq!(client.option(option::STARTTLS, b""), Step::StartTls);
+    client.session.on_tls();
+    client.session.take_output();
+    client.option(option::LIST, b"");
+    assert_eq!(client.kinds(), [answer::SERVER, answer::SERVER, answer::ACK]);
+    assert_eq!(client.option(option::EXPORT_NAME, b"fast"), Step::Opened("fast".into()));
+}
+
+#[test]
 fn without_tls_a_server_that_requires_it_gives_nothing() {
     let mut client = Client::new(Tls::Required);
     for kind in [option::LIST, option::INFO, option::GO, option::STRUCTURED_REPLY, 77] {

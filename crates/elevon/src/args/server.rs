@@ -39,6 +39,22 @@ pub(crate) struct ServeArgs {
     /// Name of the export [default: the file's name]; clients that name none get it, too
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+    /// Offer TLS with the files of a folder, named as for qemu and nbdkit: server-cert.pem,
+    /// server-key.pem, and ca-cert.pem, which has to have signed clients' certificates
+    #[arg(long, value_name = "DIR", group = "tls")]
+    pub(crate) tls_certificates: Option<PathBuf>,
+    /// Offer TLS with this certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key", group = "tls")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// The private key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Ask clients for a certificate that this authority signed (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+    /// With TLS, refuse clients that do not use it [default: true]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", requires = "tls")]
+    pub(crate) tls_required: Option<bool>,
     /// Refuse to write
     #[arg(long)]
     pub(crate) read_only: bool,

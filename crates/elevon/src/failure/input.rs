@@ -12,7 +12,7 @@ use elevon_core::stack::BuildError;
 use elevon_core::units::Nanos;
 use elevon_formats::fio::{Diagnostic, SourceError};
 use elevon_host::OpenError;
-use elevon_serve::{AddressError, ServeError};
+use elevon_serve::{AddressError, ServeError, TlsError};
 use elevon_sim::device::text::TextError;
 use elevon_sim::memory::OutOfMemory;
 use elevon_sim::profiles::DeviceError;
@@ -84,6 +84,9 @@ pub(crate) enum InputError {
     /// A server that cannot be set up.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// Files of TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A path that names no disk to record.
     #[error(transparent)]
     Disk(#[from] DiskError),

@@ -8,7 +8,7 @@ use elevon_formats::device::Given;
 use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, read_text_file};
 use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile, parse};
 use elevon_formats::tenants::{TenantTable, TenantsFile};
-use elevon_serve::{Address, Exported};
+use elevon_serve::{Address, Exported, Tls};
 use elevon_workload::tenants::TenantPlan;
 
 use super::open::{Opened, Planned};
@@ -23,6 +23,7 @@ pub(super) struct Setup {
     pub(super) addresses: Vec<Address>,
     /// Where metrics are served.
     pub(super) metrics: Option<Address>,
+    pub(super) tls: Option<Tls>,
     /// In the order of the file's devices.
     pub(super) devices: Vec<Planned>,
     /// The tenants of each device whose plan was taken.
@@ -55,6 +56,10 @@ impl Setup {
                 Err(error) => take(wrong(given, format!("{}: {error}", given.value))),
             }
         }
+        let tls = super::tls::of_file(&file).unwrap_or_else(|failure| {
+            take(failure);
+            None
+        });
         let (mut devices, mut warnings) = (Vec::new(), without_export(&file));
         for (index, table) in file.devices.iter().enumerate() {
             match device(&file, index, &devices) {
@@ -67,7 +72,7 @@ impl Setup {
             }
         }
         if errors.is_empty() {
-            Ok(Self { file, addresses, metrics, devices, tenants: Vec::new(), warnings })
+            Ok(Self { file, addresses, metrics, tls, devices, tenants: Vec::new(), warnings })
         } else {
             Err(Failure::Input(errors))
         }
@@ -121,6 +126,7 @@ pub(super) fn exported(table: &ExportTable, opened: &Opened, tenants: &TenantPla
         ioprio: IoPrio::NONE,
         start: table.start,
         told: opened.told(bytes, table.read_only, description),
+        clients: table.clients.iter().map(|given| given.value.clone()).collect(),
     })
 }
 

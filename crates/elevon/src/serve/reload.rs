@@ -28,6 +28,8 @@ impl Running {
     fn reload(&mut self, control: &Control<'_>) -> Result<Vec<String>, Vec<String>> {
         let setup = Setup::read(&self.path).map_err(|failure| lines(&failure))?;
         let mut refused = self.refused(&setup.file);
+        // The files may be others under the same names: certificates are renewed.
+        control.set_tls(setup.tls);
         // The devices are those that are open, in their order; the file may have others.
         let mut now = setup.file.clone();
         let index_of = |table: &DeviceTable| self.file.devices.iter().position(|old| old.name == table.name);
@@ -70,6 +72,9 @@ impl Running {
                 Ok(mut export) => {
                     if let Some(at) = export.tenant.index().checked_sub(1) {
                         export.tenant = ids[at];
+                    }
+                    if old.is_some_and(|view| view.exported.clients != export.clients) {
+                        control.set_clients(&export.name, export.clients.clone());
                     }
                     match old {
                         Some(view) if is_same(&view.exported, &export) => {}

@@ -1,0 +1,241 @@
+//! TLS of a server: its certificate, and who its clients are by theirs.
+//!
+//! A server has a certificate with its key; with the certificates of authorities for clients, every
+//! client that uses TLS has to show one that they signed. Keys that both sides share (PSK) are not
+//! supported: rustls has none that are agreed on before.
+
+mod channel;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
+use x509_cert::certificate::{CertificateInner, Raw};
+use x509_cert::der::Decode;
+use x509_cert::der::oid::db::rfc4519::COMMON_NAME;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::{DirectoryString, GeneralName};
+
+pub(crate) use channel::{Channel, Incoming};
+
+/// The files that TLS needs, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, and those that lead from it to an authority.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Certificates of authorities. If given, a client has to show a certificate that one of them
+    /// signed.
+    pub client_ca: Option<PathBuf>,
+    /// A client without TLS can do nothing but ask for it.
+    pub required: bool,
+}
+
+impl TlsFiles {
+    /// Returns the files of a folder as qemu and nbdkit name them: `server-cert.pem`,
+    /// `server-key.pem`, and `ca-cert.pem` of the authority for clients if it is there.
+    pub fn of_folder(folder: &Path, required: bool) -> Self {
+        let ca = folder.join("ca-cert.pem");
+        Self {
+            certificate: folder.join("server-cert.pem"),
+            key: folder.join("server-key.pem"),
+            client_ca: ca.exists().then_some(ca),
+            required,
+        }
+    }
+}
+
+/// Why TLS cannot be offered.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read as PEM.
+    #[error("{}: {}", path.display(), in_words(error))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        error: PemError,
+    },
+    /// A file has nothing of what is needed.
+    #[error("{}: no {what} in PEM is in it", path.display())]
+    Nothing {
+        /// The file.
+        path: PathBuf,
+        /// What is needed.
+        what: &'static str,
+    },
+    /// A certificate cannot be used.
+    #[error("{}: {error}", path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        error: rustls::Error,
+    },
+    /// The key is not the certificate's.
+    #[error("{} is not the key of {}", key.display(), certificate.display())]
+    OtherKey {
+        /// The file of the key.
+        key: PathBuf,
+        /// The file of the certificate.
+        certificate: PathBuf,
+    },
+    /// Authorities cannot be used.
+    #[error("{}: {error}", path.display())]
+    Authorities {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        error: rustls::server::VerifierBuilderError,
+    },
+}
+
+impl TlsError {
+    /// Returns the file that it is about.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::File { path, .. }
+            | Self::Nothing { path, .. }
+            | Self::Certificate { path, .. }
+            | Self::Authorities { path, .. }
+            | Self::OtherKey { key: path, .. } => path,
+        }
+    }
+}
+
+/// Returns what is wrong with PEM; the error itself prints its lines as numbers.
+fn in_words(error: &PemError) -> String {
+    match error {
+        PemError::MissingSectionEnd { end_marker } => {
+            format!("the line -----END {}----- is missing", String::from_utf8_lossy(end_marker))
+        }
+        PemError::IllegalSectionStart { line } => {
+            format!("no PEM, at the line {:?}", String::from_utf8_lossy(line))
+        }
+        PemError::Io(error) => error.to_string(),
+        error => error.to_string(),
+    }
+}
+
+/// TLS that is ready to be offered.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    is_required: bool,
+    verifies_clients: bool,
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One cannot be read, has no PEM, or does not fit the others.
+    pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
+        let chain = certificates(&files.certificate)?;
+        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
+            PemError::NoItemsFound => TlsError::Nothing { path: files.key.clone(), what: "private key" },
+            error => TlsError::File { path: files.key.clone(), error },
+        })?;
+        let provider = Arc::new(ring::default_provider());
+        let of_certificate = |error| TlsError::Certificate { path: files.certificate.clone(), error };
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(of_certificate)?;
+        let builder = match &files.client_ca {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(path)? {
+                    let added = roots.add(certificate);
+                    added.map_err(|error| TlsError::Certificate { path: path.clone(), error })?;
+                }
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
+                builder.with_client_cert_verifier(
+                    verifier.map_err(|error| TlsError::Authorities { path: path.clone(), error })?,
+                )
+            }
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                TlsError::OtherKey { key: files.key.clone(), certificate: files.certificate.clone() }
+            }
+            error => of_certificate(error),
+        })?;
+        // A session that is resumed would be that of a client whose certificate was looked at
+        // under another configuration.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        let verifies_clients = files.client_ca.is_some();
+        Ok(Self { config: Arc::new(config), is_required: files.required, verifies_clients })
+    }
+
+    /// Returns true if a client has to use it.
+    pub const fn is_required(&self) -> bool {
+        self.is_required
+    }
+
+    /// Returns true if every client shows a certificate.
+    pub const fn verifies_clients(&self) -> bool {
+        self.verifies_clients
+    }
+
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+}
+
+/// Returns the certificates of a file; at least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let of_file = |error| TlsError::File { path: path.to_owned(), error };
+    let all = CertificateDer::pem_file_iter(path).map_err(of_file)?.collect::<Result<Vec<_>, _>>().map_err(of_file)?;
+    if all.is_empty() {
+        return Err(TlsError::Nothing { path: path.to_owned(), what: "certificate" });
+    }
+    Ok(all)
+}
+
+/// Who a client is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The names in its certificate; none without one.
+    pub(crate) names: Vec<String>,
+}
+
+impl Identity {
+    /// Returns the names in a certificate that was found to be valid: common names of the subject,
+    /// and its alternative names for DNS, mail and URIs. A certificate that cannot be read has
+    /// none.
+    pub(crate) fn of(certificate: &CertificateDer<'_>) -> Self {
+        let Ok(certificate) = CertificateInner::<Raw>::from_der(certificate) else { return Self::default() };
+        let certificate = certificate.tbs_certificate();
+        let common = certificate.subject().iter().filter(|attribute| attribute.oid == COMMON_NAME);
+        let mut names: Vec<String> = common
+            .filter_map(|attribute| Some(DirectoryString::try_from(&attribute.value).ok()?.value().into_owned()))
+            .collect();
+        if let Ok(Some((_, SubjectAltName(alternative)))) = certificate.get_extension::<SubjectAltName>() {
+            names.extend(alternative.iter().filter_map(|name| match name {
+                GeneralName::DnsName(text)
+                | GeneralName::Rfc822Name(text)
+                | GeneralName::UniformResourceIdentifier(text) => Some(text.as_str().to_owned()),
+                _ => None,
+            }));
+        }
+        Self { names }
+    }
+
+    /// Returns true if it is one of the clients that are given; if none are, it need not be.
+    pub(crate) fn is_one_of(&self, clients: &[String]) -> bool {
+        clients.is_empty() || self.names.iter().any(|name| clients.iter().any(|it| it.eq_ignore_ascii_case(name)))
+    }
+}
