@@ -1,0 +1,243 @@
+//! Tests `elevon serve` with more of what clients of other projects do: many requests in flight,
+//! requests that no polite client sends, images, and a proxy.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::fs;
+
+use common::served::{DISK, Served, ok};
+
+/// Returns bytes of which some blocks are zero.
+fn pattern() -> Vec<u8> {
+    let of_block = |block: usize| {
+        (0..4096_usize).map(move |at| if block % 5 < 2 { 0 } else { (block * 7 + at * 31 + (at >> 8)) as u8 })
+    };
+    (0..DISK / 4096).flat_map(of_block).collect()
+}
+
+/// Runs a script of Python with libnbd: `h` is a handle, `uri` the export's address.
+fn nbdsh(served: &Served, script: &str) -> bool {
+    let head = "
+import errno
+def fails(number, call):
+    try:
+        call()
+    except nbd.Error as error:
+        assert error.errnum == number, (error, number)
+    else:
+        raise AssertionError('it succeeded')
+";
+    let script = format!("uri = '{}'\n{head}{script}", served.uri);
+    let Some(mut command) = elevon_testkit::tool("nbdsh") else { return false };
+    // Another Python that comes first in PATH does not have libnbd's module.
+    command.current_dir(served.bench.path("")).env("PATH", "/usr/bin:/bin").args(["-c", &script]);
+    ok(&command.output().expect("the tool ran"));
+    true
+}
+
+#[test]
+fn odd_requests_are_answered_and_the_connection_goes_on() {
+    let served = Served::start(&[]);
+    nbdsh(
+        &served,
+        "
+h.add_meta_context('base:allocation')
+h.connect_uri(uri)
+h.set_strict_mode(0)
+size = h.get_size()
+h.pwrite(b'x' * 512, 512)
+fails(errno.EINVAL, lambda: h.pread(512, size))
+fails(errno.EINVAL, lambda: h.pread(1024, size - 512))
+fails(errno.ENOSPC, lambda: h.pwrite(b'y' * 1024, size - 512))
+fails(errno.ENOSPC, lambda: h.zero(512, size))
+fails(errno.EINVAL, lambda: h.trim(512, size))
+fails(errno.EINVAL, lambda: h.pread(100, 0))
+fails(errno.EINVAL, lambda: h.pread(512, 7))
+fails(errno.EINVAL, lambda: h.pwrite(b'y' * 100, 0))
+fails(errno.EINVAL, lambda: h.pread(512, 2**63 - 512))
+fails(errno.EINVAL, lambda: h.pread(512, 0, 1 << 12))
+fails(errno.EINVAL, lambda: h.pwrite(b'y' * 512, 0, nbd.CMD_FLAG_REQ_ONE))
+fails(errno.EINVAL, lambda: h.zero(512, 0, nbd.CMD_FLAG_FAST_ZERO))
+fails(errno.EINVAL, lambda: h.block_status(0, 0, lambda *a: 0))
+# One that no disk of this size serves, but that is read past.
+fails(errno.ENOSPC, lambda: h.pwrite(b'z' * (33 << 20), 0))
+# FUA is allowed on every command, and so are requests of no bytes.
+assert h.pread(512, 512, nbd.CMD_FLAG_FUA) == b'x' * 512
+h.pwrite(b'', 0)
+h.flush()
+h.trim(512, 1024, nbd.CMD_FLAG_FUA)
+h.zero(512, 1536, nbd.CMD_FLAG_FUA | nbd.CMD_FLAG_NO_HOLE)
+h.cache(4096, 0)
+extents = []
+h.block_status(size, 0, lambda name, offset, entries, error: extents.extend(entries))
+assert sum(extents[::2]) == size, extents
+chunks = []
+h.pread_structured(1024, 512, lambda data, offset, status, error: chunks.append((offset, len(data))), nbd.CMD_FLAG_DF)
+assert chunks == [(512, 1024)], chunks
+h.shutdown()
+",
+    );
+    served.end();
+}
+
+#[test]
+fn options_may_come_in_any_number() {
+    let served = Served::start(&[]);
+    nbdsh(
+        &served,
+        "
+h.set_opt_mode(True)
+h.connect_uri(uri)
+assert h.aio_is_negotiating()
+names = []
+h.opt_list(lambda name, description: names.append(name))
+assert names == ['disk.img'], names
+h.set_export_name('other')
+fails(errno.ENOENT, h.opt_info)
+fails(errno.ENOENT, h.opt_go)
+h.set_export_name('disk.img')
+for _ in range(20):
+    h.opt_info()
+contexts = []
+h.opt_list_meta_context(lambda name: contexts.append(name))
+assert contexts == ['base:allocation'], contexts
+h.opt_go()
+assert h.get_size() == 8 << 20
+h.pwrite(b'a' * 4096, 0)
+h.shutdown()
+
+left = nbd.NBD()
+left.set_opt_mode(True)
+left.connect_uri(uri)
+left.opt_abort()
+",
+    );
+    served.end();
+}
+
+#[test]
+fn many_requests_in_flight_are_each_answered_once() {
+    let served = Served::start(&["--scheduler", "bfq"]);
+    let has_run = nbdsh(
+        &served,
+        "
+h.connect_uri(uri)
+others = [nbd.NBD() for _ in range(3)]
+for other in others:
+    other.connect_uri(uri)
+handles = [h] + others
+answered = [0]
+def done(at):
+    def completed(error):
+        assert error.value == 0
+        answered[0] += 1
+        return 1
+    return completed
+buffers = {}
+for at in range(512):
+    data = bytes([at % 251]) * 4096
+    buffers[at] = nbd.Buffer.from_bytearray(bytearray(data))
+    handles[at % 4].aio_pwrite(buffers[at], at * 4096, done(at))
+def drain(total):
+    while answered[0] < total:
+        for handle in handles:
+            if handle.aio_in_flight():
+                handle.poll(-1)
+drain(512)
+h.flush()
+read = {}
+for at in range(512):
+    read[at] = nbd.Buffer(4096)
+    handles[(at + 1) % 4].aio_pread(read[at], at * 4096, done(at))
+drain(1024)
+for at in range(512):
+    assert read[at].to_bytearray() == bytes([at % 251]) * 4096, at
+# A client that hangs up with requests in flight.
+for at in range(64):
+    others[0].aio_pread(nbd.Buffer(1 << 20), 0)
+del others[0]
+for handle in handles[:1]:
+    assert handle.pread(4096, 4096) == bytes([1]) * 4096
+",
+    );
+    let disk = fs::read(served.bench.path("disk.img")).expect("the disk");
+    assert!(!has_run || disk[4096..8192].iter().all(|&byte| byte == 1));
+    served.end();
+}
+
+#[test]
+fn qemu_converts_images_to_and_from_a_disk() {
+    let served = Served::start(&["--scheduler", "flow"]);
+    served.bench.file("pattern", pattern());
+    let img = |args: &[&str]| served.client("qemu-img", args);
+    let Some(output) = img(&["convert", "-f", "raw", "-O", "qcow2", "pattern", "p.qcow2"]) else { return };
+    ok(&output);
+    ok(&img(&["convert", "-n", "-W", "-m", "8", "-f", "qcow2", "-O", "raw", "p.qcow2", &served.uri])
+        .expect("installed"));
+    let compared = ok(&img(&["compare", "-f", "raw", "-F", "qcow2", &served.uri, "p.qcow2"]).expect("installed"));
+    assert!(compared.contains("Images are identical."), "{compared}");
+    ok(&img(&["convert", "-f", "raw", "-O", "qcow2", &served.uri, "back.qcow2"]).expect("installed"));
+    let compared = ok(&img(&["compare", "-f", "raw", "-F", "qcow2", "pattern", "back.qcow2"]).expect("installed"));
+    assert!(compared.contains("Images are identical."), "{compared}");
+    let map = ok(&img(&["map", "--output", "json", "-f", "raw", &served.uri]).expect("installed"));
+    let map: serde_json::Value = serde_json::from_str(&map).expect("JSON");
+    let bytes: u64 = map.as_array().expect("extents").iter().filter_map(|extent| extent["length"].as_u64()).sum();
+    assert_eq!(bytes, DISK as u64);
+    let compared = img(&["compare", "-f", "raw", "-F", "raw", &served.uri, "pattern"]).expect("installed");
+    ok(&compared);
+    served.end();
+    // Nothing is lost by the end of the server.
+}
+
+#[test]
+fn libnbd_copies_with_many_connections() {
+    let served = Served::start(&["--scheduler", "mq-deadline"]);
+    let bytes = pattern();
+    served.bench.file("pattern", &bytes);
+    let many = ["--connections", "4", "--requests", "64", "--threads", "4"];
+    let copy = |from: &str, to: &str| served.client("nbdcopy", &[&many[..], &["--flush", from, to]].concat());
+    let Some(output) = copy("pattern", &served.uri) else { return };
+    ok(&output);
+    assert!(fs::read(served.bench.path("disk.img")).expect("the disk") == bytes);
+    ok(&copy(&served.uri, "back").expect("installed"));
+    assert!(fs::read(served.bench.path("back")).expect("the copy") == bytes);
+    served.end();
+}
+
+#[test]
+fn fio_verifies_with_several_connections_and_flushes() {
+    let served = Served::start(&[]);
+    let uri = format!("--uri={}", served.uri);
+    let common = ["--ioengine=nbd", &uri, "--bs=4k", "--size=1m", "--offset_increment=1m", "--numjobs=4"];
+    let job = ["--name=a", "--rw=randrw", "--rwmixread=30", "--iodepth=16", "--fsync=8", "--verify=crc32c"];
+    let Some(output) = served.client("fio", &[&job[..], &common, &["--do_verify=1"]].concat()) else { return };
+    ok(&output);
+    // What one run wrote, another reads.
+    let write = ["--name=b", "--rw=randwrite", "--iodepth=32", "--verify=crc32c", "--do_verify=0"];
+    ok(&served.client("fio", &[&write[..], &common].concat()).expect("installed"));
+    let verify = ["--name=b", "--rw=randwrite", "--iodepth=32", "--verify=crc32c", "--verify_only"];
+    ok(&served.client("fio", &[&verify[..], &common].concat()).expect("installed"));
+    let trim = ["--name=c", "--rw=randtrim", "--iodepth=8"];
+    ok(&served.client("fio", &[&trim[..], &common].concat()).expect("installed"));
+    served.end();
+}
+
+#[test]
+fn nbdkit_hands_a_disk_on() {
+    let served = Served::start(&[]);
+    let bytes = pattern();
+    served.bench.file("pattern", &bytes);
+    let uri = format!("uri={}", served.uri);
+    // The copy goes through nbdkit, then once more through a filter that compares what is written
+    // with what is there.
+    let run = |filters: &[&str], commands: &str| {
+        served.client("nbdkit", &[&["-U", "-"], filters, &["nbd", &uri, "--run", commands]].concat())
+    };
+    let Some(output) = run(&[], "nbdcopy --flush pattern \"$uri\" && nbdcopy \"$uri\" back") else { return };
+    ok(&output);
+    assert!(fs::read(served.bench.path("disk.img")).expect("the disk") == bytes);
+    assert!(fs::read(served.bench.path("back")).expect("the copy") == bytes);
+    ok(&run(&["--filter=checkwrite"], "nbdcopy pattern \"$uri\"").expect("installed"));
+    served.end();
+}
