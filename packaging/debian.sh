@@ -26,6 +26,7 @@ gzip -9 -n "$stage"/usr/share/man/man1/*.1
 "$binary" completions fish >"$stage/usr/share/fish/vendor_completions.d/elevon.fish"
 cp "$root"/README.md "$root"/CHANGELOG.md "$root"/LICENSE-* "$stage/usr/share/doc/elevon/"
 cat "$root/LICENSE-MIT" >"$stage/usr/share/doc/elevon/copyright"
+install -D -m 644 -t "$stage/usr/lib/systemd/system" "$root"/packaging/elevon-serve@.service "$root"/packaging/elevon-serve@.socket
 cp -r "$root/docs" "$stage/usr/share/doc/elevon/docs"
 
 libc=$(ldd --version | sed -n '1s/.* //p')
