@@ -28,6 +28,7 @@ struct SignalState {
     at: AtomicU64,
     is_status_wanted: AtomicBool,
     is_reload_wanted: AtomicBool,
+    is_silent: AtomicBool,
 }
 
 /// The effect of a signal that asks to stop.
@@ -93,6 +94,11 @@ impl Interrupt {
         let _ = self.on_signal(SIGINT, Instant::ZERO);
     }
 
+    /// Lets signals write nothing to stderr: the caller says in its own form that it stops.
+    pub fn silence(&self) {
+        self.0.is_silent.store(true, Ordering::Relaxed);
+    }
+
     /// Returns true if a signal or [`Self::set`] asked the run to stop.
     pub fn is_set(&self) -> bool {
         self.0.signal.load(Ordering::Relaxed) != 0
@@ -129,6 +135,12 @@ impl Interrupt {
 
     /// Handles a signal, in the signal handler.
     fn handle(&self, signal: i32) {
+        let is_silent = self.0.is_silent.load(Ordering::Relaxed);
+        let say = |text| {
+            if !is_silent {
+                say(text);
+            }
+        };
         match self.on_signal(signal, clock()) {
             Meaning::Stop => {
                 say(name(signal));

@@ -114,11 +114,20 @@ pub fn grouped(value: u64) -> String {
     out
 }
 
-/// Formats milliseconds since 1970 (UTC) as `Sat Nov 21 10:38:33 2026`.
-pub fn date(unix_ms: u64) -> String {
-    const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = unix_ms / 1000;
+/// A time of the calendar, in UTC.
+struct Civil {
+    year: u64,
+    /// From 0 on.
+    month: usize,
+    /// From 1 on.
+    day: u64,
+    hour: u64,
+    minute: u64,
+    second: u64,
+}
+
+/// Returns the time of the calendar of seconds since 1970.
+fn civil(seconds: u64) -> Civil {
     let (days, of_day) = (seconds / 86400, seconds % 86400);
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let (mut year, mut left) = (1970, days);
@@ -132,13 +141,24 @@ pub fn date(unix_ms: u64) -> String {
         left -= lengths[month];
         month += 1;
     }
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!(
-        "{} {} {:2} {hour:02}:{minute:02}:{second:02} {year}",
-        WEEKDAYS[(days % 7) as usize],
-        MONTHS[month],
-        left + 1
-    )
+    Civil { year, month, day: left + 1, hour: of_day / 3600, minute: of_day / 60 % 60, second: of_day % 60 }
+}
+
+/// Formats milliseconds since 1970 (UTC) as `Sat Nov 21 10:38:33 2026`.
+pub fn date(unix_ms: u64) -> String {
+    const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let seconds = unix_ms / 1000;
+    let Civil { year, month, day, hour, minute, second } = civil(seconds);
+    let weekday = WEEKDAYS[(seconds / 86400 % 7) as usize];
+    format!("{weekday} {} {day:2} {hour:02}:{minute:02}:{second:02} {year}", MONTHS[month])
+}
+
+/// Formats microseconds since 1970 (UTC) as RFC 3339 has it: `2026-11-21T10:38:33.000001Z`.
+pub fn timestamp(unix_us: u64) -> String {
+    let Civil { year, month, day, hour, minute, second } = civil(unix_us / 1_000_000);
+    let micros = unix_us % 1_000_000;
+    format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z", month + 1)
 }
 
 #[cfg(test)]
@@ -189,6 +209,8 @@ mod tests {
         assert_eq!(date(0), "Thu Jan  1 00:00:00 1970");
         assert_eq!(date(951_782_400_000), "Tue Feb 29 00:00:00 2000");
         assert_eq!(date(1_795_257_515_844), "Sat Nov 21 10:38:35 2026");
+        assert_eq!(timestamp(1_795_257_515_844_007), "2026-11-21T10:38:35.844007Z");
+        assert_eq!(timestamp(951_782_399_000_000), "2000-02-28T23:59:59.000000Z");
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) struct Charged {
 /// A client.
 pub(crate) struct Client {
     pub(crate) task: TaskId,
+    /// The name of the export that it has open.
+    pub(crate) export: String,
     pub(crate) charged: Charged,
     pub(crate) replies: Sender<Reply>,
     /// True if its buffers exist.
@@ -49,9 +51,10 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(task: TaskId, charged: Charged, replies: Sender<Reply>) -> Self {
+    pub(crate) fn new(task: TaskId, export: String, charged: Charged, replies: Sender<Reply>) -> Self {
         Self {
             task,
+            export,
             charged,
             replies,
             has_buffers: false,

@@ -14,6 +14,7 @@ use crate::client::Reply;
 use crate::device::{DeviceHandle, Message};
 use crate::gate::Gate;
 use crate::listen::{Socket, Timed};
+use crate::log::{Field, Level, Record};
 use crate::pieces::Pieces;
 use crate::shared::{Known, Shared, find};
 use crate::tls::{Channel, Identity, Incoming, Tls};
@@ -150,7 +151,11 @@ impl Reader {
         socket.set_timeouts(None)?;
         let (replies, queue) = channel();
         let device = shared.devices[export.device].clone();
-        device.send(Message::Open { client: self.name, charged: export.charged, replies: replies.clone() });
+        let message = format!("connection {}: opened export {}", self.name, export.name);
+        let fields = [("client", Field::Number(self.name.into())), ("export", Field::Text(&export.name))];
+        shared.log(&Record { level: Level::Debug, target: "connection", message: &message, fields: &fields });
+        let (client, charged, replies_of) = (self.name, export.charged, replies.clone());
+        device.send(Message::Open { client, export: export.name, charged, replies: replies_of });
         Ok(Some(Opened { device, replies, queue }))
     }
 

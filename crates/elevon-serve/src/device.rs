@@ -26,6 +26,7 @@ use crate::pieces::{PART, Part, Pieces};
 use crate::view::{ClientView, DeviceView};
 pub(crate) use counts::{BUCKETS, Counts, RequestCounts};
 pub(crate) use errors::ErrorLog;
+use errors::Owner;
 use tenants::Tenants;
 
 /// From this number of parts on, a client's parts are submitted under a plug, as io_uring does, so
@@ -35,7 +36,7 @@ const PLUGGED: usize = 3;
 /// A message to a device.
 pub(crate) enum Message {
     /// A client opened an export.
-    Open { client: u32, charged: Charged, replies: Sender<Reply> },
+    Open { client: u32, export: String, charged: Charged, replies: Sender<Reply> },
     /// A request of a client, with the payload of a WRITE.
     Request { client: u32, request: Request, format: ReplyFormat, payload: Vec<u8> },
     /// A client has no more requests.
@@ -169,13 +170,13 @@ impl<D: Disk> Device<D> {
 
     fn on_message(&mut self, message: Message) {
         match message {
-            Message::Open { client, charged, replies } => {
+            Message::Open { client, export, charged, replies } => {
                 let free = self.tasks.iter().position(Option::is_none).unwrap_or_else(|| {
                     self.tasks.push(None);
                     self.tasks.len() - 1
                 });
                 self.tasks[free] = Some(client);
-                self.clients.insert(client, Client::new(TaskId(free as u32), charged, replies));
+                self.clients.insert(client, Client::new(TaskId(free as u32), export, charged, replies));
             }
             Message::Request { client, request, format, payload } => {
                 let Some(client) = self.clients.get_mut(&client) else { return };
@@ -298,7 +299,8 @@ impl<D: Disk> Device<D> {
         if let Some(pieces) = client.end(slot, done.status) {
             let weight = Some(Pieces::weight(&pieces.request));
             self.counts.take(client.charged.tenant, &pieces.request, pieces.status(), now.since(pieces.arrived));
-            self.errors.take(now, &pieces);
+            let tenant = self.tenants.path(client.charged.tenant);
+            self.errors.take(now, &pieces, &Owner { client: name, export: &client.export, tenant });
             // A client that is gone needs no reply.
             let _ = client.replies.send(Reply { bytes: pieces.reply(), weight });
         }

@@ -20,6 +20,7 @@ use crate::connection;
 use crate::device::{Device, DeviceHandle, ErrorLog, Message};
 use crate::disk::Disk;
 use crate::listen::{Address, Listener};
+use crate::log::{Level, Log, Record};
 use crate::reporter::Reporter;
 use crate::shared::{Known, Reload, Shared};
 use crate::tls::Tls;
@@ -104,13 +105,12 @@ pub struct Server {
     commands: Vec<Listener>,
     http: Vec<Listener>,
     tls: Option<Tls>,
-    log: fn(&str),
+    log: Log,
 }
 
 impl Server {
-    /// Creates a server without devices. `log` is told what goes wrong and what is done, a line at
-    /// a time.
-    pub const fn new(log: fn(&str)) -> Self {
+    /// Creates a server without devices. `log` takes records of what goes wrong and what is done.
+    pub const fn new(log: Log) -> Self {
         Self {
             devices: Vec::new(),
             exports: Vec::new(),
@@ -270,7 +270,8 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
         let socket = match listener.accept() {
             Ok(socket) => socket,
             Err(error) => {
-                shared.log(&format!("a connection could not be accepted: {error}"));
+                let message = format!("a connection could not be accepted: {error}");
+                shared.log(&Record::new(Level::Error, "server", &message));
                 // No descriptors are left, most likely.
                 std::thread::sleep(LOOK);
                 continue;
@@ -280,14 +281,11 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
         let Some(name) = shared.connected(second) else { return };
         let of_thread = Arc::clone(shared);
         let thread = std::thread::Builder::new().spawn(move || {
-            if let Err(error) = connection::serve(name, socket, &of_thread) {
-                of_thread.log(&format!("connection {name}: {error}"));
-            }
-            of_thread.left(name);
+            let served = connection::serve(name, socket, &of_thread);
+            of_thread.left(name, served.err());
         });
         if let Err(error) = thread {
-            shared.left(name);
-            shared.log(&format!("no thread for a connection: {error}"));
+            shared.left(name, Some(error));
         }
     }
 }

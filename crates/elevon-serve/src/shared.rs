@@ -2,6 +2,7 @@
 //! it runs.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -15,6 +16,7 @@ use elevon_workload::tenants::Tenant;
 use crate::client::Charged;
 use crate::device::{DeviceHandle, Message};
 use crate::listen::Socket;
+use crate::log::{Field, Level, Log, Record};
 use crate::server::{Event, Exported, LOOK};
 use crate::tls::{Identity, Tls};
 use crate::view::DeviceView;
@@ -96,7 +98,7 @@ pub(crate) struct Shared {
     is_stopping: AtomicBool,
     reload: Mutex<Option<Reload>>,
     notify: fn(Event<'_>),
-    log: fn(&str),
+    log: Log,
 }
 
 const LOCK: &str = "no thread panics with the lock";
@@ -108,7 +110,7 @@ impl Shared {
         tls: Option<Tls>,
         reload: Option<Reload>,
         notify: fn(Event<'_>),
-        log: fn(&str),
+        log: Log,
     ) -> Self {
         Self {
             exports: RwLock::new(Arc::new(exports)),
@@ -123,8 +125,8 @@ impl Shared {
         }
     }
 
-    pub(crate) fn log(&self, line: &str) {
-        (self.log)(line);
+    pub(crate) fn log(&self, record: &Record<'_>) {
+        (self.log)(record);
     }
 
     pub(crate) fn notify(&self, event: Event<'_>) {
@@ -157,9 +159,20 @@ impl Shared {
         Some(name)
     }
 
-    /// A connection has ended.
-    pub(crate) fn left(&self, name: u32) {
-        self.connections.lock().expect(LOCK).iter_mut().for_each(|all| drop(all.remove(&name)));
+    /// A connection has ended, with an error or as it should.
+    pub(crate) fn left(&self, name: u32, error: Option<io::Error>) {
+        let left = self.connections.lock().expect(LOCK).as_mut().and_then(|all| all.remove(&name));
+        let (level, message) = match error {
+            Some(error) => (Level::Warning, format!("connection {name}: {error}")),
+            None => (Level::Debug, format!("connection {name}: ended")),
+        };
+        let export = left.and_then(|connected| connected.export);
+        let client = ("client", Field::Number(name.into()));
+        let fields = match &export {
+            Some(export) => &[client, ("export", Field::Text(export))][..],
+            None => &[client],
+        };
+        self.log(&Record { level, target: "connection", message: &message, fields });
     }
 
     /// A connection opens an export. Returns it, unless it was drained or removed meanwhile.
@@ -195,12 +208,14 @@ impl Shared {
 
     /// The same, with a line for each thing that is to be known.
     pub(crate) fn reload_and_log(self: &Arc<Self>) {
-        let (lines, end) = match self.reload() {
-            Ok(refused) if refused.is_empty() => (refused, "reloaded"),
-            Ok(refused) => (refused, "reloaded, but for what is said above"),
-            Err(errors) => (errors, "not reloaded: everything is as it was"),
+        let (lines, level, end) = match self.reload() {
+            Ok(refused) if refused.is_empty() => (refused, Level::Info, "reloaded"),
+            Ok(refused) => (refused, Level::Warning, "reloaded, but for what is said above"),
+            Err(errors) => (errors, Level::Error, "not reloaded: everything is as it was"),
         };
-        lines.iter().map(String::as_str).chain([end]).for_each(|line| self.log(line));
+        for line in lines.iter().map(String::as_str).chain([end]) {
+            self.log(&Record::new(level, "reload", line));
+        }
     }
 
     /// Ends the sockets of connections that `which` chooses by their export and their client, and

@@ -16,7 +16,7 @@ mod check;
 #[path = "args/server.rs"]
 mod server;
 
-pub(crate) use server::{CtlArgs, CtlCommand, ServeArgs};
+pub(crate) use server::{CtlArgs, CtlCommand, LogFormat, LogLevel, ServeArgs};
 
 /// The Linux block layer as a user-space system.
 ///

@@ -185,6 +185,6 @@ fn in_variant(vs: &str, failure: Failure) -> Failure {
             let named = |error| InputError::InVariant { vs: vs.to_owned(), error: Box::new(error) };
             Failure::Input(errors.into_iter().map(named).collect())
         }
-        Failure::Output(_) | Failure::Machine(_) => failure,
+        Failure::Output(_) | Failure::Machine(_) | Failure::Told(_) => failure,
     }
 }

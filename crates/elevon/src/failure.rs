@@ -50,6 +50,8 @@ pub(crate) enum Failure {
     Output(std::io::Error),
     /// The machine failed to do something; exit status 1.
     Machine(MachineError),
+    /// Something was already told; with its exit status.
+    Told(u8),
 }
 
 impl Failure {
@@ -78,6 +80,7 @@ impl Failure {
         match self {
             Self::Input(_) => 2,
             Self::Output(_) | Self::Machine(_) => 1,
+            Self::Told(code) => *code,
         }
     }
 }
@@ -104,12 +107,13 @@ impl fmt::Display for Failure {
             }
             Self::Output(error) => writeln!(f, "elevon: cannot write the report: {error}"),
             Self::Machine(error) => writeln!(f, "elevon: {}", shown(&error.to_string())),
+            Self::Told(_) => Ok(()),
         }
     }
 }
 
 /// Returns a line in a form that a terminal can show: not too long, and without control characters.
-fn shown(line: &str) -> Cow<'_, str> {
+pub(crate) fn shown(line: &str) -> Cow<'_, str> {
     if line.len() <= LONGEST_LINE {
         return printable(line);
     }

@@ -55,7 +55,7 @@ impl From<Failure> for LabError {
         let text = lines.join("\n");
         match failure {
             Failure::Input(_) => Self::Input(text),
-            Failure::Output(_) | Failure::Machine(_) => Self::Machine(text),
+            Failure::Output(_) | Failure::Machine(_) | Failure::Told(_) => Self::Machine(text),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `elevon serve`: files, block devices and simulated devices as NBD disks, through the stack.
 
 mod config;
+mod log;
 mod notify;
 mod open;
 mod reload;
@@ -14,17 +15,22 @@ use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::passed::{self, Passed};
-use elevon_serve::{Address, Exported, Hooks, Reload, Server, Tls};
+use elevon_serve::{Address, Exported, Field, Hooks, Level, Record, Reload, Server, Tls};
 
-use crate::args::{ServeArgs, StackArgs};
-use crate::failure::{ConflictError, Ending, Failure, MachineError, emit_text, tell};
+use crate::args::{LogFormat, ServeArgs, StackArgs};
+use crate::failure::{ConflictError, Ending, Failure, MachineError, emit_text};
 use crate::plan::{Plan, Target, target};
-use crate::run::warn;
 use config::Setup;
+use log::warn;
 use open::{Opened, Planned};
 use reload::{Running, reload_of};
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Ending, Failure> {
+    log::set(args);
+    serve_any(args).map_err(log::fail)
+}
+
+fn serve_any(args: &ServeArgs) -> Result<Ending, Failure> {
     let is_config = args.file.extension().is_some_and(|extension| extension == "toml");
     // Before any file is opened.
     let passed = passed::take().map_err(MachineError::Passed)?;
@@ -69,7 +75,7 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
         return Err(Failure::named(path.display().to_string(), ConflictError::NoAddress));
     }
     let interrupt = Interrupt::on_signals_with_reload().map_err(MachineError::Signals)?;
-    let mut server = Server::new(tell);
+    let mut server = Server::new(log::log);
     let mut opened = Vec::new();
     for (index, planned) in std::mem::take(&mut setup.devices).into_iter().enumerate() {
         let table = &setup.file.devices[index];
@@ -159,7 +165,7 @@ fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure>
     // Without jobs, every tenant of the file seems to be without a use.
     warn(&plan.warnings.iter().filter(|line| !plan.tenants.warnings.contains(line)).cloned().collect::<Vec<_>>());
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-    let mut server = Server::new(tell);
+    let mut server = Server::new(log::log);
     let is_watched = args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
     let planned = Planned { plan, read_only: args.read_only, direct: args.direct, is_watched };
     let opened = open::add(&mut server, &default_name(&args.file), planned)?;
@@ -200,6 +206,11 @@ fn run(
     interrupt: &Interrupt,
     reload: Option<Reload>,
 ) -> Result<Ending, Failure> {
+    // The handler of signals writes plain lines.
+    let is_text = log::format() == LogFormat::Text;
+    if !is_text {
+        interrupt.silence();
+    }
     let bound = addresses.nbd.iter().map(|address| server.listen(address)).collect::<Result<Vec<_>, _>>()?;
     addresses.passed.into_iter().for_each(|(name, socket)| server.adopt(&name, socket));
     let metrics = addresses.metrics.as_ref().map(|address| server.listen_for_http(address)).transpose()?;
@@ -213,7 +224,16 @@ fn run(
         Some(address @ Address::Unix(_)) => emit_text(&format!("metrics: {address}\n"))?,
         None => {}
     }
-    let (stop, reload_wanted) = (|| interrupt.is_set(), || interrupt.take_reload_request());
+    let stop = || {
+        if let (true, Some(signal), false) = (interrupt.is_set(), interrupt.signal(), is_text) {
+            let message =
+                "stopping once what is in flight is over; another signal, a second from now or later, gives up";
+            let fields = [("signal", Field::Number(signal as u64))];
+            log::log(&Record { level: Level::Info, target: "server", message, fields: &fields });
+        }
+        interrupt.is_set()
+    };
+    let reload_wanted = || interrupt.take_reload_request();
     let watchdog = notify::watchdog();
     server.serve(Hooks { stop: &stop, reload_wanted: &reload_wanted, reload, notify: notify::notify, watchdog })?;
     // A server ends when it is told to, by a signal or a command.

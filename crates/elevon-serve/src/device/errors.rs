@@ -5,6 +5,7 @@ use elevon_core::units::{Instant, Nanos};
 use elevon_nbd::Command;
 
 use super::counts::name;
+use crate::log::{Field, Level, Log, Record};
 use crate::pieces::Pieces;
 
 /// Lines in a [`WINDOW`].
@@ -12,23 +13,31 @@ const MOST: u32 = 10;
 /// A time in which there are at most [`MOST`] lines.
 const WINDOW: Nanos = Nanos::from_secs(10);
 
+/// Whose a request is.
+pub(super) struct Owner<'a> {
+    /// The number of the connection.
+    pub(super) client: u32,
+    pub(super) export: &'a str,
+    pub(super) tenant: &'a str,
+}
+
 /// The log of a device's failed requests.
 #[derive(Debug)]
 pub(crate) struct ErrorLog {
     device: String,
-    log: fn(&str),
+    log: Log,
     began: Instant,
     told: u32,
     untold: u64,
 }
 
 impl ErrorLog {
-    pub(crate) fn new(device: &str, log: fn(&str)) -> Self {
+    pub(crate) fn new(device: &str, log: Log) -> Self {
         Self { device: device.to_owned(), log, began: Instant::ZERO, told: 0, untold: 0 }
     }
 
     /// Takes a request that is over.
-    pub(super) fn take(&mut self, now: Instant, pieces: &Pieces) {
+    pub(super) fn take(&mut self, now: Instant, pieces: &Pieces, owner: &Owner<'_>) {
         let status = pieces.status();
         // What a device does not support is no error; a client is told.
         if status.is_ok() || status == elevon_core::status::Status::NotSupported {
@@ -36,7 +45,8 @@ impl ErrorLog {
         }
         if now.since(self.began) >= WINDOW {
             if self.untold > 0 {
-                (self.log)(&format!("device {}: {} more requests failed", self.device, self.untold));
+                let message = format!("device {}: {} more requests failed", self.device, self.untold);
+                self.error(&message, &[("device", Field::Text(&self.device)), ("count", Field::Number(self.untold))]);
             }
             (self.began, self.told, self.untold) = (now, 0, 0);
         }
@@ -53,6 +63,21 @@ impl ErrorLog {
             format!(" of {} bytes at byte {}", request.length, request.offset)
         };
         let (words, errno) = (status.log_words(), status.errno());
-        (self.log)(&format!("device {}: {what}{place} failed: {words} (errno {errno})", self.device));
+        let message = format!("device {}: {what}{place} failed: {words} (errno {errno})", self.device);
+        let fields = [
+            ("device", Field::Text(&self.device)),
+            ("export", Field::Text(owner.export)),
+            ("tenant", Field::Text(owner.tenant)),
+            ("client", Field::Number(owner.client.into())),
+            ("op", Field::Text(name(request.command))),
+            ("offset", Field::Number(request.offset)),
+            ("bytes", Field::Number(request.length)),
+            ("errno", Field::Number(errno.unsigned_abs().into())),
+        ];
+        self.error(&message, &fields);
+    }
+
+    fn error(&self, message: &str, fields: &[(&'static str, Field<'_>)]) {
+        (self.log)(&Record { level: Level::Error, target: "device", message, fields });
     }
 }

@@ -28,6 +28,12 @@ impl Tenants {
         Some(TenantId(index as u32 + 1))
     }
 
+    /// Returns the path of a tenant.
+    pub(super) fn path(&self, tenant: TenantId) -> &str {
+        let known = tenant.index().checked_sub(1).and_then(|at| self.known.get(at));
+        known.map_or("/", |(path, _)| path)
+    }
+
     /// Applies settings of a tenant, over those in force. The first that is refused ends it.
     pub(super) fn set(
         &mut self,

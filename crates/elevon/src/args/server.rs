@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{InspectFormat, QueueArgs};
 
@@ -36,6 +36,13 @@ pub(crate) struct ServeArgs {
     /// Where to serve metrics for Prometheus over HTTP: tcp:127.0.0.1:9464 or unix:PATH
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
+    /// The form of the log on stderr: lines of text, an object of JSON a line, or text with the
+    /// levels of the journal [default: text, or journal if systemd reads stderr]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
+    /// The least grave that is logged; debug has connections, too
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
+    pub(crate) log_level: LogLevel,
     /// Name of the export [default: the file's name]; clients that name none get it, too
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -66,6 +73,23 @@ pub(crate) struct ServeArgs {
     /// The tenant of that file that the export's I/O is charged to
     #[arg(long, value_name = "PATH", requires = "tenants")]
     pub(crate) tenant: Option<String>,
+}
+
+/// The form of the log of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+    Journal,
+}
+
+/// What the log of a server has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Error,
+    Warning,
+    Info,
+    Debug,
 }
 
 #[derive(Args, Debug)]

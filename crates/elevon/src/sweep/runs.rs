@@ -61,7 +61,7 @@ pub(super) fn at_point(definition: &Definition, point: usize, failure: Failure) 
             let named = |error| SweepError::AtPoint { point: point.clone(), error: Box::new(error) }.into();
             Failure::Input(errors.into_iter().map(named).collect())
         }
-        Failure::Output(_) | Failure::Machine(_) => failure,
+        Failure::Output(_) | Failure::Machine(_) | Failure::Told(_) => failure,
     }
 }
 

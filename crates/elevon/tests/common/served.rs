@@ -32,7 +32,13 @@ impl Served {
     /// Starts a server that listens at `unix:s`, and waits until it does.
     pub(crate) fn run(bench: Bench, args: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
-        command.current_dir(bench.path("")).arg("serve").args(args);
+        command.arg("serve").args(args);
+        Self::of_command(bench, command)
+    }
+
+    /// The same, of a command that the caller has made.
+    pub(crate) fn of_command(bench: Bench, mut command: Command) -> Self {
+        command.current_dir(bench.path(""));
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the command started");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut line = String::new();
@@ -74,12 +80,18 @@ impl Served {
     }
 
     /// Asks the server to end, and waits for it. A server whose test failed is killed.
-    pub(crate) fn end(mut self) {
+    pub(crate) fn end(self) {
+        self.ended();
+    }
+
+    /// The same, and returns its folder.
+    pub(crate) fn ended(mut self) -> Bench {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").arg(&id).status().expect("kill ran").success());
         let status = self.child.wait().expect("it ended");
         assert_eq!(status.code(), Some(0));
         assert!(!self.bench.path("s").exists(), "the socket is gone");
+        std::mem::replace(&mut self.bench, Bench::new())
     }
 }
 

@@ -125,7 +125,7 @@ impl Lab {
         let tenant = TenantId(found.map_or(0, |index| index as u32 + 1));
         let (replies, queue) = channel();
         let charged = Charged { tenant, ioprio: IoPrio::NONE, base: 0 };
-        self.send.send(Message::Open { client, charged, replies }).expect("the device is there");
+        self.send.send(Message::Open { client, export: String::new(), charged, replies }).expect("the device is there");
         queue
     }
 
