@@ -19,6 +19,7 @@ mod uring;
 pub use alarm::Alarm;
 pub use disk::disk_of;
 pub use file::{Allocation, HostFile, OpenError, OpenOptions};
+pub use promise::Promises;
 
 use elevon_cache::FrameId;
 use elevon_cache::page_cache::ByteCopy;
@@ -30,7 +31,6 @@ use elevon_workload::backend::Backend;
 
 use buffers::Buffers;
 use interrupt::Interrupt;
-use promise::Promises;
 
 /// How I/O is submitted to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

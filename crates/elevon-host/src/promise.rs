@@ -12,13 +12,13 @@ use elevon_core::status::Status;
 /// flush of the run succeeds: data that the failed one covered is never reported as durable by a
 /// later one.
 #[derive(Debug, Default)]
-pub(crate) struct Promises {
+pub struct Promises {
     broken: Option<Status>,
 }
 
 impl Promises {
     /// Returns the status to report to the stack for a command that ended with `status`.
-    pub(crate) fn settle(&mut self, command: &Command, status: Status) -> Status {
+    pub fn settle(&mut self, command: &Command, status: Status) -> Status {
         if !is_promise(command) {
             return status;
         }
@@ -30,6 +30,11 @@ impl Promises {
             Some(broken) if command.op == Op::Flush => broken,
             _ => status,
         }
+    }
+
+    /// Lets no later flush succeed: what it would cover may be lost.
+    pub fn break_with(&mut self, status: Status) {
+        self.broken.get_or_insert(status);
     }
 }
 

@@ -1,4 +1,5 @@
-//! The server's side of the NBD protocol (fixed newstyle) as a state machine without I/O.
+//! Both sides of the NBD protocol (fixed newstyle) as state machines without I/O: [`Session`] is
+//! the server's, [`Client`] the client's.
 //!
 //! [`Session`] takes the bytes of one connection and says what follows from them: an answer that is
 //! ready to be sent, a TLS handshake, a request of the client. Answers to requests are encoded by
@@ -31,12 +32,14 @@
 //!
 //! Source of the protocol: the document `proto.md` of the NBD project.
 
+mod client;
 mod option;
 mod reply;
 mod request;
 mod session;
 mod wire;
 
+pub use client::{Client, ClientError, ClientStep, Remote};
 pub use option::{Export, Exports, Information, Refusal, TransmissionFlags};
 pub use reply::{Extent, ReplyFormat};
 pub use request::{Command, Request};

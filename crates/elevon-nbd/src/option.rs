@@ -19,12 +19,12 @@ pub struct TransmissionFlags {
 
 impl TransmissionFlags {
     const HAS_FLAGS: u16 = 1;
-    const READ_ONLY: u16 = 1 << 1;
-    const SEND_FLUSH: u16 = 1 << 2;
-    const SEND_FUA: u16 = 1 << 3;
-    const ROTATIONAL: u16 = 1 << 4;
-    const SEND_TRIM: u16 = 1 << 5;
-    const SEND_WRITE_ZEROES: u16 = 1 << 6;
+    pub(crate) const READ_ONLY: u16 = 1 << 1;
+    pub(crate) const SEND_FLUSH: u16 = 1 << 2;
+    pub(crate) const SEND_FUA: u16 = 1 << 3;
+    pub(crate) const ROTATIONAL: u16 = 1 << 4;
+    pub(crate) const SEND_TRIM: u16 = 1 << 5;
+    pub(crate) const SEND_WRITE_ZEROES: u16 = 1 << 6;
     const SEND_DF: u16 = 1 << 7;
     const CAN_MULTI_CONN: u16 = 1 << 8;
     const SEND_CACHE: u16 = 1 << 10;

@@ -143,6 +143,12 @@ impl NbdError {
         self as u32
     }
 
+    /// Returns the error of a number on the wire. One that the protocol does not have is
+    /// [`Self::Io`].
+    pub fn from_code(code: u32) -> Self {
+        Self::ALL.into_iter().find(|error| error.code() == code).unwrap_or(Self::Io)
+    }
+
     /// Returns the error that stands for an errno of Linux: EROFS is [`Self::Permission`], EDQUOT
     /// and EFBIG are [`Self::NoSpace`], and what the protocol has no number for is [`Self::Io`].
     pub fn from_errno(errno: i32) -> Self {

@@ -20,7 +20,8 @@ pub trait Disk: Backend {
     fn extents(&self, offset: u64, bytes: u64) -> Vec<Extent>;
 
     /// Returns the operation that makes a range read as zeroes; `no_hole`: it stays allocated.
-    fn zero(&self, no_hole: bool) -> Op;
+    /// `None`: zeroes are to be written as data.
+    fn zero(&self, no_hole: bool) -> Option<Op>;
 
     /// Returns why I/O no longer reaches the device, if that is so.
     fn failure(&self) -> Option<String> {
@@ -38,9 +39,9 @@ impl Disk for Host {
         parts.map(|part| Extent { length: part.bytes, hole: part.is_hole, zero: part.is_hole }).collect()
     }
 
-    fn zero(&self, no_hole: bool) -> Op {
+    fn zero(&self, no_hole: bool) -> Option<Op> {
         // A hole of a file reads as zeroes; what a block device discards may not.
-        if !self.file().is_block_device && !no_hole { Op::Discard } else { Op::WriteZeroes }
+        Some(if !self.file().is_block_device && !no_hole { Op::Discard } else { Op::WriteZeroes })
     }
 
     fn failure(&self) -> Option<String> {

@@ -23,7 +23,9 @@ mod reporter;
 mod server;
 mod shared;
 pub mod simulated;
+mod slots;
 mod tls;
+mod upstream;
 mod view;
 
 pub use disk::Disk;
@@ -33,4 +35,5 @@ pub use log::{Field, Level, Log, Record};
 pub use server::{Event, Exported, Hooks, ServeError, Server};
 pub use shared::{Control, ExportView, Reload};
 pub use tls::{Tls, TlsError, TlsFiles};
+pub use upstream::{Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError};
 pub use view::{ClientView, DeviceView};

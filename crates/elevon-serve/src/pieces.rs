@@ -59,13 +59,13 @@ impl Pieces {
         request: Request,
         format: ReplyFormat,
         payload: Vec<u8>,
-        zero: impl Fn(bool) -> Op,
+        zero: impl Fn(bool) -> Option<Op>,
     ) -> Self {
         let work = match request.command {
             Command::Read => Work::Read,
             Command::Write => Work::Write,
             Command::Trim => Work::Plain(Op::Discard),
-            Command::WriteZeroes { no_hole, .. } => Work::Plain(zero(no_hole)),
+            Command::WriteZeroes { no_hole, .. } => zero(no_hole).map_or(Work::WriteZeroData, Work::Plain),
             Command::Flush | Command::Cache | Command::BlockStatus { .. } => Work::Flush,
         };
         let mut bytes = payload;

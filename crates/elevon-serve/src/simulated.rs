@@ -20,10 +20,10 @@ use elevon_sim::device::fault::Silent;
 use elevon_sim::device::fault::content::PowerCut;
 use elevon_sim::device::{Device, Fault};
 use elevon_workload::backend::Backend;
-use elevon_workload::token::Token;
 
 use crate::disk::Disk;
 use crate::memory::SparseBytes;
+use crate::slots::Slots;
 
 /// The clock of a simulated disk.
 pub trait Clock {
@@ -75,13 +75,6 @@ impl Clock for RealClock {
     }
 }
 
-/// Buffers of a task.
-#[derive(Debug, Default)]
-struct Slots {
-    bytes: Vec<u8>,
-    of_each: usize,
-}
-
 /// A command in the device.
 #[derive(Debug, Default)]
 struct Flight {
@@ -99,7 +92,7 @@ pub struct SimulatedDisk<D, C> {
     device: Fault<D>,
     clock: C,
     interrupt: Interrupt,
-    slots: Vec<Slots>,
+    slots: Slots,
     /// Commands in the device, by request.
     flights: Vec<Flight>,
     bytes: SparseBytes,
@@ -115,7 +108,7 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
     /// Creates a disk that reads as zeroes.
     pub fn new(device: Fault<D>, clock: C) -> Self {
         let (interrupt, bytes) = (Interrupt::new(), SparseBytes::default());
-        Self { device, clock, interrupt, slots: Vec::new(), flights: Vec::new(), bytes, writes: None }
+        Self { device, clock, interrupt, slots: Slots::default(), flights: Vec::new(), bytes, writes: None }
     }
 
     /// Returns the device.
@@ -177,7 +170,7 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
             let start = piece.sector.byte_offset().get();
             for at in (0..piece.len).step_by(block as usize) {
                 let bytes = match command.op {
-                    Op::Write => place(&mut self.slots, piece, at, block).into(),
+                    Op::Write => self.slots.part_of(piece, at, block).into(),
                     _ => vec![0; block as usize].into_boxed_slice(),
                 };
                 writes.entry((start + at) / block).or_default().insert(command.sequence + 1, bytes);
@@ -211,14 +204,14 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
             let slots = &mut self.slots;
             match flight.op {
                 Some(Op::Read) => {
-                    let buffer = place(slots, piece, skip, length);
+                    let buffer = slots.part_of(piece, skip, length);
                     self.bytes.read(at, buffer);
                     if let (Some(Silent::Rotten), Some(byte)) = (silent, buffer.first_mut()) {
                         *byte ^= 1;
                     }
                 }
                 _ if silent == Some(Silent::Lost) => {}
-                Some(Op::Write) => self.bytes.write(at, place(slots, piece, skip, length)),
+                Some(Op::Write) => self.bytes.write(at, slots.part_of(piece, skip, length)),
                 Some(Op::Discard | Op::SecureErase | Op::WriteZeroes) => self.bytes.clear(at, length),
                 _ => {}
             }
@@ -227,14 +220,6 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
             flight.sequence = None;
         }
     }
-}
-
-/// Returns the bytes of a piece from `skip` on.
-fn place<'a>(slots: &'a mut [Slots], piece: &Piece, skip: u64, length: u64) -> &'a mut [u8] {
-    let Token::Job(slot) = Token::decode(piece.token) else { unreachable!("there is no page cache") };
-    let slots = &mut slots[piece.task.index()];
-    let at = slot as usize * slots.of_each + (piece.offset + skip) as usize;
-    &mut slots.bytes[at..at + length as usize]
 }
 
 impl<D: Device, C: Clock> Driver for SimulatedDisk<D, C> {
@@ -288,17 +273,11 @@ impl<D: Device, C: Clock> Backend for SimulatedDisk<D, C> {
     }
 
     fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
-        if task.index() >= self.slots.len() {
-            self.slots.resize_with(task.index() + 1, Slots::default);
-        }
-        let of_each = bytes as usize;
-        self.slots[task.index()] = Slots { bytes: vec![0; of_each * slots as usize], of_each };
+        self.slots.prepare(task, slots, bytes);
     }
 
     fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
-        let slots = self.slots.get_mut(task.index())?;
-        let at = token as usize * slots.of_each;
-        slots.bytes.get_mut(at..at + slots.of_each)
+        self.slots.slot(task, token)
     }
 }
 
@@ -311,7 +290,7 @@ impl<D: Device, C: Clock> Disk for SimulatedDisk<D, C> {
         self.bytes.extents(offset, bytes)
     }
 
-    fn zero(&self, _no_hole: bool) -> Op {
-        Op::WriteZeroes
+    fn zero(&self, _no_hole: bool) -> Option<Op> {
+        Some(Op::WriteZeroes)
     }
 }

@@ -177,7 +177,7 @@ fn base(args: &AdviseArgs) -> Result<StackArgs, Failure> {
     let defaults = StackArgs::of_text("").map_err(Failure::input)?;
     let device = args.device.clone().unwrap_or_else(|| defaults.device.clone());
     if !device.starts_with('@')
-        && let Target::Real(_) = plan::target(&device)?
+        && let Target::Real(_) | Target::Nbd(_) = plan::target(&device)?
     {
         return Err(Failure::named(format!("--device {device}"), AdviseError::RealDevice));
     }

@@ -127,7 +127,8 @@ pub(crate) struct QueueArgs {
 pub(crate) struct StackArgs {
     /// Device: a profile (`elevon devices` lists them), a model with parameters, @FILE for a
     /// description of a device of your own in TOML (docs/devices.md), or the path of a file or
-    /// block device, which is then really read and written. Paths without a slash must exist
+    /// block device, or nbd://HOST/EXPORT (docs/serve.md), which is then really read and written.
+    /// Paths without a slash must exist
     #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
     pub(crate) device: String,
     #[command(flatten)]

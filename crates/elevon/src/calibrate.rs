@@ -188,7 +188,7 @@ fn stack_args(args: &CalibrateArgs) -> Result<StackArgs, Failure> {
     Ok(match crate::plan::target(&args.device)? {
         Target::Simulated(_) => stack,
         // A real run has real memory and CPU time.
-        Target::Real(_) => StackArgs { buffers: None, cpu_cost: None, ..stack },
+        Target::Real(_) | Target::Nbd(_) => StackArgs { buffers: None, cpu_cost: None, ..stack },
     })
 }
 
@@ -206,7 +206,7 @@ fn check_that_time_passes(args: &CalibrateArgs, stack: &StackArgs, interrupt: &I
     let probe = &PROBES[0];
     let job = probe.job(args.seconds).replace("time_based=1\n", "number_ios=1000\n");
     let plan = plan_of(probe, &job, stack, None)?;
-    if let Target::Real(_) = plan.target {
+    if plan.is_real() {
         return Ok(());
     }
     let (result, _) = execute(&plan, &mut NoObserver, interrupt)?;

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use elevon_core::units::Bytes;
 use elevon_host::Host;
+use elevon_serve::{Upstream, UpstreamAddress};
 use elevon_sim::device::{Description, Device};
 
 use crate::plan::{Plan, Target};
@@ -16,6 +18,13 @@ pub(crate) fn of_host(path: &Path, host: &Host) -> Description {
         hw_queues: 1,
         queue_depth: host.queue_depth(),
     }
+}
+
+/// Returns the properties of a disk of a server.
+pub(crate) fn of_upstream(address: &UpstreamAddress, disk: &Upstream) -> Description {
+    let size = Bytes::new(disk.remote().size).sectors_floor();
+    let (name, limits) = (address.to_string(), disk.limits());
+    Description { name, size, limits, hw_queues: 1, queue_depth: disk.queue_depth() }
 }
 
 /// Returns the properties of a plan's simulated device. Its name includes the parameters, so that a

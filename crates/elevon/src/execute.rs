@@ -5,6 +5,7 @@ use elevon_core::units::{Bytes, DeviceOffset, PAGE_SIZE};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_report::result::{FaultResult, RunResult};
+use elevon_serve::Upstream;
 use elevon_sim::device::Description;
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
@@ -72,6 +73,15 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
                 run_on(plan, &description, &mut simulation, plan.cpu, &plan.memory, watch, Vec::new())?;
             count_faults(plan, simulation.device().fired_by_rule(), &mut result);
             Ok((result, outcome))
+        }
+        Target::Nbd(address) => {
+            let mut disk = Upstream::open(address, interrupt.clone()).map_err(Failure::input)?;
+            if plan.writes() && disk.remote().read_only {
+                return Err(Failure::named(format!("--device {address}"), ConflictError::ReadOnly));
+            }
+            let description = described::of_upstream(address, &disk);
+            let warnings = in_force::differing(&plan.settings, &plan.stack_config(&description)?);
+            run_on(plan, &description, &mut disk, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)
         }
         Target::Real(path) => {
             // No device has blocks smaller than 512 bytes, so what is misaligned for every device

@@ -12,6 +12,7 @@ use elevon_core::units::Bytes;
 use elevon_formats::cgroup::Setting;
 use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{JobOption, ParsedJobs, parse_all_with};
+use elevon_serve::{UpstreamAddress, UpstreamAddressError};
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
@@ -36,11 +37,13 @@ use crate::source::{InputFile, STDIN, Sources, Texts, name_of, quoted};
 /// Default memory layout of user buffers.
 const DEFAULT_BUFFERS: &str = "fragmented";
 
-/// The device: a simulated one, or a path that is really read and written.
+/// The device: a simulated one, a path that is really read and written, or a disk of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Simulated(String),
     Real(PathBuf),
+    /// A disk of an NBD server.
+    Nbd(UpstreamAddress),
 }
 
 /// A run, checked as far as possible without opening anything.
@@ -297,9 +300,9 @@ impl Plan {
         Ok(files)
     }
 
-    /// Returns true if the device is a file or block device of this machine.
+    /// Returns true if the device is not simulated.
     pub(crate) const fn is_real(&self) -> bool {
-        matches!(self.target, Target::Real(_))
+        matches!(self.target, Target::Real(_) | Target::Nbd(_))
     }
 
     /// Returns true if a job writes or trims.
@@ -326,8 +329,14 @@ fn own_device(
 
 /// Refuses options of simulations for a real device, which has its own limits, memory and times.
 fn of_simulation_only(args: &StackArgs, target: &Target) -> Result<(), Failure> {
-    let Target::Real(path) = target else { return Ok(()) };
-    let device = || path.display().to_string();
+    let device = || match target {
+        Target::Simulated(name) => name.clone(),
+        Target::Real(path) => path.display().to_string(),
+        Target::Nbd(address) => address.to_string(),
+    };
+    if let Target::Simulated(_) = target {
+        return Ok(());
+    }
     let buffers = "only simulated memory has a layout to choose";
     let cpu_cost = "only simulated processes are charged CPU time; a real run spends it";
     for (option, value, why) in [
@@ -348,6 +357,14 @@ fn of_simulation_only(args: &StackArgs, target: &Target) -> Result<(), Failure> 
 /// Returns the memory given on the command line, if it fits the kind of device.
 fn memory<'a>(args: &'a StackArgs, target: &Target) -> Result<Memory<'a>, Failure> {
     match (args.memory.as_deref(), args.cache.as_deref(), target) {
+        (Some(memory), _, Target::Nbd(address)) => {
+            let device = address.to_string();
+            Err(Failure::named(format!("--memory {memory}"), ConflictError::MemoryOfReal { device }))
+        }
+        (None, Some(cache), Target::Nbd(address)) => {
+            let device = address.to_string();
+            Err(Failure::named(format!("--cache {cache}"), ConflictError::CacheOfNbd { device }))
+        }
         (Some(memory), _, Target::Real(path)) => {
             let device = path.display().to_string();
             Err(Failure::named(format!("--memory {memory}"), ConflictError::MemoryOfReal { device }))
@@ -358,7 +375,7 @@ fn memory<'a>(args: &'a StackArgs, target: &Target) -> Result<Memory<'a>, Failur
         }
         (Some(memory), None, Target::Simulated(_)) => Ok(Memory::Simulated(memory)),
         (None, Some(cache), Target::Real(_)) => Ok(Memory::Real(cache)),
-        (None, None, Target::Simulated(_) | Target::Real(_)) => Ok(Memory::None),
+        (None, None, Target::Simulated(_) | Target::Real(_) | Target::Nbd(_)) => Ok(Memory::None),
     }
 }
 
@@ -515,6 +532,12 @@ pub(crate) fn target(device: &str) -> Result<Target, Failure> {
     let name = device.split(':').next().unwrap_or_default();
     if profiles::names().any(|known| known == name) {
         return Ok(Target::Simulated(device.to_owned()));
+    }
+    if UpstreamAddress::is_one(device) {
+        let address = device
+            .parse()
+            .map_err(|error: UpstreamAddressError| Failure::named(format!("--device {device}"), error))?;
+        return Ok(Target::Nbd(address));
     }
     let path = Path::new(device);
     if device.contains('/') || path.exists() {

@@ -99,7 +99,7 @@ impl Replay {
     /// Returns the same trace for the device of other options.
     pub(crate) fn onto(&self, stack: &StackArgs) -> Result<Self, Failure> {
         let device = &stack.device;
-        let is_real = !device.starts_with('@') && matches!(crate::plan::target(device)?, Target::Real(_));
+        let is_real = !device.starts_with('@') && !matches!(crate::plan::target(device)?, Target::Simulated(_));
         if is_real && self.how.closed && self.how.time_based && self.how.allow_writes {
             return Err(Failure::named("--time-based --allow-writes", ConflictError::RepeatedWrites));
         }

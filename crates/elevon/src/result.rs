@@ -321,6 +321,7 @@ fn disk(facts: &Facts<'_>, outcome: &RunOutcome) -> DiskResult {
     let disk = match &facts.plan.target {
         Target::Real(path) => elevon_host::disk_of(path),
         Target::Simulated(_) => Some(name.clone()),
+        Target::Nbd(_) => None,
     };
     DiskResult {
         name,

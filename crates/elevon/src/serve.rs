@@ -15,7 +15,7 @@ use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::passed::{self, Passed};
-use elevon_serve::{Address, Exported, Field, Hooks, Level, Record, Reload, Server, Tls};
+use elevon_serve::{Address, Exported, Field, Hooks, Level, Record, Reload, Server, Tls, UpstreamAddress};
 
 use crate::args::{LogFormat, ServeArgs, StackArgs};
 use crate::failure::{ConflictError, Ending, Failure, MachineError, emit_text};
@@ -266,6 +266,10 @@ fn tenant(plan: &Plan, path: Option<&str>) -> Result<TenantId, Failure> {
 
 /// Returns the name of an export: that of its file, or of its simulated device without parameters.
 fn default_name(file: &Path) -> String {
+    if let Ok(address) = file.display().to_string().parse::<UpstreamAddress>() {
+        // The default export has no name.
+        return if address.export.is_empty() { "disk".to_owned() } else { address.export };
+    }
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if file.exists() { name } else { name.split(':').next().unwrap_or_default().to_owned() }
 }

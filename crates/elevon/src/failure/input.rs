@@ -12,7 +12,7 @@ use elevon_core::stack::BuildError;
 use elevon_core::units::Nanos;
 use elevon_formats::fio::{Diagnostic, SourceError};
 use elevon_host::OpenError;
-use elevon_serve::{AddressError, ServeError, TlsError};
+use elevon_serve::{AddressError, ServeError, TlsError, UpstreamAddressError, UpstreamError};
 use elevon_sim::device::text::TextError;
 use elevon_sim::memory::OutOfMemory;
 use elevon_sim::profiles::DeviceError;
@@ -87,6 +87,12 @@ pub(crate) enum InputError {
     /// Files of TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// No address of a disk of a server.
+    #[error(transparent)]
+    UpstreamAddress(#[from] UpstreamAddressError),
+    /// A disk of a server that cannot be used.
+    #[error("--device {0}")]
+    Upstream(#[from] UpstreamError),
     /// A path that names no disk to record.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -371,6 +377,15 @@ pub(crate) enum ConflictError {
     /// `--memory` with a real device.
     #[error("only a simulated machine has it; {device} is real, and --cache SIZE puts a page cache before it")]
     MemoryOfReal {
+        /// The device.
+        device: String,
+    },
+    /// A job that writes, and a disk that cannot be written.
+    #[error("is read-only, and a job writes")]
+    ReadOnly,
+    /// `--cache` with a disk of a server.
+    #[error("stands before a file or block device; {device} is a disk of a server")]
+    CacheOfNbd {
         /// The device.
         device: String,
     },

@@ -188,10 +188,7 @@ fn device(file: &ServeFile, index: usize, before: &[Planned]) -> Result<Planned,
     };
     let args = StackArgs { queue, seed: table.seed, ..StackArgs::of_device(&table.device.value) };
     let mut plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &args, None)?;
-    if let Target::Real(path) = &plan.target
-        && let Ok(canonical) = path.canonicalize()
-        && let Some(other) = before.iter().position(|other| is_at(&other.plan.target, &canonical))
-    {
+    if let Some(other) = before.iter().position(|other| is_same(&other.plan.target, &plan.target)) {
         let other = &file.devices[other].name;
         return Err(wrong(&table.device, format!("is device.{other} already; let exports of it share it")));
     }
@@ -202,8 +199,15 @@ fn device(file: &ServeFile, index: usize, before: &[Planned]) -> Result<Planned,
     Ok(Planned { plan, read_only, direct: table.direct, is_watched: true })
 }
 
-fn is_at(target: &Target, path: &Path) -> bool {
-    matches!(target, Target::Real(other) if other.canonicalize().is_ok_and(|other| other == path))
+/// Returns true if both are the same file, block device or disk of a server.
+fn is_same(one: &Target, other: &Target) -> bool {
+    match (one, other) {
+        (Target::Real(one), Target::Real(other)) => {
+            one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+        }
+        (Target::Nbd(one), Target::Nbd(other)) => one == other,
+        (Target::Simulated(_) | Target::Real(_) | Target::Nbd(_), _) => false,
+    }
 }
 
 /// Returns an error about a key, at its value.

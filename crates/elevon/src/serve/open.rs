@@ -6,7 +6,7 @@ use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_nbd::Export;
 use elevon_serve::simulated::{RealClock, SimulatedDisk};
-use elevon_serve::{Disk, Server};
+use elevon_serve::{Disk, Server, Upstream};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
@@ -39,6 +39,8 @@ pub(super) struct Opened {
     pub(super) block: u32,
     pub(super) preferred: u32,
     pub(super) rotational: bool,
+    /// The device itself cannot be written.
+    pub(super) read_only: bool,
     pub(super) can_discard: bool,
     pub(super) notes: Vec<String>,
 }
@@ -47,6 +49,7 @@ impl Opened {
     /// Returns what clients of so many bytes of the device are told.
     pub(super) fn told(&self, bytes: u64, read_only: bool, description: String) -> Export {
         let mut told = Export { block: self.block, preferred: self.preferred, description, ..Export::new(bytes) };
+        let read_only = read_only || self.read_only;
         (told.flags.read_only, told.flags.rotational, told.flags.trim) = (read_only, self.rotational, self.can_discard);
         told
     }
@@ -60,6 +63,7 @@ pub(super) fn add(server: &mut Server, name: &str, planned: Planned) -> Result<O
     match planned.plan.target {
         Target::Real(_) => server.add_device(name, move || real(&planned)),
         Target::Simulated(_) => server.add_device(name, move || simulated(&planned)),
+        Target::Nbd(_) => server.add_device(name, move || upstream(&planned)),
     }
 }
 
@@ -68,6 +72,7 @@ pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
     match planned.plan.target {
         Target::Real(_) => real(planned).map(|(.., opened)| opened),
         Target::Simulated(_) => simulated(planned).map(|(.., opened)| opened),
+        Target::Nbd(_) => upstream(planned).map(|(.., opened)| opened),
     }
 }
 
@@ -88,6 +93,16 @@ fn simulated(planned: &Planned) -> Result<OpenDevice<SimulatedDisk<AnyDevice, Re
     finish(planned, disk, &description, Vec::new())
 }
 
+fn upstream(planned: &Planned) -> Result<OpenDevice<Upstream>, Failure> {
+    let Target::Nbd(address) = &planned.plan.target else { unreachable!("asked for a disk of a server only") };
+    let disk = Upstream::open(address, Interrupt::new()).map_err(Failure::input)?;
+    let description = described::of_upstream(address, &disk);
+    let is_read_only = disk.remote().read_only;
+    let mut device = finish(planned, disk, &description, Vec::new())?;
+    device.4.read_only = is_read_only;
+    Ok(device)
+}
+
 fn finish<D: Disk>(
     planned: &Planned,
     mut disk: D,
@@ -104,6 +119,7 @@ fn finish<D: Disk>(
         block,
         preferred: limits.physical_block_size.max(4096).max(block),
         rotational: limits.rotational,
+        read_only: false,
         can_discard: !limits.max_hw_discard_sectors.is_zero(),
         notes,
     };

@@ -1,0 +1,271 @@
+//! A disk of another NBD server as a device: the stack stands before it as before a file.
+//!
+//! The device's thread hands requests to a thread that sends them ([`link`]), and takes answers
+//! from one that receives. What was in flight when the connection is lost fails; later requests
+//! connect again. No request is sent twice: whether a write that was not answered was carried out
+//! is not known.
+//!
+//! What was answered and not flushed may be lost together with the connection, since the server may
+//! have been started again. Then no later flush succeeds, as after one that failed.
+
+mod address;
+mod link;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::Receiver;
+
+use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces};
+use elevon_core::limits::QueueLimits;
+use elevon_core::op::{Flags, Op};
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, Sectors, TaskId};
+use elevon_host::interrupt::Interrupt;
+use elevon_host::{Alarm, Promises};
+use elevon_nbd::{Command as NbdCommand, Extent, Remote};
+use elevon_workload::backend::Backend;
+
+use crate::disk::Disk;
+use crate::simulated::{Clock, RealClock};
+use crate::slots::Slots;
+use link::{Answer, Ask, Link};
+
+pub use address::{UpstreamAddress, UpstreamAddressError};
+pub use link::UpstreamError;
+
+/// Requests in flight on the connection.
+const DEPTH: u32 = 128;
+/// The most sectors of a request without data: 2 GiB.
+const PLAIN: Sectors = Sectors::new(1 << 22);
+
+/// A request at the server.
+struct Flight {
+    command: Command,
+    pieces: Vec<Piece>,
+    /// Writes that were answered when a flush was sent.
+    answered: u64,
+}
+
+/// A disk of another server.
+pub struct Upstream {
+    clock: RealClock,
+    interrupt: Interrupt,
+    /// True if another thread may ring the clock's alarm.
+    is_called: bool,
+    remote: Remote,
+    link: Link,
+    answers: Receiver<Answer>,
+    /// What is at the server, by the sequence numbers of commands.
+    flights: BTreeMap<u64, Flight>,
+    slots: Slots,
+    promises: Promises,
+    /// Writes that were answered, and how many of them a flush covered.
+    answered: u64,
+    flushed: u64,
+}
+
+impl Upstream {
+    /// Connects to a server and opens the export.
+    ///
+    /// # Errors
+    /// The server is not there, or does not open the export.
+    pub fn open(address: &UpstreamAddress, interrupt: Interrupt) -> Result<Self, UpstreamError> {
+        let mut clock = RealClock::new().map_err(UpstreamError::Machine)?;
+        let alarm = clock.alarm().map_err(UpstreamError::Machine)?;
+        let (link, remote, answers) = Link::open(address.clone(), alarm)?;
+        Ok(Self {
+            clock,
+            interrupt,
+            is_called: false,
+            remote,
+            link,
+            answers,
+            flights: BTreeMap::new(),
+            slots: Slots::default(),
+            promises: Promises::default(),
+            answered: 0,
+            flushed: 0,
+        })
+    }
+
+    /// Returns what the server says of the disk.
+    pub const fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    /// Returns how many requests are at the server at a time.
+    pub const fn queue_depth(&self) -> u32 {
+        DEPTH
+    }
+
+    /// Returns the limits of a queue before it.
+    pub fn limits(&self) -> QueueLimits {
+        let Remote { block, preferred, payload, .. } = self.remote;
+        let logical_block_size = block.max(512);
+        let if_has = |has: bool| if has { PLAIN } else { Sectors::ZERO };
+        QueueLimits {
+            logical_block_size,
+            physical_block_size: preferred.min(4096).max(logical_block_size),
+            max_hw_sectors: Bytes::new(u64::from(payload.min(elevon_nbd::Export::PAYLOAD))).sectors_floor(),
+            max_segments: 1024,
+            max_segment_size: u32::MAX,
+            seg_boundary_mask: u64::MAX,
+            max_hw_discard_sectors: if_has(self.remote.trim),
+            discard_granularity: if self.remote.trim { logical_block_size } else { 0 },
+            max_write_zeroes_sectors: if_has(self.remote.write_zeroes),
+            write_cache: self.remote.flush,
+            fua: self.remote.flush && self.remote.fua,
+            rotational: self.remote.rotational,
+            nowait: false,
+            ..QueueLimits::default()
+        }
+    }
+
+    /// Returns the status of a request that the server has answered, or that was lost.
+    fn end(&mut self, flight: &Flight, result: Result<Vec<u8>, Status>) -> Completion {
+        let command = &flight.command;
+        let status = match result {
+            Ok(data) => {
+                let mut at = 0;
+                for piece in flight.pieces.iter().filter(|_| command.op == Op::Read) {
+                    let length = piece.len as usize;
+                    self.slots.of(piece).copy_from_slice(&data[at..at + length]);
+                    at += length;
+                }
+                match command.op {
+                    Op::Flush => self.flushed = self.flushed.max(flight.answered),
+                    Op::Read => {}
+                    _ => self.answered += 1,
+                }
+                Status::Ok
+            }
+            Err(status) => status,
+        };
+        let bytes = if status.is_ok() { command.bytes } else { Bytes::ZERO };
+        Completion::of(command, self.promises.settle(command, status), bytes)
+    }
+}
+
+/// Returns the request of a command.
+fn request(command: &Command) -> Option<NbdCommand> {
+    Some(match command.op {
+        Op::Read => NbdCommand::Read,
+        Op::Write => NbdCommand::Write,
+        Op::Flush => NbdCommand::Flush,
+        Op::Discard => NbdCommand::Trim,
+        Op::WriteZeroes => NbdCommand::WriteZeroes { no_hole: false, fast: false },
+        Op::SecureErase | Op::ZoneAppend => return None,
+    })
+}
+
+impl Driver for Upstream {
+    fn queue_command(&mut self, _now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
+        let is_there = match command.op {
+            Op::Discard => self.remote.trim,
+            Op::WriteZeroes => self.remote.write_zeroes,
+            _ => true,
+        };
+        let Some(request) = request(command).filter(|_| is_there) else {
+            return Accept::Error(Status::NotSupported);
+        };
+        if self.flights.len() >= DEPTH as usize {
+            return Accept::DeviceBusy;
+        }
+        let (mut all, mut next, mut is_one_range) = (Vec::new(), command.sector, true);
+        pieces.for_each(&mut |piece| {
+            is_one_range &= piece.sector == next;
+            next = piece.sector + Bytes::new(piece.len).sectors_floor();
+            all.push(piece);
+        });
+        if command.op == Op::Discard && !is_one_range {
+            return Accept::Error(Status::NotSupported);
+        }
+        let mut payload = Vec::new();
+        if command.op == Op::Write {
+            payload.reserve_exact(command.bytes.get() as usize);
+            all.iter().for_each(|piece| payload.extend_from_slice(self.slots.of(piece)));
+        }
+        let is_flush = command.op == Op::Flush;
+        self.link.send(Ask {
+            cookie: command.sequence,
+            request,
+            offset: if is_flush { 0 } else { command.sector.byte_offset().get() },
+            length: if is_flush { 0 } else { command.bytes.get() as u32 },
+            fua: self.remote.fua && command.flags.contains(Flags::FUA),
+            payload,
+        });
+        let flight = Flight { command: *command, pieces: all, answered: self.answered };
+        self.flights.insert(command.sequence, flight);
+        Accept::Ok
+    }
+
+    /// A write that was not answered may have been carried out.
+    fn retries(&self) -> bool {
+        false
+    }
+}
+
+impl Backend for Upstream {
+    fn now(&mut self) -> Instant {
+        self.clock.now()
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        loop {
+            match self.answers.try_recv().ok()? {
+                Answer::Of { cookie, result } => {
+                    let flight = self.flights.remove(&cookie).expect("a request at the server");
+                    return Some(self.end(&flight, result));
+                }
+                Answer::Lost => {
+                    if self.answered > self.flushed {
+                        self.promises.break_with(Status::IoError);
+                    }
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, until: Option<Instant>) -> bool {
+        if self.flights.is_empty() && until.is_none() && !self.is_called {
+            return false;
+        }
+        self.clock.wait(until) && !self.interrupt.is_set()
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupt.is_set()
+    }
+
+    fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
+        self.slots.prepare(task, slots, bytes);
+    }
+
+    fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
+        self.slots.slot(task, token)
+    }
+}
+
+impl Disk for Upstream {
+    fn alarm(&mut self) -> io::Result<Alarm> {
+        self.is_called = true;
+        self.clock.alarm()
+    }
+
+    /// The server is not asked: everything is said to be data.
+    fn extents(&self, _offset: u64, bytes: u64) -> Vec<Extent> {
+        vec![Extent { length: bytes, hole: false, zero: false }]
+    }
+
+    /// Zeroes may become a hole at the server, so those that may not are written as data.
+    fn zero(&self, no_hole: bool) -> Option<Op> {
+        (!no_hole).then_some(Op::WriteZeroes)
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.link.failure()
+    }
+}

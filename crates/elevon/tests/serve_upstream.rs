@@ -1,0 +1,250 @@
+//! Tests disks of other NBD servers as devices: nbdkit, and our own server behind itself.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::Bench;
+use common::nbd::{Client, FUA};
+use common::served::{DISK, Served, ok};
+
+const EIO: u32 = 5;
+const ENOSPC: u32 = 28;
+
+/// A process that is killed after the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until something is true.
+#[track_caller]
+fn until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_true() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Starts nbdkit at the socket `up`; `None` if it is not installed.
+fn nbdkit(bench: &Bench, args: &[&str]) -> Option<Killed> {
+    let mut command = elevon_testkit::tool("nbdkit")?;
+    let socket = bench.path("up");
+    command.current_dir(bench.path("")).args(["-f", "-U"]).arg(&socket).args(args);
+    let child = Killed(command.spawn().expect("nbdkit started"));
+    until("nbdkit listens", || UnixStream::connect(&socket).is_ok());
+    Some(child)
+}
+
+/// Serves the disk at the socket `up`.
+fn before(bench: Bench, export: &str) -> Served {
+    let address = format!("nbd+unix:///{export}?socket={}", bench.path("up").display());
+    Served::run(bench, &[&address, "--name", "disk.img", "--listen", "unix:s"])
+}
+
+fn pattern() -> Vec<u8> {
+    (0..DISK as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect()
+}
+
+#[test]
+fn bytes_go_to_nbdkit_and_come_back() {
+    for plugin in [&["memory", "8M"][..], &["file", "disk.img"]] {
+        let bench = Bench::new();
+        bench.file("disk.img", vec![0; DISK]);
+        bench.file("pattern", pattern());
+        let Some(_nbdkit) = nbdkit(&bench, plugin) else { return };
+        let served = before(bench, "");
+        let Some(copied) = served.client("nbdcopy", &["--flush", "pattern", &served.uri]) else { return };
+        ok(&copied);
+        if plugin[0] == "file" {
+            assert!(fs::read(served.bench.path("disk.img")).expect("the disk") == pattern(), "what was flushed");
+        }
+        ok(&served.client("nbdcopy", &[&served.uri, "back"]).expect("installed"));
+        assert!(fs::read(served.bench.path("back")).expect("the copy") == pattern());
+        let commands = [
+            "write -z -u 64k 64k",
+            "write -z 256k 64k",
+            "discard 512k 64k",
+            "flush",
+            "read -P 0 64k 64k",
+            "read -P 0 256k 64k",
+            "write -f -P 7 1M 3M",
+            "read -P 7 1M 3M",
+        ];
+        if let Some(output) = served.qemu_io(&served.uri, &commands) {
+            ok(&output);
+        }
+        served.end();
+    }
+}
+
+#[test]
+fn fio_verifies_through_a_server_before_a_server() {
+    let bench = Bench::new();
+    let Some(_nbdkit) = nbdkit(&bench, &["--filter=delay", "memory", "8M", "rdelay=1ms", "wdelay=1ms"]) else { return };
+    let served = before(bench, "");
+    let uri = format!("--uri={}", served.uri);
+    let args = ["--name=a", "--ioengine=nbd", &uri, "--rw=randrw", "--bs=4k", "--size=4m"];
+    let args = [&args[..], &["--iodepth=32", "--verify=crc32c", "--fsync=32"]].concat();
+    let Some(output) = served.client("fio", &args) else { return };
+    ok(&output);
+    served.end();
+}
+
+#[test]
+fn errors_of_the_server_are_told() {
+    let bench = Bench::new();
+    let (error, file) = ("error-pwrite=ENOSPC", format!("error-file={}", bench.path("broken").display()));
+    let args = ["--filter=error", "memory", "8M", error, "error-rate=100%", "error-pread=EIO", &file];
+    let Some(_nbdkit) = nbdkit(&bench, &args) else { return };
+    let served = before(bench, "");
+    let mut client = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
+    assert_eq!(client.write(0, 0, &[1; 4096]).expect("an answer"), 0);
+    served.bench.file("broken", "");
+    assert_eq!(client.write(FUA, 0, &[2; 4096]).expect("an answer"), ENOSPC);
+    assert_eq!(client.read(0, 4096).expect("an answer"), Err(EIO));
+    fs::remove_file(served.bench.path("broken")).expect("it is there");
+    assert_eq!(client.read(0, 4096).expect("an answer"), Ok(vec![1; 4096]));
+    // A FUA write that failed was a promise, so no later flush gives one.
+    assert_eq!(client.flush().expect("an answer"), ENOSPC);
+    served.end();
+}
+
+/// Serves `disk.img` at the socket `up`.
+fn own_server(bench: &Path) -> Killed {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
+    command.current_dir(bench).args(["serve", "disk.img", "--listen", "unix:up"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the command started");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("UTF-8");
+    assert!(line.starts_with("nbd+unix:"), "{line}");
+    Killed(child)
+}
+
+#[test]
+fn a_lost_connection_fails_what_is_in_flight_and_is_made_again() {
+    let bench = Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    let first = own_server(&bench.path(""));
+    let served = before(bench, "disk.img");
+    let mut client = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
+    assert_eq!(client.write(0, 0, &[1; 4096]).expect("an answer"), 0);
+    assert_eq!(client.flush().expect("an answer"), 0);
+    drop(first);
+    assert_eq!(client.write(0, 8192, &[2; 4096]).expect("an answer"), EIO, "nobody is there");
+    let second = own_server(&served.bench.path(""));
+    until("it connects again", || client.write(0, 8192, &[3; 4096]).expect("an answer") == 0);
+    assert_eq!(client.read(0, 4096).expect("an answer"), Ok(vec![1; 4096]));
+    // Nothing that was answered before the loss was without a flush, so a flush can promise.
+    assert_eq!(client.flush().expect("an answer"), 0);
+    let disk = fs::read(served.bench.path("disk.img")).expect("the disk");
+    assert!(disk[8192..12288].iter().all(|&byte| byte == 3));
+    // Now a write is answered, not flushed, and the connection is lost: what it wrote may be, too.
+    assert_eq!(client.write(0, 0, &[4; 4096]).expect("an answer"), 0);
+    drop(second);
+    assert_eq!(client.read(0, 4096).expect("an answer"), Err(EIO));
+    let _third = own_server(&served.bench.path(""));
+    until("it connects again", || client.read(0, 4096).expect("an answer").is_ok());
+    assert_eq!(client.flush().expect("an answer"), EIO, "it cannot promise what it may have lost");
+    assert_eq!(client.write(0, 0, &[5; 4096]).expect("an answer"), 0);
+    assert_eq!(client.flush().expect("an answer"), EIO, "nor can any later one");
+    served.end();
+}
+
+#[test]
+fn many_requests_fail_together_once_each() {
+    let bench = Bench::new();
+    let Some(nbdkit) = nbdkit(&bench, &["--filter=delay", "memory", "8M", "rdelay=600"]) else { return };
+    let served = before(bench, "");
+    let mut client = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
+    // Reads wait at the server for ten minutes, in its threads; a write beside them does not.
+    let reads: Vec<u64> = (0..12).map(|at| client.send(0, 0, at * 8192, 4096, &[]).expect("sent")).collect();
+    assert_eq!(client.write(0, 0, &[1; 4096]).expect("an answer"), 0);
+    drop(nbdkit);
+    let mut answered: Vec<u64> = Vec::new();
+    for _ in &reads {
+        let (cookie, errno) = client.answer().expect("an answer");
+        assert_eq!(errno, EIO);
+        answered.push(cookie);
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, reads);
+    served.end();
+}
+
+#[test]
+fn a_configuration_puts_tenants_before_a_server() {
+    let bench = Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    let _own = own_server(&bench.path(""));
+    let config = "\
+listen = 'unix:s'
+[device.far]
+device = 'nbd+unix:///disk.img?socket=up'
+[export.a]
+size = '2MiB'
+[export.b]
+start = '2MiB'
+[tenant.a]
+limit = { iops = 1000 }
+";
+    bench.file("c.toml", config);
+    let said = ok(&bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran"));
+    assert!(said.contains("export b: 6291456 bytes of device far from 2097152 on"), "{said}");
+    for (to, words) in [
+        ("nbd+unix:///disk.img?socket=none", "c.toml:3:10: device.far.device: unix:none: No such file"),
+        ("nbd+unix:///other?socket=up", "c.toml:3:10: device.far.device: unix:up: the server refuses: no export"),
+        ("nbds://host/disk", "c.toml:3:10: device.far.device: nbds://host/disk: asks for TLS"),
+        ("nbd+unix:///disk.img", "c.toml:3:10: device.far.device: nbd+unix:///disk.img: is no address"),
+    ] {
+        bench.file("c.toml", config.replace("nbd+unix:///disk.img?socket=up", to));
+        let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{to}: {stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.starts_with(&format!("elevon: {words}")), "{to}: {stderr}");
+    }
+    bench.file("c.toml", config);
+    let served = Served::run(bench, &["c.toml"]);
+    let mut b = Client::open(&served.bench.path("s"), "b").expect("it listens");
+    assert_eq!(b.write(FUA, 4096, &[7; 4096]).expect("an answer"), 0);
+    let disk = fs::read(served.bench.path("disk.img")).expect("the disk");
+    let at = (2 << 20) + 4096;
+    assert!(disk[at..at + 4096].iter().all(|&byte| byte == 7) && disk[..at].iter().all(|&byte| byte == 0));
+    served.end();
+}
+
+#[test]
+fn jobs_run_on_a_disk_of_a_server() {
+    let bench = Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    let _own = own_server(&bench.path(""));
+    bench.file(
+        "job.fio",
+        "[a]\nrw=randrw\nbs=4k\nsize=4m\niodepth=16\nioengine=io_uring\ndirect=1\nverify=crc32c\nfsync=32\n",
+    );
+    let address = "nbd+unix:///disk.img?socket=up";
+    let text = bench.stdout(&["run", "job.fio", "--device", address]);
+    assert!(text.contains("real device nbd+unix:///disk.img?socket=up (8388608B") || text.contains(address), "{text}");
+    assert!(text.contains("err= 0"), "{text}");
+    for (args, words) in [
+        (&["--memory", "1GiB"][..], "--memory 1GiB: only a simulated machine has it"),
+        (&["--cache", "64MiB"], "--cache 64MiB: stands before a file or block device"),
+        (&["--fault", "dead:after=5s"], "--fault dead:after=5s: only a simulated device has faults"),
+    ] {
+        let output = bench.elevon(&[&["run", "job.fio", "--device", address], args].concat()).output().expect("it ran");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(words) && stderr.lines().count() == 1, "{stderr}");
+    }
+}
