@@ -34,6 +34,7 @@ pub mod json;
 
 // HTML for a browser.
 pub mod html;
+pub mod live;
 pub mod plot;
 
 #[cfg(test)]

@@ -90,15 +90,12 @@ fn explain(control: &Control<'_>, command: &Value) -> Result<Value, String> {
     if span > LONGEST_SPAN {
         return Err(format!("over_ms: {span}: expected at most {LONGEST_SPAN}"));
     }
-    let before = control.views();
-    if !before.iter().any(|view| view.tenant(tenant).is_some()) {
-        return Err(format!("{tenant}: no such tenant"));
-    }
+    let unknown = || format!("{tenant}: no such tenant");
+    let before = Observed::of(control);
+    // Said at once, not after the time.
+    before.explain(&before, tenant).ok_or_else(unknown)?;
     std::thread::sleep(Duration::from_millis(span));
-    let after = control.views();
-    let pairs = after.iter().filter_map(|now| Some((before.iter().find(|old| old.name == now.name)?, now)));
-    let devices: Vec<Value> = pairs.filter_map(|(old, now)| now.explain(old, tenant)).collect();
-    Ok(json!({ "devices": devices }))
+    Observed::of(control).explain(&before, tenant).ok_or_else(unknown)
 }
 
 fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {

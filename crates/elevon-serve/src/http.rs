@@ -1,4 +1,5 @@
-//! The HTTP listener: metrics for Prometheus. It only reads, and cannot change a server.
+//! The HTTP listener: metrics for Prometheus, and a page with the JSON that it draws. It only
+//! reads, and cannot change a server.
 //!
 //! A client has a few seconds and a few kilobytes, and there are few at a time, so that a slow or
 //! hostile one cannot take more than that. Devices are looked at ten times a second at most,
@@ -9,6 +10,8 @@ use std::net::Shutdown;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
 
 use crate::listen::{Listener, Socket};
 use crate::metrics;
@@ -26,6 +29,15 @@ const HEAD: usize = 8 << 10;
 const HEADERS: usize = 64;
 /// For this time an answer is made of what was seen before.
 const FRESH: Duration = Duration::from_millis(100);
+
+/// The time over which a rate is explained, in milliseconds, unless another is asked for.
+const SPAN: u64 = 1_000;
+/// The times that can be asked for: longer than [`FRESH`], and no client's for long.
+const SPANS: std::ops::RangeInclusive<u64> = 200..=5_000;
+const PAGE: &str = "text/html; charset=utf-8";
+/// What a page may do: run its own script and ask its own server.
+const POLICY: &str = "Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; \
+                      style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'\r\n";
 
 /// What the threads of the listener share.
 struct Site {
@@ -81,8 +93,9 @@ impl Site {
         };
         let Answer { status, content_type, body } = answer;
         let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+        let policy = if content_type == PAGE { POLICY } else { "" };
         let mut bytes = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n{allow}Cache-Control: no-store\r\n\
+            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n{allow}{policy}Cache-Control: no-store\r\n\
              X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
             body.len()
         );
@@ -115,14 +128,17 @@ impl Site {
         if !["GET", "HEAD"].contains(&method) {
             return (refusal("405 Method Not Allowed", "only GET and HEAD: nothing can be changed here"), true);
         }
-        let path = target.split('?').next().unwrap_or_default();
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let accepts = |wanted: &str| {
             let mut all = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
             all.any(|header| String::from_utf8_lossy(header.value).contains(wanted))
         };
         let answer = match path {
             "/metrics" => self.metrics(accepts("application/openmetrics-text")),
-            _ => refusal("404 Not Found", "there is /metrics"),
+            "/" => Answer { status: "200 OK", content_type: PAGE, body: elevon_report::live::page() },
+            "/api/stats" => json("200 OK", &self.observed().json()),
+            "/api/explain" => self.explain(query),
+            _ => refusal("404 Not Found", "there are /, /metrics, /api/stats and /api/explain?tenant=PATH"),
         };
         (answer, has_body)
     }
@@ -132,6 +148,26 @@ impl Site {
         let (content_type, body) =
             if open { (metrics::OPEN_METRICS, text) } else { (metrics::PLAIN, metrics::plain(&text)) };
         Answer { status: "200 OK", content_type, body }
+    }
+
+    /// Answers why a tenant has the rate that it has.
+    fn explain(&self, query: &str) -> Answer {
+        let wrong = |why: &str| json("400 Bad Request", &json!({ "error": why }));
+        let Some(tenant) = parameter(query, "tenant") else { return wrong("tenant is missing: expected its path") };
+        let span = match parameter(query, "over_ms").map(|text| text.parse()) {
+            None => SPAN,
+            Some(Ok(millis)) if SPANS.contains(&millis) => millis,
+            Some(_) => return wrong("over_ms: expected a whole number from 200 to 5000"),
+        };
+        let before = self.observed();
+        if before.explain(&before, &tenant).is_none() {
+            return json("404 Not Found", &json!({ "error": format!("{tenant}: no such tenant") }));
+        }
+        std::thread::sleep(Duration::from_millis(span));
+        match self.observed().explain(&before, &tenant) {
+            Some(explained) => json("200 OK", &explained),
+            None => json("404 Not Found", &json!({ "error": format!("{tenant}: no such tenant") })),
+        }
     }
 
     /// Returns what the server does, as it was at most [`FRESH`] ago.
@@ -146,6 +182,17 @@ impl Site {
             }
         }
     }
+}
+
+fn json(status: &'static str, value: &Value) -> Answer {
+    Answer { status, content_type: "application/json", body: format!("{value}\n") }
+}
+
+/// Returns the value of a parameter of a query.
+fn parameter(query: &str, key: &str) -> Option<String> {
+    let value = query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))?;
+    let value = value.replace('+', " ");
+    Some(percent_encoding::percent_decode_str(&value).decode_utf8_lossy().into_owned())
 }
 
 fn refusal(status: &'static str, why: &str) -> Answer {
@@ -171,4 +218,16 @@ fn head(socket: &mut Socket, deadline: Instant) -> io::Result<Option<Vec<u8>>> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_decoded() {
+        assert_eq!(parameter("over_ms=5&tenant=shop%2Fb+%22c%22", "tenant").as_deref(), Some("shop/b \"c\""));
+        assert_eq!(parameter("tenant=%2", "tenant").as_deref(), Some("%2"));
+        assert_eq!((parameter("tenants=a", "tenant"), parameter("", "tenant")), (None, None));
+    }
 }

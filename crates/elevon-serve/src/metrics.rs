@@ -200,7 +200,8 @@ impl Scrape {
                     .map(move |(op, value)| ([&labels[..], &[("op", *op)]].concat(), value))
             })
         };
-        let help = "I/Os that the tenant's limits released, with those of tenants below it; / has all of the device.";
+        let help =
+            "I/Os that the tenant's limits released, with those of tenants below it; / has what no tenant pays for.";
         to.counters("elevon_tenant_ios", help, None, by_group(|tenant| tenant.io.ios))?;
         let help = "Bytes of I/Os that the tenant's limits released, with those of tenants below it.";
         to.counters("elevon_tenant_io", help, Some(Unit::Bytes), by_group(|tenant| tenant.io.bytes))?;

@@ -91,6 +91,17 @@ impl Observed {
         self.exports.iter().map(value).collect()
     }
 
+    /// Returns why a tenant had the rate that it had between an earlier time and this one, on each
+    /// device; `None` if there is no such tenant.
+    pub(crate) fn explain(&self, before: &Self, tenant: &str) -> Option<Value> {
+        if !self.devices.iter().any(|view| view.tenant(tenant).is_some()) {
+            return None;
+        }
+        let old = |now: &DeviceView| before.devices.iter().find(|old| old.name == now.name);
+        let devices = self.devices.iter().filter_map(|now| now.explain(old(now)?, tenant));
+        Some(json!({ "devices": devices.collect::<Vec<_>>() }))
+    }
+
     /// Returns everything as JSON.
     pub(crate) fn json(&self) -> Value {
         let devices: Vec<Value> = self.devices.iter().map(DeviceView::json).collect();

@@ -22,6 +22,11 @@ pub(crate) struct Browser {
 impl Browser {
     /// Opens a page. The pipes and the browser's profile are in `folder`.
     pub(crate) fn open(program: &Command, folder: &Path, page: &Path) -> Self {
+        Self::open_address(program, folder, &format!("file://{}", page.display()))
+    }
+
+    /// Opens a page by its address.
+    pub(crate) fn open_address(program: &Command, folder: &Path, address: &str) -> Self {
         let made = Command::new("mkfifo").args(["to", "from"]).current_dir(folder).status();
         assert!(made.expect("mkfifo ran").success());
         // The browser reads from file descriptor 3 and writes to 4.
@@ -44,7 +49,7 @@ impl Browser {
         let session = browser.call("Target.attachToTarget", attached);
         browser.session = session["sessionId"].as_str().map(str::to_owned);
         browser.call("Page.enable", json!({}));
-        browser.call("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
+        browser.call("Page.navigate", json!({ "url": address }));
         while browser.message()["method"] != "Page.loadEventFired" {}
         browser
     }

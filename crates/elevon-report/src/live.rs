@@ -1,0 +1,91 @@
+//! The page of a server that runs: it asks for `/api/stats` once a second, and draws what changed.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// Returns the page. It needs nothing from elsewhere, and shows what the server of its own address
+/// tells.
+pub fn page() -> String {
+    let figures = [
+        ("iops", "I/Os a second"),
+        ("bandwidth", "Throughput"),
+        ("utilisation", "Utilisation, time with I/O in flight"),
+        ("depth", "Queue depth, mean"),
+        ("waiting", "Requests of clients, not answered"),
+        ("connections", "Connections"),
+    ];
+    let plots = [
+        ("throughput", "Throughput", "Bytes a second: reads, and writes on top of them."),
+        (
+            "busy",
+            "Queue depth and utilisation",
+            "Requests in flight, mean of a second; below, the time with any in flight.",
+        ),
+        ("heat", "Latency", "I/Os by latency, from their release by limits: the darker, the more."),
+    ];
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                title { "Elevon" }
+                style { (PreEscaped(concat!(include_str!("html/page.css"), include_str!("live/page.css")))) }
+            }
+            body {
+                main {
+                    h1 { "Elevon" }
+                    p { label { "Device " select id="device" {} } " " span.badge id="failure" hidden {} }
+                    p.soft id="state" { "waiting for the first second" }
+                    div.cards {
+                        @for (id, name) in figures {
+                            div.card { h3 { (name) } ul { li { span id=(id) { "-" } } } }
+                        }
+                    }
+                    h2 { "The last minutes" }
+                    div.plots {
+                        @for (id, name, note) in plots {
+                            figure.plot {
+                                figcaption { h3 { (name) " " small.soft id={ (id) "-of" } {} } p { (note) } }
+                                canvas id=(id) {}
+                            }
+                        }
+                    }
+                    h2 { "Tenants, over the last second" }
+                    (table("tenants", &TENANT_HEADS))
+                    p.soft { "A tenant has the I/O of those below it, too. A click on one shows its latency above, and another click that of all." }
+                    h2 { "Exports" }
+                    (table("exports", &["export", "tenant", "bytes", "connections", "state"]))
+                }
+                script { (PreEscaped(include_str!("live/page.js"))) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+const TENANT_HEADS: [&str; 8] = ["tenant", "IOPS", "read/s", "written/s", "in flight", "p50", "p99", HELD];
+/// The head of the column that has words.
+const HELD: &str = "what held it";
+
+/// Returns a table whose body the script fills.
+fn table(id: &str, heads: &[&str]) -> Markup {
+    html! {
+        div.block.scroll {
+            table {
+                thead { tr { @for head in heads { th.words[*head == HELD] { (head) } } } }
+                tbody id=(id) {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_page_needs_nothing_from_elsewhere() {
+        let page = super::page();
+        for outside in ["http://", "https://", "src=", "href=", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+'use strict';
+(() => {
+  const by = id => document.getElementById(id), dataset = document.body.dataset;
+  // No tenant is called so: a path has no spaces at its ends.
+  const ALL = ' all';
+  const KEPT = 180, ROWS = 32, FASTEST = 1e3, SLOWEST = 1e10;
+  // What each device did in each of the last seconds, and the answer before the last one.
+  const history = new Map();
+  let before = null, device = '', tenant = ALL, stats = null;
+
+  const scaled = (value, units, step) => {
+    let at = 0;
+    while (value >= 9999.5 && at < units.length - 1) { value /= step; at++; }
+    return (value >= 100 || value === 0 ? value.toFixed(0) : value.toPrecision(3)) + units[at];
+  };
+  const rate = value => scaled(value, ['', 'k', 'M'], 1000);
+  const bytes = value => scaled(value, ['B', 'kB', 'MB', 'GB', 'TB'], 1000);
+  const time = ns => ns === null ? '-' : ns < 1e3 ? ns + 'ns' : ns < 1e6 ? (ns / 1e3).toPrecision(3) + 'us'
+    : ns < 1e9 ? (ns / 1e6).toPrecision(3) + 'ms' : (ns / 1e9).toPrecision(3) + 's';
+  const sum = object => Object.values(object).reduce((all, value) => all + value, 0);
+
+  // The latencies that came since the answer before: pairs of a value and how many.
+  function newBins(now, old) {
+    const counts = new Map(old ? old.latency_bins : []);
+    return now.latency_bins.map(([value, count]) => [value, count - (counts.get(value) || 0)]).filter(bin => bin[1] > 0);
+  }
+  function percentile(bins, share) {
+    const total = bins.reduce((all, bin) => all + bin[1], 0);
+    let seen = 0;
+    for (const [value, count] of bins) if ((seen += count) >= total * share) return value;
+    return null;
+  }
+  // What held the I/O that ended since the answer before, the longest first, in percent.
+  function causes(now, old) {
+    const past = new Map((old ? old.explain : []).map(cause => [cause.words, cause.ns]));
+    const waits = now.explain.map(cause => [cause.words, Math.max(0, cause.ns - (past.get(cause.words) || 0))]);
+    const total = waits.reduce((all, wait) => all + wait[1], 0);
+    return waits.filter(wait => wait[1] > 0).sort((a, b) => b[1] - a[1]).map(([words, ns]) => [words, ns * 100 / total]);
+  }
+  // Everything that is shown of a device, from two answers.
+  function change(now, old) {
+    const seconds = Math.max((now.at_ns - old.at_ns) / 1e9, 1e-9);
+    const group = (key, of) => (now.requests[of][key] - old.requests[of][key]) / seconds;
+    // The root has only what no tenant pays for, which is nothing, most often.
+    const shown = now.tenants.filter(one => one.depth > 0 || now.tenants.length === 1 || sum(one.ios) > 0);
+    const tenants = shown.map(one => {
+      const past = old.tenants.find(other => other.path === one.path), bins = newBins(one, past);
+      const since = key => Object.fromEntries(
+        Object.entries(one[key]).map(([of, value]) => [of, (value - (past ? past[key][of] : 0)) / seconds]));
+      return { path: one.path, depth: one.depth, ios: since('ios'), bytes: since('bytes'), in_flight: one.in_flight, bins,
+        causes: causes(one, past), settings: Object.entries(one.settings).map(([name, text]) => name + ' = ' + text).join('; ') };
+    });
+    return {
+      read: group('bytes', 'read'), write: group('bytes', 'write'),
+      iops: ['read', 'write', 'discard'].reduce((all, of) => all + group('ios', of), 0),
+      utilisation: Math.min(1, (now.busy_ns - old.busy_ns) / seconds / 1e9),
+      depth: (now.depth_ns - old.depth_ns) / seconds / 1e9,
+      waiting: now.clients.reduce((all, client) => all + client.requests, 0), tenants,
+    };
+  }
+
+  function canvas(id) {
+    const element = by(id), ratio = window.devicePixelRatio || 1;
+    const width = element.clientWidth, height = element.clientHeight;
+    element.width = width * ratio;
+    element.height = height * ratio;
+    const context = element.getContext('2d');
+    context.scale(ratio, ratio);
+    context.font = '11px system-ui, sans-serif';
+    const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name);
+    return { context, width, height, colour };
+  }
+  function label(to, text, y) {
+    to.context.fillStyle = to.colour('--soft');
+    to.context.fillText(text, 4, y);
+  }
+  // Columns of a stacked plot: one for each second, the newest at the right.
+  function columns(to, samples, parts, most, top, height) {
+    const step = to.width / KEPT;
+    samples.forEach((sample, at) => {
+      let base = top + height;
+      for (const [key, colour] of parts) {
+        const tall = most > 0 ? sample[key] / most * height : 0;
+        to.context.fillStyle = to.colour(colour);
+        to.context.fillRect((KEPT - samples.length + at) * step, base - tall, Math.max(step - 0.5, 1), tall);
+        base -= tall;
+      }
+    });
+  }
+  function drawThroughput(samples) {
+    const to = canvas('throughput'), most = Math.max(1, ...samples.map(sample => sample.read + sample.write));
+    columns(to, samples, [['read', '--read'], ['write', '--write']], most, 16, to.height - 16);
+    label(to, bytes(most) + '/s', 11);
+  }
+  function drawBusy(samples) {
+    const to = canvas('busy'), most = Math.max(1, ...samples.map(sample => sample.depth)), half = to.height / 2;
+    columns(to, samples, [['depth', '--read']], most, 16, half - 20);
+    columns(to, samples, [['utilisation', '--write']], 1, half + 16, half - 16);
+    label(to, most.toPrecision(3) + ' in flight', 11);
+    label(to, '100 % utilisation', half + 11);
+  }
+  function drawHeat(samples) {
+    const to = canvas('heat'), step = to.width / KEPT, tall = (to.height - 16) / ROWS;
+    const row = value => Math.min(ROWS - 1, Math.max(0, Math.floor(ROWS * Math.log(Math.max(value, FASTEST) / FASTEST) / Math.log(SLOWEST / FASTEST))));
+    let cells = 0;
+    samples.forEach((sample, at) => {
+      // The root has its own I/O, and every other tenant that of those below it, too.
+      const found = sample.tenants.filter(one => tenant === ALL ? one.depth < 2 : one.path === tenant);
+      const counts = new Float64Array(ROWS);
+      for (const one of found) for (const [value, count] of one.bins) counts[row(value)] += count;
+      const most = Math.max(...counts);
+      counts.forEach((count, at_row) => {
+        if (!count) return;
+        cells++;
+        to.context.globalAlpha = 0.15 + 0.85 * count / most;
+        to.context.fillStyle = to.colour('--write');
+        to.context.fillRect((KEPT - samples.length + at) * step, to.height - (at_row + 1) * tall, Math.max(step, 1), tall);
+      });
+    });
+    to.context.globalAlpha = 1;
+    for (const ns of [1e9, 1e6, 1e3]) label(to, time(ns), to.height - row(ns) * tall - 2);
+    by('heat-of').textContent = tenant === ALL ? 'of all tenants' : 'of ' + tenant;
+    dataset.cells = cells;
+  }
+
+  function cells(texts) {
+    const row = document.createElement('tr');
+    texts.forEach((text, at) => {
+      const cell = document.createElement(at ? 'td' : 'th');
+      cell.textContent = text;
+      row.append(cell);
+    });
+    return row;
+  }
+  function drawTenants(sample) {
+    by('tenants').replaceChildren(...sample.tenants.map(one => {
+      const held = one.causes.slice(0, 3).map(([words, share]) => share.toFixed(1) + ' % ' + words).join(', ');
+      const row = cells([one.path, rate(sum(one.ios)), bytes(one.bytes.read), bytes(one.bytes.write), one.in_flight,
+        time(percentile(one.bins, 0.5)), time(percentile(one.bins, 0.99)), held || '-']);
+      row.firstChild.style.paddingLeft = one.depth * 0.9 + 'rem';
+      row.title = one.settings;
+      row.className = one.path === tenant ? 'chosen' : '';
+      row.dataset.path = one.path;
+      row.onclick = () => { tenant = tenant === one.path ? ALL : one.path; draw(); };
+      return row;
+    }));
+  }
+  function drawExports() {
+    by('exports').replaceChildren(...stats.exports.filter(one => one.device === device).map(one => cells([one.name, one.tenant,
+      one.size.toLocaleString('en'), one.clients.length, one.drained ? 'drained' : one.read_only ? 'read-only' : 'open'])));
+  }
+  function draw() {
+    const samples = history.get(device) || [], sample = samples[samples.length - 1];
+    if (!sample) return;
+    if (!sample.tenants.some(one => one.path === tenant)) tenant = ALL;
+    by('iops').textContent = rate(sample.iops);
+    by('bandwidth').textContent = bytes(sample.read + sample.write) + '/s';
+    by('utilisation').textContent = (sample.utilisation * 100).toFixed(1) + ' %';
+    by('depth').textContent = sample.depth.toPrecision(3);
+    by('waiting').textContent = sample.waiting;
+    by('connections').textContent = stats.exports.reduce((all, one) => all + one.clients.length, 0);
+    drawThroughput(samples);
+    drawBusy(samples);
+    drawHeat(samples);
+    drawTenants(sample);
+    drawExports();
+    const failure = stats.devices.find(one => one.name === device).failure;
+    by('failure').hidden = !failure;
+    by('failure').textContent = failure || '';
+    dataset.samples = samples.length;
+  }
+
+  function take(next) {
+    stats = next;
+    const names = next.devices.map(one => one.name), select = by('device');
+    if ([...select.options].map(option => option.value).join('\n') !== names.join('\n')) {
+      select.replaceChildren(...names.map(name => new Option(name, name)));
+      if (!names.includes(device)) device = names[0] || '';
+      select.value = device;
+    }
+    for (const now of next.devices) {
+      const old = before && before.devices.find(one => one.name === now.name);
+      // A server that was started again counts from 0.
+      if (!old || now.at_ns < old.at_ns) { history.set(now.name, []); continue; }
+      if (now.at_ns === old.at_ns) continue;
+      const samples = history.get(now.name);
+      samples.push(change(now, old));
+      if (samples.length > KEPT) samples.shift();
+    }
+    before = next;
+  }
+  async function look() {
+    try {
+      const answer = await fetch('api/stats', { cache: 'no-store' });
+      if (!answer.ok) throw new Error(answer.status + ' ' + answer.statusText);
+      take(await answer.json());
+      by('state').textContent = '';
+      draw();
+    } catch (error) {
+      by('state').textContent = 'The server does not answer: ' + error.message;
+      dataset.error = error.message;
+    }
+    setTimeout(look, 1000);
+  }
+  by('device').onchange = event => { device = event.target.value; draw(); };
+  window.addEventListener('resize', draw);
+  look();
+})();
