@@ -1,0 +1,195 @@
+//! A Linux guest on an emulated CPU: a kernel of Debian with an initramfs that a test makes.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use elevon_testkit::{skip, tool};
+
+/// Names a folder in which a package `linux-image-*` of Debian was unpacked.
+const KERNEL: &str = "ELEVON_GUEST_KERNEL";
+/// The modules that a disk of virtio with ext4 needs; what is built into the kernel has none.
+const MODULES: [&str; 11] = [
+    "virtio",
+    "virtio_ring",
+    "virtio_pci_legacy_dev",
+    "virtio_pci_modern_dev",
+    "virtio_pci",
+    "virtio_blk",
+    "crc32c_generic",
+    "crc16",
+    "mbcache",
+    "jbd2",
+    "ext4",
+];
+/// Programs of this machine that a guest has, too, with the libraries that they need.
+const PROGRAMS: [&str; 3] = ["mkfs.ext4", "e2fsck", "fio"];
+/// How long a guest may take for its next line.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// What a guest is started from.
+pub(crate) struct GuestImage {
+    kernel: PathBuf,
+    initramfs: PathBuf,
+}
+
+/// Returns the folder of the kernel, if there is one.
+fn kernel_folder() -> Option<PathBuf> {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guest-kernel");
+    let folder = std::env::var_os(KERNEL).map_or(unpacked, PathBuf::from);
+    if folder.join("boot").is_dir() {
+        return Some(folder);
+    }
+    skip(&format!("{KERNEL} names no folder in which a package linux-image-* was unpacked: {}", folder.display()));
+    None
+}
+
+/// Returns the path of a program of this machine.
+fn program(name: &str) -> Option<PathBuf> {
+    tool(name)?;
+    let path = std::env::var_os("PATH")?;
+    let all = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    all.map(|folder| folder.join(name)).find(|path| path.exists())
+}
+
+/// Returns the files below a folder whose name is that of a module.
+fn module(folder: &Path, name: &str) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let (folders, files): (Vec<_>, Vec<_>) = entries.map(|entry| entry.path()).partition(|path| path.is_dir());
+    let is_it = |path: &PathBuf| {
+        let file = path.file_name().unwrap_or_default().to_string_lossy().replace('-', "_");
+        file == format!("{name}.ko") || file == format!("{name}.ko.xz")
+    };
+    files.into_iter().find(is_it).or_else(|| folders.iter().find_map(|folder| module(folder, name)))
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+    fs::copy(from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+}
+
+impl GuestImage {
+    /// Makes an initramfs in a folder; `None` if something is not installed.
+    pub(crate) fn new(folder: &Path) -> Option<Self> {
+        let unpacked = kernel_folder()?;
+        tool("qemu-system-x86_64")?;
+        tool("cpio")?;
+        let root = folder.join("root");
+        for name in ["bin", "lib", "proc", "sys", "dev", "tmp", "modules"] {
+            fs::create_dir_all(root.join(name)).expect("a folder");
+        }
+        copy(&program("busybox")?, &root.join("bin/busybox"));
+        for name in PROGRAMS {
+            let path = program(name)?;
+            copy(&path, &root.join("bin").join(name));
+            let libraries = Command::new("ldd").arg(&path).output().expect("ldd ran");
+            for word in String::from_utf8_lossy(&libraries.stdout).split_whitespace().filter(|it| it.starts_with('/')) {
+                let file = Path::new(word).file_name().expect("a file");
+                // The loader is found by the path that is in the program, libraries by their names.
+                let is_loader = file.to_string_lossy().starts_with("ld-linux");
+                let to = if is_loader { root.join(&word[1..]) } else { root.join("lib").join(file) };
+                copy(Path::new(word), &to);
+            }
+        }
+        let boot = fs::read_dir(unpacked.join("boot")).expect("a folder").flatten().map(|entry| entry.path());
+        let is_kernel =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"));
+        let kernel = boot.into_iter().find(is_kernel).expect("a kernel in the package");
+        for name in MODULES {
+            let Some(path) = module(&unpacked.join("lib/modules"), name) else { continue };
+            let to = root.join("modules").join(format!("{name}.ko"));
+            if path.extension().is_some_and(|extension| extension == "xz") {
+                let bytes = Command::new("xz").arg("-dc").arg(&path).output().expect("xz ran").stdout;
+                fs::write(to, bytes).expect("written");
+            } else {
+                copy(&path, &to);
+            }
+        }
+        fs::write(root.join("init"), include_str!("../guest/init.sh")).expect("written");
+        let archive = "chmod +x init && find . | cpio -o -H newc --quiet >../initramfs";
+        let status = Command::new("sh").args(["-c", archive]).current_dir(&root).status().expect("sh ran");
+        assert!(status.success(), "cpio");
+        Some(Self { kernel, initramfs: folder.join("initramfs") })
+    }
+
+    /// Starts a guest whose disk is an export at a socket. `words` are for its init.
+    pub(crate) fn start(&self, socket: &Path, words: &str) -> Guest {
+        let mut command = Command::new("qemu-system-x86_64");
+        let append = format!("console=ttyS0 quiet panic=-1 {words}");
+        let drive = format!("file=nbd:unix:{},format=raw,if=virtio,cache=none,discard=unmap", socket.display());
+        command.args(["-accel", "tcg", "-smp", "1", "-cpu", "max", "-M", "q35", "-m", "768", "-nographic"]);
+        command.args(["-no-reboot", "-nodefaults", "-serial", "stdio", "-append", &append, "-drive", &drive]);
+        command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&self.initramfs);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("qemu started");
+        let console = BufReader::new(child.stdout.take().expect("a pipe"));
+        let (lines, received) = channel();
+        std::thread::spawn(move || {
+            // A console may have any bytes; a guest that is killed ends it anywhere.
+            for line in console.split(b'\n').map_while(Result::ok) {
+                if lines.send(String::from_utf8_lossy(&line).trim().to_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+        Guest { child, lines: received, console: Vec::new() }
+    }
+}
+
+/// Returns what the guest's init said in a line. The first has the firmware's last words before it.
+fn said(line: &str) -> Option<&str> {
+    line.split_once("GUEST ").map(|(_, said)| said)
+}
+
+/// A guest that runs; it is killed when it is dropped.
+pub(crate) struct Guest {
+    child: Child,
+    lines: Receiver<String>,
+    console: Vec<String>,
+}
+
+impl Guest {
+    /// Waits for a line of the guest's init with these words, and returns what follows them.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, words: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let left = PATIENCE.saturating_sub(begun.elapsed());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                panic!("the guest did not say {words:?}:\n{}", self.console())
+            };
+            let found = said(&line).and_then(|line| line.strip_prefix(words)).map(|rest| rest.trim().to_owned());
+            self.console.push(line);
+            if let Some(found) = found {
+                return found;
+            }
+        }
+    }
+
+    /// Returns what follows these words in lines of the guest's init so far.
+    pub(crate) fn all(&self, words: &str) -> Vec<&str> {
+        let lines = self.console.iter().filter_map(|line| said(line));
+        lines.filter_map(|line| line.strip_prefix(words)).map(str::trim).collect()
+    }
+
+    /// Returns the console so far.
+    pub(crate) fn console(&self) -> String {
+        self.console.join("\n")
+    }
+
+    /// Kills the guest, as a power cut does, and takes the lines that it had written.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.console.extend(self.lines.iter());
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
