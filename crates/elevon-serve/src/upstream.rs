@@ -62,7 +62,7 @@ pub struct Upstream {
     flights: BTreeMap<u64, Flight>,
     slots: Slots,
     promises: Promises,
-    /// Writes that were answered, and how many of them a flush covered.
+    /// Writes without FUA that were answered, and how many of them a flush covered.
     answered: u64,
     flushed: u64,
 }
@@ -135,9 +135,11 @@ impl Upstream {
                     self.slots.of(piece).copy_from_slice(&data[at..at + length]);
                     at += length;
                 }
+                let is_durable = self.remote.fua && command.flags.contains(Flags::FUA);
                 match command.op {
                     Op::Flush => self.flushed = self.flushed.max(flight.answered),
                     Op::Read => {}
+                    _ if is_durable => {}
                     _ => self.answered += 1,
                 }
                 Status::Ok

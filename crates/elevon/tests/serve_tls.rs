@@ -41,6 +41,7 @@ fn with_certificates(required: bool) -> Bench {
     bench.file("disk.img", vec![0; DISK]);
     bench.file("c.toml", CONFIG.replace("REQUIRED", &required.to_string()));
     authority.fill(&bench.path("server"), "server", "localhost", &["localhost", "127.0.0.1"]);
+    authority.fill(&bench.path("elsewhere"), "server", "elsewhere", &["other.example"]);
     authority.fill(&bench.path("alice"), "client", "alice", &[]);
     authority.fill(&bench.path("bob"), "client", "bob", &["admin.example"]);
     Authority::new("another").fill(&bench.path("mallory"), "client", "alice", &[]);
@@ -260,6 +261,21 @@ fn a_single_export_takes_its_files_from_options() {
     let Some(size) = served.client("nbdinfo", &["--size", &uri(&served, "disk.img", "nobody")]) else { return };
     assert_eq!(ok(&size).trim(), DISK.to_string());
     served.end();
+}
+
+#[test]
+fn a_client_of_tcp_checks_the_name_of_the_server() {
+    for (certificates, is_right) in [("server", true), ("elsewhere", false)] {
+        let bench = with_certificates(true);
+        let args =
+            ["disk.img", "--listen", "tcp:127.0.0.1:0", "--listen", "unix:s", "--tls-certificates", certificates];
+        let served = Served::run(bench, &args);
+        assert!(served.uri.starts_with("nbds://127.0.0.1:"), "{}", served.uri);
+        let uri = format!("{}?tls-certificates={}", served.uri, served.bench.path("alice").display());
+        let Some(size) = served.client("nbdinfo", &["--size", &uri]) else { return };
+        assert_eq!(size.status.success(), is_right, "{}", String::from_utf8_lossy(&size.stderr));
+        served.end();
+    }
 }
 
 #[test]

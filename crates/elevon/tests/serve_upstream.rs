@@ -141,6 +141,7 @@ fn a_lost_connection_fails_what_is_in_flight_and_is_made_again() {
     let mut client = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
     assert_eq!(client.write(0, 0, &[1; 4096]).expect("an answer"), 0);
     assert_eq!(client.flush().expect("an answer"), 0);
+    assert_eq!(client.write(FUA, 4096, &[1; 4096]).expect("an answer"), 0);
     drop(first);
     assert_eq!(client.write(0, 8192, &[2; 4096]).expect("an answer"), EIO, "nobody is there");
     let second = own_server(&served.bench.path(""));

@@ -65,6 +65,11 @@ fn files_that_cannot_be_used_are_named() {
 /// Returns TLS of a server, and the settings of a client whose certificate the same authority
 /// signed.
 fn pair() -> (Tls, ClientConfig) {
+    pair_of(&rustls::version::TLS13)
+}
+
+/// The same, for a client that speaks one version.
+fn pair_of(version: &'static rustls::SupportedProtocolVersion) -> (Tls, ClientConfig) {
     let (folder, authority) = (tempfile::tempdir().expect("a folder"), Authority::new("authority"));
     authority.fill(folder.path(), "server", "localhost", &["localhost"]);
     let tls = Tls::load(&TlsFiles::of_folder(folder.path(), true)).expect("good files");
@@ -74,8 +79,8 @@ fn pair() -> (Tls, ClientConfig) {
     let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM")];
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
     let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("versions")
+        .with_protocol_versions(&[version])
+        .expect("a version")
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, key)
         .expect("a key of the certificate");
@@ -93,16 +98,20 @@ fn soon() -> Instant {
 
 /// A client that sends much and reads what comes back on another thread of the server, while both
 /// sides' buffers are full.
-#[test]
-fn both_directions_flow_at_once() {
+fn flow_at_once(version: &'static rustls::SupportedProtocolVersion) {
     const BYTES: usize = 3 << 20;
-    let (tls, client) = pair();
+    let (tls, client) = pair_of(version);
     let (socket, theirs) = sockets();
     let peer = std::thread::spawn(move || {
         let name = ServerName::try_from("localhost").expect("a name");
         let connection = ClientConnection::new(Arc::new(client), name).expect("a client");
         let mut stream = StreamOwned::new(connection, theirs);
-        stream.write_all(&vec![7; BYTES]).expect("sent");
+        stream.write_all(&vec![7; BYTES / 2]).expect("sent");
+        if stream.conn.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3) {
+            // The other side has to answer this with keys of its own.
+            stream.conn.refresh_traffic_keys().expect("a version that can");
+        }
+        stream.write_all(&vec![7; BYTES / 2]).expect("sent");
         let mut back = vec![0; BYTES];
         stream.read_exact(&mut back).expect("received");
         stream.conn.send_close_notify();
@@ -126,6 +135,12 @@ fn both_directions_flow_at_once() {
     channel.close(&mut socket).expect("sent");
     let (back, end) = peer.join().expect("no panic");
     assert!(back.iter().all(|&byte| byte == 9) && end == 0);
+}
+
+#[test]
+fn both_directions_flow_at_once() {
+    flow_at_once(&rustls::version::TLS13);
+    flow_at_once(&rustls::version::TLS12);
 }
 
 #[test]
