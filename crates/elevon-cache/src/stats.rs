@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::page_cache::CallDone;
-use elevon_core::histogram::SparseHistogram;
+use elevon_core::histogram::Histogram;
 use elevon_core::ioprio::PrioClass;
 use elevon_core::stats::LatencyStat;
 use elevon_core::units::Nanos;
@@ -185,7 +185,7 @@ pub struct Window {
     /// Sleeps for memory.
     pub starved: Sleeps,
     /// Time that each call slept for I/O; allocated at the first sleep.
-    pub histogram: Option<Box<SparseHistogram>>,
+    pub histogram: Option<Box<Histogram>>,
 }
 
 impl Window {

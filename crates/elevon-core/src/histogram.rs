@@ -1,16 +1,13 @@
 //! Latency histogram with fio's bins: 29 groups of 64, 1856 counters.
 //!
 //! The first 128 bins are exact nanosecond values; every later group covers the next power of two
-//! in 64 equal steps, so a value is known within 1/64. Adding is O(1) and allocates the bins once;
-//! a percentile walks them.
+//! in 64 equal steps, so a value is known within 1/64. Adding is O(1); a percentile walks the bins.
+//!
+//! Only the groups from the lowest to the highest that has a value are in memory: a process has a
+//! handful of histograms, whose values are near each other, and a run may have 100,000 processes.
 
 extern crate alloc;
-use alloc::boxed::Box;
-use alloc::vec;
-
-mod sparse;
-
-pub use sparse::SparseHistogram;
+use alloc::vec::Vec;
 
 /// log2 of the bins in a group.
 const GROUP_BITS: u32 = 6;
@@ -24,16 +21,12 @@ pub const BINS: usize = GROUPS * GROUP_BINS;
 /// Counts of nanosecond values.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// `None` before the first value: a job has a dozen histograms, most of them for directions
-    /// that it does not use, and a run may have thousands of jobs.
-    bins: Option<Box<[u64; BINS]>>,
+    /// The counts of whole groups, from the first that has a value to the last; empty before the
+    /// first value.
+    bins: Vec<u64>,
+    /// The bin of the first count; a multiple of [`GROUP_BINS`].
+    first: usize,
     total: u64,
-}
-
-/// Returns bins with all counts zero.
-fn empty_bins() -> Box<[u64; BINS]> {
-    let bins: Box<[u64]> = vec![0; BINS].into_boxed_slice();
-    bins.try_into().unwrap_or_else(|_| unreachable!("the vector has BINS elements"))
 }
 
 impl Default for Histogram {
@@ -75,18 +68,46 @@ pub const fn value_of(bin: usize) -> u64 {
 impl Histogram {
     /// Returns an empty histogram.
     pub const fn new() -> Self {
-        Self { bins: None, total: 0 }
+        Self { bins: Vec::new(), first: 0, total: 0 }
     }
     /// Counts one value.
     #[inline]
     pub fn add(&mut self, value: u64) {
-        self.bins.get_or_insert_with(empty_bins)[bin_of(value)] += 1;
+        let bin = bin_of(value);
         self.total += 1;
+        match self.bins.get_mut(bin.wrapping_sub(self.first)) {
+            Some(count) => *count += 1,
+            None => {
+                self.cover(bin, bin);
+                self.bins[bin - self.first] += 1;
+            }
+        }
+    }
+    /// Takes the groups of all bins from `low` to `high` into memory.
+    #[cold]
+    fn cover(&mut self, low: usize, high: usize) {
+        let low = low - low % GROUP_BINS;
+        let end = high - high % GROUP_BINS + GROUP_BINS;
+        if self.bins.is_empty() {
+            self.first = low;
+        }
+        if low < self.first {
+            let missing = core::iter::repeat_n(0, self.first - low);
+            self.bins.splice(..0, missing);
+            self.first = low;
+        }
+        let end = end.max(self.first + self.bins.len());
+        self.bins.reserve_exact(end - self.first - self.bins.len());
+        self.bins.resize(end - self.first, 0);
     }
     /// Adds every count of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        let Some(theirs) = &other.bins else { return };
-        for (mine, theirs) in self.bins.get_or_insert_with(empty_bins).iter_mut().zip(theirs.iter()) {
+        if other.bins.is_empty() {
+            return;
+        }
+        self.cover(other.first, other.first + other.bins.len() - 1);
+        let mine = &mut self.bins[other.first - self.first..];
+        for (mine, theirs) in mine.iter_mut().zip(&other.bins) {
             *mine += theirs;
         }
         self.total += other.total;
@@ -97,21 +118,21 @@ impl Histogram {
     }
     /// Returns the count of one bin.
     pub fn count(&self, bin: usize) -> u64 {
-        self.bins.as_ref().map_or(0, |bins| bins[bin])
+        self.bins.get(bin.wrapping_sub(self.first)).copied().unwrap_or(0)
     }
     /// Iterates over non-empty bins, as (value that represents the bin, count), in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let bins = self.bins.iter().flat_map(|bins| bins.iter());
-        bins.enumerate().filter(|&(_, &count)| count > 0).map(|(bin, &count)| (value_of(bin), count))
+        let counts = self.bins.iter().enumerate().filter(|&(_, &count)| count > 0);
+        counts.map(|(at, &count)| (value_of(self.first + at), count))
     }
     /// Returns a percentile, given in millionths (990_000 for the 99th); 0 for an empty histogram.
     pub fn percentile(&self, millionths: u64) -> u64 {
         let rank = (u128::from(self.total) * u128::from(millionths)).div_ceil(1_000_000) as u64;
         let mut seen = 0;
-        for (bin, &count) in self.bins.iter().flat_map(|bins| bins.iter()).enumerate() {
+        for (at, &count) in self.bins.iter().enumerate() {
             seen += count;
             if seen >= rank.max(1) {
-                return value_of(bin);
+                return value_of(self.first + at);
             }
         }
         0
@@ -156,10 +177,41 @@ mod tests {
     fn a_histogram_of_nothing_has_no_bins() {
         let mut sum = Histogram::new();
         sum.merge(&Histogram::default());
-        assert!(sum.bins.is_none() && sum == Histogram::new());
+        assert!(sum.bins.is_empty() && sum == Histogram::new());
         assert_eq!((sum.count(5), sum.iter().count(), sum.percentile(1_000_000)), (0, 0, 0));
         sum.add(5);
         assert_eq!((sum.count(5), sum.percentile(500_000)), (1, 5));
+    }
+
+    /// Values in any order and merged in any way, against an array of all bins.
+    #[test]
+    fn only_groups_that_have_values_are_kept() {
+        let mut state = 1u64;
+        let mut draw = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> (state >> 58)
+        };
+        for round in 0..200 {
+            let values: Vec<u64> = (0..round % 17).map(|_| draw()).collect();
+            let mut naive = [0u64; BINS];
+            let (mut forwards, mut backwards, mut halves) = (Histogram::new(), Histogram::new(), Histogram::new());
+            for &value in &values {
+                naive[bin_of(value)] += 1;
+                forwards.add(value);
+            }
+            values.iter().rev().for_each(|&value| backwards.add(value));
+            for half in values.chunks(3) {
+                let mut part = Histogram::new();
+                half.iter().for_each(|&value| part.add(value));
+                halves.merge(&part);
+            }
+            assert!(forwards == backwards && forwards == halves, "{values:?}");
+            assert!((0..BINS).all(|bin| forwards.count(bin) == naive[bin]), "{values:?}");
+            assert_eq!(forwards.iter().map(|(_, count)| count).sum::<u64>(), forwards.total());
+            let groups = |bins: &[usize]| bins.last().map_or(0, |last| last / GROUP_BINS - bins[0] / GROUP_BINS + 1);
+            let used: Vec<usize> = (0..BINS).filter(|&bin| naive[bin] > 0).collect();
+            assert_eq!(forwards.bins.len(), groups(&used) * GROUP_BINS, "{values:?}");
+        }
     }
 
     #[test]

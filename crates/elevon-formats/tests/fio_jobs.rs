@@ -631,7 +631,7 @@ fn bad_lines_and_what_is_said_of_them() {
             "job.fio:3:10: rate_min: 2097152 is above the limit of 1048576 that the job may not pass; must be lower",
         ),
         ("[a]\nwait_for=b\n[b]\n", "job.fio:2:10: wait_for: no job `b` above this one; must name an earlier section"),
-        ("[a]\nnumjobs=0\n", "job.fio:2:9: numjobs: `0` is out of range; must be 1 to 4096 (jobs)"),
+        ("[a]\nnumjobs=0\n", "job.fio:2:9: numjobs: `0` is out of range; must be 1 to 131072 (jobs)"),
     ] {
         assert_eq!(parsed(text).expect_err(text), [line], "{text}");
     }

@@ -2,7 +2,7 @@
 
 use elevon_cache::page_cache::Reading;
 use elevon_cache::stats::{CLASSES, CacheUse, CallStats, Window};
-use elevon_core::histogram::SparseHistogram;
+use elevon_core::histogram::Histogram;
 use elevon_core::units::{Instant, Nanos};
 
 use crate::number::percent;
@@ -64,7 +64,7 @@ pub(crate) fn mapped_ratio(used: &CacheUse) -> Option<f64> {
 /// Returns a percentile of the times that calls slept in a window, in nanoseconds, at most the
 /// longest time. `millionths` is the percentile in millionths.
 pub(crate) fn window_percentile(window: &Window, millionths: u32) -> u64 {
-    let of = |histogram: &SparseHistogram| histogram.percentile(millionths.into());
+    let of = |histogram: &Histogram| histogram.percentile(millionths.into());
     window.histogram.as_deref().map_or(0, of).min(window.iowait_ns_max)
 }
 

@@ -10,7 +10,7 @@ use elevon_core::account::DiskStats;
 use elevon_core::control::pressure::PressureReading;
 use elevon_core::control::stat::IoCounters;
 use elevon_core::control::{Cause, Rule, Wait};
-use elevon_core::histogram::SparseHistogram;
+use elevon_core::histogram::Histogram;
 use elevon_core::ioprio::PrioClass;
 use elevon_core::kernel::{IoTicksForm, Kernel};
 use elevon_core::limits::QueueLimits;
@@ -278,7 +278,7 @@ pub struct TenantResult {
     /// Fragments that were released and not completed when the run ended.
     pub in_flight: u64,
     /// Latency of completed fragments, from their release by the limits.
-    pub latency: SparseHistogram,
+    pub latency: Histogram,
     /// Pressure: how long tasks stalled for I/O; `None` if the tenant's processes were not tracked.
     pub pressure: Option<PressureReading>,
     /// What the tenant's I/O waited for; each cause occurs once.

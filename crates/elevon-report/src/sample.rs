@@ -6,7 +6,7 @@ use elevon_core::account::{DiskStats, GroupCounters, Utilisation};
 use elevon_core::control::pressure::{ContextState, Pressure};
 use elevon_core::control::stat::IoCounters;
 use elevon_core::control::{Cause, Rule, Wait};
-use elevon_core::histogram::SparseHistogram;
+use elevon_core::histogram::Histogram;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::kernel::{IoTicksForm, Kernel};
 use elevon_core::limits::QueueLimits;
@@ -435,7 +435,7 @@ pub(crate) fn tenants_run() -> RunResult {
         all.iter().map(|&(cause, count, ms)| (cause, Wait { count, time: Nanos::from_millis(ms) })).collect::<Vec<_>>()
     };
     let tenant = |id: TenantId, path: &str, depth, reads: u64, writes: u64, ns: u64, explain: &[(Cause, u64, u64)]| {
-        let mut latency = SparseHistogram::default();
+        let mut latency = Histogram::default();
         (0..reads + writes).for_each(|at| latency.add(ns + at % 100 * 1000));
         TenantResult {
             id,

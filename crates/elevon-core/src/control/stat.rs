@@ -3,7 +3,7 @@
 //! A bio counts when its limiters have released it, so a bio that fails later counts too: its bytes
 //! once, and one I/O for every fragment that it is split into. As in Linux. Counters are those of a
 //! tenant alone; those of tenants below it are added when they are read ([`Statistics::rolled_up`],
-//! O(tenants)), so a bio costs O(1) at any depth. 64 bytes per tenant, and a [`SparseHistogram`]
+//! O(tenants)), so a bio costs O(1) at any depth. 64 bytes per tenant, and a [`Histogram`]
 //! once it has completed a fragment.
 
 extern crate alloc;
@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::histogram::SparseHistogram;
+use crate::histogram::Histogram;
 use crate::op::StatGroup;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{Bytes, Nanos, TenantId};
@@ -32,7 +32,7 @@ pub struct TenantStat {
     pub counters: IoCounters,
     /// Fragments issued and not completed.
     pub in_flight: u64,
-    latency: Option<Box<SparseHistogram>>,
+    latency: Option<Box<Histogram>>,
 }
 
 /// Statistics of all tenants.
@@ -88,7 +88,7 @@ impl fmt::Display for IoStatLine {
 impl TenantStat {
     /// Returns how long completed fragments took since the limiters released them, in nanoseconds;
     /// `None` before the first has completed.
-    pub fn latency(&self) -> Option<&SparseHistogram> {
+    pub fn latency(&self) -> Option<&Histogram> {
         self.latency.as_deref()
     }
 

@@ -90,8 +90,8 @@ pub fn parse(source: &mut dyn JobSource, name: &str) -> Result<ParsedJobs, Vec<D
     parse_all(source, &[name])
 }
 
-/// The maximum number of jobs of a run, clones included, as in fio.
-pub const MOST_JOBS: u64 = 4096;
+/// The maximum number of jobs of a run, clones included. fio has at most 4096.
+pub const MOST_JOBS: u64 = 1 << 17;
 
 /// The number of errors after which parsing stops.
 pub const MOST_ERRORS: usize = 1000;

@@ -1,7 +1,7 @@
 //! The inspection as JSON. Times are nanoseconds of the trace's clock, sizes bytes. Values that the
 //! trace lacks are `null` or omitted.
 
-use elevon_core::histogram::SparseHistogram;
+use elevon_core::histogram::Histogram;
 use elevon_core::stats::LatencyStat;
 use elevon_trace::analysis::{
     DEPTH_ROWS, Finding, Group, Inspection, ProcessStats, Seeks, SizeStat, Stages, depth_row_name,
@@ -188,9 +188,8 @@ fn latency(stat: &LatencyStat) -> Value {
     })
 }
 
-fn sparse(histogram: &SparseHistogram, mean: Option<u64>, max: Option<u64>) -> Value {
-    let dense = histogram.dense();
-    let percentiles = PERCENTILES.map(|(millionths, name)| (name.to_owned(), json!(dense.percentile(millionths))));
+fn of_histogram(histogram: &Histogram, mean: Option<u64>, max: Option<u64>) -> Value {
+    let percentiles = PERCENTILES.map(|(millionths, name)| (name.to_owned(), json!(histogram.percentile(millionths))));
     json!({
         "count": histogram.total(),
         "mean_ns": mean,
@@ -255,7 +254,7 @@ fn priorities(found: &Inspection) -> Value {
                 let count = row.requests[group as usize];
                 (count > 0).then(|| json!(count))
             }),
-            "latency": sparse(&row.latency, row.latency_sum.checked_div(u128::from(total)).map(|ns| ns as u64), None),
+            "latency": of_histogram(&row.latency, row.latency_sum.checked_div(u128::from(total)).map(|ns| ns as u64), None),
         })
     });
     rows.collect()
@@ -274,7 +273,7 @@ fn process(row: &ProcessStats) -> Value {
         "device_time_ns": row.device_time,
         "latency": by_group(|group| {
             let latency = &row.latency[group as usize];
-            (latency.histogram.total() > 0).then(|| sparse(&latency.histogram, latency.mean(), Some(latency.max)))
+            (latency.histogram.total() > 0).then(|| of_histogram(&latency.histogram, latency.mean(), Some(latency.max)))
         }),
     })
 }

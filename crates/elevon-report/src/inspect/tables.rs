@@ -160,11 +160,11 @@ pub(super) fn processes(out: &mut String, found: &Inspection) {
         let (read, write) = (Group::Read as usize, Group::Write as usize);
         let mut cells = vec![row.label()];
         for at in [read, write] {
-            let dense = row.latency[at].histogram.dense();
+            let histogram = &row.latency[at].histogram;
             cells.push(count(row.bios[at]));
             cells.push(if row.bytes[at] > 0 { bytes_binary(row.bytes[at] as f64) } else { "-".to_owned() });
-            cells.push(latency(&dense, 500_000));
-            cells.push(latency(&dense, 990_000));
+            cells.push(latency(histogram, 500_000));
+            cells.push(latency(histogram, 990_000));
         }
         cells.push(count(row.bios[Group::Flush as usize]));
         cells.push(count(row.all_requests()));
@@ -243,11 +243,10 @@ pub(super) fn priorities(out: &mut String, found: &Inspection) {
     table.set_header(["Priority", "reads", "writes", "others", "mean", "p50", "p99"]);
     for row in &found.mix.priorities {
         let [read, write, others @ ..] = row.requests;
-        let dense = row.latency.dense();
         let latency = |millionths: u64| {
-            if dense.total() == 0 { "-".to_owned() } else { span(dense.percentile(millionths) as f64) }
+            if row.latency.total() == 0 { "-".to_owned() } else { span(row.latency.percentile(millionths) as f64) }
         };
-        let mean = row.latency_sum.checked_div(u128::from(dense.total()));
+        let mean = row.latency_sum.checked_div(u128::from(row.latency.total()));
         table.add_row([
             format!("{},{}", class_name(row.prio.class()), row.prio.level()),
             count(read),

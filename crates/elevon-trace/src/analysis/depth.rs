@@ -1,6 +1,6 @@
 //! Depth of the device queue, and throughput and latency at each depth.
 
-use elevon_core::histogram::SparseHistogram;
+use elevon_core::histogram::Histogram;
 
 /// Rows of a [`Depths`] table: depth 0, 1, 2-3, 4-7, ... and all depths from 16384 on.
 pub const ROWS: usize = 16;
@@ -20,7 +20,7 @@ pub struct DepthRow {
     /// Sum of their times from issue to completion, in nanoseconds.
     pub latency_sum: u128,
     /// Distribution of these times.
-    pub latency: SparseHistogram,
+    pub latency: Histogram,
 }
 
 impl DepthRow {

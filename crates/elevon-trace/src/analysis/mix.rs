@@ -1,6 +1,6 @@
 //! Kinds of I/O: flags of bios, priorities of requests.
 
-use elevon_core::histogram::SparseHistogram;
+use elevon_core::histogram::Histogram;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
 
@@ -14,7 +14,7 @@ pub struct PrioRow {
     /// Number of requests, by [`Group`].
     pub requests: [u64; Group::COUNT],
     /// Times from queue (or issue, if the trace has no bios) to completion, of reads and writes.
-    pub latency: SparseHistogram,
+    pub latency: Histogram,
     /// Sum of these times.
     pub latency_sum: u128,
 }
@@ -58,8 +58,7 @@ impl Mix {
         let at = match self.priorities.binary_search_by_key(&prio, |row| row.prio) {
             Ok(at) => at,
             Err(at) => {
-                let row =
-                    PrioRow { prio, requests: [0; Group::COUNT], latency: SparseHistogram::default(), latency_sum: 0 };
+                let row = PrioRow { prio, requests: [0; Group::COUNT], latency: Histogram::default(), latency_sum: 0 };
                 self.priorities.insert(at, row);
                 at
             }

@@ -1,6 +1,6 @@
 //! I/O by process: one row of figures for each process of the trace.
 
-use elevon_core::histogram::SparseHistogram;
+use elevon_core::histogram::Histogram;
 use hashbrown::HashTable;
 
 use super::Group;
@@ -16,7 +16,7 @@ pub struct ProcessLatency {
     /// Sum, in nanoseconds.
     pub sum: u128,
     /// The distribution.
-    pub histogram: SparseHistogram,
+    pub histogram: Histogram,
 }
 
 impl ProcessLatency {

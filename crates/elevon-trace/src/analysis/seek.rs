@@ -1,6 +1,6 @@
 //! Distances between consecutive I/Os.
 
-use elevon_core::histogram::SparseHistogram;
+use elevon_core::histogram::Histogram;
 
 /// Distances in sectors from the end of one I/O to the start of the next, in either direction.
 #[derive(Clone, Debug, Default)]
@@ -12,7 +12,7 @@ pub struct Seeks {
     /// Sum of the distances.
     pub sum: u128,
     /// Distribution of the distances, with bins of 1/64.
-    pub distances: SparseHistogram,
+    pub distances: Histogram,
     last_end: Option<u64>,
 }
 

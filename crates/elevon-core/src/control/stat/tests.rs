@@ -33,7 +33,7 @@ fn a_cut_bio_counts_its_bytes_once_and_each_fragment() {
     stats.on_finish(tenant, Nanos::new(100));
     stats.on_drop(tenant);
     let seen = stats.of(tenant);
-    assert_eq!((seen.in_flight, seen.latency().map(SparseHistogram::total)), (1, Some(1)));
+    assert_eq!((seen.in_flight, seen.latency().map(Histogram::total)), (1, Some(1)));
     assert_eq!((seen.counters.all_ios(), seen.counters.all_bytes()), (3, 1 << 20));
 }
 

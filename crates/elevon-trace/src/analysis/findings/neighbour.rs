@@ -1,7 +1,7 @@
 //! Finds one process that determines the 99th percentile of all others: the others' slowest
 //! requests occur while it is active.
 
-use elevon_core::histogram::SparseHistogram;
+use elevon_core::histogram::Histogram;
 
 use super::super::life::Request;
 use super::super::sum::add;
@@ -25,8 +25,8 @@ struct Slot {
     live: u64,
     /// Latencies of the others' requests that started while this process had requests in progress,
     /// and while it had none.
-    with: SparseHistogram,
-    without: SparseHistogram,
+    with: Histogram,
+    without: Histogram,
 }
 
 /// Counters.
@@ -114,7 +114,7 @@ impl Neighbours {
     }
 
     pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
-        let p99 = |histogram: &SparseHistogram| histogram.percentile(990_000);
+        let p99 = |histogram: &Histogram| histogram.percentile(990_000);
         let judged = self.slots.iter().filter_map(|slot| {
             let (with, without) = (slot.with.total(), slot.without.total());
             if with < FEWEST || without < FEWEST {

@@ -1,7 +1,7 @@
 //! Finds readers starved behind writes: reads take much longer while many writes are in progress
 //! than while few are.
 
-use elevon_core::histogram::SparseHistogram;
+use elevon_core::histogram::Histogram;
 
 use super::super::depth::{ROWS, row_name, row_of};
 use super::super::life::Request;
@@ -21,7 +21,7 @@ const FEWEST_PERMILLE: u32 = 50;
 struct WaitRow {
     count: u64,
     sum: u128,
-    latency: SparseHistogram,
+    latency: Histogram,
 }
 
 impl WaitRow {
