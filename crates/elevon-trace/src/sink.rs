@@ -14,6 +14,20 @@ pub(crate) const BATCH: usize = 4096;
 /// Why an event is skipped that comes too late to be sorted.
 const TOO_LATE: &str = "older than the events before it by more than the window in which events are ordered";
 
+/// Why an event without a time is skipped.
+const NO_TIME: &str = "no time, which the events before it have";
+
+/// In which order events are delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// No event was read yet.
+    Unknown,
+    /// Of time. An event without a time is damaged.
+    Time,
+    /// Of the file, because the first event has no time.
+    File,
+}
+
 /// Events between a format's parser and the user of the trace.
 pub(crate) struct Sink {
     pub(crate) names: Names,
@@ -27,8 +41,7 @@ pub(crate) struct Sink {
     /// Time of the last event that was delivered.
     floor: u64,
     is_sorted: bool,
-    /// True if there was an event without a time; then the order of the file is kept.
-    is_untimed: bool,
+    order: Order,
 }
 
 impl Sink {
@@ -42,7 +55,7 @@ impl Sink {
             latest: 0,
             floor: 0,
             is_sorted: true,
-            is_untimed: false,
+            order: Order::Unknown,
         }
     }
 
@@ -67,23 +80,32 @@ impl Sink {
         }
         match event.time {
             Some(time) if time >= self.latest => self.latest = time,
+            Some(_) if self.order == Order::File => {}
             Some(time) if time < self.floor => {
                 self.report.skip(file, at, TOO_LATE);
                 return;
             }
             Some(_) => self.is_sorted = false,
-            None => self.is_untimed = true,
+            None if self.order == Order::Time => {
+                self.report.skip(file, at, NO_TIME);
+                return;
+            }
+            None => {}
+        }
+        if self.order == Order::Unknown {
+            self.order = if event.time.is_some() { Order::Time } else { Order::File };
         }
         self.events.push(event);
     }
 
     /// Appends a gap of lost events. If it starts before events that were delivered, it starts at
-    /// the last of these instead.
+    /// the last of these instead; if nobody knows when, at the latest event.
     pub(crate) fn push_gap(&mut self, gap: Gap) {
         self.report.gap(gap);
         let mut event = TraceEvent::new(TraceKind::Lost { events: gap.events, until: gap.until });
         event.cpu = gap.cpu;
-        event.time = gap.from.or(gap.until).map(|time| time.max(self.floor));
+        let known = gap.from.or(gap.until).or((self.order == Order::Time).then_some(self.latest));
+        event.time = known.map(|time| time.max(self.floor));
         match event.time {
             Some(time) if time >= self.latest => self.latest = time,
             Some(_) => self.is_sorted = false,
@@ -110,7 +132,7 @@ impl Sink {
 
     /// Sorts the waiting events and delivers all of them except the `keep` latest.
     pub(crate) fn deliver(&mut self, keep: usize) -> &[TraceEvent] {
-        if !self.is_sorted && !self.is_untimed {
+        if !self.is_sorted && self.order != Order::File {
             self.events.sort_by_key(|event| event.time);
         }
         self.is_sorted = true;

@@ -104,6 +104,44 @@ pub struct Jobs<S = Process> {
     pub(crate) processes: Vec<S>,
     pub(crate) flows: Flows,
     pub(crate) steady: SteadyWatches,
+    open: Open,
+}
+
+/// How many processes have not finished, so that the end of one costs O(1).
+#[derive(Clone, Debug)]
+struct Open {
+    all: usize,
+    /// By section.
+    sections: Vec<usize>,
+    /// By stage.
+    stages: Vec<usize>,
+    /// Tasks that may still wait for their turn, ascending.
+    waiting: Vec<usize>,
+    /// A section or stage has finished since turns were last given.
+    is_turn: bool,
+}
+
+impl Open {
+    fn new(members: &[Member], sections: usize) -> Self {
+        let stages = members.iter().map(|member| member.stage as usize + 1).max().unwrap_or(0);
+        let waiting = (0..members.len()).collect();
+        let mut open =
+            Self { all: members.len(), sections: vec![0; sections], stages: vec![0; stages], waiting, is_turn: true };
+        for member in members {
+            open.sections[member.spec] += 1;
+            open.stages[member.stage as usize] += 1;
+        }
+        open
+    }
+
+    /// Counts a process that has finished, or never starts.
+    fn close(&mut self, member: &Member) {
+        self.all -= 1;
+        for count in [&mut self.sections[member.spec], &mut self.stages[member.stage as usize]] {
+            *count -= 1;
+            self.is_turn |= *count == 0;
+        }
+    }
 }
 
 const FIRST_NUMBER: u32 = 1001;
@@ -157,8 +195,8 @@ impl Jobs {
         }
         let flows = Flows::new(members.iter().map(|member: &Member| &specs[member.spec]));
         let steady = SteadyWatches::new(members.iter().map(|member: &Member| (&specs[member.spec], member.group)));
-        let specs = specs.to_vec();
-        Ok(Self { specs, tenants, settings: Settings::default(), members, processes, flows, steady })
+        let (specs, open) = (specs.to_vec(), Open::new(&members, specs.len()));
+        Ok(Self { specs, tenants, settings: Settings::default(), members, processes, flows, steady, open })
     }
 }
 
@@ -188,8 +226,8 @@ impl Jobs<Replayed> {
                 state: JobState::Waiting,
             });
         }
-        let (specs, flows, steady) = (specs.to_vec(), Flows::default(), SteadyWatches::default());
-        Self { specs, tenants, settings: Settings::default(), members, processes, flows, steady }
+        let (flows, steady, open) = (Flows::default(), SteadyWatches::default(), Open::new(&members, specs.len()));
+        Self { specs: specs.to_vec(), tenants, settings: Settings::default(), members, processes, flows, steady, open }
     }
 }
 
@@ -197,8 +235,9 @@ impl Jobs<Replayed> {
 impl<S> Jobs<S> {
     /// The same with other sources in place of these.
     pub(crate) fn map_sources<T>(self, other: impl FnMut(S) -> T) -> Jobs<T> {
-        let Self { specs, tenants, settings, members, processes, flows, steady } = self;
-        Jobs { specs, tenants, settings, members, processes: processes.into_iter().map(other).collect(), flows, steady }
+        let Self { specs, tenants, settings, members, processes, flows, steady, open } = self;
+        let processes = processes.into_iter().map(other).collect();
+        Jobs { specs, tenants, settings, members, processes, flows, steady, open }
     }
 }
 
@@ -230,27 +269,28 @@ impl<S: Source> Jobs<S> {
 
     /// Returns the number of processes that have not finished.
     pub fn left(&self) -> usize {
-        self.members.iter().filter(|m| !matches!(m.state, JobState::Over | JobState::Never)).count()
+        self.open.all
     }
 
     /// Schedules the start of every process whose turn has come, now or after its delay, and calls
-    /// `due(task, when)` for each. Cost: O(processes); called at the start and whenever a process
-    /// ends.
+    /// `due(task, when)` for each. Called at the start and whenever a process ends. Cost: O(1), and
+    /// O(processes that wait for their turn) after the end of a section or stage.
     pub(crate) fn release(&mut self, now: Instant, mut due: impl FnMut(usize, Instant)) {
-        let is_over = |m: &Member| matches!(m.state, JobState::Over | JobState::Never);
-        let stage = self.members.iter().filter(|m| !is_over(m)).map(|m| m.stage).min();
-        let mut open = vec![0usize; self.specs.len()];
-        for member in self.members.iter().filter(|m| !is_over(m)) {
-            open[member.spec] += 1;
+        if !std::mem::take(&mut self.open.is_turn) {
+            return;
         }
-        for (task, member) in self.members.iter_mut().enumerate() {
-            let turn = Some(member.stage) == stage && member.wait_for.is_none_or(|spec| open[spec] == 0);
+        let Open { sections, stages, waiting, .. } = &mut self.open;
+        let stage = stages.iter().position(|&open| open > 0);
+        waiting.retain(|&task| {
+            let member = &mut self.members[task];
+            let turn = Some(member.stage as usize) == stage && member.wait_for.is_none_or(|spec| sections[spec] == 0);
             if member.state == JobState::Waiting && turn {
                 let at = now.saturating_add(member.delay);
                 member.state = JobState::Delayed(at);
                 due(task, at);
             }
-        }
+            member.state == JobState::Waiting
+        });
     }
 
     /// Starts a process that is polled, if its delay has passed. Returns false while it may not
@@ -281,6 +321,7 @@ impl<S: Source> Jobs<S> {
     /// it.
     pub(crate) fn on_over(&mut self, task: usize, mut poll: impl FnMut(usize)) {
         self.members[task].state = JobState::Over;
+        self.open.close(&self.members[task]);
         let spec = &self.specs[self.members[task].spec];
         let failed = spec.exitall_on_error && self.processes[task].stats().error != 0;
         let what = match (failed, spec.exitall) {
@@ -327,7 +368,10 @@ impl<S: Source> Jobs<S> {
 
     fn terminate(&mut self, task: usize, poll: &mut impl FnMut(usize)) {
         match self.members[task].state {
-            JobState::Waiting | JobState::Delayed(_) => self.members[task].state = JobState::Never,
+            JobState::Waiting | JobState::Delayed(_) => {
+                self.members[task].state = JobState::Never;
+                self.open.close(&self.members[task]);
+            }
             JobState::Running => {
                 self.processes[task].terminate();
                 poll(task);

@@ -15,6 +15,8 @@
 //! - A job without any size has the whole device, or, with several files, equal parts of it; with
 //!   `fill_device` its files have what other files leave at the end of the device.
 
+use std::collections::BTreeMap;
+
 use elevon_core::units::{Bytes, DeviceOffset};
 use elevon_formats::fio::Problem;
 use elevon_formats::fio::spec::{Amount, BlockSizes, JobSpec};
@@ -63,7 +65,7 @@ pub struct Placement {
     logical_block: u64,
     cached: bool,
     next: DeviceOffset,
-    files: Vec<(String, Region)>,
+    files: BTreeMap<String, Region>,
 }
 
 /// Returns the smallest size of one direction.
@@ -129,7 +131,14 @@ impl Placement {
     /// Returns the placement for a device of this size, without files. `device_path` is its name on
     /// the command line, if it has one.
     pub fn new(device_bytes: Bytes, device_path: Option<String>, logical_block: u64) -> Self {
-        Self { device_bytes, device_path, logical_block, cached: false, next: DeviceOffset::ZERO, files: Vec::new() }
+        Self {
+            device_bytes,
+            device_path,
+            logical_block,
+            cached: false,
+            next: DeviceOffset::ZERO,
+            files: BTreeMap::new(),
+        }
     }
 
     /// Sets whether buffered jobs go through a page cache (`cached`), and may begin and end at any
@@ -194,8 +203,7 @@ impl Placement {
     /// Returns the share of a file, one of `files` that are left, in what lies behind the other
     /// files; of a known file, in what lies behind its start.
     fn rest(&self, name: &str, files: u64) -> Bytes {
-        let known = self.files.iter().find(|(known, _)| known == name);
-        let start = known.map_or(self.next, |(_, region)| region.start).get();
+        let start = self.files.get(name).map_or(self.next, |region| region.start).get();
         // As with other files, the first one that has no room behind the others starts at 0.
         let rest = match self.device_bytes.get().saturating_sub(start) {
             0 => self.device_bytes.get(),
@@ -218,22 +226,19 @@ impl Placement {
     /// Returns the region of a named file. A known file grows if `need` is greater than its length.
     fn file(&mut self, name: &str, need: Bytes) -> Region {
         let end = DeviceOffset::ZERO + self.device_bytes;
-        if let Some((_, region)) = self.files.iter_mut().find(|(known, r)| known == name && r.len >= need) {
-            return *region;
+        let known = self.files.get(name).copied();
+        if let Some(region) = known.filter(|region| region.len >= need) {
+            return region;
         }
         if self.next.saturating_add(need) > end {
             self.next = DeviceOffset::ZERO;
         }
-        let known = self.files.iter().position(|(known, _)| known == name);
-        let start = known.map_or(self.next, |i| self.files[i].1.start);
+        let start = known.map_or(self.next, |region| region.start);
         let start = if start.saturating_add(need) > end { DeviceOffset::ZERO } else { start };
         let region = Region { start, len: need };
         let after = (start + need).get().next_multiple_of(FILE_ALIGN);
         self.next = self.next.max(DeviceOffset::new(after));
-        match known {
-            Some(i) => self.files[i].1 = region,
-            None => self.files.push((name.to_owned(), region)),
-        }
+        self.files.insert(name.to_owned(), region);
         region
     }
 
