@@ -20,7 +20,7 @@ impl<T: Copy> Pool<T> {
     /// Inserts the result of `value`, written directly to its place and not through the stack. (A
     /// wide read of data that was just written field by field stalls a processor; a bio is as large
     /// as two cache lines.)
-    #[inline]
+    #[inline(always)]
     pub fn insert_with(&mut self, value: impl FnOnce() -> T) -> u32 {
         let Some(key) = self.free.pop() else { return self.grow(value()) };
         self.entries[key as usize] = value();

@@ -271,10 +271,10 @@ pub struct Stack {
     aborted: BTreeSet<u64>,
     /// A merge of requests freed a tag of a queue on which submissions wait for one.
     freed_by_merge: bool,
-    /// Earliest `rerun_at` of all queues.
-    next_rerun: Option<Instant>,
-    /// When to check requests in flight for timeouts.
-    timeout_scan: Option<Instant>,
+    /// Earliest `rerun_at` of all queues; `Instant::MAX` if none has one.
+    next_rerun: Instant,
+    /// When to check requests in flight for timeouts; `Instant::MAX` if none is in flight.
+    timeout_scan: Instant,
     clock: Monotonic,
     /// Buffers that are reused for each batch.
     batch: Vec<RequestId>,
@@ -362,8 +362,8 @@ impl Stack {
             sequence: 0,
             aborted: BTreeSet::new(),
             freed_by_merge: false,
-            next_rerun: None,
-            timeout_scan: None,
+            next_rerun: Instant::MAX,
+            timeout_scan: Instant::MAX,
             clock: Monotonic::START,
             batch: Vec::new(),
             pulled: VecDeque::new(),
@@ -396,6 +396,12 @@ impl Stack {
     #[inline]
     pub fn poll_unblocked(&mut self) -> Option<TaskId> {
         self.unblocked.pop_front()
+    }
+
+    /// Returns true if [`Self::poll_done`] or [`Self::poll_unblocked`] has something.
+    #[inline]
+    pub fn has_done(&self) -> bool {
+        !self.done.is_empty() || !self.unblocked.is_empty()
     }
 
     /// Turns the recording of events on or off. It is off at first.

@@ -26,8 +26,12 @@ impl LatencyStat {
     /// Counts one value.
     #[inline]
     pub fn add(&mut self, ns: u64) {
-        self.min = if self.count == 0 { ns } else { self.min.min(ns) };
-        self.max = self.max.max(ns);
+        if ns < self.min || self.count == 0 {
+            self.min = ns;
+        }
+        if ns > self.max {
+            self.max = ns;
+        }
         self.count += 1;
         self.sum += u128::from(ns);
         // Of times from a hostile trace, two squares may exceed the sum.

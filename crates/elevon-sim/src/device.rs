@@ -126,15 +126,15 @@ impl Device for AnyDevice {
     fn description(&self) -> &Description {
         each!(self, device => device.description())
     }
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, now: Instant, command: &Command) -> Accept {
         each!(self, device => device.submit(now, command))
     }
-    #[inline]
+    #[inline(always)]
     fn next_event(&self) -> Option<Instant> {
         each!(self, device => device.next_event())
     }
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         each!(self, device => device.poll(now))
     }

@@ -10,13 +10,16 @@ use crate::device::Device;
 pub struct Simulation<D> {
     device: D,
     now: Instant,
+    /// When the device next has work (`Instant::MAX` if never); `None` if it is not known, because
+    /// the device was called since it was asked.
+    next_event: Option<Instant>,
     interrupt: Option<Box<dyn Fn() -> bool>>,
 }
 
 impl<D: Device> Simulation<D> {
     /// Returns a simulation that starts at time zero.
     pub const fn new(device: D) -> Self {
-        Self { device, now: Instant::ZERO, interrupt: None }
+        Self { device, now: Instant::ZERO, next_event: None, interrupt: None }
     }
 
     /// Uses `interrupt` to check if the user wants the run to stop.
@@ -33,24 +36,36 @@ impl<D: Device> Simulation<D> {
 
     /// Returns the device, to be changed between steps (faults).
     pub const fn device_mut(&mut self) -> &mut D {
+        self.next_event = None;
         &mut self.device
+    }
+
+    /// Returns when the device next has work, `Instant::MAX` if never; asks it once after each call
+    /// of it.
+    #[inline]
+    fn next_event(&mut self) -> Instant {
+        *self.next_event.get_or_insert_with(|| self.device.next_event().unwrap_or(Instant::MAX))
     }
 }
 
 impl<D: Device> Driver for Simulation<D> {
     #[inline]
     fn queue_command(&mut self, now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
+        self.next_event = None;
         self.device.submit(now, command)
     }
 
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
         // A command that the device does not abort, or has just completed, must not be ended here:
         // its request would be used again, and the late completion would end another command.
+        self.next_event = None;
         if self.device.abort(now, command) { TimeoutAction::Aborted } else { TimeoutAction::ResetTimer }
     }
 }
 
 impl<D: Device> Backend for Simulation<D> {
+    const WAITS_FREELY: bool = true;
+
     #[inline]
     fn now(&mut self) -> Instant {
         self.now
@@ -63,16 +78,19 @@ impl<D: Device> Backend for Simulation<D> {
 
     #[inline]
     fn poll_completion(&mut self) -> Option<Completion> {
+        if self.next_event.is_some_and(|at| at > self.now) {
+            return None;
+        }
+        self.next_event = None;
         self.device.poll(self.now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn wait(&mut self, until: Option<Instant>) -> bool {
-        let next = match (self.device.next_event(), until) {
-            (Some(device), Some(until)) => device.min(until),
-            (Some(at), None) | (None, Some(at)) => at,
-            (None, None) => return false,
-        };
+        let next = self.next_event().min(until.unwrap_or(Instant::MAX));
+        if next == Instant::MAX {
+            return false;
+        }
         // An event may be overdue (its internal step was not run yet), but time never goes back.
         self.now = self.now.max(next);
         true

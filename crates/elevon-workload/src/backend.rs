@@ -8,6 +8,10 @@ use elevon_core::units::{Instant, TaskId};
 
 /// A device with its clock.
 pub trait Backend: Driver {
+    /// True if [`Self::wait`] costs nothing when a completion is there or the time has come: the
+    /// loop then waits after every step, instead of looking if there is more to do.
+    const WAITS_FREELY: bool = false;
+
     /// Returns the time. It never goes backwards; in virtual time it changes only in
     /// [`Self::wait`].
     fn now(&mut self) -> Instant;

@@ -115,9 +115,11 @@ impl Rng {
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
-    bits: u32,
+    /// Half of its bits, rounded up.
+    half: u32,
     mask: u64,
-    keys: [u64; 3],
+    /// The key and the multiplier of each round.
+    rounds: [(u64, u64); 3],
 }
 
 impl Permutation {
@@ -126,7 +128,11 @@ impl Permutation {
         assert!(len > 0, "a permutation of nothing");
         let bits = (64 - (len - 1).leading_zeros()).max(2);
         let mask = u64::MAX >> (64 - bits);
-        Self { len, bits, mask, keys: std::array::from_fn(|_| rng.next_u64()) }
+        let rounds = std::array::from_fn(|_| {
+            let key = rng.next_u64();
+            (key, 0x9e37_79b9_7f4a_7c15 ^ (key & !1))
+        });
+        Self { len, half: bits.div_ceil(2), mask, rounds }
     }
 
     /// Returns the number of elements.
@@ -154,11 +160,10 @@ impl Permutation {
 
     #[inline]
     fn mix(&self, mut x: u64) -> u64 {
-        let half = self.bits.div_ceil(2);
-        for key in self.keys {
-            x = (x ^ key) & self.mask;
-            x = x.wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (key & !1)) & self.mask;
-            x ^= x >> half;
+        for (key, factor) in self.rounds {
+            // The bits beyond the mask do not reach those within it.
+            x = (x ^ key).wrapping_mul(factor) & self.mask;
+            x ^= x >> self.half;
         }
         x
     }
@@ -218,6 +223,25 @@ mod tests {
         for tenth in 0..10 {
             let inside = places.iter().filter(|&&p| p / 10_000 == tenth).count();
             assert!((850..1150).contains(&inside), "tenth {tenth}: {inside}");
+        }
+    }
+
+    /// The rounds as their definition has them, with every intermediate result cut to the domain.
+    #[test]
+    fn rounds_of_a_permutation() {
+        for len in [2u64, 5, 64, 1000, 26_214_400, 1 << 40] {
+            let order = Permutation::new(len, &mut Rng::new(len));
+            let mut keys = Rng::new(len);
+            let keys: [u64; 3] = std::array::from_fn(|_| keys.next_u64());
+            let bits = (64 - (len - 1).leading_zeros()).max(2);
+            let mask = (1 << bits) - 1;
+            for index in (0..len).step_by((len / 50).max(1) as usize) {
+                let expected = keys.iter().fold(index, |x, key| {
+                    let x = ((x ^ key) & mask).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (key & !1)) & mask;
+                    x ^ x >> bits.div_ceil(2)
+                });
+                assert_eq!(order.mix(index), expected, "{index} of {len}");
+            }
         }
     }
 }

@@ -295,7 +295,13 @@ impl<S: Source> Jobs<S> {
 
     /// Starts a process that is polled, if its delay has passed. Returns false while it may not
     /// run.
+    #[inline]
     pub(crate) fn may_run(&mut self, task: usize, now: Instant) -> bool {
+        matches!(self.members[task].state, JobState::Running) || self.begins(task, now)
+    }
+
+    /// Starts a process whose delay has passed. Returns false if it may not run.
+    fn begins(&mut self, task: usize, now: Instant) -> bool {
         let member = &mut self.members[task];
         match member.state {
             JobState::Running => true,

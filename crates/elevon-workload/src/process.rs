@@ -496,6 +496,13 @@ impl Process {
         }
     }
 
+    /// Returns true if [`Self::poll`] would only repeat its last answer: to wait until the CPU time
+    /// is spent.
+    #[inline]
+    pub fn is_busy(&self, now: Instant) -> bool {
+        self.busy_until > now && self.wakeup == Some(self.busy_until)
+    }
+
     /// Returns the next I/O of the batch, for submission now; `None` if all were taken.
     #[inline]
     pub fn take(&mut self) -> Option<Io> {

@@ -120,6 +120,9 @@ struct Runner<'a, B, L, S> {
     last_progress: Instant,
     /// I/Os at the device at the end of the last wait.
     at_device: usize,
+    /// The end of the last wait at the latest: until then no timer is due and no process wakes,
+    /// unless a completion changes it. Zero if there was a step since that wait.
+    next_due: Instant,
     /// A process used up its turn without waiting; see [`TURN`].
     is_turn_over: bool,
 }
@@ -155,6 +158,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             scheduler_lock: SchedulerLock::default(),
             last_progress: now,
             at_device: 0,
+            next_due: Instant::ZERO,
             is_turn_over: false,
             stack,
             jobs,
@@ -184,8 +188,9 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             if self.open == 0 || self.ended_early == Some(EndedEarly::NoProgress) {
                 break;
             }
-            if moved && !self.is_stuck(now) {
+            if moved && !self.may_wait() && !self.is_stuck(now) {
                 self.look_after_device(now);
+                self.next_due = Instant::ZERO;
                 continue;
             }
             if !self.wait(now) {
@@ -201,9 +206,17 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         self.outcome()
     }
 
-    /// Does everything that can happen now. Returns false if nothing did.
+    /// Returns true if the loop may wait after a step that moved something: if there is more to do
+    /// at this instant, the wait is over at once.
     #[inline]
+    fn may_wait(&self) -> bool {
+        B::WAITS_FREELY && L::IS_NONE && self.ready.is_empty() && !self.stack.has_done()
+    }
+
+    /// Does everything that can happen now. Returns false if nothing did.
+    #[inline(always)]
     fn step(&mut self, now: Instant) -> bool {
+        let is_due = !L::IS_NONE || now >= self.next_due;
         let mut moved = false;
         while let Some(completion) = self.backend.poll_completion() {
             // A completed command is progress, however many commands an I/O needs.
@@ -211,26 +224,23 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             self.stack.handle_completion(now, completion, self.backend);
             moved = true;
         }
-        if self.stack.next_timer().is_some_and(|at| at <= now) {
+        if (is_due || moved) && self.stack.next_timer().is_some_and(|at| at <= now) {
             self.stack.handle_timers(now, self.backend);
             moved = true;
         }
-        if self.jobs.settings.next_change().is_some_and(|at| at <= now) {
+        if is_due && self.jobs.settings.next_change().is_some_and(|at| at <= now) {
             self.jobs.settings.run_changes(self.stack, now);
             moved = true;
         }
         moved |= self.drain(now);
-        if self.jobs.steady.next().is_some_and(|at| at <= now) {
-            self.look_at_rates(now);
-            moved = true;
-        }
-        if self.layer.next_timer().is_some_and(|at| at <= now) {
-            self.layer.handle_timers(now);
-            moved = true;
+        if is_due {
+            moved |= self.run_due(now);
         }
         moved |= L::pump(self, now);
-        while let Some(task) = self.wakeups.pop_due(now) {
-            self.make_ready(task);
+        if is_due {
+            while let Some(task) = self.wakeups.pop_due(now) {
+                self.make_ready(task);
+            }
         }
         // Processes that become ready meanwhile wait: completions of an instant are taken first.
         for _ in 0..self.ready.len() {
@@ -259,6 +269,22 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             }
         }
         moved
+    }
+
+    /// Looks at the rates of the jobs and runs the timers of the layer, if they are due. Returns
+    /// true if one was.
+    #[inline]
+    fn run_due(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        if self.jobs.steady.next().is_some_and(|at| at <= now) {
+            self.look_at_rates(now);
+            any = true;
+        }
+        if self.layer.next_timer().is_some_and(|at| at <= now) {
+            self.layer.handle_timers(now);
+            any = true;
+        }
+        any
     }
 
     #[inline]
@@ -294,6 +320,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                 if !delay.is_zero() {
                     process.delay(now.saturating_add(delay));
                 }
+            } else if L::IS_NONE && process.is_busy(now) {
+                continue;
             }
             self.make_ready(task);
         }
@@ -413,22 +441,23 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         if L::submit(self, task) {
             return;
         }
-        let id = self.jobs.processes[task].task();
-        if !self.in_batch[task] && self.jobs.processes[task].plugs(count) {
+        let Self { stack, jobs, backend, watcher, .. } = self;
+        let (process, has_buffers) = (&mut jobs.processes[task], self.has_buffers[task]);
+        if !self.in_batch[task] && process.plugs(count) {
             self.in_batch[task] = true;
-            let now = self.backend.now();
-            self.stack.begin_batch(now, id);
+            stack.begin_batch(backend.now(), process.task());
         }
         let mut blocked = false;
-        while let Some(io) = self.jobs.processes[task].take() {
-            self.fill(task, &io);
-            let now = self.backend.now();
-            if let Some(probe) = self.watcher.probe_of_ios() {
+        while let Some(io) = process.take() {
+            if has_buffers {
+                fill(process, *backend, &io);
+            }
+            let now = backend.now();
+            if let Some(probe) = watcher.probe_of_ios() {
                 probe.on_io(now, &io, &[]);
             }
-            blocked = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
-            let now = self.backend.now();
-            self.jobs.processes[task].on_submitted(now, blocked);
+            blocked = stack.submit(now, io, *backend) == Submitted::Blocked;
+            process.on_submitted(backend.now(), blocked);
         }
         if self.in_batch[task] && !blocked {
             self.end_batch(task);
@@ -438,11 +467,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Fills the buffer of a write, if there are real bytes.
     #[inline]
     fn fill(&mut self, task: usize, io: &Io) {
-        if self.has_buffers[task]
-            && io.op.has_data()
-            && let Some(buffer) = self.backend.buffer(io.task, io.token)
-        {
-            self.jobs.processes[task].fill(io.token, buffer);
+        if self.has_buffers[task] {
+            fill(&mut self.jobs.processes[task], self.backend, io);
         }
     }
 
@@ -570,6 +596,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         let interval = if self.skips_waits { Instant::MAX } else { self.next_interval };
         let sample = self.jobs.steady.next().unwrap_or(Instant::MAX);
         let until = self.wakeups.earliest().min(timer).min(change).min(interval).min(sample);
+        self.next_due = until;
         let until_any = (until < Instant::MAX).then_some(until);
         let waited = self.backend.wait(until_any);
         self.at_device = self.ios_at_device();
@@ -629,5 +656,14 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             let missed = now.since(self.next_interval).get() / interval.get();
             self.next_interval = self.next_interval.saturating_add(Nanos::new(interval.get() * (missed + 1)));
         }
+    }
+}
+
+/// Fills the buffer of a write, if there are real bytes.
+fn fill<B: Backend, S: Source>(process: &mut S, backend: &mut B, io: &Io) {
+    if io.op.has_data()
+        && let Some(buffer) = backend.buffer(io.task, io.token)
+    {
+        process.fill(io.token, buffer);
     }
 }

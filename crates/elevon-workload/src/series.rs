@@ -66,6 +66,18 @@ impl Series {
     /// Advances time to `now`; since the last call `in_flight` requests were in flight.
     #[inline]
     pub(crate) fn advance(&mut self, now: Instant, in_flight: u64) {
+        if now >= self.point_end {
+            self.end_points(now, in_flight);
+        }
+        if in_flight > 0 {
+            let span = now.since(self.last).get();
+            self.current().in_flight += u128::from(span) * u128::from(in_flight);
+        }
+        self.last = now;
+    }
+
+    /// Advances time to the end of each point that has ended by `now`.
+    fn end_points(&mut self, now: Instant, in_flight: u64) {
         while now >= self.point_end {
             let span = self.point_end.since(self.last).get();
             self.current().in_flight += u128::from(span) * u128::from(in_flight);
@@ -77,11 +89,6 @@ impl Series {
                 }
             }
             self.open_point();
-        }
-        let span = now.since(self.last).get();
-        if span > 0 {
-            self.current().in_flight += u128::from(span) * u128::from(in_flight);
-            self.last = now;
         }
     }
 

@@ -66,6 +66,12 @@ pub trait Source {
     fn next_wakeup(&self) -> Option<Instant>;
     /// Returns what the source needs now.
     fn poll(&mut self, now: Instant) -> Poll;
+    /// Returns true if [`Self::poll`] would only repeat its last answer, to wait until the CPU time
+    /// that the source spends is over.
+    #[inline]
+    fn is_busy(&self, _now: Instant) -> bool {
+        false
+    }
     /// Returns the next I/O of the batch, for submission now; `None` if all were taken.
     fn take(&mut self) -> Option<Io>;
     /// Returns true if a batch of this many I/Os is submitted under a plug.
@@ -166,6 +172,10 @@ impl Source for Process {
     #[inline]
     fn poll(&mut self, now: Instant) -> Poll {
         self.poll(now)
+    }
+    #[inline]
+    fn is_busy(&self, now: Instant) -> bool {
+        self.is_busy(now)
     }
     #[inline]
     fn take(&mut self) -> Option<Io> {

@@ -48,22 +48,24 @@ impl Stack {
     }
 
     /// Returns when [`Self::handle_timers`] is to be called next.
-    #[inline]
+    #[inline(always)]
     pub fn next_timer(&self) -> Option<Instant> {
-        let earlier = |a: Option<Instant>, b: Option<Instant>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (one, other) => one.or(other),
-        };
-        let of_queues = earlier(self.next_rerun, self.timeout_scan);
-        earlier(earlier(of_queues, self.scheduler.next_wakeup()), self.control.next_wakeup())
+        let mut earliest = self.next_rerun.min(self.timeout_scan);
+        if self.has_scheduler {
+            earliest = earliest.min(self.scheduler.next_wakeup().unwrap_or(Instant::MAX));
+        }
+        if self.control.is_active() {
+            earliest = earliest.min(self.control.next_wakeup().unwrap_or(Instant::MAX));
+        }
+        (earliest < Instant::MAX).then_some(earliest)
     }
 
     /// Runs every timer that is due.
     pub fn handle_timers<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         self.advance(now);
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if due(self.next_rerun) {
-            self.next_rerun = None;
+        if self.next_rerun <= now {
+            self.next_rerun = Instant::MAX;
             for index in 0..self.queues.len() {
                 match self.queues[index].rerun_at {
                     Some(at) if at <= now => {
@@ -71,7 +73,7 @@ impl Stack {
                         self.kick_flush(now, HwQueue(index as u16));
                         self.run_queue(now, HwQueue(index as u16), driver);
                     }
-                    Some(at) => self.next_rerun = Some(self.next_rerun.map_or(at, |old| old.min(at))),
+                    Some(at) => self.next_rerun = self.next_rerun.min(at),
                     None => {}
                 }
             }
@@ -84,7 +86,7 @@ impl Stack {
                 }
             }
         }
-        if due(self.timeout_scan) {
+        if self.timeout_scan <= now {
             self.scan_timeouts(now, driver);
         }
         if due(self.control.next_wakeup()) {

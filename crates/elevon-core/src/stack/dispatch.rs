@@ -83,7 +83,7 @@ impl Stack {
 
     /// Issues a request that has a driver tag directly to the driver. Returns false if the driver
     /// was busy; the request then waits on the dispatch list.
-    #[inline]
+    #[inline(always)]
     pub(super) fn issue_directly<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
         let queue = self.requests[id].queue;
         match self.issue(now, id, driver) {
@@ -104,7 +104,7 @@ impl Stack {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn issue<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> Issue {
         let request = &mut self.requests[id];
         debug_assert!(request.tag.is_some(), "a request reaches the driver without a tag");
@@ -130,18 +130,18 @@ impl Stack {
     }
 
     /// Records that the driver accepted a request (D).
-    #[inline]
+    #[inline(always)]
     fn started(&mut self, now: Instant, id: RequestId) {
         let request = &mut self.requests[id];
         debug_assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} is started", request.state);
         request.state = State::InFlight;
         request.issued = now;
         request.deadline = now.saturating_add(self.config.io_timeout);
-        if self.timeout_scan.is_none() {
+        if self.timeout_scan == Instant::MAX {
             // As the kernel's timer: the first check comes early, later checks at the earliest
             // deadline.
             let first_look = now.saturating_add(Nanos::from_secs(6));
-            self.timeout_scan = Some(request.deadline.min(first_look));
+            self.timeout_scan = request.deadline.min(first_look);
         }
         let (op, accounted, sectors) = (request.op, request.accounted, request.sectors.get() as usize);
         self.queues[request.queue.index()].in_driver += 1;
@@ -328,7 +328,7 @@ impl Stack {
     pub(super) fn rerun_at(&mut self, queue: HwQueue, at: Instant) {
         let slot = &mut self.queues[queue.index()].rerun_at;
         *slot = Some(slot.map_or(at, |old| old.min(at)));
-        self.next_rerun = Some(self.next_rerun.map_or(at, |old| old.min(at)));
+        self.next_rerun = self.next_rerun.min(at);
     }
 
     /// Updates how busy the driver was recently: an integer EWMA with weight 1/8 (0, 2, 3, 4 ... 9
@@ -411,7 +411,8 @@ impl Stack {
                 }
             }
         }
-        self.timeout_scan = self.requests.iter().filter(|(_, r)| in_flight(r)).map(|(_, r)| r.deadline).min();
+        let deadlines = self.requests.iter().filter(|(_, r)| in_flight(r)).map(|(_, r)| r.deadline);
+        self.timeout_scan = deadlines.min().unwrap_or(Instant::MAX);
     }
 }
 

@@ -99,7 +99,7 @@ impl Stack {
 
     /// Issues a single request under its own plug: same as [`Self::flush_plug`] with one request,
     /// without using the list.
-    #[inline]
+    #[inline(always)]
     fn unplug_one<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
         if self.has_scheduler {
             self.batch.clear();

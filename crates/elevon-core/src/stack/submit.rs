@@ -53,6 +53,12 @@ pub(super) struct Rest {
 }
 
 impl Submission {
+    /// Returns true if nothing of the call is left to build or to split.
+    #[inline]
+    const fn is_built(&self, io: &Io) -> bool {
+        self.rest.is_none() && !self.flush_to_build && self.built == io.bytes.get()
+    }
+
     /// The submission of one bio that was held alone, while the rest of the call went on.
     pub(super) fn of_held(self, bio: BioId, bytes: Bytes, is_cut: bool) -> Self {
         let rest = Some(Rest { bio, is_cut });
@@ -102,7 +108,9 @@ impl Stack {
         let blocked = self.task_mut(io.task).blocked;
         assert!(!blocked, "a sleeping task submits");
         let is_waited = io.flags.contains(Flags::WAITED);
-        let (io, sync) = self.durable(&Io { flags: io.flags.without(Flags::WAITED), ..*io });
+        let mut io = *io;
+        io.flags = io.flags.without(Flags::WAITED);
+        let sync = if io.flags.contains(Flags::DSYNC) { self.make_durable(&mut io) } else { None };
         let io = &io;
         let call = self.calls.insert(Call {
             task: io.task,
@@ -130,25 +138,20 @@ impl Stack {
         submitted
     }
 
-    /// Returns a call with the flags of its bios, and the flush that follows an `O_DSYNC` write. On
-    /// the device itself, such a write is FUA and is followed by the flush of an fsync. A file
-    /// system does without the flush if FUA is enough.
-    fn durable(&self, io: &Io) -> (Io, Option<Io>) {
-        if !io.flags.contains(Flags::DSYNC) {
-            return (*io, None);
-        }
-        let flags = io.flags.without(Flags::DSYNC);
+    /// Gives an `O_DSYNC` write the flags of its bios, and returns the flush that follows it. On the
+    /// device itself, such a write is FUA and is followed by the flush of an fsync. A file system
+    /// does without the flush if FUA is enough.
+    #[cold]
+    fn make_durable(&self, io: &mut Io) -> Option<Io> {
         let is_iomap = self.config.direct_path == super::DirectPath::Iomap;
         let has_fua = self.limits.fua || !self.limits.write_cache;
         let flush = Io { op: Op::Flush, flags: Flags::SYNC, bytes: Bytes::ZERO, may_block: false, ..*io };
-        match (is_iomap, has_fua) {
-            (true, true) => (Io { flags: flags | Flags::FUA, ..*io }, None),
-            (true, false) => (Io { flags, ..*io }, Some(flush)),
-            (false, _) => {
-                let flush = self.limits.write_cache.then_some(flush);
-                (Io { flags: flags | Flags::FUA, ..*io }, flush)
-            }
+        io.flags = io.flags.without(Flags::DSYNC);
+        if !is_iomap || has_fua {
+            io.flags |= Flags::FUA;
         }
+        let flushes = if is_iomap { !has_fua } else { self.limits.write_cache };
+        flushes.then_some(flush)
     }
 
     /// Submits the flushes of `O_DSYNC` writes whose data is written.
@@ -171,9 +174,11 @@ impl Stack {
 
     /// Returns the error of a call that fails before any bio is built. The checks are in the
     /// kernel's order: alignment, end of the device, support by the queue.
+    #[inline(always)]
     fn refuse(&self, io: &Io) -> Option<Status> {
-        let block = u64::from(self.limits.logical_block_size);
-        if !io.bytes.get().is_multiple_of(block) || !io.sector.byte_offset().get().is_multiple_of(block) {
+        // A block is a power of two.
+        let in_block = u64::from(self.limits.logical_block_size) - 1;
+        if (io.bytes.get() | io.sector.byte_offset().get()) & in_block != 0 {
             Some(Status::Invalid)
         } else if io.sector.get().saturating_add(io.bytes.sectors_floor().get()) > self.config.size.get() {
             Some(Status::IoError)
@@ -214,6 +219,7 @@ impl Stack {
 
     /// Builds, splits and places bios until the call is complete or has to wait. `waiting`: a
     /// fragment for which a tag is now free.
+    #[inline(always)]
     pub(super) fn run_submission<D: Driver>(
         &mut self,
         now: Instant,
@@ -265,6 +271,9 @@ impl Stack {
             };
             self.start_request(now, request, id);
             self.place_request(now, io, &submission, request, driver);
+            if submission.is_built(io) {
+                break;
+            }
         }
         debug_assert!(
             submission.rest.is_none() && !submission.flush_to_build,
@@ -289,7 +298,7 @@ impl Stack {
     }
 
     /// Returns the next bio of a call that is still to be split.
-    #[inline]
+    #[inline(always)]
     fn next_uncut(&mut self, now: Instant, io: &Io, submission: &mut Submission) -> Option<Rest> {
         match submission.rest.take() {
             Some(rest) => Some(rest),
@@ -302,7 +311,7 @@ impl Stack {
 
     /// Splits a bio. Returns the front part, which becomes a request, and keeps the remainder in
     /// `submission`. Returns `None` if the bio cannot be split; it has then ended with an error.
-    #[inline]
+    #[inline(always)]
     fn cut(&mut self, now: Instant, rest: Rest, submission: &mut Submission) -> Option<BioId> {
         let id = rest.bio;
         let bio = &mut self.bios[id.0];
@@ -345,7 +354,7 @@ impl Stack {
     }
 
     /// Builds the next bio of a call and records it as queued (Q).
-    #[inline]
+    #[inline(always)]
     fn next_bio(&mut self, now: Instant, io: &Io, submission: &mut Submission) -> Option<BioId> {
         let left = io.bytes.get() - submission.built;
         let (op, mut flags, bytes) = match io.op {
@@ -423,7 +432,7 @@ impl Stack {
     }
 
     /// Allocates a tag, and so a request, for a fragment.
-    #[inline]
+    #[inline(always)]
     fn allocate_request(&mut self, bio: BioId) -> Option<RequestId> {
         let bio = &self.bios[bio.0];
         let queue = self.queue_of(bio.task);
@@ -453,7 +462,7 @@ impl Stack {
     }
 
     /// Fills a new request from its bio (G) and begins its accounting.
-    #[inline]
+    #[inline(always)]
     fn start_request(&mut self, now: Instant, id: RequestId, bio_id: BioId) {
         let bio = &self.bios[bio_id.0];
         let cpu = self.cpu_of(bio.task);
@@ -500,7 +509,7 @@ impl Stack {
 
     /// Passes a request on: to the flush machine, to the plug, or directly to the scheduler or
     /// driver.
-    #[inline]
+    #[inline(always)]
     fn place_request<D: Driver>(
         &mut self,
         now: Instant,

@@ -224,6 +224,7 @@ impl<D: Device> Fault<D> {
         self.content.as_mut().map(|content| content.power_cut(mode, seed)).unwrap_or_default()
     }
 
+    #[inline]
     fn is_plain(&self) -> bool {
         self.rules.is_empty() && self.content.is_none()
     }
@@ -464,10 +465,45 @@ impl<D: Device> Device for Fault<D> {
         self.inner.description()
     }
 
+    #[inline]
     fn submit(&mut self, now: Instant, command: &Command) -> Accept {
+        if self.is_plain() { self.inner.submit(now, command) } else { self.submit_with_faults(now, command) }
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<Instant> {
+        if self.is_plain() { self.inner.next_event() } else { self.next_event_with_faults() }
+    }
+
+    #[inline]
+    fn poll(&mut self, now: Instant) -> Option<Completion> {
+        if self.is_plain() { self.inner.poll(now) } else { self.poll_with_faults(now) }
+    }
+
+    fn abort(&mut self, now: Instant, command: &Command) -> bool {
         if self.is_plain() {
-            return self.inner.submit(now, command);
+            return self.inner.abort(now, command);
         }
+        let slot = self.flights.get_mut(command.request.index());
+        let Some(slot) = slot.filter(|s| s.is_some_and(|f| f.command.sequence == command.sequence && !f.verdict.late))
+        else {
+            return false;
+        };
+        *slot = None;
+        let inner_now = self.clock.inner(now);
+        // A command that the inner device has completed was held or lost here.
+        if !self.inner.abort(inner_now, command) {
+            self.held.remove(command.sequence);
+        }
+        if let Some(content) = &mut self.content {
+            content.on_complete(command, Status::Timeout);
+        }
+        true
+    }
+}
+
+impl<D: Device> Fault<D> {
+    fn submit_with_faults(&mut self, now: Instant, command: &Command) -> Accept {
         if self.refuses(now, command) {
             return Accept::Busy;
         }
@@ -497,44 +533,17 @@ impl<D: Device> Device for Fault<D> {
         Accept::Ok
     }
 
-    fn next_event(&self) -> Option<Instant> {
+    fn next_event_with_faults(&self) -> Option<Instant> {
         let inner = self.inner.next_event();
-        if self.is_plain() {
-            return inner;
-        }
         match (inner.map(|at| self.clock.outer(at)), self.held.next_at()) {
             (Some(inner), Some(held)) => Some(inner.min(held)),
             (one, other) => one.or(other),
         }
     }
 
-    fn poll(&mut self, now: Instant) -> Option<Completion> {
-        if self.is_plain() {
-            return self.inner.poll(now);
-        }
+    fn poll_with_faults(&mut self, now: Instant) -> Option<Completion> {
         self.collect(now);
         let (_, completion) = self.held.pop_due(now)?;
         Some(self.deliver(completion))
-    }
-
-    fn abort(&mut self, now: Instant, command: &Command) -> bool {
-        if self.is_plain() {
-            return self.inner.abort(now, command);
-        }
-        let slot = self.flights.get_mut(command.request.index());
-        let Some(slot) = slot.filter(|s| s.is_some_and(|f| f.command.sequence == command.sequence && !f.verdict.late))
-        else {
-            return false;
-        };
-        *slot = None;
-        let inner_now = self.clock.inner(now);
-        // A command that the inner device has completed was held or lost here.
-        if !self.inner.abort(inner_now, command) {
-            self.held.remove(command.sequence);
-        }
-        if let Some(content) = &mut self.content {
-            content.on_complete(command, Status::Timeout);
-        }
-        true
     }
 }

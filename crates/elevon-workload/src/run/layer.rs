@@ -13,6 +13,9 @@ use crate::buffered::BufferedIo;
 
 /// The layer between processes and stack.
 pub(super) trait Layer<S>: Sized {
+    /// True if there is no layer.
+    const IS_NONE: bool = false;
+
     /// Handles the start of the run.
     fn on_start(&mut self, _now: Instant) {}
 
@@ -74,4 +77,6 @@ pub(super) trait Layer<S>: Sized {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoLayer;
 
-impl<S> Layer<S> for NoLayer {}
+impl<S> Layer<S> for NoLayer {
+    const IS_NONE: bool = true;
+}
