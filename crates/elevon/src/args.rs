@@ -16,7 +16,7 @@ mod check;
 #[path = "args/server.rs"]
 mod server;
 
-pub(crate) use server::{CtlArgs, CtlCommand, LogFormat, LogLevel, ServeArgs};
+pub(crate) use server::{CtlArgs, CtlCommand, LogFormat, LogLevel, ServeArgs, TopArgs};
 
 /// The Linux block layer as a user-space system.
 ///
@@ -61,6 +61,8 @@ pub(crate) enum Command {
     /// Ask a server that runs, and change it: tenants, limits, exports, why a rate is what it is
     #[command(after_help = server::CTL_EXAMPLES)]
     Ctl(CtlArgs),
+    /// Watch the tenants of a server that runs: rates, latency, utilisation, and what holds them
+    Top(TopArgs),
     /// Do the I/O of a trace again, under any device, scheduler, kernel and settings
     #[command(long_about = about::REPLAY_ABOUT, after_help = about::REPLAY_EXAMPLES)]
     Replay(ReplayArgs),

@@ -44,6 +44,7 @@ mod setting;
 mod source;
 mod sweep;
 mod tenant_lines;
+mod top;
 mod trace;
 
 use std::io::Write;
@@ -73,6 +74,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Ctl(args) => ctl::ctl(&args),
+        Command::Top(args) => top::top(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Tune(args) => sweep::tune(&args),

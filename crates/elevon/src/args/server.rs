@@ -104,6 +104,19 @@ pub(crate) struct CtlArgs {
     pub(crate) output_format: InspectFormat,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct TopArgs {
+    /// The server's control socket
+    #[arg(value_name = "SOCKET")]
+    pub(crate) socket: PathBuf,
+    /// Print one interval as text, and end; so it is if stdout is no terminal
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Seconds between two looks, from 0.1 to 60
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, allow_negative_numbers = true)]
+    pub(crate) interval: f64,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum CtlCommand {
     /// List the exports, and how many connections have each open

@@ -1,0 +1,186 @@
+//! The screen of `elevon top`: devices with their tenants, and why the chosen one has its rate.
+
+use ratatui::Frame;
+use ratatui::crossterm::event::KeyCode;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState};
+
+use super::rates::{DeviceRates, HEADS, TenantRates};
+use crate::failure::printable;
+
+/// Lines for the chosen tenant.
+const DETAILS: u16 = 8;
+
+/// What is on the screen.
+#[derive(Debug)]
+pub(super) struct Screen {
+    socket: String,
+    devices: Vec<DeviceRates>,
+    /// Device and path of the chosen tenant.
+    chosen: Option<(String, String)>,
+}
+
+impl Screen {
+    pub(super) fn new(socket: String) -> Self {
+        Self { socket, devices: Vec::new(), chosen: None }
+    }
+
+    /// Takes new rates.
+    pub(super) fn take(&mut self, devices: Vec<DeviceRates>) {
+        self.devices = devices;
+    }
+
+    /// Returns all tenants, with their devices.
+    fn tenants(&self) -> Vec<(&DeviceRates, &TenantRates)> {
+        self.devices.iter().flat_map(|device| device.tenants.iter().map(move |tenant| (device, tenant))).collect()
+    }
+
+    /// Returns the index of the chosen tenant: the first, unless another was chosen and is there.
+    fn index(&self) -> usize {
+        let is_chosen = |(device, tenant): &(&DeviceRates, &TenantRates)| {
+            self.chosen.as_ref().is_some_and(|(name, path)| *name == device.name && *path == tenant.path)
+        };
+        self.tenants().iter().position(is_chosen).unwrap_or(0)
+    }
+
+    /// Chooses another tenant by the keys of a list.
+    pub(super) fn on_key(&mut self, key: KeyCode) {
+        let (tenants, index) = (self.tenants(), self.index());
+        let next = match key {
+            KeyCode::Down | KeyCode::Char('j') => (index + 1).min(tenants.len().saturating_sub(1)),
+            KeyCode::Up | KeyCode::Char('k') => index.saturating_sub(1),
+            KeyCode::Home => 0,
+            KeyCode::End => tenants.len().saturating_sub(1),
+            _ => return,
+        };
+        self.chosen = tenants.get(next).map(|(device, tenant)| (device.name.clone(), tenant.path.clone()));
+    }
+}
+
+/// Draws the screen.
+pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
+    let rows = [Constraint::Length(1), Constraint::Min(3), Constraint::Length(DETAILS)];
+    let [head, list, details] = Layout::vertical(rows).areas(frame.area());
+    let title = format!("elevon top: {}   arrows choose a tenant, q ends", screen.socket);
+    frame.render_widget(Line::from(printable(&title).into_owned()), head);
+    if screen.devices.is_empty() {
+        frame.render_widget(Paragraph::new("waiting for the first interval"), list);
+        return;
+    }
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let (mut lines, mut chosen, mut at) = (Vec::new(), 0, 0);
+    for device in &screen.devices {
+        let line = printable(&device.line()).into_owned();
+        // A line of a device is wider than the column of names: it stands above as a title.
+        lines.push((Some(line), Vec::new()));
+        for tenant in &device.tenants {
+            if at == screen.index() {
+                chosen = lines.len();
+            }
+            at += 1;
+            lines.push((None, tenant.row()));
+        }
+    }
+    let name_width = lines.iter().filter_map(|(_, row)| row.first()).map(|name| name.chars().count()).max();
+    let widths = widths(name_width.unwrap_or(0).max(HEADS[0].len()) as u16);
+    let table_rows = lines.iter().map(|(device, row)| match device {
+        Some(_) => Row::new([Cell::from("")]),
+        None => cells(row),
+    });
+    let table = Table::new(table_rows, widths).header(cells(&HEADS).style(bold));
+    let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut state = TableState::new().with_selected(Some(chosen));
+    frame.render_stateful_widget(table, list, &mut state);
+    // The lines of devices go over the cells that were left empty for them.
+    for (index, (device, _)) in lines.iter().enumerate() {
+        let Some(row) = index.checked_sub(state.offset()) else { continue };
+        let y = list.y + 1 + row as u16;
+        if let (Some(line), true) = (device, y < list.bottom()) {
+            frame.buffer_mut().set_stringn(list.x, y, line, list.width.into(), bold);
+        }
+    }
+    if let Some((device, tenant)) = screen.tenants().get(screen.index()) {
+        frame.render_widget(explained(device, tenant), details);
+    }
+}
+
+/// Returns a row: numbers are aligned at the right, the first and the last column are words.
+fn cells<T: AsRef<str>>(texts: &[T]) -> Row<'static> {
+    let cell = |(at, text): (usize, &T)| {
+        let line = Line::from(printable(text.as_ref()).into_owned());
+        if at == 0 || at + 1 == texts.len() { line } else { line.right_aligned() }
+    };
+    Row::new(texts.iter().enumerate().map(cell).map(Cell::from).collect::<Vec<_>>())
+}
+
+fn widths(name: u16) -> [Constraint; 9] {
+    let of = Constraint::Length;
+    [of(name), of(7), of(8), of(9), of(9), of(9), of(7), of(7), Constraint::Min(12)]
+}
+
+/// Returns what is in force for a tenant, and what its I/O waited for.
+fn explained(device: &DeviceRates, tenant: &TenantRates) -> Paragraph<'static> {
+    let mut lines: Vec<String> = tenant.causes.iter().map(|(words, share)| format!("{share:>5.1} % {words}")).collect();
+    if lines.is_empty() {
+        lines.push("nothing of it waited: it asked for no I/O, or none has ended".to_owned());
+    }
+    if !tenant.settings.is_empty() {
+        lines.insert(0, format!("in force: {}", tenant.settings.join("; ")));
+    }
+    let lines: Vec<Line<'_>> = lines.iter().map(|line| Line::from(printable(line).into_owned())).collect();
+    let title = format!(" {} on device {} ", tenant.path, device.name);
+    Paragraph::new(lines).block(Block::bordered().title(printable(&title).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::super::rates::{rates, tests::answers};
+    use super::*;
+
+    fn drawn(screen: &Screen, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+        terminal.draw(|frame| draw(frame, screen)).expect("drawn");
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn the_screen_has_tenants_and_why_the_chosen_one_has_its_rate() {
+        let mut screen = Screen::new("ctl".to_owned());
+        assert!(drawn(&screen, 60, 12).contains("waiting for the first interval"));
+        let [before, now] = answers();
+        screen.take(rates(&before, &now));
+        insta::assert_snapshot!(drawn(&screen, 112, 14), @r#"
+        "elevon top: ctl   arrows choose a tenant, q ends                                                                "
+        "tenant    IOPS   read/s written/s in flight at device     p50     p99 what held it                              "
+        "device fast: 25.0 % busy, 1.50 in flight, 1000 IOPS, 4096kB/s                                                   "
+        "db        1000   4096kB        0B         3     0.500  5.00us  5.00us 75.0 % own limit iops=1000                "
+        "batch        0       0B        0B         3         0       -       - -                                         "
+        "                                                                                                                "
+        "┌ db on device fast ───────────────────────────────────────────────────────────────────────────────────────────┐"
+        "│in force: io.weight = default 300                                                                             │"
+        "│ 75.0 % own limit iops=1000                                                                                   │"
+        "│ 25.0 % device                                                                                                │"
+        "│                                                                                                              │"
+        "│                                                                                                              │"
+        "│                                                                                                              │"
+        "└──────────────────────────────────────────────────────────────────────────────────────────────────────────────┘"
+        "#);
+        screen.on_key(KeyCode::Down);
+        screen.on_key(KeyCode::Down);
+        assert_eq!(screen.chosen, Some(("fast".to_owned(), "batch".to_owned())));
+        assert!(drawn(&screen, 112, 14).contains("nothing of it waited"));
+        screen.on_key(KeyCode::Home);
+        assert_eq!(screen.index(), 0);
+        // A terminal of any size, a tenant that is gone.
+        for (width, height) in [(1, 1), (3, 40), (20, 5), (200, 3)] {
+            drawn(&screen, width, height);
+        }
+        screen.chosen = Some(("fast".to_owned(), "gone".to_owned()));
+        assert_eq!(screen.index(), 0);
+    }
+}

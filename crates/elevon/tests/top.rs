@@ -1,0 +1,93 @@
+//! Tests `elevon top` on a server that runs.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::Write;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::nbd::Client;
+use common::served::Served;
+
+const CONFIG: &str = "\
+listen = 'unix:s'
+control = 'ctl'
+[device.fast]
+device = './disk.img'
+[export.a]
+[tenant.a]
+limit = { iops = 200 }
+";
+
+/// Keeps a server busy while something is done with it.
+fn under_load(act: impl FnOnce(&Served)) {
+    let served = Served::config(CONFIG);
+    let mut client = Client::open(&served.bench.path("s"), "a").expect("it listens");
+    let stop = Arc::new(AtomicBool::new(false));
+    let writing = {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(client.write(0, 0, &[1; 4096]).expect("an answer"), 0);
+            }
+        })
+    };
+    act(&served);
+    stop.store(true, Ordering::Relaxed);
+    writing.join().expect("every write was answered");
+    served.end();
+}
+
+#[test]
+fn without_a_terminal_a_table_is_printed() {
+    under_load(|served| {
+        for args in [&["top", "ctl", "--interval", "0.5"][..], &["top", "ctl", "--interval", "0.5", "--once"]] {
+            let text = served.bench.stdout(args);
+            let lines: Vec<&str> = text.lines().collect();
+            assert!(lines.len() == 3 && lines[0].starts_with("device fast: "), "{text}");
+            assert!(lines[1].starts_with("tenant ") && lines[1].ends_with("what held it"), "{text}");
+            assert!(lines[2].starts_with("a ") && lines[2].ends_with(" % own limit iops=200"), "{text}");
+            let iops: f64 = lines[2].split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("a rate");
+            assert!(iops > 0.0 && iops < 400.0, "{text}");
+        }
+    });
+}
+
+/// script(1) gives the command a terminal.
+#[test]
+fn on_a_terminal_it_draws_until_a_key_ends_it() {
+    let Some(mut script) = elevon_testkit::tool("script") else { return };
+    under_load(|served| {
+        let command = format!("stty rows 24 cols 120; {} top ctl --interval 0.1", env!("CARGO_BIN_EXE_elevon"));
+        script.args(["-q", "-e", "-f", "-c", &command, "typescript"]).current_dir(served.bench.path(""));
+        let mut child = script.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script ran");
+        let seen =
+            || std::fs::read(served.bench.path("typescript")).map(|text| String::from_utf8_lossy(&text).into_owned());
+        let began = std::time::Instant::now();
+        while !seen().is_ok_and(|text| text.contains("own limit iops=200")) {
+            assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", seen());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        child.stdin.take().expect("a pipe").write_all(b"q").expect("a key");
+        assert_eq!(child.wait().expect("it ended").code(), Some(0));
+        let text = seen().expect("a file");
+        // The other screen of the terminal is left again.
+        assert!(text.contains("\x1b[?1049h") && text.contains("\x1b[?1049l"));
+    });
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_in_a_line() {
+    let bench = common::Bench::new();
+    for (args, status, words) in [
+        (&["top", "none"][..], 1, "elevon: none: No such file or directory"),
+        (&["top", "none", "--interval", "0"], 2, "elevon: --interval 0: expected seconds from 0.1 to 60"),
+    ] {
+        let output = bench.elevon(args).output().expect("it ran");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(status) && stderr.starts_with(words), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1);
+    }
+}
