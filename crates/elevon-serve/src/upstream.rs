@@ -11,14 +11,11 @@
 mod address;
 mod link;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::Receiver;
 
-use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces};
+use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces, TimeoutAction};
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
@@ -207,6 +204,22 @@ impl Driver for Upstream {
     /// A write that was not answered may have been carried out.
     fn retries(&self) -> bool {
         false
+    }
+
+    /// A server that does not answer is as good as none: the connection is cut, and everything in
+    /// flight fails by that.
+    fn handle_timeout(&mut self, _now: Instant, _command: &Command) -> TimeoutAction {
+        self.link.cut();
+        TimeoutAction::ResetTimer
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        if !self.flights.is_empty() {
+            // Its thread must not wait for a server that does not answer.
+            self.link.cut();
+        }
     }
 }
 

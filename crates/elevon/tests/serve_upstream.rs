@@ -185,6 +185,20 @@ fn many_requests_fail_together_once_each() {
 }
 
 #[test]
+fn a_server_that_does_not_answer_in_time_is_taken_for_lost() {
+    let bench = Bench::new();
+    let Some(_nbdkit) = nbdkit(&bench, &["--filter=delay", "memory", "8M", "rdelay=600"]) else { return };
+    let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
+    let args = [&address, "--name", "disk.img", "--listen", "unix:s", "--set", "io_timeout=300"];
+    let served = Served::run(bench, &args);
+    let mut client = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
+    assert_eq!(client.read(0, 4096).expect("an answer"), Err(EIO));
+    until("it connects again", || client.write(0, 0, &[1; 4096]).expect("an answer") == 0);
+    assert_eq!(client.flush().expect("an answer"), 0);
+    served.end();
+}
+
+#[test]
 fn a_configuration_puts_tenants_before_a_server() {
     let bench = Bench::new();
     bench.file("disk.img", vec![0; DISK]);

@@ -103,6 +103,8 @@ pub(super) struct Link {
     asks: Option<Sender<Ask>>,
     sender: Option<JoinHandle<()>>,
     failure: Arc<Mutex<Option<String>>>,
+    /// The socket of the last connection.
+    socket: Arc<Mutex<Socket>>,
 }
 
 const LOCK: &str = "no thread panics with the lock";
@@ -118,6 +120,7 @@ impl Link {
         let to_device = Answers { queue, alarm };
         let (connection, remote) = Connection::open(&address, to_device.clone())?;
         let failure = Arc::new(Mutex::new(None));
+        let socket = Arc::new(Mutex::new(connection.socket.try_clone().map_err(UpstreamError::Machine)?));
         let mut side = Side {
             address,
             remote,
@@ -125,15 +128,21 @@ impl Link {
             connection: Some(connection),
             paused_until: Instant::now(),
             failure: Arc::clone(&failure),
+            socket: Arc::clone(&socket),
         };
         let work = move || side.run(&asked);
         let sender = std::thread::Builder::new().name("upstream".into()).spawn(work).map_err(UpstreamError::Machine)?;
-        Ok((Self { asks: Some(asks), sender: Some(sender), failure }, remote, answers))
+        Ok((Self { asks: Some(asks), sender: Some(sender), failure, socket }, remote, answers))
     }
 
     pub(super) fn send(&self, ask: Ask) {
         let asks = self.asks.as_ref().expect("it has not ended");
         asks.send(ask).expect("the thread ends after this");
+    }
+
+    /// Ends the connection, as if the server had: what is in flight fails.
+    pub(super) fn cut(&self) {
+        self.socket.lock().expect(LOCK).shutdown(Shutdown::Both);
     }
 
     pub(super) fn failure(&self) -> Option<String> {
@@ -158,6 +167,7 @@ struct Side {
     connection: Option<Connection>,
     paused_until: Instant,
     failure: Arc<Mutex<Option<String>>>,
+    socket: Arc<Mutex<Socket>>,
 }
 
 impl Side {
@@ -185,6 +195,7 @@ impl Side {
         let opened = Connection::open(&self.address, self.answers.clone());
         let opened = opened.and_then(|(connection, now)| {
             if now == self.remote {
+                *self.socket.lock().expect(LOCK) = connection.socket.try_clone().map_err(UpstreamError::Machine)?;
                 return Ok(connection);
             }
             let (server, before) = (self.address.server.clone(), Box::new(self.remote));
