@@ -1,6 +1,7 @@
 //! A connection: one thread reads and understands requests, one writes replies. Until an export is
 //! open there is the first alone.
 
+use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -32,6 +33,14 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 struct Seen<'a> {
     exports: Arc<Vec<Known>>,
     client: &'a Identity,
+    /// An export that it asked for and may not have.
+    denied: RefCell<Option<String>>,
+}
+
+impl<'a> Seen<'a> {
+    const fn new(exports: Arc<Vec<Known>>, client: &'a Identity) -> Self {
+        Self { exports, client, denied: RefCell::new(None) }
+    }
 }
 
 impl Exports for Seen<'_> {
@@ -43,7 +52,12 @@ impl Exports for Seen<'_> {
         match find(&self.exports, name, self.client) {
             Some(known) if known.is_drained => Err(Refusal::Shutdown),
             Some(known) => Ok(known.told.clone()),
-            None => Err(Refusal::Unknown),
+            None => {
+                if self.exports.iter().any(|export| export.name == name) {
+                    *self.denied.borrow_mut() = Some(name.to_owned());
+                }
+                Err(Refusal::Unknown)
+            }
         }
     }
 }
@@ -62,7 +76,7 @@ pub(crate) fn serve(name: u32, socket: Socket, shared: &Shared) -> io::Result<()
     let session = Session::new(SessionConfig { tls: mode, ..SessionConfig::default() });
     let until = Instant::now() + NEGOTIATION;
     let client = Arc::new(Identity::default());
-    let mut reader = Reader { name, session, input: Vec::new(), client, secure: None, until };
+    let mut reader = Reader { name, session, input: Vec::new(), client, secure: None, was_denied: false, until };
     let opened = reader.negotiate(&socket, shared, tls.as_deref());
     let served = match opened {
         Ok(Some(device)) => reader.serve(socket.try_clone()?, device),
@@ -81,6 +95,8 @@ struct Reader {
     /// Who the client is.
     client: Arc<Identity>,
     secure: Option<Secure>,
+    /// It asked for an export that it may not have.
+    was_denied: bool,
     /// When an export has to be open.
     until: Instant,
 }
@@ -102,8 +118,11 @@ impl Reader {
     /// Speaks with a client until it has opened an export. `None` if it left.
     fn negotiate(&mut self, socket: &Socket, shared: &Shared, tls: Option<&Tls>) -> io::Result<Option<Opened>> {
         loop {
-            let seen = Seen { exports: shared.exports(), client: &self.client };
+            let seen = Seen::new(shared.exports(), &self.client);
             let (used, step) = self.session.step(&self.input, &seen);
+            if let Some(export) = seen.denied.into_inner() {
+                self.deny(shared, &export);
+            }
             self.input.drain(..used);
             let output = self.session.take_output();
             let mut timed = Timed::new(socket, self.until);
@@ -131,6 +150,19 @@ impl Reader {
         }
     }
 
+    /// Logs that the client asked for an export that it may not have, once for a connection.
+    fn deny(&mut self, shared: &Shared, export: &str) {
+        if std::mem::replace(&mut self.was_denied, true) {
+            return;
+        }
+        let names = self.client.names.join(", ");
+        let who = if names.is_empty() { "a client without a certificate" } else { &names };
+        let message = format!("connection {}: export {export} is not for {who}", self.name);
+        let client = ("client", Field::Number(self.name.into()));
+        let fields = [client, ("export", Field::Text(export)), ("names", Field::Text(&names))];
+        shared.log(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
+    }
+
     fn start_tls(&mut self, socket: &Socket, tls: &Tls) -> io::Result<()> {
         let until = self.until.min(Instant::now() + HANDSHAKE);
         let accepted = Channel::accept(tls.config(), &mut Timed::new(socket, until));
@@ -151,9 +183,13 @@ impl Reader {
         socket.set_timeouts(None)?;
         let (replies, queue) = channel();
         let device = shared.devices[export.device].clone();
-        let message = format!("connection {}: opened export {}", self.name, export.name);
-        let fields = [("client", Field::Number(self.name.into())), ("export", Field::Text(&export.name))];
-        shared.log(&Record { level: Level::Debug, target: "connection", message: &message, fields: &fields });
+        let names = self.client.names.join(", ");
+        let by = if names.is_empty() { String::new() } else { format!(", by {names}") };
+        let message = format!("connection {}: opened export {}{by}", self.name, export.name);
+        let client = ("client", Field::Number(self.name.into()));
+        let fields = [client, ("export", Field::Text(&export.name)), ("names", Field::Text(&names))];
+        let fields = if names.is_empty() { &fields[..2] } else { &fields };
+        shared.log(&Record { level: Level::Debug, target: "connection", message: &message, fields });
         let (client, charged, replies_of) = (self.name, export.charged, replies.clone());
         device.send(Message::Open { client, export: export.name, charged, replies: replies_of });
         Ok(Some(Opened { device, replies, queue }))
@@ -213,7 +249,7 @@ impl Reader {
         gate: &Gate,
     ) -> io::Result<()> {
         loop {
-            let nothing = Seen { exports: Arc::default(), client: &self.client };
+            let nothing = Seen::new(Arc::default(), &self.client);
             let (used, step) = self.session.step(&self.input, &nothing);
             self.input.drain(..used);
             if self.session.has_output() {

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use common::Bench;
 use common::nbd::Client;
@@ -141,6 +141,30 @@ fn a_client_sees_and_opens_what_its_certificate_allows() {
     fs::copy(served.bench.path("alice/ca-cert.pem"), served.bench.path("nobody/ca-cert.pem")).expect("copied");
     let without = served.client("nbdinfo", &["--size", &none]).expect("installed");
     assert!(!without.status.success(), "a client without a certificate");
+    served.end();
+}
+
+#[test]
+fn the_log_names_clients_by_their_certificates() {
+    let bench = with_certificates(true);
+    let log = fs::File::create(bench.path("log")).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
+    command.args(["serve", "c.toml", "--log-format", "json", "--log-level", "debug"]).stderr(log);
+    let served = Served::of_command(bench, command);
+    let size = |client: &str, export: &str| served.client("nbdinfo", &["--size", &uri(&served, export, client)]);
+    let Some(output) = size("bob", "bob") else { return };
+    ok(&output);
+    assert!(!size("alice", "bob").expect("installed").status.success());
+    let path = served.bench.path("log");
+    let log = || -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(&path).expect("a log");
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    let found = |message: &str, names: &str| {
+        log().iter().any(|it| it["names"] == names && it["message"].as_str().is_some_and(|it| it.ends_with(message)))
+    };
+    assert!(found("opened export bob, by bob, admin.example", "bob, admin.example"), "{:?}", log());
+    assert!(found("export bob is not for alice", "alice"), "{:?}", log());
     served.end();
 }
 
