@@ -1,5 +1,5 @@
-//! The loop waits after every step where waiting is free, and otherwise first looks if there is more
-//! to do at this instant. Both give the same run.
+//! The loop waits after every step where waiting is free, and otherwise first looks if there is
+//! more to do at this instant. Both give the same run.
 
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
 use elevon_core::sched::SchedulerConfig;

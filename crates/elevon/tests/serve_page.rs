@@ -27,7 +27,7 @@ tenant = 'shop/<i>a'
 [export.b]
 device = '<b>other'
 [tenant.'shop/<i>a']
-limit = { iops = 100 }
+limit = { iops = 20 }
 ";
 
 /// Writes until it is told to stop, and returns the number of writes.
@@ -60,7 +60,7 @@ fn the_api_tells_what_ctl_tells() {
     let device = &explained["devices"][0];
     assert_eq!((device["device"].as_str(), device["tenant"].as_str()), (Some("fast"), Some("shop/<i>a")));
     let limited = device["causes"].as_array().expect("causes")[0].clone();
-    assert_eq!(limited["words"], "own limit iops=100");
+    assert_eq!(limited["words"], "own limit iops=20");
     assert!(limited["share"].as_f64() > Some(50.0), "{explained}");
     for (path, status, words) in [
         ("/api/explain?tenant=none", 404, "none: no such tenant"),
@@ -119,7 +119,7 @@ fn the_page_shows_what_the_server_does() {
     assert_eq!(paths, serde_json::json!(["shop", "shop/<i>a"]));
     until(
         &mut browser,
-        "document.querySelector('#tenants tr:last-child td:last-child').textContent.includes('own limit iops=100')",
+        "document.querySelector('#tenants tr:last-child td:last-child').textContent.includes('own limit iops=20')",
     );
     // The latency is that of all, until a click chooses a tenant.
     until(
@@ -140,7 +140,7 @@ fn the_page_shows_what_the_server_does() {
     browser.value(
         "(() => { const s = document.getElementById('device'); s.value = '<b>other'; s.dispatchEvent(new Event('change')); })()",
     );
-    until(&mut browser, "parseFloat(document.getElementById('utilisation').textContent) > 10");
+    until(&mut browser, "parseFloat(document.getElementById('utilisation').textContent) > 1");
     let exports = browser.value("document.getElementById('exports').innerText");
     assert_eq!(
         exports.as_str().map(|text| text.split_whitespace().collect::<Vec<_>>()),
