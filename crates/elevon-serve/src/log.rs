@@ -33,7 +33,8 @@ pub struct Record<'a> {
     /// A line for people. It says all that the fields say.
     pub message: &'a str,
     /// What it is about, by key: `device`, `export`, `tenant`, `client` (the number of a
-    /// connection), `names` (of its certificate), `op`, `offset` and `bytes` (in bytes), `errno`, `count`, `signal`.
+    /// connection), `names` (of its certificate), `op`, `offset` and `bytes` (in bytes), `errno`,
+    /// `count`, `signal`.
     pub fields: &'a [(&'static str, Field<'a>)],
 }
 

@@ -138,9 +138,9 @@ impl Stack {
         submitted
     }
 
-    /// Gives an `O_DSYNC` write the flags of its bios, and returns the flush that follows it. On the
-    /// device itself, such a write is FUA and is followed by the flush of an fsync. A file system
-    /// does without the flush if FUA is enough.
+    /// Gives an `O_DSYNC` write the flags of its bios, and returns the flush that follows it. On
+    /// the device itself, such a write is FUA and is followed by the flush of an fsync. A file
+    /// system does without the flush if FUA is enough.
     #[cold]
     fn make_durable(&self, io: &mut Io) -> Option<Io> {
         let is_iomap = self.config.direct_path == super::DirectPath::Iomap;
