@@ -44,13 +44,10 @@ impl core::fmt::Debug for Histogram {
 /// Returns the bin of a value; values past the last bin count in the last.
 #[inline]
 pub const fn bin_of(value: u64) -> usize {
-    let top = 63 - (value | 1).leading_zeros();
-    if top <= GROUP_BITS {
-        return value as usize;
-    }
-    let shift = top - GROUP_BITS;
-    let group = shift as usize + 1;
-    let bin = group * GROUP_BINS + ((value >> shift) as usize & (GROUP_BINS - 1));
+    // The value keeps its highest bit and the GROUP_BITS below it. This bit counts one group more
+    // than the shift says, so that values that are not shifted are their own bins.
+    let shift = 63 - GROUP_BITS - (value | (2 * GROUP_BINS as u64 - 1)).leading_zeros();
+    let bin = shift as usize * GROUP_BINS + (value >> shift) as usize;
     if bin < BINS { bin } else { BINS - 1 }
 }
 

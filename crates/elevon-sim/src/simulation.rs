@@ -44,7 +44,12 @@ impl<D: Device> Simulation<D> {
     /// of it.
     #[inline]
     fn next_event(&mut self) -> Instant {
-        *self.next_event.get_or_insert_with(|| self.device.next_event().unwrap_or(Instant::MAX))
+        if let Some(known) = self.next_event {
+            return known;
+        }
+        let next = self.device.next_event().unwrap_or(Instant::MAX);
+        self.next_event = Some(next);
+        next
     }
 }
 

@@ -459,41 +459,30 @@ impl Process {
     }
 
     /// Returns what it needs now.
+    #[inline]
     pub fn poll(&mut self, now: Instant) -> Poll {
         self.wakeup = None;
         if self.phase == Phase::Over {
             return Poll::Done;
         }
-        loop {
-            if self.blocked.is_some() {
-                return Poll::Wait;
-            }
-            if self.busy_until > now {
-                self.wakeup = Some(self.busy_until);
-                return Poll::Wait;
-            }
-            if self.sealed {
-                if self.handed < self.staged.len() {
-                    return Poll::Submit(self.staged.len() - self.handed);
-                }
-                self.close_batch();
-            }
-            match self.step(now) {
-                schedule::ProcessStep::Again => self.asleep = false,
-                schedule::ProcessStep::Sleep(until) => {
-                    self.wakeup = until;
-                    if !self.asleep {
-                        self.asleep = true;
-                        self.measure.stats.context_switches += 1;
-                    }
-                    return Poll::Wait;
-                }
-                schedule::ProcessStep::Over => {
-                    self.finish(now);
-                    return Poll::Done;
-                }
-            }
+        match self.pending(now) {
+            Some(poll) => poll,
+            None => self.go_on(now),
         }
+    }
+
+    /// Returns what it needs before its next step; `None` if it can make one.
+    #[inline]
+    fn pending(&mut self, now: Instant) -> Option<Poll> {
+        if self.blocked.is_some() {
+            return Some(Poll::Wait);
+        }
+        if self.busy_until > now {
+            self.wakeup = Some(self.busy_until);
+            return Some(Poll::Wait);
+        }
+        let left = self.staged.len() - self.handed;
+        (self.sealed && left > 0).then_some(Poll::Submit(left))
     }
 
     /// Returns true if [`Self::poll`] would only repeat its last answer: to wait until the CPU time

@@ -232,7 +232,9 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             self.jobs.settings.run_changes(self.stack, now);
             moved = true;
         }
-        moved |= self.drain(now);
+        if self.stack.has_done() {
+            moved |= self.drain(now);
+        }
         if is_due {
             moved |= self.run_due(now);
         }

@@ -33,9 +33,7 @@ impl Stack {
             return;
         }
         self.end_in_driver(now, id, status, bytes, driver);
-        if !self.written.is_empty() {
-            self.sync_written(now, driver);
-        }
+        self.sync_written(now, driver);
     }
 
     /// Counts the late completion of an aborted command. A command that is not in flight can have

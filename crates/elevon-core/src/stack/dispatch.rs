@@ -295,7 +295,11 @@ impl Stack {
         is_own: bool,
         refused_by: Option<HwQueue>,
     ) {
-        if is_own && !list.is_empty() {
+        if list.is_empty() {
+            self.pulled = list;
+            return;
+        }
+        if is_own {
             let entry = &mut self.queues[queue.index()];
             list.append(&mut entry.dispatch);
             entry.dispatch = list;

@@ -157,6 +157,13 @@ impl Stack {
     /// Submits the flushes of `O_DSYNC` writes whose data is written.
     #[inline]
     pub(super) fn sync_written<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        if !self.written.is_empty() {
+            self.submit_flushes(now, driver);
+        }
+    }
+
+    #[cold]
+    fn submit_flushes<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while let Some((call, io)) = self.written.pop_front() {
             let submission = Submission {
                 call,

@@ -37,7 +37,34 @@ const ETIMEDOUT: i32 = Status::Timeout.errno();
 const EILSEQ: i32 = Status::Protection.errno();
 
 impl Process {
-    pub(super) fn step(&mut self, now: Instant) -> ProcessStep {
+    /// Makes steps until it needs something.
+    pub(super) fn go_on(&mut self, now: Instant) -> Poll {
+        loop {
+            if self.sealed {
+                self.close_batch();
+            }
+            match self.step(now) {
+                ProcessStep::Again => self.asleep = false,
+                ProcessStep::Sleep(until) => {
+                    self.wakeup = until;
+                    if !self.asleep {
+                        self.asleep = true;
+                        self.measure.stats.context_switches += 1;
+                    }
+                    return Poll::Wait;
+                }
+                ProcessStep::Over => {
+                    self.finish(now);
+                    return Poll::Done;
+                }
+            }
+            if let Some(poll) = self.pending(now) {
+                return poll;
+            }
+        }
+    }
+
+    fn step(&mut self, now: Instant) -> ProcessStep {
         self.leave_ramp(now);
         if let Some(token) = self.syncing {
             return self.await_sync(now, token);

@@ -117,12 +117,12 @@ impl Bfq {
     /// wait for them; and without any injection such a queue would hardly be served, because each
     /// of its requests is a slot that is charged at least 2 ms.
     pub(super) fn is_asymmetric(&self, q: EntityId) -> bool {
-        let own = self.queue(q).counted.weight;
-        let is_spared = match self.settings.inject {
+        let own = || self.queue(q).counted.weight;
+        let is_spared = || match self.settings.inject {
             Inject::Off | Inject::Seed => false,
-            Inject::Limit | Inject::Fair => own.is_some() && own == self.weights.smallest(),
+            Inject::Limit | Inject::Fair => own().is_some() && own() == self.weights.smallest(),
         };
-        let weights_differ = self.weights.distinct > 1 && !is_spared;
+        let weights_differ = self.weights.distinct > 1 && !is_spared();
         let classes = self.busy.iter().filter(|&&count| count > 0).count();
         let below_root = self.pending_groups - u32::from(self.groups[0].pending > 0);
         let groups_differ = if self.rules.bfq_counts_root_group { self.pending_groups > 1 } else { below_root > 0 };
