@@ -58,7 +58,7 @@ use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::run::{Observer, Probe, RunOutcome, run_probed};
 use elevon_workload::settings::Settings;
-use elevon_workload::tenants::tenant_of;
+use elevon_workload::tenants::TenantsByPath;
 use elevon_workload::token::Token;
 
 use cache::{OtherPrograms, SeenCache};
@@ -385,7 +385,8 @@ fn tell_world(
     specs: &[JobSpec],
     layouts: BTreeMap<(u32, u64), Layout>,
 ) {
-    let who = |spec: usize| stack.tenants().charged(tenant_of(jobs.tenants(), &specs[spec]));
+    let by_path = TenantsByPath::new(jobs.tenants());
+    let who = |spec: usize| stack.tenants().charged(by_path.of(&specs[spec]));
     checks.world.tenants = jobs.members().iter().map(|member| who(member.spec)).collect();
     checks.world.conserves = phase == 1 && plan.tunable_changes == 0 && plan.conserves();
     checks.world.bios.clear();

@@ -15,7 +15,7 @@ use crate::replay::{NewLayout, Replayed, Script};
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::steady::{Moved, SteadyWatches};
-use crate::tenants::{Tenant, tenant_of, tenants};
+use crate::tenants::{Tenant, TenantsByPath, tenants};
 
 /// Options that all jobs of a run share.
 #[derive(Clone, Debug)]
@@ -162,6 +162,7 @@ impl Jobs {
             .with_cache(options.cached);
         let (mut members, mut processes) = (Vec::new(), Vec::new());
         let tenants = tenants(specs);
+        let by_path = TenantsByPath::new(&tenants);
         let (mut group, mut stage) = (0, 0);
         for (index, spec) in specs.iter().enumerate() {
             if index > 0 {
@@ -169,7 +170,7 @@ impl Jobs {
                 group += u32::from(spec.stonewall || spec.new_group);
             }
             let wait_for = wait_for(specs, index)?;
-            let tenant = tenant_of(&tenants, spec);
+            let tenant = by_path.of(spec);
             for clone in 0..spec.numjobs.max(1) {
                 let task = TaskId(processes.len() as u32);
                 let seeds = Seeds::new(spec, options.seed, index as u32, clone);
@@ -207,10 +208,11 @@ impl Jobs<Replayed> {
     pub fn of_trace(specs: &[JobSpec], scripts: Vec<Script>, slots: usize, layouts: &mut NewLayout<'_>) -> Self {
         let whole = Extent { regions: Vec::new(), files: Vec::new(), bytes: Bytes::ZERO };
         let tenants = tenants(specs);
+        let by_path = TenantsByPath::new(&tenants);
         let (mut members, mut processes) = (Vec::new(), Vec::new());
         for (index, (spec, script)) in specs.iter().zip(scripts).enumerate() {
             let task = TaskId(index as u32);
-            let tenant = tenant_of(&tenants, spec);
+            let tenant = by_path.of(spec);
             let (number, delay) = (script.number, script.begins);
             processes.push(Replayed::new(script, task, tenant, slots, layouts));
             members.push(Member {

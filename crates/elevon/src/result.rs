@@ -27,7 +27,7 @@ use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::run::{JobOutcome, RunOutcome};
 use elevon_workload::settings::Settings;
 use elevon_workload::steady::SteadyOutcome;
-use elevon_workload::tenants::{Tenant, tenant_of};
+use elevon_workload::tenants::{Tenant, TenantsByPath};
 
 use crate::memory::CachePlan;
 use crate::plan::{Plan, Target};
@@ -129,9 +129,10 @@ fn jobs(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<JobResult> {
     let mut results: Vec<JobResult> = Vec::new();
     let specs = &facts.plan.jobs.jobs;
     let tenants = &facts.plan.tenants.tenants;
+    let by_path = TenantsByPath::new(tenants);
     for (task, job) in outcome.jobs.iter().enumerate() {
         let spec = &specs[job.spec];
-        let claim = claim(spec, tenants);
+        let claim = claim(spec, lineage(tenants, by_path.of(spec)));
         let device_time = facts.stack.accounting().device_time(TaskId(task as u32));
         let open = results.last_mut().filter(|last| spec.group_reporting && last.group == job.group);
         match open {
@@ -226,27 +227,28 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
         now: outcome.ended.max(outcome.disk_end.at),
     };
     let given = &facts.plan.tenants.tenants;
+    let (times, whole) = (over_time::times(facts, outcome), outcome.ended.since(outcome.started));
     collect::tenants(&sources, |id| {
         let at = id.index().checked_sub(1).and_then(|at| given.get(at));
         at.map_or_else(Named::default, |tenant| Named {
             path: tenant.path.clone(),
             settings: tenant.settings.iter().map(|setting| (setting.name().to_owned(), setting.text(None))).collect(),
             limits: collect::limits_of(control, id),
-            time: over_time::time_of(facts, outcome, id),
+            time: times.get(&id).copied().unwrap_or(whole),
         })
     })
 }
 
 /// Returns the claim of one process of a job as in BFQ: its weight is 10 at level 7, and 10 more
-/// for each level above.
-fn claim(spec: &JobSpec, tenants: &[Tenant]) -> Claim {
+/// for each level above. `cgroups` are those from the top to its own.
+fn claim(spec: &JobSpec, cgroups: Vec<(String, u32)>) -> Claim {
     let prio = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };
     let level = if prio.class() == PrioClass::Idle { 7 } else { prio.level() };
     Claim {
         given: spec.ioprio.class() != PrioClass::None || spec.cgroup.is_some(),
         class: prio.class(),
         weight: 10 * (8 - u32::from(level)),
-        cgroups: lineage(tenants, tenant_of(tenants, spec)),
+        cgroups,
     }
 }
 

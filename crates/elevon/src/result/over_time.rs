@@ -1,14 +1,16 @@
 //! Tenants and jobs over time, changes of settings, and a warning about io.cost's preset.
 
+use std::collections::BTreeMap;
+
 use elevon_core::control::io_cost::Preset;
 use elevon_core::stack::Stack;
-use elevon_core::units::{Nanos, TenantId};
+use elevon_core::units::{Instant, Nanos, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_report::result::{Change, OwnerPoint, OwnerResult, Owners};
 use elevon_sim::device::Description;
 use elevon_workload::by_owner::Progressed;
 use elevon_workload::run::RunOutcome;
-use elevon_workload::tenants::{is_weight, tenant_of};
+use elevon_workload::tenants::{TenantsByPath, is_weight};
 
 use super::Facts;
 use crate::plan::Plan;
@@ -26,22 +28,31 @@ pub(super) fn owners(facts: &Facts<'_>, outcome: &RunOutcome) -> Owners {
     let jobs = outcome.jobs.len();
     let tree = facts.stack.control().tenants();
     let mut owners = Owners::default();
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    for job in &outcome.jobs {
+        *names.entry(&job.name).or_default() += 1;
+    }
     for (task, job) in outcome.jobs.iter().enumerate() {
-        let same_name = outcome.jobs.iter().filter(|other| other.name == job.name).count() > 1;
+        let same_name = names[job.name.as_str()] > 1;
         let name = if same_name { format!("{} (pid {})", job.name, job.number) } else { job.name.clone() };
         owners.jobs.extend(owner(name, series.readings().map(|(at, rows)| (at, rows[task]))));
     }
-    for tenant in (0..(series.rows() - jobs) as u32).map(TenantId) {
-        let is_part = |of: &TenantId| *of == tenant || tenant != TenantId(0) && tree.is_below(*of, tenant);
-        let parts: Vec<usize> =
-            (0..(series.rows() - jobs) as u32).map(TenantId).filter(is_part).map(|of| jobs + of.index()).collect();
+    // The rows of each tenant and of those below it; the root has its own only.
+    let mut parts = vec![Vec::new(); series.rows() - jobs];
+    for of in 0..parts.len() {
+        for above in tree.path(TenantId(of as u32)) {
+            parts[above.index()].push(jobs + of);
+        }
+    }
+    parts[0] = vec![jobs];
+    for (tenant, parts) in parts.iter().enumerate() {
         let sum = |rows: &[Progressed]| {
             parts.iter().fold(Progressed::default(), |sum, &part| Progressed {
                 ios: std::array::from_fn(|d| sum.ios[d] + rows[part].ios[d]),
                 bytes: std::array::from_fn(|d| sum.bytes[d] + rows[part].bytes[d]),
             })
         };
-        let path = match tenant.index().checked_sub(1) {
+        let path = match tenant.checked_sub(1) {
             None => "/".to_owned(),
             Some(at) => facts.plan.tenants.tenants[at].path.clone(),
         };
@@ -81,24 +92,28 @@ pub(super) fn changes(facts: &Facts<'_>) -> Vec<Change> {
     facts.settings.map_or(&[][..], |settings| settings.made()).iter().map(change).collect()
 }
 
-/// Returns how long the jobs of a tenant and of those below it ran: from the first start to the
-/// last end of a job's measured time. On a real device with a page cache the write-back after the
-/// jobs is included.
-pub(super) fn time_of(facts: &Facts<'_>, outcome: &RunOutcome, tenant: TenantId) -> Nanos {
+/// Returns how long the jobs of each tenant and of those below it ran, by tenant: from the first
+/// start to the last end of a job's measured time. On a real device with a page cache the
+/// write-back after the jobs is included. Tenants without jobs are missing.
+pub(super) fn times(facts: &Facts<'_>, outcome: &RunOutcome) -> BTreeMap<TenantId, Nanos> {
     let tree = facts.stack.control().tenants();
-    let given = &facts.plan.tenants.tenants;
-    let specs = &facts.plan.jobs.jobs;
-    let is_part = |of: TenantId| of == tenant || tenant != TenantId(0) && tree.is_below(of, tenant);
-    let jobs = outcome.jobs.iter().filter(|job| is_part(tenant_of(given, &specs[job.spec])));
-    let spans = jobs.filter_map(|job| {
-        let start = job.start?;
+    let by_path = TenantsByPath::new(&facts.plan.tenants.tenants);
+    let of_specs: Vec<TenantId> = facts.plan.jobs.jobs.iter().map(|spec| by_path.of(spec)).collect();
+    let mut spans: BTreeMap<TenantId, (Instant, Instant)> = BTreeMap::new();
+    for job in &outcome.jobs {
+        let Some(start) = job.start else { continue };
         let ran = job.stats.directions.iter().map(|direction| direction.runtime_ns).max().unwrap_or(0);
-        Some((start, start.saturating_add(Nanos::new(ran))))
-    });
-    let span = spans.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
-    let Some((start, end)) = span else { return outcome.ended.since(outcome.started) };
-    let end = if facts.real && facts.cached.is_some() { end.max(outcome.disk_end.at) } else { end };
-    end.since(start)
+        let end = start.saturating_add(Nanos::new(ran));
+        let tenant = of_specs[job.spec];
+        let root = Some(TenantId(0)).filter(|root| *root == tenant);
+        for tenant in tree.path(tenant).chain(root) {
+            let span = spans.entry(tenant).or_insert((start, end));
+            *span = (span.0.min(start), span.1.max(end));
+        }
+    }
+    let last = Some(outcome.disk_end.at).filter(|_| facts.real && facts.cached.is_some());
+    let time = |(start, end): (Instant, Instant)| last.map_or(end, |last| end.max(last)).since(start);
+    spans.into_iter().map(|(tenant, span)| (tenant, time(span))).collect()
 }
 
 /// Returns a warning if io.cost divides by weights with Linux's preset for the kind of device, and
