@@ -105,7 +105,9 @@ fn main() {
         let counts = if full { dimension.counts } else { &dimension.counts[..2] };
         let mut alone = 0.0;
         for &count in counts {
-            let memory = used(&mut elevon(&(dimension.run)(folder, count, count.max(16))), folder).0.memory;
+            // Long enough for the peak to be seen.
+            let ios = count.max(if full { 200_000 } else { 16 });
+            let memory = used(&mut elevon(&(dimension.run)(folder, count, ios)), folder).0.memory;
             if count == counts[0] {
                 alone = memory;
             }
@@ -114,8 +116,13 @@ fn main() {
             let count_of = |ios| instructions(folder, &(dimension.run)(folder, count, ios));
             let per_io = count_of(2 * ios).zip(count_of(ios)).map(|(long, short)| long.saturating_sub(short) / ios);
             let per_io = per_io.map_or_else(|| "valgrind is missing".to_owned(), |count| count.to_string());
-            let each = (memory - alone) * 1e6 / (count.max(2) - 1) as f64;
-            println!("| {count} | {per_io} | {memory:.1} | {each:.0} |");
+            // Less than the difference between two equal runs tells nothing.
+            let each = if memory - alone < 1.0 {
+                "-".to_owned()
+            } else {
+                format!("{:.0}", (memory - alone) * 1e6 / (count - 1) as f64)
+            };
+            println!("| {count} | {per_io} | {memory:.1} | {each} |");
         }
         println!();
     }
@@ -133,7 +140,8 @@ fn lengths(folder: &Path, full: bool, billion: bool) {
     };
     let deep = |ios: u64| {
         format!(
-            "[a]\nioengine=io_uring\ndirect=1\nrw=randread\nnorandommap=1\niodepth=32\nsize=100g\nnumber_ios={ios}\n"
+            "[a]\nioengine=io_uring\ndirect=1\nrw=randread\nnorandommap=1\niodepth=32\nsize=100g\nio_size={}\n",
+            ios * 4096
         )
     };
     let least = if full { 1_000_000 } else { 1_000 };
