@@ -86,8 +86,8 @@ fn steady(device: &str, scheduler: &str, options: &str) -> (u64, u64) {
     (watch.last.0 - first.0, watch.last.1 - first.1)
 }
 
-/// Histograms take memory when a latency is twice as long as any before, which becomes rare; nothing
-/// else may.
+/// Histograms take memory when a latency is twice as long as any before, which becomes rare.
+/// Nothing else may.
 const GROWTHS: u64 = 8;
 
 /// There is a single test in this file, because allocations of another thread would be counted.

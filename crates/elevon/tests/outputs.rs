@@ -199,15 +199,15 @@ fn endless_and_huge_inputs_are_refused() {
     use std::os::unix::ffi::OsStringExt;
 
     let bench = bench();
-    bench.file("jobs.fio", (0..5_000).map(|i| format!("[j{i}]\nrw=read\ndirect=1\n")).collect::<String>());
-    bench.file("clones.fio", "[a]\nrw=read\nnumjobs=4000\n[b]\nrw=read\nnumjobs=97\n");
+    bench.file("jobs.fio", (0..131_080).map(|i| format!("[j{i}]\nrw=read\ndirect=1\n")).collect::<String>());
+    bench.file("clones.fio", "[a]\nrw=read\nnumjobs=131000\n[b]\nrw=read\nnumjobs=73\n");
     bench.file("long.fio", format!("[a]\nrw=read\nbs={}\n", "4".repeat(10_000_000)));
     bench.file("keys.fio", format!("[a]\n{}", "no-such-key=1\n".repeat(100_000)));
     for (args, words, lines) in [
         (&["run", "/dev/zero"][..], &["/dev/zero:1:1", "larger than 16 MiB"][..], 1),
         (&["run", "good.fio", "--tenants", "/dev/zero"], &["--tenants /dev/zero", "larger than 16 MiB"], 1),
-        (&["run", "jobs.fio"], &["jobs.fio:12289", "[j4096]", "4096 or fewer"], 1),
-        (&["run", "clones.fio"], &["clones.fio:4", "4097 jobs", "numjobs="], 1),
+        (&["run", "jobs.fio"], &["jobs.fio:393217", "[j131072]", "131072 or fewer"], 1),
+        (&["run", "clones.fio"], &["clones.fio:4", "131073 jobs", "numjobs="], 1),
         (&["run", "long.fio"], &["long.fio:3:4: bs", "characters]"], 1),
         (&["run", "keys.fio"], &["keys.fio:2:1", "and 980 or more others"], 21),
     ] {
