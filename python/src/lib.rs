@@ -139,10 +139,6 @@ impl Sweep {
     /// Does some runs, and calls `took` with the number and the outcome of each as it ends.
     #[pyo3(signature = (numbers, threads, took))]
     fn run(&self, py: Python<'_>, numbers: Vec<usize>, threads: Option<u16>, took: Py<PyAny>) -> PyResult<()> {
-        let runs = self.0.runs();
-        if let Some(number) = numbers.iter().find(|&&number| number >= runs) {
-            return Err(InputError::new_err(format!("run {number}: there are {runs}, the first is 0")));
-        }
         work(
             py,
             |interrupt, done| {

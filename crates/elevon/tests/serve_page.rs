@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::browser::Browser;
 use common::http::get;
-use common::nbd::Client;
 use common::served::Served;
 use elevon_testkit::tool;
 use serde_json::Value;
@@ -30,25 +29,11 @@ device = '<b>other'
 limit = { iops = 20 }
 ";
 
-/// Writes until it is told to stop, and returns the number of writes.
-fn load(served: &Served, export: &str, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
-    let mut client = Client::open(&served.bench.path("s"), export).expect("it listens");
-    let stop = Arc::clone(stop);
-    std::thread::spawn(move || {
-        let mut writes = 0;
-        while !stop.load(Ordering::Relaxed) {
-            assert_eq!(client.write(0, 0, &[1; 4096]).expect("an answer"), 0);
-            writes += 1;
-        }
-        writes
-    })
-}
-
 #[test]
 fn the_api_tells_what_ctl_tells() {
     let served = Served::config(&CONFIG.replace("METRICS", "unix:m"));
     let stop = Arc::new(AtomicBool::new(false));
-    let writing = load(&served, "a", &stop);
+    let writing = served.load("a", &stop);
     let path = served.bench.path("m");
     let json = |path_of: &str| -> (u16, Value) {
         let answer = get(&path, path_of, "");
@@ -110,7 +95,7 @@ fn the_page_shows_what_the_server_does() {
     let address =
         line.strip_prefix("metrics: ").and_then(|it| it.strip_suffix("metrics")).expect("an address").to_owned();
     let stop = Arc::new(AtomicBool::new(false));
-    let writing = [load(&served, "a", &stop), load(&served, "b", &stop)];
+    let writing = [served.load("a", &stop), served.load("b", &stop)];
     let mut browser = Browser::open_address(&chromium, &served.bench.path(""), &address);
     until(&mut browser, "document.body.dataset.samples >= 2");
     assert_eq!(browser.value("document.body.dataset.error || null"), Value::Null);

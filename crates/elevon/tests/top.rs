@@ -8,7 +8,6 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::nbd::Client;
 use common::served::Served;
 
 const CONFIG: &str = "\
@@ -24,16 +23,8 @@ limit = { iops = 20 }
 /// Keeps a server busy while something is done with it.
 fn under_load(act: impl FnOnce(&Served)) {
     let served = Served::config(CONFIG);
-    let mut client = Client::open(&served.bench.path("s"), "a").expect("it listens");
     let stop = Arc::new(AtomicBool::new(false));
-    let writing = {
-        let stop = Arc::clone(&stop);
-        std::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                assert_eq!(client.write(0, 0, &[1; 4096]).expect("an answer"), 0);
-            }
-        })
-    };
+    let writing = served.load("a", &stop);
     act(&served);
     stop.store(true, Ordering::Relaxed);
     writing.join().expect("every write was answered");

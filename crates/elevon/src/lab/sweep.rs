@@ -76,24 +76,13 @@ impl Sweep {
         Ok(checked.map(|Checked { warnings, .. }| warnings).unwrap_or_default())
     }
 
-    /// Does one run, and returns its outcome as a line of JSON; `None` if an interrupt cut it off.
-    ///
-    /// # Errors
-    /// The number is too large, or the run's plan is wrong. A run that fails has an outcome that
-    /// says so.
-    pub fn run(&self, number: usize, interrupt: &Interrupt) -> Result<Option<String>, LabError> {
-        if number >= self.runs() {
-            return Err(LabError::Input(format!("run {number}: there are {}, the first is 0", self.runs())));
-        }
-        let outcome = one(&self.0, number, interrupt)?;
-        Ok(outcome.map(|outcome| outcome.to_json(number).to_string()))
-    }
-
     /// Does runs on `threads` threads (by default one on each core), and hands the number and the
-    /// outcome of each to `took`, in the order in which they end. An interrupt ends it early.
+    /// outcome of each, a line of JSON, to `took`, in the order in which they end. An interrupt
+    /// ends it early.
     ///
     /// # Errors
-    /// The plan of a run is wrong.
+    /// A number is too large, or the plan of a run is wrong. A run that fails has an outcome that
+    /// says so.
     pub fn run_all(
         &self,
         numbers: &[usize],
@@ -101,6 +90,10 @@ impl Sweep {
         interrupt: &Interrupt,
         mut took: impl FnMut(usize, String) + Send,
     ) -> Result<(), LabError> {
+        let runs = self.runs();
+        if let Some(number) = numbers.iter().find(|&&number| number >= runs) {
+            return Err(LabError::Input(format!("run {number}: there are {runs}, the first is 0")));
+        }
         let work = |number: usize| one(&self.0, number, interrupt);
         on_all_cores(numbers, threads, interrupt, work, |number, outcome| {
             took(number, outcome.to_json(number).to_string());

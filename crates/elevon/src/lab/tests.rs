@@ -60,8 +60,10 @@ fn a_sweep_in_any_order_gives_the_same_bytes() {
     let (sweep, interrupt) = (Sweep::new(spec()).expect("a sweep"), Interrupt::new());
     assert_eq!(sweep.runs(), 3 * 2 * 2);
     sweep.check(&interrupt).expect("every point runs");
-    let mut one_by_one: Vec<String> =
-        (0..sweep.runs()).map(|run| sweep.run(run, &interrupt).expect("it runs").expect("no interrupt")).collect();
+    let mut one_by_one = Vec::new();
+    for run in 0..sweep.runs() {
+        sweep.run_all(&[run], None, &interrupt, |_, outcome| one_by_one.push(outcome)).expect("it runs");
+    }
     let first = sweep.results(one_by_one.iter().map(String::as_str)).expect("all runs");
     let mut all = Vec::new();
     let numbers: Vec<usize> = (0..sweep.runs()).rev().collect();
@@ -78,5 +80,5 @@ fn a_sweep_in_any_order_gives_the_same_bytes() {
     one_by_one.pop();
     let error = sweep.results(one_by_one.iter().map(String::as_str)).expect_err("one is missing");
     assert!(error.to_string().contains('1'), "{error}");
-    assert!(sweep.results(["{}"]).is_err() && sweep.run(12, &interrupt).is_err());
+    assert!(sweep.results(["{}"]).is_err() && sweep.run_all(&[12], None, &interrupt, |_, _| {}).is_err());
 }

@@ -2,8 +2,12 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use super::Bench;
+use super::nbd::Client;
 
 pub(crate) const DISK: usize = 8 << 20;
 
@@ -77,6 +81,20 @@ impl Served {
     pub(crate) fn client(&self, name: &str, args: &[&str]) -> Option<Output> {
         let mut command = elevon_testkit::tool(name)?;
         Some(command.current_dir(self.bench.path("")).args(args).output().expect("the tool ran"))
+    }
+
+    /// Writes to an export until it is told to stop, and returns the number of writes.
+    pub(crate) fn load(&self, export: &str, stop: &Arc<AtomicBool>) -> JoinHandle<u64> {
+        let mut client = Client::open(&self.bench.path("s"), export).expect("it listens");
+        let stop = Arc::clone(stop);
+        std::thread::spawn(move || {
+            let mut writes = 0;
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(client.write(0, 0, &[1; 4096]).expect("an answer"), 0);
+                writes += 1;
+            }
+            writes
+        })
     }
 
     /// Asks the server to end, and waits for it. A server whose test failed is killed.
