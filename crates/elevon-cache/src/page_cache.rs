@@ -163,6 +163,8 @@ pub struct PageCache {
     /// returns.
     runnable: VecDeque<u32>,
     writers: Vec<DirtyThrottle>,
+    /// When a task last slept for the dirty limits.
+    dirty_sleep: Option<Instant>,
     domains: Domains,
     flusher: Flusher,
     turn: Option<FlushTurn>,
@@ -208,6 +210,7 @@ impl PageCache {
             calls: Pool::new(),
             runnable: VecDeque::new(),
             writers: Vec::new(),
+            dirty_sleep: None,
             domains: Domains::new(Domain::new(config.hz, config.dirty)),
             flusher: Flusher::new(config.flusher_times),
             turn: None,
@@ -291,6 +294,11 @@ impl PageCache {
         };
         self.settle(now);
         called
+    }
+
+    /// Returns when a task last slept because too many pages were dirty; `None` if none did.
+    pub const fn last_dirty_sleep(&self) -> Option<Instant> {
+        self.dirty_sleep
     }
 
     /// Returns the next bio to submit, if any. [`Self::complete`] must be called when the bio has

@@ -69,6 +69,7 @@ fn bio(offset: u64, bytes: u64) -> Bio {
         next: None,
         queued: Instant::ZERO,
         gated: false,
+        has_place: false,
         in_scheduler: false,
         since: Instant::ZERO,
     }

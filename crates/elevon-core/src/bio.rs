@@ -33,6 +33,8 @@ pub struct Bio {
     /// The bio passed the gates of its tenant (see [`crate::control::Gate`]) itself, and was not
     /// merged into another's request.
     pub gated: bool,
+    /// The bio has a place of writeback throttling, which its request gives back.
+    pub has_place: bool,
     /// First sector.
     pub sector: Sector,
     /// Remaining bytes; at most 4 GiB − 1 rounded down to the logical block size.

@@ -356,6 +356,11 @@ impl TenantControl {
         HOOKED && self.gated
     }
 
+    /// Returns true if io.cost is enabled.
+    pub(crate) fn has_cost(&self) -> bool {
+        self.has_gates() && self.cost.is_enabled()
+    }
+
     /// Returns true if statistics and the breakdown are kept.
     #[inline]
     pub const fn is_watched(&self) -> bool {

@@ -192,6 +192,10 @@ pub struct Rules {
     /// io.cost keeps its busy level in a period in which no I/O completed (7.1+); before, it fell
     /// to 0.
     pub io_cost_keeps_busy_level: bool,
+    /// Writeback throttling is off, unless it was set, while io.cost is enabled.
+    pub io_cost_turns_wbt_off: bool,
+    /// `wbt_lat_usec` shows 0 under BFQ, which turns writeback throttling off in every version.
+    pub wbt_shown_off_under_bfq: bool,
 }
 
 impl Default for Kernel {
@@ -361,6 +365,8 @@ impl Kernel {
             throttle_slice_ms: if matches!(self, V6_12 | V6_16) { 20 } else { 100 },
             throttle_in_series: self.since(V6_16),
             io_cost_keeps_busy_level: self.since(V7_1),
+            io_cost_turns_wbt_off: self.since(V6_6),
+            wbt_shown_off_under_bfq: self.since(V6_12),
         }
     }
 }

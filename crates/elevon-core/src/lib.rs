@@ -39,6 +39,7 @@ pub mod tags;
 pub mod tenant;
 mod treap;
 pub mod tree;
+mod wbt;
 
 // Accounting, events and statistics.
 pub mod account;

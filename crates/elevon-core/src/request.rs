@@ -11,6 +11,7 @@ use crate::flush::Sequence;
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
 use crate::units::{BioId, HwQueue, Instant, RequestId, Sector, Sectors, Tag, TaskId, TenantId};
+use crate::wbt::Throttled;
 
 /// The state of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +70,8 @@ pub struct Request {
     pub queue: HwQueue,
     /// Driver tag, if it has one.
     pub tag: Option<Tag>,
+    /// The place of writeback throttling that it gives back when it is freed.
+    pub(crate) place: Option<Throttled>,
     /// When it was allocated.
     pub start: Instant,
     /// When it was last given to the driver.
@@ -100,6 +103,7 @@ impl Request {
         cpu: 0,
         queue: HwQueue(0),
         tag: None,
+        place: None,
         start: Instant::ZERO,
         issued: Instant::ZERO,
         deadline: Instant::MAX,

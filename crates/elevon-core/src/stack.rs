@@ -39,6 +39,7 @@ use crate::sched::{AnyScheduler, Scheduler, SchedulerError, View};
 use crate::status::Status;
 use crate::tags::TagMap;
 use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, TaskId, TenantId};
+use crate::wbt::Wbt;
 pub use dispatch::WORKER_DELAY;
 
 pub mod attributes;
@@ -52,12 +53,14 @@ mod submit;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod throttled;
 
 pub use config::{DirectPath, StackConfig};
 
 use plug::Plug;
 use submit::Submission;
 use tenants::GatedBio;
+use throttled::WaitQueue;
 
 /// One call of a source. It becomes one or more bios and completes as a whole.
 #[derive(Clone, Copy, Debug)]
@@ -142,6 +145,8 @@ pub struct Counters {
     pub flushes: u64,
     /// Submissions that had to wait for a tag.
     pub tag_waits: u64,
+    /// Submissions that writeback throttling (wbt) made wait.
+    pub wbt_waits: u64,
     /// Commands that read (0) and write data (1), by length: entry n counts commands of n sectors.
     /// The last entry also counts longer commands (atomic writes and zone appends have limits of
     /// their own).
@@ -191,9 +196,10 @@ struct Task {
     blocked: bool,
 }
 
-/// A submission that waits for a tag, with its remaining part.
+/// A submission that waits for a tag, or for a place of writeback throttling, with its remaining
+/// part.
 #[derive(Clone, Copy, Debug)]
-struct TagWaiter {
+struct Waiter {
     io: Io,
     submission: Submission,
     bio: BioId,
@@ -222,7 +228,7 @@ struct HwQueueState {
     flush: FlushMachine,
     /// Submissions that wait for a tag, in FIFO order. Each holds one bio, so there are at most as
     /// many as bios.
-    waiters: VecDeque<TagWaiter>,
+    waiters: VecDeque<Waiter>,
     /// Set while the queue runs, so that it is not run recursively.
     running: bool,
     /// Set while waiters are woken, so that they are not woken recursively.
@@ -247,6 +253,11 @@ pub struct Stack {
     queues: Vec<HwQueueState>,
     scheduler: AnyScheduler,
     control: TenantControl,
+    wbt: Wbt,
+    /// Nothing is throttled while io.cost is enabled.
+    wbt_yields_to_io_cost: bool,
+    /// What waits for a place of writeback throttling, by kind.
+    throttled: [WaitQueue; 2],
     /// Bios held by a stage of [`TenantControl`], by bio id; as long as the table of bios ever was.
     held: Vec<Option<GatedBio>>,
 
@@ -336,6 +347,7 @@ impl Stack {
             io_throttle: config.io_throttle,
             exact_io_max: config.exact_io_max,
         });
+        let wbt = Wbt::new(config.wbt_target(), config.queue_depth.min(nr_requests), limits.write_cache, config.hz);
         let form = config.io_ticks.unwrap_or(rules.io_ticks);
         let largest = limits.max_sectors.get() as usize;
         Ok(Self {
@@ -351,6 +363,9 @@ impl Stack {
             queues: alloc::vec![HwQueueState::new(config.queue_depth, nr_requests, has_scheduler); config.hw_queues.into()],
             scheduler,
             control,
+            wbt,
+            wbt_yields_to_io_cost: config.wbt_yields_to_io_cost(),
+            throttled: Default::default(),
             held: Vec::new(),
             accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation),
             counters: Counters { sizes: [(); 2].map(|()| alloc::vec![0; largest + 1]), ..Counters::default() },
@@ -480,6 +495,11 @@ impl Stack {
     pub fn handle_exit(&mut self, now: Instant, task: TaskId) {
         self.advance(now);
         self.scheduler.on_task_exit(now, task);
+    }
+
+    /// Notes that a task slept because too many pages were dirty, which lets more writeback pass.
+    pub fn note_dirty_sleep(&mut self, now: Instant) {
+        self.wbt.on_dirty_sleep(now);
     }
 
     /// Changes a scheduler's tunable while I/O is in flight.

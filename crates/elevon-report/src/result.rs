@@ -387,6 +387,8 @@ pub struct StackCounters {
     pub timeouts: u64,
     /// Answers to commands that had been aborted; they completed nothing.
     pub late_answers: u64,
+    /// Submissions that writeback throttling made wait.
+    pub wbt_waits: u64,
     /// Requests that are the small last part of a split bio.
     pub tails: u64,
 }

@@ -129,6 +129,7 @@ fn disk() -> DiskResult {
             retries: 1,
             timeouts: 1,
             late_answers: 1,
+            wbt_waits: 2,
             tails: 6,
         },
     }

@@ -324,7 +324,8 @@ impl<D: Disk> Device<D> {
 /// Returns the I/O of a part.
 fn io(task: TaskId, charged: Charged, layout: LayoutId, slot: u32, request: &Request, part: &Part) -> Io {
     let Charged { tenant, ioprio, base } = charged;
-    let flags = if part.fua { Flags::FUA | Flags::SYNC } else { Flags::NONE };
+    // The client waits for its writes, so writeback throttling is not for them.
+    let flags = Flags::IDLE | if part.fua { Flags::FUA | Flags::SYNC } else { Flags::NONE };
     Io {
         task,
         token: slot.into(),

@@ -292,6 +292,7 @@ fn waits_of<'a>(view: &'a DeviceView, tenant: &'a TenantResult) -> Vec<(Labels<'
             Cause::Debt => ("debt", "", ""),
             Cause::Latency { level } => ("io.latency", "", path(level)),
             Cause::Tag => ("tag", "", ""),
+            Cause::Writeback => ("wbt", "", ""),
             Cause::Plug => ("plug", "", ""),
             Cause::Scheduler { .. } | Cause::SchedulerOthers => ("scheduler", "", ""),
             Cause::Flush => ("flush", "", ""),

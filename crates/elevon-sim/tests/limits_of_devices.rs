@@ -37,6 +37,7 @@ fn every_kernel_takes_the_limits_of_every_device() {
                     next: None,
                     queued: Instant::ZERO,
                     gated: false,
+                    has_place: false,
                     in_scheduler: false,
                     since: Instant::ZERO,
                 };

@@ -74,7 +74,7 @@ pub struct WorkloadIo {
     pub bytes: u64,
     /// Operation.
     pub op: Op,
-    /// Flags as traced.
+    /// Flags as traced, and IDLE of a write that is taken for a direct one.
     pub flags: Flags,
     /// Priority, if the trace has it.
     pub prio: Option<IoPrio>,
@@ -284,7 +284,7 @@ fn build(
             sector: if op == Op::Flush { 0 } else { bio.sector },
             bytes,
             op,
-            flags: bio.flags.unwrap_or(Flags::NONE),
+            flags: flags_of(op, bio.flags),
             prio: bio.prio,
             joins,
             bio_ends,
@@ -322,6 +322,15 @@ fn process(row: &ProcessStats, reader: &Reader) -> WorkloadProcess {
     let names = reader.names();
     let name = row.comm.map(|comm| names.name(comm)).or_else(|| row.id.and_then(|id| names.process(id)));
     WorkloadProcess { id: row.id, name: name.map(str::to_owned), cgroup: None, ios: Vec::new() }
+}
+
+/// Returns the flags of an I/O as it was submitted. No format tells a direct write from another.
+/// One that a task waited for, or of which nothing is known, is taken for direct, so that writeback
+/// throttling lets it pass; the traced kernel has let it pass already.
+fn flags_of(op: Op, traced: Option<Flags>) -> Flags {
+    let flags = traced.unwrap_or(Flags::NONE);
+    let is_waited = traced.is_none_or(|flags| flags.contains(Flags::SYNC));
+    if op == Op::Write && is_waited { flags | Flags::IDLE } else { flags }
 }
 
 /// Returns operation and length for the stack. A write without sectors that empties the device

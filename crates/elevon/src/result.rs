@@ -341,6 +341,7 @@ fn disk(facts: &Facts<'_>, outcome: &RunOutcome) -> DiskResult {
             retries: counters.retries,
             timeouts: counters.timeouts,
             late_answers: counters.late_answers,
+            wbt_waits: counters.wbt_waits,
             tails: counters.tails,
         },
     }

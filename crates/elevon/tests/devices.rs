@@ -157,7 +157,7 @@ fn settings_without_effect_are_refused() {
         ("max_segments=0", "max_segments=0: out of range; must be 1 to 65535"),
         ("seg_boundary_mask=0", "seg_boundary_mask=0: must be a power of two minus one"),
         ("rq_affinity=2", "rq_affinity: not modelled: a completion costs the same on every CPU here"),
-        ("wbt_lat_usec=2000", "wbt_lat_usec: not modelled: writeback throttling"),
+        ("wbt_lat_usec=2ms", "wbt_lat_usec=2ms: expected a whole number from 0 to 60000000 (us)"),
     ] {
         let (code, _, stderr) = output(&bench, &["run", "reads.fio", "--set", set]);
         assert!(code == Some(2) && stderr.contains(words) && stderr.lines().count() == 1, "{set}: {stderr}");

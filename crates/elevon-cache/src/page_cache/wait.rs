@@ -138,7 +138,10 @@ impl PageCache {
                 let span = if is_writing { WRITEBACK_THROTTLE } else { self.config.hz.span(1) };
                 self.waiting.sleep(now, call, For::Memory, Some(now + span));
             }
-            CallStep::Pause(span) => self.waiting.sleep(now, call, For::Pause, Some(now + span)),
+            CallStep::Pause(span) => {
+                self.dirty_sleep = Some(now);
+                self.waiting.sleep(now, call, For::Pause, Some(now + span));
+            }
             CallStep::Flush => {
                 let super::Call { task, tenant, submitter, .. } = self.calls[call].call;
                 let origin = super::Origin::Fsync;

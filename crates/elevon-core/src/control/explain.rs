@@ -84,6 +84,8 @@ pub enum Cause {
     },
     /// A free request (`nr_requests`), or the depth limit of the scheduler.
     Tag,
+    /// Writeback throttling (wbt), which keeps the latency of reads.
+    Writeback,
     /// Its task's plug.
     Plug,
     /// The scheduler, which served this tenant meanwhile: another tenant or its own.
@@ -114,19 +116,22 @@ pub enum Reason {
     Weight,
     /// A sibling's latency target (io.latency).
     Latency,
+    /// Writeback throttling.
+    Wbt,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 4] = [Self::Bps, Self::Iops, Self::Weight, Self::Latency];
+    pub const ALL: [Self; 5] = [Self::Bps, Self::Iops, Self::Weight, Self::Latency, Self::Wbt];
 
-    /// Its name as a key: `bps`, `iops`, `weight`, `latency`.
+    /// Its name as a key: `bps`, `iops`, `weight`, `latency`, `wbt`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bps => "bps",
             Self::Iops => "iops",
             Self::Weight => "weight",
             Self::Latency => "latency",
+            Self::Wbt => "wbt",
         }
     }
 }
@@ -140,6 +145,7 @@ impl Cause {
             Self::Limit { .. } => Some(Reason::Iops),
             Self::Cost | Self::Debt => Some(Reason::Weight),
             Self::Latency { .. } => Some(Reason::Latency),
+            Self::Writeback => Some(Reason::Wbt),
             Self::Tag
             | Self::Plug
             | Self::Scheduler { .. }

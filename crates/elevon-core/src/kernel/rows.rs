@@ -512,6 +512,26 @@ pub const RULES: &[RuleRow] = &[
         ""
     ),
     row!(
+        io_cost_turns_wbt_off,
+        "writeback throttling",
+        "writeback throttling is off while io.cost is enabled, unless wbt_lat_usec was set",
+        "writeback throttling and io.cost hold writes at the same time",
+        Remembered,
+        "6.2",
+        "tenants under io.cost that write back",
+        "--set wbt_lat_usec=2000 (75000 on a rotational device) keeps it on; =0 turns it off"
+    ),
+    row!(
+        wbt_shown_off_under_bfq,
+        "queue attributes",
+        "the attribute wbt_lat_usec shows 0 under BFQ",
+        "the attribute wbt_lat_usec shows its value under BFQ, which is not in force",
+        Measured,
+        "queue/wbt_lat_usec of null_blk under BFQ on 6.1 and 6.12",
+        "scripts that read it",
+        ""
+    ),
+    row!(
         promote_to_rt,
         "priority",
         "io.prio.class knows promote-to-rt",

@@ -39,6 +39,7 @@ pub(crate) fn bio(op: Op, sector: u64, sectors: u64, class: PrioClass) -> Bio {
         queued: Instant::ZERO,
         since: Instant::ZERO,
         gated: false,
+        has_place: false,
         in_scheduler: false,
     }
 }

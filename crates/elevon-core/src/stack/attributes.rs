@@ -93,7 +93,7 @@ const ATTRIBUTES: &[Attribute] = &[
     queue("scheduler", |c, r| schedulers(c.scheduler.name, r)),
     fixed("stable_writes", "0"),
     limit("virt_boundary_mask"),
-    queue("wbt_lat_usec", |c, _| if c.limits.rotational { "75000" } else { "2000" }.to_string()),
+    queue("wbt_lat_usec", |c, r| c.shown_wbt_target(r).as_micros().to_string()),
     queue("write_cache", |c, _| c.limits.write_cache_text().to_string()),
     fixed("write_same_max_bytes", "0"),
     if_kernel(|r| r.write_stream_attributes, fixed("write_stream_granularity", "0")),

@@ -1,10 +1,12 @@
 //! Invariants of the stack between two calls.
 
 use super::Stack;
+use crate::bio::Bio;
 use crate::op::Op;
 use crate::request::State;
 use crate::sched::Scheduler;
 use crate::units::{BioId, HwQueue};
+use crate::wbt::Throttled;
 
 impl Stack {
     /// Checks costly invariants, for tests and the swarm: tags, tables and counters agree. Panics
@@ -13,6 +15,16 @@ impl Stack {
         self.scheduler.self_check(self.view());
         self.control.self_check();
         assert_eq!(self.held.iter().flatten().count(), self.control.held(), "bios that stages keep");
+        for throttled in Throttled::ALL {
+            let is_mine = |bio: &Bio| bio.has_place && Throttled::of(bio) == Some(throttled);
+            let by_requests = self.requests.iter().filter(|(_, r)| r.place == Some(throttled)).count();
+            let waiting = self.queues.iter().flat_map(|queue| &queue.waiters).map(|waiter| waiter.bio);
+            let without = waiting.filter(|bio| is_mine(&self.bios[bio.0])).count();
+            let taken = self.wbt.in_flight()[throttled as usize] as usize;
+            assert_eq!(taken, by_requests + without, "places of writeback throttling for {throttled:?}");
+            let queue = &self.throttled[throttled as usize].waiters;
+            assert!(taken > 0 || queue.is_empty(), "{} wait for a place, and none is taken", queue.len());
+        }
         for (index, queue) in self.queues.iter().enumerate() {
             let first = index * self.requests_per_queue as usize;
             let mine = || self.requests.iter().skip(first).take(self.requests_per_queue as usize);

@@ -48,7 +48,7 @@ impl Stack {
     /// Returns when [`Self::handle_timers`] is to be called next.
     #[inline(always)]
     pub fn next_timer(&self) -> Option<Instant> {
-        let mut earliest = self.next_rerun.min(self.timeout_scan);
+        let mut earliest = self.next_rerun.min(self.timeout_scan).min(self.wbt.next_wakeup());
         if self.has_scheduler {
             earliest = earliest.min(self.scheduler.next_wakeup().unwrap_or(Instant::MAX));
         }
@@ -89,6 +89,9 @@ impl Stack {
         }
         if due(self.control.next_wakeup()) {
             self.run_control(now, driver);
+        }
+        if self.wbt.next_wakeup() <= now {
+            self.end_wbt_window(now, driver);
         }
         self.sync_written(now, driver);
     }
@@ -187,7 +190,7 @@ impl Stack {
     #[inline]
     pub(super) fn end_request(&mut self, now: Instant, id: RequestId, status: Status) {
         let request = &self.requests[id];
-        let (group, accounted, state) = (group_of(request), request.accounted, request.state);
+        let (op, group, accounted, state) = (request.op, group_of(request), request.accounted, request.state);
         let (task, start, issued, sector) = (request.task, request.start, request.issued, request.sector);
         // The bytes of a flush sequence were counted when its data step ended.
         let counted_before = request.flush.is_some() && !request.flush.has_data_left();
@@ -196,6 +199,9 @@ impl Stack {
         self.trace_part(now, EventKind::Complete { status }, id, sector, sectors.get() as u32);
         let watched = self.control.is_active();
         let device = if state == State::InFlight { now.since(issued) } else { Nanos::ZERO };
+        if self.wbt.is_on() && state == State::InFlight {
+            self.wbt.on_complete(now, id, op, device);
+        }
         while let Some(bio) = next {
             next = self.bios[bio.0].next;
             if watched {
@@ -233,6 +239,9 @@ impl Stack {
             self.scheduler.on_finish(now, view, id);
         }
         let request = &mut self.requests[id];
+        if let Some(throttled) = request.place.take() {
+            self.throttled[throttled as usize].is_woken |= self.wbt.put(now, throttled);
+        }
         let entry = &mut self.queues[request.queue.index()];
         if let Some(tag) = request.tag.take() {
             entry.tags.free(tag);
@@ -249,6 +258,9 @@ impl Stack {
     /// submissions that wait for a tag.
     #[inline]
     pub(super) fn after_free<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
+        if self.wbt.is_on() {
+            self.wake_throttled(now, driver);
+        }
         let entry = &mut self.queues[queue.index()];
         if entry.restart {
             entry.restart = false;

@@ -97,6 +97,10 @@ pub struct StackConfig {
     pub io_throttle: io_throttle::Config,
     /// Whether `io.max` is enforced to the nanosecond instead of in slices.
     pub exact_io_max: bool,
+    /// `wbt_lat_usec`: the read latency that writeback throttling keeps; zero turns it off. `None`
+    /// for the kernel's default: 75 ms on rotational devices and 2 ms on others, off under BFQ,
+    /// `flow` and io.cost, which do the same in their own way.
+    pub wbt_lat: Option<Nanos>,
 }
 
 impl StackConfig {
@@ -126,6 +130,7 @@ impl StackConfig {
             max_retries: 5,
             io_throttle: io_throttle::Config::default(),
             exact_io_max: false,
+            wbt_lat: None,
         }
     }
 
@@ -156,6 +161,28 @@ impl StackConfig {
         }
     }
 
+    /// Returns the target of writeback throttling; `None` if it is off.
+    pub(super) fn wbt_target(&self) -> Option<Nanos> {
+        let is_off = self.wbt_lat.is_none() && matches!(self.scheduler.name, "bfq" | "flow");
+        (!is_off).then(|| self.wbt_lat()).filter(|target| !target.is_zero())
+    }
+
+    /// Returns true if writeback throttling is as it is by default, also off while io.cost is on.
+    pub(super) fn wbt_yields_to_io_cost(&self) -> bool {
+        self.wbt_lat.is_none() && self.rules().io_cost_turns_wbt_off
+    }
+
+    /// Returns `wbt_lat_usec` as sysfs shows it.
+    pub(super) fn shown_wbt_target(&self, rules: &Rules) -> Nanos {
+        let is_shown = self.wbt_target().is_some() || !rules.wbt_shown_off_under_bfq;
+        if is_shown { self.wbt_lat() } else { Nanos::ZERO }
+    }
+
+    /// Returns the target that was set, or that of the kind of device.
+    fn wbt_lat(&self) -> Nanos {
+        self.wbt_lat.unwrap_or(Nanos::from_millis(if self.limits.rotational { 75 } else { 2 }))
+    }
+
     /// Returns true if the queue has the setting `async_depth`.
     fn has_async_depth(&self) -> bool {
         self.rules().queue_async_depth && !self.scheduler.is_none()
@@ -172,6 +199,11 @@ impl StackConfig {
     /// # Errors
     /// Says what would be right. Nothing is changed in this case.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        if (key, value) == ("wbt_lat_usec", "-1") {
+            // As in sysfs: the default.
+            self.wbt_lat = None;
+            return Ok(());
+        }
         if let Some(row) = setting::find(SETTINGS, key) {
             return row.set(self, value);
         }
@@ -382,6 +414,23 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         },
     },
     StackSetting {
+        key: "wbt_lat_usec",
+        help: "writeback throttling: read latency below which buffered writes and discards are not held back; 0 turns \
+               it off, -1 is the default",
+        follows: Some("2000; rotational: 75000; 0 under bfq, flow"),
+        reported: Reported::IfChanged,
+        value: SettingValue::Number {
+            unit: "us",
+            range: (0, 60_000_000),
+            multiple_of: 1,
+            get: |c| c.wbt_target().map_or(0, Nanos::as_micros),
+            set: |c, us| {
+                c.wbt_lat = Some(Nanos::from_micros(us));
+                Ok(())
+            },
+        },
+    },
+    StackSetting {
         key: "queue_depth",
         help: "driver tags of each hardware queue",
         follows: Some("by device"),
@@ -453,7 +502,6 @@ pub(crate) fn is_setting(key: &str) -> bool {
 const NOT_MODELLED: &[(&str, &str)] = &[
     ("rq_affinity", "a completion costs the same on every CPU here"),
     ("add_random", "there is no entropy pool here"),
-    ("wbt_lat_usec", "writeback throttling is not there yet"),
     ("io_poll_delay", "completions are events here, nothing polls for them"),
     ("scheduler", "use --scheduler NAME"),
 ];

@@ -151,6 +151,9 @@ impl Stack {
             let largest = sizes.len() - 1;
             sizes[sectors.min(largest)] += 1;
         }
+        if self.wbt.is_on() {
+            self.wbt.on_issue(now, id, op);
+        }
         if accounted && op != Op::Flush {
             self.accounting.on_issue(now);
         }

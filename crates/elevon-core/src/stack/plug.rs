@@ -352,9 +352,9 @@ impl Stack {
         self.requests[next].bio_head = None;
         self.requests[next].bio_tail = None;
         self.requests[next].sectors = Sectors::ZERO;
-        // Its tag is free: the caller wakes a submission that waits for one.
-        self.freed_by_merge |= !self.queues[b.queue.index()].waiters.is_empty();
+        // Its tag is free: the caller wakes a submission that waits for one, or for a place.
         self.release(now, next);
+        self.freed_by_merge |= !self.queues[b.queue.index()].waiters.is_empty() || self.wakes_throttled();
         true
     }
 

@@ -1,7 +1,7 @@
 //! Submission: builds bios from an I/O, splits them, and merges each fragment or takes a tag for
 //! it.
 
-use super::{Call, Io, Stack, Submitted, TagWaiter};
+use super::{Call, Io, Stack, Submitted, Waiter};
 use crate::bio::{BIO_MAX_VECS, Bio, DataRange};
 use crate::build::{self, Source};
 use crate::control::{Cause, StageVerdict};
@@ -16,6 +16,7 @@ use crate::split::{Split, split};
 use crate::status::Status;
 use crate::tags::Shallow;
 use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
+use crate::wbt::Throttled;
 
 /// Block size of a file system, in bytes: that of ext4 and XFS if nothing else was asked for, and
 /// that of an opened block device.
@@ -268,8 +269,12 @@ impl Stack {
                     return self.sleep_in_control(now, io, submission, id, driver);
                 }
             }
+            if self.wbt.is_on() && !self.takes_place(now, id) {
+                return self.sleep_for_place(now, io, submission, id, driver);
+            }
             let Some(request) = self.allocate_request(id) else {
                 if io.flags.contains(Flags::NOWAIT) {
+                    self.give_place_back(now, id);
                     self.drop_bio(id);
                     self.end_bio(id, Status::Again);
                     continue;
@@ -404,6 +409,7 @@ impl Stack {
             write_hint: io.write_hint,
             segments: 0,
             gated: false,
+            has_place: false,
             in_scheduler: false,
             sector: if bytes == 0 { Sector::ZERO } else { io.sector + Bytes::new(built).sectors_floor() },
             bytes: Bytes::new(bytes),
@@ -494,6 +500,7 @@ impl Stack {
             cpu,
             queue: slot.queue,
             tag: slot.tag,
+            place: if bio.has_place { Throttled::of(bio) } else { None },
             start: now,
             issued: now,
             deadline: Instant::MAX,
@@ -554,9 +561,15 @@ impl Stack {
             self.trace_bio(now, EventKind::TagWait { of_scheduler: self.has_scheduler, depth }, &bio);
         }
         let submission = self.fall_asleep(now, io, submission, driver);
-        self.queues[queue.index()].waiters.push_back(TagWaiter { io: *io, submission, bio });
+        self.queues[queue.index()].waiters.push_back(Waiter { io: *io, submission, bio });
         self.run_queue(now, queue, driver);
         self.wake_waiters(now, queue, driver);
+        self.is_asleep(io)
+    }
+
+    /// Returns whether the task of a submission that fell asleep still sleeps.
+    pub(super) fn is_asleep(&mut self, io: &Io) -> Submitted {
+        let task = io.task;
         if self.task_mut(task).blocked {
             return Submitted::Blocked;
         }
@@ -618,7 +631,7 @@ impl Stack {
             return;
         }
         while let Some(&waiter) = self.queues[queue.index()].waiters.front() {
-            let TagWaiter { io, submission, bio } = waiter;
+            let Waiter { io, submission, bio } = waiter;
             if !self.has_tag_for(queue, bio) {
                 break;
             }
@@ -628,11 +641,12 @@ impl Stack {
         self.queues[queue.index()].waking = false;
     }
 
-    /// Wakes submissions that wait for a tag, after a request that was merged into another has
-    /// given its own back. No completion of that request will wake them.
+    /// Wakes submissions that wait for a tag or a place, after a request that was merged into
+    /// another has given its own back. No completion of that request will wake them.
     #[cold]
     pub(super) fn wake_after_merge<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         self.freed_by_merge = false;
+        self.wake_throttled(now, driver);
         for queue in (0..self.config.hw_queues).map(HwQueue) {
             if !self.queues[queue.index()].waiters.is_empty() {
                 self.wake_waiters(now, queue, driver);

@@ -391,6 +391,7 @@ fn a_task_without_a_tag_sleeps_and_goes_on_in_order() {
 fn with_every_tag_in_use() -> Rig {
     let mut config = with_scheduler(Kernel::V6_18);
     config.set("nr_requests", "4").expect("a setting");
+    config.wbt_lat = Some(Nanos::ZERO);
     let mut rig = Rig::new(config);
     rig.driver.room = Some(0);
     rig.stack.begin_batch(rig.now, TaskId(0));

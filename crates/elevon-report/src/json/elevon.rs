@@ -48,6 +48,7 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
             "retries": counters.retries,
             "timeouts": counters.timeouts,
             "late_answers": counters.late_answers,
+            "wbt_waits": counters.wbt_waits,
         },
         "events_lost": run.events_lost,
         "warnings": run.warnings,

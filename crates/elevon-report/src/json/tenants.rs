@@ -74,6 +74,7 @@ fn cause(run: &RunResult, at: &Explained) -> Value {
         Cause::Debt => ("debt", None),
         Cause::Latency { level } => ("latency", Some(level)),
         Cause::Tag => ("tag", None),
+        Cause::Writeback => ("wbt", None),
         Cause::Plug => ("plug", None),
         Cause::Scheduler { .. } | Cause::SchedulerOthers => ("scheduler", None),
         Cause::Flush => ("flush", None),

@@ -54,6 +54,9 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
         "Stack: splits={}, tails={}, merges={}, requeues={}, retries={}, timeouts={}",
         c.splits, c.tails, c.merges, c.requeues, c.retries, c.timeouts
     );
+    if c.wbt_waits > 0 {
+        let _ = write!(out, ", waits for writeback throttling={}", c.wbt_waits);
+    }
     if c.late_answers > 0 {
         let _ = write!(out, ", late answers={}", c.late_answers);
     }

@@ -150,7 +150,7 @@ fn bios_of_a_plug_go_together_and_keep_what_they_carry() {
     let [first, second, flush] = found.processes[0].ios[..] else { panic!("{:?}", found.processes[0]) };
     assert_eq!((first.joins, second.joins, flush.joins), (false, true, false));
     assert_eq!((first.completed, second.completed, flush.completed), (Some(600 * US), Some(600 * US), None));
-    assert_eq!((first.op, first.flags), (Op::Write, Flags::SYNC | Flags::META));
+    assert_eq!((first.op, first.flags), (Op::Write, Flags::SYNC | Flags::META | Flags::IDLE));
     assert_eq!((flush.op, flush.bytes), (Op::Flush, 0));
     let read = found.processes[1].ios[0];
     assert_eq!((read.at, read.completed, read.sector, read.bytes), (3 * US, Some(500 * US), 5000, 8192));

@@ -55,6 +55,9 @@ impl BufferedIo {
     /// last bio that its task has queued.
     pub(crate) fn next_io(&mut self, now: Instant, stack: &mut Stack) -> Option<(Io, u32, bool)> {
         let io = self.files.cache_mut().poll_io(now)?;
+        if let Some(at) = self.files.cache().last_dirty_sleep() {
+            stack.note_dirty_sleep(at);
+        }
         let CacheIo { token, task, op, flags, sector, bytes, mut ioprio, tenant, ends_plug, .. } = io;
         let bio = token as u32;
         let layouts = &mut self.stack_side.layouts;

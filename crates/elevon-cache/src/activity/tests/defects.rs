@@ -29,6 +29,7 @@ fn bio(sector: u64, sectors: u64, ioprio: IoPrio) -> Bio {
         queued: Instant::ZERO,
         since: Instant::ZERO,
         gated: false,
+        has_place: false,
         in_scheduler: false,
     }
 }

@@ -22,6 +22,7 @@ fn causes(rng: &mut Rng) -> Cause {
         Cause::Debt,
         Cause::Latency { level },
         Cause::Tag,
+        Cause::Writeback,
         Cause::Plug,
         Cause::Scheduler { served: Some(level) },
         Cause::Scheduler { served: None },

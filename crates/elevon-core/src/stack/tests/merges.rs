@@ -81,7 +81,7 @@ fn mixed_failfast_merges_and_the_first_bio_decides_on_a_retry() {
 fn a_request_that_swallows_another_keeps_the_earlier_start_and_what_is_atomic_stays_apart() {
     for (flags, merges) in [(Flags::NONE, 1), (Flags::ATOMIC, 0)] {
         let mut config = with_scheduler(Kernel::V6_18);
-        (config.queue_depth, config.nr_requests) = (1, Some(8));
+        (config.queue_depth, config.nr_requests, config.wbt_lat) = (1, Some(8), Some(Nanos::ZERO));
         (config.limits.atomic_write_max, config.limits.atomic_write_unit_max) = (1 << 17, 1 << 17);
         config.limits.atomic_write_unit_min = 512;
         let mut rig = Rig::new(config);
