@@ -25,8 +25,12 @@ fn line(key: &str, asked: i64, config: &StackConfig) -> Option<String> {
             (if row.unit == "0 or 1" { "" } else { row.unit }, config.limits.read(key)?)
         }
     };
-    // Zero requests the default of these limits.
-    let is_default = asked == 0 && matches!(key, "max_sectors_kb" | "max_segment_size" | "discard_granularity");
+    // These numbers request the default.
+    let is_default = match key {
+        "max_sectors_kb" | "max_segment_size" | "discard_granularity" => asked == 0,
+        "wbt_lat_usec" => asked == -1,
+        _ => false,
+    };
     if got == asked || is_default {
         return None;
     }
