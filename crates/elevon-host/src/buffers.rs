@@ -5,22 +5,20 @@
 //! a slot is lent as a slice only while it has none, so no Rust reference ever covers memory that
 //! the kernel may be changing.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-
 use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::Piece;
 use elevon_core::units::TaskId;
 use elevon_workload::token::Token;
 
 use crate::frames::Frames;
+use crate::mapping::Mapping;
 
 /// Alignment of slabs and slots: enough for every O_DIRECT file system.
 const ALIGN: usize = 4096;
 
 /// A task's slab.
 struct Slab {
-    memory: *mut u8,
-    layout: Layout,
+    memory: Mapping,
     slot_bytes: usize,
     /// Commands in flight on each slot.
     in_flight: Vec<u32>,
@@ -28,32 +26,21 @@ struct Slab {
     registered: Option<u16>,
 }
 
-// SAFETY: the slab owns its memory; nothing about it is bound to a thread.
-unsafe impl Send for Slab {}
-
 impl Drop for Slab {
     fn drop(&mut self) {
         if !self.is_idle() {
-            // A command was abandoned: the kernel may still write here, so the memory is never
-            // freed or reused.
-            return;
+            // A command was abandoned: the kernel may still write here.
+            self.memory.keep();
         }
-        // SAFETY: allocated in `Slab::new` with this layout, freed once.
-        unsafe { dealloc(self.memory, self.layout) };
     }
 }
 
 impl Slab {
     fn new(slots: u32, bytes: u64) -> Self {
         let slot_bytes = (bytes.max(1) as usize).next_multiple_of(ALIGN);
-        let size = slot_bytes * slots.max(1) as usize;
-        let layout = Layout::from_size_align(size, ALIGN).expect("a slab is smaller than half the address space");
-        // SAFETY: the layout has a size above zero.
-        let memory = unsafe { alloc_zeroed(layout) };
-        if memory.is_null() {
-            handle_alloc_error(layout);
-        }
-        Self { memory, layout, slot_bytes, in_flight: vec![0; slots.max(1) as usize], registered: None }
+        let memory = Mapping::new(slot_bytes * slots.max(1) as usize);
+        let memory = memory.unwrap_or_else(|error| panic!("no memory for the buffers of a task: {error}"));
+        Self { memory, slot_bytes, in_flight: vec![0; slots.max(1) as usize], registered: None }
     }
 
     fn is_idle(&self) -> bool {
@@ -65,7 +52,9 @@ impl Slab {
         assert_eq!(*self.in_flight.get(index)?, 0, "the buffer of an I/O in flight is asked for");
         // SAFETY: the slot lies inside the slab (its counter exists), no command is in flight on
         // it, and the slice borrows the slab, so no command can start while it lives.
-        Some(unsafe { std::slice::from_raw_parts_mut(self.memory.add(index * self.slot_bytes), self.slot_bytes) })
+        Some(unsafe {
+            std::slice::from_raw_parts_mut(self.memory.start().add(index * self.slot_bytes), self.slot_bytes)
+        })
     }
 }
 
@@ -145,7 +134,7 @@ impl Buffers {
         assert!(slot < slab.in_flight.len() && offset + len <= slab.slot_bytes, "a piece lies outside its buffer");
         slab.in_flight[slot] += 1;
         // SAFETY: inside the slab by the assertion above.
-        let address = unsafe { slab.memory.add(slot * slab.slot_bytes + offset) };
+        let address = unsafe { slab.memory.start().add(slot * slab.slot_bytes + offset) };
         spans.push(Span { address, len, registered: slab.registered, slab: piece.task.0, slot: slot as u32 });
     }
 
@@ -172,9 +161,9 @@ impl Buffers {
     pub(crate) fn register(&mut self, register: impl FnOnce(&[libc::iovec]) -> bool) {
         const LARGEST: usize = 1 << 30;
         const MOST: usize = 1024;
-        let fit = |slab: &&mut Slab| slab.layout.size() <= LARGEST;
+        let fit = |slab: &&mut Slab| slab.memory.len() <= LARGEST;
         let mut slabs: Vec<&mut Slab> = self.slabs.iter_mut().flatten().filter(fit).take(MOST).collect();
-        let iovec = |slab: &&mut Slab| libc::iovec { iov_base: slab.memory.cast(), iov_len: slab.layout.size() };
+        let iovec = |slab: &&mut Slab| libc::iovec { iov_base: slab.memory.start().cast(), iov_len: slab.memory.len() };
         let iovecs: Vec<libc::iovec> = slabs.iter().map(iovec).collect();
         if !iovecs.is_empty() && register(&iovecs) {
             for (index, slab) in slabs.iter_mut().enumerate() {

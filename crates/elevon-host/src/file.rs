@@ -35,6 +35,9 @@ pub struct HostFile {
     pub is_block_device: bool,
     /// Whether O_DIRECT is in use.
     pub is_direct: bool,
+    /// Whether the file system has nothing but memory (tmpfs, ramfs): reads and writes wait for no
+    /// device.
+    pub is_in_memory: bool,
     /// Limits: from sysfs for a block device, generous ones for a file.
     pub limits: QueueLimits,
     /// Notes for the user.
@@ -140,7 +143,9 @@ impl HostFile {
                 .push(format!("{}: its last {tail} bytes fill no block of {block} and are left alone", path.display()));
         }
         let flush_file = open_to_flush(path, &file, options.write).map_err(io("open it a second time"))?;
-        Ok(Self { file, flush_file, path: path.to_owned(), size, is_block_device, is_direct, limits, notes })
+        let is_in_memory = !is_block_device && is_in_memory(&file);
+        let path = path.to_owned();
+        Ok(Self { file, flush_file, path, size, is_block_device, is_direct, is_in_memory, limits, notes })
     }
 }
 
@@ -242,6 +247,17 @@ fn open_to_flush(path: &Path, file: &File, write: bool) -> std::io::Result<File>
     let (one, other) = (file.metadata()?, second.metadata()?);
     // The path may refer to another file by now.
     if (one.dev(), one.ino()) == (other.dev(), other.ino()) { Ok(second) } else { file.try_clone() }
+}
+
+/// Returns true if the file system of a file is tmpfs or ramfs.
+fn is_in_memory(file: &File) -> bool {
+    /// `RAMFS_MAGIC` of linux/magic.h.
+    const RAMFS_MAGIC: u64 = 0x8584_58f6;
+    // SAFETY: all-zero bytes are a valid `statfs` value.
+    let mut answer: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a valid descriptor and memory for the answer.
+    let result = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut answer) };
+    result == 0 && [libc::TMPFS_MAGIC as u64, RAMFS_MAGIC].contains(&(answer.f_type as u64))
 }
 
 fn size_of(file: &File, is_block_device: bool) -> std::io::Result<u64> {

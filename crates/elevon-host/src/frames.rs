@@ -10,6 +10,7 @@ use elevon_cache::page_cache::{ByteCopy, Way};
 use elevon_core::units::PAGE_SIZE;
 
 use crate::buffers::Span;
+use crate::mapping::Mapping;
 
 const PAGE: usize = PAGE_SIZE as usize;
 
@@ -24,24 +25,18 @@ struct InFlight {
 
 /// All frames.
 pub(crate) struct Frames {
-    memory: *mut u8,
+    memory: Mapping,
     in_flight: Vec<InFlight>,
     /// The frames of a bio in order, by token.
     bios: Vec<Vec<FrameId>>,
 }
 
-// SAFETY: the frames own their mapping; nothing about it is bound to a thread.
-unsafe impl Send for Frames {}
-
 impl Drop for Frames {
     fn drop(&mut self) {
         if self.in_flight.iter().any(|frame| frame.reads > 0 || frame.writes > 0) {
-            // A command was abandoned: the kernel may still use this memory, so it is never
-            // unmapped.
-            return;
+            // A command was abandoned: the kernel may still use this memory.
+            self.memory.keep();
         }
-        // SAFETY: mapped in `Frames::new` with this length, unmapped once.
-        unsafe { libc::munmap(self.memory.cast(), self.in_flight.len() * PAGE) };
     }
 }
 
@@ -50,17 +45,12 @@ impl Frames {
     pub(crate) fn new(count: u64) -> std::io::Result<Self> {
         let count = usize::try_from(count).ok().filter(|count| *count > 0 && *count <= usize::MAX / 2 / PAGE);
         let count = count.ok_or_else(|| std::io::Error::from_raw_os_error(libc::ENOMEM))?;
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh anonymous mapping, of a length above zero, overlaps nothing.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), count * PAGE, access, kind, -1, 0) };
-        if memory == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
+        let memory = Mapping::new(count * PAGE)?;
         // Hits of a large cache cause TLB misses. Frames are first used in order, so huge pages
         // take no more memory than frames do, except for the last one. A kernel without huge pages
         // returns an error, which is ignored. SAFETY: the whole mapping that was just made.
-        unsafe { libc::madvise(memory, count * PAGE, libc::MADV_HUGEPAGE) };
-        Ok(Self { memory: memory.cast(), in_flight: vec![InFlight::default(); count], bios: Vec::new() })
+        unsafe { libc::madvise(memory.start().cast(), memory.len(), libc::MADV_HUGEPAGE) };
+        Ok(Self { memory, in_flight: vec![InFlight::default(); count], bios: Vec::new() })
     }
 
     /// Sets the frames that contain the data of a bio.
@@ -76,7 +66,7 @@ impl Frames {
         let frame = frame.0 as usize;
         assert!(frame < self.in_flight.len() && offset < PAGE, "a frame that is not there");
         // SAFETY: inside the mapping by the assertion above.
-        unsafe { self.memory.add(frame * PAGE + offset) }
+        unsafe { self.memory.start().add(frame * PAGE + offset) }
     }
 
     /// Marks bytes `[offset, offset + len)` of a bio as in flight and appends their memory to
@@ -103,7 +93,7 @@ impl Frames {
 
     /// Ends the command of a span.
     pub(crate) fn finish(&mut self, span: &Span, is_read: bool) {
-        let first = span.address as usize - self.memory as usize;
+        let first = span.address as usize - self.memory.start() as usize;
         for frame in first / PAGE..(first + span.len).div_ceil(PAGE) {
             let in_flight = &mut self.in_flight[frame];
             *if is_read { &mut in_flight.reads } else { &mut in_flight.writes } -= 1;

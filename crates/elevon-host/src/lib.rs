@@ -10,9 +10,11 @@ mod disk;
 pub mod file;
 mod frames;
 pub mod interrupt;
+mod mapping;
 pub mod memory;
 pub mod passed;
 mod promise;
+mod sockets;
 mod threads;
 mod uring;
 
@@ -20,6 +22,10 @@ pub use alarm::Alarm;
 pub use disk::disk_of;
 pub use file::{Allocation, HostFile, OpenError, OpenOptions};
 pub use promise::Promises;
+pub use sockets::{Data, Incoming, Outgoing, SlotBytes, SocketEvent, SocketId};
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 
 use elevon_cache::FrameId;
 use elevon_cache::page_cache::ByteCopy;
@@ -29,8 +35,9 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, PAGE_SIZE, TaskId};
 use elevon_workload::backend::Backend;
 
-use buffers::Buffers;
+use buffers::{Buffers, Span};
 use interrupt::Interrupt;
+use threads::Work;
 
 /// How I/O is submitted to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +64,16 @@ pub struct Host {
     buffers: Buffers,
     file: HostFile,
     depth: u32,
+    /// True if reads, writes and flushes are carried out when they are queued.
+    is_at_once: bool,
+    /// What was carried out so, and a list of spans to be used for the next.
+    finished: VecDeque<Finished>,
+    spare: Vec<Span>,
     promises: Promises,
     warnings: Vec<String>,
 }
+
+const NO_RING: &str = "there is a ring if there is a socket";
 
 /// A completed command.
 struct Finished {
@@ -117,9 +131,20 @@ impl Host {
             buffers: Buffers::default(),
             file,
             depth,
+            is_at_once: false,
+            finished: VecDeque::new(),
+            spare: Vec::new(),
             promises: Promises::default(),
             warnings,
         })
+    }
+
+    /// From now on, if the file lies in memory, reads, writes and flushes are carried out by the
+    /// caller's thread when they are queued: io_uring would hand them to a worker, since these
+    /// file systems have no way to ask for I/O that does not wait. A run that measures such a file
+    /// does not want it: nothing would be in flight.
+    pub const fn carry_out_at_once(&mut self) {
+        self.is_at_once = self.file.is_in_memory;
     }
 
     /// Allocates the frames of a page cache. Call it before a run through a page cache with real
@@ -197,6 +222,63 @@ impl Host {
         &self.file
     }
 
+    /// Returns true if sockets can be served by the ring that carries out the file's I/O.
+    pub fn takes_sockets(&self) -> bool {
+        matches!(self.engine, Engine::Uring(_)) && !self.is_broken()
+    }
+
+    /// Adds a stream socket, which must not be in non-blocking mode, to the ring.
+    ///
+    /// # Panics
+    /// Without a ring, see [`Self::takes_sockets`].
+    pub fn add_socket(&mut self, socket: OwnedFd) -> SocketId {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        ring.add_socket(socket)
+    }
+
+    /// Ends both directions of a socket, so that what is under way ends, too.
+    pub fn shut_socket(&mut self, socket: SocketId) {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        ring.shut_socket(socket);
+    }
+
+    /// Closes a socket: the client sees the end, even if other handles of the socket are open.
+    ///
+    /// # Panics
+    /// If a receive or a send of it has not ended.
+    pub fn remove_socket(&mut self, socket: SocketId) {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        ring.remove_socket(socket);
+    }
+
+    /// Starts to receive bytes: first those for these buffers of I/O, in order, then others into
+    /// `incoming`, which has to have room.
+    ///
+    /// # Panics
+    /// If a receive of this socket has not ended.
+    pub fn receive(&mut self, socket: SocketId, incoming: Incoming, slots: &[SlotBytes]) {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        ring.receive(socket, incoming, slots, &mut self.buffers);
+    }
+
+    /// Starts to send everything.
+    ///
+    /// # Panics
+    /// If a send of this socket has not ended, or there is nothing to send.
+    pub fn send(&mut self, socket: SocketId, outgoing: Outgoing) {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        ring.send(socket, outgoing, &mut self.buffers);
+    }
+
+    /// Returns the next thing that has happened to a socket. What is started is submitted by
+    /// [`Backend::wait`], which also ends when something has happened.
+    pub fn poll_socket(&mut self) -> Option<SocketEvent> {
+        match &mut self.engine {
+            Engine::Uring(ring) => ring.poll_socket(&mut self.buffers),
+            Engine::Threads(_) => None,
+        }
+    }
+
     /// Returns true if the engine failed: the kernel may still be using memory of abandoned
     /// commands, so this memory must not be accessed.
     fn is_broken(&self) -> bool {
@@ -213,6 +295,14 @@ impl Driver for Host {
     fn queue_command(&mut self, _now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
         if !command.op.has_data() && !is_one_range(command, pieces) {
             return Accept::Error(Status::NotSupported);
+        }
+        if self.is_at_once && matches!(command.op, Op::Read | Op::Write | Op::Flush) {
+            let mut work = Work::new(std::mem::take(&mut self.spare), &mut self.buffers, command, pieces);
+            work.carry_out(&self.file.file, &self.file.flush_file, false);
+            let (finished, spans) = work.end(&mut self.buffers);
+            self.spare = spans;
+            self.finished.push_back(finished);
+            return Accept::Ok;
         }
         let is_discard = matches!(command.op, Op::Discard | Op::SecureErase);
         if is_discard && self.file.is_block_device && matches!(self.engine, Engine::Uring(_)) {
@@ -254,16 +344,20 @@ impl Backend for Host {
 
     #[inline]
     fn poll_completion(&mut self) -> Option<Completion> {
-        let finished = match &mut self.engine {
+        let of_engine = || match &mut self.engine {
             Engine::Uring(ring) => ring.poll(&self.file, &mut self.buffers),
             Engine::Threads(threads) => threads.poll(&mut self.buffers),
         };
+        let finished = self.finished.pop_front().or_else(of_engine);
         let of_discards = || self.discards.as_mut()?.poll(&mut self.buffers);
         let Finished { command, status, bytes } = finished.or_else(of_discards)?;
         Some(Completion::of(&command, self.promises.settle(&command, status), bytes))
     }
 
     fn wait(&mut self, until: Option<Instant>) -> bool {
+        if !self.finished.is_empty() {
+            return !self.interrupt.is_set();
+        }
         let limit = until.map(|at| std::time::Duration::from_nanos(at.since(self.clock()).get()));
         let others = self.is_called || self.discards.as_ref().is_some_and(|pool| pool.in_flight() > 0);
         let waited = match &mut self.engine {
@@ -278,6 +372,9 @@ impl Backend for Host {
     }
 
     fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
+        if self.is_broken() {
+            return;
+        }
         if let Engine::Uring(ring) = &mut self.engine {
             ring.forget_registration(&mut self.buffers);
         }

@@ -26,12 +26,39 @@ const MOST_THREADS: u32 = 32;
 const BLKDISCARD: libc::Ioctl = libc::_IO(0x12, 119);
 const BLKSECDISCARD: libc::Ioctl = libc::_IO(0x12, 125);
 
-/// A command on its way through the pool.
-struct Work {
+/// A command that system calls carry out.
+pub(crate) struct Work {
     command: Command,
     spans: Vec<Span>,
     status: Status,
     moved: u64,
+}
+
+impl Work {
+    /// Takes a command, whose buffers are in flight from now on. `spans` is a list to be used.
+    pub(crate) fn new(mut spans: Vec<Span>, buffers: &mut Buffers, command: &Command, pieces: &dyn Pieces) -> Self {
+        spans.clear();
+        if command.op.has_data() {
+            let is_read = command.op == Op::Read;
+            pieces.for_each(&mut |piece| buffers.start(&piece, is_read, &mut spans));
+        }
+        Self { command: *command, spans, status: Status::Ok, moved: 0 }
+    }
+
+    /// Carries it out with as many system calls as needed.
+    pub(crate) fn carry_out(&mut self, file: &File, flush_file: &File, is_block_device: bool) {
+        self.status =
+            carry_out(file, flush_file, is_block_device, self).map_or_else(Status::from_errno, |()| Status::Ok);
+    }
+
+    /// Ends it, and returns the list of spans.
+    pub(crate) fn end(self, buffers: &mut Buffers) -> (Finished, Vec<Span>) {
+        for span in &self.spans {
+            buffers.finish(span, self.command.op == Op::Read);
+        }
+        let bytes = if self.status.is_ok() { self.command.bytes } else { Bytes::new(self.moved) };
+        (Finished { command: self.command, status: self.status, bytes }, self.spans)
+    }
 }
 
 /// Commands that wait for a thread, and a flag that ends the threads.
@@ -107,12 +134,7 @@ impl Threads {
     }
 
     pub(crate) fn queue(&mut self, buffers: &mut Buffers, command: &Command, pieces: &dyn Pieces) -> Accept {
-        let mut spans = self.spare.pop().unwrap_or_default();
-        if command.op.has_data() {
-            let is_read = command.op == Op::Read;
-            pieces.for_each(&mut |piece| buffers.start(&piece, is_read, &mut spans));
-        }
-        let work = Work { command: *command, spans, status: Status::Ok, moved: 0 };
+        let work = Work::new(self.spare.pop().unwrap_or_default(), buffers, command, pieces);
         self.queue.waiting.lock().expect("no thread panics with the lock").0.push_back(work);
         self.queue.ready.notify_one();
         self.in_flight += 1;
@@ -120,15 +142,11 @@ impl Threads {
     }
 
     pub(crate) fn poll(&mut self, buffers: &mut Buffers) -> Option<Finished> {
-        let mut work = self.arrived.pop_front().or_else(|| self.results.try_recv().ok())?;
+        let work = self.arrived.pop_front().or_else(|| self.results.try_recv().ok())?;
         self.in_flight -= 1;
-        for span in &work.spans {
-            buffers.finish(span, work.command.op == Op::Read);
-        }
-        let bytes = if work.status.is_ok() { work.command.bytes } else { Bytes::new(work.moved) };
-        work.spans.clear();
-        self.spare.push(work.spans);
-        Some(Finished { command: work.command, status: work.status, bytes })
+        let (finished, spans) = work.end(buffers);
+        self.spare.push(spans);
+        Some(finished)
     }
 
     /// Waits for a completion, another ring of the alarm or the time limit. Returns false if none
@@ -173,10 +191,7 @@ fn serve(hand: &Hand) {
             }
         };
         drop(waiting);
-        work.status = match carry_out(hand, &mut work) {
-            Ok(()) => Status::Ok,
-            Err(errno) => Status::from_errno(errno),
-        };
+        work.carry_out(&hand.file, &hand.flush_file, hand.is_block_device);
         if hand.results.send(work).is_err() {
             return;
         }
@@ -184,9 +199,9 @@ fn serve(hand: &Hand) {
     }
 }
 
-/// Carries a command out with as many system calls as needed. Returns an errno on failure.
-fn carry_out(hand: &Hand, work: &mut Work) -> Result<(), i32> {
-    let fd = hand.file.as_raw_fd();
+/// Carries a command out. Returns an errno on failure.
+fn carry_out(file: &File, flush_file: &File, is_block_device: bool, work: &mut Work) -> Result<(), i32> {
+    let fd = file.as_raw_fd();
     let (offset, bytes) = (work.command.sector.byte_offset().get(), work.command.bytes.get());
     let allocate = |mode: i32| {
         let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
@@ -201,9 +216,9 @@ fn carry_out(hand: &Hand, work: &mut Work) -> Result<(), i32> {
     match work.command.op {
         Op::Read | Op::Write | Op::ZoneAppend => move_data(fd, work),
         // Called once, without a retry: see `Promises`. SAFETY: a valid descriptor.
-        Op::Flush => checked(unsafe { libc::fdatasync(hand.flush_file.as_raw_fd()) } as isize).map(|_| ()),
-        Op::Discard if hand.is_block_device => discard(BLKDISCARD),
-        Op::SecureErase if hand.is_block_device => discard(BLKSECDISCARD),
+        Op::Flush => checked(unsafe { libc::fdatasync(flush_file.as_raw_fd()) } as isize).map(|_| ()),
+        Op::Discard if is_block_device => discard(BLKDISCARD),
+        Op::SecureErase if is_block_device => discard(BLKSECDISCARD),
         Op::Discard | Op::SecureErase => allocate(libc::FALLOC_FL_PUNCH_HOLE),
         Op::WriteZeroes => allocate(libc::FALLOC_FL_ZERO_RANGE),
     }

@@ -2,8 +2,8 @@
 //! batch and wait.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsRawFd, RawFd};
-use std::time::Duration;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 use elevon_core::driver::{Accept, Command, Pieces};
 use elevon_core::op::{Flags, Op};
@@ -13,10 +13,14 @@ use io_uring::{IoUring, opcode, squeue, types};
 
 use crate::buffers::{Buffers, Span};
 use crate::promise::is_promise;
+use crate::sockets::{Incoming, Next, Outgoing, SlotBytes, Socket, SocketEvent, SocketId};
 use crate::{Finished, HostFile};
 
 /// Maximum number of submissions that are collected before the kernel is called.
 const BATCH: usize = 64;
+
+/// Waits of less than this set a timer of their own.
+const SHORT: Duration = Duration::from_micros(100);
 
 /// How often to try to submit a full queue, or a command that the kernel returns without starting
 /// it, before the ring or the command counts as failed.
@@ -25,6 +29,14 @@ const TRIES: u32 = 10_000;
 /// Key of the poll of another engine's alarm among the results; the keys of commands are their
 /// indices in the table.
 const ALARM: u64 = u64::MAX;
+
+/// Keys of the timer among the results, and of what sets it to an earlier time.
+const TIMER: u64 = u64::MAX - 1;
+const TIMER_SET: u64 = u64::MAX - 2;
+
+/// Added to the number of a socket these are the keys of its receive and of its send.
+const RECEIVE: u64 = 1 << 32;
+const SEND: u64 = 2 << 32;
 
 /// A command in the kernel.
 struct InFlight {
@@ -49,8 +61,15 @@ pub(crate) struct Uring {
     registration: Registration,
     /// Results taken from the ring and not yet passed on.
     results: VecDeque<(u32, i32)>,
+    sockets: Vec<Option<Box<Socket>>>,
+    /// The same of sockets, by key.
+    of_sockets: VecDeque<(u64, i32)>,
     /// Why the ring does not work any more, if it failed.
     broken: Option<std::io::Error>,
+    /// When the timer in the ring expires, if there is one.
+    timer: Option<Instant>,
+    /// The time until then, of which the kernel reads the address at submission.
+    timespec: Box<types::Timespec>,
     /// Another engine's alarm, and whether a poll for it is in the ring.
     alarm: Option<(RawFd, bool)>,
 }
@@ -83,7 +102,11 @@ impl Uring {
             unsubmitted: 0,
             registration: Registration::Wanted,
             results: VecDeque::new(),
+            sockets: Vec::new(),
+            of_sockets: VecDeque::new(),
             broken: None,
+            timer: None,
+            timespec: Box::default(),
             alarm: None,
         })
     }
@@ -138,7 +161,9 @@ impl Uring {
         if self.broken.is_some() {
             return Accept::Error(Status::Offline);
         }
-        if self.registration == Registration::Wanted {
+        // The kernel copies to and from the page cache by plain addresses. Registering would only
+        // pin the memory, all of it.
+        if file.is_direct && self.registration == Registration::Wanted {
             self.register(buffers);
         }
         let key = self.free.pop().unwrap_or_else(|| {
@@ -210,14 +235,21 @@ impl Uring {
     fn reap(&mut self) {
         let (results, alarm) = (&mut self.results, &mut self.alarm);
         for cqe in self.ring.completion() {
-            if cqe.user_data() != ALARM {
-                results.push_back((cqe.user_data() as u32, cqe.result()));
-            } else if let Some((fd, is_watched)) = alarm {
-                *is_watched = false;
-                let mut count = [0_u8; 8];
-                // SAFETY: a descriptor that the other engine in the host keeps open, and memory for
-                // eight bytes.
-                unsafe { libc::read(*fd, count.as_mut_ptr().cast(), count.len()) };
+            match cqe.user_data() {
+                ALARM => {
+                    if let Some((fd, is_watched)) = alarm {
+                        *is_watched = false;
+                        let mut count = [0_u8; 8];
+                        // SAFETY: a descriptor that the other engine in the host keeps open, and
+                        // memory for eight bytes.
+                        unsafe { libc::read(*fd, count.as_mut_ptr().cast(), count.len()) };
+                    }
+                }
+                TIMER => self.timer = None,
+                // A timer that has expired meanwhile has a result of its own.
+                TIMER_SET => {}
+                key @ RECEIVE.. => self.of_sockets.push_back((key, cqe.result())),
+                key => results.push_back((key as u32, cqe.result())),
             }
         }
     }
@@ -258,6 +290,69 @@ impl Uring {
         Some(Finished { command: entry.command, status: Status::Offline, bytes: Bytes::ZERO })
     }
 
+    /// Adds a stream socket.
+    pub(crate) fn add_socket(&mut self, fd: OwnedFd) -> SocketId {
+        let free = self.sockets.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.sockets.push(None);
+            self.sockets.len() - 1
+        });
+        self.sockets[free] = Some(Socket::new(fd));
+        SocketId(free as u32)
+    }
+
+    /// Ends both directions of a socket.
+    pub(crate) fn shut_socket(&mut self, id: SocketId) {
+        self.socket(id).shut();
+    }
+
+    /// Closes a socket, which has nothing in the ring.
+    pub(crate) fn remove_socket(&mut self, id: SocketId) {
+        let socket = self.sockets[id.0 as usize].take().expect("a socket of the ring");
+        assert_eq!(socket.in_flight(), 0, "a socket is closed once nothing of it is in the ring");
+        socket.shut();
+    }
+
+    pub(crate) fn receive(&mut self, id: SocketId, incoming: Incoming, slots: &[SlotBytes], buffers: &mut Buffers) {
+        let sqe = self.socket(id).receive(incoming, slots, buffers);
+        self.push_entry(&sqe.user_data(RECEIVE | u64::from(id.0)));
+    }
+
+    pub(crate) fn send(&mut self, id: SocketId, outgoing: Outgoing, buffers: &mut Buffers) {
+        let sqe = self.socket(id).send(outgoing, buffers);
+        self.push_entry(&sqe.user_data(SEND | u64::from(id.0)));
+    }
+
+    fn socket(&mut self, id: SocketId) -> &mut Socket {
+        self.sockets[id.0 as usize].as_mut().expect("a socket of the ring")
+    }
+
+    /// Returns the next thing that has happened to a socket.
+    pub(crate) fn poll_socket(&mut self, buffers: &mut Buffers) -> Option<SocketEvent> {
+        loop {
+            if self.of_sockets.is_empty() {
+                self.reap();
+            }
+            let Some((key, result)) = self.of_sockets.pop_front() else { break };
+            let id = SocketId(key as u32);
+            let is_send = key & SEND != 0;
+            let socket = self.socket(id);
+            let next =
+                if is_send { socket.on_sent(id, result, buffers) } else { socket.on_received(id, result, buffers) };
+            match next {
+                Next::Again(sqe) => self.push_entry(&sqe.user_data(key)),
+                Next::Event(event) => return Some(event),
+            }
+        }
+        self.broken.as_ref()?;
+        let sockets = self.sockets.iter_mut().enumerate();
+        sockets.filter_map(|(id, socket)| socket.as_mut()?.give_up(SocketId(id as u32))).next()
+    }
+
+    /// Returns how many entries of sockets are in the ring.
+    fn in_sockets(&self) -> usize {
+        self.sockets.iter().flatten().map(|socket| socket.in_flight()).sum()
+    }
+
     /// Submits what was collected and waits for a completion, the alarm or the time limit. Returns
     /// false if none can occur. `others`: whether the alarm may occur.
     pub(crate) fn wait(&mut self, limit: Option<Duration>, others: bool) -> bool {
@@ -266,7 +361,7 @@ impl Uring {
             let sqe = opcode::PollAdd::new(types::Fd(*fd), libc::POLLIN as u32).build().user_data(ALARM);
             self.push_entry(&sqe);
         }
-        if !self.results.is_empty() {
+        if !(self.results.is_empty() && self.of_sockets.is_empty()) {
             self.submit();
             return true;
         }
@@ -282,16 +377,41 @@ impl Uring {
         let result = match limit {
             None if self.in_flight == 0 && !others => return false,
             None => self.ring.submit_and_wait(1),
-            Some(limit) => {
-                let timespec = types::Timespec::new().sec(limit.as_secs()).nsec(limit.subsec_nanos());
-                let args = types::SubmitArgs::new().timespec(&timespec);
-                // A result is requested even if there is no time to wait: the kernel posts
-                // completions only to a task that waits for them.
-                self.ring.submitter().submit_with_args(1, &args)
-            }
+            Some(limit) if self.sets_timer(limit) => self.ring.submit_and_wait(1),
+            Some(limit) => self.enter(limit),
         };
         self.note(result);
         true
+    }
+
+    /// Makes sure that a result comes after this time at the latest, by one timer that stays in the
+    /// ring for later waits: most limits are put off again and again (the idling of a scheduler,
+    /// the timeout of a command), and to set a timer of the machine for each wait costs more than
+    /// the I/O. Returns false for a time that is not worth it. A wait may end before its limit.
+    fn sets_timer(&mut self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        if self.timer.is_some_and(|timer| timer <= until) {
+            return true;
+        }
+        if limit < SHORT {
+            return false;
+        }
+        *self.timespec = types::Timespec::new().sec(limit.as_secs()).nsec(limit.subsec_nanos());
+        let timespec = &raw const *self.timespec;
+        let sqe = match self.timer.replace(until) {
+            None => opcode::Timeout::new(timespec).build().user_data(TIMER),
+            Some(_) => opcode::TimeoutUpdate::new(TIMER, timespec).build().user_data(TIMER_SET),
+        };
+        self.push_entry(&sqe);
+        true
+    }
+
+    /// Submits what was collected, and waits for a result for so long. A result is requested even
+    /// if there is no time to wait: the kernel posts completions only to a task that waits for
+    /// them.
+    fn enter(&self, limit: Duration) -> std::io::Result<usize> {
+        let timespec = types::Timespec::new().sec(limit.as_secs()).nsec(limit.subsec_nanos());
+        self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&timespec))
     }
 }
 
@@ -387,12 +507,17 @@ impl InFlight {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // Buffers outlive the ring, but not commands in flight: wait for those, at most a second.
-        let until = std::time::Instant::now() + Duration::from_secs(1);
-        while self.broken.is_none() && self.in_flight > self.results.len() && std::time::Instant::now() < until {
-            self.wait(Some(Duration::from_millis(50)), false);
+        // Buffers outlive the ring, but not what is in flight: wait for that, at most a second.
+        self.sockets.iter().flatten().for_each(|socket| socket.shut());
+        let until = Instant::now() + Duration::from_secs(1);
+        let in_ring = |ring: &Self| ring.in_flight + ring.in_sockets() > ring.results.len() + ring.of_sockets.len();
+        while self.broken.is_none() && in_ring(self) && Instant::now() < until {
+            let result = self.enter(Duration::from_millis(50));
+            self.note(result);
             self.reap();
         }
+        // The kernel may still be using the memory of what is left.
+        self.sockets.drain(..).flatten().filter(|socket| socket.in_flight() > 0).for_each(std::mem::forget);
     }
 }
 

@@ -1,24 +1,25 @@
-//! A client of a device: its requests, and the buffers that their parts use.
+//! A client of a device: what it sends, its requests, the buffers that these use, and its replies.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::Sender;
+use std::io;
 
 use elevon_core::ioprio::IoPrio;
+use elevon_core::status::Status;
 use elevon_core::units::{Instant, TaskId, TenantId};
+use elevon_host::{Incoming, Outgoing};
+use elevon_nbd::{Request, Session};
 
+use crate::gate::{Gate, IN_FLIGHT, Weight};
+use crate::line::{Left, Line};
 use crate::pieces::{Part, Pieces};
 
 /// Buffers of a client on a device, each of [`crate::pieces::PART`] bytes. They exist from its
-/// first request on.
-pub(crate) const BUFFERS: u32 = 64;
+/// first request on, and take memory once they are used.
+pub(crate) const BUFFERS: u32 = IN_FLIGHT;
 
-/// A reply on its way to a client.
-pub(crate) struct Reply {
-    pub(crate) bytes: Vec<u8>,
-    /// What the gate counted for the request; `None` for an answer to an option, or to a request
-    /// that never passed the gate.
-    pub(crate) weight: Option<u64>,
-}
+/// Bytes of answers without data that may wait to be sent, beyond which nothing more is read: a
+/// client cannot have the server keep refusals that it does not take.
+const ANSWERS: usize = 64 << 10;
 
 /// How a client's requests become I/O of the device.
 #[derive(Clone, Copy, Debug)]
@@ -31,64 +32,151 @@ pub(crate) struct Charged {
 
 /// A client.
 pub(crate) struct Client {
+    /// The number of its connection.
+    pub(crate) name: u32,
     pub(crate) task: TaskId,
     /// The name of the export that it has open.
     pub(crate) export: String,
     pub(crate) charged: Charged,
-    pub(crate) replies: Sender<Reply>,
+    pub(crate) session: Session,
+    pub(crate) line: Line,
+    pub(crate) left: Left,
+    /// Bytes that came; `None` while more are received.
+    pub(crate) input: Option<Incoming>,
+    /// A request that waits for room or for buffers.
+    pub(crate) held: Option<Request>,
+    /// The WRITE whose payload is being received, and how much of it came.
+    pub(crate) payload: Option<(usize, u64)>,
+    pub(crate) gate: Gate,
+    /// What is to be sent next, and the requests that it answers.
+    pub(crate) out: Outgoing,
+    pub(crate) out_weight: Weight,
+    /// The requests that are answered by what is being sent.
+    pub(crate) sending: Option<Weight>,
+    /// Memory for what is sent after that.
+    pub(crate) spare: Outgoing,
     /// True if its buffers exist.
     pub(crate) has_buffers: bool,
+    /// True if it is among those to be looked at.
+    pub(crate) is_queued: bool,
     /// True if no request follows.
     pub(crate) is_closing: bool,
+    /// True if nothing can be sent to it any more.
+    pub(crate) is_cut: bool,
     /// The device does not take its I/O before this instant: its tenant owes.
     pub(crate) delayed: Instant,
     requests: Vec<Option<Pieces>>,
+    /// Entries of `requests` that are free.
+    free_requests: Vec<usize>,
     /// Requests with parts to submit, in order of arrival.
     waiting: VecDeque<usize>,
     /// The part that each buffer belongs to.
     parts: Vec<Option<(usize, Part)>>,
     free: Vec<u32>,
+    /// Lists of buffers to be used again.
+    spare_slots: Vec<Vec<u32>>,
 }
 
 impl Client {
-    pub(crate) fn new(task: TaskId, export: String, charged: Charged, replies: Sender<Reply>) -> Self {
+    pub(crate) fn new(
+        name: u32,
+        export: String,
+        charged: Charged,
+        session: Session,
+        line: (Line, Incoming),
+        left: Left,
+    ) -> Self {
         Self {
-            task,
+            name,
+            task: TaskId::IDLE,
             export,
             charged,
-            replies,
+            session,
+            line: line.0,
+            left,
+            input: Some(line.1),
+            held: None,
+            payload: None,
+            gate: Gate::default(),
+            out: Outgoing::default(),
+            out_weight: Weight::default(),
+            sending: None,
+            spare: Outgoing::default(),
             has_buffers: false,
+            is_queued: false,
             is_closing: false,
+            is_cut: false,
             delayed: Instant::ZERO,
             requests: Vec::new(),
+            free_requests: Vec::new(),
             waiting: VecDeque::new(),
-            parts: vec![None; BUFFERS as usize],
-            free: (0..BUFFERS).rev().collect(),
+            parts: Vec::new(),
+            free: Vec::new(),
+            spare_slots: Vec::new(),
         }
     }
 
-    /// Adds a request.
-    pub(crate) fn add(&mut self, pieces: Pieces) {
-        let index = self.requests.iter().position(Option::is_none).unwrap_or_else(|| {
+    /// Its buffers exist from now on.
+    pub(crate) fn add_buffers(&mut self) {
+        self.has_buffers = true;
+        self.parts = vec![None; BUFFERS as usize];
+        self.free = (0..BUFFERS).rev().collect();
+    }
+
+    /// Returns true if requests can be taken: it takes its answers.
+    pub(crate) fn is_read(&self) -> bool {
+        !self.is_closing && self.out.heads.len() < ANSWERS
+    }
+
+    /// Lets a request in if there is room, and buffers for a payload. Those are taken in the order
+    /// of requests, all at once, so that no two requests wait for each other's.
+    pub(crate) fn admit(&mut self, request: &Request) -> bool {
+        let needed = Pieces::payload_slots(request);
+        (needed == 0 || (self.waiting.is_empty() && self.free.len() >= needed))
+            && self.gate.enter(Pieces::weight(request))
+    }
+
+    /// Adds a request that was let in, by `pieces` of an empty list of buffers. A WRITE gets its
+    /// buffers, and is submitted after [`Self::on_payload`].
+    pub(crate) fn add(&mut self, pieces: impl FnOnce(Vec<u32>) -> Pieces) -> usize {
+        let mut pieces = pieces(self.spare_slots.pop().unwrap_or_default());
+        let needed = Pieces::payload_slots(&pieces.request);
+        self.free.drain(self.free.len() - needed..).rev().for_each(|slot| pieces.add_slot(slot));
+        let index = self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(None);
             self.requests.len() - 1
         });
         self.requests[index] = Some(pieces);
+        index
+    }
+
+    /// Lets the parts of a request be submitted.
+    pub(crate) fn start(&mut self, index: usize) {
         self.waiting.push_back(index);
+    }
+
+    /// Returns a request that is not answered.
+    pub(crate) fn request(&mut self, index: usize) -> &mut Pieces {
+        self.requests[index].as_mut().expect("a request that is not answered")
     }
 
     /// Returns the next part and its buffer; `None` if there is no part, or no buffer for it.
     pub(crate) fn next(&mut self) -> Option<(u32, Part, &Pieces)> {
         loop {
+            if !self.has_next() {
+                return None;
+            }
             let &index = self.waiting.front()?;
-            let &slot = self.free.last()?;
             let pieces = self.requests[index].as_mut().expect("a request that waits");
             let part = pieces.next();
             if !pieces.has_next() {
                 self.waiting.pop_front();
             }
             let Some(part) = part else { continue };
-            self.free.pop();
+            let slot = pieces.slot_of(&part).or_else(|| self.free.pop()).expect("there is a next part");
+            if pieces.keeps_slots() {
+                pieces.add_slot(slot);
+            }
             self.parts[slot as usize] = Some((index, part));
             return self.requests[index].as_ref().map(|pieces| (slot, part, pieces));
         }
@@ -96,7 +184,8 @@ impl Client {
 
     /// Returns true if a part can be submitted.
     pub(crate) fn has_next(&self) -> bool {
-        !self.waiting.is_empty() && !self.free.is_empty()
+        let has_slots = |index: &usize| self.requests[*index].as_ref().is_some_and(Pieces::has_slots);
+        !self.waiting.is_empty() && (!self.free.is_empty() || self.waiting.front().is_some_and(has_slots))
     }
 
     /// Returns the request and the part of a buffer in use.
@@ -105,15 +194,21 @@ impl Client {
         (self.requests[index].as_mut().expect("a request in flight"), part)
     }
 
-    /// Ends the part of a buffer. Returns the request if it is over.
-    pub(crate) fn end(&mut self, slot: u32, status: elevon_core::status::Status) -> Option<Pieces> {
+    /// Ends the part of a buffer. Returns the request if it is over, which then is no longer
+    /// among those of the client.
+    pub(crate) fn end(&mut self, slot: u32, status: Status) -> Option<Pieces> {
         let (index, _) = self.parts[slot as usize].take().expect("a buffer in use");
-        self.free.push(slot);
         let pieces = self.requests[index].as_mut().expect("a request in flight");
+        if !pieces.keeps_slots() {
+            self.free.push(slot);
+        }
         let had_next = pieces.has_next();
         if pieces.end(status) {
-            // A request that failed may still wait for buffers.
-            self.waiting.retain(|&waiting| waiting != index);
+            if !pieces.status().is_ok() {
+                // A request that failed may still wait for buffers.
+                self.waiting.retain(|&waiting| waiting != index);
+            }
+            self.free_requests.push(index);
             return self.requests[index].take();
         }
         if !had_next && pieces.has_next() {
@@ -122,13 +217,76 @@ impl Client {
         None
     }
 
-    /// Returns the number of requests that are not answered.
-    pub(crate) fn requests(&self) -> usize {
-        self.requests.iter().flatten().count()
+    /// Puts the reply to a request that is over among what is to be sent.
+    pub(crate) fn answer(&mut self, mut pieces: Pieces) {
+        let mut weight = Weight::default();
+        weight.add(Pieces::weight(&pieces.request));
+        if self.is_cut {
+            self.gate.leave(weight);
+            return self.recycle(pieces, false);
+        }
+        pieces.reply(self.session.reply_format(), self.task, &mut self.out);
+        self.out_weight.add(weight.bytes);
+        let is_sent_from = pieces.status().is_ok() && pieces.keeps_slots();
+        self.recycle(pieces, is_sent_from);
     }
 
-    /// Returns true if it can be forgotten.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_closing && self.requests.iter().all(Option::is_none)
+    /// Nothing can be sent to it any more.
+    pub(crate) fn cut(&mut self, error: io::Error) {
+        // A client that did not wait for its answer is no error: after ABORT none does.
+        let has_left = matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+        self.is_cut = true;
+        self.free.extend(self.out.slots().map(|slot| slot.token as u32));
+        self.out.clear();
+        self.gate.leave(std::mem::take(&mut self.out_weight));
+        self.close((!has_left).then_some(error));
+    }
+
+    /// Takes back what a request leaves. `is_sent_from`: its reply has data in its buffers, which
+    /// come back by [`Self::free_slot`].
+    fn recycle(&mut self, pieces: Pieces, is_sent_from: bool) {
+        if !is_sent_from {
+            self.free.extend_from_slice(pieces.unused_slots());
+        }
+        let mut slots = pieces.into_slots();
+        slots.clear();
+        self.spare_slots.push(slots);
+    }
+
+    /// Takes back a buffer out of which data was sent.
+    pub(crate) fn free_slot(&mut self, slot: u32) {
+        self.free.push(slot);
+    }
+
+    /// Takes no more requests, and drops what was asked for and is not complete; of a payload that
+    /// is being received once that has ended, by another call.
+    pub(crate) fn close(&mut self, error: Option<io::Error>) {
+        self.is_closing = true;
+        self.held = None;
+        if let Some(error) = error {
+            self.left.error.get_or_insert(error);
+        }
+        // While more of a payload is received its buffers are in use.
+        if self.input.is_some()
+            && let Some((index, _)) = self.payload.take()
+        {
+            let pieces = self.requests[index].take().expect("a request that comes");
+            self.free_requests.push(index);
+            let mut weight = Weight::default();
+            weight.add(Pieces::weight(&pieces.request));
+            self.gate.leave(weight);
+            self.recycle(pieces, false);
+        }
+    }
+
+    /// Returns the number of requests that are not answered.
+    pub(crate) const fn requests(&self) -> usize {
+        self.requests.len() - self.free_requests.len()
+    }
+
+    /// Returns true if it can be forgotten: nothing of it is under way.
+    pub(crate) const fn is_over(&self) -> bool {
+        let is_silent = self.sending.is_none() && (self.is_cut || self.out.is_empty());
+        self.is_closing && is_silent && self.input.is_some() && self.requests() == 0
     }
 }

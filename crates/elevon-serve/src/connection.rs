@@ -1,29 +1,23 @@
-//! A connection: one thread reads and understands requests, one writes replies. Until an export is
-//! open there is the first alone.
+//! A connection until an export is open: a thread speaks with the client, and then gives the
+//! connection to the thread of the export's device.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use elevon_nbd::{Close, Command, Export, Exports, Refusal, Request, Session, SessionConfig, Step, Tls as Mode};
+use elevon_nbd::{Close, Export, Exports, Refusal, Session, SessionConfig, Step, Tls as Mode};
 
-use crate::client::Reply;
-use crate::device::{DeviceHandle, Message};
-use crate::gate::Gate;
+use crate::device::{Message, Opened};
+use crate::line::{Left, Secure};
 use crate::listen::{Socket, Timed};
 use crate::log::{Field, Level, Record};
-use crate::pieces::Pieces;
 use crate::shared::{Known, Shared, find};
-use crate::tls::{Channel, Identity, Incoming, Tls};
+use crate::tls::{Channel, Identity, Tls, Unprotected};
 
 /// Bytes that are read from a socket at a time.
 const READ: usize = 32 << 10;
-/// Replies up to this size are written together.
-const TOGETHER: usize = 64 << 10;
 /// How long a client may take to open an export.
 const NEGOTIATION: Duration = Duration::from_secs(60);
 /// How long a client may take for the handshake of TLS.
@@ -62,11 +56,11 @@ impl Exports for Seen<'_> {
     }
 }
 
-/// Serves a connection until either side ends it.
-///
-/// # Errors
-/// The socket failed, or the client did what it may not.
-pub(crate) fn serve(name: u32, socket: Socket, shared: &Shared) -> io::Result<()> {
+/// Speaks with a client until it has opened an export, and gives the connection to the device's
+/// thread, or until either side ends it.
+pub(crate) fn negotiate(name: u32, socket: Socket, shared: &Arc<Shared>) {
+    let of_left = Arc::clone(shared);
+    let mut left = Left::new(move |error| of_left.left(name, error));
     let tls = shared.tls();
     let mode = match tls.as_deref() {
         None => Mode::Off,
@@ -77,14 +71,15 @@ pub(crate) fn serve(name: u32, socket: Socket, shared: &Shared) -> io::Result<()
     let until = Instant::now() + NEGOTIATION;
     let client = Arc::new(Identity::default());
     let mut reader = Reader { name, session, input: Vec::new(), client, secure: None, was_denied: false, until };
-    let opened = reader.negotiate(&socket, shared, tls.as_deref());
-    let served = match opened {
-        Ok(Some(device)) => reader.serve(socket.try_clone()?, device),
+    match reader.negotiate(&socket, shared, tls.as_deref()) {
+        Ok(Some(export)) => match socket.set_timeouts(None) {
+            Ok(()) => return reader.give(socket, left, shared, export),
+            Err(error) => left.error = Some(error),
+        },
         Ok(None) => reader.close(&socket),
-        Err(error) => Err(error),
-    };
+        Err(error) => left.error = Some(error),
+    }
     socket.shutdown(Shutdown::Both);
-    served
 }
 
 struct Reader {
@@ -101,22 +96,9 @@ struct Reader {
     until: Instant,
 }
 
-/// The protected connection, once there is one.
-struct Secure {
-    channel: Arc<Channel>,
-    incoming: Incoming,
-}
-
-/// The device of the export that is open, and the way to its client.
-struct Opened {
-    device: DeviceHandle,
-    replies: Sender<Reply>,
-    queue: Receiver<Reply>,
-}
-
 impl Reader {
     /// Speaks with a client until it has opened an export. `None` if it left.
-    fn negotiate(&mut self, socket: &Socket, shared: &Shared, tls: Option<&Tls>) -> io::Result<Option<Opened>> {
+    fn negotiate(&mut self, socket: &Socket, shared: &Shared, tls: Option<&Tls>) -> io::Result<Option<Known>> {
         loop {
             let seen = Seen::new(shared.exports(), &self.client);
             let (used, step) = self.session.step(&self.input, &seen);
@@ -141,7 +123,7 @@ impl Reader {
                         return Ok(None);
                     }
                 }
-                Step::Opened(export) => return self.open(socket, shared, &export),
+                Step::Opened(export) => return Ok(self.open(shared, &export)),
                 Step::StartTls => self.start_tls(socket, tls.expect("it was offered"))?,
                 Step::Close(Close::Left) => return Ok(None),
                 Step::Close(why) => return Err(io::Error::new(io::ErrorKind::InvalidData, why)),
@@ -171,18 +153,16 @@ impl Reader {
         // The session has closed connections of which it had bytes left, so none of these are
         // taken for protected ones.
         assert!(self.input.is_empty(), "nothing that came in the clear is left");
-        let incoming = Incoming::new(Arc::clone(&channel));
+        let incoming = Unprotected::new(Arc::clone(&channel));
         self.secure = Some(Secure { channel, incoming });
         self.client = Arc::new(client);
         self.session.on_tls();
         Ok(())
     }
 
-    fn open(&mut self, socket: &Socket, shared: &Shared, export: &str) -> io::Result<Option<Opened>> {
-        let Some(export) = shared.opened(self.name, export, &self.client) else { return Ok(None) };
-        socket.set_timeouts(None)?;
-        let (replies, queue) = channel();
-        let device = shared.devices[export.device].clone();
+    /// Returns the export that is open from now on, unless it was drained or removed meanwhile.
+    fn open(&self, shared: &Shared, export: &str) -> Option<Known> {
+        let export = shared.opened(self.name, export, &self.client)?;
         let names = self.client.names.join(", ");
         let by = if names.is_empty() { String::new() } else { format!(", by {names}") };
         let message = format!("connection {}: opened export {}{by}", self.name, export.name);
@@ -190,41 +170,25 @@ impl Reader {
         let fields = [client, ("export", Field::Text(&export.name)), ("names", Field::Text(&names))];
         let fields = if names.is_empty() { &fields[..2] } else { &fields };
         shared.log(&Record { level: Level::Debug, target: "connection", message: &message, fields });
-        let (client, charged, replies_of) = (self.name, export.charged, replies.clone());
-        device.send(Message::Open { client, export: export.name, charged, replies: replies_of });
-        Ok(Some(Opened { device, replies, queue }))
+        Some(export)
     }
 
-    /// Takes requests until either side ends the connection.
-    fn serve(&mut self, mut socket: Socket, opened: Opened) -> io::Result<()> {
-        let Opened { device, replies, queue } = opened;
-        let gate = Arc::new(Gate::default());
-        let channel = self.secure.as_ref().map(|secure| Arc::clone(&secure.channel));
-        let read = match writer(socket.try_clone(), channel, queue, Arc::clone(&gate)) {
-            Ok(writer) => {
-                let read = self.requests(&mut socket, &device, &replies, &gate);
-                device.send(Message::Close { client: self.name });
-                // The writer ends when the device has dropped its sender, too.
-                drop(replies);
-                let _ = writer.join();
-                read
-            }
-            Err(error) => {
-                device.send(Message::Close { client: self.name });
-                Err(error)
-            }
-        };
-        socket.shutdown(Shutdown::Both);
-        read
+    /// Gives the connection to the thread of the export's device.
+    fn give(self, socket: Socket, left: Left, shared: &Shared, export: Known) {
+        let device = shared.devices[export.device].clone();
+        let Self { name, session, input, secure, .. } = self;
+        let (export, charged, of_client) = (export.name, export.charged, device.clone());
+        let opened = Opened { name, export, charged, session, socket, secure, input, left, device: of_client };
+        // A device that has ended drops it, which ends the connection.
+        device.send(Message::Open(Box::new(opened)));
     }
 
     /// Ends a connection that opened nothing.
-    fn close(&self, socket: &Socket) -> io::Result<()> {
+    fn close(&self, socket: &Socket) {
         if let Some(secure) = &self.secure {
             // A client that is gone needs no farewell.
             let _ = secure.channel.close(&mut Timed::new(socket, self.until));
         }
-        Ok(())
     }
 
     /// Adds bytes of the client to the input, and returns how many; 0 at the end.
@@ -240,85 +204,6 @@ impl Reader {
         self.input.truncate(had + *read.as_ref().unwrap_or(&0));
         read
     }
-
-    fn requests(
-        &mut self,
-        socket: &mut Socket,
-        device: &DeviceHandle,
-        replies: &Sender<Reply>,
-        gate: &Gate,
-    ) -> io::Result<()> {
-        loop {
-            let nothing = Seen::new(Arc::default(), &self.client);
-            let (used, step) = self.session.step(&self.input, &nothing);
-            self.input.drain(..used);
-            if self.session.has_output() {
-                // A client that is gone needs no answer.
-                let _ = replies.send(Reply { bytes: self.session.take_output(), weight: None });
-            }
-            match step {
-                Step::Continue => {}
-                Step::More => {
-                    let read = self.read_more(socket);
-                    if let Some(secure) = &self.secure
-                        && secure.channel.has_to_say()
-                    {
-                        let _ = replies.send(Reply { bytes: Vec::new(), weight: None });
-                    }
-                    if read? == 0 {
-                        return Ok(());
-                    }
-                }
-                Step::Request(request) => self.request(socket, request, device, replies, gate)?,
-                Step::Opened(_) | Step::StartTls => unreachable!("an export is open"),
-                Step::Close(Close::Left) => return Ok(()),
-                Step::Close(why) => return Err(io::Error::new(io::ErrorKind::InvalidData, why)),
-            }
-        }
-    }
-
-    fn request(
-        &mut self,
-        socket: &mut Socket,
-        request: Request,
-        device: &DeviceHandle,
-        replies: &Sender<Reply>,
-        gate: &Gate,
-    ) -> io::Result<()> {
-        let format = self.session.reply_format();
-        let weight = Pieces::weight(&request);
-        gate.enter(weight);
-        let mut payload = Vec::new();
-        if request.command == Command::Write {
-            let length = request.length as usize;
-            payload.reserve_exact(length);
-            let buffered = length.min(self.input.len());
-            payload.extend(self.input.drain(..buffered));
-            payload.resize(length, 0);
-            let mut rest = &mut payload[buffered..];
-            while !rest.is_empty() {
-                match receive(self.secure.as_mut(), socket, rest) {
-                    Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    Ok(read) => rest = &mut rest[read..],
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            self.session.on_payload(request.length);
-        }
-        if request.command == Command::Cache {
-            // There is no page cache that it could be read into.
-            let mut bytes = Vec::new();
-            format.done(&mut bytes, &request);
-            let _ = replies.send(Reply { bytes, weight: Some(weight) });
-            return Ok(());
-        }
-        if device.send(Message::Request { client: self.name, request, format, payload }) {
-            Ok(())
-        } else {
-            Err(io::Error::other("the device's thread has ended"))
-        }
-    }
 }
 
 /// Returns true if a client did not wait for its answer, which is no error: after ABORT none does.
@@ -332,55 +217,4 @@ fn receive(secure: Option<&mut Secure>, socket: &mut impl Read, buffer: &mut [u8
         Some(secure) => secure.incoming.read(socket, buffer),
         None => socket.read(buffer),
     }
-}
-
-/// Starts the thread that writes replies.
-fn writer(
-    socket: io::Result<Socket>,
-    secure: Option<Arc<Channel>>,
-    queue: Receiver<Reply>,
-    gate: Arc<Gate>,
-) -> io::Result<JoinHandle<()>> {
-    let mut socket = socket?;
-    std::thread::Builder::new().spawn(move || {
-        let written = write(&mut socket, secure.as_deref(), &queue, &gate);
-        if written.is_err() {
-            // The reader must not wait for replies that cannot be sent.
-            gate.open();
-            socket.shutdown(Shutdown::Both);
-        }
-        // Whatever is still in flight is taken, so that the gate's counts come out.
-        for reply in queue {
-            reply.weight.into_iter().for_each(|weight| gate.leave(weight));
-        }
-    })
-}
-
-/// Writes replies until no more can come.
-fn write(socket: &mut Socket, secure: Option<&Channel>, queue: &Receiver<Reply>, gate: &Gate) -> io::Result<()> {
-    let mut send = |bytes: &[u8]| match secure {
-        Some(channel) => channel.send(socket, bytes),
-        None => socket.write_all(bytes),
-    };
-    let mut together = Vec::new();
-    let mut weights = Vec::new();
-    while let Ok(reply) = queue.recv() {
-        weights.extend(reply.weight);
-        let written = if reply.bytes.len() >= TOGETHER {
-            send(&reply.bytes)
-        } else {
-            together.extend_from_slice(&reply.bytes);
-            while together.len() < TOGETHER
-                && let Ok(reply) = queue.try_recv()
-            {
-                weights.extend(reply.weight);
-                together.extend_from_slice(&reply.bytes);
-            }
-            send(&together)
-        };
-        together.clear();
-        weights.drain(..).for_each(|weight| gate.leave(weight));
-        written?;
-    }
-    secure.map_or(Ok(()), |channel| channel.close(socket))
 }

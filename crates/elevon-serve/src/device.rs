@@ -2,45 +2,59 @@
 
 mod counts;
 mod errors;
+mod served;
 mod tenants;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use elevon_core::layout::Layout;
-use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Done, Io, Stack};
-use elevon_core::status::Status;
-use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, TaskId, TenantId};
+use elevon_core::units::{Instant, LayoutId, TaskId, TenantId};
 use elevon_formats::cgroup::Setting;
-use elevon_host::Alarm;
-use elevon_nbd::{Command, ReplyFormat, Request};
+use elevon_host::{Alarm, Host, Incoming, Outgoing, SlotBytes, SocketEvent};
+use elevon_nbd::Session;
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::{Tenant, TenantPlan};
 
-use crate::client::{BUFFERS, Charged, Client, Reply};
+use crate::client::{Charged, Client};
 use crate::disk::Disk;
-use crate::pieces::{PART, Part, Pieces};
+use crate::line::{Left, Line, Secure};
+use crate::listen::Socket;
+use crate::pieces::PART;
 use crate::view::{ClientView, DeviceView};
 pub(crate) use counts::{BUCKETS, Counts, RequestCounts};
 pub(crate) use errors::ErrorLog;
 use errors::Owner;
 use tenants::Tenants;
 
-/// From this number of parts on, a client's parts are submitted under a plug, as io_uring does, so
-/// that neighbours merge.
-const PLUGGED: usize = 3;
+/// A connection that has opened an export.
+pub(crate) struct Opened {
+    /// Its number.
+    pub(crate) name: u32,
+    pub(crate) export: String,
+    pub(crate) charged: Charged,
+    pub(crate) session: Session,
+    pub(crate) socket: Socket,
+    pub(crate) secure: Option<Secure>,
+    /// Bytes that came and were not understood yet.
+    pub(crate) input: Vec<u8>,
+    pub(crate) left: Left,
+    /// The device to which it is given.
+    pub(crate) device: DeviceHandle,
+}
 
 /// A message to a device.
 pub(crate) enum Message {
     /// A client opened an export.
-    Open { client: u32, export: String, charged: Charged, replies: Sender<Reply> },
-    /// A request of a client, with the payload of a WRITE.
-    Request { client: u32, request: Request, format: ReplyFormat, payload: Vec<u8> },
-    /// A client has no more requests.
-    Close { client: u32 },
+    Open(Box<Opened>),
+    /// A thread has received bytes of a client, 0 at the end.
+    Received { client: u32, input: Incoming, result: io::Result<usize> },
+    /// A thread has sent replies to a client.
+    Sent { client: u32, outgoing: Outgoing, result: io::Result<()> },
     /// Is the device's thread alive?
     Ping { answer: Sender<()> },
     /// What is the device doing?
@@ -87,9 +101,19 @@ pub(crate) struct Device<D> {
     errors: ErrorLog,
     counts: Counts,
     layout: LayoutId,
-    clients: BTreeMap<u32, Client>,
-    /// The client of each task.
-    tasks: Vec<Option<u32>>,
+    /// Clients by task.
+    clients: Vec<Option<Client>>,
+    /// The task of each client.
+    tasks: BTreeMap<u32, TaskId>,
+    /// The client of each socket of the ring.
+    sockets: Vec<TaskId>,
+    /// Clients to be looked at: something has come for them.
+    queue: VecDeque<TaskId>,
+    /// Clients whose I/O the device does not take before an instant.
+    delayed: BTreeSet<(Instant, TaskId)>,
+    /// Lists to be used again.
+    ios: Vec<Io>,
+    slots: Vec<SlotBytes>,
     is_stopping: bool,
 }
 
@@ -106,8 +130,13 @@ impl<D: Disk> Device<D> {
             errors,
             counts: Counts::default(),
             layout,
-            clients: BTreeMap::new(),
-            tasks: Vec::new(),
+            clients: Vec::new(),
+            tasks: BTreeMap::new(),
+            sockets: Vec::new(),
+            queue: VecDeque::new(),
+            delayed: BTreeSet::new(),
+            ios: Vec::new(),
+            slots: Vec::new(),
             is_stopping: false,
         }
     }
@@ -116,7 +145,7 @@ impl<D: Disk> Device<D> {
     pub(crate) fn run(mut self, messages: &Receiver<Message>) {
         loop {
             let moved = self.turn(messages);
-            if self.is_stopping && self.clients.is_empty() {
+            if self.is_stopping && self.tasks.is_empty() {
                 return;
             }
             if !moved {
@@ -132,14 +161,27 @@ impl<D: Disk> Device<D> {
             self.on_message(message);
             moved = true;
         }
-        moved | self.submit_all()
+        while let Some(event) = self.disk.host().and_then(Host::poll_socket) {
+            match event {
+                SocketEvent::Received(id, input, result) => {
+                    self.on_received(self.sockets[id.index()], input, result);
+                }
+                SocketEvent::Sent(id, outgoing, result) => self.on_sent(self.sockets[id.index()], outgoing, result),
+            }
+            moved = true;
+        }
+        while let Some(task) = self.queue.pop_front() {
+            self.serve(task);
+            moved = true;
+        }
+        moved
     }
 
     /// Waits for a completion, a message, or the next time at which something is to be done.
     /// Returns false if nothing can happen any more, or the wait was interrupted.
     pub(crate) fn wait(&mut self) -> bool {
-        let delayed = self.clients.values().filter(|client| client.has_next()).map(|client| client.delayed);
-        let timers = [self.stack.next_timer(), self.settings.next_change(), delayed.min()];
+        let delayed = self.delayed.first().map(|(until, _)| *until);
+        let timers = [self.stack.next_timer(), self.settings.next_change(), delayed];
         self.disk.wait(timers.into_iter().flatten().min())
     }
 
@@ -163,6 +205,12 @@ impl<D: Disk> Device<D> {
             self.on_done(now, &done);
             moved = true;
         }
+        while let Some(&(until, task)) = self.delayed.first()
+            && until <= now
+        {
+            self.delayed.pop_first();
+            self.look_at(task);
+        }
         let woken = self.stack.poll_unblocked();
         assert_eq!(woken, None, "nobody here sleeps for a tag");
         moved
@@ -170,34 +218,15 @@ impl<D: Disk> Device<D> {
 
     fn on_message(&mut self, message: Message) {
         match message {
-            Message::Open { client, export, charged, replies } => {
-                let free = self.tasks.iter().position(Option::is_none).unwrap_or_else(|| {
-                    self.tasks.push(None);
-                    self.tasks.len() - 1
-                });
-                self.tasks[free] = Some(client);
-                self.clients.insert(client, Client::new(TaskId(free as u32), export, charged, replies));
-            }
-            Message::Request { client, request, format, payload } => {
-                let Some(client) = self.clients.get_mut(&client) else { return };
-                let arrived = self.disk.now();
-                if matches!(request.command, Command::BlockStatus { .. }) {
-                    let mut bytes = Vec::new();
-                    let at = client.charged.base + request.offset;
-                    let extents = self.disk.extents(at, request.length);
-                    format.extents(&mut bytes, &request, &extents);
-                    let took = self.disk.now().since(arrived);
-                    self.counts.take(client.charged.tenant, &request, Status::Ok, took);
-                    // A client that is gone needs no reply.
-                    let _ = client.replies.send(Reply { bytes, weight: Some(0) });
-                    return;
+            Message::Open(opened) => self.open(*opened),
+            Message::Received { client, input, result } => {
+                if let Some(&task) = self.tasks.get(&client) {
+                    self.on_received(task, input, result);
                 }
-                client.add(Pieces::new(arrived, request, format, payload, |no_hole| self.disk.zero(no_hole)));
             }
-            Message::Close { client } => {
-                if let Some(found) = self.clients.get_mut(&client) {
-                    found.is_closing = true;
-                    self.forget_if_over(client);
+            Message::Sent { client, outgoing, result } => {
+                if let Some(&task) = self.tasks.get(&client) {
+                    self.on_sent(task, outgoing, result);
                 }
             }
             // Whoever asked may be gone by now.
@@ -225,119 +254,81 @@ impl<D: Disk> Device<D> {
     /// Returns what the device is doing; its name is left empty.
     fn view(&mut self) -> DeviceView {
         let now = self.disk.now();
-        let clients = self.clients.iter();
+        let view = |(&connection, &task): (&u32, &TaskId)| {
+            let requests = self.clients[task.index()].as_ref().map_or(0, Client::requests);
+            ClientView { connection, requests }
+        };
+        let clients = self.tasks.iter().map(view).collect();
         DeviceView {
             name: String::new(),
             at: now,
             disk: self.stack.disk_stats(now),
             in_flight: self.stack.ios_in_flight(),
             failure: self.disk.failure(),
-            clients: clients.map(|(&connection, c)| ClientView { connection, requests: c.requests() }).collect(),
+            clients,
             tenants: self.tenants.view(&mut self.stack, now),
             requests: self.counts.clone(),
         }
     }
 
-    /// Submits what clients have buffers for, a part of each in turn. Returns false if there was
-    /// nothing.
-    fn submit_all(&mut self) -> bool {
-        let now = self.disk.now();
-        let due = |client: &Client| client.has_next() && client.delayed <= now;
-        let names: Vec<u32> = self.clients.iter().filter(|(_, client)| due(client)).map(|(name, _)| *name).collect();
-        for name in &names {
-            self.submit(*name);
+    /// Takes a connection.
+    fn open(&mut self, opened: Opened) {
+        let Opened { name, export, charged, session, socket, secure, input, mut left, device } = opened;
+        match Line::open(name, socket, secure, &input, self.disk.host(), device) {
+            Ok(line) => self.add(Client::new(name, export, charged, session, line, left)),
+            // Its socket is closed, which is all that it is told.
+            Err(error) => left.error = Some(error),
         }
-        !names.is_empty()
     }
 
-    fn submit(&mut self, name: u32) {
-        let client = self.clients.get_mut(&name).expect("a client that waits");
-        if !client.has_buffers {
-            self.disk.prepare_buffers(client.task, BUFFERS, PART);
-            client.has_buffers = true;
+    /// Adds a client.
+    fn add(&mut self, mut client: Client) {
+        let free = self.clients.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.clients.push(None);
+            self.clients.len() - 1
+        });
+        let task = TaskId(free as u32);
+        if let Line::Ring(socket) = client.line {
+            let at = socket.index();
+            self.sockets.resize(self.sockets.len().max(at + 1), TaskId::IDLE);
+            self.sockets[at] = task;
         }
-        let (task, charged) = (client.task, client.charged);
-        let mut ios = Vec::new();
-        while let Some((slot, part, pieces)) = client.next() {
-            if part.op == Op::Write {
-                let buffer = self.disk.buffer(task, slot.into());
-                let buffer = buffer.map(|buffer| &mut buffer[..part.length as usize]);
-                match (buffer, pieces.data(&part)) {
-                    (Some(buffer), Some(data)) => buffer.copy_from_slice(data),
-                    (Some(buffer), None) => buffer.fill(0),
-                    (None, _) => {}
-                }
-            }
-            ios.push(io(task, charged, self.layout, slot, &pieces.request, &part));
-        }
-        let is_plugged = ios.len() >= PLUGGED;
-        let now = self.disk.now();
-        if is_plugged {
-            self.stack.begin_batch(now, task);
-        }
-        for io in ios {
-            let now = self.disk.now();
-            self.stack.submit(now, io, &mut self.disk);
-        }
-        if is_plugged {
-            let now = self.disk.now();
-            self.stack.end_batch(now, task, &mut self.disk);
+        client.task = task;
+        self.tasks.insert(client.name, task);
+        self.clients[free] = Some(client);
+        self.look_at(task);
+    }
+
+    /// Lets [`Self::serve`] look at a client in this turn.
+    fn look_at(&mut self, task: TaskId) {
+        if let Some(client) = &mut self.clients[task.index()]
+            && !std::mem::replace(&mut client.is_queued, true)
+        {
+            self.queue.push_back(task);
         }
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
-        let name = self.tasks[done.task.index()].expect("the task of a client");
-        let client = self.clients.get_mut(&name).expect("a client in flight");
+        let task = done.task;
+        let client = self.clients[task.index()].as_mut().expect("a client in flight");
         let slot = done.token as u32;
         let (pieces, part) = client.part(slot);
         if done.status.is_ok()
             && let Some(place) = pieces.place(&part)
-            && let Some(buffer) = self.disk.buffer(done.task, done.token)
+            && let Some(buffer) = self.disk.buffer(task, done.token)
         {
             place.copy_from_slice(&buffer[..part.length as usize]);
         }
         if let Some(pieces) = client.end(slot, done.status) {
-            let weight = Some(Pieces::weight(&pieces.request));
             self.counts.take(client.charged.tenant, &pieces.request, pieces.status(), now.since(pieces.arrived));
             let tenant = self.tenants.path(client.charged.tenant);
-            self.errors.take(now, &pieces, &Owner { client: name, export: &client.export, tenant });
-            // A client that is gone needs no reply.
-            let _ = client.replies.send(Reply { bytes: pieces.reply(), weight });
+            self.errors.take(now, &pieces, &Owner { client: client.name, export: &client.export, tenant });
+            client.answer(pieces);
         }
         if self.stack.control().is_watched() {
             let delay = self.stack.control_mut().delay_of(now, client.charged.tenant);
             client.delayed = client.delayed.max(now.saturating_add(delay));
         }
-        self.forget_if_over(name);
-    }
-
-    fn forget_if_over(&mut self, name: u32) {
-        if self.clients.get(&name).is_some_and(Client::is_over) {
-            let client = self.clients.remove(&name).expect("found above");
-            self.tasks[client.task.index()] = None;
-            let now = self.disk.now();
-            self.stack.handle_exit(now, client.task);
-        }
-    }
-}
-
-/// Returns the I/O of a part.
-fn io(task: TaskId, charged: Charged, layout: LayoutId, slot: u32, request: &Request, part: &Part) -> Io {
-    let Charged { tenant, ioprio, base } = charged;
-    // The client waits for its writes, so writeback throttling is not for them.
-    let flags = Flags::IDLE | if part.fua { Flags::FUA | Flags::SYNC } else { Flags::NONE };
-    Io {
-        task,
-        token: slot.into(),
-        op: part.op,
-        flags,
-        sector: DeviceOffset::new(base + request.offset + part.at).sector(),
-        bytes: Bytes::new(part.length),
-        ioprio,
-        write_hint: 0,
-        tenant,
-        layout,
-        // As io_uring, which hands an I/O without a tag to a worker.
-        may_block: false,
+        self.look_at(task);
     }
 }

@@ -23,6 +23,12 @@ pub trait Disk: Backend {
     /// `None`: zeroes are to be written as data.
     fn zero(&self, no_hole: bool) -> Option<Op>;
 
+    /// Returns the host that carries out the I/O, if it is one: sockets of clients may be served by
+    /// its ring.
+    fn host(&mut self) -> Option<&mut Host> {
+        None
+    }
+
     /// Returns why I/O no longer reaches the device, if that is so.
     fn failure(&self) -> Option<String> {
         None
@@ -42,6 +48,10 @@ impl Disk for Host {
     fn zero(&self, no_hole: bool) -> Option<Op> {
         // A hole of a file reads as zeroes; what a block device discards may not.
         Some(if !self.file().is_block_device && !no_hole { Op::Discard } else { Op::WriteZeroes })
+    }
+
+    fn host(&mut self) -> Option<&mut Host> {
+        Some(self)
     }
 
     fn failure(&self) -> Option<String> {

@@ -1,10 +1,12 @@
 //! A server of disks over NBD: exports share a device through one stack, so that scheduler, weights
 //! and limits hold between their clients.
 //!
-//! Each device has one thread, which owns its stack and its [`Disk`]. Each connection has one, and
-//! a second one once an export is open: one reads requests, one writes replies. A reader stops
-//! reading while its client has [`IN_FLIGHT`] requests or [`BYTES_IN_FLIGHT`] bytes that are not
-//! answered; a limited tenant is limited by that, never by a reply that is held back.
+//! Each device has one thread, which owns its stack, its [`Disk`] and its clients. A connection has
+//! a thread until it has opened an export. After that its socket is served by the device's thread,
+//! in the ring that carries out the I/O; with TLS, or without a ring, two threads move its bytes
+//! between the socket and the device's thread. Nothing is read from a client while it has
+//! [`IN_FLIGHT`] requests or [`BYTES_IN_FLIGHT`] bytes that are not answered; a limited tenant is
+//! limited by that, never by a reply that is held back.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -14,6 +16,7 @@ mod device;
 mod disk;
 mod gate;
 mod http;
+mod line;
 mod listen;
 mod log;
 mod memory;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -210,21 +211,45 @@ impl Socket {
     }
 }
 
-impl Read for Socket {
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> Self {
+        match socket {
+            Socket::Unix(stream) => stream.into(),
+            Socket::Tcp(stream) => stream.into(),
+        }
+    }
+}
+
+impl Read for &Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Unix(stream) => stream.read(buffer),
-            Self::Tcp(stream) => stream.read(buffer),
+            Socket::Unix(stream) => (&mut &*stream).read(buffer),
+            Socket::Tcp(stream) => (&mut &*stream).read(buffer),
         }
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(stream) => (&mut &*stream).write(buffer),
+            Socket::Tcp(stream) => (&mut &*stream).write(buffer),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buffer)
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write(buffer),
-            Self::Tcp(stream) => stream.write(buffer),
-        }
+        (&*self).write(buffer)
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
@@ -257,22 +282,14 @@ fn waited(error: io::Error) -> io::Error {
 impl Read for Timed<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.wait()?;
-        let read = match self.socket {
-            Socket::Unix(stream) => (&mut &*stream).read(buffer),
-            Socket::Tcp(stream) => (&mut &*stream).read(buffer),
-        };
-        read.map_err(waited)
+        (&mut &*self.socket).read(buffer).map_err(waited)
     }
 }
 
 impl Write for Timed<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.wait()?;
-        let written = match self.socket {
-            Socket::Unix(stream) => (&mut &*stream).write(buffer),
-            Socket::Tcp(stream) => (&mut &*stream).write(buffer),
-        };
-        written.map_err(waited)
+        (&mut &*self.socket).write(buffer).map_err(waited)
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())

@@ -280,10 +280,7 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
         let Ok(second) = socket.try_clone() else { continue };
         let Some(name) = shared.connected(second) else { return };
         let of_thread = Arc::clone(shared);
-        let thread = std::thread::Builder::new().spawn(move || {
-            let served = connection::serve(name, socket, &of_thread);
-            of_thread.left(name, served.err());
-        });
+        let thread = std::thread::Builder::new().spawn(move || connection::negotiate(name, socket, &of_thread));
         if let Err(error) = thread {
             shared.left(name, Some(error));
         }

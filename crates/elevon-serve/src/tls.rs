@@ -23,7 +23,7 @@ use x509_cert::der::oid::db::rfc4519::COMMON_NAME;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::{DirectoryString, GeneralName};
 
-pub(crate) use channel::{Channel, Incoming};
+pub(crate) use channel::{Channel, Unprotected};
 
 /// The files that TLS needs, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]

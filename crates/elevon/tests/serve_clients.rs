@@ -6,6 +6,7 @@ mod common;
 
 use std::fs;
 
+use common::nbd::{Client, READ, WRITE};
 use common::served::{DISK, Served, ok};
 
 /// Returns bytes of which some blocks are zero.
@@ -239,5 +240,37 @@ fn nbdkit_hands_a_disk_on() {
     assert!(fs::read(served.bench.path("disk.img")).expect("the disk") == bytes);
     assert!(fs::read(served.bench.path("back")).expect("the copy") == bytes);
     ok(&run(&["--filter=checkwrite"], "nbdcopy pattern \"$uri\"").expect("installed"));
+    served.end();
+}
+
+/// Clients whose replies nobody takes, that ask for what is refused, or that leave in the middle of
+/// a payload, on the same device as one that behaves.
+#[test]
+fn a_client_that_takes_no_answer_keeps_nobody_waiting() {
+    let served = Served::start(&[]);
+    let open = || Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
+    let [mut greedy, mut refused, mut torn, mut good] = [(); 4].map(|()| open());
+    // 64 MiB, of which the server may hold 16 and the socket much less.
+    let asked: Vec<u64> = (0..64).map(|_| greedy.send(0, READ, 0, 1 << 20, &[]).expect("sent")).collect();
+    for _ in 0..2_000 {
+        refused.send(0, READ, 1, 512, &[]).expect("sent");
+    }
+    torn.send(0, WRITE, 1 << 20, 2 << 20, &[5; 1 << 20]).expect("sent");
+    drop(torn);
+    for at in 0..200 {
+        assert_eq!(good.write(0, 4096 * at, &[at as u8; 4096]).expect("an answer"), 0);
+        assert_eq!(good.read(4096 * at, 4096).expect("an answer"), Ok(vec![at as u8; 4096]));
+    }
+    // Nothing was lost of what is taken late.
+    let mut answered = Vec::new();
+    for _ in &asked {
+        let (cookie, errno) = greedy.answer().expect("an answer");
+        assert_eq!((errno, greedy.data(1 << 20).expect("its data").len()), (0, 1 << 20));
+        answered.push(cookie);
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, asked);
+    assert_eq!(good.read(2 << 20, 4096).expect("an answer"), Ok(vec![0; 4096]), "half a request is none");
+    drop(refused);
     served.end();
 }

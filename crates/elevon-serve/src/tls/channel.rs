@@ -57,11 +57,6 @@ impl Channel {
         }
     }
 
-    /// Returns true if TLS itself has something to say, which the next [`Self::send`] does.
-    pub(crate) fn has_to_say(&self) -> bool {
-        self.lock().wants_write()
-    }
-
     /// Tells the client that nothing follows.
     pub(crate) fn close(&self, socket: &mut impl Write) -> io::Result<()> {
         self.lock().send_close_notify();
@@ -70,16 +65,21 @@ impl Channel {
 }
 
 /// The bytes of a client, out of what comes from its socket.
-pub(crate) struct Incoming {
+pub(crate) struct Unprotected {
     channel: Arc<Channel>,
     /// Bytes that came, with how many of them were taken.
     protected: Vec<u8>,
     taken: usize,
 }
 
-impl Incoming {
+impl Unprotected {
     pub(crate) const fn new(channel: Arc<Channel>) -> Self {
         Self { channel, protected: Vec::new(), taken: 0 }
+    }
+
+    /// Returns true if TLS itself has something to say, which the next [`Channel::send`] does.
+    pub(crate) fn has_to_say(&self) -> bool {
+        self.channel.lock().wants_write()
     }
 
     /// Reads bytes; 0 at the end.

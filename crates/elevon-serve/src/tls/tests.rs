@@ -123,7 +123,7 @@ fn flow_at_once(version: &'static rustls::SupportedProtocolVersion) {
     let channel = Arc::new(channel);
     let (sending, mut out) = (Arc::clone(&channel), socket.try_clone().expect("a handle"));
     let sender = std::thread::spawn(move || sending.send(&mut out, &vec![9; BYTES]));
-    let (mut incoming, mut socket) = (Incoming::new(Arc::clone(&channel)), socket);
+    let (mut incoming, mut socket) = (Unprotected::new(Arc::clone(&channel)), socket);
     let (mut came, mut buffer) = (0, [0; 5000]);
     while came < BYTES {
         let read = incoming.read(&mut socket, &mut buffer).expect("protected bytes");
@@ -180,7 +180,7 @@ fn bytes_that_are_not_protected_end_the_connection() {
     });
     let (channel, _) = Channel::accept(tls.config(), &mut Timed::new(&socket, soon())).expect("a handshake");
     let channel = Arc::new(channel);
-    let (mut incoming, mut socket, mut buffer) = (Incoming::new(Arc::clone(&channel)), socket, [0; 100]);
+    let (mut incoming, mut socket, mut buffer) = (Unprotected::new(Arc::clone(&channel)), socket, [0; 100]);
     assert_eq!(incoming.read(&mut socket, &mut buffer).expect("protected"), 9);
     assert_eq!(&buffer[..9], b"protected");
     channel.send(&mut socket, b"ok").expect("sent");

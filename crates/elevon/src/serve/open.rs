@@ -80,7 +80,8 @@ fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     let Target::Real(path) = &planned.plan.target else { unreachable!("asked for a real device only") };
     let options = OpenOptions { write: !planned.read_only, direct: planned.direct, grow_to: 0 };
     let file = HostFile::open(path, options).map_err(Failure::input)?;
-    let host = Host::new(file, DEPTH, None, Interrupt::new()).map_err(MachineError::StartIo)?;
+    let mut host = Host::new(file, DEPTH, None, Interrupt::new()).map_err(MachineError::StartIo)?;
+    host.carry_out_at_once();
     let description = described::of_host(path, &host);
     let notes = host.warnings().to_vec();
     finish(planned, host, &description, notes)

@@ -75,8 +75,13 @@ impl Client {
         if errno != 0 {
             return Ok(Err(errno));
         }
+        Ok(Ok(self.data(length)?))
+    }
+
+    /// Takes the data behind an answer.
+    pub(crate) fn data(&mut self, length: u32) -> Result<Vec<u8>> {
         let mut data = vec![0; length as usize];
         self.stream.read_exact(&mut data)?;
-        Ok(Ok(data))
+        Ok(data)
     }
 }

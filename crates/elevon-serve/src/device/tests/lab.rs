@@ -1,6 +1,7 @@
 //! Clients of a device in virtual time. Each keeps requests in flight as a client with so many
 //! would: one that is answered is followed by the next at once.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -10,8 +11,8 @@ use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
 use elevon_core::units::{Instant, Nanos, TenantId};
 use elevon_formats::tenants::parse;
-use elevon_host::Alarm;
-use elevon_nbd::{Command, ReplyFormat, Request};
+use elevon_host::{Alarm, Incoming};
+use elevon_nbd::{Command, Export, Exports, Refusal, Request, Session, SessionConfig, Step};
 use elevon_sim::device::{AnyDevice, Device as _, Fault};
 use elevon_sim::profiles;
 use elevon_testkit::Rng;
@@ -19,8 +20,9 @@ use elevon_workload::backend::Backend as _;
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
 
-use crate::client::{Charged, Reply};
+use crate::client::{Charged, Client};
 use crate::device::{Device, ErrorLog, Message};
+use crate::line::{Left, Line, ToWriter};
 use crate::simulated::{Clock, SimulatedDisk};
 
 /// A clock that only a wait moves.
@@ -51,10 +53,77 @@ pub(super) struct Load {
     pub(super) in_order: bool,
 }
 
+/// The client's end of a connection, in place of the two threads of one.
+pub(super) struct Wire {
+    client: u32,
+    send: Sender<Message>,
+    /// Memory that the device hands out for what comes.
+    memory: Receiver<Incoming>,
+    /// What the device sends.
+    written: Receiver<ToWriter>,
+    /// Bytes of requests that were not received yet.
+    unsent: Vec<u8>,
+    /// Bytes of replies that were not looked at.
+    came: Vec<u8>,
+    /// How much data the reply to each request has.
+    data: BTreeMap<u64, usize>,
+}
+
+impl Wire {
+    pub(super) fn ask(&mut self, request: &Request, payload: &[u8]) {
+        let (kind, length) = match request.command {
+            Command::Read => (0_u16, request.length),
+            Command::Write => (1, 0),
+            Command::Flush => (3, 0),
+            _ => unreachable!("no test asks for it"),
+        };
+        self.data.insert(request.cookie, length as usize);
+        self.unsent.extend(0x2560_9513_u32.to_be_bytes());
+        self.unsent.extend(u16::from(request.fua).to_be_bytes());
+        self.unsent.extend(kind.to_be_bytes());
+        self.unsent.extend(request.cookie.to_be_bytes());
+        self.unsent.extend(request.offset.to_be_bytes());
+        self.unsent.extend((request.length as u32).to_be_bytes());
+        self.unsent.extend(payload);
+        self.transfer();
+    }
+
+    /// Hands over what the device has memory for.
+    fn transfer(&mut self) {
+        while !self.unsent.is_empty()
+            && let Ok(mut input) = self.memory.try_recv()
+        {
+            let room = input.room();
+            let bytes = room.len().min(self.unsent.len());
+            room[..bytes].copy_from_slice(&self.unsent[..bytes]);
+            input.add(bytes);
+            self.unsent.drain(..bytes);
+            self.send.send(Message::Received { client: self.client, input, result: Ok(bytes) }).expect("it is there");
+        }
+    }
+
+    /// Takes the next reply: its cookie, and whether the request succeeded.
+    pub(super) fn answer(&mut self) -> Option<(u64, bool)> {
+        self.transfer();
+        while let Ok(told) = self.written.try_recv() {
+            let ToWriter::Send(outgoing) = told else { panic!("nothing else is told") };
+            self.came.extend(&outgoing.heads);
+            assert_eq!(outgoing.parts().count(), 1, "requests are short, and their data was gathered");
+            self.send.send(Message::Sent { client: self.client, outgoing, result: Ok(()) }).expect("it is there");
+        }
+        let head: [u8; 16] = self.came.get(..16)?.try_into().expect("16 bytes");
+        let is_ok = head[4..8] == [0; 4];
+        let cookie = u64::from_be_bytes(head[8..].try_into().expect("8 bytes"));
+        let data = self.data.remove(&cookie).expect("an answer to a question");
+        self.came.drain(..16 + if is_ok { data } else { 0 });
+        Some((cookie, is_ok))
+    }
+}
+
 /// A client with what it got.
 pub(super) struct LabClient {
     load: Load,
-    replies: Receiver<Reply>,
+    wire: Wire,
     /// When each request in flight was sent, by cookie.
     sent: Vec<(u64, Instant)>,
     next: u64,
@@ -78,9 +147,27 @@ pub(super) struct Lab {
     size: u64,
 }
 
-/// The format of the replies of clients that ask for nothing.
-pub(super) fn plain() -> ReplyFormat {
-    elevon_nbd::Session::new(elevon_nbd::SessionConfig::default()).reply_format()
+/// The disk that every client opens.
+struct Disk(u64);
+
+impl Exports for Disk {
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn export(&self, _name: &str) -> Result<Export, Refusal> {
+        Ok(Export::new(self.0))
+    }
+}
+
+/// Returns a session in which a client that asks for nothing has opened a disk of so many bytes.
+fn session(size: u64) -> Session {
+    let mut session = Session::new(SessionConfig::default());
+    let flags = [0, 0, 0, 3];
+    assert_eq!(session.step(&flags, &Disk(size)).1, Step::Continue);
+    let export_name = b"IHAVEOPT\0\0\0\x01\0\0\0\0";
+    assert!(matches!(session.step(export_name, &Disk(size)).1, Step::Opened(_)));
+    session.take_output();
+    session
 }
 
 impl Lab {
@@ -119,28 +206,25 @@ impl Lab {
         self.device.disk.now()
     }
 
-    /// Opens the export of a client, and returns its replies.
-    pub(super) fn open(&mut self, client: u32, tenant: &str) -> Receiver<Reply> {
+    /// Opens the export of a client.
+    pub(super) fn open(&mut self, client: u32, tenant: &str) -> Wire {
         let found = self.tenants.tenants.iter().position(|known| known.path == tenant);
         let tenant = TenantId(found.map_or(0, |index| index as u32 + 1));
-        let (replies, queue) = channel();
         let charged = Charged { tenant, ioprio: IoPrio::NONE, base: 0 };
-        self.send.send(Message::Open { client, export: String::new(), charged, replies }).expect("the device is there");
-        queue
-    }
-
-    pub(super) fn request(&self, client: u32, request: Request, payload: Vec<u8>) {
-        let message = Message::Request { client, request, format: plain(), payload };
-        self.send.send(message).expect("the device is there");
+        let ((reader, memory), (writer, written)) = (channel(), channel());
+        let line = (Line::Threads { reader, writer, socket: None }, Incoming::new(256 << 10).expect("memory"));
+        self.device.add(Client::new(client, String::new(), charged, session(self.size), line, Left::default()));
+        let (send, data) = (self.send.clone(), BTreeMap::new());
+        Wire { client, send, memory, written, unsent: Vec::new(), came: Vec::new(), data }
     }
 
     /// Adds a client that begins at once.
     pub(super) fn add(&mut self, load: Load) {
         let client = self.clients.len() as u32;
-        let replies = self.open(client, load.tenant);
+        let wire = self.open(client, load.tenant);
         let rng = Rng(u64::from(client) + 1);
         let (sent, latency) = (Vec::new(), Histogram::new());
-        self.clients.push(LabClient { load, replies, sent, next: 0, rng, done: 0, latency });
+        self.clients.push(LabClient { load, wire, sent, next: 0, rng, done: 0, latency });
         for _ in 0..load.depth {
             self.next_of(client as usize);
         }
@@ -156,7 +240,7 @@ impl Lab {
         let command = if load.is_write { Command::Write } else { Command::Read };
         let (offset, length) = (place * load.bytes, load.bytes);
         let payload = if load.is_write { vec![cookie as u8; length as usize] } else { Vec::new() };
-        self.request(index as u32, Request { command, fua: false, df: false, cookie, offset, length }, payload);
+        client.wire.ask(&Request { command, fua: false, df: false, cookie, offset, length }, &payload);
     }
 
     /// Runs one step, and takes the replies. Returns false if nothing can happen any more.
@@ -165,9 +249,8 @@ impl Lab {
         let now = self.now();
         let mut answered = Vec::new();
         for (index, client) in self.clients.iter_mut().enumerate() {
-            while let Ok(reply) = client.replies.try_recv() {
-                assert_eq!(reply.bytes[4..8], [0; 4], "the request succeeded");
-                let cookie = u64::from_be_bytes(reply.bytes[8..16].try_into().expect("8 bytes"));
+            while let Some((cookie, is_ok)) = client.wire.answer() {
+                assert!(is_ok, "the request succeeded");
                 let at = client.sent.iter().position(|(sent, _)| *sent == cookie).expect("an answer to a question");
                 let (_, sent) = client.sent.swap_remove(at);
                 client.done += 1;

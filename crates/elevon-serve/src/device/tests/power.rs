@@ -7,7 +7,7 @@ use elevon_nbd::{Command, Request};
 use elevon_sim::device::fault::content::PowerCut;
 use elevon_testkit::Rng;
 
-use super::lab::Lab;
+use super::lab::{Lab, Wire};
 
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 24;
@@ -40,7 +40,7 @@ enum Asked {
 
 struct Run {
     lab: Lab,
-    replies: std::sync::mpsc::Receiver<crate::client::Reply>,
+    wire: Wire,
     rng: Rng,
     blocks: Vec<Known>,
     asked: BTreeMap<u64, Asked>,
@@ -54,10 +54,10 @@ impl Run {
         let faults: &[&str] = if seed.is_multiple_of(5) { &["flush_error:ppm=300000,status=medium"] } else { &[] };
         let scheduler = ["none", "mq-deadline", "flow"][(seed / 3 % 3) as usize];
         let mut lab = Lab::to_be_cut(device, faults, scheduler);
-        let replies = lab.open(0, "");
+        let wire = lab.open(0, "");
         let blocks = vec![Known::default(); BLOCKS as usize];
         let (rng, asked) = (Rng(seed + 1), BTreeMap::new());
-        Self { lab, replies, rng, blocks, asked, cookie: 0, failed_flushes: 0 }
+        Self { lab, wire, rng, blocks, asked, cookie: 0, failed_flushes: 0 }
     }
 
     /// Sends a request, most often a write of a block that has none in flight.
@@ -69,21 +69,19 @@ impl Run {
         if self.rng.below(6) == 0 {
             self.asked.insert(cookie, Asked::Flush(self.blocks.iter().map(|known| known.answered).collect()));
             let request = Request { command: Command::Flush, fua: false, df: false, cookie, offset: 0, length: 0 };
-            self.lab.request(0, request, Vec::new());
+            self.wire.ask(&request, &[]);
         } else if !known.is_busy && known.sent < u8::MAX {
             (known.is_busy, known.sent) = (true, known.sent + 1);
             let stamp = known.sent;
             self.asked.insert(cookie, Asked::Write { block, stamp, fua });
             let (offset, length) = (block * BLOCK, BLOCK);
             let request = Request { command: Command::Write, fua, df: false, cookie, offset, length };
-            self.lab.request(0, request, vec![stamp; BLOCK as usize]);
+            self.wire.ask(&request, &[stamp; BLOCK as usize]);
         }
     }
 
     fn take_replies(&mut self) {
-        while let Ok(reply) = self.replies.try_recv() {
-            let cookie = u64::from_be_bytes(reply.bytes[8..16].try_into().expect("8 bytes"));
-            let is_ok = reply.bytes[4..8] == [0; 4];
+        while let Some((cookie, is_ok)) = self.wire.answer() {
             match self.asked.remove(&cookie).expect("an answer to a question") {
                 Asked::Write { block, stamp, fua } => {
                     let known = &mut self.blocks[block as usize];

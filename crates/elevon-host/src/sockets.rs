@@ -1,0 +1,398 @@
+//! Stream sockets of the ring that carries out a file's I/O: what clients send, and what they are
+//! answered out of the buffers of I/O, without a copy between.
+//!
+//! A socket has at most one receive and one send in the ring. What these need belongs to the
+//! socket until their end, and comes back with the [`SocketEvent`] that tells of it: no memory that
+//! the kernel uses can be reached meanwhile, and none is allocated for each request.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::{io, mem, ptr};
+
+use elevon_core::driver::Piece;
+use elevon_core::units::{Sector, TaskId};
+use io_uring::{opcode, squeue, types};
+
+use crate::buffers::{Buffers, Span};
+use crate::mapping::Mapping;
+
+/// A socket of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketId(pub(crate) u32);
+
+impl SocketId {
+    /// Returns its number: those of open sockets are small.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What has happened to a socket.
+#[derive(Debug)]
+pub enum SocketEvent {
+    /// A receive has ended: how many bytes came, 0 at the end of the stream.
+    Received(SocketId, Incoming, io::Result<usize>),
+    /// A send has ended: everything was sent, or an error says that the socket is of no use.
+    Sent(SocketId, Outgoing, io::Result<()>),
+}
+
+/// A part of the buffer of a task's I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotBytes {
+    /// The task.
+    pub task: TaskId,
+    /// The token of its I/O.
+    pub token: u64,
+    /// The first byte.
+    pub start: u64,
+    /// How many.
+    pub length: u64,
+}
+
+impl SlotBytes {
+    fn piece(&self) -> Piece {
+        Piece { task: self.task, token: self.token, offset: self.start, len: self.length, sector: Sector::ZERO }
+    }
+}
+
+/// Memory for bytes that come, and how much of it is filled with bytes that were not taken.
+#[derive(Debug)]
+pub struct Incoming {
+    memory: Mapping,
+    start: usize,
+    end: usize,
+}
+
+impl Incoming {
+    /// Maps memory for so many bytes; pages that never held a byte take none.
+    ///
+    /// # Errors
+    /// The machine has not enough memory.
+    pub fn new(bytes: usize) -> io::Result<Self> {
+        Ok(Self { memory: Mapping::new(bytes)?, start: 0, end: 0 })
+    }
+
+    /// Returns the bytes that came and were not taken.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: inside the mapping, which is initialised; while the kernel writes to it, it
+        // belongs to the socket.
+        unsafe { std::slice::from_raw_parts(self.memory.start().add(self.start), self.end - self.start) }
+    }
+
+    /// Takes the first bytes.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn take(&mut self, bytes: usize) {
+        assert!(bytes <= self.end - self.start, "no more is taken than came");
+        self.start += bytes;
+    }
+
+    /// Returns the room for bytes to come, behind those that were not taken.
+    pub fn room(&mut self) -> &mut [u8] {
+        self.move_to_front();
+        // SAFETY: as in `bytes`, and the slice borrows the memory.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.start().add(self.end), self.memory.len() - self.end) }
+    }
+
+    /// Counts bytes that were put into the room.
+    ///
+    /// # Panics
+    /// If there is less room.
+    pub fn add(&mut self, bytes: usize) {
+        assert!(bytes <= self.memory.len() - self.end, "no more came than there is room for");
+        self.end += bytes;
+    }
+
+    fn move_to_front(&mut self) {
+        if self.start > 0 {
+            // SAFETY: both ranges are inside the mapping, and `copy` allows them to overlap.
+            unsafe {
+                ptr::copy(self.memory.start().add(self.start), self.memory.start(), self.end - self.start);
+            }
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+    }
+}
+
+/// Bytes to be sent, in order: heads of replies, and between them data.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    /// Everything that is not data.
+    pub heads: Vec<u8>,
+    /// Data, each with the number of bytes of `heads` that come before it.
+    data: Vec<(usize, Data)>,
+}
+
+/// Data of a reply.
+#[derive(Debug)]
+pub enum Data {
+    /// It lies in the buffer of an I/O, which must not be used before it was sent.
+    Slot(SlotBytes),
+    /// It lies in memory of its own.
+    Own(Vec<u8>),
+}
+
+impl Outgoing {
+    /// Appends data behind the heads so far.
+    pub fn push(&mut self, data: Data) {
+        self.data.push((self.heads.len(), data));
+    }
+
+    /// Returns true if there is nothing to be sent.
+    pub const fn is_empty(&self) -> bool {
+        self.heads.is_empty() && self.data.is_empty()
+    }
+
+    /// Empties it, and keeps its memory.
+    pub fn clear(&mut self) {
+        self.heads.clear();
+        self.data.clear();
+    }
+
+    /// Moves everything to another, which is empty, and has the bytes of each buffer appended there
+    /// by `take`.
+    pub fn gather_into(&mut self, to: &mut Self, mut take: impl FnMut(&SlotBytes, &mut Vec<u8>)) {
+        let mut start = 0;
+        for (end, data) in self.data.drain(..) {
+            to.heads.extend_from_slice(&self.heads[start..end]);
+            start = end;
+            match data {
+                Data::Slot(slot) => take(&slot, &mut to.heads),
+                own @ Data::Own(_) => to.push(own),
+            }
+        }
+        to.heads.extend_from_slice(&self.heads[start..]);
+        self.heads.clear();
+    }
+
+    /// Yields the parts in the buffers of I/O.
+    pub fn slots(&self) -> impl Iterator<Item = &SlotBytes> {
+        self.data.iter().filter_map(|(_, data)| match data {
+            Data::Slot(slot) => Some(slot),
+            Data::Own(_) => None,
+        })
+    }
+
+    /// Yields what is to be sent, in order: some heads, then some data.
+    pub fn parts(&self) -> impl Iterator<Item = (&[u8], Option<&Data>)> {
+        let ends = self.data.iter().map(|(end, data)| (*end, Some(data)));
+        let mut start = 0;
+        ends.chain([(self.heads.len(), None)]).map(move |(end, data)| {
+            let heads = &self.heads[start..end];
+            start = end;
+            (heads, data)
+        })
+    }
+}
+
+/// A receive in the ring.
+struct Receiving {
+    incoming: Incoming,
+    spans: Vec<Span>,
+}
+
+/// A send in the ring.
+struct Sending {
+    outgoing: Outgoing,
+    spans: Vec<Span>,
+    total: usize,
+    sent: usize,
+}
+
+/// Addresses that the kernel reads while an entry is in the ring. They do not move: the socket is
+/// in a box.
+struct Message {
+    header: libc::msghdr,
+    vectors: Vec<libc::iovec>,
+}
+
+impl Message {
+    const fn new() -> Self {
+        // SAFETY: zeroes are a valid header: no name, no vectors, no control data.
+        Self { header: unsafe { mem::zeroed() }, vectors: Vec::new() }
+    }
+
+    /// Leaves the first bytes out.
+    fn skip(&mut self, mut bytes: usize) {
+        for vector in &mut self.vectors {
+            let cut = bytes.min(vector.iov_len);
+            vector.iov_base = vector.iov_base.wrapping_byte_add(cut);
+            vector.iov_len -= cut;
+            bytes -= cut;
+        }
+        self.vectors.retain(|vector| vector.iov_len > 0);
+    }
+
+    fn header(&mut self) -> *mut libc::msghdr {
+        self.header.msg_iov = self.vectors.as_mut_ptr();
+        self.header.msg_iovlen = self.vectors.len();
+        &raw mut self.header
+    }
+}
+
+/// A socket.
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    receive: Option<Receiving>,
+    send: Option<Sending>,
+    received: Message,
+    sent: Message,
+    /// Lists to be used again.
+    spare: Vec<Vec<Span>>,
+}
+
+// SAFETY: the addresses are of memory that the socket owns, or that counts as in flight.
+unsafe impl Send for Socket {}
+
+/// What follows from a result of the ring.
+pub(crate) enum Next {
+    /// The rest is to be submitted.
+    Again(squeue::Entry),
+    Event(SocketEvent),
+}
+
+impl Socket {
+    pub(crate) fn new(fd: OwnedFd) -> Box<Self> {
+        let (received, sent) = (Message::new(), Message::new());
+        Box::new(Self { fd, receive: None, send: None, received, sent, spare: Vec::new() })
+    }
+
+    /// Returns how many entries of it are in the ring.
+    pub(crate) fn in_flight(&self) -> usize {
+        usize::from(self.receive.is_some()) + usize::from(self.send.is_some())
+    }
+
+    /// Starts a receive of bytes for these buffers and then for the memory.
+    pub(crate) fn receive(
+        &mut self,
+        mut incoming: Incoming,
+        slots: &[SlotBytes],
+        buffers: &mut Buffers,
+    ) -> squeue::Entry {
+        assert!(self.receive.is_none(), "one receive at a time");
+        let mut spans = self.spare.pop().unwrap_or_default();
+        spans.clear();
+        slots.iter().for_each(|slot| buffers.start(&slot.piece(), true, &mut spans));
+        incoming.move_to_front();
+        let rest = (incoming.memory.start().wrapping_add(incoming.end), incoming.memory.len() - incoming.end);
+        assert!(rest.1 > 0, "there is room for what comes");
+        let message = &mut self.received;
+        message.vectors.clear();
+        message.vectors.extend(spans.iter().map(|span| vector(span.address, span.len)));
+        message.vectors.push(vector(rest.0, rest.1));
+        self.receive = Some(Receiving { incoming, spans });
+        self.receive_entry()
+    }
+
+    fn receive_entry(&mut self) -> squeue::Entry {
+        let fd = types::Fd(self.fd.as_raw_fd());
+        match self.received.vectors[..] {
+            [one] => opcode::Recv::new(fd, one.iov_base.cast(), one.iov_len as u32).build(),
+            _ => opcode::RecvMsg::new(fd, self.received.header()).build(),
+        }
+    }
+
+    /// Starts a send.
+    pub(crate) fn send(&mut self, outgoing: Outgoing, buffers: &mut Buffers) -> squeue::Entry {
+        assert!(self.send.is_none() && !outgoing.is_empty(), "one send at a time");
+        let mut spans = self.spare.pop().unwrap_or_default();
+        spans.clear();
+        let message = &mut self.sent;
+        message.vectors.clear();
+        for (heads, data) in outgoing.parts() {
+            message.vectors.push(vector(heads.as_ptr().cast_mut(), heads.len()));
+            match data {
+                Some(Data::Slot(slot)) => {
+                    buffers.start(&slot.piece(), false, &mut spans);
+                    let span = spans.last().expect("appended above");
+                    message.vectors.push(vector(span.address, span.len));
+                }
+                Some(Data::Own(bytes)) => message.vectors.push(vector(bytes.as_ptr().cast_mut(), bytes.len())),
+                None => {}
+            }
+        }
+        let total = message.vectors.iter().map(|vector| vector.iov_len).sum();
+        message.skip(0);
+        assert!(message.vectors.len() <= MOST_VECTORS, "the caller bounds what is unanswered");
+        self.send = Some(Sending { outgoing, spans, total, sent: 0 });
+        self.send_entry()
+    }
+
+    fn send_entry(&mut self) -> squeue::Entry {
+        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
+        opcode::SendMsg::new(types::Fd(self.fd.as_raw_fd()), self.sent.header()).flags(flags).build()
+    }
+
+    /// Takes the result of a receive.
+    pub(crate) fn on_received(&mut self, id: SocketId, result: i32, buffers: &mut Buffers) -> Next {
+        if is_to_be_repeated(result) {
+            return Next::Again(self.receive_entry());
+        }
+        let Receiving { mut incoming, spans } = self.receive.take().expect("a receive in the ring");
+        spans.iter().for_each(|span| buffers.finish(span, true));
+        let result = count(result);
+        let in_slots: usize = spans.iter().map(|span| span.len).sum();
+        incoming.add(result.as_ref().map_or(0, |bytes| bytes.saturating_sub(in_slots)));
+        self.spare.push(spans);
+        Next::Event(SocketEvent::Received(id, incoming, result))
+    }
+
+    /// Takes the result of a send.
+    pub(crate) fn on_sent(&mut self, id: SocketId, result: i32, buffers: &mut Buffers) -> Next {
+        if is_to_be_repeated(result) {
+            return Next::Again(self.send_entry());
+        }
+        let send = self.send.as_mut().expect("a send in the ring");
+        let result = count(result);
+        if let Ok(bytes) = result {
+            send.sent += bytes;
+            if bytes > 0 && send.sent < send.total {
+                self.sent.skip(bytes);
+                return Next::Again(self.send_entry());
+            }
+        }
+        let Sending { outgoing, spans, total, sent } = self.send.take().expect("found above");
+        spans.iter().for_each(|span| buffers.finish(span, false));
+        self.spare.push(spans);
+        let is_whole = |_| if sent == total { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) };
+        Next::Event(SocketEvent::Sent(id, outgoing, result.and_then(is_whole)))
+    }
+
+    /// Ends what is in a ring that has failed: the kernel may still use its memory, which therefore
+    /// stays, and buffers of I/O stay in flight. Returns an event for each.
+    pub(crate) fn give_up(&mut self, id: SocketId) -> Option<SocketEvent> {
+        let error = || io::Error::from_raw_os_error(libc::EIO);
+        if let Some(mut receive) = self.receive.take() {
+            receive.incoming.memory.keep();
+            mem::forget(mem::replace(&mut self.received, Message::new()));
+            // The caller closes the socket, and needs no memory for it.
+            let none = Incoming::new(1).ok()?;
+            return Some(SocketEvent::Received(id, none, Err(error())));
+        }
+        let send = self.send.take()?;
+        mem::forget(send.outgoing);
+        mem::forget(mem::replace(&mut self.sent, Message::new()));
+        Some(SocketEvent::Sent(id, Outgoing::default(), Err(error())))
+    }
+
+    /// Ends both directions, so that what is in the ring comes to its end.
+    pub(crate) fn shut(&self) {
+        // SAFETY: a valid descriptor. An error means that it has ended already.
+        unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
+    }
+}
+
+/// Vectors of a message that the kernel accepts (UIO_MAXIOV of linux/uio.h).
+const MOST_VECTORS: usize = 1024;
+
+const fn vector(address: *mut u8, length: usize) -> libc::iovec {
+    libc::iovec { iov_base: address.cast(), iov_len: length }
+}
+
+const fn is_to_be_repeated(result: i32) -> bool {
+    result == -libc::EINTR || result == -libc::EAGAIN
+}
+
+fn count(result: i32) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+}

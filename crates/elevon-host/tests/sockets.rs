@@ -1,0 +1,114 @@
+//! Sockets in the ring of a file: what comes goes to buffers of I/O and what follows elsewhere, and
+//! what is sent comes out of them.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use elevon_core::units::TaskId;
+use elevon_host::interrupt::Interrupt;
+use elevon_host::{Data, Host, HostFile, Incoming, Method, OpenOptions, Outgoing, SlotBytes, SocketEvent};
+use elevon_workload::backend::Backend;
+
+const SLOT: u64 = 1 << 20;
+const TASK: TaskId = TaskId(0);
+
+/// A host with two buffers, and its file's folder; `None` where io_uring is denied.
+fn host() -> Option<(Host, tempfile::TempDir)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = OpenOptions { write: true, direct: false, grow_to: SLOT };
+    let file = HostFile::open(&folder.path().join("file"), options).expect("a file");
+    match Host::new(file, 8, Some(Method::IoUring), Interrupt::new()) {
+        Ok(mut host) => {
+            host.alarm().expect("a descriptor");
+            host.prepare_buffers(TASK, 2, SLOT);
+            Some((host, folder))
+        }
+        Err(error) => {
+            elevon_testkit::denied(&format!("io_uring is denied here: {error}"));
+            None
+        }
+    }
+}
+
+fn next(host: &mut Host) -> SocketEvent {
+    loop {
+        match host.poll_socket() {
+            Some(event) => return event,
+            None => assert!(host.wait(None)),
+        }
+    }
+}
+
+const fn part(token: u64, start: u64, length: u64) -> SlotBytes {
+    SlotBytes { task: TASK, token, start, length }
+}
+
+#[test]
+fn what_comes_fills_buffers_and_what_follows_is_kept_apart() {
+    let Some((mut host, _folder)) = host() else { return };
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+    let socket = host.add_socket(ours.into());
+    theirs.write_all(&[[7; 600].as_slice(), b"next"].concat()).expect("room");
+    host.receive(socket, Incoming::new(4096).expect("memory"), &[part(0, 100, 500), part(1, 0, 100)]);
+    let SocketEvent::Received(of, mut incoming, Ok(604)) = next(&mut host) else { panic!("604 bytes came") };
+    assert_eq!((of, incoming.bytes()), (socket, b"next".as_slice()));
+    assert!(host.buffer(TASK, 0).expect("it is idle")[100..600].iter().all(|&byte| byte == 7));
+    assert!(host.buffer(TASK, 1).expect("it is idle")[..100].iter().all(|&byte| byte == 7));
+    // What was not taken stays in front of what comes.
+    incoming.take(2);
+    host.receive(socket, incoming, &[]);
+    theirs.write_all(b"!").expect("room");
+    let SocketEvent::Received(_, incoming, Ok(1)) = next(&mut host) else { panic!("a byte came") };
+    assert_eq!(incoming.bytes(), b"xt!");
+    host.receive(socket, incoming, &[]);
+    drop(theirs);
+    assert!(matches!(next(&mut host), SocketEvent::Received(_, _, Ok(0))), "the end");
+    host.remove_socket(socket);
+}
+
+#[test]
+fn heads_and_buffers_are_sent_in_order_however_slowly_they_are_read() {
+    let Some((mut host, _folder)) = host() else { return };
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+    let socket = host.add_socket(ours.into());
+    for token in 0..2 {
+        host.buffer(TASK, token).expect("it is idle").fill(token as u8 + 1);
+    }
+    let mut outgoing = Outgoing::default();
+    outgoing.heads.extend(b"one");
+    outgoing.push(Data::Slot(part(0, 0, SLOT)));
+    outgoing.push(Data::Own(vec![9; 5]));
+    outgoing.heads.extend(b"two");
+    outgoing.push(Data::Slot(part(1, 1, SLOT - 1)));
+    outgoing.heads.extend(b"end");
+    host.send(socket, outgoing);
+    let reader = std::thread::spawn(move || {
+        let mut all = vec![0; 3 + SLOT as usize + 5 + 3 + (SLOT as usize - 1) + 3];
+        all.chunks_mut(10_007).for_each(|part| theirs.read_exact(part).expect("bytes"));
+        all
+    });
+    let SocketEvent::Sent(_, outgoing, Ok(())) = next(&mut host) else { panic!("everything was sent") };
+    assert_eq!(outgoing.slots().count(), 2);
+    let parts = [b"one".to_vec(), vec![1; SLOT as usize], vec![9; 5], b"two".to_vec(), vec![2; SLOT as usize - 1]];
+    assert!(reader.join().expect("it read everything") == [parts.concat(), b"end".to_vec()].concat());
+    // The other side is gone by now.
+    host.send(socket, outgoing);
+    let SocketEvent::Sent(_, _, Err(error)) = next(&mut host) else { panic!("nobody reads") };
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    host.remove_socket(socket);
+}
+
+#[test]
+fn a_host_that_is_dropped_leaves_nothing_in_the_kernel() {
+    let Some((mut host, _folder)) = host() else { return };
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+    let socket = host.add_socket(ours.into());
+    let mut outgoing = Outgoing::default();
+    outgoing.push(Data::Slot(part(0, 0, SLOT)));
+    host.send(socket, outgoing);
+    host.receive(socket, Incoming::new(4096).expect("memory"), &[part(1, 0, SLOT)]);
+    drop(host);
+    let mut read = Vec::new();
+    theirs.read_to_end(&mut read).expect("what was sent, and the end");
+    assert!(read.len() < SLOT as usize, "a part of it fits the socket");
+}

@@ -1,0 +1,346 @@
+//! What the device's thread does for a client: it takes the bytes that came for requests, submits
+//! their parts, and sends the replies.
+
+use std::io;
+
+use elevon_core::op::{Flags, Op};
+use elevon_core::stack::Io;
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, DeviceOffset, LayoutId, Nanos, TaskId};
+use elevon_host::{Incoming, Outgoing};
+use elevon_nbd::{Close, Command, Export, Exports, Refusal, Request, Step};
+
+use super::Device;
+use crate::client::{BUFFERS, Charged, Client};
+use crate::disk::Disk;
+use crate::line::{Line, ToWriter};
+use crate::pieces::{PART, Part, Pieces};
+
+/// The exports of a session that has opened one: it asks for no other.
+struct NoOthers;
+
+impl Exports for NoOthers {
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn export(&self, _name: &str) -> Result<Export, Refusal> {
+        Err(Refusal::Unknown)
+    }
+}
+
+impl<D: Disk> Device<D> {
+    /// Does for a client what can be done now.
+    pub(super) fn serve(&mut self, task: TaskId) {
+        let Some(client) = &mut self.clients[task.index()] else { return };
+        client.is_queued = false;
+        self.understand(task);
+        // A WRITE that waited for requests before it to be submitted has its turn after that.
+        while self.submit(task) && self.client(task).held.is_some() {
+            self.understand(task);
+        }
+        self.send(task);
+        if self.client(task).is_over() {
+            self.forget(task);
+        }
+    }
+
+    fn client(&mut self, task: TaskId) -> &mut Client {
+        self.clients[task.index()].as_mut().expect("a client that is there")
+    }
+
+    /// Takes requests out of what came, until more has to come or they find no room.
+    fn understand(&mut self, task: TaskId) {
+        loop {
+            let client = self.clients[task.index()].as_mut().expect("a client that is there");
+            if client.input.is_none() || !client.is_read() {
+                return;
+            }
+            if client.payload.is_some() {
+                if !self.take_payload(task) {
+                    return self.receive(task);
+                }
+                continue;
+            }
+            if let Some(request) = client.held.take() {
+                if !self.take_request(task, &request) {
+                    self.client(task).held = Some(request);
+                    return;
+                }
+                continue;
+            }
+            let input = client.input.as_mut().expect("looked at above");
+            let (used, step) = client.session.step(input.bytes(), &NoOthers);
+            input.take(used);
+            if client.session.has_output() && !client.is_cut {
+                client.out.heads.extend(client.session.take_output());
+            }
+            match step {
+                Step::Continue => {}
+                Step::More => return self.receive(task),
+                Step::Request(request) => client.held = Some(request),
+                Step::Close(Close::Left) => client.close(None),
+                Step::Close(why) => client.close(Some(io::Error::new(io::ErrorKind::InvalidData, why))),
+                Step::Opened(_) | Step::StartTls => unreachable!("an export is open"),
+            }
+        }
+    }
+
+    /// Takes a request. Returns false if it has to wait for others.
+    fn take_request(&mut self, task: TaskId, request: &Request) -> bool {
+        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        if !client.has_buffers {
+            self.disk.prepare_buffers(task, BUFFERS, PART);
+            client.add_buffers();
+        }
+        if !client.admit(request) {
+            return false;
+        }
+        match request.command {
+            // There is no page cache that a range could be read into.
+            Command::Cache => {
+                client.session.reply_format().done(&mut client.out.heads, request);
+                client.out_weight.add(0);
+                self.counts.take(client.charged.tenant, request, Status::Ok, Nanos::ZERO);
+            }
+            Command::BlockStatus { .. } => {
+                let arrived = self.disk.now();
+                let extents = self.disk.extents(client.charged.base + request.offset, request.length);
+                client.session.reply_format().extents(&mut client.out.heads, request, &extents);
+                client.out_weight.add(0);
+                let took = self.disk.now().since(arrived);
+                self.counts.take(client.charged.tenant, request, Status::Ok, took);
+            }
+            _ => {
+                let arrived = self.disk.now();
+                let disk = &self.disk;
+                let index = client.add(|slots| Pieces::new(arrived, *request, slots, |no_hole| disk.zero(no_hole)));
+                if request.command == Command::Write {
+                    client.payload = Some((index, 0));
+                } else {
+                    client.start(index);
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes bytes of a payload out of what came. Returns true if it is complete.
+    fn take_payload(&mut self, task: TaskId) -> bool {
+        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        let (index, mut received) = client.payload.expect("a payload that comes");
+        let Some(mut input) = client.input.take() else { return false };
+        let pieces = client.request(index);
+        let length = pieces.request.length;
+        if let Some(own) = pieces.own_payload() {
+            let bytes = input.bytes();
+            let bytes = &bytes[..bytes.len().min((length - received) as usize)];
+            own.extend_from_slice(bytes);
+            received += bytes.len() as u64;
+            let taken = bytes.len();
+            input.take(taken);
+        } else {
+            for slot in pieces.slot_bytes(task, received) {
+                let bytes = input.bytes();
+                let bytes = &bytes[..bytes.len().min(slot.length as usize)];
+                if let Some(buffer) = self.disk.buffer(task, slot.token) {
+                    buffer[slot.start as usize..][..bytes.len()].copy_from_slice(bytes);
+                }
+                received += bytes.len() as u64;
+                let taken = bytes.len();
+                input.take(taken);
+            }
+        }
+        client.input = Some(input);
+        client.payload = Some((index, received));
+        if received < length {
+            return false;
+        }
+        client.payload = None;
+        client.session.on_payload(length);
+        client.start(index);
+        true
+    }
+
+    /// Lets more come: the rest of a payload into its buffers, and what follows.
+    fn receive(&mut self, task: TaskId) {
+        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        let Some(input) = client.input.take() else { return };
+        match &client.line {
+            Line::Ring(socket) => {
+                let socket = *socket;
+                self.slots.clear();
+                if let Some((index, received)) = client.payload {
+                    self.slots.extend(client.request(index).slot_bytes(task, received));
+                }
+                self.disk.host().expect("it has the socket").receive(socket, input, &self.slots);
+            }
+            Line::Threads { reader, .. } => {
+                if let Err(unsent) = reader.send(input) {
+                    // It has ended, and said so.
+                    client.input = Some(unsent.0);
+                }
+            }
+        }
+    }
+
+    /// Bytes came: those of a payload are in its buffers, as far as they were asked for.
+    pub(super) fn on_received(&mut self, task: TaskId, input: Incoming, result: io::Result<usize>) {
+        let client = self.client(task);
+        client.input = Some(input);
+        match result {
+            // What came is of no use any more.
+            _ if client.is_closing => client.close(None),
+            Err(error) => client.close(Some(error)),
+            Ok(0) => {
+                let is_cut_off = client.payload.is_some();
+                client.close(is_cut_off.then(|| io::ErrorKind::UnexpectedEof.into()));
+            }
+            Ok(bytes) => {
+                if let (Some((index, received)), Line::Ring(_)) = (client.payload, &client.line) {
+                    let pieces = client.request(index);
+                    if pieces.own_payload().is_none() {
+                        let received = (received + bytes as u64).min(pieces.request.length);
+                        client.payload = Some((index, received));
+                    }
+                }
+            }
+        }
+        self.look_at(task);
+    }
+
+    /// Submits what the client has buffers for. Returns false if there was nothing.
+    fn submit(&mut self, task: TaskId) -> bool {
+        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        if !client.has_next() {
+            return false;
+        }
+        if client.delayed > self.disk.now() {
+            self.delayed.insert((client.delayed, task));
+            return false;
+        }
+        let mut ios = std::mem::take(&mut self.ios);
+        let charged = client.charged;
+        while let Some((slot, part, pieces)) = client.next() {
+            if part.op == Op::Write
+                && !pieces.has_slots()
+                && let Some(buffer) = self.disk.buffer(task, slot.into())
+            {
+                let buffer = &mut buffer[..part.length as usize];
+                match pieces.data(&part) {
+                    Some(data) => buffer.copy_from_slice(data),
+                    None => buffer.fill(0),
+                }
+            }
+            ios.push(io_of(task, charged, self.layout, slot, &pieces.request, &part));
+        }
+        // Under a plug neighbours merge, and its end runs the queue: without one a scheduler's
+        // queue is left to a worker, which the stack imitates by a timer.
+        let now = self.disk.now();
+        self.stack.begin_batch(now, task);
+        for io in ios.drain(..) {
+            let now = self.disk.now();
+            self.stack.submit(now, io, &mut self.disk);
+        }
+        let now = self.disk.now();
+        self.stack.end_batch(now, task, &mut self.disk);
+        self.ios = ios;
+        true
+    }
+
+    /// Sends the replies that are ready, unless others are under way.
+    fn send(&mut self, task: TaskId) {
+        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        if client.is_cut || client.sending.is_some() || client.out.is_empty() {
+            return;
+        }
+        let mut outgoing = std::mem::take(&mut client.spare);
+        client.sending = Some(std::mem::take(&mut client.out_weight));
+        match &client.line {
+            Line::Ring(socket) => {
+                let socket = *socket;
+                std::mem::swap(&mut outgoing, &mut client.out);
+                self.disk.host().expect("it has the socket").send(socket, outgoing);
+            }
+            Line::Threads { writer, .. } => {
+                // The thread cannot reach the device's buffers.
+                let mut freed = Vec::new();
+                client.out.gather_into(&mut outgoing, |slot, bytes| {
+                    if let Some(buffer) = self.disk.buffer(task, slot.token) {
+                        bytes.extend_from_slice(&buffer[slot.start as usize..][..slot.length as usize]);
+                    }
+                    freed.push(slot.token as u32);
+                });
+                // A thread that has ended has said so.
+                let _ = writer.send(ToWriter::Send(outgoing));
+                freed.into_iter().for_each(|slot| client.free_slot(slot));
+                if client.has_next() {
+                    self.look_at(task);
+                }
+            }
+        }
+    }
+
+    /// Replies were sent, or cannot be.
+    pub(super) fn on_sent(&mut self, task: TaskId, mut outgoing: Outgoing, result: io::Result<()>) {
+        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        outgoing.slots().for_each(|slot| client.free_slot(slot.token as u32));
+        outgoing.clear();
+        client.spare = outgoing;
+        let answered = client.sending.take().expect("replies on their way");
+        client.gate.leave(answered);
+        if let Err(error) = result {
+            client.cut(error);
+            match &client.line {
+                Line::Ring(socket) => {
+                    let socket = *socket;
+                    self.disk.host().expect("it has the socket").shut_socket(socket);
+                }
+                Line::Threads { socket, .. } => {
+                    socket.iter().for_each(|socket| socket.shutdown(std::net::Shutdown::Both));
+                }
+            }
+        }
+        self.look_at(task);
+    }
+
+    /// Forgets a client that has left and has nothing under way.
+    fn forget(&mut self, task: TaskId) {
+        let client = self.clients[task.index()].take().expect("a client that is there");
+        self.tasks.remove(&client.name);
+        self.delayed.retain(|(_, delayed)| *delayed != task);
+        let now = self.disk.now();
+        self.stack.handle_exit(now, task);
+        if client.has_buffers {
+            // Those of the next client of this number are made when it needs them.
+            self.disk.prepare_buffers(task, 0, 0);
+        }
+        match client.line {
+            Line::Ring(socket) => self.disk.host().expect("it has the socket").remove_socket(socket),
+            Line::Threads { writer, .. } => {
+                // Without the thread the server is told now.
+                let _ = writer.send(ToWriter::End(client.left));
+            }
+        }
+    }
+}
+
+/// Returns the I/O of a part.
+fn io_of(task: TaskId, charged: Charged, layout: LayoutId, slot: u32, request: &Request, part: &Part) -> Io {
+    let Charged { tenant, ioprio, base } = charged;
+    // The client waits for its writes, so writeback throttling is not for them.
+    let flags = Flags::IDLE | if part.fua { Flags::FUA | Flags::SYNC } else { Flags::NONE };
+    Io {
+        task,
+        token: slot.into(),
+        op: part.op,
+        flags,
+        sector: DeviceOffset::new(base + request.offset + part.at).sector(),
+        bytes: Bytes::new(part.length),
+        ioprio,
+        write_hint: 0,
+        tenant,
+        layout,
+        // As io_uring, which hands an I/O without a tag to a worker.
+        may_block: false,
+    }
+}

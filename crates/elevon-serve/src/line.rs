@@ -1,0 +1,206 @@
+//! The way between a device's thread and a client: its socket in the ring that carries out the
+//! device's I/O, or, with TLS and on devices without a ring, two threads that do nothing but move
+//! its bytes.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use elevon_host::{Data, Host, Incoming, Outgoing, SocketId};
+
+use crate::device::{DeviceHandle, Message};
+use crate::listen::Socket;
+use crate::tls::{Channel, Unprotected};
+
+/// Bytes that are taken from a socket of the ring at a time, besides those that go to the buffers
+/// of I/O.
+const IN_RING: usize = 64 << 10;
+/// Bytes that a thread takes from a socket at a time.
+const IN_THREAD: usize = 256 << 10;
+
+/// A protected connection.
+pub(crate) struct Secure {
+    pub(crate) channel: Arc<Channel>,
+    pub(crate) incoming: Unprotected,
+}
+
+/// Tells the server that a connection has ended when it is dropped.
+#[derive(Default)]
+pub(crate) struct Left {
+    tell: Option<Box<dyn FnOnce(Option<io::Error>) + Send>>,
+    /// Why, if not as it should.
+    pub(crate) error: Option<io::Error>,
+}
+
+impl Left {
+    pub(crate) fn new(tell: impl FnOnce(Option<io::Error>) + Send + 'static) -> Self {
+        Self { tell: Some(Box::new(tell)), error: None }
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        if let Some(tell) = self.tell.take() {
+            tell(self.error.take());
+        }
+    }
+}
+
+/// What a thread that writes is told.
+pub(crate) enum ToWriter {
+    /// Send this; it has no data in buffers of I/O.
+    Send(Outgoing),
+    /// TLS itself has something to say.
+    Speak,
+    /// Nothing follows.
+    End(Left),
+}
+
+/// The way to a client.
+pub(crate) enum Line {
+    Ring(SocketId),
+    Threads {
+        reader: Sender<Incoming>,
+        writer: Sender<ToWriter>,
+        /// `None` in tests.
+        socket: Option<Arc<Socket>>,
+    },
+}
+
+impl Line {
+    /// Makes the way to a client with an open export, and memory for what it sends. `input` are
+    /// bytes that came already.
+    ///
+    /// # Errors
+    /// There is no memory, no descriptor or no thread left.
+    pub(crate) fn open(
+        name: u32,
+        socket: Socket,
+        secure: Option<Secure>,
+        input: &[u8],
+        host: Option<&mut Host>,
+        device: DeviceHandle,
+    ) -> io::Result<(Self, Incoming)> {
+        if secure.is_none()
+            && let Some(host) = host.filter(|host| host.takes_sockets())
+        {
+            let incoming = with(input, IN_RING)?;
+            return Ok((Self::Ring(host.add_socket(socket.into())), incoming));
+        }
+        let socket = Arc::new(socket);
+        let (protected, incoming) = secure.map(|secure| (secure.channel, secure.incoming)).unzip();
+        let (reader, to_read) = channel();
+        let (writer, to_write) = channel();
+        let writes = Writes { name, socket: Arc::clone(&socket), channel: protected, device: device.clone() };
+        let speaks = writer.clone();
+        std::thread::Builder::new().name("write".into()).spawn(move || writes.run(&to_write))?;
+        let reads = Reads { name, socket: Arc::clone(&socket), incoming, device, speaks };
+        let line = Self::Threads { reader, writer, socket: Some(socket) };
+        std::thread::Builder::new().name("read".into()).spawn(move || reads.run(&to_read))?;
+        Ok((line, with(input, IN_THREAD)?))
+    }
+}
+
+/// Returns memory for what comes, with the bytes that came already.
+fn with(input: &[u8], size: usize) -> io::Result<Incoming> {
+    let mut incoming = Incoming::new(size.max(2 * input.len()))?;
+    incoming.room()[..input.len()].copy_from_slice(input);
+    incoming.add(input.len());
+    Ok(incoming)
+}
+
+/// The thread that reads.
+struct Reads {
+    name: u32,
+    socket: Arc<Socket>,
+    incoming: Option<Unprotected>,
+    device: DeviceHandle,
+    speaks: Sender<ToWriter>,
+}
+
+impl Reads {
+    /// Fills memory as often as the device hands it out, until the client sends no more.
+    fn run(mut self, memory: &Receiver<Incoming>) {
+        while let Ok(mut input) = memory.recv() {
+            let read = self.read(input.room());
+            input.add(*read.as_ref().unwrap_or(&0));
+            if self.incoming.as_ref().is_some_and(Unprotected::has_to_say) {
+                // A writer that has ended says nothing.
+                let _ = self.speaks.send(ToWriter::Speak);
+            }
+            let is_over = !matches!(read, Ok(1..));
+            self.device.send(Message::Received { client: self.name, input, result: read });
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = match &mut self.incoming {
+                Some(incoming) => incoming.read(&mut &*self.socket, room),
+                None => (&*self.socket).read(room),
+            };
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+}
+
+/// The thread that writes.
+struct Writes {
+    name: u32,
+    socket: Arc<Socket>,
+    channel: Option<Arc<Channel>>,
+    device: DeviceHandle,
+}
+
+impl Writes {
+    /// Writes until nothing follows, and ends the connection.
+    fn run(self, queue: &Receiver<ToWriter>) {
+        while let Ok(told) = queue.recv() {
+            match told {
+                ToWriter::Send(outgoing) => {
+                    let result = self.write(&outgoing);
+                    self.device.send(Message::Sent { client: self.name, outgoing, result });
+                }
+                // If it fails, so does the next reply.
+                ToWriter::Speak => drop(self.write_bytes(b"")),
+                ToWriter::End(left) => {
+                    if let Some(channel) = &self.channel {
+                        // A client that is gone needs no farewell.
+                        let _ = channel.close(&mut &*self.socket);
+                    }
+                    self.socket.shutdown(Shutdown::Both);
+                    return drop(left);
+                }
+            }
+        }
+        self.socket.shutdown(Shutdown::Both);
+    }
+
+    fn write(&self, outgoing: &Outgoing) -> io::Result<()> {
+        for (heads, data) in outgoing.parts() {
+            if !heads.is_empty() {
+                self.write_bytes(heads)?;
+            }
+            match data {
+                Some(Data::Own(bytes)) => self.write_bytes(bytes)?,
+                Some(Data::Slot(_)) => unreachable!("what is in buffers was gathered"),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn write_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        match &self.channel {
+            Some(channel) => channel.send(&mut &*self.socket, bytes),
+            None => (&*self.socket).write_all(bytes),
+        }
+    }
+}
