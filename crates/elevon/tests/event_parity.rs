@@ -31,50 +31,59 @@ struct Job {
     options: &'static [&'static str],
     /// Sectors of one call, if its bios show how memory lay.
     call: u64,
+    /// The write that the disk did before, of which mq-deadline keeps the place: a job of one
+    /// request, whose events are not compared. Empty if it does not matter.
+    before: &'static str,
 }
 
 const DIRECT: &[&str] = &["--buffers", "runs:1x256"];
 const BUFFERED: &[&str] = &["--memory", "1GiB", "--set", "buffered_path=blkdev"];
 
 const JOBS: [Job; 9] = [
-    Job { name: "read2m", text: "rw=read\nbs=2m\nsize=6m\ndirect=1\n", options: &[], call: 4096 },
+    Job { name: "read2m", text: "rw=read\nbs=2m\nsize=6m\ndirect=1\n", options: &[], call: 4096, before: "" },
     Job {
         name: "read1028k-512",
         text: "rw=read\nbs=1028k\nsize=3084k\ndirect=1\n",
         options: &["--set", "max_sectors_kb=512"],
         call: 2056,
+        before: "",
     },
     Job {
         name: "write-dsync",
         text: "rw=write\nbs=256k\nsync=dsync\nnumber_ios=3\nsize=32m\ndirect=1\n",
         options: DIRECT,
         call: 0,
+        before: "",
     },
     Job {
         name: "write-fsync",
         text: "rw=write\nbs=256k\nfsync=1\nnumber_ios=3\nsize=32m\ndirect=1\n",
         options: DIRECT,
         call: 0,
+        before: "",
     },
     Job {
         name: "seqwrite-batch",
         text: "rw=write\nbs=4k\niodepth=16\niodepth_batch=16\nnumber_ios=64\nsize=32m\nioengine=libaio\ndirect=1\n",
         options: DIRECT,
         call: 0,
+        before: "",
     },
-    Job { name: "trim", text: "rw=trim\nbs=8m\nnumber_ios=3\nsize=32m\ndirect=1\n", options: &[], call: 0 },
-    Job { name: "randread", text: "", options: &[], call: 0 },
+    Job { name: "trim", text: "rw=trim\nbs=8m\nnumber_ios=3\nsize=32m\ndirect=1\n", options: &[], call: 0, before: "" },
+    Job { name: "randread", text: "", options: &[], call: 0, before: "" },
     Job {
         name: "bufread",
         text: "rw=read\nbs=128k\nsize=64m\nnumber_ios=24\nfilename=f\n",
         options: BUFFERED,
         call: 0,
+        before: "",
     },
     Job {
         name: "bufwrite-fsync",
         text: "rw=write\nbs=1m\nsize=2m\nend_fsync=1\nfilename=f\n",
         options: BUFFERED,
         call: 0,
+        before: "rw=write\nbs=4k\noffset=764k\nsize=4k\ndirect=1\nfilename=f\n",
     },
 ];
 
@@ -146,14 +155,24 @@ fn compare(kernel: &'static str, job: &Job, disk: (&str, &str), scheduler: &str,
     let (bench, theirs) = (Bench::new(), events(trace));
     let verb = match job.text {
         "" => ["replay", bench.file("real.ftrace", trace)],
-        text => ["run", bench.file("job.fio", format!("[a]\nioengine=psync\nfadvise_hint=0\n{text}"))],
+        text => {
+            let before = match job.before {
+                "" => "[a]\n".to_owned(),
+                before => format!("[before]\n{before}[a]\nstonewall\n"),
+            };
+            ["run", bench.file("job.fio", format!("[global]\nioengine=psync\nfadvise_hint=0\n{before}{text}"))]
+        }
     };
     let memory = memory(&theirs, job.call);
     let stack = ["--device", disk.1, "--kernel", kernel, "--scheduler", scheduler, "--trace", "ours.ftrace"];
     let buffers = ["--buffers", &memory];
     let options = [&verb[..], &stack, job.options, if job.call > 0 { &buffers[..] } else { &[] }].concat();
     bench.stdout(&options);
-    let ours = events(&fs::read_to_string(bench.path("ours.ftrace")).expect("the trace of the run"));
+    let mut ours = events(&fs::read_to_string(bench.path("ours.ftrace")).expect("the trace of the run"));
+    if !job.before.is_empty() {
+        let issued = ours.iter().position(|event| event.starts_with("rq_issue ")).expect("one request before");
+        ours.drain(..=issued);
+    }
     let sorted = |events: &[String]| {
         let mut events = events.to_vec();
         events.sort();
