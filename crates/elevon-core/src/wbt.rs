@@ -67,7 +67,7 @@ impl Places {
     const fn of(most: u32) -> Self {
         match most {
             0..=2 => Self { most, normal: most, background: 1 },
-            _ => Self { most, normal: most.div_ceil(2), background: (most + 3) / 4 },
+            _ => Self { most, normal: most.div_ceil(2), background: most.div_ceil(4) },
         }
     }
 }
