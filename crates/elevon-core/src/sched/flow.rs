@@ -1,32 +1,34 @@
 //! `flow`: shares by weight at full throughput. Not in Linux.
 //!
-//! Each process has a queue for each of its priority classes. Five parts decide:
+//! Each process has a queue for each of its priority classes. Six parts decide:
 //!
 //! - `shares` selects the queue that is served next: weighted fair queueing over the hierarchy of
 //!   tenants and processes. What somebody leaves unused belongs to the others at once.
 //! - `depth` bounds the requests in flight to what the device can use, because what waits inside
 //!   the device can no longer be ordered. It finds this number while running. Writes have a bound
 //!   of their own besides: a device with a write buffer gains nothing from a long queue of them.
-//! - `cost` says how long a request occupies the device; shares are shares of that time.
+//! - `cost` says how long a request takes alone, `occupancy` which part of that it keeps from
+//!   others where the device does many at a time; shares are shares of that time.
 //! - `turn`: on a disk, requests that follow one another keep the device for a while.
 //! - *Holds*: a process with one request at a time comes back only after its request has completed.
 //!   If its place in the device were given away at once, it could not get its share whatever its
 //!   weight. So the place is kept for a moment if the process is owed service, usually comes back
 //!   within a small part of a service time, and has lost a noticeable part of its time to waiting.
-//!   A process that is owed more than two requests may pass the bound.
 //!
 //! Merging is that of BFQ: a bio may join a request of its own process's queue, a request any other
 //! when it is inserted.
 //!
 //! Cost, with q queues in a group, d levels of groups and n requests in a queue: insert
 //! O(log n + d · log q), dispatch O(d · log q) and on a disk O(log n) more, completion O(d), and
-//! O(d · log q) if a place may be kept. Nothing is allocated per request.
+//! O(d · log q) if a place may be kept. While `occupancy` looks at one kind of request, a dispatch
+//! may look at every queue for one. Nothing is allocated per request.
 
 extern crate alloc;
 use alloc::vec::Vec;
 
 mod cost;
 mod depth;
+mod occupancy;
 mod queue;
 mod shares;
 mod tunables;
@@ -39,6 +41,7 @@ pub use tunables::INFO;
 
 use cost::{CostModel, Quiet};
 use depth::{Depth, Event, Load, Mark};
+use occupancy::Occupancy;
 use queue::{Mean, Queue, QueueId};
 use shares::{BEST_EFFORT, GroupId, Kinds, Shares};
 use tunables::Settings;
@@ -87,6 +90,8 @@ struct Slot {
     /// It begins where the one before it ends, on a disk: expected when it arrives, known when it
     /// is dispatched.
     is_next: bool,
+    /// Its kind for [`Occupancy`].
+    cell: u8,
     arrived: Instant,
     dispatched: Instant,
     mark: Mark,
@@ -102,6 +107,7 @@ impl Default for Slot {
             op: Op::Read,
             sectors: 0,
             is_next: false,
+            cell: 0,
             arrived: Instant::ZERO,
             dispatched: Instant::ZERO,
             mark: Mark::default(),
@@ -144,6 +150,10 @@ pub struct Flow {
     writes_in_flight: u32,
     /// What requests take: alone, or on a disk each after the one before.
     costs: CostModel,
+    /// What they displace where many are in the device.
+    occupancy: Occupancy,
+    /// The queue that was served last in a look.
+    cursor: usize,
     /// When a request last ended.
     ended: Instant,
     turn: Turn,
@@ -203,6 +213,8 @@ impl Flow {
             in_flight: 0,
             writes_in_flight: 0,
             costs: CostModel::new(),
+            occupancy: Occupancy::new(),
+            cursor: 0,
             ended: Instant::ZERO,
             turn: Turn::default(),
             depth: Depth::new(true),
@@ -327,13 +339,19 @@ impl Flow {
         usize::from(is_write(self.slots[id.index()].op))
     }
 
-    /// Returns what a request is charged.
-    fn charge_of(&self, slot: &Slot) -> u64 {
+    /// Returns how long a request takes if nothing else is in the device.
+    fn alone_of(&self, slot: &Slot) -> u64 {
         let Slot { op, sectors, is_next, .. } = *slot;
         let cost = self.costs.of(op, sectors, is_next);
         // A write that a disk has buffered ends early, and moves the head later like a read.
         let moves_head = self.rotational && is_write(op) && !is_next;
         if moves_head { cost.max(self.costs.of(Op::Read, sectors, false)) } else { cost }
+    }
+
+    /// Returns what a request is charged.
+    fn charge_of(&self, slot: &Slot) -> u64 {
+        let alone = self.alone_of(slot);
+        if self.rotational { alone } else { self.occupancy.of(slot.cell, alone) }
     }
 
     fn cost_of(&self, id: RequestId) -> u64 {
@@ -345,7 +363,11 @@ impl Flow {
         let now = self.now;
         let queue = &mut self.queues[q.index()];
         queue.on_arrival(now);
-        self.slots[id.index()].is_next = queue.follow(sector, self.slots[id.index()].sectors) && self.rotational;
+        let slot = &mut self.slots[id.index()];
+        let follows = queue.follow(sector, slot.sectors);
+        slot.is_next = follows && self.rotational;
+        slot.cell = occupancy::cell(slot.op, slot.sectors, follows);
+        self.occupancy.enter(slot.cell);
         self.lists.push_back(&mut queue.fifo, id);
         self.tree.insert(&mut queue.sorted, sector, id);
         queue.queued += 1;
@@ -367,17 +389,27 @@ impl Flow {
         self.tree.remove(&mut queue.sorted, id);
         queue.queued -= 1;
         self.waiting -= 1;
+        self.occupancy.leave(self.slots[id.index()].cell);
+    }
+
+    /// Notes the size of a request that was merged with.
+    fn resize(&mut self, id: RequestId, sectors: u64) {
+        let slot = &mut self.slots[id.index()];
+        slot.sectors = sectors;
+        if slot.place == Place::Queued {
+            self.occupancy.leave(slot.cell);
+            slot.cell = occupancy::cell(slot.op, sectors, occupancy::follows(slot.cell));
+            self.occupancy.enter(slot.cell);
+        }
     }
 
     /// Returns whether one more request of this queue may be dispatched.
     fn may_go(&self, q: QueueId) -> bool {
         let limit = self.limit();
-        let Queue { member, class, .. } = *self.queue(q);
         if self.in_flight + (self.holds.len() as u32) < limit {
             return true;
         }
-        let is_privileged = class < BEST_EFFORT || self.shares.is_deprived(member);
-        is_privileged && self.depth.is_settled() && self.in_flight < limit + (limit / 8).max(1)
+        self.queue(q).class < BEST_EFFORT && self.depth.is_settled() && self.in_flight < limit + (limit / 8).max(1)
     }
 
     fn next_request(&mut self) -> Option<RequestId> {
@@ -389,6 +421,15 @@ impl Flow {
         }
         self.holds.retain(|hold| hold.until > now);
         self.shares.sweep(now);
+        if let Some(cell) = self.occupancy.looks_at() {
+            if let Some(id) = self.next_in_look(cell) {
+                return Some(id);
+            }
+            if self.in_flight > 0 {
+                return None;
+            }
+            self.end_look();
+        }
         let is_write_full =
             !self.rotational && self.settings.depth == 0 && self.writes_in_flight >= self.write_depth.limit();
         let kinds = if is_write_full { Kinds::READS } else { Kinds::ALL };
@@ -405,12 +446,45 @@ impl Flow {
         self.may_go(q).then(|| self.serve(q, id, kinds))
     }
 
+    /// Dispatches a request of the cell that is looked at, of any queue: nobody is charged for it.
+    fn next_in_look(&mut self, cell: u8) -> Option<RequestId> {
+        if let Some(member) = self.shares.choose(self.now, Kinds::ALL) {
+            let q = self.of_member[member.index()].expect("a flow has a queue");
+            if self.queue(q).class < BEST_EFFORT {
+                let id = self.queue(q).fifo.first().expect("an active flow has a request");
+                return Some(self.serve(q, id, Kinds::ALL));
+            }
+        }
+        if self.occupancy.is_alone() && self.in_flight > 0 {
+            return None;
+        }
+        let count = self.queues.len();
+        let is_of_cell = |queue: &Queue| {
+            let first = queue.fifo.first().filter(|_| queue.queued > 0 && queue.class == BEST_EFFORT);
+            first.filter(|id| self.slots[id.index()].cell == cell)
+        };
+        let (at, id) = (1..=count).find_map(|step| {
+            let at = (self.cursor + step) % count;
+            is_of_cell(&self.queues[at]).map(|id| (at, id))
+        })?;
+        self.cursor = at;
+        Some(self.serve(QueueId(at as u32), id, Kinds::ALL))
+    }
+
+    /// Goes back to serving by shares.
+    fn end_look(&mut self) {
+        self.occupancy.end(self.now);
+        self.depth.on_other(false);
+        self.write_depth.on_other(false);
+    }
+
     /// Dispatches a request of a queue that was chosen among those of these kinds.
     fn serve(&mut self, q: QueueId, id: RequestId, kinds: Kinds) -> RequestId {
         let (now, member) = (self.now, self.queue(q).member);
         let (is_next, idle) = self.take_turn(q, id);
         self.slots[id.index()].is_next = is_next;
-        let cost = self.cost_of(id) + idle.get();
+        let is_looked_at = self.occupancy.looks_at() == Some(self.slots[id.index()].cell);
+        let cost = if is_looked_at { 1 } else { self.cost_of(id) + idle.get() };
         self.charge_turn(q, cost);
         self.unfile(q, id);
         self.elevator.remove(id);
@@ -483,10 +557,31 @@ impl Flow {
         let alone = self.costs.of(slot.op, slot.sectors, false);
         let time = now.since(issued).get();
         let sample = self.depth.sample(slot.mark, time, alone);
-        let quiet = if self.settings.depth > 0 { Quiet::Probably } else { self.depth.quiet(&sample) };
+        let is_look = self.occupancy.looks_at().is_some();
+        let quiet = match self.depth.quiet(&sample) {
+            _ if self.settings.depth > 0 => Quiet::Probably,
+            Quiet::Probably if is_look => Quiet::No,
+            quiet => quiet,
+        };
         self.costs.learn(slot.op, slot.sectors, false, time, quiet);
 
         if self.settings.depth > 0 {
+            return;
+        }
+        if is_look {
+            let is_of_look = self.depth.is_current(slot.mark);
+            if is_of_look && self.occupancy.learn(now, slot.cell, time, sample.area(), alone) {
+                self.end_look();
+            }
+            return;
+        }
+        if !self.occupancy.note(now, slot.cell, alone) {
+            return;
+        }
+        if self.waiting > 0 && self.depth.is_settled() && self.write_depth.is_settled() && self.occupancy.consider(now)
+        {
+            self.depth.on_other(false);
+            self.write_depth.on_other(false);
             return;
         }
         let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);
@@ -540,10 +635,10 @@ impl Flow {
         if self.waiting == 0 || queue.queued > 0 || queue.exited || self.holds.len() == HOLDS {
             return;
         }
-        let expected = self.charge_of(slot);
-        let most = Nanos::new(expected / 8).min(self.settings.hold);
+        let most = Nanos::new(self.alone_of(slot) / 8).min(self.settings.hold);
         let Some(hold) = queue.hold(most) else { return };
-        if queue.is_delayed() && self.shares.would_be_next(self.now, queue.member, expected) {
+        let cost = self.charge_of(slot);
+        if queue.is_delayed() && self.shares.would_be_next(self.now, queue.member, cost) {
             self.holds.push(Hold { queue: q, until: self.now + hold });
         }
     }
@@ -585,7 +680,11 @@ impl Scheduler for Flow {
 
     fn dispatch(&mut self, now: Instant, _view: View<'_>, _queue: HwQueue) -> Option<RequestId> {
         self.advance(now);
-        self.next_request()
+        let id = self.next_request();
+        if self.waiting == 0 {
+            self.occupancy.note_room();
+        }
+        id
     }
 
     #[inline]
@@ -608,7 +707,7 @@ impl Scheduler for Flow {
 
     fn on_bio_merged(&mut self, view: View<'_>, id: RequestId, kind: MergeKind, _before: Sector) {
         let request = &view.requests[id];
-        self.slots[id.index()].sectors = request.sectors.get();
+        self.resize(id, request.sectors.get());
         if let (MergeKind::Front, Some(q)) = (kind, self.slots[id.index()].queue) {
             let sorted = &mut self.queues[q.index()].sorted;
             self.tree.refile(sorted, request.sector, id);
@@ -626,7 +725,7 @@ impl Scheduler for Flow {
             self.grow(view.requests.len());
         }
         self.elevator.on_requests_merged(view, survivor, swallowed);
-        self.slots[survivor.index()].sectors += view.requests[swallowed].sectors.get();
+        self.resize(survivor, self.slots[survivor.index()].sectors + view.requests[swallowed].sectors.get());
         let gone = self.slots[swallowed.index()];
         if let (Place::Queued, Some(q)) = (gone.place, gone.queue) {
             self.unfile(q, swallowed);
@@ -651,7 +750,7 @@ impl Scheduler for Flow {
         self.learn(&slot, view.requests[id].issued);
         self.ended = now;
         if let Some(q) = slot.queue {
-            let alone = self.charge_of(&slot);
+            let alone = self.alone_of(&slot);
             let wait = slot.dispatched.since(slot.arrived);
             self.queues[q.index()].on_end(now, slot.arrived, wait, Nanos::new(alone));
             if self.rotational {
@@ -736,6 +835,11 @@ impl Scheduler for Flow {
             waiting += queue.queued;
         }
         assert_eq!(waiting, self.waiting, "requests that wait");
+        for cell in 0..occupancy::CELLS as u8 {
+            let waits = |slot: &&Slot| slot.place == Place::Queued && slot.cell == cell;
+            let count = self.slots.iter().filter(waits).count();
+            assert_eq!(count, self.occupancy.waiting(cell) as usize, "requests of cell {cell} that wait");
+        }
         let in_device = self.slots.iter().filter(|slot| slot.place == Place::InDevice).count();
         assert_eq!(in_device, self.in_flight as usize, "requests in the device");
         self.elevator.self_check(view, |id| self.slots[id.index()].place == Place::Queued);

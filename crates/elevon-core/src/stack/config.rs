@@ -67,7 +67,7 @@ pub struct StackConfig {
     /// The scheduler with its tunables.
     pub scheduler: SchedulerConfig,
     /// `nr_requests`; `None` for the kernel's default (queue depth without a scheduler, else
-    /// 2·min(depth, 128)).
+    /// 2·min(depth, 128)), and for 1024 with `flow`.
     pub nr_requests: Option<u32>,
     /// `async_depth` (7.0 and later): scheduler tags that may be taken by what is not a synchronous
     /// read; `None` for the scheduler's default.
@@ -145,6 +145,8 @@ impl StackConfig {
             Some(n) if self.scheduler.is_none() => n.min(self.queue_depth),
             Some(n) => n,
             None if self.scheduler.is_none() => self.queue_depth,
+            // Who waits for a tag waits in the order of arrival, whatever its share.
+            None if self.scheduler.name == "flow" => 1024,
             None => 2 * self.queue_depth.min(128),
         }
     }
@@ -319,7 +321,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
     StackSetting {
         key: "nr_requests",
         help: "requests that may be allocated on each hardware queue",
-        follows: Some("depth; 2*min(depth,128) with a scheduler"),
+        follows: Some("depth; 2*min(depth,128) with a scheduler, 1024 with flow"),
         reported: Reported::Always,
         value: SettingValue::Number {
             unit: "requests",

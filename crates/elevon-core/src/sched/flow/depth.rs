@@ -23,8 +23,9 @@ const FIRST: u32 = 32;
 pub(super) const LARGEST: u32 = 1 << 14;
 /// Unit of mean numbers in flight.
 const FRACTION: u64 = 64;
-/// Samples that the baseline remembers.
+/// Samples that the baseline remembers, at least, and the time that they span at least.
 const BASELINE: u64 = 256;
+const MEMORY: Nanos = Nanos::from_millis(40);
 /// Samples after which the depth that the load reaches is looked at again, and whether the device
 /// has changed.
 const WINDOW: u32 = 64;
@@ -117,6 +118,13 @@ pub(super) struct Sample {
     pub(super) alone: u64,
     /// Number in flight integrated over its time.
     area: u64,
+}
+
+impl Sample {
+    /// Returns the number in flight, integrated over the time of the request in nanoseconds.
+    pub(super) const fn area(&self) -> u64 {
+        self.area
+    }
 }
 
 /// What came of a comparison.
@@ -234,8 +242,9 @@ pub(super) struct Depth {
     area: u64,
     seen: Instant,
     probe: Option<Probe>,
-    /// Samples at the depth in force.
+    /// Samples at the depth in force, and since when they were taken.
     baseline: Sums,
+    began: Instant,
     /// The depth that the baseline is of, and the largest of this window of samples.
     top: u64,
     peak: u64,
@@ -246,6 +255,8 @@ pub(super) struct Depth {
     recent: (u64, u64),
     /// Windows in a row in which times differed from the baseline's.
     strange: u32,
+    /// The smaller depth that was last tried in vain; 0 if none was.
+    refused: u32,
     /// A smaller depth was tried and throughput fell with it: requests do not wait in the device.
     is_verified: bool,
     /// Whether requests are looked at one at a time, and when that is due again.
@@ -265,12 +276,14 @@ impl Depth {
             seen: Instant::ZERO,
             probe: None,
             baseline: Sums { n: 0, t: 0, e: 0, tt: 0, te: 0, ee: 0, area: 0 },
+            began: Instant::ZERO,
             top: 0,
             peak: 0,
             window: 0,
             skip: 0,
             recent: (0, 0),
             strange: 0,
+            refused: 0,
             is_verified: false,
             has_solo,
             solo_at: Instant::ZERO,
@@ -330,6 +343,11 @@ impl Depth {
         Mark { area: self.area, epoch: self.epoch }
     }
 
+    /// Returns true if a request was dispatched since the depth was last changed.
+    pub(super) const fn is_current(&self, mark: Mark) -> bool {
+        mark.epoch == self.epoch
+    }
+
     /// Returns the sample of a request that ends.
     pub(super) fn sample(&self, mark: Mark, time: u64, alone: u64) -> Sample {
         Sample { mark, time: time.clamp(1, LONGEST), alone, area: self.area.wrapping_sub(mark.area) }
@@ -380,9 +398,14 @@ impl Depth {
             self.recent.0 += sample.time >> 6;
             self.recent.1 += (sample.alone >> 6) * (self.baseline.t >> 8) / (self.baseline.e >> 8).max(1);
         }
+        if self.baseline.n == 0 {
+            self.began = now;
+        }
         self.baseline.add(sample);
-        if self.baseline.n >= BASELINE {
+        let span = now.since(self.began);
+        if self.baseline.n >= BASELINE && span >= MEMORY {
             self.baseline.halve();
+            self.began = self.began + Nanos::new(span.get() / 2);
         }
         self.consider_probe(now, load)
     }
@@ -413,6 +436,7 @@ impl Depth {
     /// The load reaches another depth.
     fn forget(&mut self, top: u64) {
         self.top = top;
+        self.refused = 0;
         self.renew_baseline();
         self.is_verified = false;
     }
@@ -427,6 +451,7 @@ impl Depth {
     /// The device has changed: everything is looked at again.
     fn restart(&mut self, now: Instant) {
         self.renew_baseline();
+        self.refused = 0;
         self.up.reset(now);
         self.down.reset(now);
         self.solo_pause = SOLO_PAUSE.0;
@@ -447,7 +472,7 @@ impl Depth {
 
     /// Begins a probe if one is due.
     fn consider_probe(&mut self, now: Instant, load: Load) -> Event {
-        if self.baseline.n < FEWEST || !load.may_probe {
+        if self.baseline.n < FEWEST || now.since(self.began) < SHORT || !load.may_probe {
             return Event::None;
         }
         let may_go_down = load.is_unfair && self.reached() > 1;
@@ -460,7 +485,9 @@ impl Depth {
             let from = self.reached();
             let busy = ((self.baseline.served() + 512) / 1024) as u32;
             let step = from - (from / self.down.step).max(1);
-            let depth = if self.down.step < 8 || self.is_verified { step } else { busy.clamp(1, step) };
+            let guess = busy.max(from.midpoint(self.refused.min(from))).clamp(1, step);
+            let guess = if self.refused == 0 { busy.clamp(1, step) } else { guess };
+            let depth = if self.down.step < 8 || self.is_verified { step } else { guess };
             self.begin(now, Way::Down, depth, load);
         } else if load.is_binding && !is_too_deep && now >= self.up.next && self.limit < LARGEST {
             self.begin(now, Way::Up, self.limit + (self.limit / self.up.step).max(1), load);
@@ -544,10 +571,14 @@ impl Depth {
             other.step = 8;
             other.next = other.next.max(now + other.pause);
             self.limit = probe.depth;
-            (self.baseline, self.top) = (probe.sums, probe.sums.depth());
+            self.refused = 0;
+            (self.baseline, self.began, self.top) = (probe.sums, probe.since, probe.sums.depth());
             self.is_verified = false;
         } else {
             pace.refuse(now);
+            if probe.way == Way::Down {
+                self.refused = probe.depth;
+            }
             if probe.way == Way::Down && probe.sums.n >= FEWEST {
                 // Times stayed as they were although fewer were in flight: they did not wait.
                 let (fewer, more) = (probe.sums, self.baseline);

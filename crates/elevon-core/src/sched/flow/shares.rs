@@ -29,8 +29,6 @@ use crate::units::{Instant, Nanos};
 
 /// Requests that a member may be owed when it returns.
 pub(super) const CREDIT: u64 = 4;
-/// Requests that a member must be owed to pass the limit on requests in flight.
-const DEPRIVED: u64 = 2;
 /// log2 of the virtual time of one nanosecond of cost at weight 1.
 const SHIFT: u32 = 12;
 /// Time after which an empty member is owed nothing.
@@ -615,21 +613,6 @@ impl Shares {
             self.trees.remove(&mut tree.ahead, first);
             self.settle(now, id);
         }
-    }
-
-    /// Returns true if a flow is owed so much that it may pass the limit on requests in flight:
-    /// two requests or more, and none of the groups that it is in is ahead of its share.
-    pub(super) fn is_deprived(&self, id: MemberId) -> bool {
-        let (mut at, mut owed) = (Some(id), DEPRIVED);
-        while let Some(id) = at {
-            let Member { group, class, weight, start, cost, .. } = self.members[id.index()];
-            let time = self.groups[group.index()].classes[usize::from(class)].time;
-            if later(start.wrapping_add(delta(owed * cost, u64::from(weight))), time) {
-                return false;
-            }
-            (at, owed) = (self.groups[group.index()].member, 0);
-        }
-        true
     }
 
     /// Returns true if a flow without requests would be served before all that wait now if a

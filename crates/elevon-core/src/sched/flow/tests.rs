@@ -22,8 +22,12 @@ impl Device {
     }
 
     fn send(&mut self, task: u32, class: PrioClass, level: u8) {
+        self.send_op(Op::Read, task, class, level);
+    }
+
+    fn send_op(&mut self, op: Op, task: u32, class: PrioClass, level: u8) {
         let sector = u64::from(task) * 1_000_000 + u64::from(self.bed.now.get() as u32 % 997) * 64;
-        let id = self.bed.prepare(Op::Read, sector, class);
+        let id = self.bed.prepare(op, sector, class);
         self.bed.requests[id].task = TaskId(task);
         self.bed.requests[id].ioprio = IoPrio::new(class, level);
         self.bed.insert_prepared(id, false);
@@ -110,17 +114,20 @@ fn requeued_requests_go_first() {
 
 #[test]
 fn random_steps_keep_every_invariant() {
+    let mut looks = 0;
     for seed in 0..20 {
         let mut rng = Rng(seed + 1);
         let servers = 1 + rng.below(8) as usize;
         let mut device = Device::new(servers, &[]);
-        let (mut sent, mut done) = (0, 0);
+        let (mut sent, mut done, mut has_looked) = (0, 0, false);
         for _ in 0..2000 {
+            has_looked |= device.bed.scheduler.occupancy.looks_at().is_some();
             let may_send = device.bed.requests.iter().any(|(_, r)| r.state == crate::request::State::Free);
             match rng.below(4) {
                 0 | 1 if may_send => {
                     let class = [PrioClass::Rt, PrioClass::Be, PrioClass::Be, PrioClass::Idle][rng.below(4) as usize];
-                    device.send(rng.below(8) as u32, class, rng.below(8) as u8);
+                    let op = if rng.below(3) == 0 { Op::Write } else { Op::Read };
+                    device.send_op(op, rng.below(8) as u32, class, rng.below(8) as u8);
                     sent += 1;
                 }
                 2 if rng.below(50) == 0 => {
@@ -135,6 +142,8 @@ fn random_steps_keep_every_invariant() {
             done += device.step().len();
         }
         assert_eq!(sent, done, "random seed {seed}");
+        looks += u32::from(has_looked);
         assert!(!device.bed.scheduler.has_work(HwQueue(0)));
     }
+    assert!(looks > 0, "in some run reads and writes are told apart");
 }

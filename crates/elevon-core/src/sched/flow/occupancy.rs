@@ -1,0 +1,404 @@
+//! What a request displaces where a device does many at a time.
+//!
+//! The time that a request takes alone says what it occupies only if the device is a number of
+//! equal servers. A flash drive reads thirty small requests at a time, but has one link, and buffers
+//! writes that it programs for much longer than they take. So requests are told apart by *cell*:
+//! direction, size within a factor of two, and whether they follow one another. In a *look* only
+//! requests of one cell go to the device, as many as wait; if they then wait inside the device for
+//! each other, the time by their number is what one occupies. The device is in use meanwhile, and
+//! nobody is charged for it; a look lasts for 150 ms or less, and a cell has one in 8 s at most.
+//!
+//! A cell whose requests cannot fill the device occupies what is left: the time in which the device
+//! was full, less what all other requests occupied.
+//!
+//! Cost: O(1) for each request, O([`CELLS`]) every [`REST`].
+
+use crate::op::Op;
+use crate::units::{Instant, Nanos};
+
+/// Cells: two directions, requests that follow one another or do not, eight sizes.
+pub(super) const CELLS: usize = 32;
+/// Requests of a cell that must wait for a look to begin.
+const FEWEST: u32 = 2;
+/// Requests that are looked at one at a time first.
+const ALONE: u64 = 4;
+/// Requests that a stretch of a look has at least, and how long it lasts at least.
+const STRETCH: (u64, Nanos) = (16, Nanos::from_millis(5));
+/// The shortest look at reads and at writes, which the device buffers, and the longest.
+const SHORTEST: [Nanos; 2] = [Nanos::from_millis(15), Nanos::from_millis(40)];
+const LONGEST: Nanos = Nanos::from_millis(150);
+/// The shortest time between two looks.
+const REST: Nanos = Nanos::from_millis(20);
+/// The shortest and the longest time until a cell is looked at again.
+const PAUSE: (Nanos, Nanos) = (Nanos::from_secs(8), Nanos::from_secs(128));
+/// Time for which a cell counts as in use.
+const RECENT: Nanos = Nanos::from_millis(200);
+/// How long the device is watched for what is left to other cells.
+const WATCH: Nanos = Nanos::from_millis(100);
+/// log2 of the fixed point of ratios to the time alone.
+const SHIFT: u32 = 16;
+/// The smallest part of its time alone that a request can occupy.
+const LEAST: u64 = (1 << SHIFT) / 256;
+
+/// Returns the cell of a request. `follows`: it begins where the one before of its process ends.
+#[inline]
+pub(super) fn cell(op: Op, sectors: u64, follows: bool) -> u8 {
+    let size = (sectors | 1).ilog2().saturating_sub(2).min(7) as u8;
+    let is_write = matches!(op, Op::Write | Op::ZoneAppend);
+    u8::from(is_write) << 4 | u8::from(follows) << 3 | size
+}
+
+/// Returns true if a cell is one of requests that follow one another.
+pub(super) const fn follows(cell: u8) -> bool {
+    cell >> 3 & 1 == 1
+}
+
+/// Returns true if a cell is one of writes.
+const fn has_writes(cell: u8) -> bool {
+    cell >> 4 == 1
+}
+
+/// What is known of a cell.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    waiting: u32,
+    /// When one of its requests last ended.
+    used: Option<Instant>,
+    /// What a request occupies, as a part of its time alone; `None` if its requests do not fill the
+    /// device.
+    part: Option<u64>,
+    /// What it would be if those that were seen had filled the device: the most that it can be.
+    most: u64,
+    /// When it is looked at next, and how long after that again.
+    due: Instant,
+    pause: Nanos,
+}
+
+/// A look at a cell.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    cell: u8,
+    since: Instant,
+    /// Requests that were alone in the device, and their times.
+    alone: (u64, u64),
+    /// This stretch: its beginning, requests, their times, the integral of the number in flight.
+    stretch: Instant,
+    n: u64,
+    time: u64,
+    area: u64,
+    /// The times that they take alone by the cost model.
+    expected: u64,
+    /// What a request occupied in the stretch before, in nanoseconds.
+    before: u64,
+}
+
+/// What requests displace.
+#[derive(Clone, Debug)]
+pub(super) struct Occupancy {
+    cells: [Cell; CELLS],
+    look: Option<Look>,
+    next: Instant,
+    /// Until when what was looked at is still felt.
+    quiet_at: Instant,
+    /// What requests of cells of which it is not known occupy, as a part of their time alone.
+    rest: u64,
+    is_rest_known: bool,
+    /// Since when the device is watched, if it was full all the time; what requests of known cells
+    /// occupied since then, and the times alone of the others.
+    watch: Option<Instant>,
+    known: u64,
+    unknown: u64,
+}
+
+impl Occupancy {
+    pub(super) const fn new() -> Self {
+        let cell = Cell { waiting: 0, used: None, part: None, most: 1 << SHIFT, due: Instant::ZERO, pause: PAUSE.0 };
+        Self {
+            cells: [cell; CELLS],
+            look: None,
+            next: Instant::ZERO,
+            quiet_at: Instant::ZERO,
+            rest: 1 << SHIFT,
+            is_rest_known: false,
+            watch: None,
+            known: 0,
+            unknown: 0,
+        }
+    }
+
+    /// Counts a request that waits.
+    #[inline]
+    pub(super) fn enter(&mut self, cell: u8) {
+        self.cells[usize::from(cell)].waiting += 1;
+    }
+
+    /// Counts a request that no longer waits.
+    #[inline]
+    pub(super) fn leave(&mut self, cell: u8) {
+        self.cells[usize::from(cell)].waiting -= 1;
+    }
+
+    /// Returns how many requests of a cell wait.
+    pub(super) const fn waiting(&self, cell: u8) -> u32 {
+        self.cells[cell as usize].waiting
+    }
+
+    /// Returns what a request occupies that takes `alone` nanoseconds alone, at least 1.
+    #[inline]
+    pub(super) fn of(&self, cell: u8, alone: u64) -> u64 {
+        let cell = &self.cells[usize::from(cell)];
+        let part = cell.part.unwrap_or(if cell.most * 5 < self.rest * 4 { cell.most } else { self.rest });
+        ((u128::from(alone) * u128::from(part)) >> SHIFT).max(1) as u64
+    }
+
+    /// Returns the cell that is looked at.
+    #[inline]
+    pub(super) fn looks_at(&self) -> Option<u8> {
+        self.look.map(|look| look.cell)
+    }
+
+    /// Returns true if one request is to be in flight at a time.
+    #[inline]
+    pub(super) fn is_alone(&self) -> bool {
+        self.look.is_some_and(|look| look.alone.0 < ALONE)
+    }
+
+    /// The device has room that nobody uses.
+    #[inline]
+    pub(super) fn note_room(&mut self) {
+        self.watch = None;
+    }
+
+    /// Begins a look if one is due. Returns true if one begins.
+    #[inline]
+    pub(super) fn consider(&mut self, now: Instant) -> bool {
+        now >= self.next && self.look.is_none() && self.begin(now)
+    }
+
+    fn begin(&mut self, now: Instant) -> bool {
+        self.next = now + REST;
+        let is_used = |cell: &Cell| cell.used.is_some_and(|at| now.since(at) < RECENT);
+        if self.cells.iter().filter(|cell| is_used(cell)).count() < 2 {
+            return false;
+        }
+        let is_due = |cell: &Cell| is_used(cell) && cell.waiting >= FEWEST && now >= cell.due;
+        let Some(at) = self.cells.iter().position(is_due) else { return false };
+        self.look = Some(Look {
+            cell: at as u8,
+            since: now,
+            alone: (0, 0),
+            stretch: now,
+            n: 0,
+            time: 0,
+            area: 0,
+            expected: 0,
+            before: 0,
+        });
+        self.watch = None;
+        true
+    }
+
+    /// Ends a look. Without a result the cell is looked at later.
+    pub(super) fn end(&mut self, now: Instant) {
+        if let Some(look) = self.look.take() {
+            let cell = &mut self.cells[usize::from(look.cell)];
+            cell.due = now + cell.pause;
+            self.quiet_at = now + Nanos::new(now.since(look.since).get()).max(REST);
+            self.next = self.quiet_at + REST;
+        }
+    }
+
+    /// Learns from a request that was dispatched in this look. `area` is the number in flight,
+    /// integrated over its time in the device, `alone` what the cost model expects of it alone. Returns
+    /// true if the look ends.
+    pub(super) fn learn(&mut self, now: Instant, cell: u8, time: u64, area: u64, alone: u64) -> bool {
+        let Some(mut look) = self.look.filter(|look| look.cell == cell) else { return false };
+        if look.alone.0 < ALONE {
+            if area * 16 <= time * 17 {
+                look.alone = (look.alone.0 + 1, look.alone.1 + time);
+                look.stretch = now;
+            }
+        } else {
+            (look.n, look.time, look.area) = (look.n + 1, look.time + time, look.area + area);
+            look.expected += alone;
+        }
+        self.look = Some(look);
+        let took = now.since(look.since);
+        if look.n >= STRETCH.0 && now.since(look.stretch) >= STRETCH.1 {
+            let (n, time) = (u128::from(look.n), u128::from(look.time));
+            let each = (time * time / n / u128::from(look.area.max(1))) as u64;
+            let is_steady = each.abs_diff(look.before) * 16 <= look.before;
+            if (is_steady && took >= SHORTEST[usize::from(has_writes(cell))]) || took >= LONGEST {
+                let each = if is_steady { u64::midpoint(each, look.before) } else { each };
+                self.conclude(&look, each);
+                return true;
+            }
+            let look = self.look.as_mut().expect("it is this one");
+            (look.before, look.stretch) = (each, now);
+            (look.n, look.time, look.area, look.expected) = (0, 0, 0, 0);
+        }
+        took >= LONGEST && look.before == 0
+    }
+
+    /// Notes that a request occupies `each` nanoseconds if the device does many at a time.
+    fn conclude(&mut self, look: &Look, each: u64) {
+        let alone = (look.alone.1 / look.alone.0.max(1)).max(1);
+        let expected = (look.expected / look.n.max(1)).max(1);
+        let part = ((u128::from(each) << SHIFT) / u128::from(expected)) as u64;
+        // They waited for each other inside the device.
+        let is_full = look.time / look.n.max(1) * 8 > alone * 9;
+        let cell = &mut self.cells[usize::from(look.cell)];
+        let before = cell.part;
+        (cell.part, cell.most) = if is_full { (Some(part.max(LEAST)), 1 << SHIFT) } else { (None, part) };
+        let is_same = match (before, cell.part) {
+            (Some(before), Some(part)) => part.abs_diff(before) * 8 <= before,
+            _ => false,
+        };
+        cell.pause = if is_same { Nanos::new(cell.pause.get() * 2).min(PAUSE.1) } else { PAUSE.0 };
+        if is_full && !self.is_rest_known {
+            (self.rest, self.is_rest_known) = (part.max(LEAST), true);
+        }
+    }
+
+    /// Counts a request that has ended outside of looks and takes `alone` nanoseconds alone.
+    /// Returns false if the device may still be busy with what was written in a look.
+    #[inline]
+    pub(super) fn note(&mut self, now: Instant, cell: u8, alone: u64) -> bool {
+        let own = &mut self.cells[usize::from(cell)];
+        own.used = Some(now);
+        if now < self.quiet_at {
+            return false;
+        }
+        if own.part.is_some() {
+            self.known += self.of(cell, alone);
+        } else {
+            self.unknown += alone;
+        }
+        match self.watch {
+            None => (self.watch, self.known, self.unknown) = (Some(now), 0, 0),
+            Some(since) if now.since(since) >= WATCH => {
+                let left = now.since(since).get().saturating_sub(self.known);
+                if self.unknown > 0 {
+                    let part = (u128::from(left) << SHIFT) / u128::from(self.unknown);
+                    let part = (part as u64).clamp(LEAST, 1 << SHIFT);
+                    self.rest = if self.is_rest_known { (self.rest * 3 + part) / 4 } else { part };
+                    self.is_rest_known = true;
+                }
+                (self.watch, self.known, self.unknown) = (Some(now), 0, 0);
+            }
+            Some(_) => {}
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate alloc;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// A device with one link behind many units: a request alone takes `alone`, and of many the
+    /// link passes one each `link`.
+    fn look(occupancy: &mut Occupancy, now: &mut Instant, alone: u64, link: u64, depth: u64) {
+        let at = occupancy.looks_at().expect("a look goes on");
+        while occupancy.looks_at().is_some() {
+            let depth = if occupancy.is_alone() { 1 } else { depth };
+            let time = alone.max(link * depth);
+            *now = *now + Nanos::new(time / depth);
+            if occupancy.learn(*now, at, time, time * depth, alone) {
+                occupancy.end(*now);
+            }
+        }
+    }
+
+    /// Two cells in use, the first of which has requests waiting.
+    fn in_use(occupancy: &mut Occupancy, now: Instant) -> [u8; 2] {
+        let cells = [cell(Op::Read, 8, false), cell(Op::Write, 512, true)];
+        (0..FEWEST).for_each(|_| occupancy.enter(cells[0]));
+        for cell in cells {
+            occupancy.note(now, cell, 100_000);
+        }
+        cells
+    }
+
+    #[test]
+    fn cells_tell_direction_order_and_size_apart() {
+        let all = [false, true].map(|follows| {
+            [Op::Read, Op::Write].map(|op| (0..12).map(|shift| cell(op, 1 << shift, follows)).collect::<Vec<_>>())
+        });
+        let mut cells: Vec<u8> = all.into_iter().flatten().flatten().collect();
+        assert!(cells.iter().all(|cell| usize::from(*cell) < CELLS));
+        cells.sort_unstable();
+        cells.dedup();
+        assert_eq!(cells.len(), CELLS);
+        assert_eq!(cell(Op::Read, 8, false), cell(Op::Read, 15, false));
+        assert!(follows(cell(Op::Write, 8, true)) && !follows(cell(Op::Write, 8, false)));
+    }
+
+    #[test]
+    fn many_at_a_time_occupy_what_the_link_takes() {
+        let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
+        let [read, write] = in_use(&mut occupancy, now);
+        assert_eq!(occupancy.of(read, 100_000), 100_000, "nothing is known");
+        assert!(occupancy.consider(now));
+        assert_eq!(occupancy.looks_at(), Some(read));
+        look(&mut occupancy, &mut now, 100_000, 10_000, 32);
+        assert!(occupancy.of(read, 100_000).abs_diff(10_000) <= 100, "{}", occupancy.of(read, 100_000));
+        assert!(!occupancy.consider(now), "it is known");
+        // A write every 500 us occupies what 20 reads leave of them.
+        for _ in 0..4_000 {
+            now = now + Nanos::from_micros(500);
+            occupancy.note(now, write, 1_200_000);
+            for _ in 0..20 {
+                occupancy.note(now, read, 100_000);
+            }
+        }
+        let got = occupancy.of(write, 1_200_000);
+        assert!(got.abs_diff(300_000) < 15_000, "{got}");
+    }
+
+    #[test]
+    fn requests_that_do_not_fill_the_device_stay_as_the_others() {
+        let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
+        let [read, write] = in_use(&mut occupancy, now);
+        assert!(occupancy.consider(now));
+        // Four of eight servers.
+        look(&mut occupancy, &mut now, 2_000_000, 0, 4);
+        for _ in 0..8_000 {
+            now = now + Nanos::from_micros(500);
+            occupancy.note(now, read, 2_000_000);
+            occupancy.note(now, write, 2_000_000);
+        }
+        let parts = [read, write].map(|cell| occupancy.of(cell, 2_000_000));
+        assert!(parts[0] == parts[1] && parts[0].abs_diff(250_000) < 5_000, "{parts:?}");
+    }
+
+    #[test]
+    fn a_look_needs_two_cells_and_ends() {
+        let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
+        let read = cell(Op::Read, 8, false);
+        (0..FEWEST).for_each(|_| occupancy.enter(read));
+        occupancy.note(now, read, 100_000);
+        assert!(!occupancy.consider(now + REST), "there is nothing to be told apart");
+        now = now + REST + REST;
+        in_use(&mut occupancy, now);
+        assert!(occupancy.consider(now));
+        // Requests that are never alone, as if others kept coming.
+        let mut steps = 0;
+        while !occupancy.learn(now, read, 1_000_000, 8_000_000, 100_000) {
+            now = now + Nanos::from_millis(1);
+            steps += 1;
+        }
+        occupancy.end(now);
+        assert!(steps <= LONGEST.as_millis() + 1, "{steps}");
+        assert_eq!(occupancy.looks_at(), None);
+        now = now + Nanos::from_secs(1);
+        in_use(&mut occupancy, now);
+        assert!(!occupancy.consider(now), "not before its pause is over");
+        now = now + PAUSE.0;
+        in_use(&mut occupancy, now);
+        assert!(occupancy.consider(now));
+    }
+}
