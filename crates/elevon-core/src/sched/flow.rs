@@ -28,6 +28,7 @@ use alloc::vec::Vec;
 
 mod cost;
 mod depth;
+mod learning;
 mod occupancy;
 mod queue;
 mod shares;
@@ -39,8 +40,8 @@ mod tests;
 
 pub use tunables::INFO;
 
-use cost::{CostModel, Quiet};
-use depth::{Depth, Event, Load, Mark};
+use cost::CostModel;
+use depth::{Depth, Mark};
 use occupancy::Occupancy;
 use queue::{Mean, Queue, QueueId};
 use shares::{BEST_EFFORT, GroupId, Kinds, Shares};
@@ -446,38 +447,6 @@ impl Flow {
         self.may_go(q).then(|| self.serve(q, id, kinds))
     }
 
-    /// Dispatches a request of the cell that is looked at, of any queue: nobody is charged for it.
-    fn next_in_look(&mut self, cell: u8) -> Option<RequestId> {
-        if let Some(member) = self.shares.choose(self.now, Kinds::ALL) {
-            let q = self.of_member[member.index()].expect("a flow has a queue");
-            if self.queue(q).class < BEST_EFFORT {
-                let id = self.queue(q).fifo.first().expect("an active flow has a request");
-                return Some(self.serve(q, id, Kinds::ALL));
-            }
-        }
-        if self.occupancy.is_alone() && self.in_flight > 0 {
-            return None;
-        }
-        let count = self.queues.len();
-        let is_of_cell = |queue: &Queue| {
-            let first = queue.fifo.first().filter(|_| queue.queued > 0 && queue.class == BEST_EFFORT);
-            first.filter(|id| self.slots[id.index()].cell == cell)
-        };
-        let (at, id) = (1..=count).find_map(|step| {
-            let at = (self.cursor + step) % count;
-            is_of_cell(&self.queues[at]).map(|id| (at, id))
-        })?;
-        self.cursor = at;
-        Some(self.serve(QueueId(at as u32), id, Kinds::ALL))
-    }
-
-    /// Goes back to serving by shares.
-    fn end_look(&mut self) {
-        self.occupancy.end(self.now);
-        self.depth.on_other(false);
-        self.write_depth.on_other(false);
-    }
-
     /// Dispatches a request of a queue that was chosen among those of these kinds.
     fn serve(&mut self, q: QueueId, id: RequestId, kinds: Kinds) -> RequestId {
         let (now, member) = (self.now, self.queue(q).member);
@@ -541,90 +510,6 @@ impl Flow {
             queue.in_device -= 1;
             let member = queue.member;
             self.shares.leave_device(now, member);
-        }
-    }
-
-    /// Learns from a request that ends.
-    fn learn(&mut self, slot: &Slot, issued: Instant) {
-        let now = self.now;
-        if issued < slot.dispatched || !slot.op.has_data() {
-            return;
-        }
-        if self.rotational {
-            self.learn_of_disk(slot);
-            return;
-        }
-        let alone = self.costs.of(slot.op, slot.sectors, false);
-        let time = now.since(issued).get();
-        let sample = self.depth.sample(slot.mark, time, alone);
-        let is_look = self.occupancy.looks_at().is_some();
-        let quiet = match self.depth.quiet(&sample) {
-            _ if self.settings.depth > 0 => Quiet::Probably,
-            Quiet::Probably if is_look => Quiet::No,
-            quiet => quiet,
-        };
-        self.costs.learn(slot.op, slot.sectors, false, time, quiet);
-
-        if self.settings.depth > 0 {
-            return;
-        }
-        if is_look {
-            let is_of_look = self.depth.is_current(slot.mark);
-            if is_of_look && self.occupancy.learn(now, slot.cell, time, sample.area(), alone) {
-                self.end_look();
-            }
-            return;
-        }
-        if !self.occupancy.note(now, slot.cell, alone) {
-            return;
-        }
-        if self.waiting > 0 && self.depth.is_settled() && self.write_depth.is_settled() && self.occupancy.consider(now)
-        {
-            self.depth.on_other(false);
-            self.write_depth.on_other(false);
-            return;
-        }
-        let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);
-        let is_unfair = was_recently(self.unfair_at);
-        // Writes that gain nothing from their depth are the first to be limited.
-        let writes_prevail = was_recently(self.write_at) && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
-        let are_writes_limited = !writes_prevail || self.write_depth.is_at_bottom(now);
-        let load = Load {
-            is_binding: self.waiting > 0,
-            is_unfair,
-            may_probe: self.write_depth.is_settled(),
-            may_shrink: are_writes_limited,
-            others: None,
-        };
-        match self.depth.learn(now, sample, load) {
-            Event::None => {}
-            event => self.write_depth.on_other(event == Event::Costs),
-        }
-        if is_write(slot.op) {
-            self.write_at = Some(now);
-            let is_unfair = is_unfair && was_recently(self.read_at);
-            let is_binding = self.waiting > 0 && self.writes_in_flight + 1 >= self.write_depth.limit();
-            let others = Some(self.read_times.mean());
-            let may_shrink = writes_prevail && !self.depth.needs_solo(now);
-            let load = Load { is_binding, is_unfair, may_probe: self.depth.is_settled(), may_shrink, others };
-            let sample = self.write_depth.sample(slot.write_mark, time, alone);
-            if self.write_depth.learn(now, sample, load) != Event::None {
-                self.read_times = Mean::default();
-                self.depth.on_other(false);
-            }
-        } else {
-            self.read_at = Some(now);
-            self.read_times.add(time * 1024 / alone);
-        }
-    }
-
-    /// Learns how long a disk was occupied by a request that ends: it does one at a time.
-    fn learn_of_disk(&mut self, slot: &Slot) {
-        // A stream that others are in the way of says nothing about streams.
-        let is_alone = slot.queue.is_none_or(|q| self.queue(q).in_device == self.in_flight);
-        if is_alone || !slot.is_next {
-            let time = self.now.since(slot.dispatched.max(self.ended)).get();
-            self.costs.learn(slot.op, slot.sectors, slot.is_next, time, Quiet::Probably);
         }
     }
 

@@ -1,8 +1,9 @@
 //! What a request displaces where a device does many at a time.
 //!
 //! The time that a request takes alone says what it occupies only if the device is a number of
-//! equal servers. A flash drive reads thirty small requests at a time, but has one link, and buffers
-//! writes that it programs for much longer than they take. So requests are told apart by *cell*:
+//! equal servers. A flash drive reads thirty small requests at a time, but has one link, and
+//! buffers writes that it programs for much longer than they take. So requests are told apart by
+//! *cell*:
 //! direction, size within a factor of two, and whether they follow one another. In a *look* only
 //! requests of one cell go to the device, as many as wait; if they then wait inside the device for
 //! each other, the time by their number is what one occupies. The device is in use meanwhile, and
