@@ -34,6 +34,17 @@ impl Flow {
         Some(self.serve(QueueId(at as u32), id, Kinds::ALL))
     }
 
+    /// Begins a look if one is due and the depth is not being searched. Returns true if one begins.
+    fn begins_look(&mut self) -> bool {
+        let may_look = self.waiting > 0 && self.depth.is_settled() && self.write_depth.is_settled();
+        let begins = may_look && self.occupancy.consider(self.now);
+        if begins {
+            self.depth.on_other(false);
+            self.write_depth.on_other(false);
+        }
+        begins
+    }
+
     /// Goes back to serving by shares.
     pub(super) fn end_look(&mut self) {
         self.occupancy.end(self.now);
@@ -72,13 +83,7 @@ impl Flow {
             }
             return;
         }
-        if !self.occupancy.note(now, slot.cell, alone) {
-            return;
-        }
-        if self.waiting > 0 && self.depth.is_settled() && self.write_depth.is_settled() && self.occupancy.consider(now)
-        {
-            self.depth.on_other(false);
-            self.write_depth.on_other(false);
+        if !self.occupancy.note(now, slot.cell, alone) || self.begins_look() {
             return;
         }
         let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);

@@ -210,8 +210,8 @@ impl Occupancy {
     }
 
     /// Learns from a request that was dispatched in this look. `area` is the number in flight,
-    /// integrated over its time in the device, `alone` what the cost model expects of it alone. Returns
-    /// true if the look ends.
+    /// integrated over its time in the device, `alone` what the cost model expects of it alone.
+    /// Returns true if the look ends.
     pub(super) fn learn(&mut self, now: Instant, cell: u8, time: u64, area: u64, alone: u64) -> bool {
         let Some(mut look) = self.look.filter(|look| look.cell == cell) else { return false };
         if look.alone.0 < ALONE {
