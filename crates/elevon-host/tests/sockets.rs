@@ -6,14 +6,15 @@ use std::os::unix::net::UnixStream;
 
 use elevon_core::units::TaskId;
 use elevon_host::interrupt::Interrupt;
-use elevon_host::{Data, Host, HostFile, Incoming, Method, OpenOptions, Outgoing, SlotBytes, SocketEvent};
+use elevon_host::{Data, Host, HostFile, Incoming, Method, OpenOptions, Outgoing, SlotBytes, SocketEvent, SocketId};
 use elevon_workload::backend::Backend;
 
 const SLOT: u64 = 1 << 20;
 const TASK: TaskId = TaskId(0);
 
-/// A host with two buffers, and its file's folder; `None` where io_uring is denied.
-fn host() -> Option<(Host, tempfile::TempDir)> {
+/// A host with two buffers, its file's folder, and a socket of its ring with the other end; `None`
+/// where io_uring is denied.
+fn host() -> Option<(Host, tempfile::TempDir, SocketId, UnixStream)> {
     let folder = tempfile::tempdir().expect("a folder");
     let options = OpenOptions { write: true, direct: false, grow_to: SLOT };
     let file = HostFile::open(&folder.path().join("file"), options).expect("a file");
@@ -21,7 +22,9 @@ fn host() -> Option<(Host, tempfile::TempDir)> {
         Ok(mut host) => {
             host.alarm().expect("a descriptor");
             host.prepare_buffers(TASK, 2, SLOT);
-            Some((host, folder))
+            let (ours, theirs) = UnixStream::pair().expect("a pair");
+            let socket = host.add_socket(ours.into());
+            Some((host, folder, socket, theirs))
         }
         Err(error) => {
             elevon_testkit::denied(&format!("io_uring is denied here: {error}"));
@@ -45,9 +48,7 @@ const fn part(token: u64, start: u64, length: u64) -> SlotBytes {
 
 #[test]
 fn what_comes_fills_buffers_and_what_follows_is_kept_apart() {
-    let Some((mut host, _folder)) = host() else { return };
-    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
-    let socket = host.add_socket(ours.into());
+    let Some((mut host, _folder, socket, mut theirs)) = host() else { return };
     theirs.write_all(&[[7; 600].as_slice(), b"next"].concat()).expect("room");
     host.receive(socket, Incoming::new(4096).expect("memory"), &[part(0, 100, 500), part(1, 0, 100)]);
     let SocketEvent::Received(of, mut incoming, Ok(604)) = next(&mut host) else { panic!("604 bytes came") };
@@ -68,9 +69,7 @@ fn what_comes_fills_buffers_and_what_follows_is_kept_apart() {
 
 #[test]
 fn heads_and_buffers_are_sent_in_order_however_slowly_they_are_read() {
-    let Some((mut host, _folder)) = host() else { return };
-    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
-    let socket = host.add_socket(ours.into());
+    let Some((mut host, _folder, socket, mut theirs)) = host() else { return };
     for token in 0..2 {
         host.buffer(TASK, token).expect("it is idle").fill(token as u8 + 1);
     }
@@ -100,9 +99,7 @@ fn heads_and_buffers_are_sent_in_order_however_slowly_they_are_read() {
 
 #[test]
 fn a_host_that_is_dropped_leaves_nothing_in_the_kernel() {
-    let Some((mut host, _folder)) = host() else { return };
-    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
-    let socket = host.add_socket(ours.into());
+    let Some((mut host, _folder, socket, mut theirs)) = host() else { return };
     let mut outgoing = Outgoing::default();
     outgoing.push(Data::Slot(part(0, 0, SLOT)));
     host.send(socket, outgoing);

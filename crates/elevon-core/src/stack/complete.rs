@@ -238,10 +238,10 @@ impl Stack {
             let view = View { requests: &self.requests, rules: &self.rules };
             self.scheduler.on_finish(now, view, id);
         }
-        let request = &mut self.requests[id];
-        if let Some(throttled) = request.place.take() {
-            self.throttled[throttled as usize].is_woken |= self.wbt.put(now, throttled);
+        if let Some(throttled) = self.requests[id].place.take() {
+            self.put_place(now, throttled);
         }
+        let request = &mut self.requests[id];
         let entry = &mut self.queues[request.queue.index()];
         if let Some(tag) = request.tag.take() {
             entry.tags.free(tag);

@@ -67,7 +67,7 @@ pub struct StackConfig {
     /// The scheduler with its tunables.
     pub scheduler: SchedulerConfig,
     /// `nr_requests`; `None` for the kernel's default (queue depth without a scheduler, else
-    /// 2·min(depth, 128)), and for 1024 with `flow`.
+    /// 2·min(depth, 128)), which is 1024 with `flow`.
     pub nr_requests: Option<u32>,
     /// `async_depth` (7.0 and later): scheduler tags that may be taken by what is not a synchronous
     /// read; `None` for the scheduler's default.

@@ -16,7 +16,7 @@ use crate::wbt::Throttled;
 pub(super) struct WaitQueue {
     pub(super) waiters: VecDeque<Waiter>,
     /// Places were given back, and those who wait are to be woken.
-    pub(super) is_woken: bool,
+    is_woken: bool,
     /// Set while they are woken, so that they are not woken recursively.
     is_waking: bool,
 }
@@ -54,8 +54,14 @@ impl Stack {
         if core::mem::take(&mut bio.has_place)
             && let Some(throttled) = Throttled::of(bio)
         {
-            self.throttled[throttled as usize].is_woken |= self.wbt.put(now, throttled);
+            self.put_place(now, throttled);
         }
+    }
+
+    /// Gives a place back. Those who wait are woken by [`Self::wake_throttled`].
+    #[inline]
+    pub(super) fn put_place(&mut self, now: Instant, throttled: Throttled) {
+        self.throttled[throttled as usize].is_woken |= self.wbt.put(now, throttled);
     }
 
     /// Puts the task, or a worker in its place, to sleep until there is a place.

@@ -28,6 +28,11 @@ impl Exports for NoOthers {
     }
 }
 
+/// Returns the client of a task, while other parts of the device are in use.
+fn client_of(clients: &mut [Option<Client>], task: TaskId) -> &mut Client {
+    clients[task.index()].as_mut().expect("a client that is there")
+}
+
 impl<D: Disk> Device<D> {
     /// Does for a client what can be done now.
     pub(super) fn serve(&mut self, task: TaskId) {
@@ -45,13 +50,13 @@ impl<D: Disk> Device<D> {
     }
 
     fn client(&mut self, task: TaskId) -> &mut Client {
-        self.clients[task.index()].as_mut().expect("a client that is there")
+        client_of(&mut self.clients, task)
     }
 
     /// Takes requests out of what came, until more has to come or they find no room.
     fn understand(&mut self, task: TaskId) {
         loop {
-            let client = self.clients[task.index()].as_mut().expect("a client that is there");
+            let client = client_of(&mut self.clients, task);
             if client.input.is_none() || !client.is_read() {
                 return;
             }
@@ -87,7 +92,7 @@ impl<D: Disk> Device<D> {
 
     /// Takes a request. Returns false if it has to wait for others.
     fn take_request(&mut self, task: TaskId, request: &Request) -> bool {
-        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        let client = client_of(&mut self.clients, task);
         if !client.has_buffers {
             self.disk.prepare_buffers(task, BUFFERS, PART);
             client.add_buffers();
@@ -126,7 +131,7 @@ impl<D: Disk> Device<D> {
 
     /// Takes bytes of a payload out of what came. Returns true if it is complete.
     fn take_payload(&mut self, task: TaskId) -> bool {
-        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        let client = client_of(&mut self.clients, task);
         let (index, mut received) = client.payload.expect("a payload that comes");
         let Some(mut input) = client.input.take() else { return false };
         let pieces = client.request(index);
@@ -163,7 +168,7 @@ impl<D: Disk> Device<D> {
 
     /// Lets more come: the rest of a payload into its buffers, and what follows.
     fn receive(&mut self, task: TaskId) {
-        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        let client = client_of(&mut self.clients, task);
         let Some(input) = client.input.take() else { return };
         match &client.line {
             Line::Ring(socket) => {
@@ -210,7 +215,7 @@ impl<D: Disk> Device<D> {
 
     /// Submits what the client has buffers for. Returns false if there was nothing.
     fn submit(&mut self, task: TaskId) -> bool {
-        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        let client = client_of(&mut self.clients, task);
         if !client.has_next() {
             return false;
         }
@@ -249,7 +254,7 @@ impl<D: Disk> Device<D> {
 
     /// Sends the replies that are ready, unless others are under way.
     fn send(&mut self, task: TaskId) {
-        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        let client = client_of(&mut self.clients, task);
         if client.is_cut || client.sending.is_some() || client.out.is_empty() {
             return;
         }
@@ -282,7 +287,7 @@ impl<D: Disk> Device<D> {
 
     /// Replies were sent, or cannot be.
     pub(super) fn on_sent(&mut self, task: TaskId, mut outgoing: Outgoing, result: io::Result<()>) {
-        let client = self.clients[task.index()].as_mut().expect("a client that is there");
+        let client = client_of(&mut self.clients, task);
         outgoing.slots().for_each(|slot| client.free_slot(slot.token as u32));
         outgoing.clear();
         client.spare = outgoing;

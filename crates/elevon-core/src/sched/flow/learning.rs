@@ -39,8 +39,7 @@ impl Flow {
         let may_look = self.waiting > 0 && self.depth.is_settled() && self.write_depth.is_settled();
         let begins = may_look && self.occupancy.consider(self.now);
         if begins {
-            self.depth.on_other(false);
-            self.write_depth.on_other(false);
+            self.begin_other();
         }
         begins
     }
@@ -48,6 +47,11 @@ impl Flow {
     /// Goes back to serving by shares.
     pub(super) fn end_look(&mut self) {
         self.occupancy.end(self.now);
+        self.begin_other();
+    }
+
+    /// Requests dispatched until now and from now on say different things about the depth.
+    fn begin_other(&mut self) {
         self.depth.on_other(false);
         self.write_depth.on_other(false);
     }

@@ -204,7 +204,7 @@ impl Occupancy {
         if let Some(look) = self.look.take() {
             let cell = &mut self.cells[usize::from(look.cell)];
             cell.due = now + cell.pause;
-            self.quiet_at = now + Nanos::new(now.since(look.since).get()).max(REST);
+            self.quiet_at = now + now.since(look.since).max(REST);
             self.next = self.quiet_at + REST;
         }
     }
