@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 
 use elevon_core::kernel::Kernel;
 use elevon_core::nearest::did_you_mean;
+use elevon_core::units::Nanos;
 
 use crate::cgroup::{FileOwner, Setting};
 use crate::device::Given;
@@ -95,6 +96,8 @@ pub struct DeviceTable {
     pub seed: u64,
     /// Bypass the page cache of the machine.
     pub direct: bool,
+    /// For how long the device's thread polls before it sleeps; at most [`BUSY_POLL_MAX`].
+    pub busy_poll: Nanos,
     /// Control files of the device, in the file's order.
     pub settings: Vec<Setting>,
 }
@@ -158,7 +161,27 @@ struct Draft {
 
 const KEYS: [&str; 8] = ["listen", "control", "metrics", "tls", "kernel", "device", "export", "tenant"];
 const TLS_KEYS: [&str; 5] = ["certificates", "certificate", "key", "client_ca", "required"];
-const DEVICE_KEYS: [&str; 6] = ["device", "scheduler", "set", "fault", "seed", "direct"];
+const DEVICE_KEYS: [&str; 7] = ["device", "scheduler", "set", "fault", "seed", "direct", "busy_poll"];
+
+/// For how long the thread of a device polls before it sleeps, unless told otherwise.
+pub const BUSY_POLL: Nanos = Nanos::from_micros(50);
+
+/// The longest that it may poll.
+pub const BUSY_POLL_MAX: Nanos = Nanos::from_millis(1);
+
+/// Parses for how long the thread of a device polls before it sleeps: a time with its unit, up to
+/// [`BUSY_POLL_MAX`].
+///
+/// # Errors
+/// The text is none.
+pub fn busy_poll(text: &str) -> Result<Nanos, BusyPollError> {
+    quantity::time(text).ok().filter(|time| *time <= BUSY_POLL_MAX).ok_or(BusyPollError)
+}
+
+/// A text that does not say for how long to poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a time from 0 to 1ms with its unit, such as 50us")]
+pub struct BusyPollError;
 const EXPORT_KEYS: [&str; 7] = ["device", "start", "size", "read_only", "tenant", "description", "clients"];
 
 impl Draft {
@@ -261,6 +284,7 @@ impl Draft {
             fault: Vec::new(),
             seed: 1,
             direct: false,
+            busy_poll: BUSY_POLL,
             settings: Vec::new(),
         };
         let before = reader.complaints.len();
@@ -273,6 +297,14 @@ impl Draft {
                 "fault" => found.fault = strings(reader, &key, &inner),
                 "seed" => found.seed = number(reader, &key, &inner).unwrap_or_default(),
                 "direct" => found.direct = flag(reader, &key, &inner),
+                "busy_poll" => {
+                    if let Some(given) = string(reader, &key, &inner) {
+                        match busy_poll(&given.value) {
+                            Ok(time) => found.busy_poll = time,
+                            Err(error) => reader.complain(inner.at.start, &key, error.to_string()),
+                        }
+                    }
+                }
                 name if crate::cgroup::find(name).is_some() => rest.push(inner),
                 name => {
                     let name = name.to_owned();

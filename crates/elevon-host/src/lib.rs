@@ -5,6 +5,7 @@
 
 mod alarm;
 mod buffers;
+mod busy_poll;
 pub mod cpu;
 mod disk;
 pub mod file;
@@ -22,7 +23,7 @@ pub use alarm::Alarm;
 pub use disk::disk_of;
 pub use file::{Allocation, HostFile, OpenError, OpenOptions};
 pub use promise::Promises;
-pub use sockets::{Data, Incoming, Outgoing, SlotBytes, SocketEvent, SocketId};
+pub use sockets::{Data, Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, set_send_buffer};
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -145,6 +146,15 @@ impl Host {
     /// does not want it: nothing would be in flight.
     pub const fn carry_out_at_once(&mut self) {
         self.is_at_once = self.file.is_in_memory;
+    }
+
+    /// From now on [`Backend::wait`] polls the ring for so long before the thread sleeps, while
+    /// that finds results. It saves the time to be woken, and costs the processor's; zero is never,
+    /// as at first. Without io_uring it does nothing.
+    pub const fn busy_poll(&mut self, window: std::time::Duration) {
+        if let Engine::Uring(ring) = &mut self.engine {
+            ring.busy_poll(window);
+        }
     }
 
     /// Allocates the frames of a page cache. Call it before a run through a page cache with real

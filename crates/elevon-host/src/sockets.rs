@@ -15,6 +15,19 @@ use io_uring::{opcode, squeue, types};
 use crate::buffers::{Buffers, Span};
 use crate::mapping::Mapping;
 
+/// Sets how many bytes may wait in a socket for its peer, as far as the system's limit allows.
+///
+/// # Errors
+/// It is not a socket.
+pub fn set_send_buffer(socket: &impl AsRawFd, bytes: i32) -> io::Result<()> {
+    let length = mem::size_of_val(&bytes) as libc::socklen_t;
+    // SAFETY: an open descriptor, and a value of the length that is told.
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, (&raw const bytes).cast(), length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// A socket of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketId(pub(crate) u32);

@@ -12,6 +12,7 @@ use elevon_core::units::Bytes;
 use io_uring::{IoUring, opcode, squeue, types};
 
 use crate::buffers::{Buffers, Span};
+use crate::busy_poll::BusyPoll;
 use crate::promise::is_promise;
 use crate::sockets::{Incoming, Next, Outgoing, SlotBytes, Socket, SocketEvent, SocketId};
 use crate::{Finished, HostFile};
@@ -72,6 +73,7 @@ pub(crate) struct Uring {
     timespec: Box<types::Timespec>,
     /// Another engine's alarm, and whether a poll for it is in the ring.
     alarm: Option<(RawFd, bool)>,
+    busy_poll: BusyPoll,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,8 +92,9 @@ impl Uring {
             .setup_single_issuer()
             .setup_coop_taskrun()
             .setup_defer_taskrun()
+            .setup_taskrun_flag()
             .build(entries)
-            // Kernels before 6.1 support none of these flags; they only save interrupts.
+            // Kernels before 6.1 do not support all of these flags; they only save interrupts.
             .or_else(|_| IoUring::new(entries))?;
         waits_with_a_limit(ring.params().is_feature_ext_arg())?;
         Ok(Self {
@@ -108,6 +111,7 @@ impl Uring {
             timer: None,
             timespec: Box::default(),
             alarm: None,
+            busy_poll: BusyPoll::new(Duration::ZERO),
         })
     }
 
@@ -115,6 +119,11 @@ impl Uring {
     /// [`Status::Offline`], and the kernel may still be working on them.
     pub(crate) const fn failure(&self) -> Option<&std::io::Error> {
         self.broken.as_ref()
+    }
+
+    /// From now on waits begin with polling for so long, while that finds results.
+    pub(crate) const fn busy_poll(&mut self, window: Duration) {
+        self.busy_poll = BusyPoll::new(window);
     }
 
     /// From now on a wait also ends when this eventfd becomes readable. The eventfd is reset then.
@@ -373,15 +382,42 @@ impl Uring {
             }
             return self.in_flight > 0 || limit.is_some();
         }
+        if limit.is_none() && self.in_flight == 0 && !others {
+            return false;
+        }
+        let began = Instant::now();
+        if let Some(window) = self.busy_poll.window(limit) {
+            self.submit();
+            let has_found = self.finds_result(began, window);
+            self.busy_poll.record_poll(has_found);
+            self.sleep(limit);
+        } else {
+            self.sleep(limit);
+            self.busy_poll.record_sleep(began.elapsed());
+        }
+        true
+    }
+
+    /// Polls for a result, for so long. The kernel only marks that there is one: it posts the
+    /// completion when the thread enters the kernel.
+    fn finds_result(&mut self, began: Instant, window: Duration) -> bool {
+        while !self.ring.submission().taskrun() && self.ring.completion().is_empty() {
+            if began.elapsed() >= window {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+        true
+    }
+
+    /// Submits what was collected, and sleeps until there is a result, or for so long.
+    fn sleep(&mut self, limit: Option<Duration>) {
         self.unsubmitted = 0;
         let result = match limit {
-            None if self.in_flight == 0 && !others => return false,
-            None => self.ring.submit_and_wait(1),
-            Some(limit) if self.sets_timer(limit) => self.ring.submit_and_wait(1),
-            Some(limit) => self.enter(limit),
+            Some(limit) if !self.sets_timer(limit) => self.enter(limit),
+            _ => self.ring.submit_and_wait(1),
         };
         self.note(result);
-        true
     }
 
     /// Makes sure that a result comes after this time at the latest, by one timer that stays in the

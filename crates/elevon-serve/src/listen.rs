@@ -71,6 +71,10 @@ impl fmt::Display for Address {
     }
 }
 
+/// Bytes that may wait in a Unix socket for the client to read them: a few large replies, so that
+/// neither side sleeps within one.
+const SEND_BUFFER: i32 = 1 << 20;
+
 /// A socket that accepts connections. A socket in the file system is removed when it is dropped.
 pub(crate) enum Listener {
     Unix(UnixListener, PathBuf),
@@ -112,7 +116,12 @@ impl Listener {
     /// Waits for a connection.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         Ok(match self {
-            Self::Unix(listener, _) => Socket::Unix(listener.accept()?.0),
+            Self::Unix(listener, _) => {
+                let stream = listener.accept()?.0;
+                // TCP's grows by itself. A system that grants less gives what it grants.
+                let _ = elevon_host::set_send_buffer(&stream, SEND_BUFFER);
+                Socket::Unix(stream)
+            }
             Self::Tcp(listener) => {
                 let stream = listener.accept()?.0;
                 stream.set_nodelay(true)?;

@@ -13,6 +13,7 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::nearest::did_you_mean;
 use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
+use elevon_formats::serve::{BUSY_POLL, busy_poll};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::passed::{self, Passed};
 use elevon_serve::{Address, Exported, Field, Hooks, Level, Record, Reload, Server, Tls, UpstreamAddress};
@@ -129,7 +130,7 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
 }
 
 /// Options of a single export, with whether they were given.
-fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 17] {
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 18] {
     [
         ("--listen", !args.listen.is_empty()),
         ("--control", args.control.is_some()),
@@ -142,6 +143,7 @@ fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 17] {
         ("--name", args.name.is_some()),
         ("--read-only", args.read_only),
         ("--direct", args.direct),
+        ("--busy-poll", args.busy_poll.is_some()),
         ("--scheduler", args.queue.scheduler.is_some()),
         ("--kernel", args.queue.kernel.is_some()),
         ("--set", !args.queue.set.is_empty()),
@@ -160,6 +162,8 @@ fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure>
         .map(|text| Address::of_metrics(text).map_err(|error| Failure::named(format!("--metrics {text}"), error)));
     let tls = tls::of_args(args)?;
     let addresses = Addresses { scheme: scheme(tls.as_ref()), nbd, metrics: metrics.transpose()?, passed };
+    let parse = |text: &str| busy_poll(text).map_err(|error| Failure::named(format!("--busy-poll {text}"), error));
+    let busy_poll = args.busy_poll.as_deref().map_or(Ok(BUSY_POLL), parse)?;
     let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args), None)?;
     let tenant = tenant(&plan, args.tenant.as_deref())?;
     // Without jobs, every tenant of the file seems to be without a use.
@@ -167,7 +171,7 @@ fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure>
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let mut server = Server::new(log::log);
     let is_watched = args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
-    let planned = Planned { plan, read_only: args.read_only, direct: args.direct, is_watched };
+    let planned = Planned { plan, read_only: args.read_only, direct: args.direct, busy_poll, is_watched };
     let opened = open::add(&mut server, &default_name(&args.file), planned)?;
     warn(&opened.notes);
     let told = opened.told(opened.size.get(), args.read_only, args.file.display().to_string());

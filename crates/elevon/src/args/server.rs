@@ -68,6 +68,10 @@ pub(crate) struct ServeArgs {
     /// Bypass the page cache of this machine (O_DIRECT), if the file system allows it
     #[arg(long)]
     pub(crate) direct: bool,
+    /// Poll for so long before the thread sleeps, while that finds something; 0 never does
+    /// [default: 50us]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) busy_poll: Option<String>,
     #[command(flatten)]
     pub(crate) queue: QueueArgs,
     /// The tenant of that file that the export's I/O is charged to

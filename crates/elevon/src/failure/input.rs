@@ -11,6 +11,7 @@ use elevon_core::setting::SettingError;
 use elevon_core::stack::BuildError;
 use elevon_core::units::Nanos;
 use elevon_formats::fio::{Diagnostic, SourceError};
+use elevon_formats::serve::BusyPollError;
 use elevon_host::OpenError;
 use elevon_serve::{AddressError, ServeError, TlsError, UpstreamAddressError, UpstreamError};
 use elevon_sim::device::text::TextError;
@@ -48,6 +49,9 @@ pub(crate) enum InputError {
     /// A list of `key=value`: of a fault, a memory model or a page cache.
     #[error(transparent)]
     Parameters(#[from] TextError),
+    /// For how long a thread is to poll.
+    #[error(transparent)]
+    BusyPoll(#[from] BusyPollError),
     /// A setting of a tenant.
     #[error(transparent)]
     Tenant(#[from] TenantSettingError),

@@ -196,7 +196,7 @@ fn device(file: &ServeFile, index: usize, before: &[Planned]) -> Result<Planned,
     plan.warnings.extend(weights_in_vain(&plan));
     limited_once(&plan)?;
     let read_only = file.exports.iter().all(|export| export.device != index || export.read_only);
-    Ok(Planned { plan, read_only, direct: table.direct, is_watched: true })
+    Ok(Planned { plan, read_only, direct: table.direct, busy_poll: table.busy_poll, is_watched: true })
 }
 
 /// Returns true if both are the same file, block device or disk of a server.

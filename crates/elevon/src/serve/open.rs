@@ -1,7 +1,9 @@
 //! Opens a device in the thread that will own it: stack, disk, and the settings of its tenants.
 
+use std::time::Duration;
+
 use elevon_core::stack::Stack;
-use elevon_core::units::Bytes;
+use elevon_core::units::{Bytes, Nanos};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_nbd::Export;
@@ -27,6 +29,8 @@ pub(super) struct Planned {
     pub(super) read_only: bool,
     /// O_DIRECT.
     pub(super) direct: bool,
+    /// For how long the thread of a file or a block device polls before it sleeps.
+    pub(super) busy_poll: Nanos,
     /// Statistics of tenants are kept, even if none has a setting.
     pub(super) is_watched: bool,
 }
@@ -82,6 +86,7 @@ fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     let file = HostFile::open(path, options).map_err(Failure::input)?;
     let mut host = Host::new(file, DEPTH, None, Interrupt::new()).map_err(MachineError::StartIo)?;
     host.carry_out_at_once();
+    host.busy_poll(Duration::from_nanos(planned.busy_poll.get()));
     let description = described::of_host(path, &host);
     let notes = host.warnings().to_vec();
     finish(planned, host, &description, notes)

@@ -120,6 +120,7 @@ impl Running {
             compare(&name(".fault"), values(&was.fault) != values(&table.fault));
             compare(&name(".seed"), was.seed != table.seed);
             compare(&name(".direct"), was.direct != table.direct);
+            compare(&name(".busy_poll"), was.busy_poll != table.busy_poll);
             compare(&name(" (its control files)"), was.settings != table.settings);
         }
         for was in old.devices.iter().filter(|was| new.devices.iter().all(|table| table.name != was.name)) {
