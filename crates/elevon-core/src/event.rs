@@ -55,8 +55,11 @@ pub enum EventKind {
         /// The status of the completion.
         status: Status,
     },
-    /// `block_io_done`: accounting of a request ended (6.5+).
-    IoDone,
+    /// `block_io_done`: accounting of a request ended (6.5+), or of a step of a flush sequence.
+    IoDone {
+        /// False for a step: the flush itself, or the data of a request that goes on.
+        is_request: bool,
+    },
 }
 
 /// One event.

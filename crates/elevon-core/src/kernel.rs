@@ -131,6 +131,8 @@ pub struct Rules {
     pub tag_wait_event: bool,
     /// A write-zeroes is `WZ` in events (6.19+) instead of `N`.
     pub write_zeroes_is_wz: bool,
+    /// blktrace has records of version 8 for tools that ask for them (6.19+).
+    pub blktrace_version_8: bool,
     /// A direct write of a block device runs under a plug, until the call returns (before 6.5).
     pub blkdev_writes_take_plug: bool,
     /// A bio without a plug gets its own plug (6.10 to 7.1). Before and after, a scheduler's queue
@@ -335,6 +337,7 @@ impl Kernel {
             unplug_event_on_direct_issue: self.since(V6_12),
             tag_wait_event: self.since(V7_2),
             write_zeroes_is_wz: self.since(V6_19),
+            blktrace_version_8: self.since(V6_19),
             blkdev_writes_take_plug: !self.since(V6_6),
             implicit_plug: self.since(V6_12) && !self.since(V7_2),
             whole_map_shallow_depth: matches!(self, V6_12) || self.since(V6_18),

@@ -577,9 +577,18 @@ impl Stack {
         }
     }
 
+    /// Records that accounting of a request, or of a step of its flush sequence, ended, where there
+    /// is such an event: with its first sector, and without its bytes, which are counted by then.
+    #[inline]
+    fn trace_done(&mut self, now: Instant, id: RequestId, sector: Sector, is_request: bool) {
+        if self.rules.io_start_events {
+            self.trace_part(now, EventKind::IoDone { is_request }, id, sector, 0);
+        }
+    }
+
     #[cold]
     fn record(&mut self, now: Instant, kind: EventKind, request: &Request, sector: Sector, sectors: u32) {
-        let in_completion = matches!(kind, EventKind::Complete { .. } | EventKind::IoDone);
+        let in_completion = matches!(kind, EventKind::Complete { .. } | EventKind::IoDone { .. });
         let task = if in_completion { TaskId::IDLE } else { request.task };
         self.events.push(Event {
             time: now,
@@ -589,7 +598,7 @@ impl Stack {
             op: request.op,
             flags: request.flags,
             // The bios carry the priority, and they are freed by then.
-            ioprio: if kind == EventKind::IoDone { IoPrio::NONE } else { request.ioprio },
+            ioprio: if matches!(kind, EventKind::IoDone { .. }) { IoPrio::NONE } else { request.ioprio },
             sector,
             sectors,
             queue: request.queue,

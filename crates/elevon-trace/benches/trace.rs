@@ -119,7 +119,7 @@ fn formats() -> Vec<(&'static str, Written)> {
         (
             "blktrace",
             Box::new(|events, names| {
-                let writer = blktrace::BlktraceWriter::new(|_| Ok(Vec::new())).expect("memory");
+                let writer = blktrace::BlktraceWriter::new(|_| Ok(Vec::new()), Default::default()).expect("memory");
                 write(writer, events, names).finish().expect("memory").remove(0)
             }),
         ),

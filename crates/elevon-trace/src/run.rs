@@ -12,6 +12,7 @@ use elevon_core::units::{SECTOR_SIZE, TaskId};
 use crate::event::{Device, TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::recorded::Recorded;
+use crate::write::blktrace::BlktraceForm;
 use crate::write::{EventWriter, WriteFormat, WriteOptions, blktrace, ftrace, json, perfetto_timeline};
 
 /// The formats in which a run's trace can be written.
@@ -92,6 +93,8 @@ pub struct RunContext {
     pub rules: Rules,
     /// The command, the kernel, and the settings of the device.
     pub recorded: Recorded,
+    /// Form of the records in a blktrace.
+    pub blktrace: BlktraceForm,
 }
 
 /// Converts events of the stack to events of a trace.
@@ -131,7 +134,7 @@ impl Converter {
             EventKind::Issue => TraceKind::Issue,
             EventKind::Requeue => TraceKind::Requeue,
             EventKind::Complete { .. } => TraceKind::Complete,
-            EventKind::IoDone => TraceKind::IoDone,
+            EventKind::IoDone { .. } => TraceKind::IoDone,
             EventKind::TagWait { of_scheduler, depth } => {
                 TraceKind::TagWait { depth: Some(depth), is_driver_tag: !of_scheduler }
             }
@@ -195,7 +198,7 @@ impl RunTraceWriter {
         let made = || -> io::Result<Box<dyn EventWriter>> {
             let file = || File::create(path);
             Ok(match format {
-                WriteFormat::Blktrace => Box::new(blktrace::BlktraceWriter::create(path)?),
+                WriteFormat::Blktrace => Box::new(blktrace::BlktraceWriter::create(path, context.blktrace)?),
                 WriteFormat::PerfettoTimeline => {
                     Box::new(perfetto_timeline::TimelineWriter::new(BufWriter::new(file()?), device)?)
                 }

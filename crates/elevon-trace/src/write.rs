@@ -166,6 +166,8 @@ pub struct WriteOptions {
     pub has_processes: bool,
     /// Whether a write-zeroes is `WZ` (Linux 6.19 and later) instead of `N`.
     pub has_write_zeroes_letters: bool,
+    /// Form of blktrace's records.
+    pub blktrace: blktrace::BlktraceForm,
 }
 
 impl Default for WriteOptions {
@@ -177,6 +179,7 @@ impl Default for WriteOptions {
             has_write_zeroes_letters: true,
             is_in_nanoseconds: false,
             has_processes: false,
+            blktrace: blktrace::BlktraceForm::default(),
         }
     }
 }
@@ -192,7 +195,7 @@ pub fn create(path: &Path, options: WriteOptions) -> Result<Box<dyn EventWriter>
     let made = || -> io::Result<Box<dyn EventWriter>> {
         Ok(match format {
             WriteFormat::Ftrace => Box::new(ftrace::FtraceWriter::new(file()?, options)?),
-            WriteFormat::Blktrace => Box::new(blktrace::BlktraceWriter::create(path)?),
+            WriteFormat::Blktrace => Box::new(blktrace::BlktraceWriter::create(path, options.blktrace)?),
             WriteFormat::Perfetto => Box::new(perfetto::PerfettoWriter::new(file()?)),
             WriteFormat::PerfettoTimeline => Box::new(perfetto_timeline::TimelineWriter::new(file()?, None)?),
             WriteFormat::Json => Box::new(json::JsonWriter::new(File::create(path)?, None)?),

@@ -103,7 +103,14 @@ fn run(kernel: Kernel, scheduler: &str) -> (Vec<Event>, usize) {
 
 fn context(kernel: Kernel) -> RunContext {
     let tasks = vec![TaskName::new("reader", 100), TaskName::new("writer[1]", 101)];
-    RunContext { device: (8, 16), tasks, cpus: 1, rules: kernel.rules(), recorded: elevon_trace::Recorded::of_run() }
+    RunContext {
+        device: (8, 16),
+        tasks,
+        cpus: 1,
+        rules: kernel.rules(),
+        recorded: elevon_trace::Recorded::of_run(),
+        blktrace: Default::default(),
+    }
 }
 
 fn write_all(folder: &Path, kernel: Kernel, events: &[Event]) {

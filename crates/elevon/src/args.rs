@@ -188,6 +188,19 @@ pub(crate) struct RunArgs {
     pub(crate) report: ReportArgs,
 }
 
+/// Form of the records of a `--trace NAME.blktrace`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Blktrace {
+    /// 48 bytes a record
+    #[value(name = "7")]
+    Version7,
+    /// 64 bytes a record
+    #[value(name = "8")]
+    Version8,
+    /// Version 7, and parts of bios are queued
+    Btt,
+}
+
 /// What is shown of a run.
 #[derive(Args, Debug)]
 pub(crate) struct ReportArgs {
@@ -199,6 +212,11 @@ pub(crate) struct ReportArgs {
     /// files), .perfetto or .json
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// Form of a .blktrace: version 7, which blkparse 1.2 reads; version 8, of Linux 6.19 and
+    /// later; or for btt: version 7 with a Q for each part of a split bio, without which btt has no
+    /// D2C of it [default: 7]
+    #[arg(long, value_name = "FORM", value_enum)]
+    pub(crate) blktrace: Option<Blktrace>,
     /// Report as text, or in fio's JSON schema with one more object, `elevon`; `json+` adds bins
     /// and the run over time
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]

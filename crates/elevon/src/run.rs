@@ -12,7 +12,7 @@ use crate::execute::execute;
 use crate::failure::{Ending, Failure, MachineError, ValueError, all, emit, emit_text, tell};
 use crate::output::NewFile;
 use crate::plan::Plan;
-use crate::trace::TraceFile;
+use crate::trace::{TraceFile, blktrace_form};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Ending, Failure> {
     let plan = Plan::new(&args.jobs, &args.stack)?;
@@ -29,7 +29,8 @@ pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<En
     if let Some(path) = &args.html {
         files.add_output(format!("--html {}", path.display()), path)?;
     }
-    let trace = args.trace.as_deref().map(|path| TraceFile::new(path, &plan.command, &mut files)).transpose()?;
+    let form = blktrace_form(args, plan.kernel)?;
+    let trace = args.trace.as_deref().map(|path| TraceFile::new(path, form, &plan.command, &mut files)).transpose()?;
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     warn(&plan.warnings);

@@ -6,17 +6,21 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use elevon_core::event::Event;
+use elevon_core::kernel::Kernel;
 use elevon_core::limits::SYSFS;
 use elevon_core::stack::Stack;
 use elevon_sim::device::Description;
 use elevon_trace::Recorded;
 use elevon_trace::run::{self, RunContext, RunTraceWriter, TaskName};
 use elevon_trace::write::WriteFormat;
+use elevon_trace::write::blktrace::BlktraceForm;
 use elevon_workload::jobs::Roster;
 use tempfile::TempDir;
 
-use crate::failure::{Failure, FileError, InputError, Irreplaceable, MachineError};
+use crate::args::{Blktrace, ReportArgs};
+use crate::failure::{Failure, FileError, InputError, Irreplaceable, MachineError, ValueError};
 use crate::files::Files;
 use crate::output::{folder_of, hidden, inherit, target_of};
 
@@ -32,6 +36,8 @@ pub(crate) struct TraceFile {
     /// Final place: the path, or the target of its symbolic link.
     target: PathBuf,
     folder: TempDir,
+    /// Form of the records of a blktrace.
+    form: BlktraceForm,
     /// The command line that repeats the run.
     command: String,
     writer: Option<RunTraceWriter>,
@@ -40,7 +46,7 @@ pub(crate) struct TraceFile {
 
 impl TraceFile {
     /// Checks before the run that the extension is known and that the file can be written.
-    pub(crate) fn new(path: &Path, command: &str, files: &mut Files) -> Result<Self, Failure> {
+    pub(crate) fn new(path: &Path, form: BlktraceForm, command: &str, files: &mut Files) -> Result<Self, Failure> {
         let format = run::format_of(path).map_err(|error| Failure::input(InputError::TraceFile(error)))?;
         let name = format!("--trace {}", path.display());
         if path.is_dir() {
@@ -64,6 +70,7 @@ impl TraceFile {
             name,
             path,
             target,
+            form,
             command: command.to_owned(),
             writer: None,
             error: None,
@@ -84,6 +91,7 @@ impl TraceFile {
             cpus,
             rules: stack.config().kernel.rules(),
             recorded: recorded(&self.command, device, stack),
+            blktrace: self.form,
         };
         let part = self.folder.path().join(self.path.file_name().unwrap_or_default());
         self.writer = Some(RunTraceWriter::create(&part, &context).map_err(MachineError::from)?);
@@ -127,6 +135,24 @@ impl TraceFile {
             fs::remove_file(stale)?;
         }
         Ok(())
+    }
+}
+
+/// Returns the form of a blktrace's records: version 7, unless another one is asked for.
+pub(crate) fn blktrace_form(args: &ReportArgs, kernel: Kernel) -> Result<BlktraceForm, Failure> {
+    let Some(form) = args.blktrace else { return Ok(BlktraceForm::default()) };
+    let refused = |expected: &'static str| {
+        let name = form.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        Failure::named(format!("--blktrace {name}"), ValueError::expected(expected))
+    };
+    if !args.trace.as_deref().is_some_and(|path| run::format_of(path).is_ok_and(|f| f == WriteFormat::Blktrace)) {
+        return Err(refused("a --trace whose name ends in .blktrace"));
+    }
+    match form {
+        Blktrace::Version7 => Ok(BlktraceForm::Version7),
+        Blktrace::Version8 if kernel.rules().blktrace_version_8 => Ok(BlktraceForm::Version8),
+        Blktrace::Version8 => Err(refused("--kernel 6.19 or later, the first to record version 8")),
+        Blktrace::Btt => Ok(BlktraceForm::Btt),
     }
 }
 

@@ -206,6 +206,13 @@ const CASES: &[Case] = &[
     (&["run", "good.fio", "--trace", "run.pcap"], &["--trace", "run.pcap", ".ftrace"]),
     (&["run", "good.fio", "--trace", "run"], &["--trace", ".ftrace"]),
     (&["run", "good.fio", "--trace", "none/run.ftrace"], &["--trace", "none/run.ftrace", "No such file"]),
+    (&["run", "good.fio", "--blktrace", "8"], &["--blktrace 8: expected a --trace", ".blktrace"]),
+    (&["run", "good.fio", "--trace", "a.ftrace", "--blktrace", "btt"], &["--blktrace btt: expected a --trace"]),
+    (&["run", "good.fio", "--trace", "a.blktrace", "--blktrace", "9"], &["--blktrace", "'9'", "7, 8, btt"]),
+    (
+        &["run", "good.fio", "--kernel", "6.18", "--trace", "a.blktrace", "--blktrace", "8"],
+        &["--blktrace 8: expected --kernel 6.19 or later"],
+    ),
     (&["run", "good.fio", "--html", "none/page.html"], &["--html", "none/page.html", "No such file"]),
     (&["run", "good.fio", "--html", "folder"], &["--html", "folder", "directory"]),
     // Compare, and unknown commands and options.

@@ -90,17 +90,24 @@ const JOBS: [Job; 9] = [
 /// Events whose time is the device's, or which this stack does not have.
 const LEFT_OUT: [&str; 2] = ["rq_complete", "io_done"];
 
-/// Returns an event without process, CPU, device and priority; `None` for a line that is not
-/// compared.
-fn event(line: &str) -> Option<String> {
+/// Returns an event without process, CPU and device, and of a line that is not compared `None`.
+fn event(line: &str, with_priority: bool) -> Option<(&str, String)> {
     let (kind, fields) = line.split_once(": block_")?.1.split_once(':')?;
-    let is_kept = |word: &&str| !word.starts_with('[') && !word.contains(',');
+    let is_priority = |word: &str| with_priority && word.starts_with(char::is_alphabetic);
+    let is_kept = |word: &&str| !word.starts_with('[') && (!word.contains(',') || is_priority(word));
     let words = fields.split_whitespace().filter(is_kept);
-    (!LEFT_OUT.contains(&kind)).then(|| [kind].into_iter().chain(words).collect::<Vec<_>>().join(" "))
+    Some((kind, [kind].into_iter().chain(words).collect::<Vec<_>>().join(" ")))
 }
 
+/// Returns the events whose time is not the device's, without priorities.
 fn events(trace: &str) -> Vec<String> {
-    trace.lines().filter_map(event).collect()
+    let of_stack = trace.lines().filter_map(|line| event(line, false));
+    of_stack.filter(|(kind, _)| !LEFT_OUT.contains(kind)).map(|(_, text)| text).collect()
+}
+
+/// Returns every event, with priorities.
+fn every_event(trace: &str) -> Vec<String> {
+    trace.lines().filter_map(|line| event(line, true)).map(|(_, text)| text).collect()
 }
 
 /// Returns the traces of a kernel, by `DISK-SCHEDULER-JOB`.
@@ -258,4 +265,32 @@ fn events_are_those_of_four_kernels() {
     } else {
         assert_eq!(old, table, "docs/parity.md is stale, run with UPDATE_DOCS=1");
     }
+}
+
+/// Where one request is in flight at a time, completions have their place in the order, too: those
+/// of the steps of flush sequences, with the accounting events and the priority of each.
+#[test]
+fn every_event_of_flush_sequences_is_the_kernels() {
+    let is_compared = |job: &&Job| ["write-dsync", "write-fsync"].contains(&job.name);
+    let mut compared = 0;
+    for kernel in KERNELS {
+        let traces = traces(kernel);
+        for job in JOBS.iter().filter(is_compared) {
+            for disk in DISKS {
+                let bench = Bench::new();
+                let text = format!("[global]\nioengine=psync\nfadvise_hint=0\n[a]\n{}", job.text);
+                let file = bench.file("job.fio", text);
+                let stack = ["run", file, "--device", disk.1, "--kernel", kernel, "--trace", "ours.ftrace"];
+                bench.stdout(&[&stack[..], job.options].concat());
+                let ours = every_event(&fs::read_to_string(bench.path("ours.ftrace")).expect("the trace of the run"));
+                let theirs = every_event(&traces[&format!("{}-none-{}", disk.0, job.name)]);
+                for (at, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
+                    assert_eq!(ours, theirs, "{kernel} {} {}: event {at}", disk.0, job.name);
+                }
+                assert_eq!(ours.len(), theirs.len(), "{kernel} {} {}", disk.0, job.name);
+                compared += 1;
+            }
+        }
+    }
+    assert_eq!(compared, 32);
 }

@@ -641,4 +641,14 @@ pub const RULES: &[RuleRow] = &[
         "readers of traces",
         ""
     ),
+    row!(
+        blktrace_version_8,
+        "events",
+        "blktrace has records of version 8, with categories for write-zeroes and zones, for tools that ask for them",
+        "blktrace has records of version 7 only",
+        Read,
+        "read in 6.18.15 and 6.19.6",
+        "readers of traces: blkparse 1.2 refuses version 8",
+        "--blktrace 7 or --blktrace 8"
+    ),
 ];

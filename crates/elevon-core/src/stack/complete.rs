@@ -10,7 +10,7 @@ use crate::op::{Flags, Op};
 use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
 use crate::status::Status;
-use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId, Sector, Sectors, Tag};
+use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId, Sectors, Tag};
 
 /// Flags that forbid a retry.
 const NO_RETRY: Flags =
@@ -213,9 +213,7 @@ impl Stack {
             self.accounting.on_sectors(group, sectors);
             let fact = CompletionFact { group, task, start, issued, end: now };
             self.accounting.on_end(&fact, state == State::InFlight);
-            if self.rules.io_start_events {
-                self.trace_part(now, EventKind::IoDone, id, Sector::ZERO, 0);
-            }
+            self.trace_done(now, id, sector, true);
         }
         if self.control.is_watched() && self.queues.iter().all(|queue| queue.tags.used() <= 1) {
             self.control.on_device_idle(now);

@@ -210,7 +210,7 @@ fn letter(event: &Event) -> String {
             Status::Ok => format!("C {place}"),
             error => format!("C {place} [{}]", -error.errno()),
         },
-        EventKind::IoDone => "E".to_string(),
+        EventKind::IoDone { .. } => "E".to_string(),
         EventKind::TagWait { .. } => "T".to_string(),
     }
 }

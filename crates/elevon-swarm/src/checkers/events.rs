@@ -222,7 +222,8 @@ pub(crate) const fn name(kind: &EventKind) -> &'static str {
         EventKind::Issue => "issues",
         EventKind::Requeue => "requeues",
         EventKind::Complete { .. } => "completions",
-        EventKind::IoDone => "ends",
+        EventKind::IoDone { is_request: true } => "ends",
+        EventKind::IoDone { is_request: false } => "ends of steps",
         EventKind::TagWait { .. } => "tag waits",
     }
 }
@@ -242,7 +243,7 @@ impl Checker for EventCounts {
             EventKind::Issue => self.data_issues += u64::from(event.op.has_data()),
             EventKind::Complete { .. } if event.op == Op::Flush => self.flushes += 1,
             EventKind::Complete { .. } => self.sectors[group] += u64::from(event.sectors),
-            EventKind::IoDone => self.done[group] += 1,
+            EventKind::IoDone { is_request: true } => self.done[group] += 1,
             _ => {}
         }
         Ok(())
@@ -304,7 +305,7 @@ impl Checker for Little {
         self.last = event.time;
         match event.kind {
             EventKind::IoStart => self.in_flight += 1,
-            EventKind::IoDone => self.in_flight -= 1,
+            EventKind::IoDone { is_request: true } => self.in_flight -= 1,
             EventKind::RequestMerge => {
                 self.in_flight = self.in_flight.saturating_sub(1);
                 self.merges += 1;

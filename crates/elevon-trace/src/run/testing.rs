@@ -17,6 +17,7 @@ pub(crate) fn context() -> RunContext {
         cpus: 4,
         rules: elevon_core::kernel::Kernel::V6_18.rules(),
         recorded: crate::Recorded::of_run(),
+        blktrace: Default::default(),
     }
 }
 
@@ -93,7 +94,13 @@ pub(crate) fn run(seed: u64, count: usize, depth: u32) -> Vec<Event> {
                 let kind = EventKind::Complete { status };
                 let over = Event { time: Instant::new(now), kind, task: TaskId::IDLE, ..over };
                 events.push(over);
-                events.push(Event { kind: EventKind::IoDone, sector: Sector::ZERO, sectors: 0, tag: None, ..over });
+                events.push(Event {
+                    kind: EventKind::IoDone { is_request: true },
+                    sector: Sector::ZERO,
+                    sectors: 0,
+                    tag: None,
+                    ..over
+                });
             }
             _ => {}
         }

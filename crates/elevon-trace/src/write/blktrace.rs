@@ -1,10 +1,11 @@
-//! blktrace's binary records, version 7: one file per CPU, which `blkparse -i NAME` and then `btt`
-//! read.
+//! blktrace's binary records, versions 7 and 8 ([`BlktraceForm`]): one file per CPU, which
+//! `blkparse -i NAME` and then `btt` read.
 //!
-//! A record is 48 bytes in the byte order of the machine that wrote it, and a payload. The records
-//! of a file are in order of time and numbered from 1; records without an event (a task's name)
-//! have number 0. Events that blktrace does not have (`block_io_start`, `block_io_done`) are
-//! omitted. Cost: one record per event; a set of the tasks named so far.
+//! A record is 48 bytes (version 8: 64) in the byte order of the machine that wrote it, and a
+//! payload. The records of a file are in order of time and numbered from 1; records without an
+//! event (a task's name) have number 0. Events that blktrace does not have (`block_io_start`,
+//! `block_io_done`, `block_rq_tag_wait`) are omitted. Cost: one record per event; a set of the
+//! tasks named so far, and in the form for btt a set of the remainders of split bios.
 
 #[cfg(test)]
 mod tests;
@@ -23,12 +24,41 @@ use crate::op::TraceOp;
 use crate::read::blktrace::{action, category};
 use crate::recorded::Recorded;
 
-/// First word of a record: three letters and the version.
-const MAGIC: u32 = 0x6561_7407;
-/// Bytes of a record without its payload.
-const RECORD_SIZE: usize = 48;
+/// First word of a record, without the version in its lowest byte.
+const MAGIC: u32 = 0x6561_7400;
 /// Flag of an action whose payload starts with a cgroup id.
-const HAS_CGROUP: u32 = 1 << 8;
+const HAS_CGROUP: u64 = 1 << 8;
+
+/// Form of the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BlktraceForm {
+    /// Version 7, which every `blkparse` reads.
+    #[default]
+    Version7,
+    /// Version 8, which Linux 6.19 and later record for tools that ask for it: 64 bytes, with
+    /// categories for zone operations and write-zeroes. `blkparse` 1.2 and 1.3 refuse it.
+    Version8,
+    /// Version 7, and a Q for each part of a split bio. The kernel records a Q for the whole bio
+    /// only, so `btt`, which looks for the sectors of a Q, finds no completion of a part.
+    Btt,
+}
+
+impl BlktraceForm {
+    const fn version(self) -> u8 {
+        if matches!(self, Self::Version8) { 8 } else { 7 }
+    }
+
+    /// Returns the length of a record without its payload, in bytes.
+    const fn record_size(self) -> usize {
+        if matches!(self, Self::Version8) { 64 } else { 48 }
+    }
+
+    /// Returns the position of the fields behind the action: device, CPU, error and length of the
+    /// payload.
+    const fn after_action(self) -> usize {
+        if matches!(self, Self::Version8) { 40 } else { 36 }
+    }
+}
 
 /// Bytes of a message that are kept, as many as `blkparse` prints.
 const MESSAGE_MAX: usize = 1024;
@@ -75,6 +105,9 @@ struct PerCpu<W> {
 /// Writes the records.
 pub struct BlktraceWriter<W: Write, O: Outputs<W>> {
     outputs: O,
+    form: BlktraceForm,
+    /// First sectors of remainders of split bios that have no Q yet; in the form for btt.
+    remainders: BTreeSet<(Option<Device>, u64)>,
     /// By CPU, without gaps, because `blkparse` stops at the first missing file.
     cpus: Vec<PerCpu<W>>,
     named: BTreeSet<(u32, Option<NameId>)>,
@@ -86,7 +119,7 @@ impl BlktraceWriter<BufWriter<File>, FilesOf> {
     ///
     /// # Errors
     /// Returns an error of the file system.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub fn create(path: &Path, form: BlktraceForm) -> io::Result<Self> {
         let files = FilesOf(path.to_owned());
         for cpu in 1..=MAX_CPUS {
             let path = files.path(cpu);
@@ -95,7 +128,7 @@ impl BlktraceWriter<BufWriter<File>, FilesOf> {
             }
             File::create(path)?;
         }
-        Self::new(files)
+        Self::new(files, form)
     }
 }
 
@@ -104,8 +137,8 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
     ///
     /// # Errors
     /// Returns an error of the output.
-    pub fn new(outputs: O) -> io::Result<Self> {
-        let mut writer = Self { outputs, cpus: Vec::new(), named: BTreeSet::new() };
+    pub fn new(outputs: O, form: BlktraceForm) -> io::Result<Self> {
+        let mut writer = Self { outputs, form, remainders: BTreeSet::new(), cpus: Vec::new(), named: BTreeSet::new() };
         writer.cpu(0)?;
         Ok(writer)
     }
@@ -119,18 +152,41 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
         Ok(&mut self.cpus[cpu])
     }
 
-    /// Appends one event, after the name of its task if that is new.
+    /// Appends one event, after the name of its task if that is new; in the form for btt also the Q
+    /// of a part of a split bio.
     ///
     /// # Errors
     /// Returns an error of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
+        if self.form != BlktraceForm::Btt {
+            return self.record(event, names);
+        }
+        let queue = TraceEvent { kind: TraceKind::Queue, ..*event };
+        match (event.kind, event.sector) {
+            (TraceKind::Split { new_sector }, Some(sector)) => {
+                self.remainders.remove(&(event.device, sector));
+                self.remainders.insert((event.device, new_sector));
+                self.record(event, names)?;
+                self.record(&queue, names)
+            }
+            (TraceKind::GetRequest | TraceKind::BackMerge | TraceKind::FrontMerge, Some(sector))
+                if self.remainders.remove(&(event.device, sector)) =>
+            {
+                self.record(&queue, names)?;
+                self.record(event, names)
+            }
+            _ => self.record(event, names),
+        }
+    }
+
+    fn record(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         if let TraceKind::Lost { events, .. } = event.kind {
             // A gap is a jump in the sequence numbers.
             let cpu = self.cpu(event.cpu.unwrap_or(0))?;
             cpu.sequence = cpu.sequence.wrapping_add(events.unwrap_or(1).max(1) as u32);
             return Ok(());
         }
-        let Some((action, payload)) = action_of(event) else {
+        let Some((action, payload)) = action_of(event, self.form) else {
             return Ok(());
         };
         let (tid, cpu) = (event.tid.unwrap_or(0), event.cpu.unwrap_or(0));
@@ -146,6 +202,7 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
             TraceKind::Complete | TraceKind::BioComplete => event.error.unwrap_or(0) as u16,
             _ => 0,
         };
+        let form = self.form;
         let per_cpu = self.cpu(cpu)?;
         per_cpu.sequence = per_cpu.sequence.wrapping_add(1);
         let mut header = Header {
@@ -168,7 +225,7 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
         }
         let payload = payload.bytes();
         pdu[length..length + payload.1].copy_from_slice(&payload.0[..payload.1]);
-        header.write(&mut per_cpu.out, &pdu[..length + payload.1])
+        header.write(form, &mut per_cpu.out, &pdu[..length + payload.1])
     }
 
     fn name_task(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
@@ -191,13 +248,13 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
             time: event.time.unwrap_or(0),
             sector: 0,
             bytes: 0,
-            action: (category::NOTIFY << 16 | what) as u32,
+            action: category::NOTIFY << 16 | what,
             pid: event.tid.unwrap_or(0),
             device: event.device.map_or(0, Device::to_kernel),
             cpu,
             error: 0,
         };
-        header.write(&mut self.cpu(cpu)?.out, payload)
+        header.write(self.form, &mut self.cpu(cpu)?.out, payload)
     }
 
     /// Writes what is buffered, and returns the outputs by CPU.
@@ -260,7 +317,7 @@ impl Payload {
 }
 
 /// Returns the action word of an event and its payload; `None` if blktrace has no such event.
-fn action_of(event: &TraceEvent) -> Option<(u32, Payload)> {
+fn action_of(event: &TraceEvent, form: BlktraceForm) -> Option<(u64, Payload)> {
     use category::{COMPLETE, FS, ISSUE, PC, QUEUE, REQUEUE};
     let request = if event.op == Some(TraceOp::Passthrough) { PC } else { FS };
     let (low, high, payload) = match event.kind {
@@ -281,11 +338,10 @@ fn action_of(event: &TraceEvent) -> Option<(u32, Payload)> {
         TraceKind::RequestRemap { from, from_sector } => {
             (action::REMAP, QUEUE | request, Payload::Origin(from, from_sector))
         }
-        TraceKind::Plug => return Some((((category::READ | QUEUE) << 16 | action::PLUG) as u32, Payload::None)),
+        TraceKind::Plug => return Some(((category::READ | QUEUE) << 16 | action::PLUG, Payload::None)),
         TraceKind::Unplug { requests, timer } => {
             let low = if timer == Some(true) { action::UNPLUG_TIMER } else { action::UNPLUG };
-            let action = ((category::READ | QUEUE) << 16 | low) as u32;
-            return Some((action, Payload::Number(u64::from(requests))));
+            return Some(((category::READ | QUEUE) << 16 | low, Payload::Number(u64::from(requests))));
         }
         TraceKind::IoStart
         | TraceKind::IoDone
@@ -293,11 +349,11 @@ fn action_of(event: &TraceEvent) -> Option<(u32, Payload)> {
         | TraceKind::TagWait { .. }
         | TraceKind::Lost { .. } => return None,
     };
-    Some((((high | category_of(event)) << 16 | low) as u32, payload))
+    Some(((high | category_of(event, form)) << 16 | low, payload))
 }
 
 /// Returns the category bits of an operation.
-fn category_of(event: &TraceEvent) -> u64 {
+fn category_of(event: &TraceEvent, form: BlktraceForm) -> u64 {
     let (op, flags) = (event.op.unwrap_or(TraceOp::Other), event.flags.unwrap_or_default());
     let mut bits = if op.is_write() { category::WRITE } else { category::READ };
     if matches!(op, TraceOp::Discard | TraceOp::SecureErase) {
@@ -305,6 +361,18 @@ fn category_of(event: &TraceEvent) -> u64 {
     }
     if op == TraceOp::Flush {
         bits |= category::FLUSH;
+    }
+    if form == BlktraceForm::Version8 {
+        bits |= match op {
+            TraceOp::ZoneAppend => category::ZONE_APPEND,
+            TraceOp::ZoneReset => category::ZONE_RESET,
+            TraceOp::ZoneResetAll => category::ZONE_RESET_ALL,
+            TraceOp::ZoneFinish => category::ZONE_FINISH,
+            TraceOp::ZoneOpen => category::ZONE_OPEN,
+            TraceOp::ZoneClose => category::ZONE_CLOSE,
+            TraceOp::WriteZeroes => category::WRITE_ZEROES,
+            _ => 0,
+        };
     }
     for (flag, bit) in [
         (Flags::SYNC, category::SYNC),
@@ -325,7 +393,7 @@ struct Header {
     time: u64,
     sector: u64,
     bytes: u32,
-    action: u32,
+    action: u64,
     pid: u32,
     device: u32,
     cpu: u32,
@@ -333,25 +401,28 @@ struct Header {
 }
 
 impl Header {
-    fn write(&self, out: &mut impl Write, payload: &[u8]) -> io::Result<()> {
-        let mut bytes = [0; RECORD_SIZE];
-        let words = [
-            (0, MAGIC),
-            (4, self.sequence),
-            (24, self.bytes),
-            (28, self.action),
-            (32, self.pid),
-            (36, self.device),
-            (40, self.cpu),
-        ];
-        for (at, word) in words {
-            bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    fn write(&self, form: BlktraceForm, out: &mut impl Write, payload: &[u8]) -> io::Result<()> {
+        let mut bytes = [0; BlktraceForm::Version8.record_size()];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &(MAGIC | u32::from(form.version())).to_le_bytes());
+        put(4, &self.sequence.to_le_bytes());
+        put(8, &self.time.to_le_bytes());
+        put(16, &self.sector.to_le_bytes());
+        put(24, &self.bytes.to_le_bytes());
+        if form == BlktraceForm::Version8 {
+            put(28, &self.pid.to_le_bytes());
+            put(32, &self.action.to_le_bytes());
+        } else {
+            // Categories above 16 bits exist in version 8 only.
+            put(28, &(self.action as u32).to_le_bytes());
+            put(32, &self.pid.to_le_bytes());
         }
-        bytes[8..16].copy_from_slice(&self.time.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.sector.to_le_bytes());
-        bytes[44..46].copy_from_slice(&self.error.to_le_bytes());
-        bytes[46..48].copy_from_slice(&(payload.len() as u16).to_le_bytes());
-        out.write_all(&bytes)?;
+        let rest = form.after_action();
+        put(rest, &self.device.to_le_bytes());
+        put(rest + 4, &self.cpu.to_le_bytes());
+        put(rest + 8, &self.error.to_le_bytes());
+        put(rest + 10, &(payload.len() as u16).to_le_bytes());
+        out.write_all(&bytes[..form.record_size()])?;
         out.write_all(payload)
     }
 }

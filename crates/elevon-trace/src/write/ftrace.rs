@@ -244,12 +244,16 @@ fn line(out: &mut String, options: &WriteOptions, event: &TraceEvent, name: &str
         }
     }
     write!(out, "{name}:")?;
-    tail(out, options, event, comm)?;
+    match event.tid {
+        // The idle task is <idle> in front, and has its name inside the event.
+        Some(0) => tail(out, options, event, format_args!("swapper/{}", event.cpu.unwrap_or(0)))?,
+        _ => tail(out, options, event, comm)?,
+    }
     out.write_char('\n')
 }
 
 /// Writes the text after the event's name, as the tracepoint prints it.
-fn tail(out: &mut String, options: &WriteOptions, event: &TraceEvent, comm: &str) -> fmt::Result {
+fn tail(out: &mut String, options: &WriteOptions, event: &TraceEvent, comm: impl fmt::Display) -> fmt::Result {
     match event.kind {
         TraceKind::Plug => return write!(out, " [{comm}]"),
         TraceKind::Unplug { requests, timer: _ } => return write!(out, " [{comm}] {requests}"),

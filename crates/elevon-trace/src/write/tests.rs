@@ -87,13 +87,42 @@ fn parquet_keeps_every_field() {
     }
 }
 
+/// Returns a line of ftrace without the flags of the CPU's state.
+fn without_flags(line: &str) -> String {
+    match line.find("] ") {
+        Some(at) if !line.starts_with('#') => format!("{}     {}", &line[..at + 2], &line[at + 7..]),
+        _ => line.trim_end().to_owned(),
+    }
+}
+
+/// The block events of nine jobs on four kernels are written back line by line: accounting events
+/// and priorities as the newer ones have them.
+#[test]
+fn events_of_every_kernel_are_written_as_it_does() {
+    for (kernel, ioprio_in_events) in [("6.1", false), ("6.12", true), ("6.18", true), ("7.3", true)] {
+        let packed = std::fs::read(data(&format!("kernel-truth/matrix/events-{kernel}.txt.zst"))).unwrap();
+        let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+        let options = WriteOptions { cpus: 2, ioprio_in_events, ..WriteOptions::default() };
+        let mut lines = 0;
+        for section in text.split("== ").skip(1) {
+            let (name, real) = section.split_once('\n').unwrap();
+            let (events, reader) = read_bytes(real);
+            let writer = ftrace::FtraceWriter::new(Cursor::new(Vec::new()), options).unwrap();
+            let written = all(writer, &events, reader.names()).finish().unwrap().into_inner();
+            let written = String::from_utf8(written).unwrap();
+            let written: Vec<_> = written.lines().filter(|line| !line.starts_with('#')).map(without_flags).collect();
+            let real: Vec<_> = real.lines().map(without_flags).collect();
+            assert_eq!(written.len(), real.len(), "{kernel} {name}");
+            written.iter().zip(&real).for_each(|(ours, real)| assert_eq!(ours, real, "{kernel} {name}"));
+            lines += real.len();
+        }
+        assert!(lines > 10_000, "{kernel}: {lines} events");
+    }
+}
+
 /// A real text is written back line by line, except for the flags of the CPU's state.
 #[test]
 fn ftrace_is_written_as_the_kernel_writes_it() {
-    let without_flags = |line: &str| match line.find("] ") {
-        Some(at) if !line.starts_with('#') => format!("{}     {}", &line[..at + 2], &line[at + 7..]),
-        _ => line.trim_end().to_owned(),
-    };
     let mut files = 0;
     for entry in std::fs::read_dir(data("kernel-truth/traces")).unwrap() {
         let path = entry.unwrap().path();

@@ -24,6 +24,7 @@ const OLD_LETTERS: WriteOptions = WriteOptions {
     has_zone_letters: false,
     has_write_zeroes_letters: false,
     is_in_nanoseconds: false,
+    blktrace: super::blktrace::BlktraceForm::Version7,
     has_processes: false,
 };
 

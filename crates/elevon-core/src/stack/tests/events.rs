@@ -155,7 +155,7 @@ fn what_a_request_says_when_its_bios_are_gone() {
     let mut events = Vec::new();
     rig.stack.drain_events(&mut events);
     let done = events.last().expect("events");
-    assert_eq!((done.kind, done.ioprio, done.sectors), (EventKind::IoDone, IoPrio::NONE, 0));
+    assert_eq!((done.kind, done.ioprio, done.sectors), (EventKind::IoDone { is_request: true }, IoPrio::NONE, 0));
     assert_eq!(events[events.len() - 2].ioprio, IoPrio::DEFAULT);
 }
 

@@ -16,7 +16,7 @@ fn an_empty_flush_as_measured() {
     rig.complete_all();
     assert_eq!(
         rig.events(),
-        ["Q FWS 0+0", "G FWS 0+0", "S", "D FF 0+0", "C FF 18446744073709551615+0", "C WS 0+0", "E"]
+        ["Q FWS 0+0", "G FWS 0+0", "S", "D FF 0+0", "C FF 18446744073709551615+0", "E", "C WS 0+0", "E"]
     );
     let stats = rig.stack.disk_stats(rig.now);
     assert_eq!((stats.groups[1].ios, stats.groups[1].sectors, stats.flushes), (1, 0, 1));
@@ -50,8 +50,10 @@ fn a_fua_write_on_a_cache_without_fua_is_followed_by_a_flush() {
             "U 1",
             "D WS 0+8",
             "C WS 0+8",
+            "E",
             "D FF 0+0",
             "C FF 18446744073709551615+0",
+            "E",
             "C WS 0+0",
             "E"
         ]
@@ -128,7 +130,7 @@ fn the_data_step_by_version() {
         (
             Kernel::V6_18,
             Flags::PREFLUSH,
-            vec!["Q FWS 0+8", "G FWS 0+8", "D FF 0+0", "C FF 18446744073709551615+0", "I WS 0+8", "D WS 0+8"],
+            vec!["Q FWS 0+8", "G FWS 0+8", "D FF 0+0", "C FF 18446744073709551615+0", "E", "I WS 0+8", "D WS 0+8"],
         ),
     ] {
         let mut config = with_scheduler(kernel);
@@ -230,7 +232,7 @@ fn sectors_of_a_write_whose_preflush_failed_count_all_the_same() {
     let flush = rig.driver.issued[0];
     rig.events();
     rig.complete_with(flush, Status::Medium, Bytes::ZERO);
-    assert_eq!(rig.events(), ["C FF 18446744073709551615+0 [-61]", "C WS 0+8 [-61]", "E"]);
+    assert_eq!(rig.events(), ["C FF 18446744073709551615+0 [-61]", "E", "C WS 0+8 [-61]", "E"]);
     let write = rig.stack.disk_stats(rig.now).groups[1];
     assert_eq!((write.ios, write.sectors), (1, 8));
 }

@@ -13,11 +13,11 @@ fn the_worked_example_byte_for_byte() {
     (made.time, made.device, made.sector, made.bytes) = (Some(1000), Some(Device::new(8, 0)), Some(2048), Some(4096));
     (made.op, made.flags, made.tid, made.cpu) = (Some(TraceOp::Read), Some(Flags::NONE), Some(1234), Some(0));
     made.comm = names.intern(b"dd");
-    let mut writer = BlktraceWriter::new(|_| Ok(Vec::new())).unwrap();
+    let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), BlktraceForm::default()).unwrap();
     writer.event(&made, &names).unwrap();
     let files = writer.finish().unwrap();
-    let (name, queue) = files[0].split_at(RECORD_SIZE + 16);
-    assert_eq!(&name[RECORD_SIZE..], b"dd\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    let (name, queue) = files[0].split_at(48 + 16);
+    assert_eq!(&name[48..], b"dd\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
     assert_eq!(name[28..32], [0, 0, 0, 4]);
     #[rustfmt::skip]
     assert_eq!(queue, [
@@ -34,7 +34,7 @@ fn real_records_are_written_as_they_were() {
     for name in ["dd-none", "dd-mq-deadline"] {
         let (events, reader) = read_file(&data("kernel-truth/blktrace-6.1").join(name));
         let folder = tempfile::tempdir().unwrap();
-        let mut writer = BlktraceWriter::create(&folder.path().join("copy.blktrace")).unwrap();
+        let mut writer = BlktraceWriter::create(&folder.path().join("copy.blktrace"), BlktraceForm::default()).unwrap();
         events.iter().for_each(|event| writer.event(event, reader.names()).unwrap());
         writer.finish().unwrap();
         let (copy, copy_reader) = read_file(&folder.path().join("copy"));
@@ -64,7 +64,7 @@ fn written_records_satisfy_blkparse_and_btt() {
         )
         .unwrap();
     }
-    let mut writer = BlktraceWriter::create(&folder.path().join("run.blktrace")).unwrap();
+    let mut writer = BlktraceWriter::create(&folder.path().join("run.blktrace"), BlktraceForm::default()).unwrap();
     events.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
     writer.finish().unwrap();
     let (read, reader) = read_file(&base);
@@ -128,9 +128,75 @@ fn a_gap_is_a_jump_of_sequence_numbers() {
     let mut gap = TraceEvent::new(TraceKind::Lost { events: Some(5), until: Some(9000) });
     (gap.time, gap.cpu) = (Some(2000), Some(0));
     events.insert(2, gap);
-    let mut writer = BlktraceWriter::new(|_| Ok(Vec::new())).unwrap();
+    let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), BlktraceForm::default()).unwrap();
     events.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
     let (read, reader) = crate::testing::read_bytes(writer.finish().unwrap().remove(0));
     assert_eq!((read[2].kind, read[2].time), (gap.kind, gap.time));
     assert_eq!(reader.report().lost, 5);
+}
+
+/// Version 8 keeps what version 7 has no category for, and the reader finds the same events in it.
+#[test]
+fn version_8_says_the_same_and_which_writes_are_zeroes() {
+    let (mut events, converter) = converted(&run(4, 100, 6));
+    let zeroes = events.iter().position(|event| event.kind == TraceKind::Issue).unwrap();
+    events[zeroes].op = Some(TraceOp::WriteZeroes);
+    let written = |form| {
+        let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), form).unwrap();
+        events.iter().filter(|event| event.cpu == Some(0)).for_each(|event| {
+            writer.event(event, converter.names()).unwrap();
+        });
+        writer.finish().unwrap().remove(0)
+    };
+    let [old, new] = [BlktraceForm::Version7, BlktraceForm::Version8].map(written);
+    assert_eq!((old[0], new[0], new.len() > old.len()), (7, 8, true));
+    let [(old, _), (mut new, reader)] = [old, new].map(crate::testing::read_bytes);
+    assert_eq!(reader.report().skipped, []);
+    let differ = old.iter().zip(&new).filter(|(old, new)| old != new).count();
+    assert_eq!(differ, usize::from(events[zeroes].cpu == Some(0)));
+    for (old, new) in old.iter().zip(&mut new) {
+        if new.op == Some(TraceOp::WriteZeroes) {
+            assert_eq!(old.op, Some(TraceOp::Write));
+            new.op = old.op;
+        }
+        assert_eq!(old, new);
+    }
+}
+
+/// In the form for btt the front of a split bio has its Q behind the X, the remainder before its G,
+/// also where it is split again.
+#[test]
+fn every_part_of_a_split_bio_is_queued_for_btt() {
+    let split = |time, sector, sectors: u32| {
+        event(time, EventKind::Split { new_sector: elevon_core::units::Sector::new(sector + 8) }, sector, sectors)
+    };
+    let (events, converter) = converted(&[
+        event(1, EventKind::BioQueue, 0, 24),
+        split(2, 0, 24),
+        event(3, EventKind::GetRequest, 0, 8),
+        split(4, 8, 16),
+        event(5, EventKind::GetRequest, 8, 8),
+        event(6, EventKind::BackMerge, 16, 8),
+        event(7, EventKind::BioQueue, 100, 8),
+        event(8, EventKind::GetRequest, 100, 8),
+    ]);
+    let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), BlktraceForm::Btt).unwrap();
+    events.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
+    let (read, _) = crate::testing::read_bytes(writer.finish().unwrap().remove(0));
+    let shown: Vec<_> =
+        read.iter().map(|e| (e.kind.letter().unwrap(), e.sector.unwrap(), e.sectors().unwrap())).collect();
+    let expected = [
+        ('Q', 0, 24),
+        ('X', 0, 8),
+        ('Q', 0, 8),
+        ('G', 0, 8),
+        ('X', 8, 8),
+        ('Q', 8, 8),
+        ('G', 8, 8),
+        ('Q', 16, 8),
+        ('M', 16, 8),
+        ('Q', 100, 8),
+        ('G', 100, 8),
+    ];
+    assert_eq!(shown, expected);
 }

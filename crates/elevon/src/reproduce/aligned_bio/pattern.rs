@@ -83,7 +83,7 @@ fn line(event: &Event) -> Option<String> {
         | EventKind::Insert
         | EventKind::Requeue
         | EventKind::Complete { .. }
-        | EventKind::IoDone
+        | EventKind::IoDone { .. }
         | EventKind::TagWait { .. } => None,
     }
 }
