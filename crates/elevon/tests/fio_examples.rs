@@ -149,9 +149,9 @@ fn records(bench: &Bench, name: &str, action: &str) -> usize {
     text.lines().filter(|line| line.split_whitespace().nth(5) == Some(action)).count()
 }
 
-/// btt finds a request by the sectors of a Q, and the kernel records no Q for a part of a split bio:
-/// it counts no device time for one in the trace of a real kernel, nor in ours, unless that is in
-/// the form for btt.
+/// btt finds a request by the sectors of a Q, and the kernel records no Q for a part of a split
+/// bio: it counts no device time for one in the trace of a real kernel, nor in ours, unless that is
+/// in the form for btt.
 #[test]
 fn btt_follows_split_bios_in_the_form_for_it_only() {
     if !has("blkparse") || !has("btt") {
