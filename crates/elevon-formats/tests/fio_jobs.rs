@@ -435,7 +435,7 @@ fn a_refused_option_may_repeat_its_default() {
     for option in ["atomic=0", "zonemode=none", "io_submit_mode=inline", "trim_percentage=0"] {
         assert_eq!(errors(option), [""; 0], "{option}");
     }
-    for option in ["atomic=1", "profile=act", "read_iolog=x", "io_submit_mode=offload"] {
+    for option in ["atomic=1", "profile=act", "read_iolog=x"] {
         assert!(errors(option)[0].contains(": not supported: "), "{option}");
     }
 }

@@ -183,6 +183,9 @@ fn load(job: &JobSpec, page: &mut Page) {
     page.unless("iodepth_batch_complete_min", job.iodepth_batch_complete_min, 1);
     page.unless("iodepth_batch_complete_max", job.iodepth_batch_complete_max, job.iodepth_batch_complete_min);
     page.unless("iodepth_low", job.iodepth_low, job.iodepth);
+    if job.offload {
+        page.line("io_submit_mode", "offload".to_owned());
+    }
     page.flag("serialize_overlap", job.serialize_overlap);
     page.unless("numjobs", job.numjobs, 1);
     page.unless("loops", job.loops, 1);

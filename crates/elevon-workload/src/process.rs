@@ -13,6 +13,9 @@
 //!   takes at most `iodepth_batch_complete_max` (at least the minimum), and continues reaping until
 //!   `iodepth_low` is reached. With a minimum of 0 it takes the completions that are there before
 //!   every I/O, and does not wait until the queue is full.
+//! - With `io_submit_mode=offload` each I/O has a worker, which sleeps for a tag in the job's place
+//!   and, with a synchronous engine, for its I/O. The workers count as the job's task: they share
+//!   its CPU, and its queue in a scheduler that has one for each task.
 //! - While it sleeps for `rate` or `thinktime`, it takes completions as they come.
 //! - Latencies: *slat* lasts from the moment at which the process begins to prepare the I/O until
 //!   its submission returns (asynchronous engines only; it includes a sleep for a tag). *clat*
@@ -296,9 +299,9 @@ impl Process {
     }
 
     /// Returns the number of I/Os that a job keeps in flight: `iodepth`, or 1 for a synchronous
-    /// engine.
+    /// engine without workers.
     pub fn depth_of(spec: &JobSpec) -> usize {
-        if spec.engine.asynchronous { spec.iodepth.max(1) as usize } else { 1 }
+        if spec.has_queue() { spec.iodepth.max(1) as usize } else { 1 }
     }
 
     /// Returns the number of slots, the maximum number of I/Os in flight; tokens are smaller than
@@ -747,7 +750,7 @@ impl Options {
         }
         Self {
             waits: !spec.engine.asynchronous,
-            may_block: spec.engine.submission_blocks || !spec.engine.asynchronous,
+            may_block: spec.submission_blocks(),
             batch_submit: or_depth(spec.iodepth_batch_submit),
             complete_min: (spec.iodepth_batch_complete_min as usize).min(depth),
             complete_max: or_depth(spec.iodepth_batch_complete_max),

@@ -172,15 +172,21 @@ impl Draft {
     }
 
     fn settle_depth(&mut self, warn: &mut dyn FnMut(&str, String)) {
-        if !self.spec.engine.asynchronous && self.depth > 1 {
+        if self.spec.offload && self.spec.engine.asynchronous {
+            let message = format!("fio calls it unreliable with ioengine={}; use psync", self.spec.engine.name);
+            warn("io_submit_mode", message);
+        }
+        if !self.spec.has_queue() && self.depth > 1 {
             let message = format!("ioengine={} has one I/O at a time; use libaio or io_uring", self.spec.engine.name);
             warn("iodepth", message);
         }
-        let depth = if self.spec.engine.asynchronous { self.depth } else { 1 };
+        let depth = if self.spec.has_queue() { self.depth } else { 1 };
         let spec = &mut self.spec;
         spec.iodepth = depth;
         spec.iodepth_low = self.low.unwrap_or(depth).min(depth);
-        spec.iodepth_batch_submit = if self.batch == 0 { depth } else { self.batch.min(depth) };
+        // A worker takes one I/O.
+        let batch = if spec.offload { 1 } else { self.batch };
+        spec.iodepth_batch_submit = if batch == 0 { depth } else { batch.min(depth) };
         spec.iodepth_batch_complete_min = self.complete_min.min(depth);
         let most = self.complete_max.unwrap_or(self.complete_min).min(depth);
         spec.iodepth_batch_complete_max = most.max(spec.iodepth_batch_complete_min);

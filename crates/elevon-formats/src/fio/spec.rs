@@ -38,6 +38,9 @@ pub struct JobSpec {
     pub iodepth_batch_complete_max: u32,
     /// `iodepth_low`: the job refills its queue only when the depth has fallen to this.
     pub iodepth_low: u32,
+    /// `io_submit_mode=offload`: each I/O is submitted by a worker of its own, and the job sleeps
+    /// for no submission.
+    pub offload: bool,
     /// `serialize_overlap`.
     pub serialize_overlap: bool,
     /// `direct`.
@@ -527,6 +530,16 @@ impl JobSpec {
         !self.direct || self.engine.is_mapped()
     }
 
+    /// Returns true if up to `iodepth` I/Os can be in flight: by the engine, or by workers.
+    pub const fn has_queue(&self) -> bool {
+        self.engine.asynchronous || self.offload
+    }
+
+    /// Returns true if the job sleeps in a submission that has no free tag; if not, a worker does.
+    pub const fn submission_blocks(&self) -> bool {
+        !self.offload && (self.engine.submission_blocks || !self.engine.asynchronous)
+    }
+
     /// Returns true if some of its I/Os have a priority of their own (`cmdprio_percentage`,
     /// `cmdprio_bssplit`).
     pub fn has_command_prio(&self) -> bool {
@@ -559,6 +572,7 @@ impl JobSpec {
             iodepth_batch_complete_min: 1,
             iodepth_batch_complete_max: 1,
             iodepth_low: 1,
+            offload: false,
             serialize_overlap: false,
             direct: false,
             invalidate: true,

@@ -204,8 +204,8 @@ fn user(spec: &JobSpec, process: &Process) -> User {
     User {
         is_buffered,
         is_mapped: spec.engine.is_mapped(),
-        submits_in_line: spec.engine.asynchronous && spec.engine.submission_blocks,
-        may_block: spec.engine.submission_blocks || !spec.engine.asynchronous,
+        submits_in_line: spec.engine.asynchronous && spec.submission_blocks(),
+        may_block: spec.submission_blocks(),
         file_setup: if is_buffered { FileSetup::Due } else { FileSetup::Over },
         pre_reads: if spec.pre_read { Bytes::new(largest_block(spec).max(PAGE_SIZE)) } else { Bytes::ZERO },
         invalidates: spec.invalidate && !spec.pre_read,

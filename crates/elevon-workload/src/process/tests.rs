@@ -586,6 +586,29 @@ fn overlapping_ios_are_serialized() {
 }
 
 #[test]
+fn workers_keep_the_rate_that_sleeping_for_each_io_would_not() {
+    let seen = |offload: bool, rate: u64| {
+        let spec = job(|s| {
+            (s.offload, s.iodepth, s.iodepth_low) = (offload, 4, 4);
+            s.rate_iops = [Some(rate), None, None];
+            timed(s, SECOND);
+        });
+        let mut bench = Bench::new(&spec);
+        bench.latency = 2 * MS;
+        let bench = bench.run();
+        let stats = &bench.process.stats().directions[0];
+        assert_eq!(stats.slat.count, 0, "one of a synchronous engine");
+        (bench.seen.len() as u64, bench.deepest, stats.lat.max)
+    };
+    assert_eq!(seen(false, 1000), (500, 1, 2 * MS));
+    let (ios, deepest, latency) = seen(true, 1000);
+    assert!((999..=1001).contains(&ios) && (2..=3).contains(&deepest), "{ios} {deepest}");
+    assert_eq!(latency, 2 * MS);
+    let (ios, deepest, _) = seen(true, 10_000);
+    assert!((1996..=2004).contains(&ios) && deepest == 4, "four workers: {ios} {deepest}");
+}
+
+#[test]
 fn same_seed_same_run() {
     let spec = job(|s| {
         deep(s, 8);

@@ -47,8 +47,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         "0",
         "I/Os that overlap wait",
     ),
-    row("io_submit_mode", OptionKind::Choice(&["inline", "offload"], |_, _| ()), "", "inline", "who submits")
-        .refused("a process submits its own I/O; use numjobs= for more submitters"),
+    row(
+        "io_submit_mode",
+        OptionKind::Choice(&["inline", "offload"], |d, word| d.spec.offload = word == "offload"),
+        "",
+        "inline",
+        "who submits: the job, or iodepth workers of it",
+    ),
     row("numjobs", OptionKind::Int(1, JOBS, |d, n| d.spec.numjobs = n as u32), "jobs", "1", "clones of the job"),
     row("loops", OptionKind::Int(0, ANY, |d, n| d.spec.loops = n.max(1)), "", "1", "times over the region"),
     row("runtime", OptionKind::Time(SECONDS, |d, t| d.spec.runtime = t), "s", "0", "end after this long")
