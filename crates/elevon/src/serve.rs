@@ -130,7 +130,7 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
 }
 
 /// Options of a single export, with whether they were given.
-fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 18] {
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 19] {
     [
         ("--listen", !args.listen.is_empty()),
         ("--control", args.control.is_some()),
@@ -140,6 +140,7 @@ fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 18] {
         ("--tls-key", args.tls_key.is_some()),
         ("--tls-client-ca", args.tls_client_ca.is_some()),
         ("--tls-required", args.tls_required.is_some()),
+        ("--client", !args.clients.is_empty()),
         ("--name", args.name.is_some()),
         ("--read-only", args.read_only),
         ("--direct", args.direct),
@@ -176,7 +177,7 @@ fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure>
     warn(&opened.notes);
     let told = opened.told(opened.size.get(), args.read_only, args.file.display().to_string());
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
-    let clients = Vec::new();
+    let clients = args.clients.clone();
     server.add_export(Exported {
         name: name.clone(),
         device: 0,

@@ -288,6 +288,19 @@ fn a_single_export_takes_its_files_from_options() {
 }
 
 #[test]
+fn a_single_export_is_for_the_clients_that_options_name() {
+    let files = ["--tls-certificates", "server", "--client", "carol", "--client", "BOB", "--tls-required=false"];
+    let args = [&["disk.img", "--listen", "unix:s"], &files[..]].concat();
+    let served = Served::run(with_certificates(true), &args);
+    let size = |client| served.client("nbdinfo", &["--size", &uri(&served, "disk.img", client)]);
+    let Some(of_bob) = size("bob") else { return };
+    assert_eq!(ok(&of_bob).trim(), DISK.to_string());
+    refused(&size("alice").expect("installed"), "server has no export named 'disk.img'");
+    assert!(Client::open(&served.bench.path("s"), "disk.img").is_err(), "a client without TLS has no name");
+    served.end();
+}
+
+#[test]
 fn a_client_of_tcp_checks_the_name_of_the_server() {
     for (certificates, is_right) in [("server", true), ("elsewhere", false)] {
         let bench = with_certificates(true);
@@ -334,12 +347,26 @@ fn files_of_tls_are_checked_before_anything_is_served() {
         assert_eq!(output.status.code(), Some(2), "{to}: {stderr}");
         assert!(stderr.starts_with(&format!("elevon: {words}")), "{to}: {stderr}");
     }
+    const PAIR: [&str; 2] = ["server/server-cert.pem", "server/server-key.pem"];
+    fs::create_dir(bench.path("nobody")).expect("a folder");
+    for file in PAIR {
+        fs::copy(bench.path(file), bench.path(&file.replace("server/", "nobody/"))).expect("copied");
+    }
     let one = ["serve", "disk.img", "--listen", "unix:s"];
     for (args, words) in [
         (&["--tls-certificate", "text.pem", "--tls-key", "none"][..], "--tls-certificate: text.pem: no certificate"),
         (&["--tls-certificate", "server/server-cert.pem", "--tls-key", "none"], "--tls-key: none: No such file"),
         (&["--tls-certificate", "text.pem"], "--tls-key"),
         (&["--tls-required"], "--tls-cert"),
+        (&["--client", "alice"], "--tls-cert"),
+        (
+            &["--client", "bob", "--tls-certificates", "nobody"],
+            "--client bob: names of clients come from their certificates; nobody has no ca-cert.pem",
+        ),
+        (
+            &["--client", "bob", "--tls-certificate", PAIR[0], "--tls-key", PAIR[1]],
+            "--client bob: names of clients come from their certificates; give --tls-client-ca",
+        ),
         (&["--tls-certificates", "server", "--tls-certificate", "x", "--tls-key", "y"], "cannot be used with"),
     ] {
         let output = bench.elevon(&[&one[..], args].concat()).output().expect("it ran");

@@ -59,6 +59,10 @@ pub(crate) struct ServeArgs {
     /// Ask clients for a certificate that this authority signed (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(crate) tls_client_ca: Option<PathBuf>,
+    /// A client that may open the export, by a name in its certificate; to others the export does
+    /// not exist (repeatable) [default: everybody]
+    #[arg(long = "client", value_name = "NAME", requires = "tls")]
+    pub(crate) clients: Vec<String>,
     /// With TLS, refuse clients that do not use it [default: true]
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", requires = "tls")]
     pub(crate) tls_required: Option<bool>,

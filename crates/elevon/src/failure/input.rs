@@ -346,6 +346,15 @@ pub(crate) enum ConflictError {
     /// A single export, and nowhere to listen.
     #[error("--listen is not given; write --listen unix:PATH or --listen tcp:HOST:PORT, or name a CONFIG.toml")]
     NoListen,
+    /// `--client` where no authority signs the certificates of clients.
+    #[error(
+        "names of clients come from their certificates; {}",
+        .folder.as_ref().map_or_else(|| "give --tls-client-ca".to_owned(), |folder| format!("{} has no ca-cert.pem", folder.display()))
+    )]
+    NoClientAuthority {
+        /// The folder of `--tls-certificates`, if it was given.
+        folder: Option<PathBuf>,
+    },
     /// A configuration without addresses, and no socket was passed.
     #[error(
         "listen: nothing to listen at; write listen = [\"unix:/run/elevon/nbd.sock\"], or start the server by a \

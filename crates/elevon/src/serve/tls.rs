@@ -8,7 +8,7 @@ use elevon_formats::serve::{ServeFile, TlsTable};
 use elevon_serve::{Tls, TlsError, TlsFiles};
 
 use crate::args::ServeArgs;
-use crate::failure::Failure;
+use crate::failure::{ConflictError, Failure};
 
 /// Reads the files of a configuration.
 pub(super) fn of_file(file: &ServeFile) -> Result<Option<Tls>, Failure> {
@@ -46,6 +46,12 @@ pub(super) fn of_args(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
         _ => return Ok(None),
     };
     let load = Tls::load(&files);
+    if let (Ok(tls), Some(name)) = (&load, args.clients.first())
+        && !tls.verifies_clients()
+    {
+        let error = ConflictError::NoClientAuthority { folder: args.tls_certificates.clone() };
+        return Err(Failure::named(format!("--client {name}"), error));
+    }
     load.map(Some).map_err(|error| {
         let is_of = |file: &Option<PathBuf>| file.as_deref() == Some(error.path());
         let option = match option {
