@@ -87,7 +87,12 @@ impl<D: Device> Backend for Simulation<D> {
             return None;
         }
         self.next_event = None;
-        self.device.poll(self.now)
+        let completion = self.device.poll(self.now);
+        if completion.is_some() {
+            // Most often there is no other, and the loop asks next when there will be.
+            self.next_event();
+        }
+        completion
     }
 
     #[inline(always)]
@@ -99,5 +104,9 @@ impl<D: Device> Backend for Simulation<D> {
         // An event may be overdue (its internal step was not run yet), but time never goes back.
         self.now = self.now.max(next);
         true
+    }
+    #[inline(always)]
+    fn is_idle_until(&mut self, at: Instant) -> bool {
+        self.next_event() > at
     }
 }

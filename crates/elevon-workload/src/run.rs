@@ -3,7 +3,8 @@
 //!
 //! Each step handles one instant: completions go to the stack, finished I/Os to their processes,
 //! and processes with something to do into a queue, in the order in which they became ready. Each
-//! process is polled until it waits. Cost per I/O, besides stack and process: O(1), or O(log
+//! process is polled until it waits; where waiting is free, and if its wake-up is the next that
+//! happens, the step goes on with it at that instant. Cost per I/O, besides stack and process: O(1), or O(log
 //! processes) if a process sleeps until an instant. Nothing is allocated per I/O.
 
 use std::collections::VecDeque;
@@ -113,6 +114,9 @@ struct Runner<'a, B, L, S> {
     started: Instant,
     disk_start: DiskStats,
     ended_early: Option<EndedEarly>,
+    /// The present instant: what is kept over time has been advanced to it.
+    last: Instant,
+    /// Steps at this instant.
     steps: u64,
     scheduler_lock: SchedulerLock,
     /// The last instant at which a command completed, an I/O finished, or an I/O was issued to an
@@ -154,6 +158,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             started: now,
             disk_start: stack.disk_stats(now),
             ended_early: None,
+            last: now,
             steps: 0,
             scheduler_lock: SchedulerLock::default(),
             last_progress: now,
@@ -171,20 +176,15 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     fn run(mut self) -> RunOutcome {
         self.layer.on_start(self.started);
         self.release(self.started);
-        let mut last = self.started;
         while self.open > 0 {
             let now = self.backend.now();
-            if now > last {
-                self.series.advance(now, self.stack.requests_in_flight());
-                if self.owners.is_due(now) {
-                    self.read_owners(now);
-                }
-                self.layer.on_time(now);
-                self.steps = 0;
-                last = now;
+            if now > self.last {
+                self.advance(now);
             }
             self.look_for_interrupt();
             let moved = self.step(now);
+            // Where waiting is free, the clock may have moved during the step.
+            let now = if B::WAITS_FREELY { self.backend.now() } else { now };
             if self.open == 0 || self.ended_early == Some(EndedEarly::NoProgress) {
                 break;
             }
@@ -204,6 +204,18 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             L::write_back(&mut self);
         }
         self.outcome()
+    }
+
+    /// Advances what is kept over time to an instant that has just come, before anything happens.
+    #[inline]
+    fn advance(&mut self, now: Instant) {
+        self.series.advance(now, self.stack.requests_in_flight());
+        if self.owners.is_due(now) {
+            self.read_owners(now);
+        }
+        self.layer.on_time(now);
+        self.steps = 0;
+        self.last = now;
     }
 
     /// Returns true if the loop may wait after a step that moved something: if there is more to do
@@ -375,7 +387,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Polls a process that has started until it waits, its turn is over or it has finished.
     #[inline]
     fn poll_process(&mut self, task: usize, mut now: Instant) {
-        let (began, mut batches) = (now, 0);
+        let (mut began, mut batches) = (now, 0);
         loop {
             let poll = self.jobs.processes[task].poll(now);
             if self.in_batch[task] && !matches!(poll, Poll::Submit(_)) && !self.jobs.processes[task].is_blocked() {
@@ -396,9 +408,13 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                 Poll::Wait => {
                     self.jobs.processes[task].pass_lock(now, &mut self.scheduler_lock);
                     self.set_context(task, now);
-                    let wakeup = self.jobs.processes[task].next_wakeup();
-                    self.wakeups.set(task, wakeup.unwrap_or(Instant::MAX));
-                    return;
+                    let wakeup = self.jobs.processes[task].next_wakeup().unwrap_or(Instant::MAX);
+                    if !self.goes_on_at(task, now, wakeup) {
+                        self.wakeups.set(task, wakeup);
+                        return;
+                    }
+                    now = wakeup;
+                    (began, batches) = (now, 0);
                 }
                 Poll::Done => {
                     self.set_context(task, now);
@@ -409,6 +425,32 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                 }
             }
         }
+    }
+
+    /// Sets the clock to the wake-up of a process that has been polled, if nothing else happens
+    /// until then, and nothing then: the process goes on at once, and the step is left out that
+    /// would only wake it. Returns true if it did.
+    #[inline]
+    fn goes_on_at(&mut self, task: usize, now: Instant, wakeup: Instant) -> bool {
+        let is_next = B::WAITS_FREELY
+            && L::IS_NONE
+            && wakeup > now
+            && wakeup < self.wakeups.earliest()
+            && wakeup < self.next_interval
+            && self.ready.is_empty()
+            && !self.stack.has_done()
+            && self.backend.is_idle_until(wakeup)
+            && wakeup < self.next_timer()
+            && !self.jobs.flows.has(task)
+            && self.watcher.probe().is_none()
+            && now.since(self.last_progress) <= PATIENCE_INTERRUPTED
+            && self.backend.wait(Some(wakeup));
+        if is_next {
+            self.wakeups.set(task, Instant::MAX);
+            self.note_wait();
+            self.advance(wakeup);
+        }
+        is_next
     }
 
     /// Returns true if a process that has not waited yet must end its turn. Cost: one comparison of
@@ -593,19 +635,12 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             self.ended_early = self.ended_early.or(Some(EndedEarly::Stuck));
             return false;
         }
-        let timer = self.stack.next_timer().unwrap_or(Instant::MAX).min(of_layer);
-        let change = self.jobs.settings.next_change().unwrap_or(Instant::MAX);
         let interval = if self.skips_waits { Instant::MAX } else { self.next_interval };
-        let sample = self.jobs.steady.next().unwrap_or(Instant::MAX);
-        let until = self.wakeups.earliest().min(timer).min(change).min(interval).min(sample);
+        let until = self.wakeups.earliest().min(of_layer).min(self.next_timer()).min(interval);
         self.next_due = until;
         let until_any = (until < Instant::MAX).then_some(until);
         let waited = self.backend.wait(until_any);
-        self.at_device = self.ios_at_device();
-        if self.at_device == 0 {
-            // The device had nothing to do, so it did not fail to answer.
-            self.last_progress = self.backend.now();
-        }
+        self.note_wait();
         if waited {
             return true;
         }
@@ -619,6 +654,24 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             return false;
         }
         true
+    }
+
+    /// Returns when the next timer of the stack, change of the settings or sample of a rate is due.
+    #[inline]
+    fn next_timer(&self) -> Instant {
+        let or_never = |at: Option<Instant>| at.unwrap_or(Instant::MAX);
+        let timer = or_never(self.stack.next_timer());
+        timer.min(or_never(self.jobs.settings.next_change())).min(or_never(self.jobs.steady.next()))
+    }
+
+    /// Notes how many I/Os the device has at the end of a wait.
+    #[inline]
+    fn note_wait(&mut self) {
+        self.at_device = self.ios_at_device();
+        if self.at_device == 0 {
+            // The device had nothing to do, so it did not fail to answer.
+            self.last_progress = self.backend.now();
+        }
     }
 
     #[inline]
