@@ -149,12 +149,17 @@ impl Accounting {
     }
 
     /// Updates the whole-jiffy forms up to `now`; costs one comparison unless a jiffy has passed.
-    #[inline]
+    #[inline(always)]
     fn tick(&mut self, now: Instant, moment: Moment) {
         if let Some(jiffy) = self.clock.tick(now) {
-            for ticks in [&mut self.sampled, &mut self.inflight, &mut self.precise] {
-                ticks.update(jiffy, moment);
-            }
+            self.enter_jiffy(jiffy, moment);
+        }
+    }
+
+    #[cold]
+    fn enter_jiffy(&mut self, jiffy: u64, moment: Moment) {
+        for ticks in [&mut self.sampled, &mut self.inflight, &mut self.precise] {
+            ticks.update(jiffy, moment);
         }
     }
 

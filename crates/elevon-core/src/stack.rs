@@ -194,6 +194,9 @@ struct Task {
     plug: Plug,
     /// The task sleeps until a tag is free.
     blocked: bool,
+    /// Its CPU, and the hardware queue of that CPU.
+    cpu: u16,
+    queue: HwQueue,
 }
 
 /// A submission that waits for a tag, or for a place of writeback throttling, with its remaining
@@ -514,23 +517,46 @@ impl Stack {
     /// The hardware queue that a task's I/O goes to.
     #[inline]
     fn queue_of(&self, task: TaskId) -> HwQueue {
-        HwQueue(self.cpu_of(task) % self.config.hw_queues)
+        match self.tasks.get(task.index()) {
+            Some(known) => known.queue,
+            None => self.place_of(task).1,
+        }
     }
 
     #[inline]
     fn cpu_of(&self, task: TaskId) -> u16 {
-        if task == TaskId::IDLE { 0 } else { (task.0 % u32::from(self.config.cpus)) as u16 }
+        match self.tasks.get(task.index()) {
+            Some(known) => known.cpu,
+            None => self.place_of(task).0,
+        }
+    }
+
+    /// Returns the CPU of a task, and the hardware queue of that CPU.
+    #[cold]
+    fn place_of(&self, task: TaskId) -> (u16, HwQueue) {
+        let cpu = if task == TaskId::IDLE { 0 } else { (task.0 % u32::from(self.config.cpus)) as u16 };
+        (cpu, HwQueue(cpu % self.config.hw_queues))
     }
 
     fn flush_request(&self, queue: HwQueue) -> RequestId {
         RequestId(u32::from(self.config.hw_queues) * self.requests_per_queue + u32::from(queue.0))
     }
 
+    #[inline]
     fn task_mut(&mut self, task: TaskId) -> &mut Task {
         if task.index() >= self.tasks.len() {
-            self.tasks.resize_with(task.index() + 1, Task::default);
+            self.add_tasks(task);
         }
         &mut self.tasks[task.index()]
+    }
+
+    /// Adds all tasks up to this one that are not known yet.
+    #[cold]
+    fn add_tasks(&mut self, last: TaskId) {
+        for task in self.tasks.len() as u32..=last.0 {
+            let (cpu, queue) = self.place_of(TaskId(task));
+            self.tasks.push(Task { cpu, queue, ..Task::default() });
+        }
     }
 
     /// Advances the clock. Time may stand still but never goes back.

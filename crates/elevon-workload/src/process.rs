@@ -191,6 +191,8 @@ pub struct Process {
     slots: Vec<IoSlot>,
     free: Vec<u32>,
     staged: Vec<u32>,
+    /// How many of the staged I/Os are no data.
+    staged_syncs: usize,
     handed: usize,
     sealed: bool,
     /// The I/O whose submission sleeps.
@@ -260,6 +262,7 @@ impl Process {
             slots,
             free: (0..depth as u32).rev().collect(),
             staged: Vec::with_capacity(depth),
+            staged_syncs: 0,
             handed: 0,
             sealed: false,
             blocked: None,
@@ -540,6 +543,7 @@ impl Process {
     fn close_batch(&mut self) {
         self.sealed = false;
         self.staged.clear();
+        self.staged_syncs = 0;
         self.handed = 0;
     }
 

@@ -97,7 +97,7 @@ impl Stack {
     }
 
     /// Handles the completion of a command by the driver, for the whole request or its front part.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_in_driver<D: Driver>(
         &mut self,
         now: Instant,
@@ -107,31 +107,45 @@ impl Stack {
         driver: &mut D,
     ) {
         debug_assert_eq!(self.requests[id].state, State::InFlight, "a command ends that the driver does not have");
-        let total = self.requests[id].sectors.bytes();
-        if status.is_ok() && bytes < total {
+        let Request { queue, sectors, .. } = self.requests[id];
+        if status.is_ok() && bytes < sectors.bytes() {
             self.end_front(now, id, bytes.sectors_floor());
             return;
         }
-        let entry = &mut self.queues[self.requests[id].queue.index()];
+        let entry = &mut self.queues[queue.index()];
         assert!(entry.in_driver > 0, "a command comes back from a driver that has none");
         entry.in_driver -= 1;
-        if !status.is_ok() {
-            if !bytes.is_zero() && bytes < total {
-                self.end_front(now, id, bytes.sectors_floor());
-            }
-            if driver.retries() && self.may_retry(id, status) {
-                self.requests[id].retries += 1;
-                self.counters.retries += 1;
-                self.requeue(now, id, driver);
-                return;
-            }
+        if status.is_ok() || !self.tries_again(now, id, status, bytes, driver) {
+            self.end_command(now, id, status, driver);
         }
-        self.end_command(now, id, status, driver);
+    }
+
+    /// Ends what a failed command transferred, and issues the rest again if it may be retried.
+    /// Returns true if it is.
+    #[cold]
+    fn tries_again<D: Driver>(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        status: Status,
+        bytes: Bytes,
+        driver: &mut D,
+    ) -> bool {
+        if !bytes.is_zero() && bytes < self.requests[id].sectors.bytes() {
+            self.end_front(now, id, bytes.sectors_floor());
+        }
+        let tries = driver.retries() && self.may_retry(id, status);
+        if tries {
+            self.requests[id].retries += 1;
+            self.counters.retries += 1;
+            self.requeue(now, id, driver);
+        }
+        tries
     }
 
     /// Ends a command that completed or was refused for good: its request ends, or its flush
     /// sequence takes the next step.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_command<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
         let Request { queue, op, flush, .. } = self.requests[id];
         if op == Op::Flush {
@@ -187,7 +201,7 @@ impl Stack {
     }
 
     /// Ends a request with all its remaining bios (C), and frees it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_request(&mut self, now: Instant, id: RequestId, status: Status) {
         let request = &self.requests[id];
         let (op, group, accounted, state) = (request.op, group_of(request), request.accounted, request.state);
@@ -254,7 +268,7 @@ impl Stack {
 
     /// Runs after a tag was freed: runs the queue if it is marked for a restart, and wakes
     /// submissions that wait for a tag.
-    #[inline]
+    #[inline(always)]
     pub(super) fn after_free<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
         if self.wbt.is_on() {
             self.wake_throttled(now, driver);
@@ -285,7 +299,7 @@ impl Stack {
     }
 
     /// Ends one part of a call. The last part ends the call. The call's status is the first error.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_part(&mut self, call: u32, status: Status) {
         let entry = &mut self.calls[call];
         if entry.status.is_ok() {
@@ -293,17 +307,22 @@ impl Stack {
         }
         assert!(entry.parts > 0, "a part of a call ends that it does not have");
         entry.parts -= 1;
-        if entry.parts == 0
-            && entry.status.is_ok()
-            && let Some(flush) = entry.sync.take()
-        {
-            entry.parts = 1;
-            self.written.push_back((call, flush));
+        if entry.parts > 0 {
             return;
         }
-        if entry.parts == 0 {
-            let &Call { task, token, status, device, class, .. } = self.calls.remove(call);
-            self.done.push_back(Done { task, token, status, device, class });
+        if entry.sync.is_some() && entry.status.is_ok() {
+            self.flush_written(call);
+            return;
         }
+        let &Call { task, token, status, device, class, .. } = self.calls.remove(call);
+        self.done.push_back(Done { task, token, status, device, class });
+    }
+
+    /// Lets a call whose data is written continue with its flush.
+    #[cold]
+    fn flush_written(&mut self, call: u32) {
+        let entry = &mut self.calls[call];
+        entry.parts = 1;
+        self.written.extend(entry.sync.take().map(|flush| (call, flush)));
     }
 }

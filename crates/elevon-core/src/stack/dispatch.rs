@@ -117,7 +117,7 @@ impl Stack {
                 Issue::Gone
             }
             Accept::Error(status) => {
-                self.end_command(now, id, status, driver);
+                self.end_refused(now, id, status, driver);
                 Issue::Gone
             }
             answer @ (Accept::Busy | Accept::DeviceBusy) => {
@@ -127,6 +127,12 @@ impl Stack {
                 Issue::Busy { promised: answer == Accept::DeviceBusy }
             }
         }
+    }
+
+    /// Ends a command that the driver refused for good.
+    #[cold]
+    fn end_refused<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
+        self.end_command(now, id, status, driver);
     }
 
     /// Records that the driver accepted a request (D).
@@ -459,6 +465,7 @@ fn command_of(id: RequestId, request: &Request) -> Command {
 }
 
 /// Gives a request to the driver. This is the only place that calls the driver for it.
+#[inline(always)]
 fn call_driver<D: Driver>(
     driver: &mut D,
     now: Instant,

@@ -63,7 +63,7 @@ impl Stack {
 
     /// Issues a request for which no plug is open: from 6.10 under a plug of its own, before that
     /// directly.
-    #[inline]
+    #[inline(always)]
     pub(super) fn issue_alone<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
         if self.rules.implicit_plug {
             self.trace_request(now, EventKind::Plug, id);
@@ -179,8 +179,15 @@ impl Stack {
 
     /// Tries to merge a bio into a request: the newest one in the plug, then one of the
     /// scheduler or software queue. Returns true if the bio was merged.
-    #[inline]
+    #[inline(always)]
     pub(super) fn merge_bio(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
+        // Most bios find nothing that they could be merged with.
+        let is_plug_empty = in_worker || self.tasks[task.index()].plug.requests.is_empty();
+        let is_alone = is_plug_empty && !self.scheduler.has_work(self.queue_of(task));
+        !is_alone && self.merge_with_others(now, task, in_worker, id)
+    }
+
+    fn merge_with_others(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
         let bio = &self.bios[id.0];
         if self.config.nomerges == 2 || !merge::bio_is_mergeable(bio) {
             return false;

@@ -95,21 +95,21 @@ impl Stack {
     /// waits in a worker; NOWAIT calls fail with [`Status::Again`] instead.
     #[inline]
     pub fn submit<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
-        self.start_submission(now, &io, Source::Direct, driver)
+        self.start_submission(now, io, Source::Direct, driver)
     }
 
     /// Submits an I/O of the page cache: one bio of at most 256 runs, as the page cache built it.
     #[inline]
     pub fn submit_buffered<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
-        self.start_submission(now, &io, Source::Buffered, driver)
+        self.start_submission(now, io, Source::Buffered, driver)
     }
 
-    fn start_submission<D: Driver>(&mut self, now: Instant, io: &Io, source: Source, driver: &mut D) -> Submitted {
+    #[inline]
+    fn start_submission<D: Driver>(&mut self, now: Instant, mut io: Io, source: Source, driver: &mut D) -> Submitted {
         self.advance(now);
         let blocked = self.task_mut(io.task).blocked;
         assert!(!blocked, "a sleeping task submits");
         let is_waited = io.flags.contains(Flags::WAITED);
-        let mut io = *io;
         io.flags = io.flags.without(Flags::WAITED);
         let sync = if io.flags.contains(Flags::DSYNC) { self.make_durable(&mut io) } else { None };
         let io = &io;
@@ -434,6 +434,10 @@ impl Stack {
     #[inline]
     fn next_data_bytes(&self, io: &Io, submission: &Submission, left: u64) -> u64 {
         let layout = &self.layouts[io.layout.index()];
+        if layout.bio_ends().is_empty() && layout.page_offset(submission.built) + left <= PAGE_SIZE {
+            // Inside one page, nothing ends a bio.
+            return left;
+        }
         // Where bios ended is known of a trace, by the rules of the kernel that was traced.
         let is_known = !layout.bio_ends().is_empty();
         let fill = if is_known { self.config.fill } else { self.config.fill.under(&self.rules) };

@@ -119,6 +119,8 @@ pub struct Fault<D> {
     inner: D,
     seed: u64,
     rules: Vec<Rule>,
+    /// There are no rules, and content is not tracked.
+    is_plain: bool,
     clock: Clock,
     /// Commands in flight, by request.
     flights: Vec<Option<Flight>>,
@@ -154,6 +156,7 @@ impl<D: Device> Fault<D> {
             clock: Clock::new(&rules),
             inner,
             seed,
+            is_plain: rules.is_empty(),
             rules,
             flights: Vec::new(),
             held: EventQueue::with_capacity(0),
@@ -178,6 +181,7 @@ impl<D: Device> Fault<D> {
     /// Tracks from now on what a power cut may leave. Must be called before the first command.
     pub fn track_content(&mut self) {
         let description = self.inner.description();
+        self.is_plain = false;
         self.content = Some(Content::new(description.limits.logical_block_size, description.limits.write_cache));
     }
 
@@ -185,6 +189,7 @@ impl<D: Device> Fault<D> {
     /// time lost by the clock remains lost.
     pub fn heal(&mut self) {
         self.rules.clear();
+        self.is_plain = self.content.is_none();
         self.bad.clear();
     }
 
@@ -222,11 +227,6 @@ impl<D: Device> Fault<D> {
         }
         let seed = draw(self.seed, u64::MAX, cut);
         self.content.as_mut().map(|content| content.power_cut(mode, seed)).unwrap_or_default()
-    }
-
-    #[inline]
-    fn is_plain(&self) -> bool {
-        self.rules.is_empty() && self.content.is_none()
     }
 
     fn note(&mut self, at: Instant, sequence: u64, rule: usize) {
@@ -465,23 +465,23 @@ impl<D: Device> Device for Fault<D> {
         self.inner.description()
     }
 
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, now: Instant, command: &Command) -> Accept {
-        if self.is_plain() { self.inner.submit(now, command) } else { self.submit_with_faults(now, command) }
+        if self.is_plain { self.inner.submit(now, command) } else { self.submit_with_faults(now, command) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_event(&self) -> Option<Instant> {
-        if self.is_plain() { self.inner.next_event() } else { self.next_event_with_faults() }
+        if self.is_plain { self.inner.next_event() } else { self.next_event_with_faults() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self, now: Instant) -> Option<Completion> {
-        if self.is_plain() { self.inner.poll(now) } else { self.poll_with_faults(now) }
+        if self.is_plain { self.inner.poll(now) } else { self.poll_with_faults(now) }
     }
 
     fn abort(&mut self, now: Instant, command: &Command) -> bool {
-        if self.is_plain() {
+        if self.is_plain {
             return self.inner.abort(now, command);
         }
         let slot = self.flights.get_mut(command.request.index());
@@ -503,6 +503,7 @@ impl<D: Device> Device for Fault<D> {
 }
 
 impl<D: Device> Fault<D> {
+    #[inline(never)]
     fn submit_with_faults(&mut self, now: Instant, command: &Command) -> Accept {
         if self.refuses(now, command) {
             return Accept::Busy;
@@ -533,6 +534,7 @@ impl<D: Device> Fault<D> {
         Accept::Ok
     }
 
+    #[inline(never)]
     fn next_event_with_faults(&self) -> Option<Instant> {
         let inner = self.inner.next_event();
         match (inner.map(|at| self.clock.outer(at)), self.held.next_at()) {
@@ -541,6 +543,7 @@ impl<D: Device> Fault<D> {
         }
     }
 
+    #[inline(never)]
     fn poll_with_faults(&mut self, now: Instant) -> Option<Completion> {
         self.collect(now);
         let (_, completion) = self.held.pop_due(now)?;

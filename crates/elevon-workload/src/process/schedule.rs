@@ -467,6 +467,7 @@ impl Process {
         slot.corrupt = false;
         slot.checked = false;
         self.staged.push(token);
+        self.staged_syncs += usize::from(matches!(kind, IoKind::Sync | IoKind::SyncRange));
     }
 
     /// Returns an I/O that is not part of the pattern: the next block to verify, or a flush.
@@ -559,8 +560,7 @@ impl Process {
         self.measure.stats.cpu_ns += span;
         self.busy_until = now.saturating_add(Nanos::new(span));
         self.measure.on_batch(self.staged.len());
-        let is_data = |token: &&u32| !matches!(self.slots[**token as usize].kind, IoKind::Sync | IoKind::SyncRange);
-        self.measure.on_submit(self.in_use(), self.staged.iter().filter(is_data).count() as u64);
+        self.measure.on_submit(self.in_use(), (self.staged.len() - self.staged_syncs) as u64);
     }
 
     /// Takes up to `most` completions.
