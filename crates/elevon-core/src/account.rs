@@ -201,7 +201,7 @@ impl Accounting {
     }
     /// Counts the end of a request. `started`: it was in the driver; otherwise it has no latency by
     /// stage.
-    #[inline]
+    #[inline(always)]
     pub fn on_end(&mut self, fact: &CompletionFact, started: bool) {
         debug_assert!(self.in_flight > 0, "a request ended that never started");
         self.count_to(fact.end);

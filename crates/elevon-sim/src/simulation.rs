@@ -42,7 +42,7 @@ impl<D: Device> Simulation<D> {
 
     /// Returns when the device next has work, `Instant::MAX` if never; asks it once after each call
     /// of it.
-    #[inline]
+    #[inline(always)]
     fn next_event(&mut self) -> Instant {
         if let Some(known) = self.next_event {
             return known;
@@ -54,7 +54,7 @@ impl<D: Device> Simulation<D> {
 }
 
 impl<D: Device> Driver for Simulation<D> {
-    #[inline]
+    #[inline(always)]
     fn queue_command(&mut self, now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
         self.next_event = None;
         self.device.submit(now, command)

@@ -121,7 +121,7 @@ impl Measure {
         self.stats.complete_levels[batch_level(ios)] += 1;
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_done(&mut self, io: &Finished) {
         if io.end >= self.sample_end {
             self.close_sample(io.end);

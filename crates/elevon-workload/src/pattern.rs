@@ -439,12 +439,14 @@ impl Pattern {
         let align = self.align[d];
         let step = if self.identical { 0 } else { align };
         let source = &mut file.sources[self.source_of[d]];
-        let is_visited = matches!(source, Some(Source::Map(map)) if !map.is_free(file.run.1 / align));
-        let least = if self.sizes_by_order { self.smallest[RANDOM] } else { self.smallest[d] };
-        if file.run.0 > 0 && file.run.1 + least <= file.window.len && !is_visited {
-            let at = file.run.1;
-            file.run = (file.run.0 - 1, at + step);
-            return at;
+        if file.run.0 > 0 {
+            let is_visited = matches!(source, Some(Source::Map(map)) if !map.is_free(file.run.1 / align));
+            let least = if self.sizes_by_order { self.smallest[RANDOM] } else { self.smallest[d] };
+            if file.run.1 + least <= file.window.len && !is_visited {
+                let at = file.run.1;
+                file.run = (file.run.0 - 1, at + step);
+                return at;
+            }
         }
         let unit = if self.identical { 1 } else { u64::from(self.per_offset) };
         let at = match source {

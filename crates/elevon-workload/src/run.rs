@@ -586,14 +586,16 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
 
     #[inline]
     fn is_stuck(&mut self, now: Instant) -> bool {
-        let patience = if self.ended_early.is_some() { PATIENCE_INTERRUPTED } else { PATIENCE };
-        now.since(self.last_progress) > patience && self.is_device_silent(now)
+        now.since(self.last_progress) > PATIENCE_INTERRUPTED && self.is_device_silent(now)
     }
 
     /// Returns true if the device had I/Os during the whole time without progress, and no process
     /// waits for an instant.
     #[cold]
     fn is_device_silent(&mut self, now: Instant) -> bool {
+        if self.ended_early.is_none() && now.since(self.last_progress) <= PATIENCE {
+            return false;
+        }
         let at_device = self.ios_at_device();
         if at_device == 0 || at_device != self.at_device {
             // The number of I/Os changed: some were issued or completed a moment ago.
@@ -631,7 +633,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Waits for the earliest event. Returns false if there can be none.
     fn wait(&mut self, now: Instant) -> bool {
         let of_layer = self.layer.next_timer().unwrap_or(Instant::MAX);
-        if self.is_stuck(now) || (of_layer == Instant::MAX && self.is_abandoned()) {
+        if (of_layer == Instant::MAX && self.is_abandoned()) || self.is_stuck(now) {
             self.ended_early = self.ended_early.or(Some(EndedEarly::Stuck));
             return false;
         }
@@ -657,7 +659,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     }
 
     /// Returns when the next timer of the stack, change of the settings or sample of a rate is due.
-    #[inline]
+    #[inline(always)]
     fn next_timer(&self) -> Instant {
         let or_never = |at: Option<Instant>| at.unwrap_or(Instant::MAX);
         let timer = or_never(self.stack.next_timer());

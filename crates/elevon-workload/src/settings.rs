@@ -123,6 +123,7 @@ impl Settings {
     }
 
     /// Returns the instant of the next change.
+    #[inline]
     pub fn next_change(&self) -> Option<Instant> {
         self.changes.front().map(|change| self.started.saturating_add(change.at))
     }

@@ -243,7 +243,7 @@ impl Stack {
     }
 
     /// Frees a request and its tags.
-    #[inline]
+    #[inline(always)]
     pub(super) fn release(&mut self, now: Instant, id: RequestId) {
         assert_ne!(self.requests[id].state, State::Free, "a request is freed twice");
         if self.requests[id].in_scheduler {
@@ -291,7 +291,7 @@ impl Stack {
     }
 
     /// As [`Self::end_bio`], for a bio that was in the device for the time `device`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) {
         let &Bio { io: call, ioprio, .. } = self.bios.remove(id.0);
         (self.calls[call].device, self.calls[call].class) = (device, ioprio.class());

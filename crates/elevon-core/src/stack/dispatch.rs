@@ -68,6 +68,7 @@ impl Stack {
 
     /// Issues a request without any plug (kernels before 6.10 and from 7.2): directly to the driver
     /// if that is allowed, else through the scheduler or software queue, which a worker then runs.
+    #[inline(always)]
     pub(super) fn issue_unplugged<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
         let request = &self.requests[id];
         let queue = request.queue;

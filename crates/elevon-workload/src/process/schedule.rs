@@ -294,7 +294,7 @@ impl Process {
             self.next = self.held.replace(next);
             return Want::Changed;
         }
-        match self.draw(Some(direction)) {
+        match self.draw_in(direction) {
             Some(access) => {
                 self.held = Some(next);
                 self.next = Some(access);
@@ -336,7 +336,7 @@ impl Process {
             Some(held) if self.pace.due(held.direction).is_none_or(|due| due <= now) => self.held.take(),
             Some(held) => {
                 let other = if held.direction == Direction::Read { Direction::Write } else { Direction::Read };
-                self.draw(Some(other)).or_else(|| self.held.take())
+                self.draw_in(other).or_else(|| self.held.take())
             }
         }
     }
@@ -352,7 +352,13 @@ impl Process {
         self.next.is_some() || self.held.is_some() || !self.follow_ups.is_empty() || self.is_budget_left()
     }
 
-    #[inline]
+    /// Draws the next access in a direction, instead of the one that the pattern has next.
+    #[inline(never)]
+    fn draw_in(&mut self, direction: Direction) -> Option<Access> {
+        self.draw(Some(direction))
+    }
+
+    #[inline(always)]
     fn draw(&mut self, direction: Option<Direction>) -> Option<Access> {
         if !self.is_budget_left() {
             return None;
@@ -578,7 +584,7 @@ impl Process {
         self.busy_until = end;
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_over(&mut self, end: Instant, token: u32, status: Status) {
         let slot = self.slots[token as usize];
         let direction = match slot.kind {
