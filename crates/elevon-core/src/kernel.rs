@@ -1,7 +1,8 @@
 //! The rules of each kernel version.
 //!
 //! `--kernel` selects a [`Kernel`]; [`Kernel::rules`] returns what differs between versions, and
-//! [`RULES`] describes each rule with its evidence. A variant is a concrete release, because stable
+//! [`RULES`] describes each rule with its evidence; [`UNMODELLED`] has the changes that are no
+//! rules here. A variant is a concrete release, because stable
 //! back-ports changed several rules: see [`Kernel::release`].
 
 extern crate alloc;
@@ -11,8 +12,10 @@ use alloc::string::String;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod unmodelled;
 
 pub use rows::{Evidence, RULES, RuleRow};
+pub use unmodelled::{UNMODELLED, Unmodelled};
 
 /// A kernel version whose rules the stack follows. Versions are ordered by age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

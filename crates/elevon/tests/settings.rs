@@ -255,3 +255,25 @@ fn fua_is_set_after_the_write_cache() {
     assert_eq!(runs[0], runs[1]);
     assert_eq!((&runs[0].0, &runs[2].0), (&Value::from(true), &Value::from(false)), "{runs:?}");
 }
+
+/// Every file in queue/ of seven kernels, and the newest one's error injection, is a setting or is
+/// refused with a reason; none is unknown.
+#[test]
+fn every_attribute_of_a_kernel_is_a_setting_or_has_a_reason() {
+    let table = std::fs::read_to_string(common::kernel_truth("matrix/queue.tsv")).expect("the attributes");
+    let names = table.lines().filter_map(|line| line.split('\t').nth(1)?.strip_prefix("queue/"));
+    let names: std::collections::BTreeSet<&str> = names.chain(["error_injection", "zoned_qd1_writes"]).collect();
+    assert!(names.len() > 50, "{names:?}");
+    let is_setting = |name: &str| {
+        let is_limit = SYSFS.iter().any(|limit| limit.name == name);
+        is_limit || all().iter().any(|line| line.key == name)
+    };
+    let bench = bench();
+    for name in names.into_iter().filter(|name| !is_setting(name)) {
+        let output =
+            bench.elevon(&["run", "reads.fio", "--set", &format!("{name}=1")]).output().expect("the command ran");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+        assert!(error.contains(&format!("--set {name}: not modelled: ")), "{error}");
+    }
+}

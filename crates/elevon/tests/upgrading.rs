@@ -7,7 +7,7 @@ mod common;
 use std::fmt::Write;
 
 use common::Bench;
-use elevon_core::kernel::{Evidence, Kernel, RULES};
+use elevon_core::kernel::{Evidence, Kernel, RULES, UNMODELLED};
 use serde_json::{Value, json};
 
 const HEAD: &str = "\
@@ -41,6 +41,11 @@ fn the_document_is_made_of_the_rules() {
             let known = format!("{}{}", if is_measured { "measured: " } else { "not measured; " }, row.source);
             let _ = writeln!(expected, "| {} | {before} | {after} | {} | {} | {known} |", row.area, row.who, row.keep);
         }
+    }
+    expected += "\n## What is not followed\n\nChanges of these versions that are no rules here, and why.\n\n";
+    expected += "| change | since | the kernel | here |\n|---|---|---|---|\n";
+    for row in UNMODELLED {
+        let _ = writeln!(expected, "| {} | {} | {} | {} |", row.name, row.since, row.says, row.why);
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/upgrading.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {

@@ -506,7 +506,25 @@ const NOT_MODELLED: &[(&str, &str)] = &[
     ("add_random", "there is no entropy pool here"),
     ("io_poll_delay", "completions are events here, nothing polls for them"),
     ("scheduler", "use --scheduler NAME"),
+    ("max_write_streams", NO_STREAMS),
+    ("write_stream_granularity", NO_STREAMS),
+    (
+        "error_injection",
+        "use --fault error:op=read,sectors=FIRST-LAST,status=medium, which fails the device's commands",
+    ),
+    ("iostats_passthrough", "nothing here issues passthrough requests"),
+    ("write_zeroes_unmap_max_bytes", NO_WRITE_ZEROES),
+    ("write_zeroes_unmap_max_hw_bytes", NO_WRITE_ZEROES),
+    ("write_same_max_bytes", "nothing here issues write-same"),
+    ("zoned_qd1_writes", "no device here has zones"),
+    ("nr_zones", "no device here has zones"),
+    ("max_integrity_segments", "no I/O here carries integrity data"),
+    ("stable_writes", "no device here needs pages that stay the same while they are written"),
+    ("discard_zeroes_data", "the kernel ignores it, too"),
+    ("dax", "no device here is memory"),
 ];
+const NO_STREAMS: &str = "no job gives its writes a stream";
+const NO_WRITE_ZEROES: &str = "nothing here issues write-zeroes";
 
 /// Returns the reason why the stack does not model this setting of a kernel's queue; `None` if no
 /// such setting is known.
