@@ -5,47 +5,17 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::Bench;
 use common::nbd::{Client, FUA};
+use common::nbdkit::{Killed, nbdkit, until};
 use common::served::{DISK, Served, ok};
 
 const EIO: u32 = 5;
 const ENOSPC: u32 = 28;
-
-/// A process that is killed after the test.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Waits until something is true.
-#[track_caller]
-fn until(what: &str, mut is_true: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_true() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Starts nbdkit at the socket `up`; `None` if it is not installed.
-fn nbdkit(bench: &Bench, args: &[&str]) -> Option<Killed> {
-    let mut command = elevon_testkit::tool("nbdkit")?;
-    let socket = bench.path("up");
-    command.current_dir(bench.path("")).args(["-f", "-U"]).arg(&socket).args(args);
-    let child = Killed(command.spawn().expect("nbdkit started"));
-    until("nbdkit listens", || UnixStream::connect(&socket).is_ok());
-    Some(child)
-}
 
 /// Serves the disk at the socket `up`.
 fn before(bench: Bench, export: &str) -> Served {

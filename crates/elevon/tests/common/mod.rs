@@ -7,6 +7,7 @@ pub(crate) mod exposition;
 pub(crate) mod guest;
 pub(crate) mod http;
 pub(crate) mod nbd;
+pub(crate) mod nbdkit;
 pub(crate) mod one_file;
 pub(crate) mod records;
 pub(crate) mod served;

@@ -1,0 +1,125 @@
+//! Shares by weight under `flow` on real devices: a file in memory, and, where this machine lets us
+//! (root, losetup, FUSE), a loop device over a store that takes its time.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+
+use common::Bench;
+use common::nbdkit::{Killed, nbdkit, until};
+use serde_json::Value;
+
+/// The weights of the BE levels 0 to 4.
+const WEIGHTS: [f64; 5] = [80.0, 70.0, 60.0, 50.0, 40.0];
+
+/// What else this machine does for a moment spoils a round on the real clock.
+const ROUNDS: usize = 3;
+
+/// Each needs the machine for itself.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Five random readers, one of each weight.
+fn jobs(depth: u32) -> String {
+    let global = format!(
+        "[global]\nrw=randread\nbs=4k\niodepth={depth}\nioengine=io_uring\ndirect=1\nsize=64m\nnorandommap\ntime_based\nruntime=2\nprioclass=2\n"
+    );
+    (0..WEIGHTS.len()).fold(global, |text, level| text + &format!("[level{level}]\nprio={level}\n"))
+}
+
+/// What the readers got of a device under a scheduler, in I/Os a second.
+fn rates(bench: &Bench, device: &str, scheduler: &str) -> [f64; 5] {
+    let report = bench.json("jobs.fio", &["--device", device, "--scheduler", scheduler]);
+    let of = |job: &Value| job["read"]["iops"].as_f64().expect("a rate");
+    std::array::from_fn(|level| of(&report["jobs"][level]))
+}
+
+/// Returns by how much the share that is furthest from its weight differs from that, as a part of
+/// it.
+fn error(rates: &[f64; 5]) -> f64 {
+    let (total, weights): (f64, f64) = (rates.iter().sum(), WEIGHTS.iter().sum());
+    let errors = rates.iter().zip(WEIGHTS).map(|(rate, weight)| ((rate / total) / (weight / weights) - 1.0).abs());
+    errors.fold(0.0, f64::max)
+}
+
+/// A loop device over a store that serves a few requests at a time, 2 ms each.
+struct SlowDisk {
+    device: String,
+    mount: PathBuf,
+    _store: Killed,
+}
+
+impl SlowDisk {
+    fn new(bench: &Bench) -> Option<Self> {
+        let plugin = ["-t", "8", "--filter=delay", "memory", "64M", "rdelay=2ms"];
+        let store = nbdkit(bench, &plugin)?;
+        let mount = bench.path("mount");
+        std::fs::create_dir(&mount).expect("a folder");
+        let file = mount.join("disk");
+        let mut fuse = elevon_testkit::tool("nbdfuse")?;
+        let mut fuse = Killed(fuse.arg(&file).arg("--unix").arg(bench.path("up")).spawn().expect("nbdfuse started"));
+        let mut has_ended = false;
+        until("the store is mounted", || {
+            has_ended = fuse.0.try_wait().expect("a child").is_some();
+            has_ended || file.exists()
+        });
+        if has_ended {
+            elevon_testkit::denied("FUSE cannot be mounted here");
+            return None;
+        }
+        let mut losetup = elevon_testkit::tool("losetup")?;
+        let options = ["--find", "--show", "--direct-io=on", "--sector-size", "4096"];
+        let made = losetup.args(options).arg(&file).output().expect("losetup starts");
+        // It ends when it is unmounted.
+        std::mem::forget(fuse);
+        let device = String::from_utf8_lossy(&made.stdout).trim().to_owned();
+        let is_made = made.status.success();
+        let disk = Self { device, mount, _store: store };
+        if is_made {
+            return Some(disk);
+        }
+        elevon_testkit::denied(&format!("no loop device here: {}", String::from_utf8_lossy(&made.stderr).trim()));
+        None
+    }
+}
+
+impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        if !self.device.is_empty() {
+            let _ = Command::new("losetup").args(["--detach", &self.device]).status();
+        }
+        let _ = Command::new("fusermount3").arg("-uz").arg(&self.mount).status();
+    }
+}
+
+#[test]
+fn on_a_file_in_memory_shares_follow_the_weights() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let bench = Bench::new();
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let file = folder.path().join("disk");
+    std::fs::write(&file, vec![0xa5; 64 << 20]).expect("memory for 64 MiB");
+    bench.file("jobs.fio", jobs(32));
+    let device = file.to_str().expect("UTF-8");
+    let mut rounds = (0..ROUNDS).map(|_| rates(&bench, device, "flow"));
+    assert!(rounds.any(|rates| {
+        println!("{rates:.0?}: {:.3} from the weights", error(&rates));
+        error(&rates) <= 0.05
+    }));
+}
+
+#[test]
+fn on_a_slow_disk_shares_follow_the_weights_at_full_throughput() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let bench = Bench::new();
+    let Some(disk) = SlowDisk::new(&bench) else { return };
+    bench.file("jobs.fio", jobs(8));
+    let mut rounds = (0..ROUNDS).map(|_| ["none", "flow"].map(|scheduler| rates(&bench, &disk.device, scheduler)));
+    assert!(rounds.any(|[none, flow]| {
+        let throughput = flow.iter().sum::<f64>() / none.iter().sum::<f64>();
+        println!("none {none:.0?}, flow {flow:.0?}: {:.3} from the weights, {throughput:.3} of none", error(&flow));
+        error(&flow) <= 0.05 && throughput >= 0.95
+    }));
+}
