@@ -524,7 +524,7 @@ const NOT_MODELLED: &[(&str, &str)] = &[
     ("dax", "no device here is memory"),
 ];
 const NO_STREAMS: &str = "no job gives its writes a stream";
-const NO_WRITE_ZEROES: &str = "nothing here issues write-zeroes";
+const NO_WRITE_ZEROES: &str = "whether zeroes unmap is asked for by each command, not by a limit of the queue";
 
 /// Returns the reason why the stack does not model this setting of a kernel's queue; `None` if no
 /// such setting is known.

@@ -625,9 +625,10 @@ fn log2(value: u64) -> i64 {
     let mut rest = if whole > 31 { value >> (whole - 31) } else { value << (31 - whole) };
     let mut digits = 0;
     for _ in 0..16 {
-        rest = rest * rest >> 31;
-        digits = digits << 1 | i64::from(rest >> 32 != 0);
-        rest >>= rest >> 32;
+        rest = (rest * rest) >> 31;
+        let digit = rest >> 32;
+        digits = 2 * digits + digit as i64;
+        rest >>= digit;
     }
     i64::from(whole) * OCTAVE + digits
 }
