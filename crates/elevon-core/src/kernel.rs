@@ -109,8 +109,9 @@ pub struct Rules {
     /// An NVMe disk without a preferred size states its physical block size as `io_opt` (before
     /// 6.12).
     pub nvme_states_io_opt: bool,
-    /// The queue has the attributes `atomic_write_*` (6.11+).
-    pub atomic_write_attributes: bool,
+    /// Writes can be atomic (`RWF_ATOMIC`), and the queue has the attributes `atomic_write_*`
+    /// (6.11+).
+    pub atomic_writes: bool,
     /// The queue has the attribute `iostats_passthrough` (6.13+).
     pub iostats_passthrough_attribute: bool,
     /// The queue has the attributes `max_write_streams` and `write_stream_granularity` (6.16+).
@@ -132,6 +133,8 @@ pub struct Rules {
     pub unplug_event_on_direct_issue: bool,
     /// `block_rq_tag_wait` is recorded before a task sleeps for a tag (7.2+).
     pub tag_wait_event: bool,
+    /// An atomic write has the letter `U` in events (6.16+).
+    pub atomic_write_is_u: bool,
     /// A write-zeroes is `WZ` in events (6.19+) instead of `N`.
     pub write_zeroes_is_wz: bool,
     /// blktrace has records of version 8 for tools that ask for them (6.19+).
@@ -328,7 +331,7 @@ impl Kernel {
             nvme_max_segments: self.nvme_max_segments(),
             nvme_discard_granularity_of_namespace: self.since(V7_2),
             nvme_states_io_opt: !self.since(V6_12),
-            atomic_write_attributes: self.since(V6_12),
+            atomic_writes: self.since(V6_12),
             iostats_passthrough_attribute: self.since(V6_16),
             write_stream_attributes: self.since(V6_16),
             write_zeroes_unmap_attributes: self.since(V6_18),
@@ -339,6 +342,7 @@ impl Kernel {
             io_start_events: self.since(V6_6),
             unplug_event_on_direct_issue: self.since(V6_12),
             tag_wait_event: self.since(V7_2),
+            atomic_write_is_u: self.since(V6_16),
             write_zeroes_is_wz: self.since(V6_19),
             blktrace_version_8: self.since(V6_19),
             blkdev_writes_take_plug: !self.since(V6_6),

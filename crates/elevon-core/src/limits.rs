@@ -14,7 +14,7 @@ pub use sysfs::{SYSFS, SysfsLimit};
 
 use crate::kernel::Rules;
 use crate::op::{Flags, Op};
-use crate::units::{Bytes, PAGE_SECTORS, PAGE_SIZE, SECTOR_SIZE, Sectors};
+use crate::units::{Bytes, PAGE_SECTORS, PAGE_SIZE, SECTOR_SIZE, Sector, Sectors};
 
 /// `max_hw_sectors` of a driver that sets none.
 const SAFE_MAX_SECTORS: Sectors = Sectors::new(255);
@@ -93,9 +93,10 @@ pub struct QueueLimits {
     pub atomic_write_max: u32,
     /// An atomic write may not cross a multiple of this, bytes; 0 for none.
     pub atomic_write_boundary: u32,
-    /// Smallest atomic write, bytes: a power of two.
+    /// Smallest atomic write, bytes: a power of two; 0 for the logical block.
     pub atomic_write_unit_min: u32,
-    /// Largest single atomic write, bytes: a power of two.
+    /// Largest single atomic write, bytes: a power of two; 0 for the largest up to
+    /// `atomic_write_max`.
     pub atomic_write_unit_max: u32,
     /// Whether the device has a volatile write cache.
     pub write_cache: bool,
@@ -219,6 +220,17 @@ impl QueueLimits {
         taken
             && (!flags.contains(Flags::NOWAIT) || self.nowait)
             && (!flags.contains(Flags::ATOMIC) || self.atomic_write_max > 0)
+    }
+
+    /// Returns true if the device can do this write atomically: a power of two from the smallest to
+    /// the largest unit, at a multiple of its length.
+    pub fn takes_atomic(&self, sector: Sector, bytes: Bytes) -> bool {
+        let (min, max) = (self.atomic_write_unit_min.into(), self.atomic_write_unit_max.into());
+        let bytes = bytes.get();
+        self.atomic_write_max > 0
+            && bytes.is_power_of_two()
+            && (min..=max).contains(&bytes)
+            && sector.byte_offset().get().is_multiple_of(bytes)
     }
 
     /// Makes the set consistent and derives `max_sectors` by the rules of a kernel version.
@@ -409,9 +421,16 @@ impl QueueLimits {
         Ok(())
     }
 
-    fn validate_atomic(&self) -> Result<(), LimitsError> {
+    fn validate_atomic(&mut self) -> Result<(), LimitsError> {
         if self.atomic_write_max == 0 {
+            (self.atomic_write_unit_min, self.atomic_write_unit_max, self.atomic_write_boundary) = (0, 0, 0);
             return Ok(());
+        }
+        if self.atomic_write_unit_min == 0 {
+            self.atomic_write_unit_min = self.logical_block_size;
+        }
+        if self.atomic_write_unit_max == 0 {
+            self.atomic_write_unit_max = 1 << self.atomic_write_max.ilog2();
         }
         for (name, value, least, most) in [
             ("atomic_write_unit_max_bytes", self.atomic_write_unit_max, self.logical_block_size, self.atomic_write_max),

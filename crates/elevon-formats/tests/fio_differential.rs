@@ -110,6 +110,7 @@ const TAKEN: &[&str] = &[
     "fallocate=none",
     "hugepage-size=2m",
     "log_prio=1",
+    "ioengine=libaio\ndirect=1\natomic=1",
 ];
 
 const REFUSED: &[&str] = &[
@@ -202,6 +203,8 @@ const STRICTER: &[(&str, &str)] = &[
     ("percentile_list=99.5:101", "fio drops the value with a message"),
     ("ignore_error=EFOO", "fio drops the name"),
     ("rate=1m\nrate_iops=100", "fio fails when it starts the job"),
+    ("atomic=1", "3.33 opens with a flag that no kernel knows; later versions refuse it of this engine"),
+    ("ioengine=libaio\natomic=1", "later versions leave it to the kernel, which refuses each write"),
     ("zonemode=strided", "fio fails when it starts the job"),
     ("zonesize=1m", "fio fails when it starts the job"),
     ("ioengine=libaio\ncmdprio_bssplit=4k/50/1", "fio fails when it starts the job"),

@@ -4,6 +4,8 @@ mod common;
 
 use common::{errors, job, parsed, warnings};
 use elevon_core::ioprio::{IoPrio, PrioClass};
+use elevon_core::kernel::Kernel;
+use elevon_core::limits::QueueLimits;
 use elevon_core::units::Nanos;
 use elevon_formats::fio::spec::{
     Amount, BlockSizes, Distribution, Fadvise, FileService, SyncMode, Unified, VerifyMethod,
@@ -432,12 +434,56 @@ fn what_a_job_tells_the_page_cache() {
 
 #[test]
 fn a_refused_option_may_repeat_its_default() {
-    for option in ["atomic=0", "zonemode=none", "io_submit_mode=inline", "trim_percentage=0"] {
+    for option in ["file_append=0", "zonemode=none", "io_submit_mode=inline", "trim_percentage=0"] {
         assert_eq!(errors(option), [""; 0], "{option}");
     }
-    for option in ["atomic=1", "profile=act", "read_iolog=x"] {
+    for option in ["file_append=1", "profile=act", "read_iolog=x"] {
         assert!(errors(option)[0].contains(": not supported: "), "{option}");
     }
+}
+
+#[test]
+fn atomic_writes() {
+    for engine in ["pvsync2", "libaio", "io_uring"] {
+        assert!(job(&format!("ioengine={engine}\natomic=1\ndirect=1")).atomic);
+    }
+    assert!(!job("atomic=0").atomic);
+    for (text, said) in [
+        ("atomic=1", "job.fio:2:8: atomic: ioengine=psync has no atomic writes; use pvsync2, libaio, io_uring"),
+        ("ioengine=libaio\natomic=1", "job.fio:3:8: atomic: needs direct=1"),
+    ] {
+        assert!(errors(text)[0].starts_with(said), "{:?}", errors(text));
+    }
+    let said = |text: &str, limits: QueueLimits, kernel: Kernel| {
+        let jobs = parsed(&format!("[a]\nioengine=libaio\ndirect=1\natomic=1\n{text}\n")).unwrap();
+        jobs.not_atomic(&limits, &kernel.rules()).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let (min, max) = (4096, 65536);
+    let some = QueueLimits {
+        atomic_write_max: max,
+        atomic_write_unit_max: max,
+        atomic_write_unit_min: min,
+        ..QueueLimits::default()
+    };
+    let none = QueueLimits::default();
+    let of = |text: &str| said(text, some.clone(), Kernel::DEFAULT);
+    for text in ["rw=write", "rw=randrw\nbs=3k,64k", "rw=read\nbs=512", "rw=write\nbsrange=4k-64k"] {
+        assert_eq!(of(text), [""; 0], "{text}");
+    }
+    for (text, at) in [
+        ("rw=write\nbs=12k", "6:4: bs: 12288 bytes are no atomic write of the device"),
+        ("rw=randrw\nbs=4k,512", "6:4: bs: 512 bytes are no atomic write of the device"),
+        ("rw=write\nbssplit=4k/50:128k", "6:9: bssplit: 131072 bytes are no atomic write of the device"),
+        ("rw=randtrimwrite\nbs=128k", "6:4: bs: 131072 bytes"),
+    ] {
+        assert!(of(text)[0].starts_with(&format!("job.fio:{at}")), "{:?}", of(text));
+        assert!(of(text)[0].ends_with("; must be a power of two from 4096 to 65536"), "{:?}", of(text));
+    }
+    let error = said("rw=write", none.clone(), Kernel::DEFAULT);
+    assert_eq!(error, ["job.fio:4:8: atomic: the device has no atomic writes: its atomic_write_max_bytes is 0"]);
+    assert_eq!(said("rw=read", none, Kernel::V6_1), [""; 0], "nothing is written");
+    let error = said("rw=write", some, Kernel::V6_6);
+    assert!(error[0].contains("Linux has atomic writes from 6.11 on; use --kernel 6.12"), "{error:?}");
 }
 
 #[test]

@@ -31,6 +31,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("iodepth_batch_complete_min", &["0", "2"]),
     ("iodepth_batch_complete_max", &["0", "8", "32"]),
     ("direct", &["0", "1"]),
+    ("atomic", &["0", "1\ndirect=1\nioengine=libaio"]),
     ("filename", &["/dev/sda", "a:b\\:c", "C\\:\\x"]),
     ("directory", &["/mnt/x"]),
     ("nrfiles", &["0", "4"]),

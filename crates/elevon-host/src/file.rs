@@ -316,10 +316,33 @@ fn limits_of(file: &File, is_block_device: bool, is_direct: bool) -> QueueLimits
         limits.rotational = number("rotational") == Some(1);
         limits.max_hw_discard_sectors = Sectors::new(number("discard_max_bytes").unwrap_or(0) / 512);
         limits.discard_granularity = number("discard_granularity").unwrap_or(0) as u32;
+        let atomic = |name: &str| number(&format!("atomic_write_{name}_bytes")).unwrap_or(0) as u32;
+        limits.atomic_write_max = atomic("max");
+        limits.atomic_write_boundary = atomic("boundary");
+        (limits.atomic_write_unit_min, limits.atomic_write_unit_max) = (atomic("unit_min"), atomic("unit_max"));
     } else if is_direct {
         limits.logical_block_size = direct_alignment(file).unwrap_or(4096);
+        let (unit_min, unit_max) = atomic_units(file).unwrap_or((0, 0));
+        limits.atomic_write_max = unit_max;
+        (limits.atomic_write_unit_min, limits.atomic_write_unit_max) = (unit_min, unit_max);
     }
     limits
+}
+
+/// Returns the smallest and the largest atomic write of this file in bytes (statx, 6.11 and later);
+/// `None` if it has none.
+fn atomic_units(file: &File) -> Option<(u32, u32)> {
+    /// The kernel's `struct statx` as words: with glibc, libc's has no fields for atomic writes.
+    #[repr(C, align(8))]
+    struct Answer([u32; 64]);
+    const UNIT_MIN: usize = 168 / 4;
+    let mut answer = Answer([0; 64]);
+    let (fd, empty) = (file.as_raw_fd(), c"".as_ptr());
+    let into = (&raw mut answer).cast();
+    // SAFETY: a valid descriptor, an empty path with AT_EMPTY_PATH, and memory for the answer.
+    let result = unsafe { libc::statx(fd, empty, libc::AT_EMPTY_PATH, libc::STATX_WRITE_ATOMIC, into) };
+    let [mask, min, max] = [0, UNIT_MIN, UNIT_MIN + 1].map(|word| answer.0[word]);
+    (result == 0 && mask & libc::STATX_WRITE_ATOMIC != 0 && max > 0).then_some((min, max))
 }
 
 /// Returns the alignment that direct I/O on this file needs (statx, 6.1 and later).

@@ -31,7 +31,7 @@ use std::os::fd::OwnedFd;
 use elevon_cache::FrameId;
 use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
-use elevon_core::op::Op;
+use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, PAGE_SIZE, TaskId};
 use elevon_workload::backend::Backend;
@@ -59,9 +59,9 @@ pub struct Host {
     alarm: Option<Alarm>,
     /// True if somebody besides the threads may ring.
     is_called: bool,
-    /// Engine for discards of a block device, which io_uring supports only from Linux 6.12 on;
-    /// started with the first discard.
-    discards: Option<threads::Threads>,
+    /// Engine for what io_uring does not do: discards of a block device before Linux 6.12, and
+    /// merged atomic writes, of which each is a system call; started with the first of them.
+    pool: Option<threads::Threads>,
     buffers: Buffers,
     file: HostFile,
     depth: u32,
@@ -128,7 +128,7 @@ impl Host {
             engine,
             alarm,
             is_called: false,
-            discards: None,
+            pool: None,
             buffers: Buffers::default(),
             file,
             depth,
@@ -218,13 +218,13 @@ impl Host {
         Ok(self.alarm.insert(alarm).clone())
     }
 
-    /// Returns the engine for discards on a block device.
-    fn discards(&mut self) -> std::io::Result<&mut threads::Threads> {
-        if self.discards.is_none() {
+    /// Returns the engine for what io_uring does not do.
+    fn pool(&mut self) -> std::io::Result<&mut threads::Threads> {
+        if self.pool.is_none() {
             let alarm = self.watched_alarm()?;
-            self.discards = Some(threads::Threads::new(&self.file, self.depth, alarm)?);
+            self.pool = Some(threads::Threads::new(&self.file, self.depth, alarm)?);
         }
-        Ok(self.discards.as_mut().expect("made above"))
+        Ok(self.pool.as_mut().expect("made above"))
     }
 
     /// Returns the file.
@@ -314,13 +314,14 @@ impl Driver for Host {
             self.finished.push_back(finished);
             return Accept::Ok;
         }
-        let is_discard = matches!(command.op, Op::Discard | Op::SecureErase);
-        if is_discard && self.file.is_block_device && matches!(self.engine, Engine::Uring(_)) {
-            if let Err(error) = self.discards() {
+        let is_discard = self.file.is_block_device && matches!(command.op, Op::Discard | Op::SecureErase);
+        let is_for_pool = is_discard || (command.flags.contains(Flags::ATOMIC) && is_merged(pieces));
+        if is_for_pool && matches!(self.engine, Engine::Uring(_)) {
+            if let Err(error) = self.pool() {
                 return Accept::Error(error.raw_os_error().map_or(Status::IoError, Status::from_errno));
             }
-            if let Some(discards) = &mut self.discards {
-                return discards.queue(&mut self.buffers, command, pieces);
+            if let Some(pool) = &mut self.pool {
+                return pool.queue(&mut self.buffers, command, pieces);
             }
         }
         match &mut self.engine {
@@ -346,6 +347,13 @@ fn is_one_range(command: &Command, pieces: &dyn Pieces) -> bool {
     follows
 }
 
+/// Returns true if a command has more than one piece.
+fn is_merged(pieces: &dyn Pieces) -> bool {
+    let mut count = 0;
+    pieces.for_each(&mut |_| count += 1);
+    count > 1
+}
+
 impl Backend for Host {
     #[inline]
     fn now(&mut self) -> Instant {
@@ -359,8 +367,8 @@ impl Backend for Host {
             Engine::Threads(threads) => threads.poll(&mut self.buffers),
         };
         let finished = self.finished.pop_front().or_else(of_engine);
-        let of_discards = || self.discards.as_mut()?.poll(&mut self.buffers);
-        let Finished { command, status, bytes } = finished.or_else(of_discards)?;
+        let of_pool = || self.pool.as_mut()?.poll(&mut self.buffers);
+        let Finished { command, status, bytes } = finished.or_else(of_pool)?;
         Some(Completion::of(&command, self.promises.settle(&command, status), bytes))
     }
 
@@ -369,7 +377,7 @@ impl Backend for Host {
             return !self.interrupt.is_set();
         }
         let limit = until.map(|at| std::time::Duration::from_nanos(at.since(self.clock()).get()));
-        let others = self.is_called || self.discards.as_ref().is_some_and(|pool| pool.in_flight() > 0);
+        let others = self.is_called || self.pool.as_ref().is_some_and(|pool| pool.in_flight() > 0);
         let waited = match &mut self.engine {
             Engine::Uring(ring) => ring.wait(limit, others),
             Engine::Threads(threads) => threads.wait(limit, others),

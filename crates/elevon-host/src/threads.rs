@@ -224,8 +224,14 @@ fn carry_out(file: &File, flush_file: &File, is_block_device: bool, work: &mut W
     }
 }
 
+/// Returns the flags of the system call that carries out a write.
+pub(crate) fn rw_flags(command: &Command) -> libc::c_int {
+    let flag = |flag, value| if command.flags.contains(flag) { value } else { 0 };
+    flag(Flags::FUA, libc::RWF_DSYNC) | flag(Flags::ATOMIC, libc::RWF_ATOMIC)
+}
+
 fn move_data(fd: i32, work: &mut Work) -> Result<(), i32> {
-    let flags = if work.command.flags.contains(Flags::FUA) { libc::RWF_DSYNC } else { 0 };
+    let flags = rw_flags(&work.command);
     let start = work.command.sector.byte_offset().get();
     for span in &work.spans {
         let mut done = 0;

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use elevon_core::driver::{Accept, Command, Pieces};
-use elevon_core::op::{Flags, Op};
+use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::Bytes;
 use io_uring::{IoUring, opcode, squeue, types};
@@ -15,6 +15,7 @@ use crate::buffers::{Buffers, Span};
 use crate::busy_poll::BusyPoll;
 use crate::promise::is_promise;
 use crate::sockets::{Incoming, Next, Outgoing, SlotBytes, Socket, SocketEvent, SocketId};
+use crate::threads::rw_flags;
 use crate::{Finished, HostFile};
 
 /// Maximum number of submissions that are collected before the kernel is called.
@@ -508,7 +509,7 @@ impl InFlight {
 
     fn data_sqe(&mut self, fd: types::Fd, offset: u64) -> squeue::Entry {
         let write = self.command.op.is_write();
-        let flags = if self.command.flags.contains(Flags::FUA) { libc::RWF_DSYNC } else { 0 };
+        let flags = rw_flags(&self.command);
         if let [span] = self.spans[..] {
             let moved = self.moved as usize;
             let address = span.address.wrapping_add(moved);

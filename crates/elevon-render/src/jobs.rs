@@ -142,6 +142,7 @@ fn sizes(job: &JobSpec, page: &mut Page) {
 fn target(job: &JobSpec, page: &mut Page) {
     page.line("ioengine", &job.engine.name);
     page.line("direct", u8::from(job.direct));
+    page.flag("atomic", job.atomic);
     if !job.filenames.is_empty() {
         let names: Vec<String> = job.filenames.iter().map(|name| name.replace(':', "\\:")).collect();
         page.line("filename", names.join(":"));

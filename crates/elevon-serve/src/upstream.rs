@@ -165,7 +165,8 @@ impl Driver for Upstream {
         let is_there = match command.op {
             Op::Discard => self.remote.trim,
             Op::WriteZeroes => self.remote.write_zeroes,
-            _ => true,
+            // The protocol has no flag that would keep a server from tearing it.
+            _ => !command.flags.contains(Flags::ATOMIC),
         };
         let Some(request) = request(command).filter(|_| is_there) else {
             return Accept::Error(Status::NotSupported);

@@ -192,6 +192,7 @@ impl RunTraceWriter {
             cpus: u32::from(context.cpus),
             ioprio_in_events: context.rules.ioprio_in_events,
             has_zone_letters: false,
+            has_atomic_letter: context.rules.atomic_write_is_u,
             has_write_zeroes_letters: context.rules.write_zeroes_is_wz,
             ..WriteOptions::default()
         };

@@ -164,6 +164,8 @@ pub struct WriteOptions {
     /// Whether ftrace shows the process of each thread, as the kernel does with the option
     /// `record-tgid`.
     pub has_processes: bool,
+    /// Whether an atomic write has the letter `U` (Linux 6.16 and later).
+    pub has_atomic_letter: bool,
     /// Whether a write-zeroes is `WZ` (Linux 6.19 and later) instead of `N`.
     pub has_write_zeroes_letters: bool,
     /// Form of blktrace's records.
@@ -176,6 +178,7 @@ impl Default for WriteOptions {
             cpus: 1,
             ioprio_in_events: true,
             has_zone_letters: true,
+            has_atomic_letter: true,
             has_write_zeroes_letters: true,
             is_in_nanoseconds: false,
             has_processes: false,

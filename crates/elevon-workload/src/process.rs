@@ -739,6 +739,9 @@ impl Options {
         if spec.sync != SyncMode::None {
             write_flags |= Flags::DSYNC;
         }
+        if spec.atomic {
+            write_flags |= Flags::ATOMIC;
+        }
         let writes = spec.rw.write || spec.rw.trim_then_write;
         let verifies = spec.verify.method.is_some();
         let every = |n: u32| if n > 0 { u64::from(n) } else { u64::MAX };

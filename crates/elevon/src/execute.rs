@@ -171,6 +171,7 @@ fn run_on<B: Backend>(
     let cached = plan.cache.is_some();
     let block = config.limits.logical_block_size.into();
     refuse_unaligned(plan, block)?;
+    plan.refuse_not_atomic(&config.limits)?;
     let mut stack = Stack::new(config).map_err(Failure::input)?;
     let options = JobsOptions {
         device_bytes: device.size.bytes(),

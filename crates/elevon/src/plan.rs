@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use elevon_cache::settings;
 use elevon_core::kernel::{Kernel, RULES, Rules};
+use elevon_core::limits::QueueLimits;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::Bytes;
@@ -220,6 +221,7 @@ impl Plan {
             // The device is opened once to check it; a run opens it again.
             let device = plan.device()?;
             let config = plan.stack_config(device.description())?;
+            plan.refuse_not_atomic(&config.limits)?;
             plan.warnings.extend(in_force::differing(&plan.settings, &config));
             plan.warnings.extend(surprises(&plan.jobs.jobs, &args.device, device.description().size.bytes()));
         }
@@ -279,6 +281,13 @@ impl Plan {
             return Err(Failure::named(format!("--set max_retries={}", config.max_retries), of_real));
         }
         Ok(config)
+    }
+
+    /// Refuses jobs with atomic writes that a device with these limits, or the kernel, does not do.
+    pub(crate) fn refuse_not_atomic(&self, limits: &QueueLimits) -> Result<(), Failure> {
+        let mut errors = self.jobs.not_atomic(limits, &self.rules());
+        errors.dedup();
+        if errors.is_empty() { Ok(()) } else { Err(Failure::text(errors)) }
     }
 
     /// Returns the files that the plan reads, and its device.

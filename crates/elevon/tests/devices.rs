@@ -152,7 +152,6 @@ fn settings_without_effect_are_refused() {
         ("nowait=0", "nowait: cannot be set: nothing here issues NOWAIT bios"),
         ("zoned=1", "zoned: cannot be set: no device here has zones"),
         ("max_open_zones=4", "no device here has zones"),
-        ("atomic_write_max_bytes=4096", "nothing here issues atomic writes"),
         ("alignment_offset=512", "no device is stacked on another here"),
         ("max_segments=0", "max_segments=0: out of range; must be 1 to 65535"),
         ("seg_boundary_mask=0", "seg_boundary_mask=0: must be a power of two minus one"),

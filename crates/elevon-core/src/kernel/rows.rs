@@ -333,10 +333,10 @@ pub const RULES: &[RuleRow] = &[
         "--set async_depth=N in place of mq-deadline:async_depth=N"
     ),
     row!(
-        atomic_write_attributes,
+        atomic_writes,
         "queue attributes",
-        "the queue has the attributes atomic_write_*",
-        "the queue has no attributes for atomic writes",
+        "writes can be atomic, and the queue has the attributes atomic_write_*",
+        "there are no atomic writes, and the queue has no attributes for them",
         Measured,
         "files in queue/ of 6.1 and 6.12; read: 6.11",
         "databases that look for them",
@@ -629,6 +629,16 @@ pub const RULES: &[RuleRow] = &[
         Read,
         "read in 7.1.13 and 7.2.12",
         "readers of traces: a queue that is too short becomes visible",
+        ""
+    ),
+    row!(
+        atomic_write_is_u,
+        "events",
+        "an atomic write has the letter U in events",
+        "an atomic write is W in events, as any write",
+        Read,
+        "announced with 6.16",
+        "readers of traces",
         ""
     ),
     row!(

@@ -53,7 +53,6 @@ impl SysfsLimit {
 
 const NO_STACKING: &str = "only stacked devices heed it, and no device is stacked on another here";
 const NO_ZONES: &str = "no device here has zones";
-const NO_ATOMIC: &str = "nothing here issues atomic writes";
 const NO_WRITE_ZEROES: &str = "nothing here issues write-zeroes";
 const NO_SECURE_ERASE: &str = "nothing here issues secure erases";
 const NO_NOWAIT: &str = "nothing here issues NOWAIT bios";
@@ -246,34 +245,10 @@ pub const SYSFS: &[SysfsLimit] = &[
     ),
     shown!("max_open_zones", "", "zones open at a time, 0 for no limit", |l| l.max_open_zones.into(), NO_ZONES),
     shown!("max_active_zones", "", "zones active at a time, 0 for no limit", |l| l.max_active_zones.into(), NO_ZONES),
-    shown!(
-        "atomic_write_max_bytes",
-        "bytes",
-        "largest atomic write, 0 for none",
-        |l| l.atomic_write_max.into(),
-        NO_ATOMIC
-    ),
-    shown!(
-        "atomic_write_boundary_bytes",
-        "bytes",
-        "boundary that none may cross",
-        |l| l.atomic_write_boundary.into(),
-        NO_ATOMIC
-    ),
-    shown!(
-        "atomic_write_unit_min_bytes",
-        "bytes",
-        "smallest atomic write",
-        |l| l.atomic_write_unit_min.into(),
-        NO_ATOMIC
-    ),
-    shown!(
-        "atomic_write_unit_max_bytes",
-        "bytes",
-        "largest single atomic write",
-        |l| l.atomic_write_unit_max.into(),
-        NO_ATOMIC
-    ),
+    number!("atomic_write_max_bytes", "bytes", ro, atomic_write_max: u32, "largest atomic write after merges, 0 for none"),
+    number!("atomic_write_boundary_bytes", "bytes", ro, atomic_write_boundary: u32, "an atomic write crosses no multiple of this, 0 for none"),
+    number!("atomic_write_unit_min_bytes", "bytes", ro, atomic_write_unit_min: u32, "smallest atomic write, 0 for the logical block"),
+    number!("atomic_write_unit_max_bytes", "bytes", ro, atomic_write_unit_max: u32, "largest single atomic write, 0 for the largest possible"),
     flag!("write_cache", rw, write_cache, "the device has a volatile write cache"),
     flag!("fua", ro, fua, "it can write through that cache"),
     flag!("rotational", rw, rotational, "it turns"),

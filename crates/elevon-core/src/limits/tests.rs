@@ -232,10 +232,6 @@ fn setting_is_checked() {
         ("max_active_zones", "no device here has zones"),
         ("zone_append_max_bytes", "no device here has zones"),
         ("zone_write_granularity", "no device here has zones"),
-        ("atomic_write_max_bytes", "atomic writes"),
-        ("atomic_write_boundary_bytes", "atomic writes"),
-        ("atomic_write_unit_min_bytes", "atomic writes"),
-        ("atomic_write_unit_max_bytes", "atomic writes"),
         ("write_zeroes_max_bytes", "write-zeroes"),
         ("secure_erase_max_bytes", "secure erases"),
         ("nowait", "NOWAIT"),
@@ -262,6 +258,22 @@ fn rows_are_unique_and_read_what_is_there() {
     }
 }
 
+#[test]
+fn the_largest_atomic_write_alone_is_enough() {
+    let rules = Kernel::V6_18.rules();
+    let mut limits = valid(with_hw(2048), Kernel::V6_18);
+    limits.set_sysfs("atomic_write_max_bytes", 100_000, &rules).unwrap();
+    assert_eq!((limits.atomic_write_unit_min, limits.atomic_write_unit_max), (512, 65536));
+    limits.set_sysfs("atomic_write_unit_max_bytes", 16384, &rules).unwrap();
+    limits.set_sysfs("atomic_write_boundary_bytes", 32768, &rules).unwrap();
+    for (name, value) in [("unit_max", 131_072), ("unit_max", 3000), ("unit_min", 32768), ("boundary", 8192)] {
+        assert!(limits.set_sysfs(&format!("atomic_write_{name}_bytes"), value, &rules).is_err(), "{name}={value}");
+    }
+    assert_eq!((limits.atomic_write_unit_max, limits.atomic_write_boundary), (16384, 32768));
+    limits.set_sysfs("atomic_write_max_bytes", 0, &rules).unwrap();
+    assert_eq!(limits, valid(with_hw(2048), Kernel::V6_18), "without atomic writes all are 0");
+}
+
 /// Generates a setting that may or may not be valid: values near the usual ones, and arbitrary
 /// ones.
 fn any_setting() -> impl Strategy<Value = (&'static str, u64)> {
@@ -277,7 +289,7 @@ fn any_setting() -> impl Strategy<Value = (&'static str, u64)> {
 /// Generates limits that result from a sequence of settings; refused settings changed nothing.
 fn any_valid() -> impl Strategy<Value = (QueueLimits, Kernel)> {
     let kernel = prop::sample::select(&Kernel::ALL[..]);
-    // Limits that cannot be set by text: zones and atomic writes, as a driver would report them.
+    // Zones, which cannot be set by text, and atomic writes, as a driver would report them.
     let driver = (any::<bool>(), 0u32..4096, 9u32..18);
     (prop::collection::vec(any_setting(), 0..40), kernel, driver).prop_map(|(settings, kernel, driver)| {
         let (zoned, zones, atomic) = driver;

@@ -181,7 +181,8 @@ impl Stack {
     }
 
     /// Returns the error of a call that fails before any bio is built. The checks are in the
-    /// kernel's order: alignment, end of the device, support by the queue.
+    /// kernel's order: alignment, end of the device, support by the queue; then whether an atomic
+    /// write can be one.
     #[inline(always)]
     fn refuse(&self, io: &Io) -> Option<Status> {
         // A block is a power of two.
@@ -192,9 +193,22 @@ impl Stack {
             Some(Status::IoError)
         } else if !self.limits.supports(io.op, io.flags) {
             Some(Status::NotSupported)
+        } else if io.flags.contains(Flags::ATOMIC) && !self.is_atomic_bio(io) {
+            Some(Status::Invalid)
         } else {
             None
         }
+    }
+
+    /// Returns true if an atomic write is one bio, whatever its memory, that the device can do.
+    #[cold]
+    fn is_atomic_bio(&self, io: &Io) -> bool {
+        self.pages_of(io) <= BIO_MAX_VECS as u64 && self.limits.takes_atomic(io.sector, io.bytes)
+    }
+
+    /// Returns the number of pages that the data of a call lies in.
+    fn pages_of(&self, io: &Io) -> u64 {
+        (self.layouts[io.layout.index()].page_offset(0) + io.bytes.get()).div_ceil(PAGE_SIZE)
     }
 
     /// Returns true if the call runs under one plug: always through a file system; on the device
@@ -204,10 +218,7 @@ impl Stack {
             Op::Read | Op::Write => match self.config.direct_path {
                 super::DirectPath::Iomap => !self.is_small_read(io),
                 super::DirectPath::Blkdev if io.op == Op::Write && self.plugs_whole_write() => true,
-                super::DirectPath::Blkdev => {
-                    let in_page = self.layouts[io.layout.index()].page_offset(0);
-                    (in_page + io.bytes.get()).div_ceil(PAGE_SIZE) > BIO_MAX_VECS as u64
-                }
+                super::DirectPath::Blkdev => self.pages_of(io) > BIO_MAX_VECS as u64,
             },
             Op::Discard | Op::SecureErase | Op::WriteZeroes => true,
             Op::Flush | Op::ZoneAppend => false,

@@ -14,7 +14,9 @@ use super::over::JobOption;
 use super::source::JobSource;
 use super::spec::{Amount, JobSpec};
 use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
-use elevon_core::units::Nanos;
+use elevon_core::kernel::Rules;
+use elevon_core::limits::QueueLimits;
+use elevon_core::units::{Bytes, Nanos, Sector};
 
 /// The jobs of a set of job files.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,18 +62,49 @@ impl ParsedJobs {
             let Some(bytes) = sizes.flat_map(|(sizes, _)| each(sizes)).find(|bytes| bytes % logical_block != 0) else {
                 continue;
             };
-            let key = ["bssplit", "bsrange", "bs"]
-                .into_iter()
-                .find(|key| self.places.get(index).is_some_and(|places| places.iter().any(|(name, _)| name == key)));
             let right = match bytes.checked_mul(1024) {
                 Some(larger) if bytes < 4096 && larger % logical_block == 0 => format!("did you mean {bytes}k?"),
                 _ => format!("use {}", bytes.next_multiple_of(logical_block)),
             };
             let message =
                 format!("{bytes} bytes is no multiple of the device's logical block of {logical_block}; {right}");
-            found.push(self.diagnostic(index, key.unwrap_or("bs"), Problem::Unaligned.because(message)));
+            found.push(self.diagnostic(index, self.key_of_size(index), Problem::Unaligned.because(message)));
         }
         found
+    }
+
+    /// Returns complaints about atomic writes of jobs that a queue with these limits, or a kernel
+    /// with these rules, cannot do; empty if there are none. Only the sizes that the job names are
+    /// looked at.
+    pub fn not_atomic(&self, limits: &QueueLimits, rules: &Rules) -> Vec<Diagnostic> {
+        let jobs = self.jobs.iter().enumerate();
+        let writers = jobs.filter(|(_, job)| job.atomic && (job.rw.write || job.rw.trim_then_write));
+        let complaint = |(index, job): (usize, &JobSpec)| {
+            if !rules.atomic_writes {
+                let message = "Linux has atomic writes from 6.11 on; use --kernel 6.12 or a later one";
+                return Some(self.diagnostic(index, "atomic", Problem::Unsupported.because(message)));
+            }
+            if limits.atomic_write_max == 0 {
+                let message = "the device has no atomic writes: its atomic_write_max_bytes is 0";
+                return Some(self.diagnostic(index, "atomic", Problem::Unsupported.because(message)));
+            }
+            let sizes = &job.block_sizes[usize::from(!job.bs_is_seq_rand)..2];
+            let fits = |bytes: &u64| limits.takes_atomic(Sector::ZERO, Bytes::new(*bytes));
+            let bytes = sizes.iter().flat_map(each).find(|bytes| !fits(bytes))?;
+            let (least, most) = (limits.atomic_write_unit_min, limits.atomic_write_unit_max);
+            let message = format!(
+                "{bytes} bytes are no atomic write of the device; must be a power of two from {least} to {most}"
+            );
+            Some(self.diagnostic(index, self.key_of_size(index), Problem::OutOfRange.because(message)))
+        };
+        writers.filter_map(complaint).collect()
+    }
+
+    /// Returns the option that gives a job its sizes.
+    fn key_of_size(&self, job: usize) -> &'static str {
+        let is_given =
+            |key: &&str| self.places.get(job).is_some_and(|places| places.iter().any(|(name, _)| name == key));
+        ["bssplit", "bsrange"].into_iter().find(is_given).unwrap_or("bs")
     }
 }
 
@@ -92,6 +125,9 @@ pub fn parse(source: &mut dyn JobSource, name: &str) -> Result<ParsedJobs, Vec<D
 
 /// The maximum number of jobs of a run, clones included. fio has at most 4096.
 pub const MOST_JOBS: u64 = 1 << 17;
+
+/// The engines whose writes can be atomic.
+const ATOMIC_ENGINES: [&str; 3] = ["pvsync2", "libaio", "io_uring"];
 
 /// The number of errors after which parsing stops.
 pub const MOST_ERRORS: usize = 1000;
@@ -313,6 +349,7 @@ impl Parser {
             found.push(("steadystate_check_interval", "`0` is no time between samples; must be 1s or so".to_owned()));
         }
         found.extend(zone_conflict(draft));
+        found.extend(atomic_conflict(spec));
         if draft.command_prio.is_used() == (true, true) {
             found.push(("cmdprio_bssplit", "excludes cmdprio_percentage; leave one out".to_owned()));
         }
@@ -328,6 +365,17 @@ impl Parser {
         }
         found
     }
+}
+
+/// Returns what is wrong with `atomic` in a job, if anything is.
+fn atomic_conflict(spec: &JobSpec) -> Option<(&'static str, String)> {
+    let engine = &spec.engine.name;
+    let message = match (spec.atomic, ATOMIC_ENGINES.contains(&engine.as_str()), spec.direct) {
+        (false, ..) | (true, true, true) => return None,
+        (true, false, _) => format!("ioengine={engine} has no atomic writes; use {}", ATOMIC_ENGINES.join(", ")),
+        (true, true, false) => "needs direct=1: what goes through the page cache is not written atomically".to_owned(),
+    };
+    Some(("atomic", message))
 }
 
 /// Returns what is wrong with the zones of a job, if anything is.

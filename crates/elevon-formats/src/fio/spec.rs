@@ -45,6 +45,8 @@ pub struct JobSpec {
     pub serialize_overlap: bool,
     /// `direct`.
     pub direct: bool,
+    /// `atomic`: every write is issued with `RWF_ATOMIC`.
+    pub atomic: bool,
     /// `invalidate`: the job's files are dropped from the page cache before its I/O, unless
     /// `pre_read` is set.
     pub invalidate: bool,
@@ -575,6 +577,7 @@ impl JobSpec {
             offload: false,
             serialize_overlap: false,
             direct: false,
+            atomic: false,
             invalidate: true,
             pre_read: false,
             overwrite: false,

@@ -1,6 +1,7 @@
 use std::os::fd::FromRawFd;
 
 use elevon_core::ioprio::IoPrio;
+use elevon_core::op::Flags;
 use elevon_core::units::{HwQueue, RequestId, Sector, Tag};
 
 use super::*;

@@ -7,6 +7,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Seek, SeekFrom, Write};
 
 use elevon_core::ioprio::PrioClass;
+use elevon_core::op::Flags;
 
 use super::{EventWriter, WriteOptions};
 use crate::event::{TraceEvent, TraceKind};
@@ -212,7 +213,8 @@ pub(super) fn letters(event: &TraceEvent, options: &WriteOptions) -> TraceRwbs {
         | TraceOp::ZoneFinish => TraceOp::Other,
         op => op,
     });
-    TraceRwbs(op, event.flags)
+    let hidden = if options.has_atomic_letter { Flags::NONE } else { Flags::ATOMIC };
+    TraceRwbs(op, event.flags.map(|flags| flags.without(hidden)))
 }
 
 /// Returns the titles of the columns.

@@ -22,6 +22,7 @@ const OLD_LETTERS: WriteOptions = WriteOptions {
     cpus: 1,
     ioprio_in_events: true,
     has_zone_letters: false,
+    has_atomic_letter: true,
     has_write_zeroes_letters: false,
     is_in_nanoseconds: false,
     blktrace: super::blktrace::BlktraceForm::Version7,

@@ -122,3 +122,24 @@ fn a_merged_atomic_write_heeds_its_own_limit() {
     rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
     assert_eq!(rig.issued(), ["0+16", "16+8"]);
 }
+
+#[test]
+fn a_write_that_the_device_cannot_do_atomically_is_refused() {
+    let mut config = config(Kernel::V6_18);
+    (config.limits.atomic_write_max, config.limits.atomic_write_unit_max) = (1 << 21, 1 << 21);
+    config.limits.atomic_write_unit_min = 1024;
+    let refused = [(8, 1), (8, 3), (8, 16), (0, 8192), (0, 4096)];
+    let taken = [(2, 2), (8, 8), (16, 16), (2048, 128)];
+    for ((sector, sectors), status) in
+        refused.map(|io| (io, Status::Invalid)).into_iter().chain(taken.map(|io| (io, Status::Ok)))
+    {
+        let mut rig = Rig::new(config.clone());
+        rig.submit(Op::Write, Flags::ATOMIC, sector, sectors);
+        rig.complete_all();
+        assert_eq!(rig.done(), [(1, status)], "{sector}+{sectors}");
+    }
+    (config.limits.atomic_write_max, config.limits.atomic_write_unit_max) = (0, 0);
+    let mut rig = Rig::new(config);
+    rig.submit(Op::Write, Flags::ATOMIC, 8, 8);
+    assert_eq!(rig.done(), [(1, Status::NotSupported)]);
+}

@@ -88,7 +88,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "1",
         "go through the page cache: the opposite of direct",
     ),
-    row("atomic", BOOL, "", "0", "writes that are never torn").refused("atomic writes are not supported; use direct=1"),
+    row("atomic", OptionKind::Bool(|d, on| d.spec.atomic = on), "", "0", "writes that are never torn (RWF_ATOMIC)"),
     row("ioengine", OptionKind::Text(grammar::ioengine), "", "psync", "how a process waits for its I/O"),
     row(
         "zonemode",
