@@ -14,6 +14,7 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 use crate::ioprio::{IoPrio, PrioPolicy};
+use crate::jiffies::Hz;
 use crate::kernel::Rules;
 use crate::op::StatGroup;
 use crate::tenant::{TenantError, Tenants};
@@ -118,7 +119,7 @@ impl TenantControl {
             flat: IoMax::new(io_max::Config { flat: true, ..max }),
             max: IoMax::new(max),
             exact: Exact::new(),
-            cost: IoCost::new(Preset::of(config.rotational, config.queue_depth), &config.rules),
+            cost: IoCost::new(Preset::of(config.rotational, config.queue_depth), &config.rules, Hz(config.hz.into())),
             latency: IoLatency::new(config.nr_requests, config.rotational),
             breakdown: WaitBreakdown::default(),
             waits_for_scheduler: SchedulerWaits::default(),

@@ -28,6 +28,21 @@ impl Hz {
     pub const fn span(self, jiffies: u64) -> Nanos {
         Nanos::new(jiffies * 1_000_000_000 / self.0)
     }
+    /// Returns when a timer ends that is set now for a number of jiffies. A timer is never early:
+    /// the jiffy in which it is set does not count, so one of a single jiffy that is set at a tick
+    /// takes two. Timers of 64 jiffies and more end at multiples of 8, 64 or 512 jiffies, the
+    /// granularities of the timer wheel that Linux has since 4.8.
+    pub const fn timer(self, now: Instant, jiffies: u64) -> Instant {
+        let granularity = match jiffies {
+            0..64 => 1,
+            64..512 => 8,
+            512..4096 => 64,
+            _ => 512,
+        };
+        let end = now.get() as u128 * self.0 as u128 / 1_000_000_000 + jiffies as u128;
+        let jiffy = (end / granularity + 1) * granularity;
+        Instant::new((jiffy * 1_000_000_000).div_ceil(self.0 as u128) as u64)
+    }
 }
 
 /// The clock in ticks. It caches the current tick, because a division costs more than the rest of a
@@ -124,6 +139,23 @@ mod tests {
                 last = Some(expected);
                 // Step to just before the next boundary, onto it, and to odd places between.
                 at = if at % 7 == 0 { clock.next } else { (at + 1_234_567).min(clock.next - 1).max(at + 1) };
+            }
+        }
+    }
+
+    #[test]
+    fn timers_are_never_early_and_late_by_at_most_an_eighth_and_a_jiffy() {
+        let ms = |ms: u64| Instant::new(ms * 1_000_000);
+        assert_eq!(Hz(250).timer(ms(0), 1), ms(8), "the jiffy that has begun does not count");
+        assert_eq!(Hz(250).timer(ms(3), 1), ms(8));
+        assert_eq!(Hz(250).timer(ms(4), 13), ms(60));
+        assert_eq!(Hz(1000).timer(ms(5), 100), ms(112), "a multiple of 8");
+        for hz in [100, 250, 300, 1000].map(Hz) {
+            for (n, jiffies) in [1, 5, 63, 64, 100, 511, 600, 4095].into_iter().enumerate() {
+                let now = Instant::new(123_456_789 * n as u64);
+                let took = hz.timer(now, jiffies).since(now);
+                assert!(took >= hz.span(jiffies), "{jiffies} at {hz:?} took {took:?}");
+                assert!(took <= hz.span(jiffies + jiffies / 8 + 2), "{jiffies} at {hz:?} took {took:?}");
             }
         }
     }

@@ -11,7 +11,7 @@
 //! a read stores two times.
 
 use crate::bio::Bio;
-use crate::jiffies::{Hz, Ticks};
+use crate::jiffies::Hz;
 use crate::op::{Flags, Op};
 use crate::units::{Instant, Nanos, RequestId};
 
@@ -103,7 +103,6 @@ enum Verdict {
 pub(crate) struct Wbt {
     /// The latency that reads should have; `None`: nothing is throttled.
     target: Option<Nanos>,
-    ticks: Ticks,
     hz: Hz,
     /// The device has a volatile write cache.
     has_cache: bool,
@@ -134,7 +133,6 @@ impl Wbt {
     pub(crate) fn new(target: Option<Nanos>, queue_depth: u32, has_cache: bool, hz: u32) -> Self {
         let mut wbt = Self {
             target,
-            ticks: Ticks::new(hz),
             hz: Hz(hz.into()),
             has_cache,
             queue_depth,
@@ -277,8 +275,7 @@ impl Wbt {
             }
             _ => WINDOW,
         };
-        let first = self.ticks.at(now) as u64;
-        self.window_end = self.ticks.start_of(first + self.hz.jiffies(self.window) + 1);
+        self.window_end = self.hz.timer(now, self.hz.jiffies(self.window));
     }
 
     fn verdict(&self, now: Instant) -> Verdict {

@@ -240,7 +240,7 @@ fn reader_against_writer(scheduler: &str) -> (Job, Job, Vec<u32>) {
     let writer = Job { random: true, next: 2, ..Job::new("w", Op::Write, 4096, 32) };
     let jobs = vec![Job::new("r", Op::Read, 4096, 1), writer];
     let mut run = Run::new(device, 1 << 30, 1, scheduler, jobs);
-    run.until(Instant::ZERO + Nanos::from_secs(5), Instant::ZERO + Nanos::from_secs(15));
+    run.until(Instant::ZERO + Nanos::from_secs(20), Instant::ZERO + Nanos::from_secs(30));
     run.stack.self_check();
     let depths = match run.stack.scheduler() {
         elevon_core::sched::AnyScheduler::Kyber(kyber) => kyber.depths().to_vec(),

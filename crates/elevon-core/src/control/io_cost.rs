@@ -10,8 +10,8 @@
 //!
 //! Only leaves are controlled: an I/O of a tenant that has active tenants below it passes free. So
 //! does an I/O below a tenant that is itself active as a leaf, until that tenant has been idle for
-//! a period. Unlike in Linux, timers fire exactly, without the kernel's slack of 1 % of a period,
-//! which only saves interrupts.
+//! a period. Unlike in Linux, who waits for budget is woken exactly, without the kernel's slack of
+//! 1 % of a period, which only saves interrupts.
 //!
 //! Cost: an I/O O(1), O(depth) after weights have changed; a wake-up O(log waiting tenants); a
 //! period's end O(active tenants). Nothing is allocated per I/O once queues have grown.
@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::{BioCost, Cause, Finished, Gate, StageVerdict, WaitBreakdown};
+use crate::jiffies::Hz;
 use crate::kernel::Rules;
 use crate::monotonic::Monotonic;
 use crate::op::Op;
@@ -145,6 +146,7 @@ pub struct IoCost {
     due: VecDeque<Due>,
     waiting: usize,
 
+    hz: Hz,
     period: u64,
     period_start: Instant,
     /// `None` while no tenant is active.
@@ -160,8 +162,10 @@ pub struct IoCost {
 impl IoCost {
     /// Returns io.cost for a device to which Linux would give this preset; disabled until
     /// [`Self::set_qos`] enables it.
-    pub fn new(preset: Preset, rules: &Rules) -> Self {
+    /// `hz` is the rate of the ticks at which periods end.
+    pub fn new(preset: Preset, rules: &Rules, hz: Hz) -> Self {
         let mut cost = Self {
+            hz,
             qos: preset.qos(),
             coefficients: preset.coefficients(),
             model: Model::new(&preset.coefficients()),
@@ -333,7 +337,7 @@ impl IoCost {
 
     /// Shortens the current period if it is longer than the length in force.
     fn keep_period(&mut self, now: Instant) {
-        let latest = now.saturating_add(self.qos.period());
+        let latest = self.end_of_period(now);
         self.period_end = self.period_end.map(|end| end.min(latest));
     }
 

@@ -25,6 +25,7 @@ use super::contexts::{Contexts, Mask};
 use super::fifo::{Fifo, FifoLinks};
 use super::{Scheduler, SchedulerInfo, TunableInfo, View};
 use crate::bio::Bio;
+use crate::jiffies::Hz;
 use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::monotonic::Monotonic;
@@ -309,8 +310,7 @@ impl Scheduler for Kyber {
         }
         self.feedback.sample(domain as usize, now.since(request.issued), now.since(request.start));
         if self.timer.is_none() {
-            let tick = now.get() / self.tick_nanos() + self.hz / 10;
-            self.timer = Some(Instant::new(tick * self.tick_nanos()));
+            self.timer = Some(Hz(self.hz).timer(now, self.hz / 10));
         }
     }
 

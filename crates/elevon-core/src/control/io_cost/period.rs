@@ -62,8 +62,15 @@ impl IoCost {
     fn begin_period(&mut self, now: Instant) {
         self.period += 1;
         self.period_start = now;
-        self.period_end = Some(now.saturating_add(self.qos.period()));
+        self.period_end = Some(self.end_of_period(now));
         self.seen = Seen::default();
+    }
+
+    /// Returns when a period ends that begins now: a timer in jiffies ends it, so a period of 1 ms
+    /// lasts 8 ms at 250 Hz.
+    pub(super) fn end_of_period(&self, now: Instant) -> Instant {
+        let period = self.qos.period().get();
+        self.hz.timer(now, (period * self.hz.0).div_ceil(1_000_000_000))
     }
 
     pub(super) fn end_period(&mut self, now: Instant) {

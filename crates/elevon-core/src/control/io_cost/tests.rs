@@ -3,6 +3,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::*;
+use crate::jiffies::Hz;
 use crate::kernel::Kernel;
 use crate::sched::testing::Rng;
 
@@ -34,7 +35,7 @@ impl Bed {
     /// Creates the worked examples' device with periods of 50 ms; its speed is fixed unless the
     /// bounds differ.
     fn new(min: u32, max: u32) -> Self {
-        let mut cost = IoCost::new(Preset::SsdDefault, &Kernel::V6_18.rules());
+        let mut cost = IoCost::new(Preset::SsdDefault, &Kernel::V6_18.rules(), Hz(1000));
         cost.set_model(Instant::ZERO, PLAIN);
         cost.set_qos(Instant::ZERO, Qos { enable: true, min, max, ..Preset::SsdDefault.qos() }).unwrap();
         let bed = Self {
@@ -233,7 +234,7 @@ fn presets_cost_what_is_published() {
 
 #[test]
 fn bad_qualities_of_service_are_refused() {
-    let mut cost = IoCost::new(Preset::Hdd, &Kernel::V6_18.rules());
+    let mut cost = IoCost::new(Preset::Hdd, &Kernel::V6_18.rules(), Hz(1000));
     let good = Preset::Hdd.qos();
     assert_eq!(cost.set_qos(Instant::ZERO, Qos { rpct: 10_001, ..good }), Err(QosError::Percentile));
     assert_eq!(cost.set_qos(Instant::ZERO, Qos { min: 20_000, max: 10_000, ..good }), Err(QosError::MinAboveMax));
@@ -339,17 +340,18 @@ fn the_lenders_share_is_usage_over_half_a_period_and_its_budget() {
         bed.finish(a, bed.now);
     }
     assert_eq!((0..100).filter(|_| bed.read(b).1 == StageVerdict::Pass).count(), 12);
-    bed.now = at(50 * MS);
+    bed.now = bed.cost.period_end.unwrap();
+    assert_eq!(bed.now, at(51 * MS), "a timer of 50 jiffies of 1 ms");
     bed.release();
-    // A used 10 %. Its budget, 25 - 10 + 50, was cut to half a period, so it may use 10 %.
-    assert_eq!((share(&mut bed, a), share(&mut bed, b)), (100_000, 900_000));
+    // A used 5 ms of 51. Its budget, 25 - 10 + 51, was cut to half a period, so it may use 5/51.
+    assert_eq!((share(&mut bed, a), share(&mut bed, b)), (98_039, 901_961));
     assert_eq!(bed.cost.clock.now(bed.now) - bed.cost.groups[slot].vtime, 25 * MS as i64);
     let (active, in_use) = bed.cost.shares.weights(slot as u32);
-    assert_eq!(in_use * 1000 / active, 111, "11.1 of its weight of 100");
-    // A's 40 ms of budget above the bound are, at half of the device, 20 ms of device time that no
-    // tenant used; they are returned in the next period.
-    let end = bed.cost.clock.when(bed.cost.clock.now(bed.now) + 70 * MS as i64);
-    assert!(end.get().abs_diff(100 * MS) < 100, "{end:?}");
+    assert_eq!(in_use * 1000 / active, 108, "10.8 of its weight of 100");
+    // A's 41 ms of budget above the bound are, at half of the device, 20.5 ms of device time that
+    // no tenant used; they are returned in the next 50 ms.
+    let end = bed.cost.clock.when(bed.cost.clock.now(bed.now) + 70_500_000);
+    assert!(end.get().abs_diff(101 * MS) < 100, "{end:?}");
 }
 
 #[test]
@@ -434,7 +436,7 @@ fn debts_are_forgiven_on_a_device_with_time_to_spare() {
     let owed = bed.cost.debt_of(a).get();
     assert!(owed > 1_500_000);
     // B only stays active; 10 ms of 100 were used.
-    let _ = bed.back_to_back(&[b], &[40 * MS], at(101 * MS));
+    let _ = bed.back_to_back(&[b], &[40 * MS], at(103 * MS));
     let left = bed.cost.debt_of(a).get();
     assert!(left <= owed / 2 && left > owed / 2 - 50_000, "{left} of {owed}");
 }
@@ -447,8 +449,8 @@ fn a_busy_device_is_given_less_time() {
     let mut levels = Vec::new();
     for period in 1..=10 {
         bed.read(a);
-        bed.cost.on_alloc_wait(bed.now, Nanos::new(2_500_001));
-        bed.now = at(period * 50 * MS);
+        bed.cost.on_alloc_wait(bed.now, Nanos::new(51 * MS / 20 + 1));
+        bed.now = bed.cost.period_end.unwrap();
         bed.release();
         levels.push(bed.cost.control.level);
         assert_eq!(bed.cost.vrate_ppm() < 1_000_000, period >= 4);
@@ -459,7 +461,7 @@ fn a_busy_device_is_given_less_time() {
     bed.cost.set_qos(bed.now, Qos { min: 10_000, ..*bed.cost.qos() }).unwrap();
     for expected in [969_348, 1_000_000] {
         bed.read(a);
-        bed.now = bed.now + Nanos::from_millis(50);
+        bed.now = bed.cost.period_end.unwrap();
         bed.release();
         assert!(bed.cost.vrate_ppm().abs_diff(expected) < 10, "{}", bed.cost.vrate_ppm());
     }

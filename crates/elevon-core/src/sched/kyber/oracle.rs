@@ -180,7 +180,9 @@ impl Oracle {
             list.push((1..8).filter(|n| ns > n * quarter).count() as u32);
         }
         let tick = 1_000_000_000 / self.hz;
-        self.timer = self.timer.or(Some((now / tick + self.hz / 10) * tick));
+        let spacing = if self.hz < 640 { 1 } else { 8 };
+        let ticks = self.timer.is_none().then(|| (now / tick + self.hz / 10 + 1..).find(|at| at % spacing == 0));
+        self.timer = self.timer.or(ticks.flatten().map(|at| at * tick));
     }
 
     fn percentile(&mut self, domain: usize, which: usize, percent: usize, tick: u64) -> Option<u32> {

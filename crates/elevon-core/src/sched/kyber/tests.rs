@@ -48,8 +48,8 @@ fn a_domain_without_tokens_waits() {
     assert!(bed.scheduler.has_work(HwQueue(0)) && bed.scheduler.next_wakeup().is_none());
     bed.at(5);
     bed.finish(write);
-    let timer = Instant::ZERO + Nanos::from_millis(105);
-    assert_eq!(bed.scheduler.next_wakeup(), Some(timer), "a write's token does not help, only its latency counts");
+    let timer = Instant::ZERO + Nanos::from_millis(112);
+    assert_eq!(bed.scheduler.next_wakeup(), Some(timer), "no token, but a latency: 100 ticks, a multiple of 8");
     bed.finish(reads[1]);
     assert_eq!(bed.scheduler.next_wakeup(), Some(bed.now), "a token is free: at once");
     bed.scheduler.on_wakeup(bed.now);
@@ -147,7 +147,7 @@ fn what_is_not_sync_takes_three_quarters_of_the_tags() {
 #[test]
 fn the_timer_counts_whole_ticks() {
     let mut kyber = Bed::new(Kernel::V6_18, Kyber::new(Kernel::V6_18.rules(), 250, 1, 1, 8), 8);
-    for (done, due) in [(7, Some(104)), (90, Some(104)), (104, None), (111, Some(208))] {
+    for (done, due) in [(7, Some(108)), (90, Some(108)), (108, None), (111, Some(212))] {
         kyber.at(done);
         kyber.read(8);
         let id = kyber.dispatch().expect("a read");
