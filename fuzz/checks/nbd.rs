@@ -1,8 +1,8 @@
 //! Any bytes as what a client sends: the session takes a step, or ends; it never takes more than it
 //! was given, says the same however the bytes are cut, and keeps requests inside the export. Where
 //! TLS is required nothing is opened without it, and no byte that came before the handshake is left
-//! to be taken for a protected one. The same bytes as what a server sends to a client: each step uses
-//! no more than it was given, and no request is answered twice.
+//! to be taken for a protected one. The same bytes as what a server sends to a client: each step
+//! uses no more than it was given, and no request is answered twice, or after its end.
 
 use elevon_nbd::{Client, ClientStep, Command, Export, Exports, Refusal, Session, SessionConfig, Step, Tls};
 
@@ -37,10 +37,14 @@ pub(crate) fn nbd(data: &[u8]) {
 
 /// Gives bytes to a client that has requests in flight, or, if not `is_open`, has just connected.
 fn client(data: &[u8], is_open: bool) {
-    let mut client = Client::new("disk");
+    let mut client = Client::new("disk", false);
     let mut in_flight: Vec<u64> = Vec::new();
     if is_open {
-        let told = b"NBDMAGICIHAVEOPT\0\x03\0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x07\0\0\0\x03\0\0\0\x0c\0\0\0\0\0\0\0\x10\0\0\0\x01\
+        let told = b"NBDMAGICIHAVEOPT\0\x03\
+            \0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x08\0\0\0\x01\0\0\0\0\
+            \0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x0a\0\0\0\x04\0\0\0\x13\0\0\0\x01base:allocation\
+            \0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x0a\0\0\0\x01\0\0\0\0\
+            \0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x07\0\0\0\x03\0\0\0\x0c\0\0\0\0\0\0\0\x10\0\0\0\x01\
             \0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x07\0\0\0\x01\0\0\0\0";
         let mut rest = &told[..];
         while let Ok((used, step)) = client.step(rest) {
@@ -51,7 +55,9 @@ fn client(data: &[u8], is_open: bool) {
         }
         assert!(rest.is_empty(), "it opens");
         for cookie in 0..4 {
-            client.request(cookie, if cookie < 2 { Command::Read } else { Command::Write }, 0, 8, false);
+            let status = Command::BlockStatus { one: false };
+            let command = [Command::Read, Command::Read, Command::Write, status][cookie as usize];
+            client.request(cookie, command, 0, 8, false);
             in_flight.push(cookie);
         }
     }
@@ -62,17 +68,22 @@ fn client(data: &[u8], is_open: bool) {
         match step {
             ClientStep::More => break,
             ClientStep::Continue | ClientStep::Opened(_) => {}
-            ClientStep::Reply { cookie, .. } | ClientStep::Data { cookie, .. } => {
+            ClientStep::Reply { cookie, .. } => {
                 let at = in_flight.iter().position(|it| *it == cookie).expect("a request in flight");
                 in_flight.swap_remove(at);
-                if let ClientStep::Data { length, .. } = step {
-                    if input.len() < length as usize {
-                        break;
-                    }
-                    client.on_payload(length);
-                    input = &input[length as usize..];
-                }
             }
+            ClientStep::Zeroes { cookie, .. } | ClientStep::Extents { cookie, .. } => {
+                assert!(in_flight.contains(&cookie), "a request in flight");
+            }
+            ClientStep::Data { cookie, length, .. } => {
+                assert!(in_flight.contains(&cookie), "a request in flight");
+                if input.len() < length as usize {
+                    break;
+                }
+                client.on_payload(length);
+                input = &input[length as usize..];
+            }
+            ClientStep::StartTls => unreachable!("TLS was not asked for"),
         }
     }
 }

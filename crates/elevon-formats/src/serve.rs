@@ -77,6 +77,21 @@ pub struct TlsTable {
     pub required: bool,
 }
 
+/// The table `tls` of a device that is a disk of another server: either `certificates`, or `ca`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceTlsTable {
+    /// A folder with files of the usual names.
+    pub certificates: Option<Given>,
+    /// The authorities that sign the server's certificate.
+    pub ca: Option<Given>,
+    /// The own certificate, for a server that asks for one.
+    pub certificate: Option<Given>,
+    /// Its key; given if the certificate is.
+    pub key: Option<Given>,
+    /// The name that the server's certificate has to have.
+    pub hostname: Option<Given>,
+}
+
 /// One `[device.NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceTable {
@@ -98,6 +113,10 @@ pub struct DeviceTable {
     pub direct: bool,
     /// For how long the device's thread polls before it sleeps; at most [`BUSY_POLL_MAX`].
     pub busy_poll: Nanos,
+    /// Connections to the server whose disk it is, with the place of the key.
+    pub connections: Option<(u32, Span)>,
+    /// TLS towards that server.
+    pub tls: Option<DeviceTlsTable>,
     /// Control files of the device, in the file's order.
     pub settings: Vec<Setting>,
 }
@@ -161,7 +180,12 @@ struct Draft {
 
 const KEYS: [&str; 8] = ["listen", "control", "metrics", "tls", "kernel", "device", "export", "tenant"];
 const TLS_KEYS: [&str; 5] = ["certificates", "certificate", "key", "client_ca", "required"];
-const DEVICE_KEYS: [&str; 7] = ["device", "scheduler", "set", "fault", "seed", "direct", "busy_poll"];
+const DEVICE_KEYS: [&str; 9] =
+    ["device", "scheduler", "set", "fault", "seed", "direct", "busy_poll", "connections", "tls"];
+const DEVICE_TLS_KEYS: [&str; 5] = ["certificates", "ca", "certificate", "key", "hostname"];
+
+/// The most connections to another server.
+const CONNECTIONS_MAX: u64 = 16;
 
 /// For how long the thread of a device polls before it sleeps, unless told otherwise.
 pub const BUSY_POLL: Nanos = Nanos::from_micros(50);
@@ -285,6 +309,8 @@ impl Draft {
             seed: 1,
             direct: false,
             busy_poll: BUSY_POLL,
+            connections: None,
+            tls: None,
             settings: Vec::new(),
         };
         let before = reader.complaints.len();
@@ -305,6 +331,17 @@ impl Draft {
                         }
                     }
                 }
+                "connections" => match number(reader, &key, &inner) {
+                    None => {}
+                    Some(count @ 1..=CONNECTIONS_MAX) => {
+                        found.connections = Some((count as u32, reader.place(inner.at.start)));
+                    }
+                    Some(_) => {
+                        let message = format!("expected a number from 1 to {CONNECTIONS_MAX}");
+                        reader.complain(inner.at.start, &key, Problem::OutOfRange.because(message));
+                    }
+                },
+                "tls" => found.tls = device_tls(reader, &key, &inner),
                 name if crate::cgroup::find(name).is_some() => rest.push(inner),
                 name => {
                     let name = name.to_owned();
@@ -431,6 +468,39 @@ impl Draft {
         complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
         Err(complaints)
     }
+}
+
+/// Reads the table `tls` of a device, whose key is `scope`.
+fn device_tls(reader: &mut Reader<'_>, scope: &str, entry: &TomlEntry<'_>) -> Option<DeviceTlsTable> {
+    let Value::Table(table) = entry.value else {
+        reader.complain(entry.at.start, scope, "expected a table, such as tls = { certificates = \"DIR\" }");
+        return None;
+    };
+    let (mut found, before) = (DeviceTlsTable::default(), reader.complaints.len());
+    for inner in reader::entries(table) {
+        let key = format!("{scope}.{}", quoted(inner.name));
+        match inner.name {
+            "certificates" => found.certificates = string(reader, &key, &inner),
+            "ca" => found.ca = string(reader, &key, &inner),
+            "certificate" => found.certificate = string(reader, &key, &inner),
+            "key" => found.key = string(reader, &key, &inner),
+            "hostname" => found.hostname = string(reader, &key, &inner),
+            name => unknown(reader, &key, name, &inner, &DEVICE_TLS_KEYS),
+        }
+    }
+    let has_own = (found.certificate.is_some(), found.key.is_some());
+    let wrong = match (found.certificates.is_some(), found.ca.is_some(), has_own) {
+        _ if reader.complaints.len() > before => return None,
+        (true, false, (false, false)) | (false, true, (true, true) | (false, false)) => return Some(found),
+        (true, ..) => "certificates is a folder that has all files; leave ca, certificate and key out",
+        (false, false, _) => {
+            "ca is missing: the authorities that sign the server's certificate; or certificates, a folder"
+        }
+        (false, true, (true, false)) => "key is missing: the private key of the certificate",
+        (false, true, (false, true)) => "certificate is missing: the certificate of the key",
+    };
+    reader.complain(entry.key.start, scope, Problem::Missing.because(wrong));
+    None
 }
 
 /// Returns the index of an export's device: the only one, if the export names none.

@@ -2,6 +2,9 @@
 
 use crate::wire::{Fields, Put, answer, info};
 
+/// The only context that is known.
+pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
+
 /// What an export can do, as the client is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransmissionFlags {
@@ -26,7 +29,7 @@ impl TransmissionFlags {
     pub(crate) const SEND_TRIM: u16 = 1 << 5;
     pub(crate) const SEND_WRITE_ZEROES: u16 = 1 << 6;
     const SEND_DF: u16 = 1 << 7;
-    const CAN_MULTI_CONN: u16 = 1 << 8;
+    pub(crate) const CAN_MULTI_CONN: u16 = 1 << 8;
     const SEND_CACHE: u16 = 1 << 10;
     const SEND_FAST_ZERO: u16 = 1 << 11;
 

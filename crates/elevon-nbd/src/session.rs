@@ -3,13 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use crate::option::{Asked, Export, Exports, Information, Queries, Refusal, answer_option, string};
+use crate::option::{Asked, BASE_ALLOCATION, Export, Exports, Information, Queries, Refusal, answer_option, string};
 use crate::reply::{ALLOCATION, ReplyFormat};
 use crate::request::{Agreed, Header, Request};
 use crate::wire::{Fields, IHAVEOPT, NBDMAGIC, NbdError, Put, answer, command, handshake, option};
 
-/// The only context that is known.
-const BASE_ALLOCATION: &str = "base:allocation";
 /// The namespace whose contexts a client may list.
 const BASE: &str = "base:";
 /// Bytes of an option's head.
@@ -338,8 +336,7 @@ impl Session {
         }
         for name in exports.names() {
             let mut server = Vec::new();
-            server.u32(name.len() as u32);
-            server.extend_from_slice(name.as_bytes());
+            server.string(&name);
             if let Ok(export) = exports.export(&name) {
                 server.extend_from_slice(export.description.as_bytes());
             }

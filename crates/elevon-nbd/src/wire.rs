@@ -43,7 +43,8 @@ pub(crate) mod answer {
     pub(crate) const SERVER: u32 = 2;
     pub(crate) const INFO: u32 = 3;
     pub(crate) const META_CONTEXT: u32 = 4;
-    const ERROR: u32 = 1 << 31;
+    /// The bit of every answer that refuses.
+    pub(crate) const ERROR: u32 = 1 << 31;
     pub(crate) const UNSUPPORTED: u32 = ERROR | 1;
     pub(crate) const POLICY: u32 = ERROR | 2;
     pub(crate) const INVALID: u32 = ERROR | 3;
@@ -92,7 +93,10 @@ pub(crate) mod chunk {
     pub(crate) const OFFSET_HOLE: u16 = 2;
     pub(crate) const BLOCK_STATUS: u16 = 5;
     pub(crate) const BLOCK_STATUS_EXT: u16 = 6;
-    pub(crate) const ERROR: u16 = 0x8001;
+    pub(crate) const ERROR: u16 = IS_ERROR | 1;
+    pub(crate) const ERROR_OFFSET: u16 = IS_ERROR | 2;
+    /// The bit of every type that tells an error.
+    pub(crate) const IS_ERROR: u16 = 1 << 15;
 }
 
 /// An error of a request: the only ones that the protocol has.
@@ -197,6 +201,8 @@ pub(crate) trait Put {
     fn u16(&mut self, value: u16);
     fn u32(&mut self, value: u32);
     fn u64(&mut self, value: u64);
+    /// Appends a length and as many bytes.
+    fn string(&mut self, text: &str);
 }
 
 impl Put for Vec<u8> {
@@ -208,6 +214,10 @@ impl Put for Vec<u8> {
     }
     fn u64(&mut self, value: u64) {
         self.extend_from_slice(&value.to_be_bytes());
+    }
+    fn string(&mut self, text: &str) {
+        self.u32(text.len() as u32);
+        self.extend_from_slice(text.as_bytes());
     }
 }
 

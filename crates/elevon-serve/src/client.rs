@@ -7,7 +7,7 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, TaskId, TenantId};
 use elevon_host::{Incoming, Outgoing};
-use elevon_nbd::{Request, Session};
+use elevon_nbd::{ReplyFormat, Request, Session};
 
 use crate::gate::{Gate, IN_FLIGHT, Weight};
 use crate::line::{Left, Line};
@@ -65,6 +65,8 @@ pub(crate) struct Client {
     pub(crate) is_cut: bool,
     /// The device does not take its I/O before this instant: its tenant owes.
     pub(crate) delayed: Instant,
+    /// Questions about the allocation that the disk has to find out.
+    pub(crate) questions: usize,
     requests: Vec<Option<Pieces>>,
     /// Entries of `requests` that are free.
     free_requests: Vec<usize>,
@@ -107,6 +109,7 @@ impl Client {
             is_closing: false,
             is_cut: false,
             delayed: Instant::ZERO,
+            questions: 0,
             requests: Vec::new(),
             free_requests: Vec::new(),
             waiting: VecDeque::new(),
@@ -231,6 +234,17 @@ impl Client {
         self.recycle(pieces, is_sent_from);
     }
 
+    /// Puts the reply to a request that moves no data among what is to be sent.
+    pub(crate) fn answer_without_data(&mut self, request: &Request, reply: impl FnOnce(ReplyFormat, &mut Vec<u8>)) {
+        let mut weight = Weight::default();
+        weight.add(Pieces::weight(request));
+        if self.is_cut {
+            return self.gate.leave(weight);
+        }
+        reply(self.session.reply_format(), &mut self.out.heads);
+        self.out_weight.add(weight.bytes);
+    }
+
     /// Nothing can be sent to it any more.
     pub(crate) fn cut(&mut self, error: io::Error) {
         // A client that did not wait for its answer is no error: after ABORT none does.
@@ -281,7 +295,7 @@ impl Client {
 
     /// Returns the number of requests that are not answered.
     pub(crate) const fn requests(&self) -> usize {
-        self.requests.len() - self.free_requests.len()
+        self.requests.len() - self.free_requests.len() + self.questions
     }
 
     /// Returns true if it can be forgotten: nothing of it is under way.

@@ -16,7 +16,7 @@ use elevon_core::stack::{Done, Io, Stack};
 use elevon_core::units::{Instant, LayoutId, TaskId, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_host::{Alarm, Host, Incoming, Outgoing, SlotBytes, SocketEvent};
-use elevon_nbd::Session;
+use elevon_nbd::{Request, Session};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::{Tenant, TenantPlan};
 
@@ -92,6 +92,13 @@ impl DeviceHandle {
     }
 }
 
+/// A BLOCK_STATUS whose answer has to be found out.
+struct Question {
+    task: TaskId,
+    request: Request,
+    arrived: Instant,
+}
+
 /// A device that is served.
 pub(crate) struct Device<D> {
     stack: Stack,
@@ -111,6 +118,8 @@ pub(crate) struct Device<D> {
     queue: VecDeque<TaskId>,
     /// Clients whose I/O the device does not take before an instant.
     delayed: BTreeSet<(Instant, TaskId)>,
+    /// What clients asked of the allocation and the disk has to find out, by the disk's number.
+    questions: BTreeMap<u64, Question>,
     /// Lists to be used again.
     ios: Vec<Io>,
     slots: Vec<SlotBytes>,
@@ -135,6 +144,7 @@ impl<D: Disk> Device<D> {
             sockets: Vec::new(),
             queue: VecDeque::new(),
             delayed: BTreeSet::new(),
+            questions: BTreeMap::new(),
             ios: Vec::new(),
             slots: Vec::new(),
             is_stopping: false,
@@ -191,6 +201,13 @@ impl<D: Disk> Device<D> {
         let mut moved = false;
         while let Some(completion) = self.disk.poll_completion() {
             self.stack.handle_completion(now, completion, &mut self.disk);
+            moved = true;
+        }
+        while let Some((number, found)) = self.disk.poll_allocation() {
+            let Question { task, request, arrived } = self.questions.remove(&number).expect("a question");
+            self.client(task).questions -= 1;
+            self.tell_allocation(task, &request, arrived, found);
+            self.look_at(task);
             moved = true;
         }
         if self.stack.next_timer().is_some_and(|at| at <= now) {
@@ -322,7 +339,8 @@ impl<D: Disk> Device<D> {
         if let Some(pieces) = client.end(slot, done.status) {
             self.counts.take(client.charged.tenant, &pieces.request, pieces.status(), now.since(pieces.arrived));
             let tenant = self.tenants.path(client.charged.tenant);
-            self.errors.take(now, &pieces, &Owner { client: client.name, export: &client.export, tenant });
+            let owner = Owner { client: client.name, export: &client.export, tenant };
+            self.errors.take(now, &pieces.request, pieces.status(), &owner);
             client.answer(pieces);
         }
         if self.stack.control().is_watched() {

@@ -3,9 +3,19 @@
 use std::io;
 
 use elevon_core::op::Op;
+use elevon_core::status::Status;
 use elevon_host::{Alarm, Host};
 use elevon_nbd::Extent;
 use elevon_workload::backend::Backend;
+
+/// Which parts of a range are allocated.
+pub enum Allocation {
+    /// Extents in bytes, one after the other from the range's first byte on; at least one. They may
+    /// end before the range does.
+    Known(Vec<Extent>),
+    /// [`Disk::poll_allocation`] will tell it under this number.
+    Asked(u64),
+}
 
 /// A device that can be served.
 pub trait Disk: Backend {
@@ -15,9 +25,13 @@ pub trait Disk: Backend {
     /// No descriptor can be created.
     fn alarm(&mut self) -> io::Result<Alarm>;
 
-    /// Returns which parts of a range are allocated, in bytes, one after the other. They cover the
-    /// range.
-    fn extents(&self, offset: u64, bytes: u64) -> Vec<Extent>;
+    /// Returns which parts of a range are allocated, or asks for it.
+    fn allocation(&mut self, offset: u64, bytes: u64) -> Allocation;
+
+    /// Returns what was asked for by [`Self::allocation`] and is known now, with its number.
+    fn poll_allocation(&mut self) -> Option<(u64, Result<Vec<Extent>, Status>)> {
+        None
+    }
 
     /// Returns the operation that makes a range read as zeroes; `no_hole`: it stays allocated.
     /// `None`: zeroes are to be written as data.
@@ -40,9 +54,11 @@ impl Disk for Host {
         Self::alarm(self)
     }
 
-    fn extents(&self, offset: u64, bytes: u64) -> Vec<Extent> {
+    fn allocation(&mut self, offset: u64, bytes: u64) -> Allocation {
         let parts = self.file().allocation(offset, bytes);
-        parts.map(|part| Extent { length: part.bytes, hole: part.is_hole, zero: part.is_hole }).collect()
+        Allocation::Known(
+            parts.map(|part| Extent { length: part.bytes, hole: part.is_hole, zero: part.is_hole }).collect(),
+        )
     }
 
     fn zero(&self, no_hole: bool) -> Option<Op> {

@@ -37,6 +37,6 @@ pub use listen::{Address, AddressError};
 pub use log::{Field, Level, Log, Record};
 pub use server::{Event, Exported, Hooks, ServeError, Server};
 pub use shared::{Control, ExportView, Reload};
-pub use tls::{Tls, TlsError, TlsFiles};
-pub use upstream::{Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError};
+pub use tls::{ServerTlsFiles, Tls, TlsError, TlsFiles};
+pub use upstream::{Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError, UpstreamTls};
 pub use view::{ClientView, DeviceView};

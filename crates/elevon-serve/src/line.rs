@@ -2,7 +2,7 @@
 //! device's I/O, or, with TLS and on devices without a ring, two threads that do nothing but move
 //! its bytes.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +11,7 @@ use elevon_host::{Data, Host, Incoming, Outgoing, SocketId};
 
 use crate::device::{DeviceHandle, Message};
 use crate::listen::Socket;
-use crate::tls::{Channel, Unprotected};
+use crate::tls::{Channel, Inlet, Outlet, Unprotected};
 
 /// Bytes that are taken from a socket of the ring at a time, besides those that go to the buffers
 /// of I/O.
@@ -92,10 +92,12 @@ impl Line {
         let (protected, incoming) = secure.map(|secure| (secure.channel, secure.incoming)).unzip();
         let (reader, to_read) = channel();
         let (writer, to_write) = channel();
-        let writes = Writes { name, socket: Arc::clone(&socket), channel: protected, device: device.clone() };
+        let outlet = Outlet { socket: Arc::clone(&socket), channel: protected };
+        let writes = Writes { name, outlet, device: device.clone() };
         let speaks = writer.clone();
         std::thread::Builder::new().name("write".into()).spawn(move || writes.run(&to_write))?;
-        let reads = Reads { name, socket: Arc::clone(&socket), incoming, device, speaks };
+        let inlet = Inlet { socket: Arc::clone(&socket), protected: incoming };
+        let reads = Reads { name, inlet, device, speaks };
         let line = Self::Threads { reader, writer, socket: Some(socket) };
         std::thread::Builder::new().name("read".into()).spawn(move || reads.run(&to_read))?;
         Ok((line, with(input, IN_THREAD)?))
@@ -113,8 +115,7 @@ fn with(input: &[u8], size: usize) -> io::Result<Incoming> {
 /// The thread that reads.
 struct Reads {
     name: u32,
-    socket: Arc<Socket>,
-    incoming: Option<Unprotected>,
+    inlet: Inlet,
     device: DeviceHandle,
     speaks: Sender<ToWriter>,
 }
@@ -123,9 +124,9 @@ impl Reads {
     /// Fills memory as often as the device hands it out, until the client sends no more.
     fn run(mut self, memory: &Receiver<Incoming>) {
         while let Ok(mut input) = memory.recv() {
-            let read = self.read(input.room());
+            let read = self.inlet.read(input.room());
             input.add(*read.as_ref().unwrap_or(&0));
-            if self.incoming.as_ref().is_some_and(Unprotected::has_to_say) {
+            if self.inlet.has_to_say() {
                 // A writer that has ended says nothing.
                 let _ = self.speaks.send(ToWriter::Speak);
             }
@@ -136,26 +137,12 @@ impl Reads {
             }
         }
     }
-
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let read = match &mut self.incoming {
-                Some(incoming) => incoming.read(&mut &*self.socket, room),
-                None => (&*self.socket).read(room),
-            };
-            match read {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read,
-            }
-        }
-    }
 }
 
 /// The thread that writes.
 struct Writes {
     name: u32,
-    socket: Arc<Socket>,
-    channel: Option<Arc<Channel>>,
+    outlet: Outlet,
     device: DeviceHandle,
 }
 
@@ -169,38 +156,28 @@ impl Writes {
                     self.device.send(Message::Sent { client: self.name, outgoing, result });
                 }
                 // If it fails, so does the next reply.
-                ToWriter::Speak => drop(self.write_bytes(b"")),
+                ToWriter::Speak => drop(self.outlet.send(b"")),
                 ToWriter::End(left) => {
-                    if let Some(channel) = &self.channel {
-                        // A client that is gone needs no farewell.
-                        let _ = channel.close(&mut &*self.socket);
-                    }
-                    self.socket.shutdown(Shutdown::Both);
+                    self.outlet.close();
+                    self.outlet.socket.shutdown(Shutdown::Both);
                     return drop(left);
                 }
             }
         }
-        self.socket.shutdown(Shutdown::Both);
+        self.outlet.socket.shutdown(Shutdown::Both);
     }
 
     fn write(&self, outgoing: &Outgoing) -> io::Result<()> {
         for (heads, data) in outgoing.parts() {
             if !heads.is_empty() {
-                self.write_bytes(heads)?;
+                self.outlet.send(heads)?;
             }
             match data {
-                Some(Data::Own(bytes)) => self.write_bytes(bytes)?,
+                Some(Data::Own(bytes)) => self.outlet.send(bytes)?,
                 Some(Data::Slot(_)) => unreachable!("what is in buffers was gathered"),
                 None => {}
             }
         }
         Ok(())
-    }
-
-    fn write_bytes(&self, bytes: &[u8]) -> io::Result<()> {
-        match &self.channel {
-            Some(channel) => channel.send(&mut &*self.socket, bytes),
-            None => (&*self.socket).write_all(bytes),
-        }
     }
 }

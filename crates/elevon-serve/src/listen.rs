@@ -285,7 +285,7 @@ impl<'a> Timed<'a> {
 /// Returns the error of a call that waited.
 fn waited(error: io::Error) -> io::Error {
     let is_over = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
-    if is_over { io::Error::new(io::ErrorKind::TimedOut, "the client took too long") } else { error }
+    if is_over { io::Error::new(io::ErrorKind::TimedOut, "the other side took too long") } else { error }
 }
 
 impl Read for Timed<'_> {

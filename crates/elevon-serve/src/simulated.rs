@@ -15,13 +15,12 @@ use elevon_core::op::Op;
 use elevon_core::units::{Instant, TaskId};
 use elevon_host::Alarm;
 use elevon_host::interrupt::Interrupt;
-use elevon_nbd::Extent;
 use elevon_sim::device::fault::Silent;
 use elevon_sim::device::fault::content::PowerCut;
 use elevon_sim::device::{Device, Fault};
 use elevon_workload::backend::Backend;
 
-use crate::disk::Disk;
+use crate::disk::{Allocation, Disk};
 use crate::memory::SparseBytes;
 use crate::slots::Slots;
 
@@ -286,8 +285,8 @@ impl<D: Device, C: Clock> Disk for SimulatedDisk<D, C> {
         self.clock.alarm()
     }
 
-    fn extents(&self, offset: u64, bytes: u64) -> Vec<Extent> {
-        self.bytes.extents(offset, bytes)
+    fn allocation(&mut self, offset: u64, bytes: u64) -> Allocation {
+        Allocation::Known(self.bytes.extents(offset, bytes))
     }
 
     fn zero(&self, _no_hole: bool) -> Option<Op> {

@@ -1,10 +1,12 @@
-//! TLS of a server: its certificate, and who its clients are by theirs.
+//! TLS of a server: its certificate, and who its clients are by theirs; and TLS towards the server
+//! of a disk.
 //!
 //! A server has a certificate with its key; with the certificates of authorities for clients, every
 //! client that uses TLS has to show one that they signed. Keys that both sides share (PSK) are not
 //! supported: rustls has none that are agreed on before.
 
 mod channel;
+mod ends;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -16,7 +18,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use x509_cert::certificate::{CertificateInner, Raw};
 use x509_cert::der::Decode;
 use x509_cert::der::oid::db::rfc4519::COMMON_NAME;
@@ -24,6 +26,7 @@ use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::{DirectoryString, GeneralName};
 
 pub(crate) use channel::{Channel, Unprotected};
+pub(crate) use ends::{Inlet, Outlet};
 
 /// The files that TLS needs, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +56,45 @@ impl TlsFiles {
     }
 }
 
-/// Why TLS cannot be offered.
+/// The files that TLS towards another server needs, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerTlsFiles {
+    /// Certificates of authorities. The server has to show one that one of them signed.
+    pub ca: PathBuf,
+    /// The own certificate with those that lead from it to an authority, and its key, for a server
+    /// that asks for one.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+impl ServerTlsFiles {
+    /// Returns the files of a folder as qemu and libnbd name them: `ca-cert.pem`, and
+    /// `client-cert.pem` and `client-key.pem` if they are there.
+    pub fn of_folder(folder: &Path) -> Self {
+        let (certificate, key) = (folder.join("client-cert.pem"), folder.join("client-key.pem"));
+        let certificate = certificate.exists().then_some((certificate, key));
+        Self { ca: folder.join("ca-cert.pem"), certificate }
+    }
+
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One cannot be read, has no PEM, or does not fit the others.
+    pub(crate) fn load(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        let of_ca = |error| TlsError::Certificate { path: self.ca.clone(), error };
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(of_ca)?
+            .with_root_certificates(roots(&self.ca)?);
+        Ok(Arc::new(match &self.certificate {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => builder
+                .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
+                .map_err(|error| of_own(certificate, key, error))?,
+        }))
+    }
+}
+
+/// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read as PEM.
@@ -143,35 +184,22 @@ impl Tls {
     /// One cannot be read, has no PEM, or does not fit the others.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
         let chain = certificates(&files.certificate)?;
-        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
-            PemError::NoItemsFound => TlsError::Nothing { path: files.key.clone(), what: "private key" },
-            error => TlsError::File { path: files.key.clone(), error },
-        })?;
+        let key = private_key(&files.key)?;
         let provider = Arc::new(ring::default_provider());
-        let of_certificate = |error| TlsError::Certificate { path: files.certificate.clone(), error };
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(of_certificate)?;
+            .map_err(|error| of_own(&files.certificate, &files.key, error))?;
         let builder = match &files.client_ca {
             None => builder.with_no_client_auth(),
             Some(path) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates(path)? {
-                    let added = roots.add(certificate);
-                    added.map_err(|error| TlsError::Certificate { path: path.clone(), error })?;
-                }
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots(path)?.into(), provider).build();
                 builder.with_client_cert_verifier(
                     verifier.map_err(|error| TlsError::Authorities { path: path.clone(), error })?,
                 )
             }
         };
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => {
-                TlsError::OtherKey { key: files.key.clone(), certificate: files.certificate.clone() }
-            }
-            error => of_certificate(error),
-        })?;
+        let mut config =
+            builder.with_single_cert(chain, key).map_err(|error| of_own(&files.certificate, &files.key, error))?;
         // A session that is resumed would be that of a client whose certificate was looked at
         // under another configuration.
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -193,6 +221,33 @@ impl Tls {
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
     }
+}
+
+/// Returns what is wrong with the own certificate or its key.
+fn of_own(certificate: &Path, key: &Path, error: rustls::Error) -> TlsError {
+    match error {
+        rustls::Error::InconsistentKeys(_) => {
+            TlsError::OtherKey { key: key.to_owned(), certificate: certificate.to_owned() }
+        }
+        error => TlsError::Certificate { path: certificate.to_owned(), error },
+    }
+}
+
+/// Returns the key of a file.
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| match error {
+        PemError::NoItemsFound => TlsError::Nothing { path: path.to_owned(), what: "private key" },
+        error => TlsError::File { path: path.to_owned(), error },
+    })
+}
+
+/// Returns the authorities of a file.
+fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| TlsError::Certificate { path: path.to_owned(), error })?;
+    }
+    Ok(roots)
 }
 
 /// Returns the certificates of a file; at least one.

@@ -1,17 +1,18 @@
 //! A disk of another NBD server as a device: the stack stands before it as before a file.
 //!
 //! The device's thread hands requests to a thread that sends them ([`link`]), and takes answers
-//! from one that receives. What was in flight when the connection is lost fails; later requests
-//! connect again. No request is sent twice: whether a write that was not answered was carried out
-//! is not known.
+//! from those that receive. What was in flight when a connection is lost fails, on all of them;
+//! later requests connect again. No request is sent twice: whether a write that was not answered
+//! was carried out is not known.
 //!
-//! What was answered and not flushed may be lost together with the connection, since the server may
+//! What was answered and not flushed may be lost together with a connection, since the server may
 //! have been started again. Then no later flush succeeds, as after one that failed.
 
 mod address;
+mod allocation;
 mod link;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::mpsc::Receiver;
 
@@ -19,24 +20,31 @@ use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces, Ti
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Sectors, TaskId};
+use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Alarm, Promises};
 use elevon_nbd::{Command as NbdCommand, Extent, Remote};
 use elevon_workload::backend::Backend;
 
-use crate::disk::Disk;
+use crate::disk::{Allocation, Disk};
 use crate::simulated::{Clock, RealClock};
 use crate::slots::Slots;
 use link::{Answer, Ask, Link};
 
-pub use address::{UpstreamAddress, UpstreamAddressError};
+pub use address::{UpstreamAddress, UpstreamAddressError, UpstreamTls};
 pub use link::UpstreamError;
 
-/// Requests in flight on the connection.
+/// Requests in flight at the server.
 const DEPTH: u32 = 128;
 /// The most sectors of a request without data: 2 GiB.
 const PLAIN: Sectors = Sectors::new(1 << 22);
+/// The most bytes that are asked about at once, a multiple of every block size. A client that asks
+/// about more asks again.
+const STATUS: u64 = 1 << 31;
+/// The bit by which questions about the allocation differ from commands.
+const QUESTION: u64 = 1 << 63;
+/// After this time without an answer to a question the server is taken for lost.
+const QUESTION_TIME: Nanos = Nanos::from_secs(30);
 
 /// A request at the server.
 struct Flight {
@@ -57,6 +65,13 @@ pub struct Upstream {
     answers: Receiver<Answer>,
     /// What is at the server, by the sequence numbers of commands.
     flights: BTreeMap<u64, Flight>,
+    /// When each question about the allocation was asked that has no answer, by its number.
+    questions: BTreeMap<u64, Instant>,
+    next_question: u64,
+    /// The answers that were not taken.
+    found: VecDeque<(u64, Result<Vec<Extent>, Status>)>,
+    /// What people should know.
+    notes: Vec<String>,
     slots: Slots,
     promises: Promises,
     /// Writes without FUA that were answered, and how many of them a flush covered.
@@ -72,7 +87,7 @@ impl Upstream {
     pub fn open(address: &UpstreamAddress, interrupt: Interrupt) -> Result<Self, UpstreamError> {
         let mut clock = RealClock::new().map_err(UpstreamError::Machine)?;
         let alarm = clock.alarm().map_err(UpstreamError::Machine)?;
-        let (link, remote, answers) = Link::open(address.clone(), alarm)?;
+        let (link, remote, answers, notes) = Link::open(address.clone(), alarm)?;
         Ok(Self {
             clock,
             interrupt,
@@ -81,6 +96,10 @@ impl Upstream {
             link,
             answers,
             flights: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            next_question: QUESTION,
+            found: VecDeque::new(),
+            notes,
             slots: Slots::default(),
             promises: Promises::default(),
             answered: 0,
@@ -91,6 +110,11 @@ impl Upstream {
     /// Returns what the server says of the disk.
     pub const fn remote(&self) -> &Remote {
         &self.remote
+    }
+
+    /// Returns what people should know: that there are fewer connections than wanted.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Returns how many requests are at the server at a time.
@@ -121,29 +145,27 @@ impl Upstream {
         }
     }
 
-    /// Returns the status of a request that the server has answered, or that was lost.
-    fn end(&mut self, flight: &Flight, result: Result<Vec<u8>, Status>) -> Completion {
+    /// Ends a request that the server has answered, or that was lost, with the bytes that came of a
+    /// READ.
+    fn end(&mut self, flight: &Flight, status: Status, data: &[u8]) -> Completion {
         let command = &flight.command;
-        let status = match result {
-            Ok(data) => {
-                let mut at = 0;
-                for piece in flight.pieces.iter().filter(|_| command.op == Op::Read) {
-                    let length = piece.len as usize;
-                    self.slots.of(piece).copy_from_slice(&data[at..at + length]);
-                    at += length;
-                }
-                let is_durable = self.remote.fua && command.flags.contains(Flags::FUA);
-                match command.op {
-                    Op::Flush => self.flushed = self.flushed.max(flight.answered),
-                    Op::Read => {}
-                    _ if is_durable => {}
-                    _ => self.answered += 1,
-                }
-                Status::Ok
+        let mut rest = data;
+        for piece in flight.pieces.iter().filter(|_| command.op == Op::Read) {
+            let length = rest.len().min(piece.len as usize);
+            self.slots.part_of(piece, 0, length as u64).copy_from_slice(&rest[..length]);
+            rest = &rest[length..];
+        }
+        if status.is_ok() {
+            let is_durable = self.remote.fua && command.flags.contains(Flags::FUA);
+            match command.op {
+                Op::Flush => self.flushed = self.flushed.max(flight.answered),
+                Op::Read => {}
+                _ if is_durable => {}
+                _ => self.answered += 1,
             }
-            Err(status) => status,
-        };
-        let bytes = if status.is_ok() { command.bytes } else { Bytes::ZERO };
+        }
+        // What came before the byte that failed is good for those whose bytes it is.
+        let bytes = if status.is_ok() { command.bytes } else { Bytes::new(data.len() as u64) };
         Completion::of(command, self.promises.settle(command, status), bytes)
     }
 }
@@ -217,7 +239,7 @@ impl Driver for Upstream {
 
 impl Drop for Upstream {
     fn drop(&mut self) {
-        if !self.flights.is_empty() {
+        if !self.flights.is_empty() || !self.questions.is_empty() {
             // Its thread must not wait for a server that does not answer.
             self.link.cut();
         }
@@ -230,11 +252,20 @@ impl Backend for Upstream {
     }
 
     fn poll_completion(&mut self) -> Option<Completion> {
+        if self.questions.first_key_value().is_some_and(|(_, asked)| *asked + QUESTION_TIME <= self.clock.now()) {
+            self.link.cut();
+        }
         loop {
             match self.answers.try_recv().ok()? {
-                Answer::Of { cookie, result } => {
+                Answer::Of { cookie, status, extents, .. } if cookie & QUESTION != 0 => {
+                    self.questions.remove(&cookie);
+                    let block = u64::from(self.limits().logical_block_size);
+                    let found = if status.is_ok() { Ok(allocation::aligned(&extents, block)) } else { Err(status) };
+                    self.found.push_back((cookie, found));
+                }
+                Answer::Of { cookie, status, data, .. } => {
                     let flight = self.flights.remove(&cookie).expect("a request at the server");
-                    return Some(self.end(&flight, result));
+                    return Some(self.end(&flight, status, &data));
                 }
                 Answer::Lost => {
                     if self.answered > self.flushed {
@@ -249,7 +280,8 @@ impl Backend for Upstream {
         if self.flights.is_empty() && until.is_none() && !self.is_called {
             return false;
         }
-        self.clock.wait(until) && !self.interrupt.is_set()
+        let answer = self.questions.first_key_value().map(|(_, asked)| *asked + QUESTION_TIME);
+        self.clock.wait([until, answer].into_iter().flatten().min()) && !self.interrupt.is_set()
     }
 
     fn interrupted(&self) -> bool {
@@ -271,9 +303,21 @@ impl Disk for Upstream {
         self.clock.alarm()
     }
 
-    /// The server is not asked: everything is said to be data.
-    fn extents(&self, _offset: u64, bytes: u64) -> Vec<Extent> {
-        vec![Extent { length: bytes, hole: false, zero: false }]
+    fn allocation(&mut self, offset: u64, bytes: u64) -> Allocation {
+        if !self.remote.allocation {
+            return Allocation::Known(vec![Extent { length: bytes, hole: false, zero: false }]);
+        }
+        let cookie = self.next_question;
+        self.next_question += 1;
+        self.questions.insert(cookie, self.clock.now());
+        let length = bytes.min(STATUS) as u32;
+        let request = NbdCommand::BlockStatus { one: false };
+        self.link.send(Ask { cookie, request, offset, length, fua: false, payload: Vec::new() });
+        Allocation::Asked(cookie)
+    }
+
+    fn poll_allocation(&mut self) -> Option<(u64, Result<Vec<Extent>, Status>)> {
+        self.found.pop_front()
     }
 
     /// Zeroes may become a hole at the server, so those that may not are written as data.

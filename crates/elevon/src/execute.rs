@@ -80,7 +80,8 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
                 return Err(Failure::named(format!("--device {address}"), ConflictError::ReadOnly));
             }
             let description = described::of_upstream(address, &disk);
-            let warnings = in_force::differing(&plan.settings, &plan.stack_config(&description)?);
+            let mut warnings = disk.notes().to_vec();
+            warnings.extend(in_force::differing(&plan.settings, &plan.stack_config(&description)?));
             run_on(plan, &description, &mut disk, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)
         }
         Target::Real(path) => {

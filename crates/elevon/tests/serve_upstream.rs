@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -189,7 +190,7 @@ limit = { iops = 1000 }
     for (to, words) in [
         ("nbd+unix:///disk.img?socket=none", "c.toml:3:10: device.far.device: unix:none: No such file"),
         ("nbd+unix:///other?socket=up", "c.toml:3:10: device.far.device: unix:up: the server refuses: no export"),
-        ("nbds://host/disk", "c.toml:3:10: device.far.device: nbds://host/disk: asks for TLS"),
+        ("nbds+unix:///disk.img?socket=up", "c.toml:3:10: device.far.device: unix:up: whose certificates are trusted?"),
         ("nbd+unix:///disk.img", "c.toml:3:10: device.far.device: nbd+unix:///disk.img: is no address"),
     ] {
         bench.file("c.toml", config.replace("nbd+unix:///disk.img?socket=up", to));
@@ -206,6 +207,122 @@ limit = { iops = 1000 }
     let at = (2 << 20) + 4096;
     assert!(disk[at..at + 4096].iter().all(|&byte| byte == 7) && disk[..at].iter().all(|&byte| byte == 0));
     served.end();
+}
+
+/// Returns what nbdinfo says of an export: offset, length and kind of each extent.
+fn map(served: &Served) -> Vec<(u64, u64, u64)> {
+    let info = ok(&served.client("nbdinfo", &["--map", "--json", &served.uri]).expect("installed"));
+    let info: serde_json::Value = serde_json::from_str(&info).expect("JSON");
+    let number = |extent: &serde_json::Value, key: &str| extent[key].as_u64().expect("a number");
+    let extents = info.as_array().expect("extents");
+    extents.iter().map(|extent| (number(extent, "offset"), number(extent, "length"), number(extent, "type"))).collect()
+}
+
+#[test]
+fn holes_of_the_server_are_told_and_skipped() {
+    let bench = Bench::new();
+    let disk = fs::File::create(bench.path("disk.img")).expect("a file");
+    disk.set_len(DISK as u64).expect("room");
+    disk.write_all_at(&[7; 1 << 20], 1 << 20).expect("written");
+    let Some(_nbdkit) = nbdkit(&bench, &["file", "disk.img"]) else { return };
+    if elevon_testkit::tool("nbdinfo").is_none() {
+        return;
+    }
+    let served = before(bench, "");
+    let (mb, rest) = (1 << 20, (DISK - (2 << 20)) as u64);
+    assert_eq!(map(&served), [(0, mb, 3), (mb, mb, 0), (2 * mb, rest, 3)]);
+    ok(&served.client("nbdcopy", &[&served.uri, "copy"]).expect("installed"));
+    let copy = fs::metadata(served.bench.path("copy")).expect("the copy");
+    assert!(copy.len() == DISK as u64 && copy.blocks() * 512 < 2 << 20, "{} blocks", copy.blocks());
+    // What is trimmed here is a hole there, and the other way round.
+    if let Some(output) = served.qemu_io(&served.uri, &["discard 1M 512k", "write -P 1 4M 1M", "flush"]) {
+        ok(&output);
+        assert_eq!(
+            map(&served),
+            [(0, 3 * mb / 2, 3), (3 * mb / 2, mb / 2, 0), (2 * mb, 2 * mb, 3), (4 * mb, mb, 0), (5 * mb, 3 * mb, 3)]
+        );
+    }
+    served.end();
+}
+
+#[test]
+fn extents_of_the_server_are_told_in_whole_blocks() {
+    let bench = Bench::new();
+    bench.file("extents", "0 1000 hole,zero\n1000 3096 \n4096 100000 hole,zero\n104096 1000000 zero\n");
+    let Some(_nbdkit) = nbdkit(&bench, &["--filter=extentlist", "memory", "8M", "extentlist=extents"]) else { return };
+    if elevon_testkit::tool("nbdinfo").is_none() {
+        return;
+    }
+    let served = before(bench, "");
+    let end = 1_104_384;
+    assert_eq!(
+        map(&served),
+        [(0, 512, 3), (512, 3584, 0), (4096, 99_840, 3), (103_936, end - 103_936, 2), (end, DISK as u64 - end, 3)]
+    );
+    served.end();
+}
+
+#[test]
+fn a_question_about_holes_fails_as_any_request() {
+    let bench = Bench::new();
+    let file = format!("error-file={}", bench.path("broken").display());
+    let args = ["--filter=error", "memory", "8M", "error-extents=EIO", "error-rate=100%", &file];
+    let Some(_nbdkit) = nbdkit(&bench, &args) else { return };
+    if elevon_testkit::tool("nbdinfo").is_none() {
+        return;
+    }
+    let served = before(bench, "");
+    assert_eq!(map(&served), [(0, DISK as u64, 3)]);
+    served.bench.file("broken", "");
+    let info = served.client("nbdinfo", &["--map", &served.uri]).expect("installed");
+    let stderr = String::from_utf8_lossy(&info.stderr);
+    assert!(!info.status.success() && stderr.contains("Input/output error"), "{stderr}");
+    served.end();
+    // And while it waits for a server that is lost.
+    let bench = Bench::new();
+    let Some(nbdkit) =
+        nbdkit(&bench, &["--filter=log", "--filter=delay", "memory", "8M", "delay-extents=600", "logfile=log"])
+    else {
+        return;
+    };
+    let served = before(bench, "");
+    let mut info = elevon_testkit::tool("nbdinfo").expect("looked for above");
+    let info = info.args(["--map", &served.uri]).stderr(Stdio::piped()).spawn().expect("it ran");
+    until("it asks", || fs::read_to_string(served.bench.path("log")).is_ok_and(|log| log.contains("Extents")));
+    drop(nbdkit);
+    let output = info.wait_with_output().expect("it ended");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Input/output error"), "{output:?}");
+    served.end();
+}
+
+/// Serves a disk of nbdkit, and returns how many connections it has, and what the server says.
+fn connections(nbdkit_args: &[&str], keys: &str) -> Option<(usize, String)> {
+    let bench = Bench::new();
+    let args = [&["--filter=log"][..], nbdkit_args, &["logfile=log"]].concat();
+    let _nbdkit = nbdkit(&bench, &args)?;
+    let config = "listen = 'unix:s'\n[device.far]\ndevice = 'nbd+unix:///?socket=up'\nKEYS\n[export.a]\n";
+    bench.file("c.toml", config.replace("KEYS", keys));
+    let said = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
+    ok(&said);
+    let log = fs::read_to_string(bench.path("log")).expect("the log");
+    // nbdkit was looked for by the test, which connected once and said nothing.
+    Some((log.matches(" Connect ").count(), String::from_utf8_lossy(&said.stderr).into_owned()))
+}
+
+#[test]
+fn there_are_several_connections_if_the_server_promises_that_they_see_one_disk() {
+    for (args, keys, wanted) in [
+        (&["memory", "8M"][..], "", 4),
+        (&["memory", "8M"], "connections = 2", 2),
+        (&["memory", "8M"], "connections = 1", 1),
+        (&["--filter=multi-conn", "memory", "8M", "multi-conn-mode=disable"], "", 1),
+    ] {
+        let Some((count, said)) = connections(args, keys) else { return };
+        assert_eq!((count, said.as_str()), (wanted, ""), "{args:?} {keys}");
+    }
+    let (count, said) = connections(&["--filter=limit", "memory", "8M", "limit=2"], "").expect("installed");
+    assert_eq!(count, 2);
+    assert!(said.contains("2 connections in place of 4: unix:up: "), "{said}");
 }
 
 #[test]

@@ -137,3 +137,34 @@ fn files_of_tls_and_clients_are_read() {
         assert!(errors.iter().any(|error| error.starts_with(expected)), "{text}: {errors:#?}");
     }
 }
+
+#[test]
+fn a_disk_of_another_server_has_connections_and_tls() {
+    let text = "listen = 'unix:s'\n[device.d]\ndevice = 'nbds://host/disk'\nconnections = 2\n\
+                tls = { ca = 'a', certificate = 'c', key = 'k', hostname = 'h' }\n[export.x]\n";
+    let file = parse("c.toml", text).expect("a good file");
+    assert_eq!(file.devices[0].connections.as_ref().map(|(count, place)| (*count, place.line)), Some((2, 4)));
+    let tls = file.devices[0].tls.as_ref().expect("a table");
+    let values = [&tls.certificates, &tls.ca, &tls.certificate, &tls.key, &tls.hostname];
+    let values = values.map(|given| given.as_ref().map(|given| given.value.as_str()));
+    assert_eq!(values, [None, Some("a"), Some("c"), Some("k"), Some("h")]);
+    for (from, to, expected) in [
+        ("connections = 2", "connections = 0", "c.toml:4:15: device.d.connections: expected a number from 1 to 16"),
+        ("connections = 2", "connections = 17", "c.toml:4:15: device.d.connections: expected a number from 1 to 16"),
+        ("connections = 2", "connections = 'x'", "c.toml:4:15: device.d.connections: expected a whole number"),
+        (", key = 'k'", "", "c.toml:5:1: device.d.tls: key is missing"),
+        (", certificate = 'c'", "", "c.toml:5:1: device.d.tls: certificate is missing"),
+        ("ca = 'a', ", "", "c.toml:5:1: device.d.tls: ca is missing"),
+        ("ca = 'a'", "certificates = 'a'", "c.toml:5:1: device.d.tls: certificates is a folder"),
+        ("ca = 'a'", "ac = 'a'", "c.toml:5:9: device.d.tls.ac: no such key; there are"),
+        (
+            "{ ca = 'a', certificate = 'c', key = 'k', hostname = 'h' }",
+            "5",
+            "c.toml:5:7: device.d.tls: expected a table",
+        ),
+    ] {
+        let text = text.replacen(from, to, 1);
+        let errors: Vec<String> = parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
+        assert!(errors.len() == 1 && errors[0].starts_with(expected), "{text}: {errors:#?}");
+    }
+}

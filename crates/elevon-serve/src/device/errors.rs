@@ -1,12 +1,12 @@
 //! Log lines about requests that failed. A device that is gone fails every request, so that lines
 //! are limited to a few in a time, and the others are counted.
 
+use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos};
-use elevon_nbd::Command;
+use elevon_nbd::{Command, Request};
 
 use super::counts::name;
 use crate::log::{Field, Level, Log, Record};
-use crate::pieces::Pieces;
 
 /// Lines in a [`WINDOW`].
 const MOST: u32 = 10;
@@ -37,10 +37,9 @@ impl ErrorLog {
     }
 
     /// Takes a request that is over.
-    pub(super) fn take(&mut self, now: Instant, pieces: &Pieces, owner: &Owner<'_>) {
-        let status = pieces.status();
+    pub(super) fn take(&mut self, now: Instant, request: &Request, status: Status, owner: &Owner<'_>) {
         // What a device does not support is no error; a client is told.
-        if status.is_ok() || status == elevon_core::status::Status::NotSupported {
+        if status.is_ok() || status == Status::NotSupported {
             return;
         }
         if now.since(self.began) >= WINDOW {
@@ -55,7 +54,6 @@ impl ErrorLog {
             return;
         }
         self.told += 1;
-        let request = &pieces.request;
         let what = name(request.command).to_uppercase();
         let place = if request.command == Command::Flush {
             String::new()

@@ -6,13 +6,14 @@ use std::io;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::Io;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, DeviceOffset, LayoutId, Nanos, TaskId};
+use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId};
 use elevon_host::{Incoming, Outgoing};
-use elevon_nbd::{Close, Command, Export, Exports, Refusal, Request, Step};
+use elevon_nbd::{Close, Command, Export, Exports, Extent, NbdError, Refusal, Request, Step};
 
-use super::Device;
+use super::errors::Owner;
+use super::{Device, Question};
 use crate::client::{BUFFERS, Charged, Client};
-use crate::disk::Disk;
+use crate::disk::{Allocation, Disk};
 use crate::line::{Line, ToWriter};
 use crate::pieces::{PART, Part, Pieces};
 
@@ -49,7 +50,7 @@ impl<D: Disk> Device<D> {
         }
     }
 
-    fn client(&mut self, task: TaskId) -> &mut Client {
+    pub(super) fn client(&mut self, task: TaskId) -> &mut Client {
         client_of(&mut self.clients, task)
     }
 
@@ -103,17 +104,18 @@ impl<D: Disk> Device<D> {
         match request.command {
             // There is no page cache that a range could be read into.
             Command::Cache => {
-                client.session.reply_format().done(&mut client.out.heads, request);
-                client.out_weight.add(0);
+                client.answer_without_data(request, |format, heads| format.done(heads, request));
                 self.counts.take(client.charged.tenant, request, Status::Ok, Nanos::ZERO);
             }
             Command::BlockStatus { .. } => {
                 let arrived = self.disk.now();
-                let extents = self.disk.extents(client.charged.base + request.offset, request.length);
-                client.session.reply_format().extents(&mut client.out.heads, request, &extents);
-                client.out_weight.add(0);
-                let took = self.disk.now().since(arrived);
-                self.counts.take(client.charged.tenant, request, Status::Ok, took);
+                match self.disk.allocation(client.charged.base + request.offset, request.length) {
+                    Allocation::Known(extents) => self.tell_allocation(task, request, arrived, Ok(extents)),
+                    Allocation::Asked(number) => {
+                        client.questions += 1;
+                        self.questions.insert(number, Question { task, request: *request, arrived });
+                    }
+                }
             }
             _ => {
                 let arrived = self.disk.now();
@@ -127,6 +129,27 @@ impl<D: Disk> Device<D> {
             }
         }
         true
+    }
+
+    /// Answers a BLOCK_STATUS.
+    pub(super) fn tell_allocation(
+        &mut self,
+        task: TaskId,
+        request: &Request,
+        arrived: Instant,
+        found: Result<Vec<Extent>, Status>,
+    ) {
+        let now = self.disk.now();
+        let client = client_of(&mut self.clients, task);
+        let status = found.as_ref().err().copied().unwrap_or(Status::Ok);
+        self.counts.take(client.charged.tenant, request, status, now.since(arrived));
+        let tenant = self.tenants.path(client.charged.tenant);
+        let owner = Owner { client: client.name, export: &client.export, tenant };
+        self.errors.take(now, request, status, &owner);
+        client.answer_without_data(request, |format, heads| match found {
+            Ok(extents) => format.extents(heads, request, &extents),
+            Err(status) => format.error(heads, request, NbdError::from_errno(status.errno()), ""),
+        });
     }
 
     /// Takes bytes of a payload out of what came. Returns true if it is complete.

@@ -3,7 +3,8 @@
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use rustls::{ServerConfig, ServerConnection};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use super::Identity;
 
@@ -13,8 +14,8 @@ const PROTECTED: usize = 64 << 10;
 const READ: usize = 32 << 10;
 
 /// The state of TLS that both directions share. Neither holds it while it waits for the socket, so
-/// that a client that does not read its replies can still be read from.
-pub(crate) struct Channel(Mutex<ServerConnection>);
+/// that a peer that does not read what it is sent can still be read from.
+pub(crate) struct Channel(Mutex<Connection>);
 
 impl Channel {
     /// Does the handshake with a client over a socket, and returns who it is.
@@ -22,18 +23,27 @@ impl Channel {
     /// # Errors
     /// The socket failed, or the client is not who it has to be.
     pub(crate) fn accept(config: Arc<ServerConfig>, socket: &mut (impl Read + Write)) -> io::Result<(Self, Identity)> {
-        let mut connection = ServerConnection::new(config).map_err(io::Error::other)?;
-        // What is protected is taken at once.
-        connection.set_buffer_limit(None);
-        while connection.is_handshaking() {
-            connection.complete_io(socket)?;
-        }
+        let connection = ServerConnection::new(config).map_err(io::Error::other)?;
+        let connection = shake_hands(connection.into(), socket)?;
         let certificate = connection.peer_certificates().and_then(<[_]>::first);
         let identity = certificate.map(Identity::of).unwrap_or_default();
         Ok((Self(Mutex::new(connection)), identity))
     }
 
-    fn lock(&self) -> MutexGuard<'_, ServerConnection> {
+    /// Does the handshake with a server over a socket. Its certificate has to have this name.
+    ///
+    /// # Errors
+    /// The socket failed, or the server is not who it has to be.
+    pub(crate) fn connect(
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+        socket: &mut (impl Read + Write),
+    ) -> io::Result<Self> {
+        let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        Ok(Self(Mutex::new(shake_hands(connection.into(), socket)?)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
         self.0.lock().expect("no thread panics with the lock")
     }
 
@@ -57,14 +67,23 @@ impl Channel {
         }
     }
 
-    /// Tells the client that nothing follows.
+    /// Tells the peer that nothing follows.
     pub(crate) fn close(&self, socket: &mut impl Write) -> io::Result<()> {
         self.lock().send_close_notify();
         self.send(socket, b"")
     }
 }
 
-/// The bytes of a client, out of what comes from its socket.
+fn shake_hands(mut connection: Connection, socket: &mut (impl Read + Write)) -> io::Result<Connection> {
+    // What is protected is taken at once.
+    connection.set_buffer_limit(None);
+    while connection.is_handshaking() {
+        connection.complete_io(socket)?;
+    }
+    Ok(connection)
+}
+
+/// The bytes of a peer, out of what comes from its socket.
 pub(crate) struct Unprotected {
     channel: Arc<Channel>,
     /// Bytes that came, with how many of them were taken.
@@ -85,13 +104,13 @@ impl Unprotected {
     /// Reads bytes; 0 at the end.
     ///
     /// # Errors
-    /// The socket failed, or what came was not protected by the client.
+    /// The socket failed, or what came was not protected by the peer.
     pub(crate) fn read(&mut self, socket: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut connection = self.channel.lock();
             match connection.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Many clients close the socket without a word to TLS. A request that is cut off
+                // Many peers close the socket without a word to TLS. A request that is cut off
                 // is not carried out.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,

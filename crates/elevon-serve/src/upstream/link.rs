@@ -1,6 +1,11 @@
-//! The connection to another server: one thread sends requests and connects again, one for each
+//! The connections to another server: one thread sends requests and connects again, one for each
 //! connection receives answers.
+//!
+//! Connections are made together and end together. So every one that a request is sent on was made
+//! before the first request, by the same run of the server: a flush that one of them answers covers
+//! what the others answered, as far as the server promises that.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -11,13 +16,19 @@ use std::time::{Duration, Instant};
 
 use elevon_core::status::Status;
 use elevon_host::Alarm;
-use elevon_nbd::{Client, ClientError, ClientStep, Command, Remote};
+use elevon_nbd::{Client, ClientError, ClientStep, Command, Extent, Remote};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 
 use super::UpstreamAddress;
 use crate::listen::{Address, Socket, Timed};
+use crate::tls::{Channel, Inlet, Outlet, TlsError, Unprotected};
 
 /// How long a server may take to open the export.
 const NEGOTIATION: Duration = Duration::from_secs(10);
+/// The same for each connection after the first: some servers let those wait that they do not
+/// serve.
+const FURTHER: Duration = Duration::from_secs(2);
 /// After a connection was not made, how long until the next is tried. Requests fail meanwhile.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Bytes that are read from a socket at a time.
@@ -54,6 +65,21 @@ pub enum UpstreamError {
         /// The disk that is there now.
         now: Box<Remote>,
     },
+    /// The server has to use TLS, and nothing says whom it is known by.
+    #[error("{server}: whose certificates are trusted? Add tls-certificates=DIR, a folder with ca-cert.pem")]
+    NoAuthority {
+        /// The server.
+        server: Address,
+    },
+    /// The files of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A certificate cannot have this name.
+    #[error("{name}: no name that a certificate can have; give tls-hostname=NAME")]
+    Hostname {
+        /// The name.
+        name: String,
+    },
     /// This machine has no descriptor or no thread left.
     #[error("cannot be used: {0}")]
     Machine(#[source] io::Error),
@@ -72,9 +98,16 @@ pub(super) struct Ask {
 
 /// What came.
 pub(super) enum Answer {
-    /// The answer to a request: the bytes of a READ, or why it failed.
-    Of { cookie: u64, result: Result<Vec<u8>, Status> },
-    /// The connection was lost. What it had not answered was failed before; answers of a new one
+    /// A request is over.
+    Of {
+        cookie: u64,
+        status: Status,
+        /// The bytes of a READ; if it failed, those before the first that did.
+        data: Vec<u8>,
+        /// What is allocated, of a BLOCK_STATUS.
+        extents: Vec<Extent>,
+    },
+    /// The connections were lost. What they had not answered was failed before; answers of new ones
     /// come after this.
     Lost,
 }
@@ -93,7 +126,17 @@ impl Answers {
         self.alarm.ring();
     }
     fn fail(&self, cookie: u64) {
-        self.tell(Answer::Of { cookie, result: Err(Status::IoError) });
+        self.tell(Answer::Of { cookie, status: Status::IoError, data: Vec::new(), extents: Vec::new() });
+    }
+}
+
+/// The sockets of the connections. Every thread may end them.
+#[derive(Clone, Default)]
+struct Sockets(Arc<Mutex<Vec<Arc<Socket>>>>);
+
+impl Sockets {
+    fn shutdown(&self) {
+        self.0.lock().expect(LOCK).iter().for_each(|socket| socket.shutdown(Shutdown::Both));
     }
 }
 
@@ -103,36 +146,30 @@ pub(super) struct Link {
     asks: Option<Sender<Ask>>,
     sender: Option<JoinHandle<()>>,
     failure: Arc<Mutex<Option<String>>>,
-    /// The socket of the last connection.
-    socket: Arc<Mutex<Socket>>,
+    sockets: Sockets,
 }
 
 const LOCK: &str = "no thread panics with the lock";
 
 impl Link {
-    /// Connects, and returns what the server says of the disk, and the queue of answers.
+    /// Connects, and returns what the server says of the disk, the queue of answers, and what
+    /// people should know.
     pub(super) fn open(
         address: UpstreamAddress,
         alarm: Alarm,
-    ) -> Result<(Self, Remote, Receiver<Answer>), UpstreamError> {
+    ) -> Result<(Self, Remote, Receiver<Answer>, Vec<String>), UpstreamError> {
         let (queue, answers) = channel();
         let (asks, asked) = channel();
-        let to_device = Answers { queue, alarm };
-        let (connection, remote) = Connection::open(&address, to_device.clone())?;
-        let failure = Arc::new(Mutex::new(None));
-        let socket = Arc::new(Mutex::new(connection.socket.try_clone().map_err(UpstreamError::Machine)?));
-        let mut side = Side {
-            address,
-            remote,
-            answers: to_device,
-            connection: Some(connection),
-            paused_until: Instant::now(),
-            failure: Arc::clone(&failure),
-            socket: Arc::clone(&socket),
-        };
+        let (failure, sockets) = (Arc::new(Mutex::new(None)), Sockets::default());
+        let way = Way { address, answers: Answers { queue, alarm }, sockets: sockets.clone() };
+        let (connections, remote, note) = way.open(None)?;
+        let mut side = Side { way, remote, connections, paused_until: Instant::now(), failure: Arc::clone(&failure) };
+        // Those that the server does not serve are not waited for a second time.
+        side.way.address.connections = side.connections.len() as u32;
         let work = move || side.run(&asked);
         let sender = std::thread::Builder::new().name("upstream".into()).spawn(work).map_err(UpstreamError::Machine)?;
-        Ok((Self { asks: Some(asks), sender: Some(sender), failure, socket }, remote, answers))
+        let link = Self { asks: Some(asks), sender: Some(sender), failure, sockets };
+        Ok((link, remote, answers, note.into_iter().collect()))
     }
 
     pub(super) fn send(&self, ask: Ask) {
@@ -140,9 +177,9 @@ impl Link {
         asks.send(ask).expect("the thread ends after this");
     }
 
-    /// Ends the connection, as if the server had: what is in flight fails.
+    /// Ends the connections, as if the server had: what is in flight fails.
     pub(super) fn cut(&self) {
-        self.socket.lock().expect(LOCK).shutdown(Shutdown::Both);
+        self.sockets.shutdown();
     }
 
     pub(super) fn failure(&self) -> Option<String> {
@@ -159,51 +196,67 @@ impl Drop for Link {
     }
 }
 
+/// What connections are made with.
+struct Way {
+    address: UpstreamAddress,
+    answers: Answers,
+    sockets: Sockets,
+}
+
+impl Way {
+    /// Opens all connections, to the disk that it was `before`. If not as many can be as are
+    /// wanted, says why.
+    fn open(&self, before: Option<&Remote>) -> Result<(Vec<Connection>, Remote, Option<String>), UpstreamError> {
+        self.sockets.0.lock().expect(LOCK).clear();
+        let (first, remote) = Connection::open(self, NEGOTIATION, before)?;
+        let (mut connections, mut note) = (vec![first], None);
+        let wanted = if remote.multi_conn { self.address.connections as usize } else { 1 };
+        while connections.len() < wanted && note.is_none() {
+            match Connection::open(self, FURTHER, Some(&remote)) {
+                Ok((connection, _)) => connections.push(connection),
+                Err(error) => note = Some(format!("{} connections in place of {wanted}: {error}", connections.len())),
+            }
+        }
+        Ok((connections, remote, note))
+    }
+}
+
 /// The thread that sends.
 struct Side {
-    address: UpstreamAddress,
+    way: Way,
     remote: Remote,
-    answers: Answers,
-    connection: Option<Connection>,
+    /// None if they are lost.
+    connections: Vec<Connection>,
     paused_until: Instant,
     failure: Arc<Mutex<Option<String>>>,
-    socket: Arc<Mutex<Socket>>,
 }
 
 impl Side {
     fn run(&mut self, asked: &Receiver<Ask>) {
         while let Ok(ask) = asked.recv() {
-            if self.connection.as_ref().is_some_and(Connection::is_lost) {
-                self.connection = None;
-                *self.failure.lock().expect(LOCK) = Some(format!("{}: the connection was lost", self.address));
+            if self.connections.iter().any(Connection::is_lost) {
+                // Ends the others, and waits until they have failed what they had not answered.
+                self.connections.clear();
+                self.way.answers.tell(Answer::Lost);
+                *self.failure.lock().expect(LOCK) = Some(format!("{}: the connection was lost", self.way.address));
             }
-            if self.connection.is_none() && Instant::now() >= self.paused_until {
+            if self.connections.is_empty() && Instant::now() >= self.paused_until {
                 self.connect();
             }
-            let is_sent = self.connection.as_mut().is_some_and(|connection| connection.send(&ask));
-            if !is_sent {
-                self.answers.fail(ask.cookie);
+            let least = self.connections.iter().min_by_key(|connection| connection.lock().client.in_flight());
+            if !least.is_some_and(|connection| connection.send(&ask)) {
+                self.way.answers.fail(ask.cookie);
             }
         }
-        if let Some(connection) = &mut self.connection {
-            connection.leave();
-        }
+        self.connections.iter().for_each(Connection::leave);
     }
 
     /// Connects again.
     fn connect(&mut self) {
-        let opened = Connection::open(&self.address, self.answers.clone());
-        let opened = opened.and_then(|(connection, now)| {
-            if now == self.remote {
-                *self.socket.lock().expect(LOCK) = connection.socket.try_clone().map_err(UpstreamError::Machine)?;
-                return Ok(connection);
-            }
-            let (server, before) = (self.address.server.clone(), Box::new(self.remote));
-            Err(UpstreamError::Changed { server, before, now: Box::new(now) })
-        });
+        let opened = self.way.open(Some(&self.remote));
         let mut failure = self.failure.lock().expect(LOCK);
         match opened {
-            Ok(connection) => (self.connection, *failure) = (Some(connection), None),
+            Ok((connections, ..)) => (self.connections, *failure) = (connections, None),
             Err(error) => {
                 *failure = Some(error.to_string());
                 self.paused_until = Instant::now() + PAUSE;
@@ -220,36 +273,44 @@ struct Shared {
 
 /// A connection with the export open.
 struct Connection {
-    socket: Socket,
+    outlet: Outlet,
     shared: Arc<Mutex<Shared>>,
     receiver: Option<JoinHandle<()>>,
 }
 
 impl Connection {
-    fn open(address: &UpstreamAddress, answers: Answers) -> Result<(Self, Remote), UpstreamError> {
-        let until = Instant::now() + NEGOTIATION;
-        let failed = |error| UpstreamError::Socket { server: address.server.clone(), error };
-        let socket = connect(&address.server).map_err(failed)?;
-        let mut client = Client::new(&address.export);
-        let (remote, input) = negotiate(&mut client, &socket, until).map_err(|error| match error {
-            Left::Socket(error) => failed(error),
-            Left::Refused(error) => UpstreamError::Refused { server: address.server.clone(), error },
-        })?;
+    /// Connects within a time, to the disk that it was `before`.
+    fn open(way: &Way, time: Duration, before: Option<&Remote>) -> Result<(Self, Remote), UpstreamError> {
+        let server = &way.address.server;
+        let until = Instant::now() + time;
+        let failed = |error| UpstreamError::Socket { server: server.clone(), error };
+        let protection = Protection::of(&way.address)?;
+        let socket = Arc::new(connect(server, time).map_err(failed)?);
+        let mut client = Client::new(&way.address.export, protection.is_some());
+        let Negotiated { remote, channel, protected, input } =
+            negotiate(&mut client, server, protection.as_ref(), &socket, until)?;
+        if let Some(before) = before.filter(|before| **before != remote) {
+            let (server, before, now) = (server.clone(), Box::new(*before), Box::new(remote));
+            return Err(UpstreamError::Changed { server, before, now });
+        }
         socket.set_timeouts(None).map_err(UpstreamError::Machine)?;
+        way.sockets.0.lock().expect(LOCK).push(Arc::clone(&socket));
+        let outlet = Outlet { socket: Arc::clone(&socket), channel };
         let shared = Arc::new(Mutex::new(Shared { client, is_lost: false }));
         let receiver = {
-            let (shared, mut socket) = (Arc::clone(&shared), socket.try_clone().map_err(UpstreamError::Machine)?);
+            let (shared, answers, sockets) = (Arc::clone(&shared), way.answers.clone(), way.sockets.clone());
+            let mut inlet = Inlet { socket, protected };
             let work = move || {
-                receive(&mut socket, &shared, input, &answers);
-                socket.shutdown(Shutdown::Both);
+                receive(&mut inlet, &shared, input, &answers);
+                inlet.socket.shutdown(Shutdown::Both);
                 let mut shared = shared.lock().expect(LOCK);
                 shared.is_lost = true;
                 shared.client.take_in_flight().into_iter().for_each(|cookie| answers.fail(cookie));
-                answers.tell(Answer::Lost);
+                sockets.shutdown();
             };
             std::thread::Builder::new().name("upstream".into()).spawn(work).map_err(UpstreamError::Machine)?
         };
-        Ok((Self { socket, shared, receiver: Some(receiver) }, remote))
+        Ok((Self { outlet, shared, receiver: Some(receiver) }, remote))
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -262,7 +323,7 @@ impl Connection {
 
     /// Sends a request. If the connection is lost meanwhile, the thread that receives fails it.
     /// Returns false if it was lost before, and the request is not sent.
-    fn send(&mut self, ask: &Ask) -> bool {
+    fn send(&self, ask: &Ask) -> bool {
         let Ask { cookie, request, offset, length, fua, ref payload } = *ask;
         let header = {
             let mut shared = self.lock();
@@ -273,38 +334,39 @@ impl Connection {
             }
             shared.client.request(cookie, request, offset, length, fua)
         };
-        let sent = self.socket.write_all(&header).and_then(|()| self.socket.write_all(payload));
+        let sent = self.outlet.send(&header).and_then(|()| self.outlet.send(payload));
         if sent.is_err() {
-            self.socket.shutdown(Shutdown::Both);
+            self.outlet.socket.shutdown(Shutdown::Both);
         }
         true
     }
 
     /// Takes leave of the server.
-    fn leave(&mut self) {
+    fn leave(&self) {
         let bytes = self.lock().client.disconnect();
         // A server that is gone needs no farewell.
-        let _ = self.socket.write_all(&bytes);
-        self.socket.shutdown(Shutdown::Write);
+        let _ = self.outlet.send(&bytes);
+        self.outlet.close();
+        self.outlet.socket.shutdown(Shutdown::Write);
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.socket.shutdown(Shutdown::Both);
+        self.outlet.socket.shutdown(Shutdown::Both);
         if let Some(receiver) = self.receiver.take() {
             let _ = receiver.join();
         }
     }
 }
 
-fn connect(server: &Address) -> io::Result<Socket> {
+fn connect(server: &Address, time: Duration) -> io::Result<Socket> {
     match server {
         Address::Unix(path) => Ok(Socket::Unix(UnixStream::connect(path)?)),
         Address::Tcp(place) => {
             let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
             for address in place.to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, NEGOTIATION) {
+                match TcpStream::connect_timeout(&address, time) {
                     Ok(stream) => {
                         stream.set_nodelay(true)?;
                         return Ok(Socket::Tcp(stream));
@@ -317,78 +379,130 @@ fn connect(server: &Address) -> io::Result<Socket> {
     }
 }
 
-/// Why a server was left before the export was open.
-enum Left {
-    Socket(io::Error),
-    Refused(ClientError),
+/// A connection with the export open, and bytes that came behind.
+struct Negotiated {
+    remote: Remote,
+    channel: Option<Arc<Channel>>,
+    protected: Option<Unprotected>,
+    input: Vec<u8>,
 }
 
-/// Opens the export. Returns the disk, and bytes that came behind.
-fn negotiate(client: &mut Client, socket: &Socket, until: Instant) -> Result<(Remote, Vec<u8>), Left> {
+/// Opens the export.
+fn negotiate(
+    client: &mut Client,
+    server: &Address,
+    protection: Option<&Protection>,
+    socket: &Socket,
+    until: Instant,
+) -> Result<Negotiated, UpstreamError> {
+    let failed = |error| UpstreamError::Socket { server: server.clone(), error };
     let (mut timed, mut input) = (Timed::new(socket, until), Vec::new());
+    let (mut channel, mut protected): (Option<Arc<Channel>>, Option<Unprotected>) = (None, None);
     loop {
-        let (used, step) = client.step(&input).map_err(Left::Refused)?;
+        let step = client.step(&input);
+        let (used, step) = step.map_err(|error| UpstreamError::Refused { server: server.clone(), error })?;
         input.drain(..used);
-        timed.write_all(&client.take_output()).map_err(Left::Socket)?;
+        let output = client.take_output();
+        match &channel {
+            Some(channel) => channel.send(&mut timed, &output).map_err(failed)?,
+            None => timed.write_all(&output).map_err(failed)?,
+        }
         match step {
-            ClientStep::Opened(remote) => return Ok((remote, input)),
+            ClientStep::Opened(remote) => return Ok(Negotiated { remote, channel, protected, input }),
             ClientStep::More => {
-                if read_more(&mut timed, &mut input).map_err(Left::Socket)? == 0 {
-                    return Err(Left::Socket(io::ErrorKind::UnexpectedEof.into()));
+                let read = read_more(&mut input, |room| match &mut protected {
+                    Some(protected) => protected.read(&mut timed, room),
+                    None => timed.read(room),
+                });
+                if read.map_err(failed)? == 0 {
+                    return Err(failed(io::ErrorKind::UnexpectedEof.into()));
                 }
             }
+            ClientStep::StartTls => {
+                let Protection { config, name } = protection.expect("it was asked for");
+                let shaken = Channel::connect(Arc::clone(config), name.clone(), &mut timed);
+                let through = Arc::new(shaken.map_err(failed)?);
+                protected = Some(Unprotected::new(Arc::clone(&through)));
+                channel = Some(through);
+                client.on_tls();
+            }
             ClientStep::Continue => {}
-            ClientStep::Reply { .. } | ClientStep::Data { .. } => unreachable!("nothing was asked for"),
+            _ => unreachable!("nothing was asked for"),
         }
     }
 }
 
-fn read_more(socket: &mut impl Read, input: &mut Vec<u8>) -> io::Result<usize> {
+/// What TLS towards a server needs.
+struct Protection {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Protection {
+    /// Reads the files, which may have been renewed.
+    fn of(address: &UpstreamAddress) -> Result<Option<Self>, UpstreamError> {
+        let Some(tls) = &address.tls else { return Ok(None) };
+        let server = || address.server.clone();
+        let files = tls.files.as_ref().ok_or_else(|| UpstreamError::NoAuthority { server: server() })?;
+        let name = address.hostname().to_owned();
+        let name = ServerName::try_from(name.clone()).map_err(|_| UpstreamError::Hostname { name })?;
+        Ok(Some(Self { config: files.load()?, name }))
+    }
+}
+
+fn read_more(input: &mut Vec<u8>, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
     let had = input.len();
     input.resize(had + READ, 0);
-    let read = loop {
-        match socket.read(&mut input[had..]) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            read => break read,
-        }
-    };
+    let read = read(&mut input[had..]);
     input.truncate(had + *read.as_ref().unwrap_or(&0));
     read
 }
 
 /// Receives answers until the connection ends.
-fn receive(socket: &mut Socket, shared: &Mutex<Shared>, mut input: Vec<u8>, answers: &Answers) {
+fn receive(inlet: &mut Inlet, shared: &Mutex<Shared>, mut input: Vec<u8>, answers: &Answers) {
+    // What came of requests that are not over.
+    let mut parts: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+    let mut found: BTreeMap<u64, Vec<Extent>> = BTreeMap::new();
     loop {
         let step = shared.lock().expect(LOCK).client.step(&input);
         let Ok((used, step)) = step else { return };
         input.drain(..used);
         match step {
             ClientStep::More => {
-                if !read_more(socket, &mut input).is_ok_and(|read| read > 0) {
+                if !read_more(&mut input, |room| inlet.read(room)).is_ok_and(|read| read > 0) {
                     return;
                 }
             }
-            ClientStep::Continue => {}
-            ClientStep::Reply { cookie, error } => {
-                let result = match error {
-                    None => Ok(Vec::new()),
-                    Some(error) => Err(Status::from_errno(error.code() as i32)),
-                };
-                answers.tell(Answer::Of { cookie, result });
-            }
-            ClientStep::Data { cookie, length } => {
-                let buffered = input.len().min(length as usize);
-                let mut data = Vec::with_capacity(length as usize);
-                data.extend(input.drain(..buffered));
-                data.resize(length as usize, 0);
-                if socket.read_exact(&mut data[buffered..]).is_err() {
-                    // Its answer had begun, so it is no longer in flight.
-                    return answers.fail(cookie);
+            ClientStep::Data { cookie, at, length } => {
+                let room = room(parts.entry(cookie).or_default(), at, length);
+                let buffered = input.len().min(room.len());
+                room[..buffered].copy_from_slice(&input[..buffered]);
+                input.drain(..buffered);
+                if inlet.read_exact(&mut room[buffered..]).is_err() {
+                    return;
                 }
                 shared.lock().expect(LOCK).client.on_payload(length);
-                answers.tell(Answer::Of { cookie, result: Ok(data) });
             }
-            ClientStep::Opened(_) => unreachable!("the export is open"),
+            ClientStep::Zeroes { cookie, at, length } => room(parts.entry(cookie).or_default(), at, length).fill(0),
+            ClientStep::Extents { cookie, extents } => drop(found.insert(cookie, extents)),
+            ClientStep::Reply { cookie, error, good } => {
+                let (mut data, extents) =
+                    (parts.remove(&cookie).unwrap_or_default(), found.remove(&cookie).unwrap_or_default());
+                let status = error.map_or(Status::Ok, |error| Status::from_errno(error.code() as i32));
+                if error.is_some() {
+                    data.truncate(good as usize);
+                }
+                answers.tell(Answer::Of { cookie, status, data, extents });
+            }
+            ClientStep::Continue => {}
+            ClientStep::Opened(_) | ClientStep::StartTls => unreachable!("the export is open"),
         }
     }
+}
+
+/// Returns the place of bytes in what came of a READ, as far as it came.
+fn room(data: &mut Vec<u8>, at: u32, length: u32) -> &mut [u8] {
+    let (at, end) = (at as usize, at as usize + length as usize);
+    data.resize(data.len().max(end), 0);
+    &mut data[at..end]
 }

@@ -1,14 +1,14 @@
 //! A server of a configuration: its devices as plans, its exports as ranges of these.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::units::TenantId;
 use elevon_formats::device::Given;
-use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, read_text_file};
+use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, Span, read_text_file};
 use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile, parse};
 use elevon_formats::tenants::{TenantTable, TenantsFile};
-use elevon_serve::{Address, Exported, Tls};
+use elevon_serve::{Address, Exported, ServerTlsFiles, Tls};
 use elevon_workload::tenants::TenantPlan;
 
 use super::open::{Opened, Planned};
@@ -188,6 +188,7 @@ fn device(file: &ServeFile, index: usize, before: &[Planned]) -> Result<Planned,
     };
     let args = StackArgs { queue, seed: table.seed, ..StackArgs::of_device(&table.device.value) };
     let mut plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &args, None)?;
+    reach(table, &mut plan.target)?;
     if let Some(other) = before.iter().position(|other| is_same(&other.plan.target, &plan.target)) {
         let other = &file.devices[other].name;
         return Err(wrong(&table.device, format!("is device.{other} already; let exports of it share it")));
@@ -199,13 +200,49 @@ fn device(file: &ServeFile, index: usize, before: &[Planned]) -> Result<Planned,
     Ok(Planned { plan, read_only, direct: table.direct, busy_poll: table.busy_poll, is_watched: true })
 }
 
+/// Takes the keys that say how a disk of another server is reached.
+fn reach(table: &DeviceTable, target: &mut Target) -> Result<(), Failure> {
+    let key = |name: &str| format!("device.{}.{name}", table.name);
+    let Target::Nbd(address) = target else {
+        let complaint = |place: &Span, name| {
+            let words = "only a disk of another server has it, such as device = \"nbd://HOST/EXPORT\"";
+            Failure::text(vec![place.diagnostic(&key(name), Problem::Conflict.because(words))])
+        };
+        return match (&table.connections, &table.tls) {
+            (Some((_, place)), _) => Err(complaint(place, "connections")),
+            (None, Some(_)) => Err(complaint(&table.place, "tls")),
+            (None, None) => Ok(()),
+        };
+    };
+    if let Some((connections, _)) = table.connections {
+        address.connections = connections;
+    }
+    let Some(given) = &table.tls else { return Ok(()) };
+    let Some(tls) = &mut address.tls else {
+        return Err(wrong(
+            &table.device,
+            format!("{}: has keys of TLS; write nbds in place of nbd", table.device.value),
+        ));
+    };
+    let path = |given: &Given| PathBuf::from(&given.value);
+    let own = given.certificate.as_ref().zip(given.key.as_ref());
+    tls.files = given.certificates.as_ref().map(|folder| ServerTlsFiles::of_folder(&path(folder))).or_else(|| {
+        let certificate = own.map(|(certificate, key)| (path(certificate), path(key)));
+        given.ca.as_ref().map(|ca| ServerTlsFiles { ca: path(ca), certificate })
+    });
+    if let Some(hostname) = &given.hostname {
+        tls.hostname = Some(hostname.value.clone());
+    }
+    Ok(())
+}
+
 /// Returns true if both are the same file, block device or disk of a server.
 fn is_same(one: &Target, other: &Target) -> bool {
     match (one, other) {
         (Target::Real(one), Target::Real(other)) => {
             one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
         }
-        (Target::Nbd(one), Target::Nbd(other)) => one == other,
+        (Target::Nbd(one), Target::Nbd(other)) => one.is_same_export(other),
         (Target::Simulated(_) | Target::Real(_) | Target::Nbd(_), _) => false,
     }
 }
@@ -233,6 +270,11 @@ pub(super) fn placed(table: &DeviceTable, failure: Failure) -> Failure {
             return error;
         }
         let text = error.to_string();
+        let files = table.tls.iter().flat_map(|tls| [&tls.ca, &tls.certificate, &tls.key, &tls.certificates]);
+        let of_device = text.strip_prefix("--device ").unwrap_or_default();
+        if let Some(file) = files.flatten().find(|given| of_device.starts_with(&given.value)) {
+            return InputError::Text(file.place.diagnostic(&file.key, Problem::Malformed.because(of_device)));
+        }
         for (option, given) in options(table) {
             let Some(rest) = text.strip_prefix(option) else { continue };
             let message = rest.trim_start_matches([':', ' ']);

@@ -103,8 +103,8 @@ fn upstream(planned: &Planned) -> Result<OpenDevice<Upstream>, Failure> {
     let Target::Nbd(address) = &planned.plan.target else { unreachable!("asked for a disk of a server only") };
     let disk = Upstream::open(address, Interrupt::new()).map_err(Failure::input)?;
     let description = described::of_upstream(address, &disk);
-    let is_read_only = disk.remote().read_only;
-    let mut device = finish(planned, disk, &description, Vec::new())?;
+    let (is_read_only, notes) = (disk.remote().read_only, disk.notes().to_vec());
+    let mut device = finish(planned, disk, &description, notes)?;
     device.4.read_only = is_read_only;
     Ok(device)
 }

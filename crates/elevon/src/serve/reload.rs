@@ -121,6 +121,9 @@ impl Running {
             compare(&name(".seed"), was.seed != table.seed);
             compare(&name(".direct"), was.direct != table.direct);
             compare(&name(".busy_poll"), was.busy_poll != table.busy_poll);
+            let connections = |table: &DeviceTable| table.connections.as_ref().map(|(count, _)| *count);
+            compare(&name(".connections"), connections(was) != connections(table));
+            compare(&name(".tls"), tls(was) != tls(table));
             compare(&name(" (its control files)"), was.settings != table.settings);
         }
         for was in old.devices.iter().filter(|was| new.devices.iter().all(|table| table.name != was.name)) {
@@ -129,6 +132,13 @@ impl Running {
         let file = self.path.display();
         keys.into_iter().map(|key| format!("{file}: {key}: takes a restart; it stays as it was")).collect()
     }
+}
+
+/// Returns the values of TLS towards another server.
+fn tls(table: &DeviceTable) -> Option<[Option<&str>; 5]> {
+    let tls = table.tls.as_ref()?;
+    let keys = [&tls.certificates, &tls.ca, &tls.certificate, &tls.key, &tls.hostname];
+    Some(keys.map(|given| given.as_ref().map(|given| given.value.as_str())))
 }
 
 fn is_same(one: &Exported, other: &Exported) -> bool {

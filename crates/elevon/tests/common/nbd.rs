@@ -35,6 +35,20 @@ impl Client {
 
     /// Sends a request, and returns its cookie.
     pub(crate) fn send(&mut self, flags: u16, command: u16, offset: u64, length: u32, data: &[u8]) -> Result<u64> {
+        let mut bytes = self.request(flags, command, offset, length);
+        bytes.extend(data);
+        self.stream.write_all(&bytes)?;
+        Ok(self.cookie)
+    }
+
+    /// Sends READs of these offsets and lengths, which arrive together.
+    pub(crate) fn send_reads(&mut self, ranges: &[(u64, u32)]) -> Result<()> {
+        let all = ranges.iter().flat_map(|&(offset, length)| self.request(0, READ, offset, length));
+        let bytes: Vec<u8> = all.collect();
+        self.stream.write_all(&bytes)
+    }
+
+    fn request(&mut self, flags: u16, command: u16, offset: u64, length: u32) -> Vec<u8> {
         self.cookie += 1;
         let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
         bytes.extend(flags.to_be_bytes());
@@ -42,9 +56,7 @@ impl Client {
         bytes.extend(self.cookie.to_be_bytes());
         bytes.extend(offset.to_be_bytes());
         bytes.extend(length.to_be_bytes());
-        bytes.extend(data);
-        self.stream.write_all(&bytes)?;
-        Ok(self.cookie)
+        bytes
     }
 
     /// Takes an answer without data: its cookie, and an errno or 0.
