@@ -109,7 +109,7 @@ fn output(data: &[u8], piece: usize, tls: Tls) -> Vec<u8> {
             output.extend(session.take_output());
             match step {
                 Step::More => break,
-                Step::Continue => {}
+                Step::Continue | Step::Refused { .. } => {}
                 Step::Opened(_) => assert!(tls != Tls::Required || session.is_tls(), "opened without TLS"),
                 Step::StartTls => {
                     assert!(tls != Tls::Off && input.is_empty() && !session.is_tls());

@@ -42,7 +42,7 @@ mod wire;
 pub use client::{Client, ClientError, ClientStep, Remote};
 pub use option::{Export, Exports, Information, Refusal, TransmissionFlags};
 pub use reply::{Extent, ReplyFormat};
-pub use request::{Command, Request};
+pub use request::{Command, Reason, Request};
 pub use session::{Close, Session, SessionConfig, Step, Tls};
 pub use wire::NbdError;
 

@@ -57,6 +57,37 @@ pub(crate) struct Header {
     pub(crate) length: u64,
 }
 
+/// Why a request is refused, before a device has seen it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The command is not known, or not offered.
+    Command,
+    /// It has flags, or an offset, that the command does not take.
+    Malformed,
+    /// The export is read-only.
+    ReadOnly,
+    /// Its offset or length is no multiple of the block size.
+    Unaligned,
+    /// It goes past the end of the export.
+    OutOfRange,
+    /// It moves more bytes than are allowed at once.
+    TooLong,
+}
+
+impl Reason {
+    /// Returns a word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Malformed => "malformed",
+            Self::ReadOnly => "read_only",
+            Self::Unaligned => "unaligned",
+            Self::OutOfRange => "out_of_range",
+            Self::TooLong => "too_long",
+        }
+    }
+}
+
 /// Why a header cannot be followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRequest;
@@ -89,50 +120,60 @@ impl Header {
         }
     }
 
+    /// Returns what it asks for, if that is known.
+    pub(crate) fn asked(&self) -> Option<Command> {
+        let has = |bit| self.flags & bit != 0;
+        Some(match self.command {
+            command::READ => Command::Read,
+            command::WRITE => Command::Write,
+            command::FLUSH => Command::Flush,
+            command::TRIM => Command::Trim,
+            command::CACHE => Command::Cache,
+            command::WRITE_ZEROES => Command::WriteZeroes { no_hole: has(flag::NO_HOLE), fast: has(flag::FAST_ZERO) },
+            command::BLOCK_STATUS => Command::BlockStatus { one: has(flag::REQ_ONE) },
+            _ => return None,
+        })
+    }
+
     /// Returns the request, if an export serves it.
-    pub(crate) fn check(&self, export: &Export, agreed: Agreed) -> Result<Request, NbdError> {
-        let Self { flags, command, cookie, offset, length } = *self;
+    pub(crate) fn check(&self, export: &Export, agreed: Agreed) -> Result<Request, (Reason, NbdError)> {
+        let Self { flags, cookie, offset, length, .. } = *self;
         let has = |bit| flags & bit != 0;
-        let (allowed, command) = match command {
-            command::READ => (if agreed.structured { flag::DF } else { 0 }, Command::Read),
-            command::WRITE => (if agreed.extended { flag::PAYLOAD_LEN } else { 0 }, Command::Write),
-            command::FLUSH => (0, Command::Flush),
-            command::TRIM => (0, Command::Trim),
-            command::CACHE => (0, Command::Cache),
-            command::WRITE_ZEROES => {
-                let command = Command::WriteZeroes { no_hole: has(flag::NO_HOLE), fast: has(flag::FAST_ZERO) };
-                let fast = if export.flags.fast_zero { flag::FAST_ZERO } else { 0 };
-                (flag::NO_HOLE | fast, command)
-            }
-            command::BLOCK_STATUS if agreed.allocation => {
-                (flag::REQ_ONE, Command::BlockStatus { one: has(flag::REQ_ONE) })
-            }
-            _ => return Err(NbdError::Invalid),
+        let is_offered = |command: &Command| match command {
+            Command::Trim => export.flags.trim || export.flags.read_only,
+            Command::BlockStatus { .. } => agreed.allocation,
+            _ => true,
+        };
+        let command = self.asked().filter(is_offered).ok_or((Reason::Command, NbdError::Invalid))?;
+        let allowed = match command {
+            Command::Read if agreed.structured => flag::DF,
+            Command::Write if agreed.extended => flag::PAYLOAD_LEN,
+            Command::WriteZeroes { .. } if export.flags.fast_zero => flag::NO_HOLE | flag::FAST_ZERO,
+            Command::WriteZeroes { .. } => flag::NO_HOLE,
+            Command::BlockStatus { .. } => flag::REQ_ONE,
+            _ => 0,
         };
         if flags & !(allowed | flag::FUA) != 0 {
-            return Err(NbdError::Invalid);
+            return Err((Reason::Malformed, NbdError::Invalid));
         }
         let writes = matches!(command, Command::Write | Command::Trim | Command::WriteZeroes { .. });
         if writes && export.flags.read_only {
-            return Err(NbdError::Permission);
+            return Err((Reason::ReadOnly, NbdError::Permission));
         }
-        if command == Command::Trim && !export.flags.trim {
-            return Err(NbdError::Invalid);
-        }
-        if command == Command::Flush && (offset, length) != (0, 0) {
-            return Err(NbdError::Invalid);
+        let is_empty = matches!(command, Command::BlockStatus { .. }) && length == 0;
+        if is_empty || (command == Command::Flush && (offset, length) != (0, 0)) {
+            return Err((Reason::Malformed, NbdError::Invalid));
         }
         let block = u64::from(export.block);
         if !offset.is_multiple_of(block) || !length.is_multiple_of(block) {
-            return Err(NbdError::Invalid);
+            return Err((Reason::Unaligned, NbdError::Invalid));
         }
-        let fits = offset.checked_add(length).is_some_and(|end| end <= export.size);
-        match command {
-            Command::Write | Command::WriteZeroes { .. } if !fits => return Err(NbdError::NoSpace),
-            _ if !fits => return Err(NbdError::Invalid),
-            Command::BlockStatus { .. } if length == 0 => return Err(NbdError::Invalid),
-            Command::Read | Command::Write if length > u64::from(export.payload) => return Err(NbdError::Overflow),
-            _ => {}
+        if offset.checked_add(length).is_none_or(|end| end > export.size) {
+            let is_full = matches!(command, Command::Write | Command::WriteZeroes { .. });
+            return Err((Reason::OutOfRange, if is_full { NbdError::NoSpace } else { NbdError::Invalid }));
+        }
+        if matches!(command, Command::Read | Command::Write) && length > u64::from(export.payload) {
+            return Err((Reason::TooLong, NbdError::Overflow));
         }
         Ok(Request { cookie, command, offset, length, fua: has(flag::FUA), df: has(flag::DF) })
     }
@@ -164,34 +205,37 @@ mod tests {
         use NbdError::{Invalid, NoSpace, Overflow, Permission};
         let all = Agreed { structured: true, extended: true, allocation: true };
         let end = 1 << 30;
-        for (command, flags, offset, length, agreed, error) in [
-            (0, 0, end - 512, 1024, all, Invalid),
-            (1, flag::PAYLOAD_LEN, end - 512, 1024, all, NoSpace),
-            (6, 0, end, 512, all, NoSpace),
-            (4, 0, end, 512, all, Invalid),
-            (0, 0, u64::MAX - 511, 512, all, Invalid),
-            (0, 0, 1, 512, all, Invalid),
-            (0, 0, 0, 513, all, Invalid),
-            (0, 0, 0, (1 << 20) + 512, all, Overflow),
-            (1, flag::PAYLOAD_LEN, 0, (1 << 20) + 512, all, Overflow),
-            (3, 0, 512, 0, all, Invalid),
-            (3, 0, 0, 512, all, Invalid),
-            (7, 0, 0, 0, all, Invalid),
-            (7, 0, 0, 512, Agreed { allocation: false, ..all }, Invalid),
-            (0, flag::DF, 0, 512, Agreed { structured: false, ..all }, Invalid),
-            (0, flag::NO_HOLE, 0, 512, all, Invalid),
-            (0, 1 << 15, 0, 512, all, Invalid),
-            (6, flag::FAST_ZERO, 0, 512, all, Invalid),
-            (8, 0, 0, 512, all, Invalid),
-            (99, 0, 0, 0, all, Invalid),
+        for (command, flags, offset, length, agreed, reason, error) in [
+            (0, 0, end - 512, 1024, all, Reason::OutOfRange, Invalid),
+            (1, flag::PAYLOAD_LEN, end - 512, 1024, all, Reason::OutOfRange, NoSpace),
+            (6, 0, end, 512, all, Reason::OutOfRange, NoSpace),
+            (4, 0, end, 512, all, Reason::OutOfRange, Invalid),
+            (0, 0, u64::MAX - 511, 512, all, Reason::OutOfRange, Invalid),
+            (0, 0, 1, 512, all, Reason::Unaligned, Invalid),
+            (0, 0, 0, 513, all, Reason::Unaligned, Invalid),
+            (0, 0, 0, (1 << 20) + 512, all, Reason::TooLong, Overflow),
+            (1, flag::PAYLOAD_LEN, 0, (1 << 20) + 512, all, Reason::TooLong, Overflow),
+            (3, 0, 512, 0, all, Reason::Malformed, Invalid),
+            (3, 0, 0, 512, all, Reason::Malformed, Invalid),
+            (7, 0, 0, 0, all, Reason::Malformed, Invalid),
+            (7, 0, 0, 512, Agreed { allocation: false, ..all }, Reason::Command, Invalid),
+            (0, flag::DF, 0, 512, Agreed { structured: false, ..all }, Reason::Malformed, Invalid),
+            (0, flag::NO_HOLE, 0, 512, all, Reason::Malformed, Invalid),
+            (0, 1 << 15, 0, 512, all, Reason::Malformed, Invalid),
+            (6, flag::FAST_ZERO, 0, 512, all, Reason::Malformed, Invalid),
+            (8, 0, 0, 512, all, Reason::Command, Invalid),
+            (99, 0, 0, 0, all, Reason::Command, Invalid),
         ] {
             let found = header(command, flags, offset, length).check(&export(), agreed);
-            assert_eq!(found, Err(error), "command {command} flags {flags:#x} {offset}+{length}");
+            assert_eq!(found, Err((reason, error)), "command {command} flags {flags:#x} {offset}+{length}");
         }
         let mut sealed = export();
         sealed.flags.read_only = true;
         for command in [1, 4, 6] {
-            assert_eq!(header(command, 0, 0, 512).check(&sealed, Agreed::default()), Err(Permission));
+            assert_eq!(
+                header(command, 0, 0, 512).check(&sealed, Agreed::default()),
+                Err((Reason::ReadOnly, Permission))
+            );
         }
     }
 

@@ -5,7 +5,7 @@ mod tests;
 
 use crate::option::{Asked, BASE_ALLOCATION, Export, Exports, Information, Queries, Refusal, answer_option, string};
 use crate::reply::{ALLOCATION, ReplyFormat};
-use crate::request::{Agreed, Header, Request};
+use crate::request::{Agreed, Command, Header, Reason, Request};
 use crate::wire::{Fields, IHAVEOPT, NBDMAGIC, NbdError, Put, answer, command, handshake, option};
 
 /// The namespace whose contexts a client may list.
@@ -58,6 +58,13 @@ pub enum Step {
     Opened(String),
     /// A request. Of a WRITE, `length` bytes follow: take them, and tell [`Session::on_payload`].
     Request(Request),
+    /// A request was refused; the answer is in the output.
+    Refused {
+        /// What it asked for, if that is known.
+        command: Option<Command>,
+        /// Why.
+        reason: Reason,
+    },
     /// Send the output and answer what is in flight, then close the connection.
     Close(Close),
 }
@@ -107,7 +114,7 @@ enum Phase {
     SkipPayload {
         left: u64,
         header: Header,
-        error: NbdError,
+        why: (Reason, NbdError),
     },
     Closed(Close),
 }
@@ -222,15 +229,14 @@ impl Session {
                 (used, Step::Continue)
             }
             Phase::Transmission => self.request(input),
-            Phase::SkipPayload { left, header, error } => {
+            Phase::SkipPayload { left, header, why } => {
                 let (used, left) = skip(input, left);
-                self.phase = Phase::SkipPayload { left, header, error };
+                self.phase = Phase::SkipPayload { left, header, why };
                 if left > 0 {
                     return (used, Step::More);
                 }
                 self.phase = Phase::Transmission;
-                self.refuse(&header, error);
-                (used, Step::Continue)
+                (used, self.refuse(&header, why))
             }
             Phase::Closed(why) => (0, Step::Close(why)),
             Phase::StartTls => panic!("the TLS handshake comes first"),
@@ -433,14 +439,11 @@ impl Session {
         let request = match header.check(export, self.agreed) {
             Ok(request) => request,
             Err(_) if payload > self.config.drain => return self.close(used, Close::Payload),
-            Err(error) if payload > 0 => {
-                self.phase = Phase::SkipPayload { left: payload, header, error };
+            Err(why) if payload > 0 => {
+                self.phase = Phase::SkipPayload { left: payload, header, why };
                 return (used, Step::Continue);
             }
-            Err(error) => {
-                self.refuse(&header, error);
-                return (used, Step::Continue);
-            }
+            Err(why) => return (used, self.refuse(&header, why)),
         };
         if header.command != command::FLUSH && request.length == 0 {
             // Nothing is to be done.
@@ -454,10 +457,11 @@ impl Session {
     }
 
     /// Answers a request that is not valid.
-    fn refuse(&mut self, header: &Header, error: NbdError) {
+    fn refuse(&mut self, header: &Header, (reason, error): (Reason, NbdError)) -> Step {
         let in_chunks = matches!(header.command, command::READ | command::BLOCK_STATUS);
         let of = (header.cookie, header.offset, header.length);
         self.reply_format().error_of(&mut self.output, of, in_chunks, error, "");
+        Step::Refused { command: header.asked(), reason }
     }
 }
 

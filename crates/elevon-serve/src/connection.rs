@@ -127,7 +127,7 @@ impl Reader {
                 Step::StartTls => self.start_tls(socket, tls.expect("it was offered"))?,
                 Step::Close(Close::Left) => return Ok(None),
                 Step::Close(why) => return Err(io::Error::new(io::ErrorKind::InvalidData, why)),
-                Step::Request(_) => unreachable!("no export is open"),
+                Step::Request(_) | Step::Refused { .. } => unreachable!("no export is open"),
             }
         }
     }

@@ -172,6 +172,15 @@ impl Scrape {
             counts.errors.iter().map(move |(errno, count)| ([&labels[..], &[("errno", *errno)]].concat(), *count))
         });
         to.counters("elevon_request_errors", "Requests that were answered with an error.", None, errors)?;
+        let refused = self.observed.devices.iter().flat_map(|view| {
+            view.tenants.iter().flat_map(move |tenant| {
+                view.requests.refused_of(tenant.id).map(move |(op, reason, count)| {
+                    ([&labels_of(view, tenant)[..], &[("op", op), ("reason", reason.name())]].concat(), count)
+                })
+            })
+        });
+        let help = "Requests that were refused before the device saw them, which are not among the others.";
+        to.counters("elevon_requests_refused", help, None, refused)?;
         let help = "Time from the arrival of a request to its reply, throttling included.";
         to.family("elevon_request_duration", help, Some(Unit::Seconds), MetricType::Histogram, |metric| {
             for (labels, counts) in all() {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::Bench;
 use common::exposition::Exposition;
 use common::http::{Answer, get, send};
-use common::nbd::Client;
+use common::nbd::{Client, FLUSH};
 use common::served::Served;
 use serde_json::Value;
 
@@ -109,6 +109,38 @@ fn metrics_have_the_form_of_the_format_and_agree_with_the_statistics() {
     assert!(metrics.value("elevon_device_busy_seconds_total", &[("device", "bad")]) > 0.0);
     assert_eq!(metrics.value("elevon_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
     assert!(metrics.value("process_start_time_seconds", &[]) > 1.7e9);
+    served.end();
+}
+
+#[test]
+fn requests_that_never_reach_the_device_are_counted_by_their_reason() {
+    let served = Served::config(&CONFIG.replace("[export.broken]\n", "[export.broken]\nread_only = true\n"));
+    let client = |export: &str| Client::open(&served.bench.path("s"), export).expect("it listens");
+    let (mut a, mut broken) = (client("a"), client("broken"));
+    let end = 2 << 20;
+    for (offset, length, errno) in [(end, 512, 22), (end - 512, 1024, 22), (1, 512, 22), (0, 100, 22)] {
+        assert_eq!(a.read(offset, length).expect("an answer"), Err(errno), "{offset} {length}");
+    }
+    assert_eq!(a.write(0, end, &[1; 512]).expect("an answer"), 28, "ENOSPC");
+    assert_eq!(broken.read(0, 64 << 20).expect("an answer"), Err(75), "EOVERFLOW");
+    assert_eq!(broken.write(0, 0, &[1; 512]).expect("an answer"), 1, "EPERM");
+    a.send(1 << 15, FLUSH, 0, 0, &[]).expect("sent");
+    a.send(0, 99, 0, 0, &[]).expect("sent");
+    a.answer().and_then(|_| a.answer()).expect("two answers");
+    let metrics = scrape(&served);
+    let refused = |device, tenant, op, reason| {
+        let labels = [("device", device), ("tenant", tenant), ("op", op), ("reason", reason)];
+        metrics.value("elevon_requests_refused_total", &labels)
+    };
+    assert_eq!(refused("fast", "a", "read", "out_of_range"), 2.0);
+    assert_eq!(refused("fast", "a", "read", "unaligned"), 2.0);
+    assert_eq!(refused("fast", "a", "write", "out_of_range"), 1.0);
+    assert_eq!(refused("fast", "a", "flush", "malformed"), 1.0);
+    assert_eq!(refused("fast", "a", "other", "command"), 1.0);
+    assert_eq!(refused("bad", "broken", "read", "too_long"), 1.0);
+    assert_eq!(refused("bad", "broken", "write", "read_only"), 1.0);
+    assert_eq!(metrics.sum("elevon_requests_refused_total"), 9.0);
+    assert_eq!(metrics.sum("elevon_requests_total"), 0.0, "they are not among the others");
     served.end();
 }
 

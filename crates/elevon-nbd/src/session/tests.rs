@@ -47,6 +47,12 @@ impl Client {
         }
     }
 
+    /// Sends a request that is refused.
+    #[track_caller]
+    fn refused(&mut self, bytes: &[u8], command: Command, reason: Reason) {
+        assert_eq!(self.say(bytes), Step::Refused { command: Some(command), reason });
+    }
+
     fn option(&mut self, kind: u32, payload: &[u8]) -> Step {
         let mut bytes = Vec::new();
         bytes.u64(IHAVEOPT);
@@ -198,7 +204,8 @@ fn contexts_need_structured_replies_and_mean_one_export() {
     let mut other = Client { session: client.session.clone(), input: Vec::new() };
     assert!(matches!(all(&mut client, "fast"), Step::Request(Request { command: Command::BlockStatus { .. }, .. })));
     // The context is that of another export; the request is refused.
-    assert_eq!(all(&mut other, "slow"), Step::More);
+    let status = Command::BlockStatus { one: false };
+    assert_eq!(all(&mut other, "slow"), Step::Refused { command: Some(status), reason: Reason::Command });
     assert_eq!(other.session.take_output()[20..24], [0, 0, 0, 22]);
 }
 
@@ -209,7 +216,8 @@ fn a_set_that_fails_forgets_the_context_before() {
     client.option(option::SET_META_CONTEXT, &queries("fast", &["base:allocation"]));
     client.option(option::SET_META_CONTEXT, &queries("none", &["base:allocation"]));
     client.go("fast");
-    assert_eq!(client.say(&request(command::BLOCK_STATUS, 0, 0, 512)), Step::More);
+    let status = Command::BlockStatus { one: false };
+    client.refused(&request(command::BLOCK_STATUS, 0, 0, 512), status, Reason::Command);
 }
 
 #[test]
@@ -242,7 +250,8 @@ fn headers_and_contexts_that_were_agreed_on_before_tls_are_forgotten() {
     client.go("fast");
     client.session.take_output();
     // Headers are compact again, and there is no context.
-    assert_eq!(client.say(&request(command::BLOCK_STATUS, 0, 0, 512)), Step::More);
+    let status = Command::BlockStatus { one: false };
+    client.refused(&request(command::BLOCK_STATUS, 0, 0, 512), status, Reason::Command);
     assert!(client.session.has_output(), "an error in a reply");
     assert!(matches!(client.say(&request(command::READ, 0, 0, 512)), Step::Request(_)));
 }
@@ -318,10 +327,9 @@ fn a_refused_write_is_read_past() {
     assert_eq!(client.say(&request(command::WRITE, 0, 1 << 30, 5)), Step::More);
     assert!(!client.session.has_output(), "the answer comes when its payload is gone");
     assert_eq!(client.say(b"abc"), Step::More);
-    let Step::Request(read) = client.say(&[&b"de"[..], &request(command::READ, 0, 0, 512)].concat()) else {
-        panic!("the connection goes on")
-    };
-    assert_eq!(read.command, Command::Read);
+    let rest = [&b"de"[..], &request(command::READ, 0, 0, 512)].concat();
+    client.refused(&rest, Command::Write, Reason::OutOfRange);
+    assert!(matches!(client.say(b""), Step::Request(Request { command: Command::Read, .. })), "it goes on");
     assert_eq!(client.session.take_output()[4..8], [0, 0, 0, 28], "no space left");
     assert_eq!(client.say(&request(command::WRITE, 1 << 14, 0, u32::MAX)), Step::Close(Close::Payload));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use elevon_core::status::Status;
 use elevon_core::units::{Nanos, TenantId};
-use elevon_nbd::{Command, NbdError, Request};
+use elevon_nbd::{Command, NbdError, Reason, Request};
 
 /// The upper bounds of the buckets of a request's duration, in nanoseconds: 10 us to 10 s. A
 /// further bucket has what took longer.
@@ -24,7 +24,11 @@ pub(crate) const BUCKETS: [u64; 19] = {
 
 /// The answered requests of a device.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counts(BTreeMap<(TenantId, &'static str), RequestCounts>);
+pub(crate) struct Counts {
+    answered: BTreeMap<(TenantId, &'static str), RequestCounts>,
+    /// Those that were refused before the device saw them, by operation and reason.
+    refused: BTreeMap<(TenantId, &'static str, Reason), u64>,
+}
 
 /// Answered requests of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +48,7 @@ pub(crate) struct RequestCounts {
 impl Counts {
     /// Counts a request that is answered.
     pub(super) fn take(&mut self, tenant: TenantId, request: &Request, status: Status, took: Nanos) {
-        let counts = self.0.entry((tenant, name(request.command))).or_default();
+        let counts = self.answered.entry((tenant, name(request.command))).or_default();
         counts.count += 1;
         counts.time += took;
         counts.buckets[BUCKETS.partition_point(|&bound| bound < took.get())] += 1;
@@ -54,9 +58,20 @@ impl Counts {
         }
     }
 
+    /// Counts a request that was refused; without a command one that the protocol does not know.
+    pub(super) fn refuse(&mut self, tenant: TenantId, command: Option<Command>, reason: Reason) {
+        *self.refused.entry((tenant, command.map_or("other", name), reason)).or_default() += 1;
+    }
+
+    /// Returns how many requests of a tenant were refused, by the name of the operation and why.
+    pub(crate) fn refused_of(&self, tenant: TenantId) -> impl Iterator<Item = (&'static str, Reason, u64)> {
+        let all = self.refused.range((tenant, "", Reason::Command)..).take_while(move |((of, ..), _)| *of == tenant);
+        all.map(|((_, op, reason), count)| (*op, *reason, *count))
+    }
+
     /// Returns what was counted for a tenant, by the name of the operation.
     pub(crate) fn of(&self, tenant: TenantId) -> impl Iterator<Item = (&'static str, &RequestCounts)> {
-        self.0
+        self.answered
             .range((tenant, "")..)
             .take_while(move |((of, _), _)| *of == tenant)
             .map(|((_, op), counts)| (*op, counts))

@@ -83,6 +83,7 @@ impl<D: Disk> Device<D> {
             match step {
                 Step::Continue => {}
                 Step::More => return self.receive(task),
+                Step::Refused { command, reason } => self.counts.refuse(client.charged.tenant, command, reason),
                 Step::Request(request) => client.held = Some(request),
                 Step::Close(Close::Left) => client.close(None),
                 Step::Close(why) => client.close(Some(io::Error::new(io::ErrorKind::InvalidData, why))),
