@@ -415,9 +415,9 @@ fn a_run_with_a_page_cache_hears_nothing_of_runs_without() {
     let mut jobs = parsed("[a]\n[b]\ndirect=1\nioengine=mmap\nnice=1\n").unwrap();
     let keys = |jobs: &ParsedJobs| jobs.warnings.iter().map(|warning| warning.key.clone()).collect::<Vec<_>>();
     assert_eq!(keys(&jobs), ["direct", "ioengine", "nice"]);
-    assert!(jobs.with_cache());
+    assert!(jobs.with_cache().unwrap());
     assert_eq!(keys(&jobs), ["nice"]);
-    assert!(!parsed("[a]\ndirect=1\n").unwrap().with_cache());
+    assert!(!parsed("[a]\ndirect=1\n").unwrap().with_cache().unwrap());
 }
 
 #[test]
@@ -484,6 +484,27 @@ fn atomic_writes() {
     assert_eq!(said("rw=read", none, Kernel::V6_1), [""; 0], "nothing is written");
     let error = said("rw=write", some, Kernel::V6_6);
     assert!(error[0].contains("Linux has atomic writes from 6.11 on; use --kernel 6.12"), "{error:?}");
+}
+
+#[test]
+fn trims_of_several_ranges() {
+    let ranges = |text: &str| job(text).num_range;
+    let engine = "ioengine=io_uring_cmd\n";
+    assert_eq!(ranges(&format!("{engine}rw=randtrim\nnum_range=256")), 256);
+    assert_eq!((ranges("rw=randwrite"), ranges("num_range=1")), (1, 1));
+    for (text, said) in [
+        ("num_range=0", "job.fio:2:11: num_range: `0` is out of range; must be 1 to 256"),
+        ("num_range=257", "job.fio:2:11: num_range: `257` is out of range"),
+        ("ioengine=io_uring_cmd\nnum_range=2", "job.fio:3:11: num_range: needs rw=trim or rw=randtrim"),
+        ("ioengine=io_uring_cmd\nnum_range=2\nrw=trimwrite", "job.fio:3:11: num_range: needs rw=trim"),
+        ("num_range=2\nrw=trim", "job.fio:2:11: num_range: ioengine=psync trims one range at a time; use io_uring_cmd"),
+        (
+            "num_range=2\nrw=trim\nioengine=io_uring_cmd\nserialize_overlap=1",
+            "job.fio:2:11: num_range: excludes serialize_overlap",
+        ),
+    ] {
+        assert!(errors(text)[0].starts_with(said), "{:?}", errors(text));
+    }
 }
 
 #[test]
@@ -726,6 +747,6 @@ fn code_can_tell_complaints_apart_without_reading_them() {
     }
     // The kind of a warning, not its text, decides whether a page cache makes it inapplicable.
     let mut parsed = parse(&mut MemorySource::one("a.fio", "[a]\nrw=read\nbs=4k\nruntime=5sec\n"), "a.fio").unwrap();
-    assert!(parsed.with_cache());
+    assert!(parsed.with_cache().unwrap());
     assert!(parsed.warnings.iter().all(|warning| warning.problem == Problem::Differs), "{:?}", parsed.warnings);
 }

@@ -17,6 +17,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("rwmixread", &["0", "70", "100"]),
     ("rw_sequencer", &["identical"]),
     ("bs", &["512", "8k,16k", "4k,8k,", ",1m,", "3000"]),
+    ("num_range", &["1", "16\nrw=randtrim\nioengine=io_uring_cmd\nserialize_overlap=0"]),
     ("bsrange", &["1k-4k", "1k-4k,8k-32k,", ",4k:64k"]),
     ("bssplit", &["4k/10:64k/50:1m/", "4k/:8k/,16k", ",2k/50:4k/50,"]),
     ("ba", &["4k", "4k,8k", ",16k,"]),

@@ -316,7 +316,7 @@ impl Backend for Drive {
 
 fn run(text: &str, config: CacheConfig, drive: &mut Drive) -> (RunOutcome, BufferedIo) {
     let mut parsed = parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
-    assert!(parsed.with_cache());
+    assert!(parsed.with_cache().expect("no trims"));
     let limits = QueueLimits { write_cache: true, fua: true, ..QueueLimits::default() };
     let size = Sectors::new(SIZE / 512);
     let mut stack = Stack::new(StackConfig::new(limits, size, 1, 32)).expect("valid limits");

@@ -143,6 +143,7 @@ fn target(job: &JobSpec, page: &mut Page) {
     page.line("ioengine", &job.engine.name);
     page.line("direct", u8::from(job.direct));
     page.flag("atomic", job.atomic);
+    page.unless("num_range", job.num_range, 1);
     if !job.filenames.is_empty() {
         let names: Vec<String> = job.filenames.iter().map(|name| name.replace(':', "\\:")).collect();
         page.line("filename", names.join(":"));

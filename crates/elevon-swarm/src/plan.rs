@@ -390,7 +390,8 @@ fn job(dice: &mut Dice, limits: &QueueLimits, device: Sectors, budget: u64, text
     let mut line = |key: &str, value: String| *text += &format!("{key}={value}\n");
     let patterns = ["read", "write", "randread", "randwrite", "rw", "randrw", "trim", "randtrim", "trimwrite"];
     let known = if limits.max_discard().is_zero() { 6 } else { patterns.len() };
-    line("rw", (*dice.pick(&patterns[..known])).to_owned());
+    let pattern = *dice.pick(&patterns[..known]);
+    line("rw", pattern.to_owned());
     let small = if limits.logical_block_size == 512 { "512-64k" } else { "4k-64k" };
     let (key, value) = *dice.pick(&[
         ("bs", "4k"),
@@ -409,8 +410,13 @@ fn job(dice: &mut Dice, limits: &QueueLimits, device: Sectors, budget: u64, text
     line("size", format!("{mib}m"));
     line("offset", format!("{}m", 1 + dice.below((device.get() / 2048).min(1024) - mib - 1)));
     line("number_ios", dice.range(1, budget).to_string());
+    let several = matches!(pattern, "trim" | "randtrim") && dice.percent(50);
     let engine = *dice.pick(&["libaio", "libaio", "io_uring", "io_uring", "psync", "posixaio"]);
+    let engine = if several { "io_uring_cmd" } else { engine };
     line("ioengine", engine.to_owned());
+    if several {
+        line("num_range", dice.range(2, 64).to_string());
+    }
     line("iodepth", dice.pick(&[1, 2, 8, 32, 64]).to_string());
     if dice.percent(30) {
         line("iodepth_batch_submit", dice.range(1, 8).to_string());
@@ -438,7 +444,7 @@ fn job(dice: &mut Dice, limits: &QueueLimits, device: Sectors, budget: u64, text
         0 => line("thinktime", "200".to_owned()),
         1 => line("rate_iops", "5000".to_owned()),
         2 => line("startdelay", "1ms".to_owned()),
-        3 => line("serialize_overlap", "1".to_owned()),
+        3 if !several => line("serialize_overlap", "1".to_owned()),
         4 => line("norandommap", "1".to_owned()),
         5 => line("random_distribution", "zipf:1.1".to_owned()),
         _ => {}

@@ -32,6 +32,8 @@
 //!   if both are due, it is one flush. It does not wait for I/Os in flight. Engines whose
 //!   submission blocks (system calls, libaio) sleep until the flush has completed and reap nothing
 //!   meanwhile; for other engines it is one I/O of the queue. All as measured with fio 3.33.
+//! - `num_range=N`: an I/O is a plug of N discards, and is over when all of them are. It has the
+//!   bytes of all, and the offset of the first.
 //! - `number_ios` limits each loop, and with `ramp_time` counts from its end.
 //! - A batch counts as a whole: each of its I/Os has the depth of the last one.
 //! - Verification reads count as reads, as in fio. Verification stops at the end of the runtime.
@@ -61,9 +63,14 @@ use crate::measure::{Finished, Measure, PriorityLatency};
 use crate::pace::{Hold, Pace, Think};
 use crate::pattern::{Access, Pattern, Seeds};
 use crate::region::{Extent, directions, largest_block};
+use crate::source::LARGEST_UNPLUGGED;
 use crate::token::Token;
 use crate::verify::{Verifier, Written, fill_pattern, fill_random};
+use options::Options;
+use ranges::Ranges;
 
+mod options;
+mod ranges;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -132,41 +139,6 @@ enum Phase {
     Over,
 }
 
-/// The options that are read for each I/O.
-#[derive(Clone, Copy, Debug)]
-struct Options {
-    /// The task sleeps until its I/O has completed.
-    waits: bool,
-    may_block: bool,
-    batch_submit: usize,
-    complete_min: usize,
-    complete_max: usize,
-    low: usize,
-    write_flags: Flags,
-    ioprio: IoPrio,
-    command_prio: [Option<(u8, IoPrio)>; 2],
-    /// Priorities depend on the size (`cmdprio_bssplit`).
-    prio_by_size: bool,
-    write_hint: u8,
-    max_latency: [Nanos; 3],
-    trim_then_write: bool,
-    serialize_overlap: bool,
-    sync_every: [u64; 2],
-    /// Writes between two syncs of a range. Set only with a page cache, because direct writes leave
-    /// nothing to write early.
-    sync_range_every: u64,
-    gaps_end: bool,
-    end_sync: bool,
-    number_ios: u64,
-    loops: u64,
-    backlog: usize,
-    verify_after: bool,
-    verify_fatal: bool,
-    verify_only: bool,
-    verify_reads: bool,
-    used: [bool; 3],
-}
-
 /// The remaining work.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
@@ -190,6 +162,8 @@ pub struct Process {
     content_seed: u64,
     slots: Vec<IoSlot>,
     free: Vec<u32>,
+    /// With `num_range`, the ranges of each slot's trim.
+    ranges: Option<Box<Ranges>>,
     staged: Vec<u32>,
     /// How many of the staged I/Os are no data.
     staged_syncs: usize,
@@ -261,6 +235,7 @@ impl Process {
             content_seed,
             slots,
             free: (0..depth as u32).rev().collect(),
+            ranges: Ranges::new(spec, depth).map(Box::new),
             staged: Vec::with_capacity(depth),
             staged_syncs: 0,
             handed: 0,
@@ -307,8 +282,8 @@ impl Process {
         if spec.has_queue() { spec.iodepth.max(1) as usize } else { 1 }
     }
 
-    /// Returns the number of slots, the maximum number of I/Os in flight; tokens are smaller than
-    /// it.
+    /// Returns the number of slots, the maximum number of I/Os in flight; tokens of I/Os with data
+    /// are smaller than it.
     pub fn depth(&self) -> usize {
         self.slots.len()
     }
@@ -508,8 +483,11 @@ impl Process {
             self.close_batch();
             return None;
         };
-        self.handed += 1;
         self.last_taken = token;
+        if self.ranges.is_some() {
+            return self.take_range(token);
+        }
+        self.handed += 1;
         Some(self.io(token))
     }
 
@@ -573,8 +551,15 @@ impl Process {
     /// Reports that an I/O has finished. The process counts it when it is polled next.
     #[inline]
     pub fn complete(&mut self, token: u64, status: Status) {
-        debug_assert!(!self.free.contains(&(token as u32)), "token {token} is not in flight");
-        self.ready.push_back((token as u32, status));
+        let (token, status) = match &mut self.ranges {
+            None => (token as u32, status),
+            Some(ranges) => match ranges.end(token as u32, status) {
+                Some(whole) => whole,
+                None => return,
+            },
+        };
+        debug_assert!(!self.free.contains(&token), "token {token} is not in flight");
+        self.ready.push_back((token, status));
     }
 
     /// Fills the buffer of a write that [`Self::take`] has just returned.
@@ -609,6 +594,9 @@ impl Process {
     /// Returns operation and length in bytes of an I/O in flight.
     #[inline]
     pub fn operation(&self, token: u64) -> (Op, Bytes) {
+        if let Some(ranges) = &self.ranges {
+            return (Op::Discard, ranges.bytes(token as u32));
+        }
         let slot = &self.slots[token as usize];
         let op = match slot.kind {
             IoKind::Data(Direction::Read) | IoKind::Check(_) => Op::Read,
@@ -694,7 +682,8 @@ impl Process {
     /// [`Self::complete`].
     #[inline]
     pub fn wants_check(&self, token: u64) -> bool {
-        self.verifier.is_some() && matches!(self.slots[token as usize].kind, IoKind::Check(_))
+        let is_check = |slot: &IoSlot| matches!(slot.kind, IoKind::Check(_));
+        self.verifier.is_some() && self.slots.get(token as usize).is_some_and(is_check)
     }
 
     /// Checks the content of a read.
@@ -730,58 +719,3 @@ const EMPTY_SLOT: IoSlot = IoSlot {
     corrupt: false,
     checked: false,
 };
-
-impl Options {
-    fn new(spec: &JobSpec, depth: usize) -> Self {
-        let or_depth = |value: u32| if value == 0 { depth } else { (value as usize).min(depth) };
-        // A direct write is sync and expects more to come.
-        let mut write_flags = Flags::SYNC.with(Flags::IDLE);
-        if spec.sync != SyncMode::None {
-            write_flags |= Flags::DSYNC;
-        }
-        if spec.atomic {
-            write_flags |= Flags::ATOMIC;
-        }
-        let writes = spec.rw.write || spec.rw.trim_then_write;
-        let verifies = spec.verify.method.is_some();
-        let every = |n: u32| if n > 0 { u64::from(n) } else { u64::MAX };
-        // A device that is full stays full.
-        let fills = spec.fill_device && spec.size.is_none() && spec.file_size.is_none() && writes;
-        let endless = spec.time_based && !spec.runtime.is_zero() && !fills;
-        let loops = if fills { 1 } else { spec.loops.max(1) };
-        let has_gaps = !spec.rw.random && spec.rw.sequential_skip > 0;
-        let mut used = directions(spec);
-        used[Direction::Write as usize] |= spec.rw.trim_then_write;
-        if verifies && spec.verify.only {
-            used = [true, false, false];
-        }
-        Self {
-            waits: !spec.engine.asynchronous,
-            may_block: spec.submission_blocks(),
-            batch_submit: or_depth(spec.iodepth_batch_submit),
-            complete_min: (spec.iodepth_batch_complete_min as usize).min(depth),
-            complete_max: or_depth(spec.iodepth_batch_complete_max),
-            low: (spec.iodepth_low as usize).min(depth),
-            write_flags,
-            ioprio: spec.ioprio,
-            command_prio: spec.command_prio.map(|prio| prio.filter(|(percent, _)| *percent > 0)),
-            prio_by_size: spec.command_prio_split.iter().any(|parts| !parts.is_empty()),
-            write_hint: spec.write_hint,
-            trim_then_write: spec.rw.trim_then_write,
-            serialize_overlap: spec.serialize_overlap,
-            max_latency: spec.max_latency.map(|span| if span.is_zero() { Nanos::new(u64::MAX) } else { span }),
-            sync_every: [every(spec.fsync), every(spec.fdatasync)],
-            sync_range_every: u64::MAX,
-            gaps_end: has_gaps && spec.io_size.is_none() && spec.zones.is_none() && !endless,
-            end_sync: (spec.end_fsync || spec.fsync_on_close) && writes,
-            number_ios: spec.number_ios.filter(|&n| n > 0).unwrap_or(u64::MAX),
-            loops: if endless { u64::MAX } else { loops },
-            backlog: if verifies { spec.verify.backlog as usize } else { 0 },
-            verify_after: verifies && writes && spec.verify.after_write && !spec.verify.only,
-            verify_fatal: spec.verify.fatal,
-            verify_only: verifies && spec.verify.only && writes,
-            verify_reads: verifies && !writes,
-            used,
-        }
-    }
-}

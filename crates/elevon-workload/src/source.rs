@@ -16,7 +16,7 @@ use crate::process::{Poll, Process};
 
 /// The largest batch that one system call carries without a plug: io_submit and io_uring use a plug
 /// from three I/Os on.
-const LARGEST_UNPLUGGED: usize = 2;
+pub(crate) const LARGEST_UNPLUGGED: usize = 2;
 
 /// One task that submits I/O.
 ///
@@ -28,8 +28,8 @@ pub trait Source {
     fn task(&self) -> TaskId;
     /// Returns its tenant.
     fn tenant(&self) -> TenantId;
-    /// Returns the number of slots. Each I/O in flight has one; tokens are smaller than this
-    /// number.
+    /// Returns the number of slots. Each I/O in flight has one; tokens of I/Os with data are
+    /// smaller than this number.
     fn depth(&self) -> usize;
     /// Returns the number of bytes that the buffer of a slot must have.
     fn buffer_bytes(&self) -> u64;
@@ -180,6 +180,10 @@ impl Source for Process {
     #[inline]
     fn take(&mut self) -> Option<Io> {
         self.take()
+    }
+    #[inline]
+    fn plugs(&self, ios: usize) -> bool {
+        self.plugs(ios)
     }
     #[inline]
     fn on_submitted(&mut self, now: Instant, blocked: bool) {

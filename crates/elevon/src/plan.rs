@@ -180,7 +180,7 @@ impl Plan {
         if let (Some(cache), Some(text)) = (&cache, &args.cache) {
             cache.fits(text, elevon_host::memory::total())?;
         }
-        let of_cache = cache.is_some().then(|| jobs.with_cache());
+        let of_cache = cache.is_some().then(|| jobs.with_cache()).transpose().map_err(Failure::text)?;
         let buffers = args.buffers.as_deref().unwrap_or(DEFAULT_BUFFERS);
         let memory = MemoryModel::parse(buffers).map_err(|error| Failure::named("--buffers", error))?;
         let tenants = tenants(&jobs.jobs, args.queue.tenants.as_deref(), kernel, &mut sources)?;

@@ -36,9 +36,16 @@ impl ParsedJobs {
 
     /// Drops the warnings that apply only to a run without a page cache. Returns true if any job
     /// uses the cache.
-    pub fn with_cache(&mut self) -> bool {
+    ///
+    /// # Errors
+    /// A job has trims of several ranges.
+    pub fn with_cache(&mut self) -> Result<bool, Vec<Diagnostic>> {
         self.warnings.retain(|warning| warning.problem != Problem::WithoutCache);
-        self.jobs.iter().any(JobSpec::is_buffered)
+        let Some(index) = self.jobs.iter().position(|job| job.num_range > 1) else {
+            return Ok(self.jobs.iter().any(JobSpec::is_buffered));
+        };
+        let message = "trims of several ranges go past no page cache; leave out --memory and --cache";
+        Err(vec![self.diagnostic(index, "num_range", Problem::Conflict.because(message))])
     }
 
     /// Returns a complaint about an option of a job, for checks that need the device. Its place is
@@ -128,6 +135,9 @@ pub const MOST_JOBS: u64 = 1 << 17;
 
 /// The engines whose writes can be atomic.
 const ATOMIC_ENGINES: [&str; 3] = ["pvsync2", "libaio", "io_uring"];
+
+/// The engine whose trims can have several ranges.
+const RANGES_ENGINE: &str = "io_uring_cmd";
 
 /// The number of errors after which parsing stops.
 pub const MOST_ERRORS: usize = 1000;
@@ -350,6 +360,7 @@ impl Parser {
         }
         found.extend(zone_conflict(draft));
         found.extend(atomic_conflict(spec));
+        found.extend(ranges_conflict(spec));
         if draft.command_prio.is_used() == (true, true) {
             found.push(("cmdprio_bssplit", "excludes cmdprio_percentage; leave one out".to_owned()));
         }
@@ -376,6 +387,23 @@ fn atomic_conflict(spec: &JobSpec) -> Option<(&'static str, String)> {
         (true, true, false) => "needs direct=1: what goes through the page cache is not written atomically".to_owned(),
     };
     Some(("atomic", message))
+}
+
+/// Returns what is wrong with `num_range` in a job, if anything is.
+fn ranges_conflict(spec: &JobSpec) -> Option<(&'static str, String)> {
+    let (rw, engine) = (&spec.rw, &spec.engine.name);
+    let message = if spec.num_range == 1 {
+        return None;
+    } else if !rw.trim || rw.read || rw.write || rw.trim_then_write {
+        "needs rw=trim or rw=randtrim: only trims have several ranges".to_owned()
+    } else if engine != RANGES_ENGINE {
+        format!("ioengine={engine} trims one range at a time; use {RANGES_ENGINE}")
+    } else if spec.serialize_overlap {
+        "excludes serialize_overlap; leave one out".to_owned()
+    } else {
+        return None;
+    };
+    Some(("num_range", message))
 }
 
 /// Returns what is wrong with the zones of a job, if anything is.

@@ -24,6 +24,8 @@ pub struct JobSpec {
     /// `bs_is_seq_rand`, in a job with sequential and random I/Os: the first size is that of
     /// sequential I/Os, the second that of random I/Os.
     pub bs_is_seq_rand: bool,
+    /// `num_range`: ranges of a trim, at least 1.
+    pub num_range: u32,
     /// `bs_unaligned`: sizes in a range need not be multiples of its minimum.
     pub bs_unaligned: bool,
     /// The engine, for its name and its blocking behaviour.
@@ -567,6 +569,7 @@ impl JobSpec {
             block_sizes: [sizes(), sizes(), sizes()],
             block_align: [0; 3],
             bs_is_seq_rand: false,
+            num_range: 1,
             bs_unaligned: false,
             engine: Engine { name: "psync".to_owned(), asynchronous: false, submission_blocks: true },
             iodepth: 1,

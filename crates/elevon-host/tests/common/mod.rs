@@ -40,7 +40,7 @@ pub(crate) fn run_job<B: Backend>(
     observer: &mut dyn Observer,
 ) -> (RunOutcome, BufferedIo) {
     let mut parsed = parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
-    assert!(parsed.with_cache(), "a job is buffered");
+    assert!(parsed.with_cache().expect("no trims"), "a job is buffered");
     let mut stack = Stack::new(StackConfig::new(limits.clone(), size, 1, 64)).expect("valid limits");
     let options = JobsOptions { logical_block: 512, ..JobsOptions::new(stack.config()) };
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, bytes| {

@@ -359,7 +359,7 @@ impl Process {
     }
 
     #[inline(always)]
-    fn draw(&mut self, direction: Option<Direction>) -> Option<Access> {
+    pub(super) fn draw(&mut self, direction: Option<Direction>) -> Option<Access> {
         if !self.is_budget_left() {
             return None;
         }
@@ -456,6 +456,7 @@ impl Process {
         let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.staged.len() as u64));
         let (kind, access, generation) = match access {
             Some(access) => {
+                let access = if self.ranges.is_some() { self.draw_ranges(token, access) } else { access };
                 let (kind, generation) = self.on_access(&access);
                 (kind, access, generation)
             }

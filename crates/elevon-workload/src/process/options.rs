@@ -1,0 +1,93 @@
+//! The options of a job that are read for each I/O.
+
+use super::*;
+
+/// The options that are read for each I/O.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options {
+    /// The task sleeps until its I/O has completed.
+    pub(super) waits: bool,
+    pub(super) may_block: bool,
+    pub(super) batch_submit: usize,
+    pub(super) complete_min: usize,
+    pub(super) complete_max: usize,
+    pub(super) low: usize,
+    pub(super) write_flags: Flags,
+    pub(super) ioprio: IoPrio,
+    pub(super) command_prio: [Option<(u8, IoPrio)>; 2],
+    /// Priorities depend on the size (`cmdprio_bssplit`).
+    pub(super) prio_by_size: bool,
+    pub(super) write_hint: u8,
+    pub(super) max_latency: [Nanos; 3],
+    pub(super) trim_then_write: bool,
+    pub(super) serialize_overlap: bool,
+    pub(super) sync_every: [u64; 2],
+    /// Writes between two syncs of a range. Set only with a page cache, because direct writes leave
+    /// nothing to write early.
+    pub(super) sync_range_every: u64,
+    pub(super) gaps_end: bool,
+    pub(super) end_sync: bool,
+    pub(super) number_ios: u64,
+    pub(super) loops: u64,
+    pub(super) backlog: usize,
+    pub(super) verify_after: bool,
+    pub(super) verify_fatal: bool,
+    pub(super) verify_only: bool,
+    pub(super) verify_reads: bool,
+    pub(super) used: [bool; 3],
+}
+
+impl Options {
+    pub(super) fn new(spec: &JobSpec, depth: usize) -> Self {
+        let or_depth = |value: u32| if value == 0 { depth } else { (value as usize).min(depth) };
+        // A direct write is sync and expects more to come.
+        let mut write_flags = Flags::SYNC.with(Flags::IDLE);
+        if spec.sync != SyncMode::None {
+            write_flags |= Flags::DSYNC;
+        }
+        if spec.atomic {
+            write_flags |= Flags::ATOMIC;
+        }
+        let writes = spec.rw.write || spec.rw.trim_then_write;
+        let verifies = spec.verify.method.is_some();
+        let every = |n: u32| if n > 0 { u64::from(n) } else { u64::MAX };
+        // A device that is full stays full.
+        let fills = spec.fill_device && spec.size.is_none() && spec.file_size.is_none() && writes;
+        let endless = spec.time_based && !spec.runtime.is_zero() && !fills;
+        let loops = if fills { 1 } else { spec.loops.max(1) };
+        let has_gaps = !spec.rw.random && spec.rw.sequential_skip > 0;
+        let mut used = directions(spec);
+        used[Direction::Write as usize] |= spec.rw.trim_then_write;
+        if verifies && spec.verify.only {
+            used = [true, false, false];
+        }
+        Self {
+            waits: !spec.engine.asynchronous,
+            may_block: spec.submission_blocks(),
+            batch_submit: or_depth(spec.iodepth_batch_submit),
+            complete_min: (spec.iodepth_batch_complete_min as usize).min(depth),
+            complete_max: or_depth(spec.iodepth_batch_complete_max),
+            low: (spec.iodepth_low as usize).min(depth),
+            write_flags,
+            ioprio: spec.ioprio,
+            command_prio: spec.command_prio.map(|prio| prio.filter(|(percent, _)| *percent > 0)),
+            prio_by_size: spec.command_prio_split.iter().any(|parts| !parts.is_empty()),
+            write_hint: spec.write_hint,
+            trim_then_write: spec.rw.trim_then_write,
+            serialize_overlap: spec.serialize_overlap,
+            max_latency: spec.max_latency.map(|span| if span.is_zero() { Nanos::new(u64::MAX) } else { span }),
+            sync_every: [every(spec.fsync), every(spec.fdatasync)],
+            sync_range_every: u64::MAX,
+            gaps_end: has_gaps && spec.io_size.is_none() && spec.zones.is_none() && !endless,
+            end_sync: (spec.end_fsync || spec.fsync_on_close) && writes,
+            number_ios: spec.number_ios.filter(|&n| n > 0).unwrap_or(u64::MAX),
+            loops: if endless { u64::MAX } else { loops },
+            backlog: if verifies { spec.verify.backlog as usize } else { 0 },
+            verify_after: verifies && writes && spec.verify.after_write && !spec.verify.only,
+            verify_fatal: spec.verify.fatal,
+            verify_only: verifies && spec.verify.only && writes,
+            verify_reads: verifies && !writes,
+            used,
+        }
+    }
+}
