@@ -13,6 +13,10 @@ use common::served::Served;
 /// Files that are written and synced before the power is cut.
 const SYNCED: u64 = 25;
 
+fn disk_of(served: &Served) -> String {
+    format!("nbd:unix:{}", served.bench.path("s").display())
+}
+
 #[test]
 fn what_a_guest_synced_outlives_guest_and_server() {
     let bench = Bench::new();
@@ -21,7 +25,7 @@ fn what_a_guest_synced_outlives_guest_and_server() {
     disk.set_len(128 << 20).expect("a sparse file");
     let args = ["disk.img", "--listen", "unix:s", "--scheduler", "mq-deadline"];
     let mut served = Served::run(bench, &args);
-    let mut guest = image.start(&served.bench.path("s"), "elevon.phase=write");
+    let mut guest = image.start(&disk_of(&served), "elevon.phase=write");
     guest.wait_for("mounted");
     assert_eq!(guest.wait_for("fio"), "0", "fio verifies what it wrote: {}", guest.console());
     while guest.wait_for("synced").parse::<u64>().expect("a number") < SYNCED {}
@@ -36,7 +40,7 @@ fn what_a_guest_synced_outlives_guest_and_server() {
 
     let served = Served::run(std::mem::replace(&mut served.bench, Bench::new()), &args);
     let words = format!("elevon.phase=check elevon.synced={synced}");
-    let mut guest = image.start(&served.bench.path("s"), &words);
+    let mut guest = image.start(&disk_of(&served), &words);
     assert_eq!(guest.wait_for("compared"), synced.to_string());
     assert_eq!(guest.all("lost"), [""; 0]);
     assert_eq!(guest.wait_for("fsck"), "0", "{}", guest.console());

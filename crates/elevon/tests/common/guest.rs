@@ -27,6 +27,26 @@ const MODULES: [&str; 11] = [
 ];
 /// Programs of this machine that a guest has, too, with the libraries that they need.
 const PROGRAMS: [&str; 3] = ["mkfs.ext4", "e2fsck", "fio"];
+/// The same of a guest whose init is systemd.
+const SYSTEMD: &str = "/usr/lib/systemd/systemd";
+const SYSTEMD_PROGRAMS: [&str; 5] =
+    [SYSTEMD, "/usr/bin/systemctl", "/usr/bin/nbdcopy", "/usr/bin/nbdinfo", env!("CARGO_BIN_EXE_elevon")];
+/// The units of systemd that it has; there is no other service than those of a test.
+const TARGETS: [&str; 13] = [
+    "basic",
+    "final",
+    "local-fs",
+    "multi-user",
+    "network",
+    "paths",
+    "poweroff",
+    "shutdown",
+    "slices",
+    "sockets",
+    "sysinit",
+    "timers",
+    "umount",
+];
 /// How long a guest may take for its next line.
 const PATIENCE: Duration = Duration::from_secs(100);
 
@@ -49,6 +69,13 @@ fn kernel_folder() -> Option<PathBuf> {
 
 /// Returns the path of a program of this machine.
 fn program(name: &str) -> Option<PathBuf> {
+    if name.starts_with('/') {
+        let is_there = Path::new(name).exists();
+        if !is_there {
+            skip(&format!("{name} is not installed"));
+        }
+        return is_there.then(|| name.into());
+    }
     tool(name)?;
     let path = std::env::var_os("PATH")?;
     let all = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
@@ -74,6 +101,27 @@ fn copy(from: &Path, to: &Path) {
 impl GuestImage {
     /// Makes an initramfs in a folder; `None` if something is not installed.
     pub(crate) fn new(folder: &Path) -> Option<Self> {
+        Self::of(folder, &PROGRAMS, include_str!("../guest/init.sh"), |_| {})
+    }
+
+    /// The same, of a guest whose init is systemd with the command under test and its units;
+    /// `fill` adds files to the root that it is given.
+    pub(crate) fn with_systemd(folder: &Path, fill: impl FnOnce(&Path)) -> Option<Self> {
+        Self::of(folder, &SYSTEMD_PROGRAMS, include_str!("../guest/switch.sh"), |root| {
+            let units = root.join("usr/lib/systemd/system");
+            for target in TARGETS {
+                let target = format!("{target}.target");
+                copy(&Path::new("/usr/lib/systemd/system").join(&target), &units.join(&target));
+            }
+            let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+            for unit in ["elevon-serve@.service", "elevon-serve@.socket"] {
+                copy(&packaged.join(unit), &units.join(unit));
+            }
+            fill(root);
+        })
+    }
+
+    fn of(folder: &Path, programs: &[&str], init: &str, fill: impl FnOnce(&Path)) -> Option<Self> {
         let unpacked = kernel_folder()?;
         tool("qemu-system-x86_64")?;
         tool("cpio")?;
@@ -82,9 +130,11 @@ impl GuestImage {
             fs::create_dir_all(root.join(name)).expect("a folder");
         }
         copy(&program("busybox")?, &root.join("bin/busybox"));
-        for name in PROGRAMS {
+        for name in programs {
             let path = program(name)?;
-            copy(&path, &root.join("bin").join(name));
+            let name = path.file_name().expect("a program");
+            let is_init = path == Path::new(SYSTEMD);
+            copy(&path, &root.join(if is_init { "usr/lib/systemd" } else { "bin" }).join(name));
             let libraries = Command::new("ldd").arg(&path).output().expect("ldd ran");
             for word in String::from_utf8_lossy(&libraries.stdout).split_whitespace().filter(|it| it.starts_with('/')) {
                 let file = Path::new(word).file_name().expect("a file");
@@ -108,18 +158,19 @@ impl GuestImage {
                 copy(&path, &to);
             }
         }
-        fs::write(root.join("init"), include_str!("../guest/init.sh")).expect("written");
+        fs::write(root.join("init"), init).expect("written");
+        fill(&root);
         let archive = "chmod +x init && find . | cpio -o -H newc --quiet >../initramfs";
         let status = Command::new("sh").args(["-c", archive]).current_dir(&root).status().expect("sh ran");
         assert!(status.success(), "cpio");
         Some(Self { kernel, initramfs: folder.join("initramfs") })
     }
 
-    /// Starts a guest whose disk is an export at a socket. `words` are for its init.
-    pub(crate) fn start(&self, socket: &Path, words: &str) -> Guest {
+    /// Starts a guest with a disk: an image, or `nbd:unix:SOCKET`. `words` are for its init.
+    pub(crate) fn start(&self, disk: &str, words: &str) -> Guest {
         let mut command = Command::new("qemu-system-x86_64");
         let append = format!("console=ttyS0 quiet panic=-1 {words}");
-        let drive = format!("file=nbd:unix:{},format=raw,if=virtio,cache=none,discard=unmap", socket.display());
+        let drive = format!("file={disk},format=raw,if=virtio,cache=none,discard=unmap");
         command.args(["-accel", "tcg", "-smp", "1", "-cpu", "max", "-M", "q35", "-m", "768", "-nographic"]);
         command.args(["-no-reboot", "-nodefaults", "-serial", "stdio", "-append", &append, "-drive", &drive]);
         command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&self.initramfs);
