@@ -133,6 +133,8 @@ pub struct Rules {
     pub unplug_event_on_direct_issue: bool,
     /// `block_rq_tag_wait` is recorded before a task sleeps for a tag (7.2+).
     pub tag_wait_event: bool,
+    /// Rules in debugfs end bios with an error before they are queued (7.2+).
+    pub error_injection: bool,
     /// An atomic write has the letter `U` in events (6.16+).
     pub atomic_write_is_u: bool,
     /// A write-zeroes is `WZ` in events (6.19+) instead of `N`.
@@ -342,6 +344,7 @@ impl Kernel {
             io_start_events: self.since(V6_6),
             unplug_event_on_direct_issue: self.since(V6_12),
             tag_wait_event: self.since(V7_2),
+            error_injection: self.since(V7_2),
             atomic_write_is_u: self.since(V6_16),
             write_zeroes_is_wz: self.since(V6_19),
             blktrace_version_8: self.since(V6_19),

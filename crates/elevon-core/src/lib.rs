@@ -27,6 +27,7 @@ pub mod build;
 pub mod control;
 pub mod driver;
 pub mod flush;
+pub mod inject;
 pub mod layout;
 pub mod limits;
 pub mod merge;

@@ -66,6 +66,15 @@ pub enum SettingValue<C: 'static> {
         /// Sets the value.
         set: fn(&mut C, bool),
     },
+    /// A text with a grammar of its own.
+    Text {
+        /// The grammar.
+        takes: &'static str,
+        /// Returns the value in force.
+        get: fn(&C) -> String,
+        /// Sets the value from text. Fails with a text that says what would be right.
+        set: fn(&mut C, &str) -> Result<(), &'static str>,
+    },
     /// One of several words.
     Choice {
         /// The words.
@@ -96,6 +105,7 @@ impl<C> SettingRow<C> {
         match self.value {
             SettingValue::Number { get, .. } => get(config).to_string(),
             SettingValue::Switch { get, .. } => u8::from(get(config)).to_string(),
+            SettingValue::Text { get, .. } => get(config),
             SettingValue::Choice { get, .. } => get(config).to_string(),
         }
     }
@@ -117,6 +127,7 @@ impl<C> SettingRow<C> {
                 set(config, is_on == 1);
                 Ok(())
             }
+            SettingValue::Text { set, .. } => set(config, text).map_err(|want| bad(want.to_string())),
             SettingValue::Choice { set, .. } => set(config, text).ok_or_else(|| bad(self.expected())),
         }
     }
@@ -133,6 +144,7 @@ impl<C> SettingRow<C> {
                 format!("{what} from {least} to {most}{unit}")
             }
             SettingValue::Switch { .. } => "0 or 1".to_string(),
+            SettingValue::Text { takes, .. } => takes.to_string(),
             SettingValue::Choice { names, .. } => match names {
                 [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
                 _ => names.concat(),
@@ -147,6 +159,7 @@ impl<C> SettingRow<C> {
                 format!("{least}..{most} {unit}").trim_end().to_string()
             }
             SettingValue::Switch { .. } => "0|1".to_string(),
+            SettingValue::Text { takes, .. } => takes.to_string(),
             SettingValue::Choice { names, .. } => names.join("|"),
         };
         let default = self.follows.map_or_else(|| self.text(default), ToString::to_string);

@@ -106,6 +106,8 @@ fn a_report_has_every_setting_that_is_not_the_default() {
     let usual = in_force(&bench, &options, &[]);
     for line in all().iter().filter(|line| !matches!(line.key, "queue_depth" | "hw_queues")) {
         let other = match line.takes.split_once("..") {
+            // The job reads.
+            _ if line.key == "error_injection" => vec!["add,op=WRITE,status=IOERR,start=0".to_owned()],
             Some((least, most)) => {
                 let number = |text: &str| text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
                 // The minimum is not used, because an end of the range is often the default.
@@ -143,6 +145,7 @@ fn rows_hold<C: Clone>(rows: &'static [SettingRow<C>], default: &C) {
                 [least, most / multiple_of * multiple_of].map(|n| n.to_string()).into()
             }
             SettingValue::Switch { .. } => ["0", "1"].map(String::from).into(),
+            SettingValue::Text { .. } => vec!["removeall".to_owned()],
             SettingValue::Choice { names, .. } => names.iter().map(ToString::to_string).collect(),
         };
         for text in &good {
@@ -254,6 +257,40 @@ fn fua_is_set_after_the_write_cache() {
     });
     assert_eq!(runs[0], runs[1]);
     assert_eq!((&runs[0].0, &runs[2].0), (&Value::from(true), &Value::from(false)), "{runs:?}");
+}
+
+/// Error injection as of Linux 7.2: the newest rule goes first, and what it ends reaches no device.
+#[test]
+fn bios_end_by_error_injection() {
+    let bench = Bench::new();
+    let job = bench.file("w.fio", "[a]\nrw=write\nbs=4k\nsize=64k\ndirect=1\nioengine=psync\n");
+    let run = |sets: &[&str]| {
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let args: Vec<&str> = ["run", job, "--output-format", "json"].into_iter().chain(sets).collect();
+        let output = bench.elevon(&args).output().expect("the command ran");
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (json["jobs"][0]["error"].as_i64().expect("a number"), json["jobs"][0]["write"]["total_ios"].clone(), json)
+    };
+    let medium = "error_injection=add,op=WRITE,status=MEDIUM,start=100,nr_sectors=8";
+    let timeout = "error_injection=add,op=WRITE,status=TIMEOUT,start=100";
+    let (error, written, json) = run(&[medium]);
+    // The thirteenth write reaches sector 100.
+    assert_eq!((error, written), (61, Value::from(12)));
+    assert_eq!(json["elevon"]["diskstats"]["end"][4], 12, "writes that the device saw");
+    let rule = "add,op=WRITE,status=MEDIUM,start=100,nr_sectors=8";
+    assert_eq!(json["elevon"]["config"]["error_injection"], rule);
+    assert_eq!(run(&[medium, timeout]).0, 110);
+    assert_eq!(run(&[timeout, medium]).0, 61);
+    assert_eq!(run(&[timeout, "error_injection=removeall"]).0, 0);
+    for (args, words) in [
+        (["--kernel", "7.1", "--set", medium], "--kernel 7.2 or later, which have error injection"),
+        (["--kernel", "7.3", "--set", "error_injection=add,op=TRIM,status=IOERR"], "expected op=READ, WRITE"),
+    ] {
+        let output = bench.elevon(&[&["run", job][..], &args].concat()).output().expect("the command ran");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
 }
 
 /// Every file in queue/ of seven kernels, and the newest one's error injection, is a setting or is

@@ -67,6 +67,7 @@ const LONGEST_FUNCTION: usize = 70;
 /// short enough.
 const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("fio/spec.rs default_job", "one struct literal: the defaults of every option"),
+    ("src/kernel.rs rules", "one struct literal: the value of every rule"),
     ("html/cache.rs over_time", "a table of plots in code"),
     ("findings/depth.rs bufferbloat", "the text of a finding: its evidence, figures and advice"),
     ("findings/inversion.rs finding", "the text of a finding: its evidence, figures and advice"),

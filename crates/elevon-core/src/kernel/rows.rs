@@ -632,6 +632,16 @@ pub const RULES: &[RuleRow] = &[
         ""
     ),
     row!(
+        error_injection,
+        "errors",
+        "rules in debugfs end bios with an error before they are queued",
+        "there is no error injection",
+        Read,
+        "read in 7.1.13 and 7.2.12",
+        "tests of file systems and volume managers",
+        "--set error_injection=add,op=READ,status=MEDIUM,start=100,nr_sectors=8"
+    ),
+    row!(
         atomic_write_is_u,
         "events",
         "an atomic write has the letter U in events",

@@ -24,13 +24,6 @@ pub const UNMODELLED: &[Unmodelled] = &[
               dma_alignment",
     },
     Unmodelled {
-        name: "error_injection",
-        since: "7.2",
-        says: "a rule in debugfs ends bios with an error before they are queued",
-        why: "--fault error:op=read,sectors=100-107,status=medium fails the commands of a simulated device instead: \
-              they are queued, issued and counted",
-    },
-    Unmodelled {
         name: "plug_time_dropped_at_mid_flush",
         since: "7.3",
         says: "requests that follow an early flush of their plug no longer have its start time",

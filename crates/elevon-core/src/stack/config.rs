@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use crate::build::Fill;
 use crate::control::io_throttle;
+use crate::inject::{self, ErrorInjection};
 use crate::kernel::{IoTicksForm, Kernel, Rules};
 use crate::limits::{QueueLimits, SYSFS};
 use crate::sched::SchedulerConfig;
@@ -101,6 +102,9 @@ pub struct StackConfig {
     /// for the kernel's default: 75 ms on rotational devices and 2 ms on others, off under BFQ,
     /// `flow` and io.cost, which do the same in their own way.
     pub wbt_lat: Option<Nanos>,
+    /// `error_injection` of the disk (7.2 and later): which bios end with an error before they are
+    /// queued.
+    pub error_injection: ErrorInjection,
 }
 
 impl StackConfig {
@@ -131,6 +135,7 @@ impl StackConfig {
             io_throttle: io_throttle::Config::default(),
             exact_io_max: false,
             wbt_lat: None,
+            error_injection: ErrorInjection::default(),
         }
     }
 
@@ -492,6 +497,21 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             },
         },
     },
+    StackSetting {
+        key: "error_injection",
+        help: "bios that end with an error before they are queued, as in debugfs of 7.2 and later; may be given again, \
+               the newest rule goes first",
+        follows: None,
+        reported: Reported::IfChanged,
+        value: SettingValue::Text {
+            takes: inject::TAKES,
+            get: |c| c.error_injection.to_string(),
+            set: |c, text| match c.rules().error_injection {
+                true => c.error_injection.write(text),
+                false => Err("--kernel 7.2 or later, which have error injection"),
+            },
+        },
+    },
 ];
 
 /// Returns true if `--set` takes the name: a row of [`SETTINGS`], or a queue limit that can be set.
@@ -508,10 +528,6 @@ const NOT_MODELLED: &[(&str, &str)] = &[
     ("scheduler", "use --scheduler NAME"),
     ("max_write_streams", NO_STREAMS),
     ("write_stream_granularity", NO_STREAMS),
-    (
-        "error_injection",
-        "use --fault error:op=read,sectors=FIRST-LAST,status=medium, which fails the device's commands",
-    ),
     ("iostats_passthrough", "nothing here issues passthrough requests"),
     ("write_zeroes_unmap_max_bytes", NO_WRITE_ZEROES),
     ("write_zeroes_unmap_max_hw_bytes", NO_WRITE_ZEROES),
@@ -559,7 +575,7 @@ mod tests {
             config.scheduler = SchedulerConfig::parse("bfq").expect("a scheduler");
             let is_reported =
                 |config: &StackConfig| config.reported().chain(config.changed()).any(|(key, _)| key == row.key);
-            let values = ["1", "0", "200", "exact", "iomap", "blkdev", "trim"];
+            let values = ["1", "0", "200", "exact", "iomap", "blkdev", "trim", "add,op=READ,status=IOERR"];
             let mut is_changed = |text: &&str| {
                 let before = row.text(&config);
                 row.set(&mut config, text).is_ok() && row.text(&config) != before

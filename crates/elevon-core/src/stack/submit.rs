@@ -333,9 +333,13 @@ impl Stack {
     }
 
     /// Splits a bio. Returns the front part, which becomes a request, and keeps the remainder in
-    /// `submission`. Returns `None` if the bio cannot be split; it has then ended with an error.
+    /// `submission`. Returns `None` if the bio cannot be split, or error injection matches it; it
+    /// has then ended with an error.
     #[inline(always)]
     fn cut(&mut self, now: Instant, rest: Rest, submission: &mut Submission) -> Option<BioId> {
+        if !self.config.error_injection.is_empty() && self.fail_by_rule(now, &rest) {
+            return None;
+        }
         let id = rest.bio;
         let bio = &mut self.bios[id.0];
         let layout = bio.op.has_data().then(|| &self.layouts[bio.data.layout.index()]);
@@ -434,11 +438,27 @@ impl Stack {
         });
         self.calls[call].parts += 1;
         self.counters.bios += 1;
-        if self.tracing {
+        if self.tracing && self.config.error_injection.is_empty() {
             let bio = self.bios[id];
             self.trace_bio(now, EventKind::BioQueue, &bio);
         }
         Some(BioId(id))
+    }
+
+    /// Ends a bio that error injection matches, and returns true. Otherwise records it as queued,
+    /// which happens here if there are rules.
+    #[cold]
+    fn fail_by_rule(&mut self, now: Instant, rest: &Rest) -> bool {
+        let bio = self.bios[rest.bio.0];
+        let Some(status) = self.config.error_injection.status_of(&bio) else {
+            if self.tracing && !rest.is_cut {
+                self.trace_bio(now, EventKind::BioQueue, &bio);
+            }
+            return false;
+        };
+        self.drop_bio(rest.bio);
+        self.end_bio(rest.bio, status);
+        true
     }
 
     /// Returns how many of the `left` bytes of a call with data its next bio takes.

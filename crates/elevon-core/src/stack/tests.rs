@@ -20,6 +20,7 @@ mod answers;
 mod dispatch;
 mod events;
 mod flush;
+mod inject;
 mod merges;
 mod plug;
 mod tenants;
