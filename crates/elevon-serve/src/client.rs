@@ -57,6 +57,8 @@ pub(crate) struct Client {
     pub(crate) spare: Outgoing,
     /// True if its buffers exist.
     pub(crate) has_buffers: bool,
+    /// True if they were used since [`Self::idles`] was asked the last time.
+    pub(crate) uses_buffers: bool,
     /// True if it is among those to be looked at.
     pub(crate) is_queued: bool,
     /// True if no request follows.
@@ -105,6 +107,7 @@ impl Client {
             sending: None,
             spare: Outgoing::default(),
             has_buffers: false,
+            uses_buffers: false,
             is_queued: false,
             is_closing: false,
             is_cut: false,
@@ -124,6 +127,18 @@ impl Client {
         self.has_buffers = true;
         self.parts = vec![None; BUFFERS as usize];
         self.free = (0..BUFFERS).rev().collect();
+    }
+
+    /// Its buffers are gone until the next request.
+    pub(crate) fn remove_buffers(&mut self) {
+        self.has_buffers = false;
+        (self.parts, self.free, self.spare_slots) = (Vec::new(), Vec::new(), Vec::new());
+    }
+
+    /// Returns true if it has buffers and has not used them since it was asked the last time.
+    pub(crate) fn idles(&mut self) -> bool {
+        let is_used = std::mem::take(&mut self.uses_buffers) || self.requests() > 0;
+        self.has_buffers && !is_used && self.held.is_none() && self.sending.is_none() && self.out.is_empty()
     }
 
     /// Returns true if requests can be taken: it takes its answers.

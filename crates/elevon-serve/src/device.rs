@@ -120,6 +120,8 @@ pub(crate) struct Device<D> {
     delayed: BTreeSet<(Instant, TaskId)>,
     /// What clients asked of the allocation and the disk has to find out, by the disk's number.
     questions: BTreeMap<u64, Question>,
+    /// When buffers that were not used are given back; `None` if no client has any.
+    look_for_idle: Option<Instant>,
     /// Lists to be used again.
     ios: Vec<Io>,
     slots: Vec<SlotBytes>,
@@ -145,6 +147,7 @@ impl<D: Disk> Device<D> {
             queue: VecDeque::new(),
             delayed: BTreeSet::new(),
             questions: BTreeMap::new(),
+            look_for_idle: None,
             ios: Vec::new(),
             slots: Vec::new(),
             is_stopping: false,
@@ -191,7 +194,7 @@ impl<D: Disk> Device<D> {
     /// Returns false if nothing can happen any more, or the wait was interrupted.
     pub(crate) fn wait(&mut self) -> bool {
         let delayed = self.delayed.first().map(|(until, _)| *until);
-        let timers = [self.stack.next_timer(), self.settings.next_change(), delayed];
+        let timers = [self.stack.next_timer(), self.settings.next_change(), delayed, self.look_for_idle];
         self.disk.wait(timers.into_iter().flatten().min())
     }
 
@@ -217,6 +220,9 @@ impl<D: Disk> Device<D> {
         if self.settings.next_change().is_some_and(|at| at <= now) {
             self.settings.run_changes(&mut self.stack, now);
             moved = true;
+        }
+        if self.look_for_idle.is_some_and(|at| at <= now) {
+            self.take_back_buffers(now);
         }
         while let Some(done) = self.stack.poll_done() {
             self.on_done(now, &done);

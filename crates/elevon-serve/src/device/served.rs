@@ -17,6 +17,9 @@ use crate::disk::{Allocation, Disk};
 use crate::line::{Line, ToWriter};
 use crate::pieces::{PART, Part, Pieces};
 
+/// Buffers that were not used for this time, and up to twice as long, are given back.
+const IDLE: Nanos = Nanos::from_secs(5);
+
 /// The exports of a session that has opened one: it asks for no other.
 struct NoOthers;
 
@@ -98,7 +101,9 @@ impl<D: Disk> Device<D> {
         if !client.has_buffers {
             self.disk.prepare_buffers(task, BUFFERS, PART);
             client.add_buffers();
+            self.look_for_idle.get_or_insert(self.disk.now() + IDLE);
         }
+        client.uses_buffers = true;
         if !client.admit(request) {
             return false;
         }
@@ -330,6 +335,20 @@ impl<D: Disk> Device<D> {
             }
         }
         self.look_at(task);
+    }
+
+    /// Gives back the buffers of clients that have not used them for a while.
+    pub(super) fn take_back_buffers(&mut self, now: Instant) {
+        let mut have_some = false;
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            let Some(client) = client else { continue };
+            if client.idles() {
+                client.remove_buffers();
+                self.disk.prepare_buffers(TaskId(index as u32), 0, 0);
+            }
+            have_some |= client.has_buffers;
+        }
+        self.look_for_idle = have_some.then(|| now + IDLE);
     }
 
     /// Forgets a client that has left and has nothing under way.

@@ -31,6 +31,35 @@ fn a_saturated_device_is_shared_by_weights() {
     }
 }
 
+/// A client that pauses keeps its connection and gives back its buffers; one that goes on keeps
+/// them.
+#[test]
+fn buffers_that_are_not_used_are_given_back() {
+    let mut lab = Lab::new(DISK, &[], "none", "");
+    lab.add(reads("", 1));
+    let mut pauses = lab.open(7, "");
+    let write = |cookie| Request { cookie, command: Command::Write, offset: 0, length: 4096, fua: false, df: false };
+    let read = |cookie| Request { command: Command::Read, ..write(cookie) };
+    let mut ask = |lab: &mut Lab, request: &Request| {
+        pauses.ask(request, if request.command == Command::Write { &[7; 4096] } else { &[] });
+        let answer = loop {
+            lab.run(Nanos::from_millis(1));
+            if let Some(answer) = pauses.answer() {
+                break answer;
+            }
+        };
+        assert_eq!(answer, (request.cookie, true));
+    };
+    ask(&mut lab, &write(1));
+    ask(&mut lab, &read(2));
+    lab.run(Nanos::from_secs(4));
+    assert_eq!(lab.with_buffers(), [true, true]);
+    lab.run(Nanos::from_secs(7));
+    assert_eq!(lab.with_buffers(), [true, false]);
+    ask(&mut lab, &read(3));
+    assert_eq!(lab.with_buffers(), [true, true]);
+}
+
 /// Within 1 % of the limit, from an I/O a second to what the device can do.
 #[test]
 fn a_limited_tenant_gets_its_limit() {

@@ -218,6 +218,11 @@ impl Lab {
         Wire { client, send, memory, written, unsent: Vec::new(), came: Vec::new(), data }
     }
 
+    /// Returns which clients have buffers.
+    pub(super) fn with_buffers(&self) -> Vec<bool> {
+        self.device.clients.iter().flatten().map(|client| client.has_buffers).collect()
+    }
+
     /// Adds a client that begins at once.
     pub(super) fn add(&mut self, load: Load) {
         let client = self.clients.len() as u32;
