@@ -17,7 +17,8 @@ pub enum Shallow {
     /// The limit applies to each word of the bitmap: only its first positions may be used (up to
     /// 6.16). Words have 2^shift bits; the shift is chosen so that there are at least four words.
     PerWord,
-    /// The limit applies to the whole map (6.17 and later).
+    /// The limit applies to the whole map; its positions are spread over the words in equal parts
+    /// (6.17 and later).
     WholeMap,
 }
 
@@ -69,30 +70,41 @@ impl TagMap {
 
     /// Takes the lowest tag that a shallow depth allows.
     pub fn take_shallow(&mut self, limit: u32, shallow: Shallow) -> Option<Tag> {
-        match shallow {
-            Shallow::WholeMap => (self.used < limit).then(|| self.take()).flatten(),
-            Shallow::PerWord => {
-                let tag = self.first_free_shallow(limit)?;
-                self.words[(tag / 64) as usize] |= 1 << (tag % 64);
-                self.used += 1;
-                Some(Tag(tag))
-            }
-        }
+        let tag = self.first_free_shallow(limit, shallow)?;
+        self.words[(tag / 64) as usize] |= 1 << (tag % 64);
+        self.used += 1;
+        Some(Tag(tag))
     }
 
     /// Returns true if [`Self::take_shallow`] would find a tag.
     pub fn has_shallow(&self, limit: u32, shallow: Shallow) -> bool {
-        match shallow {
-            Shallow::WholeMap => self.used < limit.min(self.depth),
-            Shallow::PerWord => self.first_free_shallow(limit).is_some(),
-        }
+        self.first_free_shallow(limit, shallow).is_some()
     }
 
-    /// Returns the lowest free tag among the first `limit` positions of each word of the kernel's
-    /// bitmap.
-    fn first_free_shallow(&self, limit: u32) -> Option<u32> {
+    /// Returns the lowest free tag among those that a shallow depth allows: the first positions of
+    /// each word of the kernel's bitmap.
+    fn first_free_shallow(&self, limit: u32, shallow: Shallow) -> Option<u32> {
         let word_bits = 1u32 << word_shift(self.depth);
-        (0..self.depth).filter(|tag| tag % word_bits < limit).find(|&tag| !self.is_taken(Tag(tag)))
+        let words = self.depth.div_ceil(word_bits);
+        // The last word may be shorter.
+        let last = self.depth - (words - 1) * word_bits;
+        let limit = limit.min(self.depth);
+        let (each, more) = match shallow {
+            Shallow::PerWord => (limit, 0),
+            Shallow::WholeMap if limit <= last * words => (limit / words, limit % words),
+            Shallow::WholeMap => {
+                let rest = limit - last * words;
+                (last + rest / (words - 1), rest % (words - 1))
+            }
+        };
+        (0..words).find_map(|word| {
+            let first = word * word_bits;
+            let allowed = (each + u32::from(word < more)).min(word_bits).min(self.depth - first);
+            // A shift by 64 would be one by 0.
+            let mask = if allowed == 0 { 0 } else { u64::MAX >> (64 - allowed) };
+            let free = !(self.words[(first / 64) as usize] >> (first % 64)) & mask;
+            (free != 0).then(|| first + free.trailing_zeros())
+        })
     }
 
     /// Returns true if a tag is taken.
@@ -167,8 +179,37 @@ mod tests {
         // 16-bit words, two positions of each.
         let tags: Vec<u32> = core::iter::from_fn(|| map.take_shallow(2, Shallow::PerWord)).map(|t| t.0).collect();
         assert_eq!(tags, [0, 1, 16, 17, 32, 33, 48, 49]);
-        let mut map = TagMap::new(64);
-        assert_eq!(core::iter::from_fn(|| map.take_shallow(2, Shallow::WholeMap)).count(), 2);
+        let of_whole = |limit| {
+            let mut map = TagMap::new(64);
+            core::iter::from_fn(|| map.take_shallow(limit, Shallow::WholeMap)).map(|t| t.0).collect::<Vec<_>>()
+        };
+        assert_eq!(of_whole(1), [0]);
+        assert_eq!(of_whole(6), [0, 1, 16, 17, 32, 48]);
+        assert_eq!(of_whole(63), (0..63).collect::<Vec<_>>());
+        assert_eq!(of_whole(100).len(), 64);
+    }
+
+    #[test]
+    fn allowed_positions_against_all_of_them() {
+        let mut rng = elevon_testkit::Rng(2);
+        for depth in [1, 7, 62, 64, 100, 256, 1000] {
+            let mut map = TagMap::new(depth);
+            for _ in 0..500 {
+                let (limit, tag) = (rng.below(u64::from(depth) + 3) as u32, Tag(rng.below(depth.into()) as u32));
+                if map.is_taken(tag) {
+                    map.free(tag);
+                }
+                let word_bits = 1 << word_shift(depth);
+                let expected = (0..depth).find(|&at| at % word_bits < limit && !map.is_taken(Tag(at)));
+                assert_eq!(map.first_free_shallow(limit, Shallow::PerWord), expected, "{limit} a word of {depth}");
+                map.take_shallow(limit, Shallow::WholeMap);
+            }
+            for limit in 0..=depth {
+                let mut map = TagMap::new(depth);
+                let count = core::iter::from_fn(|| map.take_shallow(limit, Shallow::WholeMap)).count();
+                assert_eq!(count, limit as usize, "of {depth}");
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod common;
 
 use std::fs;
 
-use common::records::{Rate, TOLERANCE, compare_rates, number, records, simulate, simulate_on, text};
+use common::records::{Rate, TOLERANCE, compare_rates, number, records, simulate, text};
 use common::{Bench, kernel_truth};
 use elevon_trace::steps::{self, Step};
 use serde_json::Value;
@@ -118,27 +118,26 @@ fn bfq_as_linux_6_18() {
     holds("bfq", 90);
 }
 
-/// The real device did not serve in the order of arrival, as its latencies say: with 32 reads on 8
-/// servers and no scheduler all would take as long. A `disorder` of 90 % gives the 99th percentile
-/// of that record. With it come out the rates of mq-deadline's ageing, to which nothing was fitted:
-/// an aged class is served in the order of its sectors, and a young request in front holds up the
-/// old ones behind it. The more the device mixes completions, the more often one is there.
+/// The real device did not serve in the order of arrival, as its latencies under no scheduler say,
+/// and its model has a `disorder` that gives the 99th percentile of that record. With it come out
+/// the rates of mq-deadline's ageing, to which nothing was fitted: an aged class is served in the
+/// order of its sectors, and a young request in front holds up the old ones behind it. The more the
+/// device mixes completions, the more often one is there.
 #[test]
 fn ageing_of_mq_deadline_on_a_device_without_order() {
-    const DISORDER: &str = ",disorder=90%";
     let of = |file: &str, name: &str, scheduler: &str| {
         let all = records(file).into_iter().filter(|runs| text(&runs[0]["scheduler"]) == scheduler);
         all.filter(|runs| text(&runs[0]["name"]) == name).collect::<Vec<_>>()
     };
     let sweep = &of("schedulers.jsonl", "qd-sweep-32", "none")[0][0];
-    let p99 = number(&simulate_on(sweep, DISORDER)["jobs"][0]["read"]["clat_ns"]["percentile"]["99.000000"]) / 1000.0;
+    let p99 = number(&simulate(sweep)["jobs"][0]["read"]["clat_ns"]["percentile"]["99.000000"]) / 1000.0;
     let kernel = number(&sweep["result"]["a"]["read"]["p99_us"]);
     assert!((p99 / kernel - 1.0).abs() < 0.02, "99th percentile: kernel {kernel} us, here {p99} us");
     let mut aged = 0;
     for name in ["t-be-vs-idle-aging", "t-rt-be-idle-aging"] {
         for runs in of("telling.jsonl", name, "mq-deadline") {
             aged += usize::from(runs[0]["tunables"]["prio_aging_expire"] == 200);
-            for Rate { name: job, seen, ours, off } in compare_rates(&runs, &simulate_on(&runs[0], DISORDER)) {
+            for Rate { name: job, seen, ours, off } in compare_rates(&runs, &simulate(&runs[0])) {
                 assert!(off <= TOLERANCE, "{name} {job}: kernel {seen:?}, here {ours:.1}");
             }
         }

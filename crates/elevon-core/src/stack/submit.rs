@@ -43,7 +43,14 @@ pub(super) struct Submission {
     /// The submission continues in a worker, because the task must not sleep. It does not use the
     /// task's plug.
     in_worker: bool,
+    /// What the scheduler said when it was asked about the tag of this bio. It holds until there is
+    /// one, also while the call sleeps for it, as was measured on Linux 6.18.
+    tag_limit: Option<TagLimit>,
 }
+
+/// How many tags a bio may choose from; `None` is no limit.
+#[derive(Clone, Copy, Debug)]
+struct TagLimit(Option<u32>);
 
 /// A bio that was built and is still to be split.
 #[derive(Clone, Copy, Debug)]
@@ -132,8 +139,17 @@ impl Stack {
         }
         let flush_to_build = io.op == Op::Flush;
         let sleeps = is_waited || !io.op.has_data();
-        let submission =
-            Submission { call, built: 0, flush_to_build, rest: None, plugged, sleeps, source, in_worker: false };
+        let submission = Submission {
+            call,
+            built: 0,
+            flush_to_build,
+            rest: None,
+            plugged,
+            sleeps,
+            source,
+            in_worker: false,
+            tag_limit: None,
+        };
         let submitted = self.run_submission(now, io, submission, None, driver);
         self.sync_written(now, driver);
         submitted
@@ -175,6 +191,7 @@ impl Stack {
                 sleeps: false,
                 source: Source::Direct,
                 in_worker: true,
+                tag_limit: None,
             };
             self.run_submission(now, &io, submission, None, driver);
         }
@@ -283,7 +300,7 @@ impl Stack {
             if self.wbt.is_on() && !self.takes_place(now, id) {
                 return self.sleep_for_place(now, io, submission, id, driver);
             }
-            let Some(request) = self.allocate_request(id) else {
+            let Some(request) = self.allocate_request(&mut submission, id) else {
                 if io.flags.contains(Flags::NOWAIT) {
                     self.give_place_back(now, id);
                     self.drop_bio(id);
@@ -481,17 +498,18 @@ impl Stack {
 
     /// Allocates a tag, and so a request, for a fragment.
     #[inline(always)]
-    fn allocate_request(&mut self, bio: BioId) -> Option<RequestId> {
+    fn allocate_request(&mut self, submission: &mut Submission, bio: BioId) -> Option<RequestId> {
+        let limit = *submission.tag_limit.get_or_insert_with(|| self.tag_limit(bio));
         let bio = &self.bios[bio.0];
         let queue = self.queue_of(bio.task);
         let shallow = if self.rules.whole_map_shallow_depth { Shallow::WholeMap } else { Shallow::PerWord };
-        let limit = self.depth_limit(bio);
         let entry = &mut self.queues[queue.index()];
         let map = entry.sched_tags.as_mut().unwrap_or(&mut entry.tags);
-        let Tag(tag) = match limit {
+        let Tag(tag) = match limit.0 {
             Some(limit) => map.take_shallow(limit, shallow)?,
             None => map.take()?,
         };
+        submission.tag_limit = None;
         let id = RequestId(u32::from(queue.0) * self.requests_per_queue + tag);
         let driver_tag = (!self.has_scheduler).then_some(Tag(tag));
         let request = &mut self.requests[id];
@@ -501,12 +519,13 @@ impl Stack {
         Some(id)
     }
 
-    /// Returns how many tags the scheduler lets a bio choose from; `None` is no limit. Flushes and
-    /// FUA writes are not limited.
+    /// Returns how many tags the scheduler lets a bio choose from. Flushes and FUA writes are not
+    /// limited.
     #[inline]
-    fn depth_limit(&self, bio: &Bio) -> Option<u32> {
+    fn tag_limit(&self, bio: BioId) -> TagLimit {
+        let bio = &self.bios[bio.0];
         let asks = self.has_scheduler && !bio.flags.intersects(Flags::PREFLUSH | Flags::FUA);
-        if asks { self.scheduler.depth_limit_of(bio) } else { None }
+        TagLimit(if asks { self.scheduler.depth_limit_of(bio) } else { None })
     }
 
     /// Fills a new request from its bio (G) and begins its accounting.
@@ -667,7 +686,7 @@ impl Stack {
         }
         while let Some(&waiter) = self.queues[queue.index()].waiters.front() {
             let Waiter { io, submission, bio } = waiter;
-            if !self.has_tag_for(queue, bio) {
+            if !self.has_tag_for(queue, submission.tag_limit) {
                 break;
             }
             self.queues[queue.index()].waiters.pop_front();
@@ -689,10 +708,10 @@ impl Stack {
         }
     }
 
-    fn has_tag_for(&self, queue: HwQueue, bio: BioId) -> bool {
+    fn has_tag_for(&self, queue: HwQueue, limit: Option<TagLimit>) -> bool {
         let entry = &self.queues[queue.index()];
         let map = entry.sched_tags.as_ref().unwrap_or(&entry.tags);
-        match self.depth_limit(&self.bios[bio.0]) {
+        match limit.and_then(|limit| limit.0) {
             Some(limit) if self.rules.whole_map_shallow_depth => map.has_shallow(limit, Shallow::WholeMap),
             Some(limit) => map.has_shallow(limit, Shallow::PerWord),
             None => map.used() < map.depth(),

@@ -305,14 +305,14 @@ impl Bfq {
     }
 
     /// Returns how many requests an entity may hold; `None` if it, or an ancestor, has reached its
-    /// limit. Entities that are not scheduled limit nothing.
+    /// limit. Entities that are in no tree limit nothing.
     fn limit_within(&self, id: EntityId, start: u64) -> Option<u64> {
         let entity = &self.engine[id];
         let limit = match self.engine.parent(id) {
             Some(parent) => self.limit_within(parent, start)?,
             None => start,
         };
-        if matches!(entity.place, TreeState::Nowhere | TreeState::Idle) {
+        if entity.place == TreeState::Nowhere {
             return Some(u64::from(u32::MAX));
         }
         let trees = &self.engine.group(entity.group).trees[..=entity.class as usize];
