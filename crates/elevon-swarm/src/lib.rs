@@ -40,7 +40,7 @@ use elevon_core::event::{Event, EventKind};
 use elevon_core::ioprio::{PrioClass, PrioPolicy};
 use elevon_core::layout::Layout;
 use elevon_core::op::Op;
-use elevon_core::stack::{Io, Stack};
+use elevon_core::stack::{DirectPath, Io, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, RequestId, TaskId, TenantId};
 use elevon_formats::fio::spec::JobSpec;
@@ -203,8 +203,10 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
     let tags = if config.scheduler.is_none() { config.nr_requests() } else { config.queue_depth };
     let mut stack = Stack::new(config).expect("limits tried before");
     stack.set_tracing(true);
+    let (limits, path) = (stack.limits().clone(), stack.config().direct_path);
     let world = World {
-        limits: stack.limits().clone(),
+        writes_are_durable: limits.write_cache && (limits.fua || path == DirectPath::Blkdev),
+        limits,
         rules: plan.kernel.rules(),
         size_sectors: description.size.get(),
         tags,

@@ -153,6 +153,8 @@ fn until(manager: &UnixDatagram, wanted: &str) -> Vec<String> {
         let mut message = [0; 1024];
         let length = manager.recv(&mut message).unwrap_or_else(|error| panic!("{error}: no {wanted} behind {seen:?}"));
         seen.push(String::from_utf8_lossy(&message[..length]).into_owned());
+        // A watchdog speaks all the time.
+        assert!(seen.len() < 3_000, "no {wanted} in a minute");
     }
     seen
 }
@@ -169,8 +171,8 @@ fn the_service_manager_is_told_what_goes_on() {
     let server = Server(command.spawn().expect("it started"));
     assert_eq!(until(&manager, "READY=1").len(), 1, "nothing comes before it");
     let mut client = Client::open(&bench.path("s"), "a").expect("it listens from then on");
-    until(&manager, "WATCHDOG=1");
     until(&manager, "STATUS=1 export, 1 connection");
+    until(&manager, "WATCHDOG=1");
     server.signal("-HUP");
     let reloading = until(&manager, "RELOADING=1").pop().expect("a message");
     let time = reloading.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).expect("its time");

@@ -245,7 +245,7 @@ impl Checker for Merges {
             let of_one = world.payer(piece.task, piece.token) == world.payer(first.task, first.token);
             ensure(of_one || !world.tenants_stay, || format!("{issued:?} is of two tenants"))?;
             let is_sync = spec.is_some_and(|spec| spec.sync != SyncMode::None);
-            let durable = command.op == Op::Write && is_sync && world.limits.write_cache;
+            let durable = command.op == Op::Write && is_sync && world.writes_are_durable;
             ensure(!(shared && durable), || format!("{command:?} joins a write that must be durable to others"))?;
         }
         Ok(())
