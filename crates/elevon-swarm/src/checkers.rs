@@ -46,8 +46,8 @@ pub(super) type CheckResult = Result<(), Finding>;
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) limits: QueueLimits,
-    /// True if a write that must be durable is one by its own flags. A file system on a device without
-    /// FUA flushes behind it instead.
+    /// True if a write that must be durable is one by its own flags. A file system on a device
+    /// without FUA flushes behind it instead.
     pub(super) writes_are_durable: bool,
     pub(super) rules: Rules,
     pub(super) size_sectors: u64,
