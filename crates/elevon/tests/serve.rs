@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use common::Bench;
-use common::served::{DISK, Served, ok};
+use common::served::{DISK, Served, ok, pattern};
 
 #[test]
 fn libnbd_sees_the_disk_as_it_is() {
@@ -28,7 +28,7 @@ fn libnbd_sees_the_disk_as_it_is() {
 #[test]
 fn bytes_come_back_as_they_were_written() {
     let served = Served::start(&["--scheduler", "bfq"]);
-    let pattern: Vec<u8> = (0..DISK as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    let pattern = pattern(DISK);
     served.bench.file("pattern", &pattern);
     let Some(copied) = served.client("nbdcopy", &["--flush", "pattern", &served.uri]) else { return };
     ok(&copied);

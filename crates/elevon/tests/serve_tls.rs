@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 use common::Bench;
 use common::nbd::Client;
-use common::served::{DISK, Served, ok};
+use common::served::{DISK, Served, ok, pattern};
 use elevon_testkit::Authority;
 
 const CONFIG: &str = "\
@@ -79,7 +79,7 @@ fn libnbd_copies_through_tls() {
     let Some(info) = served.client("nbdinfo", &["--json", &alice]) else { return };
     let info: serde_json::Value = serde_json::from_str(&ok(&info)).expect("JSON");
     assert_eq!((info["TLS"].as_bool(), info["protocol"].as_str()), (Some(true), Some("newstyle-fixed")));
-    let pattern: Vec<u8> = (0..2 << 20_u32).map(|n: u32| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    let pattern = pattern(2 << 20);
     served.bench.file("pattern", &pattern);
     ok(&served.client("nbdcopy", &["--flush", "pattern", &alice]).expect("installed"));
     let disk = fs::read(served.bench.path("disk.img")).expect("the disk");

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use common::Bench;
 use common::nbd::{Client, FUA};
 use common::nbdkit::{Killed, nbdkit, until};
-use common::served::{DISK, Served, ok};
+use common::served::{DISK, Served, ok, pattern};
 
 const EIO: u32 = 5;
 const ENOSPC: u32 = 28;
@@ -23,25 +23,21 @@ fn before(bench: Bench, export: &str) -> Served {
     Served::run(bench, &[&address, "--name", "disk.img", "--listen", "unix:s"])
 }
 
-fn pattern() -> Vec<u8> {
-    (0..DISK as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect()
-}
-
 #[test]
 fn bytes_go_to_nbdkit_and_come_back() {
     for plugin in [&["memory", "8M"][..], &["file", "disk.img"]] {
         let bench = Bench::new();
         bench.file("disk.img", vec![0; DISK]);
-        bench.file("pattern", pattern());
+        bench.file("pattern", pattern(DISK));
         let Some(_nbdkit) = nbdkit(&bench, plugin) else { return };
         let served = before(bench, "");
         let Some(copied) = served.client("nbdcopy", &["--flush", "pattern", &served.uri]) else { return };
         ok(&copied);
         if plugin[0] == "file" {
-            assert!(fs::read(served.bench.path("disk.img")).expect("the disk") == pattern(), "what was flushed");
+            assert!(fs::read(served.bench.path("disk.img")).expect("the disk") == pattern(DISK), "what was flushed");
         }
         ok(&served.client("nbdcopy", &[&served.uri, "back"]).expect("installed"));
-        assert!(fs::read(served.bench.path("back")).expect("the copy") == pattern());
+        assert!(fs::read(served.bench.path("back")).expect("the copy") == pattern(DISK));
         let commands = [
             "write -z -u 64k 64k",
             "write -z 256k 64k",

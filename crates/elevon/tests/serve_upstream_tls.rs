@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use common::Bench;
 use common::nbd::Client;
 use common::nbdkit::{Killed, nbdkit, until};
-use common::served::{DISK, Served, ok};
+use common::served::{DISK, Served, ok, pattern};
 use elevon_testkit::Authority;
 
 /// Writes the files of a server `localhost` and of the client `alice`, and those of an authority
@@ -43,7 +43,7 @@ fn own_server(bench: &Bench, listen: &str) -> (Killed, String) {
 
 /// Copies to a disk and back through a server that listens at `up`.
 fn copies(bench: Bench) -> Option<Bench> {
-    let pattern: Vec<u8> = (0..DISK as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    let pattern = pattern(DISK);
     bench.file("pattern", &pattern);
     let address = "nbds+unix:///?socket=up&tls-certificates=alice";
     let served = Served::run(bench, &[address, "--name", "disk.img", "--listen", "unix:s"]);

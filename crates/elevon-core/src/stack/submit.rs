@@ -502,7 +502,7 @@ impl Stack {
         let limit = *submission.tag_limit.get_or_insert_with(|| self.tag_limit(bio));
         let bio = &self.bios[bio.0];
         let queue = self.queue_of(bio.task);
-        let shallow = if self.rules.whole_map_shallow_depth { Shallow::WholeMap } else { Shallow::PerWord };
+        let shallow = self.shallow();
         let entry = &mut self.queues[queue.index()];
         let map = entry.sched_tags.as_mut().unwrap_or(&mut entry.tags);
         let Tag(tag) = match limit.0 {
@@ -526,6 +526,12 @@ impl Stack {
         let bio = &self.bios[bio.0];
         let asks = self.has_scheduler && !bio.flags.intersects(Flags::PREFLUSH | Flags::FUA);
         TagLimit(if asks { self.scheduler.depth_limit_of(bio) } else { None })
+    }
+
+    /// Returns how this kernel interprets a shallow depth.
+    #[inline]
+    const fn shallow(&self) -> Shallow {
+        if self.rules.whole_map_shallow_depth { Shallow::WholeMap } else { Shallow::PerWord }
     }
 
     /// Fills a new request from its bio (G) and begins its accounting.
@@ -712,8 +718,7 @@ impl Stack {
         let entry = &self.queues[queue.index()];
         let map = entry.sched_tags.as_ref().unwrap_or(&entry.tags);
         match limit.and_then(|limit| limit.0) {
-            Some(limit) if self.rules.whole_map_shallow_depth => map.has_shallow(limit, Shallow::WholeMap),
-            Some(limit) => map.has_shallow(limit, Shallow::PerWord),
+            Some(limit) => map.has_shallow(limit, self.shallow()),
             None => map.used() < map.depth(),
         }
     }

@@ -11,6 +11,11 @@ use super::nbd::Client;
 
 pub(crate) const DISK: usize = 8 << 20;
 
+/// Returns bytes that differ from place to place.
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect()
+}
+
 /// A server of `disk.img` in a folder.
 pub(crate) struct Served {
     pub(crate) bench: Bench,
