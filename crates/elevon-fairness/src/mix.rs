@@ -151,7 +151,7 @@ impl Mix {
         let offset = u64::from(process.part) * size;
         let order = if process.is_random { "rand" } else { "" };
         let op = if process.is_write { "write" } else { "read" };
-        let engine = if process.depth == 1 { "psync" } else { "io_uring" };
+        let engine = if process.depth == 1 || process.pace.is_some() { "psync" } else { "io_uring" };
         let micros = |span: Nanos| span.get() / 1000;
         writeln!(text, "[{}]\nrw={order}{op}\nbs={}", process.name, process.bytes)?;
         writeln!(text, "ioengine={engine}\niodepth={}\noffset={offset}\nsize={size}", process.depth)?;
@@ -170,7 +170,8 @@ impl Mix {
             writeln!(text, "thinktime={}us\nthinktime_blocks={}", micros(process.think), process.think_ios)?;
         }
         if let Some(pace) = process.pace {
-            writeln!(text, "rate_iops={pace}")?;
+            // Each I/O has a worker: else the process waits for those in flight before it sleeps.
+            writeln!(text, "io_submit_mode=offload\nrate_iops={pace}")?;
         }
         match self.path(process, setup) {
             path if path.is_empty() => Ok(()),

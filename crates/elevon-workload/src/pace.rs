@@ -163,6 +163,47 @@ impl Pace {
     }
 }
 
+/// How far a process is ahead of its rate. It first waits for its I/Os in flight, and sleeps then
+/// for as long as it was ahead before, as fio 3.33 does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    /// Not at all.
+    No,
+    /// By this time, when it found that the next I/O is not due yet.
+    By(Nanos),
+    /// It sleeps until this instant.
+    Until(Instant),
+}
+
+/// What a process that is ahead of its rate waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AheadWait {
+    /// The completion of all its I/Os in flight.
+    InFlight,
+    /// This instant.
+    Until(Instant),
+}
+
+impl Ahead {
+    /// Returns what the process waits for; `None` if it may look at its rate again.
+    #[inline]
+    pub(crate) fn wait(&mut self, now: Instant, any_in_flight: bool) -> Option<AheadWait> {
+        if let Self::By(span) = *self {
+            if any_in_flight {
+                return Some(AheadWait::InFlight);
+            }
+            *self = Self::Until(now.saturating_add(span));
+        }
+        match *self {
+            Self::Until(at) if now < at => Some(AheadWait::Until(at)),
+            _ => {
+                *self = Self::No;
+                None
+            }
+        }
+    }
+}
+
 /// The think time of a process (`thinktime` and related options).
 ///
 /// fio's manual: the job stalls for `thinktime` after `thinktime_blocks` I/Os, which "effectively

@@ -16,7 +16,12 @@
 //! - With `io_submit_mode=offload` each I/O has a worker, which sleeps for a tag in the job's place
 //!   and, with a synchronous engine, for its I/O. The workers count as the job's task: they share
 //!   its CPU, and its queue in a scheduler that has one for each task.
-//! - While it sleeps for `rate` or `thinktime`, it takes completions as they come.
+//! - A process that is ahead of its `rate` issues nothing until all its I/Os in flight have completed,
+//!   and sleeps only then, for as long as it was ahead. So its I/Os go in groups of as many as became
+//!   due meanwhile.
+//!   With `io_submit_mode=offload`, and for `thinktime_blocks_type=issue`, it only sleeps, and takes
+//!   completions as they come. As measured with fio 3.33, and seen in a trace of
+//!   one on Linux 6.18 (`tests/data/kernel-truth/whatif/`).
 //! - Latencies: *slat* lasts from the moment at which the process begins to prepare the I/O until
 //!   its submission returns (asynchronous engines only; it includes a sleep for a tag). *clat*
 //!   lasts from there until the process has the I/O back. *lat* is the sum of both.
@@ -60,7 +65,7 @@ use crate::flow::Standing;
 use crate::latency_target::{Search, Verdict};
 use crate::logs::Logger;
 use crate::measure::{Finished, Measure, PriorityLatency};
-use crate::pace::{Hold, Pace, Think};
+use crate::pace::{Ahead, AheadWait, Hold, Pace, Think};
 use crate::pattern::{Access, Pattern, Seeds};
 use crate::region::{Extent, directions, largest_block};
 use crate::source::LARGEST_UNPLUGGED;
@@ -177,6 +182,7 @@ pub struct Process {
     next: Option<Access>,
     /// An access drawn before `next`, in the other direction, that waits for its rate.
     held: Option<Access>,
+    ahead: Ahead,
     verifier: Option<Box<Verifier>>,
     phase: Phase,
     budget: Budget,
@@ -246,6 +252,7 @@ impl Process {
             follow_ups: VecDeque::with_capacity(depth),
             next: None,
             held: None,
+            ahead: Ahead::No,
             verifier: Verifier::new(spec, content_seed).map(Box::new),
             phase: Phase::Run,
             budget: Budget { per_loop, left: per_loop, ios_left: options.number_ios, loops_left: options.loops },

@@ -30,6 +30,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, TaskId, TenantId};
 
 use crate::measure::{Finished, Measure};
+use crate::pace::{Ahead, AheadWait};
 use crate::process::Poll;
 use crate::source::Source;
 use crate::token::Token;
@@ -89,6 +90,9 @@ pub struct Script {
     /// Period of the pace that the process keeps: I/O n goes no earlier than n periods after the
     /// start, counted over all passes. Zero for none.
     pub period: Nanos,
+    /// With a pace: a process that is ahead of it waits for its I/Os in flight before it sleeps, as
+    /// fio does with a limited rate.
+    pub drains: bool,
 }
 
 /// The changes that [`Script::fit`] made.
@@ -237,6 +241,7 @@ pub struct Replayed {
     times: VecDeque<Instant>,
     dropped: u64,
     delayed_until: Instant,
+    ahead: Ahead,
     deadline: Instant,
     stopping: bool,
     started: Option<Instant>,
@@ -274,6 +279,7 @@ impl Replayed {
             times: VecDeque::new(),
             dropped: 0,
             delayed_until: Instant::ZERO,
+            ahead: Ahead::No,
             deadline: Instant::MAX,
             stopping: false,
             started: None,
@@ -475,12 +481,25 @@ impl Source for Replayed {
                     return Poll::Done;
                 }
             }
+            match self.ahead.wait(now, self.in_flight() > 0) {
+                None => {}
+                Some(AheadWait::InFlight) => return Poll::Wait,
+                Some(AheadWait::Until(at)) => {
+                    self.wakeup = Some(at.min(self.deadline));
+                    return Poll::Wait;
+                }
+            }
             let due = match self.due() {
                 Some(due) => due,
                 None if self.in_flight() > 0 => return Poll::Wait,
                 // The I/O follows more completions than there can be; no other event will come.
                 None => now,
             };
+            let paced = self.paced();
+            if self.script.drains && paced > now && self.in_flight() > 0 {
+                self.ahead = Ahead::By(paced.since(now));
+                return Poll::Wait;
+            }
             let at = due.max(self.delayed_until);
             if at > now {
                 self.wakeup = Some(at.min(self.deadline));

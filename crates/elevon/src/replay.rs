@@ -348,6 +348,7 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
                 bio_ends: Arc::clone(&bio_ends),
                 repeat_until: repeats[at].then(|| Nanos::new(process.duration())),
                 period: Nanos::new(pace.map_or(0, |pace| pace.period)),
+                drains: pace.is_some_and(|pace| pace.drains),
             }
         })
         .collect()

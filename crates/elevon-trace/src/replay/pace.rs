@@ -1,5 +1,8 @@
 //! Finds processes that keep a pace of their own, as a job with a limited rate does.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::{WorkloadProcess, depth_of};
 
 /// Minimum number of I/Os at the pace.
@@ -17,6 +20,12 @@ const BOUNDED: f64 = 4.0;
 /// always has that many waits for the device.
 const BUSY: f64 = 0.8;
 
+/// Minimum number of times that all I/Os in flight had completed when the process went on.
+const DRAINED: usize = 32;
+/// Maximum part of the I/Os at the pace that follow a completion while others are in flight, for
+/// which the process waits for all of them.
+const EXCEPTIONS: f64 = 0.05;
+
 /// The pace of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
@@ -26,6 +35,9 @@ pub struct Pace {
     /// Number of I/Os, from the first on, that were at this pace in the trace. The others were
     /// later.
     pub kept: usize,
+    /// When it is ahead of its pace, it waits for its I/Os in flight before it sleeps, as fio does.
+    /// Its I/Os go then in groups, each when the group before has completed.
+    pub drains: bool,
 }
 
 impl WorkloadProcess {
@@ -60,7 +72,26 @@ impl WorkloadProcess {
                 && variance(1, on_time) < GRAIN * GRAIN
                 && depth_of(&self.ios[..on_time]) as f64 <= room
         };
-        (varies || is_exact()).then_some(Pace { period, kept })
+        (varies || is_exact()).then(|| Pace { period, kept, drains: self.drains(kept) })
+    }
+
+    /// Returns true if the process waits for all its I/Os in flight when it is ahead of its pace.
+    fn drains(&self, kept: usize) -> bool {
+        let full = self.depth().saturating_sub(1) as usize;
+        let mut ends = BinaryHeap::new();
+        let (mut last, mut drained, mut exceptions) = (0, 0, 0);
+        for io in &self.ios[..kept] {
+            while ends.peek().is_some_and(|&Reverse(end)| end <= io.at) {
+                ends.pop();
+            }
+            let in_flight = ends.len();
+            drained += usize::from(last > 0 && in_flight == 0);
+            // An I/O that went when the first of a full depth completed was late.
+            exceptions += usize::from(in_flight > 0 && in_flight <= last && in_flight < full);
+            ends.push(Reverse(io.completed.unwrap_or(u64::MAX)));
+            last = in_flight;
+        }
+        drained >= DRAINED && exceptions as f64 <= EXCEPTIONS * kept as f64
     }
 }
 

@@ -189,6 +189,11 @@ impl Process {
             // If the process sleeps for the flush, staged I/Os are submitted first.
             return if self.options.may_block && !self.staged.is_empty() { Want::WaitForInFlight } else { Want::Issue };
         }
+        match self.ahead.wait(now, self.in_use() > 0) {
+            None => {}
+            Some(AheadWait::InFlight) => return Want::WaitForInFlight,
+            Some(AheadWait::Until(at)) => return Want::Until(at.min(self.deadline)),
+        }
         match self.think.hold(now, self.in_use(), self.staged.len()) {
             Hold::No => {}
             Hold::Quiesce => return Want::WaitForInFlight,
@@ -246,7 +251,13 @@ impl Process {
         if let Some(due) = self.pace.due(next.direction)
             && due > now
         {
-            return self.want_other_direction(now, next, due);
+            return match self.want_other_direction(now, next, due) {
+                Want::Until(at) if self.in_use() > 0 && !self.spec.offload => {
+                    self.ahead = Ahead::By(at.since(now));
+                    Want::WaitForInFlight
+                }
+                want => want,
+            };
         }
         if self.options.serialize_overlap && self.overlaps(&next) {
             self.next = Some(next);

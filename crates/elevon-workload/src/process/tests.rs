@@ -608,6 +608,25 @@ fn workers_keep_the_rate_that_sleeping_for_each_io_would_not() {
     assert!((1996..=2004).contains(&ios) && deepest == 4, "four workers: {ios} {deepest}");
 }
 
+/// The instants of fio 3.33 (`rate_iops`, `iodepth=4`, random reads that take 50 ms each), in
+/// milliseconds: it waits for what is in flight, and sleeps then as long as it was ahead before.
+#[test]
+fn a_process_ahead_of_its_rate_waits_for_its_ios_before_it_sleeps() {
+    let seen = |rate: u64| {
+        let spec = job(|s| {
+            deep(s, 4);
+            s.rate_iops = [Some(rate), None, None];
+            timed(s, SECOND);
+        });
+        let mut bench = Bench::new(&spec);
+        bench.latency = 50 * MS;
+        let starts: Vec<u64> = bench.run().seen.iter().map(|io| io.at / MS).collect();
+        starts[..10].to_vec()
+    };
+    assert_eq!(seen(50), [0, 70, 70, 70, 130, 130, 130, 190, 190, 190]);
+    assert_eq!(seen(30), [0, 83, 83, 150, 150, 216, 216, 283, 283, 350]);
+}
+
 #[test]
 fn same_seed_same_run() {
     let spec = job(|s| {
