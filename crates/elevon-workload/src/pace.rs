@@ -206,20 +206,34 @@ impl Ahead {
 
 /// The think time of a process (`thinktime` and related options).
 ///
-/// fio's manual: the job stalls for `thinktime` after `thinktime_blocks` I/Os, which "effectively
-/// caps the queue depth". So nothing more is issued after that many I/Os, and the think time begins
-/// when the last of them has completed. With `thinktime_blocks_type=issue` it begins right after
-/// the last was issued. `thinktime_iotime` does the same after a time of I/O.
+/// Before an I/O, but not before the first one after a think time, the process looks whether
+/// `thinktime_blocks` I/Os have completed (or were issued, with `thinktime_blocks_type=issue`), or
+/// `thinktime_iotime` has passed, since it decided to think the last time. If so, it waits for its
+/// I/Os in flight and thinks then. So I/Os that complete during that wait count for the next time.
+/// Measured with fio 3.33.
 #[derive(Clone, Debug)]
 pub(crate) struct Think {
     span: Nanos,
     spin: Nanos,
     blocks: u32,
-    at_issue: bool,
+    counts_issued: bool,
     io_time: Nanos,
-    issued: u32,
+    /// I/Os since it decided to think.
+    counted: u32,
     since: Instant,
-    until: Option<Instant>,
+    state: ThinkState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ThinkState {
+    /// It may decide to think.
+    Ready,
+    /// It decided to think, and waits for its I/Os in flight.
+    Decided,
+    /// It thinks until this instant.
+    Until(Instant),
+    /// It has thought, and issued nothing since.
+    Fresh,
 }
 
 /// What the think time allows a process to do.
@@ -241,11 +255,11 @@ impl Think {
             span: spec.think_time,
             spin: spec.think_time_spin.min(spec.think_time),
             blocks: spec.think_time_blocks,
-            at_issue: spec.think_time_counts_issued,
+            counts_issued: spec.think_time_counts_issued,
             io_time: spec.think_time_io_time,
-            issued: 0,
+            counted: 0,
             since: Instant::ZERO,
-            until: None,
+            state: ThinkState::Ready,
         }
     }
 
@@ -254,33 +268,46 @@ impl Think {
     }
 
     #[inline]
-    pub(crate) fn hold(&mut self, now: Instant, in_use: usize, staged: usize) -> Hold {
+    pub(crate) fn hold(&mut self, now: Instant, in_use: usize) -> Hold {
         if self.span.is_zero() {
             return Hold::No;
         }
-        if let Some(until) = self.until {
+        if let ThinkState::Until(until) = self.state {
             if now < until {
                 return Hold::Until(until);
             }
-            self.until = None;
+            self.state = ThinkState::Fresh;
             self.since = now;
-            self.issued = 0;
         }
-        let by_blocks = self.blocks > 0 && self.issued >= self.blocks;
-        let by_time = !self.io_time.is_zero() && now.since(self.since) >= self.io_time;
-        if !by_blocks && !by_time {
+        if self.state == ThinkState::Ready {
+            let by_blocks = self.blocks > 0 && self.counted >= self.blocks;
+            let by_time = !self.io_time.is_zero() && now.since(self.since) >= self.io_time;
+            if by_blocks || by_time {
+                self.state = ThinkState::Decided;
+                self.counted = 0;
+            }
+        }
+        if self.state != ThinkState::Decided {
             return Hold::No;
         }
-        if staged > 0 || (in_use > 0 && !self.at_issue) {
+        if in_use > 0 {
             return Hold::Quiesce;
         }
-        self.until = Some(now.saturating_add(self.span));
+        self.state = ThinkState::Until(now.saturating_add(self.span));
         Hold::Begin { spin: self.spin, span: self.span }
     }
 
     #[inline]
-    pub(crate) const fn on_issue(&mut self) {
-        self.issued = self.issued.saturating_add(1);
+    pub(crate) fn on_issue(&mut self) {
+        self.counted = self.counted.saturating_add(self.counts_issued.into());
+        if self.state == ThinkState::Fresh {
+            self.state = ThinkState::Ready;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn on_done(&mut self) {
+        self.counted = self.counted.saturating_add((!self.counts_issued).into());
     }
 }
 

@@ -18,9 +18,9 @@
 //!   its CPU, and its queue in a scheduler that has one for each task.
 //! - A process that is ahead of its `rate` issues nothing until all its I/Os in flight have
 //!   completed, and sleeps only then, for as long as it was ahead. So its I/Os go in groups of as
-//!   many as became due meanwhile. With `io_submit_mode=offload`, and for
-//!   `thinktime_blocks_type=issue`, it only sleeps, and takes completions as they come. As measured
-//!   with fio 3.33, and seen in a trace of one on Linux 6.18 (`tests/data/kernel-truth/whatif/`).
+//!   many as became due meanwhile. With `io_submit_mode=offload` it only sleeps, and takes
+//!   completions as they come. As measured with fio 3.33, and seen in a trace of one on Linux 6.18
+//!   (`tests/data/kernel-truth/whatif/`).
 //! - Latencies: *slat* lasts from the moment at which the process begins to prepare the I/O until
 //!   its submission returns (asynchronous engines only; it includes a sleep for a tag). *clat*
 //!   lasts from there until the process has the I/O back. *lat* is the sum of both.

@@ -16,7 +16,7 @@ const FILES: [(&str, &str, usize); 5] = [
     ("telling.jsonl", "Linux 6.18, chosen so that a wrong scheduler misses them", 22),
     ("groups.jsonl", "Linux 6.18, BFQ with cgroup weights", 4),
     ("cost.jsonl", "Linux 6.12, io.cost and io.max", 12),
-    ("cost-short-period.jsonl", "Linux 6.12, io.cost with a period shorter than a tick", 2),
+    ("cost-short-period.jsonl", "Linux 6.12, io.cost with a period shorter than a tick", 1),
 ];
 
 /// One figure of a record.

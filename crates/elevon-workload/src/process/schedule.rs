@@ -194,7 +194,7 @@ impl Process {
             Some(AheadWait::InFlight) => return Want::WaitForInFlight,
             Some(AheadWait::Until(at)) => return Want::Until(at.min(self.deadline)),
         }
-        match self.think.hold(now, self.in_use(), self.staged.len()) {
+        match self.think.hold(now, self.in_use()) {
             Hold::No => {}
             Hold::Quiesce => return Want::WaitForInFlight,
             Hold::Until(at) => return Want::Until(at.min(self.deadline)),
@@ -626,6 +626,9 @@ impl Process {
         if direction == Direction::Trim && self.options.trim_then_write && !self.stopping {
             let IoSlot { file, offset, len, .. } = slot;
             self.follow_ups.push_back(Access { direction: Direction::Write, file, offset, len });
+        }
+        if self.phase == Phase::Run {
+            self.think.on_done();
         }
         if !self.pace.on_done(end, direction, slot.len) {
             self.fail(Status::IoError.errno());

@@ -1,3 +1,4 @@
+mod pace;
 mod verify;
 
 use super::*;
@@ -305,65 +306,6 @@ fn failing_a_minimum_ends_the_job() {
 }
 
 #[test]
-fn thinking() {
-    let think = |edit: fn(&mut JobSpec)| {
-        Bench::new(&job(|s| {
-            s.think_time = Nanos::new(300 * US);
-            s.number_ios = Some(8);
-            edit(s);
-        }))
-        .run()
-    };
-    let at = |bench: &Bench| -> Vec<u64> { bench.seen.iter().map(|s| s.at / US).collect() };
-    assert_eq!(at(&think(|_| {})), [0, 400, 800, 1200, 1600, 2000, 2400, 2800]);
-    assert_eq!(at(&think(|s| s.think_time_blocks = 4)), [0, 100, 200, 300, 700, 800, 900, 1000]);
-    // thinktime_blocks limits the depth: four I/Os at once, then a think time after the last
-    // completed.
-    let bench = think(|s| {
-        deep(s, 32);
-        s.think_time_blocks = 4;
-    });
-    assert_eq!(at(&bench), [0, 0, 0, 0, 400, 400, 400, 400]);
-    assert_eq!(bench.deepest, 4);
-    // Counted at issue: the think time begins at once.
-    let bench = think(|s| {
-        deep(s, 32);
-        s.think_time_blocks = 4;
-        s.think_time_counts_issued = true;
-    });
-    assert_eq!(at(&bench), [0, 0, 0, 0, 300, 300, 300, 300]);
-    // Limited by time of I/O.
-    let bench = think(|s| {
-        s.think_time_blocks = 0;
-        s.think_time_io_time = Nanos::new(250 * US);
-    });
-    assert_eq!(at(&bench), [0, 100, 200, 600, 700, 800, 1200, 1300]);
-    // Spinning is CPU time.
-    let bench = think(|s| s.think_time_spin = Nanos::new(50 * US));
-    assert_eq!(at(&bench)[1], 400);
-    assert_eq!(bench.stats().cpu_ns, 8 * 50 * US);
-}
-
-#[test]
-fn thinking_and_rates() {
-    let run = |ignore| {
-        Bench::new(&job(|s| {
-            s.think_time = Nanos::new(10 * MS);
-            s.think_time_blocks = 5;
-            s.rate_iops[0] = Some(1000);
-            s.rate_ignore_think_time = ignore;
-            timed(s, SECOND);
-        }))
-        .run()
-    };
-    // When it catches up, it issues five I/Os in a burst after each think time. With
-    // rate_ignore_thinktime, the schedule is delayed by each think time.
-    let catching_up = run(false).stats().directions[0].ios;
-    let ignoring = run(true).stats().directions[0].ios;
-    assert!(catching_up > ignoring && ignoring.abs_diff(5 * 1000 / 15) <= 10, "{catching_up} {ignoring}");
-}
-
-#[test]
 fn runtime_ends_the_issuing_and_the_rest_counts() {
     let spec = job(|s| {
         deep(s, 4);
@@ -583,48 +525,6 @@ fn overlapping_ios_are_serialized() {
         }
     }
     assert!(bench.deepest > 2);
-}
-
-#[test]
-fn workers_keep_the_rate_that_sleeping_for_each_io_would_not() {
-    let seen = |offload: bool, rate: u64| {
-        let spec = job(|s| {
-            (s.offload, s.iodepth, s.iodepth_low) = (offload, 4, 4);
-            s.rate_iops = [Some(rate), None, None];
-            timed(s, SECOND);
-        });
-        let mut bench = Bench::new(&spec);
-        bench.latency = 2 * MS;
-        let bench = bench.run();
-        let stats = &bench.process.stats().directions[0];
-        assert_eq!(stats.slat.count, 0, "one of a synchronous engine");
-        (bench.seen.len() as u64, bench.deepest, stats.lat.max)
-    };
-    assert_eq!(seen(false, 1000), (500, 1, 2 * MS));
-    let (ios, deepest, latency) = seen(true, 1000);
-    assert!((999..=1001).contains(&ios) && (2..=3).contains(&deepest), "{ios} {deepest}");
-    assert_eq!(latency, 2 * MS);
-    let (ios, deepest, _) = seen(true, 10_000);
-    assert!((1996..=2004).contains(&ios) && deepest == 4, "four workers: {ios} {deepest}");
-}
-
-/// The instants of fio 3.33 (`rate_iops`, `iodepth=4`, random reads that take 50 ms each), in
-/// milliseconds: it waits for what is in flight, and sleeps then as long as it was ahead before.
-#[test]
-fn a_process_ahead_of_its_rate_waits_for_its_ios_before_it_sleeps() {
-    let seen = |rate: u64| {
-        let spec = job(|s| {
-            deep(s, 4);
-            s.rate_iops = [Some(rate), None, None];
-            timed(s, SECOND);
-        });
-        let mut bench = Bench::new(&spec);
-        bench.latency = 50 * MS;
-        let starts: Vec<u64> = bench.run().seen.iter().map(|io| io.at / MS).collect();
-        starts[..10].to_vec()
-    };
-    assert_eq!(seen(50), [0, 70, 70, 70, 130, 130, 130, 190, 190, 190]);
-    assert_eq!(seen(30), [0, 83, 83, 150, 150, 216, 216, 283, 283, 350]);
 }
 
 #[test]
