@@ -8,8 +8,8 @@ use crate::event::{Device, TraceEvent};
 use crate::open::OpenError;
 use crate::reader::Reader;
 
-/// Number of events that are read before a device is chosen: about 3 MB, which stay in a cache of the
-/// processor. A wrong choice costs a second pass.
+/// Number of events that are read before a device is chosen: about 3 MB, which stay in a cache of
+/// the processor. A wrong choice costs a second pass.
 const LOOK_AT: usize = 1 << 14;
 
 /// Why a trace could not be inspected.
