@@ -125,15 +125,19 @@ impl WorkloadProcess {
 /// Returns the maximum number of these I/Os of one process in flight; see
 /// [`WorkloadProcess::depth`].
 fn depth_of(ios: &[WorkloadIo]) -> u64 {
+    others_in_flight(ios).max().unwrap_or(0) + 1
+}
+
+/// Returns for each of these I/Os of one process how many others were in flight when it began. I/Os
+/// whose completion is not known are left out.
+fn others_in_flight(ios: &[WorkloadIo]) -> impl Iterator<Item = u64> {
     let mut ends: Vec<u64> = ios.iter().filter_map(|io| io.completed).collect();
     ends.sort_unstable();
-    let known = ios.iter().filter(|io| io.completed.is_some());
-    let (mut over, mut most) = (0, 1);
-    for (begun, io) in known.enumerate() {
+    let mut over = 0;
+    ios.iter().filter(|io| io.completed.is_some()).enumerate().map(move |(begun, io)| {
         over += ends[over..].iter().take_while(|&&end| end <= io.at).count();
-        most = most.max(begun + 1 - over.min(begun));
-    }
-    most as u64
+        (begun - over.min(begun)) as u64
+    })
 }
 
 /// The workload of one device in a trace.

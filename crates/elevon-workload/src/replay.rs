@@ -495,13 +495,13 @@ impl Source for Replayed {
                 // The I/O follows more completions than there can be; no other event will come.
                 None => now,
             };
-            let paced = self.paced();
-            if self.script.drains && paced > now && self.in_flight() > 0 {
-                self.ahead = Ahead::By(paced.since(now));
-                return Poll::Wait;
-            }
             let at = due.max(self.delayed_until);
             if at > now {
+                let paced = self.paced();
+                if self.script.drains && paced > now && self.in_flight() > 0 {
+                    self.ahead = Ahead::By(paced.since(now));
+                    return Poll::Wait;
+                }
                 self.wakeup = Some(at.min(self.deadline));
                 return Poll::Wait;
             }

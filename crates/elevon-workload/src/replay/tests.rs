@@ -192,3 +192,22 @@ fn a_pace_is_kept_over_all_passes() {
     process.start(Instant::ZERO);
     assert_eq!(run(&mut process, 10).0, [0, 30, 60, 90]);
 }
+
+/// A job of fio with `rate_iops=50` and `iodepth=4` on a device that takes 50 ms for each I/O: the
+/// instants are those of [`crate::process`] and of fio 3.33.
+#[test]
+fn a_process_ahead_of_its_pace_waits_for_its_ios_before_it_sleeps() {
+    let script = Script {
+        ios: (0..10_u64).map(|n| io(n.saturating_sub(3), 0)).collect(),
+        period: Nanos::from_millis(20),
+        drains: true,
+        ..Script::default()
+    };
+    let starts = |script: Script| {
+        let mut process = Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
+        process.start(Instant::ZERO);
+        run(&mut process, 50).0
+    };
+    assert_eq!(starts(script.clone()), [0, 70, 70, 70, 130, 130, 130, 190, 190, 190]);
+    assert_eq!(starts(Script { drains: false, ..script }), [0, 20, 40, 60, 80, 100, 120, 140, 160, 180]);
+}
