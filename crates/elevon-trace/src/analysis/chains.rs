@@ -91,6 +91,12 @@ impl Chains {
         (next != NIL).then_some(next)
     }
 
+    /// Returns the entries of a key, oldest first.
+    #[inline]
+    pub(super) fn all(&self, key: Key) -> impl Iterator<Item = u32> + Clone {
+        std::iter::successors(self.first(key), |&id| self.next(id))
+    }
+
     /// Removes an entry, if it is in the map.
     #[inline]
     pub(super) fn remove(&mut self, id: u32) {

@@ -201,7 +201,7 @@ impl Life {
             TraceKind::Insert => self.insert(event, place, now, process, collect),
             TraceKind::Issue => self.issue(event, place, now, process, collect),
             TraceKind::IoStart => {
-                if let Some(id) = self.by_start.first(place.key()) {
+                if let Some(id) = self.request_at(place, false) {
                     self.requests[id as usize].prio = event.ioprio;
                 } else {
                     self.begin(event, place, now, process, collect);
@@ -266,15 +266,8 @@ impl Life {
     #[inline]
     fn waiting_at(&self, key: Key, process: u32) -> Option<u32> {
         let first = self.waiting.first(key)?;
-        let mut candidate = Some(first);
-        for _ in 0..4 {
-            let Some(id) = candidate else { break };
-            if self.bios[id as usize].process == process {
-                return Some(id);
-            }
-            candidate = self.waiting.next(id);
-        }
-        Some(first)
+        let mut among_the_first = self.waiting.all(key).take(4);
+        among_the_first.find(|&id| self.bios[id as usize].process == process).or(Some(first))
     }
 
     fn split(&mut self, place: Place, new_sector: u64, process: u32, now: u64, collect: &mut Collector) {
@@ -432,7 +425,7 @@ impl Life {
             self.by_end.first(place.key()).or_else(|| self.discard_for(event, place))
         } else {
             // The end of the bio is the start of the request.
-            self.by_start.first(Key { sector: place.end(), class: place.class })
+            self.request_at(Place { start: place.end(), ..place }, false)
         };
         let Some(id) = found else {
             collect.on_merged(None, event, now);
@@ -503,10 +496,28 @@ impl Life {
         self.by_end.push(into, key);
     }
 
-    /// Returns the request of an insert or issue event, and adds it if it is not known.
+    /// Returns the request of an event. Of several at one sector, it is the oldest that was issued,
+    /// or not, as the event says; one of the event's length, if it is among the first.
+    #[inline]
+    fn request_at(&self, place: Place, is_issued: bool) -> Option<u32> {
+        let first = self.by_start.first(place.key())?;
+        if place.class & EMPTY != 0 || self.by_start.next(first).is_none() {
+            return Some(first);
+        }
+        let request = |id: u32| &self.requests[id as usize];
+        let found = self.by_start.all(place.key()).take(8).filter(|&id| (request(id).issued != ABSENT) == is_issued);
+        found.clone().find(|&id| request(id).sectors == place.sectors).or(found.clone().next()).or(Some(first))
+    }
+
+    /// Returns the request of an insert or issue event, and adds it if it is not known. One that
+    /// was issued is another if a bio waits there.
     #[inline]
     fn find(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) -> u32 {
-        let Some(id) = self.by_start.first(place.key()) else {
+        let is_other = |&id: &u32| {
+            let is_issued = self.requests[id as usize].issued != ABSENT;
+            is_issued && place.class & EMPTY == 0 && self.waiting.first(place.key()).is_some()
+        };
+        let Some(id) = self.request_at(place, false).filter(|id| !is_other(id)) else {
             return self.begin(event, place, now, process, collect);
         };
         let request = &mut self.requests[id as usize];
@@ -594,7 +605,7 @@ impl Life {
     }
 
     fn requeue(&mut self, place: Place, now: u64, collect: &mut Collector) {
-        let Some(id) = self.by_start.first(place.key()) else { return collect.on_requeued(None, now) };
+        let Some(id) = self.request_at(place, true) else { return collect.on_requeued(None, now) };
         let request = &mut self.requests[id as usize];
         let before = *request;
         request.issued = ABSENT;
@@ -605,7 +616,7 @@ impl Life {
     }
 
     fn complete(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
-        let Some(id) = self.by_start.first(place.key()) else {
+        let Some(id) = self.request_at(place, true) else {
             collect.on_completed_unknown(event);
             return;
         };

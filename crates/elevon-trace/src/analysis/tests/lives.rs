@@ -62,6 +62,42 @@ fn merged_bios_end_together() {
     assert_eq!((found.bios_under_way, found.requests_under_way), (0, 0));
 }
 
+/// Two processes write one sector at a time: an insert or issue is of the request that was not
+/// issued, and a completion of the one with its length.
+#[test]
+fn requests_at_one_sector_are_told_apart() {
+    for has_getrq in [true, false] {
+        let mut script = Script::default();
+        for (at, task, event) in [
+            (10, "a-1", "bio_queue: 8,0 WS 100 + 8 [a]"),
+            (11, "a-1", "getrq: 8,0 WS 100 + 8 [a]"),
+            (12, "a-1", "rq_insert: 8,0 WS 4096 () 100 + 8 [a]"),
+            (13, "a-1", "rq_issue: 8,0 WS 4096 () 100 + 8 [a]"),
+            (20, "b-2", "bio_queue: 8,0 WS 100 + 16 [b]"),
+            (21, "b-2", "getrq: 8,0 WS 100 + 16 [b]"),
+            (22, "b-2", "rq_insert: 8,0 WS 8192 () 100 + 16 [b]"),
+            (23, "b-2", "rq_issue: 8,0 WS 8192 () 100 + 16 [b]"),
+            (30, "a-1", "bio_queue: 8,0 WS 100 + 8 [a]"),
+            (31, "a-1", "getrq: 8,0 WS 100 + 8 [a]"),
+            (43, "<idle>-0", "rq_complete: 8,0 WS () 100 + 16 [0]"),
+            (53, "<idle>-0", "rq_complete: 8,0 WS () 100 + 8 [0]"),
+            (60, "a-1", "rq_insert: 8,0 WS 4096 () 100 + 8 [a]"),
+            (63, "a-1", "rq_issue: 8,0 WS 4096 () 100 + 8 [a]"),
+            (93, "<idle>-0", "rq_complete: 8,0 WS () 100 + 8 [0]"),
+        ] {
+            if has_getrq || !event.starts_with("getrq") {
+                script.line(at, task, event);
+            }
+        }
+        let found = script.inspect("8:0");
+        let served = &found.stages[WRITE].issued_to_completed;
+        assert_eq!((served.count, served.min, served.max), (3, 20_000, 40_000), "getrq: {has_getrq}");
+        let waited = &found.stages[WRITE].inserted_to_issued;
+        assert_eq!((waited.min, waited.max), (1_000, 3_000), "getrq: {has_getrq}");
+        assert_eq!((found.counts.partial, found.requests_under_way), (0, 0), "getrq: {has_getrq}");
+    }
+}
+
 /// A request that is merged into another gives its bios to it, and ends without a completion.
 #[test]
 fn a_merged_request_gives_its_bios_away() {
