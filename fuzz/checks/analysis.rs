@@ -124,7 +124,7 @@ fn device(trace: &[u8]) {
             (_, false) => Kind::Read,
             (_, true) => Kind::Write,
         };
-        Served { issued: one.issued, completed: one.completed, bytes: one.bytes, kind }
+        Served { issued: one.issued, completed: one.completed, sector: one.sector, bytes: one.bytes, kind }
     };
     let served: Vec<Served> = found.requests.iter().take(MOST_FITTED).map(served).collect();
     if let Some(fit) = fit(&served) {

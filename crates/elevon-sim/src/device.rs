@@ -99,9 +99,9 @@ pub(crate) fn limits_without_medium() -> QueueLimits {
 #[derive(Clone, Debug)]
 pub enum AnyDevice {
     /// Completes after a constant time.
-    Null(Null),
+    Null(Box<Null>),
     /// Parallel servers with one FIFO.
-    Slots(Slots),
+    Slots(Box<Slots>),
     /// A hard disk.
     Hdd(Box<Hdd>),
     /// Dies, links and a write buffer.
@@ -149,15 +149,15 @@ pub enum Model {
     /// `null:...`
     Null(NullParameters),
     /// `slots:...`
-    Slots(SlotsParameters),
+    Slots(Box<SlotsParameters>),
 }
 
 impl Model {
     /// Returns a new device of this model; `seed` is its random seed.
     pub fn build(&self, seed: u64) -> AnyDevice {
         match self {
-            Self::Null(parameters) => AnyDevice::Null(Null::new(parameters)),
-            Self::Slots(parameters) => AnyDevice::Slots(Slots::new(parameters, seed)),
+            Self::Null(parameters) => AnyDevice::Null(Box::new(Null::new(parameters))),
+            Self::Slots(parameters) => AnyDevice::Slots(Box::new(Slots::new(parameters, seed))),
         }
     }
 
@@ -178,7 +178,7 @@ impl Model {
     pub fn keys(&self) -> Vec<KeyLine> {
         match self {
             Self::Null(parameters) => parameter::lines(NullParameters::KEYS, parameters),
-            Self::Slots(parameters) => parameter::lines(SlotsParameters::KEYS, parameters),
+            Self::Slots(parameters) => parameter::lines(SlotsParameters::KEYS, parameters.as_ref()),
         }
     }
 }
@@ -201,7 +201,7 @@ pub fn parse_model(text: &str) -> Result<Model, TextError> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     match name {
         "null" => NullParameters::parse(parameters).map(Model::Null),
-        "slots" => SlotsParameters::parse(parameters).map(Model::Slots),
+        "slots" => SlotsParameters::parse(parameters).map(Box::new).map(Model::Slots),
         _ => Err(TextError::UnknownName { name: name.into(), known: "null, slots".into() }),
     }
 }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn models_by_their_text() {
         let text = "slots:slots=8,latency=2ms,bandwidth=500MB/s,size=1GiB,rotational=0,hw_queues=1,queue_depth=128";
-        assert_eq!(parse_model(text), Ok(Model::Slots(SlotsParameters::default())));
+        assert_eq!(parse_model(text), Ok(Model::Slots(Box::default())));
         assert_eq!(parse_model("null:size=100GiB,latency=0"), Ok(Model::Null(NullParameters::default())));
         assert_eq!(parse_model("null"), Ok(Model::Null(NullParameters::default())));
         let slots = SlotsParameters {
@@ -224,7 +224,7 @@ mod tests {
             bandwidth: Bytes::new(1 << 20),
             ..SlotsParameters::default()
         };
-        assert_eq!(parse_model("slots:slots=1,latency=200us,bandwidth=1MiB/s"), Ok(Model::Slots(slots)));
+        assert_eq!(parse_model("slots:slots=1,latency=200us,bandwidth=1MiB/s"), Ok(Model::Slots(Box::new(slots))));
     }
 
     /// The parser accepts the values that are shown, and each key sets only its own value.
@@ -236,7 +236,7 @@ mod tests {
             rate if rate.ends_with("/s") => "70MB/s",
             _ => "5",
         };
-        for (name, count) in [("null", 7), ("slots", 45)] {
+        for (name, count) in [("null", 7), ("slots", 69)] {
             let model = parse_model(name).unwrap();
             assert_eq!(parse_model(&model.to_string()), Ok(model.clone()));
             let lines = model.keys();
@@ -244,7 +244,7 @@ mod tests {
             for (at, line) in lines.iter().enumerate() {
                 let value = match line.key {
                     key if key.ends_with("latency") => "30us",
-                    "write_bandwidth" => "70MB/s",
+                    "write_bandwidth" | "seq_bandwidth" | "seq_write_bandwidth" => "70MB/s",
                     "hand_over" => "30us",
                     "flush_waits" => "0",
                     key if key == "disorder" || key.contains("spread_") => "50%",

@@ -2,7 +2,7 @@
 //! issue and completion are known.
 //!
 //! The fit uses the times at which requests were issued, so layers above the device do not count.
-//! It has two parts.
+//! It has two parts, which are done twice if the place matters ([`place`]).
 //!
 //! 1. `fifo`: servers behind one FIFO, and the time for which a read, a write and a flush occupy
 //!    one. It minimises the mean absolute difference between the latency of each request and that
@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 mod fifo;
 mod model;
+mod place;
 mod refine;
 
 pub use model::{Cost, Kind, Model, Served};
@@ -90,33 +91,64 @@ pub struct Fit {
 }
 
 /// Fits a device to requests in order of issue. Returns `None` if there is no read or write.
+///
+/// The kinds of `served` are reads, writes and flushes. Sequential ones are found here.
 pub fn fit(served: &[Served]) -> Option<Fit> {
     let all = served.len() as u64;
     let served = &served[..served.len().min(MOST)];
     if served.iter().all(|one| one.kind == Kind::Flush) {
         return None;
     }
-    let flush_waits = fifo::flush_waits(served, &depths(served, false));
-    let depths = depths(served, flush_waits);
-    let (fifo, by_servers) = fifo::fit(served, &depths, flush_waits);
-    let windows = windows(served, LOOKED_AT);
-    let groups = refine::Groups::new(served, &depths, &windows);
-    let model = refine::fit(fifo, served, &depths, &windows, &groups);
+    let plain = Trial::of(served);
+    let by_place = place::by_place(served).map(|served| (Trial::of(&served), served));
+    // Both are held against the same groups: those of one place.
+    let better = by_place.filter(|(placed, by_place)| {
+        let whole = [(0, served.len())];
+        let groups = refine::Groups::new(by_place, &placed.depths, &whole);
+        refine::error(&groups, &placed.ends) < refine::error(&groups, &plain.ends) * refine::WORTH
+    });
+    let (Trial { model, depths, ends, by_servers, fifo_ends }, served) = match &better {
+        Some((placed, by_place)) => (placed, &by_place[..]),
+        None => (&plain, served),
+    };
     let whole = [(0, served.len())];
-    let ends = model.latencies(served, &whole);
-    let groups = refine::Groups::new(served, &depths, &whole);
-    let fifo_ends = fifo.latencies(served, &whole);
+    let groups = refine::Groups::new(served, depths, &whole);
     Some(Fit {
         requests: (served.len() as u64, all),
-        each_percent: error(served, &whole, &ends) * 100.0,
-        distribution_percent: groups.error(&ends)[0] * 100.0,
-        fifo_percent: groups.error(&fifo_ends)[0] * 100.0,
-        by_servers,
+        each_percent: error(served, &whole, ends) * 100.0,
+        distribution_percent: groups.error(ends)[0] * 100.0,
+        fifo_percent: groups.error(fifo_ends)[0] * 100.0,
+        by_servers: by_servers.clone(),
         depth: depths.iter().copied().max().unwrap_or(1),
-        by_size: by_size(served, &ends),
-        by_depth: by_depth(served, &ends, &depths),
-        model,
+        by_size: by_size(served, ends),
+        by_depth: by_depth(served, ends, depths),
+        model: *model,
     })
+}
+
+/// A model that was fitted to requests, and what it makes of them.
+struct Trial {
+    model: Model,
+    depths: Vec<u64>,
+    /// Latency of each request.
+    ends: Vec<u64>,
+    by_servers: Vec<(u64, f64)>,
+    /// Latency of each request behind a FIFO.
+    fifo_ends: Vec<u64>,
+}
+
+impl Trial {
+    fn of(served: &[Served]) -> Self {
+        let flush_waits = fifo::flush_waits(served, &depths(served, false));
+        let depths = depths(served, flush_waits);
+        let (fifo, by_servers) = fifo::fit(served, &depths, flush_waits);
+        let windows = windows(served, LOOKED_AT);
+        let groups = refine::Groups::new(served, &depths, &windows);
+        let model = refine::fit(fifo, served, &depths, &windows, &groups);
+        let whole = [(0, served.len())];
+        let [ends, fifo_ends] = [model, fifo].map(|model| model.latencies(served, &whole));
+        Self { model, depths, ends, by_servers, fifo_ends }
+    }
 }
 
 /// Returns the windows that a trial uses: the first request and the one after the last.

@@ -1,6 +1,6 @@
 //! Reads the requests of a device from a trace, each with the times of its issue and completion.
 //!
-//! `elevon_sim::fit` fits a device model to them. The requests are kept in memory, 32 bytes each.
+//! `elevon_sim::fit` fits a device model to them. The requests are kept in memory, 40 bytes each.
 
 use crate::analysis::{Group, InspectError, ProcessStats, RequestRecord, RequestSink, analyse};
 use crate::event::Device;
@@ -18,6 +18,8 @@ pub struct ServedRequest {
     pub issued: u64,
     /// When it completed, not before.
     pub completed: u64,
+    /// First sector.
+    pub sector: u64,
     /// Length; 0 only for a flush.
     pub bytes: u64,
     /// True for a write, false for a read or a flush.
@@ -80,9 +82,15 @@ impl RequestSink for Requests {
                     self.end_sector = self.end_sector.max(request.sector.saturating_add(request.bytes.div_ceil(512)));
                     self.largest = self.largest.max(request.bytes);
                     self.moved_data += 1;
-                    self.served.push(ServedRequest { issued, completed, bytes: request.bytes, is_write });
+                    self.served.push(ServedRequest {
+                        issued,
+                        completed,
+                        sector: request.sector,
+                        bytes: request.bytes,
+                        is_write,
+                    });
                 }
-                Group::Flush => self.served.push(ServedRequest { issued, completed, bytes: 0, is_write }),
+                Group::Flush => self.served.push(ServedRequest { issued, completed, sector: 0, bytes: 0, is_write }),
                 _ => {}
             }
         }

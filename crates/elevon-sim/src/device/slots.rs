@@ -8,9 +8,9 @@
 //!
 //! The bandwidth applies to each server. A fraction of a nanosecond is rounded up.
 //!
-//! Further parameters, which are off unless set, are for devices that were fitted to a trace: a
-//! spread of the time that a server is held ([`spread`]), and how servers are given away
-//! ([`servers`]).
+//! Further parameters, which are off unless set, are for devices that were fitted to a trace: costs
+//! of commands that go on where others ended ([`place`]), a spread of the time that a server is
+//! held ([`spread`]), and how servers are given away ([`servers`]).
 //!
 //! Cost: O(1) per command while requests are of one size, O(log slots) if sizes are mixed.
 
@@ -25,9 +25,11 @@ use super::text::TextError;
 use super::{Description, Device, in_range};
 use crate::chance::draw;
 
+pub mod place;
 pub mod servers;
 pub mod spread;
 
+use place::Streams;
 use servers::{Rules, Servers};
 use spread::{Quantiles, Spread};
 
@@ -57,6 +59,14 @@ pub struct SlotsParameters {
     pub write_latency: Nanos,
     /// Bytes per second of each server for writes; zero: as for reads.
     pub write_bandwidth: Bytes,
+    /// What every sequential read costs ([`place`]); zero: as another read.
+    pub seq_latency: Nanos,
+    /// Bytes per second of each server for sequential reads; zero: as for other reads.
+    pub seq_bandwidth: Bytes,
+    /// What every sequential write costs; zero: as another write.
+    pub seq_write_latency: Nanos,
+    /// Bytes per second of each server for sequential writes; zero: as for other writes.
+    pub seq_write_bandwidth: Bytes,
     /// What a flush costs; zero: as a read.
     pub flush_latency: Nanos,
     /// Whether it says that it has a volatile cache, so that flushes reach it.
@@ -74,6 +84,10 @@ pub struct SlotsParameters {
     pub spread: Quantiles,
     /// The same for all else; quantiles of 0 are those of reads.
     pub write_spread: Quantiles,
+    /// The same for sequential reads; quantiles of 0 are those of other reads.
+    pub seq_spread: Quantiles,
+    /// The same for sequential writes; quantiles of 0 are those of other writes.
+    pub seq_write_spread: Quantiles,
     /// The same for flushes; quantiles of 0 are those of writes.
     pub flush_spread: Quantiles,
 }
@@ -90,6 +104,10 @@ impl Default for SlotsParameters {
             queue_depth: 128,
             write_latency: Nanos::ZERO,
             write_bandwidth: Bytes::ZERO,
+            seq_latency: Nanos::ZERO,
+            seq_bandwidth: Bytes::ZERO,
+            seq_write_latency: Nanos::ZERO,
+            seq_write_bandwidth: Bytes::ZERO,
             flush_latency: Nanos::ZERO,
             write_cache: false,
             base_latency: Nanos::ZERO,
@@ -97,6 +115,8 @@ impl Default for SlotsParameters {
             disorder: 0,
             spread: Quantiles::EVEN,
             write_spread: Quantiles::UNSET,
+            seq_spread: Quantiles::UNSET,
+            seq_write_spread: Quantiles::UNSET,
             flush_spread: Quantiles::UNSET,
             flush_waits: true,
         }
@@ -115,6 +135,10 @@ impl SlotsParameters {
         queue_depth Count in (1, 65536), "commands that each hardware queue holds";
         write_latency Time in (0, HOUR), "the same for writes, discards and write zeroes; 0: as latency";
         write_bandwidth Rate in (0, 1_000_000_000_000_000), "the same for writes; 0: as bandwidth";
+        seq_latency Time in (0, HOUR), "the same for a read that begins within 256 KiB of where one of the last reads ended; 0: as latency";
+        seq_bandwidth Rate in (0, 1_000_000_000_000_000), "the same for such a read; 0: as bandwidth";
+        seq_write_latency Time in (0, HOUR), "the same for such a write; 0: as write_latency";
+        seq_write_bandwidth Rate in (0, 1_000_000_000_000_000), "the same for such a write; 0: as write_bandwidth";
         flush_latency Time in (0, HOUR), "the same for a flush; 0: as latency";
         write_cache Switch in SWITCH, "1: the queue says that there is a volatile cache, so that flushes reach the device";
         base_latency Time in (0, HOUR), "time of every command that occupies no server, after its service";
@@ -141,6 +165,26 @@ impl SlotsParameters {
         write_spread_p99 = write_spread.p99 Share in SPREAD, "0: as spread_p99";
         write_spread_p999 = write_spread.p999 Share in SPREAD, "0: as spread_p999";
         write_spread_max = write_spread.max Share in SPREAD, "0: as spread_max";
+        seq_spread_min = seq_spread.min Share in SPREAD, "the same for sequential reads; 0: as spread_min";
+        seq_spread_p10 = seq_spread.p10 Share in SPREAD, "0: as spread_p10";
+        seq_spread_p25 = seq_spread.p25 Share in SPREAD, "0: as spread_p25";
+        seq_spread_p50 = seq_spread.p50 Share in SPREAD, "0: as spread_p50";
+        seq_spread_p75 = seq_spread.p75 Share in SPREAD, "0: as spread_p75";
+        seq_spread_p90 = seq_spread.p90 Share in SPREAD, "0: as spread_p90";
+        seq_spread_p95 = seq_spread.p95 Share in SPREAD, "0: as spread_p95";
+        seq_spread_p99 = seq_spread.p99 Share in SPREAD, "0: as spread_p99";
+        seq_spread_p999 = seq_spread.p999 Share in SPREAD, "0: as spread_p999";
+        seq_spread_max = seq_spread.max Share in SPREAD, "0: as spread_max";
+        seq_write_spread_min = seq_write_spread.min Share in SPREAD, "the same for sequential writes; 0: as write_spread_min";
+        seq_write_spread_p10 = seq_write_spread.p10 Share in SPREAD, "0: as write_spread_p10";
+        seq_write_spread_p25 = seq_write_spread.p25 Share in SPREAD, "0: as write_spread_p25";
+        seq_write_spread_p50 = seq_write_spread.p50 Share in SPREAD, "0: as write_spread_p50";
+        seq_write_spread_p75 = seq_write_spread.p75 Share in SPREAD, "0: as write_spread_p75";
+        seq_write_spread_p90 = seq_write_spread.p90 Share in SPREAD, "0: as write_spread_p90";
+        seq_write_spread_p95 = seq_write_spread.p95 Share in SPREAD, "0: as write_spread_p95";
+        seq_write_spread_p99 = seq_write_spread.p99 Share in SPREAD, "0: as write_spread_p99";
+        seq_write_spread_p999 = seq_write_spread.p999 Share in SPREAD, "0: as write_spread_p999";
+        seq_write_spread_max = seq_write_spread.max Share in SPREAD, "0: as write_spread_max";
         flush_spread_min = flush_spread.min Share in SPREAD, "the same for flushes; 0: as write_spread_min";
         flush_spread_p10 = flush_spread.p10 Share in SPREAD, "0: as write_spread_p10";
         flush_spread_p25 = flush_spread.p25 Share in SPREAD, "0: as write_spread_p25";
@@ -159,10 +203,23 @@ impl SlotsParameters {
         Rules { servers, hand_over, base, disorder, seed }
     }
 
-    /// The spread of reads, of flushes, and of all else.
-    fn spreads(&self) -> [Quantiles; 3] {
+    /// Latency and bandwidth by kind, but for flushes.
+    fn costs(&self) -> [(Nanos, Bytes); 4] {
+        let or = |latency: Nanos, bandwidth: Bytes, (other_latency, other_bandwidth): (Nanos, Bytes)| {
+            let latency = if latency.is_zero() { other_latency } else { latency };
+            (latency, if bandwidth.is_zero() { other_bandwidth } else { bandwidth })
+        };
+        let read = (self.latency, self.bandwidth);
+        let write = or(self.write_latency, self.write_bandwidth, read);
+        let seq_read = or(self.seq_latency, self.seq_bandwidth, read);
+        [read, write, seq_read, or(self.seq_write_latency, self.seq_write_bandwidth, write)]
+    }
+
+    /// The spreads by kind.
+    fn spreads(&self) -> [Quantiles; 5] {
         let writes = self.write_spread.or(&self.spread);
-        [self.spread, writes, self.flush_spread.or(&writes)]
+        let (seq_reads, seq_writes) = (self.seq_spread.or(&self.spread), self.seq_write_spread.or(&writes));
+        [self.spread, writes, seq_reads, seq_writes, self.flush_spread.or(&writes)]
     }
 
     /// Parses the text form, for example `slots=8,latency=2ms`.
@@ -192,17 +249,22 @@ pub struct Slots {
     description: Description,
     servers: Servers<Completion>,
     seed: u64,
-    /// The last request size and its service time, of reads and of writes: the same size often
-    /// repeats, and a division costs more than all the rest.
-    last: [(Bytes, Nanos); 2],
-    /// Latency and bandwidth, of reads and of writes.
-    costs: [(Nanos, Bytes); 2],
-    /// How these spread, if they do.
-    spreads: Option<Box<[Spread; 3]>>,
+    /// By kind, the last request size and its service time: the same size often repeats, and a
+    /// division costs more than all the rest.
+    last: [(Bytes, Nanos); 4],
+    /// Latency and bandwidth by kind: read, write, sequential read, sequential write.
+    costs: [(Nanos, Bytes); 4],
+    /// The streams of reads and of writes, if sequential ones differ.
+    streams: Option<Box<[Streams; 2]>>,
+    /// How the times spread by kind, flushes last, if they do.
+    spreads: Option<Box<[Spread; 5]>>,
     /// What a flush takes, and whether it waits for a server.
     flush: Nanos,
     flush_waits: bool,
 }
+
+/// Kind of a flush. The others are in the order of [`Slots::costs`].
+const FLUSH: usize = 4;
 
 impl Slots {
     /// Returns a device with these parameters; `seed` is its random seed.
@@ -223,16 +285,16 @@ impl Slots {
             hw_queues: parameters.hw_queues,
             queue_depth: parameters.queue_depth,
         };
-        let SlotsParameters { latency, bandwidth, .. } = *parameters;
-        let write_latency = if parameters.write_latency.is_zero() { latency } else { parameters.write_latency };
-        let write_bandwidth = if parameters.write_bandwidth.is_zero() { bandwidth } else { parameters.write_bandwidth };
-        let costs = [(latency, bandwidth), (write_latency, write_bandwidth)];
-        let spreads = parameters.spreads().map(|quantiles| Spread::new(&quantiles));
+        let costs = parameters.costs();
+        let spreads = parameters.spreads();
+        let is_by_place = (0..2).any(|kind| costs[kind] != costs[kind + 2] || spreads[kind] != spreads[kind + 2]);
+        let spreads = spreads.map(|quantiles| Spread::new(&quantiles));
         Self {
             servers: Servers::new(parameters.rules(seed), description.capacity()),
             seed,
             last: costs.map(|(latency, _)| (Bytes::ZERO, latency)),
             costs,
+            streams: is_by_place.then(Box::default),
             spreads: (!spreads.iter().all(Spread::is_even)).then(|| Box::new(spreads)),
             flush: if parameters.flush_latency.is_zero() { parameters.latency } else { parameters.flush_latency },
             flush_waits: parameters.flush_waits,
@@ -243,7 +305,13 @@ impl Slots {
     #[inline]
     fn service(&mut self, command: &Command) -> Nanos {
         let bytes = if command.op.has_data() { command.bytes } else { Bytes::ZERO };
-        let kind = if command.op == Op::Flush { 2 } else { usize::from(command.op.is_write()) };
+        let mut kind = if command.op == Op::Flush { FLUSH } else { usize::from(command.op.is_write()) };
+        if let Some(streams) = &mut self.streams
+            && command.op.has_data()
+            && streams[kind].go_on(command.sector, command.bytes)
+        {
+            kind += 2;
+        }
         let even = match self.last.get_mut(kind) {
             None => self.flush,
             Some(last) => {
@@ -340,6 +408,25 @@ mod tests {
         assert_eq!(all.map(|op| ends(text, op)), [1_050_000, 3_100_000, 3_000_000, 50_000].map(Some));
         let plain = "latency=1ms,bandwidth=100MB/s";
         assert_eq!(all.map(|op| ends(plain, op)), [1_050_000, 1_050_000, 1_000_000, 1_000_000].map(Some));
+    }
+
+    /// Reads and writes have streams of their own, and what is not set is as elsewhere.
+    #[test]
+    fn sequential_commands_may_cost_something_else() {
+        let text =
+            "slots=1,latency=1ms,bandwidth=1000MB/s,seq_latency=500us,write_latency=3ms,seq_write_bandwidth=10MB/s";
+        let mut device = slots(text);
+        let mut now = 0;
+        let mut takes = |op: Op, sector: u64| {
+            device.submit(Instant::new(now), &Command { op, ..read_command(0, sector, 10_000) });
+            let at = device.next_event().expect("one command").get();
+            assert!(device.poll(Instant::new(at)).is_some());
+            (at - std::mem::replace(&mut now, at)) / 1_000
+        };
+        let (read, write) = (Op::Read, Op::Write);
+        let sectors = [(read, 1000), (write, 1500), (read, 1500), (write, 1900), (read, 5000), (write, 5000)];
+        assert_eq!(sectors.map(|(op, sector)| takes(op, sector)), [1_010, 3_010, 510, 4_000, 1_010, 3_010]);
+        assert!(slots("latency=1ms,seq_latency=1ms").streams.is_none(), "nothing differs");
     }
 
     #[test]

@@ -24,7 +24,16 @@ struct Fifo<'a> {
     served: &'a [Served],
     windows: &'a [(usize, usize)],
     servers: u64,
-    costs: [Cost; 3],
+    costs: [Cost; 5],
+}
+
+/// A figure of a [`Fifo`] that can be changed.
+#[derive(Clone, Copy)]
+enum Figure {
+    Latency(Kind),
+    PerByte(Kind),
+    MoreServers,
+    FewerServers,
 }
 
 impl Fifo<'_> {
@@ -57,7 +66,7 @@ impl Fifo<'_> {
 
     /// Returns the error of each number of servers that is tried: in steps of one at first, then of
     /// a sixteenth.
-    fn by_servers(&self, most: u64, costs: impl Fn(u64) -> [Cost; 3]) -> Vec<(u64, f64)> {
+    fn by_servers(&self, most: u64, costs: impl Fn(u64) -> [Cost; 5]) -> Vec<(u64, f64)> {
         let mut tried = Vec::new();
         let mut servers = 1;
         while servers <= most {
@@ -82,20 +91,30 @@ impl Fifo<'_> {
         if other.error() < self.error() { other } else { self }
     }
 
+    /// Returns the figures that can be changed: those of kinds that occur.
+    fn figures(&self) -> Vec<Figure> {
+        let occurs = |kind: &Kind| self.served.iter().any(|one| one.kind == *kind);
+        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(occurs).collect();
+        let with_data = kinds.iter().copied().filter(|&kind| kind != Kind::Flush);
+        let costs = kinds.iter().copied().map(Figure::Latency).chain(with_data.map(Figure::PerByte));
+        costs.chain([Figure::MoreServers, Figure::FewerServers]).collect()
+    }
+
     /// Changes one figure at a time by smaller and smaller steps, as long as the error decreases.
     fn refine(mut self, most: u64) -> Self {
         let mut best = self.error();
+        let figures = self.figures();
         for step in [0.16, 0.08, 0.04, 0.02, 0.01, 0.005] {
             for _ in 0..4 {
                 let before = best;
-                for figure in 0..7 {
+                for &figure in &figures {
                     for factor in [1.0 + step, 1.0 / (1.0 + step)] {
                         let mut other = self;
                         match figure {
-                            0..=2 => other.costs[figure].latency *= factor,
-                            3 | 4 => other.costs[figure - 3].per_byte *= factor,
-                            5 => other.servers = (self.servers + 1).min(most),
-                            _ => other.servers = (self.servers - 1).max(1),
+                            Figure::Latency(kind) => other.costs[kind as usize].latency *= factor,
+                            Figure::PerByte(kind) => other.costs[kind as usize].per_byte *= factor,
+                            Figure::MoreServers => other.servers = (self.servers + 1).min(most),
+                            Figure::FewerServers => other.servers = (self.servers - 1).max(1),
                         }
                         let error = other.error();
                         if error < best * 0.9999 {
@@ -166,8 +185,8 @@ fn best_servers(tried: &[(u64, f64)]) -> u64 {
 /// Returns bytes and service time (with the base) of requests, by kind. Each request gets the
 /// server that was left first, at the time when the request before it on that server completed.
 /// Only requests that found a free server are used, unless a kind has too few of them.
-pub(super) fn samples(served: &[Served], model: &Model) -> [Vec<(u64, f64)>; 3] {
-    let mut all: [Vec<(u64, f64, bool)>; 3] = Default::default();
+pub(super) fn samples(served: &[Served], model: &Model) -> [Vec<(u64, f64)>; 5] {
+    let mut all: [Vec<(u64, f64, bool)>; 5] = Default::default();
     let mut left: BinaryHeap<Reverse<u64>> = (0..model.servers).map(|_| Reverse(0)).collect();
     let before = model.hand_over - model.base;
     for one in served {
@@ -190,7 +209,7 @@ pub(super) fn samples(served: &[Served], model: &Model) -> [Vec<(u64, f64)>; 3] 
 }
 
 /// Returns the cost of each kind: the line through the medians of the samples of each size.
-pub(super) fn costs_of(samples: &[Vec<(u64, f64)>; 3], costs: [Cost; 3]) -> [Cost; 3] {
+pub(super) fn costs_of(samples: &[Vec<(u64, f64)>; 5], costs: [Cost; 5]) -> [Cost; 5] {
     let mut new = costs;
     for (kind, samples) in samples.iter().enumerate() {
         let mut sizes: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -210,15 +229,9 @@ pub(super) fn costs_of(samples: &[Vec<(u64, f64)>; 3], costs: [Cost; 3]) -> [Cos
         });
     }
     // A kind without samples has the costs of another.
-    let [reads, writes, flushes] = [0, 1, 2].map(|kind| samples[kind].is_empty());
-    if reads {
-        new[0] = new[1];
-    }
-    if writes {
-        new[1] = new[0];
-    }
-    if flushes {
-        new[2] = Cost { per_byte: 0.0, ..new[1] };
+    for kind in Kind::ALL.into_iter().filter(|&kind| samples[kind as usize].is_empty()) {
+        let other = new[kind.other() as usize];
+        new[kind as usize] = if kind == Kind::Flush { Cost { per_byte: 0.0, ..other } } else { other };
     }
     new
 }
@@ -247,27 +260,25 @@ pub(super) type Point = (f64, f64, f64);
 
 /// Returns the costs of requests that met an idle device, or for each size of those that met the
 /// fewest others.
-fn first_costs(served: &[Served], depths: &[u64], start: Start) -> [Cost; 3] {
-    let mut sizes: [BTreeMap<u64, Vec<(u64, u64)>>; 3] = Default::default();
+fn first_costs(served: &[Served], depths: &[u64], start: Start) -> [Cost; 5] {
+    let mut sizes: [BTreeMap<u64, Vec<(u64, u64)>>; 5] = Default::default();
     for (one, &depth) in served.iter().zip(depths) {
         sizes[one.kind as usize].entry(one.bytes).or_default().push((depth, one.latency()));
     }
     let points = sizes.map(|sizes| sizes.into_iter().map(|(bytes, all)| point(bytes, all, start)).collect::<Vec<_>>());
     let lines = points.each_ref().map(|points| line(points));
-    let [read, write] = [Kind::Read, Kind::Write].map(|kind| kind as usize);
-    let cost = |own: usize, other: usize| {
-        let slope = || lines[other].map_or(0.0, |line| line.per_byte);
-        lines[own].or_else(|| {
-            let &(bytes, latency, _) = points[own].first()?;
-            let per_byte = slope().min(latency / bytes);
+    let cost = |kind: Kind| {
+        let slope = || lines[kind.other() as usize].map_or(0.0, |line| line.per_byte);
+        lines[kind as usize].or_else(|| {
+            let &(bytes, latency, _) = points[kind as usize].first()?;
+            let per_byte = if bytes > 0.0 { slope().min(latency / bytes) } else { 0.0 };
             Some(Cost { latency: latency - per_byte * bytes, per_byte })
         })
     };
-    let costs = [cost(read, write), cost(write, read)];
-    let either = costs[0].or(costs[1]).unwrap_or_default();
-    let [read, write] = costs.map(|cost| cost.unwrap_or(either));
-    let flush = points[Kind::Flush as usize].first();
-    [read, write, flush.map_or(write, |&(_, latency, _)| Cost { latency, per_byte: 0.0 })]
+    let costs = Kind::ALL.map(cost);
+    let either = |kind: Kind| costs[kind as usize].or(costs[kind.other() as usize]);
+    let any = either(Kind::Read).unwrap_or_default();
+    Kind::ALL.map(|kind| either(kind).unwrap_or(any))
 }
 
 /// Returns the latency and weight of a size from its depths and latencies.

@@ -23,12 +23,30 @@ const BEFORE: u32 = u32::MAX;
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A read.
+    /// A read; if [`Kind::SequentialRead`] occurs, one that is not sequential.
     Read,
-    /// A write.
+    /// A write; if [`Kind::SequentialWrite`] occurs, one that is not sequential.
     Write,
+    /// A read that goes on where another ended ([`crate::device::slots::place`]).
+    SequentialRead,
+    /// A write that goes on where another ended.
+    SequentialWrite,
     /// A flush.
     Flush,
+}
+
+impl Kind {
+    /// All kinds, each at its own index.
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::SequentialRead, Self::SequentialWrite, Self::Flush];
+
+    /// Returns the kind whose costs this one has if there are none of it.
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Read => Self::Write,
+            Self::Write | Self::SequentialRead => Self::Read,
+            Self::SequentialWrite | Self::Flush => Self::Write,
+        }
+    }
 }
 
 /// A request that was observed. Times are nanoseconds of one clock.
@@ -38,6 +56,8 @@ pub struct Served {
     pub issued: u64,
     /// When it completed, not before.
     pub completed: u64,
+    /// First sector.
+    pub sector: u64,
     /// Length; 0 for a flush.
     pub bytes: u64,
     /// Its kind.
@@ -76,9 +96,9 @@ impl Cost {
 pub struct Model {
     /// Servers.
     pub servers: u64,
-    /// Costs of reads, writes and flushes, which include [`Model::base`]. A kind without requests
-    /// has the costs of another.
-    pub costs: [Cost; 3],
+    /// Costs by kind, which include [`Model::base`]. A kind without requests has the costs of
+    /// another.
+    pub costs: [Cost; 5],
     /// Nanoseconds of each cost that do not occupy a server.
     pub base: f64,
     /// Nanoseconds until a waiting request takes a free server.
@@ -87,13 +107,13 @@ pub struct Model {
     pub disorder: f64,
     /// True if a flush waits for a server, as reads and writes do.
     pub flush_waits: bool,
-    /// Spread of the service times of reads, writes and flushes.
-    pub spreads: [Quantiles; 3],
+    /// Spread of the service times by kind.
+    pub spreads: [Quantiles; 5],
 }
 
 impl Model {
-    pub(super) fn of(servers: u64, costs: [Cost; 3]) -> Self {
-        let spreads = [Quantiles::EVEN; 3];
+    pub(super) fn of(servers: u64, costs: [Cost; 5]) -> Self {
+        let spreads = [Quantiles::EVEN; 5];
         Self { servers, costs, base: 0.0, hand_over: 0.0, disorder: 0.0, flush_waits: true, spreads }
     }
 
@@ -107,9 +127,16 @@ impl Model {
         Cost { latency: (cost.latency - self.base).max(0.0), ..cost }
     }
 
+    /// Returns true if requests of this kind take another time than those of the kind that it would
+    /// have without its place.
+    pub fn is_by_place(&self, kind: Kind) -> bool {
+        let [own, other] = [kind, kind.other()].map(|kind| (self.costs[kind as usize], self.spreads[kind as usize]));
+        matches!(kind, Kind::SequentialRead | Kind::SequentialWrite) && own != other
+    }
+
     /// Returns the maximum of [`Model::base`].
     pub(super) fn base_limit(&self) -> f64 {
-        let waiting = if self.flush_waits { &self.costs[..] } else { &self.costs[..2] };
+        let waiting = if self.flush_waits { &self.costs[..] } else { &self.costs[..Kind::Flush as usize] };
         let least = waiting.iter().map(|cost| cost.latency).fold(f64::INFINITY, f64::min);
         (least - 1.0).max(0.0)
     }
@@ -134,15 +161,21 @@ impl Model {
             let rate = Bytes::new(cost.bandwidth() / 1000 * 1000);
             if cost.per_byte > 0.0 { rate.clamp(SLOWEST, FASTEST) } else { FASTEST }
         };
-        let [read, write, flush] = [Kind::Read, Kind::Write, Kind::Flush].map(|kind| self.held(kind));
-        let [spread, writes, flushes] = self.spreads;
+        let [read, write, seq_read, seq_write, flush] = Kind::ALL.map(|kind| self.held(kind));
+        let [spread, writes, seq_reads, seq_writes, flushes] = self.spreads;
         let unless = |own: Quantiles, other: Quantiles| if own == other { Quantiles::UNSET } else { own };
+        let [seq_read, seq_write] = [(seq_read, read), (seq_write, write)]
+            .map(|(own, other)| if own == other { (Nanos::ZERO, Bytes::ZERO) } else { (time(own.latency), rate(own)) });
         SlotsParameters {
             slots: self.servers as u32,
             latency: time(read.latency),
             bandwidth: rate(read),
             write_latency: time(write.latency),
             write_bandwidth: rate(write),
+            seq_latency: seq_read.0,
+            seq_bandwidth: seq_read.1,
+            seq_write_latency: seq_write.0,
+            seq_write_bandwidth: seq_write.1,
             flush_latency: if has_flushes { time(flush.latency) } else { Nanos::ZERO },
             write_cache: has_flushes,
             base_latency: or_none(self.base),
@@ -151,6 +184,8 @@ impl Model {
             spread,
             flush_waits: self.flush_waits || !has_flushes,
             write_spread: unless(writes, spread),
+            seq_spread: unless(seq_reads, spread),
+            seq_write_spread: unless(seq_writes, writes),
             flush_spread: if has_flushes { unless(flushes, writes) } else { Quantiles::UNSET },
             ..SlotsParameters::default()
         }
@@ -226,14 +261,14 @@ impl Model {
 
 /// Draws service times of a model.
 struct Service {
-    held: [Cost; 3],
-    spreads: [Spread; 3],
+    held: [Cost; 5],
+    spreads: [Spread; 5],
 }
 
 impl Service {
     fn new(model: &Model) -> Self {
         Self {
-            held: [Kind::Read, Kind::Write, Kind::Flush].map(|kind| model.held(kind)),
+            held: Kind::ALL.map(|kind| model.held(kind)),
             spreads: model.spreads.map(|quantiles| Spread::new(&quantiles)),
         }
     }

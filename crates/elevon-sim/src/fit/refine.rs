@@ -12,7 +12,7 @@ const OWN_GROUP: usize = 200;
 /// Minimum number of samples for a spread.
 const FEWEST: usize = 30;
 /// A further parameter is used only if it reduces the error to this factor.
-const WORTH: f64 = 0.97;
+pub(super) const WORTH: f64 = 0.97;
 /// Minimum size of a group whose 99th percentile is part of the error, and the weight of that part.
 const TAIL: usize = 200;
 const TAIL_COUNTS: f64 = 0.25;
@@ -88,6 +88,12 @@ impl Groups {
     }
 }
 
+/// Returns the error that the fit minimises; `model` has the latencies of the windows.
+pub(super) fn error(groups: &Groups, model: &[u64]) -> f64 {
+    let [all, tail] = groups.error(model);
+    all + TAIL_COUNTS * tail
+}
+
 struct Refine<'a> {
     served: &'a [Served],
     windows: &'a [(usize, usize)],
@@ -126,8 +132,7 @@ pub(super) fn fit(
 
 impl Refine<'_> {
     fn error(&self, model: &Model) -> f64 {
-        let [all, tail] = self.groups.error(&model.latencies(self.served, self.windows));
-        all + TAIL_COUNTS * tail
+        error(self.groups, &model.latencies(self.served, self.windows))
     }
 
     /// Returns the best model that is found from a FIFO on.
@@ -236,9 +241,9 @@ impl Refine<'_> {
 }
 
 /// Returns the spread of [`samples`] relative to the costs of the model, by kind.
-fn spreads(model: &Model, samples: [Vec<(u64, f64)>; 3]) -> [Quantiles; 3] {
-    let mut kinds = [Kind::Read, Kind::Write, Kind::Flush].into_iter();
-    let [reads, writes, flushes] = samples.map(|samples| {
+fn spreads(model: &Model, samples: [Vec<(u64, f64)>; 5]) -> [Quantiles; 5] {
+    let mut kinds = Kind::ALL.into_iter();
+    let found = samples.map(|samples| {
         let kind = kinds.next()?;
         if samples.len() < FEWEST {
             return None;
@@ -253,6 +258,12 @@ fn spreads(model: &Model, samples: [Vec<(u64, f64)>; 3]) -> [Quantiles; 3] {
         let at = |place: u32| (shares[(f64::from(place) / 1e6 * last).round() as usize] * 1e3).round() as u32 * 1000;
         Some(Quantiles::of(PLACES.map(at)))
     });
-    let either = reads.or(writes).unwrap_or(Quantiles::EVEN);
-    [reads.unwrap_or(either), writes.unwrap_or(either), flushes.unwrap_or(either)]
+    let any = found[0].or(found[1]).unwrap_or(Quantiles::EVEN);
+    Kind::ALL.map(|kind| {
+        match kind {
+            Kind::SequentialRead | Kind::SequentialWrite => found[kind as usize].or(found[kind.other() as usize]),
+            _ => found[kind as usize],
+        }
+        .unwrap_or(any)
+    })
 }

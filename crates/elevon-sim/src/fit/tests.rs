@@ -34,7 +34,7 @@ fn served(text: &str, phases: &[(usize, usize)]) -> Vec<Served> {
                     let (kind, op, bytes) =
                         if random.below(16) == 0 { (Kind::Flush, Op::Flush, 0) } else { (kind, op, bytes) };
                     let id = issues.len() as u32;
-                    issues.push(Served { issued: now, completed: now, bytes, kind });
+                    issues.push(Served { issued: now, completed: now, sector: 0, bytes, kind });
                     device.submit(Instant::new(now), &Command { op, ..read_command(id, 0, bytes) });
                 }
                 (_, Some(event)) => {
@@ -109,12 +109,44 @@ fn disorder_is_found() {
 fn a_spread_is_found() {
     let spread = "spread_min=80%,spread_p10=90%,spread_p50=100%,spread_p90=150%,spread_p99=400%,spread_max=600%";
     let fit = found(&format!("{BASE},{spread},write_spread_min=90%"));
-    let [reads, writes, _] = fit.model.spreads;
+    let [reads, writes, ..] = fit.model.spreads;
     let near = |value: u32, percent: u32| value.abs_diff(percent * 10_000) < percent * 700;
     assert!(near(reads.p10, 90) && near(reads.p50, 100) && near(reads.p90, 150), "{fit:?}");
     assert!((2_500_000..5_500_000).contains(&reads.p99), "{fit:?}");
     assert!(writes.p50 > 900_000 && writes.p90 > 1_300_000, "{fit:?}");
     assert!(fit.distribution_percent < 8.0 && fit.distribution_percent < fit.fifo_percent, "{fit:?}");
+}
+
+/// Writes of a log beside writes elsewhere, which take five times as long: both times are found,
+/// and the parameters are those of the device.
+#[test]
+fn sequential_writes_are_found() {
+    let text = "slots=4,latency=100us,bandwidth=1000MB/s,write_latency=500us,seq_write_latency=100us,size=1TiB";
+    let mut device = Slots::new(&SlotsParameters::parse(text).expect("parameters"), 5);
+    let mut random = elevon_testkit::Rng(3);
+    let mut all = Vec::new();
+    let mut log = 0;
+    for id in 0..4000 {
+        let (issued, place) = (u64::from(id) * 400_000 + random.below(100_000), random.below(3));
+        let (kind, op, sector) = match place {
+            0 => (Kind::Read, Op::Read, random.below(1 << 20) * 8),
+            1 => (Kind::Write, Op::Write, random.below(1 << 20) * 1000),
+            _ => (Kind::Write, Op::Write, (1 << 30) + log),
+        };
+        let bytes = 4096 << random.below(3);
+        log += if place == 2 { bytes / 512 } else { 0 };
+        device.submit(Instant::new(issued), &Command { op, ..read_command(id, sector, bytes) });
+        all.push(Served { issued, completed: 0, sector, bytes, kind });
+        while let Some(at) = device.next_event().filter(|at| id == 3999 || at.get() < issued + 300_000) {
+            let done = device.poll(at).expect("it is due").request.0;
+            all[done as usize].completed = at.get();
+        }
+    }
+    let parameters = fit(&all).expect("there are reads").model.parameters(false);
+    let us = |time: elevon_core::units::Nanos| time.get() / 1000;
+    let held = [parameters.latency, parameters.write_latency, parameters.seq_write_latency].map(us);
+    assert!(held.iter().zip([100, 500, 100]).all(|(own, known)| own.abs_diff(known) < 12), "{parameters:?}");
+    assert!(parameters.seq_latency.is_zero(), "reads have one place: {parameters:?}");
 }
 
 #[test]
@@ -137,6 +169,7 @@ fn one_size_has_no_bandwidth_of_its_own() {
     let one = |n: u64| Served {
         issued: n * 10_000_000,
         completed: n * 10_000_000 + 1_000_000,
+        sector: n << 20,
         bytes: 4096,
         kind: Kind::Write,
     };
@@ -149,6 +182,6 @@ fn one_size_has_no_bandwidth_of_its_own() {
 
 #[test]
 fn nothing_but_flushes_is_no_device() {
-    let flush = Served { issued: 1, completed: 2, bytes: 0, kind: Kind::Flush };
+    let flush = Served { issued: 1, completed: 2, sector: 0, bytes: 0, kind: Kind::Flush };
     assert!(fit(&[flush; 30]).is_none() && fit(&[]).is_none());
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use elevon_core::units::Bytes;
 use elevon_formats::quantity;
 use elevon_sim::device::{Model as DeviceModel, SlotsParameters};
-use elevon_sim::fit::{Fit, Kind, LatencyRow, Model, Served, fit};
+use elevon_sim::fit::{Fit, Kind, LatencyRow, Served, fit};
 use elevon_trace::served::{ServedError, ServedRequest, ServedRequests};
 use elevon_trace::{Device, Recorded};
 
@@ -107,13 +107,13 @@ fn size_of(sectors: u64) -> u64 {
 }
 
 fn served(request: &ServedRequest) -> Served {
-    let &ServedRequest { issued, completed, bytes, is_write } = request;
+    let &ServedRequest { issued, completed, sector, bytes, is_write } = request;
     let kind = match (bytes, is_write) {
         (0, _) => Kind::Flush,
         (_, false) => Kind::Read,
         (_, true) => Kind::Write,
     };
-    Served { issued, completed, bytes, kind }
+    Served { issued, completed, sector, bytes, kind }
 }
 
 /// Formats a time to a tenth of a microsecond, as parameters are written.
@@ -121,7 +121,8 @@ fn time(ns: f64) -> String {
     quantity::text(((ns / 100.0).round() as u64).saturating_mul(100), quantity::TIMES)
 }
 
-const DIRECTIONS: [&str; 3] = ["read", "write", "flush"];
+/// Names of the kinds.
+const KINDS: [&str; 5] = ["read", "write", "sequential read", "sequential write", "flush"];
 
 /// Explains how certain the number of servers is.
 fn servers_words(fit: &Fit) -> String {
@@ -137,7 +138,7 @@ const ALWAYS: [&str; 5] = ["slots", "latency", "bandwidth", "size", "queue_depth
 
 /// Returns the parameters of `slots` that differ from the defaults, as TOML.
 fn parameters(found: &Calibration) -> Vec<(&'static str, String)> {
-    let keys = |parameters: SlotsParameters| DeviceModel::Slots(parameters).keys();
+    let keys = |parameters: SlotsParameters| DeviceModel::Slots(Box::new(parameters)).keys();
     let (own, plain) = (keys(found.parameters()), keys(SlotsParameters::default()));
     let pairs = own.into_iter().zip(plain);
     let has_queues = Hardware::of(found.recorded.as_ref()).queues.is_some();
@@ -210,13 +211,22 @@ fn figures(out: &mut String, name: &str, row: &LatencyRow) {
     out.push('\n');
 }
 
+/// Returns the kinds that have costs of their own in the model, or that everybody asks for.
+fn kinds(found: &Calibration) -> impl Iterator<Item = Kind> {
+    Kind::ALL.into_iter().filter(|&kind| match kind {
+        Kind::Read | Kind::Write => true,
+        Kind::SequentialRead | Kind::SequentialWrite => found.fit.model.is_by_place(kind),
+        Kind::Flush => found.has_flushes,
+    })
+}
+
 /// Describes the model in sentences.
 fn model_words(out: &mut String, found: &Calibration) {
     let Calibration { fit, has_flushes, .. } = found;
     let model = &fit.model;
     let _ = writeln!(out, "servers: {}", servers_words(fit));
-    for (name, kind) in DIRECTIONS.iter().zip([Kind::Read, Kind::Write]) {
-        let cost = model.held(kind);
+    for kind in kinds(found).filter(|&kind| kind != Kind::Flush) {
+        let (name, cost) = (KINDS[kind as usize], model.held(kind));
         let bandwidth = match cost.bandwidth() {
             0 => "whatever its size".to_owned(),
             rate => format!("and its bytes at {:.1} MB/s", rate as f64 / 1e6),
@@ -240,12 +250,8 @@ fn model_words(out: &mut String, found: &Calibration) {
     if model.disorder > 0.0 {
         let _ = writeln!(out, "{:.0} times in a hundred a server takes any that waits", model.disorder * 100.0);
     }
-    spread_words(out, model, *has_flushes);
-}
-
-fn spread_words(out: &mut String, model: &Model, has_flushes: bool) {
-    let kinds = if has_flushes { 3 } else { 2 };
-    for (name, quantiles) in DIRECTIONS.iter().zip(&model.spreads).take(kinds) {
+    for kind in kinds(found) {
+        let (name, quantiles) = (KINDS[kind as usize], &model.spreads[kind as usize]);
         let share = |parts: u32| format!("{:.0} %", f64::from(parts) / 1e4);
         let _ = writeln!(
             out,
@@ -275,7 +281,7 @@ fn text(name: &str, found: &Calibration) -> String {
     let _ = writeln!(out, "{:<22} {:>9} {:^26} {:^26} {:^26}", "", "requests", "mean", "p50", "p99");
     for (kind, bytes, row) in &fit.by_size {
         let size = if *kind == Kind::Flush { String::new() } else { quantity::text(*bytes, quantity::SIZES) };
-        figures(&mut out, format!("{} {size}", DIRECTIONS[*kind as usize]).trim_end(), row);
+        figures(&mut out, format!("{} {size}", KINDS[*kind as usize]).trim_end(), row);
     }
     for (depth, row) in &fit.by_depth {
         let name = if *depth == 1 { "alone".to_owned() } else { format!("up to {depth} in device") };
@@ -318,13 +324,14 @@ fn json(name: &str, found: &Calibration) -> String {
     let fit = &found.fit;
     let by_size = fit.by_size.iter().map(|(kind, bytes, of)| {
         let mut all = json_row(of, "bytes", (*bytes).into());
-        all["direction"] = DIRECTIONS[*kind as usize].into();
+        all["direction"] = KINDS[*kind as usize].into();
         all
     });
     let by_depth = fit.by_depth.iter().map(|(depth, of)| json_row(of, "depth", (*depth).into()));
-    let [read, write] = [Kind::Read, Kind::Write].map(|kind| {
+    let [read, write, sequential_read, sequential_write, _] = Kind::ALL.map(|kind| {
         let cost = fit.model.held(kind);
-        serde_json::json!({ "latency_ns": cost.latency.round(), "bandwidth_bytes": cost.bandwidth() })
+        let json = || serde_json::json!({ "latency_ns": cost.latency.round(), "bandwidth_bytes": cost.bandwidth() });
+        kinds(found).any(|own| own == kind).then(json)
     });
     let all = serde_json::json!({
         "trace": name,
@@ -335,6 +342,8 @@ fn json(name: &str, found: &Calibration) -> String {
         "servers_is_lower_bound": fit.model.servers >= fit.depth,
         "read": read,
         "write": write,
+        "sequential_read": sequential_read,
+        "sequential_write": sequential_write,
         "flush_ns": found.has_flushes.then(|| fit.model.held(Kind::Flush).latency.round()),
         "flush_waits": fit.model.flush_waits,
         "base_ns": fit.model.base.round(),
