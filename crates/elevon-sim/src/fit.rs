@@ -2,7 +2,7 @@
 //! issue and completion are known.
 //!
 //! The fit uses the times at which requests were issued, so layers above the device do not count.
-//! It has two parts, which are done twice if the place matters ([`place`]).
+//! It has two parts, which are done twice if the place matters (`place.rs`).
 //!
 //! 1. `fifo`: servers behind one FIFO, and the time for which a read, a write and a flush occupy
 //!    one. It minimises the mean absolute difference between the latency of each request and that
