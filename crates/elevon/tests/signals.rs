@@ -24,8 +24,10 @@ struct Ended {
 
 impl Running {
     fn start(bench: &Bench, args: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
-        command.current_dir(bench.path("")).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Tests run under nohup inherit an ignored SIGHUP, which a run leaves ignored.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_elevon")]).args(args);
+        command.current_dir(bench.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the command started");
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         Self { child, stdout }
