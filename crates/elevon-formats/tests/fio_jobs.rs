@@ -217,6 +217,16 @@ fn block_sizes_by_direction() {
     let two = [BlockSizes::Range(1024, 4096), BlockSizes::Range(8192, 32768), BlockSizes::Range(8192, 32768)];
     assert_eq!(job("bsrange=1k-4k,8k-32k").block_sizes, two);
     assert_eq!(job("bsrange=1k-4k/8k-32k").block_sizes, two);
+    // Sizes as fio 3.33 draws them from these values, seen in its log.
+    for (range, reads, writes) in [
+        ("512/25:1k:25:2k:25:4k/25", (512, 1024), (512, 1024)),
+        ("512/25-1k/25", (512, 1024), (512, 1024)),
+        ("1k-2k/25,4k-8k", (1024, 2048), (4096, 8192)),
+    ] {
+        let sizes = job(&format!("bsrange={range}")).block_sizes;
+        let range_of = |(low, high)| BlockSizes::Range(low, high);
+        assert_eq!(sizes[..2], [range_of(reads), range_of(writes)], "{range}");
+    }
     assert_eq!(job("bsrange=1k-4k\nbs=8k").block_sizes[0], BlockSizes::Range(1024, 4096), "fio prefers the range");
 }
 
@@ -675,6 +685,11 @@ fn bad_lines_and_what_is_said_of_them() {
             "job.fio:2:4: rw: `foo` is no direction; must be one of read write trim randread randwrite randtrim rw readwrite randrw trimwrite randtrimwrite",
         ),
         ("[a]\nbsrange=4k\n", "job.fio:2:9: bsrange: `4k` is no range; must be two sizes such as `4k-64k`"),
+        ("[a]\nbsrange=512/25\n", "job.fio:2:9: bsrange: `512/25` is no range; must be two sizes such as `4k-64k`"),
+        (
+            "[global]\nioengine=nbd\nuri=nbd://x\n[a]\nrw=read\n",
+            "job.fio:2:10: ioengine: `nbd` is not supported: it talks to a storage service, not to a block device; use io_uring",
+        ),
         ("[a]\nbssplit=4k/60:64k/50\n", "job.fio:2:9: bssplit: the shares add up to 110 %; must be 100 % at most"),
         (
             "[a]\nrandom_distribution=zoned:60/10\n",

@@ -24,6 +24,8 @@ pub struct Draft {
     pub(crate) spec: JobSpec,
     pub(crate) kb_base: u64,
     pub(crate) given: Vec<Given>,
+    /// `ioengine` names an engine that is not supported.
+    pub(crate) engine_is_refused: bool,
     pub(crate) depth: u32,
     pub(crate) batch: u32,
     pub(crate) complete_min: u32,
@@ -50,6 +52,7 @@ impl Draft {
             spec: JobSpec::default_job(""),
             kb_base: 1024,
             given: Vec::new(),
+            engine_is_refused: false,
             depth: 1,
             batch: 1,
             complete_min: 1,

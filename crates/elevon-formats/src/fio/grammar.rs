@@ -69,18 +69,37 @@ pub(super) fn rw(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), C
 }
 
 pub(super) fn bsrange(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
-    // fio also takes `/` between the directions.
-    let list = by_direction(&text.replace('/', ","), |part| match scan.range(part, Unit::Plain)? {
-        (0, _) => Err(Problem::OutOfRange.because(format!("`{part}` starts at 0; must be 1 byte or more"))),
-        (_, high) if high > u64::from(u32::MAX) => {
-            Err(Problem::OutOfRange.because(format!("`{part}` is too large; must be below 4 GiB")))
+    // As documented; fio 3.33 drops what follows the `/`.
+    let has_ranges_only = text.split(['/', ',']).all(|part| part.trim().is_empty() || part.contains(['-', ':']));
+    let text = if has_ranges_only { text.replace('/', ",") } else { text.to_owned() };
+    let list = by_direction(&text, |part| {
+        let part = drop_shares(scan, part);
+        match scan.range(&part, Unit::Plain)? {
+            (0, _) => Err(Problem::OutOfRange.because(format!("`{part}` starts at 0; must be 1 byte or more"))),
+            (_, high) if high > u64::from(u32::MAX) => {
+                Err(Problem::OutOfRange.because(format!("`{part}` is too large; must be below 4 GiB")))
+            }
+            range => Ok(range),
         }
-        range => Ok(range),
     })?;
     for (slot, range) in draft.ranges.iter_mut().zip(list) {
         *slot = range.or(*slot);
     }
     Ok(())
+}
+
+/// Returns the first two sizes of a list with shares, which is a value of `bssplit`. fio takes it
+/// for `bsrange`, too, and drops the rest; its own regression jobs have such lines.
+fn drop_shares(scan: &mut Scan, text: &str) -> String {
+    let first = |part: &str| part.split(['/', ':', '-']).next().unwrap_or_default().to_owned();
+    match text.split_once([':', '-']) {
+        Some((low, rest)) if text.contains('/') => {
+            let range = format!("{}-{}", first(low), first(rest));
+            scan.note(format!("`{text}` is read as {range}, as fio does; shares of sizes belong to bssplit="));
+            range
+        }
+        Some(_) | None => text.to_owned(),
+    }
 }
 
 pub(super) fn filename(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {

@@ -262,7 +262,11 @@ impl Parser {
         let mut scan = Scan { kb_base: draft.kb_base, notes: Vec::new() };
         let value = entry.value.as_deref();
         match apply(row, draft, &mut scan, value) {
-            Err(why) => return self.error(at.diagnostic(&entry.key, why.reworded(|words| words + &unset(entry)))),
+            Err(why) => {
+                draft.engine_is_refused |= row.name == "ioengine";
+                return self.error(at.diagnostic(&entry.key, why.reworded(|words| words + &unset(entry))));
+            }
+            Ok(()) if row.name == "ioengine" => draft.engine_is_refused = false,
             Ok(()) if row.name == "kb_base" => draft.kb_base = if value == Some("1000") { 1000 } else { 1024 },
             Ok(()) => {}
         }
@@ -319,6 +323,10 @@ impl Parser {
     }
 
     fn engine_options(&mut self, draft: &Draft) {
+        if draft.engine_is_refused {
+            // Its options are right for the engine that was asked for.
+            return;
+        }
         let engine = &draft.spec.engine.name;
         for Given { row, at } in &draft.given {
             if !row.engines.is_empty() && !row.engines.contains(&engine.as_str()) {

@@ -5,10 +5,11 @@ use super::{BOOL, COUNT, FLAG, OptionKind, OptionRow, TEXT, TIME, row};
 
 const REPLAY: &str = "it belongs to read_iolog, which is not supported in a job";
 const PLACEMENT: &str = "placement of data is not modelled";
-const PROFILE: &str = "it belongs to profile=, which is not supported; write the workload as a job";
+const PROFILE: &str = "it belongs to profile=, without which fio does nothing with it";
 
 pub(super) const ROWS: &[OptionRow] = &[
-    row("read_iolog", TEXT, "", "", "replay a log").refused("a job makes its own I/O; leave it out"),
+    row("read_iolog", TEXT, "", "", "replay a log")
+        .refused("a job makes its own I/O; `elevon replay FILE` does that of a log"),
     row("write_iolog", TEXT, "", "", "log the job's I/O").no_effect("use --trace FILE, which has every event"),
     row("read_iolog_chunked", BOOL, "", "0", "read the log piece by piece").no_effect(REPLAY),
     row("replay_no_stall", BOOL, "", "0", "replay without waiting").no_effect(REPLAY),
@@ -27,15 +28,15 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("dataplacement", OptionKind::Choice(&["none", "fdp", "streams"], |_, _| ()), "", "none", "kind of placement")
         .no_effect(PLACEMENT),
     row("dp_scheme", TEXT, "", "", "file that maps ranges to identifiers").no_effect(PLACEMENT),
-    row("device-names", TEXT, "", "", "devices of the act profile").refused(PROFILE),
-    row("load", COUNT, "", "", "load of the act profile").refused(PROFILE),
-    row("test-duration", TIME, "s", "", "duration of the act profile").refused(PROFILE),
-    row("threads-per-queue", COUNT, "", "", "threads of the act profile").refused(PROFILE),
-    row("read-req-num-512-blocks", COUNT, "", "", "size of reads of the act profile").refused(PROFILE),
-    row("large-block-op-kbytes", COUNT, "", "", "large operations of the act profile").refused(PROFILE),
-    row("prep", FLAG, "", "", "prepare for the act profile").refused(PROFILE),
-    row("block", COUNT, "", "", "block size of the tiobench profile").refused(PROFILE),
-    row("numruns", COUNT, "", "", "runs of the tiobench profile").refused(PROFILE),
-    row("dir", TEXT, "", "", "directory of the tiobench profile").refused(PROFILE),
-    row("threads", COUNT, "", "", "threads of the tiobench profile").refused(PROFILE),
+    row("device-names", TEXT, "", "", "devices of the act profile").no_effect(PROFILE),
+    row("load", COUNT, "", "", "load of the act profile").no_effect(PROFILE),
+    row("test-duration", TIME, "s", "", "duration of the act profile").no_effect(PROFILE),
+    row("threads-per-queue", COUNT, "", "", "threads of the act profile").no_effect(PROFILE),
+    row("read-req-num-512-blocks", COUNT, "", "", "size of reads of the act profile").no_effect(PROFILE),
+    row("large-block-op-kbytes", COUNT, "", "", "large operations of the act profile").no_effect(PROFILE),
+    row("prep", FLAG, "", "", "prepare for the act profile").no_effect(PROFILE),
+    row("block", COUNT, "", "", "block size of the tiobench profile").no_effect(PROFILE),
+    row("numruns", COUNT, "", "", "runs of the tiobench profile").no_effect(PROFILE),
+    row("dir", TEXT, "", "", "directory of the tiobench profile").no_effect(PROFILE),
+    row("threads", COUNT, "", "", "threads of the tiobench profile").no_effect(PROFILE),
 ];
