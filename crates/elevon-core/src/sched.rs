@@ -238,6 +238,15 @@ impl AnyScheduler {
         }
     }
 
+    /// Returns true if the scheduler has timers, so that [`Scheduler::next_wakeup`] may have an
+    /// answer.
+    pub(crate) const fn has_timers(&self) -> bool {
+        match self {
+            Self::None(_) | Self::MqDeadline(_) => false,
+            Self::Kyber(_) | Self::Bfq(_) | Self::Flow(_) => true,
+        }
+    }
+
     /// Returns every tunable with its value in force, in sysfs units, ordered by name.
     pub fn tunables(&self) -> Vec<(&'static str, i64)> {
         self.info().tunables.iter().map(|t| (t.name, self.tunable(t.name))).collect()

@@ -184,8 +184,8 @@ struct Call {
     class: PrioClass,
     /// Bios that have not completed, plus one while the submission is in progress.
     parts: u32,
-    /// The flush with which an `O_DSYNC` write ends, once its data is written.
-    sync: Option<Io>,
+    /// The key of the flush with which an `O_DSYNC` write ends, once its data is written.
+    sync: Option<u32>,
 }
 
 /// State of a task in the stack.
@@ -244,6 +244,7 @@ pub struct Stack {
     config: StackConfig,
     limits: QueueLimits,
     has_scheduler: bool,
+    scheduler_has_timers: bool,
     /// Requests of each queue. Request id = queue · this + tag; the flush requests come after all
     /// of them.
     requests_per_queue: u32,
@@ -269,6 +270,8 @@ pub struct Stack {
     /// I/Os that completed since the caller last asked. The caller takes all of them after each
     /// call, so there are at most as many as were in flight.
     done: VecDeque<Done>,
+    /// Flushes of `O_DSYNC` writes whose data is not written yet.
+    syncs: Pool<Io>,
     /// Calls whose data is written, with the flush that follows.
     written: VecDeque<(u32, Io)>,
     /// Tasks that may submit again, as `done`; a task is in it at most once for each time that it
@@ -340,16 +343,7 @@ impl Stack {
             scheduler.set_async_depth(config.async_depth());
         }
         scheduler.set_discard_ranges(limits.max_discard_segments);
-        let control = TenantControl::new(&ControlConfig {
-            rules,
-            hz: config.hz,
-            rotational: limits.rotational,
-            queue_depth: config.queue_depth,
-            nr_requests,
-            cpus: u32::from(config.cpus),
-            io_throttle: config.io_throttle,
-            exact_io_max: config.exact_io_max,
-        });
+        let control = control_of(&config, rules, &limits, nr_requests);
         let wbt = Wbt::new(config.wbt_target(), config.queue_depth.min(nr_requests), limits.write_cache, config.hz);
         let form = config.io_ticks.unwrap_or(rules.io_ticks);
         let largest = limits.max_sectors.get() as usize;
@@ -357,6 +351,7 @@ impl Stack {
             rules,
             limits,
             has_scheduler,
+            scheduler_has_timers: scheduler.has_timers(),
             requests_per_queue: nr_requests,
             bios: Pool::new(),
             calls: Pool::new(),
@@ -373,6 +368,7 @@ impl Stack {
             accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation),
             counters: Counters { sizes: [(); 2].map(|()| alloc::vec![0; largest + 1]), ..Counters::default() },
             done: VecDeque::new(),
+            syncs: Pool::new(),
             written: VecDeque::new(),
             unblocked: VecDeque::new(),
             tracing: false,
@@ -631,6 +627,20 @@ impl Stack {
             tag: request.tag,
         });
     }
+}
+
+/// Returns the control of tenants of a configuration, with these limits in force.
+fn control_of(config: &StackConfig, rules: Rules, limits: &QueueLimits, nr_requests: u32) -> TenantControl {
+    TenantControl::new(&ControlConfig {
+        rules,
+        hz: config.hz,
+        rotational: limits.rotational,
+        queue_depth: config.queue_depth,
+        nr_requests,
+        cpus: u32::from(config.cpus),
+        io_throttle: config.io_throttle,
+        exact_io_max: config.exact_io_max,
+    })
 }
 
 /// The statistics group of a request.

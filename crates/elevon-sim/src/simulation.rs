@@ -39,18 +39,6 @@ impl<D: Device> Simulation<D> {
         self.next_event = None;
         &mut self.device
     }
-
-    /// Returns when the device next has work, `Instant::MAX` if never; asks it once after each call
-    /// of it.
-    #[inline(always)]
-    fn next_event(&mut self) -> Instant {
-        if let Some(known) = self.next_event {
-            return known;
-        }
-        let next = self.device.next_event().unwrap_or(Instant::MAX);
-        self.next_event = Some(next);
-        next
-    }
 }
 
 impl<D: Device> Driver for Simulation<D> {
@@ -81,7 +69,7 @@ impl<D: Device> Backend for Simulation<D> {
         self.interrupt.as_ref().is_some_and(|ask| ask())
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_completion(&mut self) -> Option<Completion> {
         if self.next_event.is_some_and(|at| at > self.now) {
             return None;
@@ -105,8 +93,15 @@ impl<D: Device> Backend for Simulation<D> {
         self.now = self.now.max(next);
         true
     }
+
+    /// Asks the device once after each call of it.
     #[inline(always)]
-    fn is_idle_until(&mut self, at: Instant) -> bool {
-        self.next_event() > at
+    fn next_event(&mut self) -> Instant {
+        if let Some(known) = self.next_event {
+            return known;
+        }
+        let next = self.device.next_event().unwrap_or(Instant::MAX);
+        self.next_event = Some(next);
+        next
     }
 }

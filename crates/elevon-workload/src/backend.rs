@@ -24,10 +24,10 @@ pub trait Backend: Driver {
     /// flight and no time is given), or if the wait was interrupted (see [`Self::interrupted`]).
     fn wait(&mut self, until: Option<Instant>) -> bool;
 
-    /// Returns true if the device has nothing to do until `at`, and nothing then. Asked only where
+    /// Returns when the device next has something to do, `Instant::MAX` if never. Asked only where
     /// [`Self::WAITS_FREELY`].
-    fn is_idle_until(&mut self, _at: Instant) -> bool {
-        false
+    fn next_event(&mut self) -> Instant {
+        Instant::ZERO
     }
 
     /// Returns true if the user asked to stop (SIGINT). The run then waits for its I/O and reports.

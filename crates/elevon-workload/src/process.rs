@@ -501,12 +501,11 @@ impl Process {
     #[inline]
     pub(crate) fn io(&self, token: u32) -> Io {
         let slot = &self.slots[token as usize];
-        let (op, _) = self.operation(u64::from(token));
-        let flags = match slot.kind {
-            IoKind::Data(Direction::Read) | IoKind::Check(_) => Flags::NONE,
-            IoKind::Data(Direction::Write) => self.options.write_flags,
-            IoKind::Data(Direction::Trim) => Flags::SYNC,
-            IoKind::Sync | IoKind::SyncRange => Flags::PREFLUSH.with(Flags::SYNC),
+        let (op, flags) = match slot.kind {
+            IoKind::Data(Direction::Read) | IoKind::Check(_) => (Op::Read, Flags::NONE),
+            IoKind::Data(Direction::Write) => (Op::Write, self.options.write_flags),
+            IoKind::Data(Direction::Trim) => (Op::Discard, Flags::SYNC),
+            IoKind::Sync | IoKind::SyncRange => (Op::Flush, Flags::PREFLUSH.with(Flags::SYNC)),
         };
         let flags = if self.options.waits { flags | Flags::WAITED } else { flags };
         Io {

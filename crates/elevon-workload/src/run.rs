@@ -24,6 +24,7 @@ use crate::series::Series;
 use crate::source::Source;
 use crate::wakeups::Wakeups;
 
+mod alone;
 mod layer;
 mod observer;
 mod outcome;
@@ -33,6 +34,7 @@ mod through_cache;
 #[cfg(test)]
 mod tests;
 
+use alone::MOST_WAITS;
 use layer::{Layer, NoLayer};
 use observer::Watcher;
 pub use observer::{NoObserver, Observer, Probe};
@@ -129,6 +131,9 @@ struct Runner<'a, B, L, S> {
     next_due: Instant,
     /// A process used up its turn without waiting; see [`TURN`].
     is_turn_over: bool,
+    /// Processes became ready in a step that one process made for itself ([`alone`]): they run
+    /// before the next step begins.
+    goes_on: bool,
 }
 
 impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
@@ -165,6 +170,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             at_device: 0,
             next_due: Instant::ZERO,
             is_turn_over: false,
+            goes_on: false,
             stack,
             jobs,
             layer,
@@ -229,17 +235,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     #[inline(always)]
     fn step(&mut self, now: Instant) -> bool {
         let is_due = !L::IS_NONE || now >= self.next_due;
-        let mut moved = false;
-        while let Some(completion) = self.backend.poll_completion() {
-            // A completed command is progress, however many commands an I/O needs.
-            self.last_progress = now;
-            self.stack.handle_completion(now, completion, self.backend);
-            moved = true;
-        }
-        if (is_due || moved) && self.stack.next_timer().is_some_and(|at| at <= now) {
-            self.stack.handle_timers(now, self.backend);
-            moved = true;
-        }
+        let mut moved = self.run_device(now, is_due);
         if is_due && self.jobs.settings.next_change().is_some_and(|at| at <= now) {
             self.jobs.settings.run_changes(self.stack, now);
             moved = true;
@@ -251,18 +247,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             moved |= self.run_due(now);
         }
         moved |= L::pump(self, now);
-        if is_due {
-            while let Some(task) = self.wakeups.pop_due(now) {
-                self.make_ready(task);
-            }
-        }
-        // Processes that become ready meanwhile wait: completions of an instant are taken first.
-        for _ in 0..self.ready.len() {
-            let Some(task) = self.ready.pop_front() else { break };
-            self.is_ready[task as usize] = false;
-            self.run_process(task as usize);
-            moved = true;
-        }
+        moved |= self.run_processes(now, is_due);
         self.pass_events();
         if let Some(probe) = self.watcher.probe() {
             probe.on_step(self.stack);
@@ -283,6 +268,47 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             }
         }
         moved
+    }
+
+    /// Gives the completions of this instant to the stack, and runs the timers that are due: if
+    /// there was no completion, only with `is_due`. Returns true if there was something.
+    #[inline(always)]
+    fn run_device(&mut self, now: Instant, is_due: bool) -> bool {
+        let mut any = false;
+        while let Some(completion) = self.backend.poll_completion() {
+            // A completed command is progress, however many commands an I/O needs.
+            self.last_progress = now;
+            self.stack.handle_completion(now, completion, self.backend);
+            any = true;
+        }
+        if (is_due || any) && self.stack.next_timer().is_some_and(|at| at <= now) {
+            self.stack.handle_timers(now, self.backend);
+            any = true;
+        }
+        any
+    }
+
+    /// Runs the processes that are ready, and those whose wake-up is due. Returns true if there was
+    /// one. Processes that become ready meanwhile wait: completions of an instant are taken first.
+    #[inline(always)]
+    fn run_processes(&mut self, now: Instant, is_due: bool) -> bool {
+        if is_due {
+            while let Some(task) = self.wakeups.pop_due(now) {
+                self.make_ready(task);
+            }
+        }
+        let mut count = self.ready.len();
+        let any = count > 0;
+        while count > 0 {
+            self.goes_on = false;
+            for _ in 0..count {
+                let Some(task) = self.ready.pop_front() else { break };
+                self.is_ready[task as usize] = false;
+                self.run_process(task as usize);
+            }
+            count = if self.goes_on { self.ready.len() } else { 0 };
+        }
+        any
     }
 
     /// Looks at the rates of the jobs and runs the timers of the layer, if they are due. Returns
@@ -368,7 +394,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             let allowed = self.jobs.flows.allowance(task, standing);
             self.jobs.processes[task].allow(allowed);
         }
-        self.poll_process(task, now);
+        let may_pass_time = self.may_pass_time(in_flow);
+        self.poll_process(task, now, may_pass_time);
         if in_flow {
             self.pass_standing(task);
         }
@@ -386,8 +413,9 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
 
     /// Polls a process that has started until it waits, its turn is over or it has finished.
     #[inline]
-    fn poll_process(&mut self, task: usize, mut now: Instant) {
+    fn poll_process(&mut self, task: usize, mut now: Instant, may_pass_time: bool) {
         let (mut began, mut batches) = (now, 0);
+        let mut waits_left = if may_pass_time { MOST_WAITS } else { 0 };
         loop {
             let poll = self.jobs.processes[task].poll(now);
             if self.in_batch[task] && !matches!(poll, Poll::Submit(_)) && !self.jobs.processes[task].is_blocked() {
@@ -406,14 +434,17 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                     }
                 }
                 Poll::Wait => {
-                    self.jobs.processes[task].pass_lock(now, &mut self.scheduler_lock);
+                    let process = &mut self.jobs.processes[task];
+                    process.pass_lock(now, &mut self.scheduler_lock);
+                    let wakeup = process.next_wakeup().unwrap_or(Instant::MAX);
                     self.set_context(task, now);
-                    let wakeup = self.jobs.processes[task].next_wakeup().unwrap_or(Instant::MAX);
-                    if !self.goes_on_at(task, now, wakeup) {
+                    if waits_left == 0 {
                         self.wakeups.set(task, wakeup);
                         return;
                     }
-                    now = wakeup;
+                    waits_left -= 1;
+                    let Some(at) = self.pass_time(task, now, wakeup) else { return };
+                    now = at;
                     (began, batches) = (now, 0);
                 }
                 Poll::Done => {
@@ -425,32 +456,6 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                 }
             }
         }
-    }
-
-    /// Sets the clock to the wake-up of a process that has been polled, if nothing else happens
-    /// until then, and nothing then: the process goes on at once, and the step is left out that
-    /// would only wake it. Returns true if it did.
-    #[inline]
-    fn goes_on_at(&mut self, task: usize, now: Instant, wakeup: Instant) -> bool {
-        let is_next = B::WAITS_FREELY
-            && L::IS_NONE
-            && wakeup > now
-            && wakeup < self.wakeups.earliest()
-            && wakeup < self.next_interval
-            && self.ready.is_empty()
-            && !self.stack.has_done()
-            && self.backend.is_idle_until(wakeup)
-            && wakeup < self.next_timer()
-            && !self.jobs.flows.has(task)
-            && self.watcher.probe().is_none()
-            && now.since(self.last_progress) <= PATIENCE_INTERRUPTED
-            && self.backend.wait(Some(wakeup));
-        if is_next {
-            self.wakeups.set(task, Instant::MAX);
-            self.note_wait();
-            self.advance(wakeup);
-        }
-        is_next
     }
 
     /// Returns true if a process that has not waited yet must end its turn. Cost: one comparison of
@@ -661,9 +666,14 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Returns when the next timer of the stack, change of the settings or sample of a rate is due.
     #[inline(always)]
     fn next_timer(&self) -> Instant {
+        self.next_of_settings().min(self.stack.next_timer().unwrap_or(Instant::MAX))
+    }
+
+    /// Returns when the next change of the settings or sample of a rate is due.
+    #[inline(always)]
+    fn next_of_settings(&self) -> Instant {
         let or_never = |at: Option<Instant>| at.unwrap_or(Instant::MAX);
-        let timer = or_never(self.stack.next_timer());
-        timer.min(or_never(self.jobs.settings.next_change())).min(or_never(self.jobs.steady.next()))
+        or_never(self.jobs.settings.next_change()).min(or_never(self.jobs.steady.next()))
     }
 
     /// Notes how many I/Os the device has at the end of a wait.

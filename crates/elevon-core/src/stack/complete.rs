@@ -49,7 +49,7 @@ impl Stack {
     #[inline(always)]
     pub fn next_timer(&self) -> Option<Instant> {
         let mut earliest = self.next_rerun.min(self.timeout_scan).min(self.wbt.next_wakeup());
-        if self.has_scheduler {
+        if self.scheduler_has_timers {
             earliest = earliest.min(self.scheduler.next_wakeup().unwrap_or(Instant::MAX));
         }
         if self.control.is_active() {
@@ -310,19 +310,26 @@ impl Stack {
         if entry.parts > 0 {
             return;
         }
-        if entry.sync.is_some() && entry.status.is_ok() {
-            self.flush_written(call);
+        if entry.sync.is_some() && self.flush_written(call) {
             return;
         }
         let &Call { task, token, status, device, class, .. } = self.calls.remove(call);
         self.done.push_back(Done { task, token, status, device, class });
     }
 
-    /// Lets a call whose data is written continue with its flush.
+    /// Lets a call whose data is written continue with its flush. Returns false if the data could
+    /// not be written: the call then ends.
     #[cold]
-    fn flush_written(&mut self, call: u32) {
+    fn flush_written(&mut self, call: u32) -> bool {
         let entry = &mut self.calls[call];
-        entry.parts = 1;
-        self.written.extend(entry.sync.take().map(|flush| (call, flush)));
+        let is_written = entry.status.is_ok();
+        if let Some(sync) = entry.sync.take() {
+            let flush = *self.syncs.remove(sync);
+            if is_written {
+                entry.parts = 1;
+                self.written.push_back((call, flush));
+            }
+        }
+        is_written
     }
 }

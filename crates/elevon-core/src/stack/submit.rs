@@ -120,7 +120,7 @@ impl Stack {
         io.flags = io.flags.without(Flags::WAITED);
         let sync = if io.flags.contains(Flags::DSYNC) { self.make_durable(&mut io) } else { None };
         let io = &io;
-        let call = self.calls.insert(Call {
+        let call = self.calls.insert_with(|| Call {
             task: io.task,
             token: io.token,
             status: Status::Ok,
@@ -155,11 +155,11 @@ impl Stack {
         submitted
     }
 
-    /// Gives an `O_DSYNC` write the flags of its bios, and returns the flush that follows it. On
-    /// the device itself, such a write is FUA and is followed by the flush of an fsync. A file
-    /// system does without the flush if FUA is enough.
+    /// Gives an `O_DSYNC` write the flags of its bios, and returns the key of the flush that
+    /// follows it. On the device itself, such a write is FUA and is followed by the flush of an
+    /// fsync. A file system does without the flush if FUA is enough.
     #[cold]
-    fn make_durable(&self, io: &mut Io) -> Option<Io> {
+    fn make_durable(&mut self, io: &mut Io) -> Option<u32> {
         let is_iomap = self.config.direct_path == super::DirectPath::Iomap;
         let has_fua = self.limits.fua || !self.limits.write_cache;
         let flush = Io { op: Op::Flush, flags: Flags::SYNC, bytes: Bytes::ZERO, may_block: false, ..*io };
@@ -168,7 +168,7 @@ impl Stack {
             io.flags |= Flags::FUA;
         }
         let flushes = if is_iomap { !has_fua } else { self.limits.write_cache };
-        flushes.then_some(flush)
+        flushes.then(|| self.syncs.insert(flush))
     }
 
     /// Submits the flushes of `O_DSYNC` writes whose data is written.
@@ -223,6 +223,12 @@ impl Stack {
         self.pages_of(io) <= BIO_MAX_VECS as u64 && self.limits.takes_atomic(io.sector, io.bytes)
     }
 
+    /// Returns false if a call has too few bytes for more pages than one bio has vectors, wherever
+    /// in a page they begin.
+    const fn may_be_several(&self, io: &Io) -> bool {
+        io.bytes.get() > (BIO_MAX_VECS as u64 - 1) * PAGE_SIZE
+    }
+
     /// Returns the number of pages that the data of a call lies in.
     fn pages_of(&self, io: &Io) -> u64 {
         (self.layouts[io.layout.index()].page_offset(0) + io.bytes.get()).div_ceil(PAGE_SIZE)
@@ -235,7 +241,7 @@ impl Stack {
             Op::Read | Op::Write => match self.config.direct_path {
                 super::DirectPath::Iomap => !self.is_small_read(io),
                 super::DirectPath::Blkdev if io.op == Op::Write && self.plugs_whole_write() => true,
-                super::DirectPath::Blkdev => self.pages_of(io) > BIO_MAX_VECS as u64,
+                super::DirectPath::Blkdev => self.may_be_several(io) && self.pages_of(io) > BIO_MAX_VECS as u64,
             },
             Op::Discard | Op::SecureErase | Op::WriteZeroes => true,
             Op::Flush | Op::ZoneAppend => false,

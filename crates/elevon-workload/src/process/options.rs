@@ -5,6 +5,10 @@ use super::*;
 /// The options that are read for each I/O.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
+    /// Nothing delays, orders, checks or follows its I/Os, except syncs: no rate, think time, flow,
+    /// `verify`, `serialize_overlap`, `latency_target` or `trimwrite`. So it is asked once, not for
+    /// each of them.
+    pub(super) is_plain: bool,
     /// The task sleeps until its I/O has completed.
     pub(super) waits: bool,
     pub(super) may_block: bool,
@@ -61,7 +65,16 @@ impl Options {
         if verifies && spec.verify.only {
             used = [true, false, false];
         }
+        let rates = [&spec.rate, &spec.rate_min, &spec.rate_iops, &spec.rate_iops_min];
+        let has_rate = rates.into_iter().flatten().any(Option::is_some);
         Self {
+            is_plain: !has_rate
+                && !verifies
+                && spec.think_time.is_zero()
+                && spec.flow.is_none()
+                && spec.latency_target.is_none()
+                && !spec.serialize_overlap
+                && !spec.rw.trim_then_write,
             waits: !spec.engine.asynchronous,
             may_block: spec.submission_blocks(),
             batch_submit: or_depth(spec.iodepth_batch_submit),

@@ -78,41 +78,39 @@ impl Process {
         } else {
             self.want(now)
         };
-        let access = match want {
-            Want::Access(access) => Some(access),
-            Want::Issue | Want::NoFreeSlot | Want::WaitForInFlight | Want::Until(_) | Want::Changed | Want::Never => {
-                None
+        match want {
+            Want::Access(access) => self.stage(now, access),
+            Want::Issue => self.stage_other(now),
+            Want::Changed => return ProcessStep::Again,
+            Want::NoFreeSlot => return self.wait_or_reap(now, true, ProcessStep::Sleep(None)),
+            Want::WaitForInFlight => return self.wait_or_reap(now, false, ProcessStep::Sleep(None)),
+            Want::Until(at) => return self.wait_or_reap(now, false, ProcessStep::Sleep(Some(at))),
+            Want::Never => {
+                let end = if self.in_use() == 0 { ProcessStep::Over } else { ProcessStep::Sleep(None) };
+                return self.wait_or_reap(now, false, end);
             }
-        };
-        if access.is_some() || matches!(want, Want::Issue) {
-            self.stage(now, access);
-            if self.staged.len() >= self.options.batch_submit {
-                self.seal(now);
-            }
-            return ProcessStep::Again;
         }
-        if matches!(want, Want::Changed) {
-            return ProcessStep::Again;
+        if self.staged.len() >= self.options.batch_submit {
+            self.seal(now);
         }
+        ProcessStep::Again
+    }
+
+    /// Submits what is staged, or takes completions, while nothing may be prepared; `full`: because
+    /// no slot is free. Returns `otherwise` if there is neither.
+    #[inline]
+    fn wait_or_reap(&mut self, now: Instant, full: bool, otherwise: ProcessStep) -> ProcessStep {
         if !self.staged.is_empty() {
             self.seal(now);
             return ProcessStep::Again;
         }
-        let in_use = self.in_use();
-        let full = matches!(want, Want::NoFreeSlot);
-        let need = if full { self.options.complete_min.clamp(1, in_use.max(1)) } else { 1 };
-        if self.ready.len() >= need {
-            self.reap(now, self.options.complete_max.max(need));
-            self.refill_at_low = full && self.in_use() > self.options.low.min(self.depth_limit);
-            return ProcessStep::Again;
+        let need = if full { self.options.complete_min.clamp(1, self.in_use().max(1)) } else { 1 };
+        if self.ready.len() < need {
+            return otherwise;
         }
-        match want {
-            Want::Until(at) => ProcessStep::Sleep(Some(at)),
-            Want::Never if in_use == 0 => ProcessStep::Over,
-            Want::Never | Want::NoFreeSlot | Want::WaitForInFlight | Want::Access(_) | Want::Issue | Want::Changed => {
-                ProcessStep::Sleep(None)
-            }
-        }
+        self.reap(now, self.options.complete_max.max(need));
+        self.refill_at_low = full && self.in_use() > self.options.low.min(self.depth_limit);
+        ProcessStep::Again
     }
 
     /// Starts the statistics, and the count of `number_ios`, when the ramp has ended.
@@ -181,7 +179,19 @@ impl Process {
         Want::Never
     }
 
+    #[inline]
     fn want_in_run(&mut self, now: Instant) -> Want {
+        if self.options.is_plain && !self.sync_due {
+            return match self.draw(None) {
+                Some(access) => Want::Access(access),
+                None => self.end_of_loop(now),
+            };
+        }
+        self.want_with_rules(now)
+    }
+
+    /// As [`Self::want_in_run`], for a job that may have to wait before its next I/O.
+    fn want_with_rules(&mut self, now: Instant) -> Want {
         if self.search.as_ref().is_some_and(|search| search.is_quiescing()) {
             return self.begin_final_run(now);
         }
@@ -460,19 +470,27 @@ impl Process {
         Want::Changed
     }
 
-    /// Prepares the I/O that [`Self::want`] allowed.
+    /// Prepares an I/O of the pattern.
     #[inline]
-    fn stage(&mut self, now: Instant, access: Option<Access>) {
+    fn stage(&mut self, now: Instant, access: Access) {
         let Some(token) = self.free.pop() else { return };
+        let access = if self.ranges.is_some() { self.draw_ranges(token, access) } else { access };
+        let (kind, generation) = self.on_access(&access);
+        self.put(now, token, kind, &access, generation);
+    }
+
+    /// Prepares an I/O that is not part of the pattern.
+    fn stage_other(&mut self, now: Instant) {
+        let Some(token) = self.free.pop() else { return };
+        let (kind, access, generation) = self.sync_or_block(token);
+        self.staged_syncs += usize::from(matches!(kind, IoKind::Sync | IoKind::SyncRange));
+        self.put(now, token, kind, &access, generation);
+    }
+
+    /// Puts an I/O into its slot and into the batch.
+    #[inline]
+    fn put(&mut self, now: Instant, token: u32, kind: IoKind, access: &Access, generation: u32) {
         let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.staged.len() as u64));
-        let (kind, access, generation) = match access {
-            Some(access) => {
-                let access = if self.ranges.is_some() { self.draw_ranges(token, access) } else { access };
-                let (kind, generation) = self.on_access(&access);
-                (kind, access, generation)
-            }
-            None => self.sync_or_block(token),
-        };
         let ioprio = self.draw_priority(kind, access.len);
         let slot = &mut self.slots[token as usize];
         slot.kind = kind;
@@ -485,7 +503,6 @@ impl Process {
         slot.corrupt = false;
         slot.checked = false;
         self.staged.push(token);
-        self.staged_syncs += usize::from(matches!(kind, IoKind::Sync | IoKind::SyncRange));
     }
 
     /// Returns an I/O that is not part of the pattern: the next block to verify, or a flush.
@@ -510,9 +527,11 @@ impl Process {
     #[inline]
     fn on_access(&mut self, access: &Access) -> (IoKind, u32) {
         self.issued += 1;
-        self.allowed = self.allowed.saturating_sub(1);
-        self.pace.on_issue(access.direction, access.len);
-        self.think.on_issue();
+        if !self.options.is_plain {
+            self.allowed = self.allowed.saturating_sub(1);
+            self.pace.on_issue(access.direction, access.len);
+            self.think.on_issue();
+        }
         let (offset, len) = (access.offset, access.len);
         match access.direction {
             Direction::Write if self.options.verify_only => (IoKind::Check(None), 0),
@@ -617,14 +636,24 @@ impl Process {
             issued: slot.issued.max(slot.start),
             end,
         });
+        if !self.options.is_plain {
+            self.follow(end, direction, &slot);
+        }
+        if end.since(slot.start) > self.options.max_latency[direction as usize] {
+            self.fail(ETIMEDOUT);
+        }
+    }
+
+    /// Tells what a job has beside its pattern of an I/O that completed.
+    fn follow(&mut self, end: Instant, direction: Direction, slot: &IoSlot) {
         if slot.checked {
-            self.on_checked(&slot);
+            self.on_checked(slot);
         }
         if self.search.is_some() && self.phase == Phase::Run {
             self.judge_latency(slot.start, end);
         }
         if direction == Direction::Trim && self.options.trim_then_write && !self.stopping {
-            let IoSlot { file, offset, len, .. } = slot;
+            let IoSlot { file, offset, len, .. } = *slot;
             self.follow_ups.push_back(Access { direction: Direction::Write, file, offset, len });
         }
         if self.phase == Phase::Run {
@@ -632,9 +661,6 @@ impl Process {
         }
         if !self.pace.on_done(end, direction, slot.len) {
             self.fail(Status::IoError.errno());
-        }
-        if end.since(slot.start) > self.options.max_latency[direction as usize] {
-            self.fail(ETIMEDOUT);
         }
     }
 

@@ -1,0 +1,70 @@
+//! A process goes on within its turn while nothing happens but completions of its own I/O and
+//! timers of the stack. The loop's steps would do the same, in the same order, and ask more.
+
+use elevon_core::units::Instant;
+
+use super::layer::Layer;
+use super::{PATIENCE_INTERRUPTED, Runner, STEPS_AT_ONE_INSTANT};
+use crate::backend::Backend;
+use crate::source::Source;
+
+/// The number of times that a process goes on before the loop looks for an interrupt.
+pub(super) const MOST_WAITS: u32 = 64;
+
+impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
+    /// Returns true if [`Self::pass_time`] may be asked about a process: waiting costs nothing, and
+    /// neither a page cache, a probe nor a flow has to see each step.
+    #[inline]
+    pub(super) fn may_pass_time(&mut self, in_flow: bool) -> bool {
+        B::WAITS_FREELY && L::IS_NONE && !in_flow && self.watcher.probe().is_none()
+    }
+
+    /// Lets time pass for a process that waits until `wakeup` after it was polled, as long as
+    /// nothing happens but completions of its I/O and timers of the stack. Returns the instant at
+    /// which it is to be polled again. Returns `None` if there is something else to do: the process
+    /// then waits as any other.
+    #[inline]
+    pub(super) fn pass_time(&mut self, task: usize, mut now: Instant, wakeup: Instant) -> Option<Instant> {
+        self.wakeups.set(task, Instant::MAX);
+        let other = self.wakeups.earliest().min(self.next_interval).min(self.next_of_settings());
+        while self.ready.is_empty() && !self.stack.has_done() {
+            let timer = self.stack.next_timer().unwrap_or(Instant::MAX);
+            let next = self.backend.next_event().min(wakeup).min(timer);
+            let is_abandoned = wakeup == Instant::MAX && self.stack.ios_in_flight() == 0;
+            if next >= other || is_abandoned || now.since(self.last_progress) > PATIENCE_INTERRUPTED {
+                break;
+            }
+            self.backend.wait(Some(next));
+            self.note_wait();
+            if next > now {
+                now = next;
+                self.advance(now);
+            }
+            if !self.run_device(now, timer <= now) {
+                if now == wakeup {
+                    return Some(now);
+                }
+                continue;
+            }
+            self.steps += 1;
+            self.drain(now);
+            self.pass_events();
+            if now == wakeup {
+                self.make_ready(task);
+            }
+            if self.ready.front() == Some(&(task as u32)) && self.ready.len() == 1 {
+                self.ready.clear();
+                self.is_ready[task] = false;
+                return Some(now);
+            }
+            if self.steps > STEPS_AT_ONE_INSTANT {
+                break;
+            }
+            self.goes_on = !self.ready.is_empty();
+        }
+        if !self.is_ready[task] {
+            self.wakeups.set(task, wakeup);
+        }
+        None
+    }
+}
