@@ -7,7 +7,7 @@
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
 use crate::status::Status;
-use crate::units::{Bytes, HwQueue, Instant, RequestId, Sector, Tag, TaskId};
+use crate::units::{Bytes, HwQueue, Instant, Nanos, RequestId, Sector, Tag, TaskId};
 
 /// One command for a device: a request as the driver sees it.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +123,12 @@ pub trait Driver {
     /// although the data is lost.
     fn retries(&self) -> bool {
         true
+    }
+
+    /// Returns the time from waking a kblockd worker to its run of a queue. Zero: the queue runs at
+    /// once, as where the machine's own time passes.
+    fn worker_delay(&mut self) -> Nanos {
+        Nanos::ZERO
     }
 
     /// Tells the driver that no more commands follow for now: ring the doorbell.

@@ -153,6 +153,12 @@ pub trait Scheduler {
         true
     }
 
+    /// Returns true if a wake-up does not run the queues itself but wakes a kblockd worker, which
+    /// does a little later, as in Linux.
+    fn wakes_worker(&self) -> bool {
+        false
+    }
+
     /// Returns what the scheduler has measured of the device, by the name that it has there, for
     /// reports; `None` if it measures nothing, or not yet.
     fn measured(&self) -> Option<(&'static str, u64)> {
@@ -370,6 +376,9 @@ impl Scheduler for AnyScheduler {
     }
     fn is_woken(&self, queue: HwQueue) -> bool {
         each!(self, s => s.is_woken(queue))
+    }
+    fn wakes_worker(&self) -> bool {
+        each!(self, s => s.wakes_worker())
     }
     fn measured(&self) -> Option<(&'static str, u64)> {
         each!(self, s => s.measured())

@@ -22,6 +22,9 @@ impl<D: Device> Driver for Plain<D> {
     fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
         self.0.queue_command(now, command, pieces)
     }
+    fn worker_delay(&mut self) -> Nanos {
+        self.0.worker_delay()
+    }
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
         self.0.handle_timeout(now, command)
     }

@@ -688,6 +688,10 @@ impl Driver for Border {
         accept
     }
 
+    fn worker_delay(&mut self) -> Nanos {
+        self.simulation.worker_delay()
+    }
+
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
         let action = match self.gone.remove(&command.sequence) {
             true => TimeoutAction::Aborted,

@@ -65,7 +65,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
         Target::Simulated(_) => {
             let device = plan.device()?;
             let description = described::of_simulated(plan, &device);
-            let mut simulation = Simulation::new(device).with_interrupt({
+            let mut simulation = Simulation::new(device).with_seed(plan.seed).with_interrupt({
                 let interrupt = interrupt.clone();
                 move || interrupt.is_set()
             });

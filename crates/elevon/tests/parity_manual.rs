@@ -13,7 +13,7 @@ use common::records::{TOLERANCE, compare_rates, records, simulate, simulate_plai
 /// Files of records: name, content, and how many of the telling figures must hold.
 const FILES: [(&str, &str, usize); 5] = [
     ("schedulers.jsonl", "Linux 6.18, schedulers", 32),
-    ("telling.jsonl", "Linux 6.18, chosen so that a wrong scheduler misses them", 22),
+    ("telling.jsonl", "Linux 6.18, chosen so that a wrong scheduler misses them", 24),
     ("groups.jsonl", "Linux 6.18, BFQ with cgroup weights", 4),
     ("cost.jsonl", "Linux 6.12, io.cost and io.max", 12),
     ("cost-short-period.jsonl", "Linux 6.12, io.cost with a period shorter than a tick", 1),

@@ -451,6 +451,10 @@ impl Scheduler for Bfq {
         }
     }
 
+    fn wakes_worker(&self) -> bool {
+        true
+    }
+
     fn self_check(&self, view: View<'_>) {
         self.check_invariants(view);
     }

@@ -374,6 +374,10 @@ impl Scheduler for Kyber {
         self.woken.contains(queue.index())
     }
 
+    fn wakes_worker(&self) -> bool {
+        true
+    }
+
     fn self_check(&self, view: View<'_>) {
         for (index, queue) in self.queues.iter().enumerate() {
             for (n, domain) in Domain::ALL.into_iter().enumerate() {

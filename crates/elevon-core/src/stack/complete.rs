@@ -78,11 +78,7 @@ impl Stack {
         }
         if due(self.scheduler.next_wakeup()) {
             self.scheduler.on_wakeup(now);
-            for queue in (0..self.queues.len()).map(|index| HwQueue(index as u16)) {
-                if self.scheduler.is_woken(queue) {
-                    self.run_queue(now, queue, driver);
-                }
-            }
+            self.run_woken_queues(now, driver);
         }
         if self.timeout_scan <= now {
             self.scan_timeouts(now, driver);

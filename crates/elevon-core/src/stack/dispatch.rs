@@ -233,6 +233,21 @@ impl Stack {
         }
     }
 
+    /// Runs the queues that the scheduler's wake-up is for, or wakes the worker that does.
+    pub(super) fn run_woken_queues<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        let delay = if self.scheduler.wakes_worker() { driver.worker_delay() } else { Nanos::ZERO };
+        for queue in (0..self.queues.len()).map(|index| HwQueue(index as u16)) {
+            if !self.scheduler.is_woken(queue) {
+                continue;
+            }
+            if delay.is_zero() {
+                self.run_queue(now, queue, driver);
+            } else if self.has_more(queue) {
+                self.rerun_at(queue, now + delay);
+            }
+        }
+    }
+
     fn has_more(&self, queue: HwQueue) -> bool {
         !self.queues[queue.index()].dispatch.is_empty() || self.scheduler.has_work(queue)
     }

@@ -41,6 +41,8 @@ struct Notebook {
     is_final: bool,
     /// Timeouts that were reported to it, in seconds.
     timeouts: Vec<u64>,
+    /// Time that a worker of the kernel needs.
+    worker_delay: Nanos,
 }
 
 impl Driver for Notebook {
@@ -60,6 +62,10 @@ impl Driver for Notebook {
 
     fn retries(&self) -> bool {
         !self.is_final
+    }
+
+    fn worker_delay(&mut self) -> Nanos {
+        self.worker_delay
     }
 
     fn handle_timeout(&mut self, now: Instant, _command: &Command) -> TimeoutAction {

@@ -137,6 +137,25 @@ fn a_promise_to_a_queue_with_nothing_in_the_driver_is_not_waited_for() {
     assert_eq!(rig.done().len(), 3);
 }
 
+/// With `strict_guarantees` BFQ has one request in the device, and its completion wakes the worker
+/// that dispatches the next. What the process submits before the worker runs can be merged.
+#[test]
+fn bfq_goes_on_when_the_worker_runs() {
+    let scheduler = SchedulerConfig::parse("bfq:strict_guarantees=1").expect("a scheduler that exists");
+    for (delay, expected) in [(Nanos::ZERO, "1000+8"), (Nanos::from_micros(4), "1000+16")] {
+        let mut rig = Rig::new(StackConfig { scheduler: scheduler.clone(), ..config(Kernel::V6_18) });
+        rig.driver.worker_delay = delay;
+        rig.submit(Op::Read, Flags::NONE, 0, 8);
+        rig.submit(Op::Read, Flags::NONE, 1000, 8);
+        rig.now = Instant::ZERO + Nanos::from_millis(1);
+        rig.complete_first();
+        rig.stack.handle_timers(rig.now, &mut rig.driver);
+        rig.submit(Op::Read, Flags::NONE, 1008, 8);
+        rig.run_worker();
+        assert_eq!(rig.issued(), [expected]);
+    }
+}
+
 /// A driver that refuses one command, and passes later ones on.
 struct BusyOnce<'a> {
     driver: &'a mut Notebook,
