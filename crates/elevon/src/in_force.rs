@@ -54,6 +54,7 @@ fn why(key: &str, asked: i64, config: &StackConfig) -> String {
                 ", since there is no scheduler and the device queue holds {depth}; --set queue_depth={asked} lifts it"
             )
         }
+        "async_depth" => format!(", since nr_requests is {}", config.nr_requests()),
         "fua" => ", since there is no write cache to write through; --set write_cache=1 first".to_owned(),
         "discard_max_bytes" => {
             let most = limits.max_hw_discard_sectors.bytes().get();

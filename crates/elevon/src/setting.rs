@@ -3,6 +3,7 @@
 use elevon_cache::settings;
 use elevon_core::limits::SYSFS;
 use elevon_core::nearest::nearest;
+use elevon_core::sched::{SCHEDULERS, SchedulerInfo};
 use elevon_core::setting::SettingError;
 use elevon_core::stack::config;
 
@@ -25,13 +26,22 @@ pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
     of_stack.chain(settings::SETTINGS.iter().map(|row| row.key)).chain(limits)
 }
 
+/// Returns how to set a key that is a tunable of schedulers, also if it has its folder of sysfs.
+fn tunable_hint(key: &str) -> Option<String> {
+    let name = key.rsplit('/').next()?;
+    let has_it = |info: &&SchedulerInfo| info.tunables.iter().any(|tunable| tunable.name == name);
+    let owners: Vec<&str> = SCHEDULERS.iter().filter(has_it).map(|info| info.name).collect();
+    let first = owners.first()?;
+    Some(format!("; it is a tunable of {}: --scheduler {first}:{name}=VALUE", owners.join(", ")))
+}
+
 /// Returns the failure for a refused setting.
 pub(crate) fn refused(error: SettingError) -> Failure {
     let hint = match &error {
-        SettingError::Key { key } => {
+        SettingError::Key { key } => tunable_hint(key).unwrap_or_else(|| {
             let meant = nearest(key, keys()).map_or_else(String::new, |near| format!("did you mean {near}? "));
             format!("; {meant}`elevon schedulers` lists them")
-        }
+        }),
         SettingError::Value { .. } | SettingError::NotModelled { .. } | SettingError::Limit(_) => String::new(),
     };
     Failure::input(InputError::Setting { error, hint })

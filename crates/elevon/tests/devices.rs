@@ -155,8 +155,15 @@ fn settings_without_effect_are_refused() {
         ("alignment_offset=512", "no device is stacked on another here"),
         ("max_segments=0", "max_segments=0: out of range; must be 1 to 65535"),
         ("seg_boundary_mask=0", "seg_boundary_mask=0: must be a power of two minus one"),
+        ("zoned=host-managed", "zoned: cannot be set: no device here has zones"),
+        ("fifo_batch=4", "it is a tunable of mq-deadline: --scheduler mq-deadline:fifo_batch=VALUE"),
+        ("iosched/low_latency=0", "it is a tunable of bfq: --scheduler bfq:low_latency=VALUE"),
+        ("queue/nr_requests=4", "did you mean nr_requests?"),
         ("rq_affinity=2", "rq_affinity: not modelled: a completion costs the same on every CPU here"),
-        ("wbt_lat_usec=2ms", "wbt_lat_usec=2ms: expected a whole number from 0 to 60000000 (us)"),
+        (
+            "wbt_lat_usec=2ms",
+            "wbt_lat_usec=2ms: expected a whole number from 0 to 60000000 (us), or -1 for the default",
+        ),
     ] {
         let (code, _, stderr) = output(&bench, &["run", "reads.fio", "--set", set]);
         assert!(code == Some(2) && stderr.contains(words) && stderr.lines().count() == 1, "{set}: {stderr}");

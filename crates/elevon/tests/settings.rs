@@ -163,10 +163,11 @@ fn rows_hold<C: Clone>(rows: &'static [SettingRow<C>], default: &C) {
 
 #[test]
 fn every_row_takes_its_default_and_its_range_and_refuses_nonsense() {
-    // The queue has the maximum depth, because a smaller one would clamp other values.
+    // The queue has the maximum depth, because a smaller one would clamp other values. The
+    // schedulers of Linux do not take all of the range.
     let stack = StackConfig {
         kernel: Kernel::V7_3,
-        scheduler: SchedulerConfig::parse("bfq").expect("a scheduler"),
+        scheduler: SchedulerConfig::parse("flow").expect("a scheduler"),
         nr_requests: Some(10_240),
         ..StackConfig::new(QueueLimits::default(), Sectors::new(1 << 21), 1, u32::MAX)
     };

@@ -55,6 +55,23 @@ fn the_document_is_made_of_the_rules() {
     assert!(text == expected, "docs/upgrading.md is stale, run with UPDATE_DOCS=1");
 }
 
+/// A setting that a rule or a reason advises is one that `elevon schedulers` lists.
+#[test]
+fn every_setting_that_is_advised_exists() {
+    let listed = Bench::new().stdout(&["schedulers"]);
+    let texts = RULES.iter().map(|row| row.keep).chain(UNMODELLED.iter().map(|row| row.why));
+    let mut advised = 0;
+    for text in texts {
+        for words in text.split("--set ").skip(1) {
+            let key = words.split_once('=').expect("KEY=VALUE").0;
+            let is_listed = listed.lines().any(|line| line.split_whitespace().next() == Some(key));
+            assert!(is_listed, "--set {key} does not exist: {text}");
+            advised += 1;
+        }
+    }
+    assert!(advised > 3, "{advised} settings are advised");
+}
+
 #[test]
 fn versions_are_listed_shown_and_compared() {
     let bench = Bench::new();

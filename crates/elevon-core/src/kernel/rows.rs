@@ -589,7 +589,7 @@ pub const RULES: &[RuleRow] = &[
         Read,
         "read: 6.14",
         "buffered I/O when memory is short",
-        "--set cache_policy=mglru-6.1 or mglru-6.14"
+        "--set cache=mglru-6.1 or mglru-6.14"
     ),
     row!(
         ioprio_in_events,

@@ -212,7 +212,16 @@ impl StackConfig {
             return Ok(());
         }
         if let Some(row) = setting::find(SETTINGS, key) {
-            return row.set(self, value);
+            return row.set(self, value).map_err(|error| match error {
+                SettingError::Value { key, value, want } if key == "wbt_lat_usec" => {
+                    SettingError::Value { key, value, want: want + ", or -1 for the default" }
+                }
+                other => other,
+            });
+        }
+        if key.starts_with("atomic_write_") && !self.rules().atomic_writes {
+            let want = "a kernel from 6.12 on: before, there are no atomic writes".to_string();
+            return Err(SettingError::Value { key: key.to_string(), value: value.to_string(), want });
         }
         let Some(limit) = SYSFS.iter().find(|limit| limit.name == key) else {
             let key = key.to_string();
@@ -237,7 +246,8 @@ impl StackConfig {
             };
             SettingError::Value { key: key.to_string(), value: written.to_string(), want }
         };
-        let number = value.parse().map_err(bad)?;
+        // What cannot be set at all is refused with that reason, whatever the value.
+        let number = if limit.is_settable() { value.parse().map_err(bad)? } else { 0 };
         self.limits.set_sysfs(key, number, &self.rules()).map_err(SettingError::Limit)
     }
 
@@ -264,6 +274,9 @@ pub fn lines() -> Vec<SettingLine> {
 }
 
 type StackSetting = SettingRow<StackConfig>;
+
+/// The largest `nr_requests` that Linux takes while a scheduler is in use.
+const MAX_SCHEDULER_REQUESTS: u64 = 2048;
 
 /// A number that is stored in the field of the same name.
 macro_rules! number {
@@ -325,7 +338,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
     },
     StackSetting {
         key: "nr_requests",
-        help: "requests that may be allocated on each hardware queue",
+        help: "requests that may be allocated on each hardware queue; at most 2048 with a scheduler of Linux",
         follows: Some("depth; 2*min(depth,128) with a scheduler, 1024 with flow"),
         reported: Reported::Always,
         value: SettingValue::Number {
@@ -334,6 +347,9 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             multiple_of: 1,
             get: |c| c.nr_requests().into(),
             set: |c, n| {
+                if n > MAX_SCHEDULER_REQUESTS && !matches!(c.scheduler.name, "none" | "flow") {
+                    return Err("at most 2048: Linux refuses more with a scheduler");
+                }
                 c.nr_requests = Some(n as u32);
                 Ok(())
             },
@@ -600,12 +616,26 @@ mod tests {
                 "async_depth=9: expected a kernel from 7.0 on; before, mq-deadline has a tunable of that name",
             ),
             ("fil", "full", "fil: no such setting"),
+            ("zoned", "host-managed", "zoned: cannot be set: no device here has zones"),
             ("write_cache", "on", "write_cache=on: expected 0 or 1, write through or write back"),
         ] {
             let mut config = StackConfig { kernel: crate::kernel::Kernel::V6_18, ..config() };
             assert_eq!(config.set(key, value).expect_err(key).to_string(), error);
         }
-        let mut config = config();
+        for (scheduler, is_taken) in [("none", true), ("flow", true), ("bfq", false), ("mq-deadline", false)] {
+            let scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
+            let mut config = StackConfig { scheduler, ..config() };
+            let error = "nr_requests=2049: expected at most 2048: Linux refuses more with a scheduler";
+            let taken = config.set("nr_requests", "2049").map_err(|error| error.to_string());
+            assert_eq!(taken, if is_taken { Ok(()) } else { Err(error.to_string()) });
+            assert_eq!(config.set("nr_requests", "2048"), Ok(()));
+        }
+        let mut config = StackConfig { kernel: crate::kernel::Kernel::V6_6, ..config() };
+        let atomic = ("atomic_write_max_bytes", "4096");
+        let error = config.set(atomic.0, atomic.1).expect_err("6.6 has none").to_string();
+        assert!(error.ends_with("expected a kernel from 6.12 on: before, there are no atomic writes"), "{error}");
+        config.kernel = crate::kernel::Kernel::V6_12;
+        assert_eq!(config.set(atomic.0, atomic.1), Ok(()));
         assert_eq!((config.set("write_cache", "write back"), config.limits.write_cache), (Ok(()), true));
         assert_eq!((config.set("write_cache", "write through"), config.limits.write_cache), (Ok(()), false));
     }
