@@ -21,7 +21,7 @@
 //! Cost, with q queues in a group, d levels of groups and n requests in a queue: insert
 //! O(log n + d · log q), dispatch O(d · log q) and on a disk O(log n) more, completion O(d), and
 //! O(d · log q) if a place may be kept. While `occupancy` looks at one kind of request, a dispatch
-//! may look at every queue for one. Nothing is allocated per request.
+//! is O(queues / 64), and the beginning of a look O(queues). Nothing is allocated per request.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -34,6 +34,7 @@ mod queue;
 mod shares;
 mod tunables;
 mod turn;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,7 @@ use shares::{BEST_EFFORT, GroupId, Kinds, Shares};
 use tunables::Settings;
 use turn::{Next, Turn};
 
+use super::contexts::Mask;
 use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
 use super::{Scheduler, View};
@@ -146,6 +148,8 @@ pub struct Flow {
     at_head: Fifo,
     /// Requests in queues and at the head.
     waiting: u32,
+    /// Those in queues of a class above best effort.
+    urgent: u32,
     in_flight: u32,
     /// Writes among them.
     writes_in_flight: u32,
@@ -153,8 +157,10 @@ pub struct Flow {
     costs: CostModel,
     /// What they displace where many are in the device.
     occupancy: Occupancy,
-    /// The queue that was served last in a look.
+    /// The queue that was served last in a look, and the queues whose first request is of the kind
+    /// that is looked at.
     cursor: usize,
+    fronts: Mask,
     /// When a request last ended.
     ended: Instant,
     turn: Turn,
@@ -184,12 +190,13 @@ const fn is_write(op: Op) -> bool {
 
 /// Returns class, most urgent first, and weight of a priority; NONE is the default.
 const fn class_and_weight(ioprio: IoPrio) -> (usize, u32) {
-    let level = match ioprio.class() {
+    let class = ioprio.class();
+    let level = match class {
         PrioClass::Rt | PrioClass::Be => ioprio.level(),
         PrioClass::None => 4,
         PrioClass::Idle => 7,
     };
-    (ioprio.class().rank(), (8 - level as u32) * 10)
+    (class.rank(), (8 - level as u32) * 10)
 }
 
 impl Flow {
@@ -211,11 +218,13 @@ impl Flow {
             elevator: Elevator::new(requests),
             at_head: Fifo::EMPTY,
             waiting: 0,
+            urgent: 0,
             in_flight: 0,
             writes_in_flight: 0,
             costs: CostModel::new(),
             occupancy: Occupancy::new(),
             cursor: 0,
+            fronts: Mask::new(0),
             ended: Instant::ZERO,
             turn: Turn::default(),
             depth: Depth::new(true),
@@ -312,6 +321,7 @@ impl Flow {
             }
             None => {
                 self.queues.push(queue);
+                self.fronts.grow(self.queues.len());
                 QueueId(self.queues.len() as u32 - 1)
             }
         };
@@ -324,7 +334,7 @@ impl Flow {
 
     /// Frees a queue whose process has exited and that has no request left.
     fn end_if_unused(&mut self, q: QueueId) {
-        let Queue { member, queued, in_device, exited, .. } = *self.queue(q);
+        let Queue { member, queued, in_device, exited, .. } = self.queues[q.index()];
         if exited && queued == 0 && in_device == 0 {
             self.holds.retain(|hold| hold.queue != q);
             if self.turn.queue == Some(q) {
@@ -372,8 +382,12 @@ impl Flow {
         self.lists.push_back(&mut queue.fifo, id);
         self.tree.insert(&mut queue.sorted, sector, id);
         queue.queued += 1;
+        self.urgent += u32::from(queue.class < BEST_EFFORT);
         let (member, is_first) = (queue.member, queue.queued == 1);
-        self.holds.retain(|hold| hold.queue != q);
+        self.note_front(q);
+        if !self.holds.is_empty() {
+            self.holds.retain(|hold| hold.queue != q);
+        }
         if is_first {
             let cost = self.cost_of(id);
             let kind = self.kind_of(id);
@@ -389,8 +403,10 @@ impl Flow {
         self.lists.remove(&mut queue.fifo, id);
         self.tree.remove(&mut queue.sorted, id);
         queue.queued -= 1;
+        self.urgent -= u32::from(queue.class < BEST_EFFORT);
         self.waiting -= 1;
         self.occupancy.leave(self.slots[id.index()].cell);
+        self.note_front(q);
     }
 
     /// Notes the size of a request that was merged with.
@@ -401,16 +417,21 @@ impl Flow {
             self.occupancy.leave(slot.cell);
             slot.cell = occupancy::cell(slot.op, sectors, occupancy::follows(slot.cell));
             self.occupancy.enter(slot.cell);
+            if let Some(q) = slot.queue {
+                self.note_front(q);
+            }
         }
     }
 
-    /// Returns whether one more request of this queue may be dispatched.
-    fn may_go(&self, q: QueueId) -> bool {
+    /// Returns whether one more request may be dispatched, which is of a class above best effort
+    /// or not.
+    #[inline]
+    fn may_go(&self, is_urgent: bool) -> bool {
         let limit = self.limit();
         if self.in_flight + (self.holds.len() as u32) < limit {
             return true;
         }
-        self.queue(q).class < BEST_EFFORT && self.depth.is_settled() && self.in_flight < limit + (limit / 8).max(1)
+        is_urgent && self.depth.is_settled() && self.in_flight < limit + (limit / 8).max(1)
     }
 
     fn next_request(&mut self) -> Option<RequestId> {
@@ -418,18 +439,25 @@ impl Flow {
         if let Some(id) = self.lists.pop_front(&mut self.at_head) {
             self.waiting -= 1;
             self.start(id);
+            if let Some(q) = self.slots[id.index()].queue {
+                self.shares.enter_device(self.queue(q).member);
+            }
             return Some(id);
         }
-        self.holds.retain(|hold| hold.until > now);
+        self.end_holds();
         self.shares.sweep(now);
-        if let Some(cell) = self.occupancy.looks_at() {
-            if let Some(id) = self.next_in_look(cell) {
+        if self.occupancy.looks_at().is_some() {
+            if let Some(id) = self.next_in_look() {
                 return Some(id);
             }
             if self.in_flight > 0 {
                 return None;
             }
             self.end_look();
+        }
+        // Whatever would be chosen, it could not go.
+        if self.in_flight > 0 && !self.may_go(self.urgent > 0) {
+            return None;
         }
         let is_write_full =
             !self.rotational && self.settings.depth == 0 && self.writes_in_flight >= self.write_depth.limit();
@@ -444,7 +472,7 @@ impl Flow {
                 (q, self.queue(q).fifo.first().expect("an active flow has a request"))
             }
         };
-        self.may_go(q).then(|| self.serve(q, id, kinds))
+        self.may_go(self.queue(q).class < BEST_EFFORT).then(|| self.serve(q, id, kinds))
     }
 
     /// Dispatches a request of a queue that was chosen among those of these kinds.
@@ -458,7 +486,6 @@ impl Flow {
         self.unfile(q, id);
         self.elevator.remove(id);
         let next = self.queue(q).fifo.first().map(|next| (self.cost_of(next), self.kind_of(next)));
-        // First, so that the flow counts as one that has a request in the device.
         self.start(id);
         self.shares.serve(now, member, kinds, cost, next);
         id
@@ -489,10 +516,7 @@ impl Flow {
             slot.write_mark = self.write_depth.mark();
         }
         if let Some(q) = slot.queue {
-            let queue = &mut self.queues[q.index()];
-            queue.in_device += 1;
-            let member = queue.member;
-            self.shares.enter_device(member);
+            self.queues[q.index()].in_device += 1;
         }
     }
 
@@ -513,10 +537,18 @@ impl Flow {
         }
     }
 
+    /// Ends the holds whose time has passed.
+    #[inline]
+    fn end_holds(&mut self) {
+        if !self.holds.is_empty() {
+            self.holds.retain(|hold| hold.until > self.now);
+        }
+    }
+
     /// Keeps the place of a request that has just ended for the process, if that will soon need it
     /// and is owed service.
     fn hold_for(&mut self, q: QueueId, slot: &Slot) {
-        let queue = *self.queue(q);
+        let queue = self.queue(q);
         if self.waiting == 0 || queue.queued > 0 || queue.exited || self.holds.len() == HOLDS {
             return;
         }
@@ -627,7 +659,7 @@ impl Scheduler for Flow {
     fn on_finish(&mut self, now: Instant, view: View<'_>, id: RequestId) {
         let Some(&slot) = self.slots.get(id.index()) else { return };
         self.advance(now);
-        self.slots[id.index()] = Slot::default();
+        self.slots[id.index()].place = Place::Unknown;
         if slot.place != Place::InDevice {
             return;
         }
@@ -691,7 +723,7 @@ impl Scheduler for Flow {
     fn on_wakeup(&mut self, now: Instant) {
         self.advance(now);
         self.kick = None;
-        self.holds.retain(|hold| hold.until > now);
+        self.end_holds();
         self.turn.until = self.turn.until.filter(|end| *end > now);
     }
 
@@ -701,7 +733,7 @@ impl Scheduler for Flow {
 
     fn self_check(&self, view: View<'_>) {
         let mut waiting = self.lists.self_check(self.at_head) as u32;
-        let active = self.shares.self_check();
+        let (active, mut urgent) = (self.shares.self_check(), 0);
         for (index, queue) in self.queues.iter().enumerate() {
             let q = QueueId(index as u32);
             if self.free.contains(&q) {
@@ -715,11 +747,15 @@ impl Scheduler for Flow {
                 assert_eq!(slot.sectors, view.requests[id].sectors.get(), "size of {}", id.0);
             }
             assert_eq!(active.contains(&queue.member), queue.queued > 0, "whether queue {index} waits");
+            if let Some(cell) = self.occupancy.looks_at() {
+                assert_eq!(self.fronts.contains(index), self.is_front(q, cell), "what is first in queue {index}");
+            }
+            urgent += if queue.class < BEST_EFFORT { queue.queued } else { 0 };
             let in_device = |slot: &&Slot| slot.place == Place::InDevice && slot.queue == Some(q);
             assert_eq!(self.slots.iter().filter(in_device).count(), queue.in_device as usize);
             waiting += queue.queued;
         }
-        assert_eq!(waiting, self.waiting, "requests that wait");
+        assert_eq!((waiting, urgent), (self.waiting, self.urgent), "requests that wait, and urgent ones");
         for cell in 0..occupancy::CELLS as u8 {
             let waits = |slot: &&Slot| slot.place == Place::Queued && slot.cell == cell;
             let count = self.slots.iter().filter(waits).count();

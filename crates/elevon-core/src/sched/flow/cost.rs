@@ -32,6 +32,11 @@ pub(super) const LONGEST: u64 = 1 << 31;
 /// Directions with lines of their own.
 const KINDS: usize = 5;
 
+/// The line of what moves no data.
+const NO_DATA: usize = 2;
+/// For each line the one that stands for it until it is known itself.
+const OTHER: [usize; KINDS] = [1, 0, NO_DATA, 0, 1];
+
 /// Returns the line of a request: reads, writes, what moves no data, and reads and writes that
 /// follow the request before.
 #[inline]
@@ -41,7 +46,7 @@ const fn kind(op: Op, is_next: bool) -> usize {
         Op::Write | Op::ZoneAppend if is_next => 4,
         Op::Read => 0,
         Op::Write | Op::ZoneAppend => 1,
-        Op::Discard | Op::Flush | Op::SecureErase | Op::WriteZeroes => 2,
+        Op::Discard | Op::Flush | Op::SecureErase | Op::WriteZeroes => NO_DATA,
     }
 }
 
@@ -117,16 +122,13 @@ impl Line {
         self.quiet.n >= ENOUGH
     }
 
-    #[inline]
-    const fn at(&self, sectors: u64) -> u64 {
-        self.base + ((self.slope * sectors) >> SLOPE_SHIFT)
-    }
-
-    fn learn(&mut self, sectors: u64, time: u64, quiet: Quiet) {
+    /// Learns from a request. Returns true if the line changes, or is known from now on.
+    fn learn(&mut self, sectors: u64, time: u64, quiet: Quiet) -> bool {
+        let was_known = self.is_known();
         match quiet {
             Quiet::Yes => self.quiet.add(sectors, time, 8),
             Quiet::Probably => self.quiet.add(sectors, time, 1),
-            Quiet::No if self.is_known() => return,
+            Quiet::No if was_known => return false,
             Quiet::No => self.all.add(sectors, time, 1),
         }
         self.fresh += 1;
@@ -136,7 +138,9 @@ impl Line {
             if sums.n > 0 {
                 (self.base, self.slope) = sums.fit(self.slope);
             }
+            return true;
         }
+        self.is_known() != was_known
     }
 }
 
@@ -144,33 +148,37 @@ impl Line {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CostModel {
     lines: [Line; KINDS],
+    /// Base and slope of the line that holds for each kind.
+    holds: [(u64, u64); KINDS],
 }
 
 impl CostModel {
     pub(super) const fn new() -> Self {
-        Self { lines: [Line::NEW; KINDS] }
+        Self { lines: [Line::NEW; KINDS], holds: [(BASE_PRIOR, SLOPE_PRIOR); KINDS] }
     }
 
     /// Returns the time in nanoseconds that a request takes in the device by itself, at least 1.
     /// `is_next`: it begins where the one before it ends, on a disk.
     #[inline]
     pub(super) fn of(&self, op: Op, sectors: u64, is_next: bool) -> u64 {
-        if !op.has_data() {
-            return self.lines[2].at(0);
-        }
-        let (own, other) = match kind(op, is_next) {
-            at if is_next => (&self.lines[at], &self.lines[at - 3]),
-            at => (&self.lines[at], &self.lines[1 - at]),
-        };
-        // What is known of the other direction is better than what includes waiting.
-        let line = if !own.is_known() && other.is_known() { other } else { own };
-        line.at(sectors)
+        let at = kind(op, is_next);
+        let (base, slope) = self.holds[at];
+        if at == NO_DATA { base } else { base + ((slope * sectors) >> SLOPE_SHIFT) }
     }
 
     /// Learns from a request that was in the device for `time` nanoseconds.
     pub(super) fn learn(&mut self, op: Op, sectors: u64, is_next: bool, time: u64, quiet: Quiet) {
-        let sectors = if op.has_data() { sectors } else { 0 };
-        self.lines[kind(op, is_next)].learn(sectors, time.clamp(1, LONGEST), quiet);
+        let at = kind(op, is_next);
+        let sectors = if at == NO_DATA { 0 } else { sectors };
+        if self.lines[at].learn(sectors, time.clamp(1, LONGEST), quiet) {
+            self.holds = core::array::from_fn(|at| {
+                let (own, other) = (&self.lines[at], &self.lines[OTHER[at]]);
+                // What is known of the other direction, or of requests that do not follow another,
+                // is better than what includes waiting.
+                let line = if !own.is_known() && other.is_known() { other } else { own };
+                (line.base, line.slope)
+            });
+        }
     }
 }
 

@@ -17,6 +17,7 @@
 //! Cost: O(1) for each completion.
 
 use super::cost::{LONGEST, Quiet};
+use super::queue::Mean;
 use crate::units::{Instant, Nanos};
 
 /// The limit of a device of which nothing is known.
@@ -161,7 +162,7 @@ struct Probe {
     since: Instant,
     /// Samples that are not counted yet: the device still has requests of the depth before.
     skip: u32,
-    /// [`Load::others`] before it.
+    /// The mean of [`Load::others`] before it.
     others: Option<u64>,
     sums: Sums,
 }
@@ -208,7 +209,7 @@ pub(super) struct Mark {
 }
 
 /// What is going on when a request ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     /// Requests are held back by the limit.
     pub(super) is_binding: bool,
@@ -218,10 +219,16 @@ pub(super) struct Load {
     pub(super) may_probe: bool,
     /// A smaller depth may be tried.
     pub(super) may_shrink: bool,
-    /// Mean time of the requests that a smaller depth is to help, as a ratio to what they take
-    /// alone, since the last probe began or ended; `None` if that is not looked at, 0 if there
-    /// were too few.
-    pub(super) others: Option<u64>,
+    /// Times of the requests that a smaller depth is to help, as ratios to what they take alone,
+    /// since the last probe began or ended; `None` if that is not looked at.
+    pub(super) others: Option<Mean>,
+}
+
+impl Load {
+    /// Returns the mean of [`Self::others`]: 0 if there were too few.
+    fn mean_of_others(&self) -> Option<u64> {
+        self.others.map(Mean::mean)
+    }
 }
 
 /// What a sample led to.
@@ -324,6 +331,13 @@ impl Depth {
     /// Returns true if requests are to be looked at one at a time.
     pub(super) fn needs_solo(&self, now: Instant) -> bool {
         self.has_solo && now >= self.solo_at
+    }
+
+    /// Returns true if a smaller depth may be due to be tried. If it is not due,
+    /// [`Load::may_shrink`] does not matter.
+    #[inline]
+    pub(super) fn may_be_down_due(&self, now: Instant) -> bool {
+        self.probe.is_none() && now >= self.down.next
     }
 
     /// Returns true if a smaller depth is not due to be tried.
@@ -502,7 +516,8 @@ impl Depth {
         // Going up, the first requests still see fewer.
         let skip = if way == Way::Up { depth } else { 0 };
         let step = u64::from(depth.abs_diff(self.reached())) * FRACTION;
-        self.probe = Some(Probe { way, depth, step, since: now, skip, others: load.others, sums: Sums::default() });
+        self.probe =
+            Some(Probe { way, depth, step, since: now, skip, others: load.mean_of_others(), sums: Sums::default() });
     }
 
     fn learn_in_probe(&mut self, now: Instant, mut probe: Probe, sample: Sample, load: Load) -> Event {
@@ -552,7 +567,7 @@ impl Depth {
             }
             (Way::Up, verdict) => self.decide(now, probe, verdict == Verdict::High),
             (Way::Down | Way::Solo, verdict) => {
-                let helps = match (probe.others, load.others) {
+                let helps = match (probe.others, load.mean_of_others()) {
                     (Some(before), Some(after)) => after * 10 <= before * 9,
                     _ => true,
                 };

@@ -3,14 +3,14 @@
 
 use super::cost::Quiet;
 use super::depth::{Event, Load};
-use super::queue::{Mean, Queue, QueueId};
+use super::queue::{Mean, QueueId};
 use super::shares::{BEST_EFFORT, Kinds};
 use super::{Flow, RECENT, Slot, is_write};
 use crate::units::{Instant, RequestId};
 
 impl Flow {
     /// Dispatches a request of the cell that is looked at, of any queue: nobody is charged for it.
-    pub(super) fn next_in_look(&mut self, cell: u8) -> Option<RequestId> {
+    pub(super) fn next_in_look(&mut self) -> Option<RequestId> {
         if let Some(member) = self.shares.choose(self.now, Kinds::ALL) {
             let q = self.of_member[member.index()].expect("a flow has a queue");
             if self.queue(q).class < BEST_EFFORT {
@@ -21,17 +21,26 @@ impl Flow {
         if self.occupancy.is_alone() && self.in_flight > 0 {
             return None;
         }
-        let count = self.queues.len();
-        let is_of_cell = |queue: &Queue| {
-            let first = queue.fifo.first().filter(|_| queue.queued > 0 && queue.class == BEST_EFFORT);
-            first.filter(|id| self.slots[id.index()].cell == cell)
-        };
-        let (at, id) = (1..=count).find_map(|step| {
-            let at = (self.cursor + step) % count;
-            is_of_cell(&self.queues[at]).map(|id| (at, id))
-        })?;
+        let at = self.fronts.next_in_turn(self.cursor + 1)?;
+        let id = self.queues[at].fifo.first().expect("a request of the cell is first");
         self.cursor = at;
         Some(self.serve(QueueId(at as u32), id, Kinds::ALL))
+    }
+
+    /// Returns true if the first request of a queue is one of the cell that is looked at, of best
+    /// effort.
+    pub(super) fn is_front(&self, q: QueueId, cell: u8) -> bool {
+        let queue = self.queue(q);
+        let first = queue.fifo.first().filter(|_| queue.queued > 0 && queue.class == BEST_EFFORT);
+        first.is_some_and(|id| self.slots[id.index()].cell == cell)
+    }
+
+    /// Notes that another request may be the first of a queue.
+    #[inline]
+    pub(super) fn note_front(&mut self, q: QueueId) {
+        if let Some(cell) = self.occupancy.looks_at() {
+            self.fronts.set(q.index(), self.is_front(q, cell));
+        }
     }
 
     /// Begins a look if one is due and the depth is not being searched. Returns true if one begins.
@@ -39,6 +48,7 @@ impl Flow {
         let may_look = self.waiting > 0 && self.depth.is_settled() && self.write_depth.is_settled();
         let begins = may_look && self.occupancy.consider(self.now);
         if begins {
+            (0..self.queues.len() as u32).for_each(|q| self.note_front(QueueId(q)));
             self.begin_other();
         }
         begins
@@ -92,9 +102,13 @@ impl Flow {
         }
         let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);
         let is_unfair = was_recently(self.unfair_at);
+        let is_write = is_write(slot.op);
+        // Only where it decides something: it takes divisions.
+        let matters = is_unfair && (self.depth.may_be_down_due(now) || self.write_depth.may_be_down_due(now));
         // Writes that gain nothing from their depth are the first to be limited.
-        let writes_prevail = was_recently(self.write_at) && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
-        let are_writes_limited = !writes_prevail || self.write_depth.is_at_bottom(now);
+        let writes_prevail =
+            matters && was_recently(self.write_at) && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
+        let are_writes_limited = matters && (!writes_prevail || self.write_depth.is_at_bottom(now));
         let load = Load {
             is_binding: self.waiting > 0,
             is_unfair,
@@ -106,11 +120,11 @@ impl Flow {
             Event::None => {}
             event => self.write_depth.on_other(event == Event::Costs),
         }
-        if is_write(slot.op) {
+        if is_write {
             self.write_at = Some(now);
             let is_unfair = is_unfair && was_recently(self.read_at);
             let is_binding = self.waiting > 0 && self.writes_in_flight + 1 >= self.write_depth.limit();
-            let others = Some(self.read_times.mean());
+            let others = Some(self.read_times);
             let may_shrink = writes_prevail && !self.depth.needs_solo(now);
             let load = Load { is_binding, is_unfair, may_probe: self.depth.is_settled(), may_shrink, others };
             let sample = self.write_depth.sample(slot.write_mark, time, alone);

@@ -24,6 +24,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
+use super::waiting::{Places, WaitingMembers};
 use crate::sched::finish_tree::{FinishTrees, Root, later, latest};
 use crate::units::{Instant, Nanos};
 
@@ -73,7 +74,58 @@ impl Kinds {
     }
 }
 
-/// Returns the key of a member in the tree of a kind; the tree of those ahead uses that of kind 0.
+/// Classes that wait, by the kinds of their next requests: [`KINDS`] bits for each class, the most
+/// urgent first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits(u8);
+
+impl Waits {
+    /// Every class, with these kinds.
+    #[inline]
+    const fn all(kinds: Kinds) -> Self {
+        Self(kinds.0 | kinds.0 << KINDS | kinds.0 << (2 * KINDS))
+    }
+
+    #[inline]
+    const fn insert(&mut self, class: usize, kind: usize) {
+        self.0 |= 1 << (class * KINDS + kind);
+    }
+
+    #[inline]
+    const fn remove(&mut self, class: usize, kind: usize) {
+        self.0 &= !(1 << (class * KINDS + kind));
+    }
+
+    /// Returns the kinds that wait in any class.
+    #[inline]
+    const fn kinds(self) -> Kinds {
+        Kinds((self.0 | self.0 >> KINDS | self.0 >> (2 * KINDS)) & Kinds::ALL.0)
+    }
+
+    /// Returns the most urgent class that waits with one of these kinds, and the others that do.
+    #[inline]
+    const fn first(self, kinds: Kinds) -> Option<(usize, Self)> {
+        let waits = self.0 & Self::all(kinds).0;
+        if waits == 0 {
+            return None;
+        }
+        let class = waits.trailing_zeros() as usize / KINDS;
+        Some((class, Self(waits & !(Kinds::ALL.0 << (class * KINDS)))))
+    }
+
+    #[inline]
+    const fn has(self, class: usize) -> bool {
+        self.0 >> (class * KINDS) & Kinds::ALL.0 != 0
+    }
+
+    /// Returns true if a class above this one waits.
+    #[inline]
+    const fn has_above(self, class: usize) -> bool {
+        self.0 & ((1 << (class * KINDS)) - 1) != 0
+    }
+}
+
+/// Returns the key of a member that waits with a request of a kind.
 const fn key(id: MemberId, kind: usize) -> u32 {
     id.0 * KINDS as u32 + kind as u32
 }
@@ -146,11 +198,13 @@ pub(super) struct Member {
 }
 
 /// The members of one class of a group.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct ClassTree {
     /// Members that have requests, by the kind of the next one; a group is in both if it has both.
-    active: [Root; KINDS],
+    active: [WaitingMembers; KINDS],
     ahead: Root,
+    /// Members, whether they wait or not.
+    members: usize,
     /// V.
     time: u64,
     /// What is left of the last division of cost by weights.
@@ -167,8 +221,9 @@ struct ClassTree {
 
 impl ClassTree {
     const EMPTY: Self = Self {
-        active: [Root::EMPTY; KINDS],
+        active: [WaitingMembers::EMPTY; KINDS],
         ahead: Root::EMPTY,
+        members: 0,
         time: 0,
         rest: 0,
         weights: 0,
@@ -176,10 +231,6 @@ impl ClassTree {
         largest: [0; 2],
         began: Instant::ZERO,
     };
-
-    fn is_empty(&self) -> bool {
-        self.active.iter().all(|root| root.is_empty())
-    }
 
     /// Notes a cost that is served.
     fn note(&mut self, now: Instant, cost: u64) {
@@ -201,25 +252,44 @@ impl ClassTree {
 
     /// Returns the virtual time at which somebody who waits with a request of these kinds is
     /// eligible.
-    fn jump(&self, trees: &FinishTrees, kinds: Kinds) -> u64 {
-        let starts = (0..KINDS).filter(|&kind| kinds.has(kind)).filter_map(|kind| trees.min_start(self.active[kind]));
-        let first = starts.reduce(|a, b| if later(a, b) { b } else { a });
-        first.map_or(self.time, |start| latest(self.time, start))
+    #[inline]
+    fn jump(&self, kinds: Kinds) -> u64 {
+        let of_kinds = || self.active.iter().enumerate().filter(|(kind, _)| kinds.has(*kind)).map(|(_, one)| one);
+        if of_kinds().any(|one| one.first_eligible().is_some()) {
+            return self.time;
+        }
+        let starts = of_kinds().filter_map(WaitingMembers::first_early).map(|(start, _)| start);
+        starts.reduce(|a, b| if later(a, b) { b } else { a }).unwrap_or(self.time)
     }
 
-    /// Returns the member that is served next of those whose next request is of these kinds.
-    fn best(&self, trees: &FinishTrees, members: &[Member], kinds: Kinds) -> Option<MemberId> {
-        let time = self.jump(trees, kinds);
-        let first = |kind: usize| trees.first_eligible(self.active[kind], time).map(member_of_key);
-        let candidates = (0..KINDS).filter(|&kind| kinds.has(kind)).filter_map(first);
-        candidates.reduce(|a, b| if later(members[a.index()].finish, members[b.index()].finish) { b } else { a })
+    /// Returns the member that is served next of those whose next request is of these kinds, and
+    /// its finish.
+    #[inline]
+    fn best(&self, kinds: Kinds) -> Option<(u64, MemberId)> {
+        let of_kinds = || self.active.iter().enumerate().filter(|(kind, _)| kinds.has(*kind)).map(|(_, one)| one);
+        let earlier = |a: (u64, u32), b: (u64, u32)| if later(a.0, b.0) { b } else { a };
+        let eligible = of_kinds().filter_map(WaitingMembers::first_eligible).reduce(earlier);
+        let best = eligible.or_else(|| {
+            let time = self.jump(kinds);
+            let first = of_kinds().filter_map(WaitingMembers::first_early).filter(|(start, _)| *start == time);
+            first.map(|(_, first)| first).reduce(earlier)
+        });
+        best.map(|(finish, key)| (finish, member_of_key(key)))
+    }
+
+    /// Sets V.
+    fn advance(&mut self, places: &mut Places, time: u64) {
+        self.time = time;
+        self.active.iter_mut().for_each(|one| one.advance(places, time));
     }
 }
 
 /// A group.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Group {
     classes: [ClassTree; CLASSES],
+    /// Which of them wait.
+    waits: Waits,
     /// Itself as a member; `None` for the root.
     member: Option<MemberId>,
 }
@@ -230,6 +300,9 @@ pub(super) struct Shares {
     members: Vec<Member>,
     free: Vec<u32>,
     groups: Vec<Group>,
+    /// Where members that wait are.
+    places: Places,
+    /// The nodes of the trees of members that are ahead, or linger.
     trees: FinishTrees,
     /// Members whose last request has just left the device, by that time.
     lingering: Root,
@@ -248,11 +321,12 @@ const fn delta(cost: u64, weight: u64) -> u64 {
 impl Shares {
     /// Returns the root group without members.
     pub(super) fn new(patience: Nanos) -> Self {
-        let root = Group { classes: [ClassTree::EMPTY; CLASSES], member: None };
+        let root = Group { classes: [ClassTree::EMPTY; CLASSES], waits: Waits::default(), member: None };
         Self {
             members: Vec::new(),
             free: Vec::new(),
             groups: alloc::vec![root],
+            places: Places::default(),
             trees: FinishTrees::default(),
             lingering: Root::EMPTY,
             patience,
@@ -269,7 +343,7 @@ impl Shares {
     pub(super) fn add_group(&mut self, now: Instant, parent: GroupId, weight: u32) -> GroupId {
         let id = GroupId(self.groups.len() as u32);
         let member = self.add_member(now, parent, Some(id), BEST_EFFORT, weight);
-        self.groups.push(Group { classes: [ClassTree::EMPTY; CLASSES], member: Some(member) });
+        self.groups.push(Group { classes: [ClassTree::EMPTY; CLASSES], waits: Waits::default(), member: Some(member) });
         id
     }
 
@@ -281,7 +355,10 @@ impl Shares {
         class: usize,
         weight: u32,
     ) -> MemberId {
-        let start = self.groups[group.index()].classes[class].time;
+        let tree = &mut self.groups[group.index()].classes[class];
+        tree.members += 1;
+        tree.active.iter_mut().for_each(|one| one.reserve(tree.members));
+        let start = tree.time;
         let weight = weight.max(1);
         let member = Member {
             group,
@@ -304,7 +381,8 @@ impl Shares {
             }
             None => {
                 self.members.push(member);
-                self.trees.grow(self.members.len() * KINDS);
+                self.places.grow(self.members.len() * KINDS);
+                self.trees.grow(self.members.len());
                 MemberId((self.members.len() - 1) as u32)
             }
         }
@@ -321,6 +399,7 @@ impl Shares {
             }
             Place::Away(_) => {}
         }
+        self.groups[group.index()].classes[usize::from(class)].members -= 1;
         self.members[id.index()].place = Place::Away(Instant::ZERO);
         self.free.push(id.0);
     }
@@ -331,9 +410,9 @@ impl Shares {
         match place {
             Place::Ahead => {
                 let tree = &mut self.groups[group.index()].classes[usize::from(class)];
-                self.trees.remove(&mut tree.ahead, key(id, 0));
+                self.trees.remove(&mut tree.ahead, id.0);
             }
-            Place::Lingering => self.trees.remove(&mut self.lingering, key(id, 0)),
+            Place::Lingering => self.trees.remove(&mut self.lingering, id.0),
             Place::Active | Place::Served | Place::Away(_) => {}
         }
     }
@@ -388,11 +467,13 @@ impl Shares {
                 let start = self.start_on_return(now, id, cost);
                 is_clipped |= later(start, member.start);
                 self.take_out(id);
-                let tree = &mut self.groups[member.group.index()].classes[usize::from(member.class)];
+                let group = &mut self.groups[member.group.index()];
+                let is_waiting = group.waits.has(usize::from(member.class));
+                let tree = &mut group.classes[usize::from(member.class)];
                 if !matches!(member.place, Place::Away(_)) {
                     tree.weights -= u64::from(member.weight);
                 }
-                if tree.is_empty() {
+                if !is_waiting {
                     tree.waits_since = now;
                 }
                 (member.weight, member.cost, member.start) = (member.weight_next, cost, start);
@@ -413,9 +494,11 @@ impl Shares {
     /// Puts a member into the active trees of these kinds.
     fn file(&mut self, id: MemberId, kinds: Kinds) {
         let Member { group, class, start, finish, .. } = self.members[id.index()];
-        let tree = &mut self.groups[group.index()].classes[usize::from(class)];
+        let (class, group) = (usize::from(class), &mut self.groups[group.index()]);
+        let tree = &mut group.classes[class];
         for kind in (0..KINDS).filter(|&kind| kinds.has(kind)) {
-            self.trees.insert(&mut tree.active[kind], key(id, kind), start, finish);
+            tree.active[kind].insert(&mut self.places, key(id, kind), (start, finish), tree.time);
+            group.waits.insert(class, kind);
         }
         let member = &mut self.members[id.index()];
         member.kinds = member.kinds.with(kinds);
@@ -424,9 +507,13 @@ impl Shares {
     /// Takes a member out of the active trees of these kinds.
     fn unfile(&mut self, id: MemberId, kinds: Kinds) {
         let Member { group, class, .. } = self.members[id.index()];
-        let tree = &mut self.groups[group.index()].classes[usize::from(class)];
+        let (class, group) = (usize::from(class), &mut self.groups[group.index()]);
+        let tree = &mut group.classes[class];
         for kind in (0..KINDS).filter(|&kind| kinds.has(kind)) {
-            self.trees.remove(&mut tree.active[kind], key(id, kind));
+            tree.active[kind].remove(&mut self.places, key(id, kind));
+            if tree.active[kind].is_empty() {
+                group.waits.remove(class, kind);
+            }
         }
         let member = &mut self.members[id.index()];
         member.kinds = member.kinds.without(kinds);
@@ -459,10 +546,9 @@ impl Shares {
     }
 
     /// Returns the kinds of the next requests of a group's members.
+    #[inline]
     fn kinds_in(&self, group: GroupId) -> Kinds {
-        let classes = &self.groups[group.index()].classes;
-        let waits = |kind: usize| classes.iter().any(|tree| !tree.active[kind].is_empty());
-        (0..KINDS).filter(|&kind| waits(kind)).fold(Kinds(0), |all, kind| all.with(Kinds::of(kind)))
+        self.groups[group.index()].waits.kinds()
     }
 
     /// Files a member that has left a tree and has no requests waiting.
@@ -470,12 +556,12 @@ impl Shares {
         let Member { group, class, start, weight, in_device, left, .. } = self.members[id.index()];
         let tree = &mut self.groups[group.index()].classes[usize::from(class)];
         self.members[id.index()].place = if later(start, tree.time) {
-            self.trees.insert(&mut tree.ahead, key(id, 0), start, start);
+            self.trees.insert(&mut tree.ahead, id.0, start, start);
             Place::Ahead
         } else if in_device > 0 {
             Place::Served
         } else if now.since(left) < LINGER {
-            self.trees.insert(&mut self.lingering, key(id, 0), left.get(), left.get());
+            self.trees.insert(&mut self.lingering, id.0, left.get(), left.get());
             Place::Lingering
         } else {
             tree.weights -= u64::from(weight);
@@ -491,7 +577,7 @@ impl Shares {
             member.in_device += 1;
             if member.place == Place::Lingering {
                 member.place = Place::Served;
-                self.trees.remove(&mut self.lingering, key(id, 0));
+                self.trees.remove(&mut self.lingering, id.0);
             }
             at = self.groups[member.group.index()].member;
         }
@@ -508,7 +594,7 @@ impl Shares {
                 member.left = now;
                 if member.place == Place::Served {
                     member.place = Place::Lingering;
-                    self.trees.insert(&mut self.lingering, key(id, 0), now.get(), now.get());
+                    self.trees.insert(&mut self.lingering, id.0, now.get(), now.get());
                 }
             }
         }
@@ -517,7 +603,7 @@ impl Shares {
     /// Takes the members out of the sums of weights that have been away for long enough.
     pub(super) fn sweep(&mut self, now: Instant) {
         while let Some(first) = self.trees.first(self.lingering) {
-            let id = member_of_key(first);
+            let id = MemberId(first);
             let Member { group, class, weight, left, .. } = self.members[id.index()];
             if now.since(left) < LINGER {
                 return;
@@ -530,63 +616,74 @@ impl Shares {
 
     /// Returns the class of a group that is served now, of those with requests of these kinds: the
     /// most urgent that waits, or one that has waited for too long.
-    fn class_of(&self, now: Instant, group: GroupId, kinds: Kinds) -> Option<usize> {
-        let classes = &self.groups[group.index()].classes;
-        let waits = |tree: &ClassTree| (0..KINDS).any(|kind| kinds.has(kind) && !tree.active[kind].is_empty());
-        let mut waiting = (0..CLASSES).filter(|&class| waits(&classes[class]));
-        let first = waiting.next()?;
-        let overdue = waiting.filter(|&class| now.since(classes[class].waits_since) >= self.patience);
-        Some(overdue.min_by_key(|&class| classes[class].waits_since).unwrap_or(first))
+    #[inline]
+    fn class_of(&self, now: Instant, group: &Group, kinds: Kinds) -> Option<usize> {
+        let (first, others) = group.waits.first(kinds)?;
+        let since = |class: usize| group.classes[class].waits_since;
+        let is_overdue = |&class: &usize| others.has(class) && now.since(since(class)) >= self.patience;
+        Some((first + 1..CLASSES).filter(is_overdue).min_by_key(|&class| since(class)).unwrap_or(first))
     }
 
     /// Returns the flow to serve next of those whose next request is of these kinds.
     pub(super) fn choose(&self, now: Instant, kinds: Kinds) -> Option<MemberId> {
-        let mut group = GroupId::ROOT;
+        let mut group = &self.groups[GroupId::ROOT.index()];
         loop {
             let class = self.class_of(now, group, kinds)?;
-            let tree = &self.groups[group.index()].classes[class];
-            let id = tree.best(&self.trees, &self.members, kinds)?;
+            let (_, id) = group.classes[class].best(kinds)?;
             match self.members[id.index()].own {
-                Some(own) => group = own,
+                Some(own) => group = &self.groups[own.index()],
                 None => return Some(id),
             }
         }
     }
 
-    /// Serves a flow that was chosen among those with requests of the kinds `among`. `cost` is what
-    /// the request costs; `next` has cost and kind of the flow's next request if there is one.
+    /// Serves a flow that was chosen among those with requests of the kinds `among`: its request
+    /// goes to the device. `cost` is what that costs; `next` has cost and kind of the flow's next
+    /// request if there is one.
     pub(super) fn serve(&mut self, now: Instant, id: MemberId, among: Kinds, cost: u64, next: Option<(u64, usize)>) {
         let mut kinds = next.map_or(Kinds(0), |(_, kind)| Kinds::of(kind));
         let (mut at, mut next_cost) = (Some(id), next.map_or(cost, |(cost, _)| cost));
         while let Some(id) = at {
-            let member = self.members[id.index()];
+            let member = &mut self.members[id.index()];
             debug_assert_eq!(member.place, Place::Active, "member {} is served without requests", id.0);
-            let class = usize::from(member.class);
-            let tree = &mut self.groups[member.group.index()].classes[class];
-            let before = tree.jump(&self.trees, among);
+            let (group, class) = (member.group, usize::from(member.class));
+            let Group { classes, waits, member: above } = &mut self.groups[group.index()];
+            (at, member.in_device) = (*above, member.in_device + 1);
+            let tree = &mut classes[class];
+            let before = tree.jump(among);
+            for kind in (0..KINDS).filter(|&kind| member.kinds.has(kind)) {
+                tree.active[kind].remove(&mut self.places, key(id, kind));
+                if tree.active[kind].is_empty() {
+                    waits.remove(class, kind);
+                }
+            }
             let scaled = (cost << SHIFT) + tree.rest;
-            (tree.time, tree.rest) = (before.wrapping_add(scaled / tree.weights), scaled % tree.weights);
+            tree.rest = scaled % tree.weights;
+            tree.advance(&mut self.places, before.wrapping_add(scaled / tree.weights));
             tree.waits_since = now;
-            // One that was held back by the limit of its kind is owed no more than another.
             tree.note(now, cost);
-            let oldest = tree.oldest(before, cost, member.weight);
-            self.unfile(id, member.kinds);
-            let start = latest(member.start, oldest).wrapping_add(delta(cost, u64::from(member.weight)));
-            let left = &mut self.members[id.index()];
-            (left.start, left.cost) = (start, next_cost);
+            let own = delta(cost, u64::from(member.weight));
+            // One that was held back by the limit of its kind is owed no more than another.
+            if later(before.wrapping_sub(CREDIT * own), member.start) {
+                member.start = latest(member.start, tree.oldest(before, cost, member.weight));
+            }
+            member.start = member.start.wrapping_add(own);
+            (member.cost, member.kinds) = (next_cost, kinds);
             if kinds.is_empty() {
                 self.settle(now, id);
             } else {
-                let tree = &mut self.groups[member.group.index()].classes[class];
-                tree.weights = tree.weights - u64::from(left.weight) + u64::from(left.weight_next);
-                left.weight = left.weight_next;
-                left.finish = start.wrapping_add(delta(next_cost, u64::from(left.weight)));
-                self.file(id, kinds);
+                tree.weights = tree.weights - u64::from(member.weight) + u64::from(member.weight_next);
+                member.weight = member.weight_next;
+                member.finish = member.start.wrapping_add(delta(next_cost, u64::from(member.weight)));
+                for kind in (0..KINDS).filter(|&kind| kinds.has(kind)) {
+                    let times = (member.start, member.finish);
+                    tree.active[kind].insert(&mut self.places, key(id, kind), times, tree.time);
+                    waits.insert(class, kind);
+                }
             }
-            self.forget(now, member.group, class);
-            at = self.groups[member.group.index()].member;
+            self.forget(now, group, class);
             // Of a group the cost of the next request is not known: that of this one stands for it.
-            (kinds, next_cost) = (self.kinds_in(member.group), cost);
+            (kinds, next_cost) = (self.kinds_in(group), cost);
         }
     }
 
@@ -606,7 +703,7 @@ impl Shares {
         loop {
             let tree = &mut self.groups[group.index()].classes[class];
             let Some(first) = self.trees.first(tree.ahead) else { return };
-            let id = member_of_key(first);
+            let id = MemberId(first);
             if later(self.members[id.index()].start, tree.time) {
                 return;
             }
@@ -624,12 +721,11 @@ impl Shares {
             let group = &self.groups[member.group.index()];
             let class = usize::from(member.class);
             let tree = &group.classes[class];
-            if group.classes[..class].iter().any(|above| !above.is_empty()) {
+            if group.waits.has_above(class) {
                 return false;
             }
-            let time = tree.jump(&self.trees, Kinds::ALL);
-            let best = tree.best(&self.trees, &self.members, Kinds::ALL);
-            if let Some(best) = best.filter(|&best| best != at) {
+            let best = tree.best(Kinds::ALL);
+            if let Some((first, _)) = best.filter(|&(_, best)| best != at) {
                 // A group in which others wait too has its place already.
                 let (start, finish) = if member.place == Place::Active {
                     (member.start, member.finish)
@@ -637,7 +733,7 @@ impl Shares {
                     let start = self.start_on_return(now, at, cost);
                     (start, start.wrapping_add(delta(cost, u64::from(member.weight_next))))
                 };
-                if later(start, time) || later(finish, self.members[best.index()].finish) {
+                if later(start, tree.jump(Kinds::ALL)) || later(finish, first) {
                     return false;
                 }
             }
@@ -653,14 +749,16 @@ impl Shares {
             for (class, tree) in group.classes.iter().enumerate() {
                 let mut active: Vec<MemberId> = Vec::new();
                 for kind in 0..KINDS {
-                    for id in self.trees.self_check(tree.active[kind]).into_iter().map(member_of_key) {
+                    let waits = group.waits.0 >> (class * KINDS + kind) & 1 == 1;
+                    assert_eq!(waits, !tree.active[kind].is_empty(), "whether class {class} of group {index} waits");
+                    for id in tree.active[kind].self_check(&self.places, tree.time).into_iter().map(member_of_key) {
                         assert!(self.members[id.index()].kinds.has(kind), "the kind of {}", id.0);
                         active.push(id);
                     }
                 }
                 active.sort_unstable();
                 active.dedup();
-                let ahead = self.trees.self_check(tree.ahead).into_iter().map(member_of_key);
+                let ahead = self.trees.self_check(tree.ahead).into_iter().map(MemberId);
                 let is_served = |m: &&Member| {
                     let is_counted = matches!(m.place, Place::Served | Place::Lingering);
                     is_counted && (m.group.index(), usize::from(m.class)) == (index, class)

@@ -80,7 +80,6 @@ impl Pair {
         let at = self.flows.iter().position(|(flow, _)| *flow == id).expect("a flow is chosen");
         let (cost, _) = self.flows[at].1.remove(0);
         let next = self.flows[at].1.first().copied();
-        self.clever.enter_device(id);
         self.naive.enter_device(id.index());
         self.clever.serve(self.now, id, kinds, cost, next);
         self.naive.serve(self.now, id.index(), kinds, cost, next);
@@ -271,7 +270,6 @@ fn a_backlogged_flow_falls_behind_its_share_by_no_more_than_returns_allow() {
             flows[at].served += cost;
             waiting[at] -= u64::from(at >= stay);
             let next = (waiting[at] > 0).then(|| (flows[at].draw(&mut rng), 0));
-            shares.enter_device(id);
             shares.serve(now, id, Kinds::ALL, cost, next);
             now = now + Nanos::new(cost);
             shares.leave_device(now, id);
