@@ -27,6 +27,7 @@
 mod descriptor;
 mod direct;
 mod mapping;
+mod program;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -35,75 +36,15 @@ mod verify;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+pub use program::{Access, OpenPart, Program};
+
 use crate::FileId;
-use crate::activity::Submitter;
-use crate::page_cache::{CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, RangeSync, WriteMode};
+use crate::page_cache::{CacheConfig, Call, CallDone, CallKind, Called, PageCache, WriteMode};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, PageCount, TaskId, TenantId};
+use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, PageCount, TaskId};
 
 /// The token of calls that belong to no I/O of their program: [`FileIo::call`].
 pub const NO_IO: u64 = u64::MAX;
-
-/// How a program accesses its files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// I/O goes to the device (O_DIRECT).
-    Direct,
-    /// The program reads and writes through descriptors.
-    Descriptor,
-    /// The program loads from and stores to mappings.
-    Mapping,
-}
-
-/// A program that does file I/O. Its number is its task's number.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// How the program accesses its files.
-    pub access: Access,
-    /// True if its writes are durable when they have finished (O_SYNC, O_DSYNC).
-    pub sync_writes: bool,
-    /// The steps of its [`FileOpKind::SyncRange`].
-    pub range_sync: Option<RangeSync>,
-    /// The priority of its task.
-    pub submitter: Submitter,
-    /// The tenant that is charged.
-    pub tenant: TenantId,
-    /// The maximum number of its unfinished I/Os. Their tokens are smaller than this.
-    pub depth: usize,
-}
-
-/// A file that a program has open, and the part of it that the program uses.
-#[derive(Clone, Copy, Debug)]
-pub struct OpenPart {
-    /// The open file.
-    pub open: OpenId,
-    /// The file.
-    pub file: FileId,
-    /// The file's first byte on the device.
-    pub file_start: DeviceOffset,
-    /// The part's first byte on the device.
-    pub start: DeviceOffset,
-    /// Length of the part in bytes.
-    pub len: Bytes,
-}
-
-impl OpenPart {
-    /// Returns the part's first byte in the file.
-    pub fn offset(&self) -> FileOffset {
-        self.in_file(self.start)
-    }
-
-    /// Returns the position in the file of a byte of the device; that of the file's first byte for
-    /// a byte before it.
-    fn in_file(&self, position: DeviceOffset) -> FileOffset {
-        FileOffset::ZERO + Bytes::new(position.get().saturating_sub(self.file_start.get()))
-    }
-
-    /// Returns true if a byte of the device lies in the part.
-    fn holds(&self, position: DeviceOffset) -> bool {
-        self.start <= position && position - self.start < self.len
-    }
-}
 
 /// The kind of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +53,9 @@ pub enum FileOpKind {
     Read,
     /// The I/O writes, or stores to a mapping.
     Write,
-    /// The I/O discards a range. It is always direct.
+    /// The I/O writes through a descriptor, and is durable when it has finished (RWF_DSYNC).
+    DurableWrite,
+    /// The I/O discards a range, or fills it with zeroes without data. It is always direct.
     Discard,
     /// The I/O makes all writes to the files that the program has open durable.
     Sync,
@@ -280,6 +223,7 @@ struct Operation {
     offset: FileOffset,
     bytes: Bytes,
     is_write: bool,
+    is_durable: bool,
     status: Status,
 }
 
@@ -293,6 +237,7 @@ impl Operation {
         offset: FileOffset::ZERO,
         bytes: Bytes::ZERO,
         is_write: false,
+        is_durable: false,
         status: Status::Ok,
     };
 
@@ -427,6 +372,22 @@ impl FileIo {
         TaskId(self.programs.len() as u32 - 1)
     }
 
+    /// Puts another program in the place of one that makes no I/O any more, with its open file and
+    /// another part of it.
+    ///
+    /// # Panics
+    /// If the program has not exactly one file, or an I/O of it has not finished.
+    pub fn replace_program(&mut self, task: TaskId, program: Program, start: DeviceOffset, len: Bytes) {
+        let running = &mut self.programs[task.index()];
+        let is_over = |at: &Operation| at.state == FileIoState::Over;
+        assert!(running.operations.iter().all(is_over) && !running.is_blocked, "{task:?} has I/O in flight");
+        let &[Opened { part, .. }] = &running.files[..] else { panic!("{task:?} has another number of files than 1") };
+        running.operations.resize(program.depth, Operation::NONE);
+        (running.program, running.files[0]) =
+            (program, Opened { part: OpenPart { start, len, ..part }, written: None });
+        self.cache.reopen(part.open);
+    }
+
     /// Returns the cache.
     #[inline]
     pub const fn cache(&self) -> &PageCache {
@@ -473,7 +434,7 @@ impl FileIo {
             _ if is_direct => (FileIoState::DirectWriteBack, file),
             _ if running.program.access == Access::Mapping => (FileIoState::Fault, file),
             FileOpKind::Read => (FileIoState::Read, file),
-            FileOpKind::Write | FileOpKind::Discard => (FileIoState::Write, file),
+            FileOpKind::Write | FileOpKind::DurableWrite | FileOpKind::Discard => (FileIoState::Write, file),
         };
         let is_write = op.kind != FileOpKind::Read;
         let at = &mut running.operations[op.token as usize];
@@ -486,6 +447,7 @@ impl FileIo {
             offset,
             bytes: op.bytes,
             is_write,
+            is_durable: running.program.sync_writes || op.kind == FileOpKind::DurableWrite,
             ..Operation::NONE
         };
         if is_direct && !running.is_blocked && !is_cached(&self.cache, running, is_sync, id, offset, op.bytes) {
@@ -741,7 +703,7 @@ impl Running {
         }
         let step = match at.state {
             FileIoState::Read => at.step_read(done),
-            FileIoState::Write | FileIoState::SyncAfterWrite => at.step_write(done, program.sync_writes),
+            FileIoState::Write | FileIoState::SyncAfterWrite => at.step_write(done),
             FileIoState::Fault | FileIoState::WriteThrough => at.step_fault(done, writes_through),
             FileIoState::Sync => at.step_sync(done, files, has_bytes),
             FileIoState::SyncRange => at.step_sync_range(done, files, program.range_sync),

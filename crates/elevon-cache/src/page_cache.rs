@@ -261,6 +261,14 @@ impl PageCache {
         OpenId((self.opens.len() - 1) as u32)
     }
 
+    /// Makes an open file one that was just opened: without readahead state, and with no write
+    /// error to report.
+    pub fn reopen(&mut self, open: OpenId) {
+        let at = &mut self.opens[open.0 as usize];
+        at.ra = Readahead::new(self.config.ra_pages, self.config.io_pages);
+        at.errors_seen = self.files[at.file.0 as usize].errors;
+    }
+
     /// Returns a file's size in bytes.
     pub fn file_size(&self, file: FileId) -> Bytes {
         self.files[file.0 as usize].size - FileOffset::ZERO

@@ -46,7 +46,7 @@ use crate::jobs::Jobs;
 use crate::process::{CpuCost, Process};
 #[cfg(doc)]
 use crate::token::Token;
-use bios::StackSide;
+pub use bios::CacheBios;
 pub use call_account::CacheCost;
 use call_account::{CallAccount, Charges};
 pub use stats::{ActivityControl, CacheIoStats, IoStatsBySource};
@@ -120,7 +120,7 @@ pub struct BufferedIo {
     /// The last of the tenants' flushers, which follow `flusher`.
     last_flusher: TaskId,
     users: Vec<User>,
-    stack_side: StackSide,
+    stack_side: CacheBios,
     control: Option<ActivityControl>,
     series: CacheSeries,
     /// Number of pages whose write failed.
@@ -159,7 +159,7 @@ impl BufferedIo {
             flusher,
             last_flusher,
             users: Vec::new(),
-            stack_side: StackSide::new(Sector::ZERO + stack.config().size, last_flusher.index() + 1),
+            stack_side: CacheBios::new(Sector::ZERO + stack.config().size, last_flusher.index() + 1),
             control: None,
             series: CacheSeries::new(Instant::ZERO),
             failed_pages: 0,

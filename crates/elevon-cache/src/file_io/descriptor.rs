@@ -18,13 +18,13 @@ impl Operation {
         Step::Call { file: self.file, kind: CallKind::Read, offset: self.at, bytes: self.end() - self.at }
     }
 
-    /// Writes the range. If the file is open with O_SYNC, a second call writes the dirty pages of
-    /// the range to the device.
+    /// Writes the range. If the file is open with O_SYNC or the write is RWF_DSYNC, a second call
+    /// writes the dirty pages of the range to the device.
     #[inline]
-    pub(super) fn step_write(&mut self, done: Option<&CallDone>, sync_writes: bool) -> Step {
+    pub(super) fn step_write(&mut self, done: Option<&CallDone>) -> Step {
         match (self.state, done) {
             (FileIoState::Write, None) => self.of_range(CallKind::Write),
-            (FileIoState::Write, Some(_)) if sync_writes => {
+            (FileIoState::Write, Some(_)) if self.is_durable => {
                 self.state = FileIoState::SyncAfterWrite;
                 self.of_range(CallKind::Fdatasync)
             }

@@ -1,13 +1,14 @@
 //! The calls and bios of each kind of I/O, on a device that completes a bio when the test says so.
 
 use super::*;
-use crate::page_cache::CacheIo;
+use crate::activity::Submitter;
+use crate::page_cache::{CacheIo, OpenId, RangeSync};
 use crate::readahead::Advice;
 use alloc::format;
 use alloc::string::{String, ToString};
 use elevon_core::ioprio::{CpuPolicy, IoPrio};
 use elevon_core::op::Op;
-use elevon_core::units::{Nanos, PAGE_SIZE, PageIndex, Sector};
+use elevon_core::units::{Nanos, PAGE_SIZE, PageIndex, Sector, TenantId};
 
 const PAGE: u64 = PAGE_SIZE;
 const T0: TaskId = TaskId(0);
@@ -271,13 +272,17 @@ fn a_write_is_over_when_its_pages_are_dirty_and_one_with_sync_when_the_device_ha
     assert_eq!(plain.begin(0, FileOpKind::Write, 1, 2), Begun::Over(Status::Ok));
     assert_eq!(plain.submit(), [""; 0]);
 
-    let mut sync = bed(Program { sync_writes: true, ..program(Access::Descriptor) }, |_| {});
-    assert_eq!(sync.begin(0, FileOpKind::Write, 1, 2), BUFFERED);
-    assert_eq!(sync.submit(), ["W1+2"]);
-    assert_eq!(sync.complete(Status::Ok), []);
-    assert_eq!(sync.submit(), ["flush"]);
-    assert_eq!(sync.complete(Status::Ok), [over(0)]);
-    assert_eq!(sync.seen.calls, [CallClass::Write, CallClass::Sync]);
+    for (sync_writes, kind) in [(true, FileOpKind::Write), (false, FileOpKind::DurableWrite)] {
+        let mut sync = bed(Program { sync_writes, ..program(Access::Descriptor) }, |_| {});
+        assert_eq!(sync.begin(0, kind, 1, 2), BUFFERED);
+        assert_eq!(sync.submit(), ["W1+2"]);
+        assert_eq!(sync.complete(Status::Ok), []);
+        assert_eq!(sync.submit(), ["flush"]);
+        assert_eq!(sync.complete(Status::Ok), [over(0)]);
+        assert_eq!(sync.seen.calls, [CallClass::Write, CallClass::Sync]);
+        let next = if sync_writes { BUFFERED } else { Begun::Over(Status::Ok) };
+        assert_eq!(sync.begin(0, FileOpKind::Write, 3, 1), next, "each write for itself");
+    }
 }
 
 #[test]
@@ -401,6 +406,27 @@ fn an_error_of_the_write_back_keeps_direct_io_from_the_device() {
     bed.submit();
     let events = bed.complete(Status::Medium);
     assert!(matches!(events[..], [FileIoEvent::Over { status, .. }] if !status.is_ok()), "{events:?}");
+}
+
+#[test]
+fn another_program_takes_the_place_of_one_that_has_ended() {
+    let mut bed = bed(program(Access::Descriptor), |config| config.copies = true);
+    let mut one = FileIo::new(CacheConfig { copies: true, ..CacheConfig::new(Bytes::new(64 << 20), TaskId(1)) });
+    one.cache_mut().add_file(Sector::ZERO, Bytes::new(1 << 20), Bytes::new(1 << 20));
+    let open = one.cache_mut().open(FileId(0));
+    let start = DeviceOffset::new(0);
+    let part = OpenPart { open, file: FileId(0), file_start: start, start, len: Bytes::new(PAGE) };
+    one.add_program(program(Access::Descriptor), &[part]);
+    bed.io = one;
+    assert_eq!(bed.begin(0, FileOpKind::Write, 0, 1), Begun::Over(Status::Ok));
+    assert_eq!(bed.submit(), [""; 0]);
+    let other = Program { tenant: TenantId(3), depth: 8, ..program(Access::Descriptor) };
+    bed.io.replace_program(T0, other, DeviceOffset::new(4 * PAGE), Bytes::new(PAGE));
+    assert_eq!(bed.begin(7, FileOpKind::Write, 4, 1), Begun::Over(Status::Ok), "it has a greater depth");
+    assert_eq!(bed.submit(), [""; 0]);
+    assert_eq!(bed.begin(1, FileOpKind::Sync, 0, 0), BUFFERED);
+    assert_eq!(bed.submit(), ["W4+1"], "its own part");
+    assert_eq!([0, 3].map(|tenant| bed.io.cache().dirty_of(TenantId(tenant))), [(1, 0), (0, 1)], "each its own pages");
 }
 
 #[test]
