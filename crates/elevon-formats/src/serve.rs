@@ -111,6 +111,8 @@ pub struct DeviceTable {
     pub seed: u64,
     /// Bypass the page cache of the machine.
     pub direct: bool,
+    /// The page cache before the device, `SIZE[,write-back|write-through]`.
+    pub cache: Option<Given>,
     /// For how long the device's thread polls before it sleeps; at most [`BUSY_POLL_MAX`].
     pub busy_poll: Nanos,
     /// Connections to the server whose disk it is, with the place of the key.
@@ -119,6 +121,27 @@ pub struct DeviceTable {
     pub tls: Option<DeviceTlsTable>,
     /// Control files of the device, in the file's order.
     pub settings: Vec<Setting>,
+}
+
+impl DeviceTable {
+    /// Returns a table in which nothing is given.
+    fn empty(name: &str, place: Span) -> Self {
+        Self {
+            name: name.to_owned(),
+            device: Given { key: String::new(), value: String::new(), place: place.clone() },
+            place,
+            scheduler: None,
+            set: Vec::new(),
+            fault: Vec::new(),
+            seed: 1,
+            direct: false,
+            cache: None,
+            busy_poll: BUSY_POLL,
+            connections: None,
+            tls: None,
+            settings: Vec::new(),
+        }
+    }
 }
 
 /// One `[export.NAME]`.
@@ -180,8 +203,8 @@ struct Draft {
 
 const KEYS: [&str; 8] = ["listen", "control", "metrics", "tls", "kernel", "device", "export", "tenant"];
 const TLS_KEYS: [&str; 5] = ["certificates", "certificate", "key", "client_ca", "required"];
-const DEVICE_KEYS: [&str; 9] =
-    ["device", "scheduler", "set", "fault", "seed", "direct", "busy_poll", "connections", "tls"];
+const DEVICE_KEYS: [&str; 10] =
+    ["device", "scheduler", "set", "fault", "seed", "direct", "cache", "busy_poll", "connections", "tls"];
 const DEVICE_TLS_KEYS: [&str; 5] = ["certificates", "ca", "certificate", "key", "hostname"];
 
 /// The most connections to another server.
@@ -299,20 +322,7 @@ impl Draft {
         };
         let place = reader.place(entry.key.start);
         let (mut device, mut rest) = (None, Vec::new());
-        let mut found = DeviceTable {
-            name: entry.name.to_owned(),
-            device: Given { key: String::new(), value: String::new(), place: place.clone() },
-            place,
-            scheduler: None,
-            set: Vec::new(),
-            fault: Vec::new(),
-            seed: 1,
-            direct: false,
-            busy_poll: BUSY_POLL,
-            connections: None,
-            tls: None,
-            settings: Vec::new(),
-        };
+        let mut found = DeviceTable::empty(entry.name, place);
         let before = reader.complaints.len();
         for inner in reader::flattened(reader::entries(table)) {
             let key = format!("{scope}.{}", quoted(inner.full_name()));
@@ -323,6 +333,7 @@ impl Draft {
                 "fault" => found.fault = strings(reader, &key, &inner),
                 "seed" => found.seed = number(reader, &key, &inner).unwrap_or_default(),
                 "direct" => found.direct = flag(reader, &key, &inner),
+                "cache" => found.cache = string(reader, &key, &inner),
                 "busy_poll" => {
                     if let Some(given) = string(reader, &key, &inner) {
                         match busy_poll(&given.value) {

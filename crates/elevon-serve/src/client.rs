@@ -28,6 +28,8 @@ pub(crate) struct Charged {
     pub(crate) ioprio: IoPrio,
     /// Byte of the device at which the export begins.
     pub(crate) base: u64,
+    /// Its bytes.
+    pub(crate) size: u64,
 }
 
 /// A client.

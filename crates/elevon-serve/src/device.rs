@@ -1,5 +1,6 @@
 //! The thread of a device: its stack, its disk, and the requests of its clients.
 
+mod cached;
 mod counts;
 mod errors;
 mod served;
@@ -11,14 +12,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use elevon_cache::page_cache::CacheConfig;
 use elevon_core::layout::Layout;
-use elevon_core::stack::{Done, Io, Stack};
+use elevon_core::stack::{Done, Stack};
+use elevon_core::status::Status;
 use elevon_core::units::{Instant, LayoutId, TaskId, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_host::{Alarm, Host, Incoming, Outgoing, SlotBytes, SocketEvent};
 use elevon_nbd::{Request, Session};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::{Tenant, TenantPlan};
+use elevon_workload::token::Token;
 
 use crate::client::{Charged, Client};
 use crate::disk::Disk;
@@ -26,6 +30,9 @@ use crate::line::{Left, Line, Secure};
 use crate::listen::Socket;
 use crate::pieces::PART;
 use crate::view::{ClientView, DeviceView};
+pub(crate) use cached::DeviceCache;
+use cached::FLUSHER;
+pub use cached::{CacheUse, CacheView};
 pub(crate) use counts::{BUCKETS, Counts, RequestCounts};
 pub(crate) use errors::ErrorLog;
 use errors::Owner;
@@ -99,10 +106,25 @@ struct Question {
     arrived: Instant,
 }
 
+/// What a device that is served is made of.
+pub struct Parts<D> {
+    /// The stack.
+    pub stack: Stack,
+    /// The disk.
+    pub disk: D,
+    /// The page cache, if there is one. The disk has frames for it ([`Disk::reserve_frames`]).
+    pub cache: Option<CacheConfig>,
+    /// What is in force for the tenants.
+    pub settings: Settings,
+    /// What the settings were made of.
+    pub plan: TenantPlan,
+}
+
 /// A device that is served.
 pub(crate) struct Device<D> {
     stack: Stack,
     disk: D,
+    cache: Option<Box<DeviceCache>>,
     settings: Settings,
     tenants: Tenants,
     errors: ErrorLog,
@@ -122,18 +144,20 @@ pub(crate) struct Device<D> {
     questions: BTreeMap<u64, Question>,
     /// When buffers that were not used are given back; `None` if no client has any.
     look_for_idle: Option<Instant>,
-    /// Lists to be used again.
-    ios: Vec<Io>,
+    /// Lists to be used again: parts by their buffers, and buffers.
+    parts: Vec<u32>,
     slots: Vec<SlotBytes>,
     is_stopping: bool,
 }
 
 impl<D: Disk> Device<D> {
-    /// `plan` is what the settings were made of.
-    pub(crate) fn new(mut stack: Stack, disk: D, settings: Settings, plan: &TenantPlan, errors: ErrorLog) -> Self {
-        let tenants = Tenants::of(plan);
+    /// Makes a device of its parts.
+    pub(crate) fn new(parts: Parts<D>, errors: ErrorLog) -> Self {
+        let Parts { mut stack, disk, cache, settings, plan } = parts;
+        let tenants = Tenants::of(&plan);
         let layout = stack.register_layout(Layout::contiguous(PART, 0));
         Self {
+            cache: cache.map(|config| Box::new(DeviceCache::new(config, &stack))),
             stack,
             disk,
             settings,
@@ -148,7 +172,7 @@ impl<D: Disk> Device<D> {
             delayed: BTreeSet::new(),
             questions: BTreeMap::new(),
             look_for_idle: None,
-            ios: Vec::new(),
+            parts: Vec::new(),
             slots: Vec::new(),
             is_stopping: false,
         }
@@ -159,7 +183,7 @@ impl<D: Disk> Device<D> {
         loop {
             let moved = self.turn(messages);
             if self.is_stopping && self.tasks.is_empty() {
-                return;
+                return self.end_cache(&mut |device| device.turn(messages) || device.wait());
             }
             if !moved {
                 self.wait();
@@ -194,7 +218,8 @@ impl<D: Disk> Device<D> {
     /// Returns false if nothing can happen any more, or the wait was interrupted.
     pub(crate) fn wait(&mut self) -> bool {
         let delayed = self.delayed.first().map(|(until, _)| *until);
-        let timers = [self.stack.next_timer(), self.settings.next_change(), delayed, self.look_for_idle];
+        let of_cache = self.cache.as_ref().and_then(|cache| cache.next_timer());
+        let timers = [self.stack.next_timer(), self.settings.next_change(), delayed, self.look_for_idle, of_cache];
         self.disk.wait(timers.into_iter().flatten().min())
     }
 
@@ -234,8 +259,16 @@ impl<D: Disk> Device<D> {
             self.delayed.pop_first();
             self.look_at(task);
         }
-        let woken = self.stack.poll_unblocked();
-        assert_eq!(woken, None, "nobody here sleeps for a tag");
+        while let Some(task) = self.stack.poll_unblocked() {
+            let cache = self.cache.as_mut().expect("only flushers of a cache sleep for a tag");
+            if cache.unblock(task) {
+                self.stack.end_batch(now, task, &mut self.disk);
+            }
+        }
+        if let Some(cache) = &mut self.cache {
+            cache.handle_timers(now);
+            moved |= self.pump_cache();
+        }
         moved
     }
 
@@ -291,12 +324,18 @@ impl<D: Disk> Device<D> {
             clients,
             tenants: self.tenants.view(&mut self.stack, now),
             requests: self.counts.clone(),
+            cache: self.cache.as_ref().map(|cache| cache.view()),
         }
     }
 
     /// Takes a connection.
     fn open(&mut self, opened: Opened) {
         let Opened { name, export, charged, session, socket, secure, input, mut left, device } = opened;
+        if self.cache.is_some() && self.tasks.len() >= FLUSHER.index() {
+            let message = format!("a device with a page cache takes {} connections at a time", FLUSHER.0);
+            left.error = Some(io::Error::other(message));
+            return;
+        }
         match Line::open(name, socket, secure, &input, self.disk.host(), device) {
             Ok(line) => self.add(Client::new(name, export, charged, session, line, left)),
             // Its socket is closed, which is all that it is told.
@@ -317,6 +356,9 @@ impl<D: Disk> Device<D> {
             self.sockets[at] = task;
         }
         client.task = task;
+        if let Some(cache) = &mut self.cache {
+            cache.admit(task, client.charged);
+        }
         self.tasks.insert(client.name, task);
         self.clients[free] = Some(client);
         self.look_at(task);
@@ -332,17 +374,32 @@ impl<D: Disk> Device<D> {
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
-        let task = done.task;
+        if let Some(cache) = &mut self.cache {
+            if let Token::Cache(bio) = Token::decode(done.token) {
+                let lost = cache.on_bio_done(now, bio, done);
+                if lost > 0 {
+                    self.errors.write_back(now, done.status, lost);
+                }
+                return;
+            }
+            if cache.on_device_done(now, done) {
+                return;
+            }
+        }
+        self.end_part(now, done.task, done.token as u32, done.status);
+    }
+
+    /// Ends a part of a request.
+    fn end_part(&mut self, now: Instant, task: TaskId, slot: u32, status: Status) {
         let client = self.clients[task.index()].as_mut().expect("a client in flight");
-        let slot = done.token as u32;
         let (pieces, part) = client.part(slot);
-        if done.status.is_ok()
+        if status.is_ok()
             && let Some(place) = pieces.place(&part)
-            && let Some(buffer) = self.disk.buffer(task, done.token)
+            && let Some(buffer) = self.disk.buffer(task, slot.into())
         {
             place.copy_from_slice(&buffer[..part.length as usize]);
         }
-        if let Some(pieces) = client.end(slot, done.status) {
+        if let Some(pieces) = client.end(slot, status) {
             self.counts.take(client.charged.tenant, &pieces.request, pieces.status(), now.since(pieces.arrived));
             let tenant = self.tenants.path(client.charged.tenant);
             let owner = Owner { client: client.name, export: &client.export, tenant };

@@ -4,6 +4,7 @@ use std::io;
 
 use elevon_core::op::Op;
 use elevon_core::status::Status;
+use elevon_core::units::Bytes;
 use elevon_host::{Alarm, Host};
 use elevon_nbd::Extent;
 use elevon_workload::backend::Backend;
@@ -37,6 +38,12 @@ pub trait Disk: Backend {
     /// `None`: zeroes are to be written as data.
     fn zero(&self, no_hole: bool) -> Option<Op>;
 
+    /// Makes the frames of a page cache, before the first I/O.
+    ///
+    /// # Errors
+    /// The machine has not enough memory.
+    fn reserve_frames(&mut self, memory: Bytes) -> io::Result<()>;
+
     /// Returns the host that carries out the I/O, if it is one: sockets of clients may be served by
     /// its ring.
     fn host(&mut self) -> Option<&mut Host> {
@@ -64,6 +71,10 @@ impl Disk for Host {
     fn zero(&self, no_hole: bool) -> Option<Op> {
         // A hole of a file reads as zeroes; what a block device discards may not.
         Some(if !self.file().is_block_device && !no_hole { Op::Discard } else { Op::WriteZeroes })
+    }
+
+    fn reserve_frames(&mut self, memory: Bytes) -> io::Result<()> {
+        Self::reserve_frames(self, memory)
     }
 
     fn host(&mut self) -> Option<&mut Host> {

@@ -31,6 +31,7 @@ mod tls;
 mod upstream;
 mod view;
 
+pub use device::{CacheUse, CacheView, Parts};
 pub use disk::Disk;
 pub use gate::{BYTES_IN_FLIGHT, IN_FLIGHT};
 pub use listen::{Address, AddressError};

@@ -5,8 +5,9 @@
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use elevon_cache::page_cache::Reading;
 use elevon_core::control::Cause;
-use elevon_core::units::{Nanos, TenantId};
+use elevon_core::units::{Nanos, PAGE_SIZE, TenantId};
 use elevon_report::result::TenantResult;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -65,7 +66,8 @@ impl Collector for Scrape {
         self.server(&mut to)?;
         self.requests(&mut to)?;
         self.tenants(&mut to)?;
-        self.devices(&mut to)
+        self.devices(&mut to)?;
+        self.caches(&mut to)
     }
 }
 
@@ -266,6 +268,45 @@ impl Scrape {
             None,
             all().map(|(labels, view)| (labels, u64::from(view.failure.is_some()))),
         )
+    }
+
+    /// Page caches before devices.
+    fn caches(&self, to: &mut Families<'_, '_>) -> fmt::Result {
+        let all = || {
+            let devices = self.observed.devices.iter();
+            devices.filter_map(|view| Some((vec![("device", view.name.as_str())], view.cache.as_ref()?)))
+        };
+        let bytes =
+            |pages: fn(&Reading) -> u64| all().map(move |(labels, cache)| (labels, pages(&cache.reading) * PAGE_SIZE));
+        let unit = || Some(Unit::Bytes);
+        let help = "Bytes of pages that reads found in the page cache of the server.";
+        to.counters("elevon_cache_hit", help, unit(), bytes(|reading| reading.hits))?;
+        let help = "Bytes of pages that reads did not find there.";
+        to.counters("elevon_cache_missed", help, unit(), bytes(|reading| reading.misses))?;
+        let help = "Bytes of dirty pages that were written to the device.";
+        to.counters("elevon_cache_written", help, unit(), bytes(|reading| reading.written))?;
+        let help = "Bytes of pages in the page cache.";
+        to.gauges("elevon_cache_cached", help, unit(), bytes(|reading| reading.cached))?;
+        let help = "Bytes of pages that have to be written.";
+        to.gauges("elevon_cache_dirty", help, unit(), bytes(|reading| reading.dirty))?;
+        let help = "Bytes of pages that are being written.";
+        to.gauges("elevon_cache_writeback", help, unit(), bytes(|reading| reading.writeback))?;
+        let help = "1 if pages could not be written back: no flush succeeds until the server is started again.";
+        let lost = all().map(|(labels, cache)| (labels, u64::from(cache.lost.is_some())));
+        to.gauges("elevon_cache_lost", help, None, lost)?;
+        let uses = || {
+            self.observed.devices.iter().flat_map(|view| {
+                let uses = view.cache.iter().flat_map(|cache| &cache.tenants);
+                uses.filter_map(move |(id, of)| Some((labels_of(view, view.tenants.get(id.index())?), of)))
+            })
+        };
+        let help = "Parts of READs, of up to 128 KiB, through the page cache, without those of tenants below it.";
+        to.counters("elevon_tenant_cache_reads", help, None, uses().map(|(labels, of)| (labels, of.reads)))?;
+        let help = "Those of them that found everything in memory.";
+        to.counters("elevon_tenant_cache_hits", help, None, uses().map(|(labels, of)| (labels, of.hits)))?;
+        let help = "Time that writes were held because of the tenant's dirty pages.";
+        let paused = uses().map(|(labels, of)| (labels, seconds(of.paused)));
+        to.counters("elevon_tenant_dirty_pause", help, Some(Unit::Seconds), paused)
     }
 }
 

@@ -9,15 +9,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use elevon_core::ioprio::IoPrio;
-use elevon_core::stack::Stack;
 use elevon_core::units::TenantId;
 use elevon_host::passed::Passed;
 use elevon_nbd::Export;
-use elevon_workload::settings::Settings;
-use elevon_workload::tenants::TenantPlan;
 
 use crate::connection;
-use crate::device::{Device, DeviceHandle, ErrorLog, Message};
+use crate::device::{Device, DeviceHandle, ErrorLog, Message, Parts};
 use crate::disk::Disk;
 use crate::listen::{Address, Listener};
 use crate::log::{Level, Log, Record};
@@ -131,15 +128,15 @@ impl Server {
     pub fn add_device<D: Disk, T: Send + 'static, E: From<ServeError> + Send + 'static>(
         &mut self,
         name: &str,
-        open: impl FnOnce() -> Result<(Stack, D, Settings, TenantPlan, T), E> + Send + 'static,
+        open: impl FnOnce() -> Result<(Parts<D>, T), E> + Send + 'static,
     ) -> Result<T, E> {
         let (messages, received) = channel();
         let (tell, told) = channel();
         let errors = ErrorLog::new(name, self.log);
         let work = move || {
-            let opened = open().and_then(|(stack, mut disk, settings, plan, said)| {
-                let alarm = disk.alarm().map_err(ServeError::Thread)?;
-                Ok((Device::new(stack, disk, settings, &plan, errors), alarm, said))
+            let opened = open().and_then(|(mut parts, said)| {
+                let alarm = parts.disk.alarm().map_err(ServeError::Thread)?;
+                Ok((Device::new(parts, errors), alarm, said))
             });
             match opened {
                 Ok((device, alarm, said)) => {

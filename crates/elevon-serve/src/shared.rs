@@ -49,7 +49,12 @@ impl Known {
         Self {
             name: export.name,
             device: export.device,
-            charged: Charged { tenant: export.tenant, ioprio: export.ioprio, base: export.start },
+            charged: Charged {
+                tenant: export.tenant,
+                ioprio: export.ioprio,
+                base: export.start,
+                size: export.told.size,
+            },
             told: export.told,
             clients: export.clients,
             is_drained: false,

@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
+use elevon_cache::FrameId;
+use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces, TimeoutAction};
 use elevon_core::op::Op;
-use elevon_core::units::{Instant, TaskId};
+use elevon_core::units::{Bytes, Instant, TaskId};
 use elevon_host::Alarm;
 use elevon_host::interrupt::Interrupt;
 use elevon_sim::device::fault::Silent;
@@ -168,11 +170,13 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
         for piece in &flight.pieces {
             let start = piece.sector.byte_offset().get();
             for at in (0..piece.len).step_by(block as usize) {
-                let bytes = match command.op {
-                    Op::Write => self.slots.part_of(piece, at, block).into(),
-                    _ => vec![0; block as usize].into_boxed_slice(),
-                };
-                writes.entry((start + at) / block).or_default().insert(command.sequence + 1, bytes);
+                let mut bytes = Vec::with_capacity(block as usize);
+                match command.op {
+                    Op::Write => self.slots.for_each_part(piece, at, block, |part| bytes.extend_from_slice(part)),
+                    _ => bytes.resize(block as usize, 0),
+                }
+                let of_block = writes.entry((start + at) / block).or_default();
+                of_block.insert(command.sequence + 1, bytes.into_boxed_slice());
             }
         }
     }
@@ -200,17 +204,23 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
                 at = at - flight.first + sector.byte_offset().get();
             }
             let length = until - skip;
-            let slots = &mut self.slots;
+            let (slots, bytes) = (&mut self.slots, &mut self.bytes);
             match flight.op {
                 Some(Op::Read) => {
-                    let buffer = slots.part_of(piece, skip, length);
-                    self.bytes.read(at, buffer);
-                    if let (Some(Silent::Rotten), Some(byte)) = (silent, buffer.first_mut()) {
-                        *byte ^= 1;
-                    }
+                    let mut is_rotten = silent == Some(Silent::Rotten);
+                    slots.for_each_part(piece, skip, length, |buffer| {
+                        bytes.read(at, buffer);
+                        at += buffer.len() as u64;
+                        if let (true, Some(byte)) = (std::mem::take(&mut is_rotten), buffer.first_mut()) {
+                            *byte ^= 1;
+                        }
+                    });
                 }
                 _ if silent == Some(Silent::Lost) => {}
-                Some(Op::Write) => self.bytes.write(at, slots.part_of(piece, skip, length)),
+                Some(Op::Write) => slots.for_each_part(piece, skip, length, |part| {
+                    bytes.write(at, part);
+                    at += part.len() as u64;
+                }),
                 Some(Op::Discard | Op::SecureErase | Op::WriteZeroes) => self.bytes.clear(at, length),
                 _ => {}
             }
@@ -278,6 +288,14 @@ impl<D: Device, C: Clock> Backend for SimulatedDisk<D, C> {
     fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
         self.slots.slot(task, token)
     }
+
+    fn bind_frames(&mut self, bio: u32, frames: &[FrameId]) {
+        self.slots.bind(bio, frames);
+    }
+
+    fn move_bytes(&mut self, copy: &ByteCopy) {
+        self.slots.carry_out(copy);
+    }
 }
 
 impl<D: Device, C: Clock> Disk for SimulatedDisk<D, C> {
@@ -291,5 +309,10 @@ impl<D: Device, C: Clock> Disk for SimulatedDisk<D, C> {
 
     fn zero(&self, _no_hole: bool) -> Option<Op> {
         Some(Op::WriteZeroes)
+    }
+
+    fn reserve_frames(&mut self, memory: Bytes) -> io::Result<()> {
+        self.slots.reserve_frames(memory);
+        Ok(())
     }
 }

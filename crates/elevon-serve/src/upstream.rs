@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::mpsc::Receiver;
 
+use elevon_cache::FrameId;
+use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces, TimeoutAction};
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
@@ -152,8 +154,11 @@ impl Upstream {
         let mut rest = data;
         for piece in flight.pieces.iter().filter(|_| command.op == Op::Read) {
             let length = rest.len().min(piece.len as usize);
-            self.slots.part_of(piece, 0, length as u64).copy_from_slice(&rest[..length]);
-            rest = &rest[length..];
+            self.slots.for_each_part(piece, 0, length as u64, |part| {
+                let (bytes, others) = rest.split_at(part.len());
+                part.copy_from_slice(bytes);
+                rest = others;
+            });
         }
         if status.is_ok() {
             let is_durable = self.remote.fua && command.flags.contains(Flags::FUA);
@@ -208,7 +213,9 @@ impl Driver for Upstream {
         let mut payload = Vec::new();
         if command.op == Op::Write {
             payload.reserve_exact(command.bytes.get() as usize);
-            all.iter().for_each(|piece| payload.extend_from_slice(self.slots.of(piece)));
+            for piece in &all {
+                self.slots.for_each_part(piece, 0, piece.len, |part| payload.extend_from_slice(part));
+            }
         }
         let is_flush = command.op == Op::Flush;
         self.link.send(Ask {
@@ -295,6 +302,14 @@ impl Backend for Upstream {
     fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
         self.slots.slot(task, token)
     }
+
+    fn bind_frames(&mut self, bio: u32, frames: &[FrameId]) {
+        self.slots.bind(bio, frames);
+    }
+
+    fn move_bytes(&mut self, copy: &ByteCopy) {
+        self.slots.carry_out(copy);
+    }
 }
 
 impl Disk for Upstream {
@@ -323,6 +338,11 @@ impl Disk for Upstream {
     /// Zeroes may become a hole at the server, so those that may not are written as data.
     fn zero(&self, no_hole: bool) -> Option<Op> {
         (!no_hole).then_some(Op::WriteZeroes)
+    }
+
+    fn reserve_frames(&mut self, memory: Bytes) -> io::Result<()> {
+        self.slots.reserve_frames(memory);
+        Ok(())
     }
 
     fn failure(&self) -> Option<String> {

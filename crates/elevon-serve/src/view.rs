@@ -2,12 +2,13 @@
 
 use elevon_core::account::DiskStats;
 use elevon_core::control::{Cause, Wait};
-use elevon_core::units::{Instant, Nanos};
+use elevon_core::status::Status;
+use elevon_core::units::{Instant, Nanos, PAGE_SIZE, TenantId};
 use elevon_report::result::TenantResult;
 use elevon_report::tenants::explain;
 use serde_json::{Value, json};
 
-use crate::device::{Counts, RequestCounts};
+use crate::device::{CacheUse, CacheView, Counts, RequestCounts};
 use crate::shared::{Control, ExportView};
 
 /// A device at one time.
@@ -29,6 +30,8 @@ pub struct DeviceView {
     pub(crate) requests: Counts,
     /// The clients that have an export of it open.
     pub clients: Vec<ClientView>,
+    /// Its page cache, if there is one.
+    pub cache: Option<CacheView>,
 }
 
 /// A client of a device.
@@ -137,6 +140,7 @@ impl DeviceView {
             "depth_ns": disk.in_flight_integral as f64,
             "in_flight": self.in_flight,
             "failure": self.failure,
+            "cache": self.cache.as_ref().map(cache_json),
             "tenants": self.tenants.iter().filter(|tenant| !tenant.removed).map(|tenant| self.tenant_json(tenant)).collect::<Vec<_>>(),
             "clients": self.clients.iter().map(|client| json!({ "connection": client.connection, "requests": client.requests })).collect::<Vec<_>>(),
         })
@@ -153,6 +157,7 @@ impl DeviceView {
             "ios": groups(&tenant.io.ios),
             "bytes": groups(&tenant.io.bytes),
             "in_flight": tenant.in_flight,
+            "cache": self.cache.as_ref().map(|_| use_json(&self.cache_use(tenant))),
             "requests": self.requests.of(tenant.id).map(|(op, counts)| (op.to_owned(), requests(counts))).collect::<serde_json::Map<_, _>>(),
             "latency_ns": { "total": tenant.latency.total(), "p50": latency(500_000), "p99": latency(990_000), "p99_9": latency(999_000) },
             "latency_bins": tenant.latency.iter().map(|(value, count)| json!([value, count])).collect::<Vec<_>>(),
@@ -165,6 +170,19 @@ impl DeviceView {
         causes
             .map(|at| json!({ "words": at.words, "ns": at.wait.time.get(), "share": at.share as f64 / 10.0 }))
             .collect()
+    }
+
+    /// Returns what the requests of a tenant and of those below it found in the page cache.
+    fn cache_use(&self, tenant: &TenantResult) -> CacheUse {
+        let mut sum = CacheUse::default();
+        let is_below = |path: &str| path.strip_prefix(&*tenant.path).is_some_and(|rest| rest.starts_with('/'));
+        let is_in = |id: TenantId| {
+            let path = self.tenants.get(id.index()).map_or("/", |of| &of.path);
+            tenant.id == TenantId(0) || tenant.id == id || is_below(path)
+        };
+        let uses = self.cache.iter().flat_map(|cache| &cache.tenants).filter(|(id, _)| is_in(**id));
+        uses.for_each(|(_, of)| sum.add(of));
+        sum
     }
 
     /// Returns what happened since an earlier view of the same device: of each tenant I/Os, bytes
@@ -180,6 +198,11 @@ impl DeviceView {
             }
             for (cause, wait) in &mut tenant.explain {
                 subtract(wait, &old.explain, *cause);
+            }
+        }
+        if let (Some(cache), Some(old)) = (&mut new.cache, &before.cache) {
+            for (tenant, of) in &mut cache.tenants {
+                of.subtract(old.tenants.get(tenant).unwrap_or(&CacheUse::default()));
             }
         }
         new
@@ -200,8 +223,35 @@ impl DeviceView {
             "in_flight": tenant.in_flight,
             "settings": tenant.settings.iter().map(|(name, text)| format!("{name} = {text}")).collect::<Vec<_>>(),
             "causes": new.explain_json(tenant),
+            "cache": new.cache.as_ref().map(|_| use_json(&new.cache_use(tenant))),
         }))
     }
+}
+
+fn cache_json(cache: &CacheView) -> Value {
+    let reading = &cache.reading;
+    let bytes = |pages: u64| pages * PAGE_SIZE;
+    json!({
+        "bytes": cache.memory.get(),
+        "mode": cache.mode.name(),
+        "hit_bytes": bytes(reading.hits),
+        "missed_bytes": bytes(reading.misses),
+        "cached_bytes": bytes(reading.cached),
+        "dirty_bytes": bytes(reading.dirty),
+        "writeback_bytes": bytes(reading.writeback),
+        "written_bytes": bytes(reading.written),
+        "lost": cache.lost.map(Status::log_words),
+    })
+}
+
+fn use_json(of: &CacheUse) -> Value {
+    json!({
+        "reads": of.reads,
+        "hits": of.hits,
+        "writes": of.writes,
+        "paused_ns": of.paused.get(),
+        "starved_ns": of.starved.get(),
+    })
 }
 
 /// Returns requests of one kind as JSON.

@@ -168,6 +168,9 @@ pub(crate) struct StackArgs {
     /// table
     #[arg(long, value_name = "SIZE")]
     pub(crate) cache: Option<String>,
+    /// The device is served: a page cache may stand before any kind of it.
+    #[arg(skip)]
+    pub(crate) is_served: bool,
     /// Folder of the logs that jobs ask for (write_bw_log= and the like), the current one unless
     /// given; a job's prefix cannot lead out of it
     #[arg(long, value_name = "DIR")]
@@ -662,6 +665,7 @@ impl StackArgs {
             cpu_cost: None,
             memory: None,
             cache: None,
+            is_served: false,
             log_dir: None,
             job_option: Vec::new(),
             include_dir: None,

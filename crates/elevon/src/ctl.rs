@@ -134,6 +134,9 @@ fn device(device: &Value) -> String {
         let _ = write!(out, "; {failure}");
     }
     out.push('\n');
+    if let Some(line) = cache_line(&device["cache"]) {
+        let _ = writeln!(out, "{line}");
+    }
     let heads = ["tenant", "reads", "writes", "read", "written", "in flight", "p50", "p99", "settings"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for tenant in list(&device["tenants"]) {
@@ -161,6 +164,38 @@ fn device(device: &Value) -> String {
     out + &columns(&rows, &[false, true, true, true, true, true, true, true, false])
 }
 
+/// Returns what a page cache does, if there is one.
+fn cache_line(cache: &Value) -> Option<String> {
+    let bytes = |key: &str| number::bytes_decimal(number_of(&cache[key]) as f64);
+    let (hit, missed) = (number_of(&cache["hit_bytes"]), number_of(&cache["missed_bytes"]));
+    let share = hit as f64 * 100.0 / (hit + missed).max(1) as f64;
+    let mode = cache["mode"].as_str()?;
+    let mut line = format!("page cache, {mode}: {share:.1} % of what was read was there; ");
+    let [cached, dirty, written] = ["cached_bytes", "dirty_bytes", "written_bytes"].map(bytes);
+    let _ = write!(line, "{cached} cached, {dirty} dirty, {written} written back");
+    if let Some(words) = cache["lost"].as_str() {
+        let _ = write!(line, "; a write-back failed ({words}): no flush succeeds");
+    }
+    Some(line)
+}
+
+/// Returns what a tenant found in the page cache, if there is one, a line each.
+fn cache_lines(cache: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (reads, hits) = (number_of(&cache["reads"]), number_of(&cache["hits"]));
+    if reads > 0 {
+        let share = hits as f64 * 100.0 / reads as f64;
+        lines.push(format!("page cache: {share:.1} % of {reads} reads were answered from it"));
+    }
+    for (key, words) in [("paused_ns", "the limit of dirty pages"), ("starved_ns", "a lack of free memory")] {
+        let time = number_of(&cache[key]);
+        if time > 0 {
+            lines.push(format!("page cache: {} in which its I/O was held by {words}", number::span(time as f64)));
+        }
+    }
+    lines
+}
+
 fn explained(device: &Value) -> String {
     let rate = number::bytes_decimal(device["bytes_per_second"].as_f64().unwrap_or_default());
     let (tenant, name) = (word(&device["tenant"]), word(&device["device"]));
@@ -171,8 +206,12 @@ fn explained(device: &Value) -> String {
     for setting in strings(&device["settings"]) {
         let _ = writeln!(out, "  in force: {setting}");
     }
+    let of_cache = cache_lines(&device["cache"]);
+    for line in &of_cache {
+        let _ = writeln!(out, "  {line}");
+    }
     let causes: Vec<&Value> = list(&device["causes"]).filter(|cause| number_of(&cause["ns"]) > 0).collect();
-    if causes.is_empty() {
+    if causes.is_empty() && of_cache.is_empty() {
         out.push_str("  nothing of it waited: it asked for no I/O, or none has ended\n");
     }
     for cause in causes {
@@ -197,6 +236,21 @@ mod tests {
         let explain = CtlCommand::Explain { tenant: "db".to_owned(), seconds: 1.0 };
         let expected = "db on device fast, over 1.00s: 500.0 IOPS, 2048kB/s, 3 in flight\n  in force: limit = { iops = 500 }\n   97.6 % own limit iops=500\n    2.4 % device\n";
         assert_eq!(text(&explain, &answer), expected);
+    }
+
+    #[test]
+    fn a_page_cache_has_lines_where_there_is_one() {
+        let cache = json!({ "mode": "write-back", "hit_bytes": 3 << 20, "missed_bytes": 1 << 20, "cached_bytes": 8_000_000,
+            "dirty_bytes": 4096, "written_bytes": 0, "lost": "I/O" });
+        let line = "page cache, write-back: 75.0 % of what was read was there; 8000kB cached, 4096B dirty, 0B written back; a write-back failed (I/O): no flush succeeds";
+        assert_eq!(cache_line(&cache).as_deref(), Some(line));
+        assert_eq!((cache_line(&Value::Null), cache_lines(&Value::Null)), (None, Vec::new()));
+        let of = json!({ "reads": 8, "hits": 6, "writes": 1, "paused_ns": 1_500_000, "starved_ns": 0 });
+        let lines = [
+            "page cache: 75.0 % of 8 reads were answered from it",
+            "page cache: 1.50ms in which its I/O was held by the limit of dirty pages",
+        ];
+        assert_eq!(cache_lines(&of), lines);
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(crate) struct CachePlan {
 pub(crate) enum Memory<'a> {
     /// Neither `--memory` nor `--cache`.
     None,
+    /// No `--cache` before a device that is served.
+    NoneServed,
     /// Value of `--memory`.
     Simulated(&'a str),
     /// Value of `--cache`.
@@ -66,11 +68,14 @@ impl CachePlan {
                 CacheConfig { reserved: others, idle, zram, ..CacheConfig::new(memory, TaskId(0)) }
             }
             Memory::Real(text) => real(text)?,
-            Memory::None => {
+            Memory::None | Memory::NoneServed => {
+                let missing = if memory == Memory::None {
+                    ConflictError::NeedsPageCache
+                } else {
+                    ConflictError::NeedsServedCache
+                };
                 return match of_cache.find(|(key, value)| key != "activity" || value != "off") {
-                    Some((key, value)) => {
-                        Err(Failure::named(format!("--set {key}={value}"), ConflictError::NeedsPageCache))
-                    }
+                    Some((key, value)) => Err(Failure::named(format!("--set {key}={value}"), missing)),
                     None => Ok(None),
                 };
             }

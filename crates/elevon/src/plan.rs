@@ -205,7 +205,7 @@ impl Plan {
             command: command(verb, names, args),
             inputs: sources.files().chain(device_file).collect(),
         };
-        if of_cache == Some(false) {
+        if of_cache == Some(false) && !args.is_served {
             let option = if plan.is_real() { "--cache" } else { "--memory" };
             plan.warnings.push(format!("{option}: no job goes through the page cache: all have direct=1"));
         }
@@ -365,6 +365,9 @@ fn of_simulation_only(args: &StackArgs, target: &Target) -> Result<(), Failure> 
 
 /// Returns the memory given on the command line, if it fits the kind of device.
 fn memory<'a>(args: &'a StackArgs, target: &Target) -> Result<Memory<'a>, Failure> {
+    if args.is_served {
+        return Ok(args.cache.as_deref().map_or(Memory::NoneServed, Memory::Real));
+    }
     match (args.memory.as_deref(), args.cache.as_deref(), target) {
         (Some(memory), _, Target::Nbd(address)) => {
             let device = address.to_string();

@@ -130,7 +130,7 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
 }
 
 /// Options of a single export, with whether they were given.
-fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 19] {
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 20] {
     [
         ("--listen", !args.listen.is_empty()),
         ("--control", args.control.is_some()),
@@ -144,6 +144,7 @@ fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 19] {
         ("--name", args.name.is_some()),
         ("--read-only", args.read_only),
         ("--direct", args.direct),
+        ("--cache", args.cache.is_some()),
         ("--busy-poll", args.busy_poll.is_some()),
         ("--scheduler", args.queue.scheduler.is_some()),
         ("--kernel", args.queue.kernel.is_some()),
@@ -251,7 +252,8 @@ fn stack_args(args: &ServeArgs) -> StackArgs {
     let is_simulated = || !args.file.exists() && matches!(target(&file), Ok(Target::Simulated(_)));
     // A name without a slash could be that of a simulated device.
     let device = if file.contains('/') || is_simulated() { file } else { format!("./{file}") };
-    StackArgs { queue: args.queue.clone(), ..StackArgs::of_device(&device) }
+    let (queue, cache) = (args.queue.clone(), args.cache.clone());
+    StackArgs { queue, cache, is_served: true, ..StackArgs::of_device(&device) }
 }
 
 fn address(text: &str) -> Result<Address, Failure> {

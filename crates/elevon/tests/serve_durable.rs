@@ -50,8 +50,16 @@ fn write_until_it_dies(client: &mut Client, killed_after: usize, kill: &mut dyn 
 
 #[test]
 fn a_killed_server_keeps_what_it_promised() {
-    for (killed_after, scheduler) in [(100, "none"), (1_000, "flow"), (5_000, "bfq")] {
-        let mut served = Served::start(&["--scheduler", scheduler]);
+    let write_back = ["--cache", "1MiB", "--set", "dirty_writeback_centisecs=5", "--set", "dirty_expire_centisecs=5"];
+    let options: [(usize, &[&str]); 5] = [
+        (100, &["--scheduler", "none"]),
+        (1_000, &["--scheduler", "flow"]),
+        (5_000, &["--scheduler", "bfq"]),
+        (3_000, &write_back),
+        (1_000, &["--scheduler", "bfq", "--cache", "128KiB,write-through"]),
+    ];
+    for (killed_after, options) in options {
+        let mut served = Served::start(options);
         let mut client = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
         // Two more clients keep the device busy meanwhile.
         let socket = served.bench.path("s");
@@ -126,6 +134,43 @@ fn a_failed_flush_is_told_and_no_later_one_succeeds() {
         assert!(other.read(0, 512).expect("an answer").is_ok(), "reads go on");
     });
     assert!(stderr.contains("FLUSH failed: "), "{stderr}");
+}
+
+#[test]
+fn a_failed_write_back_is_told_and_no_later_flush_succeeds() {
+    let Some(mounted) = mount(Record { failing_byte: Some((100_000, libc::EIO)), ..Record::default() }) else { return };
+    let stderr = with_server(&mounted.file, &["--cache", "1MiB"], |socket| {
+        let mut client = Client::open(socket, "x").expect("it listens");
+        assert_eq!(client.write(0, 98_304, &[1; BLOCK]).expect("an answer"), 0, "it is in memory");
+        assert_eq!(client.flush().expect("an answer"), EIO);
+        let mut other = Client::open(socket, "x").expect("it still listens");
+        for client in [&mut client, &mut other] {
+            assert_eq!(client.flush().expect("an answer"), EIO, "nothing heals it");
+            assert_eq!(client.write(FUA, 4096, &[2; BLOCK]).expect("an answer"), EIO, "nor for a write with FUA");
+            assert_eq!(client.write(0, 8192, &[3; BLOCK]).expect("an answer"), 0, "others go on");
+            assert_eq!(client.read(98_304, BLOCK as u32).expect("an answer"), Ok(vec![1; BLOCK]));
+        }
+    });
+    assert!(stderr.contains("writing back 4096 bytes of the page cache failed: "), "{stderr}");
+    assert!(stderr.contains("what was written and not flushed may be lost"), "{stderr}");
+}
+
+/// What is only in memory is written when the server is told to end, and what it said of a range
+/// before that was right.
+#[test]
+fn a_server_that_ends_writes_back_its_page_cache() {
+    let bench = Bench::new();
+    bench.file("cached.img", vec![0; 1 << 20]);
+    let options = ["--cache", "1MiB", "--set", "dirty_writeback_centisecs=0"];
+    with_server(&bench.path("cached.img"), &options, |socket| {
+        let mut client = Client::open(socket, "x").expect("it listens");
+        assert_eq!(client.write(0, 512, &[5; 10 << 10]).expect("an answer"), 0);
+        assert_eq!(client.read(0, 12 << 10).expect("an answer").expect("no error")[512..][..10 << 10], [5; 10 << 10]);
+        let bytes = fs::read(bench.path("cached.img")).expect("the file");
+        assert!(bytes.iter().all(|byte| *byte == 0), "it is in memory only");
+    });
+    let bytes = fs::read(bench.path("cached.img")).expect("the file");
+    assert!(bytes[512..][..10 << 10] == [5; 10 << 10] && bytes[11 << 10..].iter().all(|byte| *byte == 0));
 }
 
 #[test]

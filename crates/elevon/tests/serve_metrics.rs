@@ -112,6 +112,33 @@ fn metrics_have_the_form_of_the_format_and_agree_with_the_statistics() {
     served.end();
 }
 
+/// What a page cache of a device did, for programs and for people.
+#[test]
+fn a_page_cache_is_counted_where_there_is_one() {
+    let config = CONFIG.replace("device = './disk.img'", "device = './disk.img'\ncache = '1MiB'");
+    let served = Served::config(&config);
+    let mut b = Client::open(&served.bench.path("s"), "a \"b\\c").expect("it listens");
+    assert_eq!(b.write(0, 0, &[1; 8192]).expect("an answer"), 0);
+    for _ in 0..3 {
+        assert_eq!(b.read(0, 8192).expect("an answer"), Ok(vec![1; 8192]));
+    }
+    let metrics = scrape(&served);
+    let device = [("device", "fast")];
+    assert_eq!(metrics.value("elevon_cache_hit_bytes_total", &device), 24576.0);
+    assert_eq!(metrics.value("elevon_cache_missed_bytes_total", &device), 0.0);
+    assert_eq!((metrics.sum("elevon_cache_dirty_bytes"), metrics.sum("elevon_cache_lost")), (8192.0, 0.0));
+    let tenant = [("device", "fast"), ("tenant", "shop/b")];
+    assert_eq!(metrics.value("elevon_tenant_cache_hits_total", &tenant), 3.0);
+    assert_eq!(b.flush().expect("an answer"), 0);
+    let stats = stats(&served);
+    let cache = &stats["devices"][0]["cache"];
+    assert_eq!((cache["mode"].as_str(), cache["written_bytes"].as_u64()), (Some("write-back"), Some(8192)));
+    assert!(stats["devices"][1]["cache"].is_null(), "the other has none");
+    let text = served.bench.stdout(&["ctl", "ctl", "stats"]);
+    assert!(text.contains("page cache, write-back: 100.0 % of what was read was there; "), "{text}");
+    served.end();
+}
+
 #[test]
 fn requests_that_never_reach_the_device_are_counted_by_their_reason() {
     let served = Served::config(&CONFIG.replace("[export.broken]\n", "[export.broken]\nread_only = true\n"));

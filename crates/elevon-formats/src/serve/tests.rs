@@ -16,6 +16,7 @@ busy_poll = \"100us\"
 [device.slow]
 device = \"hdd-7200\"
 seed = 7
+cache = \"1GiB\"
 fault = [\"error:ppm=10\", \"dead:after=5s\"]
 
 [export.db]
@@ -48,6 +49,7 @@ fn a_file_is_read() {
     let [fast, slow] = &file.devices[..] else { panic!("two devices") };
     assert_eq!((fast.device.value.as_str(), fast.direct, fast.settings.len(), fast.seed), ("./disk.img", true, 1, 1));
     assert_eq!((fast.busy_poll, slow.busy_poll), (Nanos::from_micros(100), BUSY_POLL));
+    assert_eq!((&fast.cache, slow.cache.as_ref().map(|given| given.value.as_str())), (&None, Some("1GiB")));
     assert_eq!((fast.set[0].place.line, fast.set[0].place.column), (8, 7));
     assert_eq!((slow.fault.len(), slow.fault[1].value.as_str(), slow.seed), (2, "dead:after=5s", 7));
     let [db, unnamed, old] = &file.exports[..] else { panic!("three exports") };

@@ -42,18 +42,9 @@ impl ErrorLog {
         if status.is_ok() || status == Status::NotSupported {
             return;
         }
-        if now.since(self.began) >= WINDOW {
-            if self.untold > 0 {
-                let message = format!("device {}: {} more requests failed", self.device, self.untold);
-                self.error(&message, &[("device", Field::Text(&self.device)), ("count", Field::Number(self.untold))]);
-            }
-            (self.began, self.told, self.untold) = (now, 0, 0);
-        }
-        if self.told == MOST {
-            self.untold += 1;
+        if !self.is_told(now) {
             return;
         }
-        self.told += 1;
         let what = name(request.command).to_uppercase();
         let place = if request.command == Command::Flush {
             String::new()
@@ -73,6 +64,49 @@ impl ErrorLog {
             ("errno", Field::Number(errno.unsigned_abs().into())),
         ];
         self.error(&message, &fields);
+    }
+
+    /// Takes a write-back of so many bytes that failed.
+    pub(super) fn write_back(&mut self, now: Instant, status: Status, bytes: u64) {
+        if !self.is_told(now) {
+            return;
+        }
+        let (words, errno, device) = (status.log_words(), status.errno(), &self.device);
+        let message = format!(
+            "device {device}: writing back {bytes} bytes of the page cache failed: {words} (errno {errno}); no flush succeeds until the server is started again"
+        );
+        let fields = [
+            ("device", Field::Text(device)),
+            ("bytes", Field::Number(bytes)),
+            ("errno", Field::Number(errno.unsigned_abs().into())),
+        ];
+        self.error(&message, &fields);
+    }
+
+    /// Says that the write-back at the end failed.
+    pub(super) fn not_written_back(&self, status: Status) {
+        let (words, device) = (status.log_words(), &self.device);
+        let message = format!(
+            "device {device}: what was written and not flushed may be lost: the last write-back failed: {words}"
+        );
+        self.error(&message, &[("device", Field::Text(device))]);
+    }
+
+    /// Returns true if there may be another line now, and counts what has none.
+    fn is_told(&mut self, now: Instant) -> bool {
+        if now.since(self.began) >= WINDOW {
+            if self.untold > 0 {
+                let message = format!("device {}: {} more requests failed", self.device, self.untold);
+                self.error(&message, &[("device", Field::Text(&self.device)), ("count", Field::Number(self.untold))]);
+            }
+            (self.began, self.told, self.untold) = (now, 0, 0);
+        }
+        if self.told == MOST {
+            self.untold += 1;
+            return false;
+        }
+        self.told += 1;
+        true
     }
 
     fn error(&self, message: &str, fields: &[(&'static str, Field<'_>)]) {

@@ -11,7 +11,7 @@ use elevon_host::{Incoming, Outgoing};
 use elevon_nbd::{Close, Command, Export, Exports, Extent, NbdError, Refusal, Request, Step};
 
 use super::errors::Owner;
-use super::{Device, Question};
+use super::{Device, DeviceCache, Question};
 use crate::client::{BUFFERS, Charged, Client};
 use crate::disk::{Allocation, Disk};
 use crate::line::{Line, ToWriter};
@@ -108,14 +108,18 @@ impl<D: Disk> Device<D> {
             return false;
         }
         match request.command {
-            // There is no page cache that a range could be read into.
+            // Without a page cache there is none that a range could be read into.
             Command::Cache => {
+                if let Some(cache) = &mut self.cache {
+                    let at = client.charged.base + request.offset;
+                    cache.read_ahead(self.disk.now(), task, at, request.length);
+                }
                 client.answer_without_data(request, |format, heads| format.done(heads, request));
                 self.counts.take(client.charged.tenant, request, Status::Ok, Nanos::ZERO);
             }
             Command::BlockStatus { .. } => {
-                let arrived = self.disk.now();
-                match self.disk.allocation(client.charged.base + request.offset, request.length) {
+                let (arrived, at) = (self.disk.now(), client.charged.base + request.offset);
+                match allocation(&mut self.disk, self.cache.as_deref(), at, request.length) {
                     Allocation::Known(extents) => self.tell_allocation(task, request, arrived, Ok(extents)),
                     Allocation::Asked(number) => {
                         client.questions += 1;
@@ -252,8 +256,7 @@ impl<D: Disk> Device<D> {
             self.delayed.insert((client.delayed, task));
             return false;
         }
-        let mut ios = std::mem::take(&mut self.ios);
-        let charged = client.charged;
+        let mut slots = std::mem::take(&mut self.parts);
         while let Some((slot, part, pieces)) = client.next() {
             if part.op == Op::Write
                 && !pieces.has_slots()
@@ -265,20 +268,33 @@ impl<D: Disk> Device<D> {
                     None => buffer.fill(0),
                 }
             }
-            ios.push(io_of(task, charged, self.layout, slot, &pieces.request, &part));
+            slots.push(slot);
         }
-        // Under a plug neighbours merge, and its end runs the queue: without one a scheduler's
-        // queue is left to a worker, which the stack imitates by a timer.
+        if self.cache.is_some() {
+            slots.drain(..).for_each(|slot| self.begin_cached(task, slot));
+        } else {
+            self.submit_all(task, &mut slots);
+        }
+        self.parts = slots;
+        true
+    }
+
+    /// Submits parts of a client to the stack. Under a plug neighbours merge, and its end runs the
+    /// queue: without one a scheduler's queue is left to a worker, which the stack imitates by a
+    /// timer.
+    pub(super) fn submit_all(&mut self, task: TaskId, slots: &mut Vec<u32>) {
         let now = self.disk.now();
         self.stack.begin_batch(now, task);
-        for io in ios.drain(..) {
+        for slot in slots.drain(..) {
+            let client = client_of(&mut self.clients, task);
+            let charged = client.charged;
+            let (pieces, part) = client.part(slot);
+            let io = io_of(task, charged, self.layout, slot, &pieces.request, &part);
             let now = self.disk.now();
             self.stack.submit(now, io, &mut self.disk);
         }
         let now = self.disk.now();
         self.stack.end_batch(now, task, &mut self.disk);
-        self.ios = ios;
-        true
     }
 
     /// Sends the replies that are ready, unless others are under way.
@@ -372,9 +388,17 @@ impl<D: Disk> Device<D> {
     }
 }
 
+/// Returns which parts of a range are allocated, those among them whose pages are dirty.
+fn allocation(disk: &mut impl Disk, cache: Option<&DeviceCache>, at: u64, bytes: u64) -> Allocation {
+    match cache.map_or((bytes, true), |cache| cache.clean_then_dirty(at, bytes)) {
+        (bytes, true) => disk.allocation(at, bytes),
+        (length, false) => Allocation::Known(vec![Extent { length, hole: false, zero: false }]),
+    }
+}
+
 /// Returns the I/O of a part.
 fn io_of(task: TaskId, charged: Charged, layout: LayoutId, slot: u32, request: &Request, part: &Part) -> Io {
-    let Charged { tenant, ioprio, base } = charged;
+    let Charged { tenant, ioprio, base, .. } = charged;
     // The client waits for its writes, so writeback throttling is not for them.
     let flags = Flags::IDLE | if part.fua { Flags::FUA | Flags::SYNC } else { Flags::NONE };
     Io {

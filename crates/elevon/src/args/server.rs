@@ -72,6 +72,11 @@ pub(crate) struct ServeArgs {
     /// Bypass the page cache of this machine (O_DIRECT), if the file system allows it
     #[arg(long)]
     pub(crate) direct: bool,
+    /// Page cache before the device, in this process's memory: SIZE[,write-back|write-through]. It
+    /// implies --direct, and its settings are among those of --set. What was flushed or written
+    /// with FUA is durable; the rest is in memory, or with write-through at the device
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) cache: Option<String>,
     /// Poll for so long before the thread sleeps, while that finds something; 0 never does
     /// [default: 50us]
     #[arg(long, value_name = "TIME")]

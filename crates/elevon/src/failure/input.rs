@@ -364,6 +364,9 @@ pub(crate) enum ConflictError {
     /// A setting of the page cache in a run without one.
     #[error("needs a page cache; give --memory, such as --memory 4GiB, or before a real device --cache")]
     NeedsPageCache,
+    /// A setting of the page cache of a server's device without one.
+    #[error("needs a page cache; give the device one, such as cache = \"1GiB\" or --cache 1GiB")]
+    NeedsServedCache,
     /// A control of experiments before a real device.
     #[error("is a control of simulated experiments (--memory); with --cache use off, iter-bio, add-page or page-exact")]
     SimulatedControl,

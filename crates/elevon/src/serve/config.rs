@@ -186,7 +186,8 @@ fn device(file: &ServeFile, index: usize, before: &[Planned]) -> Result<Planned,
         fault: values(&table.fault),
         tenants: None,
     };
-    let args = StackArgs { queue, seed: table.seed, ..StackArgs::of_device(&table.device.value) };
+    let (seed, cache) = (table.seed, table.cache.as_ref().map(|given| given.value.clone()));
+    let args = StackArgs { queue, seed, cache, is_served: true, ..StackArgs::of_device(&table.device.value) };
     let mut plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &args, None)?;
     reach(table, &mut plan.target)?;
     if let Some(other) = before.iter().position(|other| is_same(&other.plan.target, &plan.target)) {
@@ -253,11 +254,12 @@ pub(super) fn wrong(given: &Given, message: String) -> Failure {
 }
 
 /// The keys of a device that options of the command line have the same names as.
-fn options(table: &DeviceTable) -> [(&'static str, Vec<&Given>); 4] {
+fn options(table: &DeviceTable) -> [(&'static str, Vec<&Given>); 5] {
     [
         ("--scheduler", table.scheduler.iter().collect()),
         ("--set", table.set.iter().collect()),
         ("--fault", table.fault.iter().collect()),
+        ("--cache", table.cache.iter().collect()),
         ("--device", vec![&table.device]),
     ]
 }

@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use elevon_core::stack::Stack;
-use elevon_core::units::{Bytes, Nanos};
+use elevon_core::units::{Bytes, Nanos, PAGE_SIZE};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_nbd::Export;
 use elevon_serve::simulated::{RealClock, SimulatedDisk};
-use elevon_serve::{Disk, Server, Upstream};
+use elevon_serve::{Disk, Parts, Server, Upstream};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
-use elevon_workload::tenants::TenantPlan;
 
 use crate::described;
-use crate::failure::{Failure, MachineError};
+use crate::failure::{ConflictError, Failure, MachineError};
 use crate::in_force;
 use crate::plan::{Plan, Target};
 
@@ -60,7 +59,7 @@ impl Opened {
 }
 
 /// A device that is open.
-type OpenDevice<D> = (Stack, D, Settings, TenantPlan, Opened);
+type OpenDevice<D> = (Parts<D>, Opened);
 
 /// Adds a device to a server, under this name.
 pub(super) fn add(server: &mut Server, name: &str, planned: Planned) -> Result<Opened, Failure> {
@@ -74,15 +73,16 @@ pub(super) fn add(server: &mut Server, name: &str, planned: Planned) -> Result<O
 /// Opens a device, and closes it.
 pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
     match planned.plan.target {
-        Target::Real(_) => real(planned).map(|(.., opened)| opened),
-        Target::Simulated(_) => simulated(planned).map(|(.., opened)| opened),
-        Target::Nbd(_) => upstream(planned).map(|(.., opened)| opened),
+        Target::Real(_) => real(planned).map(|(_, opened)| opened),
+        Target::Simulated(_) => simulated(planned).map(|(_, opened)| opened),
+        Target::Nbd(_) => upstream(planned).map(|(_, opened)| opened),
     }
 }
 
 fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     let Target::Real(path) = &planned.plan.target else { unreachable!("asked for a real device only") };
-    let options = OpenOptions { write: !planned.read_only, direct: planned.direct, grow_to: 0 };
+    let direct = planned.direct || planned.plan.cache.is_some();
+    let options = OpenOptions { write: !planned.read_only, direct, grow_to: 0 };
     let file = HostFile::open(path, options).map_err(Failure::input)?;
     let mut host = Host::new(file, DEPTH, None, Interrupt::new()).map_err(MachineError::StartIo)?;
     host.carry_out_at_once();
@@ -105,7 +105,7 @@ fn upstream(planned: &Planned) -> Result<OpenDevice<Upstream>, Failure> {
     let description = described::of_upstream(address, &disk);
     let (is_read_only, notes) = (disk.remote().read_only, disk.notes().to_vec());
     let mut device = finish(planned, disk, &description, notes)?;
-    device.4.read_only = is_read_only;
+    device.1.read_only = is_read_only;
     Ok(device)
 }
 
@@ -129,11 +129,20 @@ fn finish<D: Disk>(
         can_discard: !limits.max_hw_discard_sectors.is_zero(),
         notes,
     };
+    let cache = plan.cache.as_ref().map(|cache| cache.config(&config));
+    if let Some(cache) = &cache {
+        if u64::from(block) > PAGE_SIZE {
+            let device = description.name.clone();
+            return Err(Failure::named("--cache", ConflictError::CannotBeCached { device, block }));
+        }
+        let bytes = cache.memory.get();
+        disk.reserve_frames(cache.memory).map_err(|error| MachineError::Frames { bytes, error })?;
+    }
     let mut stack = Stack::new(config).map_err(Failure::input)?;
     if planned.is_watched {
         stack.control_mut().watch();
     }
     let now = disk.now();
     let settings = Settings::new(&mut stack, &plan.tenants, now).map_err(|error| Failure::named("--tenants", error))?;
-    Ok((stack, disk, settings, plan.tenants.clone(), opened))
+    Ok((Parts { stack, disk, cache, settings, plan: plan.tenants.clone() }, opened))
 }

@@ -120,6 +120,7 @@ impl Running {
             compare(&name(".fault"), values(&was.fault) != values(&table.fault));
             compare(&name(".seed"), was.seed != table.seed);
             compare(&name(".direct"), was.direct != table.direct);
+            compare(&name(".cache"), value(&was.cache) != value(&table.cache));
             compare(&name(".busy_poll"), was.busy_poll != table.busy_poll);
             let connections = |table: &DeviceTable| table.connections.as_ref().map(|(count, _)| *count);
             compare(&name(".connections"), connections(was) != connections(table));

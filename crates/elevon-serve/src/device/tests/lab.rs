@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use elevon_cache::page_cache::{CacheConfig, WriteMode};
+use elevon_cache::watermark::Watermarks;
 use elevon_core::histogram::Histogram;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
-use elevon_core::units::{Instant, Nanos, TenantId};
+use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, TaskId, TenantId};
 use elevon_formats::tenants::parse;
 use elevon_host::{Alarm, Incoming};
 use elevon_nbd::{Command, Export, Exports, Refusal, Request, Session, SessionConfig, Step};
@@ -21,7 +23,8 @@ use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
 
 use crate::client::{Charged, Client};
-use crate::device::{Device, ErrorLog, Message};
+use crate::device::{Device, ErrorLog, Message, Parts};
+use crate::disk::Disk as _;
 use crate::line::{Left, Line, ToWriter};
 use crate::simulated::{Clock, SimulatedDisk};
 
@@ -67,6 +70,8 @@ pub(super) struct Wire {
     came: Vec<u8>,
     /// How much data the reply to each request has.
     data: BTreeMap<u64, usize>,
+    /// The data of the last reply.
+    pub(super) read: Vec<u8>,
 }
 
 impl Wire {
@@ -75,17 +80,24 @@ impl Wire {
             Command::Read => (0_u16, request.length),
             Command::Write => (1, 0),
             Command::Flush => (3, 0),
+            Command::Trim => (4, 0),
+            Command::Cache => (5, 0),
+            Command::WriteZeroes { .. } => (6, 0),
             _ => unreachable!("no test asks for it"),
         };
         self.data.insert(request.cookie, length as usize);
-        self.unsent.extend(0x2560_9513_u32.to_be_bytes());
-        self.unsent.extend(u16::from(request.fua).to_be_bytes());
-        self.unsent.extend(kind.to_be_bytes());
-        self.unsent.extend(request.cookie.to_be_bytes());
-        self.unsent.extend(request.offset.to_be_bytes());
-        self.unsent.extend((request.length as u32).to_be_bytes());
+        self.head(u16::from(request.fua), kind, request.cookie, request.offset, request.length as u32);
         self.unsent.extend(payload);
         self.transfer();
+    }
+
+    fn head(&mut self, flags: u16, kind: u16, cookie: u64, offset: u64, length: u32) {
+        self.unsent.extend(0x2560_9513_u32.to_be_bytes());
+        self.unsent.extend(flags.to_be_bytes());
+        self.unsent.extend(kind.to_be_bytes());
+        self.unsent.extend(cookie.to_be_bytes());
+        self.unsent.extend(offset.to_be_bytes());
+        self.unsent.extend(length.to_be_bytes());
     }
 
     /// Hands over what the device has memory for.
@@ -115,7 +127,9 @@ impl Wire {
         let is_ok = head[4..8] == [0; 4];
         let cookie = u64::from_be_bytes(head[8..].try_into().expect("8 bytes"));
         let data = self.data.remove(&cookie).expect("an answer to a question");
-        self.came.drain(..16 + if is_ok { data } else { 0 });
+        let end = 16 + if is_ok { data } else { 0 };
+        self.read = self.came[16..end].to_vec();
+        self.came.drain(..end);
         Some((cookie, is_ok))
     }
 }
@@ -147,6 +161,20 @@ pub(super) struct Lab {
     size: u64,
 }
 
+/// Returns a page cache for so many bytes of data.
+pub(super) fn cache(bytes: u64, write_mode: WriteMode) -> CacheConfig {
+    let free = Watermarks::of_memory(Bytes::new(bytes), 0).high * PAGE_SIZE;
+    CacheConfig { write_mode, ..CacheConfig::new(Bytes::new(bytes + free), TaskId(0)) }
+}
+
+/// What some labs have besides.
+#[derive(Default)]
+struct Extra {
+    cache: Option<CacheConfig>,
+    /// The power can be cut.
+    is_cut: bool,
+}
+
 /// The disk that every client opens.
 struct Disk(u64);
 
@@ -173,15 +201,21 @@ fn session(size: u64) -> Session {
 impl Lab {
     /// A device with a scheduler and the tenants of a text.
     pub(super) fn new(device: &str, faults: &[&str], scheduler: &str, tenants: &str) -> Self {
-        Self::build(device, faults, scheduler, tenants, false)
+        Self::build(device, faults, scheduler, tenants, Extra::default())
+    }
+
+    /// The same, with a page cache.
+    pub(super) fn cached(device: &str, faults: &[&str], scheduler: &str, tenants: &str, cache: CacheConfig) -> Self {
+        Self::build(device, faults, scheduler, tenants, Extra { cache: Some(cache), is_cut: false })
     }
 
     /// The same, with a device whose power can be cut.
-    pub(super) fn to_be_cut(device: &str, faults: &[&str], scheduler: &str) -> Self {
-        Self::build(device, faults, scheduler, "", true)
+    pub(super) fn to_be_cut(device: &str, faults: &[&str], scheduler: &str, cache: Option<CacheConfig>) -> Self {
+        Self::build(device, faults, scheduler, "", Extra { cache, is_cut: true })
     }
 
-    fn build(device: &str, faults: &[&str], scheduler: &str, tenants: &str, is_cut: bool) -> Self {
+    fn build(device: &str, faults: &[&str], scheduler: &str, tenants: &str, extra: Extra) -> Self {
+        let Extra { cache, is_cut } = extra;
         let device = Fault::parse(profiles::open(device, 1).expect("a device"), 1, faults).expect("good faults");
         let mut config = device.description().stack_config();
         config.scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
@@ -197,8 +231,12 @@ impl Lab {
         if is_cut {
             disk.track_writes();
         }
+        if let Some(cache) = &cache {
+            disk.reserve_frames(cache.memory).expect("memory");
+        }
         let (send, receive) = channel();
-        let device = Device::new(stack, disk, settings, &tenants, ErrorLog::new("lab", |_| {}));
+        let plan = tenants.clone();
+        let device = Device::new(Parts { stack, disk, cache, settings, plan }, ErrorLog::new("lab", |_| {}));
         Self { device, send, receive, clients: Vec::new(), tenants, size }
     }
 
@@ -206,16 +244,56 @@ impl Lab {
         self.device.disk.now()
     }
 
-    /// Opens the export of a client.
+    /// Opens the export of a client: the whole device.
     pub(super) fn open(&mut self, client: u32, tenant: &str) -> Wire {
+        self.open_range(client, tenant, 0, self.size)
+    }
+
+    /// Opens an export that is a range of the device.
+    pub(super) fn open_range(&mut self, client: u32, tenant: &str, base: u64, size: u64) -> Wire {
         let found = self.tenants.tenants.iter().position(|known| known.path == tenant);
         let tenant = TenantId(found.map_or(0, |index| index as u32 + 1));
-        let charged = Charged { tenant, ioprio: IoPrio::NONE, base: 0 };
+        let charged = Charged { tenant, ioprio: IoPrio::NONE, base, size };
         let ((reader, memory), (writer, written)) = (channel(), channel());
         let line = (Line::Threads { reader, writer, socket: None }, Incoming::new(256 << 10).expect("memory"));
-        self.device.add(Client::new(client, String::new(), charged, session(self.size), line, Left::default()));
+        self.device.add(Client::new(client, String::new(), charged, session(size), line, Left::default()));
         let (send, data) = (self.send.clone(), BTreeMap::new());
-        Wire { client, send, memory, written, unsent: Vec::new(), came: Vec::new(), data }
+        Wire { client, send, memory, written, unsent: Vec::new(), came: Vec::new(), data, read: Vec::new() }
+    }
+
+    /// Asks for something on a connection, and runs until it is answered. Returns whether it
+    /// succeeded.
+    pub(super) fn ask(&mut self, wire: &mut Wire, request: &Request, payload: &[u8]) -> bool {
+        wire.ask(request, payload);
+        loop {
+            if let Some((cookie, is_ok)) = wire.answer() {
+                assert_eq!(cookie, request.cookie);
+                return is_ok;
+            }
+            assert!(self.step(), "an answer comes");
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn wait_for(&mut self, span: Nanos) {
+        let end = self.now().saturating_add(span);
+        while self.now() < end && self.step() {}
+    }
+
+    /// Lets a client leave.
+    pub(super) fn close(&mut self, mut wire: Wire) {
+        wire.head(0, 2, 0, 0, 0);
+        wire.transfer();
+        while self.device.tasks.contains_key(&wire.client) {
+            self.step();
+        }
+    }
+
+    /// Ends the device's loop, as if the server were told to stop.
+    pub(super) fn end(mut self) -> SimulatedDisk<AnyDevice, VirtualClock> {
+        let receive = &self.receive;
+        self.device.end_cache(&mut |device| device.turn(receive) || device.wait());
+        self.device.disk
     }
 
     /// Returns which clients have buffers.

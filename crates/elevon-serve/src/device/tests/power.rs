@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use elevon_cache::page_cache::WriteMode;
 use elevon_nbd::{Command, Request};
 use elevon_sim::device::fault::content::PowerCut;
 use elevon_testkit::Rng;
 
-use super::lab::{Lab, Wire};
+use super::lab::{Lab, Wire, cache};
 
-const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 24;
-/// Runs, each of another seed.
+/// Runs, each of another seed, without and with a page cache.
 const SEEDS: u64 = 3_000;
+const CACHED_SEEDS: u64 = 3_000;
 
 /// What a client knows of a block.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,13 +35,21 @@ enum Asked {
         stamp: u8,
         fua: bool,
     },
+    /// With what had been answered of the block when it was sent.
+    Read {
+        block: u64,
+        answered: u8,
+    },
     /// With what had been answered of each block when it was sent.
     Flush(Vec<u8>),
 }
 
 struct Run {
     lab: Lab,
-    wire: Wire,
+    /// A client may have several connections; a flush on one covers what was answered on all.
+    wires: Vec<Wire>,
+    block: u64,
+    reads: u64,
     rng: Rng,
     blocks: Vec<Known>,
     asked: BTreeMap<u64, Asked>,
@@ -49,15 +58,27 @@ struct Run {
 }
 
 impl Run {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, is_cached: bool) -> Self {
         let device = ["ufs-3.1", "sata-ssd-860evo", "hdd-7200"][(seed % 3) as usize];
         let faults: &[&str] = if seed.is_multiple_of(5) { &["flush_error:ppm=300000,status=medium"] } else { &[] };
         let scheduler = ["none", "mq-deadline", "flow"][(seed / 3 % 3) as usize];
-        let mut lab = Lab::to_be_cut(device, faults, scheduler);
-        let wire = lab.open(0, "");
+        let mode = if seed % 4 == 3 { WriteMode::Through } else { WriteMode::Back };
+        // Less than the blocks have, so that dirty pages have to go.
+        let cache = is_cached.then(|| cache(64 << 10, mode));
+        let mut lab = Lab::to_be_cut(device, faults, scheduler, cache);
+        let wires = (0..1 + u32::from(is_cached)).map(|client| lab.open(client, "")).collect();
         let blocks = vec![Known::default(); BLOCKS as usize];
         let (rng, asked) = (Rng(seed + 1), BTreeMap::new());
-        Self { lab, wire, rng, blocks, asked, cookie: 0, failed_flushes: 0 }
+        // Of a page, too.
+        let block = if is_cached && device != "ufs-3.1" && seed % 2 == 1 { 1024 } else { 4096 };
+        Self { lab, wires, block, reads: 0, rng, blocks, asked, cookie: 0, failed_flushes: 0 }
+    }
+
+    /// Sends a request on one of the connections.
+    fn send(&mut self, request: &Request, payload: &[u8]) {
+        let wires = self.wires.len() as u64;
+        let wire = if wires > 1 { self.rng.below(wires) } else { 0 };
+        self.wires[wire as usize].ask(request, payload);
     }
 
     /// Sends a request, most often a write of a block that has none in flight.
@@ -69,35 +90,53 @@ impl Run {
         if self.rng.below(6) == 0 {
             self.asked.insert(cookie, Asked::Flush(self.blocks.iter().map(|known| known.answered).collect()));
             let request = Request { command: Command::Flush, fua: false, df: false, cookie, offset: 0, length: 0 };
-            self.wire.ask(&request, &[]);
+            self.send(&request, &[]);
+        } else if self.wires.len() > 1 && self.rng.below(3) == 0 {
+            let answered = known.answered;
+            self.asked.insert(cookie, Asked::Read { block, answered });
+            let (offset, length) = (block * self.block, self.block);
+            self.send(&Request { command: Command::Read, fua: false, df: false, cookie, offset, length }, &[]);
         } else if !known.is_busy && known.sent < u8::MAX {
             (known.is_busy, known.sent) = (true, known.sent + 1);
             let stamp = known.sent;
             self.asked.insert(cookie, Asked::Write { block, stamp, fua });
-            let (offset, length) = (block * BLOCK, BLOCK);
+            let (offset, length) = (block * self.block, self.block);
             let request = Request { command: Command::Write, fua, df: false, cookie, offset, length };
-            self.wire.ask(&request, &[stamp; BLOCK as usize]);
+            self.send(&request, &vec![stamp; length as usize]);
         }
     }
 
     fn take_replies(&mut self) {
-        while let Some((cookie, is_ok)) = self.wire.answer() {
-            match self.asked.remove(&cookie).expect("an answer to a question") {
-                Asked::Write { block, stamp, fua } => {
-                    let known = &mut self.blocks[block as usize];
-                    known.is_busy = false;
-                    if is_ok {
-                        known.answered = stamp;
-                        known.durable = if fua { stamp } else { known.durable };
-                    }
-                }
-                Asked::Flush(answered) if is_ok => {
-                    for (known, stamp) in self.blocks.iter_mut().zip(answered) {
-                        known.durable = known.durable.max(stamp);
-                    }
-                }
-                Asked::Flush(_) => self.failed_flushes += 1,
+        for wire in 0..self.wires.len() {
+            while let Some((cookie, is_ok)) = self.wires[wire].answer() {
+                self.take_reply(wire, cookie, is_ok);
             }
+        }
+    }
+
+    fn take_reply(&mut self, wire: usize, cookie: u64, is_ok: bool) {
+        match self.asked.remove(&cookie).expect("an answer to a question") {
+            Asked::Write { block, stamp, fua } => {
+                let known = &mut self.blocks[block as usize];
+                known.is_busy = false;
+                if is_ok {
+                    known.answered = stamp;
+                    known.durable = if fua { stamp } else { known.durable };
+                }
+            }
+            Asked::Read { block, answered } => {
+                let (known, read) = (&self.blocks[block as usize], &self.wires[wire].read);
+                let sectors = || read.chunks(512);
+                assert!(is_ok && sectors().all(|all| all.iter().all(|byte| *byte == all[0])), "a torn sector");
+                assert!(sectors().all(|all| answered <= all[0] && all[0] <= known.sent), "{read:?}, {known:?}");
+                self.reads += 1;
+            }
+            Asked::Flush(answered) if is_ok => {
+                for (known, stamp) in self.blocks.iter_mut().zip(answered) {
+                    known.durable = known.durable.max(stamp);
+                }
+            }
+            Asked::Flush(_) => self.failed_flushes += 1,
         }
     }
 
@@ -108,7 +147,7 @@ impl Run {
         let mut wrong = Vec::new();
         for (block, known) in self.blocks.iter().enumerate() {
             // A sector is written whole or not at all; a block of several may be of two writes.
-            for sector in disk.peek(block as u64 * BLOCK, BLOCK as usize).chunks(512) {
+            for sector in disk.peek(block as u64 * self.block, self.block as usize).chunks(512) {
                 let is_whole = sector.iter().all(|byte| *byte == sector[0]);
                 if !is_whole || sector[0] < known.durable || sector[0] > known.sent {
                     wrong.push((block as u64, sector[0], *known));
@@ -119,12 +158,13 @@ impl Run {
     }
 }
 
-#[test]
-fn what_is_durable_survives_a_power_cut() {
+/// Runs of all seeds, each with a cut. Returns how many blocks were durable, how many flushes had
+/// failed, and how many reads were looked at.
+fn runs(seeds: u64, is_cached: bool) -> (usize, u64, u64) {
     let modes = PowerCut::ALL;
-    let (mut durable, mut failed) = (0, 0);
-    for seed in 0..SEEDS {
-        let mut run = Run::new(seed);
+    let (mut durable, mut failed, mut reads) = (0, 0, 0);
+    for seed in 0..seeds {
+        let mut run = Run::new(seed, is_cached);
         let steps = 50 + run.rng.below(250);
         for _ in 0..steps {
             for _ in 0..run.rng.below(3) {
@@ -138,20 +178,36 @@ fn what_is_durable_survives_a_power_cut() {
         assert!(wrong.is_empty(), "seed {seed}, {mode:?}: {wrong:?}");
         durable += run.blocks.iter().filter(|known| known.durable > 0).count();
         failed += run.failed_flushes;
+        reads += run.reads;
     }
+    (durable, failed, reads)
+}
+
+#[test]
+fn what_is_durable_survives_a_power_cut() {
+    let (durable, failed, _) = runs(SEEDS, false);
     assert!(durable > SEEDS as usize && failed > 100, "{durable} durable blocks, {failed} failed flushes");
+}
+
+#[test]
+fn what_is_durable_survives_a_power_cut_with_a_page_cache() {
+    let (durable, failed, reads) = runs(CACHED_SEEDS, true);
+    assert!(durable > CACHED_SEEDS as usize && failed > 100, "{durable} durable blocks, {failed} failed flushes");
+    assert!(reads > 10 * CACHED_SEEDS, "{reads} reads");
 }
 
 /// The check notices a device that forgets what it was told to keep.
 #[test]
 fn a_lost_block_is_noticed() {
-    let mut run = Run::new(1);
-    while run.blocks.iter().all(|known| known.durable == 0) {
-        run.ask();
-        run.lab.step();
-        run.take_replies();
+    for is_cached in [false, true] {
+        let mut run = Run::new(1, is_cached);
+        while run.blocks.iter().all(|known| known.durable == 0) {
+            run.ask();
+            run.lab.step();
+            run.take_replies();
+        }
+        let block = run.blocks.iter().position(|known| known.durable > 0).expect("one is durable");
+        run.blocks[block].durable = run.blocks[block].sent + 1;
+        assert!(!run.cut(PowerCut::KeepAll).is_empty());
     }
-    let block = run.blocks.iter().position(|known| known.durable > 0).expect("one is durable");
-    run.blocks[block].durable = run.blocks[block].sent + 1;
-    assert!(!run.cut(PowerCut::KeepAll).is_empty());
 }

@@ -1,0 +1,383 @@
+//! The page cache before a device that is served: parts of requests become I/O of [`FileIo`], and
+//! its bios I/O of the stack.
+//!
+//! The device is the one file of the cache, and each client a program with a part of it open. A
+//! READ or WRITE that the cache can answer is answered in the turn in which it came. TRIM and
+//! WRITE_ZEROES go to the device, and the cached pages of their range are dropped. A FLUSH writes
+//! back the dirty pages of its export, whichever connection wrote them, and flushes the device; FUA
+//! does the same for the range of its WRITE.
+//!
+//! A write-back that fails loses data of an unknown number of answered requests. From then on no
+//! FLUSH and no WRITE with FUA succeeds, whoever asks, until the server is started again.
+
+use std::collections::BTreeMap;
+
+use elevon_cache::FileId;
+use elevon_cache::activity::Submitter;
+use elevon_cache::file_io::{
+    Access, Begun, CallClass, CallEnd, FileIo, FileIoEvent, FileIoObserver, FileOp, FileOpKind, OpenPart, Program,
+};
+use elevon_cache::page_cache::{CacheConfig, Call, CallKind, Called, Reading, WriteMode};
+use elevon_cache::pages::{Flags as PageFlags, Tag};
+use elevon_cache::readahead::Advice;
+use elevon_core::ioprio::CpuPolicy;
+use elevon_core::op::Op;
+use elevon_core::stack::{Done, Stack, Submitted};
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
+use elevon_workload::buffered::CacheBios;
+
+use super::Device;
+use crate::client::{BUFFERS, Charged};
+use crate::disk::Disk;
+use crate::pieces::Part;
+
+/// The root's flusher task. Clients have smaller numbers.
+pub(super) const FLUSHER: TaskId = TaskId(1024);
+
+/// Tenants with a flusher task of their own, so that a tenant whose limit holds back its write-back
+/// does not hold back others'. Those beyond share the root's.
+const TENANT_FLUSHERS: u32 = 255;
+
+/// The most that one CACHE reads ahead, from its first byte on.
+const AHEAD_MOST: u64 = 32 << 20;
+
+/// What a tenant's requests found in the page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheUse {
+    /// Reads through the cache: parts of READs, of up to 128 KiB.
+    pub reads: u64,
+    /// Those of them that found everything in memory.
+    pub hits: u64,
+    /// Writes through the cache: parts of WRITEs.
+    pub writes: u64,
+    /// Time that its writes were held because of its dirty pages.
+    pub paused: Nanos,
+    /// Time that its reads and writes were held because no memory was free.
+    pub starved: Nanos,
+}
+
+impl CacheUse {
+    /// Adds what other requests found.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.hits += other.hits;
+        self.writes += other.writes;
+        self.paused += other.paused;
+        self.starved += other.starved;
+    }
+
+    /// Takes away what an earlier value of the same had.
+    pub(crate) fn subtract(&mut self, earlier: &Self) {
+        self.reads -= earlier.reads;
+        self.hits -= earlier.hits;
+        self.writes -= earlier.writes;
+        self.paused = Nanos::new(self.paused.get() - earlier.paused.get());
+        self.starved = Nanos::new(self.starved.get() - earlier.starved.get());
+    }
+}
+
+/// The page cache of a device at one time. Counters count from the server's start, pages have 4
+/// KiB.
+#[derive(Clone, Debug)]
+pub struct CacheView {
+    /// Bytes for cached data and what is kept free.
+    pub memory: Bytes,
+    /// When a write has finished.
+    pub mode: WriteMode,
+    /// Pages in the cache, dirty ones, those that are being written; pages that reads found, and
+    /// that they did not.
+    pub reading: Reading,
+    /// The error of the first write-back that failed.
+    pub lost: Option<Status>,
+    /// What the requests of each tenant found, without those of tenants below it.
+    pub tenants: BTreeMap<TenantId, CacheUse>,
+}
+
+/// The page cache of a device.
+#[derive(Debug)]
+pub(crate) struct DeviceCache {
+    files: FileIo,
+    bios: CacheBios,
+    config: (Bytes, WriteMode),
+    device: Bytes,
+    users: Users,
+    lost: Option<Status>,
+    /// The end of the write-back with which the server ends.
+    written_back: Option<Status>,
+}
+
+/// Who makes the I/O of the cache, and what they found there.
+#[derive(Debug, Default)]
+struct Users {
+    /// The tenant of each client, by task.
+    of_tasks: Vec<TenantId>,
+    uses: BTreeMap<TenantId, CacheUse>,
+}
+
+impl FileIoObserver for Users {
+    fn call_over(&mut self, end: &CallEnd<'_>) {
+        let of = self.uses.entry(self.of_tasks[end.task.index()]).or_default();
+        of.paused += end.done.paused;
+        of.starved += end.done.starved;
+        match end.class {
+            CallClass::Read => {
+                of.reads += 1;
+                of.hits += u64::from(end.done.waited.is_zero() && end.done.starved.is_zero());
+            }
+            CallClass::Write => of.writes += 1,
+            CallClass::Touch | CallClass::Fault | CallClass::Sync => {}
+        }
+    }
+
+    fn io_over(&mut self, _: TaskId, _: u32) {}
+}
+
+impl DeviceCache {
+    /// Returns an empty cache before the device of a stack. Flushers, and that there are bytes,
+    /// override the configuration.
+    pub(crate) fn new(config: CacheConfig, stack: &Stack) -> Self {
+        let (kept, size) = ((config.memory, config.write_mode), stack.config().size);
+        let config = CacheConfig { flusher: FLUSHER, tenant_flushers: TENANT_FLUSHERS, copies: true, ..config };
+        let mut files = FileIo::new(config);
+        let device = size.bytes();
+        let file = files.cache_mut().add_file(Sector::ZERO, device, device);
+        // That of the write-back at the end.
+        files.cache_mut().open(file);
+        Self {
+            files,
+            bios: CacheBios::new(Sector::ZERO + size, (FLUSHER.0 + TENANT_FLUSHERS + 1) as usize),
+            config: kept,
+            device,
+            users: Users::default(),
+            lost: None,
+            written_back: None,
+        }
+    }
+
+    pub(super) fn view(&self) -> CacheView {
+        let ((memory, mode), reading) = (self.config, self.files.cache().reading());
+        CacheView { memory, mode, reading, lost: self.lost, tenants: self.users.uses.clone() }
+    }
+
+    /// Lets a client use the cache, under its task.
+    pub(super) fn admit(&mut self, task: TaskId, charged: Charged) {
+        let Charged { tenant, ioprio, base, size } = charged;
+        let program = Program {
+            access: Access::Descriptor,
+            sync_writes: false,
+            range_sync: None,
+            submitter: Submitter::of_task(ioprio, CpuPolicy::Normal, 0),
+            tenant,
+            depth: BUFFERS as usize,
+        };
+        let (start, len) = (DeviceOffset::new(base), Bytes::new(size));
+        if let Some(of_task) = self.users.of_tasks.get_mut(task.index()) {
+            *of_task = tenant;
+            return self.files.replace_program(task, program, start, len);
+        }
+        let (file, file_start) = (FileId(0), DeviceOffset::new(0));
+        let open = self.files.cache_mut().open(file);
+        let added = self.files.add_program(program, &[OpenPart { open, file, file_start, start, len }]);
+        assert_eq!(added, task, "clients get the lowest number that is free");
+        self.users.of_tasks.push(tenant);
+    }
+
+    /// Reads a range ahead, as far as there is memory for it.
+    pub(super) fn read_ahead(&mut self, now: Instant, task: TaskId, at: u64, bytes: u64) {
+        let (offset, bytes) = (FileOffset::new(at), Bytes::new(bytes.min(AHEAD_MOST)));
+        let called = self.files.call(now, task, 0, CallKind::Fadvise(Advice::WillNeed), offset, bytes);
+        debug_assert!(called != Called::Wait, "advice does not sleep");
+    }
+
+    /// Returns how many bytes of a range, from its first on, are in no dirty page, and whether that
+    /// is all of it; or, if that is none, how many are in dirty pages. The device does not know of
+    /// dirty pages.
+    pub(super) fn clean_then_dirty(&self, at: u64, bytes: u64) -> (u64, bool) {
+        let pages = self.files.cache().resident().pages();
+        let (first, end) = (FileOffset::new(at).page(), FileOffset::new(at + bytes));
+        let is_unwritten = |index, tag| pages.next_tagged(FileId(0), index, tag);
+        let next = |from| {
+            let of = |tag| is_unwritten(from, tag).map(|(index, _)| index);
+            of(Tag::Dirty).into_iter().chain(of(Tag::Writeback)).min().filter(|index| index.start() < end)
+        };
+        let Some(mut index) = next(first) else { return (bytes, true) };
+        if index.start().get() > at {
+            return (index.start().get() - at, true);
+        }
+        while next(index) == Some(index) {
+            index = index.next();
+        }
+        (index.start().get().min(at + bytes) - at, false)
+    }
+
+    /// Returns when the cache has work next.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        self.files.cache().next_timer()
+    }
+
+    pub(super) fn handle_timers(&mut self, now: Instant) {
+        if self.next_timer().is_some_and(|at| at <= now) {
+            self.files.cache_mut().handle_timers(now);
+        }
+    }
+
+    /// Begins a part of a request at a byte of the device.
+    fn begin(&mut self, now: Instant, task: TaskId, token: u32, part: &Part, at: u64) -> Begun {
+        let kind = match part.op {
+            Op::Read => FileOpKind::Read,
+            Op::Write if part.fua => FileOpKind::DurableWrite,
+            Op::Write => FileOpKind::Write,
+            Op::Flush => FileOpKind::Sync,
+            Op::Discard | Op::SecureErase | Op::WriteZeroes | Op::ZoneAppend => FileOpKind::Discard,
+        };
+        let (position, bytes) = (DeviceOffset::new(at), Bytes::new(part.length));
+        let op = FileOp { task, token, kind, file: 0, position, bytes, begins_verify: false };
+        self.files.begin(now, &op, &mut self.users)
+    }
+
+    /// Continues I/O that the device has completed. Returns false if it has finished by that.
+    pub(super) fn on_device_done(&mut self, now: Instant, done: &Done) -> bool {
+        self.files.on_device_done(now, done.task, done.token as u32, done.status, &mut self.users)
+    }
+
+    /// Handles a bio that the stack completed. Returns how many bytes were lost if it was a
+    /// write-back that failed.
+    pub(super) fn on_bio_done(&mut self, now: Instant, bio: u32, done: &Done) -> u64 {
+        let mut lost = 0;
+        if !done.status.is_ok() {
+            let cache = self.files.cache();
+            let pages = cache.resident().pages();
+            let written = cache.frames(bio.into()).iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK));
+            lost = written.count() as u64 * PAGE_SIZE;
+            if lost > 0 {
+                self.lost.get_or_insert(done.status);
+            }
+        }
+        self.files.cache_mut().complete_as(now, bio.into(), done.status, done.device, done.class);
+        lost
+    }
+
+    /// Returns what is answered to a part that ended with `status`.
+    fn promise(&self, part: &Part, status: Status) -> Status {
+        let is_promise = part.op == Op::Flush || part.fua;
+        self.lost.filter(|_| is_promise && status.is_ok()).unwrap_or(status)
+    }
+
+    /// Handles a flusher that got the tag it slept for. Returns true if its batch ends.
+    pub(super) fn unblock(&mut self, task: TaskId) -> bool {
+        self.files.task_unblocked(task, &mut self.users);
+        self.bios.ends_batch_awake(task)
+    }
+
+    /// Moves the bytes between frames and buffers that the cache asks for.
+    fn move_bytes(&mut self, disk: &mut impl Disk) {
+        while let Some(copy) = self.files.cache_mut().poll_copy() {
+            disk.move_bytes(&copy);
+        }
+    }
+
+    /// Submits the bios of the cache. Returns false if there was none.
+    fn submit_bios(&mut self, now: Instant, stack: &mut Stack, disk: &mut impl Disk) -> bool {
+        let mut any = false;
+        while let Some(bio) = self.files.cache_mut().poll_io(now) {
+            if let Some(at) = self.files.cache().last_dirty_sleep() {
+                stack.note_dirty_sleep(at);
+            }
+            let io = self.bios.io_of(stack, self.files.cache(), &bio, bio.task >= FLUSHER);
+            if self.bios.begins_batch(&io, bio.ends_plug) {
+                stack.begin_batch(now, bio.task);
+            }
+            disk.bind_frames(bio.token as u32, self.files.cache().frames(bio.token));
+            let is_blocked = stack.submit_buffered(now, io, disk) == Submitted::Blocked;
+            if is_blocked {
+                self.files.task_blocked(bio.task);
+            }
+            if self.bios.ends_batch(bio.task, bio.ends_plug, is_blocked) {
+                stack.end_batch(now, bio.task, disk);
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Begins to write back everything and to flush the device, or returns how that ended.
+    fn write_back(&mut self, now: Instant, begins: bool) -> Option<Status> {
+        if begins {
+            let call = Call::new(FLUSHER, 0, FIRST_OPEN, CallKind::Fsync, FileOffset::ZERO, self.device);
+            if let Called::Done(done) = self.files.cache_mut().call(now, call) {
+                self.written_back = Some(done.status);
+            }
+        }
+        self.written_back
+    }
+}
+
+/// The open file that no client has.
+const FIRST_OPEN: elevon_cache::page_cache::OpenId = elevon_cache::page_cache::OpenId(0);
+
+impl<D: Disk> Device<D> {
+    /// Begins a part of a request of a client through the cache.
+    pub(super) fn begin_cached(&mut self, task: TaskId, slot: u32) {
+        let now = self.disk.now();
+        let client = self.clients[task.index()].as_mut().expect("a client that submits");
+        let base = client.charged.base;
+        let (pieces, part) = client.part(slot);
+        let at = base + pieces.request.offset + part.at;
+        let cache = self.cache.as_mut().expect("there is a cache");
+        let begun = cache.begin(now, task, slot, &part, at);
+        cache.move_bytes(&mut self.disk);
+        match begun {
+            Begun::Over(status) => self.end_cached(now, task, slot, status),
+            Begun::Device => self.submit_all(task, &mut vec![slot]),
+            Begun::Waits { .. } => {}
+        }
+    }
+
+    /// Submits bios of the cache, and ends what has finished. Returns false if there was nothing.
+    pub(super) fn pump_cache(&mut self) -> bool {
+        let mut moved = false;
+        loop {
+            let now = self.disk.now();
+            let Some(cache) = &mut self.cache else { return moved };
+            cache.move_bytes(&mut self.disk);
+            let mut any = cache.submit_bios(now, &mut self.stack, &mut self.disk);
+            while let Some(cache) = &mut self.cache
+                && let Some(event) = cache.files.poll(now, &mut cache.users)
+            {
+                cache.move_bytes(&mut self.disk);
+                match event {
+                    FileIoEvent::Over { task, token, status } => self.end_cached(now, task, token, status),
+                    FileIoEvent::Device { task, token } => self.submit_all(task, &mut vec![token]),
+                    FileIoEvent::Call(done) => cache.written_back = Some(done.status),
+                    FileIoEvent::Sleeps => {}
+                }
+                any = true;
+            }
+            if !any {
+                return moved;
+            }
+            moved = true;
+        }
+    }
+
+    fn end_cached(&mut self, now: Instant, task: TaskId, slot: u32, status: Status) {
+        let (_, part) = self.client(task).part(slot);
+        let status = self.cache.as_ref().map_or(status, |cache| cache.promise(&part, status));
+        self.end_part(now, task, slot, status);
+    }
+
+    /// Writes back what is dirty, and flushes the device, before the server ends.
+    pub(super) fn end_cache(&mut self, turn: &mut dyn FnMut(&mut Self) -> bool) {
+        let now = self.disk.now();
+        let Some(cache) = &mut self.cache else { return };
+        let mut ended = cache.write_back(now, true);
+        while ended.is_none() && turn(self) {
+            ended = self.cache.as_mut().and_then(|cache| cache.write_back(now, false));
+        }
+        let status = ended.unwrap_or(Status::IoError);
+        if !status.is_ok() {
+            self.errors.not_written_back(status);
+        }
+    }
+}
