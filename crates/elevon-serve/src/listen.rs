@@ -30,6 +30,9 @@ pub enum AddressError {
     /// There is no port.
     #[error("has no port; NBD's is 10809: tcp:HOST:10809")]
     NoPort,
+    /// What follows the last colon is no port.
+    #[error("its port is no number from 0 to 65535")]
+    Port,
     /// There is no port, and the address is one for metrics.
     #[error("has no port; 9464 is usual for metrics: tcp:127.0.0.1:9464")]
     NoMetricsPort,
@@ -44,6 +47,9 @@ impl FromStr for Address {
             Some(("tcp", place)) => match place.rsplit_once(':') {
                 Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
                     Ok(Self::Tcp(place.to_owned()))
+                }
+                Some((host, port)) if !host.is_empty() && !port.is_empty() && !port.ends_with(']') => {
+                    Err(AddressError::Port)
                 }
                 _ => Err(AddressError::NoPort),
             },

@@ -54,7 +54,8 @@ pub(crate) fn ask(socket: &Path, command: &Value) -> Result<Value, Failure> {
     stream.write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).map_err(failed)?;
-    let answer: Value = serde_json::from_str(&line).map_err(|_| failed(io::ErrorKind::InvalidData.into()))?;
+    let no_control_socket = "no answer to a command; is it the path of --control, or of the key control?";
+    let answer: Value = serde_json::from_str(&line).map_err(|_| failed(io::Error::other(no_control_socket)))?;
     match answer["error"].as_str() {
         Some(error) => Err(MachineError::Refused(error.to_owned()).into()),
         None => Ok(answer),

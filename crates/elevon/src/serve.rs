@@ -13,13 +13,13 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::nearest::did_you_mean;
 use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
-use elevon_formats::serve::{BUSY_POLL, busy_poll};
+use elevon_formats::serve::{BUSY_POLL, NAME_MAX, busy_poll};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::passed::{self, Passed};
 use elevon_serve::{Address, Exported, Field, Hooks, Level, Record, Reload, Server, Tls, UpstreamAddress};
 
 use crate::args::{LogFormat, ServeArgs, StackArgs};
-use crate::failure::{ConflictError, Ending, Failure, MachineError, emit_text};
+use crate::failure::{ConflictError, Ending, Failure, MachineError, ValueError, emit_text};
 use crate::plan::{Plan, Target, target};
 use config::Setup;
 use log::warn;
@@ -164,6 +164,11 @@ fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure>
         .map(|text| Address::of_metrics(text).map_err(|error| Failure::named(format!("--metrics {text}"), error)));
     let tls = tls::of_args(args)?;
     let addresses = Addresses { scheme: scheme(tls.as_ref()), nbd, metrics: metrics.transpose()?, passed };
+    let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
+    if name.len() > NAME_MAX || name.contains(char::is_control) {
+        let expected = format!("at most {NAME_MAX} bytes and no control characters");
+        return Err(Failure::named("--name", ValueError::expected(expected)));
+    }
     let parse = |text: &str| busy_poll(text).map_err(|error| Failure::named(format!("--busy-poll {text}"), error));
     let busy_poll = args.busy_poll.as_deref().map_or(Ok(BUSY_POLL), parse)?;
     let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args), None)?;
@@ -177,7 +182,6 @@ fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure>
     let opened = open::add(&mut server, &default_name(&args.file), planned)?;
     warn(&opened.notes);
     let told = opened.told(opened.size.get(), args.read_only, args.file.display().to_string());
-    let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
     let clients = args.clients.clone();
     server.add_export(Exported {
         name: name.clone(),

@@ -226,11 +226,21 @@ fn a_client_that_dies_hurts_nobody() {
 fn what_cannot_be_served_is_refused_in_a_line() {
     let bench = Bench::new();
     bench.file("disk.img", vec![0; 4096]);
+    bench.file("empty.img", Vec::new());
     bench.file("tenants.toml", "[tenant.gold]\nweight = 400\n");
     for (args, words) in [
         (&["disk.img", "--listen", "s.sock"][..], "--listen s.sock: is no address; write unix:PATH or tcp:HOST:PORT"),
         (&["disk.img", "--listen", "tcp:localhost"], "has no port; NBD's is 10809"),
+        (&["disk.img", "--listen", "tcp:localhost:nbd"], "tcp:localhost:nbd: its port is no number from 0 to 65535"),
+        (&["disk.img", "--listen", "tcp:localhost:65536"], "its port is no number"),
+        (&["disk.img", "--listen", "tcp:[::1]"], "has no port"),
         (&["none.img", "--listen", "unix:s"], "none.img"),
+        (&["empty.img", "--listen", "unix:s"], "has size 0; name a file with content"),
+        (&["disk.img", "--listen", "unix:s", "--name", &"n".repeat(256)], "--name: expected at most 255 bytes"),
+        (&["disk.img", "--listen", "unix:s", "--cache", "1GB"], "--cache 1GB: cache: `size=1GB`: expected a size"),
+        (&["disk.img", "--listen", "unix:s", "--cache", "4TiB"], "--cache 4TiB: this machine has"),
+        (&["disk.img", "--listen", "unix:s", "--set", "cache=sieve"], "give the device one, such as cache = \"1GiB\""),
+        (&["c.toml", "--cache", "1GiB"], "--cache: c.toml says what is served and how"),
         (&["disk.img"], "disk.img: --listen is not given; write --listen unix:PATH"),
         (&["disk.img", "--check", "--listen", "unix:s"], "--check is for a configuration"),
         (&["c.toml", "--read-only"], "--read-only: c.toml says what is served and how"),

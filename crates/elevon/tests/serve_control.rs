@@ -101,6 +101,9 @@ fn what_cannot_be_done_is_said_in_a_line() {
     }
     let elsewhere = served.bench.elevon(&["ctl", "none", "stats"]).output().expect("it ran");
     assert_eq!(elsewhere.status.code(), Some(1));
+    let disks = served.bench.elevon(&["ctl", "s", "stats"]).output().expect("it ran");
+    let stderr = String::from_utf8_lossy(&disks.stderr);
+    assert!(disks.status.code() == Some(1) && stderr.contains("s: no answer to a command; is it "), "{stderr}");
     served.end();
 }
 
