@@ -291,7 +291,7 @@ impl Scrape {
         to.gauges("elevon_cache_dirty", help, unit(), bytes(|reading| reading.dirty))?;
         let help = "Bytes of pages that are being written.";
         to.gauges("elevon_cache_writeback", help, unit(), bytes(|reading| reading.writeback))?;
-        let help = "1 if pages could not be written back: no flush succeeds until the server is started again.";
+        let help = "1 if a write-back or a flush failed: no flush succeeds until the server is started again.";
         let lost = all().map(|(labels, cache)| (labels, u64::from(cache.lost.is_some())));
         to.gauges("elevon_cache_lost", help, None, lost)?;
         let uses = || {

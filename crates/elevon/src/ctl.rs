@@ -175,7 +175,7 @@ fn cache_line(cache: &Value) -> Option<String> {
     let [cached, dirty, written] = ["cached_bytes", "dirty_bytes", "written_bytes"].map(bytes);
     let _ = write!(line, "{cached} cached, {dirty} dirty, {written} written back");
     if let Some(words) = cache["lost"].as_str() {
-        let _ = write!(line, "; a write-back failed ({words}): no flush succeeds");
+        let _ = write!(line, "; a write-back or a flush failed ({words}): no flush succeeds");
     }
     Some(line)
 }
@@ -243,7 +243,7 @@ mod tests {
     fn a_page_cache_has_lines_where_there_is_one() {
         let cache = json!({ "mode": "write-back", "hit_bytes": 3 << 20, "missed_bytes": 1 << 20, "cached_bytes": 8_000_000,
             "dirty_bytes": 4096, "written_bytes": 0, "lost": "I/O" });
-        let line = "page cache, write-back: 75.0 % of what was read was there; 8000kB cached, 4096B dirty, 0B written back; a write-back failed (I/O): no flush succeeds";
+        let line = "page cache, write-back: 75.0 % of what was read was there; 8000kB cached, 4096B dirty, 0B written back; a write-back or a flush failed (I/O): no flush succeeds";
         assert_eq!(cache_line(&cache).as_deref(), Some(line));
         assert_eq!((cache_line(&Value::Null), cache_lines(&Value::Null)), (None, Vec::new()));
         let of = json!({ "reads": 8, "hits": 6, "writes": 1, "paused_ns": 1_500_000, "starved_ns": 0 });

@@ -169,7 +169,12 @@ for handle in handles[:1]:
 
 #[test]
 fn qemu_converts_images_to_and_from_a_disk() {
-    let served = Served::start(&["--scheduler", "flow"]);
+    for options in [["--scheduler", "flow"], ["--cache", "1MiB"]] {
+        convert_by_qemu(Served::start(&options));
+    }
+}
+
+fn convert_by_qemu(served: Served) {
     served.bench.file("pattern", pattern());
     let img = |args: &[&str]| served.client("qemu-img", args);
     let Some(output) = img(&["convert", "-f", "raw", "-O", "qcow2", "pattern", "p.qcow2"]) else { return };
@@ -187,13 +192,19 @@ fn qemu_converts_images_to_and_from_a_disk() {
     assert_eq!(bytes, DISK as u64);
     let compared = img(&["compare", "-f", "raw", "-F", "raw", &served.uri, "pattern"]).expect("installed");
     ok(&compared);
-    served.end();
     // Nothing is lost by the end of the server.
+    let bench = served.ended();
+    assert!(fs::read(bench.path("disk.img")).expect("the disk") == pattern());
 }
 
 #[test]
 fn libnbd_copies_with_many_connections() {
-    let served = Served::start(&["--scheduler", "mq-deadline"]);
+    for options in [["--scheduler", "mq-deadline"], ["--cache", "1MiB"]] {
+        copy_by_libnbd(Served::start(&options));
+    }
+}
+
+fn copy_by_libnbd(served: Served) {
     let bytes = pattern();
     served.bench.file("pattern", &bytes);
     let many = ["--connections", "4", "--requests", "64", "--threads", "4"];
@@ -208,7 +219,14 @@ fn libnbd_copies_with_many_connections() {
 
 #[test]
 fn fio_verifies_with_several_connections_and_flushes() {
-    let served = Served::start(&[]);
+    for options in [&[][..], &["--cache", "1MiB"], &["--cache", "256KiB,write-through", "--set", "cache=sieve"]] {
+        let served = Served::start(options);
+        verify_by_fio(&served);
+        served.end();
+    }
+}
+
+fn verify_by_fio(served: &Served) {
     let uri = format!("--uri={}", served.uri);
     let common = ["--ioengine=nbd", &uri, "--bs=4k", "--size=1m", "--offset_increment=1m", "--numjobs=4"];
     let job = ["--name=a", "--rw=randrw", "--rwmixread=30", "--iodepth=16", "--fsync=8", "--verify=crc32c"];
@@ -221,7 +239,6 @@ fn fio_verifies_with_several_connections_and_flushes() {
     ok(&served.client("fio", &[&verify[..], &common].concat()).expect("installed"));
     let trim = ["--name=c", "--rw=randtrim", "--iodepth=8"];
     ok(&served.client("fio", &[&trim[..], &common].concat()).expect("installed"));
-    served.end();
 }
 
 #[test]

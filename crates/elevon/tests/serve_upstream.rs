@@ -19,18 +19,26 @@ const ENOSPC: u32 = 28;
 
 /// Serves the disk at the socket `up`.
 fn before(bench: Bench, export: &str) -> Served {
+    before_with(bench, export, &[])
+}
+
+/// The same with further options.
+fn before_with(bench: Bench, export: &str, options: &[&str]) -> Served {
     let address = format!("nbd+unix:///{export}?socket={}", bench.path("up").display());
-    Served::run(bench, &[&address, "--name", "disk.img", "--listen", "unix:s"])
+    Served::run(bench, &[&[&*address, "--name", "disk.img", "--listen", "unix:s"], options].concat())
 }
 
 #[test]
 fn bytes_go_to_nbdkit_and_come_back() {
-    for plugin in [&["memory", "8M"][..], &["file", "disk.img"]] {
+    let cache = ["--cache", "1MiB"];
+    for (plugin, options) in
+        [(&["memory", "8M"][..], &[][..]), (&["file", "disk.img"], &[]), (&["file", "disk.img"], &cache)]
+    {
         let bench = Bench::new();
         bench.file("disk.img", vec![0; DISK]);
         bench.file("pattern", pattern(DISK));
         let Some(_nbdkit) = nbdkit(&bench, plugin) else { return };
-        let served = before(bench, "");
+        let served = before_with(bench, "", options);
         let Some(copied) = served.client("nbdcopy", &["--flush", "pattern", &served.uri]) else { return };
         ok(&copied);
         if plugin[0] == "file" {

@@ -7,8 +7,9 @@
 //! back the dirty pages of its export, whichever connection wrote them, and flushes the device; FUA
 //! does the same for the range of its WRITE.
 //!
-//! A write-back that fails loses data of an unknown number of answered requests. From then on no
-//! FLUSH and no WRITE with FUA succeeds, whoever asks, until the server is started again.
+//! A write-back or a flush that fails loses data of an unknown number of answered requests. From
+//! then on no FLUSH and no WRITE with FUA succeeds, whoever asks, until the server is started
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +89,7 @@ pub struct CacheView {
     /// Pages in the cache, dirty ones, those that are being written; pages that reads found, and
     /// that they did not.
     pub reading: Reading,
-    /// The error of the first write-back that failed.
+    /// The error of the first write-back or flush that failed.
     pub lost: Option<Status>,
     /// What the requests of each tenant found, without those of tenants below it.
     pub tenants: BTreeMap<TenantId, CacheUse>,
@@ -248,9 +249,11 @@ impl DeviceCache {
         if !done.status.is_ok() {
             let cache = self.files.cache();
             let pages = cache.resident().pages();
-            let written = cache.frames(bio.into()).iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK));
+            let frames = cache.frames(bio.into());
+            let written = frames.iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK));
             lost = written.count() as u64 * PAGE_SIZE;
-            if lost > 0 {
+            // A flush has no frames.
+            if lost > 0 || frames.is_empty() {
                 self.lost.get_or_insert(done.status);
             }
         }

@@ -85,6 +85,23 @@ fn a_failed_write_back_is_told_and_never_healed() {
     }
 }
 
+/// Nor does a flush succeed, or a write with FUA, after a flush that failed.
+#[test]
+fn a_failed_flush_is_never_healed() {
+    let mut lab =
+        Lab::cached("ufs-3.1", &["flush_error:ppm=100000,status=medium"], "none", "", cache(1 << 20, WriteMode::Back));
+    let (mut wire, mut succeeded, mut failed) = (lab.open(0, ""), 0, 0);
+    for number in 0..200_u64 {
+        let request = Request { fua: number % 2 == 0, ..write(number * 4096, 4096) };
+        let is_promise = lab.ask(&mut wire, &request, &[1; 4096]);
+        let is_flushed = lab.ask(&mut wire, &FLUSH, &[]);
+        assert!(!(request.fua && !is_promise && is_flushed), "request {number} healed it");
+        assert!(failed == 0 || !is_flushed && is_promise != request.fua, "request {number} after {failed} failures");
+        *if is_flushed { &mut succeeded } else { &mut failed } += 1;
+    }
+    assert!(succeeded > 0 && failed > 0, "{succeeded} succeeded, {failed} failed");
+}
+
 /// A client whose limit holds back its write-back does not hold back another's flush, on a range of
 /// its own.
 #[test]
