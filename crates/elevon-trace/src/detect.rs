@@ -2,6 +2,7 @@
 
 use crate::input::MAX_PIECE;
 use crate::read::csv::CsvKind;
+use crate::read::lines::BOM;
 use crate::read::{blkparse, blktrace, csv, event_csv, fio_log, ftrace, perfetto};
 
 /// A trace format.
@@ -94,6 +95,7 @@ pub(crate) fn detect(head: &[u8]) -> Option<TraceFormat> {
     if perfetto::is_perfetto(head) {
         return Some(TraceFormat::Perfetto);
     }
+    let head = head.strip_prefix(BOM).unwrap_or(head);
     // The last line may be incomplete, except if it is the only one.
     let whole = memchr::memrchr(b'\n', head).map_or(head, |end| &head[..end]);
     let lines = || whole.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());

@@ -11,11 +11,12 @@ use crate::report::{Gap, Position, ReadReport};
 /// Approximate number of events delivered at once.
 pub(crate) const BATCH: usize = 4096;
 
-/// Why an event is skipped that comes too late to be sorted.
-const TOO_LATE: &str = "older than the events before it by more than the window in which events are ordered";
+/// What is expected of an event that comes too late to be sorted.
+const TOO_LATE: &str =
+    "a time near those before it, and not one older than the window in which events are put in order";
 
-/// Why an event without a time is skipped.
-const NO_TIME: &str = "no time, which the events before it have";
+/// What is expected of an event without a time.
+const NO_TIME: &str = "a time, as the events before it have";
 
 /// In which order events are delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

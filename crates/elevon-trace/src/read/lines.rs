@@ -6,6 +6,9 @@ use crate::input::Input;
 use crate::reader::Source;
 use crate::sink::{BATCH, Sink};
 
+/// What editors on Windows put before a text.
+pub(crate) const BOM: &[u8] = "\u{feff}".as_bytes();
+
 /// A line of a text.
 #[derive(Clone, Copy)]
 pub(crate) struct TextLine<'a> {
@@ -52,7 +55,10 @@ impl<F: LineFormat> Source for LineSource<F> {
             };
             lines += 1;
             self.lines += 1;
-            let text = &self.input.buffered()[..length];
+            let mut text = &self.input.buffered()[..length];
+            if self.lines == 1 {
+                text = text.strip_prefix(BOM).unwrap_or(text);
+            }
             self.format.line(TextLine { text, number: self.lines }, sink);
             self.input.consume(consumed);
         }

@@ -144,3 +144,13 @@ fn fio_logs() {
         read_bytes("fio version 3 iolog\n1 f read 0\n2 f read 0 4096 1\n3 f hop 0 1\n4 f read 0 1\n");
     assert_eq!((events.len(), reader.report().skipped_count()), (1, 3));
 }
+
+/// An editor on Windows puts a mark before the first line, and a carriage return behind each.
+#[test]
+fn a_text_of_windows_is_read_whole() {
+    let lines = ["419,W,8192,4096,1577808144360767", "420,R,8192,4096,1577808144360768"].join("\r\n");
+    for text in [format!("\u{feff}{lines}\r\n"), format!("\u{feff}device,op,offset,length,time\r\n{lines}\r\n")] {
+        let (events, reader) = read_bytes(text.as_bytes());
+        assert_eq!((events.len(), reader.report().skipped_count()), (2, 0), "{text}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Parses one line of tracepoint text.
 
+mod fields;
+
 use std::sync::LazyLock;
 
 use elevon_core::ioprio::IoPrio;
@@ -159,7 +161,7 @@ const MAX_NAME: usize = 40;
 fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Option<Record<'a>>, Expected> {
     // Names are short; a malicious line may contain the word at every place.
     let Some(colon) = memchr::memchr(b':', &rest[..rest.len().min(MAX_NAME)]) else { return Ok(None) };
-    let (name, tail) = (&rest[..colon], Cursor::new(&rest[colon + 1..]));
+    let (name, tail) = (&rest[..colon], &rest[colon + 1..]);
     if !name.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_') {
         return Ok(None);
     }
@@ -171,7 +173,11 @@ fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Op
         named: None,
     };
     prefix.apply(&mut record.event);
-    if !parse_tail(name, tail, &mut record, is_wrapped)? {
+    let is_read = match fields::is_fields(tail) {
+        true => fields::parse(name, tail, &mut record)?,
+        false => parse_tail(name, Cursor::new(tail), &mut record, is_wrapped)?,
+    };
+    if !is_read {
         return Ok(None);
     }
     Ok(Some(record))
@@ -259,7 +265,8 @@ fn command(line: &[u8]) -> Option<Line<'_>> {
 }
 
 /// Parses `COMM-PID [(TGID)] [CPU] [FLAGS] TIME:` from the right, because only the name on the left
-/// may contain any character.
+/// may contain any character. The CPU, and all before the time, may be missing, because `perf
+/// script -F` prints the fields that it is asked for.
 fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
     let prefix = prefix.trim_ascii();
     if prefix.is_empty() {
@@ -273,6 +280,7 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
     let time = word.strip_suffix(b":").ok_or("a colon after the time")?;
     let (time, decimals) = seconds(time).ok_or("a time in seconds")?;
     let mut cpu = None;
+    let before_time = left;
     // There is at most one word of flags between the CPU and the time.
     for _ in 0..2 {
         let (rest, word) = last_word(left);
@@ -287,7 +295,7 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
         left = rest;
     }
     if cpu.is_none() {
-        return Err("a CPU in brackets");
+        return Ok(Prefix { time: Some(time), decimals: Some(decimals), ..task_alone(before_time) });
     }
     let mut process = None;
     if let Some(inside) = left.strip_suffix(b")")
@@ -308,6 +316,23 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
     // The kernel prints dots for a task whose name it no longer knows.
     let comm = (!comm.is_empty() && comm != b"<...>").then_some(comm);
     Ok(Prefix { time: Some(time), decimals: Some(decimals), comm, tid: Some(tid), process, cpu })
+}
+
+/// Parses what is before the time of a line without CPU: `dd`, `dd 1234`, `dd-1234`, `dd 1230/1234`
+/// or nothing.
+fn task_alone(text: &[u8]) -> Prefix<'_> {
+    let (mut left, tid) = match last_number(text) {
+        Some((left, tid)) if matches!(left.last(), None | Some(b' ' | b'\t' | b'-' | b'/')) => (left, Some(tid)),
+        _ => (text, None),
+    };
+    let mut process = None;
+    if let Some(before) = left.strip_suffix(b"/")
+        && let Some((before, number)) = last_number(before)
+    {
+        (left, process) = (before, Some(number));
+    }
+    let comm = left.strip_suffix(b"-").unwrap_or(left).trim_ascii();
+    Prefix { comm: (!comm.is_empty()).then_some(comm), tid, process, ..Prefix::default() }
 }
 
 /// Splits off the last word; the text before it has no trailing blanks.

@@ -51,6 +51,67 @@ fn every_kind_of_prefix() {
     assert_eq!(bare.comm, Some(&b"Thread-51"[..]));
 }
 
+/// `perf script -F` prints the fields that it is asked for: here without the CPU.
+#[test]
+fn a_line_may_lack_the_cpu() {
+    let tail = "block:block_rq_issue: 8,0 W 4096 () 2048 + 8 [tail]";
+    for (line, comm, tid, process) in [
+        (format!("  100.000123: {tail}"), "tail", None, None),
+        (format!("dd  100.000123: {tail}"), "dd", None, None),
+        (format!("mkfs.ext4  100.000123: {tail}"), "mkfs.ext4", None, None),
+        (format!("a b 1234  100.000123: {tail}"), "a b", Some(1234), None),
+        (format!("dd-1234  100.000123: {tail}"), "dd", Some(1234), None),
+        (format!("dd 77/1234  100.000123:     1 {tail}"), "dd", Some(1234), Some(77)),
+    ] {
+        let Record { event, comm: found, .. } = record(&line);
+        assert_eq!(found, Some(comm.as_bytes()), "{line}");
+        assert_eq!((event.time, event.cpu), (Some(100_000_123_000), None), "{line}");
+        assert_eq!((event.tid, event.process), (tid, process), "{line}");
+    }
+}
+
+/// An event as `trace-cmd report -R` prints it, field by field, is the same event.
+#[test]
+fn events_may_be_printed_field_by_field() {
+    for (fields, usual) in [
+        (
+            "block_bio_queue:      dev=8388608 sector=2048 nr_sector=8 rwbs=WS comm=a b",
+            "block_bio_queue: 8,0 WS 2048 + 8 [a b]",
+        ),
+        (
+            "block_rq_issue: dev=0x10300001, sector=0x800, nr_sector=8, bytes=4096, ioprio=16388, rwbs=R, comm=dd, cmd=",
+            "block_rq_issue: 259,1 R 4096 () 2048 + 8 be,0,4 [dd]",
+        ),
+        (
+            "block_rq_complete: [FAILED TO PARSE] dev=8388608 sector=2048 nr_sector=8 error=-5 ioprio=0 rwbs=R cmd=",
+            "block_rq_complete: 8,0 R () 2048 + 8 none,0,0 [-5]",
+        ),
+        (
+            "block_rq_complete: dev=8388608 sector=18446744073709551615 nr_sector=0 error=0 rwbs=FF cmd=",
+            "block_rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]",
+        ),
+        ("block_split: dev=8388608 sector=0 new_sector=1024 rwbs=R comm=dd", "block_split: 8,0 R 0 / 1024 [dd]"),
+        (
+            "block_bio_remap: dev=8388608 sector=2056 nr_sector=8 old_dev=8388609 old_sector=8 rwbs=R",
+            "block_bio_remap: 8,0 R 2056 + 8 <- (8,1) 8",
+        ),
+        ("block_unplug: nr_rq=4 comm=dd", "block_unplug: [dd] 4"),
+        ("block_plug: comm=dd", "block_plug: [dd]"),
+    ] {
+        let at = |event: &str| format!("x-7 [001] 1.5: {event}");
+        let (fields, usual) = (at(fields), at(usual));
+        assert_eq!(record(&fields), record(&usual), "{fields}");
+        let mut task = fields.clone();
+        task.replace_range(..3, "<...>-7");
+        let has_name = usual.ends_with("[a b]") || usual.contains("[dd]");
+        assert_eq!(record(&task).comm.is_some(), has_name, "{task}");
+    }
+    for line in ["block_rq_issue: dev=8388608 sector=x rwbs=R", "block_split: dev=1 sector=0 rwbs=R comm=dd"] {
+        let line = format!("x-7 [001] 1.5: {line}");
+        assert!(matches!(parse_line(line.as_bytes()), Line::Malformed { .. }), "{line}");
+    }
+}
+
 #[test]
 fn names_may_hold_anything() {
     for comm in [
@@ -164,7 +225,7 @@ fn what_is_no_event_says_what_it_is() {
         ("block_bio_queue: 8,0 R 0 + eight [dd]", "a number of sectors"),
         ("block_bio_queue: 8,0 R 0 + 8", "brackets up to the end of the line"),
         ("block_bio_queue: 8,0 XX 0 + 8 [a]", "letters of an operation such as WS"),
-        ("dd-1 1.5: block_plug: [dd]", "a CPU in brackets"),
+        ("dd-1 [x] 1.5: block_plug: [dd]", "the number of a CPU"),
     ] {
         assert_eq!(parse_line(line.as_bytes()), Line::Malformed { expected }, "{line}");
     }

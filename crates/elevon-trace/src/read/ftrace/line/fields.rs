@@ -1,0 +1,168 @@
+//! Parses an event that is printed field by field: `dev=8388608 sector=2048 nr_sector=8 rwbs=R
+//! comm=dd`.
+//!
+//! `trace-cmd report -R` prints events so, and both trace-cmd and perf do it with events whose
+//! format they cannot interpret, after `[FAILED TO PARSE]`. The fields and their order are those of
+//! the kernel's `events/block/*/format`.
+
+use elevon_core::ioprio::IoPrio;
+
+use super::super::super::cursor::{Expected, whole_number, whole_signed};
+use super::Record;
+use crate::event::{Device, SECTOR_SIZE, TraceKind};
+use crate::op::{TraceOp, parse_rwbs};
+
+/// Number of minor numbers of a major one in the kernel's own device numbers.
+const MINOR_BITS: u32 = 20;
+
+/// Words of a text that are looked at.
+const MAX_WORDS: usize = 64;
+
+/// The fields of an event as text; of one that is absent, `None`.
+#[derive(Default)]
+struct Fields<'a> {
+    dev: Option<&'a [u8]>,
+    sector: Option<&'a [u8]>,
+    nr_sector: Option<&'a [u8]>,
+    bytes: Option<&'a [u8]>,
+    error: Option<&'a [u8]>,
+    ioprio: Option<&'a [u8]>,
+    rwbs: Option<&'a [u8]>,
+    comm: Option<&'a [u8]>,
+    cmd: Option<&'a [u8]>,
+    new_sector: Option<&'a [u8]>,
+    old_dev: Option<&'a [u8]>,
+    old_sector: Option<&'a [u8]>,
+    nr_rq: Option<&'a [u8]>,
+}
+
+impl<'a> Fields<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        let mut fields = Self::default();
+        // A word without a name goes on with the value before: a task's name may have blanks.
+        let mut open: Option<(&[u8], usize)> = None;
+        let starts = memchr::memchr_iter(b' ', text).map(|blank| blank + 1);
+        for start in std::iter::once(0).chain(starts).take(MAX_WORDS) {
+            let word = &text[start..];
+            let length = word.iter().position(|byte| !byte.is_ascii_lowercase() && *byte != b'_').unwrap_or(word.len());
+            if length == 0 || word.get(length) != Some(&b'=') {
+                continue;
+            }
+            if let Some((name, from)) = open.replace((&word[..length], start + length + 1)) {
+                fields.set(name, &text[from..start]);
+            }
+        }
+        if let Some((name, from)) = open {
+            fields.set(name, &text[from..]);
+        }
+        fields
+    }
+
+    fn set(&mut self, name: &[u8], value: &'a [u8]) {
+        let field = match name {
+            b"dev" => &mut self.dev,
+            b"sector" => &mut self.sector,
+            b"nr_sector" => &mut self.nr_sector,
+            b"bytes" => &mut self.bytes,
+            b"error" => &mut self.error,
+            b"ioprio" => &mut self.ioprio,
+            b"rwbs" => &mut self.rwbs,
+            b"comm" => &mut self.comm,
+            b"cmd" => &mut self.cmd,
+            b"new_sector" => &mut self.new_sector,
+            b"old_dev" => &mut self.old_dev,
+            b"old_sector" => &mut self.old_sector,
+            b"nr_rq" => &mut self.nr_rq,
+            _ => return,
+        };
+        // trace-cmd separates fields by commas in some versions.
+        let value = value.trim_ascii();
+        *field = Some(value.strip_suffix(b",").unwrap_or(value));
+    }
+}
+
+/// Returns a number, which may be hexadecimal.
+fn number(text: Option<&[u8]>, expected: Expected) -> Result<u64, Expected> {
+    let text = text.ok_or(expected)?;
+    match text.strip_prefix(b"0x") {
+        None => whole_number(text).ok_or(expected),
+        Some(digits) => {
+            let digits = std::str::from_utf8(digits).map_err(|_| expected)?;
+            u64::from_str_radix(digits, 16).map_err(|_| expected)
+        }
+    }
+}
+
+/// Returns the device of a number as the kernel keeps it.
+fn device(text: Option<&[u8]>) -> Result<Device, Expected> {
+    let number = number(text, "a number after dev=")?;
+    let major = u32::try_from(number >> MINOR_BITS).map_err(|_| "a number after dev=")?;
+    Ok(Device::new(major, (number & ((1 << MINOR_BITS) - 1)) as u32))
+}
+
+/// Returns true if the event-specific part of a line has this form.
+#[inline]
+pub(super) fn is_fields(tail: &[u8]) -> bool {
+    let tail = tail.trim_ascii_start();
+    [&b"dev="[..], b"nr_rq=", b"comm=", b"[FAILED TO PARSE]"].into_iter().any(|start| tail.starts_with(start))
+}
+
+/// Returns the kind of an event; `None` if it is not of a request or bio.
+fn kind_of(name: &[u8], fields: &Fields<'_>) -> Result<Option<TraceKind>, Expected> {
+    let old_sector = || number(fields.old_sector, "a number after old_sector=");
+    Ok(Some(match name {
+        b"block_bio_queue" => TraceKind::Queue,
+        b"block_getrq" => TraceKind::GetRequest,
+        b"block_bio_backmerge" => TraceKind::BackMerge,
+        b"block_bio_frontmerge" => TraceKind::FrontMerge,
+        b"block_rq_issue" => TraceKind::Issue,
+        b"block_rq_insert" => TraceKind::Insert,
+        b"block_rq_merge" => TraceKind::RequestMerge,
+        b"block_io_start" => TraceKind::IoStart,
+        b"block_io_done" => TraceKind::IoDone,
+        b"block_rq_complete" => TraceKind::Complete,
+        b"block_rq_requeue" => TraceKind::Requeue,
+        b"block_rq_error" => TraceKind::RequestError,
+        b"block_bio_complete" => TraceKind::BioComplete,
+        b"block_split" => TraceKind::Split { new_sector: number(fields.new_sector, "a number after new_sector=")? },
+        b"block_bio_remap" => TraceKind::Remap { from: device(fields.old_dev)?, from_sector: old_sector()? },
+        b"block_rq_remap" => TraceKind::RequestRemap { from: device(fields.old_dev)?, from_sector: old_sector()? },
+        b"block_plug" => TraceKind::Plug,
+        b"block_unplug" => {
+            let requests = number(fields.nr_rq, "a number after nr_rq=")?;
+            TraceKind::Unplug { requests: u32::try_from(requests).map_err(|_| "a number of requests")?, timer: None }
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Parses the event-specific part of a line. Returns false for an event that is not of a request or
+/// bio.
+pub(super) fn parse<'a>(name: &[u8], tail: &'a [u8], record: &mut Record<'a>) -> Result<bool, Expected> {
+    let fields = Fields::of(tail);
+    let Some(kind) = kind_of(name, &fields)? else { return Ok(false) };
+    record.event.kind = kind;
+    super::task(record, fields.comm.unwrap_or_default());
+    if matches!(kind, TraceKind::Plug | TraceKind::Unplug { .. }) {
+        return Ok(true);
+    }
+    let event = &mut record.event;
+    event.device = Some(device(fields.dev)?);
+    let (op, flags) = fields.rwbs.and_then(parse_rwbs).ok_or("letters of an operation after rwbs=")?;
+    (event.op, event.flags) = (Some(op), Some(flags));
+    let sector = number(fields.sector, "a number after sector=")?;
+    // A flush has no sector, which is -1.
+    event.sector = (sector != u64::MAX).then_some(sector);
+    let sectors = match kind {
+        TraceKind::Split { new_sector } => (new_sector as u32).wrapping_sub(sector as u32),
+        _ => number(fields.nr_sector, "a number after nr_sector=")? as u32,
+    };
+    event.bytes = Some(u64::from(sectors) * SECTOR_SIZE);
+    if op == TraceOp::Other && fields.cmd.is_some_and(|cmd| !cmd.is_empty()) {
+        event.op = Some(TraceOp::Passthrough);
+        event.bytes = fields.bytes.and_then(whole_number).or(event.bytes);
+    }
+    event.ioprio = fields.ioprio.and_then(whole_number).and_then(|bits| IoPrio::from_bits(bits as u16));
+    event.error = fields.error.and_then(whole_signed).and_then(|error| i32::try_from(error).ok());
+    Ok(true)
+}
