@@ -55,7 +55,7 @@ use elevon_core::op::Flags;
 pub(crate) use bios::BioRecord;
 pub use collect::{Counts, Stages};
 pub use depth::{DepthRow, Depths, ROWS as DEPTH_ROWS, row_name as depth_row_name};
-pub use device::{Choice, ChooseError, MOSTLY_PERCENT};
+pub use device::{Choice, ChooseError, DeviceEvents, MOSTLY_PERCENT};
 pub use findings::{Finding, FindingKind};
 pub use mix::{Mix, PrioRow};
 pub use process::{ProcessLatency, ProcessStats};
@@ -382,6 +382,7 @@ impl Analysis {
         processes.sort_by_key(|row| std::cmp::Reverse(row.all_bytes()));
         Inspection {
             device: self.device,
+            name: reader.names().device(self.device).map(str::to_owned),
             disk: self.partitions.disk(),
             events: self.events,
             events_without_device: self.without_device,
@@ -412,6 +413,8 @@ impl Analysis {
 pub struct Inspection {
     /// The device.
     pub device: Device,
+    /// The name that the trace gives the device, if it gives one.
+    pub name: Option<String>,
     /// The whole disk, if the device is a partition.
     pub disk: Option<Device>,
     /// Events of the device by kind, in the order of [`TraceKind::NAMES`].

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use elevon_core::event::{Event, EventKind};
 use elevon_core::kernel::Rules;
@@ -13,42 +13,7 @@ use crate::event::{Device, TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::recorded::Recorded;
 use crate::write::blktrace::BlktraceForm;
-use crate::write::{EventWriter, WriteFormat, WriteOptions, blktrace, ftrace, json, perfetto_timeline};
-
-/// The formats in which a run's trace can be written.
-pub const RUN_FORMATS: [WriteFormat; 4] =
-    [WriteFormat::Ftrace, WriteFormat::Blktrace, WriteFormat::PerfettoTimeline, WriteFormat::Json];
-
-/// Returns the format of a path's extension for the trace of a run.
-///
-/// # Errors
-/// Returns [`RunTraceError::UnknownFormat`] if the extension belongs to none of [`RUN_FORMATS`].
-pub fn format_of(path: &Path) -> Result<WriteFormat, RunTraceError> {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    RUN_FORMATS
-        .into_iter()
-        .find(|format| format.extension() == extension)
-        .ok_or_else(|| RunTraceError::UnknownFormat { path: path.to_owned() })
-}
-
-/// Why the trace file of a run could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum RunTraceError {
-    /// No format has the file extension.
-    #[error("{}: a trace file ends in .ftrace, .blktrace, .perfetto or .json", path.display())]
-    UnknownFormat {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The file could not be created.
-    #[error("{}: {source}", path.display())]
-    Create {
-        /// The path.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-}
+use crate::write::{self, EventWriter, WriteError, WriteFormat, WriteOptions, json, perfetto_timeline};
 
 /// Length in bytes to which the kernel cuts a task's name.
 const COMM_LEN: usize = 15;
@@ -185,8 +150,8 @@ impl RunTraceWriter {
     ///
     /// # Errors
     /// Returns an error for an extension without a format, and for a file that cannot be created.
-    pub fn create(path: &Path, context: &RunContext) -> Result<Self, RunTraceError> {
-        let format = format_of(path)?;
+    pub fn create(path: &Path, context: &RunContext) -> Result<Self, WriteError> {
+        let format = WriteFormat::from_path(path)?;
         let device = Some(Device::new(context.device.0, context.device.1));
         let options = WriteOptions {
             cpus: u32::from(context.cpus),
@@ -194,20 +159,22 @@ impl RunTraceWriter {
             has_zone_letters: false,
             has_atomic_letter: context.rules.atomic_write_is_u,
             has_write_zeroes_letters: context.rules.write_zeroes_is_wz,
+            blktrace: context.blktrace,
             ..WriteOptions::default()
         };
-        let made = || -> io::Result<Box<dyn EventWriter>> {
-            let file = || File::create(path);
+        let fail = |source| WriteError::Create { path: path.to_owned(), source };
+        // A timeline of one device has no level for devices.
+        let timeline = || -> io::Result<Box<dyn EventWriter>> {
+            let file = File::create(path)?;
             Ok(match format {
-                WriteFormat::Blktrace => Box::new(blktrace::BlktraceWriter::create(path, context.blktrace)?),
-                WriteFormat::PerfettoTimeline => {
-                    Box::new(perfetto_timeline::TimelineWriter::new(BufWriter::new(file()?), device)?)
-                }
-                WriteFormat::Json => Box::new(json::JsonWriter::new(file()?, device)?),
-                _ => Box::new(ftrace::FtraceWriter::new(BufWriter::new(file()?), options)?),
+                WriteFormat::Json => Box::new(json::JsonWriter::new(file, device)?),
+                _ => Box::new(perfetto_timeline::TimelineWriter::new(BufWriter::new(file), device)?),
             })
         };
-        let writer = made().map_err(|source| RunTraceError::Create { path: path.to_owned(), source })?;
+        let writer = match format {
+            WriteFormat::Json | WriteFormat::PerfettoTimeline => timeline().map_err(fail)?,
+            _ => write::create(path, options)?,
+        };
         Ok(Self { converter: Converter::new(context), writer, recorded: Some(context.recorded.clone()) })
     }
 

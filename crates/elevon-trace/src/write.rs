@@ -88,6 +88,11 @@ impl WriteFormat {
         }
     }
 
+    /// Returns true if lost events have a place in the format.
+    pub const fn has_gaps(self) -> bool {
+        !matches!(self, Self::FioLog)
+    }
+
     /// Returns the format of a path's extension.
     ///
     /// # Errors

@@ -15,7 +15,8 @@ use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::{Io, Stack, StackConfig};
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, LayoutId, Nanos, Sector, Sectors, TaskId, TenantId};
-use elevon_trace::run::{Converter, RUN_FORMATS, RunContext, RunTraceWriter, TaskName};
+use elevon_trace::run::{Converter, RunContext, RunTraceWriter, TaskName};
+use elevon_trace::write::WriteFormat;
 use elevon_trace::{TraceEvent, steps};
 
 /// A device that accepts 8 commands and is busy for the next one.
@@ -114,7 +115,7 @@ fn context(kernel: Kernel) -> RunContext {
 }
 
 fn write_all(folder: &Path, kernel: Kernel, events: &[Event]) {
-    for format in RUN_FORMATS {
+    for format in WriteFormat::ALL {
         let path = folder.join(format!("run.{}", format.extension()));
         let mut writer = RunTraceWriter::create(&path, &context(kernel)).unwrap();
         events.chunks(13).for_each(|some| writer.write(some).unwrap());

@@ -52,6 +52,10 @@ pub(crate) enum Command {
     /// depth, utilisation
     #[command(long_about = about::INSPECT_ABOUT, after_help = about::INSPECT_EXAMPLES)]
     Inspect(InspectArgs),
+    /// Write the events of a trace in another format: ftrace text, blktrace, Perfetto, fio's iolog,
+    /// CSV, Parquet
+    #[command(long_about = about::CONVERT_ABOUT, after_help = about::CONVERT_EXAMPLES)]
+    Convert(ConvertArgs),
     /// Record the block events of a device, with its settings, for inspect, calibrate and replay
     #[command(long_about = about::CAPTURE_ABOUT, after_help = about::CAPTURE_EXAMPLES)]
     Capture(CaptureArgs),
@@ -212,7 +216,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "SECS", allow_negative_numbers = true)]
     pub(crate) iostat: Option<f64>,
     /// Write the events of every request: .ftrace text, .blktrace binary (base name of per-CPU
-    /// files), .perfetto or .json
+    /// files), .perfetto-trace, .iolog, .csv, .parquet; .perfetto or .json, timelines to look at
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Form of a .blktrace: version 7, which blkparse 1.2 reads; version 8, of Linux 6.19 and
@@ -481,6 +485,21 @@ pub(crate) struct InspectArgs {
     /// Report as text or as JSON
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Normal)]
     pub(crate) output_format: InspectFormat,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ConvertArgs {
+    /// The trace: a file, any one of blktrace's per-CPU files or their base name, or - for the
+    /// standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// Where the events go. The extension says how: .ftrace, .blktrace (one file for each CPU),
+    /// .perfetto-trace, .iolog, .csv, .parquet; .perfetto and .json are timelines to look at
+    #[arg(value_name = "OUT")]
+    pub(crate) out: PathBuf,
+    /// Only the events of this device, and those that name none: plugs and gaps
+    #[arg(long, value_name = "MAJ:MIN")]
+    pub(crate) dev: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use elevon_report::inspect::{self, CsvRequests, PageRequests};
 use elevon_trace::analysis::{InspectError, Inspection, ParquetRequests, ProcessStats, RequestRecord, RequestSink};
-use elevon_trace::{Device, OpenError, Reader};
+use elevon_trace::{Device, OpenError, Position, Reader};
 
 use crate::args::{InspectArgs, InspectFormat};
 use crate::bar::Bar;
@@ -13,7 +13,7 @@ use crate::failure::{Ending, Failure, MachineError, ValueError, all, emit, emit_
 use crate::output::NewFile;
 
 /// Name that stands for standard input.
-const STDIN: &str = "-";
+pub(crate) const STDIN: &str = "-";
 
 pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
     let name = args.trace.display().to_string();
@@ -175,13 +175,21 @@ pub(crate) fn failure(name: &str, error: InspectError) -> Failure {
     }
 }
 
-/// Prints on stderr what could not be parsed in the trace.
-fn warn(name: &str, report: &elevon_trace::ReadReport) {
+/// Prints on stderr what could not be parsed in the trace, and what was assumed.
+pub(crate) fn warn(name: &str, report: &elevon_trace::ReadReport) {
     for skipped in &report.skipped {
         let file = report.files.get(skipped.first.file as usize).map_or(name, String::as_str);
-        tell(&format!(
-            "{file}: {}: expected {}; {} such lines or records were skipped",
-            skipped.first.at, skipped.reason, skipped.count
-        ));
+        let what = match skipped.first.at {
+            Position::Line(_) => "line",
+            Position::Byte(_) => "record",
+        };
+        let were = match skipped.count {
+            1 => format!("this {what} was skipped"),
+            count => format!("this {what} and {} more were skipped", count - 1),
+        };
+        tell(&format!("{file}: {}: expected {}; {were}", skipped.first.at, skipped.reason));
+    }
+    for note in &report.notes {
+        tell(&format!("{name}: {note}"));
     }
 }

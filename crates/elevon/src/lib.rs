@@ -14,6 +14,7 @@ mod capture;
 mod catalogue;
 mod compare;
 mod console;
+mod convert;
 mod cores;
 #[cfg(test)]
 #[path = "../../../fuzz/checks/corpus.rs"]
@@ -81,6 +82,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Advise(args) => advise::advise(&args),
         Command::Capture(args) => capture::capture(&args),
+        Command::Convert(args) => convert::convert(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Replay(args) => replay::replay(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),

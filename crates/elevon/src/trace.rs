@@ -1,5 +1,4 @@
-//! `--trace FILE`: writes the events of a run to a hidden folder beside the file, which gets its
-//! name at the end.
+//! `--trace FILE`: writes the events of a run as a trace.
 
 use std::fs;
 use std::io;
@@ -13,7 +12,7 @@ use elevon_core::limits::SYSFS;
 use elevon_core::stack::Stack;
 use elevon_sim::device::Description;
 use elevon_trace::Recorded;
-use elevon_trace::run::{self, RunContext, RunTraceWriter, TaskName};
+use elevon_trace::run::{RunContext, RunTraceWriter, TaskName};
 use elevon_trace::write::WriteFormat;
 use elevon_trace::write::blktrace::BlktraceForm;
 use elevon_workload::jobs::Roster;
@@ -28,27 +27,21 @@ use crate::output::{folder_of, hidden, inherit, target_of};
 /// is known.
 const PARTS_CHECKED: u32 = 256;
 
-/// A trace that is being written, in a hidden folder beside its final place.
-pub(crate) struct TraceFile {
-    /// Name as given in the option.
+/// The place of a trace that is being written: a hidden folder beside its final place, so that a
+/// trace appears whole or not at all.
+pub(crate) struct TracePlace {
+    /// Name for messages: the option with its path, or the path.
     name: String,
     path: PathBuf,
     /// Final place: the path, or the target of its symbolic link.
     target: PathBuf,
     folder: TempDir,
-    /// Form of the records of a blktrace.
-    form: BlktraceForm,
-    /// The command line that repeats the run.
-    command: String,
-    writer: Option<RunTraceWriter>,
-    error: Option<io::Error>,
+    format: WriteFormat,
 }
 
-impl TraceFile {
-    /// Checks before the run that the extension is known and that the file can be written.
-    pub(crate) fn new(path: &Path, form: BlktraceForm, command: &str, files: &mut Files) -> Result<Self, Failure> {
-        let format = run::format_of(path).map_err(|error| Failure::input(InputError::TraceFile(error)))?;
-        let name = format!("--trace {}", path.display());
+impl TracePlace {
+    /// Checks that the file can be written, and creates the hidden folder.
+    pub(crate) fn new(name: String, path: &Path, format: WriteFormat, files: &mut Files) -> Result<Self, Failure> {
         if path.is_dir() {
             return Err(Failure::named(name, FileError::Directory));
         }
@@ -65,65 +58,37 @@ impl TraceFile {
             target = target_of(&path).map_err(fail)?;
         }
         let folder = tempfile::Builder::new().prefix(&hidden(&target)).suffix(".part").tempdir_in(folder_of(&target));
-        Ok(Self {
-            folder: folder.map_err(fail)?,
-            name,
-            path,
-            target,
-            form,
-            command: command.to_owned(),
-            writer: None,
-            error: None,
-        })
+        Ok(Self { folder: folder.map_err(fail)?, name, path, target, format })
     }
 
-    /// Starts the trace before the run and writes its header.
-    pub(crate) fn start(&mut self, device: &Description, stack: &Stack, jobs: &Roster<'_>) -> Result<(), Failure> {
-        let cpus = stack.config().cpus;
-        if self.is_in_parts() {
-            (0..u32::from(cpus)).try_for_each(|cpu| check_replaceable(&self.name, &part(&self.path, cpu)))?;
+    /// Checks that the parts of a blktrace of so many CPUs can be written.
+    pub(crate) fn check_parts(&self, cpus: u32) -> Result<(), Failure> {
+        if self.format != WriteFormat::Blktrace {
+            return Ok(());
         }
-        let name = |member: &elevon_workload::jobs::Member| TaskName::new(&jobs.specs[member.spec].name, member.number);
-        let context = RunContext {
-            device: number_of(&device.name),
-            // The flusher of a page cache is the task after the jobs.
-            tasks: jobs.members.iter().map(name).chain([TaskName::new("kworker/flush", 100)]).collect(),
-            cpus,
-            rules: stack.config().kernel.rules(),
-            recorded: recorded(&self.command, device, stack),
-            blktrace: self.form,
-        };
-        let part = self.folder.path().join(self.path.file_name().unwrap_or_default());
-        self.writer = Some(RunTraceWriter::create(&part, &context).map_err(MachineError::from)?);
-        Ok(())
+        (0..cpus).try_for_each(|cpu| check_replaceable(&self.name, &part(&self.path, cpu)))
     }
 
-    /// Appends events. After an error nothing more is written.
-    pub(crate) fn write(&mut self, events: &[Event]) {
-        if let (Some(writer), None) = (&mut self.writer, &self.error) {
-            self.error = writer.write(events).err();
-        }
+    /// Returns the path at which the trace is written.
+    pub(crate) fn hidden(&self) -> PathBuf {
+        self.folder.path().join(self.path.file_name().unwrap_or_default())
     }
 
-    /// Finishes the trace and moves it to its place.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        let written = self.error.take().map_or(Ok(()), Err);
-        let written = written.and_then(|()| self.writer.take().map_or(Ok(()), RunTraceWriter::finish));
-        written
-            .and_then(|()| self.move_into_place())
-            .map_err(|error| MachineError::Write { output: self.name, error }.into())
+    /// Returns the failure for an error while writing.
+    pub(crate) fn failure(&self, error: io::Error) -> Failure {
+        MachineError::Write { output: self.name.clone(), error }.into()
     }
 
-    /// Returns true if the format has one file per CPU.
-    fn is_in_parts(&self) -> bool {
-        run::format_of(&self.path).is_ok_and(|format| format == WriteFormat::Blktrace)
+    /// Moves the finished trace to its final place.
+    pub(crate) fn commit(self) -> Result<(), Failure> {
+        self.move_into_place().map_err(|error| self.failure(error))
     }
 
     /// Moves the files to their final place. blktrace has one file per CPU; files of an earlier
     /// trace with more CPUs are removed, because `blkparse` would read them as part of this trace.
     fn move_into_place(&self) -> io::Result<()> {
-        if !self.is_in_parts() {
-            return replace(&self.folder.path().join(self.path.file_name().unwrap_or_default()), &self.target);
+        if self.format != WriteFormat::Blktrace {
+            return replace(&self.hidden(), &self.target);
         }
         let mut files = 0;
         for entry in fs::read_dir(self.folder.path())? {
@@ -138,6 +103,59 @@ impl TraceFile {
     }
 }
 
+/// The trace of a run that is being written.
+pub(crate) struct TraceFile {
+    place: TracePlace,
+    /// Form of the records of a blktrace.
+    form: BlktraceForm,
+    /// The command line that repeats the run.
+    command: String,
+    writer: Option<RunTraceWriter>,
+    error: Option<io::Error>,
+}
+
+impl TraceFile {
+    /// Checks before the run that the extension is known and that the file can be written.
+    pub(crate) fn new(path: &Path, form: BlktraceForm, command: &str, files: &mut Files) -> Result<Self, Failure> {
+        let format = WriteFormat::from_path(path).map_err(|error| Failure::input(InputError::TraceFile(error)))?;
+        let place = TracePlace::new(format!("--trace {}", path.display()), path, format, files)?;
+        Ok(Self { place, form, command: command.to_owned(), writer: None, error: None })
+    }
+
+    /// Starts the trace before the run and writes its header.
+    pub(crate) fn start(&mut self, device: &Description, stack: &Stack, jobs: &Roster<'_>) -> Result<(), Failure> {
+        let cpus = stack.config().cpus;
+        self.place.check_parts(u32::from(cpus))?;
+        let name = |member: &elevon_workload::jobs::Member| TaskName::new(&jobs.specs[member.spec].name, member.number);
+        let context = RunContext {
+            device: number_of(&device.name),
+            // The flusher of a page cache is the task after the jobs.
+            tasks: jobs.members.iter().map(name).chain([TaskName::new("kworker/flush", 100)]).collect(),
+            cpus,
+            rules: stack.config().kernel.rules(),
+            recorded: recorded(&self.command, device, stack),
+            blktrace: self.form,
+        };
+        self.writer = Some(RunTraceWriter::create(&self.place.hidden(), &context).map_err(MachineError::from)?);
+        Ok(())
+    }
+
+    /// Appends events. After an error nothing more is written.
+    pub(crate) fn write(&mut self, events: &[Event]) {
+        if let (Some(writer), None) = (&mut self.writer, &self.error) {
+            self.error = writer.write(events).err();
+        }
+    }
+
+    /// Finishes the trace and moves it to its place.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        let written = self.error.take().map_or(Ok(()), Err);
+        let written = written.and_then(|()| self.writer.take().map_or(Ok(()), RunTraceWriter::finish));
+        written.map_err(|error| self.place.failure(error))?;
+        self.place.commit()
+    }
+}
+
 /// Returns the form of a blktrace's records: version 7, unless another one is asked for.
 pub(crate) fn blktrace_form(args: &ReportArgs, kernel: Kernel) -> Result<BlktraceForm, Failure> {
     let Some(form) = args.blktrace else { return Ok(BlktraceForm::default()) };
@@ -145,7 +163,8 @@ pub(crate) fn blktrace_form(args: &ReportArgs, kernel: Kernel) -> Result<Blktrac
         let name = form.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
         Failure::named(format!("--blktrace {name}"), ValueError::expected(expected))
     };
-    if !args.trace.as_deref().is_some_and(|path| run::format_of(path).is_ok_and(|f| f == WriteFormat::Blktrace)) {
+    if !args.trace.as_deref().is_some_and(|path| WriteFormat::from_path(path).is_ok_and(|f| f == WriteFormat::Blktrace))
+    {
         return Err(refused("a --trace whose name ends in .blktrace"));
     }
     match form {

@@ -251,3 +251,29 @@ fn a_page_that_goes_to_a_single_request() {
     let expected = format!("request 100: read of {} KiB at sector {sector}, dd (", bytes / 1024);
     assert!(picked.contains(&expected), "{picked}: {expected}");
 }
+
+/// Of CSV traces, which name volumes and may lack response times, names and rates are shown, and
+/// what was assumed is said.
+#[test]
+fn traces_of_whole_ios_have_names_rates_and_notes() {
+    let bench = Bench::new();
+    let msr = |time: u64, disk: u32| format!("1281663720{time:08},hm,{disk},Read,{},4096,1000\n", time * 512);
+    bench.file("msr.csv", (0..20).map(|n| msr(n * 1000, (n % 2) as u32)).collect::<String>());
+    let output = bench.elevon(&["inspect", "msr.csv"]).output().expect("it ran");
+    let expected = "elevon: msr.csv: it has events of several devices; choose one with --dev: \
+                    0:0 hm.0 (10 events), 0:1 hm.1 (10 events)\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    assert!(bench.stdout(&["inspect", "msr.csv", "--dev", "0:1"]).starts_with("msr.csv: msr, device 0:1 hm.1, 10 "));
+    let alibaba = |n: u64| format!("7,R,{},4096,{}\n", n * 8192, 1_577_808_144_000_000 + n * 1000);
+    bench.file("ali.csv", (0..101).map(alibaba).collect::<String>());
+    let text = bench.stdout(&["inspect", "ali.csv"]);
+    let row = text.lines().find(|line| line.starts_with("read ")).expect("a row of reads");
+    assert!(row.contains(" 1010.0 "), "101 I/Os in 0.1 s: {row}");
+    bench.file("tencent.csv", "1538323200,8,8,0,7\n1538323200,88,8,1,7\nrubbish\n1538323201,8,8,0,7\n");
+    let output = bench.elevon(&["inspect", "tencent.csv"]).output().expect("it ran");
+    let expected = "elevon: tencent.csv: line 3: expected five fields: time, offset, size, 0 or 1, volume; \
+                    this line was skipped\n\
+                    elevon: tencent.csv: times are whole seconds: the I/Os of a second are spread evenly over it\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    assert_eq!(inspect(&bench, Path::new("tencent.csv"), &[])["trace"]["notes"].as_array().map(Vec::len), Some(1));
+}

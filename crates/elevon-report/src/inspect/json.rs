@@ -17,6 +17,7 @@ pub fn json(found: &Inspection) -> String {
         "schema_version": SCHEMA_VERSION,
         "trace": trace(&found.report),
         "device": found.device.to_string(),
+        "device_name": found.name,
         "disk": found.disk.map(|disk| disk.to_string()),
         "start_ns": found.span.map(|(first, _)| first),
         "end_ns": found.span.map(|(_, last)| last),
@@ -76,6 +77,7 @@ fn trace(report: &ReadReport) -> Value {
         "overwritten_events": report.overwritten,
         "clock": report.clock,
         "resolution_ns": report.resolution_ns,
+        "notes": report.notes,
         "recorded": report.recorded.as_deref().map(recorded),
     })
 }

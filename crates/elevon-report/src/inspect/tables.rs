@@ -4,6 +4,7 @@ use comfy_table::Table;
 use elevon_core::histogram::Histogram;
 use elevon_core::ioprio::PrioClass;
 use elevon_core::stats::LatencyStat;
+use elevon_trace::TraceKind;
 use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Stages, depth_row_name};
 
 use super::PERCENTILES;
@@ -58,6 +59,13 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}%", 100.0 * part as f64 / whole as f64) }
 }
 
+/// Returns true if the trace has events of requests or completions; otherwise it only tells what
+/// was asked for.
+fn has_requests(found: &Inspection) -> bool {
+    let tells_more = |kind: &str| !matches!(kind, "queue" | "io" | "remap" | "split" | "plug" | "unplug" | "lost");
+    TraceKind::NAMES.iter().zip(found.events).any(|(kind, count)| count > 0 && tells_more(kind))
+}
+
 /// Writes bios and requests by group.
 pub(super) fn io(out: &mut String, found: &Inspection) {
     let mut table = plain_table();
@@ -73,9 +81,12 @@ pub(super) fn io(out: &mut String, found: &Inspection) {
         let at = group as usize;
         let counts = &found.counts;
         let (requests, bytes) = (counts.completed[at], counts.completed_bytes[at]);
-        // Formats with one record per I/O have no requests.
-        let (done, moved) =
-            if requests > 0 { (requests, bytes) } else { (counts.bios_completed[at], counts.bio_bytes[at]) };
+        let (done, moved) = match requests {
+            // Formats with one record per I/O have no requests, and some of them no completions.
+            0 if counts.bios_completed[at] > 0 => (counts.bios_completed[at], counts.bio_bytes[at]),
+            0 if !has_requests(found) => (counts.bios[at], counts.bio_bytes[at]),
+            _ => (requests, bytes),
+        };
         let max = found.request_sizes.groups[at].max.max(found.bio_sizes.groups[at].max * u64::from(requests == 0));
         table.add_row([
             group.name().to_owned(),

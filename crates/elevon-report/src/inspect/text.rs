@@ -35,9 +35,10 @@ fn head(found: &Inspection) -> String {
         [first, rest @ ..] => format!("{first} and {} more", rest.len()),
         [] => "trace".to_owned(),
     };
+    let name = found.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
     let disk = found.disk.map_or_else(String::new, |disk| format!(" (a partition of {disk})"));
     let mut out = format!(
-        "{files}: {}, device {}{disk}, {} events in {}\n",
+        "{files}: {}, device {}{name}{disk}, {} events in {}\n",
         report.format.name(),
         found.device,
         grouped(found.events.iter().sum()),

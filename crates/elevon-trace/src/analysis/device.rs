@@ -1,7 +1,11 @@
 //! Chooses the device of a trace that is analysed.
 
+use std::fmt;
+
 use crate::detect::TraceFormat;
 use crate::event::Device;
+use crate::names::Names;
+use crate::reader::Reader;
 use crate::report::ReadReport;
 
 /// A device is chosen if it has at least this percentage of all events. The remaining events may be
@@ -19,6 +23,34 @@ pub struct Choice {
     pub all: u64,
 }
 
+/// A device of a trace with the number of its events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceEvents {
+    /// The device.
+    pub device: Device,
+    /// Number of its events.
+    pub events: u64,
+    /// The name that the trace gives it, if it gives one.
+    pub name: Option<String>,
+}
+
+impl fmt::Display for DeviceEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.device)?;
+        if let Some(name) = &self.name {
+            write!(f, " {name}")?;
+        }
+        write!(f, " ({} events)", self.events)
+    }
+}
+
+/// Adds names to devices, and puts those with most events first.
+pub(super) fn named(mut devices: Vec<(Device, u64)>, names: &Names) -> Vec<DeviceEvents> {
+    devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));
+    let name = |device| names.device(device).map(str::to_owned);
+    devices.into_iter().map(|(device, events)| DeviceEvents { device, events, name: name(device) }).collect()
+}
+
 /// Why no device could be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChooseError {
@@ -27,14 +59,15 @@ pub enum ChooseError {
     NoDevice,
     /// No device has nearly all events.
     #[error("it has events of several devices; choose one with --dev: {}", list(.0))]
-    Several(Vec<(Device, u64)>),
+    Several(Vec<DeviceEvents>),
 }
 
 /// Maximum number of devices in a message.
 const LISTED: usize = 20;
 
-fn list(devices: &[(Device, u64)]) -> String {
-    let shown = devices.iter().take(LISTED).map(|(device, events)| format!("{device} ({events} events)"));
+/// Lists devices for a message.
+pub(super) fn list(devices: &[DeviceEvents]) -> String {
+    let shown = devices.iter().take(LISTED).map(DeviceEvents::to_string);
     let mut text = shown.collect::<Vec<_>>().join(", ");
     if devices.len() > LISTED {
         text.push_str(&format!(" and {} more", devices.len() - LISTED));
@@ -59,11 +92,10 @@ impl Choice {
     ///
     /// # Errors
     /// Returns an error if there is no such device.
-    pub fn of(report: &ReadReport) -> Result<Self, ChooseError> {
-        let mut devices = candidates(report);
-        devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));
-        let all: u64 = devices.iter().map(|&(_, events)| events).sum();
-        let &(device, events) = devices.first().ok_or(ChooseError::NoDevice)?;
+    pub fn of(reader: &Reader) -> Result<Self, ChooseError> {
+        let devices = named(candidates(reader.report()), reader.names());
+        let all: u64 = devices.iter().map(|found| found.events).sum();
+        let &DeviceEvents { device, events, .. } = devices.first().ok_or(ChooseError::NoDevice)?;
         if u128::from(events) * 100 >= u128::from(all) * u128::from(MOSTLY_PERCENT) {
             Ok(Self { device, events, all })
         } else {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::device::candidates;
+use super::device::{DeviceEvents, candidates, list, named};
 use super::{Analysis, Choice, ChooseError, Inspection, RequestSink};
 use crate::event::{Device, TraceEvent};
 use crate::open::OpenError;
@@ -29,17 +29,16 @@ pub enum InspectError {
     NoSuchDevice {
         /// The chosen device.
         chosen: Device,
-        /// Devices that have events, with the number of these.
-        devices: Vec<(Device, u64)>,
+        /// Devices that have events.
+        devices: Vec<DeviceEvents>,
     },
 }
 
-fn there_are(devices: &[(Device, u64)]) -> String {
+fn there_are(devices: &[DeviceEvents]) -> String {
     if devices.is_empty() {
         return "no device has any".to_owned();
     }
-    let shown = devices.iter().take(20).map(|(device, events)| format!("{device} ({events} events)"));
-    format!("there are {}", shown.collect::<Vec<_>>().join(", "))
+    format!("there are {}", list(devices))
 }
 
 /// Analyses a device of a trace; if `device` is `None`, the device that has nearly all events.
@@ -73,13 +72,12 @@ pub(crate) fn analyse(
     let (analysis, reader) = pass(open()?, device, keeps_bios, &mut sink, progress)?;
     if let Some(chosen) = device {
         if analysis.events.iter().all(|&count| count == 0) {
-            let mut devices = reader.report().devices.clone();
-            devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));
+            let devices = named(reader.report().devices.clone(), reader.names());
             return Err(InspectError::NoSuchDevice { chosen, devices });
         }
         return Ok((analysis, reader));
     }
-    let choice = Choice::of(reader.report())?;
+    let choice = Choice::of(&reader)?;
     if choice.device == analysis.device {
         return Ok((analysis, reader));
     }

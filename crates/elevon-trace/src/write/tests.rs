@@ -46,6 +46,20 @@ where
 }
 
 #[test]
+fn extensions_name_formats_and_others_are_refused() {
+    for format in WriteFormat::ALL {
+        let path = PathBuf::from(format!("a.b/run.{}", format.extension()));
+        assert_eq!(WriteFormat::from_path(&path).unwrap(), format);
+    }
+    for path in ["run", "run.txt", "run.FTRACE", ".json/run", ""] {
+        let error = WriteFormat::from_path(Path::new(path)).unwrap_err().to_string();
+        let expected = "a trace that is written ends in .ftrace, .blktrace, .perfetto-trace, .perfetto, .json, \
+                        .iolog, .csv or .parquet";
+        assert_eq!(error, format!("{path}: {expected}"));
+    }
+}
+
+#[test]
 fn csv_keeps_every_field() {
     for (name, events, reader) in real_traces() {
         let bytes = all(csv::CsvWriter::new(Vec::new()).unwrap(), &events, reader.names()).finish().unwrap();

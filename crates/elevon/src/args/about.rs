@@ -125,6 +125,21 @@ docs/inspect.md explains every finding with its threshold, every table and every
 Exit status: 0 done, 1 the trace could not be read to its end or something could not be written, 2 bad input: no trace, a trace
 without block events, several devices and no --dev.";
 
+pub(super) const CONVERT_ABOUT: &str = "\
+Write the events of a trace in another format.
+
+Reads what `elevon inspect` reads and writes every event of it, in order of time, in bounded memory. What a format has no place for is left out: .ftrace keeps the events as the kernel prints them, .csv and .parquet every field, .iolog only what was submitted.";
+
+pub(super) const CONVERT_EXAMPLES: &str = "\
+Examples:
+  elevon convert trace.txt trace.parquet                 a row for each event, for a notebook
+  elevon convert trace.perfetto-trace trace.blktrace --dev 8:0     for blkparse and btt: blkparse -i trace
+  perf script | elevon convert - trace.iolog             for fio --read_iolog
+
+docs/trace-formats.md says what each format has and has not.
+
+Exit status: 0 done, 1 the trace could not be read to its end or something could not be written, 2 bad input.";
+
 pub(super) const SERVE_EXAMPLES: &str = "\
 Examples:
   elevon serve disk.img --listen unix:/run/disk.sock     one file; clients find it as nbd+unix:///disk.img?socket=...

@@ -20,8 +20,8 @@ use elevon_sim::profiles::DeviceError;
 use elevon_trace::analysis::InspectError;
 use elevon_trace::capture::{CaptureError, DiskError};
 use elevon_trace::replay::WorkloadReadError;
-use elevon_trace::run::RunTraceError;
 use elevon_trace::served::ServedError;
+use elevon_trace::write::WriteError;
 use elevon_workload::WorkloadError;
 use elevon_workload::settings::TenantSettingError;
 
@@ -111,7 +111,18 @@ pub(crate) enum InputError {
     },
     /// A `--trace` that cannot be written.
     #[error("--trace {0}")]
-    TraceFile(#[source] RunTraceError),
+    TraceFile(#[source] WriteError),
+    /// The trace of `elevon convert` has a name that cannot be written.
+    #[error(transparent)]
+    ConvertTo(WriteError),
+    /// A trace without an event of the chosen device.
+    #[error("it has no event of device {device}; there are {found}")]
+    NoEventOf {
+        /// The device.
+        device: elevon_trace::Device,
+        /// The devices that have events.
+        found: String,
+    },
     /// A real `--device` that cannot be opened.
     #[error("--device {0}")]
     Open(#[from] OpenError),

@@ -3,7 +3,7 @@
 use std::io;
 
 use elevon_trace::capture::CaptureError;
-use elevon_trace::run::RunTraceError;
+use elevon_trace::write::WriteError;
 
 /// Why the machine could not do something; prints as one line.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +61,7 @@ pub(crate) enum MachineError {
     Capture(#[from] CaptureError),
     /// The file of `--trace` cannot be started.
     #[error(transparent)]
-    TraceFile(#[from] RunTraceError),
+    TraceFile(#[from] WriteError),
     /// A run of an experiment failed.
     #[error("{command}: the run did not end: {warnings:?}")]
     RunNotEnded {

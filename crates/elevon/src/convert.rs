@@ -1,0 +1,82 @@
+//! `elevon convert`: the events of a trace, written in another format.
+
+use std::io;
+use std::path::Path;
+
+use elevon_trace::analysis::InspectError;
+use elevon_trace::write::{self, WriteFormat, WriteOptions};
+use elevon_trace::{Device, Reader, TraceEvent};
+
+use crate::args::ConvertArgs;
+use crate::bar::Bar;
+use crate::failure::{Ending, Failure, InputError, MachineError, emit_text, tell};
+use crate::files::Files;
+use crate::inspect::{STDIN, failure, open, warn};
+use crate::trace::TracePlace;
+
+/// Resolution in nanoseconds from which on ftrace's text needs no more than the kernel's
+/// microseconds.
+const MICROSECOND: u64 = 1000;
+
+pub(crate) fn convert(args: &ConvertArgs) -> Result<Ending, Failure> {
+    let name = args.trace.display().to_string();
+    let device = args.dev.as_deref().map(str::parse::<Device>).transpose();
+    let device = device.map_err(|error| Failure::named("--dev", error))?;
+    let format = WriteFormat::from_path(&args.out).map_err(|error| Failure::input(InputError::ConvertTo(error)))?;
+    let mut files = Files::default();
+    if args.trace != Path::new(STDIN) {
+        files.add_input(&name, &args.trace)?;
+    }
+    let mut reader = open(&args.trace, 1).map_err(|error| failure(&name, InspectError::Open(error)))?;
+    reader.set_device(device);
+    let place = TracePlace::new(args.out.display().to_string(), &args.out, format, &mut files)?;
+    place.check_parts(1)?;
+    let written = write_all(&mut reader, &name, &place)?;
+    warn(&name, reader.report());
+    let devices = &reader.report().devices;
+    if let Some(device) = device.filter(|device| devices.iter().all(|(found, _)| found != device)) {
+        let found: Vec<String> = devices.iter().map(|(found, _)| found.to_string()).collect();
+        return Err(Failure::named(name, InputError::NoEventOf { device, found: found.join(", ") }));
+    }
+    place.commit()?;
+    if reader.report().gap_count > 0 && !format.has_gaps() {
+        tell(&format!("{name}: events were lost in it, which {} cannot say", args.out.display()));
+    }
+    emit_text(&format!("{}: {written} events of {name}\n", args.out.display()))?;
+    Ok(Ending::Done)
+}
+
+/// Writes the events of a trace, and returns how many there are.
+fn write_all(reader: &mut Reader, name: &str, place: &TracePlace) -> Result<u64, Failure> {
+    let bar = Bar::new(name);
+    let unread = |error| MachineError::Read { trace: name.to_owned(), error };
+    let first = reader.next_batch().map_err(unread)?.map(<[TraceEvent]>::to_vec).unwrap_or_default();
+    let mut writer = write::create(&place.hidden(), options(&first, reader)).map_err(MachineError::from)?;
+    let fail = |error: io::Error| place.failure(error);
+    if let (Some(recorded), Some(event)) = (reader.report().recorded.clone(), first.first()) {
+        writer.recorded(&recorded, event).map_err(fail)?;
+    }
+    let (mut batch, mut written) = (first, 0);
+    while !batch.is_empty() {
+        batch.iter().try_for_each(|event| writer.event(event, reader.names())).map_err(fail)?;
+        written += batch.len() as u64;
+        bar.set(written);
+        batch.clear();
+        if let Some(events) = reader.next_batch().map_err(unread)? {
+            batch.extend_from_slice(events);
+        }
+    }
+    writer.end().map_err(fail)?;
+    Ok(written)
+}
+
+/// Returns what a writer needs to know of the trace: as much as its first events have.
+fn options(first: &[TraceEvent], reader: &Reader) -> WriteOptions {
+    WriteOptions {
+        cpus: first.iter().filter_map(|event| event.cpu).max().map_or(1, |cpu| cpu.saturating_add(1)),
+        ioprio_in_events: first.iter().any(|event| event.ioprio.is_some()),
+        has_processes: first.iter().any(|event| event.process.is_some()),
+        is_in_nanoseconds: reader.report().resolution_ns.is_none_or(|ns| ns < MICROSECOND),
+        ..WriteOptions::default()
+    }
+}
