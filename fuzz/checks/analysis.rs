@@ -106,6 +106,12 @@ fn workload(trace: &[u8]) {
         assert!(process.pace().is_none_or(|pace| pace.period > 0 && pace.kept <= process.ios.len()));
     }
     assert!(after.len() == found.processes.len() && !found.is_empty());
+    for (process, exclusion) in found.processes.iter().zip(found.exclusions()) {
+        for section in exclusion.iter().flat_map(|exclusion| &exclusion.sections) {
+            assert!(section.first < section.last && section.last < process.ios.len());
+            assert!(section.waited <= process.ios[section.first].at, "it waited since the trace began at most");
+        }
+    }
     if let Some((from, until)) = found.busiest(found.len() / 2) {
         let part = found.between(from, until);
         assert!(part.len() >= found.len() / 2 && part.duration <= found.duration);

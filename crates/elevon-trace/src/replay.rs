@@ -6,6 +6,7 @@
 //! ([`Taken`] says which). The whole workload is kept in memory, about 100 bytes per I/O.
 //!
 //! [`Workload::infer`] finds the dependencies of a closed loop and documents its rule;
+//! [`Workload::exclusions`] finds what processes do only one at a time;
 //! [`Workload::ended_by_time`] finds processes that a closed loop lets run for their time.
 
 use elevon_core::ioprio::IoPrio;
@@ -21,10 +22,12 @@ use crate::report::ReadReport;
 
 mod crop;
 mod ended;
+mod exclusion;
 mod infer;
 mod join;
 mod pace;
 
+pub use exclusion::{Exclusion, Section};
 pub use infer::After;
 use join::Joined;
 pub use pace::Pace;

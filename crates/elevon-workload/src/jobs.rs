@@ -12,6 +12,7 @@ use crate::pattern::Seeds;
 use crate::process::{CpuCost, Identity, Process};
 use crate::region::{Extent, Placement};
 use crate::replay::{NewLayout, Replayed, Script};
+use crate::section_lock::SectionLocks;
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::steady::{Moved, SteadyWatches};
@@ -104,6 +105,8 @@ pub struct Jobs<S = Process> {
     pub(crate) processes: Vec<S>,
     pub(crate) flows: Flows,
     pub(crate) steady: SteadyWatches,
+    /// Who is in a critical section, of processes of a trace.
+    pub(crate) locks: SectionLocks,
     open: Open,
 }
 
@@ -197,7 +200,8 @@ impl Jobs {
         let flows = Flows::new(members.iter().map(|member: &Member| &specs[member.spec]));
         let steady = SteadyWatches::new(members.iter().map(|member: &Member| (&specs[member.spec], member.group)));
         let (specs, open) = (specs.to_vec(), Open::new(&members, specs.len()));
-        Ok(Self { specs, tenants, settings: Settings::default(), members, processes, flows, steady, open })
+        let (settings, locks) = (Settings::default(), SectionLocks::default());
+        Ok(Self { specs, tenants, settings, members, processes, flows, steady, locks, open })
     }
 }
 
@@ -209,6 +213,7 @@ impl Jobs<Replayed> {
         let whole = Extent { regions: Vec::new(), files: Vec::new(), bytes: Bytes::ZERO };
         let tenants = tenants(specs);
         let by_path = TenantsByPath::new(&tenants);
+        let locks = SectionLocks::new(scripts.iter().map(|script| script.exclusion.map(|found| found.group)).collect());
         let (mut members, mut processes) = (Vec::new(), Vec::new());
         for (index, (spec, script)) in specs.iter().zip(scripts).enumerate() {
             let task = TaskId(index as u32);
@@ -229,7 +234,8 @@ impl Jobs<Replayed> {
             });
         }
         let (flows, steady, open) = (Flows::default(), SteadyWatches::default(), Open::new(&members, specs.len()));
-        Self { specs: specs.to_vec(), tenants, settings: Settings::default(), members, processes, flows, steady, open }
+        let (specs, settings) = (specs.to_vec(), Settings::default());
+        Self { specs, tenants, settings, members, processes, flows, steady, locks, open }
     }
 }
 
@@ -237,9 +243,9 @@ impl Jobs<Replayed> {
 impl<S> Jobs<S> {
     /// The same with other sources in place of these.
     pub(crate) fn map_sources<T>(self, other: impl FnMut(S) -> T) -> Jobs<T> {
-        let Self { specs, tenants, settings, members, processes, flows, steady, open } = self;
+        let Self { specs, tenants, settings, members, processes, flows, steady, locks, open } = self;
         let processes = processes.into_iter().map(other).collect();
-        Jobs { specs, tenants, settings, members, processes, flows, steady, open }
+        Jobs { specs, tenants, settings, members, processes, flows, steady, locks, open }
     }
 }
 

@@ -33,6 +33,7 @@ pub mod cache_series;
 pub mod in_force;
 pub mod jobs;
 pub mod run;
+pub mod section_lock;
 pub mod series;
 pub mod settings;
 pub mod steady;

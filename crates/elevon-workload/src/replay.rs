@@ -12,6 +12,8 @@
 //!   issued as soon as possible.
 //! - A refused I/O (a write, if nothing may be written) counts as completed when it would have been
 //!   issued.
+//! - Processes may have critical sections ([`SectionEdge`]): one that is to begin a section waits
+//!   for the lock of its group until those that asked before have ended theirs.
 //! - An error of the device is counted and ends nothing. An operation that the device does not
 //!   support is counted separately.
 //! - CPU time is not charged, because the times of a trace include it.
@@ -32,6 +34,7 @@ use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, TaskId, Tenant
 use crate::measure::{Finished, Measure};
 use crate::pace::{Ahead, AheadWait};
 use crate::process::Poll;
+use crate::section_lock::SectionLocks;
 use crate::source::Source;
 use crate::token::Token;
 use crate::verify::fill_random;
@@ -46,6 +49,24 @@ const LAYOUTS: usize = 64;
 /// Makes the buffer of a task's slot known to the stack: of which task, which slot, how many bytes,
 /// and where the bios of the I/O ended in the trace.
 pub type NewLayout<'a> = dyn FnMut(TaskId, u32, u64, &[u64]) -> LayoutId + 'a;
+
+/// The part of an I/O in a critical section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SectionEdge {
+    /// A section begins with the I/O, which needs the lock of the group.
+    Begins,
+    /// A section ends with the completion of the I/O, which releases the lock.
+    Ends,
+}
+
+/// The critical sections of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectionRule {
+    /// The group whose processes have at most one section at a time; numbers are dense, from 0.
+    pub group: u32,
+    /// Time from the end of a section to the beginning of one that waited for it.
+    pub hand_over: Nanos,
+}
 
 /// An I/O of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +91,8 @@ pub struct ReplayIo {
     pub joins: bool,
     /// It is skipped.
     pub is_refused: bool,
+    /// A critical section begins or ends with it, if its script has an exclusion.
+    pub section: Option<SectionEdge>,
 }
 
 /// The I/Os of a process of a trace.
@@ -93,6 +116,8 @@ pub struct Script {
     /// With a pace: a process that is ahead of it waits for its I/Os in flight before it sleeps, as
     /// fio does with a limited rate.
     pub drains: bool,
+    /// Set if the process has critical sections.
+    pub exclusion: Option<SectionRule>,
 }
 
 /// The changes that [`Script::fit`] made.
@@ -204,6 +229,21 @@ pub struct Deviations {
     pub repeats: u64,
 }
 
+/// Where a process is with regard to its critical sections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SectionState {
+    /// In none.
+    Outside,
+    /// Its next I/O begins one, and it has not asked for the lock.
+    Wants,
+    /// It has asked for the lock.
+    Waits,
+    /// It has the lock, and begins at this instant at the earliest.
+    Inside(Instant),
+    /// The section has ended, and the lock is to be released.
+    Leaves,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     io: u32,
@@ -242,6 +282,7 @@ pub struct Replayed {
     dropped: u64,
     delayed_until: Instant,
     ahead: Ahead,
+    section: SectionState,
     deadline: Instant,
     stopping: bool,
     started: Option<Instant>,
@@ -280,6 +321,7 @@ impl Replayed {
             dropped: 0,
             delayed_until: Instant::ZERO,
             ahead: Ahead::No,
+            section: SectionState::Outside,
             deadline: Instant::MAX,
             stopping: false,
             started: None,
@@ -326,6 +368,9 @@ impl Replayed {
             let io = &self.script.ios[self.next];
             if io.is_refused {
                 self.times.push_back(now);
+                if io.section == Some(SectionEdge::Ends) && self.script.exclusion.is_some() {
+                    self.section = SectionState::Leaves;
+                }
             } else {
                 if self.in_flight() >= self.most {
                     return;
@@ -354,6 +399,20 @@ impl Replayed {
 
     fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// Returns the instant at which the next I/O may go as far as its critical section is
+    /// concerned; `None` if it needs the lock first.
+    fn section_begins(&mut self) -> Option<Instant> {
+        if self.script.exclusion.is_none() || self.script.ios[self.next].section != Some(SectionEdge::Begins) {
+            return Some(Instant::ZERO);
+        }
+        match self.section {
+            SectionState::Inside(from) => return Some(from),
+            SectionState::Outside => self.section = SectionState::Wants,
+            SectionState::Wants | SectionState::Waits | SectionState::Leaves => {}
+        }
+        None
     }
 
     /// Begins the script again when all its I/Os have completed, if there is time.
@@ -508,8 +567,45 @@ impl Source for Replayed {
             if self.in_flight() >= self.most {
                 return Poll::Wait;
             }
-            self.stage(now, due);
+            match self.section_begins() {
+                Some(from) if from <= now => self.stage(now, due.max(from)),
+                Some(from) => {
+                    self.wakeup = Some(from.min(self.deadline));
+                    return Poll::Wait;
+                }
+                None => return Poll::Wait,
+            }
         }
+    }
+
+    fn wants_section_lock(&self) -> bool {
+        match self.section {
+            SectionState::Wants | SectionState::Leaves => true,
+            SectionState::Outside => false,
+            SectionState::Waits | SectionState::Inside(_) => self.ended.is_some(),
+        }
+    }
+
+    fn pass_section_lock(&mut self, now: Instant, locks: &mut SectionLocks) -> Option<usize> {
+        let task = self.task.index();
+        match (self.section, self.script.exclusion) {
+            (SectionState::Outside, _) | (_, None) => {}
+            (SectionState::Leaves, _) => {
+                self.section = SectionState::Outside;
+                return locks.release(task);
+            }
+            _ if self.ended.is_some() => {
+                self.section = SectionState::Outside;
+                return locks.release(task);
+            }
+            (SectionState::Wants, _) if locks.take(task) => self.section = SectionState::Inside(Instant::ZERO),
+            (SectionState::Wants, _) => self.section = SectionState::Waits,
+            (SectionState::Waits, Some(rule)) if locks.holds(task) => {
+                self.section = SectionState::Inside(now.saturating_add(rule.hand_over));
+            }
+            (SectionState::Waits | SectionState::Inside(_), _) => {}
+        }
+        None
     }
 
     fn take(&mut self) -> Option<Io> {
@@ -569,6 +665,9 @@ impl Source for Replayed {
         let io = self.script.ios[io as usize];
         self.free.push(token as u32);
         self.times.push_back(now);
+        if io.section == Some(SectionEdge::Ends) && self.script.exclusion.is_some() {
+            self.section = SectionState::Leaves;
+        }
         let direction = direction(io.op);
         match (status, direction) {
             (Status::NotSupported, _) => self.deviations.unsupported += 1,

@@ -394,10 +394,32 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             let allowed = self.jobs.flows.allowance(task, standing);
             self.jobs.processes[task].allow(allowed);
         }
-        let may_pass_time = self.may_pass_time(in_flow);
-        self.poll_process(task, now, may_pass_time);
+        if self.jobs.locks.has(task) {
+            self.poll_with_locks(task);
+        } else {
+            let may_pass_time = self.may_pass_time(in_flow);
+            self.poll_process(task, now, may_pass_time);
+        }
         if in_flow {
             self.pass_standing(task);
+        }
+    }
+
+    /// Polls a process that has critical sections until it waits for more than their lock.
+    fn poll_with_locks(&mut self, task: usize) {
+        loop {
+            let now = self.backend.now();
+            let jobs = &mut *self.jobs;
+            if let Some(next) = jobs.processes[task].pass_section_lock(now, &mut jobs.locks) {
+                self.make_ready(next);
+            }
+            if self.jobs.processes[task].ended().is_some() {
+                return;
+            }
+            self.poll_process(task, now, false);
+            if !self.jobs.processes[task].wants_section_lock() {
+                return;
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use crate::cpu::SchedulerLock;
 use crate::flow::Standing;
 use crate::logs::Logger;
 use crate::process::{Poll, Process};
+use crate::section_lock::SectionLocks;
 
 /// The largest batch that one system call carries without a plug: io_submit and io_uring use a plug
 /// from three I/Os on.
@@ -102,6 +103,15 @@ pub trait Source {
     /// Takes the scheduler's lock for the batch that is ready to leave, if it needs the lock.
     #[inline]
     fn pass_lock(&mut self, _now: Instant, _lock: &mut SchedulerLock) {}
+    /// Returns true if the source waits to take or to release the lock of its critical section.
+    fn wants_section_lock(&self) -> bool {
+        false
+    }
+    /// Takes or releases the lock of the source's critical section, if it wants to. Returns the
+    /// task to which the lock passes. The caller polls the source afterwards.
+    fn pass_section_lock(&mut self, _now: Instant, _locks: &mut SectionLocks) -> Option<usize> {
+        None
+    }
     /// Returns the queue depth that `latency_target` has arrived at, if the source looks for one.
     fn latency_depth(&self) -> Option<u32> {
         None

@@ -10,10 +10,10 @@ use elevon_core::units::{Bytes, Nanos, Sector};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
 use elevon_sim::device::Description;
-use elevon_trace::replay::{After, LONGEST, Workload, WorkloadIo, WorkloadProcess, WorkloadReadError};
+use elevon_trace::replay::{After, Exclusion, LONGEST, Workload, WorkloadIo, WorkloadProcess, WorkloadReadError};
 use elevon_trace::{Device, OpenError, Reader, Recorded};
 use elevon_workload::jobs::Jobs;
-use elevon_workload::replay::{Fitted, NewLayout, ReplayIo, Replayed, Script};
+use elevon_workload::replay::{Fitted, NewLayout, ReplayIo, Replayed, Script, SectionEdge, SectionRule};
 
 use crate::args::{ReplayArgs, ReplayOptions, StackArgs};
 use crate::bar::Bar;
@@ -172,6 +172,10 @@ impl Replay {
             0 => self.workload.taken.name().to_owned(),
             joined => format!("{}, {joined} I/Os joined of several bios", self.workload.taken.name()),
         };
+        let from = match self.scripts.iter().filter(|script| script.exclusion.is_some()).count() {
+            0 => from,
+            some => format!("{from}, {some} processes exclude each other"),
+        };
         let repeated = self.scripts.iter().filter(|script| script.repeat_until.is_some()).count();
         match (self.how.closed, repeated, self.how.speed) {
             (true, 0, _) => format!("closed loop, from {from}"),
@@ -323,6 +327,10 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
         (true, false, false) => workload.ended_by_time(),
         (_, time_based, _) => vec![time_based; workload.processes.len()],
     };
+    let exclusions = match how.closed {
+        true => workload.exclusions(),
+        false => vec![None; workload.processes.len()],
+    };
     let speed = how.speed.unwrap_or(1.0);
     let bio_ends = Arc::new(workload.bio_ends.clone());
     let processes = workload.processes.iter().enumerate();
@@ -341,17 +349,32 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
                 };
                 replay_io(io, when)
             });
+            let mut ios = with_plugs(ios.collect());
+            let exclusion = exclusions[at].as_ref().map(|exclusion| with_sections(&mut ios, exclusion));
             Script {
                 number: process.id.unwrap_or(0),
                 begins: Nanos::new(scaled(first, speed)),
-                ios: with_plugs(ios.collect()),
+                ios,
                 bio_ends: Arc::clone(&bio_ends),
                 repeat_until: repeats[at].then(|| Nanos::new(process.duration())),
                 period: Nanos::new(pace.map_or(0, |pace| pace.period)),
                 drains: pace.is_some_and(|pace| pace.drains),
+                exclusion,
             }
         })
         .collect()
+}
+
+/// Marks where critical sections begin and end. What a process waited for one in the trace is no
+/// part of its think time.
+fn with_sections(ios: &mut [ReplayIo], exclusion: &Exclusion) -> SectionRule {
+    for section in &exclusion.sections {
+        let first = &mut ios[section.first];
+        first.section = Some(SectionEdge::Begins);
+        first.think = first.think.saturating_sub(Nanos::new(section.waited));
+        ios[section.last].section = Some(SectionEdge::Ends);
+    }
+    SectionRule { group: exclusion.group, hand_over: Nanos::new(exclusion.hand_over) }
 }
 
 /// Sets the time of all I/Os of a plug to that of the last one.
@@ -380,6 +403,7 @@ fn replay_io(io: &WorkloadIo, when: After) -> ReplayIo {
         ioprio: io.prio.unwrap_or(IoPrio::NONE),
         joins: io.joins,
         is_refused: false,
+        section: None,
     }
 }
 

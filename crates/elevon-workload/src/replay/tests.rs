@@ -14,6 +14,7 @@ fn io(after: u64, think_ms: u64) -> ReplayIo {
         ioprio: IoPrio::NONE,
         joins: false,
         is_refused: false,
+        section: None,
     }
 }
 
