@@ -224,10 +224,8 @@ impl AnyScheduler {
             "flow" => Self::Flow(Flow::new(requests)),
             other => return Err(SchedulerError::UnknownScheduler { name: other.into() }),
         };
+        config.check(&rules)?;
         for &(name, value) in &config.tunables {
-            if rules.queue_async_depth && name == "async_depth" {
-                return Err(SchedulerError::NowOfQueue { tunable: name });
-            }
             scheduler.set_tunable(name, value)?;
         }
         Ok(scheduler)

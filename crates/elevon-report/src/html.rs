@@ -69,7 +69,7 @@ fn rules_section(between: &RulesBetween) -> Markup {
                                     td { (text(rule.name)) } td { (text(rule.area)) } td { (text(rule.says)) }
                                     td {
                                         @match &rule.figures {
-                                            None => "cannot be had alone on this device",
+                                            None => "cannot be had alone with this device and these settings",
                                             Some(figures) => @for figure in figures { (text(&figure.text)) br; }
                                         }
                                     }

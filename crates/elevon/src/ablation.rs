@@ -85,7 +85,10 @@ pub(crate) fn text(all: &[RulesBetween]) -> String {
             wrapped(&mut text, "    ", &format!("{to}: {}", rule.says));
             let figures =
                 |all: &Vec<FigureChange>| all.iter().map(|figure| figure.text.as_str()).collect::<Vec<_>>().join(", ");
-            let told = rule.figures.as_ref().map_or("cannot be had alone on this device".to_owned(), figures);
+            let told = rule
+                .figures
+                .as_ref()
+                .map_or("cannot be had alone with this device and these settings".to_owned(), figures);
             wrapped(&mut text, "    ", &told);
         }
         let _ = match rules.len() {
@@ -99,7 +102,7 @@ pub(crate) fn text(all: &[RulesBetween]) -> String {
 /// What switching one rule does.
 enum Alone {
     Changes(Vec<FigureChange>),
-    /// The device's limits and this rule contradict each other.
+    /// The device's limits or the settings contradict this rule.
     Impossible,
     Interrupted,
 }

@@ -166,8 +166,7 @@ impl Plan {
         mut sources: Sources,
     ) -> Result<Self, Failure> {
         let kernel = kernel_named("--kernel", args.kernel())?;
-        let scheduler = SchedulerConfig::parse(args.scheduler())
-            .map_err(|error| Failure::named(format!("--scheduler {}", args.scheduler()), error))?;
+        let scheduler = scheduler(args.scheduler(), kernel)?;
         let settings = args.queue.set.iter().map(|text| setting::pair(text)).collect::<Result<Vec<_>, _>>()?;
         let (own, device_file) = own_device(args, own, kernel)?;
         let target = match &own {
@@ -536,6 +535,15 @@ pub(crate) fn limited_once(plan: &Plan) -> Result<(), Failure> {
 /// Returns true if the options name a simulated device.
 fn is_simulated(args: &StackArgs) -> bool {
     args.device.starts_with('@') || matches!(target(&args.device), Ok(Target::Simulated(_)))
+}
+
+/// Reads `--scheduler`, whose tunables the kernel version must have as such.
+fn scheduler(text: &str, kernel: Kernel) -> Result<SchedulerConfig, Failure> {
+    let checked = SchedulerConfig::parse(text).and_then(|scheduler| {
+        scheduler.check(&kernel.rules())?;
+        Ok(scheduler)
+    });
+    checked.map_err(|error| Failure::named(format!("--scheduler {text}"), error))
 }
 
 /// Decides what `--device` means: a known device name is simulated; a name with a slash, or of an

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::SCHEDULERS;
+use crate::kernel::Rules;
 use crate::nearest::nearest;
 use crate::stack::config::{is_setting, why_not_modelled};
 
@@ -134,6 +135,18 @@ impl SchedulerConfig {
     /// Returns true if requests go to the driver without a scheduler.
     pub fn is_none(&self) -> bool {
         self.name == super::none::INFO.name
+    }
+
+    /// Checks that the kernel version has the tunables as such.
+    ///
+    /// # Errors
+    /// Names the first that is a setting of the queue there.
+    pub fn check(&self, rules: &Rules) -> Result<(), SchedulerError> {
+        let has_moved = |name: &str| rules.queue_async_depth && name == "async_depth";
+        match self.tunables.iter().find(|(name, _)| has_moved(name)) {
+            Some(&(tunable, _)) => Err(SchedulerError::NowOfQueue { tunable }),
+            None => Ok(()),
+        }
     }
 
     /// Returns a scheduler with default tunables.
