@@ -76,7 +76,7 @@ impl Kinds {
 
 /// Classes that wait, by the kinds of their next requests: [`KINDS`] bits for each class, the most
 /// urgent first.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Waits(u8);
 
 impl Waits {
@@ -615,13 +615,20 @@ impl Shares {
     }
 
     /// Returns the class of a group that is served now, of those with requests of these kinds: the
-    /// most urgent that waits, or one that has waited for too long.
+    /// one that has waited for too long and the longest, or else the most urgent that waits.
+    ///
+    /// The most urgent one is among those that may have waited for too long: where a single request
+    /// takes longer than that, the others would else be overdue whenever one may go.
     #[inline]
     fn class_of(&self, now: Instant, group: &Group, kinds: Kinds) -> Option<usize> {
         let (first, others) = group.waits.first(kinds)?;
         let since = |class: usize| group.classes[class].waits_since;
-        let is_overdue = |&class: &usize| others.has(class) && now.since(since(class)) >= self.patience;
-        Some((first + 1..CLASSES).filter(is_overdue).min_by_key(|&class| since(class)).unwrap_or(first))
+        if others == Waits::default() {
+            return Some(first);
+        }
+        let waits = |class: usize| class == first || others.has(class);
+        let is_overdue = |&class: &usize| waits(class) && now.since(since(class)) >= self.patience;
+        Some((first..CLASSES).filter(is_overdue).min_by_key(|&class| since(class)).unwrap_or(first))
     }
 
     /// Returns the flow to serve next of those whose next request is of these kinds.

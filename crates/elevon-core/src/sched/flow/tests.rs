@@ -100,6 +100,24 @@ fn classes_are_strict_but_nobody_waits_longer_than_class_expire() {
     assert!((15..=25).contains(&idle), "one in 50 ms, and the time of one: {idle}");
 }
 
+/// Where a single request takes as long as `class_expire`, a class that was just served is overdue
+/// again whenever one may go. A more urgent one that waits for longer goes first all the same.
+#[test]
+fn no_class_is_passed_over_where_requests_are_slow() {
+    let mut device = Device::new(1, &[("depth", 1), ("class_expire", 1)]);
+    let classes = [PrioClass::Be, PrioClass::Idle];
+    for (task, class) in (0..).zip(classes) {
+        (0..2).for_each(|_| device.send(task, class, 4));
+    }
+    for _ in 0..300 {
+        for task in device.step() {
+            device.send(task, classes[task as usize], 4);
+        }
+    }
+    let [best_effort, idle, ..] = device.served;
+    assert!(best_effort.abs_diff(idle) <= 2, "{best_effort} and {idle}");
+}
+
 #[test]
 fn requeued_requests_go_first() {
     let mut device = Device::new(1, &[("depth", 2)]);

@@ -211,8 +211,7 @@ impl Naive {
         let is_waiting = |class: &usize| self.of(group, *class).any(|id| self.waits(id, kinds));
         let waiting: Vec<usize> = (0..CLASSES).filter(is_waiting).collect();
         let since = |class: &usize| self.groups[group].0[*class].waits_since;
-        let overdue =
-            waiting.iter().skip(1).filter(|class| now.since(since(class)) >= self.patience).min_by_key(|c| since(c));
+        let overdue = waiting.iter().filter(|class| now.since(since(class)) >= self.patience).min_by_key(|c| since(c));
         overdue.or(waiting.first()).copied()
     }
 
