@@ -395,7 +395,14 @@ impl SeenCache {
             Wrong::MorePromoted => self.promoted_bytes += self.judged_bytes,
             Wrong::MoreTraffic => self.traffic.read_pages += 1,
             Wrong::MoreDirtied => self.dirtied += 1,
-            Wrong::HalfLimits | Wrong::NoRules | Wrong::LiveRule | Wrong::Nanosecond | Wrong::Call => {}
+            Wrong::HalfLimits
+            | Wrong::NoRules
+            | Wrong::LiveRule
+            | Wrong::Nanosecond
+            | Wrong::TwiceTheWeight
+            | Wrong::NoPatience
+            | Wrong::HalfDepth
+            | Wrong::Call => {}
         }
     }
 }

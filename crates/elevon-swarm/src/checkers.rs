@@ -7,6 +7,7 @@
 mod border;
 mod cache;
 mod events;
+mod flow;
 mod tenants;
 
 pub(super) use events::name;
@@ -243,6 +244,9 @@ impl Checks {
             ("io.stat", Box::<tenants::IoStat>::default()),
             ("ledger", Box::<tenants::WaitBreakdown>::default()),
             ("conservation", Box::<tenants::Conservation>::default()),
+            ("flow-shares", Box::<flow::FlowShares>::default()),
+            ("flow-classes", Box::<flow::FlowClasses>::default()),
+            ("flow-depth", Box::<flow::FlowDepth>::default()),
             ("memory", Box::<cache::Memory>::default()),
             ("dirty", Box::<cache::Dirty>::default()),
             ("counted", Box::<cache::Counted>::default()),

@@ -143,6 +143,12 @@ enum Wrong {
     Nanosecond,
     /// There is one call too many.
     Call,
+    /// `flow`'s first queue with requests has twice its weight.
+    TwiceTheWeight,
+    /// `flow` promises to let no class wait at all.
+    NoPatience,
+    /// `flow` has half of its limit.
+    HalfDepth,
     /// The memory has half of its size.
     HalfMemory,
     /// There are too many dirty pages, by the number of pages of the memory.

@@ -8,6 +8,8 @@
 use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::{Gate, Limiter, io_throttle};
 use elevon_core::kernel::{Kernel, Rules};
+use elevon_core::sched::AnyScheduler;
+use elevon_core::sched::flow::{Decisions, WaitingQueue};
 use elevon_core::stack::Stack;
 use elevon_core::units::{Instant, Nanos, TenantId};
 use elevon_formats::fio::JobSpec;
@@ -245,6 +247,8 @@ pub(super) struct Seen {
     /// Live rules as io-throttle counts them.
     pub(super) live_rules: u32,
     pub(super) splits: u64,
+    /// The decisions of the scheduler `flow`, if it is that.
+    pub(super) flow: Option<Decisions>,
 }
 
 impl Seen {
@@ -267,8 +271,17 @@ impl Seen {
             Wrong::LiveRule => self.live_rules += 1,
             Wrong::Nanosecond => tenants.last().into_iter().for_each(|tenant| tenant.waited += Nanos::new(1)),
             Wrong::Call => self.calls += 1,
+            Wrong::TwiceTheWeight => self.queues().take(1).for_each(|queue| queue.weight *= 2),
+            Wrong::NoPatience => self.flow.iter_mut().for_each(|flow| flow.patience = Nanos::ZERO),
+            Wrong::HalfDepth => self.flow.iter_mut().for_each(|flow| {
+                flow.most = flow.most.map(|most| most.map(|most| most / 2));
+            }),
             Wrong::HalfMemory | Wrong::MoreDirty | Wrong::MorePromoted | Wrong::MoreTraffic | Wrong::MoreDirtied => {}
         }
+    }
+
+    fn queues(&mut self) -> impl Iterator<Item = &mut WaitingQueue> {
+        self.flow.iter_mut().flat_map(|flow| &mut flow.queues)
     }
 
     /// Reads the state of a stack.
@@ -299,6 +312,10 @@ impl Seen {
             is_gated: control.io_cost().is_enabled() || control.io_latency().is_enabled(),
             live_rules: control.io_throttle().live_rules(),
             splits: stack.counters().splits,
+            flow: match stack.scheduler() {
+                AnyScheduler::Flow(flow) => Some(flow.decisions()),
+                _ => None,
+            },
         }
     }
 }

@@ -27,7 +27,9 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 mod cost;
+mod decisions;
 mod depth;
+mod kinds;
 mod learning;
 mod occupancy;
 mod queue;
@@ -39,13 +41,16 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
+pub use decisions::{Decisions, GroupClass, WaitingQueue};
 pub use tunables::INFO;
 
 use cost::CostModel;
+use decisions::Counts;
 use depth::{Depth, Mark};
+use kinds::Kinds;
 use occupancy::Occupancy;
 use queue::{Mean, Queue, QueueId};
-use shares::{BEST_EFFORT, GroupId, Kinds, Shares};
+use shares::{BEST_EFFORT, GroupId, Shares};
 use tunables::Settings;
 use turn::{Next, Turn};
 
@@ -161,6 +166,7 @@ pub struct Flow {
     /// that is looked at.
     cursor: usize,
     fronts: Mask,
+    counts: Counts,
     /// When a request last ended.
     ended: Instant,
     turn: Turn,
@@ -225,6 +231,7 @@ impl Flow {
             occupancy: Occupancy::new(),
             cursor: 0,
             fronts: Mask::new(0),
+            counts: Counts::default(),
             ended: Instant::ZERO,
             turn: Turn::default(),
             depth: Depth::new(true),
@@ -391,6 +398,10 @@ impl Flow {
         if is_first {
             let cost = self.cost_of(id);
             let kind = self.kind_of(id);
+            self.counts.stretches += 1;
+            let queue = &mut self.queues[q.index()];
+            (queue.stretch, queue.charged) = (self.counts.stretches, 0);
+            queue.largest = queue.largest.max(cost);
             if self.shares.activate(now, member, cost, kind) {
                 self.unfair_at = Some(now);
             }
@@ -438,6 +449,7 @@ impl Flow {
         let now = self.now;
         if let Some(id) = self.lists.pop_front(&mut self.at_head) {
             self.waiting -= 1;
+            self.counts.from_head += 1;
             self.start(id);
             if let Some(q) = self.slots[id.index()].queue {
                 self.shares.enter_device(self.queue(q).member);
@@ -486,6 +498,10 @@ impl Flow {
         self.unfile(q, id);
         self.elevator.remove(id);
         let next = self.queue(q).fifo.first().map(|next| (self.cost_of(next), self.kind_of(next)));
+        let queue = &mut self.queues[q.index()];
+        queue.charged += cost;
+        queue.largest = queue.largest.max(next.map_or(cost, |(next, _)| next.max(cost)));
+        self.counts.constrained += u64::from(kinds != Kinds::ALL || self.occupancy.looks_at().is_some());
         self.start(id);
         self.shares.serve(now, member, kinds, cost, next);
         id

@@ -3,8 +3,9 @@
 
 use super::cost::Quiet;
 use super::depth::{Event, Load};
+use super::kinds::Kinds;
 use super::queue::{Mean, QueueId};
-use super::shares::{BEST_EFFORT, Kinds};
+use super::shares::BEST_EFFORT;
 use super::{Flow, RECENT, Slot, is_write};
 use crate::units::{Instant, RequestId};
 

@@ -62,6 +62,11 @@ pub(super) struct Queue {
     pub(super) sorted: Root,
     pub(super) queued: u32,
     pub(super) in_device: u32,
+    /// Which stretch of time with requests waiting this is, what was charged in it, and the largest
+    /// cost of a request so far.
+    pub(super) stretch: u64,
+    pub(super) charged: u64,
+    pub(super) largest: u64,
     /// Where the request ends that arrived last, and how many in a row have begun where the one
     /// before ended.
     pub(super) end: Sector,
@@ -88,6 +93,9 @@ impl Queue {
             sorted: Root::EMPTY,
             queued: 0,
             in_device: 0,
+            stretch: 0,
+            charged: 0,
+            largest: 0,
             end: Sector::new(0),
             run: 0,
             sectors: 0,

@@ -24,6 +24,8 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
+use super::decisions::GroupClass;
+use super::kinds::{KINDS, Kinds, Waits};
 use super::waiting::{Places, WaitingMembers};
 use crate::sched::finish_tree::{FinishTrees, Root, later, latest};
 use crate::units::{Instant, Nanos};
@@ -41,89 +43,6 @@ const LINGER: Nanos = Nanos::from_millis(10);
 pub(super) const CLASSES: usize = 3;
 /// The class of groups.
 pub(super) const BEST_EFFORT: usize = 1;
-
-/// Kinds of requests with a limit of their own: 0 reads and the rest, 1 writes.
-pub(super) const KINDS: usize = 2;
-
-/// A set of kinds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kinds(u8);
-
-impl Kinds {
-    /// All kinds.
-    pub(super) const ALL: Self = Self(3);
-    /// Reads and the rest.
-    pub(super) const READS: Self = Self(1);
-    /// Writes.
-    pub(super) const WRITES: Self = Self(2);
-
-    const fn of(kind: usize) -> Self {
-        Self(1 << kind)
-    }
-    pub(super) const fn has(self, kind: usize) -> bool {
-        self.0 >> kind & 1 == 1
-    }
-    const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-    const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-    const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
-
-/// Classes that wait, by the kinds of their next requests: [`KINDS`] bits for each class, the most
-/// urgent first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Waits(u8);
-
-impl Waits {
-    /// Every class, with these kinds.
-    #[inline]
-    const fn all(kinds: Kinds) -> Self {
-        Self(kinds.0 | kinds.0 << KINDS | kinds.0 << (2 * KINDS))
-    }
-
-    #[inline]
-    const fn insert(&mut self, class: usize, kind: usize) {
-        self.0 |= 1 << (class * KINDS + kind);
-    }
-
-    #[inline]
-    const fn remove(&mut self, class: usize, kind: usize) {
-        self.0 &= !(1 << (class * KINDS + kind));
-    }
-
-    /// Returns the kinds that wait in any class.
-    #[inline]
-    const fn kinds(self) -> Kinds {
-        Kinds((self.0 | self.0 >> KINDS | self.0 >> (2 * KINDS)) & Kinds::ALL.0)
-    }
-
-    /// Returns the most urgent class that waits with one of these kinds, and the others that do.
-    #[inline]
-    const fn first(self, kinds: Kinds) -> Option<(usize, Self)> {
-        let waits = self.0 & Self::all(kinds).0;
-        if waits == 0 {
-            return None;
-        }
-        let class = waits.trailing_zeros() as usize / KINDS;
-        Some((class, Self(waits & !(Kinds::ALL.0 << (class * KINDS)))))
-    }
-
-    #[inline]
-    const fn has(self, class: usize) -> bool {
-        self.0 >> (class * KINDS) & Kinds::ALL.0 != 0
-    }
-
-    /// Returns true if a class above this one waits.
-    #[inline]
-    const fn has_above(self, class: usize) -> bool {
-        self.0 & ((1 << (class * KINDS)) - 1) != 0
-    }
-}
 
 /// Returns the key of a member that waits with a request of a kind.
 const fn key(id: MemberId, kind: usize) -> u32 {
@@ -213,6 +132,8 @@ struct ClassTree {
     weights: u64,
     /// When the class was last served, or began to wait.
     waits_since: Instant,
+    /// Requests of it that were served.
+    served: u64,
     /// The largest costs that were served in this stretch of [`MEMORY`] and in the one before.
     largest: [u64; 2],
     /// When this stretch began.
@@ -228,6 +149,7 @@ impl ClassTree {
         rest: 0,
         weights: 0,
         waits_since: Instant::ZERO,
+        served: 0,
         largest: [0; 2],
         began: Instant::ZERO,
     };
@@ -365,7 +287,7 @@ impl Shares {
             own,
             class: class as u8,
             place: Place::Away(now),
-            kinds: Kinds(0),
+            kinds: Kinds::NONE,
             in_device: 0,
             left: now,
             weight,
@@ -432,6 +354,23 @@ impl Shares {
         self.members[id.index()].group
     }
 
+    /// Returns the weight of a member that is in force.
+    pub(super) fn weight_of(&self, id: MemberId) -> u32 {
+        self.members[id.index()].weight
+    }
+
+    /// Yields what can be seen of each class of each group.
+    pub(super) fn classes(&self) -> impl Iterator<Item = GroupClass> {
+        (0..).zip(&self.groups).flat_map(|(index, group)| {
+            group.classes.iter().enumerate().map(move |(class, tree)| GroupClass {
+                group: index,
+                class,
+                waits_since: group.waits.has(class).then_some(tree.waits_since),
+                served: tree.served,
+            })
+        })
+    }
+
     /// Moves a flow without requests to another group. What it is owed or owes there ends.
     pub(super) fn move_to(&mut self, now: Instant, id: MemberId, group: GroupId) {
         let Member { class, weight_next, .. } = self.members[id.index()];
@@ -478,7 +417,7 @@ impl Shares {
                 }
                 (member.weight, member.cost, member.start) = (member.weight_next, cost, start);
                 member.finish = start.wrapping_add(delta(cost, u64::from(member.weight)));
-                (member.place, member.kinds) = (Place::Active, Kinds(0));
+                (member.place, member.kinds) = (Place::Active, Kinds::NONE);
                 tree.weights += u64::from(member.weight);
             } else if member.kinds.has(kind) {
                 break;
@@ -524,7 +463,7 @@ impl Shares {
         let mut at = Some(id);
         while let Some(id) = at {
             let Member { group, own, kinds, .. } = self.members[id.index()];
-            let left = own.map_or(Kinds(0), |own| self.kinds_in(own));
+            let left = own.map_or(Kinds::NONE, |own| self.kinds_in(own));
             self.unfile(id, kinds.without(left));
             if left.is_empty() {
                 self.settle(now, id);
@@ -648,7 +587,7 @@ impl Shares {
     /// goes to the device. `cost` is what that costs; `next` has cost and kind of the flow's next
     /// request if there is one.
     pub(super) fn serve(&mut self, now: Instant, id: MemberId, among: Kinds, cost: u64, next: Option<(u64, usize)>) {
-        let mut kinds = next.map_or(Kinds(0), |(_, kind)| Kinds::of(kind));
+        let mut kinds = next.map_or(Kinds::NONE, |(_, kind)| Kinds::of(kind));
         let (mut at, mut next_cost) = (Some(id), next.map_or(cost, |(cost, _)| cost));
         while let Some(id) = at {
             let member = &mut self.members[id.index()];
@@ -667,7 +606,7 @@ impl Shares {
             let scaled = (cost << SHIFT) + tree.rest;
             tree.rest = scaled % tree.weights;
             tree.advance(&mut self.places, before.wrapping_add(scaled / tree.weights));
-            tree.waits_since = now;
+            (tree.waits_since, tree.served) = (now, tree.served + 1);
             tree.note(now, cost);
             let own = delta(cost, u64::from(member.weight));
             // One that was held back by the limit of its kind is owed no more than another.
@@ -756,7 +695,7 @@ impl Shares {
             for (class, tree) in group.classes.iter().enumerate() {
                 let mut active: Vec<MemberId> = Vec::new();
                 for kind in 0..KINDS {
-                    let waits = group.waits.0 >> (class * KINDS + kind) & 1 == 1;
+                    let waits = group.waits.contains(class, kind);
                     assert_eq!(waits, !tree.active[kind].is_empty(), "whether class {class} of group {index} waits");
                     for id in tree.active[kind].self_check(&self.places, tree.time).into_iter().map(member_of_key) {
                         assert!(self.members[id.index()].kinds.has(kind), "the kind of {}", id.0);
@@ -781,7 +720,7 @@ impl Shares {
                         assert!(later(member.start, tree.time), "{} is not ahead", id.0);
                     }
                     if let Some(own) = member.own {
-                        let kinds = if place == Place::Active { member.kinds } else { Kinds(0) };
+                        let kinds = if place == Place::Active { member.kinds } else { Kinds::NONE };
                         assert_eq!(self.kinds_in(own), kinds, "what waits in group {}", id.0);
                     } else if place == Place::Active {
                         waiting.push(id);

@@ -8,7 +8,7 @@
 //!
 //! Cost: O(log n) for each request, with n requests in the queue.
 
-use super::shares::Kinds;
+use super::kinds::Kinds;
 use super::{Flow, QueueId};
 use crate::op::Op;
 use crate::units::{Instant, Nanos, RequestId, Sector};
