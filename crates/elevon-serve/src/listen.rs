@@ -323,8 +323,11 @@ mod tests {
         for text in ["", "unix:", "disk.img", "http:x"] {
             assert_eq!(text.parse::<Address>(), Err(AddressError::Form), "{text}");
         }
-        for text in ["tcp:", "tcp:host", "tcp::10809", "tcp:host:99999"] {
+        for text in ["tcp:", "tcp:host", "tcp::10809", "tcp:host:", "tcp:[::1]"] {
             assert_eq!(text.parse::<Address>(), Err(AddressError::NoPort), "{text}");
+        }
+        for text in ["tcp:host:99999", "tcp:host:nbd"] {
+            assert_eq!(text.parse::<Address>(), Err(AddressError::Port), "{text}");
         }
     }
 

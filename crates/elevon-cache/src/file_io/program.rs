@@ -23,7 +23,7 @@ pub struct Program {
     pub access: Access,
     /// True if its writes are durable when they have finished (O_SYNC, O_DSYNC).
     pub sync_writes: bool,
-    /// The steps of its [`FileOpKind::SyncRange`].
+    /// The steps of its [`super::FileOpKind::SyncRange`].
     pub range_sync: Option<RangeSync>,
     /// The priority of its task.
     pub submitter: Submitter,
