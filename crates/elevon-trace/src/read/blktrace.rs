@@ -1,7 +1,8 @@
 //! Reads blktrace's binary records, versions 7 and 8, in either byte order: per-CPU files, merged
 //! by time, CPU and sequence number, or one merged file.
 //!
-//! A damaged record is counted, and reading continues at the next record's magic number. A jump in
+//! A damaged record is counted, and reading continues at the next record's magic number; so it does
+//! if the length of a record is damaged, which may span any number of others. A jump in
 //! a CPU's sequence numbers is a gap of lost events. Cost: O(log CPUs) per record; a buffer per
 //! CPU.
 
@@ -57,6 +58,7 @@ impl CpuFile {
         let bytes = self.input.buffered();
         if let Some(header) = Header::parse_usual(bytes)
             && bytes.len() >= header.size() + record::MAX_HEADER
+            && (header.payload == 0 || record::version_at(&bytes[header.size()..]).is_some())
         {
             self.head = Some(header);
             return Ok(());
@@ -78,6 +80,11 @@ impl CpuFile {
                 // The bytes after the header distinguish the two forms of version 8.
                 self.input.fill_to(header.size() + record::MAX_HEADER)?;
                 let header = header.with_padding_of(self.input.buffered());
+                if let Some(next) = self.next_within(&header) {
+                    sink.skip(self.number, at, "a length up to the next record");
+                    self.input.consume(next);
+                    continue;
+                }
                 if self.input.buffered().len() >= header.size() {
                     self.head = Some(header);
                     return Ok(());
@@ -95,6 +102,26 @@ impl CpuFile {
             let next = 1 + record::find_magic(&bytes[1..]).unwrap_or_else(|none| none);
             self.input.consume(next);
         }
+    }
+}
+
+impl CpuFile {
+    /// Returns the position of the next record if the one at the front claims to be longer than it
+    /// can be: another begins in what it takes for its payload, and none behind that.
+    fn next_within(&self, header: &Header) -> Option<usize> {
+        let bytes = self.input.buffered();
+        let behind = bytes.get(header.size()..);
+        if header.payload == 0 || behind.is_some_and(|bytes| bytes.is_empty() || record::version_at(bytes).is_some()) {
+            return None;
+        }
+        let mut at = header.length;
+        while at < header.size().min(bytes.len()) {
+            match record::find_magic(&bytes[at..]) {
+                Ok(next) => return Some(at + next).filter(|&next| next < header.size()),
+                Err(searched) => at += searched.max(1),
+            }
+        }
+        None
     }
 }
 

@@ -159,7 +159,7 @@ pub(super) struct Header {
     pub(super) device: u32,
     pub(super) cpu: u32,
     error: i16,
-    payload: u16,
+    pub(super) payload: u16,
     /// Length in bytes without the payload.
     pub(super) length: usize,
     is_big_endian: bool,

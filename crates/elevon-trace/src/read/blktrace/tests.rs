@@ -177,6 +177,30 @@ fn damage_is_located_and_skipped() {
     );
 }
 
+/// A damaged length spans up to 64 KiB, which may be many records: none of them is lost.
+#[test]
+fn a_damaged_length_costs_one_record() {
+    let record = |n: u32, length: u16| {
+        let mut bytes = Made::new(n, 1000 * u64::from(n), Q).bytes(false);
+        bytes[46..48].copy_from_slice(&length.to_le_bytes());
+        bytes
+    };
+    for length in [1, 47, 48 * 3 + 5, u16::MAX] {
+        let bytes: Vec<u8> = (1..100).flat_map(|n| record(n, if n == 50 { length } else { 0 })).collect();
+        let (events, reader) = read_bytes(bytes);
+        // The gap of one event is an event, too.
+        assert_eq!((events.len(), reader.report().lost), (99, 1), "{length}");
+        assert_eq!(reader.report().skipped_count(), 1, "{length}");
+        assert_eq!(reader.report().problems[0].0.at, Position::Byte(48 * 49), "{length}");
+    }
+    // The payload of a whole record may hold anything, and the record behind it may be damaged.
+    let mut whole = Made { payload: record(9, 0), ..Made::new(1, 1000, Q) }.bytes(false);
+    whole.extend(record(2, 0));
+    assert_eq!(read_bytes(whole.clone()).0.len(), 2);
+    whole.truncate(48 + 48);
+    assert_eq!(read_bytes(whole).0.len(), 1);
+}
+
 #[test]
 fn a_jump_of_sequence_numbers_is_a_gap() {
     let records = [Made::new(1, 1000, Q), Made::new(2, 1100, D), Made::new(10, 2000, C), Made::new(11, 2100, Q)];
