@@ -313,14 +313,27 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
         (left, process) = (before, Some(number));
     }
     let comm = left.strip_suffix(b"-").unwrap_or(left).trim_ascii();
-    // The kernel prints dots for a task whose name it no longer knows.
-    let comm = (!comm.is_empty() && comm != b"<...>").then_some(comm);
-    Ok(Prefix { time: Some(time), decimals: Some(decimals), comm, tid: Some(tid), process, cpu })
+    Ok(Prefix { time: Some(time), decimals: Some(decimals), comm: known(comm), tid: Some(tid), process, cpu })
 }
 
-/// Parses what is before the time of a line without CPU: `dd`, `dd 1234`, `dd-1234`, `dd 1230/1234`
-/// or nothing.
+/// Parses what is before the time of a line without a CPU in brackets: `dd`, `dd 1234`, `dd-1234`,
+/// `dd 1230/1234` or nothing; in the kernel's latency format also `dd-1234 1d..2.`, where the CPU
+/// stands before the flags.
 fn task_alone(text: &[u8]) -> Prefix<'_> {
+    let (before, word) = last_word(text);
+    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (cpu, flags) = word.split_at(digits);
+    let is_flag = |byte: &u8| matches!(byte, b'.' | b'#' | b'*') || byte.is_ascii_alphanumeric();
+    if (4..=8).contains(&flags.len())
+        && flags.contains(&b'.')
+        && flags.iter().all(is_flag)
+        && let Some(cpu) = whole_number(cpu).and_then(|cpu| u32::try_from(cpu).ok())
+        && let Some((comm, tid)) = last_number(before)
+        && let Some(comm) = comm.strip_suffix(b"-")
+    {
+        let comm = comm.trim_ascii();
+        return Prefix { comm: known(comm), tid: Some(tid), cpu: Some(cpu), ..Prefix::default() };
+    }
     let (mut left, tid) = match last_number(text) {
         Some((left, tid)) if matches!(left.last(), None | Some(b' ' | b'\t' | b'-' | b'/')) => (left, Some(tid)),
         _ => (text, None),
@@ -332,7 +345,13 @@ fn task_alone(text: &[u8]) -> Prefix<'_> {
         (left, process) = (before, Some(number));
     }
     let comm = left.strip_suffix(b"-").unwrap_or(left).trim_ascii();
-    Prefix { comm: (!comm.is_empty()).then_some(comm), tid, process, ..Prefix::default() }
+    Prefix { comm: known(comm), tid, process, ..Prefix::default() }
+}
+
+/// Returns a task's name; `None` if there is none, and for the dots that the kernel prints for a
+/// task whose name it no longer knows.
+fn known(comm: &[u8]) -> Option<&[u8]> {
+    (!comm.is_empty() && comm != b"<...>").then_some(comm)
 }
 
 /// Splits off the last word; the text before it has no trailing blanks.

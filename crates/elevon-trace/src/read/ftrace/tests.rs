@@ -70,6 +70,20 @@ fn a_line_may_lack_the_cpu() {
     }
 }
 
+/// The kernel's option `latency-format` and `trace-cmd report -l` print the CPU before the flags.
+#[test]
+fn the_latency_format_has_the_cpu_before_the_flags() {
+    for (prefix, comm, cpu) in [
+        ("      dd-1234    1d..2.   100.000123:", "dd", 1),
+        ("  a b-c-1234  12...1   100.000123:", "a b-c", 12),
+        ("   <...>-1234    0.....   100.000123:", "tail", 0),
+    ] {
+        let line = format!("{prefix} block_rq_issue: 8,0 W 4096 () 2048 + 8 [tail]");
+        let Record { event, comm: found, .. } = record(&line);
+        assert_eq!((found, event.tid, event.cpu), (Some(comm.as_bytes()), Some(1234), Some(cpu)), "{line}");
+    }
+}
+
 /// An event as `trace-cmd report -R` prints it, field by field, is the same event.
 #[test]
 fn events_may_be_printed_field_by_field() {
