@@ -220,7 +220,7 @@ impl StackConfig {
             });
         }
         if key.starts_with("atomic_write_") && !self.rules().atomic_writes {
-            let want = "a kernel from 6.12 on: before, there are no atomic writes".to_string();
+            let want = "--kernel 6.12 or a later one: Linux has atomic writes from 6.11 on".to_string();
             return Err(SettingError::Value { key: key.to_string(), value: value.to_string(), want });
         }
         let Some(limit) = SYSFS.iter().find(|limit| limit.name == key) else {
@@ -633,7 +633,10 @@ mod tests {
         let mut config = StackConfig { kernel: crate::kernel::Kernel::V6_6, ..config() };
         let atomic = ("atomic_write_max_bytes", "4096");
         let error = config.set(atomic.0, atomic.1).expect_err("6.6 has none").to_string();
-        assert!(error.ends_with("expected a kernel from 6.12 on: before, there are no atomic writes"), "{error}");
+        assert!(
+            error.ends_with("expected --kernel 6.12 or a later one: Linux has atomic writes from 6.11 on"),
+            "{error}"
+        );
         config.kernel = crate::kernel::Kernel::V6_12;
         assert_eq!(config.set(atomic.0, atomic.1), Ok(()));
         assert_eq!((config.set("write_cache", "write back"), config.limits.write_cache), (Ok(()), true));
