@@ -55,6 +55,17 @@ fn a_real_trace_is_the_same_in_every_format() {
     }
 }
 
+/// Plugs have no device in ftrace. Records of blktrace with device 0:0 in their place were those of
+/// a second device, among which one had to be chosen.
+#[test]
+fn plugs_without_a_device_are_no_device_of_a_blktrace() {
+    let bench = Bench::new();
+    let source = kernel_truth("whatif/mq-deadline.ftrace.zst");
+    let source = source.to_str().expect("a name");
+    bench.stdout(&["convert", source, "made.blktrace"]);
+    assert_eq!(events(&inspect(&bench, "made.blktrace", &[])), events(&inspect(&bench, source, &[])));
+}
+
 #[test]
 fn an_iolog_has_what_was_submitted() {
     let bench = Bench::new();

@@ -189,6 +189,11 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
         let Some((action, payload)) = action_of(event, self.form) else {
             return Ok(());
         };
+        if event.device.is_none() && matches!(event.kind, TraceKind::Plug | TraceKind::Unplug { .. }) {
+            // ftrace does not say of which device a plug is. A record has one, and 0:0 would be
+            // another device of the trace.
+            return Ok(());
+        }
         let (tid, cpu) = (event.tid.unwrap_or(0), event.cpu.unwrap_or(0));
         if (event.comm.is_some() || event.tid == Some(0)) && self.named.insert((tid, event.comm)) {
             self.name_task(event, names)?;
