@@ -17,7 +17,7 @@ use crate::compare::{
 };
 use crate::cpu;
 use crate::fairness;
-use crate::number::{bytes_decimal, date, grouped, span};
+use crate::number::{bytes_decimal, counted, date, span};
 use crate::plot::{self, escape};
 use crate::result::RunResult;
 use crate::settings;
@@ -328,7 +328,7 @@ fn configuration(letter: char, variant: &Variant<'_>) -> Markup {
                     p { span class="badge" { "warning" } " " (text(warning)) }
                 }
                 @for fault in &run.faults {
-                    p { "fault " code { (text(&fault.rule)) } " fired " (grouped(fault.fired)) " times" }
+                    p { "fault " code { (text(&fault.rule)) } " fired " (counted(fault.fired, "time")) }
                 }
                 details {
                     summary { "Every setting" }

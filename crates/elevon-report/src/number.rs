@@ -114,6 +114,11 @@ pub fn grouped(value: u64) -> String {
     out
 }
 
+/// Formats a number of things, whose name takes an s where they are not one: 1 event, 1,041 events.
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 /// A time of the calendar, in UTC.
 struct Civil {
     year: u64,
@@ -164,6 +169,12 @@ pub fn timestamp(unix_us: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_takes_no_s() {
+        let texts = [0, 1, 1041].map(|count| counted(count, "event"));
+        assert_eq!(texts, ["0 events", "1 event", "1,041 events"]);
+    }
 
     #[test]
     fn short_numbers_as_fio_prints_them() {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use elevon_formats::quantity::{self, Short, memory_text};
 use elevon_host::interrupt::Interrupt;
+use elevon_report::number::counted;
 use elevon_trace::Recorded;
 use elevon_trace::capture::{CaptureError, CaptureOptions, Disk, Recording, Session, Tracefs, Written};
 use elevon_trace::write::Packed;
@@ -156,9 +157,10 @@ fn write(plan: &Plan, out: NewFile, recording: Recording, recorded: &Recorded) -
 fn report(plan: &Plan, took: Duration, lost: u64, written: Written) -> Result<(), Failure> {
     let Written { events, unknown, plugs_of_others: _ } = written;
     let mut text = format!(
-        "{} {}: {events} events in {:.1} s, {}\n",
+        "{} {}: {} in {:.1} s, {}\n",
         plan.disk.name,
         plan.disk.device,
+        counted(events, "event"),
         took.as_secs_f64(),
         if lost == 0 { "none lost".to_owned() } else { format!("{lost} lost") }
     );

@@ -1,8 +1,9 @@
-//! `elevon convert`: the events of a trace, written in another format.
+//! `elevon convert`: the events of a trace, taken in another format.
 
 use std::io;
 use std::path::Path;
 
+use elevon_report::number::counted;
 use elevon_trace::analysis::InspectError;
 use elevon_trace::write::{self, WriteFormat, WriteOptions};
 use elevon_trace::{Device, Reader, TraceEvent};
@@ -31,7 +32,7 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<Ending, Failure> {
     reader.set_device(device);
     let place = TracePlace::new(args.out.display().to_string(), &args.out, format, &mut files)?;
     place.check_parts(1)?;
-    let written = write_all(&mut reader, &name, &place)?;
+    let taken = write_all(&mut reader, &name, &place)?;
     warn(&name, reader.report());
     let devices = &reader.report().devices;
     if let Some(device) = device.filter(|device| devices.iter().all(|(found, _)| found != device)) {
@@ -42,11 +43,12 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<Ending, Failure> {
     if reader.report().gap_count > 0 && !format.has_gaps() {
         tell(&format!("{name}: events were lost in it, which {} cannot say", args.out.display()));
     }
-    emit_text(&format!("{}: {written} events of {name}\n", args.out.display()))?;
+    emit_text(&format!("{}: made of {} of {name}\n", args.out.display(), counted(taken, "event")))?;
     Ok(Ending::Done)
 }
 
-/// Writes the events of a trace, and returns how many there are.
+/// Writes the events of a trace, and returns how many there are. A format that has no place for
+/// some kinds of events has fewer.
 fn write_all(reader: &mut Reader, name: &str, place: &TracePlace) -> Result<u64, Failure> {
     let bar = Bar::new(name);
     let unread = |error| MachineError::Read { trace: name.to_owned(), error };
@@ -56,18 +58,18 @@ fn write_all(reader: &mut Reader, name: &str, place: &TracePlace) -> Result<u64,
     if let (Some(recorded), Some(event)) = (reader.report().recorded.clone(), first.first()) {
         writer.recorded(&recorded, event).map_err(fail)?;
     }
-    let (mut batch, mut written) = (first, 0);
+    let (mut batch, mut taken) = (first, 0);
     while !batch.is_empty() {
         batch.iter().try_for_each(|event| writer.event(event, reader.names())).map_err(fail)?;
-        written += batch.len() as u64;
-        bar.set(written);
+        taken += batch.len() as u64;
+        bar.set(taken);
         batch.clear();
         if let Some(events) = reader.next_batch().map_err(unread)? {
             batch.extend_from_slice(events);
         }
     }
     writer.end().map_err(fail)?;
-    Ok(written)
+    Ok(taken)
 }
 
 /// Returns what a writer needs to know of the trace: as much as its first events have.

@@ -71,7 +71,8 @@ fn an_iolog_has_what_was_submitted() {
     let bench = Bench::new();
     let source = kernel_truth("traces/pgbench-ext4-mq-deadline-excerpt.ftrace");
     let source = source.to_str().expect("a name");
-    bench.stdout(&["convert", source, "made.iolog"]);
+    let said = bench.stdout(&["convert", source, "made.iolog"]);
+    assert!(said.starts_with("made.iolog: made of ") && said.contains(" events of "), "{said}");
     let expected = inspect(&bench, source, &[]);
     let found = inspect(&bench, "made.iolog", &[]);
     assert_eq!(found["device_name"], "/dev/block/7:3");

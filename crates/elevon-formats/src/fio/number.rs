@@ -211,6 +211,10 @@ fn unknown_unit(text: &str, suffix: &str, unit: Unit) -> Complaint {
     if suffix.starts_with('.') {
         return Problem::Malformed.because(format!("`{text}` is no whole number; use a smaller unit"));
     }
+    if suffix.contains('-') {
+        return Problem::Malformed
+            .because(format!("`{text}` is a range; must be one number (sizes from a range: bsrange=)"));
+    }
     let known = match unit {
         Unit::Plain => "k m g t p (kib mib ... for the other base)",
         Unit::Time(_) => "us ms s m h d",

@@ -6,7 +6,7 @@ use elevon_trace::analysis::{Finding, HZ, Inspection};
 use elevon_trace::{Recorded, TraceKind};
 
 use super::tables;
-use crate::number::{bytes_binary, grouped, span};
+use crate::number::{bytes_binary, counted, grouped, span};
 
 /// Columns at which sentences are wrapped.
 const WIDTH: usize = 100;
@@ -38,10 +38,10 @@ fn head(found: &Inspection) -> String {
     let name = found.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
     let disk = found.disk.map_or_else(String::new, |disk| format!(" (a partition of {disk})"));
     let mut out = format!(
-        "{files}: {}, device {}{name}{disk}, {} events in {}\n",
+        "{files}: {}, device {}{name}{disk}, {} in {}\n",
         report.format.name(),
         found.device,
-        grouped(found.events.iter().sum()),
+        counted(found.events.iter().sum(), "event"),
         span(found.duration() as f64)
     );
     let kinds = TraceKind::NAMES.iter().zip(found.events).filter(|&(_, count)| count > 0);
@@ -52,14 +52,14 @@ fn head(found: &Inspection) -> String {
     }
     if report.gap_count > 0 {
         let line = format!(
-            "gaps: {} with {} events lost; nothing is computed across them",
+            "gaps: {} with {} lost; nothing is computed across them",
             report.gap_count,
-            grouped(report.lost)
+            counted(report.lost, "event")
         );
         wrap(&mut out, &line, "  ");
     }
     if let Some(overwritten) = report.overwritten {
-        wrap(&mut out, &format!("the ring buffer overwrote {} events before the first", grouped(overwritten)), "  ");
+        wrap(&mut out, &format!("the ring buffer overwrote {} before the first", counted(overwritten, "event")), "  ");
     }
     out
 }
@@ -75,7 +75,9 @@ fn conditions(recorded: &Recorded) -> String {
     parts.extend(["nr_requests", "max_sectors_kb", "max_hw_sectors_kb"].into_iter().filter_map(setting));
     parts.extend(recorded.driver_tags().map(|tags| format!("{tags} driver tags")));
     parts.extend(recorded.get("queue/write_cache").map(|mode| format!("{mode} cache")));
-    parts.extend(recorded.number("lost").filter(|&lost| lost > 0).map(|lost| format!("{} events lost", grouped(lost))));
+    parts.extend(
+        recorded.number("lost").filter(|&lost| lost > 0).map(|lost| format!("{} lost", counted(lost, "event"))),
+    );
     parts.join(", ")
 }
 

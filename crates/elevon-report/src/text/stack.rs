@@ -8,7 +8,7 @@ use elevon_core::kernel::IoTicksForm;
 use elevon_core::stats::LatencyStat;
 
 use crate::cpu;
-use crate::number::{bytes_binary, bytes_decimal, grouped, significant, span};
+use crate::number::{bytes_binary, bytes_decimal, counted, grouped, significant, span};
 use crate::result::RunResult;
 use crate::settings;
 use crate::summary::{DiskDelta, latency_mean, percentile, ratio};
@@ -73,11 +73,11 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
     }
     if !run.faults.is_empty() {
         let counts: Vec<_> =
-            run.faults.iter().map(|f| format!("{} fired {} times", f.rule, grouped(f.fired))).collect();
+            run.faults.iter().map(|f| format!("{} fired {}", f.rule, counted(f.fired, "time"))).collect();
         let _ = writeln!(out, "Faults: {}", counts.join("; "));
     }
     if run.events_lost > 0 {
-        let _ = writeln!(out, "Trace: {} events lost; the trace is not whole", grouped(run.events_lost));
+        let _ = writeln!(out, "Trace: {} lost; the trace is not whole", counted(run.events_lost, "event"));
     }
     for warning in &run.warnings {
         let _ = writeln!(out, "Warning: {warning}");

@@ -134,6 +134,9 @@ fn target_of(key: &str) -> Result<Target, String> {
     if options::find(option).is_some() {
         return Ok(Target::Job);
     }
+    if matches!(key, "seed" | "seeds") {
+        return Err("must be --seeds N, which runs each combination under N seeds".to_owned());
+    }
     let near = elevon_core::nearest::nearest(key, OPTIONS.into_iter().chain(setting::keys()))
         .or_else(|| options::nearest(option));
     let meant = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
@@ -248,6 +251,7 @@ mod tests {
     fn a_bad_axis_says_what_would_be_right() {
         for (text, part) in [
             ("iodepht=1,2", "did you mean iodepth?"),
+            ("seed=1,2", "must be --seeds N"),
             ("iodepth", "must be KEY=VALUES"),
             ("iodepth=1,,2", "empty value"),
             ("iodepth=8..1", "must go up"),

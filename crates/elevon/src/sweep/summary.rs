@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use elevon_report::document::{Document, Table};
 use elevon_report::figures::ALL_JOBS;
 use elevon_report::interval::Interval;
-use elevon_report::number::{count, span};
+use elevon_report::number::{count, counted, span};
 use elevon_report::plot::{Axis as PlotAxis, HeatMap, Mark, Plot, Scale, Series, Unit};
 
 use serde_json::{Map, Value, json};
@@ -70,9 +70,8 @@ impl Results<'_> {
     /// Returns the summary.
     pub(crate) fn document(&self) -> Document {
         let mut document = Document::new(&self.title);
-        let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let over = if self.seeds > 1 { ", ± half of the 95 % interval of the mean over seeds" } else { "" };
-        let (points, seeds) = (plural(self.points.len(), self.noun), plural(self.seeds, "seed"));
+        let (points, seeds) = (counted(self.points.len() as u64, self.noun), counted(self.seeds as u64, "seed"));
         document.paragraph(format!("{points}, {seeds} each{over}. Latency is total latency."));
         if self.failed > 0 {
             document
