@@ -135,6 +135,7 @@ impl Fifo<'_> {
 pub(super) fn fit(served: &[Served], depths: &[u64], flush_waits: bool) -> (Model, Vec<(u64, f64)>) {
     let most = depths.iter().copied().max().unwrap_or(1).min(MOST_SERVERS);
     let taken = |one: &Served| flush_waits || one.kind != Kind::Flush;
+    let flush = median(served.iter().filter(|one| !taken(one)).map(Served::latency));
     let (served, depths): (Vec<Served>, Vec<u64>) = served.iter().zip(depths).filter(|(one, _)| taken(one)).unzip();
     let (served, depths, windows) = (&served[..], &depths[..], &windows(&served, LOOKED_AT / 2)[..]);
     let mut best: Option<(f64, Fifo<'_>)> = None;
@@ -157,7 +158,18 @@ pub(super) fn fit(served: &[Served], depths: &[u64], flush_waits: bool) -> (Mode
     }
     let fifo = best.map(|(_, fifo)| fifo).expect("there is a start");
     let tried = fifo.by_servers(most, |_| fifo.costs);
-    (Model { flush_waits, ..Model::of(best_servers(&tried).min(fifo.servers), fifo.costs) }, tried)
+    let mut costs = fifo.costs;
+    if let Some(flush) = flush {
+        costs[Kind::Flush as usize] = Cost { latency: flush as f64, per_byte: 0.0 };
+    }
+    (Model { flush_waits, ..Model::of(best_servers(&tried).min(fifo.servers), costs) }, tried)
+}
+
+/// Returns the median, the upper one of two; `None` if there is none.
+fn median(all: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut all: Vec<u64> = all.collect();
+    let middle = all.len() / 2;
+    (!all.is_empty()).then(|| *all.select_nth_unstable(middle).1)
 }
 
 /// Returns true if flushes take longer where reads and writes do, because they wait behind them.
