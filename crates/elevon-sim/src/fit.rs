@@ -101,11 +101,12 @@ pub fn fit(served: &[Served]) -> Option<Fit> {
     }
     let plain = Trial::of(served);
     let by_place = place::by_place(served).map(|served| (Trial::of(&served), served));
-    // Both are held against the same groups: those of one place.
+    // Both are held against the same groups: those of one place. That the place matters is shown
+    // by then, so that it need not make the error much smaller.
     let better = by_place.filter(|(placed, by_place)| {
         let whole = [(0, served.len())];
         let groups = refine::Groups::new(by_place, &placed.depths, &whole);
-        refine::error(&groups, &placed.ends) < refine::error(&groups, &plain.ends) * refine::WORTH
+        refine::error(&groups, &placed.ends) < refine::error(&groups, &plain.ends)
     });
     let (Trial { model, depths, ends, by_servers, fifo_ends }, served) = match &better {
         Some((placed, by_place)) => (placed, &by_place[..]),
