@@ -344,7 +344,8 @@ impl Stack {
         }
         scheduler.set_discard_ranges(limits.max_discard_segments);
         let control = control_of(&config, rules, &limits, nr_requests);
-        let wbt = Wbt::new(config.wbt_target(), config.queue_depth.min(nr_requests), limits.write_cache, config.hz);
+        let wbt = Wbt::new(config.wbt_target(), config.queue_depth.min(nr_requests), limits.write_cache, config.hz)
+            .grown_to(config.wbt_writes);
         let form = config.io_ticks.unwrap_or(rules.io_ticks);
         let largest = limits.max_sectors.get() as usize;
         Ok(Self {

@@ -152,6 +152,15 @@ impl Wbt {
         wbt
     }
 
+    /// Returns it as it is once it has grown so far that it lets in so many background writes, or
+    /// as many as it can.
+    pub(crate) fn grown_to(mut self, writes: u32) -> Self {
+        while self.places.background < writes && !self.is_largest && self.is_on() {
+            self.set_step(self.step - 1);
+        }
+        self
+    }
+
     /// Returns true if there is a target.
     #[inline(always)]
     pub(crate) const fn is_on(&self) -> bool {

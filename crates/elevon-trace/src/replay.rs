@@ -26,6 +26,7 @@ mod exclusion;
 mod infer;
 mod join;
 mod pace;
+mod writeback;
 
 pub use exclusion::{Exclusion, Section};
 pub use infer::After;

@@ -193,6 +193,11 @@ impl Replay {
         self.workload.recorded.as_ref()
     }
 
+    /// Returns how many writes the kernel of the trace let in at its start.
+    pub(crate) fn writes_at_start(&self) -> u32 {
+        self.workload.writes_at_start()
+    }
+
     /// Returns remarks about the trace for the user.
     pub(crate) fn said(&self) -> Vec<String> {
         let Workload { device, taken, left_out, report, .. } = &*self.workload;

@@ -102,6 +102,10 @@ pub struct StackConfig {
     /// for the kernel's default: 75 ms on rotational devices and 2 ms on others, off under BFQ,
     /// `flow` and io.cost, which do the same in their own way.
     pub wbt_lat: Option<Nanos>,
+    /// Background writes that writeback throttling lets in at the start, if that is more than a
+    /// kernel that has just started lets in, as far as the depth of the queue allows: what it had
+    /// grown to where a trace begins.
+    pub wbt_writes: u32,
     /// `error_injection` of the disk (7.2 and later): which bios end with an error before they are
     /// queued.
     pub error_injection: ErrorInjection,
@@ -135,6 +139,7 @@ impl StackConfig {
             io_throttle: io_throttle::Config::default(),
             exact_io_max: false,
             wbt_lat: None,
+            wbt_writes: 0,
             error_injection: ErrorInjection::default(),
         }
     }

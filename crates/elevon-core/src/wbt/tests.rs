@@ -35,6 +35,16 @@ fn places_by_step_on_a_queue_of_256() {
     assert_eq!([depth_at(1, 1), depth_at(0, 1), depth_at(-1, 1)], [(1, false), (2, true), (2, true)]);
 }
 
+/// The kernel whose trace of PostgreSQL is among the test data let in 24, with 128 tags.
+#[test]
+fn a_kernel_that_has_run_for_a_while_has_grown() {
+    let grown = |queue_depth, writes| wbt(queue_depth, false).grown_to(writes).places.background;
+    assert_eq!([0, 4, 5, 8, 9, 24, 1000].map(|writes| grown(128, writes)), [4, 4, 8, 8, 16, 24, 24]);
+    assert_eq!(grown(1, 5), 1);
+    let off = Wbt::new(None, 128, false, 250).grown_to(5);
+    assert_eq!((off.step, off.places.most), (0, 0));
+}
+
 #[test]
 fn slow_reads_halve_the_places_and_shorten_the_window() {
     let (mut wbt, mut now) = (wbt(256, false), ms(1000));
