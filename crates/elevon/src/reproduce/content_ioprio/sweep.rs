@@ -2,6 +2,7 @@
 //! random seeds.
 
 use elevon_report::document::Table;
+use elevon_report::interval::Interval;
 use elevon_report::result::{CacheSource, RunResult};
 
 use crate::failure::Failure;
@@ -11,9 +12,6 @@ use crate::reproduce::lab::{Job, Lab};
 /// promotes at random the share of bios that `iter-bio` made RT on the same stack with the same
 /// seed.
 pub(super) const ARMS: [&str; 7] = ["off", "iter-bio", "add-page", "page-exact", "oracle", "faults", "random"];
-
-/// Two-sided 95 % points of Student's t for 1 to 9 degrees of freedom.
-const STUDENT: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
 
 /// A device with a scheduler.
 #[derive(Clone, Debug)]
@@ -202,12 +200,8 @@ pub(super) fn deviation(values: &[f64]) -> f64 {
 /// Returns the mean and half the width of its 95 % interval by Student's t; the width is infinite
 /// for a single value.
 pub(super) fn interval(values: &[f64]) -> (f64, f64) {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    if values.len() < 2 {
-        return (mean, f64::INFINITY);
-    }
-    let t = STUDENT.get(values.len() - 2).copied().unwrap_or(1.96);
-    (mean, t * deviation(values) / (values.len() as f64).sqrt())
+    let found = Interval::of(values).unwrap_or_default();
+    (found.mean, found.half_width.unwrap_or(f64::INFINITY))
 }
 
 /// Formats a mean with half the width of its interval, if that is finite.
