@@ -14,6 +14,9 @@ const BASE: &str = "base:";
 const OPTION_HEAD: usize = 16;
 /// The longest payload of an option that is read. A longer one is read past and refused.
 const OPTION_MAX: u32 = 64 << 10;
+/// Blocks of which requests of every client are multiples, also of one that did not ask for block
+/// sizes: disks of Linux have such sectors, and its `nbd-client` asks for nothing.
+const SECTOR: u32 = 512;
 /// Options before the transmission, after which a client is sent away.
 const OPTIONS_MAX: u32 = 1024;
 
@@ -268,18 +271,19 @@ impl Session {
         if magic != IHAVEOPT {
             return self.close(0, Close::BadMagic);
         }
+        if self.options >= OPTIONS_MAX {
+            return self.close(0, Close::ManyOptions);
+        }
         if length > OPTION_MAX {
             if kind == option::EXPORT_NAME {
                 return self.close(0, Close::ExportName(Refusal::Unknown));
             }
+            self.options += 1;
             self.phase = Phase::SkipOption { left: length.into(), option: kind };
             return (OPTION_HEAD, Step::Continue);
         }
         let Some(payload) = fields.bytes(length as usize) else { return (0, Step::More) };
         self.options += 1;
-        if self.options > OPTIONS_MAX {
-            return self.close(0, Close::ManyOptions);
-        }
         let used = OPTION_HEAD + payload.len();
         let step = self.answer(kind, payload, exports);
         if step == Step::StartTls && used < input.len() {
@@ -374,7 +378,7 @@ impl Session {
             Ok(export) => export,
             Err(refusal) => return self.reply(kind, refusal.answer(), refusal.to_string().as_bytes()),
         };
-        if kind == option::GO && export.block > 1 && !asked.items.contains(&Information::BlockSize) {
+        if kind == option::GO && export.block > SECTOR && !asked.items.contains(&Information::BlockSize) {
             let text = format!("ask for block sizes: requests are multiples of {}", export.block);
             return self.reply(kind, answer::BLOCK_SIZE_REQUIRED, text.as_bytes());
         }

@@ -5,6 +5,8 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use common::nbd::{Client, READ, WRITE};
 use common::served::{DISK, Served, ok};
@@ -289,5 +291,28 @@ fn a_client_that_takes_no_answer_keeps_nobody_waiting() {
     assert_eq!(answered, asked);
     assert_eq!(good.read(2 << 20, 4096).expect("an answer"), Ok(vec![0; 4096]), "half a request is none");
     drop(refused);
+    served.end();
+}
+
+/// Linux's own client asks for no block sizes. There may be no device that it could attach the
+/// disk to, but the server has given it by then.
+#[test]
+fn the_client_of_linux_opens_the_disk() {
+    let bench = common::Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    let Some(mut client) = elevon_testkit::tool("nbd-client") else { return };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
+    command.args(["serve", "disk.img", "--listen", "unix:s", "--log-level", "debug"]).stderr(Stdio::piped());
+    let mut served = Served::of_command(bench, command);
+    let socket = served.bench.path("s");
+    let args = [&["-N", "disk.img", "-unix"], &[socket.to_str().expect("UTF-8"), "/dev/nbd0"][..]].concat();
+    let output = client.args(args).output().expect("it ran");
+    let mut log = BufReader::new(served.child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    log.read_line(&mut line).expect("UTF-8");
+    assert!(line.ends_with(": opened export disk.img\n"), "{line}{}", String::from_utf8_lossy(&output.stderr));
+    // Where there is one, it is given back.
+    let _ = Command::new("nbd-client").args(["-d", "/dev/nbd0"]).output();
+    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
     served.end();
 }

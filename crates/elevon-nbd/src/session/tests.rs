@@ -14,6 +14,7 @@ impl Exports for Disks {
         match name {
             "fast" => Ok(Export { description: "the fast one".into(), ..Export::new(1 << 30) }),
             "slow" => Ok(Export { block: 512, ..Export::new(1 << 20) }),
+            "large blocks" => Ok(Export { block: 4096, ..Export::new(1 << 20) }),
             "secret" => Err(Refusal::Policy),
             _ => Err(Refusal::Unknown),
         }
@@ -163,10 +164,20 @@ fn info_opens_nothing_and_refusals_say_why() {
         client.option(option::GO, &asked(name, &[]));
         assert_eq!(client.kinds(), [kind]);
     }
-    client.option(option::GO, &asked("slow", &[]));
-    assert_eq!(client.kinds(), [answer::BLOCK_SIZE_REQUIRED], "its requests are multiples of 512");
+    client.option(option::GO, &asked("large blocks", &[]));
+    assert_eq!(client.kinds(), [answer::BLOCK_SIZE_REQUIRED], "its requests are multiples of 4096");
+    assert_eq!(client.option(option::GO, &asked("large blocks", &[3])), Step::Opened("large blocks".into()));
+}
+
+/// Debian's nbd-client gives up if it is told to ask for block sizes.
+#[test]
+fn blocks_of_a_sector_need_not_be_asked_for() {
+    let mut client = Client::new(Tls::Off);
     client.option(77, b"something");
     assert_eq!(client.kinds(), [answer::UNSUPPORTED]);
+    assert_eq!(client.option(option::GO, &asked("slow", &[])), Step::Opened("slow".into()));
+    assert_eq!(client.kinds(), [answer::INFO, answer::ACK]);
+    client.refused(&request(command::READ, 0, 0, 100), Command::Read, Reason::Unaligned);
 }
 
 #[test]
@@ -297,9 +308,11 @@ fn long_options_are_read_past_and_many_end_the_connection() {
     let mut client = Client::new(Tls::Off);
     client.option(option::LIST, &vec![0; OPTION_MAX as usize + 1]);
     assert_eq!(client.kinds(), [answer::TOO_BIG]);
-    for _ in 0..OPTIONS_MAX {
+    for _ in 2..OPTIONS_MAX {
         assert_eq!(client.option(option::LIST, b""), Step::More);
     }
+    // Those that are read past count, too.
+    client.option(option::LIST, &vec![0; OPTION_MAX as usize + 1]);
     assert_eq!(client.option(option::LIST, b""), Step::Close(Close::ManyOptions));
 }
 
