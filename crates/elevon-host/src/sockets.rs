@@ -20,11 +20,24 @@ use crate::mapping::Mapping;
 /// # Errors
 /// It is not a socket.
 pub fn set_send_buffer(socket: &impl AsRawFd, bytes: i32) -> io::Result<()> {
-    let length = mem::size_of_val(&bytes) as libc::socklen_t;
+    set_option(socket, libc::SO_SNDBUF, bytes)
+}
+
+/// Lets the system ask the peer of a silent TCP connection whether it is there, as often as the
+/// system's settings say (`net.ipv4.tcp_keepalive_time`); one that does not answer is an error of
+/// the socket.
+///
+/// # Errors
+/// It is not a socket.
+pub fn keep_alive(socket: &impl AsRawFd) -> io::Result<()> {
+    set_option(socket, libc::SO_KEEPALIVE, 1)
+}
+
+fn set_option(socket: &impl AsRawFd, option: libc::c_int, value: i32) -> io::Result<()> {
+    let length = mem::size_of_val(&value) as libc::socklen_t;
     // SAFETY: an open descriptor, and a value of the length that is told.
-    let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, (&raw const bytes).cast(), length)
-    };
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const value).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -185,7 +185,12 @@ impl<D: Disk> Device<D> {
             if self.is_stopping && self.tasks.is_empty() {
                 return self.end_cache(&mut |device| device.turn(messages) || device.wait());
             }
-            if !moved {
+            if !self.queue.is_empty() {
+                // A client whose turn has ended goes on after what has come for others. A wait that
+                // is over at once sends and receives.
+                let now = self.disk.now();
+                self.disk.wait(Some(now));
+            } else if !moved {
                 self.wait();
             }
         }
@@ -207,7 +212,9 @@ impl<D: Disk> Device<D> {
             }
             moved = true;
         }
-        while let Some(task) = self.queue.pop_front() {
+        // A client that is queued again has its turn after completions and messages.
+        for _ in 0..self.queue.len() {
+            let Some(task) = self.queue.pop_front() else { break };
             self.serve(task);
             moved = true;
         }

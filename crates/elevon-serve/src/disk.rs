@@ -9,6 +9,10 @@ use elevon_host::{Alarm, Host};
 use elevon_nbd::Extent;
 use elevon_workload::backend::Backend;
 
+/// Extents of a file that are told at once: each takes up to two system calls in the thread of the
+/// device. A client asks for those that follow.
+const EXTENTS: usize = 128;
+
 /// Which parts of a range are allocated.
 pub enum Allocation {
     /// Extents in bytes, one after the other from the range's first byte on; at least one. They may
@@ -62,7 +66,7 @@ impl Disk for Host {
     }
 
     fn allocation(&mut self, offset: u64, bytes: u64) -> Allocation {
-        let parts = self.file().allocation(offset, bytes);
+        let parts = self.file().allocation(offset, bytes).take(EXTENTS);
         Allocation::Known(
             parts.map(|part| Extent { length: part.bytes, hole: part.is_hole, zero: part.is_hole }).collect(),
         )

@@ -131,6 +131,8 @@ impl Listener {
             Self::Tcp(listener) => {
                 let stream = listener.accept()?.0;
                 stream.set_nodelay(true)?;
+                // A client whose machine has gone says nothing.
+                elevon_host::keep_alive(&stream)?;
                 Socket::Tcp(stream)
             }
         })

@@ -6,6 +6,8 @@ use elevon_nbd::Extent;
 
 /// Bytes that are allocated together.
 const CHUNK: u64 = 64 << 10;
+/// Chunks that are looked at for one answer of which parts of a range have memory.
+const CHUNKS_TOLD: usize = 1024;
 
 /// A range of bytes that reads as zeroes where nothing was written.
 #[derive(Clone, Debug, Default)]
@@ -64,8 +66,10 @@ impl SparseBytes {
         }
     }
 
+    /// Returns the extents of a range up to its end, or up to the end of [`CHUNKS_TOLD`] chunks of
+    /// it that have memory.
     pub(crate) fn extents(&self, at: u64, length: u64) -> Vec<Extent> {
-        let end = at + length;
+        let mut end = at + length;
         let mut all: Vec<Extent> = Vec::new();
         let mut next = at;
         let mut push = |length: u64, hole: bool| match all.last_mut() {
@@ -73,7 +77,11 @@ impl SparseBytes {
             Some(last) if last.hole == hole => last.length += length,
             _ => all.push(Extent { length, hole, zero: hole }),
         };
-        for (chunk, _) in self.chunks.range(at / CHUNK..end.div_ceil(CHUNK)) {
+        for (number, (chunk, _)) in self.chunks.range(at / CHUNK..end.div_ceil(CHUNK)).enumerate() {
+            if number == CHUNKS_TOLD {
+                end = next;
+                break;
+            }
             let from = (chunk * CHUNK).max(next);
             let to = ((chunk + 1) * CHUNK).min(end);
             push(from - next, true);
@@ -126,5 +134,17 @@ mod tests {
         }
         bytes.clear(0, SIZE);
         assert!(bytes.chunks.len() <= 1, "whole chunks are freed");
+    }
+
+    #[test]
+    fn a_long_answer_ends_before_its_range() {
+        let mut bytes = SparseBytes::default();
+        let all = 4 * CHUNKS_TOLD as u64 * CHUNK;
+        (0..all).step_by(2 * CHUNK as usize).for_each(|at| bytes.write(at, &[1]));
+        let told = bytes.extents(0, all);
+        assert_eq!(told.len(), 2 * CHUNKS_TOLD - 1, "every other chunk is a hole");
+        let end: u64 = told.iter().map(|extent| extent.length).sum();
+        assert_eq!(end, (2 * CHUNKS_TOLD as u64 - 1) * CHUNK);
+        assert_eq!(bytes.extents(end, CHUNK), [Extent { length: CHUNK, hole: true, zero: true }]);
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::units::TenantId;
@@ -261,14 +261,21 @@ impl Server {
     }
 }
 
+/// A connection that cannot be accepted has a line in the log, and then none for this time.
+const SILENCE: Duration = Duration::from_secs(10);
+
 /// Accepts connections until the server has ended.
 fn accept(listener: &Listener, shared: &Arc<Shared>) {
+    let mut said: Option<Instant> = None;
     loop {
         let socket = match listener.accept() {
             Ok(socket) => socket,
             Err(error) => {
-                let message = format!("a connection could not be accepted: {error}");
-                shared.log(&Record::new(Level::Error, "server", &message));
+                if said.is_none_or(|at| at.elapsed() >= SILENCE) {
+                    let message = format!("a connection could not be accepted: {error}");
+                    shared.log(&Record::new(Level::Error, "server", &message));
+                    said = Some(Instant::now());
+                }
                 // No descriptors are left, most likely.
                 std::thread::sleep(LOOK);
                 continue;

@@ -43,6 +43,9 @@ const TENANT_FLUSHERS: u32 = 255;
 /// The most that one CACHE reads ahead, from its first byte on.
 const AHEAD_MOST: u64 = 32 << 20;
 
+/// Dirty pages that an answer to BLOCK_STATUS tells of at most: looking for them takes time.
+const DIRTY_TOLD: u32 = 1024;
+
 /// What a tenant's requests found in the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheUse {
@@ -192,8 +195,8 @@ impl DeviceCache {
     }
 
     /// Returns how many bytes of a range, from its first on, are in no dirty page, and whether that
-    /// is all of it; or, if that is none, how many are in dirty pages. The device does not know of
-    /// dirty pages.
+    /// is all of it; or, if that is none, how many are in dirty pages, [`DIRTY_TOLD`] at most. The
+    /// device does not know of dirty pages.
     pub(super) fn clean_then_dirty(&self, at: u64, bytes: u64) -> (u64, bool) {
         let pages = self.files.cache().resident().pages();
         let (first, end) = (FileOffset::new(at).page(), FileOffset::new(at + bytes));
@@ -206,7 +209,10 @@ impl DeviceCache {
         if index.start().get() > at {
             return (index.start().get() - at, true);
         }
-        while next(index) == Some(index) {
+        for _ in 0..DIRTY_TOLD {
+            if next(index) != Some(index) {
+                break;
+            }
             index = index.next();
         }
         (index.start().get().min(at + bytes) - at, false)

@@ -14,11 +14,16 @@ use super::errors::Owner;
 use super::{Device, DeviceCache, Question};
 use crate::client::{BUFFERS, Charged, Client};
 use crate::disk::{Allocation, Disk};
+use crate::gate::IN_FLIGHT;
 use crate::line::{Line, ToWriter};
 use crate::pieces::{PART, Part, Pieces};
 
 /// Buffers that were not used for this time, and up to twice as long, are given back.
 const IDLE: Nanos = Nanos::from_secs(5);
+
+/// Steps of a client's session after which other clients, and the device, have their turn: no more
+/// than a client may have in flight, so that only one that is answered without I/O is interrupted.
+const STEPS_A_TURN: u32 = IN_FLIGHT;
 
 /// The exports of a session that has opened one: it asks for no other.
 struct NoOthers;
@@ -57,9 +62,11 @@ impl<D: Disk> Device<D> {
         client_of(&mut self.clients, task)
     }
 
-    /// Takes requests out of what came, until more has to come or they find no room.
+    /// Takes requests out of what came, until more has to come, they find no room, or others have
+    /// to have their turn.
     fn understand(&mut self, task: TaskId) {
-        loop {
+        let mut steps = 0;
+        while steps < STEPS_A_TURN {
             let client = client_of(&mut self.clients, task);
             if client.input.is_none() || !client.is_read() {
                 return;
@@ -75,8 +82,12 @@ impl<D: Disk> Device<D> {
                     self.client(task).held = Some(request);
                     return;
                 }
+                // What takes the thread of the device longer than any other request does.
+                let is_long = matches!(request.command, Command::Cache | Command::BlockStatus { .. });
+                steps += if is_long { STEPS_A_TURN } else { 0 };
                 continue;
             }
+            steps += 1;
             let input = client.input.as_mut().expect("looked at above");
             let (used, step) = client.session.step(input.bytes(), &NoOthers);
             input.take(used);
@@ -93,6 +104,7 @@ impl<D: Disk> Device<D> {
                 Step::Opened(_) | Step::StartTls => unreachable!("an export is open"),
             }
         }
+        self.look_at(task);
     }
 
     /// Takes a request. Returns false if it has to wait for others.

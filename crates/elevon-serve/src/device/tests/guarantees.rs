@@ -5,8 +5,11 @@ use elevon_core::units::{Instant, Nanos};
 use elevon_formats::tenants::parse;
 use elevon_nbd::{Command, Request};
 
-use super::lab::{Lab, Load};
+use elevon_cache::page_cache::WriteMode;
+
+use super::lab::{Lab, Load, cache};
 use crate::device::Message;
+use crate::gate::IN_FLIGHT;
 
 const DISK: &str = "slots:slots=8,latency=100us,bandwidth=2GB/s,size=1GiB,queue_depth=64";
 
@@ -185,4 +188,32 @@ fn tenants_are_added_and_lose_their_settings_while_they_do_io() {
     let told: Vec<(&str, usize)> = view.tenants.iter().map(|t| (t.path.as_str(), t.settings.len())).collect();
     assert_eq!(told, [("/", 0), ("a", 0), ("b", 0), ("b/c", 2)]);
     assert!(view.tenant("a").is_some_and(|a| a.io.ios[0] > 10_000));
+}
+
+/// Requests that are answered without I/O are as many as a client likes: they may not keep the
+/// device's thread.
+#[test]
+fn a_flood_of_requests_without_io_leaves_others_their_turn() {
+    const FLOOD: u64 = 1_000;
+    // Out of range, and so refused.
+    let refused = Request { command: Command::Read, cookie: 0, offset: 1 << 60, length: 512, fua: false, df: false };
+    let ahead = Request { command: Command::Cache, offset: 0, length: 1 << 20, ..refused };
+    for (flood, most) in [(refused, 2 * u64::from(IN_FLIGHT)), (ahead, 2)] {
+        let memory = cache(2 << 20, WriteMode::Back);
+        let mut lab = Lab::cached(DISK, &[], "none", "", memory);
+        let (mut hostile, mut other) = (lab.open(0, ""), lab.open(1, ""));
+        lab.step();
+        (0..FLOOD).for_each(|cookie| hostile.ask(&Request { cookie, ..flood }, &[]));
+        other.ask(&Request { cookie: 7, ..ahead }, &[]);
+        let mut answered = 0;
+        while other.answer().is_none() {
+            assert!(lab.step(), "an answer comes");
+            answered += std::iter::from_fn(|| hostile.answer()).count() as u64;
+        }
+        assert!(answered <= most, "{flood:?}: {answered} came first");
+        while answered < FLOOD {
+            assert!(lab.step(), "every request has its answer");
+            answered += std::iter::from_fn(|| hostile.answer()).count() as u64;
+        }
+    }
 }
