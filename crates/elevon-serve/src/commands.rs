@@ -1,6 +1,6 @@
 //! The control socket: a line of JSON is a command, and a line of JSON is its answer.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +46,12 @@ fn serve(socket: Socket, shared: &Arc<Shared>) {
         if !read.is_ok_and(|bytes| bytes > 0) {
             return;
         }
+        let is_too_long = line.len() as u64 == LONGEST && !line.ends_with(b"\n");
+        if is_too_long && skip_line(&mut reader).is_err() {
+            return;
+        }
         let answer = match serde_json::from_slice::<Value>(&line) {
+            _ if is_too_long => json!({ "error": format!("a command of more than {LONGEST} bytes") }),
             Ok(command) => answer(&command, shared).unwrap_or_else(|error| json!({ "error": error })),
             Err(error) => json!({ "error": format!("no command in a line of JSON: {error}") }),
         };
@@ -56,10 +61,23 @@ fn serve(socket: Socket, shared: &Arc<Shared>) {
     }
 }
 
+/// Reads past the rest of a line.
+fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let bytes = reader.fill_buf()?;
+        let end = bytes.iter().position(|&byte| byte == b'\n');
+        let used = end.map_or(bytes.len(), |at| at + 1);
+        reader.consume(used);
+        if end.is_some() || used == 0 {
+            return Ok(());
+        }
+    }
+}
+
 /// Carries out a command.
 fn answer(command: &Value, shared: &Arc<Shared>) -> Result<Value, String> {
     let control = Control(shared);
-    let name = command["command"].as_str().unwrap_or_default();
+    let name = text(command, "command").unwrap_or_default();
     match name {
         "exports" => Ok(json!({ "exports": Observed::of(&control).exports_json() })),
         "stats" => Ok(Observed::of(&control).json()),
@@ -81,15 +99,21 @@ fn answer(command: &Value, shared: &Arc<Shared>) -> Result<Value, String> {
 
 /// Returns a text of a command, or says that it is missing.
 fn text<'a>(command: &'a Value, key: &str) -> Result<&'a str, String> {
-    command[key].as_str().ok_or_else(|| format!("`{key}` is missing: expected a text"))
+    match &command[key] {
+        Value::String(text) => Ok(text),
+        Value::Null => Err(format!("`{key}` is missing: expected a text")),
+        other => Err(format!("{key}: {other}: expected a text")),
+    }
 }
 
 fn explain(control: &Control<'_>, command: &Value) -> Result<Value, String> {
     let tenant = text(command, "tenant")?;
-    let span = command["over_ms"].as_u64().unwrap_or(SPAN);
-    if span > LONGEST_SPAN {
-        return Err(format!("over_ms: {span}: expected at most {LONGEST_SPAN}"));
-    }
+    let span = match &command["over_ms"] {
+        Value::Null => SPAN,
+        given => given.as_u64().filter(|span| (1..=LONGEST_SPAN).contains(span)).ok_or_else(|| {
+            format!("over_ms: {given}: expected a whole number of milliseconds from 1 to {LONGEST_SPAN}")
+        })?,
+    };
     let unknown = || format!("{tenant}: no such tenant");
     let before = Observed::of(control);
     // Said at once, not after the time.
@@ -106,13 +130,15 @@ fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {
     let rules = Kernel::DEFAULT.rules();
     let file = elevon_formats::tenants::parse("", &file, &rules).map_err(|errors| {
         let line = |error: &elevon_formats::fio::Diagnostic| {
-            format!("{}: {}", error.key.trim_start_matches("tenant.a."), error.message)
+            // Text that is no TOML has no key.
+            let key = error.key.trim_start_matches("tenant.a.");
+            format!("{}: {}", if key.is_empty() { setting } else { key }, error.message)
         };
         errors.iter().map(line).collect::<Vec<_>>().join("; ")
     })?;
     let [table] = &file.tenants[..] else { return Err(format!("{setting}: expected a setting, such as weight = 200")) };
     if table.settings.is_empty() || !file.changes.is_empty() || !file.device.is_empty() {
-        return Err(format!("{setting}: expected settings of a tenant, such as weight = 200"));
+        return Err(format!("`{setting}`: expected settings of a tenant, such as weight = 200"));
     }
     control.set(&path, &table.settings)?;
     Ok(json!({}))
@@ -120,9 +146,10 @@ fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {
 
 /// Does something with the export that a command names, or with every one if it names none.
 fn each_export(control: &Control<'_>, command: &Value, act: impl Fn(&str) -> bool) -> Result<Value, String> {
-    let names: Vec<String> = match command["export"].as_str() {
-        Some(name) => vec![name.to_owned()],
-        None => control.exports().into_iter().map(|view| view.exported.name).collect(),
+    let names: Vec<String> = match &command["export"] {
+        Value::Null => control.exports().into_iter().map(|view| view.exported.name).collect(),
+        // One that is no name is not taken for none.
+        _ => vec![text(command, "export")?.to_owned()],
     };
     match names.iter().find(|name| !act(name)) {
         Some(name) => Err(format!("{name}: no such export")),

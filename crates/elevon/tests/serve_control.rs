@@ -4,6 +4,8 @@
 mod common;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use common::nbd::Client;
@@ -224,5 +226,46 @@ fn changes_under_load_lose_no_request() {
     ctl(&served, &["set", "a", "limit = 'max'"]);
     ctl(&served, &["set", "a", "'io.max' = 'wbps=max'"]);
     ok(&fio.wait_with_output().expect("it ended"));
+    served.end();
+}
+
+/// What a program writes to the socket is not taken for something else.
+#[test]
+fn a_command_that_is_not_understood_does_nothing() {
+    let served = Served::config(CONFIG);
+    let ask = |command: &[u8]| -> String {
+        let mut socket = UnixStream::connect(served.bench.path("ctl")).expect("it listens");
+        socket.write_all(&[command, b"\n"].concat()).expect("it is read");
+        socket.shutdown(std::net::Shutdown::Write).expect("a socket");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("UTF-8");
+        assert_eq!(answer.lines().count(), 1, "{answer}");
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        answer["error"].as_str().expect("a refusal").to_owned()
+    };
+    let span = "expected a whole number of milliseconds from 1 to 60000";
+    for (command, words) in [
+        // Not every export.
+        (r#"{"command":"drain","export":5}"#, "export: 5: expected a text".to_owned()),
+        (r#"{"command":"drain","export":["a"]}"#, "export: [\"a\"]: expected a text".to_owned()),
+        (r#"{"command":"explain","tenant":"a","over_ms":-1}"#, format!("over_ms: -1: {span}")),
+        (r#"{"command":"explain","tenant":"a","over_ms":"5"}"#, format!("over_ms: \"5\": {span}")),
+        (r#"{"command":"explain","tenant":"a","over_ms":60001}"#, format!("over_ms: 60001: {span}")),
+        (r#"{"command":"set","setting":"weight = 1"}"#, "`tenant` is missing: expected a text".to_owned()),
+    ] {
+        assert_eq!(ask(command.as_bytes()), words, "{command}");
+    }
+    // The rest of a long line is no command.
+    assert_eq!(ask(&[b' '; 70_000]), "a command of more than 65536 bytes");
+    for (setting, words) in [
+        ("", "elevon: ``: expected settings of a tenant, such as weight = 200\n"),
+        ("weight", "elevon: weight: key with no value, expected `=`\n"),
+        ("wait = 1", "elevon: wait: no such setting"),
+    ] {
+        let (status, _, stderr) = ctl(&served, &["set", "a", setting]);
+        assert!(status == Some(1) && stderr.starts_with(words), "{setting}: {stderr}");
+    }
+    let exports = json(&served, &["exports"]);
+    assert!(exports["exports"].as_array().is_some_and(|all| all.iter().all(|one| one["drained"] == false)));
     served.end();
 }
