@@ -36,20 +36,12 @@ pub fn page() -> String {
                     h1 { "Elevon" }
                     p { label { "Device " select id="device" {} } " " span.badge id="failure" hidden {} }
                     p.soft id="state" { "waiting for the first second" }
-                    div.cards {
-                        @for (id, name) in figures {
-                            div.card { h3 { (name) } ul { li { span id=(id) { "-" } } } }
-                        }
-                    }
+                    (cards(&figures))
                     h2 { "The last minutes" }
                     div.plots {
-                        @for (id, name, note) in plots {
-                            figure.plot {
-                                figcaption { h3 { (name) " " small.soft id={ (id) "-of" } {} } p { (note) } }
-                                canvas id=(id) {}
-                            }
-                        }
+                        @for (id, name, note) in plots { (plot(id, name, note)) }
                     }
+                    (page_cache())
                     h2 { "Tenants, over the last second" }
                     (table("tenants", &TENANT_HEADS))
                     p.soft { "A tenant has the I/O of those below it, too. A click on one shows its latency above, and another click that of all." }
@@ -63,16 +55,59 @@ pub fn page() -> String {
     page.into_string()
 }
 
-const TENANT_HEADS: [&str; 8] = ["tenant", "IOPS", "read/s", "written/s", "in flight", "p50", "p99", HELD];
+const TENANT_HEADS: [&str; 9] = ["tenant", "IOPS", "read/s", "written/s", "in flight", "p50", "p99", HITS, HELD];
+/// The head of the column that only a device with a page cache has.
+const HITS: &str = "reads found in the cache";
 /// The head of the column that has words.
 const HELD: &str = "what held it";
+
+/// Returns the part that only a device with a page cache has.
+fn page_cache() -> Markup {
+    let figures = [
+        ("cached", "Cached"),
+        ("dirty", "Dirty"),
+        ("writing", "Being written"),
+        ("written", "Written back"),
+        ("hits", "Of what was read, found in it"),
+    ];
+    let note =
+        "Bytes that are being written, and on top of them dirty ones; below, the part of what was read that was there.";
+    html! {
+        section id="page-cache" {
+            h2 { "Page cache " small.soft id="cache-mode" {} " " span.badge id="cache-lost" hidden {} }
+            (cards(&figures))
+            div.plots { (plot("cache", "Dirty pages and hits", note)) }
+        }
+    }
+}
+
+/// Returns a card for each figure, which the script fills.
+fn cards(figures: &[(&str, &str)]) -> Markup {
+    html! {
+        div.cards {
+            @for (id, name) in figures {
+                div.card { h3 { (name) } ul { li { span id=(id) { "-" } } } }
+            }
+        }
+    }
+}
+
+/// Returns a figure that the script draws.
+fn plot(id: &str, name: &str, note: &str) -> Markup {
+    html! {
+        figure.plot {
+            figcaption { h3 { (name) " " small.soft id={ (id) "-of" } {} } p { (note) } }
+            canvas id=(id) {}
+        }
+    }
+}
 
 /// Returns a table whose body the script fills.
 fn table(id: &str, heads: &[&str]) -> Markup {
     html! {
         div.block.scroll {
             table {
-                thead { tr { @for head in heads { th.words[*head == HELD] { (head) } } } }
+                thead { tr { @for head in heads { th.words[*head == HELD].of-cache[*head == HITS] { (head) } } } }
                 tbody id=(id) {}
             }
         }

@@ -1,5 +1,6 @@
 //! `elevon top`: what the tenants of a server that runs do, and what holds them, second by second.
 
+mod cache;
 mod rates;
 mod screen;
 

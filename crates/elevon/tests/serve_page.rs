@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::browser::Browser;
 use common::http::get;
-use common::served::Served;
+use common::served::{CACHED, Served};
 use elevon_testkit::tool;
 use serde_json::Value;
 
@@ -99,6 +99,8 @@ fn the_page_shows_what_the_server_does() {
     let mut browser = Browser::open_address(&chromium, &served.bench.path(""), &address);
     until(&mut browser, "document.body.dataset.samples >= 2");
     assert_eq!(browser.value("document.body.dataset.error || null"), Value::Null);
+    // A device without a page cache has no part for one.
+    assert_eq!(browser.value("document.getElementById('page-cache').offsetHeight"), 0);
     // What a tenant is called is text, never a part of the page.
     let paths = browser.value("[...document.querySelectorAll('#tenants tr')].map(row => row.dataset.path)");
     assert_eq!(paths, serde_json::json!(["shop", "shop/<i>a"]));
@@ -138,4 +140,36 @@ fn the_page_shows_what_the_server_does() {
     }
     served.end();
     until(&mut browser, "document.getElementById('state').textContent.startsWith('The server does not answer')");
+}
+
+#[test]
+fn the_page_shows_a_page_cache_and_who_is_held_by_it() {
+    let Some(chromium) = tool("chromium") else { return };
+    let mut served = Served::config(CACHED);
+    // An address for each export comes first.
+    served.line();
+    let line = served.line();
+    let address = line.strip_prefix("metrics: ").and_then(|it| it.strip_suffix("metrics")).expect("an address");
+    let stop = Arc::new(AtomicBool::new(false));
+    let writing = served.load_of_cache("a", &stop);
+    let mut browser = Browser::open_address(&chromium, &served.bench.path(""), address);
+    until(&mut browser, "document.getElementById('page-cache').offsetHeight > 0");
+    until(&mut browser, "document.getElementById('cached').textContent.includes('kB of ')");
+    until(&mut browser, "parseFloat(document.getElementById('dirty').textContent) > 0");
+    until(&mut browser, "/^[1-9].*B.s$/.test(document.getElementById('written').textContent)");
+    until(&mut browser, "document.getElementById('hits').textContent === '100.0 %'");
+    let held = "document.querySelector('#tenants tr:first-child td:last-child').textContent";
+    until(&mut browser, &format!("{held}.includes('held by its dirty pages')"));
+    let found = "document.querySelector('#tenants tr:first-child td:nth-last-child(2)')";
+    until(&mut browser, &format!("{found}.textContent === '100.0 %' && {found}.offsetWidth > 0"));
+    assert_eq!(browser.value("document.getElementById('cache-mode').textContent"), "write-back");
+    assert_eq!(browser.value("document.getElementById('cache-lost').hidden"), true);
+    let drawn = "(() => { const c = document.getElementById('cache'); return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v > 0); })()";
+    assert_eq!(browser.value(drawn), true);
+    // The other tenant does nothing.
+    let other = "document.querySelector('#tenants tr:last-child').innerText.split(/\\s+/).slice(-2)";
+    assert_eq!(browser.value(other), serde_json::json!(["-", "-"]));
+    stop.store(true, Ordering::Relaxed);
+    writing.join().expect("every request was answered");
+    served.end();
 }

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::served::Served;
+use common::served::{CACHED, Served};
 
 const CONFIG: &str = "\
 listen = 'unix:s'
@@ -44,6 +44,30 @@ fn without_a_terminal_a_table_is_printed() {
             assert!(iops > 0.0 && iops < 100.0, "{text}");
         }
     });
+}
+
+#[test]
+fn a_page_cache_and_who_is_held_by_it_are_told() {
+    let served = Served::config(CACHED);
+    let stop = Arc::new(AtomicBool::new(false));
+    let writing = served.load_of_cache("a", &stop);
+    let began = std::time::Instant::now();
+    let text = loop {
+        let text = served.bench.stdout(&["top", "ctl", "--once", "--interval", "0.5"]);
+        if text.contains(" held by its dirty pages") && text.contains(" % of ") {
+            break text;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{text}");
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() == 5 && lines[0].starts_with("device slow: "), "{text}");
+    assert!(lines[1].starts_with("page cache, write-back: ") && lines[1].ends_with(" read was there"), "{text}");
+    assert!(lines[1].contains("B of ") && !lines[1].contains(" 0B dirty"), "{text}");
+    assert!(lines[3].starts_with("a ") && lines[3].contains(" held by its dirty pages"), "{text}");
+    assert!(lines[4].starts_with("b ") && lines[4].ends_with(" -"), "{text}");
+    stop.store(true, Ordering::Relaxed);
+    writing.join().expect("every request was answered");
+    served.end();
 }
 
 /// script(1) gives the command a terminal.

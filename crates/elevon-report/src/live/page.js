@@ -47,7 +47,12 @@
       const past = old.tenants.find(other => other.path === one.path), bins = newBins(one, past);
       const since = key => Object.fromEntries(
         Object.entries(one[key]).map(([of, value]) => [of, (value - (past ? past[key][of] : 0)) / seconds]));
-      return { path: one.path, depth: one.depth, ios: since('ios'), bytes: since('bytes'), in_flight: one.in_flight, bins,
+      // The mean number of writes that were held because of the tenant's dirty pages, and of I/Os
+      // for lack of memory.
+      const used = key => past && past.cache && one.cache ? (one.cache[key] - past.cache[key]) / seconds : 0;
+      const held = [[used('paused_ns') / 1e9, 'held by its dirty pages'], [used('starved_ns') / 1e9, 'held until memory is free']]
+        .filter(one => one[0] > 0).map(([count, words]) => count.toPrecision(3) + ' ' + words);
+      return { path: one.path, depth: one.depth, held, reads: used('reads'), hits: used('hits'), ios: since('ios'), bytes: since('bytes'), in_flight: one.in_flight, bins,
         causes: causes(one, past), settings: Object.entries(one.settings).map(([name, text]) => name + ' = ' + text).join('; ') };
     });
     return {
@@ -55,8 +60,15 @@
       iops: ['read', 'write', 'discard'].reduce((all, of) => all + group('ios', of), 0),
       utilisation: Math.min(1, (now.busy_ns - old.busy_ns) / seconds / 1e9),
       depth: (now.depth_ns - old.depth_ns) / seconds / 1e9,
-      waiting: now.clients.reduce((all, client) => all + client.requests, 0), tenants,
+      waiting: now.clients.reduce((all, client) => all + client.requests, 0), tenants, ...cacheChange(now.cache, old.cache, seconds),
     };
+  }
+  // What its page cache did; nothing of a device without one.
+  function cacheChange(now, old, seconds) {
+    if (!now || !old) return {};
+    const since = key => now[key] - old[key], read = since('hit_bytes') + since('missed_bytes');
+    return { dirty: now.dirty_bytes, writing: now.writeback_bytes, written: since('written_bytes') / seconds,
+      hits: read > 0 ? since('hit_bytes') / read : null };
   }
 
   function canvas(id) {
@@ -99,6 +111,19 @@
     label(to, most.toPrecision(3) + ' in flight', 11);
     label(to, '100 % utilisation', half + 11);
   }
+  function drawCache(samples, cache) {
+    const to = canvas('cache'), most = Math.max(1, ...samples.map(sample => sample.dirty + sample.writing)), half = to.height / 2;
+    columns(to, samples, [['writing', '--read'], ['dirty', '--write']], most, 16, half - 20);
+    columns(to, samples, [['hits', '--read']], 1, half + 16, half - 16);
+    label(to, bytes(most) + ' dirty or being written', 11);
+    label(to, '100 % of what was read was there', half + 11);
+    const sample = samples[samples.length - 1], told = { cached: bytes(cache.cached_bytes) + ' of ' + bytes(cache.bytes), dirty: bytes(sample.dirty),
+      writing: bytes(sample.writing), written: bytes(sample.written) + '/s', hits: sample.hits === null ? '-' : (sample.hits * 100).toFixed(1) + ' %' };
+    for (const [id, text] of Object.entries(told)) by(id).textContent = text;
+    by('cache-mode').textContent = cache.mode;
+    by('cache-lost').hidden = !cache.lost;
+    by('cache-lost').textContent = cache.lost ? 'a write-back or a flush failed (' + cache.lost + '): no flush succeeds' : '';
+  }
   function drawHeat(samples) {
     const to = canvas('heat'), step = to.width / KEPT, tall = (to.height - 16) / ROWS;
     const row = value => Math.min(ROWS - 1, Math.max(0, Math.floor(ROWS * Math.log(Math.max(value, FASTEST) / FASTEST) / Math.log(SLOWEST / FASTEST))));
@@ -134,9 +159,9 @@
   }
   function drawTenants(sample) {
     by('tenants').replaceChildren(...sample.tenants.map(one => {
-      const held = one.causes.slice(0, 3).map(([words, share]) => share.toFixed(1) + ' % ' + words).join(', ');
+      const held = [...one.held, ...one.causes.slice(0, 3).map(([words, share]) => share.toFixed(1) + ' % ' + words)].join(', ');
       const row = cells([one.path, rate(sum(one.ios)), bytes(one.bytes.read), bytes(one.bytes.write), one.in_flight,
-        time(percentile(one.bins, 0.5)), time(percentile(one.bins, 0.99)), held || '-']);
+        time(percentile(one.bins, 0.5)), time(percentile(one.bins, 0.99)), one.reads > 0 ? (one.hits * 100 / one.reads).toFixed(1) + ' %' : '-', held || '-']);
       row.firstChild.style.paddingLeft = one.depth * 0.9 + 'rem';
       row.title = one.settings;
       row.className = one.path === tenant ? 'chosen' : '';
@@ -162,6 +187,9 @@
     drawThroughput(samples);
     drawBusy(samples);
     drawHeat(samples);
+    const cache = stats.devices.find(one => one.name === device).cache;
+    document.body.classList.toggle('cached', !!cache);
+    if (cache) drawCache(samples, cache);
     drawTenants(sample);
     drawExports();
     const failure = stats.devices.find(one => one.name === device).failure;

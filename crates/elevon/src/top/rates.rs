@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use elevon_report::number;
 use serde_json::Value;
 
+use super::cache::{CacheRates, CacheUse};
 use crate::ctl::columns;
 
 /// What a device did between two answers.
@@ -22,6 +23,8 @@ pub(super) struct DeviceRates {
     pub(super) bytes: f64,
     /// Why I/O no longer reaches it.
     pub(super) failure: Option<String>,
+    /// Its page cache, if there is one.
+    pub(super) cache: Option<CacheRates>,
     pub(super) tenants: Vec<TenantRates>,
 }
 
@@ -43,6 +46,8 @@ pub(super) struct TenantRates {
     pub(super) at_device: f64,
     /// What the I/O that ended waited for, the longest first, in percent.
     pub(super) causes: Vec<(String, f64)>,
+    /// What it found in the page cache, if there is one.
+    pub(super) cache: Option<CacheUse>,
     pub(super) settings: Vec<String>,
 }
 
@@ -61,7 +66,7 @@ fn text(value: &Value) -> String {
 }
 
 /// Returns the difference of a counter, at the end of a path of keys.
-fn since(before: &Value, now: &Value, path: &str) -> f64 {
+pub(super) fn since(before: &Value, now: &Value, path: &str) -> f64 {
     let number = |value: &Value| value.pointer(path).and_then(Value::as_f64).unwrap_or_default();
     (number(now) - number(before)).max(0.0)
 }
@@ -88,6 +93,7 @@ fn device_rates(before: &Value, now: &Value) -> Option<DeviceRates> {
         iops: of("ios") / seconds,
         bytes: of("bytes") / seconds,
         failure: now["failure"].as_str().map(str::to_owned),
+        cache: CacheRates::between(&before["cache"], &now["cache"], seconds),
         // The root has only what no tenant pays for, which is nothing, most often.
         tenants: rates.filter(|tenant| is_alone || tenant.path != "/" || tenant.iops > 0.0).collect(),
     })
@@ -109,6 +115,7 @@ fn tenant_rates(before: &Value, now: &Value, seconds: f64) -> TenantRates {
         p99: percentile(&bins, 0.99),
         at_device: waits.iter().find(|(words, _)| words == "device").map_or(0.0, |(_, nanos)| nanos / seconds / 1e9),
         causes: waits.into_iter().map(|(words, nanos)| (words, nanos * 100.0 / all)).collect(),
+        cache: CacheUse::between(&before["cache"], &now["cache"], seconds),
         settings: settings.map(|(name, value)| format!("{name} = {}", text(value))).collect(),
     }
 }
@@ -164,13 +171,19 @@ impl DeviceRates {
         }
         line
     }
+
+    /// Returns the lines above its tenants.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        [self.line()].into_iter().chain(self.cache.as_ref().map(CacheRates::line))
+    }
 }
 
 impl TenantRates {
     /// Returns the row of a tenant, as [`HEADS`] has the columns.
     pub(super) fn row(&self) -> Vec<String> {
         let time = |nanos: Option<u64>| nanos.map_or_else(|| "-".to_owned(), |nanos| number::span(nanos as f64));
-        let (words, share) = self.causes.first().map_or(("-", 0.0), |(words, share)| (words.as_str(), *share));
+        let mut held = self.cache.as_ref().map_or_else(Vec::new, CacheUse::held);
+        held.extend(self.causes.first().map(|(words, share)| format!("{share:.1} % {words}")));
         vec![
             self.path.clone(),
             number::significant(self.iops, 4),
@@ -180,7 +193,7 @@ impl TenantRates {
             number::significant(self.at_device, 3),
             time(self.p50),
             time(self.p99),
-            if share > 0.0 { format!("{share:.1} % {words}") } else { words.to_owned() },
+            if held.is_empty() { "-".to_owned() } else { held.join("; ") },
         ]
     }
 }
@@ -190,7 +203,8 @@ pub(super) fn table(device: &DeviceRates) -> String {
     let mut rows = vec![HEADS.map(str::to_owned).to_vec()];
     rows.extend(device.tenants.iter().map(TenantRates::row));
     let is_number = [false, true, true, true, true, true, true, true, false];
-    format!("{}\n{}", device.line(), columns(&rows, &is_number))
+    let lines: String = device.lines().map(|line| line + "\n").collect();
+    lines + &columns(&rows, &is_number)
 }
 
 #[cfg(test)]
@@ -240,6 +254,36 @@ pub(super) mod tests {
                 ],
             ),
         ]
+    }
+
+    /// The same answers of a device with a page cache, in which a tenant is held.
+    pub(in crate::top) fn cached_answers() -> [Value; 2] {
+        let mut all = answers();
+        for (answer, times) in all.iter_mut().zip([1_u64, 2]) {
+            let device = &mut answer["devices"][0];
+            device["cache"] = json!({ "mode": "write-back", "bytes": 64 << 20, "hit_bytes": times << 20,
+                "missed_bytes": 1 << 20, "cached_bytes": 4 << 20, "dirty_bytes": 1 << 20, "writeback_bytes": 0,
+                "written_bytes": times << 21, "lost": null });
+            for tenant in device["tenants"].as_array_mut().expect("tenants") {
+                let is_db = tenant["path"] == "db";
+                let paused = if is_db { times * 3_000_000_000 } else { 0 };
+                let read = if is_db { times * 100 } else { 0 };
+                tenant["cache"] = json!({ "reads": read, "hits": read / 2, "paused_ns": paused, "starved_ns": 0 });
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_page_cache_has_a_line_and_names_who_is_held() {
+        let [before, now] = cached_answers();
+        insta::assert_snapshot!(rates(&before, &now).iter().map(table).collect::<String>(), @r"
+        device fast: 25.0 % busy, 1.50 in flight, 1000 IOPS, 4096kB/s
+        page cache, write-back: 4194kB of 67.1MB, 1049kB dirty, 1049kB/s written back, 100.0 % of 524kB/s read was there
+        tenant  IOPS  read/s  written/s  in flight  at device     p50     p99  what held it
+        db      1000  4096kB         0B          3      0.500  5.00us  5.00us  1.50 held by its dirty pages; 75.0 % own limit iops=1000
+        batch      0      0B         0B          3          0       -       -  -
+        ");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState};
 
+use super::cache::CacheUse;
 use super::rates::{DeviceRates, HEADS, TenantRates};
 use crate::failure::printable;
 
@@ -72,9 +73,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let (mut lines, mut chosen, mut at) = (Vec::new(), 0, 0);
     for device in &screen.devices {
-        let line = printable(&device.line()).into_owned();
         // A line of a device is wider than the column of names: it stands above as a title.
-        lines.push((Some(line), Vec::new()));
+        lines.extend(device.lines().map(|line| (Some(printable(&line).into_owned()), Vec::new())));
         for tenant in &device.tenants {
             if at == screen.index() {
                 chosen = lines.len();
@@ -123,6 +123,7 @@ fn widths(name: u16) -> [Constraint; 9] {
 /// Returns what is in force for a tenant, and what its I/O waited for.
 fn explained(device: &DeviceRates, tenant: &TenantRates) -> Paragraph<'static> {
     let mut lines: Vec<String> = tenant.causes.iter().map(|(words, share)| format!("{share:>5.1} % {words}")).collect();
+    lines.splice(0..0, tenant.cache.iter().filter_map(CacheUse::line));
     if lines.is_empty() {
         lines.push("nothing of it waited: it asked for no I/O, or none has ended".to_owned());
     }
@@ -139,13 +140,39 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::super::rates::{rates, tests::answers};
+    use super::super::rates::{
+        rates,
+        tests::{answers, cached_answers},
+    };
     use super::*;
 
     fn drawn(screen: &Screen, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
         terminal.draw(|frame| draw(frame, screen)).expect("drawn");
         terminal.backend().to_string()
+    }
+
+    #[test]
+    fn a_page_cache_stands_below_its_device() {
+        let mut screen = Screen::new("ctl".to_owned());
+        let [before, now] = cached_answers();
+        screen.take(rates(&before, &now));
+        insta::assert_snapshot!(drawn(&screen, 132, 14), @r#"
+        "elevon top: ctl   arrows choose a tenant, q ends                                                                                    "
+        "tenant    IOPS   read/s written/s in flight at device     p50     p99 what held it                                                  "
+        "device fast: 25.0 % busy, 1.50 in flight, 1000 IOPS, 4096kB/s                                                                       "
+        "page cache, write-back: 4194kB of 67.1MB, 1049kB dirty, 1049kB/s written back, 100.0 % of 524kB/s read was there                    "
+        "db        1000   4096kB        0B         3     0.500  5.00us  5.00us 1.50 held by its dirty pages; 75.0 % own limit iops=1000      "
+        "batch        0       0B        0B         3         0       -       - -                                                             "
+        "┌ db on device fast ───────────────────────────────────────────────────────────────────────────────────────────────────────────────┐"
+        "│in force: io.weight = default 300                                                                                                 │"
+        "│page cache: 50.0 % of its reads were there, 1.50 held by its dirty pages                                                          │"
+        "│ 75.0 % own limit iops=1000                                                                                                       │"
+        "│ 25.0 % device                                                                                                                    │"
+        "│                                                                                                                                  │"
+        "│                                                                                                                                  │"
+        "└──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘"
+        "#);
     }
 
     #[test]

@@ -16,6 +16,20 @@ pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect()
 }
 
+/// A configuration of a slow device with a small page cache, which holds writers back.
+pub(crate) const CACHED: &str = "\
+listen = 'unix:s'
+control = 'ctl'
+metrics = 'tcp:127.0.0.1:0'
+[device.slow]
+device = 'slots:slots=1,latency=1ms,bandwidth=4MB/s,size=8MiB'
+cache = '1MiB'
+[export.a]
+size = '4MiB'
+[export.b]
+start = '4MiB'
+";
+
 /// A server of `disk.img` in a folder.
 pub(crate) struct Served {
     pub(crate) bench: Bench,
@@ -99,6 +113,21 @@ impl Served {
                 writes += 1;
             }
             writes
+        })
+    }
+
+    /// Writes more to an export than a small page cache may hold dirty, and reads what it has
+    /// written, until it is told to stop.
+    pub(crate) fn load_of_cache(&self, export: &str, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
+        const PART: usize = 64 << 10;
+        let mut client = Client::open(&self.bench.path("s"), export).expect("it listens");
+        let stop = Arc::clone(stop);
+        std::thread::spawn(move || {
+            let places = (0..4 << 20).step_by(PART).cycle();
+            for place in places.take_while(|_| !stop.load(Ordering::Relaxed)) {
+                assert_eq!(client.write(0, place, &[1; PART]).expect("an answer"), 0);
+                assert_eq!(client.read(place, 4096).expect("an answer"), Ok(vec![1; 4096]));
+            }
         })
     }
 
