@@ -19,16 +19,29 @@ fn disk_of(served: &Served) -> String {
 
 #[test]
 fn what_a_guest_synced_outlives_guest_and_server() {
+    killed_and_started_again(&["--scheduler", "mq-deadline"]);
+}
+
+/// What the guest synced is no longer in the server's memory alone. Memory for less than fio
+/// writes, so that pages are written back before a flush, too.
+#[test]
+fn what_a_guest_synced_outlives_a_server_with_a_page_cache() {
+    killed_and_started_again(&["--scheduler", "flow", "--cache", "6MiB"]);
+}
+
+fn killed_and_started_again(options: &[&str]) {
     let bench = Bench::new();
     let Some(image) = GuestImage::new(&bench.path("")) else { return };
     let disk = File::create(bench.path("disk.img")).expect("a file");
     disk.set_len(128 << 20).expect("a sparse file");
-    let args = ["disk.img", "--listen", "unix:s", "--scheduler", "mq-deadline"];
+    let args = [&["disk.img", "--listen", "unix:s", "--control", "ctl"], options].concat();
     let mut served = Served::run(bench, &args);
     let mut guest = image.start(&disk_of(&served), "elevon.phase=write");
     guest.wait_for("mounted");
     assert_eq!(guest.wait_for("fio"), "0", "fio verifies what it wrote: {}", guest.console());
     while guest.wait_for("synced").parse::<u64>().expect("a number") < SYNCED {}
+    let stats = served.bench.stdout(&["ctl", "ctl", "stats"]);
+    assert_eq!(stats.contains("page cache, write-back: "), options.contains(&"--cache"), "{stats}");
     // The server dies first: the guest is in the middle of its next write.
     served.child.kill().expect("it runs");
     served.child.wait().expect("it ended");
