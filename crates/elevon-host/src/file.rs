@@ -66,7 +66,7 @@ pub enum OpenError {
     },
     /// The file is empty.
     #[error(
-        "{}: has size 0; name a file with content (`truncate -s 1GiB FILE` makes one of zeroes), or give the job size= (a job that writes then creates the file)",
+        "{}: has size 0; name a file with content (`truncate -s 1GiB FILE` makes one of zeroes)",
         .path.display()
     )]
     Empty {

@@ -10,7 +10,7 @@ mod tls;
 use std::path::Path;
 
 use elevon_core::ioprio::IoPrio;
-use elevon_core::nearest::did_you_mean;
+use elevon_core::nearest::{did_you_mean, nearest};
 use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::serve::{BUSY_POLL, NAME_MAX, busy_poll};
@@ -18,8 +18,10 @@ use elevon_host::interrupt::Interrupt;
 use elevon_host::passed::{self, Passed};
 use elevon_serve::{Address, Exported, Field, Hooks, Level, Record, Reload, Server, Tls, UpstreamAddress};
 
+use elevon_sim::profiles;
+
 use crate::args::{LogFormat, ServeArgs, StackArgs};
-use crate::failure::{ConflictError, Ending, Failure, MachineError, ValueError, emit_text};
+use crate::failure::{ConflictError, Ending, Failure, InputError, MachineError, ValueError, emit_text};
 use crate::plan::{Plan, Target, target};
 use config::Setup;
 use log::warn;
@@ -32,7 +34,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Ending, Failure> {
 }
 
 fn serve_any(args: &ServeArgs) -> Result<Ending, Failure> {
-    let is_config = args.file.extension().is_some_and(|extension| extension == "toml");
+    let is_config = is_config(&args.file);
     // Before any file is opened.
     let passed = passed::take().map_err(MachineError::Passed)?;
     if is_config {
@@ -44,6 +46,14 @@ fn serve_any(args: &ServeArgs) -> Result<Ending, Failure> {
         return Err(Failure::named(name, error));
     }
     serve_one(args, passed)
+}
+
+/// Returns true if what is served is the name of a configuration, and no `@FILE` of a simulated
+/// device and no address of another server.
+fn is_config(file: &Path) -> bool {
+    let text = file.display().to_string();
+    let is_device = text.starts_with('@') || UpstreamAddress::is_one(&text);
+    !is_device && file.extension().is_some_and(|extension| extension == "toml")
 }
 
 /// Sockets that the process was started with, and their names.
@@ -155,8 +165,14 @@ fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 20] {
     ]
 }
 
-/// Serves one device as one export.
+/// Serves one device as one export. An error about the device names it as the user did.
 fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure> {
+    let file = args.file.display().to_string();
+    let device = device_of(&file);
+    serve_device(args, &device, passed).map_err(|failure| of_file(failure, &device, &file))
+}
+
+fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result<Ending, Failure> {
     let nbd = args.listen.iter().map(|text| address(text)).collect::<Result<Vec<_>, _>>()?;
     let metrics = args
         .metrics
@@ -171,7 +187,7 @@ fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure>
     }
     let parse = |text: &str| busy_poll(text).map_err(|error| Failure::named(format!("--busy-poll {text}"), error));
     let busy_poll = args.busy_poll.as_deref().map_or(Ok(BUSY_POLL), parse)?;
-    let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args), None)?;
+    let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args, device), None)?;
     let tenant = tenant(&plan, args.tenant.as_deref())?;
     // Without jobs, every tenant of the file seems to be without a use.
     warn(&plan.warnings.iter().filter(|line| !plan.tenants.warnings.contains(line)).cloned().collect::<Vec<_>>());
@@ -251,13 +267,34 @@ fn run(
 }
 
 /// Returns the options of a run on the same device.
-fn stack_args(args: &ServeArgs) -> StackArgs {
-    let file = args.file.display().to_string();
-    let is_simulated = || !args.file.exists() && matches!(target(&file), Ok(Target::Simulated(_)));
-    // A name without a slash could be that of a simulated device.
-    let device = if file.contains('/') || is_simulated() { file } else { format!("./{file}") };
+fn stack_args(args: &ServeArgs, device: &str) -> StackArgs {
     let (queue, cache) = (args.queue.clone(), args.cache.clone());
-    StackArgs { queue, cache, is_served: true, ..StackArgs::of_device(&device) }
+    StackArgs { queue, cache, is_served: true, ..StackArgs::of_device(device) }
+}
+
+/// Returns what is served as `--device` takes it: a file without a slash in its name gets one,
+/// since its name could be that of a simulated device.
+fn device_of(file: &str) -> String {
+    let is_file = Path::new(file).exists();
+    let name = file.split(':').next().unwrap_or_default();
+    // One that is not there, and has nearly the name of a simulated device, perhaps means it.
+    let is_simulated = || {
+        file.starts_with('@')
+            || matches!(target(file), Ok(Target::Simulated(_)))
+            || nearest(name, profiles::names()).is_some()
+    };
+    if file.contains('/') || (!is_file && is_simulated()) { file.to_owned() } else { format!("./{file}") }
+}
+
+/// Returns a failure about `--device` as one about the file that was given in its place.
+fn of_file(failure: Failure, device: &str, file: &str) -> Failure {
+    let Failure::Input(errors) = failure else { return failure };
+    let of_file = |error: InputError| {
+        let text = error.to_string();
+        let line = error.of_served_device().unwrap_or_else(|| text.clone()).replace(device, file);
+        if line == text { error } else { InputError::Served { line, error: Box::new(error) } }
+    };
+    Failure::Input(errors.into_iter().map(of_file).collect())
 }
 
 fn address(text: &str) -> Result<Address, Failure> {
@@ -282,6 +319,7 @@ fn default_name(file: &Path) -> String {
         return if address.export.is_empty() { "disk".to_owned() } else { address.export };
     }
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = name.trim_start_matches('@').to_owned();
     if file.exists() { name } else { name.split(':').next().unwrap_or_default().to_owned() }
 }
 

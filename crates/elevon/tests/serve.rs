@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use common::Bench;
+use common::nbd::Client;
 use common::served::{DISK, Served, ok, pattern};
 
 #[test]
@@ -234,8 +235,19 @@ fn what_cannot_be_served_is_refused_in_a_line() {
         (&["disk.img", "--listen", "tcp:localhost:nbd"], "tcp:localhost:nbd: its port is no number from 0 to 65535"),
         (&["disk.img", "--listen", "tcp:localhost:65536"], "its port is no number"),
         (&["disk.img", "--listen", "tcp:[::1]"], "has no port"),
-        (&["none.img", "--listen", "unix:s"], "none.img"),
-        (&["empty.img", "--listen", "unix:s"], "has size 0; name a file with content"),
+        // A line begins with what was given.
+        (&["none.img", "--listen", "unix:s"], "elevon: none.img: cannot open it: No such file"),
+        (&["./none.img", "--listen", "unix:s"], "elevon: ./none.img: cannot open it: No such file"),
+        (
+            &["empty.img", "--listen", "unix:s"],
+            "elevon: empty.img: has size 0; name a file with content (`truncate -s 1GiB FILE` makes one of zeroes)\n",
+        ),
+        (&["/dev/null", "--listen", "unix:s"], "elevon: /dev/null: is a character device"),
+        (&["disk.img", "--listen", "unix:s", "--fault", "dead"], "simulated device has faults; disk.img is real"),
+        (&["hdd-7201", "--listen", "unix:s"], "elevon: hdd-7201: unknown device `hdd-7201` (did you mean `hdd-7200`?)"),
+        (&["hdd-7200:x=1", "--listen", "unix:s"], "elevon: hdd-7200:x=1: device hdd-7200: unknown parameter `x`"),
+        (&["@none.toml", "--listen", "unix:s"], "elevon: @none.toml: No such file"),
+        (&["nbd+unix:///c.toml", "--listen", "unix:s"], "elevon: nbd+unix:///c.toml: is no address; write nbd://"),
         (&["disk.img", "--listen", "unix:s", "--name", &"n".repeat(256)], "--name: expected at most 255 bytes"),
         (&["disk.img", "--listen", "unix:s", "--cache", "1GB"], "--cache 1GB: cache: `size=1GB`: expected a size"),
         (&["disk.img", "--listen", "unix:s", "--cache", "4TiB"], "--cache 4TiB: this machine has"),
@@ -254,4 +266,27 @@ fn what_cannot_be_served_is_refused_in_a_line() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains(words) && stderr.lines().count() == 1, "{args:?}: {stderr}");
     }
+}
+
+#[test]
+fn a_device_file_of_the_user_is_served() {
+    let bench = Bench::new();
+    bench.file("small.toml", "name = \"small\"\nbase = \"slots\"\n[parameters]\nsize = \"1MiB\"\n");
+    let served = Served::run(bench, &["@small.toml", "--listen", "unix:s", "--direct"]);
+    assert!(served.uri.starts_with("nbd+unix:///small.toml?"), "{}", served.uri);
+    let mut client = Client::open(&served.bench.path("s"), "small.toml").expect("it listens");
+    assert_eq!(client.write(0, (1 << 20) - 512, &[7; 512]).expect("an answer"), 0);
+    assert_eq!(client.read((1 << 20) - 512, 512).expect("an answer"), Ok(vec![7; 512]));
+    served.end();
+}
+
+#[test]
+fn what_a_simulated_device_does_not_have_is_said() {
+    let bench = Bench::new();
+    bench.file("c.toml", "[device.slow]\ndevice = \"hdd-7200\"\ndirect = true\nbusy_poll = \"1us\"\n[export.a]\n");
+    let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("device.slow: direct has no effect: only files and block devices"), "{stderr}");
+    assert!(stderr.contains("device.slow: busy polling has no effect"), "{stderr}");
+    assert_eq!(output.status.code(), Some(0));
 }

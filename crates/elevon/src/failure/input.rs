@@ -25,6 +25,25 @@ use elevon_trace::write::WriteError;
 use elevon_workload::WorkloadError;
 use elevon_workload::settings::TenantSettingError;
 
+/// Returns what a job can do besides about a device that cannot be opened.
+const fn of_a_job(error: &OpenError) -> &'static str {
+    match error {
+        OpenError::Empty { .. } => ", or give the job size= (a job that writes then creates the file)",
+        OpenError::Kind { .. } | OpenError::Busy { .. } | OpenError::Small { .. } | OpenError::Io { .. } => "",
+    }
+}
+
+impl InputError {
+    /// Returns the line of an error about `--device` of a server, which has no jobs, without the
+    /// option; `None` of any other error.
+    pub(crate) fn of_served_device(&self) -> Option<String> {
+        match self {
+            Self::Open(error) => Some(error.to_string()),
+            other => other.to_string().strip_prefix("--device ").map(str::to_owned),
+        }
+    }
+}
+
 /// One error in the user's input; prints as one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
@@ -97,6 +116,16 @@ pub(crate) enum InputError {
     /// A disk of a server that cannot be used.
     #[error("--device {0}")]
     Upstream(#[from] UpstreamError),
+    /// An error about the device of `elevon serve FILE`, whose line names the file in place of the
+    /// option.
+    #[error("{line}")]
+    Served {
+        /// The line.
+        line: String,
+        /// The error as it is about `--device`.
+        #[source]
+        error: Box<Self>,
+    },
     /// A path that names no disk to record.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -124,7 +153,7 @@ pub(crate) enum InputError {
         found: String,
     },
     /// A real `--device` that cannot be opened.
-    #[error("--device {0}")]
+    #[error("--device {error}{more}", error = .0, more = of_a_job(.0))]
     Open(#[from] OpenError),
     /// A `--device` that is neither a known name nor a path.
     #[error("--device {device}: {error}; for a file in this directory write ./{device}")]

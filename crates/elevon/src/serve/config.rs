@@ -271,9 +271,10 @@ pub(super) fn placed(table: &DeviceTable, failure: Failure) -> Failure {
         if let InputError::Text(_) = error {
             return error;
         }
-        let text = error.to_string();
+        let device = error.of_served_device();
+        let text = device.as_ref().map_or_else(|| error.to_string(), |line| format!("--device {line}"));
         let files = table.tls.iter().flat_map(|tls| [&tls.ca, &tls.certificate, &tls.key, &tls.certificates]);
-        let of_device = text.strip_prefix("--device ").unwrap_or_default();
+        let of_device = device.as_deref().unwrap_or_default();
         if let Some(file) = files.flatten().find(|given| of_device.starts_with(&given.value)) {
             return InputError::Text(file.place.diagnostic(&file.key, Problem::Malformed.because(of_device)));
         }

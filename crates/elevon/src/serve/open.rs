@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, Nanos, PAGE_SIZE};
+use elevon_formats::serve::BUSY_POLL;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_nbd::Export;
@@ -96,17 +97,26 @@ fn simulated(planned: &Planned) -> Result<OpenDevice<SimulatedDisk<AnyDevice, Re
     let device = planned.plan.device()?;
     let description = described::of_simulated(&planned.plan, &device);
     let disk = SimulatedDisk::new(device, RealClock::new().map_err(MachineError::StartIo)?);
-    finish(planned, disk, &description, Vec::new())
+    finish(planned, disk, &description, in_vain(planned))
 }
 
 fn upstream(planned: &Planned) -> Result<OpenDevice<Upstream>, Failure> {
     let Target::Nbd(address) = &planned.plan.target else { unreachable!("asked for a disk of a server only") };
     let disk = Upstream::open(address, Interrupt::new()).map_err(Failure::input)?;
     let description = described::of_upstream(address, &disk);
-    let (is_read_only, notes) = (disk.remote().read_only, disk.notes().to_vec());
+    let is_read_only = disk.remote().read_only;
+    let notes = disk.notes().iter().cloned().chain(in_vain(planned)).collect();
     let mut device = finish(planned, disk, &description, notes)?;
     device.1.read_only = is_read_only;
     Ok(device)
+}
+
+/// Returns what was asked for and only files and block devices have.
+fn in_vain(planned: &Planned) -> Vec<String> {
+    let direct = "direct has no effect: only files and block devices are opened with O_DIRECT";
+    let busy_poll = "busy polling has no effect: only the threads of files and block devices poll";
+    let all = [(planned.direct, direct), (planned.busy_poll != BUSY_POLL, busy_poll)];
+    all.into_iter().filter(|(is_given, _)| *is_given).map(|(_, words)| words.to_owned()).collect()
 }
 
 fn finish<D: Disk>(
