@@ -118,11 +118,11 @@ impl Reader {
             }
             match step {
                 Step::Continue => {}
-                Step::More => {
-                    if self.read_more(&mut timed)? == 0 {
-                        return Ok(None);
-                    }
-                }
+                Step::More => match self.read_more(&mut timed) {
+                    Ok(0) => return Ok(None),
+                    Err(error) if has_left(&error) => return Ok(None),
+                    read => drop(read?),
+                },
                 Step::Opened(export) => return Ok(self.open(shared, &export)),
                 Step::StartTls => self.start_tls(socket, tls.expect("it was offered"))?,
                 Step::Close(Close::Left) => return Ok(None),
@@ -206,7 +206,8 @@ impl Reader {
     }
 }
 
-/// Returns true if a client did not wait for its answer, which is no error: after ABORT none does.
+/// Returns true if a client did not wait for its answer, which is no error: after ABORT none does,
+/// and who only looks whether a server is there does not read its greeting.
 fn has_left(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

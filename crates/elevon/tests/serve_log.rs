@@ -4,7 +4,9 @@
 mod common;
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use common::Bench;
@@ -118,4 +120,21 @@ fn a_server_that_cannot_start_says_so_in_its_form() {
     assert_eq!(records[2]["message"], "c.toml:1:10: listen: expected a text in quotes");
     let bad = bench.elevon(&["serve", "c.toml", "--log-format", "xml"]).output().expect("it ran");
     assert_eq!((bad.status.code(), String::from_utf8_lossy(&bad.stderr).lines().count()), (Some(2), 1));
+}
+
+/// Such as one that only looks whether a server is there.
+#[test]
+fn a_client_that_leaves_before_it_has_an_export_is_no_warning() {
+    let served = start(&["--log-level", "debug"], false);
+    // A socket that is closed with a greeting in it is reset.
+    let mut stream = UnixStream::connect(served.bench.path("s")).expect("it listens");
+    stream.read_exact(&mut [0]).expect("a greeting");
+    drop(stream);
+    let log = || fs::read_to_string(served.bench.path("log")).expect("UTF-8");
+    while !log().contains("connection 0: ") {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // It is told of at the level debug.
+    assert!(log().contains("connection 0: ended\n"), "{}", log());
+    served.end();
 }
