@@ -118,7 +118,7 @@ impl Stack {
         assert!(!blocked, "a sleeping task submits");
         let is_waited = io.flags.contains(Flags::WAITED);
         io.flags = io.flags.without(Flags::WAITED);
-        let sync = if io.flags.contains(Flags::DSYNC) { self.make_durable(&mut io) } else { None };
+        let sync = if io.flags.contains(Flags::DSYNC) { self.make_durable(&mut io, is_waited) } else { None };
         let io = &io;
         let call = self.calls.insert_with(|| Call {
             task: io.task,
@@ -156,10 +156,11 @@ impl Stack {
     }
 
     /// Gives an `O_DSYNC` write the flags of its bios, and returns the key of the flush that
-    /// follows it. On the device itself, such a write is FUA and is followed by the flush of an
-    /// fsync. A file system does without the flush if FUA is enough.
+    /// follows it. On the device itself, such a write is FUA, and is followed by the flush of an
+    /// fsync if its caller waits for it; nothing follows an asynchronous one. A file system does
+    /// without the flush if FUA is enough.
     #[cold]
-    fn make_durable(&mut self, io: &mut Io) -> Option<u32> {
+    fn make_durable(&mut self, io: &mut Io, is_waited: bool) -> Option<u32> {
         let is_iomap = self.config.direct_path == super::DirectPath::Iomap;
         let has_fua = self.limits.fua || !self.limits.write_cache;
         let flush = Io { op: Op::Flush, flags: Flags::SYNC, bytes: Bytes::ZERO, may_block: false, ..*io };
@@ -167,7 +168,7 @@ impl Stack {
         if !is_iomap || has_fua {
             io.flags |= Flags::FUA;
         }
-        let flushes = if is_iomap { !has_fua } else { self.limits.write_cache };
+        let flushes = if is_iomap { !has_fua } else { is_waited && self.limits.write_cache };
         flushes.then(|| self.syncs.insert(flush))
     }
 
@@ -257,6 +258,16 @@ impl Stack {
     /// its blocks, in later versions.
     fn is_small_read(&self, io: &Io) -> bool {
         self.rules.iomap_small_reads_are_plain && io.op == Op::Read && io.bytes.get() <= FILE_SYSTEM_BLOCK
+    }
+
+    /// Returns true if the bios of a direct read carry SYNC. Of the device itself, only a read
+    /// does that is one bio and whose caller sleeps until it completes: the caller waits for the
+    /// bio, not for the call.
+    fn is_sync_read(&self, io: &Io, sleeps: bool) -> bool {
+        match self.config.direct_path {
+            super::DirectPath::Iomap => self.rules.iomap_reads_are_sync && (sleeps || !self.is_small_read(io)),
+            super::DirectPath::Blkdev => sleeps && self.pages_of(io) <= BIO_MAX_VECS as u64,
+        }
     }
 
     /// Builds, splits and places bios until the call is complete or has to wait. `waiting`: a
@@ -423,10 +434,7 @@ impl Stack {
             }
             Op::WriteZeroes => (io.op, io.flags, build::next_zeroes_bytes(left, &self.limits)),
         };
-        let is_iomap = submission.source == Source::Direct && self.config.direct_path == super::DirectPath::Iomap;
-        // A small read is SYNC only if its caller waits for it.
-        let is_waited = submission.sleeps || !self.is_small_read(io);
-        if op == Op::Read && self.rules.iomap_reads_are_sync && is_iomap && is_waited {
+        if op == Op::Read && submission.source == Source::Direct && self.is_sync_read(io, submission.sleeps) {
             flags |= Flags::SYNC;
         }
         if !self.limits.write_cache {

@@ -90,6 +90,25 @@ fn a_small_read_of_a_file_is_plain_from_7_3_on() {
     }
 }
 
+/// Measured on Linux 6.1, 6.16, 6.18, 7.2 and 7.3: reads of 512 bytes to 1 MiB by pread, libaio and
+/// io_uring (`jobs-V.txt.zst`), and of 2 MiB (`events-V.txt.zst`).
+#[test]
+fn a_read_of_the_device_is_sync_if_its_caller_waits_for_one_bio() {
+    for kernel in [Kernel::V6_1, Kernel::V7_3] {
+        for (flags, sectors, queued) in [
+            (Flags::WAITED, 8, "Q RS 0+"),
+            (Flags::WAITED, 2048, "Q RS 0+"),
+            (Flags::WAITED, 4096, "Q R 0+"),
+            (Flags::NONE, 8, "Q R 0+"),
+        ] {
+            let mut rig = Rig::new(config(kernel));
+            rig.submit(Op::Read, flags, 0, sectors);
+            let event = &rig.events()[0];
+            assert!(event.starts_with(queued), "{}: {event}, and not {queued}", kernel.name());
+        }
+    }
+}
+
 #[test]
 fn a_batch_by_version() {
     let before = ["Q R 0+8", "G R 0+8", "P", "Q R 8+8", "M R 8+8", "Q R 1000+8", "G R 1000+8"];

@@ -183,6 +183,18 @@ fn every_part_of_a_split_write_is_durable_by_itself() {
     assert_eq!((rig.done(), rig.stack.counters().flushes), (vec![(1, Status::Ok)], 1));
 }
 
+/// Measured on Linux 6.1, 6.16, 6.18, 7.2 and 7.3 (`write-dsync` and `write-dsync-libaio`).
+#[test]
+fn a_flush_follows_an_o_dsync_write_of_the_device_if_its_caller_waits() {
+    for (flags, flushes) in [(Flags::NONE, 0), (Flags::WAITED, 1)] {
+        let mut rig = Rig::new(cached(true));
+        rig.submit(Op::Write, flags | Flags::SYNC | Flags::DSYNC, 0, 8);
+        assert!(rig.driver.issued[0].flags.contains(Flags::FUA));
+        rig.complete_all();
+        assert_eq!((rig.done(), rig.stack.counters().flushes), (vec![(1, Status::Ok)], flushes));
+    }
+}
+
 /// Drivers of NVMe and SCSI retry a flush: docs/faithfulness.md, "retries".
 #[test]
 fn a_flush_is_tried_again_like_any_command_by_a_driver_that_retries() {
