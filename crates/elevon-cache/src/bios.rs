@@ -46,7 +46,8 @@ pub struct CacheIo {
     pub tenant: TenantId,
     /// Vectors, 1 to 256; 0 for a flush.
     pub vectors: u16,
-    /// The task has no more bios queued, so it flushes its plug.
+    /// It is the last bio of a readahead window, or the task has no more bios queued: the task
+    /// flushes its plug.
     pub ends_plug: bool,
 }
 
@@ -242,6 +243,13 @@ impl Bios {
         let bio = self.take(source, Sector::ZERO);
         self.table[bio as usize].call = Some(call);
         self.enqueue(source.task, bio);
+    }
+
+    /// Ends the plug of a task with the last bio that it has queued.
+    pub(super) fn end_plug(&mut self, task: TaskId) {
+        if let Some(tail) = self.queues.get(task.index()).and_then(|queue| queue.tail) {
+            self.table[tail as usize].io.ends_plug = true;
+        }
     }
 
     fn enqueue(&mut self, task: TaskId, bio: u32) {

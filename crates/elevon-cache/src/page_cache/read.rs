@@ -127,8 +127,8 @@ impl PageCache {
         }
     }
 
-    /// Reads the pages of a window that are not cached. `wanted`: pages that the call itself needs.
-    /// Stops early if no memory is left.
+    /// Reads the pages of a window that are not cached, under a plug of its own. `wanted`: pages
+    /// that the call itself needs. Stops early if no memory is left.
     pub(super) fn read_window(
         &mut self,
         now: Instant,
@@ -168,6 +168,7 @@ impl PageCache {
             self.bios.add(&source, piece);
         }
         self.bios.close();
+        self.bios.end_plug(at.call.task);
     }
 
     /// Reads only the call's current page. Returns `None` if there is no memory for it.

@@ -69,9 +69,10 @@ impl CacheBios {
         Io { task, token, op, flags, sector, bytes, ioprio, write_hint: 0, tenant, layout, may_block }
     }
 
-    /// Returns true if the bio's task begins a batch with it; `ends_plug`: it is the last bio that
-    /// the task has queued. Readahead windows and writes are always plugged, so that the parts of a
-    /// bio that is split are plugged too; a page that is read alone is not.
+    /// Returns true if the bio's task begins a batch with it; `ends_plug`: it is the last bio of a
+    /// readahead window, or that the task has queued. Readahead windows and writes are always
+    /// plugged, so that the parts of a bio that is split are plugged too; a page that is read alone
+    /// is not.
     pub fn begins_batch(&mut self, io: &Io, ends_plug: bool) -> bool {
         let plug = &mut self.plugs[io.task.index()];
         let is_plugged = io.op == Op::Write || io.flags.contains(Flags::RAHEAD);
@@ -100,8 +101,8 @@ impl CacheBios {
 }
 
 impl BufferedIo {
-    /// Returns the next bio of the cache as an I/O of the stack, its number, and true if it is the
-    /// last bio that its task has queued.
+    /// Returns the next bio of the cache as an I/O of the stack, its number, and true if its task
+    /// flushes its plug after it.
     pub(crate) fn next_io(&mut self, now: Instant, stack: &mut Stack) -> Option<(Io, u32, bool)> {
         let mut io = self.files.cache_mut().poll_io(now)?;
         if let Some(at) = self.files.cache().last_dirty_sleep() {

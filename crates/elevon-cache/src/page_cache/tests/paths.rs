@@ -95,7 +95,7 @@ fn windows_of_readahead_as_the_device_sees_them() {
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 100 * PAGE, 1100 * PAGE)), Called::Wait);
     let pieces = bios(&mut cache, T0);
     let pieces: Vec<_> = pieces.iter().map(|&(io, first, pages)| (first, pages, io.ends_plug)).collect();
-    assert_eq!(pieces, [(100, 512, false), (612, 512, false), (1124, 76, true)], "2 MiB each, all at once");
+    assert_eq!(pieces, [(100, 512, true), (612, 512, true), (1124, 76, true)], "2 MiB each, a plug for each");
 }
 
 #[test]
