@@ -151,7 +151,7 @@ impl Readahead {
         let max = if req > ra { ra.max(req.min(self.io_pages.into())) } else { ra } as u32;
         match (rules.readahead_async_by_marker, ask.marker) {
             (false, _) => self.on_demand(ask, max, cached),
-            (true, false) => Some(self.synchronous(ask, max, cached)),
+            (true, false) => Some(self.synchronous(ask, max, rules, cached)),
             (true, true) => self.asynchronous(ask, max, rules, cached),
         }
     }
@@ -174,14 +174,35 @@ impl Readahead {
     }
 
     /// Decides for a page that is not cached (6.11 and later).
-    fn synchronous(&mut self, ask: Ask, max: u32, cached: impl Fn(PageIndex) -> bool) -> ReadaheadWindow {
+    fn synchronous(
+        &mut self,
+        ask: Ask,
+        max: u32,
+        rules: &Rules,
+        cached: impl Fn(PageIndex) -> bool,
+    ) -> ReadaheadWindow {
         self.order = 0;
         if ask.index.is_zero() || ask.req > pages(max) || self.is_sequential(ask.index) {
             self.initial(ask, max, true);
         } else if !self.context(ask, max, cached) {
             return exact(ask);
         }
+        if rules.readahead_marks_folio {
+            self.mark_folio();
+        }
         self.window()
+    }
+
+    /// Moves the marker to the first page of its folio. The folios have four pages, except beside
+    /// the ends of the window.
+    fn mark_folio(&mut self) {
+        let (start, end) = (self.start.get(), self.window().end().get());
+        let Some(marker) = self.window().marker().map(PageIndex::get) else { return };
+        let firsts = [4, 2].map(|pages| (marker / pages * pages, pages));
+        let is_within = |&(first, pages): &(u64, u64)| first >= start && first + pages <= end;
+        if let Some((first, _)) = firsts.into_iter().find(is_within) {
+            self.async_size = (end - first) as u32;
+        }
     }
 
     /// Decides for a marker that was hit (6.11 and later).
@@ -204,11 +225,12 @@ impl Readahead {
     }
 
     /// Cuts the window at the end of a folio. Its folios are four times as large as those of the
-    /// window before, but they divide the window limit, so a window at the limit is cut once and
-    /// later windows are aligned. No folio is larger than its window.
+    /// window before, but a window ends where folios do that divide the window limit, so a window
+    /// at the limit is cut once and later windows are aligned. No folio is larger than its window.
     fn end_on_folio(&mut self, max: u32) {
-        self.order = (self.order + 2).min(max.trailing_zeros());
-        let end = PageIndex::new(self.window().end().get() >> self.order << self.order);
+        self.order += 2;
+        let order = self.order.min(max.trailing_zeros());
+        let end = PageIndex::new(self.window().end().get() >> order << order);
         if end > self.start {
             self.size = (end - self.start).get() as u32;
             self.async_size = self.size;
@@ -232,9 +254,11 @@ impl Readahead {
         };
     }
 
+    /// Sets the window after this one. It is not smaller, although a call that is longer than the
+    /// file's window limit raises the limit for itself only.
     fn ramp(&mut self, max: u32) {
         self.start = self.window().end();
-        self.size = next_size(self.size, max);
+        self.size = self.size.max(next_size(self.size, max));
         self.async_size = self.size;
     }
 

@@ -69,17 +69,20 @@ impl PageCache {
     /// memory for it.
     #[inline]
     fn page_for_read(&mut self, now: Instant, at: &mut Progress) -> Option<LeafEntry> {
-        let Some(place) = self.resident.place(at.file, at.pos) else {
-            // Only once: a call that waited for memory for its one page reads that page alone.
-            // Otherwise readahead could use up the memory each time.
-            if at.starved.is_none() {
-                self.read_ahead(now, at, false);
+        let place = match self.resident.place(at.file, at.pos) {
+            Some(place) => place,
+            None => {
+                // Only once: a call that waited for memory for its one page reads that page alone.
+                // Otherwise readahead could use up the memory each time.
+                if at.starved.is_none() {
+                    self.read_ahead(now, at, false);
+                }
+                at.is_miss = true;
+                if self.resident.place(at.file, at.pos).is_none() {
+                    self.read_alone(now, at, Context::Read)?;
+                }
+                self.resident.place(at.file, at.pos)?
             }
-            at.is_miss = true;
-            if self.resident.place(at.file, at.pos).is_none() {
-                self.read_alone(now, at, Context::Read)?;
-            }
-            return self.resident.place(at.file, at.pos);
         };
         if self.resident.pages().at(place).has(PageFlags::READAHEAD) {
             self.hit_marker(now, at, self.resident.pages().frame(place));

@@ -1,6 +1,6 @@
 //! Worked examples of `mm/readahead.c`: `ondemand_readahead`, `try_context_readahead`,
-//! `get_init_ra_size`, `get_next_ra_size`; and a record of Linux 6.18 in
-//! `tests/data/kernel-truth/traces`.
+//! `get_init_ra_size`, `get_next_ra_size`; a record of Linux 6.18 in
+//! `tests/data/kernel-truth/traces`; and windows that were measured in an emulated machine.
 
 use super::*;
 use alloc::{vec, vec::Vec};
@@ -8,6 +8,7 @@ use elevon_core::kernel::Kernel;
 
 const OLD: Rules = Kernel::V6_1.rules();
 const NEW: Rules = Kernel::V6_12.rules();
+const MARKED: Rules = Kernel::V6_16.rules();
 const FOLIO: Rules = Kernel::V6_18.rules();
 
 /// A reader over a cache that evicts nothing. It is driven as in the page cache, with pages and
@@ -131,6 +132,49 @@ fn windows_of_6_18_end_where_folios_do() {
     let windows = sequential(32, 128, 1, 128, &FOLIO);
     assert_eq!(windows[..7], small);
     assert_eq!(windows[7..], [(64, 32, m(64)), (96, 32, m(96)), (128, 32, m(128))]);
+}
+
+/// What Linux 6.1.187, 6.16.12 and 7.3.4 read of a virtio disk and of an NVMe disk with
+/// `read_ahead_kb=128`, in an emulated machine: `dd` with one open file and several block sizes. A
+/// read is its first page, its pages and how often it is repeated; a window is its first page and
+/// its pages.
+#[test]
+fn windows_of_reads_of_several_sizes_are_the_kernels() {
+    type Reads = &'static [(u64, u64, u64)];
+    type Windows = Vec<(u64, u32)>;
+    let same = |first: u64, size: u32, count: u64| -> Windows {
+        (0..count).map(|n| (first + n * u64::from(size), size)).collect()
+    };
+    let small = vec![(0, 4), (4, 8), (12, 16), (28, 32), (60, 32), (101, 1)];
+    let late = vec![(100, 1), (101, 8), (109, 16), (125, 32), (157, 32)];
+    let odd = [same(0, 75, 7), vec![(525, 51)]].concat();
+    // Reads, and the windows of 6.1, of 6.16 and of 7.3.
+    let measured: [(Reads, [Windows; 3]); 8] = [
+        (&[(0, 64, 3), (192, 1, 150)], [(); 3].map(|()| same(0, 64, 7))),
+        (&[(0, 256, 2), (512, 16, 60)], [(); 3].map(|()| same(0, 256, 7))),
+        (&[(0, 16, 1), (32, 4, 1), (52, 4, 2)], [(); 3].map(|()| same(0, 32, 2))),
+        (&[(0, 64, 3), (192, 32, 4), (320, 16, 10), (480, 1, 30)], [(); 3].map(|()| same(0, 64, 9))),
+        (&[(0, 75, 6), (450, 1, 40)], [same(0, 75, 8), same(0, 75, 8), odd]),
+        (
+            &[(0, 1, 20), (60, 1, 1), (101, 1, 1)],
+            [small.clone(), small, vec![(0, 4), (4, 8), (12, 4), (16, 8), (24, 8), (60, 1), (101, 1)]],
+        ),
+        (
+            &[(100, 1, 1), (101, 4, 11)],
+            [late.clone(), late, vec![(100, 1), (101, 8), (109, 15), (124, 20), (144, 16), (160, 32)]],
+        ),
+        (&[(0, 1, 1), (16, 1, 1)], [vec![(0, 4), (16, 1)], vec![(0, 4), (4, 8), (16, 1)], vec![(0, 4), (16, 1)]]),
+    ];
+    for (reads, windows) in measured {
+        for (rules, windows) in [&OLD, &MARKED, &Kernel::V7_3.rules()].into_iter().zip(windows) {
+            let mut reader = Reader::new(32, 320, 4096);
+            for &(first, pages, count) in reads {
+                (0..count).for_each(|n| reader.read(first + n * pages, pages, rules));
+            }
+            let ours: Windows = reader.windows.iter().map(|&(first, size, _)| (first, size)).collect();
+            assert_eq!(ours, windows, "{reads:?}");
+        }
+    }
 }
 
 #[test]

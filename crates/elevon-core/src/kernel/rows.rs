@@ -552,6 +552,17 @@ pub const RULES: &[RuleRow] = &[
         ""
     ),
     row!(
+        readahead_marks_folio,
+        "page cache",
+        "the first readahead window of a run is marked at the first page of a folio of four pages, so that a read of its \
+         first page alone can ask for the next",
+        "a readahead window is marked at the first page that is read ahead",
+        Measured,
+        "a 4 KiB read at the start of a device reads 4 pages on 6.1, 6.18, 7.2 and 7.3, and 4 and 8 on 6.16",
+        "random buffered readers: they read more than they ask for",
+        ""
+    ),
+    row!(
         readahead_ends_on_folio,
         "page cache",
         "a readahead window ends where its folios end, and folios grow from window to window",
