@@ -1,7 +1,7 @@
-//! Compares the block events of small jobs on four disks under four real kernels with those that
-//! `elevon run` or `elevon replay` writes for the same job, event for event, and holds the table of
-//! `docs/parity.md` to the result. `UPDATE_DOCS=1 cargo test -p elevon --test event_parity` writes
-//! it anew.
+//! Compares the block events of small jobs on four disks under six real kernels with those that
+//! `elevon run` or `elevon replay` writes for the same job, event for event, and holds the tables
+//! of `docs/parity.md` to the result. `UPDATE_DOCS=1 cargo test -p elevon --test event_parity`
+//! writes them anew.
 //!
 //! Compared are kind, flags, sector, length and order. Completions are left out, because their
 //! times are the device's; so are processes and CPUs. From the trace come: where direct bios of a
@@ -17,7 +17,11 @@ use std::thread;
 
 use common::{Bench, kernel_truth};
 
+/// The kernels of the first traces, `events-V.txt.zst`, each with all of [`JOBS`].
 const KERNELS: [&str; 4] = ["6.1", "6.12", "6.18", "7.3"];
+/// Those of later traces, `jobs-V.txt.zst`: of [`MORE`] on one or two disks, on 6.18 also under BFQ
+/// and Kyber, and on 6.16 and 7.2 of [`JOBS`] on all four.
+const LATER_KERNELS: [&str; 4] = ["6.16", "6.18", "7.2", "7.3"];
 
 /// The disks of the traces, and the profiles that present them.
 const DISKS: [(&str, &str); 4] =
@@ -87,6 +91,87 @@ const JOBS: [Job; 9] = [
     },
 ];
 
+const fn direct(name: &'static str, text: &'static str) -> Job {
+    Job { name, text, options: DIRECT, call: 0, before: "" }
+}
+
+const fn buffered(name: &'static str, text: &'static str) -> Job {
+    Job { name, text, options: BUFFERED, call: 0, before: "" }
+}
+
+const fn replayed(name: &'static str) -> Job {
+    Job { name, text: "", options: &[], call: 0, before: "" }
+}
+
+/// Jobs with engine psync unless they name another; cached ones use the disk itself.
+const MORE: [Job; 32] = [
+    direct("read100k", "rw=read\nbs=100k\nsize=1000k\ndirect=1\n"),
+    direct("read-stride", "rw=read:16k\nbs=16k\nnumber_ios=8\nsize=32m\ndirect=1\n"),
+    direct("read512", "rw=read\nbs=512\nnumber_ios=8\nsize=32m\ndirect=1\n"),
+    direct("read64k-libaio", "rw=read\nbs=64k\nnumber_ios=6\nsize=32m\nioengine=libaio\ndirect=1\n"),
+    direct("read64k-uring", "rw=read\nbs=64k\nnumber_ios=6\nsize=32m\nioengine=io_uring\ndirect=1\n"),
+    Job {
+        options: &["--set", "max_sectors_kb=64"],
+        call: 2048,
+        ..direct("read1m-64", "rw=read\nbs=1m\nsize=2m\ndirect=1\n")
+    },
+    direct(
+        "seqread-batch",
+        "rw=read\nbs=4k\niodepth=16\niodepth_batch=16\nnumber_ios=64\nsize=32m\nioengine=libaio\ndirect=1\n",
+    ),
+    direct(
+        "seqread-batch-rt",
+        "rw=read\nbs=4k\niodepth=16\niodepth_batch=16\nnumber_ios=64\nsize=32m\nioengine=libaio\nprioclass=1\nprio=2\n\
+         direct=1\n",
+    ),
+    direct(
+        "seqread-uring",
+        "rw=read\nbs=64k\niodepth=8\niodepth_batch=8\nnumber_ios=32\nsize=32m\nioengine=io_uring\ndirect=1\n",
+    ),
+    direct("write-sync", "rw=write\nbs=128k\nsync=sync\nnumber_ios=3\nsize=32m\ndirect=1\n"),
+    direct("write-dsync-4k", "rw=write\nbs=4k\nsync=dsync\nnumber_ios=5\nsize=32m\ndirect=1\n"),
+    direct("write-dsync-libaio", "rw=write\nbs=64k\nnumber_ios=6\nsize=32m\nioengine=libaio\nsync=dsync\ndirect=1\n"),
+    direct("write-fdatasync", "rw=write\nbs=64k\nfdatasync=2\nnumber_ios=5\nsize=32m\ndirect=1\n"),
+    Job {
+        options: &["--set", "max_sectors_kb=512"],
+        call: 2056,
+        ..direct("write1028k-512", "rw=write\nbs=1028k\nsize=3084k\ndirect=1\n")
+    },
+    direct(
+        "seqwrite-batch-64",
+        "rw=write\nbs=8k\niodepth=64\niodepth_batch=64\nnumber_ios=128\nsize=32m\nioengine=libaio\ndirect=1\n",
+    ),
+    Job {
+        options: &["--buffers", "runs:1x256", "--set", "nomerges=2"],
+        ..direct(
+            "seqwrite-batch-nomerges",
+            "rw=write\nbs=4k\niodepth=16\niodepth_batch=16\nnumber_ios=64\nsize=32m\nioengine=libaio\ndirect=1\n",
+        )
+    },
+    direct(
+        "write-stride-batch",
+        "rw=write:4k\nbs=4k\niodepth=16\niodepth_batch=16\nnumber_ios=64\nsize=32m\nioengine=libaio\ndirect=1\n",
+    ),
+    Job { options: &[], ..direct("trim3m", "rw=trim\nbs=3m\nnumber_ios=4\nsize=32m\ndirect=1\n") },
+    replayed("randread-16"),
+    replayed("randwrite"),
+    replayed("randrw"),
+    buffered("bufread-4k", "filename=/dev/d\nrw=read\nbs=4k\nsize=32m\nnumber_ios=100\n"),
+    buffered("bufread-64k", "filename=/dev/d\nrw=read\nbs=64k\nsize=32m\nnumber_ios=40\n"),
+    buffered("bufread-offset", "filename=/dev/d\nrw=read\nbs=32k\noffset=100k\nsize=16m\nnumber_ios=40\n"),
+    buffered("bufread-stride", "filename=/dev/d\nrw=read:60k\nbs=4k\nsize=32m\nnumber_ios=16\n"),
+    Job {
+        options: &["--memory", "1GiB", "--set", "buffered_path=blkdev", "--set", "read_ahead_kb=64"],
+        ..buffered("bufread-ra64", "filename=/dev/d\nrw=read\nbs=16k\nsize=32m\nnumber_ios=60\n")
+    },
+    buffered("bufwrite-512", "filename=/dev/d\nrw=write\nbs=512\nsize=32m\nnumber_ios=20\nend_fsync=1\n"),
+    buffered("bufwrite-3k", "filename=/dev/d\nrw=write\nbs=3k\nsize=32m\nnumber_ios=20\nend_fsync=1\n"),
+    buffered("bufwrite-64k", "filename=/dev/d\nrw=write\nbs=64k\nsize=3m\nend_fsync=1\n"),
+    buffered("bufwrite-stride", "filename=/dev/d\nrw=write:12k\nbs=4k\nsize=32m\nnumber_ios=32\nend_fsync=1\n"),
+    buffered("bufwrite-sync", "filename=/dev/d\nrw=write\nbs=32k\nsync=sync\nsize=32m\nnumber_ios=8\n"),
+    buffered("bufwrite-fsync-new", "filename=/dev/d\nrw=write\nbs=1m\nsize=2m\nend_fsync=1\n"),
+];
+
 /// Events whose time is the device's, or which this stack does not have.
 const LEFT_OUT: [&str; 2] = ["rq_complete", "io_done"];
 
@@ -110,9 +195,9 @@ fn every_event(trace: &str) -> Vec<String> {
     trace.lines().filter_map(|line| event(line, true)).map(|(_, text)| text).collect()
 }
 
-/// Returns the traces of a kernel, by `DISK-SCHEDULER-JOB`.
-fn traces(kernel: &str) -> BTreeMap<String, String> {
-    let packed = fs::read(kernel_truth("matrix").join(format!("events-{kernel}.txt.zst"))).expect("the traces");
+/// Returns the traces of a kernel in one of the files, by `DISK-SCHEDULER-JOB`.
+fn traces(file: &str, kernel: &str) -> BTreeMap<String, String> {
+    let packed = fs::read(kernel_truth("matrix").join(format!("{file}-{kernel}.txt.zst"))).expect("the traces");
     let text = String::from_utf8(zstd::decode_all(&packed[..]).expect("zstd")).expect("text");
     let sections = text.split("== ").skip(1).map(|section| section.split_once('\n').expect("a name and its trace"));
     sections.map(|(name, trace)| (name.to_owned(), trace.to_owned())).collect()
@@ -153,12 +238,13 @@ enum Verdict {
 struct Compared {
     kernel: &'static str,
     job: &'static str,
+    scheduler: &'static str,
     verdict: Verdict,
     /// Where the first difference is; empty if there is none.
     first: String,
 }
 
-fn compare(kernel: &'static str, job: &Job, disk: (&str, &str), scheduler: &str, trace: &str) -> Compared {
+fn compare(kernel: &'static str, job: &Job, disk: (&str, &str), scheduler: &'static str, trace: &str) -> Compared {
     let (bench, theirs) = (Bench::new(), events(trace));
     let verb = match job.text {
         "" => ["replay", bench.file("real.ftrace", trace)],
@@ -196,15 +282,15 @@ fn compare(kernel: &'static str, job: &Job, disk: (&str, &str), scheduler: &str,
         let (kernel, here) = (of(&theirs, at), of(&ours, at));
         format!("{}, {scheduler}: event {at} of {} is {kernel} in the kernel and {here} here", disk.0, theirs.len())
     });
-    Compared { kernel, job: job.name, verdict, first }
+    Compared { kernel, job: job.name, scheduler, verdict, first }
 }
 
-fn compare_all(kernel: &'static str) -> Vec<Compared> {
-    let traces = traces(kernel);
+fn compare_all(file: &str, kernel: &'static str) -> Vec<Compared> {
+    let traces = traces(file, kernel);
     let mut compared = Vec::new();
-    for job in &JOBS {
+    for job in JOBS.iter().chain(&MORE) {
         for disk in DISKS {
-            for scheduler in ["none", "mq-deadline"] {
+            for scheduler in ["none", "mq-deadline", "bfq", "kyber"] {
                 if let Some(trace) = traces.get(&format!("{}-{scheduler}-{}", disk.0, job.name)) {
                     compared.push(compare(kernel, job, disk, scheduler, trace));
                 }
@@ -215,13 +301,15 @@ fn compare_all(kernel: &'static str) -> Vec<Compared> {
     compared
 }
 
-fn table(all: &[Compared]) -> String {
+fn table(kernels: [&str; 4], all: &[Compared]) -> String {
     let count = |of: &dyn Fn(&&Compared) -> bool, verdict: Verdict| {
         all.iter().filter(of).filter(|compared| compared.verdict == verdict).count()
     };
     let cell = |of: &dyn Fn(&&Compared) -> bool| {
         let (order, other) = (count(of, Verdict::Order), count(of, Verdict::Different));
-        let mut text = format!("{} of {}", count(of, Verdict::Exact), all.iter().filter(of).count());
+        let counted = all.iter().filter(of).count();
+        let mut text =
+            if counted == 0 { "-".to_owned() } else { format!("{} of {counted}", count(of, Verdict::Exact)) };
         if order > 0 {
             let _ = write!(text, ", {order} in another order");
         }
@@ -230,13 +318,13 @@ fn table(all: &[Compared]) -> String {
         }
         text
     };
-    let mut out = format!("\n| job | {} |\n| --- | --- | --- | --- | --- |\n", KERNELS.join(" | "));
-    for job in &JOBS {
+    let mut out = format!("\n| job | {} |\n| --- | --- | --- | --- | --- |\n", kernels.join(" | "));
+    for job in JOBS.iter().chain(&MORE).filter(|job| all.iter().any(|compared| compared.job == job.name)) {
         let cells =
-            KERNELS.map(|kernel| cell(&|compared: &&Compared| compared.kernel == kernel && compared.job == job.name));
+            kernels.map(|kernel| cell(&|compared: &&Compared| compared.kernel == kernel && compared.job == job.name));
         let _ = writeln!(out, "| `{}` | {} |", job.name, cells.join(" | "));
     }
-    let cells = KERNELS.map(|kernel| cell(&|compared: &&Compared| compared.kernel == kernel));
+    let cells = kernels.map(|kernel| cell(&|compared: &&Compared| compared.kernel == kernel));
     let _ = writeln!(out, "| all | {} |\n\nNot exact:\n", cells.join(" | "));
     for compared in all.iter().filter(|compared| compared.verdict != Verdict::Exact) {
         let _ = writeln!(out, "- {}, `{}`, {}.", compared.kernel, compared.job, compared.first);
@@ -245,26 +333,43 @@ fn table(all: &[Compared]) -> String {
     out
 }
 
-#[test]
-fn events_are_those_of_four_kernels() {
+/// Compares all traces of a kind, and returns the result with its table.
+fn compare_kernels(file: &str, kernels: [&'static str; 4]) -> (Vec<Compared>, String) {
     let all: Vec<Compared> = thread::scope(|scope| {
-        let threads = KERNELS.map(|kernel| scope.spawn(move || compare_all(kernel)));
+        let threads = kernels.map(|kernel| scope.spawn(move || compare_all(file, kernel)));
         threads.into_iter().flat_map(|thread| thread.join().expect("compared")).collect()
     });
     let exact = all.iter().filter(|compared| compared.verdict == Verdict::Exact).count();
-    let table = table(&all);
+    let table = table(kernels, &all);
     eprintln!("{exact} of {} traces are exact\n{table}", all.len());
     assert!(exact * 100 >= all.len() * 95, "only {exact} of {} traces are exact", all.len());
+    (all, table)
+}
+
+/// Holds the part of `docs/parity.md` with this name to the table, or writes it.
+fn hold_docs(name: &str, table: &str) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/parity.md");
     let text = fs::read_to_string(path).expect("docs/parity.md");
-    let (begin, end) = ("<!-- events: made by event_parity -->\n", "<!-- events: end -->\n");
-    let (head, rest) = text.split_once(begin).expect("docs/parity.md has the mark of the events");
-    let (old, tail) = rest.split_once(end).expect("docs/parity.md has the end of the events");
+    let (begin, end) = (format!("<!-- {name}: made by event_parity -->\n"), format!("<!-- {name}: end -->\n"));
+    let (head, rest) = text.split_once(&begin).expect("docs/parity.md has the mark of the events");
+    let (old, tail) = rest.split_once(&end).expect("docs/parity.md has the end of the events");
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(path, [head, begin, &table, end, tail].concat()).expect("docs/parity.md is writable");
+        fs::write(path, [head, &begin, table, &end, tail].concat()).expect("docs/parity.md is writable");
     } else {
         assert_eq!(old, table, "docs/parity.md is stale, run with UPDATE_DOCS=1");
     }
+}
+
+/// Both kinds of traces, in one test, because both write the document.
+#[test]
+fn events_are_those_of_six_kernels() {
+    let (_, first) = compare_kernels("events", KERNELS);
+    let (later, table) = compare_kernels("jobs", LATER_KERNELS);
+    hold_docs("events", &first);
+    hold_docs("later events", &table);
+    // Without a scheduler no worker dispatches, so that nothing depends on when one runs.
+    let is_other = |compared: &&Compared| compared.scheduler == "none" && compared.verdict != Verdict::Exact;
+    assert_eq!(later.iter().filter(is_other).map(|compared| &compared.first).collect::<Vec<_>>(), [""; 0]);
 }
 
 /// Where one request is in flight at a time, completions have their place in the order, too: those
@@ -274,7 +379,7 @@ fn every_event_of_flush_sequences_is_the_kernels() {
     let is_compared = |job: &&Job| ["write-dsync", "write-fsync"].contains(&job.name);
     let mut compared = 0;
     for kernel in KERNELS {
-        let traces = traces(kernel);
+        let traces = traces("events", kernel);
         for job in JOBS.iter().filter(is_compared) {
             for disk in DISKS {
                 let bench = Bench::new();
