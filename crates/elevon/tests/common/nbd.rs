@@ -43,7 +43,12 @@ impl Client {
 
     /// Sends READs of these offsets and lengths, which arrive together.
     pub(crate) fn send_reads(&mut self, ranges: &[(u64, u32)]) -> Result<()> {
-        let all = ranges.iter().flat_map(|&(offset, length)| self.request(0, READ, offset, length));
+        self.send_many(READ, ranges)
+    }
+
+    /// Sends requests without data in one message.
+    pub(crate) fn send_many(&mut self, command: u16, ranges: &[(u64, u32)]) -> Result<()> {
+        let all = ranges.iter().flat_map(|&(offset, length)| self.request(0, command, offset, length));
         let bytes: Vec<u8> = all.collect();
         self.stream.write_all(&bytes)
     }

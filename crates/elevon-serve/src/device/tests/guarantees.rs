@@ -202,7 +202,7 @@ fn a_flood_of_requests_without_io_leaves_others_their_turn() {
         let memory = cache(2 << 20, WriteMode::Back);
         let mut lab = Lab::cached(DISK, &[], "none", "", memory);
         let (mut hostile, mut other) = (lab.open(0, ""), lab.open(1, ""));
-        lab.step();
+        // The device hands out memory in its first step, so that all of the flood comes at once.
         (0..FLOOD).for_each(|cookie| hostile.ask(&Request { cookie, ..flood }, &[]));
         other.ask(&Request { cookie: 7, ..ahead }, &[]);
         let mut answered = 0;
