@@ -118,6 +118,10 @@ pub trait Scheduler {
     /// a disk.
     fn on_queue_info(&mut self, _rotational: bool) {}
 
+    /// Called once before the first request: the driver takes `tags` commands at a time, over all
+    /// hardware queues.
+    fn on_driver_tags(&mut self, _tags: u32) {}
+
     /// Called after [`Self::on_queue_info`] if `rotational` was written to the queue after the
     /// scheduler had started.
     fn on_rotational_written(&mut self, rotational: bool) {
@@ -344,6 +348,9 @@ impl Scheduler for AnyScheduler {
     }
     fn on_queue_info(&mut self, rotational: bool) {
         each!(self, s => s.on_queue_info(rotational));
+    }
+    fn on_driver_tags(&mut self, tags: u32) {
+        each!(self, s => s.on_driver_tags(tags));
     }
     fn on_rotational_written(&mut self, rotational: bool) {
         each!(self, s => s.on_rotational_written(rotational));

@@ -334,6 +334,7 @@ impl Stack {
         let mut scheduler =
             AnyScheduler::new(&config.scheduler, rules, config.hz, config.hw_queues, config.cpus, requests)
                 .map_err(BuildError::Scheduler)?;
+        scheduler.on_driver_tags(config.queue_depth.saturating_mul(config.hw_queues.into()));
         scheduler.on_queue_info(limits.rotational && !limits.rotational_written_later);
         if limits.rotational && limits.rotational_written_later {
             scheduler.on_rotational_written(true);

@@ -718,6 +718,10 @@ impl Scheduler for Flow {
         }
     }
 
+    fn on_driver_tags(&mut self, tags: u32) {
+        self.depth.bound(tags);
+    }
+
     fn on_queue_info(&mut self, rotational: bool) {
         self.rotational = rotational;
         self.shares.has_turns = rotational;

@@ -14,6 +14,9 @@
 //! begin at an eighth and double while probes succeed, or show too little going up; refused probes
 //! are repeated later and later, and at once when the device or its load has changed.
 //!
+//! Two bounds hold beside: the limit is never above what the driver takes at a time, and all steps
+//! down together leave at least [`KEPT`] of the throughput.
+//!
 //! Cost: O(1) for each completion.
 
 use super::cost::{LONGEST, Quiet};
@@ -51,6 +54,8 @@ const SOLO_PAUSE: (Nanos, Nanos) = (Nanos::from_secs(8), Nanos::from_secs(32));
 const GAINS: i64 = 20;
 /// Elasticity in percent below which a smaller depth is taken.
 const LOSES: i64 = 10;
+/// The part of the throughput that all steps to smaller depths together leave, at least.
+const KEPT: (u64, u64) = (15, 16);
 /// Waiting times between refused probes.
 const UP_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_millis(500));
 const DOWN_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(100), Nanos::from_secs(4));
@@ -246,6 +251,8 @@ pub(super) enum Event {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Depth {
     limit: u32,
+    /// The largest limit: what the driver takes at a time.
+    most: u32,
     epoch: u32,
     /// Requests in flight, integrated over time in nanoseconds, up to `seen`; it wraps.
     area: u64,
@@ -266,6 +273,9 @@ pub(super) struct Depth {
     strange: u32,
     /// The smaller depth that was last tried in vain; 0 if none was.
     refused: u32,
+    /// How many requests were served at a time before the limit was first made smaller, since the
+    /// device or its load has changed; `None` if it was not made smaller.
+    served_before: Option<u64>,
     /// A smaller depth was tried and throughput fell with it: requests do not wait in the device.
     is_verified: bool,
     /// Whether requests are looked at one at a time, and when that is due again.
@@ -280,6 +290,7 @@ impl Depth {
     pub(super) const fn new(has_solo: bool) -> Self {
         Self {
             limit: FIRST,
+            most: LARGEST,
             epoch: 0,
             area: 0,
             seen: Instant::ZERO,
@@ -293,6 +304,7 @@ impl Depth {
             recent: (0, 0),
             strange: 0,
             refused: 0,
+            served_before: None,
             is_verified: false,
             has_solo,
             solo_at: Instant::ZERO,
@@ -300,6 +312,19 @@ impl Depth {
             up: Pace::new(UP_PAUSE),
             down: Pace::new(DOWN_PAUSE),
         }
+    }
+
+    /// Bounds the limit by the number of commands that the driver takes at a time. What is
+    /// dispatched beyond it waits in the order of dispatch, and a request that is owed service
+    /// comes too late.
+    pub(super) fn bound(&mut self, tags: u32) {
+        self.most = tags.clamp(1, LARGEST);
+        self.limit = self.limit.min(self.most);
+    }
+
+    /// Returns how many requests the driver takes at a time.
+    pub(super) const fn most(&self) -> u32 {
+        self.most
     }
 
     /// Returns how many requests may be in flight now.
@@ -452,7 +477,7 @@ impl Depth {
     /// The load reaches another depth.
     fn forget(&mut self, top: u64) {
         self.top = top;
-        self.refused = 0;
+        (self.refused, self.served_before) = (0, None);
         self.renew_baseline();
         self.is_verified = false;
     }
@@ -467,7 +492,7 @@ impl Depth {
     /// The device has changed: everything is looked at again.
     fn restart(&mut self, now: Instant) {
         self.renew_baseline();
-        self.refused = 0;
+        (self.refused, self.served_before) = (0, None);
         self.up.reset(now);
         self.down.reset(now);
         self.solo_pause = SOLO_PAUSE.0;
@@ -505,8 +530,9 @@ impl Depth {
             let guess = if self.refused == 0 { busy.clamp(1, step) } else { guess };
             let depth = if self.down.step < 8 || self.is_verified { step } else { guess };
             self.begin(now, Way::Down, depth, load);
-        } else if load.is_binding && !is_too_deep && now >= self.up.next && self.limit < LARGEST {
-            self.begin(now, Way::Up, self.limit + (self.limit / self.up.step).max(1), load);
+        } else if load.is_binding && !is_too_deep && now >= self.up.next && self.limit < self.most {
+            let deeper = self.limit + (self.limit / self.up.step).max(1);
+            self.begin(now, Way::Up, deeper.min(self.most), load);
         }
         if self.probe.is_some() { Event::Probe } else { Event::None }
     }
@@ -572,7 +598,10 @@ impl Depth {
                     _ => true,
                 };
                 let is_low = matches!(verdict, Verdict::Low | Verdict::Even { is_low: true });
-                self.decide(now, probe, helps && is_low)
+                // Each step may cost little, and many of them too much.
+                let before = self.served_before.unwrap_or_else(|| self.baseline.served());
+                let is_enough = probe.sums.served() * KEPT.1 >= before * KEPT.0;
+                self.decide(now, probe, helps && is_low && is_enough)
             }
         }
     }
@@ -596,6 +625,10 @@ impl Depth {
             other.next = other.next.max(now + other.pause);
             self.limit = probe.depth;
             self.refused = 0;
+            self.served_before = match probe.way {
+                Way::Up => None,
+                Way::Down | Way::Solo => Some(self.served_before.unwrap_or_else(|| self.baseline.served())),
+            };
             (self.baseline, self.began, self.top) = (probe.sums, probe.since, probe.sums.depth());
             self.is_verified = false;
         } else {
@@ -604,13 +637,19 @@ impl Depth {
                 self.refused = probe.depth;
             }
             if probe.way == Way::Down && probe.sums.n >= FEWEST {
-                // Times stayed as they were although fewer were in flight: they did not wait.
-                let (fewer, more) = (probe.sums, self.baseline);
-                self.is_verified = more.t / more.n.max(1) * 15 <= fewer.t / fewer.n * 16;
+                self.is_verified = do_not_wait(&probe.sums, &self.baseline);
             }
         }
         Event::Probe
     }
+}
+
+/// Returns true if requests do not wait for each other in the device: with more in flight their
+/// times are as with fewer, and not much longer than what they take alone. Times are compared with
+/// what is expected of them, because a probe may see more of the long ones.
+fn do_not_wait(fewer: &Sums, more: &Sums) -> bool {
+    let [t, e, t_of_fewer, e_of_fewer] = [more.t, more.e, fewer.t, fewer.e].map(u128::from);
+    t * e_of_fewer * 15 <= t_of_fewer * e * 16 && t * 4 <= e * 5
 }
 
 /// Compares the elasticity from the smaller to the larger depth with a threshold in percent.
@@ -658,6 +697,62 @@ mod tests {
         for (value, expected) in cases {
             assert!(log2(value).abs_diff(expected) <= 8, "{value}: {}", log2(value));
         }
+    }
+
+    /// A device in which requests wait says nothing about what they take alone, even if a probe
+    /// with fewer in flight sees longer ones.
+    #[test]
+    fn times_of_a_full_device_are_not_times_alone() {
+        let sums = |depth: u64, time: u64, alone: u64| {
+            let (n, t, e) = (1000, 1000 * time, 1000 * alone);
+            Sums { n, t, e, tt: t * time, te: t * alone, ee: e * alone, area: depth * t }
+        };
+        assert!(do_not_wait(&sums(6, 100, 100), &sums(8, 103, 100)), "eight servers, eight requests");
+        assert!(!do_not_wait(&sums(6, 100, 100), &sums(8, 120, 100)), "they take longer");
+        assert!(!do_not_wait(&sums(20, 354, 85), &sums(32, 370, 97)), "they take four times as long as alone");
+        assert!(do_not_wait(&sums(6, 50, 50), &sums(8, 100, 100)), "the probe saw shorter ones");
+        assert!(!do_not_wait(&sums(6, 200, 200), &sums(8, 115, 100)), "the probe saw longer ones");
+    }
+
+    /// A device that gains 6 to 8 percent of throughput for each doubling of depth: each step down
+    /// is one of low elasticity, but not all of them together.
+    #[test]
+    fn many_small_steps_keep_most_of_the_throughput() {
+        const ALONE: u64 = 1_000_000;
+        let served = |depth: u64| 1000 + (55 * log2(depth) / OCTAVE) as u64;
+        let mut depth = Depth::new(false);
+        let mut now = Instant::ZERO;
+        let load = Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, others: None };
+        let mut lowest = depth.limit;
+        for _ in 0..60_000 {
+            let count = u64::from(depth.limit());
+            let time = ALONE * count * 1000 / served(count);
+            now = now + Nanos::new(time / count);
+            let sample = Sample { mark: depth.mark(), time, alone: ALONE, area: count * time };
+            depth.learn(now, sample, load);
+            lowest = lowest.min(depth.limit);
+        }
+        assert!(lowest < FIRST, "no smaller depth was taken");
+        assert!(served(lowest.into()) * KEPT.1 >= served(FIRST.into()) * KEPT.0, "{lowest} is too few");
+    }
+
+    #[test]
+    fn the_limit_is_never_above_what_the_driver_takes() {
+        let mut depth = Depth::new(false);
+        depth.bound(40);
+        let mut now = Instant::ZERO;
+        let load = Load { is_binding: true, is_unfair: false, may_probe: true, may_shrink: false, others: None };
+        for _ in 0..20_000 {
+            // As many servers as requests: a larger depth always gains.
+            now = now + Nanos::new(1_000_000 / u64::from(depth.limit()));
+            let area = u64::from(depth.limit()) * 1_000_000;
+            let sample = Sample { mark: depth.mark(), time: 1_000_000, alone: 1_000_000, area };
+            depth.learn(now, sample, load);
+            assert!(depth.limit() <= 40, "{}", depth.limit());
+        }
+        assert_eq!(depth.usable(), 40);
+        depth.bound(1);
+        assert_eq!(depth.limit(), 1);
     }
 
     #[test]

@@ -19,7 +19,8 @@ impl Flow {
                 return Some(self.serve(q, id, Kinds::ALL));
             }
         }
-        if self.occupancy.is_alone() && self.in_flight > 0 {
+        let most = if self.occupancy.is_alone() { 1 } else { self.depth.most() };
+        if self.in_flight >= most {
             return None;
         }
         let at = self.fronts.next_in_turn(self.cursor + 1)?;
@@ -106,9 +107,9 @@ impl Flow {
         let is_write = is_write(slot.op);
         // Only where it decides something: it takes divisions.
         let matters = is_unfair && (self.depth.may_be_down_due(now) || self.write_depth.may_be_down_due(now));
-        // Writes that gain nothing from their depth are the first to be limited.
-        let writes_prevail =
-            matters && was_recently(self.write_at) && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
+        // For the sake of reads, writes that gain nothing from their depth are limited first.
+        let are_mixed = matters && was_recently(self.read_at) && was_recently(self.write_at);
+        let writes_prevail = are_mixed && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
         let are_writes_limited = matters && (!writes_prevail || self.write_depth.is_at_bottom(now));
         let load = Load {
             is_binding: self.waiting > 0,

@@ -72,6 +72,43 @@ fn backlogged_processes_share_by_weight() {
     }
 }
 
+/// A device that takes one request at a time: who comes back at once has its share only if its
+/// place is kept, which needs a limit that is no larger.
+#[test]
+fn one_tag_is_shared_by_weight() {
+    let mut device = Device::new(1, &[]);
+    device.bed.scheduler.on_driver_tags(1);
+    device.send(0, PrioClass::Be, 0);
+    device.send(1, PrioClass::Be, 6);
+    for _ in 0..1000 {
+        for task in device.step() {
+            device.send(task, PrioClass::Be, if task == 0 { 0 } else { 6 });
+        }
+        assert!(device.in_flight.len() <= 1, "{}", device.in_flight.len());
+    }
+    // Weights 80 and 20.
+    assert!(device.served[0].abs_diff(800) <= 8, "{:?}", device.served);
+}
+
+/// The limit of writes protects reads. Where there are none, the limit of all protects a writer.
+#[test]
+fn writers_alone_share_by_weight_too() {
+    let mut device = Device::new(1, &[]);
+    device.send_op(Op::Write, 0, PrioClass::Be, 0);
+    (0..16).for_each(|_| device.send_op(Op::Write, 1, PrioClass::Be, 4));
+    for step in 0..6000 {
+        if step == 2000 {
+            device.served = [0; 8];
+        }
+        for task in device.step() {
+            device.send_op(Op::Write, task, PrioClass::Be, if task == 0 { 0 } else { 4 });
+        }
+    }
+    // Weights 80 and 40; one of 17 requests in the device would be a seventeenth of them.
+    let [first, second, ..] = device.served;
+    assert!(first * 10 >= (first + second) * 6, "{:?}", device.served);
+}
+
 #[test]
 fn what_is_in_flight_stays_at_the_depth_that_was_set() {
     for depth in [1, 3] {
