@@ -203,25 +203,21 @@ impl Stack {
             };
         }
         let most = if self.queues[queue.index()].busy > 0 { 1 } else { self.requests_per_queue as usize };
-        let mut list = core::mem::take(&mut self.pulled);
-        let mut stop = false;
-        while list.len() < most && self.scheduler.has_work(queue) {
-            let view = View { requests: &self.requests, rules: &self.rules };
-            let Some(id) = self.scheduler.dispatch(now, view, queue) else {
-                self.rerun_at(queue, now + RERUN_DELAY);
-                stop = true;
-                break;
-            };
-            self.requests[id].state = State::Dispatch;
-            list.push_back(id);
-            if !self.take_driver_tag(id) {
-                stop = true;
-                break;
-            }
+        let Some(first) = self.pull(now, queue) else { return false };
+        let mut stop = !self.take_driver_tag(first);
+        if !stop && (most == 1 || !self.scheduler.has_work(queue)) {
+            return self.send_only(now, queue, first, driver);
         }
-        if list.is_empty() {
-            self.pulled = list;
-            return false;
+        let mut list = core::mem::take(&mut self.pulled);
+        list.push_back(first);
+        while !stop && list.len() < most && self.scheduler.has_work(queue) {
+            match self.pull(now, queue) {
+                Some(id) => {
+                    list.push_back(id);
+                    stop = !self.take_driver_tag(id);
+                }
+                None => stop = true,
+            }
         }
         let is_own = self.config.hw_queues == 1;
         match self.send(now, queue, list, is_own, driver) {
@@ -231,6 +227,35 @@ impl Stack {
             Sent::RunAgain => true,
             Sent::Waits => false,
         }
+    }
+
+    /// Takes the next request from the scheduler, which has work. If it holds all of it back, the
+    /// queue runs again after a delay.
+    #[inline]
+    fn pull(&mut self, now: Instant, queue: HwQueue) -> Option<RequestId> {
+        debug_assert!(self.scheduler.has_work(queue), "a queue without work runs");
+        let view = View { requests: &self.requests, rules: &self.rules };
+        let pulled = self.scheduler.dispatch(now, view, queue);
+        match pulled {
+            Some(id) => self.requests[id].state = State::Dispatch,
+            None => self.rerun_at(queue, now + RERUN_DELAY),
+        }
+        pulled
+    }
+
+    /// Sends a request that is the only one of a run, and has a driver tag: as [`Self::send`], but
+    /// most requests need no list. Returns true if the queue must run again at once.
+    #[inline]
+    fn send_only<D: Driver>(&mut self, now: Instant, queue: HwQueue, id: RequestId, driver: &mut D) -> bool {
+        let owner = self.requests[id].queue;
+        let Err(at_once) = self.try_issue(now, queue, id, driver) else {
+            self.update_busy(owner, false);
+            return self.has_more(queue);
+        };
+        let mut list = core::mem::take(&mut self.pulled);
+        list.push_back(id);
+        self.put_back(now, queue, list, self.config.hw_queues == 1, Some(owner));
+        at_once
     }
 
     /// Runs the queues that the scheduler's wake-up is for, or wakes the worker that does.
@@ -267,28 +292,8 @@ impl Stack {
         let (mut sent, mut at_once, mut refused_by) = (None, false, None);
         while let Some(&id) = list.front() {
             let owner = self.requests[id].queue;
-            let refused = if self.take_driver_tag(id) {
-                match self.issue(now, id, driver) {
-                    Issue::Gone => false,
-                    Issue::Busy { promised } => {
-                        self.give_back_driver_tag(id);
-                        if !self.wait_for_driver(now, owner, promised) {
-                            at_once = owner == queue;
-                            if !at_once {
-                                self.rerun_at(owner, now);
-                            }
-                        }
-                        true
-                    }
-                }
-            } else {
-                // All driver tags of the owner queue are in use: it runs when a request is freed.
-                self.queues[owner.index()].restart = true;
-                true
-            };
-            if refused {
-                self.update_busy(owner, true);
-                refused_by = Some(owner);
+            if let Err(again) = self.try_issue(now, queue, id, driver) {
+                (at_once, refused_by) = (again, Some(owner));
                 break;
             }
             list.pop_front();
@@ -304,6 +309,35 @@ impl Stack {
             (false, true) => Sent::RunAgain,
             (false, false) => Sent::Waits,
         }
+    }
+
+    /// Issues a request that this queue took from the scheduler or its dispatch list. If the driver
+    /// is busy or no driver tag is free, arranges the next run of the request's own queue, and
+    /// returns as the error whether this queue must run again at once.
+    fn try_issue<D: Driver>(
+        &mut self,
+        now: Instant,
+        queue: HwQueue,
+        id: RequestId,
+        driver: &mut D,
+    ) -> Result<(), bool> {
+        let owner = self.requests[id].queue;
+        let mut at_once = false;
+        if self.take_driver_tag(id) {
+            let Issue::Busy { promised } = self.issue(now, id, driver) else { return Ok(()) };
+            self.give_back_driver_tag(id);
+            if !self.wait_for_driver(now, owner, promised) {
+                at_once = owner == queue;
+                if !at_once {
+                    self.rerun_at(owner, now);
+                }
+            }
+        } else {
+            // All driver tags of the owner queue are in use: it runs when a request is freed.
+            self.queues[owner.index()].restart = true;
+        }
+        self.update_busy(owner, true);
+        Err(at_once)
     }
 
     /// Puts the requests that were not issued to the front of the dispatch lists. If all are of
