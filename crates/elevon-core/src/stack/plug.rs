@@ -367,7 +367,13 @@ impl Stack {
 
     /// Merges a request into the queued request that it continues, and that one into the request
     /// before it if possible. Returns true if the request was merged.
+    #[inline]
     pub(super) fn try_insert_merge(&mut self, now: Instant, id: RequestId) -> bool {
+        // Most requests come to a scheduler that has nothing they could continue.
+        self.scheduler.has_work(self.requests[id].queue) && self.merge_with_queued(now, id)
+    }
+
+    fn merge_with_queued(&mut self, now: Instant, id: RequestId) -> bool {
         let (mut joined, mut id) = (false, id);
         while self.config.nomerges < 2 {
             let view = View { requests: &self.requests, rules: &self.rules };
