@@ -122,6 +122,11 @@ impl<D: Device> Backend for Simulation<D> {
         true
     }
 
+    #[inline(always)]
+    fn wait_until(&mut self, at: Instant) {
+        self.now = self.now.max(at);
+    }
+
     /// Asks the device once after each call of it.
     #[inline(always)]
     fn next_event(&mut self) -> Instant {

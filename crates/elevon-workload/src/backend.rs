@@ -30,6 +30,13 @@ pub trait Backend: Driver {
         Instant::ZERO
     }
 
+    /// As [`Self::wait`], until an instant that is not after [`Self::next_event`]. Called only where
+    /// [`Self::WAITS_FREELY`].
+    #[inline]
+    fn wait_until(&mut self, at: Instant) {
+        self.wait(Some(at));
+    }
+
     /// Returns true if the user asked to stop (SIGINT). The run then waits for its I/O and reports.
     fn interrupted(&self) -> bool {
         false

@@ -274,15 +274,22 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// there was no completion, only with `is_due`. Returns true if there was something.
     #[inline(always)]
     fn run_device(&mut self, now: Instant, is_due: bool) -> bool {
+        let mut any = self.take_completions(now);
+        if (is_due || any) && self.stack.next_timer().is_some_and(|at| at <= now) {
+            self.stack.handle_timers(now, self.backend);
+            any = true;
+        }
+        any
+    }
+
+    /// Gives the completions of this instant to the stack. Returns true if there was one.
+    #[inline(always)]
+    fn take_completions(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some(completion) = self.backend.poll_completion() {
             // A completed command is progress, however many commands an I/O needs.
             self.last_progress = now;
             self.stack.handle_completion(now, completion, self.backend);
-            any = true;
-        }
-        if (is_due || any) && self.stack.next_timer().is_some_and(|at| at <= now) {
-            self.stack.handle_timers(now, self.backend);
             any = true;
         }
         any
@@ -688,7 +695,13 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Returns when the next timer of the stack, change of the settings or sample of a rate is due.
     #[inline(always)]
     fn next_timer(&self) -> Instant {
-        self.next_of_settings().min(self.stack.next_timer().unwrap_or(Instant::MAX))
+        self.next_of_settings().min(self.next_of_stack())
+    }
+
+    /// Returns when the next timer of the stack is due.
+    #[inline(always)]
+    fn next_of_stack(&self) -> Instant {
+        self.stack.next_timer().unwrap_or(Instant::MAX)
     }
 
     /// Returns when the next change of the settings or sample of a rate is due.

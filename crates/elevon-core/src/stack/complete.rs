@@ -76,7 +76,7 @@ impl Stack {
                 }
             }
         }
-        if due(self.scheduler.next_wakeup()) {
+        if self.scheduler_has_timers && due(self.scheduler.next_wakeup()) {
             self.scheduler.on_wakeup(now);
             self.run_woken_queues(now, driver);
         }

@@ -27,20 +27,32 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     pub(super) fn pass_time(&mut self, task: usize, mut now: Instant, wakeup: Instant) -> Option<Instant> {
         self.wakeups.set(task, Instant::MAX);
         let other = self.wakeups.earliest().min(self.next_interval).min(self.next_of_settings());
+        let mut timer = self.next_of_stack();
         while self.ready.is_empty() && !self.stack.has_done() {
-            let timer = self.stack.next_timer().unwrap_or(Instant::MAX);
-            let next = self.backend.next_event().min(wakeup).min(timer);
+            let event = self.backend.next_event();
+            let next = event.min(wakeup).min(timer);
             let is_abandoned = wakeup == Instant::MAX && self.stack.ios_in_flight() == 0;
             if next >= other || is_abandoned || now.since(self.last_progress) > PATIENCE_INTERRUPTED {
                 break;
             }
-            self.backend.wait(Some(next));
+            self.backend.wait_until(next);
             self.note_wait();
             if next > now {
                 now = next;
                 self.advance(now);
             }
-            if !self.run_device(now, timer <= now) {
+            if event > now && timer > now {
+                // Only the time of the process itself has come.
+                return Some(now);
+            }
+            let any = self.take_completions(now);
+            if any {
+                timer = self.next_of_stack();
+            }
+            if timer <= now {
+                self.stack.handle_timers(now, self.backend);
+                timer = self.next_of_stack();
+            } else if !any {
                 if now == wakeup {
                     return Some(now);
                 }
