@@ -515,23 +515,26 @@ impl Stack {
     /// The hardware queue that a task's I/O goes to.
     #[inline]
     fn queue_of(&self, task: TaskId) -> HwQueue {
-        match self.tasks.get(task.index()) {
-            Some(known) => known.queue,
-            None => self.place_of(task).1,
-        }
+        self.place_of(task).1
     }
 
     #[inline]
     fn cpu_of(&self, task: TaskId) -> u16 {
-        match self.tasks.get(task.index()) {
-            Some(known) => known.cpu,
-            None => self.place_of(task).0,
-        }
+        self.place_of(task).0
     }
 
     /// Returns the CPU of a task, and the hardware queue of that CPU.
-    #[cold]
+    #[inline]
     fn place_of(&self, task: TaskId) -> (u16, HwQueue) {
+        match self.tasks.get(task.index()) {
+            Some(known) => (known.cpu, known.queue),
+            None => self.place_of_new(task),
+        }
+    }
+
+    /// Returns the same for a task that is not known yet.
+    #[cold]
+    fn place_of_new(&self, task: TaskId) -> (u16, HwQueue) {
         let cpu = if task == TaskId::IDLE { 0 } else { (task.0 % u32::from(self.config.cpus)) as u16 };
         (cpu, HwQueue(cpu % self.config.hw_queues))
     }
@@ -552,7 +555,7 @@ impl Stack {
     #[cold]
     fn add_tasks(&mut self, last: TaskId) {
         for task in self.tasks.len() as u32..=last.0 {
-            let (cpu, queue) = self.place_of(TaskId(task));
+            let (cpu, queue) = self.place_of_new(TaskId(task));
             self.tasks.push(Task { cpu, queue, ..Task::default() });
         }
     }

@@ -241,25 +241,27 @@ impl Stack {
     /// Frees a request and its tags.
     #[inline(always)]
     pub(super) fn release(&mut self, now: Instant, id: RequestId) {
-        assert_ne!(self.requests[id].state, State::Free, "a request is freed twice");
-        if self.requests[id].in_scheduler {
+        let request = &self.requests[id];
+        assert_ne!(request.state, State::Free, "a request is freed twice");
+        if request.in_scheduler {
             let view = View { requests: &self.requests, rules: &self.rules };
             self.scheduler.on_finish(now, view, id);
         }
-        if let Some(throttled) = self.requests[id].place.take() {
+        let request = &mut self.requests[id];
+        let (queue, tag, place) = (request.queue, request.tag.take(), request.place.take());
+        request.state = State::Free;
+        request.bio_head = None;
+        if let Some(throttled) = place {
             self.put_place(now, throttled);
         }
-        let request = &mut self.requests[id];
-        let entry = &mut self.queues[request.queue.index()];
-        if let Some(tag) = request.tag.take() {
+        let entry = &mut self.queues[queue.index()];
+        if let Some(tag) = tag {
             entry.tags.free(tag);
         }
         if let Some(sched_tags) = &mut entry.sched_tags {
-            let first = u32::from(request.queue.0) * self.requests_per_queue;
+            let first = u32::from(queue.0) * self.requests_per_queue;
             sched_tags.free(Tag(id.0 - first));
         }
-        request.state = State::Free;
-        request.bio_head = None;
     }
 
     /// Runs after a tag was freed: runs the queue if it is marked for a restart, and wakes
@@ -290,7 +292,8 @@ impl Stack {
     #[inline(always)]
     pub(super) fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) {
         let &Bio { io: call, ioprio, .. } = self.bios.remove(id.0);
-        (self.calls[call].device, self.calls[call].class) = (device, ioprio.class());
+        let entry = &mut self.calls[call];
+        (entry.device, entry.class) = (device, ioprio.class());
         self.end_part(call, status);
     }
 

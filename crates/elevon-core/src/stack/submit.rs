@@ -510,12 +510,12 @@ impl Stack {
         if by_block { bytes.min(FILE_SYSTEM_BLOCK) } else { bytes }
     }
 
-    /// Allocates a tag, and so a request, for a fragment.
+    /// Allocates a tag, and so a request, for a fragment, on the CPU of its task.
     #[inline(always)]
     fn allocate_request(&mut self, submission: &mut Submission, bio: BioId) -> Option<RequestId> {
         let limit = *submission.tag_limit.get_or_insert_with(|| self.tag_limit(bio));
         let bio = &self.bios[bio.0];
-        let queue = self.queue_of(bio.task);
+        let (cpu, queue) = self.place_of(bio.task);
         let shallow = self.shallow();
         let entry = &mut self.queues[queue.index()];
         let map = entry.sched_tags.as_mut().unwrap_or(&mut entry.tags);
@@ -528,8 +528,7 @@ impl Stack {
         let driver_tag = (!self.has_scheduler).then_some(Tag(tag));
         let request = &mut self.requests[id];
         assert_eq!(request.state, State::Free, "a tag was free whose request is not");
-        request.queue = queue;
-        request.tag = driver_tag;
+        (request.cpu, request.queue, request.tag) = (cpu, queue, driver_tag);
         Some(id)
     }
 
@@ -552,7 +551,6 @@ impl Stack {
     #[inline(always)]
     fn start_request(&mut self, now: Instant, id: RequestId, bio_id: BioId) {
         let bio = &self.bios[bio_id.0];
-        let cpu = self.cpu_of(bio.task);
         let slot = &mut self.requests[id];
         *slot = Request {
             state: State::Queued,
@@ -571,7 +569,7 @@ impl Stack {
             bio_tail: Some(bio_id),
             task: bio.task,
             tenant: bio.tenant,
-            cpu,
+            cpu: slot.cpu,
             queue: slot.queue,
             tag: slot.tag,
             place: if bio.has_place { Throttled::of(bio) } else { None },
