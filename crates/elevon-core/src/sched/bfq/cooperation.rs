@@ -97,8 +97,15 @@ impl Bfq {
 
     /// Files a queue under the position of its next request. If another queue has this position
     /// already, it is not filed.
+    #[inline]
     pub(super) fn refile_position(&mut self, q: EntityId) {
         let key = RequestId(q.0);
+        if !self.is_queueing_flash() || self.positions.contains(key) {
+            self.move_position(q, key);
+        }
+    }
+
+    fn move_position(&mut self, q: EntityId, key: RequestId) {
         let next = self.queue(q).next.filter(|_| !self.is_queueing_flash());
         let sector = next.filter(|_| self.engine[q].class != Class::Idle).map(|next| self.tree.key(next));
         let filed = self.positions.contains(key);

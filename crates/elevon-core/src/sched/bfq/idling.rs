@@ -18,7 +18,7 @@ const RAISED_IDLE: Nanos = Nanos::from_millis(20);
 const CROWD: u32 = 4;
 
 /// How a queue is counted device-wide, so that the same counts can be subtracted later.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     /// Its weight, if it is not raised and is busy or has requests in the device.
     weight: Option<u16>,
@@ -75,7 +75,16 @@ impl Bfq {
             raised: queue.busy && entity.raise > 1,
             group: present.then_some(entity.group),
         };
-        let old = core::mem::replace(&mut self.queues[q.index()].counted, new);
+        let counted = &mut self.queues[q.index()].counted;
+        if *counted == new {
+            // Most steps of a queue change nothing here.
+            return;
+        }
+        let old = core::mem::replace(counted, new);
+        self.change_counts(old, new);
+    }
+
+    fn change_counts(&mut self, old: Counted, new: Counted) {
         if old.weight != new.weight {
             old.weight.into_iter().for_each(|w| self.weights.remove(w));
             new.weight.into_iter().for_each(|w| self.weights.add(w));

@@ -39,22 +39,29 @@ impl ThinkTime {
     }
 }
 
-/// For each of the last 32 requests, whether it was a seek; the newest in the lowest bit.
+/// For each of the last 32 requests, whether it was a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seeks(u32);
+pub(super) struct Seeks {
+    /// The newest in the lowest bit.
+    history: u32,
+    /// The seeks in it.
+    count: u32,
+}
 
 impl Seeks {
     /// A new queue starts with one seek, so that a random reader is detected one request earlier.
-    pub(super) const NEW: Self = Self(1);
+    pub(super) const NEW: Self = Self { history: 1, count: 1 };
 
     pub(super) fn add(&mut self, seek: bool) {
-        self.0 = self.0 << 1 | u32::from(seek);
+        let oldest = self.history >> 31;
+        self.history = self.history << 1 | u32::from(seek);
+        self.count = self.count + u32::from(seek) - oldest;
     }
     pub(super) const fn is_seeky(self) -> bool {
-        self.0.count_ones() > 19
+        self.count > 19
     }
     pub(super) const fn is_totally_seeky(self) -> bool {
-        self.0 == u32::MAX
+        self.count == 32
     }
 }
 
@@ -129,6 +136,15 @@ mod tests {
             assert_eq!(is_seek(Sector::new(1000), Sector::new(start), sectors, rotational), seek);
         }
         assert!(!is_seek(Sector::ZERO, Sector::new(1 << 30), 8, true));
+    }
+
+    #[test]
+    fn seeks_are_counted_as_they_come_and_go() {
+        let (mut seeks, mut rng) = (Seeks::NEW, elevon_testkit::Rng(1));
+        for step in 0..1000 {
+            seeks.add(rng.below(1000) < step);
+            assert_eq!(seeks.count, seeks.history.count_ones());
+        }
     }
 
     #[test]
