@@ -71,6 +71,11 @@ impl Sampler {
 
     #[inline]
     pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
+        if matches!(self.kind, Shape::Uniform) { rng.below(self.len) } else { self.draw_uneven(rng) }
+    }
+
+    #[inline(never)]
+    fn draw_uneven(&self, rng: &mut Rng) -> u64 {
         match &self.kind {
             Shape::Uniform => rng.below(self.len),
             Shape::Ranked { rank, place } => {

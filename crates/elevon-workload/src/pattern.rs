@@ -265,6 +265,7 @@ impl Pattern {
 
     /// Moves on to the next zone once `zonesize` bytes were requested in this one; after the last
     /// zone, to the first. A zone that the end of the region cuts short is for sequential I/O only.
+    #[inline(never)]
     fn leave_zone(&mut self, index: usize, zones: StridedZones) {
         let file = &mut self.files[index];
         if file.window.asked < zones.size {
@@ -361,6 +362,7 @@ impl Pattern {
         }
     }
 
+    #[inline(never)]
     fn draw_size(&mut self, d: usize) -> u64 {
         match &self.sizes[d] {
             BlockSizes::Range(low, high) if self.unaligned => ((low + self.size.below(high - low + 1)) & !511).max(512),
@@ -384,6 +386,7 @@ impl Pattern {
     }
 
     /// Returns a file that is not finished in this pass. If all are, a new pass begins.
+    #[inline(never)]
     fn draw_file(&mut self) -> usize {
         if self.left_on_file > 0 && !self.is_finished(self.current) {
             self.left_on_file -= 1;
@@ -406,6 +409,7 @@ impl Pattern {
 
     /// Begins a new pass over one file: resets the count and the random order. Sequential positions
     /// wrap by themselves.
+    #[cold]
     fn rewind_pass(&mut self, index: usize) {
         let file = &mut self.files[index];
         file.asked = 0;
@@ -449,27 +453,36 @@ impl Pattern {
             }
         }
         let unit = if self.identical { 1 } else { u64::from(self.per_offset) };
-        let at = match source {
-            Some(Source::Once { order, next }) => {
-                if *next >= order.len() {
-                    *order = Permutation::new(order.len(), &mut self.offset);
-                    *next = 0;
-                }
-                *next += 1;
-                order.at(*next - 1) * unit * align
-            }
-            Some(Source::Map(map)) => {
-                if map.is_used_up() {
-                    *map = FreeMap::new(map.len());
-                }
-                map.next_free(self.offset.below(map.len())).unwrap_or(0) * align
-            }
-            Some(Source::Any(sampler)) => sampler.draw(&mut self.offset) * align,
-            None => 0,
-        };
+        let at = align
+            * match source {
+                Some(Source::Any(sampler)) => sampler.draw(&mut self.offset),
+                Some(Source::Once { order, next }) => next_of_order(order, next, &mut self.offset) * unit,
+                Some(Source::Map(map)) => next_of_map(map, &mut self.offset),
+                None => 0,
+            };
         file.run = (self.per_offset - 1, at + step);
         at
     }
+}
+
+/// Returns the next unit of an order, which begins anew when all were visited.
+#[inline(never)]
+fn next_of_order(order: &mut Permutation, next: &mut u64, rng: &mut Rng) -> u64 {
+    if *next >= order.len() {
+        *order = Permutation::new(order.len(), rng);
+        *next = 0;
+    }
+    *next += 1;
+    order.at(*next - 1)
+}
+
+/// Returns a free unit of a map, which begins anew when all were visited.
+#[inline(never)]
+fn next_of_map(map: &mut FreeMap, rng: &mut Rng) -> u64 {
+    if map.is_used_up() {
+        *map = FreeMap::new(map.len());
+    }
+    map.next_free(rng.below(map.len())).unwrap_or(0)
 }
 
 /// Returns the window that I/O starts in.

@@ -488,7 +488,7 @@ impl Process {
     }
 
     /// Puts an I/O into its slot and into the batch.
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, now: Instant, token: u32, kind: IoKind, access: &Access, generation: u32) {
         let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.staged.len() as u64));
         let ioprio = self.draw_priority(kind, access.len);
