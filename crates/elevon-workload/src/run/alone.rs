@@ -26,6 +26,9 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     #[inline]
     pub(super) fn pass_time(&mut self, task: usize, mut now: Instant, wakeup: Instant) -> Option<Instant> {
         self.wakeups.set(task, Instant::MAX);
+        if !self.ready.is_empty() || self.stack.has_done() {
+            return self.keep_waiting(task, wakeup);
+        }
         let other = self.wakeups.earliest().min(self.next_interval).min(self.next_of_settings());
         let mut timer = self.next_of_stack();
         while self.ready.is_empty() && !self.stack.has_done() {
@@ -74,6 +77,11 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
             }
             self.goes_on = !self.ready.is_empty();
         }
+        self.keep_waiting(task, wakeup)
+    }
+
+    /// Lets a process wait as any other, unless it is to be polled anyway.
+    fn keep_waiting(&mut self, task: usize, wakeup: Instant) -> Option<Instant> {
         if !self.is_ready[task] {
             self.wakeups.set(task, wakeup);
         }
