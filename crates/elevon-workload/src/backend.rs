@@ -30,8 +30,8 @@ pub trait Backend: Driver {
         Instant::ZERO
     }
 
-    /// As [`Self::wait`], until an instant that is not after [`Self::next_event`]. Called only where
-    /// [`Self::WAITS_FREELY`].
+    /// As [`Self::wait`], until an instant that is not after [`Self::next_event`]. Called only
+    /// where [`Self::WAITS_FREELY`].
     #[inline]
     fn wait_until(&mut self, at: Instant) {
         self.wait(Some(at));
