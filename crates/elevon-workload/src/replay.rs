@@ -110,6 +110,9 @@ pub struct Script {
     /// Set if the process begins again when all its I/Os are done, until this much of its time has
     /// passed; I/Os left then are not done.
     pub repeat_until: Option<Nanos>,
+    /// The first pass may take so much longer, and no pass begins so near the end: otherwise a
+    /// burst that comes once in a while would count for nothing, or twice.
+    pub slack: Nanos,
     /// Period of the pace that the process keeps: I/O n goes no earlier than n periods after the
     /// start, counted over all passes. Zero for none.
     pub period: Nanos,
@@ -282,6 +285,8 @@ pub struct Replayed {
     dropped: u64,
     delayed_until: Instant,
     ahead: Ahead,
+    /// The end of its last sleep because it was ahead of its pace: it wanted nothing before.
+    slept_until: Instant,
     section: SectionState,
     deadline: Instant,
     stopping: bool,
@@ -321,6 +326,7 @@ impl Replayed {
             dropped: 0,
             delayed_until: Instant::ZERO,
             ahead: Ahead::No,
+            slept_until: Instant::ZERO,
             section: SectionState::Outside,
             deadline: Instant::MAX,
             stopping: false,
@@ -417,7 +423,8 @@ impl Replayed {
 
     /// Begins the script again when all its I/Os have completed, if there is time.
     fn begin_again(&mut self, now: Instant) -> bool {
-        if self.stopping || self.script.repeat_until.is_none() || now >= self.deadline {
+        if self.stopping || self.script.repeat_until.is_none() || now.saturating_add(self.script.slack) >= self.deadline
+        {
             return false;
         }
         self.next = 0;
@@ -426,6 +433,11 @@ impl Replayed {
         self.origin = now;
         self.deviations.repeats += 1;
         true
+    }
+
+    /// Returns the instant from which it begins no I/O.
+    fn limit(&self) -> Instant {
+        if self.deviations.repeats == 0 { self.deadline.saturating_add(self.script.slack) } else { self.deadline }
     }
 
     fn finish(&mut self, now: Instant) {
@@ -531,7 +543,7 @@ impl Source for Replayed {
             if self.handed < self.staged.len() {
                 return Poll::Submit(self.staged.len() - self.handed);
             }
-            if self.next == self.script.ios.len() || self.stopping || now >= self.deadline {
+            if self.next == self.script.ios.len() || self.stopping || now >= self.limit() {
                 if self.in_flight() > 0 {
                     return Poll::Wait;
                 }
@@ -544,12 +556,13 @@ impl Source for Replayed {
                 None => {}
                 Some(AheadWait::InFlight) => return Poll::Wait,
                 Some(AheadWait::Until(at)) => {
-                    self.wakeup = Some(at.min(self.deadline));
+                    self.slept_until = at;
+                    self.wakeup = Some(at.min(self.limit()));
                     return Poll::Wait;
                 }
             }
             let due = match self.due() {
-                Some(due) => due,
+                Some(due) => due.max(self.slept_until),
                 None if self.in_flight() > 0 => return Poll::Wait,
                 // The I/O follows more completions than there can be; no other event will come.
                 None => now,
@@ -561,7 +574,7 @@ impl Source for Replayed {
                     self.ahead = Ahead::By(paced.since(now));
                     return Poll::Wait;
                 }
-                self.wakeup = Some(at.min(self.deadline));
+                self.wakeup = Some(at.min(self.limit()));
                 return Poll::Wait;
             }
             if self.in_flight() >= self.most {
@@ -570,7 +583,7 @@ impl Source for Replayed {
             match self.section_begins() {
                 Some(from) if from <= now => self.stage(now, due.max(from)),
                 Some(from) => {
-                    self.wakeup = Some(from.min(self.deadline));
+                    self.wakeup = Some(from.min(self.limit()));
                     return Poll::Wait;
                 }
                 None => return Poll::Wait,

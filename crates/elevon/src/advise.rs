@@ -212,7 +212,7 @@ fn objective(
     before: &Trial,
 ) -> Result<Option<Objective>, Failure> {
     let mut processes: Vec<Subject> = Vec::new();
-    for (at, (process, checked)) in bench.workload.processes.iter().zip(&before.processes).enumerate() {
+    for (at, (process, checked)) in bench.workload.processes.iter().zip(&before.traced).enumerate() {
         processes.push(Subject {
             label: process.label(),
             name: process.name.clone(),

@@ -29,6 +29,10 @@ const REAL_SLOTS: usize = 256;
 /// Approximate bytes of the buffers of all processes of a trace, on a real device.
 const REAL_BUFFERS: u64 = 256 << 20;
 
+/// The part of its time by which a process may end early or late if the trace does not say that its
+/// time was over.
+const SLACK_PART: u64 = 50;
+
 /// Range of accepted speeds.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
@@ -328,10 +332,8 @@ fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
 
 fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
     let after = how.closed.then(|| workload.infer());
-    let repeats = match (how.closed, how.time_based, how.once) {
-        (true, false, false) => workload.ended_by_time(),
-        (_, time_based, _) => vec![time_based; workload.processes.len()],
-    };
+    let by_time = workload.ended_by_time();
+    let repeats = |at: usize| how.time_based || (how.closed && !how.once && by_time[at]);
     let exclusions = match how.closed {
         true => workload.exclusions(),
         false => vec![None; workload.processes.len()],
@@ -361,7 +363,8 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
                 begins: Nanos::new(scaled(first, speed)),
                 ios,
                 bio_ends: Arc::clone(&bio_ends),
-                repeat_until: repeats[at].then(|| Nanos::new(process.duration())),
+                repeat_until: repeats(at).then(|| Nanos::new(process.duration())),
+                slack: Nanos::new(if by_time[at] { 0 } else { process.duration() / SLACK_PART }),
                 period: Nanos::new(pace.map_or(0, |pace| pace.period)),
                 drains: pace.is_some_and(|pace| pace.drains),
                 exclusion,

@@ -97,6 +97,28 @@ fn what_is_advised_holds_in_the_run_that_was_traced() {
     }
 }
 
+/// The replay as captured is beside the trace in every figure, also of a process that wakes up for
+/// its I/O at its own pace, and of one whose last burst ends with the trace.
+#[test]
+fn the_check_is_near_the_trace() {
+    let bench = Bench::new();
+    for (name, within) in
+        [("whatif/mq-deadline.ftrace.zst", 15.0), ("traces/pgbench-ext4-mq-deadline.ftrace.zst", 20.0)]
+    {
+        let found = advice(&bench, &data(name), &["--scheduler", "mq-deadline", "--kernel", "6.18"]);
+        let rows = found["check"].as_array().expect("rows").iter();
+        let mut count = 0;
+        for row in rows.filter(|row| number(&row["ios"]) >= 200.0) {
+            for figure in ["iops", "p50_ns", "p99_ns"] {
+                let error = number(&row[figure]["error_percent"]);
+                assert!(error.abs() < within, "{name} {}: {figure} is {error} % off", row["process"]);
+                count += 1;
+            }
+        }
+        assert!(count >= 12, "{name}: {count} figures");
+    }
+}
+
 /// A process that has the device to itself, one I/O at a time: no scheduler makes that faster.
 #[test]
 fn where_nothing_helps_nothing_is_advised() {

@@ -104,7 +104,7 @@ pub(super) fn find(args: &AdviseArgs, bench: &mut Bench<'_>) -> Result<Option<(C
     let Some(trials) = bench.run_all(&setups) else { return Ok(None) };
     let measured: Vec<Figures> = bench.workload.processes.iter().map(Figures::measured).collect();
     let misfit = |trial: &Trial| {
-        let pairs = || measured.iter().zip(&trial.processes);
+        let pairs = || measured.iter().zip(&trial.traced);
         let of = |figure| pairs().filter_map(move |(measured, own)| measured.gain(own, figure)).map(f64::abs);
         mean(Figure::ALL.into_iter().flat_map(of)).unwrap_or(0.0)
     };

@@ -48,7 +48,8 @@ pub(super) struct Figures {
     pub(super) per_second: f64,
     /// Bytes a second.
     pub(super) bytes_per_second: f64,
-    /// Nanoseconds from when an I/O was due to its completion: median, 99th percentile, longest.
+    /// Nanoseconds until the completion of an I/O, in a trace from its first event: median, 99th
+    /// percentile, longest.
     pub(super) p50: f64,
     pub(super) p99: f64,
     pub(super) longest: f64,
@@ -77,12 +78,22 @@ impl Figures {
         Self::new(bytes, process.duration(), &latency)
     }
 
-    /// The figures of a process in a replay.
+    /// The figures of a process in a replay, with latency from when an I/O was due: so a process
+    /// that sleeps in a submission gains nothing by that.
     pub(super) fn replayed(job: &JobResult) -> Self {
         let mixed = summary::mixed(&job.stats);
-        let mut latency = summary::shown_latency(&mixed).clone();
+        Self::of_replay(job, mixed.bytes, summary::shown_latency(&mixed).clone())
+    }
+
+    /// The same with latency from when an I/O was submitted, which is its first event in a trace.
+    pub(super) fn traced(job: &JobResult) -> Self {
+        let mixed = summary::mixed(&job.stats);
+        Self::of_replay(job, mixed.bytes, mixed.clat)
+    }
+
+    fn of_replay(job: &JobResult, bytes: u64, mut latency: LatencyStat) -> Self {
         latency.merge(&job.stats.sync);
-        Self::new(mixed.bytes, job.end.since(job.start).get(), &latency)
+        Self::new(bytes, job.end.since(job.start).get(), &latency)
     }
 
     /// The figures of all processes in the trace.

@@ -175,7 +175,7 @@ mod tests {
     fn trial(processes: Vec<Figures>) -> Trial {
         let bytes = processes.iter().map(|one| one.bytes_per_second).sum();
         let all = Figures { bytes_per_second: bytes, ..Figures::default() };
-        Trial { setup: Setup::default(), processes, all }
+        Trial { setup: Setup::default(), traced: processes.clone(), processes, all }
     }
 
     /// Two processes; the prediction of the first one's p99 is off by a third.

@@ -27,6 +27,8 @@ pub(super) struct Trial {
     pub(super) setup: Setup,
     /// By process, in the order of the workload.
     pub(super) processes: Vec<Figures>,
+    /// The same as a trace of the replay would show it.
+    pub(super) traced: Vec<Figures>,
     pub(super) all: Figures,
 }
 
@@ -110,7 +112,8 @@ impl<'a> Bench<'a> {
             Ending::Failed => Err(Failure::named(setup.to_string(), AdviseError::Fails)),
             Ending::Done => {
                 let processes = result.jobs.iter().map(Figures::replayed).collect();
-                Ok(Some(Trial { setup: setup.clone(), processes, all: Figures::replayed_all(&result) }))
+                let traced = result.jobs.iter().map(Figures::traced).collect();
+                Ok(Some(Trial { setup: setup.clone(), processes, traced, all: Figures::replayed_all(&result) }))
             }
         }
     }
