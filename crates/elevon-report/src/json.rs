@@ -155,7 +155,7 @@ fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
     put("minf", json!(faults.map_or(0, CallStats::minor)));
     levels(job, &mut put);
     let given = job.latency_target;
-    put("latency_depth", json!(given.map_or(job.workload.iodepth, |given| given.depth)));
+    put("latency_depth", json!(given.map_or(job.workload.depth, |given| given.depth)));
     // As in fio, the target is in nanoseconds and the window in microseconds.
     put("latency_target", json!(given.map_or(0, |given| given.target.get())));
     put("latency_percentile", json!(given.map_or(100.0, |given| f64::from(given.percentile) / 1e6)));

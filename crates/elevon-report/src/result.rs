@@ -161,6 +161,8 @@ pub struct Workload {
     pub ioengine: String,
     /// `iodepth=`.
     pub iodepth: u32,
+    /// I/Os that it keeps in flight at most: with io_uring a power of two.
+    pub depth: u32,
 }
 
 /// What a job asks of a scheduler that shares out the device: its priority and cgroup, as weights.

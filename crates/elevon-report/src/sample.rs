@@ -71,6 +71,7 @@ fn job(name: &str, group: u32, stats: JobStats) -> JobResult {
             block_sizes: [(small, small), (small, large), (small, small)],
             ioengine: "libaio".into(),
             iodepth: 32,
+            depth: 32,
         },
         options: vec![("rw".into(), "randrw".into()), ("bs".into(), "4k".into())],
         start: Instant::ZERO,

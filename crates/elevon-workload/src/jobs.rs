@@ -179,8 +179,7 @@ impl Jobs {
                 let seeds = Seeds::new(spec, options.seed, index as u32, clone);
                 let extent = placement.place(spec, clone, seeds.base(Purpose::FileSize))?;
                 let bytes = crate::region::largest_block(spec);
-                let slots: Vec<LayoutId> =
-                    (0..Process::depth_of(spec)).map(|slot| layouts(task, slot as u32, bytes)).collect();
+                let slots: Vec<LayoutId> = (0..spec.depth()).map(|slot| layouts(task, slot as u32, bytes)).collect();
                 let identity = Identity { task, tenant, job: index as u32, clone, seed: options.seed };
                 processes.push(Process::new(spec, &extent, identity, options.cpu, &slots));
                 members.push(Member {

@@ -8,11 +8,12 @@
 //! The rules are those of fio's manual; what the manual leaves open is decided as follows:
 //!
 //! - A synchronous engine has one I/O at a time. An asynchronous engine fills its queue to
-//!   `iodepth`, submitting `iodepth_batch_submit` I/Os at once. If it can prepare no more, it
-//!   submits what it has and waits for `iodepth_batch_complete_min` completions (at least one),
-//!   takes at most `iodepth_batch_complete_max` (at least the minimum), and continues reaping until
-//!   `iodepth_low` is reached. With a minimum of 0 it takes the completions that are there before
-//!   every I/O, and does not wait until the queue is full.
+//!   `iodepth`, or with io_uring its ring ([`JobSpec::depth`]), submitting `iodepth_batch_submit`
+//!   I/Os at once. If it can prepare no more, it submits what it has and waits for
+//!   `iodepth_batch_complete_min` completions (at least one), takes at most
+//!   `iodepth_batch_complete_max` (at least the minimum), and continues reaping until `iodepth_low`
+//!   is reached. With a minimum of 0 it takes the completions that are there before every I/O, and
+//!   does not wait until the queue is full.
 //! - With `io_submit_mode=offload` each I/O has a worker, which sleeps for a tag in the job's place
 //!   and, with a synchronous engine, for its I/O. The workers count as the job's task: they share
 //!   its CPU, and its queue in a scheduler that has one for each task.
@@ -222,10 +223,10 @@ impl Process {
     pub fn new(spec: &JobSpec, extent: &Extent, identity: Identity, cpu: CpuCost, layouts: &[LayoutId]) -> Self {
         let seeds = Seeds::new(spec, identity.seed, identity.job, identity.clone);
         let asynchronous = spec.engine.asynchronous;
-        let depth = Self::depth_of(spec);
+        let depth = spec.depth();
         assert_eq!(layouts.len(), depth, "one layout for each slot");
         let slots = layouts.iter().map(|&layout| IoSlot { layout, ..EMPTY_SLOT }).collect();
-        let options = Options::new(spec, depth);
+        let options = Options::new(spec);
         let which = if spec.lat_percentiles { PriorityLatency::Whole } else { PriorityLatency::Completion };
         let by_priority = spec.has_command_prio().then_some(which);
         let per_loop = extent.bytes;
@@ -280,12 +281,6 @@ impl Process {
             options,
             spec: Box::new(spec.clone()),
         }
-    }
-
-    /// Returns the number of I/Os that a job keeps in flight: `iodepth`, or 1 for a synchronous
-    /// engine without workers.
-    pub fn depth_of(spec: &JobSpec) -> usize {
-        if spec.has_queue() { spec.iodepth.max(1) as usize } else { 1 }
     }
 
     /// Returns the number of slots, the maximum number of I/Os in flight; tokens of I/Os with data

@@ -174,6 +174,7 @@ fn job_result(spec: &JobSpec, outcome: &RunOutcome, job: &JobOutcome) -> JobResu
             block_sizes: [0, 1, 2].map(|d| extremes(&spec.block_sizes[d])),
             ioengine: spec.engine.name.clone(),
             iodepth: spec.iodepth,
+            depth: spec.depth() as u32,
         },
         options: spec.options.clone(),
         start: since_start(outcome, job.start),

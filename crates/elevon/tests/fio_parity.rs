@@ -81,6 +81,8 @@ const CASES: &[Case] = &[
     same("offset_increment", "rw=read\nbs=16k\nsize=1m\noffset_increment=1m\nnumjobs=3"),
     same("half", "rw=read\nbs=16k\nsize=50%"),
     same("second-half", "rw=read\nbs=16k\nsize=1m\noffset=50%"),
+    same("ring-20", "rw=randread\nbs=4k\nioengine=io_uring\niodepth=20"),
+    same("ring-3-low", "rw=randread\nbs=4k\nioengine=io_uring\niodepth=3\niodepth_low=2"),
     same("depth-low", "rw=randread\nbs=4k\nioengine=libaio\niodepth=16\niodepth_low=4"),
     same("thinktime", "rw=randread\nbs=16k\nioengine=libaio\niodepth=16\nthinktime=10\nthinktime_blocks=4"),
     same("rate", "rw=read\nbs=4k\nnumber_ios=20\nrate_iops=200"),

@@ -356,6 +356,11 @@ impl Engine {
     pub fn is_mapped(&self) -> bool {
         self.name == "mmap"
     }
+
+    /// Returns true if the engine's I/Os in flight are those of a ring (io_uring).
+    fn has_ring(&self) -> bool {
+        matches!(self.name.as_str(), "io_uring" | "io_uring_cmd")
+    }
 }
 
 /// `fadvise_hint`: the access pattern that a job announces to the page cache (posix_fadvise, or
@@ -537,6 +542,18 @@ impl JobSpec {
     /// Returns true if up to `iodepth` I/Os can be in flight: by the engine, or by workers.
     pub const fn has_queue(&self) -> bool {
         self.engine.asynchronous || self.offload
+    }
+
+    /// Returns how many I/Os the job keeps in flight at most: 1 without a queue, else `iodepth`.
+    /// fio's io_uring engines fill their ring, whose size is the next power of two, and refill it
+    /// when `iodepth_low` I/Os are left, which is `iodepth` if nothing else is asked for: with
+    /// `iodepth=80`, 48 I/Os follow 48 completions. As measured with fio 3.33.
+    pub fn depth(&self) -> usize {
+        match (self.has_queue(), self.engine.has_ring() && !self.offload) {
+            (false, _) => 1,
+            (true, false) => self.iodepth.max(1) as usize,
+            (true, true) => self.iodepth.max(1).next_power_of_two() as usize,
+        }
     }
 
     /// Returns true if the job sleeps in a submission that has no free tag; if not, a worker does.

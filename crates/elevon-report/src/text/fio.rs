@@ -321,7 +321,7 @@ fn levels(out: &mut String, job: &JobResult) {
         Some(LatencyTarget { target, window, percentile, depth }) => {
             (target.get(), window.as_micros(), f64::from(percentile) / 1e6, depth)
         }
-        None => (0, 0, 100.0, job.workload.iodepth),
+        None => (0, 0, 100.0, job.workload.depth),
     };
     let _ =
         writeln!(out, "     latency   : target={target}, window={window}, percentile={percentile:.2}%, depth={depth}");

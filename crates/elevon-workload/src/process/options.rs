@@ -42,8 +42,9 @@ pub(super) struct Options {
 }
 
 impl Options {
-    pub(super) fn new(spec: &JobSpec, depth: usize) -> Self {
-        let or_depth = |value: u32| if value == 0 { depth } else { (value as usize).min(depth) };
+    pub(super) fn new(spec: &JobSpec) -> Self {
+        let most = if spec.has_queue() { spec.iodepth.max(1) as usize } else { 1 };
+        let or_most = |value: u32| if value == 0 { most } else { (value as usize).min(most) };
         // A direct write is sync and expects more to come.
         let mut write_flags = Flags::SYNC.with(Flags::IDLE);
         if spec.sync != SyncMode::None {
@@ -77,10 +78,10 @@ impl Options {
                 && !spec.rw.trim_then_write,
             waits: !spec.engine.asynchronous,
             may_block: spec.submission_blocks(),
-            batch_submit: or_depth(spec.iodepth_batch_submit),
-            complete_min: (spec.iodepth_batch_complete_min as usize).min(depth),
-            complete_max: or_depth(spec.iodepth_batch_complete_max),
-            low: (spec.iodepth_low as usize).min(depth),
+            batch_submit: or_most(spec.iodepth_batch_submit),
+            complete_min: (spec.iodepth_batch_complete_min as usize).min(most),
+            complete_max: or_most(spec.iodepth_batch_complete_max),
+            low: (spec.iodepth_low as usize).min(most),
             write_flags,
             ioprio: spec.ioprio,
             command_prio: spec.command_prio.map(|prio| prio.filter(|(percent, _)| *percent > 0)),

@@ -72,7 +72,7 @@ impl Bench {
             _ => len,
         };
         let identity = Identity { task: TaskId(0), tenant: TenantId(0), job: 0, clone, seed: 1 };
-        let layouts = vec![LayoutId(0); Process::depth_of(spec)];
+        let layouts = vec![LayoutId(0); spec.depth()];
         let process = Process::new(
             spec,
             &Extent { regions: vec![region], files: Vec::new(), bytes: Bytes::new(bytes) },
@@ -251,6 +251,20 @@ fn low_water_mark() {
     // 16 I/Os are issued one by one, then none until 12 have completed.
     assert_eq!(bench.seen[15].at, 16 * US);
     assert_eq!(bench.seen[16].at, 16 * US + (100 + 12 - 16 + 1) * US);
+    assert_eq!(bench.stats().directions[0].ios, 256);
+}
+
+/// `iodepth=12` with io_uring: the ring of 16 is filled, and again when 12 I/Os are left.
+#[test]
+fn a_ring_is_filled_beyond_iodepth() {
+    let spec = job(|s| {
+        deep(s, 12);
+        s.engine.name = "io_uring".to_owned();
+    });
+    let cpu = CpuCost::new(Nanos::new(US), Nanos::ZERO);
+    let bench = Bench::with(&spec, cpu, 0).run();
+    let at: Vec<u64> = bench.seen[14..21].iter().map(|io| io.at / US).collect();
+    assert_eq!((at, bench.deepest), (vec![15, 16, 105, 106, 107, 108, 109], 16));
     assert_eq!(bench.stats().directions[0].ios, 256);
 }
 
@@ -589,7 +603,7 @@ proptest! {
         let mut bench = Bench::with(&spec, cpu, 0).latency(latency * 40 * US);
         bench.fail = fail.map(|index| (index, Status::IoError));
         let bench = bench.run();
-        prop_assert!(bench.deepest <= Process::depth_of(&spec));
+        prop_assert!(bench.deepest <= spec.depth());
         for io in bench.seen.iter().filter(|s| s.op != Op::Flush) {
             prop_assert!(io.offset >= bench.region.start.get() && io.offset + io.len <= (bench.region.start + bench.region.len).get());
             prop_assert!(io.offset % 512 == 0 && io.len % 512 == 0 && io.len > 0);

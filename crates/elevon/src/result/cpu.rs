@@ -40,7 +40,7 @@ fn device_alone(plan: &Plan) -> Option<u64> {
         return None;
     }
     let most = u32::from(config.hw_queues) * config.queue_depth.min(config.nr_requests());
-    let in_flight = if job.has_queue() { job.iodepth.max(1) } else { 1 };
+    let in_flight = job.depth() as u32;
     let probe = ClosedLoop {
         depth: in_flight.saturating_mul(job.numjobs.max(1)).min(most),
         ios: PROBE_IOS,
