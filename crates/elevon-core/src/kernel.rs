@@ -131,6 +131,9 @@ pub struct Rules {
     pub io_start_events: bool,
     /// A plug that is flushed directly to the driver emits U (6.12+).
     pub unplug_event_on_direct_issue: bool,
+    /// Under mq-deadline, who waits for a tag is woken in batches of up to 8 (7.0+), before one by
+    /// one.
+    pub deadline_wakes_in_batches: bool,
     /// `block_rq_tag_wait` is recorded before a task sleeps for a tag (7.2+).
     pub tag_wait_event: bool,
     /// Rules in debugfs end bios with an error before they are queued (7.2+).
@@ -346,6 +349,7 @@ impl Kernel {
             ioprio_in_events: self.since(V6_12),
             io_start_events: self.since(V6_6),
             unplug_event_on_direct_issue: self.since(V6_12),
+            deadline_wakes_in_batches: self.since(V7_0),
             tag_wait_event: self.since(V7_2),
             error_injection: self.since(V7_2),
             atomic_write_is_u: self.since(V6_16),

@@ -107,6 +107,12 @@ pub trait Scheduler {
         self.depth_limit(bio.op, bio.flags)
     }
 
+    /// Returns the smallest depth that the scheduler told the set of `tags` tags it may limit a
+    /// request to. Who waits for a tag is woken in batches of an eighth of it.
+    fn least_limit(&self, _tags: u32) -> u32 {
+        1
+    }
+
     /// Called when a process has exited; requests of it may still be in flight.
     fn on_task_exit(&mut self, _now: Instant, _task: TaskId) {}
 
@@ -342,6 +348,9 @@ impl Scheduler for AnyScheduler {
     #[inline]
     fn depth_limit_of(&self, bio: &Bio) -> Option<u32> {
         each!(self, s => s.depth_limit_of(bio))
+    }
+    fn least_limit(&self, tags: u32) -> u32 {
+        each!(self, s => s.least_limit(tags))
     }
     fn on_task_exit(&mut self, now: Instant, task: TaskId) {
         each!(self, s => s.on_task_exit(now, task));

@@ -232,6 +232,8 @@ struct HwQueueState {
     /// Submissions that wait for a tag, in FIFO order. Each holds one bio, so there are at most as
     /// many as bios.
     waiters: VecDeque<Waiter>,
+    /// Tags that were freed since waiters were woken.
+    freed: u32,
     /// Set while the queue runs, so that it is not run recursively.
     running: bool,
     /// Set while waiters are woken, so that they are not woken recursively.
@@ -303,6 +305,11 @@ pub struct Stack {
 }
 
 impl HwQueueState {
+    /// Returns the number of tags that requests have: those of the scheduler, if there is one.
+    fn used(&self) -> u32 {
+        self.sched_tags.as_ref().unwrap_or(&self.tags).used()
+    }
+
     /// An idle queue. It has as many driver tags as the device takes commands (`queue_depth`), or
     /// without a scheduler as many as there are requests.
     fn new(queue_depth: u32, nr_requests: u32, has_scheduler: bool) -> Self {
@@ -316,6 +323,7 @@ impl HwQueueState {
             rerun_at: None,
             flush: FlushMachine::default(),
             waiters: VecDeque::new(),
+            freed: 0,
             running: false,
             waking: false,
         }

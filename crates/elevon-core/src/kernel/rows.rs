@@ -633,6 +633,16 @@ pub const RULES: &[RuleRow] = &[
         ""
     ),
     row!(
+        deadline_wakes_in_batches,
+        "tags",
+        "under mq-deadline, who waits for a tag is woken with up to seven others when as many were freed",
+        "under mq-deadline, who waits for a tag is woken when one is freed",
+        Read,
+        "read: 7.0",
+        "I/O beyond nr_requests: meanwhile a free tag is whose I/O comes next, so a process with little in flight hardly waits for one",
+        ""
+    ),
+    row!(
         tag_wait_event,
         "events",
         "block_rq_tag_wait is recorded before each sleep for a tag",

@@ -70,7 +70,7 @@ fn the_rows_are_the_rules() {
 /// that the devices imitate, and the rule that has it, or the row that says why none does.
 #[test]
 fn every_known_change_is_a_rule_or_has_a_reason() {
-    const KNOWN: [(&str, &str); 26] = [
+    const KNOWN: [(&str, &str); 27] = [
         ("implicit plug of a lone bio", "implicit_plug"),
         ("a lone request under a scheduler is dispatched by a worker", "implicit_plug"),
         ("a vector for each folio", "direct_fill_per_folio"),
@@ -81,6 +81,7 @@ fn every_known_change_is_a_rule_or_has_a_reason() {
         ("start times of a plug that is flushed early", "plug_time_dropped_at_mid_flush"),
         ("WZ in events", "write_zeroes_is_wz"),
         ("blktrace version 8", "blktrace_version_8"),
+        ("wake batches under mq-deadline", "deadline_wakes_in_batches"),
         ("block_rq_tag_wait", "tag_wait_event"),
         ("error injection", "error_injection"),
         ("where alignment is tested", "alignment_checked"),

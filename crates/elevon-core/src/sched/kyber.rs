@@ -328,6 +328,10 @@ impl Scheduler for Kyber {
         is_limited.then(|| self.async_depth.unwrap_or(tags * 3 / 4).max(1))
     }
 
+    fn least_limit(&self, tags: u32) -> u32 {
+        self.async_depth.unwrap_or(tags * 3 / 4)
+    }
+
     fn set_async_depth(&mut self, depth: u32) {
         self.async_depth = Some(depth);
     }

@@ -502,6 +502,10 @@ impl Scheduler for MqDeadline {
         })
     }
 
+    fn least_limit(&self, tags: u32) -> u32 {
+        if self.rules.deadline_wakes_in_batches { self.settings.async_depth.unwrap_or(tags) } else { 1 }
+    }
+
     fn set_async_depth(&mut self, depth: u32) {
         self.settings.async_depth = Some(depth);
     }

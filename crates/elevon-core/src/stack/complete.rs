@@ -277,7 +277,7 @@ impl Stack {
             self.run_queue(now, queue, driver);
         }
         if !self.queues[queue.index()].waiters.is_empty() {
-            self.wake_waiters(now, queue, driver);
+            self.wake_batch(now, queue, driver);
         }
     }
 

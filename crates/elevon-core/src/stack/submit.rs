@@ -695,6 +695,48 @@ impl Stack {
         }
     }
 
+    /// Returns how many tags have to be freed before waiters are woken, and how many waiters that
+    /// are: an eighth of those that each may choose from, at most 8.
+    fn batch_of(&self, queue: HwQueue) -> u32 {
+        let entry = &self.queues[queue.index()];
+        let least = match &entry.sched_tags {
+            Some(tags) => self.scheduler.least_limit(tags.depth()).min(tags.depth()),
+            None => entry.tags.depth(),
+        };
+        (least / 8).clamp(1, 8)
+    }
+
+    /// Wakes submissions that wait for a tag when a batch of tags was freed, in order. Meanwhile a
+    /// free tag is whose submission comes next, and who is woken for nothing waits again, behind
+    /// the others.
+    pub(super) fn wake_batch<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
+        let batch = self.batch_of(queue);
+        let entry = &mut self.queues[queue.index()];
+        entry.freed += 1;
+        // What was freed by a merge does not count, but the last request in flight wakes all.
+        if (entry.freed < batch && entry.used() > 0) || core::mem::replace(&mut entry.waking, true) {
+            return;
+        }
+        loop {
+            let entry = &mut self.queues[queue.index()];
+            let count = if entry.used() == 0 { entry.waiters.len() } else { batch as usize };
+            if entry.waiters.is_empty() || (entry.freed < batch && entry.used() > 0) {
+                break;
+            }
+            entry.freed = entry.freed.saturating_sub(batch);
+            for _ in 0..count {
+                let Some(waiter) = self.queues[queue.index()].waiters.pop_front() else { break };
+                let Waiter { io, submission, bio } = waiter;
+                if self.has_tag_for(queue, submission.tag_limit) {
+                    self.wake_submission(now, &io, submission, Some(bio), driver);
+                } else {
+                    self.queues[queue.index()].waiters.push_back(waiter);
+                }
+            }
+        }
+        self.queues[queue.index()].waking = false;
+    }
+
     /// Wakes submissions that wait for a tag, in order, while tags are free.
     pub(super) fn wake_waiters<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
         // A request that ends at once causes a nested wake-up. The outer one continues the work, so

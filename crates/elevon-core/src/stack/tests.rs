@@ -393,6 +393,30 @@ fn a_task_without_a_tag_sleeps_and_goes_on_in_order() {
     assert_eq!(rig.stack.counters().tag_waits, 2);
 }
 
+/// With 16 tags, who waits for one is woken when two were freed, and with another. Meanwhile a
+/// free tag is whose I/O comes next. The last request in flight wakes whoever is left.
+#[test]
+fn waiters_are_woken_in_batches_and_others_pass_them() {
+    let mut config = config(Kernel::V6_18);
+    config.queue_depth = 16;
+    let mut rig = Rig::new(config);
+    let submit = |rig: &mut Rig, sector| {
+        let io = Io { may_block: false, ..rig.io(Op::Read, Flags::NONE, sector, 8) };
+        assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Accepted);
+    };
+    // Sixteen are in flight, three wait in workers.
+    (0..19).for_each(|n| submit(&mut rig, n * 100));
+    assert_eq!((rig.issued().len(), rig.stack.counters().tag_waits), (16, 3));
+    rig.complete_first();
+    assert_eq!(rig.issued().len(), 15, "a tag is free, and nobody is woken");
+    submit(&mut rig, 5000);
+    assert_eq!(rig.issued().last().map(String::as_str), Some("5000+8"));
+    rig.complete_first();
+    assert_eq!(rig.issued().last().map(String::as_str), Some("1600+8"), "two are woken, and one finds a tag");
+    rig.complete_all();
+    assert_eq!((rig.done().len(), rig.stack.counters().tag_waits), (20, 3));
+}
+
 /// Returns a stack of four tags, all in use: one by a write in the plug of task 0 and three by
 /// writes of task 1.
 fn with_every_tag_in_use() -> Rig {
