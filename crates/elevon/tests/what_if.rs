@@ -173,3 +173,37 @@ fn the_document_says_what_comes_out_of_postgresql() {
     }
     hold("postgresql", &table);
 }
+
+/// PostgreSQL with a limit on the I/Os of one backend: the others, which need the lock that it
+/// holds while it writes, write no more than it does.
+#[test]
+fn the_document_says_what_a_limit_of_one_backend_costs_the_others() {
+    let bench = Bench::new();
+    let trace = root().join("tests/data/kernel-truth/traces/pgbench-ext4-mq-deadline.ftrace.zst");
+    let trace = trace.to_str().expect("UTF-8");
+    bench.stdout(&["calibrate", trace, "-o", "disk.toml"]);
+    let limit = ["--tenants", bench.file("limit.toml", "[tenant.postgres-28914]\n\"io.max\" = \"wiops=400\"\n")];
+    let mut table = String::from("| | 28914 | 28915 | 28916 | 28917 | checkpointer |\n|---|---|---|---|---|---|\n");
+    for scheduler in ["mq-deadline", "bfq"] {
+        let writes = |options: &[&str]| {
+            let args = ["replay", trace, "--closed", "--device", "@disk.toml", "--kernel", "6.18"];
+            let more = ["--scheduler", scheduler, "--output-format", "json"];
+            let found = json(&bench.stdout(&[&args[..], &more, options].concat()));
+            let jobs = found["jobs"].as_array().expect("jobs");
+            [28914, 28915, 28916, 28917, 28147].map(|id| {
+                let name = format!("postgres-{id}");
+                let job = jobs.iter().find(|job| job["jobname"] == name.as_str()).expect("the process");
+                job["write"]["iops"].as_f64().expect("a rate")
+            })
+        };
+        let (free, limited) = (writes(&[]), writes(&limit));
+        for at in 0..4 {
+            assert!(limited[at] < free[at] / 3.0, "{scheduler}: backend {at}: {} of {}", limited[at], free[at]);
+        }
+        for (what, figures) in [("no limit", free), ("limit", limited)] {
+            let cells = figures.map(|rate| format!(" {rate:.0} |")).concat();
+            let _ = writeln!(table, "| {scheduler}, {what} |{cells}");
+        }
+    }
+    hold("limit", &table);
+}
