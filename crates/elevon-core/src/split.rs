@@ -16,7 +16,7 @@ use crate::layout::{Layout, Run};
 use crate::limits::QueueLimits;
 use crate::op::{Flags, Op};
 use crate::status::Status;
-use crate::units::{PAGE_SIZE, SECTOR_SIZE, Sector, Sectors};
+use crate::units::{Bytes, PAGE_SIZE, SECTOR_SIZE, Sector, Sectors};
 
 /// The result of checking a bio against the queue's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +42,20 @@ pub enum Split {
 /// must be valid.
 #[inline]
 pub fn split(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Split {
-    if matches!(bio.op, Op::Read | Op::Write) && limits.chunk_sectors.is_zero() {
-        // Data inside one page cannot exceed a limit: no limit may be smaller than a page.
+    if matches!(bio.op, Op::Read | Op::Write) {
         let in_page = layout.map_or(0, |layout| layout.page_offset(bio.data.offset));
-        if in_page + bio.bytes.get() <= PAGE_SIZE && in_page & u64::from(limits.dma_alignment) == 0 {
+        if fits_page(in_page, bio.bytes, limits) {
             return Split::Whole { segments: (!bio.bytes.is_zero()) as u16 };
         }
     }
     split_checked(bio, layout, limits, rules)
+}
+
+/// Returns true if data to read or write lies inside one page, `in_page` bytes from its start, and
+/// fits the queue's limits, of which none may be smaller than a page.
+#[inline]
+pub(crate) const fn fits_page(in_page: u64, bytes: Bytes, limits: &QueueLimits) -> bool {
+    limits.chunk_sectors.is_zero() && in_page + bytes.get() <= PAGE_SIZE && in_page & limits.dma_alignment as u64 == 0
 }
 
 fn split_checked(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Split {

@@ -18,6 +18,8 @@ use crate::tags::Shallow;
 use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
 use crate::wbt::Throttled;
 
+mod straight;
+
 /// Block size of a file system, in bytes: that of ext4 and XFS if nothing else was asked for, and
 /// that of an opened block device.
 const FILE_SYSTEM_BLOCK: u64 = 4096;
@@ -51,6 +53,18 @@ pub(super) struct Submission {
 /// How many tags a bio may choose from; `None` is no limit.
 #[derive(Clone, Copy, Debug)]
 struct TagLimit(Option<u32>);
+
+/// What the next bio of a call is.
+struct Part {
+    op: Op,
+    flags: Flags,
+    /// First byte, from the start of the call.
+    offset: u64,
+    /// Length.
+    bytes: u64,
+    /// Physical segments; 0 before the split.
+    segments: u16,
+}
 
 /// A bio that was built and is still to be split.
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +153,11 @@ impl Stack {
         }
         let flush_to_build = io.op == Op::Flush;
         let sleeps = is_waited || !io.op.has_data();
+        if sync.is_none() && self.goes_straight(io) {
+            let submitted = self.submit_straight(now, io, call, sleeps, source, driver);
+            self.sync_written(now, driver);
+            return submitted;
+        }
         let submission = Submission {
             call,
             built: 0,
@@ -317,7 +336,7 @@ impl Stack {
             if self.wbt.is_on() && !self.takes_place(now, id) {
                 return self.sleep_for_place(now, io, submission, id, driver);
             }
-            let Some(request) = self.allocate_request(&mut submission, id) else {
+            let Some(request) = self.allocate_request(&mut submission.tag_limit, id) else {
                 if io.flags.contains(Flags::NOWAIT) {
                     self.give_place_back(now, id);
                     self.drop_bio(id);
@@ -445,35 +464,42 @@ impl Stack {
             return None;
         }
         assert!(bytes <= left, "a bio is longer than what is left of its call");
-        let built = submission.built;
+        let part = Part { op, flags, offset: submission.built, bytes, segments: 0 };
         submission.built += bytes;
         let call = submission.call;
-        let id = self.bios.insert_with(|| Bio {
+        let id = self.add_bio(now, io, call, &part);
+        self.calls[call].parts += 1;
+        if self.tracing && self.config.error_injection.is_empty() {
+            let bio = self.bios[id.0];
+            self.trace_bio(now, EventKind::BioQueue, &bio);
+        }
+        Some(id)
+    }
+
+    /// Adds a bio to the table: a part of a call.
+    #[inline(always)]
+    fn add_bio(&mut self, now: Instant, io: &Io, call: u32, part: &Part) -> BioId {
+        let &Part { op, flags, offset, bytes, segments } = part;
+        self.counters.bios += 1;
+        BioId(self.bios.insert_with(|| Bio {
             op,
             flags,
             ioprio: if io.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { io.ioprio },
             write_hint: io.write_hint,
-            segments: 0,
+            segments,
             gated: false,
             has_place: false,
             in_scheduler: false,
-            sector: if bytes == 0 { Sector::ZERO } else { io.sector + Bytes::new(built).sectors_floor() },
+            sector: if bytes == 0 { Sector::ZERO } else { io.sector + Bytes::new(offset).sectors_floor() },
             bytes: Bytes::new(bytes),
-            data: DataRange { layout: io.layout, offset: built },
+            data: DataRange { layout: io.layout, offset },
             task: io.task,
             tenant: io.tenant,
             io: call,
             next: None,
             queued: now,
             since: now,
-        });
-        self.calls[call].parts += 1;
-        self.counters.bios += 1;
-        if self.tracing && self.config.error_injection.is_empty() {
-            let bio = self.bios[id];
-            self.trace_bio(now, EventKind::BioQueue, &bio);
-        }
-        Some(BioId(id))
+        }))
     }
 
     /// Ends a bio that error injection matches, and returns true. Otherwise records it as queued,
@@ -510,10 +536,11 @@ impl Stack {
         if by_block { bytes.min(FILE_SYSTEM_BLOCK) } else { bytes }
     }
 
-    /// Allocates a tag, and so a request, for a fragment, on the CPU of its task.
+    /// Allocates a tag, and so a request, for a fragment, on the CPU of its task. `asked` keeps what
+    /// the scheduler said of it until there is a tag.
     #[inline(always)]
-    fn allocate_request(&mut self, submission: &mut Submission, bio: BioId) -> Option<RequestId> {
-        let limit = *submission.tag_limit.get_or_insert_with(|| self.tag_limit(bio));
+    fn allocate_request(&mut self, asked: &mut Option<TagLimit>, bio: BioId) -> Option<RequestId> {
+        let limit = *asked.get_or_insert_with(|| self.tag_limit(bio));
         let bio = &self.bios[bio.0];
         let (cpu, queue) = self.place_of(bio.task);
         let shallow = self.shallow();
@@ -523,7 +550,7 @@ impl Stack {
             Some(limit) => map.take_shallow(limit, shallow)?,
             None => map.take()?,
         };
-        submission.tag_limit = None;
+        *asked = None;
         let id = RequestId(u32::from(queue.0) * self.requests_per_queue + tag);
         let driver_tag = (!self.has_scheduler).then_some(Tag(tag));
         let request = &mut self.requests[id];

@@ -23,6 +23,7 @@ mod flush;
 mod inject;
 mod merges;
 mod plug;
+mod straight;
 mod tenants;
 
 /// A driver that records its commands and completes none until a test does.

@@ -1,0 +1,124 @@
+//! The short way of a submission against the general one.
+
+use super::*;
+
+/// A stack that traces, so that each call takes the general way, and the same stack without a
+/// trace. Both get the same calls, completions and timers.
+struct Twins {
+    general: Rig,
+    short: Rig,
+    /// Calls that took the short way.
+    straight: usize,
+}
+
+impl Twins {
+    fn new(config: StackConfig) -> Self {
+        let (general, mut short) = (Rig::new(config.clone()), Rig::new(config));
+        short.stack.set_tracing(false);
+        Self { general, short, straight: 0 }
+    }
+
+    fn both<T: PartialEq + core::fmt::Debug>(&mut self, mut step: impl FnMut(&mut Rig) -> T) -> T {
+        let (general, short) = (step(&mut self.general), step(&mut self.short));
+        assert_eq!(short, general);
+        general
+    }
+
+    /// Submits a call, of the page cache or of a task itself. Returns true if the task sleeps.
+    fn submit(&mut self, io: Io, is_buffered: bool) -> bool {
+        // A task is known from its first call on.
+        self.both(|rig| rig.stack.task_mut(io.task).cpu);
+        assert!(!self.general.stack.goes_straight(&io), "a call that is traced");
+        self.straight += usize::from(self.short.stack.goes_straight(&io));
+        let submitted = self.both(|rig| match is_buffered {
+            true => rig.stack.submit_buffered(rig.now, io, &mut rig.driver),
+            false => rig.stack.submit(rig.now, io, &mut rig.driver),
+        });
+        submitted == Submitted::Blocked
+    }
+
+    /// Compares all that a caller sees, after one more step of time.
+    fn compare(&mut self, step: Nanos, room: Option<usize>) {
+        self.both(|rig| {
+            rig.driver.room = room;
+            rig.now = rig.now + step;
+            if rig.stack.next_timer().is_some_and(|at| at <= rig.now) {
+                rig.stack.handle_timers(rig.now, &mut rig.driver);
+            }
+            rig.stack.self_check();
+            let commands = format!("{:?}", rig.driver.issued);
+            let done: Vec<Done> = core::iter::from_fn(|| rig.stack.poll_done()).collect();
+            (commands, done, rig.stack.next_timer(), rig.stack.ios_in_flight(), rig.stack.counters().clone())
+        });
+    }
+}
+
+fn varied(seed: u64) -> StackConfig {
+    let kernel = Kernel::ALL[(seed % Kernel::ALL.len() as u64) as usize];
+    let scheduler = SCHEDULERS[(seed / 4) as usize % SCHEDULERS.len()].name;
+    let mut config = if seed % 5 < 3 { config(kernel) } else { iomap(kernel) };
+    config.scheduler = SchedulerConfig::new(scheduler).expect("it is in the table");
+    config.queue_depth = 1 + (seed % 7) as u32;
+    config.hw_queues = 1 + (seed % 3) as u16;
+    config.nomerges = u8::from(seed.is_multiple_of(11));
+    config.wbt_lat = seed.is_multiple_of(2).then(|| Nanos::from_millis(2));
+    config.limits.dma_alignment = 511;
+    config.limits.max_segments = 2 + (seed % 3) as u16;
+    config
+}
+
+/// Random calls of up to two pages, of buffers that begin at a page and inside one, of the device
+/// and of the page cache, with errors and a busy driver: what a caller sees is the same.
+#[test]
+fn random_walks_end_as_on_the_general_way() {
+    let (mut straight, mut merges) = (0, 0);
+    for seed in 0..80u64 {
+        let mut twins = Twins::new(varied(seed));
+        let inside = twins.both(|rig| rig.stack.register_layout(Layout::contiguous(1 << 16, 1 << 20).skip(1536)));
+        let (mut random, mut asleep, mut in_batch, mut end) = (Rng(seed), [false; 3], [false; 3], 0);
+        for _ in 0..400 {
+            let at = random.below(3) as usize;
+            let task = TaskId(at as u32);
+            if random.below(10) < 6 && !asleep[at] {
+                let op = [Op::Read, Op::Read, Op::Write, Op::Discard][random.below(4) as usize];
+                let flags = match random.below(8) {
+                    0 => Flags::WAITED,
+                    1 if op == Op::Write => Flags::SYNC | Flags::FUA,
+                    2 | 3 if op == Op::Write => Flags::SYNC,
+                    _ => Flags::NONE,
+                };
+                let sector = if random.below(2) == 0 { end } else { random.below(4000) };
+                let sectors = 1 + random.below(16);
+                end = sector + sectors;
+                let (may_block, odd) = (random.below(2) == 0, random.below(3) == 0);
+                let layout = if odd { inside } else { LayoutId(0) };
+                let io = Io { task, may_block, layout, ..twins.general.io(op, flags, sector, sectors) };
+                if random.below(6) == 0 && !std::mem::replace(&mut in_batch[at], true) {
+                    twins.both(|rig| rig.stack.begin_batch(rig.now, task));
+                }
+                asleep[at] = twins.submit(io, random.below(3) == 0);
+                if !asleep[at] && random.below(2) == 0 && std::mem::take(&mut in_batch[at]) {
+                    twins.both(|rig| rig.stack.end_batch(rig.now, task, &mut rig.driver));
+                }
+            } else if !twins.general.driver.issued.is_empty() {
+                let at = random.below(twins.general.driver.issued.len() as u64) as usize;
+                let fails = random.below(12) == 0;
+                twins.both(|rig| {
+                    let command = rig.driver.issued[at];
+                    let status = if fails { Status::Medium } else { Status::Ok };
+                    rig.complete_with(command, status, if fails { Bytes::ZERO } else { command.bytes });
+                });
+            }
+            let room = (random.below(6) == 0).then(|| random.below(3) as usize);
+            twins.compare(Nanos::new(random.below(100_000)), room);
+            while let Some(task) = twins.both(|rig| rig.stack.poll_unblocked()) {
+                asleep[task.index()] = false;
+            }
+        }
+        let stats = twins.both(|rig| rig.stack.disk_stats(rig.now));
+        assert!(stats.groups[0].ios > 0, "seed {seed}: nothing ended");
+        merges += stats.groups[0].merges;
+        straight += twins.straight;
+    }
+    assert!(straight > 2000 && merges > 100, "{straight} calls took the short way, {merges} reads merged");
+}
