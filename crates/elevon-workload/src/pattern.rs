@@ -127,6 +127,9 @@ pub struct Pattern {
     align: [u64; 3],
     unaligned: bool,
     source_of: [usize; 3],
+    /// The length of the I/Os of each direction of a job of one file, if each is of this length and
+    /// its offset is drawn: all that happened before then decides nothing but which offset it is.
+    uniform: [Option<u64>; 3],
     mix: Rng,
     size: Rng,
     file: Rng,
@@ -179,6 +182,7 @@ impl Pattern {
             align,
             unaligned: spec.bs_unaligned,
             source_of: std::array::from_fn(|d| if alike(d) { first } else { d }),
+            uniform: [None; 3],
             mix: seeds.stream(Purpose::Mix),
             size: seeds.stream(Purpose::BlockSize),
             file: seeds.stream(Purpose::File),
@@ -189,8 +193,21 @@ impl Pattern {
             let file = pattern.new_file(spec, region);
             pattern.files.push(file);
         }
+        pattern.uniform = std::array::from_fn(|d| pattern.uniform_length(d));
         pattern.rewind();
         pattern
+    }
+
+    /// Returns what [`Self::uniform`] says of a direction.
+    fn uniform_length(&self, d: usize) -> Option<u64> {
+        let [file] = &self.files[..] else { return None };
+        let source = self.source_of[d];
+        let is_drawn = matches!(file.sources[source], Some(Source::Any(_) | Source::Once { .. }));
+        let is_always_random = self.percentage_random[d] >= 100 && self.per_offset == 1;
+        let len = self.fixed[self.size_index(d, true)]?;
+        // A source leaves space for the I/Os of its own direction after each start.
+        let fits = self.fixed[self.size_index(source, true)] == Some(len) && len <= file.window.len;
+        (is_drawn && is_always_random && fits && self.zones.is_none()).then_some(len)
     }
 
     fn new_file(&mut self, spec: &JobSpec, region: Region) -> FilePosition {
@@ -306,7 +323,25 @@ impl Pattern {
             Some(direction) => direction,
             None => self.draw_direction(),
         };
-        self.access_in(direction, limit)
+        match self.uniform[direction as usize] {
+            Some(len) if len <= limit.get() => self.uniform_access(direction, len),
+            Some(_) | None => self.access_in(direction, limit),
+        }
+    }
+
+    /// Returns the next access in a direction whose I/Os have this length: as [`Self::access_in`],
+    /// which has nothing else to decide.
+    #[inline]
+    fn uniform_access(&mut self, direction: Direction, len: u64) -> Access {
+        let d = direction as usize;
+        if self.files[0].asked + self.smallest_used > self.files[0].region.len.get() {
+            self.rewind_pass(0);
+        }
+        let file = &mut self.files[0];
+        let at = self.align[d] * next_start(&mut file.sources[self.source_of[d]], 1, &mut self.offset);
+        file.asked += len;
+        let offset = file.region.start + Bytes::new(file.window.start + at);
+        Access { direction, file: 0, offset, len: Bytes::new(len) }
     }
 
     /// Returns the next access in a direction that the pattern has.
@@ -453,15 +488,21 @@ impl Pattern {
             }
         }
         let unit = if self.identical { 1 } else { u64::from(self.per_offset) };
-        let at = align
-            * match source {
-                Some(Source::Any(sampler)) => sampler.draw(&mut self.offset),
-                Some(Source::Once { order, next }) => next_of_order(order, next, &mut self.offset) * unit,
-                Some(Source::Map(map)) => next_of_map(map, &mut self.offset),
-                None => 0,
-            };
+        let at = align * next_start(source, unit, &mut self.offset);
         file.run = (self.per_offset - 1, at + step);
         at
+    }
+}
+
+/// Returns the next random start, counted in steps of the alignment; `unit` of them are one of an
+/// order.
+#[inline]
+fn next_start(source: &mut Option<Source>, unit: u64, rng: &mut Rng) -> u64 {
+    match source {
+        Some(Source::Any(sampler)) => sampler.draw(rng),
+        Some(Source::Once { order, next }) => next_of_order(order, next, rng) * unit,
+        Some(Source::Map(map)) => next_of_map(map, rng),
+        None => 0,
     }
 }
 

@@ -290,3 +290,40 @@ fn random_io_stays_in_its_zone_and_starts_each_with_a_new_map() {
         asked += access.len.get();
     }
 }
+
+/// Whether each I/O is drawn by the rules of all jobs, or by those of a job whose I/Os are alike.
+#[test]
+fn alike_ios_are_drawn_as_any_others() {
+    let mut alike = 0;
+    for seed in 0..400u64 {
+        let mut rng = Rng::new(seed);
+        let mut one_of = |count: u64| rng.below(count);
+        let (mut spec, extent) = job(1 + one_of(300), true);
+        spec.rw = Rw { read: one_of(4) > 0, write: one_of(2) == 0, mix_read: 60, ..spec.rw };
+        spec.rw.write |= !spec.rw.read;
+        spec.norandommap = one_of(2) == 0;
+        spec.rw.ios_per_offset = [1, 1, 1, 3][one_of(4) as usize];
+        spec.rw.sequencer_identical = one_of(6) == 0;
+        spec.percentage_random = [100, [100, 100, 40][one_of(3) as usize], 100];
+        for d in 0..3 {
+            let low = BLOCK * (1 + one_of(2));
+            spec.block_sizes[d] = BlockSizes::Range(low, low + BLOCK * (one_of(8) / 7));
+            spec.block_align[d] = [0, 0, BLOCK, 512][one_of(4) as usize];
+        }
+        spec.bs_is_seq_rand = one_of(8) == 0;
+        let mut general = pattern(&spec, &extent, 0);
+        let mut short = general.clone();
+        general.uniform = [None; 3];
+        for step in 0..1000 {
+            let limit = Bytes::new(2 * BLOCK * (1 + u64::from(step % 50 > 0)));
+            let direction = general.only.unwrap_or_else(|| general.clone().draw_direction());
+            alike += usize::from(short.uniform[direction as usize].is_some());
+            assert_eq!(short.next_access(limit), general.next_access(limit), "seed {seed}, step {step}");
+            if step % 333 == 0 {
+                short.rewind();
+                general.rewind();
+            }
+        }
+    }
+    assert!((100_000..300_000).contains(&alike), "{alike} of 400,000 are alike");
+}
