@@ -445,14 +445,10 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     fn poll_process(&mut self, task: usize, mut now: Instant, may_pass_time: bool) {
         let (mut began, mut batches) = (now, 0);
         let mut waits_left = if may_pass_time { MOST_WAITS } else { 0 };
+        let mut other = None;
         loop {
-            let poll = self.jobs.processes[task].poll(now);
-            if self.in_batch[task] && !matches!(poll, Poll::Submit(_)) && !self.jobs.processes[task].is_blocked() {
-                // The submission of the batch's last I/O slept; the I/Os that it plugged are issued
-                // as the process wakes.
-                self.end_batch(task);
-            }
-            match poll {
+            let process = &mut self.jobs.processes[task];
+            match process.poll(now) {
                 Poll::Submit(count) => {
                     self.submit(task, count);
                     now = self.backend.now();
@@ -463,20 +459,22 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                     }
                 }
                 Poll::Wait => {
-                    let process = &mut self.jobs.processes[task];
                     process.pass_lock(now, &mut self.scheduler_lock);
                     let wakeup = process.next_wakeup().unwrap_or(Instant::MAX);
+                    self.end_open_batch(task);
                     self.set_context(task, now);
                     if waits_left == 0 {
                         self.wakeups.set(task, wakeup);
                         return;
                     }
                     waits_left -= 1;
-                    let Some(at) = self.pass_time(task, now, wakeup) else { return };
+                    let other = *other.get_or_insert_with(|| self.next_of_others(task));
+                    let Some(at) = self.pass_time(task, now, wakeup, other) else { return };
                     now = at;
                     (began, batches) = (now, 0);
                 }
                 Poll::Done => {
+                    self.end_open_batch(task);
                     self.set_context(task, now);
                     self.wakeups.set(task, Instant::MAX);
                     self.layer.on_process_over(task);
@@ -559,6 +557,15 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             && let Some(buffer) = self.backend.buffer(process.task(), token)
         {
             process.check(token, buffer);
+        }
+    }
+
+    /// Ends a batch that is still open when its process has no more I/O for it: the submission of
+    /// the last I/O slept, and the I/Os that it plugged are issued as the process wakes.
+    #[inline]
+    fn end_open_batch(&mut self, task: usize) {
+        if self.in_batch[task] && !self.jobs.processes[task].is_blocked() {
+            self.end_batch(task);
         }
     }
 

@@ -19,19 +19,30 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         B::WAITS_FREELY && L::IS_NONE && !in_flow && self.watcher.probe().is_none()
     }
 
-    /// Lets time pass for a process that waits until `wakeup` after it was polled, as long as
-    /// nothing happens but completions of its I/O and timers of the stack. Returns the instant at
-    /// which it is to be polled again. Returns `None` if there is something else to do: the process
-    /// then waits as any other.
-    #[inline]
-    pub(super) fn pass_time(&mut self, task: usize, mut now: Instant, wakeup: Instant) -> Option<Instant> {
+    /// Returns when something else is due than completions of a process and timers of the stack.
+    /// It stays the same until another process runs, or the loop makes a step.
+    pub(super) fn next_of_others(&mut self, task: usize) -> Instant {
         self.wakeups.set(task, Instant::MAX);
+        self.wakeups.earliest().min(self.next_interval).min(self.next_of_settings())
+    }
+
+    /// Lets time pass for a process that waits until `wakeup` after it was polled, as long as
+    /// nothing happens but completions of its I/O and timers of the stack; `other` is
+    /// [`Self::next_of_others`]. Returns the instant at which it is to be polled again. Returns
+    /// `None` if there is something else to do: the process then waits as any other.
+    #[inline]
+    pub(super) fn pass_time(
+        &mut self,
+        task: usize,
+        mut now: Instant,
+        wakeup: Instant,
+        other: Instant,
+    ) -> Option<Instant> {
         if !self.ready.is_empty() || self.stack.has_done() {
             return self.keep_waiting(task, wakeup);
         }
-        let other = self.wakeups.earliest().min(self.next_interval).min(self.next_of_settings());
         let mut timer = self.next_of_stack();
-        while self.ready.is_empty() && !self.stack.has_done() {
+        loop {
             let event = self.backend.next_event();
             let next = event.min(wakeup).min(timer);
             let is_abandoned = wakeup == Instant::MAX && self.stack.ios_in_flight() == 0;
@@ -67,16 +78,26 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
             if now == wakeup {
                 self.make_ready(task);
             }
-            if self.ready.front() == Some(&(task as u32)) && self.ready.len() == 1 {
-                self.ready.clear();
-                self.is_ready[task] = false;
-                return Some(now);
+            if !self.ready.is_empty() {
+                return self.go_on_with_ready(task, now, wakeup);
             }
             if self.steps > STEPS_AT_ONE_INSTANT {
                 break;
             }
-            self.goes_on = !self.ready.is_empty();
         }
+        self.keep_waiting(task, wakeup)
+    }
+
+    /// Returns the present instant if the process is the only one that is ready. Otherwise all that
+    /// are ready run before the next step begins.
+    #[inline]
+    fn go_on_with_ready(&mut self, task: usize, now: Instant, wakeup: Instant) -> Option<Instant> {
+        if self.ready.front() == Some(&(task as u32)) && self.ready.len() == 1 {
+            self.ready.clear();
+            self.is_ready[task] = false;
+            return Some(now);
+        }
+        self.goes_on = self.steps <= STEPS_AT_ONE_INSTANT;
         self.keep_waiting(task, wakeup)
     }
 
