@@ -192,6 +192,7 @@ impl Stack {
     }
 
     /// Runs the queue once. Returns true if it must run again at once.
+    #[inline(always)]
     fn run_once<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) -> bool {
         if !self.queues[queue.index()].dispatch.is_empty() {
             self.queues[queue.index()].restart = true;
@@ -231,7 +232,7 @@ impl Stack {
 
     /// Takes the next request from the scheduler, which has work. If it holds all of it back, the
     /// queue runs again after a delay.
-    #[inline]
+    #[inline(always)]
     fn pull(&mut self, now: Instant, queue: HwQueue) -> Option<RequestId> {
         debug_assert!(self.scheduler.has_work(queue), "a queue without work runs");
         let view = View { requests: &self.requests, rules: &self.rules };
@@ -245,7 +246,7 @@ impl Stack {
 
     /// Sends a request that is the only one of a run, and has a driver tag: as [`Self::send`], but
     /// most requests need no list. Returns true if the queue must run again at once.
-    #[inline]
+    #[inline(always)]
     fn send_only<D: Driver>(&mut self, now: Instant, queue: HwQueue, id: RequestId, driver: &mut D) -> bool {
         let owner = self.requests[id].queue;
         let Err(at_once) = self.try_issue(now, queue, id, driver) else {
@@ -273,6 +274,7 @@ impl Stack {
         }
     }
 
+    #[inline]
     fn has_more(&self, queue: HwQueue) -> bool {
         !self.queues[queue.index()].dispatch.is_empty() || self.scheduler.has_work(queue)
     }
@@ -314,6 +316,7 @@ impl Stack {
     /// Issues a request that this queue took from the scheduler or its dispatch list. If the driver
     /// is busy or no driver tag is free, arranges the next run of the request's own queue, and
     /// returns as the error whether this queue must run again at once.
+    #[inline(always)]
     fn try_issue<D: Driver>(
         &mut self,
         now: Instant,
