@@ -336,7 +336,7 @@ impl Stack {
             if self.wbt.is_on() && !self.takes_place(now, id) {
                 return self.sleep_for_place(now, io, submission, id, driver);
             }
-            let Some(request) = self.allocate_request(&mut submission.tag_limit, id) else {
+            let Some(request) = self.allocate_request(&mut submission, id) else {
                 if io.flags.contains(Flags::NOWAIT) {
                     self.give_place_back(now, id);
                     self.drop_bio(id);
@@ -536,11 +536,18 @@ impl Stack {
         if by_block { bytes.min(FILE_SYSTEM_BLOCK) } else { bytes }
     }
 
-    /// Allocates a tag, and so a request, for a fragment, on the CPU of its task. `asked` keeps what
-    /// the scheduler said of it until there is a tag.
+    /// Allocates a tag, and so a request, for a fragment of a submission.
     #[inline(always)]
-    fn allocate_request(&mut self, asked: &mut Option<TagLimit>, bio: BioId) -> Option<RequestId> {
-        let limit = *asked.get_or_insert_with(|| self.tag_limit(bio));
+    fn allocate_request(&mut self, submission: &mut Submission, bio: BioId) -> Option<RequestId> {
+        let limit = *submission.tag_limit.get_or_insert_with(|| self.tag_limit(bio));
+        let id = self.take_request(limit, bio)?;
+        submission.tag_limit = None;
+        Some(id)
+    }
+
+    /// Takes a tag within a limit, and so a request, for a bio, on the CPU of its task.
+    #[inline(always)]
+    fn take_request(&mut self, limit: TagLimit, bio: BioId) -> Option<RequestId> {
         let bio = &self.bios[bio.0];
         let (cpu, queue) = self.place_of(bio.task);
         let shallow = self.shallow();
@@ -550,7 +557,6 @@ impl Stack {
             Some(limit) => map.take_shallow(limit, shallow)?,
             None => map.take()?,
         };
-        *asked = None;
         let id = RequestId(u32::from(queue.0) * self.requests_per_queue + tag);
         let driver_tag = (!self.has_scheduler).then_some(Tag(tag));
         let request = &mut self.requests[id];

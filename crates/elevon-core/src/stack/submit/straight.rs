@@ -50,9 +50,9 @@ impl Stack {
             let submission = self.after_straight(io, call, sleeps, source, None);
             return self.sleep_for_place(now, io, submission, bio, driver);
         }
-        let mut limit = None;
-        let Some(request) = self.allocate_request(&mut limit, bio) else {
-            let submission = self.after_straight(io, call, sleeps, source, limit);
+        let limit = self.tag_limit(bio);
+        let Some(request) = self.take_request(limit, bio) else {
+            let submission = self.after_straight(io, call, sleeps, source, Some(limit));
             return self.sleep_for_tag(now, io, submission, bio, driver);
         };
         self.start_request(now, request, bio);
