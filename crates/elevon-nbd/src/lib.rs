@@ -1,5 +1,5 @@
 //! Both sides of the NBD protocol (fixed newstyle) as state machines without I/O: [`Session`] is
-//! the server's, [`Client`] the client's.
+//! the server's, which takes clients of plain newstyle, too, and [`Client`] the client's.
 //!
 //! [`Session`] takes the bytes of one connection and says what follows from them: an answer that is
 //! ready to be sent, a TLS handshake, a request of the client. Answers to requests are encoded by

@@ -115,6 +115,9 @@ pub enum Refusal {
     /// It exists, but not for this client.
     #[error("not for this client")]
     Policy,
+    /// As many connections as are allowed have it open.
+    #[error("too many connections")]
+    Full,
     /// It is only given through TLS.
     #[error("needs TLS")]
     NeedsTls,
@@ -127,7 +130,7 @@ impl Refusal {
     pub(crate) const fn answer(self) -> u32 {
         match self {
             Self::Unknown => answer::UNKNOWN,
-            Self::Policy => answer::POLICY,
+            Self::Policy | Self::Full => answer::POLICY,
             Self::NeedsTls => answer::TLS_REQUIRED,
             Self::Shutdown => answer::SHUTDOWN,
         }
@@ -144,6 +147,15 @@ pub trait Exports {
     /// # Errors
     /// The client may not have it.
     fn export(&self, name: &str) -> Result<Export, Refusal>;
+
+    /// Opens an export: requests of the client follow. A server that counts who has what open does
+    /// it here. Otherwise the same as [`Self::export`].
+    ///
+    /// # Errors
+    /// The client may not have it, or not now.
+    fn open(&self, name: &str) -> Result<Export, Refusal> {
+        self.export(name)
+    }
 }
 
 /// An item of information about an export that a client asks for.

@@ -78,9 +78,12 @@ pub enum Close {
     /// The client is done.
     #[error("the client left")]
     Left,
-    /// The client speaks another protocol, or an older form of this one.
-    #[error("not a client of NBD's fixed newstyle")]
-    NotNewstyle,
+    /// The client has flags that are not known.
+    #[error("not a client of NBD's newstyle: flags {0:#x}")]
+    NotNewstyle(u32),
+    /// A client of the older, plain newstyle can be answered nothing but EXPORT_NAME.
+    #[error("option {0} of a client without fixed newstyle")]
+    PlainOption(u32),
     /// What came is no option, or no request.
     #[error("not a message of NBD")]
     BadMagic,
@@ -127,6 +130,8 @@ enum Phase {
 pub struct Session {
     config: SessionConfig,
     phase: Phase,
+    /// The client knows answers to options.
+    is_fixed: bool,
     no_zeroes: bool,
     is_tls: bool,
     options: u32,
@@ -149,6 +154,7 @@ impl Session {
         Self {
             config,
             phase: Phase::ClientFlags,
+            is_fixed: false,
             no_zeroes: false,
             is_tls: false,
             options: 0,
@@ -255,9 +261,10 @@ impl Session {
     fn client_flags(&mut self, input: &[u8]) -> (usize, Step) {
         let Some(flags) = Fields(input).u32() else { return (0, Step::More) };
         let known = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
-        if flags & !known != 0 || flags & handshake::FIXED_NEWSTYLE == 0 {
-            return self.close(4, Close::NotNewstyle);
+        if flags & !known != 0 {
+            return self.close(4, Close::NotNewstyle(flags));
         }
+        self.is_fixed = flags & handshake::FIXED_NEWSTYLE != 0;
         self.no_zeroes = flags & handshake::NO_ZEROES != 0;
         self.phase = Phase::Options;
         (4, Step::Continue)
@@ -273,6 +280,10 @@ impl Session {
         }
         if self.options >= OPTIONS_MAX {
             return self.close(0, Close::ManyOptions);
+        }
+        if !self.is_fixed && kind != option::EXPORT_NAME {
+            let why = if kind == option::ABORT { Close::Left } else { Close::PlainOption(kind) };
+            return self.close(0, why);
         }
         if length > OPTION_MAX {
             if kind == option::EXPORT_NAME {
@@ -357,7 +368,7 @@ impl Session {
 
     fn export_name(&mut self, payload: &[u8], exports: &dyn Exports) -> Step {
         let Some(name) = string(payload) else { return self.close(0, Close::ExportName(Refusal::Unknown)).1 };
-        match exports.export(name) {
+        match exports.open(name) {
             Ok(export) => {
                 self.output.u64(export.size);
                 self.output.u16(export.flags.word(self.structured));
@@ -374,14 +385,20 @@ impl Session {
         let Some(asked) = Asked::parse(payload) else {
             return self.reply(kind, answer::INVALID, b"lengths do not match the payload");
         };
+        let refuse = |session: &mut Self, why: Refusal| session.reply(kind, why.answer(), why.to_string().as_bytes());
         let export = match exports.export(asked.name) {
             Ok(export) => export,
-            Err(refusal) => return self.reply(kind, refusal.answer(), refusal.to_string().as_bytes()),
+            Err(why) => return refuse(self, why),
         };
         if kind == option::GO && export.block > SECTOR && !asked.items.contains(&Information::BlockSize) {
             let text = format!("ask for block sizes: requests are multiples of {}", export.block);
             return self.reply(kind, answer::BLOCK_SIZE_REQUIRED, text.as_bytes());
         }
+        let export = if kind == option::GO { exports.open(asked.name) } else { Ok(export) };
+        let export = match export {
+            Ok(export) => export,
+            Err(why) => return refuse(self, why),
+        };
         asked.answer(&mut self.output, kind, &export, self.structured);
         self.reply(kind, answer::ACK, b"");
         if kind == option::GO { self.open(asked.name, export) } else { Step::Continue }

@@ -15,9 +15,13 @@ impl Exports for Disks {
             "fast" => Ok(Export { description: "the fast one".into(), ..Export::new(1 << 30) }),
             "slow" => Ok(Export { block: 512, ..Export::new(1 << 20) }),
             "large blocks" => Ok(Export { block: 4096, ..Export::new(1 << 20) }),
+            "full" => Ok(Export::new(1 << 20)),
             "secret" => Err(Refusal::Policy),
             _ => Err(Refusal::Unknown),
         }
+    }
+    fn open(&self, name: &str) -> Result<Export, Refusal> {
+        if name == "full" { Err(Refusal::Full) } else { self.export(name) }
     }
 }
 
@@ -29,10 +33,14 @@ struct Client {
 
 impl Client {
     fn new(tls: Tls) -> Self {
+        Self::with_flags(tls, 3)
+    }
+
+    fn with_flags(tls: Tls, flags: u8) -> Self {
         let mut session = Session::new(SessionConfig { tls, ..SessionConfig::default() });
         session.take_output();
         let mut client = Self { session, input: Vec::new() };
-        assert_eq!(client.say(&[0, 0, 0, 3]), Step::More);
+        assert_eq!(client.say(&[0, 0, 0, flags]), Step::More);
         client
     }
 
@@ -123,11 +131,50 @@ fn the_greeting_is_fixed_newstyle() {
     let mut session = Session::new(SessionConfig::default());
     let greeting = session.take_output();
     assert_eq!(greeting, b"NBDMAGICIHAVEOPT\0\x03");
-    for flags in [0_u32, 2, 4 | 1] {
+    for flags in [4_u32, 4 | 1, 1 << 31] {
         let mut session = Session::new(SessionConfig::default());
         let (_, step) = session.step(&flags.to_be_bytes(), &Disks);
-        assert_eq!(step, Step::Close(Close::NotNewstyle), "{flags}");
+        assert_eq!(step, Step::Close(Close::NotNewstyle(flags)), "{flags}");
     }
+}
+
+#[test]
+fn a_client_of_plain_newstyle_opens_an_export_by_its_name_and_has_no_other_option() {
+    for (flags, zeroes) in [(0, 124), (2, 0)] {
+        let mut client = Client::with_flags(Tls::Off, flags);
+        assert_eq!(client.option(option::EXPORT_NAME, b"slow"), Step::Opened("slow".into()));
+        let output = client.session.take_output();
+        assert_eq!(output.len(), 10 + zeroes, "size, flags, zeroes");
+        assert_eq!(output[..8], (1_u64 << 20).to_be_bytes());
+        assert!(matches!(client.say(&request(command::READ, 0, 0, 512)), Step::Request(_)));
+    }
+    // No answer to an option is sent, which such a client would take for that to EXPORT_NAME.
+    for (kind, why) in [
+        (option::LIST, Close::PlainOption(option::LIST)),
+        (option::GO, Close::PlainOption(option::GO)),
+        (option::STARTTLS, Close::PlainOption(option::STARTTLS)),
+        (option::ABORT, Close::Left),
+    ] {
+        let mut client = Client::with_flags(Tls::Offered, 0);
+        assert_eq!(client.option(kind, b""), Step::Close(why));
+        assert!(!client.session.has_output());
+    }
+    let mut client = Client::with_flags(Tls::Required, 0);
+    let why = Close::ExportName(Refusal::NeedsTls);
+    assert_eq!(client.option(option::EXPORT_NAME, b"slow"), Step::Close(why));
+}
+
+#[test]
+fn an_export_that_as_many_as_may_have_open_is_described_and_not_opened() {
+    let mut client = Client::new(Tls::Off);
+    assert_eq!(client.option(option::INFO, &asked("full", &[])), Step::More);
+    assert_eq!(client.kinds(), [answer::INFO, answer::ACK]);
+    assert_eq!(client.option(option::GO, &asked("full", &[])), Step::More);
+    assert_eq!(client.answers(), [(option::GO, answer::POLICY, b"too many connections".to_vec())]);
+    // It may have another.
+    client.go("slow");
+    let mut client = Client::new(Tls::Off);
+    assert_eq!(client.option(option::EXPORT_NAME, b"full"), Step::Close(Close::ExportName(Refusal::Full)));
 }
 
 #[test]
