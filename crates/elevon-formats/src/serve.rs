@@ -50,6 +50,8 @@ pub struct ServeFile {
     pub metrics: Option<Given>,
     /// The files of TLS, if it is offered.
     pub tls: Option<TlsTable>,
+    /// Connections that may have exports open, of all clients: 1 to [`MAX_CONNECTIONS_MAX`].
+    pub max_connections: u32,
     /// The kernel whose rules every device's stack follows.
     pub kernel: Kernel,
     /// The devices, in the file's order; at least one.
@@ -75,6 +77,8 @@ pub struct TlsTable {
     pub client_ca: Option<Given>,
     /// Clients without TLS are refused; true unless given.
     pub required: bool,
+    /// Connections of one client, by the names in its certificate, that may have exports open.
+    pub max_connections: Option<u32>,
 }
 
 /// The table `tls` of a device that is a disk of another server: either `certificates`, or `ca`.
@@ -168,6 +172,8 @@ pub struct ExportTable {
     /// The names of the clients that may open it, as their certificates have them; empty:
     /// everybody.
     pub clients: Vec<Given>,
+    /// Connections that may have it open; up to [`ServeFile::max_connections`] if not given.
+    pub max_connections: Option<u32>,
 }
 
 /// Parses the text of a file. `file` is its name in complaints. Returns either the configuration or
@@ -195,14 +201,16 @@ struct Draft {
     control: Option<Given>,
     metrics: Option<Given>,
     tls: Option<TlsTable>,
+    max_connections: Option<u32>,
     kernel: Kernel,
     devices: Vec<DeviceTable>,
     exports: Vec<(ExportTable, Option<Given>)>,
     tenants: TenantsFile,
 }
 
-const KEYS: [&str; 8] = ["listen", "control", "metrics", "tls", "kernel", "device", "export", "tenant"];
-const TLS_KEYS: [&str; 5] = ["certificates", "certificate", "key", "client_ca", "required"];
+const KEYS: [&str; 9] =
+    ["listen", "control", "metrics", "tls", "max_connections", "kernel", "device", "export", "tenant"];
+const TLS_KEYS: [&str; 6] = ["certificates", "certificate", "key", "client_ca", "required", "max_connections"];
 const DEVICE_KEYS: [&str; 10] =
     ["device", "scheduler", "set", "fault", "seed", "direct", "cache", "busy_poll", "connections", "tls"];
 const DEVICE_TLS_KEYS: [&str; 5] = ["certificates", "ca", "certificate", "key", "hostname"];
@@ -229,7 +237,14 @@ pub fn busy_poll(text: &str) -> Result<Nanos, BusyPollError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a time from 0 to 1ms with its unit, such as 50us")]
 pub struct BusyPollError;
-const EXPORT_KEYS: [&str; 7] = ["device", "start", "size", "read_only", "tenant", "description", "clients"];
+const EXPORT_KEYS: [&str; 8] =
+    ["device", "start", "size", "read_only", "tenant", "description", "clients", "max_connections"];
+
+/// Connections that may have exports open, of all clients, unless told otherwise.
+pub const MAX_CONNECTIONS: u32 = 1024;
+
+/// The most of them that can be allowed.
+pub const MAX_CONNECTIONS_MAX: u32 = 65_536;
 
 impl Draft {
     fn take_kernel(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
@@ -251,6 +266,7 @@ impl Draft {
             ("control", _) => self.control = string(reader, "control", entry),
             ("metrics", _) => self.metrics = string(reader, "metrics", entry),
             ("tls", Value::Table(table)) => self.take_tls(reader, entry, table),
+            ("max_connections", _) => self.max_connections = max_connections(reader, entry.name, entry),
             ("tls", _) => reader.complain(entry.at.start, "tls", "expected a table: [tls]"),
             ("device", Value::Table(table)) => {
                 for entry in reader::entries(table) {
@@ -285,8 +301,15 @@ impl Draft {
 
     fn take_tls(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>, table: &toml::de::DeTable<'_>) {
         let place = reader.place(entry.key.start);
-        let mut found =
-            TlsTable { place, certificates: None, certificate: None, key: None, client_ca: None, required: true };
+        let mut found = TlsTable {
+            place,
+            certificates: None,
+            certificate: None,
+            key: None,
+            client_ca: None,
+            required: true,
+            max_connections: None,
+        };
         let before = reader.complaints.len();
         for inner in reader::entries(table) {
             let key = format!("tls.{}", quoted(inner.name));
@@ -296,6 +319,7 @@ impl Draft {
                 "key" => found.key = string(reader, &key, &inner),
                 "client_ca" => found.client_ca = string(reader, &key, &inner),
                 "required" => found.required = flag(reader, &key, &inner),
+                "max_connections" => found.max_connections = max_connections(reader, &key, &inner),
                 name => unknown(reader, &key, name, &inner, &TLS_KEYS),
             }
         }
@@ -395,6 +419,7 @@ impl Draft {
             tenant: String::new(),
             description: None,
             clients: Vec::new(),
+            max_connections: None,
         };
         let (mut device, mut tenant, mut start) = (None, None, None);
         for inner in reader::entries(table) {
@@ -422,6 +447,7 @@ impl Draft {
                         reader.complain(inner.at.start, &key, Problem::OutOfRange.because(message));
                     }
                 }
+                "max_connections" => found.max_connections = max_connections(reader, &key, &inner),
                 name => unknown(reader, &key, name, &inner, &EXPORT_KEYS),
             }
         }
@@ -443,7 +469,7 @@ impl Draft {
     }
 
     fn finish(self, mut reader: Reader<'_>) -> Result<ServeFile, Vec<Diagnostic>> {
-        let Self { listen, control, metrics, tls, kernel, devices, exports, tenants } = self;
+        let Self { listen, control, metrics, tls, max_connections, kernel, devices, exports, tenants } = self;
         let mut complaints = std::mem::take(&mut reader.complaints);
         let mut missing = |key: &str, message: &str| {
             complaints.push(reader.place(0).diagnostic(key, Problem::Missing.because(message)));
@@ -472,9 +498,14 @@ impl Draft {
             let message = "names of clients come from their certificates; give client_ca in [tls]";
             complaints.push(given.place.diagnostic(&given.key, Problem::Missing.because(message)));
         }
+        if let Some(tls) = tls.as_ref().filter(|tls| tls.max_connections.is_some() && !knows_clients) {
+            let message = "clients are told apart by their certificates; give client_ca";
+            complaints.push(tls.place.diagnostic("tls.max_connections", Problem::Missing.because(message)));
+        }
         if complaints.is_empty() {
             let (listen, tenants) = (listen.unwrap_or_default(), tenants.tenants);
-            return Ok(ServeFile { listen, control, metrics, tls, kernel, devices, exports, tenants });
+            let max_connections = max_connections.unwrap_or(MAX_CONNECTIONS);
+            return Ok(ServeFile { listen, control, metrics, tls, max_connections, kernel, devices, exports, tenants });
         }
         complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
         Err(complaints)
@@ -588,6 +619,17 @@ fn number(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<u
         reader.complain(entry.at.start, key, "expected a whole number, 0 or more");
     }
     number
+}
+
+/// Returns a number of connections.
+fn max_connections(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<u32> {
+    let count = number(reader, key, entry)?;
+    let allowed = u32::try_from(count).ok().filter(|count| (1..=MAX_CONNECTIONS_MAX).contains(count));
+    if allowed.is_none() {
+        let message = format!("expected a number from 1 to {MAX_CONNECTIONS_MAX}");
+        reader.complain(entry.at.start, key, Problem::OutOfRange.because(message));
+    }
+    allowed
 }
 
 /// Returns a number of bytes: a size with its unit, or a number.

@@ -23,7 +23,9 @@ pub use alarm::Alarm;
 pub use disk::disk_of;
 pub use file::{Allocation, HostFile, OpenError, OpenOptions};
 pub use promise::Promises;
-pub use sockets::{Data, Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, keep_alive, set_send_buffer};
+pub use sockets::{
+    Data, Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, keep_alive, raise_descriptor_limit, set_send_buffer,
+};
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

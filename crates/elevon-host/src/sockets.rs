@@ -33,6 +33,26 @@ pub fn keep_alive(socket: &impl AsRawFd) -> io::Result<()> {
     set_option(socket, libc::SO_KEEPALIVE, 1)
 }
 
+/// Lets the process open as many descriptors as the system allows it: raises the soft limit to the
+/// hard one (`RLIMIT_NOFILE`).
+///
+/// # Errors
+/// The system refuses.
+pub fn raise_descriptor_limit() -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is valid memory for both calls.
+    let result = unsafe {
+        match libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) {
+            0 => {
+                limit.rlim_cur = limit.rlim_max;
+                libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit)
+            }
+            failed => failed,
+        }
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 fn set_option(socket: &impl AsRawFd, option: libc::c_int, value: i32) -> io::Result<()> {
     let length = mem::size_of_val(&value) as libc::socklen_t;
     // SAFETY: an open descriptor, and a value of the length that is told.

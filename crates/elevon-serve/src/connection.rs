@@ -13,7 +13,7 @@ use crate::device::{Message, Opened};
 use crate::line::{Left, Secure};
 use crate::listen::{Socket, Timed};
 use crate::log::{Field, Level, Record};
-use crate::shared::{Known, Shared, find};
+use crate::shared::{Known, NotOpened, Shared, find};
 use crate::tls::{Channel, Identity, Tls, Unprotected};
 
 /// Bytes that are read from a socket at a time.
@@ -25,15 +25,25 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The exports as a client sees them.
 struct Seen<'a> {
+    shared: &'a Shared,
     exports: Arc<Vec<Known>>,
-    client: &'a Identity,
-    /// An export that it asked for and may not have.
-    denied: RefCell<Option<String>>,
+    /// The number of its connection.
+    name: u32,
+    client: &'a Arc<Identity>,
+    /// Why it did not get an export that exists, with the export's name.
+    denied: RefCell<Option<(String, String)>>,
+    /// What it has open.
+    opened: RefCell<Option<Known>>,
 }
 
 impl<'a> Seen<'a> {
-    const fn new(exports: Arc<Vec<Known>>, client: &'a Identity) -> Self {
-        Self { exports, client, denied: RefCell::new(None) }
+    fn new(shared: &'a Shared, name: u32, client: &'a Arc<Identity>) -> Self {
+        let (denied, opened) = (RefCell::new(None), RefCell::new(None));
+        Self { shared, exports: shared.exports(), name, client, denied, opened }
+    }
+
+    fn deny(&self, export: &str, why: String) {
+        *self.denied.borrow_mut() = Some((export.to_owned(), why));
     }
 }
 
@@ -48,9 +58,30 @@ impl Exports for Seen<'_> {
             Some(known) => Ok(known.told.clone()),
             None => {
                 if self.exports.iter().any(|export| export.name == name) {
-                    *self.denied.borrow_mut() = Some(name.to_owned());
+                    let names = self.client.names.join(", ");
+                    let who = if names.is_empty() { "a client without a certificate" } else { &names };
+                    self.deny(name, format!("is not for {who}"));
                 }
                 Err(Refusal::Unknown)
+            }
+        }
+    }
+    fn open(&self, name: &str) -> Result<Export, Refusal> {
+        // One that it may not have is said to be so by this.
+        self.export(name)?;
+        // The empty name is that of the default export.
+        let found = find(&self.exports, name, self.client).map_or(name, |known| &known.name);
+        match self.shared.open(self.name, name, self.client) {
+            Ok(known) => {
+                let told = known.told.clone();
+                *self.opened.borrow_mut() = Some(known);
+                Ok(told)
+            }
+            Err(NotOpened::Unknown) => Err(Refusal::Unknown),
+            Err(NotOpened::Drained) => Err(Refusal::Shutdown),
+            Err(NotOpened::Full { limit, key }) => {
+                self.deny(found, format!("is refused: {limit} connections are open, as many as {key} allows"));
+                Err(Refusal::Full)
             }
         }
     }
@@ -100,11 +131,13 @@ impl Reader {
     /// Speaks with a client until it has opened an export. `None` if it left.
     fn negotiate(&mut self, socket: &Socket, shared: &Shared, tls: Option<&Tls>) -> io::Result<Option<Known>> {
         loop {
-            let seen = Seen::new(shared.exports(), &self.client);
+            let client = Arc::clone(&self.client);
+            let seen = Seen::new(shared, self.name, &client);
             let (used, step) = self.session.step(&self.input, &seen);
-            if let Some(export) = seen.denied.into_inner() {
-                self.deny(shared, &export);
+            if let Some((export, why)) = seen.denied.into_inner() {
+                self.deny(shared, &export, &why);
             }
+            let opened = seen.opened.into_inner();
             self.input.drain(..used);
             let output = self.session.take_output();
             let mut timed = Timed::new(socket, self.until);
@@ -123,7 +156,11 @@ impl Reader {
                     Err(error) if has_left(&error) => return Ok(None),
                     read => drop(read?),
                 },
-                Step::Opened(export) => return Ok(self.open(shared, &export)),
+                Step::Opened(_) => {
+                    let export = opened.expect("a session opens what it was given");
+                    self.log_opened(shared, &export);
+                    return Ok(Some(export));
+                }
                 Step::StartTls => self.start_tls(socket, tls.expect("it was offered"))?,
                 Step::Close(Close::Left) => return Ok(None),
                 Step::Close(why) => return Err(io::Error::new(io::ErrorKind::InvalidData, why)),
@@ -132,14 +169,13 @@ impl Reader {
         }
     }
 
-    /// Logs that the client asked for an export that it may not have, once for a connection.
-    fn deny(&mut self, shared: &Shared, export: &str) {
+    /// Logs that the client does not get an export, once for a connection.
+    fn deny(&mut self, shared: &Shared, export: &str, why: &str) {
         if std::mem::replace(&mut self.was_denied, true) {
             return;
         }
         let names = self.client.names.join(", ");
-        let who = if names.is_empty() { "a client without a certificate" } else { &names };
-        let message = format!("connection {}: export {export} is not for {who}", self.name);
+        let message = format!("connection {}: export {export} {why}", self.name);
         let client = ("client", Field::Number(self.name.into()));
         let fields = [client, ("export", Field::Text(export)), ("names", Field::Text(&names))];
         shared.log(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
@@ -160,9 +196,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the export that is open from now on, unless it was drained or removed meanwhile.
-    fn open(&self, shared: &Shared, export: &str) -> Option<Known> {
-        let export = shared.opened(self.name, export, &self.client)?;
+    /// Logs that an export is open.
+    fn log_opened(&self, shared: &Shared, export: &Known) {
         let names = self.client.names.join(", ");
         let by = if names.is_empty() { String::new() } else { format!(", by {names}") };
         let message = format!("connection {}: opened export {}{by}", self.name, export.name);
@@ -170,7 +205,6 @@ impl Reader {
         let fields = [client, ("export", Field::Text(&export.name)), ("names", Field::Text(&names))];
         let fields = if names.is_empty() { &fields[..2] } else { &fields };
         shared.log(&Record { level: Level::Debug, target: "connection", message: &message, fields });
-        Some(export)
     }
 
     /// Gives the connection to the thread of the export's device.

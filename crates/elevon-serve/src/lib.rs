@@ -37,7 +37,7 @@ pub use gate::{BYTES_IN_FLIGHT, IN_FLIGHT};
 pub use listen::{Address, AddressError};
 pub use log::{Field, Level, Log, Record};
 pub use server::{Event, Exported, Hooks, ServeError, Server};
-pub use shared::{Control, ExportView, Reload};
+pub use shared::{ConnectionLimits, Control, ExportView, Reload};
 pub use tls::{ServerTlsFiles, Tls, TlsError, TlsFiles};
 pub use upstream::{Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError, UpstreamTls};
 pub use view::{ClientView, DeviceView};

@@ -19,7 +19,7 @@ use crate::disk::Disk;
 use crate::listen::{Address, Listener};
 use crate::log::{Level, Log, Record};
 use crate::reporter::Reporter;
-use crate::shared::{Known, Reload, Shared};
+use crate::shared::{ConnectionLimits, Known, Reload, Shared};
 use crate::tls::Tls;
 
 /// How often the end is looked for.
@@ -42,6 +42,8 @@ pub struct Exported {
     pub told: Export,
     /// The names of those who may open it, as their certificates have them; empty: everybody.
     pub clients: Vec<String>,
+    /// Connections that may have it open, if it has a limit of its own; at least 1.
+    pub max_connections: Option<u32>,
 }
 
 /// Why a server cannot be set up.
@@ -102,12 +104,14 @@ pub struct Server {
     commands: Vec<Listener>,
     http: Vec<Listener>,
     tls: Option<Tls>,
+    limits: ConnectionLimits,
     log: Log,
 }
 
 impl Server {
-    /// Creates a server without devices. `log` takes records of what goes wrong and what is done.
-    pub const fn new(log: Log) -> Self {
+    /// Creates a server without devices, in which so many connections may have exports open. `log`
+    /// takes records of what goes wrong and what is done.
+    pub const fn new(limits: ConnectionLimits, log: Log) -> Self {
         Self {
             devices: Vec::new(),
             exports: Vec::new(),
@@ -115,6 +119,7 @@ impl Server {
             commands: Vec::new(),
             http: Vec::new(),
             tls: None,
+            limits,
             log,
         }
     }
@@ -223,10 +228,12 @@ impl Server {
     /// # Errors
     /// A thread cannot be started.
     pub fn serve(self, hooks: Hooks<'_>) -> Result<(), ServeError> {
+        // A connection takes two descriptors. A system that refuses leaves what there is.
+        let _ = elevon_host::raise_descriptor_limit();
         let (handles, threads): (Vec<_>, Vec<_>) = self.devices.into_iter().unzip();
         let exports = self.exports.into_iter().map(Known::of).collect();
         let (reload, notify) = (hooks.reload, hooks.notify);
-        let shared = Arc::new(Shared::new(exports, handles, self.tls, reload, notify, self.log));
+        let shared = Arc::new(Shared::new(exports, handles, (self.tls, self.limits), reload, notify, self.log));
         for (name, listeners, accept) in [
             ("accept", &self.listeners, accept as fn(&Listener, &Arc<Shared>)),
             ("commands", &self.commands, crate::commands::accept),
@@ -268,8 +275,9 @@ const SILENCE: Duration = Duration::from_secs(10);
 fn accept(listener: &Listener, shared: &Arc<Shared>) {
     let mut said: Option<Instant> = None;
     loop {
-        let socket = match listener.accept() {
-            Ok(socket) => socket,
+        let accepted = listener.accept().and_then(|socket| Ok((socket.try_clone()?, socket)));
+        let (second, socket) = match accepted {
+            Ok(both) => both,
             Err(error) => {
                 if said.is_none_or(|at| at.elapsed() >= SILENCE) {
                     let message = format!("a connection could not be accepted: {error}");
@@ -281,7 +289,6 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
                 continue;
             }
         };
-        let Ok(second) = socket.try_clone() else { continue };
         let Some(name) = shared.connected(second) else { return };
         let of_thread = Arc::clone(shared);
         let thread = std::thread::Builder::new().spawn(move || connection::negotiate(name, socket, &of_thread));

@@ -40,6 +40,8 @@ pub(crate) struct Known {
     pub(crate) told: Export,
     /// The names of those who may open it; empty: everybody.
     pub(crate) clients: Vec<String>,
+    /// Connections that may have it open, if it has a limit of its own.
+    pub(crate) max_connections: Option<u32>,
     /// Nobody may open it.
     pub(crate) is_drained: bool,
 }
@@ -57,6 +59,7 @@ impl Known {
             },
             told: export.told,
             clients: export.clients,
+            max_connections: export.max_connections,
             is_drained: false,
         }
     }
@@ -70,8 +73,30 @@ impl Known {
             start: self.charged.base,
             told: self.told.clone(),
             clients: self.clients.clone(),
+            max_connections: self.max_connections,
         }
     }
+}
+
+/// How many connections may have exports open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// All of them.
+    pub all: u32,
+    /// Those of one client, told by the names in its certificate; one without names has no such
+    /// limit.
+    pub of_client: Option<u32>,
+}
+
+/// Why a client does not get an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotOpened {
+    /// There is none of that name for it any more, or the connection has ended.
+    Unknown,
+    /// Nobody may open it.
+    Drained,
+    /// So many connections have something open, which is the limit of this key.
+    Full { limit: u32, key: &'static str },
 }
 
 /// Returns the export of a name among those that a client may open. The empty name is that of the
@@ -96,6 +121,7 @@ type Connections = BTreeMap<u32, Connected>;
 pub(crate) struct Shared {
     exports: RwLock<Arc<Vec<Known>>>,
     tls: RwLock<Option<Arc<Tls>>>,
+    limits: RwLock<ConnectionLimits>,
     pub(crate) devices: Vec<DeviceHandle>,
     /// `None` once the server has ended.
     connections: Mutex<Option<Connections>>,
@@ -112,7 +138,7 @@ impl Shared {
     pub(crate) fn new(
         exports: Vec<Known>,
         devices: Vec<DeviceHandle>,
-        tls: Option<Tls>,
+        (tls, limits): (Option<Tls>, ConnectionLimits),
         reload: Option<Reload>,
         notify: fn(Event<'_>),
         log: Log,
@@ -120,6 +146,7 @@ impl Shared {
         Self {
             exports: RwLock::new(Arc::new(exports)),
             tls: RwLock::new(tls.map(Arc::new)),
+            limits: RwLock::new(limits),
             devices,
             connections: Mutex::new(Some(Connections::new())),
             next: AtomicU32::new(0),
@@ -180,14 +207,41 @@ impl Shared {
         self.log(&Record { level, target: "connection", message: &message, fields });
     }
 
-    /// A connection opens an export. Returns it, unless it was drained or removed meanwhile.
-    pub(crate) fn opened(&self, name: u32, export: &str, client: &Arc<Identity>) -> Option<Known> {
+    /// A connection opens an export, if that was not drained or removed meanwhile and has room.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn open(&self, name: u32, export: &str, client: &Arc<Identity>) -> Result<Known, NotOpened> {
         let mut connections = self.connections.lock().expect(LOCK);
+        let all = connections.as_mut().ok_or(NotOpened::Unknown)?;
         // Under the lock, so that a drain either finds the connection or is found here.
-        let known = find(&self.exports(), export, client).filter(|known| !known.is_drained)?.clone();
-        let connected = connections.as_mut()?.get_mut(&name)?;
+        let known = find(&self.exports(), export, client).ok_or(NotOpened::Unknown)?.clone();
+        if known.is_drained {
+            return Err(NotOpened::Drained);
+        }
+        self.has_room(all, &known, client)?;
+        let connected = all.get_mut(&name).ok_or(NotOpened::Unknown)?;
         (connected.export, connected.client) = (Some(known.name.clone()), Arc::clone(client));
-        Some(known)
+        Ok(known)
+    }
+
+    /// Returns without an error if a client may open an export beside what is open.
+    fn has_room(&self, all: &Connections, known: &Known, client: &Identity) -> Result<(), NotOpened> {
+        let limits = *self.limits.read().expect(LOCK);
+        let open = || all.values().filter(|connected| connected.export.is_some());
+        let of_export = open().filter(|connected| connected.export.as_deref() == Some(&*known.name)).count();
+        let of_client = open().filter(|connected| connected.client.names == client.names).count();
+        let of_client_limit = limits.of_client.filter(|_| !client.names.is_empty());
+        for (count, limit, key) in [
+            (open().count(), Some(limits.all), "max_connections"),
+            (of_export, known.max_connections, "max_connections of the export"),
+            (of_client, of_client_limit, "max_connections of [tls]"),
+        ] {
+            if let Some(limit) = limit.filter(|limit| count >= *limit as usize) {
+                return Err(NotOpened::Full { limit, key });
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn stop(&self) {
@@ -354,6 +408,21 @@ impl Control<'_> {
             exports.iter_mut().filter(|export| export.name == name).for_each(|export| export.clients.clone_from(&new));
         });
         self.0.finish(&|export, client| export == Some(name) && !client.is_one_of(&clients));
+    }
+
+    /// Makes this the number of connections that may have an export open. Those that have it open
+    /// keep it.
+    pub fn set_max_connections(&self, name: &str, max_connections: Option<u32>) {
+        self.0.change(|exports| {
+            let found = exports.iter_mut().filter(|export| export.name == name);
+            found.for_each(|export| export.max_connections = max_connections);
+        });
+    }
+
+    /// Makes these the numbers of connections that may have exports open. Those that have one open
+    /// keep it.
+    pub fn set_connection_limits(&self, limits: ConnectionLimits) {
+        *self.0.limits.write().expect(LOCK) = limits;
     }
 
     /// Makes this the TLS of connections that come from now on.

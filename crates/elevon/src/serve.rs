@@ -13,10 +13,12 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::nearest::{did_you_mean, nearest};
 use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
-use elevon_formats::serve::{BUSY_POLL, NAME_MAX, busy_poll};
+use elevon_formats::serve::{BUSY_POLL, MAX_CONNECTIONS, NAME_MAX, busy_poll};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::passed::{self, Passed};
-use elevon_serve::{Address, Exported, Field, Hooks, Level, Record, Reload, Server, Tls, UpstreamAddress};
+use elevon_serve::{
+    Address, ConnectionLimits, Exported, Field, Hooks, Level, Record, Reload, Server, Tls, UpstreamAddress,
+};
 
 use elevon_sim::profiles;
 
@@ -86,7 +88,7 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
         return Err(Failure::named(path.display().to_string(), ConflictError::NoAddress));
     }
     let interrupt = Interrupt::on_signals_with_reload().map_err(MachineError::Signals)?;
-    let mut server = Server::new(log::log);
+    let mut server = Server::new(config::connection_limits(&setup.file), log::log);
     let mut opened = Vec::new();
     for (index, planned) in std::mem::take(&mut setup.devices).into_iter().enumerate() {
         let table = &setup.file.devices[index];
@@ -140,7 +142,7 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
 }
 
 /// Options of a single export, with whether they were given.
-fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 20] {
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 21] {
     [
         ("--listen", !args.listen.is_empty()),
         ("--control", args.control.is_some()),
@@ -152,6 +154,7 @@ fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 20] {
         ("--tls-required", args.tls_required.is_some()),
         ("--client", !args.clients.is_empty()),
         ("--name", args.name.is_some()),
+        ("--max-connections", args.max_connections.is_some()),
         ("--read-only", args.read_only),
         ("--direct", args.direct),
         ("--cache", args.cache.is_some()),
@@ -192,7 +195,8 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     // Without jobs, every tenant of the file seems to be without a use.
     warn(&plan.warnings.iter().filter(|line| !plan.tenants.warnings.contains(line)).cloned().collect::<Vec<_>>());
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-    let mut server = Server::new(log::log);
+    let limits = ConnectionLimits { all: args.max_connections.unwrap_or(MAX_CONNECTIONS), of_client: None };
+    let mut server = Server::new(limits, log::log);
     let is_watched = args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
     let planned = Planned { plan, read_only: args.read_only, direct: args.direct, busy_poll, is_watched };
     let opened = open::add(&mut server, &default_name(&args.file), planned)?;
@@ -207,6 +211,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
         start: 0,
         told,
         clients,
+        max_connections: None,
     });
     if let Some(path) = &args.control {
         server.listen_for_commands(path)?;

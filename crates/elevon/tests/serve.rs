@@ -6,6 +6,7 @@ mod common;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 
 use common::Bench;
 use common::nbd::Client;
@@ -266,6 +267,44 @@ fn what_cannot_be_served_is_refused_in_a_line() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains(words) && stderr.lines().count() == 1, "{args:?}: {stderr}");
     }
+}
+
+/// A client of the older handshake, whose flags are 0, has EXPORT_NAME alone.
+#[test]
+fn a_client_of_plain_newstyle_is_served() {
+    let served = Served::start(&["--max-connections", "1"]);
+    let connect = || {
+        let mut stream = UnixStream::connect(served.bench.path("s")).expect("it listens");
+        stream.read_exact(&mut [0; 18]).expect("a greeting");
+        stream.write_all(b"\0\0\0\0IHAVEOPT\0\0\0\x01\0\0\0\0").expect("sent");
+        stream
+    };
+    let mut stream = connect();
+    let mut opened = [1; 8 + 2 + 124];
+    stream.read_exact(&mut opened).expect("an answer");
+    assert_eq!((&opened[..8], &opened[10..]), (&(DISK as u64).to_be_bytes()[..], &[0; 124][..]));
+    stream.write_all(b"\x25\x60\x95\x13\0\0\0\0cookies!\0\0\0\0\0\0\x02\0\0\0\x02\0").expect("sent");
+    let mut read = [1; 16 + 512];
+    stream.read_exact(&mut read).expect("an answer");
+    assert_eq!((&read[..16], &read[16..]), (&b"\x67\x44\x66\x98\0\0\0\0cookies!"[..], &[0; 512][..]));
+    let mut second = connect();
+    assert_eq!(second.read(&mut [0; 1]).unwrap_or(0), 0, "one connection is allowed");
+    served.end();
+}
+
+/// A connection takes two descriptors of the process.
+#[test]
+fn a_soft_limit_of_descriptors_does_not_bound_connections() {
+    let bench = Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    let mut command = Command::new("sh");
+    let script = "ulimit -Sn 40; exec \"$0\" serve disk.img --listen unix:s";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_elevon")]);
+    let served = Served::of_command(bench, command);
+    let open = |_| Client::open(&served.bench.path("s"), "disk.img").expect("it has room");
+    let mut clients: Vec<Client> = (0..60).map(open).collect();
+    assert!(clients.iter_mut().all(|client| client.read(0, 512).is_ok_and(|read| read.is_ok())));
+    served.end();
 }
 
 #[test]

@@ -8,8 +8,9 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
+use common::Bench;
 use common::nbd::Client;
-use common::served::{Served, ok};
+use common::served::{DISK, Served, ok};
 use serde_json::Value;
 
 const CONFIG: &str = "\
@@ -107,6 +108,40 @@ fn what_cannot_be_done_is_said_in_a_line() {
     let stderr = String::from_utf8_lossy(&disks.stderr);
     assert!(disks.status.code() == Some(1) && stderr.contains("s: no answer to a command; is it "), "{stderr}");
     served.end();
+}
+
+#[test]
+fn connections_have_a_limit_in_all_and_for_an_export() {
+    let bench = Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    let config = CONFIG
+        .replace("listen", "max_connections = 3\nlisten")
+        .replace("[export.b]", "max_connections = 1\n[export.b]");
+    bench.file("c.toml", &config);
+    let log = fs::File::create(bench.path("log")).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
+    command.args(["serve", "c.toml"]).stderr(log);
+    let served = Served::of_command(bench, command);
+    let open = |export| Client::open(&served.bench.path("s"), export);
+    let mut a = open("a").expect("the first");
+    assert!(open("a").is_err(), "an export of one client");
+    let b = [open("b").expect("the second"), open("b").expect("the third")];
+    assert!(open("b").is_err(), "three in all");
+    assert_eq!(a.write(0, 0, &[1; 512]).expect("an answer"), 0, "who has one open keeps it");
+    // The limits are others after a reload, and what is open stays open.
+    served.bench.file("c.toml", config.replace("max_connections = 3", "max_connections = 4").replace("= 1\n", "= 2\n"));
+    assert_eq!(ctl(&served, &["reload"]).0, Some(0));
+    let more = open("a").expect("the second of the export, the fourth in all");
+    assert!(open("b").is_err(), "four in all");
+    drop((b, more));
+    // The server learns of their end in its own time.
+    common::nbdkit::until("there is room again", || open("b").is_ok());
+    assert_eq!(a.write(0, 0, &[1; 512]).expect("an answer"), 0);
+    let bench = served.ended();
+    let log = fs::read_to_string(bench.path("log")).expect("UTF-8");
+    let one = "export a is refused: 1 connections are open, as many as max_connections of the export allows";
+    let all = "export b is refused: 3 connections are open, as many as max_connections allows";
+    assert!(log.contains(one) && log.contains(all), "{log}");
 }
 
 #[test]

@@ -180,6 +180,30 @@ fn tls_that_is_offered_leaves_plain_clients_what_is_open_to_all() {
     served.end();
 }
 
+/// A client may have so many connections, whoever else has some.
+#[test]
+fn connections_of_a_client_have_a_limit() {
+    let bench = with_certificates(true);
+    let config = CONFIG.replace("REQUIRED", "true\nmax_connections = 2");
+    bench.file("c.toml", &config);
+    let served = Served::run(bench, &["c.toml"]);
+    let script = format!(
+        "def open(uri):\n  h = nbd.NBD()\n  h.set_uri_allow_local_file(True)\n  h.connect_uri(uri)\n  return h\n\
+         held = [open('{alice}'), open('{open}')]\n\
+         try:\n  open('{alice}')\n  print('not refused')\nexcept nbd.Error as error:\n  print(error.string)\n\
+         held.append(open('{bob}'))\nprint(held[2].get_size())\n",
+        alice = uri(&served, "alice", "alice"),
+        open = uri(&served, "open", "alice"),
+        bob = uri(&served, "open", "bob"),
+    );
+    let Some(mut nbdsh) = elevon_testkit::tool("nbdsh") else { return };
+    // Another Python that comes first in PATH does not have libnbd's module.
+    let output = nbdsh.env("PATH", "/usr/bin:/bin").args(["-c", &script]).output().expect("the tool ran");
+    let said = ok(&output);
+    assert!(said.contains("policy") && said.trim().ends_with(&(2 << 20).to_string()), "{said}");
+    served.end();
+}
+
 fn ctl(served: &Served, args: &[&str]) -> String {
     let output = served.bench.elevon(&[&["ctl", "ctl"], args].concat()).output().expect("it ran");
     ok(&output)

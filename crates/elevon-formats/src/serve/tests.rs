@@ -170,3 +170,30 @@ fn a_disk_of_another_server_has_connections_and_tls() {
         assert!(errors.len() == 1 && errors[0].starts_with(expected), "{text}: {errors:#?}");
     }
 }
+
+#[test]
+fn connections_are_bounded_in_all_for_an_export_and_for_a_client() {
+    let text = "listen = 'unix:s'\n[tls]\ncertificates = 'f'\nmax_connections = 4\n\
+                [device.d]\ndevice = './d'\n[export.x]\nmax_connections = 2\n[export.y]\n";
+    let file = parse("c.toml", text).expect("a good file");
+    assert_eq!(file.max_connections, MAX_CONNECTIONS);
+    assert_eq!(file.tls.expect("a table").max_connections, Some(4));
+    assert_eq!((file.exports[0].max_connections, file.exports[1].max_connections), (Some(2), None));
+    let all = parse("c.toml", &format!("max_connections = 7\n{text}")).expect("a good file");
+    assert_eq!(all.max_connections, 7);
+    for (from, to, expected) in [
+        (
+            "max_connections = 2",
+            "max_connections = 0",
+            "c.toml:8:19: export.x.max_connections: expected a number from 1",
+        ),
+        ("max_connections = 2", "max_connections = 65537", "c.toml:8:19: export.x.max_connections: expected a number"),
+        ("max_connections = 4", "max_connections = -1", "c.toml:4:19: tls.max_connections: expected a whole number"),
+        ("certificates = 'f'", "certificate = 'f'\nkey = 'k'", "c.toml:2:2: tls.max_connections: clients are told"),
+        ("listen", "max_connections = 'x'\nlisten", "c.toml:1:19: max_connections: expected a whole number"),
+    ] {
+        let text = text.replacen(from, to, 1);
+        let errors: Vec<String> = parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
+        assert!(errors.len() == 1 && errors[0].starts_with(expected), "{text}: {errors:#?}");
+    }
+}

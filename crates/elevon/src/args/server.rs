@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use elevon_formats::serve::MAX_CONNECTIONS_MAX;
+
 use super::{InspectFormat, QueueArgs};
 
 pub(super) const CTL_EXAMPLES: &str = "\
@@ -66,6 +68,9 @@ pub(crate) struct ServeArgs {
     /// With TLS, refuse clients that do not use it [default: true]
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", requires = "tls")]
     pub(crate) tls_required: Option<bool>,
+    /// Connections that may have the export open, from 1 to 65536 [default: 1024]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_CONNECTIONS_MAX)))]
+    pub(crate) max_connections: Option<u32>,
     /// Refuse to write
     #[arg(long)]
     pub(crate) read_only: bool,

@@ -8,7 +8,7 @@ use elevon_formats::device::Given;
 use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, Span, read_text_file};
 use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile, parse};
 use elevon_formats::tenants::{TenantTable, TenantsFile};
-use elevon_serve::{Address, Exported, ServerTlsFiles, Tls};
+use elevon_serve::{Address, ConnectionLimits, Exported, ServerTlsFiles, Tls};
 use elevon_workload::tenants::TenantPlan;
 
 use super::open::{Opened, Planned};
@@ -127,7 +127,14 @@ pub(super) fn exported(table: &ExportTable, opened: &Opened, tenants: &TenantPla
         start: table.start,
         told: opened.told(bytes, table.read_only, description),
         clients: table.clients.iter().map(|given| given.value.clone()).collect(),
+        max_connections: table.max_connections,
     })
+}
+
+/// Returns how many connections may have exports open.
+pub(super) fn connection_limits(file: &ServeFile) -> ConnectionLimits {
+    let of_client = file.tls.as_ref().and_then(|tls| tls.max_connections);
+    ConnectionLimits { all: file.max_connections, of_client }
 }
 
 /// Returns a warning for each pair of exports that share bytes of which one can be written.

@@ -8,7 +8,7 @@ use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile};
 use elevon_serve::{Control, Exported, Reload};
 use elevon_workload::tenants::TenantPlan;
 
-use super::config::{Setup, exported};
+use super::config::{Setup, connection_limits, exported};
 use super::open::Opened;
 use crate::failure::Failure;
 
@@ -30,6 +30,7 @@ impl Running {
         let mut refused = self.refused(&setup.file);
         // The files may be others under the same names: certificates are renewed.
         control.set_tls(setup.tls);
+        control.set_connection_limits(connection_limits(&setup.file));
         // The devices are those that are open, in their order; the file may have others.
         let mut now = setup.file.clone();
         let index_of = |table: &DeviceTable| self.file.devices.iter().position(|old| old.name == table.name);
@@ -76,6 +77,7 @@ impl Running {
                     if old.is_some_and(|view| view.exported.clients != export.clients) {
                         control.set_clients(&export.name, export.clients.clone());
                     }
+                    control.set_max_connections(&export.name, export.max_connections);
                     match old {
                         Some(view) if is_same(&view.exported, &export) => {}
                         Some(view) if !view.clients.is_empty() => {
