@@ -5,6 +5,8 @@ use std::io::{self, BufRead, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use clap::Args as _;
+use elevon_core::nearest::did_you_mean;
 use elevon_report::number;
 use serde_json::{Value, json};
 
@@ -44,6 +46,14 @@ fn command(command: &CtlCommand) -> Result<Value, Failure> {
         CtlCommand::Resume { export } => json!({ "command": "resume", "export": export }),
         CtlCommand::Reload => json!({ "command": "reload" }),
         CtlCommand::Stop => json!({ "command": "stop" }),
+        CtlCommand::Unknown(words) => {
+            let all = CtlArgs::augment_args(clap::Command::new("ctl"));
+            let names: Vec<&str> = all.get_subcommands().map(clap::Command::get_name).collect();
+            let word = words.first().map_or("", String::as_str);
+            let meant = did_you_mean(word, names.iter().copied());
+            let expected = ValueError::expected(format!("a command: {}{meant}", names.join(", ")));
+            return Err(Failure::named(format!("`{word}`"), expected));
+        }
     })
 }
 
@@ -77,7 +87,8 @@ fn text(command: &CtlCommand, answer: &Value) -> String {
         | CtlCommand::Drain { .. }
         | CtlCommand::Resume { .. }
         | CtlCommand::Reload
-        | CtlCommand::Stop => String::new(),
+        | CtlCommand::Stop
+        | CtlCommand::Unknown(_) => String::new(),
     }
 }
 

@@ -95,6 +95,8 @@ fn what_cannot_be_done_is_said_in_a_line() {
         (&["set", "..", "weight = 5"], 1, "is no name of a tenant"),
         (&["explain", "none"], 1, "none: no such tenant"),
         (&["explain", "a", "--seconds", "100"], 2, "--seconds 100: expected a time from 0.001 to 60"),
+        (&["foo"], 2, "`foo`: expected a command: exports, stats, explain, set, drain, resume, reload, stop"),
+        (&["drai", "a"], 2, "(did you mean `drain`?)"),
         (&["drain", "none"], 1, "none: no such export"),
         (&["resume", "none"], 1, "none: no such export"),
     ] {

@@ -170,4 +170,7 @@ pub(crate) enum CtlCommand {
     Reload,
     /// End the server, as SIGTERM does
     Stop,
+    /// Words that are no command, so that the answer has those that there are.
+    #[command(external_subcommand)]
+    Unknown(Vec<String>),
 }
