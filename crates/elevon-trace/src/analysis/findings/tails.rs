@@ -14,6 +14,9 @@ const FEWEST: u64 = 4;
 /// saves less than the variation of measurements.
 const FEWEST_PERMILLE: u32 = 10;
 
+/// Bytes of a page of memory, which is a segment where no other page follows it in memory.
+const PAGE: u64 = 4096;
+
 /// Contiguous bios that one process queued while the previous ones were in progress: as far as a
 /// trace shows, the bios of one I/O.
 #[derive(Clone, Copy, Default)]
@@ -137,14 +140,7 @@ impl Tails {
                 "filling bios differently (fill=) would save nothing here: each I/O ends with its tail".to_owned(),
             );
         }
-        let larger = match (context.setting("max_sectors_kb"), context.setting("max_hw_sectors_kb")) {
-            (Some(soft), Some(hard)) if soft == hard => "since the hardware takes no larger requests".to_owned(),
-            (Some(soft), Some(hard)) => {
-                format!("or a larger max_sectors_kb: it was {soft}, and the hardware takes {hard} (max_hw_sectors_kb)")
-            }
-            _ => "or a larger max_sectors_kb if max_hw_sectors_kb allows one".to_owned(),
-        };
-        advice.push(format!("I/O sizes that are multiples of {}, {larger}", words::bytes(limit)));
+        advice.push(format!("I/O sizes that are multiples of {}, {}", words::bytes(limit), larger(context, limit)));
         Some(Finding {
             kind: FindingKind::SmallTails,
             title: format!(
@@ -182,4 +178,29 @@ impl Tails {
 fn cost(run: Run, limit: u64) -> (u64, u64) {
     let needed = if limit == 0 { run.requests } else { run.sectors.div_ceil(limit) };
     (run.requests, needed.min(run.requests))
+}
+
+/// Returns what would let requests be larger than `limit` bytes, where they were cut.
+fn larger(context: &Context<'_>, limit: u64) -> String {
+    let (soft, hard) = (context.setting("max_sectors_kb"), context.setting("max_hw_sectors_kb"));
+    let allowed = soft.and_then(|kib| kib.parse::<u64>().ok()).map_or(0, |kib| kib.saturating_mul(1024));
+    // A front part is rounded down to whole blocks, which can make it smaller than max_sectors_kb
+    // by less than a page.
+    if let Some(soft) = soft.filter(|_| allowed.saturating_sub(limit) >= PAGE) {
+        let segments = context.setting("max_segments").and_then(|count| count.parse::<u64>().ok());
+        return match segments.filter(|count| count.saturating_mul(PAGE) == limit) {
+            Some(segments) => format!(
+                "or buffers in huge pages: max_segments={segments} pages of 4 KiB end a request here, not \
+                 max_sectors_kb={soft}"
+            ),
+            None => format!("not of max_sectors_kb={soft}: another limit of the queue ends requests here"),
+        };
+    }
+    match (soft, hard) {
+        (Some(soft), Some(hard)) if soft == hard => "since the hardware takes no larger requests".to_owned(),
+        (Some(soft), Some(hard)) => {
+            format!("or a larger max_sectors_kb: it was {soft}, and the hardware takes {hard} (max_hw_sectors_kb)")
+        }
+        _ => "or a larger max_sectors_kb if max_hw_sectors_kb allows one".to_owned(),
+    }
 }

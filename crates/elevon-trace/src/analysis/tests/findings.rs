@@ -93,6 +93,11 @@ fn a_trace_without_a_problem_has_no_finding() {
 /// Analyses `bios` contiguous bios of `sectors`, split at 1024 sectors, each queued while the
 /// previous one is in progress.
 fn split_bios(bios: u64, sectors: u64, distance: u64) -> Inspection {
+    split_script(bios, sectors, distance).inspect("8:0")
+}
+
+/// Returns the trace of [`split_bios`].
+fn split_script(bios: u64, sectors: u64, distance: u64) -> Script {
     let mut script = Script::default();
     let mut pieces: Vec<(u64, u64)> = Vec::new();
     let mut at = 10;
@@ -117,7 +122,7 @@ fn split_bios(bios: u64, sectors: u64, distance: u64) -> Inspection {
     for (at, (start, piece)) in (1000..).zip(pieces) {
         script.line(at, "dd-1", &format!("rq_complete: 8,0 R () {start} + {piece} [0]"));
     }
-    script.inspect("8:0")
+    script
 }
 
 #[test]
@@ -138,6 +143,28 @@ fn small_tails_and_what_filling_would_save() {
     let even = split_bios(20, 2048, 2048);
     assert_eq!(even.counts.splits, 20);
     assert_none(&even, FindingKind::SmallTails);
+}
+
+#[test]
+fn advice_on_tails_names_the_limit_that_cuts() {
+    let advice = |settings: &[&str]| {
+        let settings = settings.iter().map(|line| format!("# queue/{line}\n")).collect::<String>();
+        let head = format!("# tracer: nop\n#\n# elevon capture 1\n# device: 8:0\n{settings}");
+        let script = split_script(20, 2136, 2136).0;
+        let found = inspect_text(&format!("{head}{script}"), "8:0");
+        get(&found, FindingKind::SmallTails).advice[1].clone()
+    };
+    for (settings, words) in [
+        (&["max_sectors_kb: 512", "max_hw_sectors_kb: 512"][..], "the hardware takes no larger requests"),
+        (&["max_sectors_kb: 512", "max_hw_sectors_kb: 1280"], "a larger max_sectors_kb: it was 512"),
+        (&["max_sectors_kb: 514", "max_hw_sectors_kb: 514"], "the hardware takes no larger requests"),
+        (&["max_sectors_kb: 1280", "max_hw_sectors_kb: 1280", "max_segments: 128"], "max_segments=128 pages of 4 KiB"),
+        (&["max_sectors_kb: 1280", "max_hw_sectors_kb: 1280", "max_segments: 64"], "another limit of the queue"),
+        (&[], "if max_hw_sectors_kb allows one"),
+    ] {
+        let advice = advice(settings);
+        assert!(advice.contains(words), "{settings:?}: {advice}");
+    }
 }
 
 /// Reads alone for a while, then among 16 writes, where they take `slow` microseconds.
