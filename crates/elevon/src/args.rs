@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use elevon_core::kernel::Kernel;
 
-use crate::failure::{UsageError, VsError};
+use crate::failure::VsError;
 
 // Paths are the same for the fuzz target that includes this file.
 #[path = "args/about.rs"]
@@ -15,8 +15,11 @@ mod about;
 mod check;
 #[path = "args/server.rs"]
 mod server;
+#[path = "args/usage.rs"]
+mod usage;
 
 pub(crate) use server::{CtlArgs, CtlCommand, LogFormat, LogLevel, ServeArgs, TopArgs};
+pub(crate) use usage::one_line;
 
 /// The Linux block layer as a user-space system.
 ///
@@ -731,15 +734,6 @@ impl StackArgs {
         all.queue.fault.extend(new.queue.fault);
         Ok(all)
     }
-}
-
-/// Converts an error of clap to one line: what is wrong and, if clap knows it, what would be right.
-pub(crate) fn one_line(error: &clap::Error) -> UsageError {
-    let text = error.to_string();
-    let said = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-    let words: Vec<&str> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
-    let line = words.join(" ").trim_start_matches("error: ").replace(" tip: ", "; ");
-    UsageError { kind: error.kind(), line }
 }
 
 /// Splits words as a shell does.

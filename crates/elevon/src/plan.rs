@@ -561,6 +561,11 @@ pub(crate) fn target(device: &str) -> Result<Target, Failure> {
         return Ok(Target::Nbd(address));
     }
     let path = Path::new(device);
+    let is_description = !device.contains('/') && path.extension().is_some_and(|extension| extension == "toml");
+    if is_description && path.exists() {
+        let both = format!("@{device} for the device that it describes, or ./{device} for its own bytes");
+        return Err(Failure::named(format!("--device {device}"), ValueError::expected(both)));
+    }
     if device.contains('/') || path.exists() {
         return Ok(Target::Real(path.to_owned()));
     }

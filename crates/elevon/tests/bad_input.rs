@@ -51,6 +51,7 @@ fn bench() -> Bench {
         bench.file(name, text);
     }
     for (name, text) in [
+        ("mine.toml", "name = 'mine'\nbase = 'ufs-4.0'\n"),
         ("range.toml", "[tenant.'a/b']\nweight = 20000\n"),
         ("misread.toml", "[tenant.a]\n\"io.max\" = \"8:0 rbps=10M\"\n"),
         ("unknown.toml", "[tenant.a]\nio.mx = 5\n"),
@@ -118,6 +119,7 @@ const CASES: &[Case] = &[
     (&["run", "good.fio", "--device", "slots:latency=2"], &["latency=2", "ms"]),
     (&["run", "good.fio", "--device", "ufs-4.0:dies=x"], &["dies=x"]),
     (&["run", "good.fio", "--device", "null:size=1"], &["size=1"]),
+    (&["run", "good.fio", "--device", "mine.toml"], &["--device mine.toml", "@mine.toml", "./mine.toml"]),
     (&["run", "good.fio", "--device", "tiny.img"], &["tiny.img", "has 3 bytes"]),
     (&["run", "good.fio", "--device", "/dev/null"], &["/dev/null", "regular file"]),
     (&["run", "good.fio", "--device", "small.img", "--fault", "dead"], &["--fault", "simulated"]),
@@ -213,6 +215,10 @@ const CASES: &[Case] = &[
         &["run", "good.fio", "--kernel", "6.18", "--trace", "a.blktrace", "--blktrace", "8"],
         &["--blktrace 8: expected --kernel 6.19 or later"],
     ),
+    (&["run", "good.fio", "--seed", "x"], &["--seed x: expected a whole number"]),
+    (&["run", "good.fio", "--iostat", "1s"], &["--iostat 1s: expected a number, such as"]),
+    (&["sweep", "good.fio", "--threads", "0"], &["--threads", "0 is not in 1..=1024"]),
+    (&["run", "good.fio", "--trace", "none/x.ftrace"], &["--trace none/x.ftrace", "No such file"]),
     (&["run", "good.fio", "--html", "none/page.html"], &["--html", "none/page.html", "No such file"]),
     (&["run", "good.fio", "--html", "folder"], &["--html", "folder", "directory"]),
     // Compare, and unknown commands and options.
