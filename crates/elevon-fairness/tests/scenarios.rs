@@ -45,7 +45,6 @@ const MISSED: &[(&str, usize, &str)] = &[
     ),
     ("f-start-up-sata-ssd-860evo", 0, "a write buffer that is full delays the reads of the program"),
     ("f-start-up-ufs-3.1", 0, "a write buffer that is full delays the reads of the program"),
-    ("f-start-up-ufs-3.1", 1, "the program has more of the drive than before, and another 0.475 of its share, not 0.5"),
     ("f-start-up-nvme-consumer", 0, "a write buffer that is full delays the reads of the program"),
     ("f-start-up-nvme-consumer", 1, "a heavy reader waits for programs, and its share counts as if it did not"),
     ("h-fast-part-full-nvme-consumer", 1, "a write buffer that is full: the reader has 0.54 under `none`"),

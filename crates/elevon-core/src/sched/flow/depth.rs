@@ -41,6 +41,8 @@ const FEWEST: u64 = 16;
 const MOST: u64 = 1024;
 /// Time that a probe lasts at least: a write buffer hides for a while what comes of a change.
 const SHORT: Nanos = Nanos::from_millis(20);
+/// Time after which one that clearly costs more than a quarter of the throughput ends.
+const COSTLY: Nanos = Nanos::from_millis(5);
 /// Time after which a probe is decided whatever its error, if it has 64 samples.
 const LONG: Nanos = Nanos::from_millis(60);
 /// Time after which a probe ends without result.
@@ -564,8 +566,10 @@ impl Depth {
             self.renew_baseline();
             return Event::Costs;
         }
-        if probe.sums.n < FEWEST.max(probe.depth.into()) || took < SHORT {
-            if took <= TOO_LONG {
+        let has_enough = probe.sums.n >= FEWEST.max(probe.depth.into());
+        if !has_enough || took < SHORT {
+            let may_be_costly = probe.way == Way::Down && has_enough && took >= COSTLY;
+            if took <= TOO_LONG && !(may_be_costly && is_costly(&probe.sums, &self.baseline)) {
                 return Event::None;
             }
             return self.decide(now, probe, false);
@@ -652,6 +656,11 @@ fn do_not_wait(fewer: &Sums, more: &Sums) -> bool {
     t * e_of_fewer * 15 <= t_of_fewer * e * 16 && t * 4 <= e * 5
 }
 
+/// Returns true if a smaller depth clearly costs more than a quarter of the throughput.
+fn is_costly(fewer: &Sums, more: &Sums) -> bool {
+    fewer.served() * 4 < more.served() * 3 && compare(fewer, more, LOSES, false) == Verdict::High
+}
+
 /// Compares the elasticity from the smaller to the larger depth with a threshold in percent.
 fn compare(small: &Sums, large: &Sums, threshold: i64, must_decide: bool) -> Verdict {
     let gain = |few: u64, many: u64| log2(many) - log2(few);
@@ -734,6 +743,24 @@ mod tests {
         }
         assert!(lowest < FIRST, "no smaller depth was taken");
         assert!(served(lowest.into()) * KEPT.1 >= served(FIRST.into()) * KEPT.0, "{lowest} is too few");
+    }
+
+    #[test]
+    fn a_smaller_depth_that_costs_much_is_soon_given_up() {
+        // Returns the milliseconds that the first probe lasts if a request takes `time` at a depth.
+        let lasts = |time: fn(u64) -> u64| {
+            let (mut depth, mut now, mut began) = (Depth::new(false), Instant::ZERO, None);
+            let load = Load { is_binding: false, is_unfair: true, may_probe: true, may_shrink: true, others: None };
+            while began.is_none() || !depth.is_settled() {
+                let (mark, count) = (depth.mark(), u64::from(depth.limit()));
+                let time = time(count);
+                now = now + Nanos::new(time / count);
+                depth.learn(now, Sample { mark, time, alone: 1_000_000, area: count * time }, load);
+                began = began.or((!depth.is_settled()).then_some(now));
+            }
+            now.since(began.expect("a probe began")).as_millis()
+        };
+        assert_eq!((lasts(|_| 1_600_000), lasts(|count| 50_000 * count)), (5, 20));
     }
 
     #[test]
