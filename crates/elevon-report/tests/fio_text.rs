@@ -99,7 +99,8 @@ fn run() -> result::RunResult {
             },
             ..template.clone()
         };
-        result.workload.iodepth = number(&job["latency_depth"]) as u32;
+        result.workload.depth = number(&job["latency_depth"]) as u32;
+        result.workload.iodepth = result.workload.depth;
         run.jobs.push(result);
     }
     run

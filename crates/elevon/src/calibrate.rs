@@ -65,7 +65,7 @@ impl Probe {
         // Writes that only fill the device write cache are not measured.
         let ramp = if self.writes() { micros } else { 0 };
         format!(
-            "[{}]\nioengine=io_uring\ndirect=1\nrw={rw}\nbs={block}\niodepth={depth}\nnorandommap=1\ntime_based=1\n\
+            "[{}]\nioengine=libaio\ndirect=1\nrw={rw}\nbs={block}\niodepth={depth}\nnorandommap=1\ntime_based=1\n\
              runtime={micros}us\nramp_time={ramp}us\n",
             self.key
         )
