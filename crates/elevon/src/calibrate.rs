@@ -36,8 +36,10 @@ struct Probe {
 const SMALL: u64 = 4096;
 const LARGE: u64 = 1 << 20;
 
+/// Deep enough for any device. Large I/Os are several requests each, and a queue of them must not
+/// run out of tags: workers of io_uring that wait for one lose the order.
 const fn probe(name: &'static str, rw: &'static str, block: u64, key: &'static str) -> Probe {
-    Probe { name, rw, block, depth: if block == SMALL { 128 } else { 32 }, key }
+    Probe { name, rw, block, depth: if block == SMALL { 128 } else { 16 }, key }
 }
 
 /// Runs in the order of the model's line. Reads come first, because they do not change data.
@@ -64,8 +66,11 @@ impl Probe {
         let (rw, block, depth, micros) = (self.rw, self.block, self.depth, (seconds * 1e6) as u64);
         // Writes that only fill the device write cache are not measured.
         let ramp = if self.writes() { micros } else { 0 };
+        // Small I/Os may run out of tags. The order of sequential ones is kept by a process that
+        // waits for them itself; it takes completions late, which of so many I/Os is little.
+        let engine = if self.block == SMALL && !rw.starts_with("rand") { "libaio" } else { "io_uring" };
         format!(
-            "[{}]\nioengine=libaio\ndirect=1\nrw={rw}\nbs={block}\niodepth={depth}\nnorandommap=1\ntime_based=1\n\
+            "[{}]\nioengine={engine}\ndirect=1\nrw={rw}\nbs={block}\niodepth={depth}\nnorandommap=1\ntime_based=1\n\
              runtime={micros}us\nramp_time={ramp}us\n",
             self.key
         )

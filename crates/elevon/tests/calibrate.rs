@@ -40,10 +40,10 @@ fn slots_as_its_parameters_say() {
 
 #[test]
 fn null_as_its_latency_and_depth_say() {
-    // 64 commands, or 32 of large blocks, of 1 ms each.
+    // 64 commands, or 16 of large blocks, of 1 ms each.
     let found = json(&["--device", "null:latency=1ms", "--seconds", "0.1"]);
     for (key, value) in
-        [("rrandiops", 64_000_u64), ("wseqiops", 64_000), ("rbps", 32_000 << 20), ("wbps", 32_000 << 20)]
+        [("rrandiops", 64_000_u64), ("wseqiops", 64_000), ("rbps", 16_000_u64 << 20), ("wbps", 16_000 << 20)]
     {
         let own = found["io.cost.model"][key].as_u64().expect("a coefficient");
         // A window that starts among writes may contain one round more or less, of 100.
