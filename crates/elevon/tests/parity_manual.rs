@@ -11,9 +11,10 @@ use std::fmt::Write;
 use common::records::{TOLERANCE, compare_rates, records, simulate, simulate_plain, text, tunables};
 
 /// Files of records: name, content, and how many of the telling figures must hold.
-const FILES: [(&str, &str, usize); 5] = [
+const FILES: [(&str, &str, usize); 6] = [
     ("schedulers.jsonl", "Linux 6.18, schedulers", 32),
     ("telling.jsonl", "Linux 6.18, chosen so that a wrong scheduler misses them", 24),
+    ("in-order.jsonl", "Linux 6.18, over a store that keeps the order", 71),
     ("groups.jsonl", "Linux 6.18, BFQ with cgroup weights", 4),
     ("cost.jsonl", "Linux 6.12, io.cost and io.max", 12),
     ("cost-short-period.jsonl", "Linux 6.12, io.cost with a period shorter than a tick", 1),
@@ -44,10 +45,14 @@ fn figures(file: &str) -> Vec<Figure> {
     for runs in records(file) {
         let first = &runs[0];
         let plain = compare_rates(&runs, &simulate_plain(first));
-        let turns = first["tunables"]["rot"] == 1;
+        let turns = match first["tunables"]["rot"] == 1 {
+            true => ", turning",
+            false if first["set"][0] == "rotational=1" => ", a disk",
+            false => "",
+        };
         for (rate, plain) in compare_rates(&runs, &simulate(first)).into_iter().zip(plain) {
             figures.push(Figure {
-                record: [text(&first["name"]), if turns { ", turning" } else { "" }].concat(),
+                record: [text(&first["name"]), turns].concat(),
                 setting: tunables(first).join(", "),
                 scheduler: text(&first["scheduler"]).to_owned(),
                 runs: runs.len(),
@@ -113,7 +118,8 @@ fn headline(files: &[(&str, &str, Vec<Figure>)]) -> String {
 fn varied(figures: &[Figure]) -> Vec<Vec<&Figure>> {
     let mut records: Vec<Vec<&Figure>> = Vec::new();
     for figure in figures.iter().filter(|figure| figure.runs > 1) {
-        match records.last_mut().filter(|of| of[0].record == figure.record && of[0].setting == figure.setting) {
+        let key = |of: &Figure| (of.record.clone(), of.scheduler.clone(), of.setting.clone());
+        match records.last_mut().filter(|of| key(of[0]) == key(figure)) {
             Some(of) => of.push(figure),
             None => records.push(vec![figure]),
         }

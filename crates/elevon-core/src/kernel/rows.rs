@@ -443,6 +443,19 @@ pub const RULES: &[RuleRow] = &[
         ""
     ),
     row!(
+        bfq_clock_kept_in_plug,
+        "bfq",
+        "BFQ takes a process that always has several requests in flight for one that is rarely waiting, for its \
+         first 4 s, and does not idle for it on a turning device: under a plug the clock is read once, so the time \
+         between a new queue and its first request is -1 ns, which counts as a very long one",
+        "BFQ takes such a process for one that waits for I/O, from its first request on",
+        Measured,
+        "two sequential readers of depth 4 on a turning device with 6.18.44 get four requests each in turn, at depth \
+         1 slots of 125 ms; without a plug for each bio (before 6.10, and from 7.2 on) it follows from the cause",
+        "deep sequential readers on disks, in their first seconds",
+        ""
+    ),
+    row!(
         bfq_big_injection_waits,
         "bfq",
         "BFQ injects a large request only into an empty device",

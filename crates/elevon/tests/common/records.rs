@@ -32,7 +32,7 @@ pub(crate) fn records(file: &str) -> Vec<Vec<Value>> {
     let mut runs: Vec<(String, Vec<Value>)> = Vec::new();
     for line in all.lines() {
         let record: Value = serde_json::from_str(line).expect("a record");
-        let keys = ["name", "scheduler", "tunables", "device", "job", "tenants"];
+        let keys = ["name", "scheduler", "tunables", "set", "device", "job", "tenants"];
         let key = keys.map(|key| record[key].to_string()).concat();
         match runs.iter_mut().find(|(other, _)| *other == key) {
             Some((_, records)) => records.push(record),
@@ -73,11 +73,14 @@ fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Val
         at("size_mb"),
         record["tunables"]["rot"].as_u64().unwrap_or(0),
         given("queue_depth").unwrap_or(128),
-        if at("slots") > 1 { DISORDER } else { "" },
+        if at("slots") > 1 && record["device"]["in_order"] != true { DISORDER } else { "" },
     );
     let kernel: Vec<&str> = text(&record["kernel"]).split('.').take(2).collect();
     let (kernel, limit) = (kernel.join("."), format!("max_sectors_kb={}", given("max_sectors_kb").unwrap_or(512)));
     let mut args = vec!["--device", &device, "--scheduler", scheduler, "--kernel", &kernel, "--set", &limit];
+    for setting in record["set"].as_array().into_iter().flatten() {
+        args.extend(["--set", text(setting)]);
+    }
     if let Some(tenants) = tenants {
         args.extend(["--tenants", bench.file("tenants.toml", tenants)]);
     }

@@ -3,7 +3,7 @@
 
 use super::budget::Reason;
 use super::entity::{Class, EntityId};
-use super::think_time::is_seek;
+use super::think_time::{Clock, is_seek};
 use super::{Bfq, RequestState};
 use crate::request::Request;
 use crate::units::{Nanos, RequestId};
@@ -47,14 +47,19 @@ impl Bfq {
             self.prepare_measurement(q);
         }
         if sync {
-            let now = self.now;
+            let (now, clock) = (self.now, self.clock());
             let queue = self.queue_mut(q);
             let away = (queue.is_empty() && queue.dispatched == 0).then_some(queue.think.last_end);
             let just_created = queue.just_created;
-            queue.io_bound.on_arrival(now, away, just_created);
+            queue.io_bound.on_arrival(now, away, just_created, clock);
         }
         self.file(q, request, id);
         self.end_wait(q, id);
+    }
+
+    /// Returns how the time before a queue's first request counts.
+    const fn clock(&self) -> Clock {
+        if self.rules.bfq_clock_kept_in_plug { Clock::Kept } else { Clock::Read }
     }
 
     /// Counts a request on its queue's entity and all ancestors.
@@ -70,11 +75,11 @@ impl Bfq {
     /// Updates think time and seeks.
     fn observe(&mut self, q: EntityId, request: &Request) {
         let (now, tick, idle) = (self.now, self.tick, self.settings.slice_idle);
-        let (after_split, rotational) = (self.ms(AFTER_SPLIT_MS), self.rotational);
+        let (after_split, rotational, clock) = (self.ms(AFTER_SPLIT_MS), self.rotational, self.clock());
         let is_idle_class = self.engine[q].class == Class::Idle;
         let queue = self.queue_mut(q);
         if queue.dispatched == 0 && !queue.busy {
-            queue.think.on_arrival(now, idle);
+            queue.think.on_arrival(now, idle, clock);
         }
         let settled = tick > queue.split_at.saturating_add(after_split);
         if queue.sync && !is_idle_class && !idle.is_zero() && settled {
