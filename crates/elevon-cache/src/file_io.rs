@@ -78,9 +78,20 @@ pub struct FileOp {
     pub position: DeviceOffset,
     /// Length in bytes.
     pub bytes: Bytes,
-    /// True if this is the first I/O that reads back its program's writes. The cached pages of the
-    /// program's files are dropped first and, with bytes, written back before that.
-    pub begins_verify: bool,
+    /// Whether the program's files are dropped from the cache before this I/O.
+    pub drops: Drops,
+}
+
+/// What of a program's files is dropped from the cache before an I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drops {
+    /// Nothing.
+    Nothing,
+    /// The clean pages, by the advice DONTNEED: the I/O is the first of another pass over the files.
+    Clean,
+    /// The clean pages, and with bytes all pages, after they were written back: the I/O is the
+    /// first that reads back the program's writes.
+    ToVerify,
 }
 
 /// The result of the start of an I/O.
@@ -454,8 +465,10 @@ impl FileIo {
             at_device(&mut running.operations[op.token as usize], is_sync);
             return Begun::Device;
         }
-        if op.begins_verify {
-            self.begin_verify(now, op);
+        match op.drops {
+            Drops::Nothing => {}
+            Drops::ToVerify if self.has_bytes => self.begin_verify(op),
+            Drops::Clean | Drops::ToVerify => self.drop_clean(now, op.task),
         }
         let running = &mut self.programs[op.task.index()];
         if running.verifying.is_some_and(|first| first != op.token) {

@@ -11,9 +11,10 @@
 //! and each bio that a process built costs a submission, both as in direct I/O ([`CpuCost`]).
 //!
 //! Before a job starts, as in fio: `pre_read` reads its files (not timed), otherwise `invalidate`
-//! drops them; then `fadvise_hint` applies. Before a job reads back what it wrote, `invalidate`
-//! drops its files again (measured: fio 3.33 calls posix_fadvise there); with real bytes dirty
-//! pages are written first, so that the device is verified and not memory. A queue of buffered I/O
+//! drops them; then `fadvise_hint` applies. At each further pass over its files, and before a job
+//! reads back what it wrote, `invalidate` drops its files again (measured: fio 3.33 calls
+//! posix_fadvise there); before it reads back with real bytes dirty pages are written first, so
+//! that the device is verified and not memory. A queue of buffered I/O
 //! has one I/O at a time if submission blocks (libaio), as in Linux; io_uring has up to its depth.
 //!
 //! With real bytes ([`CacheConfig::copies`]) the back end has frames. The device is then the only
@@ -32,7 +33,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use elevon_cache::FrameId;
-use elevon_cache::file_io::{Begun, FileIo, FileIoEvent, FileOp, FileOpKind, NO_IO};
+use elevon_cache::file_io::{Begun, Drops, FileIo, FileIoEvent, FileOp, FileOpKind, NO_IO};
 use elevon_cache::page_cache::{ByteCopy, CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, Way};
 use elevon_cache::pages::Flags as PageFlags;
 use elevon_cache::readahead::Advice;
@@ -43,7 +44,7 @@ use elevon_core::units::{Bytes, FileOffset, Instant, Nanos, Sector, TaskId};
 
 use crate::cache_series::CacheSeries;
 use crate::jobs::Jobs;
-use crate::process::{CpuCost, Process};
+use crate::process::{CpuCost, Passes, Process};
 #[cfg(doc)]
 use crate::token::Token;
 pub use bios::CacheBios;
@@ -78,8 +79,8 @@ struct User {
     costs: Vec<Nanos>,
     /// CPU time of bios it built that has not been charged to an I/O.
     unpaid: Nanos,
-    /// The number of its passes of reading back that have begun.
-    verify_passes: u32,
+    /// The passes of the job when its last I/O began.
+    passes: Passes,
 }
 
 /// A result of the layer.
@@ -323,11 +324,14 @@ impl BufferedIo {
             Op::Discard => FileOpKind::Discard,
             _ => FileOpKind::Write,
         };
-        // This is the first I/O that reads back what the job wrote.
-        let passes = std::mem::replace(&mut user.verify_passes, process.verify_passes());
-        let begins_verify = passes != user.verify_passes && user.is_buffered && user.invalidates;
+        let passes = std::mem::replace(&mut user.passes, process.passes());
+        let drops = match user.is_buffered && user.invalidates {
+            true if passes.verify != user.passes.verify => Drops::ToVerify,
+            true if passes.files != user.passes.files => Drops::Clean,
+            _ => Drops::Nothing,
+        };
         let (position, bytes) = process.range(io.token);
-        let op = FileOp { task, token, kind, file: process.file(io.token), position, bytes, begins_verify };
+        let op = FileOp { task, token, kind, file: process.file(io.token), position, bytes, drops };
         let sleeps = user.submits_in_line;
         let Self { files, charges, users, .. } = self;
         match files.begin(now, &op, &mut CallAccount { now, charges, users, processes }) {

@@ -105,6 +105,8 @@ struct FilePosition {
 #[derive(Clone, Debug)]
 pub struct Pattern {
     files: Vec<FilePosition>,
+    /// See [`Self::passes`].
+    passes: u32,
     current: usize,
     left_on_file: u32,
     service: FileService,
@@ -162,6 +164,7 @@ impl Pattern {
         let alike = |d: usize| align[d] == align[first] && spec.distribution[d] == spec.distribution[first];
         let mut pattern = Self {
             files: Vec::with_capacity(extent.regions.len()),
+            passes: 0,
             current: 0,
             left_on_file: 0,
             service: spec.file_service,
@@ -245,11 +248,17 @@ impl Pattern {
 
     /// Starts again, as every loop does: sequential positions at the start, new random orders.
     pub fn rewind(&mut self) {
+        self.passes += u32::from(!self.random || self.visits_each_block(0));
         for index in 0..self.files.len() {
             self.rewind_file(index);
         }
         self.current = 0;
         self.left_on_file = 0;
+    }
+
+    /// Returns true if random I/O in a file visits each block once in a pass.
+    fn visits_each_block(&self, index: usize) -> bool {
+        self.files[index].sources.iter().flatten().any(|source| !matches!(source, Source::Any(_)))
     }
 
     fn rewind_file(&mut self, index: usize) {
@@ -309,6 +318,12 @@ impl Pattern {
     /// Returns the bytes of all files.
     pub fn bytes(&self) -> Bytes {
         Bytes::new(self.files.iter().map(|f| f.region.len.get()).sum())
+    }
+
+    /// Returns the number of passes over the files that were begun after the first: by a loop, by a
+    /// sequential position at the end, or because every block was visited in random order.
+    pub(crate) const fn passes(&self) -> u32 {
+        self.passes
     }
 
     /// Returns the smallest block of all directions in use.
@@ -446,6 +461,7 @@ impl Pattern {
     /// wrap by themselves.
     #[cold]
     fn rewind_pass(&mut self, index: usize) {
+        self.passes += u32::from(self.random && self.visits_each_block(index));
         let file = &mut self.files[index];
         file.asked = 0;
         for source in file.sources.iter_mut().flatten() {
@@ -459,17 +475,15 @@ impl Pattern {
     }
 
     /// Returns an offset in the window with space for the smallest block of this size.
-    fn sequential_offset(&self, d: usize, index: usize, size: usize) -> u64 {
+    fn sequential_offset(&mut self, d: usize, index: usize, size: usize) -> u64 {
         let file = &self.files[index];
         let smallest = self.smallest[size];
         let at = file.position[d];
         if at.saturating_add(smallest) <= file.window.len {
-            at
-        } else if self.skip < 0 {
-            (file.window.len - smallest) / smallest * smallest
-        } else {
-            0
+            return at;
         }
+        self.passes += u32::from(!self.random);
+        if self.skip < 0 { (file.window.len - smallest) / smallest * smallest } else { 0 }
     }
 
     #[inline]

@@ -153,6 +153,15 @@ struct Budget {
     loops_left: u64,
 }
 
+/// How often a process has begun its work anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passes {
+    /// Passes over its files after the first.
+    pub(crate) files: u32,
+    /// Passes in which it reads back everything it wrote; those of `verify_backlog` do not count.
+    pub(crate) verify: u32,
+}
+
 /// A process; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Process {
@@ -667,10 +676,9 @@ impl Process {
         self.busy_until = self.busy_until.max(now).saturating_add(span);
     }
 
-    /// Returns the number of times that it began to read back everything it wrote. Passes of
-    /// `verify_backlog` are not counted.
-    pub(crate) const fn verify_passes(&self) -> u32 {
-        self.verify_passes
+    /// Returns the passes that it has begun.
+    pub(crate) const fn passes(&self) -> Passes {
+        Passes { files: self.pattern.passes(), verify: self.verify_passes }
     }
 
     /// Returns its statistics of the page cache.

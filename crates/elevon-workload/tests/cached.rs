@@ -125,6 +125,26 @@ fn a_job_that_reads_twice_reads_the_device_once() {
     assert_eq!(ran.cache_use(0).fault.calls, 0);
 }
 
+/// fio 3.33 calls `posix_fadvise(DONTNEED)` at the start of each pass, and not if a random job may
+/// visit a block twice.
+#[test]
+fn each_pass_over_a_file_reads_the_device_again() {
+    type Change = fn(&mut JobSpec);
+    let passes: [(Change, u64); 6] = [
+        (|s| s.loops = 3, 3),
+        (|s| s.io_size = Some(Amount::Bytes(3 * MIB)), 3),
+        (|s| (s.rw.random, s.io_size) = (true, Some(Amount::Bytes(3 * MIB))), 3),
+        (|s| (s.rw.random, s.norandommap, s.io_size) = (true, true, Some(Amount::Bytes(3 * MIB))), 1),
+        (|s| (s.loops, s.invalidate) = (3, false), 1),
+        (|s| (s.loops, s.pre_read) = (3, true), 1),
+    ];
+    for (index, (change, passes)) in passes.into_iter().enumerate() {
+        let read = go(&[job("a", change)]).bytes(Op::Read);
+        // Random I/O that may visit a block twice leaves a few out.
+        assert_eq!(read.next_multiple_of(MIB), passes * MIB, "case {index}: {read}");
+    }
+}
+
 #[test]
 fn what_a_job_mapped_does_not_stay_for_a_later_one_that_drops_the_file() {
     let first = job("first", |s| engine(s, "mmap", true));
@@ -608,7 +628,8 @@ fn writers_are_as_fast_as_the_device() {
     for jobs in [1, 4] {
         let writer = job("w", |s| {
             writes(s);
-            s.rw.random = true;
+            // At each pass the advice DONTNEED would begin to write what is dirty.
+            (s.rw.random, s.invalidate) = (true, false);
             s.filenames = Vec::new();
             s.numjobs = jobs;
             s.size = Some(Amount::Bytes(32 * MIB));

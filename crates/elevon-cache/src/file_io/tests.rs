@@ -82,7 +82,7 @@ fn bed(program: Program, change: impl FnOnce(&mut CacheConfig)) -> Bed {
 }
 
 impl Bed {
-    fn begin_as(&mut self, token: u32, kind: FileOpKind, page: u64, bytes: u64, begins_verify: bool) -> Begun {
+    fn begin_as(&mut self, token: u32, kind: FileOpKind, page: u64, bytes: u64, drops: Drops) -> Begun {
         let op = FileOp {
             task: T0,
             token,
@@ -90,7 +90,7 @@ impl Bed {
             file: 0,
             position: DeviceOffset::new(page * PAGE),
             bytes: Bytes::new(bytes),
-            begins_verify,
+            drops,
         };
         let begun = self.io.begin(self.now, &op, &mut self.seen);
         self.io.self_check();
@@ -98,7 +98,7 @@ impl Bed {
     }
 
     fn begin(&mut self, token: u32, kind: FileOpKind, page: u64, pages: u64) -> Begun {
-        self.begin_as(token, kind, page, pages * PAGE, false)
+        self.begin_as(token, kind, page, pages * PAGE, Drops::Nothing)
     }
 
     /// Submits the bios of the cache. Returns them.
@@ -446,7 +446,7 @@ fn before_a_verification_with_bytes_all_files_are_written_and_dropped_and_other_
     assert_eq!(bed.run(FileOpKind::Write, 1, 1), Status::Ok);
     assert_eq!(bed.run(FileOpKind::Write, FILE_PAGES + 1, 1), Status::Ok);
     bed.take_log();
-    assert_eq!(bed.begin_as(0, FileOpKind::Read, 1, PAGE, true), BUFFERED);
+    assert_eq!(bed.begin_as(0, FileOpKind::Read, 1, PAGE, Drops::ToVerify), BUFFERED);
     assert_eq!(bed.begin(1, FileOpKind::Read, FILE_PAGES + 1, 1), BUFFERED);
     assert_eq!(bed.submit(), ["W1+1"]);
     assert_eq!(bed.complete(Status::Ok), []);
@@ -462,7 +462,7 @@ fn before_a_verification_with_bytes_all_files_are_written_and_dropped_and_other_
 fn an_error_before_a_verification_ends_its_io_and_lets_the_others_go() {
     let mut bed = bed(program(Access::Descriptor), |config| config.copies = true);
     assert_eq!(bed.run(FileOpKind::Write, 1, 1), Status::Ok);
-    assert_eq!(bed.begin_as(0, FileOpKind::Read, 1, PAGE, true), BUFFERED);
+    assert_eq!(bed.begin_as(0, FileOpKind::Read, 1, PAGE, Drops::ToVerify), BUFFERED);
     assert_eq!(bed.begin(1, FileOpKind::Read, 2, 1), BUFFERED);
     bed.submit();
     let events = bed.complete(Status::Medium);
@@ -475,7 +475,7 @@ fn before_a_verification_without_bytes_clean_pages_are_dropped() {
     let mut bed = bed(program(Access::Descriptor), |_| {});
     assert_eq!(bed.run(FileOpKind::Read, 1, 1), Status::Ok);
     bed.take_log();
-    assert_eq!(bed.begin_as(0, FileOpKind::Read, 1, PAGE, true), BUFFERED);
+    assert_eq!(bed.begin_as(0, FileOpKind::Read, 1, PAGE, Drops::ToVerify), BUFFERED);
     assert!(bed.submit()[0].starts_with("R1+"), "it is read again");
 }
 

@@ -1,26 +1,29 @@
 //! Drops a program's files from the cache before the program reads back its writes, so that the
-//! data comes from the device.
+//! data comes from the device, or before another pass over its files.
 //!
-//! With bytes, dirty pages are written back first and no page is left, because the device is to be
-//! verified. Without bytes, the advice DONTNEED drops the clean pages, as fio does.
+//! Before it reads back with bytes, dirty pages are written back first and no page is left, because
+//! the device is to be verified. Otherwise the advice DONTNEED drops the clean pages, as fio does.
 
-use super::{CallDone, CallKind, Called, FileIo, FileIoState, FileOp, Instant, Opened, Operation, Running, Step};
+use super::{
+    CallDone, CallKind, Called, FileIo, FileIoState, FileOp, Instant, Opened, Operation, Running, Step, TaskId,
+};
 use crate::page_cache::RangeSync;
 use crate::readahead::Advice;
 
 impl FileIo {
     /// Begins the pass in which the I/O `op` has the files dropped.
-    pub(super) fn begin_verify(&mut self, now: Instant, op: &FileOp) {
-        if self.has_bytes {
-            let running = &mut self.programs[op.task.index()];
-            debug_assert!(running.verifying.is_none(), "two passes of one program at once");
-            running.verifying = Some(op.token);
-            running.operations[op.token as usize].state = FileIoState::VerifyWriteBack;
-            return;
-        }
-        for file in 0..self.programs[op.task.index()].files.len() {
-            let part = self.programs[op.task.index()].files[file].part;
-            let called = self.call(now, op.task, file, CallKind::Fadvise(Advice::DontNeed), part.offset(), part.len);
+    pub(super) fn begin_verify(&mut self, op: &FileOp) {
+        let running = &mut self.programs[op.task.index()];
+        debug_assert!(running.verifying.is_none(), "two passes of one program at once");
+        running.verifying = Some(op.token);
+        running.operations[op.token as usize].state = FileIoState::VerifyWriteBack;
+    }
+
+    /// Drops the clean pages of a program's files.
+    pub(super) fn drop_clean(&mut self, now: Instant, task: TaskId) {
+        for file in 0..self.programs[task.index()].files.len() {
+            let part = self.programs[task.index()].files[file].part;
+            let called = self.call(now, task, file, CallKind::Fadvise(Advice::DontNeed), part.offset(), part.len);
             debug_assert!(called != Called::Wait, "advice does not sleep");
         }
     }

@@ -12,7 +12,7 @@ use elevon_formats::fio::spec::{Fadvise, JobSpec, SyncFileRange, SyncMode};
 
 use super::{BufferedIo, Event, FileSetup, User};
 use crate::jobs::{Jobs, Member};
-use crate::process::{CpuCost, Process};
+use crate::process::{CpuCost, Passes, Process};
 use crate::region::{JobFile, Region, largest_block};
 
 impl BufferedIo {
@@ -212,7 +212,7 @@ fn user(spec: &JobSpec, process: &Process) -> User {
         advice,
         costs: vec![Nanos::ZERO; process.depth()],
         unpaid: Nanos::ZERO,
-        verify_passes: 0,
+        passes: Passes::default(),
     }
 }
 
