@@ -1,8 +1,9 @@
 //! Any bytes as what a client sends: the session takes a step, or ends; it never takes more than it
-//! was given, says the same however the bytes are cut, and keeps requests inside the export. Where
-//! TLS is required nothing is opened without it, and no byte that came before the handshake is left
-//! to be taken for a protected one. The same bytes as what a server sends to a client: each step
-//! uses no more than it was given, and no request is answered twice, or after its end.
+//! was given, says the same however the bytes are cut, and keeps requests inside the export and, if
+//! the client was told block sizes, to whole blocks. Where TLS is required nothing is opened without
+//! it, and no byte that came before the handshake is left to be taken for a protected one. The same
+//! bytes as what a server sends to a client: each step uses no more than it was given, and no request
+//! is answered twice, or after its end.
 
 use elevon_nbd::{Client, ClientStep, Command, Export, Exports, Refusal, Session, SessionConfig, Step, Tls};
 
@@ -118,7 +119,12 @@ fn output(data: &[u8], piece: usize, tls: Tls) -> Vec<u8> {
                 Step::Close(_) => return output,
                 Step::Request(request) => {
                     assert!(request.offset + request.length <= SIZE, "{request:?}");
-                    assert!(request.offset.is_multiple_of(BLOCK) && request.length.is_multiple_of(BLOCK));
+                    let block = u64::from(session.request_block());
+                    assert!(request.offset.is_multiple_of(block) && request.length.is_multiple_of(block));
+                    // A client is held to the block sizes if it was told them.
+                    let information = [&[0, 3][..], &(BLOCK as u32).to_be_bytes()].concat();
+                    let was_told = output.windows(information.len()).any(|window| window == information);
+                    assert!(block == 1 || (block == BLOCK && was_told), "{block}");
                     if !matches!(request.command, Command::Read | Command::BlockStatus { .. }) {
                         session.reply_format().done(&mut output, &request);
                     }

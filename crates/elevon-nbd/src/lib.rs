@@ -9,7 +9,8 @@
 //! Supported: the options EXPORT_NAME, ABORT, LIST, STARTTLS, INFO, GO, STRUCTURED_REPLY,
 //! LIST_META_CONTEXT, SET_META_CONTEXT and EXTENDED_HEADERS; the commands READ, WRITE, DISC, FLUSH,
 //! TRIM, CACHE, WRITE_ZEROES and BLOCK_STATUS with the context `base:allocation`; the block sizes
-//! of an export, which requests are held to.
+//! of an export, to which a client that asks for them is held; any other may ask for any range of
+//! bytes.
 //!
 //! ```
 //! use elevon_nbd::{Export, Exports, Refusal, Session, SessionConfig, Step};

@@ -61,7 +61,8 @@ pub struct Export {
     pub size: u64,
     /// What it can do.
     pub flags: TransmissionFlags,
-    /// Offsets and lengths of requests are multiples of it: a power of two up to 64 KiB.
+    /// Offsets and lengths of requests of a client that asks for block sizes are multiples of it: a
+    /// power of two up to 64 KiB.
     pub block: u32,
     /// The size in bytes at which requests are served best: a power of two, at least 512 and
     /// [`Self::block`].

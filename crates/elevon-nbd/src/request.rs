@@ -30,7 +30,8 @@ pub enum Command {
     },
 }
 
-/// A valid request: its range lies in the export and fits the block sizes.
+/// A valid request: its range lies in the export, and is in whole blocks if the client was told
+/// the block sizes. A client that was not may ask for any range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
     /// The client's name of it, which its reply carries.
@@ -66,7 +67,7 @@ pub enum Reason {
     Malformed,
     /// The export is read-only.
     ReadOnly,
-    /// Its offset or length is no multiple of the block size.
+    /// Its offset or length is no multiple of the block size, which the client was told.
     Unaligned,
     /// It goes past the end of the export.
     OutOfRange,
@@ -164,7 +165,7 @@ impl Header {
         if is_empty || (command == Command::Flush && (offset, length) != (0, 0)) {
             return Err((Reason::Malformed, NbdError::Invalid));
         }
-        let block = u64::from(export.block);
+        let block = if agreed.blocks { u64::from(export.block) } else { 1 };
         if !offset.is_multiple_of(block) || !length.is_multiple_of(block) {
             return Err((Reason::Unaligned, NbdError::Invalid));
         }
@@ -186,6 +187,8 @@ pub(crate) struct Agreed {
     pub(crate) extended: bool,
     /// The context `base:allocation` is in use.
     pub(crate) allocation: bool,
+    /// The client asked for the block sizes and was told them.
+    pub(crate) blocks: bool,
 }
 
 #[cfg(test)]
@@ -203,7 +206,7 @@ mod tests {
     #[test]
     fn what_a_server_must_refuse() {
         use NbdError::{Invalid, NoSpace, Overflow, Permission};
-        let all = Agreed { structured: true, extended: true, allocation: true };
+        let all = Agreed { structured: true, extended: true, allocation: true, blocks: true };
         let end = 1 << 30;
         for (command, flags, offset, length, agreed, reason, error) in [
             (0, 0, end - 512, 1024, all, Reason::OutOfRange, Invalid),
@@ -228,6 +231,9 @@ mod tests {
         ] {
             let found = header(command, flags, offset, length).check(&export(), agreed);
             assert_eq!(found, Err((reason, error)), "command {command} flags {flags:#x} {offset}+{length}");
+            // A client that was not told the block sizes is refused the same things but one.
+            let found = header(command, flags, offset, length).check(&export(), Agreed { blocks: false, ..agreed });
+            assert_eq!(found.is_ok(), reason == Reason::Unaligned, "{offset}+{length} without block sizes");
         }
         let mut sealed = export();
         sealed.flags.read_only = true;

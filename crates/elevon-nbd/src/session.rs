@@ -14,9 +14,6 @@ const BASE: &str = "base:";
 const OPTION_HEAD: usize = 16;
 /// The longest payload of an option that is read. A longer one is read past and refused.
 const OPTION_MAX: u32 = 64 << 10;
-/// Blocks of which requests of every client are multiples, also of one that did not ask for block
-/// sizes: disks of Linux have such sectors, and its `nbd-client` asks for nothing.
-const SECTOR: u32 = 512;
 /// Options before the transmission, after which a client is sent away.
 const OPTIONS_MAX: u32 = 1024;
 
@@ -185,6 +182,12 @@ impl Session {
     /// Returns the export that was opened.
     pub fn export(&self) -> Option<&Export> {
         self.export.as_ref()
+    }
+
+    /// Returns the bytes of which offsets and lengths of requests are multiples: those of a block
+    /// of the export if the client was told them, otherwise 1.
+    pub fn request_block(&self) -> u32 {
+        self.export.as_ref().filter(|_| self.agreed.blocks).map_or(1, |export| export.block)
     }
 
     /// Returns true if the connection is protected by TLS.
@@ -390,10 +393,6 @@ impl Session {
             Ok(export) => export,
             Err(why) => return refuse(self, why),
         };
-        if kind == option::GO && export.block > SECTOR && !asked.items.contains(&Information::BlockSize) {
-            let text = format!("ask for block sizes: requests are multiples of {}", export.block);
-            return self.reply(kind, answer::BLOCK_SIZE_REQUIRED, text.as_bytes());
-        }
         let export = if kind == option::GO { exports.open(asked.name) } else { Ok(export) };
         let export = match export {
             Ok(export) => export,
@@ -401,7 +400,11 @@ impl Session {
         };
         asked.answer(&mut self.output, kind, &export, self.structured);
         self.reply(kind, answer::ACK, b"");
-        if kind == option::GO { self.open(asked.name, export) } else { Step::Continue }
+        if kind == option::INFO {
+            return Step::Continue;
+        }
+        self.agreed.blocks = asked.items.contains(&Information::BlockSize);
+        self.open(asked.name, export)
     }
 
     fn open(&mut self, name: &str, export: Export) -> Step {
@@ -410,6 +413,7 @@ impl Session {
             structured: self.structured,
             extended: self.extended,
             allocation: self.context.as_deref() == Some(name),
+            ..self.agreed
         };
         self.export = Some(export);
         self.phase = Phase::Transmission;

@@ -7,15 +7,16 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, TaskId, TenantId};
 use elevon_host::{Incoming, Outgoing};
-use elevon_nbd::{ReplyFormat, Request, Session};
+use elevon_nbd::{Command, ReplyFormat, Request, Session};
 
 use crate::gate::{Gate, IN_FLIGHT, Weight};
 use crate::line::{Left, Line};
 use crate::pieces::{Part, Pieces};
 
 /// Buffers of a client on a device, each of [`crate::pieces::PART`] bytes. They exist from its
-/// first request on, and take memory once they are used.
-pub(crate) const BUFFERS: u32 = IN_FLIGHT;
+/// first request on, and take memory once they are used. READs and payloads leave one of them free,
+/// so that what changes something without a payload always finds one: others may wait for its end.
+pub(crate) const BUFFERS: u32 = IN_FLIGHT + 1;
 
 /// Bytes of answers without data that may wait to be sent, beyond which nothing more is read: a
 /// client cannot have the server keep refusals that it does not take.
@@ -41,6 +42,8 @@ pub(crate) struct Client {
     pub(crate) export: String,
     pub(crate) charged: Charged,
     pub(crate) session: Session,
+    /// Bytes of a block of its export.
+    pub(crate) block: u64,
     pub(crate) line: Line,
     pub(crate) left: Left,
     /// Bytes that came; `None` while more are received.
@@ -97,6 +100,7 @@ impl Client {
             task: TaskId::IDLE,
             export,
             charged,
+            block: session.export().map_or(1, |export| export.block.into()),
             session,
             line: line.0,
             left,
@@ -148,20 +152,21 @@ impl Client {
         !self.is_closing && self.out.heads.len() < ANSWERS
     }
 
-    /// Lets a request in if there is room, and buffers for a payload. Those are taken in the order
-    /// of requests, all at once, so that no two requests wait for each other's.
+    /// Lets a request in if there is room, and buffers for a payload and for blocks that it changes
+    /// in part. Those are taken in the order of requests, all at once, so that no two requests wait
+    /// for each other's.
     pub(crate) fn admit(&mut self, request: &Request) -> bool {
-        let needed = Pieces::payload_slots(request);
-        (needed == 0 || (self.waiting.is_empty() && self.free.len() >= needed))
+        let needed = Pieces::slots_needed(request, self.block);
+        (needed == 0 || (self.waiting.is_empty() && self.free.len() > needed))
             && self.gate.enter(Pieces::weight(request))
     }
 
-    /// Adds a request that was let in, by `pieces` of an empty list of buffers. A WRITE gets its
-    /// buffers, and is submitted after [`Self::on_payload`].
+    /// Adds a request that was let in, by `pieces` of an empty list of buffers, and gives it the
+    /// buffers that it needs. It is submitted after [`Self::start`].
     pub(crate) fn add(&mut self, pieces: impl FnOnce(Vec<u32>) -> Pieces) -> usize {
         let mut pieces = pieces(self.spare_slots.pop().unwrap_or_default());
-        let needed = Pieces::payload_slots(&pieces.request);
-        self.free.drain(self.free.len() - needed..).rev().for_each(|slot| pieces.add_slot(slot));
+        let needed = Pieces::slots_needed(&pieces.request, self.block);
+        pieces.give_slots(self.free.drain(self.free.len() - needed..).rev());
         let index = self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(None);
             self.requests.len() - 1
@@ -175,22 +180,31 @@ impl Client {
         self.waiting.push_back(index);
     }
 
+    /// Yields the requests that are not answered and have all of their payload, with their indices.
+    pub(crate) fn complete_requests(&self) -> impl Iterator<Item = (usize, &Pieces)> {
+        let all = self.requests.iter().enumerate().filter_map(|(index, pieces)| Some((index, pieces.as_ref()?)));
+        all.filter(|(index, _)| self.payload.is_none_or(|(incomplete, _)| incomplete != *index))
+    }
+
     /// Returns a request that is not answered.
-    pub(crate) fn request(&mut self, index: usize) -> &mut Pieces {
-        self.requests[index].as_mut().expect("a request that is not answered")
+    pub(crate) fn request(&self, index: usize) -> &Pieces {
+        self.requests[index].as_ref().expect("a request that is not answered")
+    }
+
+    /// Returns the memory of a payload that is too long for the buffers.
+    pub(crate) fn own_payload(&mut self, index: usize) -> Option<&mut Vec<u8>> {
+        self.requests[index].as_mut().and_then(Pieces::own_payload)
     }
 
     /// Returns the next part and its buffer; `None` if there is no part, or no buffer for it.
     pub(crate) fn next(&mut self) -> Option<(u32, Part, &Pieces)> {
         loop {
-            if !self.has_next() {
-                return None;
-            }
-            let &index = self.waiting.front()?;
+            let at = self.next_waiting()?;
+            let index = self.waiting[at];
             let pieces = self.requests[index].as_mut().expect("a request that waits");
             let part = pieces.next();
             if !pieces.has_next() {
-                self.waiting.pop_front();
+                self.waiting.remove(at);
             }
             let Some(part) = part else { continue };
             let slot = pieces.slot_of(&part).or_else(|| self.free.pop()).expect("there is a next part");
@@ -204,8 +218,16 @@ impl Client {
 
     /// Returns true if a part can be submitted.
     pub(crate) fn has_next(&self) -> bool {
-        let has_slots = |index: &usize| self.requests[*index].as_ref().is_some_and(Pieces::has_slots);
-        !self.waiting.is_empty() && (!self.free.is_empty() || self.waiting.front().is_some_and(has_slots))
+        self.next_waiting().is_some()
+    }
+
+    /// Returns the first request that waits and has a buffer for its next part.
+    fn next_waiting(&self) -> Option<usize> {
+        self.waiting.iter().position(|&index| {
+            let pieces = self.requests[index].as_ref().expect("a request that waits");
+            let left_free = usize::from(pieces.request.command == Command::Read);
+            self.free.len() > left_free || pieces.has_part_slots()
+        })
     }
 
     /// Returns the request and the part of a buffer in use.
@@ -214,12 +236,12 @@ impl Client {
         (self.requests[index].as_mut().expect("a request in flight"), part)
     }
 
-    /// Ends the part of a buffer. Returns the request if it is over, which then is no longer
-    /// among those of the client.
-    pub(crate) fn end(&mut self, slot: u32, status: Status) -> Option<Pieces> {
+    /// Ends the part of a buffer. Returns the request, and its index, if it is over; then it is no
+    /// longer among those of the client.
+    pub(crate) fn end(&mut self, slot: u32, status: Status) -> Option<(usize, Pieces)> {
         let (index, _) = self.parts[slot as usize].take().expect("a buffer in use");
         let pieces = self.requests[index].as_mut().expect("a request in flight");
-        if !pieces.keeps_slots() {
+        if pieces.frees(slot) {
             self.free.push(slot);
         }
         let had_next = pieces.has_next();
@@ -229,7 +251,7 @@ impl Client {
                 self.waiting.retain(|&waiting| waiting != index);
             }
             self.free_requests.push(index);
-            return self.requests[index].take();
+            return self.requests[index].take().map(|pieces| (index, pieces));
         }
         if !had_next && pieces.has_next() {
             self.waiting.push_back(index);
@@ -277,7 +299,7 @@ impl Client {
     /// come back by [`Self::free_slot`].
     fn recycle(&mut self, pieces: Pieces, is_sent_from: bool) {
         if !is_sent_from {
-            self.free.extend_from_slice(pieces.unused_slots());
+            self.free.extend(pieces.unused_slots());
         }
         let mut slots = pieces.into_slots();
         slots.clear();

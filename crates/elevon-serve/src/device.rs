@@ -2,7 +2,9 @@
 
 mod cached;
 mod counts;
+mod edges;
 mod errors;
+mod exclusion;
 mod served;
 mod tenants;
 #[cfg(test)]
@@ -14,6 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use elevon_cache::page_cache::CacheConfig;
 use elevon_core::layout::Layout;
+use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, LayoutId, TaskId, TenantId};
@@ -34,8 +37,10 @@ pub(crate) use cached::DeviceCache;
 use cached::FLUSHER;
 pub use cached::{CacheUse, CacheView};
 pub(crate) use counts::{BUCKETS, Counts, RequestCounts};
+use edges::take_read;
 pub(crate) use errors::ErrorLog;
 use errors::Owner;
+use exclusion::Exclusion;
 use tenants::Tenants;
 
 /// A connection that has opened an export.
@@ -129,6 +134,7 @@ pub(crate) struct Device<D> {
     tenants: Tenants,
     errors: ErrorLog,
     counts: Counts,
+    exclusion: Exclusion,
     layout: LayoutId,
     /// Clients by task.
     clients: Vec<Option<Client>>,
@@ -164,6 +170,7 @@ impl<D: Disk> Device<D> {
             tenants,
             errors,
             counts: Counts::default(),
+            exclusion: Exclusion::default(),
             layout,
             clients: Vec::new(),
             tasks: BTreeMap::new(),
@@ -400,20 +407,22 @@ impl<D: Disk> Device<D> {
     fn end_part(&mut self, now: Instant, task: TaskId, slot: u32, status: Status) {
         let client = self.clients[task.index()].as_mut().expect("a client in flight");
         let (pieces, part) = client.part(slot);
-        if status.is_ok()
-            && let Some(place) = pieces.place(&part)
-            && let Some(buffer) = self.disk.buffer(task, slot.into())
-        {
-            place.copy_from_slice(&buffer[..part.length as usize]);
+        if status.is_ok() && part.op == Op::Read {
+            take_read(&mut self.disk, task, slot, pieces, &part);
         }
-        if let Some(pieces) = client.end(slot, status) {
+        if let Some((index, pieces)) = client.end(slot, status) {
             self.counts.take(client.charged.tenant, &pieces.request, pieces.status(), now.since(pieces.arrived));
             let tenant = self.tenants.path(client.charged.tenant);
             let owner = Owner { client: client.name, export: &client.export, tenant };
             self.errors.take(now, &pieces.request, pieces.status(), &owner);
+            let has_changed = pieces.changed().is_some();
             client.answer(pieces);
+            if has_changed && !self.exclusion.is_idle() {
+                self.end_change((task, index));
+            }
         }
         if self.stack.control().is_watched() {
+            let client = self.clients[task.index()].as_mut().expect("a client in flight");
             let delay = self.stack.control_mut().delay_of(now, client.charged.tenant);
             client.delayed = client.delayed.max(now.saturating_add(delay));
         }

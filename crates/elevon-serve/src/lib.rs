@@ -27,6 +27,7 @@ mod server;
 mod shared;
 pub mod simulated;
 mod slots;
+mod span;
 mod tls;
 mod upstream;
 mod view;

@@ -6,6 +6,8 @@ use elevon_core::units::{Instant, TaskId};
 use elevon_host::{Data, Outgoing, SlotBytes};
 use elevon_nbd::{Command, NbdError, ReplyFormat, Request};
 
+use crate::span::Span;
+
 /// Bytes of a buffer. A longer request is carried out in parts, several at a time.
 pub(crate) const PART: u64 = 128 << 10;
 
@@ -26,6 +28,17 @@ pub(crate) enum Work {
     Flush,
 }
 
+/// What is done with a request now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The blocks that it changes in part are read.
+    ReadEdges,
+    /// They are written back, with its zeroes in them. The data of a WRITE is written with them.
+    WriteEdges,
+    /// The whole blocks of its range are read or changed.
+    Blocks,
+}
+
 /// A request of a client.
 #[derive(Debug)]
 pub(crate) struct Pieces {
@@ -33,12 +46,20 @@ pub(crate) struct Pieces {
     /// When it reached the device's thread.
     pub(crate) arrived: Instant,
     work: Work,
-    /// The bytes of a READ or a WRITE that is too long for the buffers.
+    stage: Stage,
+    /// Bytes of a block of the device.
+    block: u64,
+    /// The blocks that are read or changed, without those in which zeroes are put; in bytes of the
+    /// export.
+    blocks: Span,
+    /// The bytes of `blocks` of a READ or a WRITE that is too long for the buffers.
     own: Option<Vec<u8>>,
-    /// The buffers of the parts that have their bytes there, in order: of a WRITE all of them from
-    /// the start, of a READ those that were submitted.
+    /// The buffers of the parts of `blocks` that have their bytes there, in order: of a WRITE all
+    /// of them from the start, of a READ those that were submitted.
     slots: Vec<u32>,
-    /// Bytes for which a part was submitted.
+    /// The buffers of the blocks that are changed in part, as long as they are needed.
+    edge_slots: [Option<u32>; 2],
+    /// Of the stage: bytes for which a part was submitted, or blocks that are changed in part.
     submitted: u64,
     /// Parts in flight.
     parts: u32,
@@ -47,11 +68,19 @@ pub(crate) struct Pieces {
     flush_follows: bool,
 }
 
+/// Where bytes are written from.
+pub(crate) enum Place<'a> {
+    /// Memory of the request.
+    Own(&'a mut [u8]),
+    /// A buffer, and the byte in it at which they begin.
+    Slot(u32, u64),
+}
+
 /// A part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) op: Op,
-    /// First byte of the request that it covers.
+    /// The first byte of the export that it covers.
     pub(crate) at: u64,
     /// Bytes; 0 for a flush.
     pub(crate) length: u64,
@@ -59,9 +88,15 @@ pub(crate) struct Part {
 }
 
 impl Pieces {
-    /// Starts a request. `zero` is the operation that makes a range zero, if there is one; `slots`
-    /// an empty list.
-    pub(crate) fn new(arrived: Instant, request: Request, slots: Vec<u32>, zero: impl Fn(bool) -> Option<Op>) -> Self {
+    /// Starts a request to a device of blocks of `block` bytes. `zero` is the operation that makes
+    /// a range zero, if there is one; `slots` an empty list.
+    pub(crate) fn new(
+        arrived: Instant,
+        request: Request,
+        block: u64,
+        slots: Vec<u32>,
+        zero: impl Fn(bool) -> Option<Op>,
+    ) -> Self {
         let work = match request.command {
             Command::Read => Work::Read,
             Command::Write => Work::Write,
@@ -69,23 +104,76 @@ impl Pieces {
             Command::WriteZeroes { no_hole, .. } => zero(no_hole).map_or(Work::WriteZeroData, Work::Plain),
             Command::Flush | Command::Cache | Command::BlockStatus { .. } => Work::Flush,
         };
+        let span = Span::of(&request);
+        let blocks = if matches!(work, Work::Read | Work::Write) { span.outer(block) } else { span.inner(block) };
         let own = (request.length > IN_BUFFERS).then(|| match work {
-            Work::Read => Some(vec![0; request.length as usize]),
-            Work::Write => Some(Vec::with_capacity(request.length as usize)),
+            Work::Read => Some(vec![0; blocks.length() as usize]),
+            Work::Write => {
+                let mut own = Vec::with_capacity(blocks.length() as usize);
+                own.resize((span.start - blocks.start) as usize, 0);
+                Some(own)
+            }
             _ => None,
         });
-        let flush_follows = request.fua && matches!(work, Work::Plain(_));
-        let (submitted, parts, status) = (0, 0, Status::Ok);
-        Self { request, arrived, work, own: own.flatten(), slots, submitted, parts, status, flush_follows }
+        let stage = if Self::edges_of(&request, block).next().is_some() { Stage::ReadEdges } else { Stage::Blocks };
+        let flush_follows = request.fua && matches!(work, Work::Plain(_)) && !blocks.is_empty();
+        let (own, edge_slots, submitted, parts, status) = (own.flatten(), [None; 2], 0, 0, Status::Ok);
+        Self {
+            request,
+            arrived,
+            work,
+            stage,
+            block,
+            blocks,
+            own,
+            slots,
+            edge_slots,
+            submitted,
+            parts,
+            status,
+            flush_follows,
+        }
     }
 
-    /// Returns how many buffers the payload of a WRITE needs before it can be received.
-    pub(crate) const fn payload_slots(request: &Request) -> usize {
+    /// Yields the blocks that a request changes in part. A trim leaves them as they are.
+    fn edges_of(request: &Request, block: u64) -> impl Iterator<Item = Span> + Clone + use<> {
+        let has_some = matches!(request.command, Command::Write | Command::WriteZeroes { .. });
+        has_some.then(|| Span::of(request).edges(block)).into_iter().flatten()
+    }
+
+    /// Yields the blocks that it changes in part, in bytes of the export.
+    pub(crate) fn edges(&self) -> impl Iterator<Item = Span> + Clone + use<> {
+        Self::edges_of(&self.request, self.block)
+    }
+
+    /// Returns the blocks that it writes, those that it changes in part among them, in bytes of the
+    /// export; `None` if it changes nothing.
+    pub(crate) fn changed(&self) -> Option<Span> {
+        match self.request.command {
+            Command::Write | Command::WriteZeroes { .. } => Some(Span::of(&self.request).outer(self.block)),
+            Command::Trim => Some(self.blocks),
+            _ => None,
+        }
+    }
+
+    /// Returns how many buffers a request needs before it can begin: for the payload of a WRITE,
+    /// and for blocks that it changes in part.
+    pub(crate) fn slots_needed(request: &Request, block: u64) -> usize {
         let is_in_buffers = matches!(request.command, Command::Write) && request.length <= IN_BUFFERS;
-        if is_in_buffers { request.length.div_ceil(PART) as usize } else { 0 }
+        let of_data = if is_in_buffers { Span::of(request).outer(block).length().div_ceil(PART) as usize } else { 0 };
+        of_data + Self::edges_of(request, block).count()
     }
 
-    /// Adds a buffer for the next part of the bytes.
+    /// Gives it the buffers that it needs.
+    pub(crate) fn give_slots(&mut self, slots: impl Iterator<Item = u32>) {
+        let mut slots = slots.fuse();
+        for (_, of_edge) in self.edges().zip(&mut self.edge_slots) {
+            *of_edge = slots.next();
+        }
+        self.slots.extend(slots);
+    }
+
+    /// Adds a buffer for the next part of the bytes of a READ.
     pub(crate) fn add_slot(&mut self, slot: u32) {
         self.slots.push(slot);
     }
@@ -95,11 +183,12 @@ impl Pieces {
         self.slots
     }
 
-    /// Returns the buffers that the request still has, if nothing is sent from them: those of parts
+    /// Yields the buffers that the request still has, if nothing is sent from them: those of parts
     /// of a WRITE that were not submitted, and those of a READ.
-    pub(crate) fn unused_slots(&self) -> &[u32] {
-        let submitted = if self.has_slots() { self.submitted.div_ceil(PART) as usize } else { 0 };
-        &self.slots[submitted..]
+    pub(crate) fn unused_slots(&self) -> impl Iterator<Item = u32> {
+        let is_begun = self.has_slots() && self.stage == Stage::Blocks;
+        let submitted = if is_begun { self.submitted.div_ceil(PART) as usize } else { 0 };
+        self.slots[submitted..].iter().copied().chain(self.edge_slots.into_iter().flatten())
     }
 
     /// Returns the memory of a payload that is too long for the buffers.
@@ -107,13 +196,15 @@ impl Pieces {
         self.own.as_mut()
     }
 
-    /// Yields the buffers of the bytes from `from` on.
+    /// Yields the buffers of the bytes of the request from `from` on.
     pub(crate) fn slot_bytes(&self, task: TaskId, from: u64) -> impl Iterator<Item = SlotBytes> {
+        let before = self.request.offset - self.blocks.start;
+        let (from, end) = (before + from, before + self.request.length);
         let first = (from / PART) as usize;
         self.slots.iter().enumerate().skip(first).map(move |(index, &slot)| {
             let start = index as u64 * PART;
             let skip = from.saturating_sub(start);
-            let length = (self.request.length - start).min(PART) - skip;
+            let length = (end - start).min(PART) - skip;
             SlotBytes { task, token: slot.into(), start: skip, length }
         })
     }
@@ -123,48 +214,99 @@ impl Pieces {
         self.work == Work::Write && self.own.is_none()
     }
 
-    /// Returns the buffer in which the bytes of a part are, if they are in one from the start.
-    pub(crate) fn slot_of(&self, part: &Part) -> Option<u32> {
-        self.has_slots().then(|| self.slots[(part.at / PART) as usize])
+    /// Returns true if the parts of the current stage have buffers from the start, and what they write
+    /// is in them.
+    pub(crate) fn has_part_slots(&self) -> bool {
+        self.stage != Stage::Blocks || self.has_slots()
     }
 
-    /// Returns true if the buffer of a part that has ended is needed for the reply.
+    /// Returns the buffer of a part of the current stage, if it had one from the start.
+    pub(crate) fn slot_of(&self, part: &Part) -> Option<u32> {
+        match self.stage {
+            Stage::Blocks => self.has_slots().then(|| self.slots[((part.at - self.blocks.start) / PART) as usize]),
+            _ => self.edges().zip(self.edge_slots).find(|(edge, _)| edge.start == part.at).and_then(|(_, slot)| slot),
+        }
+    }
+
+    /// Returns true if the data of a READ stays in its buffers, from which it is sent.
     pub(crate) const fn keeps_slots(&self) -> bool {
         matches!(self.work, Work::Read) && self.own.is_none()
     }
 
+    /// Takes the buffer of a part that has ended. Returns false if the request still needs it.
+    pub(crate) fn frees(&mut self, slot: u32) -> bool {
+        match self.stage {
+            Stage::Blocks => !self.keeps_slots(),
+            Stage::ReadEdges if self.work != Work::Write => false,
+            Stage::ReadEdges | Stage::WriteEdges => {
+                self.edge_slots
+                    .iter_mut()
+                    .filter(|of_edge| **of_edge == Some(slot))
+                    .for_each(|of_edge| *of_edge = None);
+                true
+            }
+        }
+    }
+
     /// Returns the next part to submit.
     pub(crate) fn next(&mut self) -> Option<Part> {
-        let left = self.request.length - self.submitted.min(self.request.length);
+        if !self.has_next() {
+            return None;
+        }
+        if self.stage != Stage::Blocks {
+            let edge = self.edges().nth(self.submitted as usize).expect("there is a next part");
+            self.submitted += 1;
+            self.parts += 1;
+            let (op, fua) =
+                if self.stage == Stage::ReadEdges { (Op::Read, false) } else { (Op::Write, self.request.fua) };
+            return Some(Part { op, at: edge.start, length: edge.length(), fua });
+        }
+        let (at, left) = (self.blocks.start + self.submitted, self.blocks.length() - self.submitted);
         let part = match self.work {
-            Work::Flush if self.submitted == 0 => {
-                // There is one flush.
-                self.submitted = 1;
-                Part { op: Op::Flush, at: 0, length: 0, fua: false }
-            }
-            Work::Flush => return None,
-            _ if left == 0 || !self.status.is_ok() => return None,
-            Work::Read => Part { op: Op::Read, at: self.submitted, length: left.min(PART), fua: false },
+            Work::Flush => Part { op: Op::Flush, at: 0, length: 0, fua: false },
+            Work::Read => Part { op: Op::Read, at, length: left.min(PART), fua: false },
             Work::Write | Work::WriteZeroData => {
-                Part { op: Op::Write, at: self.submitted, length: left.min(PART), fua: self.request.fua }
+                Part { op: Op::Write, at, length: left.min(PART), fua: self.request.fua }
             }
-            Work::Plain(op) => Part { op, at: self.submitted, length: left, fua: false },
+            Work::Plain(op) => Part { op, at, length: left, fua: false },
         };
-        self.submitted += part.length;
+        // There is one flush.
+        self.submitted += part.length.max(1);
         self.parts += 1;
         Some(part)
+    }
+
+    /// Returns true if [`Self::next`] has another part.
+    pub(crate) fn has_next(&self) -> bool {
+        match (self.stage, self.work) {
+            (Stage::Blocks, Work::Flush) => self.submitted == 0,
+            (Stage::Blocks, _) => self.status.is_ok() && self.submitted < self.blocks.length(),
+            _ => self.status.is_ok() && self.submitted < self.edges().count() as u64,
+        }
     }
 
     /// Returns what a part writes that is not in its buffer yet; `None` for zeroes.
     pub(crate) fn data(&self, part: &Part) -> Option<&[u8]> {
         let own = self.own.as_ref().filter(|_| self.work == Work::Write)?;
-        Some(&own[part.at as usize..(part.at + part.length) as usize])
+        Some(&own[(part.at - self.blocks.start) as usize..][..part.length as usize])
     }
 
     /// Returns where the data of a part that reads belongs, if it does not stay in its buffer.
     pub(crate) fn place(&mut self, part: &Part) -> Option<&mut [u8]> {
         let own = self.own.as_mut().filter(|_| self.work == Work::Read)?;
-        Some(&mut own[part.at as usize..(part.at + part.length) as usize])
+        Some(&mut own[(part.at - self.blocks.start) as usize..][..part.length as usize])
+    }
+
+    /// Returns where bytes of `blocks` are written from.
+    pub(crate) fn place_of(&mut self, bytes: Span) -> Place<'_> {
+        let at = bytes.start - self.blocks.start;
+        match &mut self.own {
+            Some(own) => {
+                own.resize(self.blocks.length() as usize, 0);
+                Place::Own(&mut own[at as usize..][..bytes.length() as usize])
+            }
+            None => Place::Slot(self.slots[(at / PART) as usize], at % PART),
+        }
     }
 
     /// Ends a part. Returns true if the whole request is over, and [`Self::reply`] can be sent.
@@ -175,6 +317,9 @@ impl Pieces {
         }
         if self.parts > 0 || self.has_next() {
             return false;
+        }
+        if self.stage != Stage::Blocks {
+            return !self.status.is_ok() || self.end_stage();
         }
         if self.status == Status::NotSupported
             && let Work::Plain(op) = self.work
@@ -188,12 +333,12 @@ impl Pieces {
         true
     }
 
-    /// Returns true if [`Self::next`] has another part.
-    pub(crate) fn has_next(&self) -> bool {
-        match self.work {
-            Work::Flush => self.submitted == 0,
-            _ => self.status.is_ok() && self.submitted < self.request.length,
-        }
+    /// Goes on after the blocks that are changed in part were read, or written. Returns true if
+    /// nothing remains to be done.
+    fn end_stage(&mut self) -> bool {
+        let writes_edges = self.stage == Stage::ReadEdges && self.work != Work::Write;
+        (self.stage, self.submitted) = (if writes_edges { Stage::WriteEdges } else { Stage::Blocks }, 0);
+        !self.has_next()
     }
 
     /// Does something else in place of what the device does not support. Returns true if nothing
@@ -232,7 +377,12 @@ impl Pieces {
         if self.status.is_ok() && self.work == Work::Read {
             format.data_follows(&mut out.heads, &self.request);
             match self.own.take() {
-                Some(own) => out.push(Data::Own(own)),
+                Some(mut own) => {
+                    let before = (self.request.offset - self.blocks.start) as usize;
+                    own.truncate(before + self.request.length as usize);
+                    own.drain(..before);
+                    out.push(Data::Own(own));
+                }
                 None => self.slot_bytes(task, 0).for_each(|slot| out.push(Data::Slot(slot))),
             }
             return;

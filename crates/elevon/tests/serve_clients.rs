@@ -84,6 +84,84 @@ h.shutdown()
     served.end();
 }
 
+/// What a client without block sizes does: neighbours that share a sector are in flight at once on
+/// three connections, and every READ is held against plain memory.
+const ANY_RANGE: &str = "
+import random
+rng = random.Random(1)
+h.set_request_block_size(False)
+h.add_meta_context('base:allocation')
+h.connect_uri(uri)
+h.set_strict_mode(0)
+others = [nbd.NBD() for _ in range(2)]
+for other in others:
+    other.set_request_block_size(False)
+    other.connect_uri(uri)
+    other.set_strict_mode(0)
+handles = [h] + others
+size = h.get_size()
+disk = bytearray(size)
+for turn in range(40):
+    base = rng.randrange(size - 4096)
+    cut = sorted(rng.sample(range(1, 3000), 8))
+    left = []
+    for at, (start, end) in enumerate(zip([0] + cut, cut)):
+        data = rng.randbytes(end - start)
+        disk[base + start:base + end] = data
+        handle = handles[at % 3]
+        buffer = nbd.Buffer.from_bytearray(bytearray(data))
+        left.append((handle, handle.aio_pwrite(buffer, base + start), buffer))
+    while left:
+        left = [(handle, cookie, buffer) for handle, cookie, buffer in left if not handle.aio_command_completed(cookie)]
+        for handle in {handle for handle, _, _ in left}:
+            handle.poll(1)
+for turn in range(100):
+    start = rng.randrange(size - 70000)
+    length = rng.randrange(1, 70000)
+    handle = rng.choice(handles)
+    if turn % 4 == 0:
+        handle.zero(length, start, rng.choice([0, nbd.CMD_FLAG_NO_HOLE, nbd.CMD_FLAG_FUA]))
+        disk[start:start + length] = bytes(length)
+    elif turn % 4 == 1:
+        handle.trim(length, start)
+        # Only whole blocks, of 512 bytes or more, may have changed.
+        now = h.pread(length, start)
+        first = min(-start % 512, length)
+        assert now[:first] == disk[start:start + first]
+        disk[start:start + length] = now
+    else:
+        data = rng.randbytes(length)
+        handle.pwrite(data, start, rng.choice([0, nbd.CMD_FLAG_FUA]))
+        disk[start:start + length] = data
+    start = rng.randrange(size - 70000)
+    length = rng.randrange(1, 70000)
+    assert rng.choice(handles).pread(length, start) == disk[start:start + length], turn
+long = rng.randbytes(5 << 20)
+h.pwrite(long[:3 << 20], 12345)
+disk[12345:12345 + (3 << 20)] = long[:3 << 20]
+h.cache(100, 7)
+extents = []
+h.block_status(size - 2000, 1001, lambda name, offset, entries, error: extents.extend(entries))
+assert 0 < sum(extents[::2]) <= size - 2000
+h.flush()
+assert h.pread(size, 0) == disk
+open('expected', 'wb').write(disk)
+";
+
+/// libnbd that does not ask for block sizes may ask for any range of bytes, as at nbdkit.
+#[test]
+fn a_client_without_block_sizes_reads_and_writes_any_range() {
+    for options in [&[][..], &["--direct"], &["--cache", "256KiB"], &["--scheduler", "bfq"]] {
+        let served = Served::start(options);
+        let has_run = nbdsh(&served, ANY_RANGE);
+        let bench = served.ended();
+        if has_run {
+            let read = |name| fs::read(bench.path(name)).expect("a file");
+            assert!(read("disk.img") == read("expected"), "{options:?}");
+        }
+    }
+}
+
 #[test]
 fn options_may_come_in_any_number() {
     let served = Served::start(&[]);

@@ -211,20 +211,24 @@ fn info_opens_nothing_and_refusals_say_why() {
         client.option(option::GO, &asked(name, &[]));
         assert_eq!(client.kinds(), [kind]);
     }
-    client.option(option::GO, &asked("large blocks", &[]));
-    assert_eq!(client.kinds(), [answer::BLOCK_SIZE_REQUIRED], "its requests are multiples of 4096");
-    assert_eq!(client.option(option::GO, &asked("large blocks", &[3])), Step::Opened("large blocks".into()));
 }
 
-/// Debian's nbd-client gives up if it is told to ask for block sizes.
+/// By the protocol a client that did not ask for block sizes may ask for any range of bytes.
 #[test]
-fn blocks_of_a_sector_need_not_be_asked_for() {
+fn only_who_was_told_the_block_sizes_is_held_to_them() {
+    let part = request(command::READ, 0, 7, 100);
     let mut client = Client::new(Tls::Off);
-    client.option(77, b"something");
-    assert_eq!(client.kinds(), [answer::UNSUPPORTED]);
-    assert_eq!(client.option(option::GO, &asked("slow", &[])), Step::Opened("slow".into()));
+    client.option(option::INFO, &asked("large blocks", &[3]));
+    client.session.take_output();
+    assert_eq!(client.option(option::GO, &asked("large blocks", &[])), Step::Opened("large blocks".into()));
     assert_eq!(client.kinds(), [answer::INFO, answer::ACK]);
-    client.refused(&request(command::READ, 0, 0, 100), Command::Read, Reason::Unaligned);
+    assert!(matches!(client.say(&part), Step::Request(Request { offset: 7, length: 100, .. })));
+    let mut client = Client::new(Tls::Off);
+    client.option(option::EXPORT_NAME, b"large blocks");
+    assert!(matches!(client.say(&part), Step::Request(Request { offset: 7, length: 100, .. })));
+    let mut client = Client::new(Tls::Off);
+    client.go("large blocks");
+    client.refused(&part, Command::Read, Reason::Unaligned);
 }
 
 #[test]

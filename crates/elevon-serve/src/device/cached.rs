@@ -332,8 +332,8 @@ impl<D: Disk> Device<D> {
         let now = self.disk.now();
         let client = self.clients[task.index()].as_mut().expect("a client that submits");
         let base = client.charged.base;
-        let (pieces, part) = client.part(slot);
-        let at = base + pieces.request.offset + part.at;
+        let (_, part) = client.part(slot);
+        let at = base + part.at;
         let cache = self.cache.as_mut().expect("there is a cache");
         let begun = cache.begin(now, task, slot, &part, at);
         cache.move_bytes(&mut self.disk);

@@ -17,6 +17,7 @@ use crate::disk::{Allocation, Disk};
 use crate::gate::IN_FLIGHT;
 use crate::line::{Line, ToWriter};
 use crate::pieces::{PART, Part, Pieces};
+use crate::span::Span;
 
 /// Buffers that were not used for this time, and up to twice as long, are given back.
 const IDLE: Nanos = Nanos::from_secs(5);
@@ -123,15 +124,16 @@ impl<D: Disk> Device<D> {
             // Without a page cache there is none that a range could be read into.
             Command::Cache => {
                 if let Some(cache) = &mut self.cache {
-                    let at = client.charged.base + request.offset;
-                    cache.read_ahead(self.disk.now(), task, at, request.length);
+                    let blocks = Span::of(request).outer(client.block).moved(client.charged.base);
+                    cache.read_ahead(self.disk.now(), task, blocks.start, blocks.length());
                 }
-                client.answer_without_data(request, |format, heads| format.done(heads, request));
-                self.counts.take(client.charged.tenant, request, Status::Ok, Nanos::ZERO);
+                self.answer_at_once(task, request);
             }
+            Command::Trim if Span::of(request).inner(client.block).is_empty() => self.answer_at_once(task, request),
             Command::BlockStatus { .. } => {
-                let (arrived, at) = (self.disk.now(), client.charged.base + request.offset);
-                match allocation(&mut self.disk, self.cache.as_deref(), at, request.length) {
+                let arrived = self.disk.now();
+                let blocks = Span::of(request).outer(client.block).moved(client.charged.base);
+                match allocation(&mut self.disk, self.cache.as_deref(), blocks) {
                     Allocation::Known(extents) => self.tell_allocation(task, request, arrived, Ok(extents)),
                     Allocation::Asked(number) => {
                         client.questions += 1;
@@ -141,19 +143,27 @@ impl<D: Disk> Device<D> {
             }
             _ => {
                 let arrived = self.disk.now();
-                let disk = &self.disk;
-                let index = client.add(|slots| Pieces::new(arrived, *request, slots, |no_hole| disk.zero(no_hole)));
+                let (disk, block) = (&self.disk, client.block);
+                let zero = |no_hole| disk.zero(no_hole);
+                let index = client.add(|slots| Pieces::new(arrived, *request, block, slots, zero));
                 if request.command == Command::Write {
                     client.payload = Some((index, 0));
                 } else {
-                    client.start(index);
+                    self.start(task, index);
                 }
             }
         }
         true
     }
 
-    /// Answers a BLOCK_STATUS.
+    /// Answers a request for which nothing has to be done.
+    fn answer_at_once(&mut self, task: TaskId, request: &Request) {
+        let client = client_of(&mut self.clients, task);
+        client.answer_without_data(request, |format, heads| format.done(heads, request));
+        self.counts.take(client.charged.tenant, request, Status::Ok, Nanos::ZERO);
+    }
+
+    /// Answers a BLOCK_STATUS by the extents of the blocks of its range.
     pub(super) fn tell_allocation(
         &mut self,
         task: TaskId,
@@ -163,13 +173,17 @@ impl<D: Disk> Device<D> {
     ) {
         let now = self.disk.now();
         let client = client_of(&mut self.clients, task);
+        let client_block = client.block;
         let status = found.as_ref().err().copied().unwrap_or(Status::Ok);
         self.counts.take(client.charged.tenant, request, status, now.since(arrived));
         let tenant = self.tenants.path(client.charged.tenant);
         let owner = Owner { client: client.name, export: &client.export, tenant };
         self.errors.take(now, request, status, &owner);
         client.answer_without_data(request, |format, heads| match found {
-            Ok(extents) => format.extents(heads, request, &extents),
+            Ok(mut extents) => {
+                drop_front(&mut extents, request.offset % client_block);
+                format.extents(heads, request, &extents);
+            }
             Err(status) => format.error(heads, request, NbdError::from_errno(status.errno()), ""),
         });
     }
@@ -179,9 +193,8 @@ impl<D: Disk> Device<D> {
         let client = client_of(&mut self.clients, task);
         let (index, mut received) = client.payload.expect("a payload that comes");
         let Some(mut input) = client.input.take() else { return false };
-        let pieces = client.request(index);
-        let length = pieces.request.length;
-        if let Some(own) = pieces.own_payload() {
+        let length = client.request(index).request.length;
+        if let Some(own) = client.own_payload(index) {
             let bytes = input.bytes();
             let bytes = &bytes[..bytes.len().min((length - received) as usize)];
             own.extend_from_slice(bytes);
@@ -189,7 +202,7 @@ impl<D: Disk> Device<D> {
             let taken = bytes.len();
             input.take(taken);
         } else {
-            for slot in pieces.slot_bytes(task, received) {
+            for slot in client.request(index).slot_bytes(task, received) {
                 let bytes = input.bytes();
                 let bytes = &bytes[..bytes.len().min(slot.length as usize)];
                 if let Some(buffer) = self.disk.buffer(task, slot.token) {
@@ -207,7 +220,7 @@ impl<D: Disk> Device<D> {
         }
         client.payload = None;
         client.session.on_payload(length);
-        client.start(index);
+        self.start(task, index);
         true
     }
 
@@ -248,7 +261,7 @@ impl<D: Disk> Device<D> {
             Ok(bytes) => {
                 if let (Some((index, received)), Line::Ring(_)) = (client.payload, &client.line) {
                     let pieces = client.request(index);
-                    if pieces.own_payload().is_none() {
+                    if pieces.has_slots() {
                         let received = (received + bytes as u64).min(pieces.request.length);
                         client.payload = Some((index, received));
                     }
@@ -271,7 +284,7 @@ impl<D: Disk> Device<D> {
         let mut slots = std::mem::take(&mut self.parts);
         while let Some((slot, part, pieces)) = client.next() {
             if part.op == Op::Write
-                && !pieces.has_slots()
+                && !pieces.has_part_slots()
                 && let Some(buffer) = self.disk.buffer(task, slot.into())
             {
                 let buffer = &mut buffer[..part.length as usize];
@@ -300,8 +313,8 @@ impl<D: Disk> Device<D> {
         for slot in slots.drain(..) {
             let client = client_of(&mut self.clients, task);
             let charged = client.charged;
-            let (pieces, part) = client.part(slot);
-            let io = io_of(task, charged, self.layout, slot, &pieces.request, &part);
+            let (_, part) = client.part(slot);
+            let io = io_of(task, charged, self.layout, slot, &part);
             let now = self.disk.now();
             self.stack.submit(now, io, &mut self.disk);
         }
@@ -400,8 +413,22 @@ impl<D: Disk> Device<D> {
     }
 }
 
+/// Drops so many bytes at the front of extents, fewer than they have.
+fn drop_front(extents: &mut Vec<Extent>, mut bytes: u64) {
+    while let Some(first) = extents.first_mut()
+        && bytes > 0
+    {
+        let dropped = bytes.min(first.length);
+        (first.length, bytes) = (first.length - dropped, bytes - dropped);
+        if first.length == 0 {
+            extents.remove(0);
+        }
+    }
+}
+
 /// Returns which parts of a range are allocated, those among them whose pages are dirty.
-fn allocation(disk: &mut impl Disk, cache: Option<&DeviceCache>, at: u64, bytes: u64) -> Allocation {
+fn allocation(disk: &mut impl Disk, cache: Option<&DeviceCache>, range: Span) -> Allocation {
+    let (at, bytes) = (range.start, range.length());
     match cache.map_or((bytes, true), |cache| cache.clean_then_dirty(at, bytes)) {
         (bytes, true) => disk.allocation(at, bytes),
         (length, false) => Allocation::Known(vec![Extent { length, hole: false, zero: false }]),
@@ -409,7 +436,7 @@ fn allocation(disk: &mut impl Disk, cache: Option<&DeviceCache>, at: u64, bytes:
 }
 
 /// Returns the I/O of a part.
-fn io_of(task: TaskId, charged: Charged, layout: LayoutId, slot: u32, request: &Request, part: &Part) -> Io {
+fn io_of(task: TaskId, charged: Charged, layout: LayoutId, slot: u32, part: &Part) -> Io {
     let Charged { tenant, ioprio, base, .. } = charged;
     // The client waits for its writes, so writeback throttling is not for them.
     let flags = Flags::IDLE | if part.fua { Flags::FUA | Flags::SYNC } else { Flags::NONE };
@@ -418,7 +445,7 @@ fn io_of(task: TaskId, charged: Charged, layout: LayoutId, slot: u32, request: &
         token: slot.into(),
         op: part.op,
         flags,
-        sector: DeviceOffset::new(base + request.offset + part.at).sector(),
+        sector: DeviceOffset::new(base + part.at).sector(),
         bytes: Bytes::new(part.length),
         ioprio,
         write_hint: 0,

@@ -5,3 +5,4 @@ mod cached;
 mod guarantees;
 mod lab;
 mod power;
+mod unaligned;

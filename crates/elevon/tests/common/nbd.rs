@@ -18,7 +18,32 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Opens an export at a socket.
+    /// Opens an export at a socket by GO, and asks for its block sizes.
+    pub(crate) fn open_with_blocks(socket: &Path, export: &str) -> Result<Self> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.read_exact(&mut [0; 18])?;
+        // Fixed newstyle without zeroes, then GO with one item, the block sizes.
+        stream.write_all(&[0, 0, 0, 3])?;
+        stream.write_all(b"IHAVEOPT\0\0\0\x07")?;
+        stream.write_all(&(export.len() as u32 + 8).to_be_bytes())?;
+        stream.write_all(&(export.len() as u32).to_be_bytes())?;
+        stream.write_all(export.as_bytes())?;
+        stream.write_all(&[0, 1, 0, 3])?;
+        loop {
+            let mut answer = [0; 20];
+            stream.read_exact(&mut answer)?;
+            let number = |at: usize| u32::from_be_bytes(answer[at..at + 4].try_into().expect("4 bytes"));
+            let (kind, length) = (number(12), number(16));
+            stream.read_exact(&mut vec![0; length as usize])?;
+            match kind {
+                1 => return Ok(Self { stream, cookie: 0 }),
+                3 => {}
+                kind => panic!("the answer {kind:#x}"),
+            }
+        }
+    }
+
+    /// Opens an export at a socket. The client asks for nothing, block sizes neither.
     pub(crate) fn open(socket: &Path, export: &str) -> Result<Self> {
         let mut stream = UnixStream::connect(socket)?;
         let mut greeting = [0; 18];

@@ -13,7 +13,7 @@ use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, TaskId, TenantId};
 use elevon_formats::tenants::parse;
-use elevon_host::{Alarm, Incoming};
+use elevon_host::{Alarm, Data, Incoming};
 use elevon_nbd::{Command, Export, Exports, Refusal, Request, Session, SessionConfig, Step};
 use elevon_sim::device::{AnyDevice, Device as _, Fault};
 use elevon_sim::profiles;
@@ -119,8 +119,14 @@ impl Wire {
         self.transfer();
         while let Ok(told) = self.written.try_recv() {
             let ToWriter::Send(outgoing) = told else { panic!("nothing else is told") };
-            self.came.extend(&outgoing.heads);
-            assert_eq!(outgoing.parts().count(), 1, "requests are short, and their data was gathered");
+            for (heads, data) in outgoing.parts() {
+                self.came.extend(heads);
+                match data {
+                    Some(Data::Own(bytes)) => self.came.extend(bytes),
+                    Some(Data::Slot(_)) => panic!("what is in buffers was gathered"),
+                    None => {}
+                }
+            }
             self.send.send(Message::Sent { client: self.client, outgoing, result: Ok(()) }).expect("it is there");
         }
         let head: [u8; 16] = self.came.get(..16)?.try_into().expect("16 bytes");
@@ -159,6 +165,8 @@ pub(super) struct Lab {
     pub(super) clients: Vec<LabClient>,
     tenants: TenantPlan,
     size: u64,
+    /// Bytes of a block of the device.
+    block: u32,
 }
 
 /// Returns a page cache for so many bytes of data.
@@ -176,24 +184,26 @@ struct Extra {
 }
 
 /// The disk that every client opens.
-struct Disk(u64);
+struct Disk(Export);
 
 impl Exports for Disk {
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
     fn export(&self, _name: &str) -> Result<Export, Refusal> {
-        Ok(Export::new(self.0))
+        Ok(self.0.clone())
     }
 }
 
-/// Returns a session in which a client that asks for nothing has opened a disk of so many bytes.
-fn session(size: u64) -> Session {
+/// Returns a session in which a client that asks for nothing, block sizes neither, has opened a
+/// disk of so many bytes.
+fn session(size: u64, block: u32) -> Session {
+    let disk = Disk(Export { block, ..Export::new(size) });
     let mut session = Session::new(SessionConfig::default());
     let flags = [0, 0, 0, 3];
-    assert_eq!(session.step(&flags, &Disk(size)).1, Step::Continue);
+    assert_eq!(session.step(&flags, &disk).1, Step::Continue);
     let export_name = b"IHAVEOPT\0\0\0\x01\0\0\0\0";
-    assert!(matches!(session.step(export_name, &Disk(size)).1, Step::Opened(_)));
+    assert!(matches!(session.step(export_name, &disk).1, Step::Opened(_)));
     session.take_output();
     session
 }
@@ -222,6 +232,7 @@ impl Lab {
         let rules = config.kernel.rules();
         config.limits.validate(&rules).expect("good limits");
         let size = device.description().size.bytes().get();
+        let block = config.limits.logical_block_size;
         let file = parse("t.toml", tenants, &rules).expect("good tenants");
         let tenants = TenantPlan::new(&[], Some(&file)).expect("a tree");
         let mut stack = Stack::new(config).expect("a stack");
@@ -237,7 +248,7 @@ impl Lab {
         let (send, receive) = channel();
         let plan = tenants.clone();
         let device = Device::new(Parts { stack, disk, cache, settings, plan }, ErrorLog::new("lab", |_| {}));
-        Self { device, send, receive, clients: Vec::new(), tenants, size }
+        Self { device, send, receive, clients: Vec::new(), tenants, size, block }
     }
 
     pub(super) fn now(&mut self) -> Instant {
@@ -256,7 +267,7 @@ impl Lab {
         let charged = Charged { tenant, ioprio: IoPrio::NONE, base, size };
         let ((reader, memory), (writer, written)) = (channel(), channel());
         let line = (Line::Threads { reader, writer, socket: None }, Incoming::new(256 << 10).expect("memory"));
-        self.device.add(Client::new(client, String::new(), charged, session(size), line, Left::default()));
+        self.device.add(Client::new(client, String::new(), charged, session(size, self.block), line, Left::default()));
         let (send, data) = (self.send.clone(), BTreeMap::new());
         Wire { client, send, memory, written, unsent: Vec::new(), came: Vec::new(), data, read: Vec::new() }
     }

@@ -11,9 +11,12 @@ use elevon_testkit::Rng;
 use super::lab::{Lab, Wire, cache};
 
 const BLOCKS: u64 = 24;
-/// Runs, each of another seed, without and with a page cache.
+/// Runs, each of another seed, without and with a page cache, and of parts of blocks.
 const SEEDS: u64 = 3_000;
 const CACHED_SEEDS: u64 = 3_000;
+const PART_SEEDS: u64 = 600;
+/// The bytes of a write of parts of blocks. Neighbours share a block of any device.
+const PART: u64 = 1_000;
 
 /// What a client knows of a block.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +61,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(seed: u64, is_cached: bool) -> Self {
+    fn new(seed: u64, is_cached: bool, has_parts: bool) -> Self {
         let device = ["ufs-3.1", "sata-ssd-860evo", "hdd-7200"][(seed % 3) as usize];
         let faults: &[&str] = if seed.is_multiple_of(5) { &["flush_error:ppm=300000,status=medium"] } else { &[] };
         let scheduler = ["none", "mq-deadline", "flow"][(seed / 3 % 3) as usize];
@@ -66,12 +69,21 @@ impl Run {
         // Less than the blocks have, so that dirty pages have to go.
         let cache = is_cached.then(|| cache(64 << 10, mode));
         let mut lab = Lab::to_be_cut(device, faults, scheduler, cache);
-        let wires = (0..1 + u32::from(is_cached)).map(|client| lab.open(client, "")).collect();
+        let wires = (0..1 + u32::from(is_cached || has_parts)).map(|client| lab.open(client, "")).collect();
         let blocks = vec![Known::default(); BLOCKS as usize];
         let (rng, asked) = (Rng(seed + 1), BTreeMap::new());
         // Of a page, too.
-        let block = if is_cached && device != "ufs-3.1" && seed % 2 == 1 { 1024 } else { 4096 };
+        let block = match has_parts {
+            true => PART,
+            false if is_cached && device != "ufs-3.1" && seed % 2 == 1 => 1024,
+            false => 4096,
+        };
         Self { lab, wires, block, reads: 0, rng, blocks, asked, cookie: 0, failed_flushes: 0 }
+    }
+
+    /// Returns the bytes that are written whole or not at all.
+    fn atom(&self) -> usize {
+        if self.block == PART { 1 } else { 512 }
     }
 
     /// Sends a request on one of the connections.
@@ -125,8 +137,8 @@ impl Run {
                 }
             }
             Asked::Read { block, answered } => {
-                let (known, read) = (&self.blocks[block as usize], &self.wires[wire].read);
-                let sectors = || read.chunks(512);
+                let (known, read, atom) = (&self.blocks[block as usize], &self.wires[wire].read, self.atom());
+                let sectors = || read.chunks(atom);
                 assert!(is_ok && sectors().all(|all| all.iter().all(|byte| *byte == all[0])), "a torn sector");
                 assert!(sectors().all(|all| answered <= all[0] && all[0] <= known.sent), "{read:?}, {known:?}");
                 self.reads += 1;
@@ -142,12 +154,13 @@ impl Run {
 
     /// Cuts the power, and returns the blocks that hold something else than they may.
     fn cut(&mut self, mode: PowerCut) -> Vec<(u64, u8, Known)> {
+        let atom = self.atom();
         let disk = &mut self.lab.device.disk;
         disk.cut_power(mode, 0);
         let mut wrong = Vec::new();
         for (block, known) in self.blocks.iter().enumerate() {
             // A sector is written whole or not at all; a block of several may be of two writes.
-            for sector in disk.peek(block as u64 * self.block, self.block as usize).chunks(512) {
+            for sector in disk.peek(block as u64 * self.block, self.block as usize).chunks(atom) {
                 let is_whole = sector.iter().all(|byte| *byte == sector[0]);
                 if !is_whole || sector[0] < known.durable || sector[0] > known.sent {
                     wrong.push((block as u64, sector[0], *known));
@@ -160,12 +173,13 @@ impl Run {
 
 /// Runs of all seeds, each with a cut. Returns how many blocks were durable, how many flushes had
 /// failed, and how many reads were looked at.
-fn runs(seeds: u64, is_cached: bool) -> (usize, u64, u64) {
+fn runs(seeds: u64, is_cached: bool, has_parts: bool) -> (usize, u64, u64) {
     let modes = PowerCut::ALL;
     let (mut durable, mut failed, mut reads) = (0, 0, 0);
     for seed in 0..seeds {
-        let mut run = Run::new(seed, is_cached);
-        let steps = 50 + run.rng.below(250);
+        let mut run = Run::new(seed, is_cached, has_parts);
+        // Parts are read before they are written.
+        let steps = (50 + run.rng.below(250)) * if has_parts { 3 } else { 1 };
         for _ in 0..steps {
             for _ in 0..run.rng.below(3) {
                 run.ask();
@@ -185,22 +199,32 @@ fn runs(seeds: u64, is_cached: bool) -> (usize, u64, u64) {
 
 #[test]
 fn what_is_durable_survives_a_power_cut() {
-    let (durable, failed, _) = runs(SEEDS, false);
+    let (durable, failed, _) = runs(SEEDS, false, false);
     assert!(durable > SEEDS as usize && failed > 100, "{durable} durable blocks, {failed} failed flushes");
 }
 
 #[test]
 fn what_is_durable_survives_a_power_cut_with_a_page_cache() {
-    let (durable, failed, reads) = runs(CACHED_SEEDS, true);
+    let (durable, failed, reads) = runs(CACHED_SEEDS, true, false);
     assert!(durable > CACHED_SEEDS as usize && failed > 100, "{durable} durable blocks, {failed} failed flushes");
     assert!(reads > 10 * CACHED_SEEDS, "{reads} reads");
+}
+
+/// The blocks that neighbours share are written again and again, which takes nothing from what is
+/// durable of either.
+#[test]
+fn what_is_durable_of_parts_of_blocks_survives_a_power_cut() {
+    for is_cached in [false, true] {
+        let (durable, failed, _) = runs(PART_SEEDS, is_cached, true);
+        assert!(durable > PART_SEEDS as usize && failed > 30, "{durable} durable parts, {failed} failed flushes");
+    }
 }
 
 /// The check notices a device that forgets what it was told to keep.
 #[test]
 fn a_lost_block_is_noticed() {
     for is_cached in [false, true] {
-        let mut run = Run::new(1, is_cached);
+        let mut run = Run::new(1, is_cached, false);
         while run.blocks.iter().all(|known| known.durable == 0) {
             run.ask();
             run.lab.step();

@@ -1,0 +1,92 @@
+//! Requests that change a part of a block: when they begin, and what is written.
+
+use elevon_core::units::{PAGE_SIZE, TaskId};
+use elevon_nbd::Command;
+
+use super::Device;
+use super::exclusion::{Change, RequestId};
+use crate::client::Client;
+use crate::disk::Disk;
+use crate::pieces::{Part, Pieces, Place};
+use crate::span::Span;
+
+impl<D: Disk> Device<D> {
+    /// Lets the parts of a request be submitted that has all of its payload: at once, unless it
+    /// has to wait for others that change the same blocks.
+    pub(super) fn start(&mut self, task: TaskId, index: usize) {
+        let client = self.clients[task.index()].as_ref().expect("a client with a request");
+        let is_cached = self.cache.is_some();
+        if let Some(change) = change_of(client, index, client.request(index), is_cached)
+            && (change.excludes() || !self.exclusion.is_idle())
+        {
+            if self.exclusion.is_idle() {
+                for client in self.clients.iter().flatten() {
+                    let changes = client.complete_requests();
+                    let changes = changes.filter_map(|(index, pieces)| change_of(client, index, pieces, is_cached));
+                    changes.filter(|other| other.id != change.id).for_each(|other| {
+                        let begins = self.exclusion.enter(other);
+                        debug_assert!(begins, "it has begun");
+                    });
+                }
+            }
+            if !self.exclusion.enter(change) {
+                return;
+            }
+        }
+        self.clients[task.index()].as_mut().expect("a client with a request").start(index);
+    }
+
+    /// Starts the requests that waited for one that has changed something.
+    pub(super) fn end_change(&mut self, id: RequestId) {
+        let mut begun = Vec::new();
+        self.exclusion.leave(id, |id| begun.push(id));
+        for (task, index) in begun {
+            self.clients[task.index()].as_mut().expect("a client with a request").start(index);
+            self.look_at(task);
+        }
+    }
+}
+
+/// Returns what a request of a client changes, in bytes of the device; `None` if nothing.
+fn change_of(client: &Client, index: usize, pieces: &Pieces, is_cached: bool) -> Option<Change> {
+    let base = client.charged.base;
+    let blocks = pieces.changed()?.moved(base);
+    let is_past_cache = is_cached && pieces.request.command != Command::Write;
+    let exclusive = if is_past_cache {
+        [Some(blocks.outer(PAGE_SIZE)), None]
+    } else {
+        let mut edges = pieces.edges().map(|edge| edge.moved(base));
+        [edges.next(), edges.next()]
+    };
+    Some(Change { id: (client.task, index), blocks, exclusive })
+}
+
+/// Takes the bytes that a part has read into its buffer: those of a long READ are copied, and of a
+/// block that is changed in part those that it keeps are put to those that it gets.
+pub(super) fn take_read(disk: &mut impl Disk, task: TaskId, slot: u32, pieces: &mut Pieces, part: &Part) {
+    let Some(buffer) = disk.buffer(task, slot.into()) else { return };
+    let block = Span { start: part.at, end: part.at + part.length };
+    let in_buffer = |of: Span| (of.start - block.start) as usize..(of.end - block.start) as usize;
+    match pieces.request.command {
+        Command::Read => {
+            if let Some(place) = pieces.place(part) {
+                place.copy_from_slice(&buffer[in_buffer(block)]);
+            }
+        }
+        Command::WriteZeroes { .. } => buffer[in_buffer(Span::of(&pieces.request).within(block))].fill(0),
+        _ => {
+            for kept in Span::of(&pieces.request).gaps(block) {
+                let Some(buffer) = disk.buffer(task, slot.into()) else { return };
+                match pieces.place_of(kept) {
+                    Place::Own(place) => place.copy_from_slice(&buffer[in_buffer(kept)]),
+                    Place::Slot(slot, at) => {
+                        let bytes = buffer[in_buffer(kept)].to_vec();
+                        if let Some(data) = disk.buffer(task, slot.into()) {
+                            data[at as usize..][..bytes.len()].copy_from_slice(&bytes);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
