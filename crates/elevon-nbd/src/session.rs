@@ -131,6 +131,7 @@ pub struct Session {
     is_fixed: bool,
     no_zeroes: bool,
     is_tls: bool,
+    was_refused_without_tls: bool,
     options: u32,
     structured: bool,
     extended: bool,
@@ -154,6 +155,7 @@ impl Session {
             is_fixed: false,
             no_zeroes: false,
             is_tls: false,
+            was_refused_without_tls: false,
             options: 0,
             structured: false,
             extended: false,
@@ -193,6 +195,11 @@ impl Session {
     /// Returns true if the connection is protected by TLS.
     pub const fn is_tls(&self) -> bool {
         self.is_tls
+    }
+
+    /// Returns true if the client was refused something because it has to ask for TLS first.
+    pub const fn was_refused_without_tls(&self) -> bool {
+        self.was_refused_without_tls
     }
 
     /// The TLS handshake is done. What was agreed on before is forgotten.
@@ -309,6 +316,7 @@ impl Session {
     /// Answers an option.
     fn answer(&mut self, kind: u32, payload: &[u8], exports: &dyn Exports) -> Step {
         let needs_tls = self.config.tls == Tls::Required && !self.is_tls;
+        self.was_refused_without_tls |= needs_tls && !matches!(kind, option::ABORT | option::STARTTLS);
         match kind {
             option::ABORT => {
                 self.reply(kind, answer::ACK, b"");

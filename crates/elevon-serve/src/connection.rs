@@ -1,7 +1,7 @@
 //! A connection until an export is open: a thread speaks with the client, and then gives the
 //! connection to the thread of the export's device.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use crate::device::{Message, Opened};
 use crate::line::{Left, Secure};
 use crate::listen::{Socket, Timed};
 use crate::log::{Field, Level, Record};
+use crate::refused::ConnectionRefusal;
 use crate::shared::{Known, NotOpened, Shared, find};
 use crate::tls::{Channel, Identity, Tls, Unprotected};
 
@@ -30,7 +31,9 @@ struct Seen<'a> {
     /// The number of its connection.
     name: u32,
     client: &'a Arc<Identity>,
-    /// Why it did not get an export that exists, with the export's name.
+    /// Why it did not get an export.
+    refused: Cell<Option<ConnectionRefusal>>,
+    /// The same in words, with the name of the export, if that exists.
     denied: RefCell<Option<(String, String)>>,
     /// What it has open.
     opened: RefCell<Option<Known>>,
@@ -38,8 +41,13 @@ struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     fn new(shared: &'a Shared, name: u32, client: &'a Arc<Identity>) -> Self {
-        let (denied, opened) = (RefCell::new(None), RefCell::new(None));
-        Self { shared, exports: shared.exports(), name, client, denied, opened }
+        let (refused, denied, opened) = (Cell::new(None), RefCell::new(None), RefCell::new(None));
+        Self { shared, exports: shared.exports(), name, client, refused, denied, opened }
+    }
+
+    fn refuse(&self, why: ConnectionRefusal, told: Refusal) -> Refusal {
+        self.refused.set(Some(why));
+        told
     }
 
     fn deny(&self, export: &str, why: String) {
@@ -54,16 +62,15 @@ impl Exports for Seen<'_> {
     }
     fn export(&self, name: &str) -> Result<Export, Refusal> {
         match find(&self.exports, name, self.client) {
-            Some(known) if known.is_drained => Err(Refusal::Shutdown),
+            Some(known) if known.is_drained => Err(self.refuse(ConnectionRefusal::Drained, Refusal::Shutdown)),
             Some(known) => Ok(known.told.clone()),
-            None => {
-                if self.exports.iter().any(|export| export.name == name) {
-                    let names = self.client.names.join(", ");
-                    let who = if names.is_empty() { "a client without a certificate" } else { &names };
-                    self.deny(name, format!("is not for {who}"));
-                }
-                Err(Refusal::Unknown)
+            None if self.exports.iter().any(|export| export.name == name) => {
+                let names = self.client.names.join(", ");
+                let who = if names.is_empty() { "a client without a certificate" } else { &names };
+                self.deny(name, format!("is not for {who}"));
+                Err(self.refuse(ConnectionRefusal::NotForClient, Refusal::Unknown))
             }
+            None => Err(self.refuse(ConnectionRefusal::UnknownExport, Refusal::Unknown)),
         }
     }
     fn open(&self, name: &str) -> Result<Export, Refusal> {
@@ -77,11 +84,11 @@ impl Exports for Seen<'_> {
                 *self.opened.borrow_mut() = Some(known);
                 Ok(told)
             }
-            Err(NotOpened::Unknown) => Err(Refusal::Unknown),
-            Err(NotOpened::Drained) => Err(Refusal::Shutdown),
-            Err(NotOpened::Full { limit, key }) => {
+            Err(NotOpened::Unknown) => Err(self.refuse(ConnectionRefusal::UnknownExport, Refusal::Unknown)),
+            Err(NotOpened::Drained) => Err(self.refuse(ConnectionRefusal::Drained, Refusal::Shutdown)),
+            Err(NotOpened::Full { limit, key, why }) => {
                 self.deny(found, format!("is refused: {limit} connections are open, as many as {key} allows"));
-                Err(Refusal::Full)
+                Err(self.refuse(why, Refusal::Full))
             }
         }
     }
@@ -101,8 +108,15 @@ pub(crate) fn negotiate(name: u32, socket: Socket, shared: &Arc<Shared>) {
     let session = Session::new(SessionConfig { tls: mode, ..SessionConfig::default() });
     let until = Instant::now() + NEGOTIATION;
     let client = Arc::new(Identity::default());
-    let mut reader = Reader { name, session, input: Vec::new(), client, secure: None, was_denied: false, until };
-    match reader.negotiate(&socket, shared, tls.as_deref()) {
+    let (input, secure, refused, was_denied) = (Vec::new(), None, None, false);
+    let mut reader = Reader { name, session, input, client, secure, refused, was_denied, until };
+    let opened = reader.negotiate(&socket, shared, tls.as_deref());
+    if !matches!(opened, Ok(Some(_)))
+        && let Some(why) = reader.refusal()
+    {
+        shared.refused.count(why);
+    }
+    match opened {
         Ok(Some(export)) => match socket.set_timeouts(None) {
             Ok(()) => return reader.give(socket, left, shared, export),
             Err(error) => left.error = Some(error),
@@ -121,6 +135,8 @@ struct Reader {
     /// Who the client is.
     client: Arc<Identity>,
     secure: Option<Secure>,
+    /// Why it did not get the last export that it asked for, or no TLS.
+    refused: Option<ConnectionRefusal>,
     /// It asked for an export that it may not have.
     was_denied: bool,
     /// When an export has to be open.
@@ -134,6 +150,7 @@ impl Reader {
             let client = Arc::clone(&self.client);
             let seen = Seen::new(shared, self.name, &client);
             let (used, step) = self.session.step(&self.input, &seen);
+            self.refused = seen.refused.get().or(self.refused);
             if let Some((export, why)) = seen.denied.into_inner() {
                 self.deny(shared, &export, &why);
             }
@@ -161,12 +178,22 @@ impl Reader {
                     self.log_opened(shared, &export);
                     return Ok(Some(export));
                 }
-                Step::StartTls => self.start_tls(socket, tls.expect("it was offered"))?,
+                Step::StartTls => {
+                    self.refused = Some(ConnectionRefusal::TlsHandshake);
+                    self.start_tls(socket, tls.expect("it was offered"))?;
+                    self.refused = None;
+                }
                 Step::Close(Close::Left) => return Ok(None),
                 Step::Close(why) => return Err(io::Error::new(io::ErrorKind::InvalidData, why)),
                 Step::Request(_) | Step::Refused { .. } => unreachable!("no export is open"),
             }
         }
+    }
+
+    /// Returns why the connection has opened nothing, if the server refused something.
+    fn refusal(&self) -> Option<ConnectionRefusal> {
+        let needs_tls = self.session.was_refused_without_tls() && self.secure.is_none();
+        self.refused.or(needs_tls.then_some(ConnectionRefusal::TlsRequired))
     }
 
     /// Logs that the client does not get an export, once for a connection.

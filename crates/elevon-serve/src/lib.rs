@@ -22,6 +22,7 @@ mod log;
 mod memory;
 mod metrics;
 mod pieces;
+mod refused;
 mod reporter;
 mod server;
 mod shared;

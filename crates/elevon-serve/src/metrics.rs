@@ -130,6 +130,9 @@ impl Scrape {
         let connections = self.observed.connections as u64;
         let help = "Connections of NBD that are open.";
         to.gauges("elevon_connections", help, None, [(Vec::new(), connections)].into_iter())?;
+        let refused = self.observed.refused.iter().map(|(why, count)| (vec![("reason", *why)], *count));
+        let help = "Connections that opened no export because they were refused, by the last reason.";
+        to.counters("elevon_connections_refused", help, None, refused)?;
         let exports = || {
             self.observed.exports.iter().map(|view| {
                 let labels = [

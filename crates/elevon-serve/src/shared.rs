@@ -17,6 +17,7 @@ use crate::client::Charged;
 use crate::device::{DeviceHandle, Message};
 use crate::listen::Socket;
 use crate::log::{Field, Level, Log, Record};
+use crate::refused::{ConnectionRefusal, RefusedConnections};
 use crate::server::{Event, Exported, LOOK};
 use crate::tls::{Identity, Tls};
 use crate::view::DeviceView;
@@ -96,7 +97,7 @@ pub(crate) enum NotOpened {
     /// Nobody may open it.
     Drained,
     /// So many connections have something open, which is the limit of this key.
-    Full { limit: u32, key: &'static str },
+    Full { limit: u32, key: &'static str, why: ConnectionRefusal },
 }
 
 /// Returns the export of a name among those that a client may open. The empty name is that of the
@@ -123,6 +124,7 @@ pub(crate) struct Shared {
     tls: RwLock<Option<Arc<Tls>>>,
     limits: RwLock<ConnectionLimits>,
     pub(crate) devices: Vec<DeviceHandle>,
+    pub(crate) refused: RefusedConnections,
     /// `None` once the server has ended.
     connections: Mutex<Option<Connections>>,
     next: AtomicU32,
@@ -148,6 +150,7 @@ impl Shared {
             tls: RwLock::new(tls.map(Arc::new)),
             limits: RwLock::new(limits),
             devices,
+            refused: RefusedConnections::default(),
             connections: Mutex::new(Some(Connections::new())),
             next: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
@@ -186,6 +189,7 @@ impl Shared {
             && negotiating.count() + 1 >= NEGOTIATING
         {
             oldest.socket.shutdown(Shutdown::Both);
+            self.refused.count(ConnectionRefusal::TooManyUnopened);
         }
         all.insert(name, Connected { socket, export: None, client: Arc::default() });
         Some(name)
@@ -232,13 +236,13 @@ impl Shared {
         let of_export = open().filter(|connected| connected.export.as_deref() == Some(&*known.name)).count();
         let of_client = open().filter(|connected| connected.client.names == client.names).count();
         let of_client_limit = limits.of_client.filter(|_| !client.names.is_empty());
-        for (count, limit, key) in [
-            (open().count(), Some(limits.all), "max_connections"),
-            (of_export, known.max_connections, "max_connections of the export"),
-            (of_client, of_client_limit, "max_connections of [tls]"),
+        for (count, limit, key, why) in [
+            (open().count(), Some(limits.all), "max_connections", ConnectionRefusal::ServerFull),
+            (of_export, known.max_connections, "max_connections of the export", ConnectionRefusal::ExportFull),
+            (of_client, of_client_limit, "max_connections of [tls]", ConnectionRefusal::ClientFull),
         ] {
             if let Some(limit) = limit.filter(|limit| count >= *limit as usize) {
-                return Err(NotOpened::Full { limit, key });
+                return Err(NotOpened::Full { limit, key, why });
             }
         }
         Ok(())

@@ -53,6 +53,8 @@ pub(crate) struct Observed {
     pub(crate) exports: Vec<ExportView>,
     /// Connections that are open, those that have not chosen an export among them.
     pub(crate) connections: usize,
+    /// Connections that were refused, by the name of the reason.
+    pub(crate) refused: Vec<(&'static str, u64)>,
 }
 
 impl Observed {
@@ -62,6 +64,7 @@ impl Observed {
             devices: control.views(),
             exports: control.exports(),
             connections: control.connections(),
+            refused: control.0.refused.all(),
         }
     }
 

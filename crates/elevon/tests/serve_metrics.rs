@@ -183,6 +183,39 @@ fn requests_of_parts_of_blocks_are_refused_to_who_was_told_the_blocks() {
 }
 
 #[test]
+fn connections_that_are_refused_are_counted_by_the_reason() {
+    let config = CONFIG
+        .replace("control", "max_connections = 2\ncontrol")
+        .replace("size = '2MiB'", "size = '2MiB'\nmax_connections = 1");
+    let served = Served::config(&config);
+    let open = |export: &str| Client::open(&served.bench.path("s"), export);
+    let of = |reason: &'static str| ("elevon_connections_refused_total", [("reason", reason)]);
+    let value = |(name, labels): (&str, [(&str, &str); 1])| scrape(&served).value(name, &labels);
+    for reason in ["max_connections", "unknown_export", "tls_required", "too_many_unopened"] {
+        assert_eq!(value(of(reason)), 0.0, "{reason} is there from the start");
+    }
+    let a = open("a").expect("room");
+    let refused = ["a", "none", "none"].map(|export| open(export).is_err());
+    let b = open("broken").expect("room");
+    assert_eq!((refused, open("broken").is_err()), ([true; 3], true));
+    drop((a, b));
+    served.bench.stdout(&["ctl", "ctl", "drain", "broken"]);
+    assert!(open("broken").is_err());
+    // A client that looks whether there is a server, and one that asks for nothing else than the
+    // list, are not refused.
+    drop(UnixStream::connect(served.bench.path("s")).expect("it listens"));
+    let expected =
+        [("max_connections_of_export", 1.0), ("unknown_export", 2.0), ("max_connections", 1.0), ("drained", 1.0)];
+    // A connection is counted when its thread ends.
+    let began = Instant::now();
+    while expected.iter().any(|(reason, count)| value(of(reason)) != *count) {
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", expected.map(|(reason, _)| value(of(reason))));
+    }
+    assert_eq!(scrape(&served).sum("elevon_connections_refused_total"), 5.0);
+    served.end();
+}
+
+#[test]
 fn a_request_that_is_none_is_refused() {
     let served = Served::config(CONFIG);
     let path = served.bench.path("m");

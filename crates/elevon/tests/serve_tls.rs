@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use common::Bench;
+use common::exposition::Exposition;
+use common::http::get;
 use common::nbd::Client;
 use common::served::{DISK, Served, ok, pattern};
 use elevon_testkit::Authority;
@@ -120,7 +122,9 @@ fn qemu_uses_tls() {
 
 #[test]
 fn a_client_sees_and_opens_what_its_certificate_allows() {
-    let served = start(true);
+    let bench = with_certificates(true);
+    bench.file("c.toml", CONFIG.replace("REQUIRED", "true").replace("[tls]", "metrics = 'unix:m'\n[tls]"));
+    let served = Served::run(bench, &["c.toml"]);
     for (client, expected) in [("alice", &["open", "alice"][..]), ("bob", &["open", "alice", "bob"])] {
         let Some(list) = served.client("nbdinfo", &["--list", "--json", &uri(&served, "", client)]) else { return };
         let list: serde_json::Value = serde_json::from_str(&ok(&list)).expect("JSON");
@@ -141,6 +145,9 @@ fn a_client_sees_and_opens_what_its_certificate_allows() {
     fs::copy(served.bench.path("alice/ca-cert.pem"), served.bench.path("nobody/ca-cert.pem")).expect("copied");
     let without = served.client("nbdinfo", &["--size", &none]).expect("installed");
     assert!(!without.status.success(), "a client without a certificate");
+    let metrics = Exposition::read(&get(&served.bench.path("m"), "/metrics", "").body, false);
+    let of = |reason| metrics.value("elevon_connections_refused_total", &[("reason", reason)]);
+    assert_eq!((of("not_for_client"), of("tls_required"), of("tls_handshake")), (1.0, 1.0, 2.0));
     served.end();
 }
 
