@@ -25,14 +25,16 @@ use elevon_sim::profiles;
 use crate::args::{LogFormat, ServeArgs, StackArgs};
 use crate::failure::{ConflictError, Ending, Failure, InputError, MachineError, ValueError, emit_text};
 use crate::plan::{Plan, Target, target};
-use config::Setup;
+use config::{Setup, overlapping};
 use log::warn;
 use open::{Opened, Planned};
 use reload::{Running, reload_of};
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Ending, Failure> {
-    log::set(args);
-    serve_any(args).map_err(log::fail)
+    log::start(args).map_err(MachineError::StartIo)?;
+    let served = serve_any(args).map_err(log::fail);
+    log::finish();
+    served
 }
 
 fn serve_any(args: &ServeArgs) -> Result<Ending, Failure> {
@@ -96,13 +98,14 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
         opened.push(open::add(&mut server, &table.name, planned).map_err(|failure| config::placed(table, failure))?);
     }
     let exports = exports_of(&setup, path, &opened)?;
+    let warnings = [std::mem::take(&mut setup.warnings), overlapping(&setup.file.exports, &exports)].concat();
     let names: Vec<String> = exports.iter().map(|export| export.name.clone()).collect();
     exports.into_iter().for_each(|export| server.add_export(export));
     if let Some(control) = &setup.file.control {
         let listening = server.listen_for_commands(Path::new(&control.value));
         listening.map_err(|error| config::wrong(control, error.to_string()))?;
     }
-    let running = Running { path: path.clone(), file: setup.file, opened };
+    let running = Running { path: path.clone(), file: setup.file, opened, warnings };
     let scheme = scheme(setup.tls.as_ref());
     let addresses = Addresses { scheme, nbd: setup.addresses, metrics: setup.metrics, passed };
     server.set_tls(setup.tls);

@@ -4,7 +4,8 @@
 mod common;
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
@@ -137,4 +138,38 @@ fn a_client_that_leaves_before_it_has_an_export_is_no_warning() {
     // It is told of at the level debug.
     assert!(log().contains("connection 0: ended\n"), "{}", log());
     served.end();
+}
+
+/// A pipe or a terminal that is not read takes no line, and the server goes on.
+#[test]
+fn a_log_that_nobody_reads_keeps_no_client_waiting() {
+    let bench = Bench::new();
+    bench.file("c.toml", CONFIG);
+    let (stderr, mut reader) = UnixStream::pair().expect("two sockets");
+    // There is no room from the start.
+    stderr.set_nonblocking(true).expect("a socket");
+    while (&stderr).write_all(&[b'-'; 64]).is_ok() {}
+    stderr.set_nonblocking(false).expect("a socket");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
+    command.args(["serve", "c.toml", "--log-level", "debug"]).stderr(OwnedFd::from(stderr));
+    let served = Served::of_command(bench, command);
+    // The command holds the other end of the socket, too, and is gone.
+    let open = || Client::open(&served.bench.path("s"), "a").expect("it listens");
+    let mut client = open();
+    for _ in 0..1000 {
+        drop(open());
+    }
+    for _ in 0..5 {
+        assert_eq!(client.read(2048 * 512, 4096).expect("an answer"), Err(5), "it is logged");
+        assert!(client.read(0, 4096).expect("an answer").is_ok());
+    }
+    drop(client);
+    let text = std::thread::spawn(move || {
+        let mut text = String::new();
+        reader.read_to_string(&mut text).map(|_| text)
+    });
+    served.end();
+    let text = text.join().expect("no panic").expect("UTF-8");
+    assert!(text.contains("connection 0: opened export a\n"), "the first are there");
+    assert!(text.contains(" records of the log are lost: nobody read it in time\n"), "{}", &text[text.len() - 2000..]);
 }

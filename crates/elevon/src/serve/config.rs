@@ -138,9 +138,10 @@ pub(super) fn connection_limits(file: &ServeFile) -> ConnectionLimits {
 }
 
 /// Returns a warning for each pair of exports that share bytes of which one can be written.
-fn overlapping(tables: &[ExportTable], exports: &[Exported]) -> Vec<String> {
+pub(super) fn overlapping(tables: &[ExportTable], exports: &[Exported]) -> Vec<String> {
     let mut lines = Vec::new();
-    for (index, (one, table)) in exports.iter().zip(tables).enumerate() {
+    for (index, one) in exports.iter().enumerate() {
+        let Some(table) = tables.iter().find(|table| table.name == one.name) else { continue };
         for other in &exports[..index] {
             let ends = |export: &Exported| export.start + export.told.size;
             let shares = one.device == other.device && one.start < ends(other) && other.start < ends(one);

@@ -1,10 +1,14 @@
 //! The log of a server on stderr: as text, as a line of JSON for each record, or as the journal of
 //! systemd takes it.
+//!
+//! A thread writes it, because whoever reads stderr may stop reading, and a device or a connection
+//! must not wait for that. Up to [`WAITING`] lines wait to be written; those beyond are counted.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::sync::OnceLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use elevon_report::number;
 use elevon_serve::{Field, Level, Record};
@@ -13,11 +17,37 @@ use serde_json::{Map, Value, json};
 use crate::args::{LogFormat, LogLevel, ServeArgs};
 use crate::failure::{Failure, printable, shown};
 
-/// The format and the least grave level of the process.
-static LOG: OnceLock<(LogFormat, Level)> = OnceLock::new();
+/// Lines that may wait to be written.
+const WAITING: usize = 1024;
 
-/// Sets how the process logs.
-pub(super) fn set(args: &ServeArgs) {
+/// How long the end of the server waits for the last lines to be written.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+const LOCK: &str = "no thread panics with the lock";
+
+/// The log of the process.
+struct Writer {
+    format: LogFormat,
+    /// The least grave level that is logged.
+    level: Level,
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+/// The lines that wait to be written.
+#[derive(Default)]
+struct Waiting {
+    lines: VecDeque<String>,
+    /// Lines for which there was no room.
+    lost: u64,
+    /// The thread writes lines that it has taken.
+    is_writing: bool,
+}
+
+static LOG: OnceLock<Writer> = OnceLock::new();
+
+/// Sets how the process logs, and starts the thread that writes. Until then nothing is logged.
+pub(super) fn start(args: &ServeArgs) -> std::io::Result<()> {
     let level = match args.log_level {
         LogLevel::Error => Level::Error,
         LogLevel::Warning => Level::Warning,
@@ -26,12 +56,21 @@ pub(super) fn set(args: &ServeArgs) {
     };
     let format = args.log_format.unwrap_or_else(|| if is_journal() { LogFormat::Journal } else { LogFormat::Text });
     // A process has one server.
-    let _ = LOG.set((format, level));
+    let writer = LOG.get_or_init(|| Writer { format, level, waiting: Mutex::default(), changed: Condvar::new() });
+    std::thread::Builder::new().name("log".into()).spawn(|| writer.run()).map(drop)
+}
+
+/// Waits until the last lines are written, or for [`LAST_LINES`].
+pub(super) fn finish() {
+    let Some(writer) = LOG.get() else { return };
+    let waiting = writer.waiting.lock().expect(LOCK);
+    let is_open = |waiting: &mut Waiting| waiting.is_writing || !waiting.lines.is_empty();
+    drop(writer.changed.wait_timeout_while(waiting, LAST_LINES, is_open));
 }
 
 /// Returns the format of the log.
 pub(super) fn format() -> LogFormat {
-    LOG.get().map_or(LogFormat::Text, |&(format, _)| format)
+    LOG.get().map_or(LogFormat::Text, |writer| writer.format)
 }
 
 /// Returns true if stderr is the journal's: systemd names its device and inode.
@@ -41,12 +80,45 @@ fn is_journal() -> bool {
     stderr.is_ok_and(|stderr| stream == format!("{}:{}", stderr.dev(), stderr.ino()))
 }
 
-/// Writes a record to stderr. An error is ignored, because there is no other place for it.
+/// Logs a record. It never waits for who reads the log.
 pub(super) fn log(record: &Record<'_>) {
-    let &(format, level) = LOG.get().unwrap_or(&(LogFormat::Text, Level::Info));
-    if record.level <= level {
-        let micros = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64;
-        let _ = std::io::stderr().write_all(line(format, record, micros).as_bytes());
+    if let Some(writer) = LOG.get().filter(|writer| record.level <= writer.level) {
+        let line = line(writer.format, record, now());
+        let mut waiting = writer.waiting.lock().expect(LOCK);
+        if waiting.lines.len() < WAITING {
+            waiting.lines.push_back(line);
+            writer.changed.notify_all();
+        } else {
+            waiting.lost += 1;
+        }
+    }
+}
+
+/// Returns the microseconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64
+}
+
+impl Writer {
+    /// Writes lines to stderr until the process ends. An error is ignored, because there is no other
+    /// place for it.
+    fn run(&self) {
+        let mut waiting = self.waiting.lock().expect(LOCK);
+        loop {
+            waiting.is_writing = false;
+            self.changed.notify_all();
+            waiting = self.changed.wait_while(waiting, |waiting| waiting.lines.is_empty()).expect(LOCK);
+            let mut text = String::from_iter(waiting.lines.drain(..));
+            let lost = std::mem::take(&mut waiting.lost);
+            if lost > 0 {
+                let message = format!("{lost} records of the log are lost: nobody read it in time");
+                text += &line(self.format, &Record::new(Level::Warning, "server", &message), now());
+            }
+            waiting.is_writing = true;
+            drop(waiting);
+            let _ = std::io::stderr().write_all(text.as_bytes());
+            waiting = self.waiting.lock().expect(LOCK);
+        }
     }
 }
 

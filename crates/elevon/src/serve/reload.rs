@@ -8,7 +8,8 @@ use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile};
 use elevon_serve::{Control, Exported, Reload};
 use elevon_workload::tenants::TenantPlan;
 
-use super::config::{Setup, connection_limits, exported};
+use super::config::{Setup, connection_limits, exported, overlapping};
+use super::log::warn;
 use super::open::Opened;
 use crate::failure::Failure;
 
@@ -17,6 +18,8 @@ pub(super) struct Running {
     pub(super) path: PathBuf,
     pub(super) file: ServeFile,
     pub(super) opened: Vec<Opened>,
+    /// The warnings about the configuration, which are not repeated.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Returns what reads a configuration again.
@@ -53,6 +56,10 @@ impl Running {
                 control.remove_export(&view.exported.name);
             }
         }
+        let exports: Vec<Exported> = control.exports().into_iter().map(|view| view.exported).collect();
+        let warnings = [setup.warnings, overlapping(&now.exports, &exports)].concat();
+        warn(&warnings.iter().filter(|line| !self.warnings.contains(line)).cloned().collect::<Vec<_>>());
+        self.warnings = warnings;
         self.file.tenants = now.tenants;
         self.file.exports = now.exports;
         Ok(refused)
