@@ -1,9 +1,9 @@
 //! Any bytes as what a client sends: the session takes a step, or ends; it never takes more than it
-//! was given, says the same however the bytes are cut, and keeps requests inside the export and, if
-//! the client was told block sizes, to whole blocks. Where TLS is required nothing is opened without
-//! it, and no byte that came before the handshake is left to be taken for a protected one. The same
-//! bytes as what a server sends to a client: each step uses no more than it was given, and no request
-//! is answered twice, or after its end.
+//! was given, says the same however the bytes are cut, and keeps requests inside the export and,
+//! if the client was told block sizes, to whole blocks. Where TLS is required nothing is opened
+//! without it, and no byte that came before the handshake is left to be taken for a protected one.
+//! The same bytes as what a server sends to a client: each step uses no more than it was given, and
+//! no request is answered twice, or after its end.
 
 use elevon_nbd::{Client, ClientStep, Command, Export, Exports, Refusal, Session, SessionConfig, Step, Tls};
 

@@ -42,7 +42,7 @@ pub(crate) struct Client {
     pub(crate) export: String,
     pub(crate) charged: Charged,
     pub(crate) session: Session,
-    /// Bytes of a block of its export.
+    /// Bytes of a block of the device.
     pub(crate) block: u64,
     pub(crate) line: Line,
     pub(crate) left: Left,
@@ -100,7 +100,7 @@ impl Client {
             task: TaskId::IDLE,
             export,
             charged,
-            block: session.export().map_or(1, |export| export.block.into()),
+            block: 1,
             session,
             line: line.0,
             left,

@@ -19,7 +19,7 @@ use elevon_core::layout::Layout;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, LayoutId, TaskId, TenantId};
+use elevon_core::units::{Instant, LayoutId, SECTOR_SIZE, TaskId, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_host::{Alarm, Host, Incoming, Outgoing, SlotBytes, SocketEvent};
 use elevon_nbd::{Request, Session};
@@ -369,7 +369,8 @@ impl<D: Disk> Device<D> {
             self.sockets.resize(self.sockets.len().max(at + 1), TaskId::IDLE);
             self.sockets[at] = task;
         }
-        client.task = task;
+        let block = self.stack.config().limits.logical_block_size.max(SECTOR_SIZE as u32);
+        (client.task, client.block) = (task, block.into());
         if let Some(cache) = &mut self.cache {
             cache.admit(task, client.charged);
         }

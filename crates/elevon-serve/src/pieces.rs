@@ -214,8 +214,8 @@ impl Pieces {
         self.work == Work::Write && self.own.is_none()
     }
 
-    /// Returns true if the parts of the current stage have buffers from the start, and what they write
-    /// is in them.
+    /// Returns true if the parts of the current stage have buffers from the start, and what they
+    /// write is in them.
     pub(crate) fn has_part_slots(&self) -> bool {
         self.stage != Stage::Blocks || self.has_slots()
     }

@@ -23,7 +23,7 @@ fn libnbd_sees_the_disk_as_it_is() {
     for can in ["can_fua", "can_flush", "can_multi_conn", "can_trim", "can_zero", "can_cache", "can_df"] {
         assert_eq!(export[can].as_bool(), Some(true), "{can}");
     }
-    assert_eq!(export["block_size_minimum"].as_u64(), Some(512));
+    assert_eq!(export["block_size_minimum"].as_u64(), Some(1), "parts of sectors are served");
     served.end();
 }
 

@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::process::{Command, Stdio};
 
 use common::nbd::{Client, READ, WRITE};
@@ -55,9 +55,7 @@ fails(errno.EINVAL, lambda: h.pread(1024, size - 512))
 fails(errno.ENOSPC, lambda: h.pwrite(b'y' * 1024, size - 512))
 fails(errno.ENOSPC, lambda: h.zero(512, size))
 fails(errno.EINVAL, lambda: h.trim(512, size))
-fails(errno.EINVAL, lambda: h.pread(100, 0))
-fails(errno.EINVAL, lambda: h.pread(512, 7))
-fails(errno.EINVAL, lambda: h.pwrite(b'y' * 100, 0))
+assert h.pread(100, 462) == b'\\0' * 50 + b'x' * 50
 fails(errno.EINVAL, lambda: h.pread(512, 2**63 - 512))
 fails(errno.EINVAL, lambda: h.pread(512, 0, 1 << 12))
 fails(errno.EINVAL, lambda: h.pwrite(b'y' * 512, 0, nbd.CMD_FLAG_REQ_ONE))
@@ -81,6 +79,71 @@ assert chunks == [(512, 1024)], chunks
 h.shutdown()
 ",
     );
+    served.end();
+}
+
+#[test]
+fn a_client_that_was_told_large_blocks_is_held_to_them() {
+    let served = Served::run(common::Bench::new(), &["ufs-3.1", "--listen", "unix:s"]);
+    nbdsh(
+        &served,
+        "
+h.connect_uri(uri)
+h.set_strict_mode(0)
+assert h.get_block_size(nbd.SIZE_MINIMUM) == 4096
+fails(errno.EINVAL, lambda: h.pread(100, 0))
+fails(errno.EINVAL, lambda: h.pread(4096, 7))
+fails(errno.EINVAL, lambda: h.pwrite(b'y' * 512, 0))
+assert h.pread(4096, 4096) == bytes(4096)
+h.shutdown()
+# One that did not ask may ask for anything.
+other = nbd.NBD()
+other.set_request_block_size(False)
+other.connect_uri(uri)
+other.set_strict_mode(0)
+other.pwrite(b'y' * 100, 4090)
+assert other.pread(102, 4089) == b'\\0' + b'y' * 100 + b'\\0'
+other.shutdown()
+",
+    );
+    served.end();
+}
+
+/// qemu as a client hands the disk on, and so does libnbd to the kernel's FUSE.
+#[test]
+fn the_disk_is_handed_on_by_qemu_and_by_fuse() {
+    let served = Served::start(&["--scheduler", "bfq"]);
+    let path = |name: &str| served.bench.path(name).display().to_string();
+    let Some(mut daemon) = elevon_testkit::tool("qemu-storage-daemon") else { return };
+    let node = format!("driver=nbd,node-name=n,server.type=unix,server.path={},export=disk.img", path("s"));
+    let listen = format!("addr.type=unix,addr.path={}", path("q"));
+    daemon.args(["--blockdev", &node, "--nbd-server", &listen, "--export", "nbd,id=e,node-name=n,name=x,writable=on"]);
+    let mut daemon = daemon.spawn().expect("it started");
+    common::nbdkit::until("it listens", || served.bench.path("q").exists());
+    let through = format!("nbd+unix:///x?socket={}", path("q"));
+    let commands = ["write -P 7 1001 70000", "read -P 7 1001 70000", "write -z 5000 3000", "discard 1M 2M", "flush"];
+    ok(&served.qemu_io(&through, &commands).expect("installed"));
+    daemon.kill().and_then(|()| daemon.wait()).expect("it ended");
+    ok(&served.qemu_io(&served.uri, &["read -P 0 5000 3000", "read -P 7 8000 63001"]).expect("installed"));
+    if std::path::Path::new("/dev/fuse").exists()
+        && let Some(mut fuse) = elevon_testkit::tool("nbdfuse")
+    {
+        fs::create_dir(served.bench.path("mount")).expect("a folder");
+        let mut fuse = fuse.args([&path("mount"), "--unix", &path("s")]).spawn().expect("it started");
+        let file = served.bench.path("mount/nbd");
+        common::nbdkit::until("it is mounted", || file.exists());
+        let mut disk = fs::OpenOptions::new().read(true).write(true).open(&file).expect("a file");
+        let bytes: Vec<u8> = (0..10_101_u32).map(|at| (at % 251) as u8).collect();
+        disk.seek(SeekFrom::Start(2331)).and_then(|_| disk.write_all(&bytes)).expect("any range");
+        let mut back = vec![0; bytes.len()];
+        disk.seek(SeekFrom::Start(2331)).and_then(|_| disk.read_exact(&mut back)).expect("any range");
+        assert!(back == bytes);
+        disk.sync_all().expect("it flushes");
+        drop(disk);
+        ok(&served.client("fusermount3", &["-u", "mount"]).expect("installed"));
+        fuse.wait().expect("it ended");
+        assert!(fs::read(served.bench.path("disk.img")).expect("the disk")[2331..][..bytes.len()] == bytes);
+    }
     served.end();
 }
 

@@ -172,12 +172,12 @@ fn requests_that_never_reach_the_device_are_counted_by_their_reason() {
 
 #[test]
 fn requests_of_parts_of_blocks_are_refused_to_who_was_told_the_blocks() {
-    let served = Served::config(CONFIG);
+    let served = Served::config("listen = 'unix:s'\nmetrics = 'unix:m'\n[device.d]\ndevice = 'ufs-3.1'\n[export.a]\n");
     let mut told = Client::open_with_blocks(&served.bench.path("s"), "a").expect("it listens");
-    for (offset, length) in [(1, 512), (0, 100)] {
+    for (offset, length) in [(512, 4096), (0, 100)] {
         assert_eq!(told.read(offset, length).expect("an answer"), Err(22), "{offset} {length}");
     }
-    let labels = [("device", "fast"), ("tenant", "a"), ("op", "read"), ("reason", "unaligned")];
+    let labels = [("device", "d"), ("tenant", "a"), ("op", "read"), ("reason", "unaligned")];
     assert_eq!(scrape(&served).value("elevon_requests_refused_total", &labels), 2.0);
     served.end();
 }

@@ -97,7 +97,7 @@ mod tests {
     }
 
     /// Random requests: at no time do two run of which one has a block in part that the other
-    /// writes, the order of such pairs is kept, every request runs, and none waits without a reason.
+    /// writes, the order of such pairs is kept, every request runs, and none waits without reason.
     #[test]
     fn no_two_requests_that_conflict_run_at_once() {
         let mut rng = Rng(3);

@@ -100,8 +100,8 @@ fn now() -> u64 {
 }
 
 impl Writer {
-    /// Writes lines to stderr until the process ends. An error is ignored, because there is no other
-    /// place for it.
+    /// Writes lines to stderr until the process ends. An error is ignored, because there is no
+    /// other place for it.
     fn run(&self) {
         let mut waiting = self.waiting.lock().expect(LOCK);
         loop {

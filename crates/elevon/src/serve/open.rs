@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use elevon_core::stack::Stack;
-use elevon_core::units::{Bytes, Nanos, PAGE_SIZE};
+use elevon_core::units::{Bytes, Nanos, PAGE_SIZE, SECTOR_SIZE};
 use elevon_formats::serve::BUSY_POLL;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
@@ -17,6 +17,9 @@ use crate::described;
 use crate::failure::{ConflictError, Failure, MachineError};
 use crate::in_force;
 use crate::plan::{Plan, Target};
+
+/// The smallest block of a device.
+const SECTOR: u32 = SECTOR_SIZE as u32;
 
 /// Commands that the kernel is given at a time.
 const DEPTH: u32 = 1024;
@@ -50,9 +53,12 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Returns what clients of so many bytes of the device are told.
+    /// Returns what clients of so many bytes of the device are told. On blocks of a sector they may
+    /// ask for any range of bytes, which nbdfuse passes on. Larger blocks are told as they are, so
+    /// that a file system can be made to fit them.
     pub(super) fn told(&self, bytes: u64, read_only: bool, description: String) -> Export {
-        let mut told = Export { block: self.block, preferred: self.preferred, description, ..Export::new(bytes) };
+        let block = if self.block > SECTOR { self.block } else { 1 };
+        let mut told = Export { block, preferred: self.preferred, description, ..Export::new(bytes) };
         let read_only = read_only || self.read_only;
         (told.flags.read_only, told.flags.rotational, told.flags.trim) = (read_only, self.rotational, self.can_discard);
         told
@@ -129,7 +135,7 @@ fn finish<D: Disk>(
     let config = plan.stack_config(description)?;
     notes.extend(in_force::differing(&plan.settings, &config));
     let limits = &config.limits;
-    let block = limits.logical_block_size.max(512);
+    let block = limits.logical_block_size.max(SECTOR);
     let opened = Opened {
         size: Bytes::new(description.size.bytes().get() / u64::from(block) * u64::from(block)),
         block,

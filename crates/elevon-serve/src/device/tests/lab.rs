@@ -165,8 +165,6 @@ pub(super) struct Lab {
     pub(super) clients: Vec<LabClient>,
     tenants: TenantPlan,
     size: u64,
-    /// Bytes of a block of the device.
-    block: u32,
 }
 
 /// Returns a page cache for so many bytes of data.
@@ -184,21 +182,21 @@ struct Extra {
 }
 
 /// The disk that every client opens.
-struct Disk(Export);
+struct Disk(u64);
 
 impl Exports for Disk {
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
     fn export(&self, _name: &str) -> Result<Export, Refusal> {
-        Ok(self.0.clone())
+        Ok(Export::new(self.0))
     }
 }
 
 /// Returns a session in which a client that asks for nothing, block sizes neither, has opened a
 /// disk of so many bytes.
-fn session(size: u64, block: u32) -> Session {
-    let disk = Disk(Export { block, ..Export::new(size) });
+fn session(size: u64) -> Session {
+    let disk = Disk(size);
     let mut session = Session::new(SessionConfig::default());
     let flags = [0, 0, 0, 3];
     assert_eq!(session.step(&flags, &disk).1, Step::Continue);
@@ -232,7 +230,6 @@ impl Lab {
         let rules = config.kernel.rules();
         config.limits.validate(&rules).expect("good limits");
         let size = device.description().size.bytes().get();
-        let block = config.limits.logical_block_size;
         let file = parse("t.toml", tenants, &rules).expect("good tenants");
         let tenants = TenantPlan::new(&[], Some(&file)).expect("a tree");
         let mut stack = Stack::new(config).expect("a stack");
@@ -248,7 +245,7 @@ impl Lab {
         let (send, receive) = channel();
         let plan = tenants.clone();
         let device = Device::new(Parts { stack, disk, cache, settings, plan }, ErrorLog::new("lab", |_| {}));
-        Self { device, send, receive, clients: Vec::new(), tenants, size, block }
+        Self { device, send, receive, clients: Vec::new(), tenants, size }
     }
 
     pub(super) fn now(&mut self) -> Instant {
@@ -267,7 +264,7 @@ impl Lab {
         let charged = Charged { tenant, ioprio: IoPrio::NONE, base, size };
         let ((reader, memory), (writer, written)) = (channel(), channel());
         let line = (Line::Threads { reader, writer, socket: None }, Incoming::new(256 << 10).expect("memory"));
-        self.device.add(Client::new(client, String::new(), charged, session(size, self.block), line, Left::default()));
+        self.device.add(Client::new(client, String::new(), charged, session(size), line, Left::default()));
         let (send, data) = (self.send.clone(), BTreeMap::new());
         Wire { client, send, memory, written, unsent: Vec::new(), came: Vec::new(), data, read: Vec::new() }
     }
