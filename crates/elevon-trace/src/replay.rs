@@ -25,6 +25,7 @@ mod ended;
 mod exclusion;
 mod infer;
 mod join;
+mod lacking;
 mod pace;
 mod writeback;
 

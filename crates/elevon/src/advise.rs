@@ -20,7 +20,9 @@ mod trial;
 use std::path::Path;
 
 use crate::calibrate::Calibration;
+use elevon_core::kernel::Kernel;
 use elevon_core::nearest::did_you_mean;
+use elevon_core::sched::SCHEDULERS;
 use elevon_host::interrupt::Interrupt;
 use elevon_trace::replay::{Taken, Workload, WorkloadProcess};
 
@@ -30,6 +32,7 @@ use crate::execute::SIGINT;
 use crate::failure::AdviseError;
 use crate::failure::{Ending, Failure, MachineError, UnknownName, ValueError, emit, emit_text, tell};
 use crate::plan::{self, Target};
+use crate::replay::lacking;
 use crate::source::STDIN;
 use captured::{Captured, Fitted};
 use figures::{Figure, Figures};
@@ -84,7 +87,8 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<Ending, Failure> {
     let name = args.input.display().to_string();
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let whole = crate::replay::read_workload(&args.input, args.dev.as_deref())?;
-    for line in trouble(&whole) {
+    let warnings = trouble(&whole);
+    for line in &warnings {
         tell(&format!("warning: {name}: {line}"));
     }
     let Some(advice) = advice_on(whole, args, &interrupt)? else {
@@ -92,7 +96,7 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<Ending, Failure> {
     };
     match args.output_format {
         InspectFormat::Normal => emit_text(&text::text(args, &advice))?,
-        InspectFormat::Json => emit(&json::json(args, &advice))?,
+        InspectFormat::Json => emit(&json::json(args, &advice, &warnings))?,
     }
     Ok(Ending::Done)
 }
@@ -283,6 +287,8 @@ fn trouble(workload: &Workload) -> Vec<String> {
         lines
             .push("has no queue events: requests stand in for the I/Os that were split or merged into them".to_owned());
     }
+    let tried: Vec<_> = SCHEDULERS.iter().filter(|info| setup::IN_KERNEL.contains(&info.name)).collect();
+    lines.extend(lacking::line(workload, &tried, &Kernel::default().rules()));
     lines
 }
 

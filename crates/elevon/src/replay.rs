@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use elevon_core::ioprio::{IoPrio, PrioClass};
+use elevon_core::kernel::Rules;
 use elevon_core::op::{Flags, Op};
+use elevon_core::sched::SchedulerInfo;
 use elevon_core::units::{Bytes, Nanos, Sector};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
@@ -21,6 +23,8 @@ use crate::failure::{ConflictError, Ending, Failure, ValueError};
 use crate::plan::{Plan, Target};
 use crate::run::run_plan;
 use crate::source::{InputFile, STDIN};
+
+pub(crate) mod lacking;
 
 /// Slots of a process of a trace: in simulation they cost nothing, on a real device each has a
 /// buffer.
@@ -202,11 +206,13 @@ impl Replay {
         self.workload.writes_at_start()
     }
 
-    /// Returns remarks about the trace for the user.
-    pub(crate) fn said(&self) -> Vec<String> {
+    /// Returns remarks about the trace, replayed under `scheduler`, for the user.
+    pub(crate) fn said(&self, scheduler: &SchedulerInfo, rules: &Rules) -> Vec<String> {
         let Workload { device, taken, left_out, report, .. } = &*self.workload;
         let name = self.path.display();
         let mut lines = Vec::new();
+        let lacking = lacking::line(&self.workload, &[scheduler], rules);
+        lines.extend(lacking.map(|line| format!("{name}: {line}")));
         if *taken == elevon_trace::replay::Taken::Issued {
             lines.push(format!(
                 "{name}: has no queue events: requests are replayed as they were issued, after the splits and merges of the \

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 
 use super::contexts::{Contexts, Mask};
 use super::fifo::{Fifo, FifoLinks};
-use super::{Scheduler, SchedulerInfo, TunableInfo, View};
+use super::{Reads, Scheduler, SchedulerInfo, TunableInfo, View};
 use crate::bio::Bio;
 use crate::jiffies::Hz;
 use crate::kernel::Rules;
@@ -57,6 +57,7 @@ const fn latency(name: &'static str, default: &'static str, help: &'static str) 
 pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "kyber",
     summary: "reads and writes held to target latencies by the depth each may use; arrival order, priorities ignored",
+    reads: &[Reads::Sync],
     tunables: &[
         latency("read_lat_nsec", "2000000", "latency that 99 % of reads are to keep, from allocation to completion"),
         latency("write_lat_nsec", "10000000", "latency that 99 % of writes are to keep, from allocation to completion"),

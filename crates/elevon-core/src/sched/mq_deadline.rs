@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 
 use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
-use super::{Scheduler, SchedulerInfo, TunableInfo, View};
+use super::{Reads, Scheduler, SchedulerInfo, TunableInfo, View};
 use crate::bio::Bio;
 use crate::ioprio::IoPrio;
 use crate::ioprio::PrioClass;
@@ -56,6 +56,7 @@ const NATURAL: (&str, i64, i64) = ("0..2147483647", 0, INT_MAX);
 pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "mq-deadline",
     summary: "sorted batches of reads and writes, deadlines against starvation, strict priority classes",
+    reads: &[Reads::PriorityClass],
     tunables: &[
         row(
             "async_depth",

@@ -22,6 +22,7 @@ use crate::units::{HwQueue, Instant, RequestId};
 pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "none",
     summary: "no scheduler: arrival order per CPU, priorities ignored; the cheapest",
+    reads: &[],
     tunables: &[],
 };
 

@@ -17,8 +17,23 @@ pub struct SchedulerInfo {
     pub name: &'static str,
     /// One-line description.
     pub summary: &'static str,
+    /// What it decides by, beside operation, place and size; a trace need not have it.
+    pub reads: &'static [Reads],
     /// Its tunables, ordered by name as in sysfs.
     pub tunables: &'static [TunableInfo],
+}
+
+/// What a scheduler decides by that a trace need not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// The process that submitted an I/O.
+    Process,
+    /// Class and level of the I/O priority.
+    Priority,
+    /// The class of the I/O priority alone, from Linux 5.15 on.
+    PriorityClass,
+    /// Whether a write is one that somebody waits for (SYNC).
+    Sync,
 }
 
 /// A tunable of a scheduler (`/sys/block/X/queue/iosched/NAME`).

@@ -11,7 +11,7 @@ use super::trial::Trial;
 use super::{Advice, Proposal};
 use crate::args::AdviseArgs;
 
-pub(super) fn json(args: &AdviseArgs, advice: &Advice) -> String {
+pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> String {
     let proposals: Vec<Value> = advice.proposals.iter().map(|one| proposal(one, advice)).collect();
     let nearest = advice.runner_up.as_ref().map(|(scored, has_failed)| {
         let mut found = configuration(&scored.trial.setup, advice);
@@ -29,6 +29,7 @@ pub(super) fn json(args: &AdviseArgs, advice: &Advice) -> String {
         "device": advice.device.to_string(),
         "goal": args.goal.name(),
         "for": args.for_process,
+        "warnings": warnings,
         "ios": advice.ios.0,
         "ios_in_trace": advice.ios.1,
         "span_ns": advice.span,

@@ -4,7 +4,7 @@ use super::Bfq;
 use super::injection::Inject;
 use super::queueing::Queueing;
 use crate::jiffies::to_ticks;
-use crate::sched::{SchedulerInfo, TunableInfo};
+use crate::sched::{Reads, SchedulerInfo, TunableInfo};
 use crate::units::Nanos;
 
 const INT_MAX: i64 = i32::MAX as i64;
@@ -37,6 +37,7 @@ const fn choice(
 pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "bfq",
     summary: "a queue per process, shares by weight, low latency for what looks interactive",
+    reads: &[Reads::Process, Reads::Priority, Reads::Sync],
     tunables: &[
         row("back_seek_max", "KiB", "16384", NATURAL, "how far back a request may lie and still count as near"),
         row("back_seek_penalty", "factor", "2", POSITIVE, "how much longer a way back counts than a way ahead"),

@@ -2,13 +2,14 @@
 
 use super::Flow;
 use super::depth::LARGEST;
-use crate::sched::{SchedulerInfo, TunableInfo};
+use crate::sched::{Reads, SchedulerInfo, TunableInfo};
 use crate::units::Nanos;
 
 /// The entry of `elevon schedulers`.
 pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "flow",
     summary: "shares by weight at full throughput: requests in flight bounded to what the device can use (Elevon's own)",
+    reads: &[Reads::Process, Reads::Priority],
     tunables: &[
         TunableInfo {
             name: "class_expire",
