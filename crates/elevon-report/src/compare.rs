@@ -140,7 +140,7 @@ pub struct RulesBetween {
     pub letters: [char; 2],
     /// The kernel versions of the two.
     pub kernels: [&'static str; 2],
-    /// Number of rules that differ and can change a figure.
+    /// Number of rules that differ, as `elevon kernels` counts them.
     pub differ: usize,
     /// I/Os of the first run.
     pub ios: u64,

@@ -16,7 +16,7 @@ use crate::plan::Plan;
 
 /// I/Os of a run above which rules are not tried one by one.
 const MOST_IOS: u64 = 300_000;
-/// Parts of the block layer in which a rule changes no figure of a comparison.
+/// Parts of the block layer in which a rule changes no figure of a comparison, and is not tried.
 const WITHOUT_FIGURES: [&str; 2] = ["events", "queue attributes"];
 
 /// A run whose rules are compared with another's.
@@ -45,7 +45,7 @@ pub(crate) fn rules(
     let mut between = RulesBetween {
         letters: [base.letter, other.letter],
         kernels: [from.name(), to.name()],
-        differ: names.len(),
+        differ: differences(from, to).count(),
         ios,
         rules: None,
     };

@@ -130,8 +130,12 @@ impl Tails {
         let limit = self.limit.saturating_mul(SECTOR_SIZE);
         let mut advice = Vec::new();
         if saved > 0 {
+            let also = match larger_setting(context, limit) {
+                Some(_) => format!("--set max_sectors_kb={} and ", limit >> 10),
+                None => String::new(),
+            };
             advice.push(format!(
-                "bios that are filled up to the limit and no further (proposal 001; --set fill=max-sectors in a \
+                "bios that are filled up to the limit and no further (proposal 001; {also}--set fill=max-sectors in a \
                  simulation, fill=trim for its counter-proposal) would need up to {saved} requests less, {} of all",
                 words::percent(saved, all)
             ));
@@ -180,13 +184,20 @@ fn cost(run: Run, limit: u64) -> (u64, u64) {
     (run.requests, needed.min(run.requests))
 }
 
+/// Returns `max_sectors_kb` if it is not what cut requests to `limit` bytes. Fills go by it, so that
+/// they save nothing unless it is set to what cuts.
+fn larger_setting<'a>(context: &'a Context<'_>, limit: u64) -> Option<&'a str> {
+    let soft = context.setting("max_sectors_kb")?;
+    let allowed = soft.parse::<u64>().ok()?.saturating_mul(1024);
+    // A front part is rounded down to whole blocks, which can make it smaller than max_sectors_kb
+    // by less than a page.
+    (allowed.saturating_sub(limit) >= PAGE).then_some(soft)
+}
+
 /// Returns what would let requests be larger than `limit` bytes, where they were cut.
 fn larger(context: &Context<'_>, limit: u64) -> String {
     let (soft, hard) = (context.setting("max_sectors_kb"), context.setting("max_hw_sectors_kb"));
-    let allowed = soft.and_then(|kib| kib.parse::<u64>().ok()).map_or(0, |kib| kib.saturating_mul(1024));
-    // A front part is rounded down to whole blocks, which can make it smaller than max_sectors_kb
-    // by less than a page.
-    if let Some(soft) = soft.filter(|_| allowed.saturating_sub(limit) >= PAGE) {
+    if let Some(soft) = larger_setting(context, limit) {
         let segments = context.setting("max_segments").and_then(|count| count.parse::<u64>().ok());
         return match segments.filter(|count| count.saturating_mul(PAGE) == limit) {
             Some(segments) => format!(

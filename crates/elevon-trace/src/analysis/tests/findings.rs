@@ -152,13 +152,17 @@ fn advice_on_tails_names_the_limit_that_cuts() {
         let head = format!("# tracer: nop\n#\n# elevon capture 1\n# device: 8:0\n{settings}");
         let script = split_script(20, 2136, 2136).0;
         let found = inspect_text(&format!("{head}{script}"), "8:0");
-        get(&found, FindingKind::SmallTails).advice[1].clone()
+        get(&found, FindingKind::SmallTails).advice.join("; ")
     };
+    let segments = ["max_sectors_kb: 1280", "max_hw_sectors_kb: 1280", "max_segments: 128"];
+    // A fill goes by max_sectors_kb, which has to be lowered to what cuts.
+    assert!(advice(&segments).contains("--set max_sectors_kb=512 and --set fill=max-sectors"));
+    assert!(!advice(&["max_sectors_kb: 512"]).contains("--set max_sectors_kb"));
     for (settings, words) in [
         (&["max_sectors_kb: 512", "max_hw_sectors_kb: 512"][..], "the hardware takes no larger requests"),
         (&["max_sectors_kb: 512", "max_hw_sectors_kb: 1280"], "a larger max_sectors_kb: it was 512"),
         (&["max_sectors_kb: 514", "max_hw_sectors_kb: 514"], "the hardware takes no larger requests"),
-        (&["max_sectors_kb: 1280", "max_hw_sectors_kb: 1280", "max_segments: 128"], "max_segments=128 pages of 4 KiB"),
+        (&segments, "max_segments=128 pages of 4 KiB"),
         (&["max_sectors_kb: 1280", "max_hw_sectors_kb: 1280", "max_segments: 64"], "another limit of the queue"),
         (&[], "if max_hw_sectors_kb allows one"),
     ] {
