@@ -184,8 +184,8 @@ fn cost(run: Run, limit: u64) -> (u64, u64) {
     (run.requests, needed.min(run.requests))
 }
 
-/// Returns `max_sectors_kb` if it is not what cut requests to `limit` bytes. Fills go by it, so that
-/// they save nothing unless it is set to what cuts.
+/// Returns `max_sectors_kb` if it is not what cut requests to `limit` bytes. Fills go by it, so
+/// that they save nothing unless it is set to what cuts.
 fn larger_setting<'a>(context: &'a Context<'_>, limit: u64) -> Option<&'a str> {
     let soft = context.setting("max_sectors_kb")?;
     let allowed = soft.parse::<u64>().ok()?.saturating_mul(1024);
