@@ -93,12 +93,21 @@ impl Sums {
         let ridge = RIDGE * n * n;
         // Sums that were halved are rounded, which can leave a variance below zero.
         let (variance, covariance) = ((n * xx - x * x).max(0) + ridge, n * self.xy - x * y);
-        let slope = (((covariance << SLOPE_SHIFT) + ridge * i128::from(before)) / variance).max(0);
-        // Of the mean time a base is left.
-        let steepest = if x == 0 { slope } else { ((y * 31 / 32) << SLOPE_SHIFT) / x };
-        let slope = slope.min(steepest);
-        let base = (y - ((slope * x) >> SLOPE_SHIFT)) / n;
-        (base.max(1) as u64, slope as u64)
+        let slope = quotient((covariance << SLOPE_SHIFT) + ridge * i128::from(before), variance).max(0) as u64;
+        // Of the mean time a base is left. At most MEMORY + 8 times of LONGEST are below 2^42.
+        let steepest = ((self.y * 31 / 32) << SLOPE_SHIFT).checked_div(self.x);
+        let slope = slope.min(steepest.unwrap_or(slope));
+        let base = (self.y - ((slope * self.x) >> SLOPE_SHIFT)) / self.n;
+        (base.max(1), slope)
+    }
+}
+
+/// Returns `a / b`. A division of 128 bits takes several times as long as one of 64.
+#[inline]
+fn quotient(a: i128, b: i128) -> i128 {
+    match (i64::try_from(a), i64::try_from(b)) {
+        (Ok(a), Ok(b)) => i128::from(a / b),
+        _ => a / b,
     }
 }
 
@@ -171,13 +180,13 @@ impl CostModel {
         let at = kind(op, is_next);
         let sectors = if at == NO_DATA { 0 } else { sectors };
         if self.lines[at].learn(sectors, time.clamp(1, LONGEST), quiet) {
-            self.holds = core::array::from_fn(|at| {
-                let (own, other) = (&self.lines[at], &self.lines[OTHER[at]]);
+            for of in (0..KINDS).filter(|&of| of == at || OTHER[of] == at) {
+                let (own, other) = (&self.lines[of], &self.lines[OTHER[of]]);
                 // What is known of the other direction, or of requests that do not follow another,
                 // is better than what includes waiting.
                 let line = if !own.is_known() && other.is_known() { other } else { own };
-                (line.base, line.slope)
-            });
+                self.holds[of] = (line.base, line.slope);
+            }
         }
     }
 }

@@ -97,6 +97,8 @@ struct Look {
 #[derive(Clone, Debug)]
 pub(super) struct Occupancy {
     cells: [Cell; CELLS],
+    /// What a request of each cell occupies, as a part of its time alone: known, or estimated.
+    parts: [u64; CELLS],
     look: Option<Look>,
     next: Instant,
     /// Until when what was looked at is still felt.
@@ -116,6 +118,7 @@ impl Occupancy {
         let cell = Cell { waiting: 0, used: None, part: None, most: 1 << SHIFT, due: Instant::ZERO, pause: PAUSE.0 };
         Self {
             cells: [cell; CELLS],
+            parts: [1 << SHIFT; CELLS],
             look: None,
             next: Instant::ZERO,
             quiet_at: Instant::ZERO,
@@ -147,8 +150,7 @@ impl Occupancy {
     /// Returns what a request occupies that takes `alone` nanoseconds alone, at least 1.
     #[inline]
     pub(super) fn of(&self, cell: u8, alone: u64) -> u64 {
-        let cell = &self.cells[usize::from(cell)];
-        let part = cell.part.unwrap_or(if cell.most * 5 < self.rest * 4 { cell.most } else { self.rest });
+        let part = self.parts[usize::from(cell)];
         ((u128::from(alone) * u128::from(part)) >> SHIFT).max(1) as u64
     }
 
@@ -259,6 +261,14 @@ impl Occupancy {
         if is_full && !self.is_rest_known {
             (self.rest, self.is_rest_known) = (part.max(LEAST), true);
         }
+        self.renew_parts();
+    }
+
+    /// Brings [`Self::parts`] up to date with what is known.
+    fn renew_parts(&mut self) {
+        let rest = self.rest;
+        let part_of = |cell: &Cell| cell.part.unwrap_or(if cell.most * 5 < rest * 4 { cell.most } else { rest });
+        self.parts = self.cells.each_ref().map(part_of);
     }
 
     /// Counts a request that has ended outside of looks and takes `alone` nanoseconds alone.
@@ -284,6 +294,7 @@ impl Occupancy {
                     let part = (part as u64).clamp(LEAST, 1 << SHIFT);
                     self.rest = if self.is_rest_known { (self.rest * 3 + part) / 4 } else { part };
                     self.is_rest_known = true;
+                    self.renew_parts();
                 }
                 (self.watch, self.known, self.unknown) = (Some(now), 0, 0);
             }
