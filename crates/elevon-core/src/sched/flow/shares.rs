@@ -198,12 +198,6 @@ impl ClassTree {
         });
         best.map(|(finish, key)| (finish, member_of_key(key)))
     }
-
-    /// Sets V.
-    fn advance(&mut self, places: &mut Places, time: u64) {
-        self.time = time;
-        self.active.iter_mut().for_each(|one| one.advance(places, time));
-    }
 }
 
 /// A group.
@@ -540,7 +534,14 @@ impl Shares {
     }
 
     /// Takes the members out of the sums of weights that have been away for long enough.
+    #[inline]
     pub(super) fn sweep(&mut self, now: Instant) {
+        if !self.lingering.is_empty() {
+            self.sweep_lingering(now);
+        }
+    }
+
+    fn sweep_lingering(&mut self, now: Instant) {
         while let Some(first) = self.trees.first(self.lingering) {
             let id = MemberId(first);
             let Member { group, class, weight, left, .. } = self.members[id.index()];
@@ -597,15 +598,9 @@ impl Shares {
             (at, member.in_device) = (*above, member.in_device + 1);
             let tree = &mut classes[class];
             let before = tree.jump(among);
-            for kind in (0..KINDS).filter(|&kind| member.kinds.has(kind)) {
-                tree.active[kind].remove(&mut self.places, key(id, kind));
-                if tree.active[kind].is_empty() {
-                    waits.remove(class, kind);
-                }
-            }
             let scaled = (cost << SHIFT) + tree.rest;
             tree.rest = scaled % tree.weights;
-            tree.advance(&mut self.places, before.wrapping_add(scaled / tree.weights));
+            tree.time = before.wrapping_add(scaled / tree.weights);
             (tree.waits_since, tree.served) = (now, tree.served + 1);
             tree.note(now, cost);
             let own = delta(cost, u64::from(member.weight));
@@ -614,18 +609,34 @@ impl Shares {
                 member.start = latest(member.start, tree.oldest(before, cost, member.weight));
             }
             member.start = member.start.wrapping_add(own);
-            (member.cost, member.kinds) = (next_cost, kinds);
-            if kinds.is_empty() {
-                self.settle(now, id);
-            } else {
+            let had = core::mem::replace(&mut member.kinds, kinds);
+            member.cost = next_cost;
+            if !kinds.is_empty() {
                 tree.weights = tree.weights - u64::from(member.weight) + u64::from(member.weight_next);
                 member.weight = member.weight_next;
                 member.finish = member.start.wrapping_add(delta(next_cost, u64::from(member.weight)));
-                for kind in (0..KINDS).filter(|&kind| kinds.has(kind)) {
-                    let times = (member.start, member.finish);
-                    tree.active[kind].insert(&mut self.places, key(id, kind), times, tree.time);
-                    waits.insert(class, kind);
+            }
+            let times = (member.start, member.finish);
+            for (kind, waiting) in tree.active.iter_mut().enumerate() {
+                match (had.has(kind), kinds.has(kind)) {
+                    (true, true) => waiting.refile(&mut self.places, key(id, kind), times, tree.time),
+                    (true, false) => {
+                        waiting.remove(&mut self.places, key(id, kind));
+                        waiting.advance(&mut self.places, tree.time);
+                        if waiting.is_empty() {
+                            waits.remove(class, kind);
+                        }
+                    }
+                    (false, true) => {
+                        waiting.advance(&mut self.places, tree.time);
+                        waiting.insert(&mut self.places, key(id, kind), times, tree.time);
+                        waits.insert(class, kind);
+                    }
+                    (false, false) => waiting.advance(&mut self.places, tree.time),
                 }
+            }
+            if kinds.is_empty() {
+                self.settle(now, id);
             }
             self.forget(now, group, class);
             // Of a group the cost of the next request is not known: that of this one stands for it.

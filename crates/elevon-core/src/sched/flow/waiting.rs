@@ -33,109 +33,110 @@ impl Places {
     }
 }
 
-/// A member in a heap.
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    /// Finish of those that are eligible, start of the others.
-    order: u64,
-    /// Finish of those that are not eligible; of the others [`Self::filed`], in the upper half so
-    /// that it wraps as it does itself.
-    second: u64,
-    /// When it was filed, as a number that grows and wraps.
-    filed: u32,
-    key: u32,
-}
+/// A member in a heap, as a number of several words, the highest first, so that two are compared
+/// by one subtraction: a virtual time, which wraps, what decides between equal ones, and last when
+/// the member was filed in the upper and its key in the lower half.
+type Entry<const WORDS: usize> = [u64; WORDS];
 
-impl Entry {
-    #[inline]
-    const fn is_before(&self, other: &Self) -> bool {
-        let apart = self.order.wrapping_sub(other.order) as i64;
-        if apart != 0 {
-            return apart < 0;
-        }
-        let apart = self.second.wrapping_sub(other.second) as i64;
-        if apart != 0 { apart < 0 } else { (self.filed.wrapping_sub(other.filed) as i32) < 0 }
-    }
+const fn key_of<const WORDS: usize>(entry: &Entry<WORDS>) -> u32 {
+    entry[WORDS - 1] as u32
 }
 
 /// A heap: no entry is before its parent.
 #[derive(Clone, Debug)]
-struct Heap {
-    entries: Vec<Entry>,
+struct Heap<const WORDS: usize> {
+    entries: Vec<Entry<WORDS>>,
 }
 
-impl Heap {
+impl<const WORDS: usize> Heap<WORDS> {
     const EMPTY: Self = Self { entries: Vec::new() };
+
+    #[inline(always)]
+    fn is_before(a: &Entry<WORDS>, b: &Entry<WORDS>) -> bool {
+        let low = |entry: &Entry<WORDS>| u128::from(entry[WORDS - 2]) << 64 | u128::from(entry[WORDS - 1]);
+        if WORDS == 2 {
+            return (low(a).wrapping_sub(low(b)) as i128) < 0;
+        }
+        let borrow = u64::from(low(a) < low(b));
+        (a[0].wrapping_sub(b[0]).wrapping_sub(borrow) as i64) < 0
+    }
 
     /// Puts an entry into the hole at `at` or, from there, nearer to the top.
     #[inline]
-    fn rise(&mut self, places: &mut Places, mut at: usize, entry: Entry) {
+    fn rise(&mut self, places: &mut Places, mut at: usize, entry: Entry<WORDS>) {
         let entries = self.entries.as_mut_slice();
         while at > 0 {
             let above = (at - 1) / CHILDREN;
             let parent = entries[above];
-            if !entry.is_before(&parent) {
+            if !Self::is_before(&entry, &parent) {
                 break;
             }
             entries[at] = parent;
-            places.at[parent.key as usize] = at as u32;
+            places.at[key_of(&parent) as usize] = at as u32;
             at = above;
         }
         entries[at] = entry;
-        places.at[entry.key as usize] = at as u32;
+        places.at[key_of(&entry) as usize] = at as u32;
     }
 
     #[inline]
-    fn push(&mut self, places: &mut Places, entry: Entry) {
+    fn push(&mut self, places: &mut Places, entry: Entry<WORDS>) {
         debug_assert!(self.entries.len() < self.entries.capacity(), "room was not made");
         self.entries.push(entry);
         self.rise(places, self.entries.len() - 1, entry);
     }
 
-    /// Removes the entry at `at`. The hole sinks to the bottom, and the last entry, which seldom
-    /// belongs far above, rises from there.
-    fn remove(&mut self, places: &mut Places, at: usize) {
-        let Some(last) = self.entries.pop() else { return };
-        if at == self.entries.len() {
-            return;
-        }
+    /// Replaces the entry at `at` by another. The hole sinks to the bottom, and the new entry,
+    /// which seldom belongs far above, rises from there.
+    fn replace(&mut self, places: &mut Places, at: usize, entry: Entry<WORDS>) {
         let entries = self.entries.as_mut_slice();
         let mut hole = at;
         loop {
             let first = hole * CHILDREN + 1;
             let Some(below) = entries.get(first..) else { break };
-            let (child, entry) = match below.first_chunk::<CHILDREN>() {
-                Some([a, b, c, d]) => first_of([(0, a), (1, b)], [(2, c), (3, d)]),
-                None => match *below {
-                    [] => break,
-                    [ref a] => (0, *a),
-                    [ref a, ref b] => first_of([(0, a), (1, b)], [(0, a), (1, b)]),
-                    [ref a, ref b, ref c, ..] => first_of([(0, a), (1, b)], [(2, c), (2, c)]),
-                },
+            let (child, moved) = if let Some(below) = below.first_chunk::<CHILDREN>() {
+                let first_of = |a: usize, b: usize| if Self::is_before(&below[b], &below[a]) { b } else { a };
+                let child = first_of(first_of(0, 1), first_of(2, 3));
+                (child, below[child])
+            } else {
+                let first_of = |a, b| if Self::is_before(&below[b], &below[a]) { b } else { a };
+                let Some(child) = (0..below.len()).reduce(first_of) else { break };
+                (child, below[child])
             };
-            entries[hole] = entry;
-            places.at[entry.key as usize] = hole as u32;
+            entries[hole] = moved;
+            places.at[key_of(&moved) as usize] = hole as u32;
             hole = first + child;
         }
-        self.rise(places, hole, last);
+        self.rise(places, hole, entry);
     }
-}
 
-/// Returns the first of four entries, with its number.
-#[inline(always)]
-fn first_of(left: [(usize, &Entry); 2], right: [(usize, &Entry); 2]) -> (usize, Entry) {
-    let [left, right] = [left, right].map(|[a, b]| if b.1.is_before(a.1) { b } else { a });
-    let (at, entry) = if right.1.is_before(left.1) { right } else { left };
-    (at, *entry)
+    /// Removes the entry at `at`.
+    fn remove(&mut self, places: &mut Places, at: usize) {
+        if let Some(last) = self.entries.pop()
+            && at < self.entries.len()
+        {
+            self.replace(places, at, last);
+        }
+    }
+
+    /// Checks order and places, and returns the keys. For tests: O(n).
+    fn self_check(&self, places: &Places) -> Vec<u32> {
+        for (at, entry) in self.entries.iter().enumerate() {
+            let above = self.entries[at.saturating_sub(1) / CHILDREN];
+            assert!(at == 0 || Self::is_before(&above, entry), "a parent of {} is after it", key_of(entry));
+            assert_eq!(places.at[key_of(entry) as usize] as usize, at, "the place of {}", key_of(entry));
+        }
+        self.entries.iter().map(key_of).collect()
+    }
 }
 
 /// The members of a class that wait with a request of one kind.
 #[derive(Clone, Debug)]
 pub(super) struct WaitingMembers {
     /// By finish.
-    eligible: Heap,
-    /// By start.
-    early: Heap,
+    eligible: Heap<2>,
+    /// By start, and of equal ones by the time from there to the finish.
+    early: Heap<3>,
 }
 
 impl WaitingMembers {
@@ -150,68 +151,102 @@ impl WaitingMembers {
 
     /// Makes room for `count` members.
     pub(super) fn reserve(&mut self, count: usize) {
-        for heap in [&mut self.eligible, &mut self.early] {
-            heap.entries.reserve(count.saturating_sub(heap.entries.len()));
-        }
+        self.eligible.entries.reserve(count.saturating_sub(self.eligible.entries.len()));
+        self.early.entries.reserve(count.saturating_sub(self.early.entries.len()));
+    }
+
+    /// Returns the last word of the entry of a member that is filed now.
+    #[inline]
+    fn filed(places: &mut Places, key: u32) -> u64 {
+        places.filed = places.filed.wrapping_add(1);
+        u64::from(places.filed) << 32 | u64::from(key)
     }
 
     /// Files a member; virtual time is `time`.
     pub(super) fn insert(&mut self, places: &mut Places, key: u32, (start, finish): (u64, u64), time: u64) {
-        places.filed = places.filed.wrapping_add(1);
-        let filed = places.filed;
+        let filed = Self::filed(places, key);
         if later(start, time) {
-            self.early.push(places, Entry { order: start, second: finish, filed, key });
+            self.early.push(places, [start, finish.wrapping_sub(start), filed]);
         } else {
-            self.eligible.push(places, Entry { order: finish, second: u64::from(filed) << 32, filed, key });
+            self.eligible.push(places, [finish, filed]);
         }
+    }
+
+    /// Returns true if a member, which is at `at` in its heap, is eligible.
+    #[inline]
+    fn eligible_at(&self, at: usize, key: u32) -> bool {
+        let is_eligible = self.eligible.entries.get(at).is_some_and(|entry| key_of(entry) == key);
+        debug_assert!(is_eligible || key_of(&self.early.entries[at]) == key, "{key} does not wait");
+        is_eligible
     }
 
     /// Takes a member out.
     pub(super) fn remove(&mut self, places: &mut Places, key: u32) {
         let at = places.at[key as usize] as usize;
-        let is_eligible = self.eligible.entries.get(at).is_some_and(|entry| entry.key == key);
-        let heap = if is_eligible { &mut self.eligible } else { &mut self.early };
-        debug_assert_eq!(heap.entries[at].key, key, "a member that does not wait is taken out");
-        heap.remove(places, at);
+        if self.eligible_at(at, key) { self.eligible.remove(places, at) } else { self.early.remove(places, at) }
+    }
+
+    /// Takes a member out, advances to `time` and files the member with other times. If the first
+    /// of the others becomes eligible just then, the two change places.
+    pub(super) fn refile(&mut self, places: &mut Places, key: u32, (start, finish): (u64, u64), time: u64) {
+        let at = places.at[key as usize] as usize;
+        let (was_eligible, filed) = (self.eligible_at(at, key), Self::filed(places, key));
+        let (early, eligible) = ([start, finish.wrapping_sub(start), filed], [finish, filed]);
+        match (was_eligible, !later(start, time)) {
+            (true, true) => self.eligible.replace(places, at, eligible),
+            (false, false) => self.early.replace(places, at, early),
+            (false, true) => {
+                self.early.remove(places, at);
+                self.eligible.push(places, eligible);
+            }
+            (true, false) => match self.first_due(time) {
+                Some(due) => {
+                    self.early.replace(places, 0, early);
+                    self.eligible.replace(places, at, due);
+                }
+                None => {
+                    self.eligible.remove(places, at);
+                    self.early.push(places, early);
+                }
+            },
+        }
+        self.advance(places, time);
+    }
+
+    /// Returns the member with the smallest start as an eligible one, if its start has come.
+    #[inline]
+    fn first_due(&self, time: u64) -> Option<Entry<2>> {
+        let &[start, rest, filed] = self.early.entries.first()?;
+        (!later(start, time)).then_some([start.wrapping_add(rest), filed])
     }
 
     /// Virtual time has advanced.
     #[inline]
     pub(super) fn advance(&mut self, places: &mut Places, time: u64) {
-        while let Some(&entry) = self.early.entries.first() {
-            if later(entry.order, time) {
-                return;
-            }
+        while let Some(due) = self.first_due(time) {
             self.early.remove(places, 0);
-            self.eligible.push(places, Entry { order: entry.second, second: u64::from(entry.filed) << 32, ..entry });
+            self.eligible.push(places, due);
         }
     }
 
     /// Returns the finish and the key of the eligible member with the smallest finish.
     #[inline]
     pub(super) fn first_eligible(&self) -> Option<(u64, u32)> {
-        self.eligible.entries.first().map(|entry| (entry.order, entry.key))
+        self.eligible.entries.first().map(|entry| (entry[0], key_of(entry)))
     }
 
     /// Returns the smallest start of those that are not eligible, and the smallest finish of those
     /// with this start, with its key.
     #[inline]
     pub(super) fn first_early(&self) -> Option<(u64, (u64, u32))> {
-        self.early.entries.first().map(|entry| (entry.order, (entry.second, entry.key)))
+        self.early.entries.first().map(|entry| (entry[0], (entry[0].wrapping_add(entry[1]), key_of(entry))))
     }
 
     /// Checks order and places, and returns the keys. For tests: O(n).
     pub(super) fn self_check(&self, places: &Places, time: u64) -> Vec<u32> {
-        let mut keys = Vec::new();
-        for heap in [&self.eligible, &self.early] {
-            for (at, entry) in heap.entries.iter().enumerate() {
-                let above = heap.entries[at.saturating_sub(1) / CHILDREN];
-                assert!(at == 0 || above.is_before(entry), "a parent of {} is after it", entry.key);
-                assert_eq!(places.at[entry.key as usize] as usize, at, "the place of {}", entry.key);
-                keys.push(entry.key);
-            }
-        }
-        assert!(self.early.entries.iter().all(|entry| later(entry.order, time)), "one that is eligible is not served");
+        let mut keys = self.eligible.self_check(places);
+        keys.extend(self.early.self_check(places));
+        assert!(self.early.entries.iter().all(|entry| later(entry[0], time)), "one that is eligible is not served");
         keys
     }
 }
@@ -237,8 +272,16 @@ mod tests {
                 let key = rng.below(count as u64) as u32;
                 match oracle.iter().position(|entry| entry.0 == key) {
                     Some(at) => {
-                        waiting.remove(&mut places, key);
                         oracle.remove(at);
+                        if rng.one_in(2) {
+                            time = time.wrapping_add(rng.below(4));
+                            let start = time.wrapping_add(rng.below(40)).wrapping_sub(15);
+                            let finish = start.wrapping_add(rng.below(20));
+                            waiting.refile(&mut places, key, (start, finish), time);
+                            oracle.push((key, start, finish));
+                        } else {
+                            waiting.remove(&mut places, key);
+                        }
                     }
                     None => {
                         let start = time.wrapping_add(rng.below(30)).wrapping_sub(15);
