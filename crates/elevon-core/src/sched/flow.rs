@@ -26,6 +26,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
+mod by_sector;
 mod cost;
 mod decisions;
 mod depth;
@@ -34,6 +35,7 @@ mod learning;
 mod occupancy;
 mod queue;
 mod shares;
+mod slot;
 mod tunables;
 mod turn;
 mod waiting;
@@ -44,13 +46,15 @@ mod tests;
 pub use decisions::{Decisions, GroupClass, WaitingQueue};
 pub use tunables::INFO;
 
+use by_sector::BySector;
 use cost::CostModel;
 use decisions::Counts;
-use depth::{Depth, Mark};
+use depth::Depth;
 use kinds::Kinds;
 use occupancy::Occupancy;
 use queue::{Mean, Queue, QueueId};
-use shares::{BEST_EFFORT, GroupId, Shares};
+use shares::{BEST_EFFORT, GroupId, MemberId, Shares};
+use slot::{Place, Slot};
 use tunables::Settings;
 use turn::{Next, Turn};
 
@@ -63,7 +67,6 @@ use crate::ioprio::{IoPrio, PrioClass};
 use crate::merge::MergeKind;
 use crate::op::Op;
 use crate::request::Request;
-use crate::tree::TreeLinks;
 use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, TaskId, TenantId};
 
 /// Places in the device that are kept for processes at the same time, at most.
@@ -73,56 +76,6 @@ const HOLDS: usize = 16;
 const DISK_DEPTH: u32 = 1;
 /// What happened within this time counts as the present.
 const RECENT: Nanos = Nanos::from_millis(100);
-
-/// Where a request is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
-    /// Not here, or merged into another.
-    #[default]
-    Unknown,
-    /// Given back by the driver, or of no process: goes before all others.
-    AtHead,
-    /// In its queue.
-    Queued,
-    /// Dispatched.
-    InDevice,
-}
-
-/// What is known of a request.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    place: Place,
-    queue: Option<QueueId>,
-    op: Op,
-    sectors: u64,
-    /// It begins where the one before it ends, on a disk: expected when it arrives, known when it
-    /// is dispatched.
-    is_next: bool,
-    /// Its kind for [`Occupancy`].
-    cell: u8,
-    arrived: Instant,
-    dispatched: Instant,
-    mark: Mark,
-    /// The same among writes.
-    write_mark: Mark,
-}
-
-impl Default for Slot {
-    fn default() -> Self {
-        Self {
-            place: Place::Unknown,
-            queue: None,
-            op: Op::Read,
-            sectors: 0,
-            is_next: false,
-            cell: 0,
-            arrived: Instant::ZERO,
-            dispatched: Instant::ZERO,
-            mark: Mark::default(),
-            write_mark: Mark::default(),
-        }
-    }
-}
 
 /// A place in the device that is kept for a process.
 #[derive(Clone, Copy, Debug)]
@@ -148,7 +101,7 @@ pub struct Flow {
     tenants: Vec<Option<GroupId>>,
     slots: Vec<Slot>,
     lists: FifoLinks,
-    tree: TreeLinks,
+    by_sector: BySector,
     elevator: Elevator,
     at_head: Fifo,
     /// Requests in queues and at the head.
@@ -220,7 +173,7 @@ impl Flow {
             tenants: Vec::new(),
             slots: alloc::vec![Slot::default(); requests],
             lists: FifoLinks::new(requests),
-            tree: TreeLinks::new(requests),
+            by_sector: BySector::new(requests),
             elevator: Elevator::new(requests),
             at_head: Fifo::EMPTY,
             waiting: 0,
@@ -281,7 +234,7 @@ impl Flow {
     fn grow(&mut self, requests: usize) {
         self.slots.resize(requests, Slot::default());
         self.lists.grow(requests);
-        self.tree.grow(requests);
+        self.by_sector.grow(requests);
         self.elevator.grow(requests);
     }
 
@@ -310,8 +263,9 @@ impl Flow {
             self.tasks[task.index()][class] = Some(q);
             q
         });
-        let Queue { member, queued, in_device, .. } = *self.queue(q);
-        if queued == 0 && in_device == 0 && self.shares.group_of(member) != group {
+        let queue = &self.queues[q.index()];
+        let member = queue.member;
+        if queue.queued == 0 && queue.in_device == 0 && self.shares.group_of(member) != group {
             self.shares.move_to(self.now, member, group);
         }
         self.shares.set_weight(member, weight);
@@ -340,17 +294,23 @@ impl Flow {
     }
 
     /// Frees a queue whose process has exited and that has no request left.
+    #[inline]
     fn end_if_unused(&mut self, q: QueueId) {
-        let Queue { member, queued, in_device, exited, .. } = self.queues[q.index()];
-        if exited && queued == 0 && in_device == 0 {
-            self.holds.retain(|hold| hold.queue != q);
-            if self.turn.queue == Some(q) {
-                self.turn = Turn::default();
-            }
-            self.shares.remove(member);
-            self.of_member[member.index()] = None;
-            self.free.push(q);
+        let queue = &self.queues[q.index()];
+        if queue.exited && queue.queued == 0 && queue.in_device == 0 {
+            self.end_queue(q, queue.member);
         }
+    }
+
+    #[cold]
+    fn end_queue(&mut self, q: QueueId, member: MemberId) {
+        self.holds.retain(|hold| hold.queue != q);
+        if self.turn.queue == Some(q) {
+            self.turn = Turn::default();
+        }
+        self.shares.remove(member);
+        self.of_member[member.index()] = None;
+        self.free.push(q);
     }
 
     fn kind_of(&self, id: RequestId) -> usize {
@@ -377,34 +337,37 @@ impl Flow {
     }
 
     /// Files an arrived request in its queue.
-    fn file(&mut self, q: QueueId, id: RequestId, sector: Sector) {
+    fn file(&mut self, q: QueueId, id: RequestId) {
         let now = self.now;
         let queue = &mut self.queues[q.index()];
         queue.on_arrival(now);
         let slot = &mut self.slots[id.index()];
-        let follows = queue.follow(sector, slot.sectors);
+        let follows = queue.follow(slot.sector, slot.sectors);
         slot.is_next = follows && self.rotational;
         slot.cell = occupancy::cell(slot.op, slot.sectors, follows);
         self.occupancy.enter(slot.cell);
         self.lists.push_back(&mut queue.fifo, id);
-        self.tree.insert(&mut queue.sorted, sector, id);
+        self.by_sector.add(queue, slot.sector, id);
         queue.queued += 1;
         self.urgent += u32::from(queue.class < BEST_EFFORT);
-        let (member, is_first) = (queue.member, queue.queued == 1);
+        if queue.queued == 1 {
+            self.begin_stretch(q, id);
+        }
         self.note_front(q);
         if !self.holds.is_empty() {
             self.holds.retain(|hold| hold.queue != q);
         }
-        if is_first {
-            let cost = self.cost_of(id);
-            let kind = self.kind_of(id);
-            self.counts.stretches += 1;
-            let queue = &mut self.queues[q.index()];
-            (queue.stretch, queue.charged) = (self.counts.stretches, 0);
-            queue.largest = queue.largest.max(cost);
-            if self.shares.activate(now, member, cost, kind) {
-                self.unfair_at = Some(now);
-            }
+    }
+
+    /// Makes a queue wait whose first request has arrived.
+    fn begin_stretch(&mut self, q: QueueId, id: RequestId) {
+        let (cost, kind) = (self.cost_of(id), self.kind_of(id));
+        self.counts.stretches += 1;
+        let queue = &mut self.queues[q.index()];
+        (queue.stretch, queue.charged) = (self.counts.stretches, 0);
+        queue.largest = queue.largest.max(cost);
+        if self.shares.activate(self.now, queue.member, cost, kind) {
+            self.unfair_at = Some(self.now);
         }
     }
 
@@ -412,7 +375,7 @@ impl Flow {
     fn unfile(&mut self, q: QueueId, id: RequestId) {
         let queue = &mut self.queues[q.index()];
         self.lists.remove(&mut queue.fifo, id);
-        self.tree.remove(&mut queue.sorted, id);
+        self.by_sector.remove(queue, self.slots[id.index()].sector, id);
         queue.queued -= 1;
         self.urgent -= u32::from(queue.class < BEST_EFFORT);
         self.waiting -= 1;
@@ -434,15 +397,10 @@ impl Flow {
         }
     }
 
-    /// Returns whether one more request may be dispatched, which is of a class above best effort
-    /// or not.
-    #[inline]
-    fn may_go(&self, is_urgent: bool) -> bool {
-        let limit = self.limit();
-        if self.in_flight + (self.holds.len() as u32) < limit {
-            return true;
-        }
-        is_urgent && self.depth.is_settled() && self.in_flight < limit + (limit / 8).max(1)
+    /// Returns true if one more request may be dispatched of a class above best effort, `limit`
+    /// being reached.
+    fn may_urgent_go(&self, limit: u32) -> bool {
+        self.depth.is_settled() && self.in_flight < limit + (limit / 8).max(1)
     }
 
     fn next_request(&mut self) -> Option<RequestId> {
@@ -467,14 +425,13 @@ impl Flow {
             }
             self.end_look();
         }
+        let limit = self.limit();
+        let has_room = self.in_flight + (self.holds.len() as u32) < limit;
         // Whatever would be chosen, it could not go.
-        if self.in_flight > 0 && !self.may_go(self.urgent > 0) {
+        if !has_room && self.in_flight > 0 && (self.urgent == 0 || !self.may_urgent_go(limit)) {
             return None;
         }
-        let is_write_full =
-            !self.rotational && self.settings.depth == 0 && self.writes_in_flight >= self.write_depth.limit();
-        let kinds = if is_write_full { Kinds::READS } else { Kinds::ALL };
-        let kinds = if self.depth.is_solo() { self.alternate(kinds) } else { kinds };
+        let kinds = self.kinds_that_may_go();
         let (q, id) = match self.next_in_turn(kinds) {
             Next::Serve(q, id) => (q, id),
             Next::Wait => return None,
@@ -484,7 +441,19 @@ impl Flow {
                 (q, self.queue(q).fifo.first().expect("an active flow has a request"))
             }
         };
-        self.may_go(self.queue(q).class < BEST_EFFORT).then(|| self.serve(q, id, kinds))
+        let may_go = has_room || (self.queue(q).class < BEST_EFFORT && self.may_urgent_go(limit));
+        may_go.then(|| self.serve(q, id, kinds))
+    }
+
+    /// Returns the kinds of requests that are within their limits.
+    #[inline]
+    fn kinds_that_may_go(&mut self) -> Kinds {
+        if self.rotational || self.settings.depth > 0 {
+            return Kinds::ALL;
+        }
+        let is_write_full = self.writes_in_flight >= self.write_depth.limit();
+        let kinds = if is_write_full { Kinds::READS } else { Kinds::ALL };
+        if self.depth.is_solo() { self.alternate(kinds) } else { kinds }
     }
 
     /// Dispatches a request of a queue that was chosen among those of these kinds.
@@ -561,15 +530,14 @@ impl Flow {
         }
     }
 
-    /// Keeps the place of a request that has just ended for the process, if that will soon need it
-    /// and is owed service.
-    fn hold_for(&mut self, q: QueueId, slot: &Slot) {
+    /// Keeps the place of a request that has just ended, which takes `alone` alone, for the
+    /// process, if that has no other, will soon need it and is owed service.
+    fn hold_for(&mut self, q: QueueId, slot: &Slot, alone: u64) {
         let queue = self.queue(q);
-        if self.waiting == 0 || queue.queued > 0 || queue.exited || self.holds.len() == HOLDS {
+        if queue.exited || self.holds.len() == HOLDS {
             return;
         }
-        let most = Nanos::new(self.alone_of(slot) / 8).min(self.settings.hold);
-        let Some(hold) = queue.hold(most) else { return };
+        let Some(hold) = queue.hold(Nanos::new(alone / 8).min(self.settings.hold)) else { return };
         let cost = self.charge_of(slot);
         if queue.is_delayed() && self.shares.would_be_next(self.now, queue.member, cost) {
             self.holds.push(Hold { queue: q, until: self.now + hold });
@@ -588,6 +556,7 @@ impl Scheduler for Flow {
         let mut slot = Slot {
             place: Place::AtHead,
             op: request.op,
+            sector: request.sector,
             sectors: request.sectors.get(),
             arrived: now,
             ..Slot::default()
@@ -599,7 +568,7 @@ impl Scheduler for Flow {
         if let (Some(q), false) = (slot.queue, at_head) {
             slot.place = Place::Queued;
             self.slots[id.index()] = slot;
-            self.file(q, id, request.sector);
+            self.file(q, id);
             self.elevator.add(view, id);
             return;
         }
@@ -628,28 +597,34 @@ impl Scheduler for Flow {
     fn find_merge(&mut self, view: View<'_>, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
         let (class, _) = class_and_weight(bio.ioprio);
         let q = self.tasks.get(bio.task.index())?[class]?;
-        let Self { elevator, slots, queues, tree, .. } = self;
+        let Self { elevator, slots, queues, lists, by_sector, .. } = self;
         let allows = |id: RequestId| slots[id.index()].queue == Some(q);
-        elevator
-            .find_merge_among(view, bio, one_hit_only, allows, || tree.first_at(queues[q.index()].sorted, bio.end()))
+        elevator.find_merge_among(view, bio, one_hit_only, allows, || {
+            by_sector.first_at(lists, slots, &mut queues[q.index()], bio.end())
+        })
     }
 
     fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
         self.elevator.find_insert_merge(view, id, one_hit_only)
     }
 
-    fn on_bio_merged(&mut self, view: View<'_>, id: RequestId, kind: MergeKind, _before: Sector) {
+    fn on_bio_merged(&mut self, view: View<'_>, id: RequestId, _kind: MergeKind, before: Sector) {
         let request = &view.requests[id];
         self.resize(id, request.sectors.get());
-        if let (MergeKind::Front, Some(q)) = (kind, self.slots[id.index()].queue) {
-            let sorted = &mut self.queues[q.index()].sorted;
-            self.tree.refile(sorted, request.sector, id);
+        if let Some(q) = self.slots[id.index()].queue {
+            let Self { by_sector, lists, slots, queues, .. } = self;
+            let queue = &mut queues[q.index()];
+            if request.sector != before {
+                by_sector.refile(lists, slots, queue, id, request.sector);
+            }
+            // The two may touch now.
+            by_sector.first_at(lists, slots, queue, request.end());
         }
         self.elevator.on_bio_merged(view, id);
     }
 
     fn neighbour(&self, _view: View<'_>, id: RequestId, kind: MergeKind) -> Option<RequestId> {
-        self.tree.neighbour(id, kind)
+        self.by_sector.neighbour(id, kind)
     }
 
     fn on_requests_merged(&mut self, now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
@@ -673,10 +648,11 @@ impl Scheduler for Flow {
     }
 
     fn on_finish(&mut self, now: Instant, view: View<'_>, id: RequestId) {
-        let Some(&slot) = self.slots.get(id.index()) else { return };
+        let Some(slot) = self.slots.get_mut(id.index()) else { return };
+        let place = core::mem::take(&mut slot.place);
+        let slot = *slot;
         self.advance(now);
-        self.slots[id.index()].place = Place::Unknown;
-        if slot.place != Place::InDevice {
+        if place != Place::InDevice {
             return;
         }
         self.stop(&slot);
@@ -685,11 +661,12 @@ impl Scheduler for Flow {
         if let Some(q) = slot.queue {
             let alone = self.alone_of(&slot);
             let wait = slot.dispatched.since(slot.arrived);
-            self.queues[q.index()].on_end(now, slot.arrived, wait, Nanos::new(alone));
+            let queue = &mut self.queues[q.index()];
+            queue.on_end(now, slot.arrived, wait, Nanos::new(alone));
             if self.rotational {
                 self.wait_in_turn(q, Nanos::new(self.costs.of(slot.op, slot.sectors, false)));
-            } else {
-                self.hold_for(q, &slot);
+            } else if queue.queued == 0 && self.waiting > 0 {
+                self.hold_for(q, &slot, alone);
             }
             self.end_if_unused(q);
         }
@@ -725,6 +702,9 @@ impl Scheduler for Flow {
     fn on_queue_info(&mut self, rotational: bool) {
         self.rotational = rotational;
         self.shares.has_turns = rotational;
+        self.by_sector.set_complete(rotational);
+        let Self { by_sector, lists, slots, queues, .. } = self;
+        queues.iter_mut().filter(|_| rotational).for_each(|queue| by_sector.file_all(lists, slots, queue));
     }
 
     fn set_discard_ranges(&mut self, ranges: u16) {
@@ -753,18 +733,20 @@ impl Scheduler for Flow {
 
     fn self_check(&self, view: View<'_>) {
         let mut waiting = self.lists.self_check(self.at_head) as u32;
-        let (active, mut urgent) = (self.shares.self_check(), 0);
+        let (active, mut urgent, mut unsorted) = (self.shares.self_check(), 0, 0);
         for (index, queue) in self.queues.iter().enumerate() {
             let q = QueueId(index as u32);
             if self.free.contains(&q) {
                 continue;
             }
             assert_eq!(self.lists.self_check(queue.fifo), queue.queued as usize, "requests of queue {index}");
-            assert_eq!(self.tree.self_check(queue.sorted), queue.queued as usize, "sorted requests of queue {index}");
+            self.by_sector.self_check(&self.lists, queue);
+            unsorted += queue.unsorted;
             for id in self.lists.iter(queue.fifo) {
                 let slot = &self.slots[id.index()];
                 assert_eq!((slot.place, slot.queue), (Place::Queued, Some(q)), "request {}", id.0);
-                assert_eq!(slot.sectors, view.requests[id].sectors.get(), "size of {}", id.0);
+                let request = &view.requests[id];
+                assert_eq!((slot.sector, slot.sectors), (request.sector, request.sectors.get()), "{} is", id.0);
             }
             assert_eq!(active.contains(&queue.member), queue.queued > 0, "whether queue {index} waits");
             if let Some(cell) = self.occupancy.looks_at() {
@@ -775,6 +757,7 @@ impl Scheduler for Flow {
             assert_eq!(self.slots.iter().filter(in_device).count(), queue.in_device as usize);
             waiting += queue.queued;
         }
+        assert_eq!(unsorted, self.by_sector.unsorted(), "requests that are not filed by sector");
         assert_eq!((waiting, urgent), (self.waiting, self.urgent), "requests that wait, and urgent ones");
         for cell in 0..occupancy::CELLS as u8 {
             let waits = |slot: &&Slot| slot.place == Place::Queued && slot.cell == cell;

@@ -6,7 +6,8 @@ use super::depth::{Event, Load};
 use super::kinds::Kinds;
 use super::queue::{Mean, QueueId};
 use super::shares::BEST_EFFORT;
-use super::{Flow, RECENT, Slot, is_write};
+use super::slot::Slot;
+use super::{Flow, RECENT, is_write};
 use crate::units::{Instant, RequestId};
 
 impl Flow {

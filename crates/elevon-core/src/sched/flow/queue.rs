@@ -58,8 +58,9 @@ pub(super) struct Queue {
     pub(super) class: usize,
     /// Requests by arrival.
     pub(super) fifo: Fifo,
-    /// The same by sector, for front merges.
+    /// Those of them that are filed by sector, and the number of the others.
     pub(super) sorted: Root,
+    pub(super) unsorted: u32,
     pub(super) queued: u32,
     pub(super) in_device: u32,
     /// Which stretch of time with requests waiting this is, what was charged in it, and the largest
@@ -91,6 +92,7 @@ impl Queue {
             class,
             fifo: Fifo::EMPTY,
             sorted: Root::EMPTY,
+            unsorted: 0,
             queued: 0,
             in_device: 0,
             stretch: 0,

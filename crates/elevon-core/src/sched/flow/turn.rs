@@ -9,6 +9,7 @@
 //! Cost: O(log n) for each request, with n requests in the queue.
 
 use super::kinds::Kinds;
+use super::slot::Slot;
 use super::{Flow, QueueId};
 use crate::op::Op;
 use crate::units::{Instant, Nanos, RequestId, Sector};
@@ -54,8 +55,7 @@ impl Flow {
             return Next::Any;
         }
         if queue.queued > 0 {
-            let following = self.tree.lower_bound(queue.sorted, self.turn.end);
-            let id = following.or_else(|| self.tree.first(queue.sorted)).expect("the queue has requests");
+            let id = self.by_sector.next_in_turn(&queue, self.turn.end).expect("the queue has requests");
             return if kinds.has(self.kind_of(id)) { Next::Serve(q, id) } else { Next::Any };
         }
         if queue.in_device == 0 && self.turn.until.is_none_or(|end| self.now >= end) {
@@ -82,7 +82,7 @@ impl Flow {
         if !self.rotational {
             return (false, Nanos::ZERO);
         }
-        let sector = self.tree.key(id);
+        let Slot { sector, sectors, .. } = self.slots[id.index()];
         let is_same = self.turn.queue == Some(q);
         let has_waited = is_same && self.in_flight == 0 && self.turn.until.is_some();
         let idle = if has_waited { self.now.since(self.ended) } else { Nanos::ZERO };
@@ -90,7 +90,7 @@ impl Flow {
         if !is_same || self.has_turn_ended() {
             (self.turn.since, self.turn.cost) = (self.now, 0);
         }
-        let end = Sector::new(sector.get() + self.slots[id.index()].sectors);
+        let end = Sector::new(sector.get() + sectors);
         (self.turn.queue, self.turn.end, self.turn.until) = (Some(q), end, None);
         (is_next, idle)
     }
