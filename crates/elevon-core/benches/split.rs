@@ -66,6 +66,7 @@ fn bio(offset: u64, bytes: u64) -> Bio {
         task: TaskId(0),
         tenant: TenantId(0),
         io: 0,
+        token: 0,
         next: None,
         queued: Instant::ZERO,
         gated: false,

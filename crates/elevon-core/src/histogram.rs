@@ -44,11 +44,17 @@ impl core::fmt::Debug for Histogram {
 /// Returns the bin of a value; values past the last bin count in the last.
 #[inline]
 pub const fn bin_of(value: u64) -> usize {
+    let bin = bin_without_end(value);
+    if bin < BINS { bin } else { BINS - 1 }
+}
+
+/// Returns the bin of a value, as if the bins went on for ever.
+#[inline]
+const fn bin_without_end(value: u64) -> usize {
     // The value keeps its highest bit and the GROUP_BITS below it. This bit counts one group more
     // than the shift says, so that values that are not shifted are their own bins.
     let shift = 63 - GROUP_BITS - (value | (2 * GROUP_BINS as u64 - 1)).leading_zeros();
-    let bin = shift as usize * GROUP_BINS + (value >> shift) as usize;
-    if bin < BINS { bin } else { BINS - 1 }
+    shift as usize * GROUP_BINS + (value >> shift) as usize
 }
 
 /// Returns the value that represents a bin: the exact value in the first 128 bins, the middle of
@@ -70,18 +76,20 @@ impl Histogram {
     /// Counts one value.
     #[inline]
     pub fn add(&mut self, value: u64) {
-        let bin = bin_of(value);
         self.total += 1;
-        match self.bins.get_mut(bin.wrapping_sub(self.first)) {
+        // No bin past the last is in memory.
+        match self.bins.get_mut(bin_without_end(value).wrapping_sub(self.first)) {
             Some(count) => *count += 1,
-            None => {
-                self.cover(bin, bin);
-                self.bins[bin - self.first] += 1;
-            }
+            None => self.add_elsewhere(bin_of(value)),
         }
     }
-    /// Takes the groups of all bins from `low` to `high` into memory.
+    /// Counts a value whose bin may not be in memory.
     #[cold]
+    fn add_elsewhere(&mut self, bin: usize) {
+        self.cover(bin, bin);
+        self.bins[bin - self.first] += 1;
+    }
+    /// Takes the groups of all bins from `low` to `high` into memory.
     fn cover(&mut self, low: usize, high: usize) {
         let low = low - low % GROUP_BINS;
         let end = high - high % GROUP_BINS + GROUP_BINS;

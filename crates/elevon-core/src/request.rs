@@ -7,6 +7,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
+use crate::bio::Bio;
 use crate::flush::Sequence;
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
@@ -109,6 +110,33 @@ impl Request {
         deadline: Instant::MAX,
         sequence: 0,
     };
+
+    /// Returns a new request for a bio, which is not accounted. Its queue, CPU and tag are those of
+    /// `slot`.
+    #[inline(always)]
+    pub(crate) fn of(now: Instant, id: BioId, bio: &Bio, slot: &Self) -> Self {
+        Self {
+            state: State::Queued,
+            op: bio.op,
+            flags: bio.flags,
+            ioprio: bio.ioprio,
+            write_hint: bio.write_hint,
+            segments: bio.segments,
+            sector: bio.sector,
+            sectors: bio.sectors(),
+            bio_head: Some(id),
+            bio_tail: Some(id),
+            task: bio.task,
+            tenant: bio.tenant,
+            cpu: slot.cpu,
+            queue: slot.queue,
+            tag: slot.tag,
+            place: if bio.has_place { Throttled::of(bio) } else { None },
+            start: now,
+            issued: now,
+            ..Self::FREE
+        }
+    }
 
     /// The sector after the last one.
     #[inline]

@@ -305,6 +305,14 @@ impl AnyScheduler {
     }
 }
 
+/// Returns the earlier of two timers, of which each may not be set.
+#[inline]
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    // This is asked several times for each I/O, and costs less than a match of four cases.
+    let earliest = a.unwrap_or(Instant::MAX).min(b.unwrap_or(Instant::MAX));
+    (earliest < Instant::MAX).then_some(earliest)
+}
+
 impl Scheduler for AnyScheduler {
     #[inline]
     fn insert(&mut self, now: Instant, view: View<'_>, id: RequestId, at_head: bool) {

@@ -188,6 +188,21 @@ struct Call {
     sync: Option<u32>,
 }
 
+impl Call {
+    /// Returns the call of an I/O whose submission begins.
+    fn of(io: &Io, sync: Option<u32>) -> Self {
+        Self {
+            task: io.task,
+            token: io.token,
+            status: Status::Ok,
+            device: Nanos::ZERO,
+            class: io.ioprio.class(),
+            parts: 1,
+            sync,
+        }
+    }
+}
+
 /// State of a task in the stack.
 #[derive(Clone, Debug, Default)]
 struct Task {
@@ -253,6 +268,8 @@ pub struct Stack {
 
     bios: Pool<Bio>,
     calls: Pool<Call>,
+    /// Calls in flight that are one bio each, and not in the table.
+    whole_calls: usize,
     layouts: Vec<Layout>,
     tasks: Vec<Task>,
     requests: Requests,
@@ -365,6 +382,7 @@ impl Stack {
             requests_per_queue: nr_requests,
             bios: Pool::new(),
             calls: Pool::new(),
+            whole_calls: 0,
             layouts: alloc::vec![Layout::contiguous(u64::MAX >> 1, 1 << 30)],
             tasks: Vec::new(),
             requests: Requests::new(requests),
@@ -447,7 +465,7 @@ impl Stack {
     /// Returns the number of I/Os that were accepted and have not completed.
     #[inline]
     pub fn ios_in_flight(&self) -> usize {
-        self.calls.live()
+        self.calls.live() + self.whole_calls
     }
 
     /// Returns the number of accounted requests (`iostats`) that are allocated and have not
@@ -553,19 +571,17 @@ impl Stack {
 
     #[inline]
     fn task_mut(&mut self, task: TaskId) -> &mut Task {
-        if task.index() >= self.tasks.len() {
-            self.add_tasks(task);
-        }
-        &mut self.tasks[task.index()]
+        if task.index() < self.tasks.len() { &mut self.tasks[task.index()] } else { self.add_tasks(task) }
     }
 
     /// Adds all tasks up to this one that are not known yet.
     #[cold]
-    fn add_tasks(&mut self, last: TaskId) {
+    fn add_tasks(&mut self, last: TaskId) -> &mut Task {
         for task in self.tasks.len() as u32..=last.0 {
             let (cpu, queue) = self.place_of_new(TaskId(task));
             self.tasks.push(Task { cpu, queue, ..Task::default() });
         }
+        &mut self.tasks[last.index()]
     }
 
     /// Advances the clock. Time may stand still but never goes back.

@@ -34,8 +34,8 @@ impl LatencyStat {
         }
         self.count += 1;
         self.sum += u128::from(ns);
-        // Of times from a hostile trace, two squares may exceed the sum.
-        self.sum_squares = self.sum_squares.saturating_add(u128::from(ns) * u128::from(ns));
+        let (sum, is_too_large) = self.sum_squares.overflowing_add(u128::from(ns) * u128::from(ns));
+        self.sum_squares = if is_too_large { largest_sum() } else { sum };
         self.histogram.add(ns);
     }
 
@@ -51,6 +51,12 @@ impl LatencyStat {
         self.sum_squares = self.sum_squares.saturating_add(other.sum_squares);
         self.histogram.merge(&other.histogram);
     }
+}
+
+/// Returns the largest sum of squares. Of times from a hostile trace, two squares may exceed it.
+#[cold]
+const fn largest_sum() -> u128 {
+    u128::MAX
 }
 
 /// Data direction as fio counts it.

@@ -56,16 +56,18 @@ impl TagMap {
         if self.used == self.depth {
             return None;
         }
-        while self.words[self.first_free_word] == u64::MAX {
-            self.first_free_word += 1;
-        }
-        let bit = (!self.words[self.first_free_word]).trailing_zeros();
-        let tag = self.first_free_word as u32 * 64 + bit;
         // The last word may have fewer tags than bits, but if all its tags were taken, `used ==
         // depth` returned above.
-        self.words[self.first_free_word] |= 1 << bit;
-        self.used += 1;
-        Some(Tag(tag))
+        loop {
+            let word = &mut self.words[self.first_free_word];
+            let bit = word.trailing_ones();
+            if bit < u64::BITS {
+                *word |= 1 << bit;
+                self.used += 1;
+                return Some(Tag(self.first_free_word as u32 * u64::BITS + bit));
+            }
+            self.first_free_word += 1;
+        }
     }
 
     /// Takes the lowest tag that a shallow depth allows.
@@ -116,9 +118,10 @@ impl TagMap {
     /// Frees a tag, which must be taken.
     #[inline]
     pub fn free(&mut self, tag: Tag) {
-        assert!(self.is_taken(tag), "tag {} is freed twice", tag.0);
-        let word = (tag.0 / 64) as usize;
-        self.words[word] &= !(1 << (tag.0 % 64));
+        let (word, bit) = ((tag.0 / 64) as usize, 1 << (tag.0 % 64));
+        let taken = &mut self.words[word];
+        assert!(*taken & bit != 0, "tag {} is freed twice", tag.0);
+        *taken &= !bit;
         self.first_free_word = self.first_free_word.min(word);
         self.used -= 1;
     }

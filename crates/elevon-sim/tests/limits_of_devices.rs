@@ -34,6 +34,7 @@ fn every_kernel_takes_the_limits_of_every_device() {
                     task: TaskId(0),
                     tenant: TenantId(0),
                     io: 0,
+                    token: 0,
                     next: None,
                     queued: Instant::ZERO,
                     gated: false,

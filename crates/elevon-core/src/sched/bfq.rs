@@ -51,7 +51,7 @@ use wf2q::Engine;
 
 use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
-use super::{Scheduler, View};
+use super::{Scheduler, View, earlier};
 use crate::bio::Bio;
 use crate::jiffies::{Ticks, to_ticks};
 use crate::kernel::Rules;
@@ -433,10 +433,7 @@ impl Scheduler for Bfq {
 
     #[inline]
     fn next_wakeup(&self) -> Option<Instant> {
-        match (self.timer, self.kick) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (one, other) => one.or(other),
-        }
+        earlier(self.timer, self.kick)
     }
 
     fn measured(&self) -> Option<(&'static str, u64)> {

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 
 use super::contexts::{Contexts, Mask};
 use super::fifo::{Fifo, FifoLinks};
-use super::{Reads, Scheduler, SchedulerInfo, TunableInfo, View};
+use super::{Reads, Scheduler, SchedulerInfo, TunableInfo, View, earlier};
 use crate::bio::Bio;
 use crate::jiffies::Hz;
 use crate::kernel::Rules;
@@ -352,10 +352,7 @@ impl Scheduler for Kyber {
 
     #[inline]
     fn next_wakeup(&self) -> Option<Instant> {
-        match (self.wake_at, self.timer) {
-            (Some(wake), Some(timer)) => Some(wake.min(timer)),
-            (one, other) => one.or(other),
-        }
+        earlier(self.wake_at, self.timer)
     }
 
     fn on_wakeup(&mut self, now: Instant) {

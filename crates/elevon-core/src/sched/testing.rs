@@ -35,6 +35,7 @@ pub(crate) fn bio(op: Op, sector: u64, sectors: u64, class: PrioClass) -> Bio {
         task: TaskId(0),
         tenant: TenantId(0),
         io: 0,
+        token: 0,
         next: None,
         queued: Instant::ZERO,
         since: Instant::ZERO,

@@ -50,7 +50,7 @@ impl Stack {
                 assert!(request.op == Op::Discard || request.segments <= self.limits.max_segments);
             }
         }
-        if self.calls.live() == 0 {
+        if self.ios_in_flight() == 0 {
             assert_eq!(self.bios.live(), 0, "no I/O outstanding, yet bios are");
             assert!(self.queues.iter().all(|queue| queue.flush.is_idle()), "no I/O outstanding, yet flushes are");
             assert!(self.requests.iter().all(|(_, r)| r.state == State::Free), "no I/O outstanding, yet requests are");

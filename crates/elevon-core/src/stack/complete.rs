@@ -3,7 +3,7 @@
 
 use super::{Call, Done, Stack, group_of};
 use crate::account::CompletionFact;
-use crate::bio::Bio;
+use crate::bio::{Bio, WHOLE_CALL};
 use crate::driver::{Completion, Driver};
 use crate::event::EventKind;
 use crate::op::{Flags, Op};
@@ -200,30 +200,35 @@ impl Stack {
     #[inline(always)]
     pub(super) fn end_request(&mut self, now: Instant, id: RequestId, status: Status) {
         let request = &self.requests[id];
-        let (op, group, accounted, state) = (request.op, group_of(request), request.accounted, request.state);
-        let (task, start, issued, sector) = (request.task, request.start, request.issued, request.sector);
-        // The bytes of a flush sequence were counted when its data step ended.
-        let counted_before = request.flush.is_some() && !request.flush.has_data_left();
-        let sectors = if counted_before { Sectors::ZERO } else { request.sectors };
-        let mut next = request.bio_head;
-        self.trace_part(now, EventKind::Complete { status }, id, sector, sectors.get() as u32);
-        let watched = self.control.is_active();
-        let device = if state == State::InFlight { now.since(issued) } else { Nanos::ZERO };
-        if self.wbt.is_on() && state == State::InFlight {
-            self.wbt.on_complete(now, id, op, device);
+        if self.tracing {
+            let (sector, sectors) = (request.sector, sectors_at_end(request).get() as u32);
+            self.trace_part(now, EventKind::Complete { status }, id, sector, sectors);
         }
+        let request = &self.requests[id];
+        let is_in_driver = request.state == State::InFlight;
+        let device = if is_in_driver { now.since(request.issued) } else { Nanos::ZERO };
+        if self.wbt.is_on() && is_in_driver {
+            self.wbt.on_complete(now, id, request.op, device);
+        }
+        let mut next = request.bio_head;
         while let Some(bio) = next {
             next = self.bios[bio.0].next;
-            if watched {
-                self.finish_bio(now, id, bio, state == State::InFlight);
+            if self.control.is_active() {
+                self.finish_bio(now, id, bio, is_in_driver);
             }
             self.end_bio_in_device(bio, status, device);
         }
-        if accounted {
-            self.accounting.on_sectors(group, sectors);
+        // Read again, because keeping its fields until here would cost more.
+        let request = &self.requests[id];
+        if request.accounted {
+            let &Request { task, start, issued, sector, .. } = request;
+            let group = group_of(request);
+            self.accounting.on_sectors(group, sectors_at_end(request));
             let fact = CompletionFact { group, task, start, issued, end: now };
-            self.accounting.on_end(&fact, state == State::InFlight);
-            self.trace_done(now, id, sector, true);
+            self.accounting.on_end(&fact, is_in_driver);
+            if self.tracing {
+                self.trace_done(now, id, sector, true);
+            }
         }
         if self.control.is_watched() && self.queues.iter().all(|queue| queue.tags.used() <= 1) {
             self.control.on_device_idle(now);
@@ -285,15 +290,22 @@ impl Stack {
     #[inline]
     pub(super) fn end_bio(&mut self, id: BioId, status: Status) {
         let call = self.bios.remove(id.0).io;
+        debug_assert_ne!(call, WHOLE_CALL, "a bio that is a whole call has a request");
         self.end_part(call, status);
     }
 
     /// As [`Self::end_bio`], for a bio that was in the device for the time `device`.
     #[inline(always)]
     pub(super) fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) {
-        let &Bio { io: call, ioprio, .. } = self.bios.remove(id.0);
+        let &Bio { io: call, task, token, ioprio, .. } = self.bios.remove(id.0);
+        let class = ioprio.class();
+        if call == WHOLE_CALL {
+            self.whole_calls -= 1;
+            self.done.push_back(Done { task, token, status, device, class });
+            return;
+        }
         let entry = &mut self.calls[call];
-        (entry.device, entry.class) = (device, ioprio.class());
+        (entry.device, entry.class) = (device, class);
         self.end_part(call, status);
     }
 
@@ -331,4 +343,11 @@ impl Stack {
         }
         is_written
     }
+}
+
+/// Returns the sectors that are counted when a request ends: those of a flush sequence were counted
+/// when its data step ended.
+fn sectors_at_end(request: &Request) -> Sectors {
+    let counted_before = request.flush.is_some() && !request.flush.has_data_left();
+    if counted_before { Sectors::ZERO } else { request.sectors }
 }

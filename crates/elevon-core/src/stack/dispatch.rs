@@ -4,7 +4,7 @@ extern crate alloc;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Call, Stack};
+use super::Stack;
 use crate::bio::Bio;
 use crate::driver::{Accept, Command, Driver, Piece, Pieces, TimeoutAction};
 use crate::event::EventKind;
@@ -86,8 +86,15 @@ impl Stack {
     /// was busy; the request then waits on the dispatch list.
     #[inline(always)]
     pub(super) fn issue_directly<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
+        let issue = self.issue(now, id, driver);
+        self.after_direct_issue(now, id, issue, driver)
+    }
+
+    /// Does what follows the direct issue of a request. Returns false if the driver was busy.
+    #[inline(always)]
+    fn after_direct_issue<D: Driver>(&mut self, now: Instant, id: RequestId, issue: Issue, driver: &mut D) -> bool {
         let queue = self.requests[id].queue;
-        match self.issue(now, id, driver) {
+        match issue {
             Issue::Gone => {
                 self.update_busy(queue, false);
                 true
@@ -111,7 +118,14 @@ impl Stack {
         debug_assert!(request.tag.is_some(), "a request reaches the driver without a tag");
         request.sequence = self.sequence;
         let command = command_of(id, request);
-        match call_driver(driver, now, &command, &self.bios, &self.calls, request.bio_head) {
+        let answer = call_driver(driver, now, &command, &self.bios, request.bio_head);
+        self.take_answer(now, id, answer, driver)
+    }
+
+    /// Takes the driver's answer to a request.
+    #[inline(always)]
+    fn take_answer<D: Driver>(&mut self, now: Instant, id: RequestId, answer: Accept, driver: &mut D) -> Issue {
+        match answer {
             Accept::Ok => {
                 self.sequence += 1;
                 self.started(now, id);
@@ -121,13 +135,44 @@ impl Stack {
                 self.end_refused(now, id, status, driver);
                 Issue::Gone
             }
-            answer @ (Accept::Busy | Accept::DeviceBusy) => {
+            Accept::Busy | Accept::DeviceBusy => {
                 self.requests[id].state = State::Dispatch;
                 self.counters.requeues += 1;
                 self.trace_request(now, EventKind::Requeue, id);
                 Issue::Busy { promised: answer == Accept::DeviceBusy }
             }
         }
+    }
+
+    /// Starts a request for a bio, whose tag and queue are in its slot, and issues it directly: as
+    /// [`Self::start_request`] and [`Self::issue_directly`], if neither is recorded and the queue
+    /// has no scheduler and was not busy lately. Most requests are accepted, so what they are then
+    /// is written at once.
+    #[inline(always)]
+    pub(super) fn start_directly<D: Driver>(&mut self, now: Instant, id: RequestId, bio: BioId, driver: &mut D) {
+        let slot = &mut self.requests[id];
+        let accounted = self.config.iostats;
+        *slot = Request {
+            state: State::InFlight,
+            accounted,
+            deadline: now.saturating_add(self.config.io_timeout),
+            sequence: self.sequence,
+            ..Request::of(now, bio, &self.bios[bio.0], slot)
+        };
+        let command = command_of(id, slot);
+        if accounted {
+            self.accounting.on_start(now, self.queues[command.queue.index()].tags.used());
+        }
+        let answer = call_driver(driver, now, &command, &self.bios, Some(bio));
+        if answer == Accept::Ok {
+            self.sequence += 1;
+            self.count_issue(now, &command, accounted);
+        } else {
+            self.requests[id].state = State::Queued;
+            let issue = self.take_answer(now, id, answer, driver);
+            self.after_direct_issue(now, id, issue, driver);
+        }
+        driver.commit(now);
     }
 
     /// Ends a command that the driver refused for good.
@@ -144,30 +189,37 @@ impl Stack {
         request.state = State::InFlight;
         request.issued = now;
         request.deadline = now.saturating_add(self.config.io_timeout);
-        if self.timeout_scan == Instant::MAX {
-            // As the kernel's timer: the first check comes early, later checks at the earliest
-            // deadline.
-            let first_look = now.saturating_add(Nanos::from_secs(6));
-            self.timeout_scan = request.deadline.min(first_look);
-        }
-        let (op, accounted, sectors) = (request.op, request.accounted, request.sectors.get() as usize);
-        self.queues[request.queue.index()].in_driver += 1;
-        self.counters.issued += 1;
-        if op.has_data() {
-            let sizes = &mut self.counters.sizes[usize::from(op.is_write())];
-            let largest = sizes.len() - 1;
-            sizes[sectors.min(largest)] += 1;
-        }
-        if self.wbt.is_on() {
-            self.wbt.on_issue(now, id, op);
-        }
-        if accounted && op != Op::Flush {
-            self.accounting.on_issue(now);
-        }
+        let (command, accounted) = (command_of(id, request), request.accounted);
+        self.count_issue(now, &command, accounted);
         if self.control.is_watched() {
             self.request_issued(now, id);
         }
         self.trace_request(now, EventKind::Issue, id);
+    }
+
+    /// Counts a command that the driver accepted, and sets the timer of its timeout.
+    #[inline(always)]
+    fn count_issue(&mut self, now: Instant, command: &Command, accounted: bool) {
+        if self.timeout_scan == Instant::MAX {
+            // As the kernel's timer: the first check comes early, later checks at the earliest
+            // deadline.
+            let first_look = self.config.io_timeout.min(Nanos::from_secs(6));
+            self.timeout_scan = now.saturating_add(first_look);
+        }
+        let &Command { request, queue, op, bytes, .. } = command;
+        self.queues[queue.index()].in_driver += 1;
+        self.counters.issued += 1;
+        if op.has_data() {
+            let sizes = &mut self.counters.sizes[usize::from(op.is_write())];
+            let (sectors, largest) = (bytes.sectors_floor().get() as usize, sizes.len() - 1);
+            sizes[sectors.min(largest)] += 1;
+        }
+        if self.wbt.is_on() {
+            self.wbt.on_issue(now, request, op);
+        }
+        if accounted && op != Op::Flush {
+            self.accounting.on_issue(now);
+        }
     }
 
     /// Runs a hardware queue: first the requests that the driver refused before, then the scheduler
@@ -485,7 +537,6 @@ impl Stack {
 /// The pieces of a request's data, computed only if a driver asks for them.
 struct RequestPieces<'a> {
     bios: &'a Pool<Bio>,
-    calls: &'a Pool<Call>,
     head: Option<BioId>,
 }
 
@@ -494,9 +545,8 @@ impl Pieces for RequestPieces<'_> {
         let mut next = self.head;
         while let Some(id) = next {
             let bio = &self.bios[id.0];
-            let call = &self.calls[bio.io];
             let (offset, len) = (bio.data.offset, bio.bytes.get());
-            each(Piece { task: call.task, token: call.token, offset, len, sector: bio.sector });
+            each(Piece { task: bio.task, token: bio.token, offset, len, sector: bio.sector });
             next = bio.next;
         }
     }
@@ -524,10 +574,9 @@ fn call_driver<D: Driver>(
     now: Instant,
     command: &Command,
     bios: &Pool<Bio>,
-    calls: &Pool<Call>,
     head: Option<BioId>,
 ) -> Accept {
-    driver.queue_command(now, command, &RequestPieces { bios, calls, head })
+    driver.queue_command(now, command, &RequestPieces { bios, head })
 }
 
 /// Returns the next value of the busy average.

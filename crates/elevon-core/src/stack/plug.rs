@@ -187,7 +187,7 @@ impl Stack {
         !is_alone && self.merge_with_others(now, task, in_worker, id)
     }
 
-    fn merge_with_others(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
+    pub(super) fn merge_with_others(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
         let bio = &self.bios[id.0];
         if self.config.nomerges == 2 || !merge::bio_is_mergeable(bio) {
             return false;

@@ -7,7 +7,6 @@ use crate::build::{self, Source};
 use crate::control::{Cause, StageVerdict};
 use crate::driver::Driver;
 use crate::event::EventKind;
-use crate::flush::Sequence;
 use crate::ioprio::{IoPrio, PrioClass};
 use crate::op::{Flags, Op};
 use crate::request::{Request, State};
@@ -15,8 +14,7 @@ use crate::sched::Scheduler;
 use crate::split::{Split, split};
 use crate::status::Status;
 use crate::tags::Shallow;
-use crate::units::{BioId, Bytes, Instant, Nanos, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
-use crate::wbt::Throttled;
+use crate::units::{BioId, Bytes, HwQueue, Instant, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
 
 mod straight;
 mod waiting;
@@ -115,7 +113,7 @@ impl Stack {
 
     /// Submits an I/O. If no tag is free, the call sleeps (`Blocked`) or, if it may not block,
     /// waits in a worker; NOWAIT calls fail with [`Status::Again`] instead.
-    #[inline]
+    #[inline(always)]
     pub fn submit<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
         self.start_submission(now, io, Source::Direct, driver)
     }
@@ -126,24 +124,34 @@ impl Stack {
         self.start_submission(now, io, Source::Buffered, driver)
     }
 
-    #[inline]
-    fn start_submission<D: Driver>(&mut self, now: Instant, mut io: Io, source: Source, driver: &mut D) -> Submitted {
+    #[inline(always)]
+    fn start_submission<D: Driver>(&mut self, now: Instant, io: Io, source: Source, driver: &mut D) -> Submitted {
         self.advance(now);
         let blocked = self.task_mut(io.task).blocked;
         assert!(!blocked, "a sleeping task submits");
         let is_waited = io.flags.contains(Flags::WAITED);
-        io.flags = io.flags.without(Flags::WAITED);
+        let io = Io { flags: io.flags.without(Flags::WAITED), ..io };
+        if self.goes_straight(&io, source) {
+            let submitted = self.submit_straight(now, io, is_waited, source, driver);
+            self.sync_written(now, driver);
+            return submitted;
+        }
+        self.submit_generally(now, io, is_waited, source, driver)
+    }
+
+    /// Submits any call. `is_waited`: its task sleeps until it ends.
+    #[inline(never)]
+    fn submit_generally<D: Driver>(
+        &mut self,
+        now: Instant,
+        mut io: Io,
+        is_waited: bool,
+        source: Source,
+        driver: &mut D,
+    ) -> Submitted {
         let sync = if io.flags.contains(Flags::DSYNC) { self.make_durable(&mut io, is_waited) } else { None };
         let io = &io;
-        let call = self.calls.insert_with(|| Call {
-            task: io.task,
-            token: io.token,
-            status: Status::Ok,
-            device: Nanos::ZERO,
-            class: io.ioprio.class(),
-            parts: 1,
-            sync,
-        });
+        let call = self.calls.insert(Call::of(io, sync));
         if let Some(status) = self.refuse(io) {
             self.end_part(call, status);
             return Submitted::Accepted;
@@ -154,11 +162,6 @@ impl Stack {
         }
         let flush_to_build = io.op == Op::Flush;
         let sleeps = is_waited || !io.op.has_data();
-        if sync.is_none() && self.goes_straight(io) {
-            let submitted = self.submit_straight(now, io, call, sleeps, source, driver);
-            self.sync_written(now, driver);
-            return submitted;
-        }
         let submission = Submission {
             call,
             built: 0,
@@ -221,13 +224,10 @@ impl Stack {
     /// Returns the error of a call that fails before any bio is built. The checks are in the
     /// kernel's order: alignment, end of the device, support by the queue; then whether an atomic
     /// write can be one.
-    #[inline(always)]
     fn refuse(&self, io: &Io) -> Option<Status> {
-        // A block is a power of two.
-        let in_block = u64::from(self.limits.logical_block_size) - 1;
-        if (io.bytes.get() | io.sector.byte_offset().get()) & in_block != 0 {
+        if self.is_misaligned(io) {
             Some(Status::Invalid)
-        } else if io.sector.get().saturating_add(io.bytes.sectors_floor().get()) > self.config.size.get() {
+        } else if self.is_past_end(io) {
             Some(Status::IoError)
         } else if !self.limits.supports(io.op, io.flags) {
             Some(Status::NotSupported)
@@ -236,6 +236,19 @@ impl Stack {
         } else {
             None
         }
+    }
+
+    /// Returns true if a call does not consist of whole blocks.
+    #[inline(always)]
+    fn is_misaligned(&self, io: &Io) -> bool {
+        // A block is a power of two.
+        let in_block = u64::from(self.limits.logical_block_size) - 1;
+        (io.bytes.get() | io.sector.byte_offset().get()) & in_block != 0
+    }
+
+    #[inline(always)]
+    fn is_past_end(&self, io: &Io) -> bool {
+        io.sector.get().saturating_add(io.bytes.sectors_floor().get()) > self.config.size.get()
     }
 
     /// Returns true if an atomic write is one bio, whatever its memory, that the device can do.
@@ -334,7 +347,7 @@ impl Stack {
                     return self.sleep_in_control(now, io, submission, id, driver);
                 }
             }
-            if self.wbt.is_on() && !self.takes_place(now, id) {
+            if self.wbt.is_on() && !self.takes_place(now, self.bios[id.0].op, id) {
                 return self.sleep_for_place(now, io, submission, id, driver);
             }
             let Some(request) = self.allocate_request(&mut submission, id) else {
@@ -477,7 +490,8 @@ impl Stack {
         Some(id)
     }
 
-    /// Adds a bio to the table: a part of a call.
+    /// Adds a bio to the table: a part of a call, or all of it
+    /// ([`WHOLE_CALL`](crate::bio::WHOLE_CALL)).
     #[inline(always)]
     fn add_bio(&mut self, now: Instant, io: &Io, call: u32, part: &Part) -> BioId {
         let &Part { op, flags, offset, bytes, segments } = part;
@@ -497,6 +511,7 @@ impl Stack {
             task: io.task,
             tenant: io.tenant,
             io: call,
+            token: io.token,
             next: None,
             queued: now,
             since: now,
@@ -541,16 +556,15 @@ impl Stack {
     #[inline(always)]
     fn allocate_request(&mut self, submission: &mut Submission, bio: BioId) -> Option<RequestId> {
         let limit = *submission.tag_limit.get_or_insert_with(|| self.tag_limit(bio));
-        let id = self.take_request(limit, bio)?;
+        let place = self.place_of(self.bios[bio.0].task);
+        let id = self.take_request(limit, place)?;
         submission.tag_limit = None;
         Some(id)
     }
 
-    /// Takes a tag within a limit, and so a request, for a bio, on the CPU of its task.
+    /// Takes a tag within a limit, and so a request, on a CPU and the hardware queue of that CPU.
     #[inline(always)]
-    fn take_request(&mut self, limit: TagLimit, bio: BioId) -> Option<RequestId> {
-        let bio = &self.bios[bio.0];
-        let (cpu, queue) = self.place_of(bio.task);
+    fn take_request(&mut self, limit: TagLimit, (cpu, queue): (u16, HwQueue)) -> Option<RequestId> {
         let shallow = self.shallow();
         let entry = &mut self.queues[queue.index()];
         let map = entry.sched_tags.as_mut().unwrap_or(&mut entry.tags);
@@ -570,9 +584,12 @@ impl Stack {
     /// limited.
     #[inline]
     fn tag_limit(&self, bio: BioId) -> TagLimit {
+        if !self.has_scheduler {
+            return TagLimit(None);
+        }
         let bio = &self.bios[bio.0];
-        let asks = self.has_scheduler && !bio.flags.intersects(Flags::PREFLUSH | Flags::FUA);
-        TagLimit(if asks { self.scheduler.depth_limit_of(bio) } else { None })
+        let is_limited = !bio.flags.intersects(Flags::PREFLUSH | Flags::FUA);
+        TagLimit(if is_limited { self.scheduler.depth_limit_of(bio) } else { None })
     }
 
     /// Returns how this kernel interprets a shallow depth.
@@ -584,35 +601,9 @@ impl Stack {
     /// Fills a new request from its bio (G) and begins its accounting.
     #[inline(always)]
     fn start_request(&mut self, now: Instant, id: RequestId, bio_id: BioId) {
-        let bio = &self.bios[bio_id.0];
         let slot = &mut self.requests[id];
-        *slot = Request {
-            state: State::Queued,
-            op: bio.op,
-            flags: bio.flags,
-            ioprio: bio.ioprio,
-            write_hint: bio.write_hint,
-            flush: Sequence::NONE,
-            retries: 0,
-            accounted: self.config.iostats,
-            in_scheduler: false,
-            segments: bio.segments,
-            sector: bio.sector,
-            sectors: bio.sectors(),
-            bio_head: Some(bio_id),
-            bio_tail: Some(bio_id),
-            task: bio.task,
-            tenant: bio.tenant,
-            cpu: slot.cpu,
-            queue: slot.queue,
-            tag: slot.tag,
-            place: if bio.has_place { Throttled::of(bio) } else { None },
-            start: now,
-            issued: now,
-            deadline: Instant::MAX,
-            sequence: 0,
-        };
         let queue = slot.queue;
+        *slot = Request { accounted: self.config.iostats, ..Request::of(now, bio_id, &self.bios[bio_id.0], slot) };
         if self.control.is_active() {
             self.charge_wait(now, bio_id, Cause::Tag);
         }

@@ -22,15 +22,15 @@ pub(super) struct WaitQueue {
 }
 
 impl Stack {
-    /// Takes a place for a bio that needs one and does not have it yet. Returns false if it has to
-    /// wait.
+    /// Takes a place for a bio, of operation `op`, that needs one and does not have it yet.
+    /// Returns false if it has to wait.
     #[inline]
-    pub(super) fn takes_place(&mut self, now: Instant, id: BioId) -> bool {
-        let bio = &self.bios[id.0];
-        if bio.op == Op::Read {
+    pub(super) fn takes_place(&mut self, now: Instant, op: Op, id: BioId) -> bool {
+        if op == Op::Read {
             self.wbt.on_read(now);
             return true;
         }
+        let bio = &self.bios[id.0];
         match Throttled::of(bio) {
             Some(throttled) if !bio.has_place => self.take_place(now, id, throttled, false),
             _ => true,

@@ -25,6 +25,7 @@ fn bio(sector: u64, sectors: u64, ioprio: IoPrio) -> Bio {
         task: TaskId(0),
         tenant: TenantId(0),
         io: 0,
+        token: 0,
         next: core::option::Option::None,
         queued: Instant::ZERO,
         since: Instant::ZERO,
