@@ -332,7 +332,7 @@ impl Pattern {
     }
 
     /// Returns the next access, of at most `limit` bytes; `limit` is at least the smallest block.
-    #[inline]
+    #[inline(always)]
     pub fn next_access(&mut self, limit: Bytes) -> Access {
         let direction = match self.only {
             Some(direction) => direction,
@@ -346,7 +346,7 @@ impl Pattern {
 
     /// Returns the next access in a direction whose I/Os have this length: as [`Self::access_in`],
     /// which has nothing else to decide.
-    #[inline]
+    #[inline(always)]
     fn uniform_access(&mut self, direction: Direction, len: u64) -> Access {
         let d = direction as usize;
         if self.files[0].asked + self.smallest_used > self.files[0].region.len.get() {
@@ -360,7 +360,7 @@ impl Pattern {
     }
 
     /// Returns the next access in a direction that the pattern has.
-    #[inline]
+    #[inline(never)]
     pub fn access_in(&mut self, direction: Direction, limit: Bytes) -> Access {
         let d = direction as usize;
         let index = if self.files.len() == 1 { 0 } else { self.draw_file() };

@@ -116,10 +116,24 @@ enum IoKind {
     SyncRange,
 }
 
+impl IoKind {
+    #[inline(always)]
+    const fn op(self) -> Op {
+        match self {
+            Self::Data(Direction::Read) | Self::Check(_) => Op::Read,
+            Self::Data(Direction::Write) => Op::Write,
+            Self::Data(Direction::Trim) => Op::Discard,
+            Self::Sync | Self::SyncRange => Op::Flush,
+        }
+    }
+}
+
 /// The state of an I/O. Its index is the token.
 #[derive(Clone, Copy, Debug)]
 struct IoSlot {
     kind: IoKind,
+    /// What `kind` is to the stack.
+    op: Op,
     offset: DeviceOffset,
     len: Bytes,
     file: u32,
@@ -494,33 +508,32 @@ impl Process {
             return None;
         };
         self.last_taken = token;
+        let slot = &self.slots[token as usize];
+        let (mut part, mut offset, mut bytes, mut is_last) = (token, slot.offset, slot.len, true);
         if self.ranges.is_some() {
-            return self.take_range(token);
+            (part, offset, bytes, is_last) = self.take_range(token);
         }
-        self.handed += 1;
-        Some(self.io(token))
+        self.handed += usize::from(is_last);
+        if self.handed == self.staged.len() {
+            self.close_batch();
+        }
+        let io = self.io(token);
+        Some(Io { token: Token::Job(part).encode(), sector: offset.sector(), bytes, ..io })
     }
 
     /// Returns an I/O that has not finished, for submission.
     #[inline]
     pub(crate) fn io(&self, token: u32) -> Io {
         let slot = &self.slots[token as usize];
-        let (op, flags) = match slot.kind {
-            IoKind::Data(Direction::Read) | IoKind::Check(_) => (Op::Read, Flags::NONE),
-            IoKind::Data(Direction::Write) => (Op::Write, self.options.write_flags),
-            IoKind::Data(Direction::Trim) => (Op::Discard, Flags::SYNC),
-            IoKind::Sync | IoKind::SyncRange => (Op::Flush, Flags::PREFLUSH.with(Flags::SYNC)),
-        };
-        let flags = if self.options.waits { flags | Flags::WAITED } else { flags };
         Io {
             task: self.identity.task,
             token: Token::Job(token).encode(),
-            op,
-            flags,
+            op: slot.op,
+            flags: self.options.flags[slot.op as usize],
             sector: slot.offset.sector(),
             bytes: slot.len,
             ioprio: slot.ioprio,
-            write_hint: if op == Op::Write { self.options.write_hint } else { 0 },
+            write_hint: if slot.op == Op::Write { self.options.write_hint } else { 0 },
             tenant: self.identity.tenant,
             layout: slot.layout,
             may_block: self.options.may_block,
@@ -557,18 +570,20 @@ impl Process {
         }
     }
 
-    /// Reports that an I/O has finished. The process counts it when it is polled next.
+    /// Reports that an I/O has finished. The process counts it when it is polled next. Returns its
+    /// operation and its length in bytes.
     #[inline]
-    pub fn complete(&mut self, token: u64, status: Status) {
-        let (token, status) = match &mut self.ranges {
-            None => (token as u32, status),
-            Some(ranges) => match ranges.end(token as u32, status) {
-                Some(whole) => whole,
-                None => return,
-            },
-        };
+    pub fn complete(&mut self, token: u64, status: Status) -> (Op, Bytes) {
+        let token = token as u32;
+        if let Some(ranges) = &mut self.ranges {
+            let bytes = ranges.bytes(token);
+            self.ready.extend(ranges.end(token, status));
+            return (Op::Discard, bytes);
+        }
         debug_assert!(!self.free.contains(&token), "token {token} is not in flight");
         self.ready.push_back((token, status));
+        let slot = &self.slots[token as usize];
+        (slot.op, slot.len)
     }
 
     /// Fills the buffer of a write that [`Self::take`] has just returned.
@@ -598,22 +613,6 @@ impl Process {
             self.content_seed = self.content_seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
             fill_random(buffer, self.content_seed ^ token << 48);
         }
-    }
-
-    /// Returns operation and length in bytes of an I/O in flight.
-    #[inline]
-    pub fn operation(&self, token: u64) -> (Op, Bytes) {
-        if let Some(ranges) = &self.ranges {
-            return (Op::Discard, ranges.bytes(token as u32));
-        }
-        let slot = &self.slots[token as usize];
-        let op = match slot.kind {
-            IoKind::Data(Direction::Read) | IoKind::Check(_) => Op::Read,
-            IoKind::Data(Direction::Write) => Op::Write,
-            IoKind::Data(Direction::Trim) => Op::Discard,
-            IoKind::Sync | IoKind::SyncRange => Op::Flush,
-        };
-        (op, slot.len)
     }
 
     /// Ends the sleep of its submission, if it slept for this I/O.
@@ -715,6 +714,7 @@ impl Process {
 
 const EMPTY_SLOT: IoSlot = IoSlot {
     kind: IoKind::Sync,
+    op: Op::Flush,
     offset: DeviceOffset::ZERO,
     len: Bytes::ZERO,
     file: 0,

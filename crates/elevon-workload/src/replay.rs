@@ -673,7 +673,7 @@ impl Source for Replayed {
         }
     }
 
-    fn complete(&mut self, now: Instant, token: u64, status: Status) {
+    fn complete(&mut self, now: Instant, token: u64, status: Status) -> (Op, Bytes) {
         let Slot { io, due, start, .. } = self.slots[token as usize];
         let io = self.script.ios[io as usize];
         self.free.push(token as u32);
@@ -706,10 +706,6 @@ impl Source for Replayed {
                 }
             }
         }
-    }
-
-    fn operation(&self, token: u64) -> (Op, Bytes) {
-        let io = &self.script.ios[self.slots[token as usize].io as usize];
         (io.op, io.bytes)
     }
 

@@ -354,11 +354,10 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             let task = done.task.index();
             self.check(task, done.token);
             let process = &mut self.jobs.processes[task];
+            let (op, bytes) = process.complete(now, done.token, done.status);
             if done.status.is_ok() {
-                let (op, bytes) = process.operation(done.token);
                 self.series.on_done(op, bytes);
             }
-            process.complete(now, done.token, done.status);
             if let Some(probe) = self.watcher.probe_of_ios() {
                 probe.on_io_over(now, done.task, done.token, done.status);
             }
@@ -446,11 +445,13 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         let (mut began, mut batches) = (now, 0);
         let mut waits_left = if may_pass_time { MOST_WAITS } else { 0 };
         let mut other = None;
+        let mut quiet_until = Instant::ZERO;
         loop {
             let process = &mut self.jobs.processes[task];
             match process.poll(now) {
                 Poll::Submit(count) => {
                     self.submit(task, count);
+                    quiet_until = Instant::ZERO;
                     now = self.backend.now();
                     batches += 1;
                     if self.ends_turn(began, now, batches) {
@@ -468,9 +469,13 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                         return;
                     }
                     waits_left -= 1;
-                    let other = *other.get_or_insert_with(|| self.next_of_others(task));
-                    let Some(at) = self.pass_time(task, now, wakeup, other) else { return };
-                    now = at;
+                    if wakeup < quiet_until {
+                        now = self.pass_quiet_time(now, wakeup);
+                    } else {
+                        let other = *other.get_or_insert_with(|| self.next_of_others(task));
+                        let Some(at) = self.pass_time(task, now, wakeup, other, &mut quiet_until) else { return };
+                        now = at;
+                    }
                     (began, batches) = (now, 0);
                 }
                 Poll::Done => {
@@ -525,12 +530,14 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         }
         let mut blocked = false;
         while let Some(io) = process.take() {
-            if has_buffers {
-                fill(process, *backend, &io);
+            if has_buffers && io.op.has_data() {
+                fill(process, *backend, io.token);
             }
             let now = backend.now();
             if let Some(probe) = watcher.probe_of_ios() {
-                probe.on_io(now, &io, &[]);
+                // A copy, so that the I/O itself need not be in memory.
+                let seen = io;
+                probe.on_io(now, &seen, &[]);
             }
             blocked = stack.submit(now, io, *backend) == Submitted::Blocked;
             process.on_submitted(backend.now(), blocked);
@@ -543,8 +550,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Fills the buffer of a write, if there are real bytes.
     #[inline]
     fn fill(&mut self, task: usize, io: &Io) {
-        if self.has_buffers[task] {
-            fill(&mut self.jobs.processes[task], self.backend, io);
+        if self.has_buffers[task] && io.op.has_data() {
+            fill(&mut self.jobs.processes[task], self.backend, io.token);
         }
     }
 
@@ -768,11 +775,9 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     }
 }
 
-/// Fills the buffer of a write, if there are real bytes.
-fn fill<B: Backend, S: Source>(process: &mut S, backend: &mut B, io: &Io) {
-    if io.op.has_data()
-        && let Some(buffer) = backend.buffer(io.task, io.token)
-    {
-        process.fill(io.token, buffer);
+/// Fills the buffer of an I/O with data, if there are real bytes.
+fn fill<B: Backend, S: Source>(process: &mut S, backend: &mut B, token: u64) {
+    if let Some(buffer) = backend.buffer(process.task(), token) {
+        process.fill(token, buffer);
     }
 }

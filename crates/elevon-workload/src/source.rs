@@ -87,10 +87,9 @@ pub trait Source {
     fn is_blocked(&self) -> bool;
     /// Reports that the sleep for a tag has ended.
     fn unblocked(&mut self, now: Instant);
-    /// Reports that an I/O has finished. The source counts it when it is polled next.
-    fn complete(&mut self, now: Instant, token: u64, status: Status);
-    /// Returns operation and length in bytes of an I/O in flight.
-    fn operation(&self, token: u64) -> (Op, Bytes);
+    /// Reports that an I/O has finished. The source counts it when it is polled next. Returns its
+    /// operation and its length in bytes.
+    fn complete(&mut self, now: Instant, token: u64, status: Status) -> (Op, Bytes);
     /// Fills the buffer of a write that [`Self::take`] has just returned.
     fn fill(&mut self, _token: u64, _buffer: &mut [u8]) {}
     /// Returns true if the content of this finished I/O must be checked before [`Self::complete`].
@@ -208,12 +207,8 @@ impl Source for Process {
         self.unblocked(now);
     }
     #[inline]
-    fn complete(&mut self, _now: Instant, token: u64, status: Status) {
-        self.complete(token, status);
-    }
-    #[inline]
-    fn operation(&self, token: u64) -> (Op, Bytes) {
-        self.operation(token)
+    fn complete(&mut self, _now: Instant, token: u64, status: Status) -> (Op, Bytes) {
+        self.complete(token, status)
     }
     #[inline]
     fn fill(&mut self, token: u64, buffer: &mut [u8]) {

@@ -9,14 +9,13 @@ pub(super) struct Options {
     /// `verify`, `serialize_overlap`, `latency_target` or `trimwrite`. So it is asked once, not for
     /// each of them.
     pub(super) is_plain: bool,
-    /// The task sleeps until its I/O has completed.
-    pub(super) waits: bool,
     pub(super) may_block: bool,
     pub(super) batch_submit: usize,
     pub(super) complete_min: usize,
     pub(super) complete_max: usize,
     pub(super) low: usize,
-    pub(super) write_flags: Flags,
+    /// By operation: reads, writes, flushes, discards.
+    pub(super) flags: [Flags; 4],
     pub(super) ioprio: IoPrio,
     pub(super) command_prio: [Option<(u8, IoPrio)>; 2],
     /// Priorities depend on the size (`cmdprio_bssplit`).
@@ -39,6 +38,16 @@ pub(super) struct Options {
     pub(super) verify_only: bool,
     pub(super) verify_reads: bool,
     pub(super) used: [bool; 3],
+}
+
+/// Returns the flags by operation. A task that sleeps until its I/O has completed says so.
+fn flags_of(spec: &JobSpec, of_write: Flags) -> [Flags; 4] {
+    let of_all = if spec.engine.asynchronous { Flags::NONE } else { Flags::WAITED };
+    let mut flags = [of_all; 4];
+    flags[Op::Write as usize] |= of_write;
+    flags[Op::Flush as usize] |= Flags::PREFLUSH | Flags::SYNC;
+    flags[Op::Discard as usize] |= Flags::SYNC;
+    flags
 }
 
 impl Options {
@@ -76,13 +85,12 @@ impl Options {
                 && spec.latency_target.is_none()
                 && !spec.serialize_overlap
                 && !spec.rw.trim_then_write,
-            waits: !spec.engine.asynchronous,
             may_block: spec.submission_blocks(),
             batch_submit: or_most(spec.iodepth_batch_submit),
             complete_min: (spec.iodepth_batch_complete_min as usize).min(most),
             complete_max: or_most(spec.iodepth_batch_complete_max),
             low: (spec.iodepth_low as usize).min(most),
-            write_flags,
+            flags: flags_of(spec, write_flags),
             ioprio: spec.ioprio,
             command_prio: spec.command_prio.map(|prio| prio.filter(|(percent, _)| *percent > 0)),
             prio_by_size: spec.command_prio_split.iter().any(|parts| !parts.is_empty()),

@@ -82,20 +82,20 @@ impl Process {
         whole
     }
 
-    /// Returns the next range of the trim in `slot`, for submission.
+    /// Returns the token, offset and length of the next range of the trim in `slot`, and whether it
+    /// is the last.
     #[cold]
-    pub(super) fn take_range(&mut self, slot: u32) -> Option<Io> {
-        let io = self.io(slot);
-        let ranges = self.ranges.as_mut()?;
+    pub(super) fn take_range(&mut self, slot: u32) -> (u32, DeviceOffset, Bytes, bool) {
+        let ranges = self.ranges.as_mut().expect("trims of several ranges");
         let of_slot = &ranges.trims[slot as usize].ranges;
         let (offset, bytes) = of_slot[ranges.handed];
         let token = slot + (ranges.handed * ranges.trims.len()) as u32;
         ranges.handed += 1;
-        if ranges.handed == of_slot.len() {
+        let is_last = ranges.handed == of_slot.len();
+        if is_last {
             ranges.handed = 0;
-            self.handed += 1;
         }
-        Some(Io { token: Token::Job(token).encode(), sector: offset.sector(), bytes, ..io })
+        (token, offset, bytes, is_last)
     }
 
     /// Returns true if a batch of this many I/Os is submitted under a plug.

@@ -75,11 +75,20 @@ impl Process {
         } else if self.options.complete_min == 0 && !self.ready.is_empty() {
             self.reap(now, self.options.complete_max);
             return ProcessStep::Again;
+        } else if self.options.is_plain && self.phase == Phase::Run && !self.sync_due && !self.is_ending(now) {
+            // As `want` would say; most I/Os come this way.
+            match self.draw(None) {
+                Some(access) => {
+                    self.stage(now, access);
+                    return self.seal_if_full(now);
+                }
+                None => self.end_of_loop(now),
+            }
         } else {
             self.want(now)
         };
         match want {
-            Want::Access(access) => self.stage(now, access),
+            Want::Access(access) => self.stage_with_rules(now, access),
             Want::Issue => self.stage_other(now),
             Want::Changed => return ProcessStep::Again,
             Want::NoFreeSlot => return self.wait_or_reap(now, true, ProcessStep::Sleep(None)),
@@ -90,6 +99,12 @@ impl Process {
                 return self.wait_or_reap(now, false, end);
             }
         }
+        self.seal_if_full(now)
+    }
+
+    /// Closes the batch if it has as many I/Os as the job submits at once.
+    #[inline]
+    fn seal_if_full(&mut self, now: Instant) -> ProcessStep {
         if self.staged.len() >= self.options.batch_submit {
             self.seal(now);
         }
@@ -179,19 +194,7 @@ impl Process {
         Want::Never
     }
 
-    #[inline]
     fn want_in_run(&mut self, now: Instant) -> Want {
-        if self.options.is_plain && !self.sync_due {
-            return match self.draw(None) {
-                Some(access) => Want::Access(access),
-                None => self.end_of_loop(now),
-            };
-        }
-        self.want_with_rules(now)
-    }
-
-    /// As [`Self::want_in_run`], for a job that may have to wait before its next I/O.
-    fn want_with_rules(&mut self, now: Instant) -> Want {
         if self.search.as_ref().is_some_and(|search| search.is_quiescing()) {
             return self.begin_final_run(now);
         }
@@ -471,10 +474,26 @@ impl Process {
     }
 
     /// Prepares an I/O of the pattern.
-    #[inline]
+    #[inline(always)]
     fn stage(&mut self, now: Instant, access: Access) {
         let Some(token) = self.free.pop() else { return };
-        let access = if self.ranges.is_some() { self.draw_ranges(token, access) } else { access };
+        if self.ranges.is_some() {
+            return self.stage_ranges(now, token, access);
+        }
+        let (kind, generation) = self.on_access(&access);
+        self.put(now, token, kind, &access, generation);
+    }
+
+    /// As [`Self::stage`], for an access of which more had to be asked.
+    #[inline(never)]
+    fn stage_with_rules(&mut self, now: Instant, access: Access) {
+        self.stage(now, access);
+    }
+
+    /// As [`Self::stage`], for a job whose trims have several ranges, in slot `token`.
+    #[cold]
+    fn stage_ranges(&mut self, now: Instant, token: u32, first: Access) {
+        let access = self.draw_ranges(token, first);
         let (kind, generation) = self.on_access(&access);
         self.put(now, token, kind, &access, generation);
     }
@@ -494,6 +513,7 @@ impl Process {
         let ioprio = self.draw_priority(kind, access.len);
         let slot = &mut self.slots[token as usize];
         slot.kind = kind;
+        slot.op = kind.op();
         slot.offset = access.offset;
         slot.len = access.len;
         slot.file = access.file;
@@ -524,7 +544,7 @@ impl Process {
     }
 
     /// Counts an access of the pattern. Returns the kind and generation of its I/O.
-    #[inline]
+    #[inline(always)]
     fn on_access(&mut self, access: &Access) -> (IoKind, u32) {
         self.issued += 1;
         if !self.options.is_plain {
@@ -556,7 +576,7 @@ impl Process {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn draw_priority(&mut self, kind: IoKind, len: Bytes) -> IoPrio {
         let d = match kind {
             IoKind::Data(Direction::Read) | IoKind::Check(_) => 0,

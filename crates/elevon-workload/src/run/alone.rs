@@ -30,6 +30,9 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// nothing happens but completions of its I/O and timers of the stack; `other` is
     /// [`Self::next_of_others`]. Returns the instant at which it is to be polled again. Returns
     /// `None` if there is something else to do: the process then waits as any other.
+    ///
+    /// If only the time of the process itself has come, `quiet_until` becomes the instant before
+    /// which nothing else happens, unless the process submits an I/O.
     #[inline]
     pub(super) fn pass_time(
         &mut self,
@@ -37,26 +40,27 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         mut now: Instant,
         wakeup: Instant,
         other: Instant,
+        quiet_until: &mut Instant,
     ) -> Option<Instant> {
         if !self.ready.is_empty() || self.stack.has_done() {
             return self.keep_waiting(task, wakeup);
         }
         let mut timer = self.next_of_stack();
         loop {
-            let event = self.backend.next_event();
-            let next = event.min(wakeup).min(timer);
+            let device_or_timer = self.backend.next_event().min(timer);
+            let next = device_or_timer.min(wakeup);
             let is_abandoned = wakeup == Instant::MAX && self.stack.ios_in_flight() == 0;
             if next >= other || is_abandoned || now.since(self.last_progress) > PATIENCE_INTERRUPTED {
                 break;
             }
-            self.backend.wait_until(next);
-            self.note_wait();
             if next > now {
                 now = next;
+                self.backend.wait_until(now);
+                self.note_wait();
                 self.advance(now);
             }
-            if event > now && timer > now {
-                // Only the time of the process itself has come.
+            if device_or_timer > now {
+                *quiet_until = device_or_timer.min(other);
                 return Some(now);
             }
             let any = self.take_completions(now);
@@ -86,6 +90,17 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
             }
         }
         self.keep_waiting(task, wakeup)
+    }
+
+    /// Lets time pass for a process that waits until `wakeup`, which comes before anything else.
+    /// Returns that instant.
+    #[inline]
+    pub(super) fn pass_quiet_time(&mut self, now: Instant, wakeup: Instant) -> Instant {
+        if wakeup > now {
+            self.backend.wait_until(wakeup);
+            self.advance(wakeup);
+        }
+        now.max(wakeup)
     }
 
     /// Returns the present instant if the process is the only one that is ready. Otherwise all that

@@ -71,8 +71,7 @@ impl Source for Forgetful {
         false
     }
     fn unblocked(&mut self, _now: Instant) {}
-    fn complete(&mut self, _now: Instant, _token: u64, _status: Status) {}
-    fn operation(&self, _token: u64) -> (Op, Bytes) {
+    fn complete(&mut self, _now: Instant, _token: u64, _status: Status) -> (Op, Bytes) {
         (Op::Read, Bytes::ZERO)
     }
 }

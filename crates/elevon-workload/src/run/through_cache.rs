@@ -221,13 +221,14 @@ fn end_io<B: Backend>(
     let number = Token::Job(token).encode();
     if status.is_ok() {
         runner.check(task, number);
-        let (op, bytes) = runner.jobs.processes[task].operation(number);
-        runner.series.on_done(op, bytes);
     }
     let process = &mut runner.jobs.processes[task];
     process.spend(now, cost);
     process.unblock(now, token);
-    process.complete(number, status);
+    let (op, bytes) = process.complete(number, status);
+    if status.is_ok() {
+        runner.series.on_done(op, bytes);
+    }
     let id = process.task();
     if let Some(probe) = runner.watcher.probe_of_ios() {
         probe.on_io_over(now, id, number, status);
