@@ -91,6 +91,8 @@ const HEIGHT: f64 = 250.0;
 const TOP: f64 = 12.0;
 const RIGHT: f64 = 14.0;
 const BOTTOM: f64 = 42.0;
+/// Characters of a dot's label for which there is room right of the axes.
+const LABEL: usize = 10;
 /// Space left of the y labels for the axis title.
 const TITLE_ROOM: f64 = 22.0;
 /// Upper bound of a character's width at the larger of the two text sizes (that of narrow screens).
@@ -175,7 +177,7 @@ impl Plot {
         let y_ticks = Ticks::new(&self.y, points().map(|p| p.1), plot_height, 18.0, true);
         let label_width = y_ticks.labels().map(|l| l.chars().count()).max().unwrap_or(1) as f64 * CHARACTER;
         let left = TITLE_ROOM + label_width + 6.0;
-        let plot_width = WIDTH - left - RIGHT;
+        let plot_width = WIDTH - left - self.right_room();
         let x_ticks = match self.mark {
             Mark::Bars => Ticks::categories(&self.x, &categories, plot_width),
             Mark::Line | Mark::Step | Mark::Points => {
@@ -204,6 +206,14 @@ impl Plot {
             frame.names(&mut out, &self.series);
         }
         (out + "</svg>", coincide::note(&groups, &self.series))
+    }
+
+    /// Returns the space right of the axes: labels of dots at the right edge go there, unless they
+    /// are long.
+    fn right_room(&self) -> f64 {
+        let labels = self.series.iter().flat_map(|series| &series.labels).filter(|_| self.mark == Mark::Points);
+        let longest = labels.map(|label| label.chars().count()).max().unwrap_or(0);
+        RIGHT.max((longest.min(LABEL) as f64).mul_add(CHARACTER, 8.0))
     }
 
     /// Returns every x of any series, in ascending order.
@@ -347,10 +357,12 @@ impl Frame<'_> {
         }
     }
 
-    /// Draws the labels of dots. Dots that touch share one label. Each label is above or below its
-    /// dot, where it covers no label that was drawn before.
+    /// Draws the labels of dots. Dots that touch share one label. Each label is right or left of
+    /// its dot, as near to it as it can be without covering a dot or a label that was drawn before.
+    /// Those on the right are drawn first: they have the least room.
     fn names(&self, out: &mut String, series: &[Series]) {
         let mut names: Vec<(f64, f64, String)> = Vec::new();
+        let dots = Vec::from_iter(series.iter().flat_map(|one| &one.points).map(|&(x, y)| self.at(x, y)));
         let labelled = |series: &'_ Series| Vec::from_iter(series.points.iter().copied().zip(series.labels.clone()));
         for ((x, y), label) in series.iter().flat_map(labelled).filter(|(_, label)| !label.is_empty()) {
             let (px, py) = self.at(x, y);
@@ -359,20 +371,23 @@ impl Frame<'_> {
                 None => names.push((px, py, label)),
             }
         }
+        names.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut set: Vec<(f64, f64, f64)> = Vec::new();
         for (px, py, name) in names {
             let width = name.chars().count() as f64 * CHARACTER;
-            // If the dot is too far right for its label, the label is to the left of the dot.
-            let is_left = width > self.left + self.plot_width - px - 7.0;
-            let (tx, anchor) = if is_left { (px - 7.0, "end") } else { (px + 7.0, "start") };
-            let from = if is_left { tx - width } else { tx };
-            let is_free =
-                |y: &f64| !set.iter().any(|(l, r, at)| from < *r && from + width > *l && (y - at).abs() < 11.0);
-            let rows = [-5.0, 13.0, -17.0, 25.0, -29.0, 37.0].map(|below| py + below);
-            let y = rows.into_iter().find(is_free).unwrap_or(rows[0]);
+            let is_free = |from: f64, y: f64| {
+                let (to, covers) = (from + width, |l: f64, r: f64| from < r && from + width > l);
+                let covers_dot = dots.iter().any(|(x, at)| covers(x - 5.0, x + 5.0) && (y - 3.5 - at).abs() < 9.0);
+                let covers_label = set.iter().any(|(l, r, at)| covers(*l, *r) && (y - at).abs() < 11.0);
+                from >= self.left && to <= WIDTH && !covers_dot && !covers_label
+            };
+            let rows = [3.5, -7.5, 14.5, -18.5, 25.5, -29.5, 36.5].map(|below| py + below);
+            let places = rows.into_iter().flat_map(|y| [(px + 7.0, y, "start"), (px - 7.0 - width, y, "end")]);
+            let free = places.clone().find(|(from, y, _)| is_free(*from, *y));
+            let (from, y, anchor) = free.or_else(|| places.clone().next()).expect("there are rows");
             set.push((from, from + width, y));
-            let name = escape(&name);
-            let _ = write!(out, "<text x=\"{tx:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{name}</text>");
+            let x = if anchor == "end" { from + width } else { from };
+            let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(&name));
         }
     }
 }

@@ -111,6 +111,31 @@ fn labels_of_near_dots_stand_clear_of_each_other() {
     }
 }
 
+/// Labels of dots at the right edge stay beside their dots, inside the drawing, and cover no dot.
+#[test]
+fn labels_at_the_right_edge_are_beside_their_dots() {
+    let points = vec![(62.0, 100.0), (60.5, 73.0), (61.9, 85.0), (64.4, 87.0), (64.3, 80.0), (28.0, 105.0)];
+    let names = ["none", "bfq off", "bfq seed", "bfq limit", "bfq fair", "flow"];
+    let mut plot = plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Percent), points);
+    plot.series[0].labels = names.map(str::to_owned).to_vec();
+    let svg = plot.svg("p");
+    let value = |from: &str, name: &str| -> f64 {
+        let at = from.find(name).expect("an attribute") + name.len();
+        from[at..].split('"').next().expect("its end").parse().expect("a number")
+    };
+    let elements = |kind: &'static str| svg.split('<').filter(move |element| element.starts_with(kind));
+    let dots: Vec<(f64, f64)> = elements("circle").map(|dot| (value(dot, "cx=\""), value(dot, "cy=\""))).collect();
+    for (name, (px, py)) in names.iter().zip(&dots) {
+        let label = elements("text").find(|text| text.ends_with(&format!(">{name}"))).expect("its label");
+        let (x, y, width) = (value(label, "x=\""), value(label, "y=\""), name.len() as f64 * CHARACTER);
+        let (from, to) = if label.contains("\"end\"") { (x - width, x) } else { (x, x + width) };
+        assert!((x - px).abs() < 8.0 && (y - py).abs() < 16.0, "{name} at {x} {y}, its dot at {px} {py}");
+        assert!(from >= 0.0 && to <= WIDTH, "{name} from {from} to {to}");
+        let is_covered = |(x, at): &(f64, f64)| *x > from - 4.0 && *x < to + 4.0 && (y - 3.5 - at).abs() < 4.0;
+        assert!(!dots.iter().any(is_covered), "{name} covers a dot: {svg}");
+    }
+}
+
 #[test]
 fn a_scatter_plot_as_drawn() {
     let points = vec![(1.0, 100.0), (40.0, 25.0)];
