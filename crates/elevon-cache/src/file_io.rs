@@ -87,7 +87,8 @@ pub struct FileOp {
 pub enum Drops {
     /// Nothing.
     Nothing,
-    /// The clean pages, by the advice DONTNEED: the I/O is the first of another pass over the files.
+    /// The clean pages, by the advice DONTNEED: the I/O is the first of another pass over the
+    /// files.
     Clean,
     /// The clean pages, and with bytes all pages, after they were written back: the I/O is the
     /// first that reads back the program's writes.
