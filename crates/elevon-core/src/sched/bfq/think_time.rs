@@ -25,8 +25,8 @@ impl Clock {
     const fn between(self, start: Instant, end: Instant) -> u64 {
         match self {
             Self::Read => end.since(start).get(),
-            // A process cannot go on in the very nanosecond of a completion; in a simulation without
-            // CPU costs it does.
+            // A process cannot go on in the very nanosecond of a completion; in a simulation
+            // without CPU costs it does.
             Self::Kept if end.get() == start.get() => 1,
             Self::Kept => end.get().wrapping_sub(start.get()),
         }
