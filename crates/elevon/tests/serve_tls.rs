@@ -162,17 +162,15 @@ fn the_log_names_clients_by_their_certificates() {
     let Some(output) = size("bob", "bob") else { return };
     ok(&output);
     assert!(!size("alice", "bob").expect("installed").status.success());
-    let path = served.bench.path("log");
-    let log = || -> Vec<serde_json::Value> {
-        let text = fs::read_to_string(&path).expect("a log");
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-    };
+    // A thread writes the log, and is done when the server has ended.
+    let bench = served.ended();
+    let text = fs::read_to_string(bench.path("log")).expect("a log");
+    let log: Vec<serde_json::Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let found = |message: &str, names: &str| {
-        log().iter().any(|it| it["names"] == names && it["message"].as_str().is_some_and(|it| it.ends_with(message)))
+        log.iter().any(|it| it["names"] == names && it["message"].as_str().is_some_and(|it| it.ends_with(message)))
     };
-    assert!(found("opened export bob, by bob, admin.example", "bob, admin.example"), "{:?}", log());
-    assert!(found("export bob is not for alice", "alice"), "{:?}", log());
-    served.end();
+    assert!(found("opened export bob, by bob, admin.example", "bob, admin.example"), "{text}");
+    assert!(found("export bob is not for alice", "alice"), "{text}");
 }
 
 #[test]
