@@ -6,6 +6,7 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::stats::{Direction, JobStats, LatencyStat};
 use elevon_core::units::{Bytes, DeviceOffset, Instant, Nanos};
 
+use crate::by_owner::Progressed;
 use crate::logs::{Logger, Sample};
 
 /// Bandwidth and IOPS are sampled at this interval in nanoseconds, fio's default.
@@ -48,6 +49,8 @@ pub(crate) struct Measure {
     /// True once the statistics have begun, after the ramp.
     begun: bool,
     ramp_end: Instant,
+    /// What was completed before they began.
+    before: Progressed,
     phase_start: Instant,
     sample_end: Instant,
     sample_start: Instant,
@@ -64,6 +67,7 @@ impl Measure {
             by_priority,
             begun: true,
             ramp_end: Instant::ZERO,
+            before: Progressed::default(),
             phase_start: Instant::ZERO,
             sample_end: Instant::MAX,
             sample_start: Instant::ZERO,
@@ -77,7 +81,19 @@ impl Measure {
         self.begun = ramp.is_zero();
     }
 
+    /// Returns what was completed, with what the statistics leave out: the ramp, and what came
+    /// before the final run of `latency_target`.
+    pub(crate) fn progressed(&self) -> Progressed {
+        let Progressed { ios, bytes } = self.before;
+        let of = &self.stats.directions;
+        Progressed {
+            ios: std::array::from_fn(|d| ios[d] + of[d].ios),
+            bytes: std::array::from_fn(|d| bytes[d] + of[d].bytes),
+        }
+    }
+
     fn begin(&mut self, at: Instant) {
+        self.before = self.progressed();
         self.stats = JobStats { error: self.stats.error, ..JobStats::default() };
         self.cache_use = None;
         self.begun = true;

@@ -58,6 +58,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_formats::fio::spec::{JobSpec, SyncMode, VerifyMethod};
 
+use crate::by_owner::Progressed;
 use crate::chance::{Purpose, Rng};
 pub use crate::cpu::CpuCost;
 use crate::cpu::SchedulerLock;
@@ -350,6 +351,11 @@ impl Process {
     /// Returns its statistics; complete once the process has finished.
     pub const fn stats(&self) -> &JobStats {
         &self.measure.stats
+    }
+
+    /// Returns what it has completed since it started, with what its statistics leave out.
+    pub(crate) fn progressed(&self) -> Progressed {
+        self.measure.progressed()
     }
 
     /// Returns the queue depth that `latency_target` has arrived at.

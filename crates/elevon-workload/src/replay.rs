@@ -31,6 +31,7 @@ use elevon_core::stats::{Direction, JobStats};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, TaskId, TenantId};
 
+use crate::by_owner::Progressed;
 use crate::measure::{Finished, Measure};
 use crate::pace::{Ahead, AheadWait};
 use crate::process::Poll;
@@ -483,6 +484,10 @@ impl Source for Replayed {
 
     fn stats(&self) -> &JobStats {
         &self.measure.stats
+    }
+
+    fn progressed(&self) -> Progressed {
+        self.measure.progressed()
     }
 
     fn stats_at(&self, now: Instant) -> JobStats {

@@ -9,6 +9,7 @@ use elevon_core::stats::JobStats;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, TaskId, TenantId};
 
+use crate::by_owner::Progressed;
 use crate::cpu::SchedulerLock;
 use crate::flow::Standing;
 use crate::logs::Logger;
@@ -42,6 +43,8 @@ pub trait Source {
     fn ended(&self) -> Option<Instant>;
     /// Returns its statistics; complete once it has finished.
     fn stats(&self) -> &JobStats;
+    /// Returns what it has completed since it started, with what its statistics leave out.
+    fn progressed(&self) -> Progressed;
     /// Returns the statistics as they would be if it finished now.
     fn stats_at(&self, now: Instant) -> JobStats;
     /// Returns its use of the page cache so far, if it uses one.
@@ -149,6 +152,9 @@ impl Source for Process {
     }
     fn stats(&self) -> &JobStats {
         self.stats()
+    }
+    fn progressed(&self) -> Progressed {
+        self.progressed()
     }
     fn stats_at(&self, now: Instant) -> JobStats {
         self.stats_at(now)

@@ -20,13 +20,7 @@ pub(super) fn series<S: Source>(now: Instant, stack: &Stack, jobs: &Jobs<S>) -> 
 impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// Returns the values of all rows now.
     fn progressed(&self) -> Vec<Progressed> {
-        let of_jobs = self.jobs.processes().iter().map(|process| {
-            let directions = &process.stats().directions;
-            Progressed {
-                ios: std::array::from_fn(|d| directions[d].ios),
-                bytes: std::array::from_fn(|d| directions[d].bytes),
-            }
-        });
+        let of_jobs = self.jobs.processes().iter().map(Source::progressed);
         let of_tenants = (0..=self.jobs.tenants().len() as u32).map(|tenant| {
             let counters = self.stack.control().statistics().counters(TenantId(tenant));
             Progressed { ios: counters.ios, bytes: counters.bytes }

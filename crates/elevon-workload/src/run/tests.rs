@@ -9,6 +9,7 @@ use elevon_core::units::{Bytes, LayoutId, TaskId, TenantId};
 use elevon_formats::fio::spec::JobSpec;
 
 use super::*;
+use crate::by_owner::Progressed;
 use crate::replay::{Replayed, Script};
 
 /// Waits for a completion from the start, and has no I/O in flight.
@@ -42,6 +43,9 @@ impl Source for Forgetful {
     }
     fn stats(&self) -> &JobStats {
         &self.stats
+    }
+    fn progressed(&self) -> Progressed {
+        Progressed::default()
     }
     fn stats_at(&self, _now: Instant) -> JobStats {
         self.stats.clone()
