@@ -24,7 +24,7 @@ mod tunable;
 pub(crate) mod testing;
 
 pub use bfq::Bfq;
-pub use flow::Flow;
+pub use flow::{Flow, Reserve};
 pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;
 pub use none::NoneScheduler;
@@ -35,7 +35,7 @@ use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::op::{Flags, Op};
 use crate::request::Requests;
-use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId, TenantId};
+use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, TaskId, TenantId};
 
 /// State of the stack that a scheduler may read.
 #[derive(Clone, Copy)]
@@ -288,6 +288,22 @@ impl AnyScheduler {
             Self::None(_) | Self::MqDeadline(_) | Self::Kyber(_) => {}
             Self::Bfq(s) => s.set_group(tenant, parent, weight),
             Self::Flow(s) => s.set_group(tenant, parent, weight),
+        }
+    }
+
+    /// Sets the floor of a tenant. It has no effect if the scheduler keeps none: only `flow` does.
+    pub fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
+        if let Self::Flow(s) = self {
+            s.set_reserve(now, tenant, reserve);
+        }
+    }
+
+    /// Returns the time by which a tenant's floor came short (see [`Flow::reserve_missed`]); `None`
+    /// without a floor, or if the scheduler keeps none.
+    pub fn reserve_missed(&self, tenant: TenantId) -> Option<Nanos> {
+        match self {
+            Self::Flow(s) => s.reserve_missed(tenant),
+            Self::None(_) | Self::MqDeadline(_) | Self::Kyber(_) | Self::Bfq(_) => None,
         }
     }
 

@@ -35,7 +35,7 @@ use crate::monotonic::Monotonic;
 use crate::op::{Flags, Op, StatGroup};
 use crate::pool::Pool;
 use crate::request::{Request, Requests};
-use crate::sched::{AnyScheduler, Scheduler, SchedulerError, View};
+use crate::sched::{AnyScheduler, Reserve, Scheduler, SchedulerError, View};
 use crate::status::Status;
 use crate::tags::TagMap;
 use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, TaskId, TenantId};
@@ -516,6 +516,12 @@ impl Stack {
         if let Some(parent) = self.control.tenants().parent(tenant) {
             self.scheduler.set_group(tenant, parent, weight);
         }
+    }
+
+    /// Sets the floor of a tenant, for schedulers that keep floors (see
+    /// [`AnyScheduler::set_reserve`]).
+    pub fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
+        self.scheduler.set_reserve(now, tenant, reserve);
     }
 
     /// Tells the scheduler that a task exited. I/O of the task in flight still completes.

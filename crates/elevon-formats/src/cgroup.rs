@@ -15,6 +15,7 @@ use elevon_core::control::io_throttle;
 use elevon_core::ioprio::PrioPolicy;
 use elevon_core::kernel::Rules;
 use elevon_core::nearest::did_you_mean;
+use elevon_core::sched::Reserve;
 use elevon_core::units::Nanos;
 
 mod cost;
@@ -104,6 +105,37 @@ pub enum Setting {
     Weight(u16),
     /// Elevon's `limit`: exact limits without slices, with a burst.
     Limit(Limit),
+    /// Elevon's `reserve`: rates that are served whatever the weights are.
+    Reserve(Floor),
+}
+
+/// Elevon's `reserve`: the rates that a tenant gets before others. Values that are `None` keep
+/// their old values; 0 is no floor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Floor {
+    /// I/Os a second.
+    pub iops: Option<u64>,
+    /// Bytes a second.
+    pub bps: Option<u64>,
+}
+
+impl Floor {
+    /// Returns what is in force after this was written where `old` was.
+    pub fn over(&self, old: Reserve) -> Reserve {
+        Reserve { iops: self.iops.unwrap_or(old.iops), bps: self.bps.unwrap_or(old.bps) }
+    }
+
+    fn text(&self) -> String {
+        let part = |key: &str, rate: Option<u64>| Some(format!("{key} = {}", number(rate?)));
+        let parts: Vec<String> = part("iops", self.iops).into_iter().chain(part("bps", self.bps)).collect();
+        format!("{{ {} }}", parts.join(", "))
+    }
+}
+
+impl From<Reserve> for Floor {
+    fn from(all: Reserve) -> Self {
+        Self { iops: Some(all.iops), bps: Some(all.bps) }
+    }
 }
 
 /// Elevon's `limit`: rates that hold over every span of time, except for the burst. Values that are
@@ -340,6 +372,7 @@ impl Setting {
             Self::Iops(_) => "blockio.iops-max",
             Self::Weight(_) => "weight",
             Self::Limit(_) => "limit",
+            Self::Reserve(_) => "reserve",
         }
     }
 
@@ -356,7 +389,8 @@ impl Setting {
             | Self::Bandwidth(_)
             | Self::Iops(_)
             | Self::Weight(_)
-            | Self::Limit(_) => FileOwner::Tenant,
+            | Self::Limit(_)
+            | Self::Reserve(_) => FileOwner::Tenant,
         }
     }
 
@@ -380,8 +414,14 @@ impl Setting {
             Self::Bandwidth(rule) | Self::Iops(rule) => throttle::text(*rule, device),
             Self::Weight(weight) => weight.to_string(),
             Self::Limit(limit) => limit.text(),
+            Self::Reserve(floor) => floor.text(),
         }
     }
+}
+
+/// Returns a number as a TOML value: as a string if it is too large for an integer there.
+fn number(n: u64) -> String {
+    if n > i64::MAX as u64 { format!("\"{n}\"") } else { n.to_string() }
 }
 
 impl Limit {
@@ -400,8 +440,7 @@ impl Limit {
     fn text(&self) -> String {
         let rate = |cap| match cap {
             Cap::Unlimited => "\"max\"".to_owned(),
-            Cap::At(n) if n > i64::MAX as u64 => format!("\"{n}\""),
-            Cap::At(n) => n.to_string(),
+            Cap::At(n) => number(n),
         };
         let rates = self.rates().into_iter().filter_map(|(key, cap)| Some(format!("{key} = {}", rate(cap?))));
         let burst = self.burst.map(|bytes| format!("burst = \"{bytes}B\""));

@@ -41,7 +41,7 @@ pub fn tenants(file: &TenantsFile) -> String {
 
 fn value(setting: &Setting) -> String {
     match setting {
-        Setting::Weight(_) | Setting::Limit(_) => setting.text(None),
+        Setting::Weight(_) | Setting::Limit(_) | Setting::Reserve(_) => setting.text(None),
         Setting::IoMax(_)
         | Setting::Flat(..)
         | Setting::IoWeight(_)

@@ -6,6 +6,7 @@ use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::pressure::Pressure;
 use elevon_core::control::stat::Statistics;
 use elevon_core::control::{Rule, TenantControl, WaitBreakdown};
+use elevon_core::sched::AnyScheduler;
 use elevon_core::tenant::Tenants;
 use elevon_core::units::{Instant, Nanos, TenantId};
 
@@ -19,6 +20,8 @@ pub struct Sources<'a> {
     pub statistics: &'a Statistics,
     /// Stalls of tasks, if they were tracked.
     pub pressure: Option<&'a Pressure>,
+    /// The scheduler, which keeps reserves.
+    pub scheduler: &'a AnyScheduler,
     /// Waits, including those for the scheduler up to the end of the run.
     pub breakdown: &'a WaitBreakdown,
     /// End of the run by the stack's clock.
@@ -65,6 +68,7 @@ pub fn all_tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> 
             io: stat.counters,
             in_flight: stat.in_flight,
             latency: stat.latency().cloned().unwrap_or_default(),
+            reserve_missed: sources.scheduler.reserve_missed(id),
             pressure: pressure.map(|pressure| pressure.read(now, id)),
             explain: breakdown.of(id).to_vec(),
         }
@@ -104,6 +108,7 @@ mod tests {
     use elevon_core::control::Cause;
     use elevon_core::control::pressure::ContextState;
     use elevon_core::op::StatGroup;
+    use elevon_core::sched::NoneScheduler;
     use elevon_core::tenant::ROOT;
     use elevon_core::units::{Bytes, Nanos};
 
@@ -114,8 +119,10 @@ mod tests {
         let leaf = tree.add(top).unwrap();
         let (mut statistics, mut breakdown, mut pressure) =
             (Statistics::default(), WaitBreakdown::default(), Pressure::new(1));
+        let scheduler = AnyScheduler::None(NoneScheduler::new(1, 1, 0));
         let nothing = |breakdown: &WaitBreakdown, statistics: &Statistics| {
-            let sources = Sources { tree: &tree, statistics, pressure: None, breakdown, now: Instant::ZERO };
+            let now = Instant::ZERO;
+            let sources = Sources { tree: &tree, statistics, pressure: None, scheduler: &scheduler, breakdown, now };
             tenants(&sources, |_| Named::default()).is_empty()
         };
         assert!(nothing(&breakdown, &statistics));
@@ -130,6 +137,7 @@ mod tests {
             tree: &tree,
             statistics: &statistics,
             pressure: Some(&pressure),
+            scheduler: &scheduler,
             breakdown: &breakdown,
             now: Instant::new(2_000_000_000),
         };

@@ -283,6 +283,9 @@ pub struct TenantResult {
     pub latency: Histogram,
     /// Pressure: how long tasks stalled for I/O; `None` if the tenant's processes were not tracked.
     pub pressure: Option<PressureReading>,
+    /// Time by which the scheduler kept less than the tenant's `reserve` while its I/O was waiting:
+    /// for every second of it, what the reserve is in a second. `None` without one.
+    pub reserve_missed: Option<Nanos>,
     /// What the tenant's I/O waited for; each cause occurs once.
     pub explain: Vec<(Cause, Wait)>,
 }

@@ -229,7 +229,11 @@ impl Scrape {
         let waits = all().flat_map(|(view, tenant)| waits_of(view, tenant));
         let help =
             "Time that completed I/Os took, summed over them, by what they waited for; rule and level name a limit.";
-        to.counters("elevon_tenant_wait", help, Some(Unit::Seconds), waits)
+        to.counters("elevon_tenant_wait", help, Some(Unit::Seconds), waits)?;
+        let missed =
+            all().filter_map(|(view, tenant)| Some((labels_of(view, tenant), seconds(tenant.reserve_missed?))));
+        let help = "Time by which the tenant's reserve came short while its I/O was waiting.";
+        to.counters("elevon_tenant_reserve_missed", help, Some(Unit::Seconds), missed)
     }
 
     /// Devices behind their schedulers.

@@ -160,6 +160,7 @@ impl DeviceView {
             "ios": groups(&tenant.io.ios),
             "bytes": groups(&tenant.io.bytes),
             "in_flight": tenant.in_flight,
+            "reserve_missed_ns": tenant.reserve_missed.map(Nanos::get),
             "cache": self.cache.as_ref().map(|_| use_json(&self.cache_use(tenant))),
             "requests": self.requests.of(tenant.id).map(|(op, counts)| (op.to_owned(), requests(counts))).collect::<serde_json::Map<_, _>>(),
             "latency_ns": { "total": tenant.latency.total(), "p50": latency(500_000), "p99": latency(990_000), "p99_9": latency(999_000) },
@@ -199,6 +200,9 @@ impl DeviceView {
                 tenant.io.ios[group] -= old.io.ios[group];
                 tenant.io.bytes[group] -= old.io.bytes[group];
             }
+            // A reserve that was set anew counts anew.
+            tenant.reserve_missed =
+                tenant.reserve_missed.map(|new| new.saturating_sub(old.reserve_missed.unwrap_or_default()));
             for (cause, wait) in &mut tenant.explain {
                 subtract(wait, &old.explain, *cause);
             }
@@ -226,6 +230,7 @@ impl DeviceView {
             "in_flight": tenant.in_flight,
             "settings": tenant.settings.iter().map(|(name, text)| format!("{name} = {text}")).collect::<Vec<_>>(),
             "causes": new.explain_json(tenant),
+            "reserve_missed_ns": tenant.reserve_missed.map(Nanos::get),
             "cache": new.cache.as_ref().map(|_| use_json(&new.cache_use(tenant))),
         }))
     }

@@ -41,10 +41,11 @@ enum Means {
     Cost,
     Latency,
     Class,
+    Reserve,
 }
 
-const MEANS: [Means; 7] =
-    [Means::Throttle, Means::Flat, Means::Max, Means::Exact, Means::Cost, Means::Latency, Means::Class];
+const MEANS: [Means; 8] =
+    [Means::Throttle, Means::Flat, Means::Max, Means::Exact, Means::Cost, Means::Latency, Means::Class, Means::Reserve];
 
 impl Drawn {
     /// Draws the tenants. Most seeds have one or two kinds of rules, so that each kind also occurs
@@ -130,6 +131,11 @@ fn setting(dice: &mut Dice, means: Means, kernel: Kernel, is_change: bool) -> St
     let ios = |dice: &mut Dice| dice.range(2, 50) * *dice.pick(&[10, 100, 1000]);
     let direction = *dice.pick(&['r', 'w']);
     match means {
+        Means::Reserve if lifts => "reserve = 0\n".to_owned(),
+        Means::Reserve => match dice.below(2) {
+            0 => format!("reserve = {{ iops = {} }}\n", ios(dice)),
+            _ => format!("reserve = {{ iops = {}, bps = {} }}\n", ios(dice), bytes(dice)),
+        },
         Means::Throttle => {
             let (key, rate) = match dice.below(2) {
                 0 => ("blockio.bandwidth-max", bytes(dice)),

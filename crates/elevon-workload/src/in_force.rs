@@ -3,6 +3,7 @@
 
 use elevon_core::control::io_throttle;
 use elevon_core::ioprio::PrioPolicy;
+use elevon_core::sched::Reserve;
 use elevon_core::units::Nanos;
 use elevon_formats::cgroup::{Cap, IoMax, Limit, LimitKey, Setting, WeightFile, Weights};
 
@@ -14,6 +15,7 @@ pub struct InForce {
     max: IoMax,
     flat: [Cap; 4],
     limit: Limit,
+    reserve: Reserve,
     bandwidth: Option<io_throttle::Limit>,
     iops: Option<io_throttle::Limit>,
     class: PrioPolicy,
@@ -39,6 +41,7 @@ impl Default for InForce {
                 burst: Some(0),
                 burst_ios: Some(0),
             },
+            reserve: Reserve::NONE,
             bandwidth: None,
             iops: None,
             class: PrioPolicy::NoChange,
@@ -83,6 +86,7 @@ impl InForce {
                     burst_ios: new.burst_ios.or(old.burst_ios),
                 };
             }
+            Setting::Reserve(floor) => self.reserve = floor.over(self.reserve),
             Setting::Bandwidth(rule) => self.bandwidth = rule,
             Setting::Iops(rule) => self.iops = rule,
             Setting::Class(class) => self.class = class,
@@ -112,6 +116,7 @@ impl InForce {
             change(self.flat[index(key)] != cap, &[Setting::Flat(key, cap)]);
         }
         change(self.limit != to.limit, &[Setting::Limit(to.limit)]);
+        change(self.reserve != to.reserve, &[Setting::Reserve(to.reserve.into())]);
         change(self.bandwidth != to.bandwidth, &[Setting::Bandwidth(to.bandwidth)]);
         change(self.iops != to.iops, &[Setting::Iops(to.iops)]);
         change(self.class != to.class, &[Setting::Class(to.class)]);

@@ -7,6 +7,7 @@ use elevon_core::control::TenantControl;
 use elevon_core::control::io_cost::{QosError, WeightError};
 use elevon_core::control::io_throttle::{LimitKind, RuleError};
 use elevon_core::control::limits::{Limits, UNLIMITED};
+use elevon_core::sched::Reserve;
 use elevon_core::stack::Stack;
 use elevon_core::tenant::TenantError;
 use elevon_core::units::{Instant, Nanos, TenantId};
@@ -85,6 +86,8 @@ pub struct Settings {
     started: Instant,
     /// Weights under BFQ and under io.cost, by tenant.
     weights: Vec<[Weights; 2]>,
+    /// Floors, by tenant; those after the last one that was set are none.
+    reserves: Vec<Reserve>,
     /// Changes that were refused.
     refused: Vec<RefusedChange>,
     /// Changes that were made.
@@ -202,6 +205,14 @@ impl Settings {
             Setting::IoMax(max) => control.set_io_max(now, tenant, |limits| max_into(max, limits)),
             Setting::Flat(key, cap) => control.set_flat(now, tenant, |limits| set_cap(limits, *key, Some(*cap))),
             Setting::Limit(limit) => control.set_limit(now, tenant, |limits| limit_into(limit, limits)),
+            Setting::Reserve(floor) => {
+                if tenant.index() >= self.reserves.len() {
+                    self.reserves.resize(tenant.index() + 1, Reserve::NONE);
+                }
+                let reserve = &mut self.reserves[tenant.index()];
+                *reserve = floor.over(*reserve);
+                stack.set_reserve(now, tenant, *reserve);
+            }
             Setting::Bandwidth(rule) => {
                 control
                     .set_io_throttle(now, tenant, LimitKind::Bandwidth, *rule)

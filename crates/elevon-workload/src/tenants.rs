@@ -155,7 +155,8 @@ fn bfq_weight(settings: &[Setting]) -> u32 {
             | Setting::CostModel(_)
             | Setting::Bandwidth(_)
             | Setting::Iops(_)
-            | Setting::Limit(_) => {}
+            | Setting::Limit(_)
+            | Setting::Reserve(_) => {}
         }
     }
     weights.effective().into()

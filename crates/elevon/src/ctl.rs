@@ -222,6 +222,13 @@ fn explained(device: &Value) -> String {
     for line in &of_cache {
         let _ = writeln!(out, "  {line}");
     }
+    match device["reserve_missed_ns"].as_u64() {
+        Some(0) => out.push_str("  reserve: kept\n"),
+        Some(missed) => {
+            let _ = writeln!(out, "  reserve: short by {} of it while I/O was waiting", number::span(missed as f64));
+        }
+        None => {}
+    }
     let causes: Vec<&Value> = list(&device["causes"]).filter(|cause| number_of(&cause["ns"]) > 0).collect();
     if causes.is_empty() && of_cache.is_empty() {
         out.push_str("  nothing of it waited: it asked for no I/O, or none has ended\n");
@@ -241,12 +248,12 @@ mod tests {
     fn an_explanation_names_the_rate_and_its_causes() {
         let answer = json!({ "devices": [{
             "device": "fast", "tenant": "db", "ns": 1_000_000_000_u64, "iops": 500.0, "bytes_per_second": 2.048e6,
-            "in_flight": 3, "settings": ["limit = { iops = 500 }"],
+            "in_flight": 3, "settings": ["limit = { iops = 500 }"], "reserve_missed_ns": 250_000_000,
             "causes": [{ "words": "own limit iops=500", "ns": 976, "share": 97.6 }, { "words": "device", "ns": 24, "share": 2.4 },
                 { "words": "plug", "ns": 0, "share": 0.0 }],
         }]});
         let explain = CtlCommand::Explain { tenant: "db".to_owned(), seconds: 1.0 };
-        let expected = "db on device fast, over 1.00s: 500.0 IOPS, 2048kB/s, 3 in flight\n  in force: limit = { iops = 500 }\n   97.6 % own limit iops=500\n    2.4 % device\n";
+        let expected = "db on device fast, over 1.00s: 500.0 IOPS, 2048kB/s, 3 in flight\n  in force: limit = { iops = 500 }\n  reserve: short by 250ms of it while I/O was waiting\n   97.6 % own limit iops=500\n    2.4 % device\n";
         assert_eq!(text(&explain, &answer), expected);
     }
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use elevon_cache::settings;
 use elevon_core::kernel::{Kernel, RULES, Rules};
 use elevon_core::limits::QueueLimits;
-use elevon_core::sched::{SCHEDULERS, SchedulerConfig};
+use elevon_core::sched::{Reserve, SCHEDULERS, SchedulerConfig};
 use elevon_core::stack::StackConfig;
 use elevon_core::units::Bytes;
-use elevon_formats::cgroup::Setting;
+use elevon_formats::cgroup::{Cap, Limit, Setting};
 use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{JobOption, ParsedJobs, parse_all_with};
 use elevon_serve::{UpstreamAddress, UpstreamAddressError};
@@ -482,7 +482,7 @@ fn tenants(
     TenantPlan::new(jobs, file.as_ref()).map_err(Failure::text)
 }
 
-/// Returns warnings about weights that have no effect in this plan.
+/// Returns warnings about weights and reserves that have no effect in this plan.
 pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
     let scheduler = match plan.scheduler.name {
         "bfq" => Some("BFQ"),
@@ -500,11 +500,35 @@ pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
         let how = "--scheduler flow or bfq, or under [device] \"io.cost.qos\" = \"enable=1\"";
         lines.push(format!("--tenants: nothing here divides the device by weights; what does is {how}"));
     }
+    let is_reserve = |setting: &Setting| matches!(setting, Setting::Reserve(_));
+    if scheduler != Some("flow") && all().any(is_reserve) {
+        lines.push("--tenants: nothing here keeps a reserve; --scheduler flow does".to_owned());
+    }
+    let limits =
+        plan.tenants.tenants.iter().filter_map(|tenant| Some((&tenant.path, reserve_over_limit(&tenant.settings)?)));
+    lines.extend(
+        limits.map(|(path, key)| format!("--tenants: {path}: its reserve.{key} is above its limit.{key}, which holds")),
+    );
     let is_too_large = |setting: &Setting| matches!(setting, Setting::Weight(weight) if *weight > BFQ_WEIGHT_MAX);
     if let Some(name) = scheduler.filter(|_| all().any(is_too_large)) {
         lines.push(format!("--tenants: {name} counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
     }
     lines
+}
+
+/// Returns the key of a tenant's reserve that its own limit does not let it have.
+fn reserve_over_limit(settings: &[Setting]) -> Option<&'static str> {
+    let (mut limit, mut reserve) = (Limit::default(), Reserve::NONE);
+    for setting in settings {
+        match setting {
+            Setting::Limit(new) => limit = Limit { iops: new.iops.or(limit.iops), bps: new.bps.or(limit.bps), ..limit },
+            Setting::Reserve(new) => reserve = new.over(reserve),
+            _ => {}
+        }
+    }
+    let is_over = |reserve: u64, cap: Option<Cap>| cap.and_then(Cap::value).is_some_and(|most| reserve > most);
+    let keys = [("iops", reserve.iops, limit.iops), ("bps", reserve.bps, limit.bps)];
+    keys.into_iter().find(|&(_, reserve, cap)| is_over(reserve, cap)).map(|(key, ..)| key)
 }
 
 /// Refuses a rate of a tenant that both `io.max` and `limit` set if `io.max` is exact, because both

@@ -224,6 +224,7 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
         tree: control.tenants(),
         statistics: control.statistics(),
         pressure: Some(control.pressure()),
+        scheduler: facts.stack.scheduler(),
         breakdown: control.breakdown(),
         now: outcome.ended.max(outcome.disk_end.at),
     };

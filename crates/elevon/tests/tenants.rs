@@ -52,6 +52,55 @@ fn tenants_share_a_device_under_flow_unless_a_scheduler_is_named() {
     assert!(name == "none" && command.contains("--scheduler none"), "{name}: {command}");
 }
 
+/// Clamped water-filling: everybody gets its weight's part of a common level, but at least its
+/// reserve and at most its limit; reserves that are too high shrink in proportion.
+#[test]
+fn reserves_weights_and_limits_hold_together_under_flow() {
+    let bench = Bench::new();
+    let mut job = "[global]\nrw=randread\nbs=4k\niodepth=16\nioengine=libaio\ndirect=1\nsize=64m\nruntime=10\ntime_based\nramp_time=1\n".to_owned();
+    for name in ["a", "b", "c"] {
+        job += &format!("[{name}]\ncgroup={name}\n");
+    }
+    bench.file("jobs.fio", job);
+    bench.file(
+        "t.toml",
+        "[tenant.a]\nreserve = { iops = 250 }\n[tenant.b]\nweight = 200\nreserve = { iops = 250 }\n\
+         [tenant.c]\nweight = 300\nlimit = { iops = 1000 }\n",
+    );
+    for (capacity, expected) in [
+        (875, [250.0, 250.0, 375.0]),
+        (1200, [250.0, 380.0, 570.0]),
+        (2000, [333.3, 666.7, 1000.0]),
+        (2400, [466.7, 933.3, 1000.0]),
+        // Whoever has no reserve is served once in 250 ms, and while the device is learned.
+        (400, [190.0, 190.0, 20.0]),
+    ] {
+        let latency = 4 * 1_000_000_000_u64 / capacity;
+        let device = format!("slots:slots=4,latency={latency}ns,bandwidth=100GB/s,size=1GiB");
+        let report = bench.json("jobs.fio", &["--device", &device, "--tenants", "t.toml"]);
+        let got: Vec<f64> = (0..3).map(|at| report["jobs"][at]["read"]["iops"].as_f64().expect("a rate")).collect();
+        for (at, (got, expected)) in got.iter().zip(expected).enumerate() {
+            assert!((got - expected).abs() <= 0.02 * expected + 2.0, "{capacity}, tenant {at}: {got} of {expected}");
+        }
+        let missed = report["elevon"]["tenants"][1]["reserve_missed_ns"].as_u64().expect("there is a reserve");
+        assert_eq!(missed > 1_000_000_000, capacity == 400, "{capacity}: {missed}");
+    }
+}
+
+#[test]
+fn a_reserve_that_nothing_keeps_is_said() {
+    let bench = bench("[tenant.x]\nreserve = { iops = 500 }\nlimit = { iops = 100 }\n");
+    let said = |scheduler: &str| {
+        let all = ["run", "jobs.fio", "--tenants", "t.toml", "--device", "null", "--scheduler", scheduler];
+        String::from_utf8_lossy(&bench.elevon(&all).output().expect("it ran").stderr).into_owned()
+    };
+    for scheduler in ["none", "bfq", "flow"] {
+        let said = said(scheduler);
+        assert!(said.contains("x: its reserve.iops is above its limit.iops, which holds"), "{said}");
+        assert_eq!(said.contains("nothing here keeps a reserve"), scheduler != "flow", "{said}");
+    }
+}
+
 #[test]
 fn what_does_nothing_is_said() {
     let bench = bench("[tenant.x]\nweight = 3000\n[tenant.z]\nweight = 5\n");
@@ -160,6 +209,22 @@ fn a_change_is_seen_in_every_report_and_one_that_comes_too_late_is_said() {
     let rate = |line: &str| line.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok()).expect("a rate");
     assert!((19_000.0..=21_000.0).contains(&rate(lines[0])), "{lines:?}");
     assert!((900.0..=1_100.0).contains(&rate(lines[3])), "{lines:?}");
+}
+
+/// Statistics begin after a ramp; what is drawn over time goes on through its end.
+#[test]
+fn a_job_over_time_goes_on_through_the_end_of_its_ramp() {
+    let bench = bench("[tenant.x]\nlimit = { riops = 1000 }\n");
+    let ramp = ["--job-option", "ramp_time=1", "--output-format", "json+"];
+    let device = ["--device", "nvme-datacenter", "--tenants", "t.toml"];
+    let text = bench.stdout(&[&["run", "jobs.fio"], &ramp[..], &device].concat());
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let points = report["elevon"]["series"]["jobs"][0]["points"].as_array().expect("points");
+    let ios = points.iter().map(|point| point["ios"][0].as_u64().expect("reads"));
+    let measured = report["jobs"][0]["read"]["total_ios"].as_u64().expect("reads");
+    assert!((2_000..=2_008).contains(&measured), "without the ramp: {measured}");
+    let sum: u64 = ios.sum();
+    assert!((3_000..=3_008).contains(&sum), "with the ramp: {sum}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! `flow`: shares by weight at full throughput. Not in Linux.
 //!
-//! Each process has a queue for each of its priority classes. Six parts decide:
+//! Each process has a queue for each of its priority classes. Seven parts decide:
 //!
+//! - `floors`: a tenant that gets less than the rate that was reserved for it goes first.
 //! - `shares` selects the queue that is served next: weighted fair queueing over the hierarchy of
 //!   tenants and processes. What somebody leaves unused belongs to the others at once.
 //! - `depth` bounds the requests in flight to what the device can use, because what waits inside
@@ -30,6 +31,7 @@ mod by_sector;
 mod cost;
 mod decisions;
 mod depth;
+mod floors;
 mod kinds;
 mod learning;
 mod occupancy;
@@ -44,12 +46,14 @@ mod waiting;
 mod tests;
 
 pub use decisions::{Decisions, GroupClass, WaitingQueue};
+pub use floors::Reserve;
 pub use tunables::INFO;
 
 use by_sector::BySector;
 use cost::CostModel;
 use decisions::Counts;
 use depth::Depth;
+use floors::Floors;
 use kinds::Kinds;
 use occupancy::Occupancy;
 use queue::{Mean, Queue, QueueId};
@@ -93,6 +97,7 @@ pub struct Flow {
     settings: Settings,
     now: Instant,
     shares: Shares,
+    floors: Floors,
     queues: Vec<Queue>,
     free: Vec<QueueId>,
     /// The queue of each flow, by member.
@@ -166,6 +171,7 @@ impl Flow {
             settings,
             now: Instant::ZERO,
             shares: Shares::new(settings.class_expire),
+            floors: Floors::default(),
             queues: Vec::new(),
             free: Vec::new(),
             of_member: Vec::new(),
@@ -366,7 +372,9 @@ impl Flow {
         let queue = &mut self.queues[q.index()];
         (queue.stretch, queue.charged) = (self.counts.stretches, 0);
         queue.largest = queue.largest.max(cost);
-        if self.shares.activate(self.now, queue.member, cost, kind) {
+        let member = queue.member;
+        self.begin_to_owe(member);
+        if self.shares.activate(self.now, member, cost, kind) {
             self.unfair_at = Some(self.now);
         }
     }
@@ -432,6 +440,9 @@ impl Flow {
             return None;
         }
         let kinds = self.kinds_that_may_go();
+        if has_room && let Some(id) = self.next_owed(kinds) {
+            return Some(id);
+        }
         let (q, id) = match self.next_in_turn(kinds) {
             Next::Serve(q, id) => (q, id),
             Next::Wait => return None,
@@ -458,6 +469,12 @@ impl Flow {
 
     /// Dispatches a request of a queue that was chosen among those of these kinds.
     fn serve(&mut self, q: QueueId, id: RequestId, kinds: Kinds) -> RequestId {
+        self.serve_owed(q, id, kinds, None)
+    }
+
+    /// The same, if not `None`, because the floor of this group asks for it.
+    #[inline]
+    fn serve_owed(&mut self, q: QueueId, id: RequestId, kinds: Kinds, owed: Option<GroupId>) -> RequestId {
         let (now, member) = (self.now, self.queue(q).member);
         let (is_next, idle) = self.take_turn(q, id);
         self.slots[id.index()].is_next = is_next;
@@ -470,9 +487,11 @@ impl Flow {
         let queue = &mut self.queues[q.index()];
         queue.charged += cost;
         queue.largest = queue.largest.max(next.map_or(cost, |(next, _)| next.max(cost)));
-        self.counts.constrained += u64::from(kinds != Kinds::ALL || self.occupancy.looks_at().is_some());
+        let is_constrained = kinds != Kinds::ALL || self.occupancy.looks_at().is_some() || owed.is_some();
+        self.counts.constrained += u64::from(is_constrained);
+        self.count_for_floors(member, id);
         self.start(id);
-        self.shares.serve(now, member, kinds, cost, next);
+        self.shares.serve(now, member, kinds, cost, next, owed);
         id
     }
 

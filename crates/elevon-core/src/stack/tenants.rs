@@ -11,6 +11,7 @@ use crate::control::{BioCost, Cause, DISCARD_BYTES, Finished, Stage, StageVerdic
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::Request;
+use crate::sched::Reserve;
 use crate::tenant::{TenantError, Tenants};
 use crate::units::{BioId, Instant, RequestId, TenantId};
 
@@ -47,7 +48,9 @@ impl Stack {
     /// at once, and its late I/O is charged to the nearest living ancestor.
     pub fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
         self.advance(now);
-        self.control.remove_tenant(now, tenant)
+        self.control.remove_tenant(now, tenant)?;
+        self.set_reserve(now, tenant, Reserve::NONE);
+        Ok(())
     }
 
     /// Returns the description of a bio for limiters and gates.

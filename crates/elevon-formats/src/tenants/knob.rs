@@ -2,11 +2,12 @@
 
 use elevon_core::kernel::Rules;
 use elevon_core::nearest::did_you_mean;
+use elevon_core::sched::Reserve;
 use elevon_core::units::{Bytes, Nanos};
 use toml::de::DeInteger;
 
 use super::reader::{Reader, TomlEntry, Value, entries, quoted};
-use crate::cgroup::{self, Cap, ControlFile, FILES, FileOwner, Limit, Setting, parse_class};
+use crate::cgroup::{self, Cap, ControlFile, FILES, FileOwner, Floor, Limit, Setting, parse_class};
 use crate::diagnostic::{Complaint, Problem};
 use crate::quantity::{self, Short};
 
@@ -92,13 +93,34 @@ pub const KNOBS: &[Knob] = &[
         help: "what the limits in I/Os let pass at once after idling, beside one I/O",
         same_as: "",
     },
+    Knob {
+        name: "reserve",
+        takes: "a table of the keys below, or 0 for none",
+        range: "",
+        default: "none",
+        help: "floors: rates that it gets before others, whatever the weights are; under flow",
+        same_as: "",
+    },
+    Knob {
+        name: "reserve.iops",
+        takes: "500 or \"10K\"",
+        range: "I/Os a second; 0 for none",
+        default: "0",
+        help: "of reads and writes together; a parent's is of all below it together",
+        same_as: "",
+    },
+    Knob {
+        name: "reserve.bps",
+        takes: "\"10M\", \"4MiB\" or 1048576",
+        range: "bytes/s; 0 for none",
+        default: "0",
+        help: "the same in bytes; where both are given, both hold",
+        same_as: "",
+    },
 ];
 
 /// Recommended knobs that are not implemented yet.
-const LATER: [(&str, &str); 2] = [
-    ("reserve", "reservations are not built yet; weight and latency are"),
-    ("iops_size", "large I/Os count as one; counting them by size is not built yet"),
-];
+const LATER: [(&str, &str); 1] = [("iops_size", "large I/Os count as one; counting them by size is not built yet")];
 
 /// Reads one entry of a table, and adds its settings to `found`.
 pub(super) fn take(
@@ -151,6 +173,20 @@ pub(super) fn take(
         ("limit", Value::String(word)) if word == "max" => Ok(Setting::Limit(NO_LIMIT)),
         ("limit", _) => {
             let expected = "expected a table, such as { rbps = \"10M\", riops = 500 }, or \"max\"";
+            Err(Problem::Malformed.because(expected))
+        }
+        ("reserve", Value::Table(table)) => {
+            if let Some(floor) = reserve(reader, &key, entries(table)) {
+                if whose == Some(FileOwner::Device) {
+                    reader.complain(entry.key.start, &key, ROOT);
+                }
+                found.push(Setting::Reserve(floor));
+            }
+            return;
+        }
+        ("reserve", value) if integer(value) == Some(0) => Ok(Setting::Reserve(Reserve::NONE.into())),
+        ("reserve", _) => {
+            let expected = "expected a table, such as { iops = 500, bps = \"10M\" }, or 0 for none";
             Err(Problem::Malformed.because(expected))
         }
         _ => return reader.complain(entry.key.start, &key, Problem::Unknown.because(unknown(entry, whose))),
@@ -322,6 +358,35 @@ fn limit(reader: &mut Reader<'_>, scope: &str, entries: Vec<TomlEntry<'_>>) -> O
         }
     }
     (before == reader.complaints.len()).then_some(limit)
+}
+
+/// Reads the table of `reserve`. Complaints name the place of the wrong key or value.
+fn reserve(reader: &mut Reader<'_>, scope: &str, entries: Vec<TomlEntry<'_>>) -> Option<Floor> {
+    let mut floor = Floor::default();
+    let before = reader.complaints.len();
+    for entry in &entries {
+        let value = entry.value;
+        let error = match entry.name {
+            "iops" => {
+                let expected = "I/Os a second, such as 500 or \"10K\"";
+                set(&mut floor.iops, number(value, count_of).ok_or_else(|| malformed(value, expected)))
+            }
+            "bps" => {
+                let expected = "bytes a second, such as \"10M\" or \"4MiB\"";
+                set(&mut floor.bps, number(value, rate_of).ok_or_else(|| malformed(value, expected)))
+            }
+            name => {
+                let meant = did_you_mean(name, ["iops", "bps"]);
+                let unknown = Problem::Unknown.because(format!("no such floor{meant}; there are iops, bps"));
+                reader.complain(entry.key.start, &format!("{scope}.{}", quoted(name)), unknown);
+                continue;
+            }
+        };
+        if let Err(complaint) = error {
+            reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), complaint);
+        }
+    }
+    (before == reader.complaints.len()).then_some(floor)
 }
 
 fn set<T>(field: &mut Option<T>, value: Result<T, Complaint>) -> Result<(), Complaint> {

@@ -46,6 +46,9 @@ fn tenant_value(run: &RunResult, tenant: &TenantResult, all: Nanos) -> Value {
         "waited_ns": total(tenant).get(),
         "explain": explain(&run.tenants, tenant).iter().map(|at| cause(run, at)).collect::<Vec<_>>(),
     });
+    if let Some(missed) = tenant.reserve_missed {
+        out["reserve_missed_ns"] = missed.get().into();
+    }
     if let Some(pressure) = &tenant.pressure {
         out["pressure"] = json!({ "some": stall(&pressure.some), "full": stall(&pressure.full) });
     }

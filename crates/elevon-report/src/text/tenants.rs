@@ -88,6 +88,10 @@ fn details(out: &mut String, run: &RunResult, tenant: &TenantResult) {
     if !held.is_empty() {
         list(out, "  throttled:   ", &held);
     }
+    if let Some(missed) = tenant.reserve_missed {
+        let short = format!("short by {} of it while I/O was waiting", span(missed.get() as f64));
+        let _ = writeln!(out, "  reserve:     {}", if missed.is_zero() { "kept" } else { &short });
+    }
     let (major, minor) = run.disk.number;
     let _ = writeln!(out, "  io.stat:     {}", tenant.io.line(major, minor));
     if let Some(pressure) = &tenant.pressure {

@@ -29,6 +29,9 @@ impl Kinds {
     pub(super) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
+    pub(super) const fn has_any(self, of: Self) -> bool {
+        self.0 & of.0 != 0
+    }
     pub(super) const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -348,6 +348,13 @@ impl Shares {
         self.members[id.index()].group
     }
 
+    /// Yields the groups that a flow is below, the nearest first, without the root.
+    pub(super) fn groups_above(&self, id: MemberId) -> impl Iterator<Item = GroupId> {
+        let above = |group: GroupId| Some(group).filter(|group| *group != GroupId::ROOT);
+        let of_member = move |id: MemberId| above(self.group_of(id));
+        core::iter::successors(of_member(id), move |group| of_member(self.member_of(*group)?))
+    }
+
     /// Returns the weight of a member that is in force.
     pub(super) fn weight_of(&self, id: MemberId) -> u32 {
         self.members[id.index()].weight
@@ -480,7 +487,7 @@ impl Shares {
 
     /// Returns the kinds of the next requests of a group's members.
     #[inline]
-    fn kinds_in(&self, group: GroupId) -> Kinds {
+    pub(super) fn kinds_in(&self, group: GroupId) -> Kinds {
         self.groups[group.index()].waits.kinds()
     }
 
@@ -573,7 +580,13 @@ impl Shares {
 
     /// Returns the flow to serve next of those whose next request is of these kinds.
     pub(super) fn choose(&self, now: Instant, kinds: Kinds) -> Option<MemberId> {
-        let mut group = &self.groups[GroupId::ROOT.index()];
+        self.choose_in(GroupId::ROOT, now, kinds)
+    }
+
+    /// The same among the flows of a group.
+    #[inline]
+    pub(super) fn choose_in(&self, group: GroupId, now: Instant, kinds: Kinds) -> Option<MemberId> {
+        let mut group = &self.groups[group.index()];
         loop {
             let class = self.class_of(now, group, kinds)?;
             let (_, id) = group.classes[class].best(kinds)?;
@@ -586,18 +599,31 @@ impl Shares {
 
     /// Serves a flow that was chosen among those with requests of the kinds `among`: its request
     /// goes to the device. `cost` is what that costs; `next` has cost and kind of the flow's next
-    /// request if there is one.
-    pub(super) fn serve(&mut self, now: Instant, id: MemberId, among: Kinds, cost: u64, next: Option<(u64, usize)>) {
+    /// request if there is one. If the floor of a group asks for it (`owed`), who is ahead of its
+    /// share owes nothing for it from this group up, and V stands still: it gets this besides what
+    /// is shared by weight.
+    pub(super) fn serve(
+        &mut self,
+        now: Instant,
+        id: MemberId,
+        among: Kinds,
+        cost: u64,
+        next: Option<(u64, usize)>,
+        owed: Option<GroupId>,
+    ) {
         let mut kinds = next.map_or(Kinds::NONE, |(_, kind)| Kinds::of(kind));
         let (mut at, mut next_cost) = (Some(id), next.map_or(cost, |(cost, _)| cost));
+        let mut is_owed = false;
         while let Some(id) = at {
             let member = &mut self.members[id.index()];
+            is_owed |= owed.is_some() && member.own == owed;
             debug_assert_eq!(member.place, Place::Active, "member {} is served without requests", id.0);
             let (group, class) = (member.group, usize::from(member.class));
             let Group { classes, waits, member: above } = &mut self.groups[group.index()];
             (at, member.in_device) = (*above, member.in_device + 1);
             let tree = &mut classes[class];
-            let before = tree.jump(among);
+            let is_free = is_owed && later(member.start, tree.time);
+            let (before, cost) = if is_free { (tree.time, 0) } else { (tree.jump(among), cost) };
             let scaled = (cost << SHIFT) + tree.rest;
             tree.rest = scaled % tree.weights;
             tree.time = before.wrapping_add(scaled / tree.weights);

@@ -127,6 +127,38 @@ fn a_reader_keeps_its_latency_beside_a_deep_writer() {
     }
 }
 
+/// A floor holds beside heavier tenants, in I/Os and in bytes, and is set, changed and removed
+/// while all of them do I/O.
+#[test]
+fn a_reserve_is_kept_beside_heavier_tenants() {
+    let mut lab =
+        Lab::new(DISK, &[], "flow", "[tenant.a]\nweight = 1\n[tenant.b]\nweight = 1000\n[tenant.c]\nweight = 1000\n");
+    for tenant in ["a", "b", "c"] {
+        lab.add(reads(tenant, 32));
+    }
+    lab.warm_up(Nanos::from_millis(500));
+    let rules = elevon_core::kernel::Kernel::DEFAULT.rules();
+    let mut done = 0;
+    for (setting, expected) in [
+        ("reserve = { iops = 10000 }", 10_000.0),
+        ("reserve = { iops = 0, bps = 81920000 }", 20_000.0),
+        ("reserve = { iops = 30000 }", 30_000.0),
+        // As its weight says.
+        ("reserve = 0", 39.0),
+    ] {
+        let file = parse("", &format!("[tenant.a]\n{setting}"), &rules).expect("a good setting");
+        let (answer, answered) = std::sync::mpsc::channel();
+        let settings = file.tenants[0].settings.clone();
+        lab.send.send(Message::Set { tenant: Some("a".to_owned()), settings, answer }).expect("the device is there");
+        // A look at one kind of request may fall into the time.
+        lab.run(Nanos::from_secs(5));
+        assert_eq!(answered.try_recv().expect("an answer"), Ok(()));
+        let rate = (lab.clients[0].done - done) as f64 / 5.0;
+        done = lab.clients[0].done;
+        assert!((rate - expected).abs() < 0.02 * expected + 10.0, "{setting}: {rate} I/Os a second");
+    }
+}
+
 /// Every request is answered once, whatever is changed meanwhile.
 #[test]
 fn changes_lose_no_request() {

@@ -81,7 +81,7 @@ impl Pair {
         let (cost, _) = self.flows[at].1.remove(0);
         let next = self.flows[at].1.first().copied();
         self.naive.enter_device(id.index());
-        self.clever.serve(self.now, id, kinds, cost, next);
+        self.clever.serve(self.now, id, kinds, cost, next, None);
         self.naive.serve(self.now, id.index(), kinds, cost, next);
     }
 
@@ -188,7 +188,7 @@ fn widest(seed: u64, steps: u64, choose: impl Fn(usize, u64) -> usize) -> Option
         let (id, cost) = (flows[at].id, flows[at].next);
         let next = flows[at].draw(&mut rng);
         flows[at].served += cost;
-        shares.serve(now, id, Kinds::ALL, cost, Some((next, 0)));
+        shares.serve(now, id, Kinds::ALL, cost, Some((next, 0)), None);
         for one in 0..count {
             for other in 0..count {
                 let (a, b) = (&flows[one], &flows[other]);
@@ -270,7 +270,7 @@ fn a_backlogged_flow_falls_behind_its_share_by_no_more_than_returns_allow() {
             flows[at].served += cost;
             waiting[at] -= u64::from(at >= stay);
             let next = (waiting[at] > 0).then(|| (flows[at].draw(&mut rng), 0));
-            shares.serve(now, id, Kinds::ALL, cost, next);
+            shares.serve(now, id, Kinds::ALL, cost, next, None);
             now = now + Nanos::new(cost);
             shares.leave_device(now, id);
             for (due, flow) in due.iter().zip(&flows) {

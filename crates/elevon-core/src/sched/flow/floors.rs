@@ -1,0 +1,303 @@
+//! Floors: rates that tenants get before anybody else, whatever their weights.
+//!
+//! A floor is *due* at the time at which the tenant's next request is to be dispatched at the
+//! latest. Every request of the tenant moves that on by `1 / rate`, also one that its weight was
+//! enough for: a tenant gets the larger of its floor and its share, not their sum. A tenant that
+//! has requests waiting when its floor is due is *owed* service. Of several the one goes first that
+//! was due first, so that floors which the device cannot keep shrink in proportion. These are the
+//! reservation tags of mClock (Gulati, Merchant and Varman, OSDI 2010), except that there service
+//! by weight does not count towards a reservation.
+//!
+//! - A tenant with nothing waiting builds up no claim, and one that got more than its floor is owed
+//!   service again after [`SPAN`] at most: a floor holds over every span of that length.
+//! - Floors that the device cannot keep are late by [`SPAN`] at most. Beyond that the clock by which
+//!   they are due stands still for all of them, and what they lost is counted.
+//! - Whoever has no floor is still served once in every `class_expire`.
+//!
+//! Cost, with n floors: O(n) for a dispatch, nothing where there is none. There are few.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use super::Flow;
+use super::kinds::Kinds;
+use super::shares::{GroupId, MemberId};
+use crate::units::{Instant, Nanos, RequestId, Sectors, TenantId};
+
+/// The length of time over which a floor holds.
+const SPAN: u64 = Nanos::from_millis(100).get();
+
+/// A floor of a tenant: rates at which it is served whatever its weight and that of others is.
+/// Where both are given, both hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reserve {
+    /// Requests a second; 0 for none.
+    pub iops: u64,
+    /// Bytes a second; 0 for none.
+    pub bps: u64,
+}
+
+impl Reserve {
+    /// No floor.
+    pub const NONE: Self = Self { iops: 0, bps: 0 };
+}
+
+/// One of the rates of a floor.
+#[derive(Clone, Copy, Debug)]
+struct Tag {
+    /// Units a second; 0 for none.
+    rate: u64,
+    /// When it is due, by the clock of floors.
+    due: u64,
+    /// What is left of the last division by the rate.
+    rest: u64,
+}
+
+impl Tag {
+    const fn of(rate: u64, due: u64) -> Self {
+        Self { rate, due, rest: 0 }
+    }
+
+    /// Counts units that are dispatched. `clock` is the time by the clock of floors.
+    fn count(&mut self, units: u64, clock: u64) {
+        if self.rate == 0 {
+            return;
+        }
+        let scaled = u128::from(units) * u128::from(Nanos::from_secs(1).get()) + u128::from(self.rest);
+        let rate = u128::from(self.rate);
+        self.rest = (scaled % rate) as u64;
+        // One request of a tenant with a low rate takes longer than the span.
+        let step = u64::try_from(scaled / rate).unwrap_or(u64::MAX);
+        self.due = self.due.saturating_add(step).min(clock.saturating_add(step.max(SPAN)));
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Floor {
+    group: GroupId,
+    ios: Tag,
+    bytes: Tag,
+    /// Time by which it came short.
+    missed: Nanos,
+}
+
+impl Floor {
+    /// Returns when the tenant is owed service.
+    fn due(&self) -> u64 {
+        let of = |tag: Tag| if tag.rate == 0 { u64::MAX } else { tag.due };
+        of(self.ios).min(of(self.bytes))
+    }
+}
+
+/// The floors of a device's tenants.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Floors {
+    all: Vec<Floor>,
+    /// Time that the clock of floors has stood still.
+    stood: u64,
+    /// When somebody was last served that was not owed it.
+    others_at: Instant,
+}
+
+impl Floors {
+    /// Returns true if no tenant has a floor.
+    #[inline]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    const fn clock(&self, now: Instant) -> u64 {
+        now.get().saturating_sub(self.stood)
+    }
+
+    /// Sets the floor of a group, or removes it.
+    pub(super) fn set(&mut self, now: Instant, group: GroupId, reserve: Reserve) {
+        let clock = self.clock(now);
+        let old = self.all.iter().position(|floor| floor.group == group).map(|at| self.all.swap_remove(at));
+        if reserve != Reserve::NONE {
+            let (ios, bytes) = (Tag::of(reserve.iops, clock), Tag::of(reserve.bps, clock));
+            self.all.push(Floor { group, ios, bytes, missed: old.map_or(Nanos::ZERO, |old| old.missed) });
+        }
+    }
+
+    /// Returns the time by which the floor of a group came short: of every second of it, a second's
+    /// worth of the rate was not served although the tenant had requests waiting. `None` without a
+    /// floor.
+    pub(super) fn missed(&self, group: GroupId) -> Option<Nanos> {
+        self.all.iter().find(|floor| floor.group == group).map(|floor| floor.missed)
+    }
+
+    /// Notes that a group which had no requests waiting has one.
+    pub(super) fn begin(&mut self, now: Instant, group: GroupId) {
+        let clock = self.clock(now);
+        for floor in self.all.iter_mut().filter(|floor| floor.group == group) {
+            floor.ios.due = floor.ios.due.max(clock);
+            floor.bytes.due = floor.bytes.due.max(clock);
+        }
+    }
+
+    /// Counts a request of a group that is dispatched.
+    pub(super) fn count(&mut self, now: Instant, group: GroupId, bytes: u64) {
+        let clock = self.clock(now);
+        for floor in self.all.iter_mut().filter(|floor| floor.group == group) {
+            floor.ios.count(1, clock);
+            floor.bytes.count(bytes, clock);
+        }
+    }
+
+    /// Returns the group that is owed service and has waited for it the longest; `waits` tells
+    /// which have requests that may go. `patience` is how long those wait that are owed nothing.
+    pub(super) fn owed(&mut self, now: Instant, patience: Nanos, waits: impl Fn(GroupId) -> bool) -> Option<GroupId> {
+        let clock = self.clock(now);
+        let first = self.all.iter().filter(|floor| waits(floor.group)).min_by_key(|floor| floor.due());
+        let (group, due) = first.map(|floor| (floor.group, floor.due())).filter(|(_, due)| *due <= clock)?;
+        if let Some(late) = (clock - due).checked_sub(SPAN) {
+            self.stood += late;
+            for floor in self.all.iter_mut().filter(|floor| waits(floor.group)) {
+                floor.missed += Nanos::new(late);
+            }
+        }
+        (now.since(self.others_at) < patience).then_some(group)
+    }
+
+    /// Notes that somebody is served who was not owed it.
+    pub(super) const fn note_other(&mut self, now: Instant) {
+        self.others_at = now;
+    }
+}
+
+impl Flow {
+    /// Sets the floor of a tenant that [`Self::set_group`] was called for; of another it has no
+    /// effect.
+    pub fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
+        if let Some(group) = self.tenants.get(tenant.index()).copied().flatten() {
+            self.floors.set(now, group, reserve);
+        }
+    }
+
+    /// Returns the time by which a tenant's floor came short while it had requests waiting: for
+    /// each second of it, what the floor is in a second. `None` if it has no floor.
+    pub fn reserve_missed(&self, tenant: TenantId) -> Option<Nanos> {
+        self.floors.missed(self.tenants.get(tenant.index()).copied().flatten()?)
+    }
+
+    /// Notes that a flow which had no requests waiting has one.
+    #[inline]
+    pub(super) fn begin_to_owe(&mut self, member: MemberId) {
+        if !self.floors.is_empty() {
+            let Self { floors, shares, now, .. } = self;
+            let is_new = |group: &GroupId| shares.kinds_in(*group).is_empty();
+            shares.groups_above(member).filter(is_new).for_each(|group| floors.begin(*now, group));
+        }
+    }
+
+    /// Counts a request of a flow that is dispatched.
+    #[inline]
+    pub(super) fn count_for_floors(&mut self, member: MemberId, id: RequestId) {
+        if !self.floors.is_empty() {
+            let bytes = Sectors::new(self.slots[id.index()].sectors).bytes().get();
+            self.shares.groups_above(member).for_each(|group| self.floors.count(self.now, group, bytes));
+        }
+    }
+
+    /// Dispatches a request of the tenant that is owed service by its floor, if there is one.
+    #[inline]
+    pub(super) fn next_owed(&mut self, kinds: Kinds) -> Option<RequestId> {
+        if self.floors.is_empty() {
+            return None;
+        }
+        let Self { floors, shares, .. } = self;
+        let group = floors.owed(self.now, shares.patience, |group| shares.kinds_in(group).has_any(kinds));
+        let Some(group) = group else {
+            floors.note_other(self.now);
+            return None;
+        };
+        let member = shares.choose_in(group, self.now, kinds)?;
+        let q = self.of_member[member.index()].expect("a flow has a queue");
+        let id = self.queue(q).fifo.first().expect("an active flow has a request");
+        Some(self.serve_owed(q, id, kinds, Some(group)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUPS: [GroupId; 2] = [GroupId(1), GroupId(2)];
+    const PATIENCE: Nanos = Nanos::from_millis(250);
+
+    fn at(micros: u64) -> Instant {
+        Instant::new(micros * 1_000)
+    }
+
+    fn iops(rate: u64) -> Reserve {
+        Reserve { iops: rate, bps: 0 }
+    }
+
+    /// Serves one request each `every` microseconds until `end`: of who is owed it, or of nobody
+    /// here. Returns how many each group got.
+    fn served(floors: &mut Floors, every: u64, end: u64) -> [u64; 2] {
+        let mut got = [0; 2];
+        for now in (0..end).step_by(every as usize).map(at) {
+            match floors.owed(now, PATIENCE, |_| true) {
+                Some(group) => {
+                    floors.count(now, group, 4096);
+                    got[group.0 as usize - 1] += 1;
+                }
+                None => floors.note_other(now),
+            }
+        }
+        got
+    }
+
+    #[test]
+    fn who_waits_gets_its_floor_and_no_more() {
+        let mut floors = Floors::default();
+        floors.set(at(0), GROUPS[0], iops(100));
+        floors.set(at(0), GROUPS[1], Reserve { iops: 50, bps: 300 * 4096 });
+        assert_eq!(served(&mut floors, 1_000, 10_000_000), [1_000, 3_000], "of both rates the higher holds");
+        assert_eq!(floors.missed(GROUPS[0]), Some(Nanos::ZERO));
+        floors.set(at(10_000_000), GROUPS[0], Reserve::NONE);
+        assert_eq!(floors.missed(GROUPS[0]), None);
+    }
+
+    #[test]
+    fn floors_that_are_too_high_shrink_in_proportion_and_others_are_served_in_time() {
+        let mut floors = Floors::default();
+        floors.set(at(0), GROUPS[0], iops(1_000));
+        floors.set(at(0), GROUPS[1], iops(3_000));
+        // 400 a second for 4,000; every 250 ms one is left to others.
+        let [a, b] = served(&mut floors, 2_500, 10_000_000);
+        assert_eq!((a + b, 4_000 - a - b), (3_961, 39));
+        assert!(b.abs_diff(3 * a) <= 6, "{a} and {b}");
+        let missed = floors.missed(GROUPS[0]).expect("a floor");
+        assert!(missed.get().abs_diff(Nanos::from_millis(8_900).get()) < 50_000_000, "9/10 of the time: {missed:?}");
+    }
+
+    #[test]
+    fn nobody_saves_up_a_claim_and_nobody_loses_it_for_long() {
+        let mut floors = Floors::default();
+        floors.set(at(0), GROUPS[0], iops(1_000));
+        // Nothing waits for a second.
+        floors.begin(at(1_000_000), GROUPS[0]);
+        assert_eq!(floors.owed(at(1_000_000), PATIENCE, |_| false), None);
+        floors.note_other(at(1_000_000));
+        assert!(floors.owed(at(1_000_000), PATIENCE, |_| true).is_some());
+        floors.count(at(1_000_000), GROUPS[0], 4096);
+        assert!(floors.owed(at(1_000_500), PATIENCE, |_| true).is_none(), "1 ms after the one before");
+        // By its weight it gets ten times its floor for a second: due again after 100 ms.
+        for now in (1_000_000..2_000_000).step_by(100) {
+            floors.count(at(now), GROUPS[0], 4096);
+        }
+        floors.note_other(at(2_000_000));
+        assert!(floors.owed(at(2_099_000), PATIENCE, |_| true).is_none());
+        assert!(floors.owed(at(2_100_000), PATIENCE, |_| true).is_some());
+    }
+
+    #[test]
+    fn a_rate_below_one_in_the_span_holds() {
+        let mut floors = Floors::default();
+        floors.set(at(0), GROUPS[0], iops(3));
+        assert_eq!(served(&mut floors, 1_000, 10_000_000), [30, 0]);
+    }
+}
