@@ -161,28 +161,21 @@ pub(super) fn take(
         }
         ("class", _) => Err(Problem::Malformed.because("expected a policy, such as \"restrict-to-be\"")),
         ("latency" | "target", value) => latency(value).map(Setting::Latency),
-        ("limit", Value::Table(table)) => {
-            if let Some(limit) = limit(reader, &key, entries(table)) {
-                if whose == Some(FileOwner::Device) {
-                    reader.complain(entry.key.start, &key, ROOT);
-                }
-                found.push(Setting::Limit(limit));
+        ("limit" | "reserve", Value::Table(table)) => {
+            let rates = entries(table);
+            let setting = match name {
+                "limit" => limit(reader, &key, rates).map(Setting::Limit),
+                _ => reserve(reader, &key, rates).map(Setting::Reserve),
+            };
+            if setting.is_some() && whose == Some(FileOwner::Device) {
+                reader.complain(entry.key.start, &key, ROOT);
             }
-            return;
+            return found.extend(setting);
         }
         ("limit", Value::String(word)) if word == "max" => Ok(Setting::Limit(NO_LIMIT)),
         ("limit", _) => {
             let expected = "expected a table, such as { rbps = \"10M\", riops = 500 }, or \"max\"";
             Err(Problem::Malformed.because(expected))
-        }
-        ("reserve", Value::Table(table)) => {
-            if let Some(floor) = reserve(reader, &key, entries(table)) {
-                if whose == Some(FileOwner::Device) {
-                    reader.complain(entry.key.start, &key, ROOT);
-                }
-                found.push(Setting::Reserve(floor));
-            }
-            return;
         }
         ("reserve", value) if integer(value) == Some(0) => Ok(Setting::Reserve(Reserve::NONE.into())),
         ("reserve", _) => {

@@ -10,8 +10,8 @@
 //!
 //! - A tenant with nothing waiting builds up no claim, and one that got more than its floor is owed
 //!   service again after [`SPAN`] at most: a floor holds over every span of that length.
-//! - Floors that the device cannot keep are late by [`SPAN`] at most. Beyond that the clock by which
-//!   they are due stands still for all of them, and what they lost is counted.
+//! - Floors that the device cannot keep are late by [`SPAN`] at most. Beyond that the clock by
+//!   which they are due stands still for all of them, and what they lost is counted.
 //! - Whoever has no floor is still served once in every `class_expire`.
 //!
 //! Cost, with n floors: O(n) for a dispatch, nothing where there is none. There are few.
