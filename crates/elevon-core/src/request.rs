@@ -138,6 +138,14 @@ impl Request {
         }
     }
 
+    /// Frees it. Returns its driver tag and its place of writeback throttling, which it gives back.
+    #[inline(always)]
+    pub(crate) fn end_use(&mut self) -> (Option<Tag>, Option<Throttled>) {
+        self.state = State::Free;
+        self.bio_head = None;
+        (self.tag.take(), self.place.take())
+    }
+
     /// The sector after the last one.
     #[inline]
     pub fn end(&self) -> Sector {

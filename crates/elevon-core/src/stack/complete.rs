@@ -12,6 +12,8 @@ use crate::sched::{Scheduler, View};
 use crate::status::Status;
 use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId, Sectors, Tag};
 
+mod straight;
+
 /// Flags that forbid a retry.
 const NO_RETRY: Flags =
     Flags::FAILFAST_DEV.with(Flags::FAILFAST_TRANSPORT).with(Flags::FAILFAST_DRIVER).with(Flags::RAHEAD);
@@ -32,8 +34,18 @@ impl Stack {
             self.note_late(&completion);
             return;
         }
-        self.end_in_driver(now, id, status, bytes, driver);
+        if self.ends_straight(request, &completion) {
+            self.end_straight(now, id, driver);
+        } else {
+            self.end_generally(now, id, status, bytes, driver);
+        }
         self.sync_written(now, driver);
+    }
+
+    /// Handles any completion of a command, as [`Self::end_in_driver`].
+    #[inline(never)]
+    fn end_generally<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, bytes: Bytes, driver: &mut D) {
+        self.end_in_driver(now, id, status, bytes, driver);
     }
 
     /// Counts the late completion of an aborted command. A command that is not in flight can have
@@ -253,9 +265,8 @@ impl Stack {
             self.scheduler.on_finish(now, view, id);
         }
         let request = &mut self.requests[id];
-        let (queue, tag, place) = (request.queue, request.tag.take(), request.place.take());
-        request.state = State::Free;
-        request.bio_head = None;
+        let queue = request.queue;
+        let (tag, place) = request.end_use();
         if let Some(throttled) = place {
             self.put_place(now, throttled);
         }
@@ -271,7 +282,7 @@ impl Stack {
 
     /// Runs after a tag was freed: runs the queue if it is marked for a restart, and wakes
     /// submissions that wait for a tag.
-    #[inline(always)]
+    #[inline]
     pub(super) fn after_free<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
         if self.wbt.is_on() {
             self.wake_throttled(now, driver);

@@ -1,4 +1,4 @@
-//! The short way of a submission against the general one.
+//! The short ways of a submission and of a completion against the general ones.
 
 use super::*;
 use crate::build::Source;
@@ -73,7 +73,7 @@ fn varied(seed: u64) -> StackConfig {
 /// and of the page cache, with errors and a busy driver: what a caller sees is the same.
 #[test]
 fn random_walks_end_as_on_the_general_way() {
-    let (mut straight, mut merges) = (0, 0);
+    let (mut straight, mut ended, mut merges) = (0, 0, 0);
     for seed in 0..80u64 {
         let mut twins = Twins::new(varied(seed));
         let inside = twins.both(|rig| rig.stack.register_layout(Layout::contiguous(1 << 16, 1 << 20).skip(1536)));
@@ -105,11 +105,14 @@ fn random_walks_end_as_on_the_general_way() {
             } else if !twins.general.driver.issued.is_empty() {
                 let at = random.below(twins.general.driver.issued.len() as u64) as usize;
                 let fails = random.below(12) == 0;
-                twins.both(|rig| {
-                    let command = rig.driver.issued[at];
-                    let status = if fails { Status::Medium } else { Status::Ok };
-                    rig.complete_with(command, status, if fails { Bytes::ZERO } else { command.bytes });
-                });
+                let command = twins.short.driver.issued[at];
+                let (status, bytes) = if fails { (Status::Medium, Bytes::ZERO) } else { (Status::Ok, command.bytes) };
+                let completion = Completion::of(&command, status, bytes);
+                let request = command.request;
+                let ends_straight = |rig: &Rig| rig.stack.ends_straight(&rig.stack.requests[request], &completion);
+                assert!(!ends_straight(&twins.general), "a completion that is traced");
+                ended += usize::from(ends_straight(&twins.short));
+                twins.both(|rig| rig.complete_with(rig.driver.issued[at], status, bytes));
             }
             let room = (random.below(6) == 0).then(|| random.below(3) as usize);
             twins.compare(Nanos::new(random.below(100_000)), room);
@@ -117,10 +120,16 @@ fn random_walks_end_as_on_the_general_way() {
                 asleep[task.index()] = false;
             }
         }
-        let stats = twins.both(|rig| rig.stack.disk_stats(rig.now));
+        let (stats, ..) = twins.both(|rig| {
+            let stats = rig.stack.disk_stats(rig.now);
+            let accounting = rig.stack.accounting();
+            let read = StatGroup::Read;
+            (stats, accounting.queued_to_dispatched(read).clone(), accounting.dispatched_to_completed(read).clone())
+        });
         assert!(stats.groups[0].ios > 0, "seed {seed}: nothing ended");
         merges += stats.groups[0].merges;
         straight += twins.straight;
     }
     assert!(straight > 1900 && merges > 100, "{straight} calls took the short way, {merges} reads merged");
+    assert!(ended > 1900, "{ended} completions took the short way");
 }
