@@ -103,6 +103,8 @@ pub struct Accounting {
     flushes: u64,
     flush_ticks: Nanos,
     queued: [LatencyStat; 3],
+    /// Requests that were issued as they were allocated, and are not in `queued`.
+    at_once: [u64; 3],
     serviced: [LatencyStat; 3],
     /// By task.
     device_time: Vec<Nanos>,
@@ -131,6 +133,7 @@ impl Accounting {
             flushes: 0,
             flush_ticks: Nanos::ZERO,
             queued: Default::default(),
+            at_once: [0; 3],
             serviced: Default::default(),
             device_time: Vec::new(),
         }
@@ -213,7 +216,11 @@ impl Accounting {
         if started {
             debug_assert!(self.started > 0, "a request left the driver that never went in");
             self.started -= 1;
-            self.queued[at].add(fact.issued.since(fact.start).get());
+            // Without a scheduler most requests do not wait.
+            match fact.issued.since(fact.start) {
+                Nanos::ZERO => self.at_once[at] += 1,
+                queued => self.queued[at].add(queued.get()),
+            }
             let serviced = fact.end.since(fact.issued);
             self.serviced[at].add(serviced.get());
             if fact.task != TaskId::IDLE {
@@ -268,8 +275,11 @@ impl Accounting {
         }
     }
     /// Returns the latency from allocation to the driver, by group.
-    pub fn queued_to_dispatched(&self, group: StatGroup) -> &LatencyStat {
-        &self.queued[group as usize]
+    pub fn queued_to_dispatched(&self, group: StatGroup) -> LatencyStat {
+        let at = group as usize;
+        let mut all = self.queued[at].clone();
+        all.add_zeros(self.at_once[at]);
+        all
     }
     /// Returns the latency from the driver to completion, by group.
     pub fn dispatched_to_completed(&self, group: StatGroup) -> &LatencyStat {

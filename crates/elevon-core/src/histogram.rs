@@ -83,6 +83,13 @@ impl Histogram {
             None => self.add_elsewhere(bin_of(value)),
         }
     }
+    /// Counts a value `count` times.
+    pub fn add_many(&mut self, value: u64, count: u64) {
+        let bin = bin_of(value);
+        self.cover(bin, bin);
+        self.bins[bin - self.first] += count;
+        self.total += count;
+    }
     /// Counts a value whose bin may not be in memory.
     #[cold]
     fn add_elsewhere(&mut self, bin: usize) {

@@ -39,6 +39,15 @@ impl LatencyStat {
         self.histogram.add(ns);
     }
 
+    /// Counts `count` values of 0.
+    pub fn add_zeros(&mut self, count: u64) {
+        if count > 0 {
+            self.min = 0;
+            self.count += count;
+            self.histogram.add_many(0, count);
+        }
+    }
+
     /// Adds the values of another statistic of the same quantity.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
@@ -230,6 +239,17 @@ impl JobStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_zeros_are_as_many_values() {
+        let (mut one_by_one, mut at_once) = (LatencyStat::default(), LatencyStat::default());
+        for values in [&[][..], &[0; 3], &[5, 900], &[0; 2]] {
+            values.iter().for_each(|&value| one_by_one.add(value));
+            at_once.add_zeros(values.iter().filter(|&&value| value == 0).count() as u64);
+            values.iter().filter(|&&value| value > 0).for_each(|&value| at_once.add(value));
+            assert_eq!(one_by_one, at_once);
+        }
+    }
 
     #[test]
     fn samples_of_members_add_up_as_in_a_group_of_fios() {

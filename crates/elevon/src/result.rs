@@ -313,7 +313,7 @@ fn disk(facts: &Facts<'_>, outcome: &RunOutcome) -> DiskResult {
     let stack = facts.stack;
     let counters = stack.counters();
     let stage = |group| StageLatency {
-        queued_to_dispatched: stack.accounting().queued_to_dispatched(group).clone(),
+        queued_to_dispatched: stack.accounting().queued_to_dispatched(group),
         dispatched_to_completed: stack.accounting().dispatched_to_completed(group).clone(),
     };
     let sizes = |direction: usize| {
