@@ -46,6 +46,8 @@ pub(crate) struct Measure {
     asynchronous: bool,
     /// The latency that is recorded per priority, if any.
     by_priority: Option<PriorityLatency>,
+    /// There is no logger, and no latency is recorded per priority.
+    only_counts: bool,
     /// True once the statistics have begun, after the ramp.
     begun: bool,
     ramp_end: Instant,
@@ -62,6 +64,7 @@ impl Measure {
         Self {
             stats: JobStats::default(),
             cache_use: None,
+            only_counts: logger.is_none() && by_priority.is_none(),
             logger: logger.map(Box::new),
             asynchronous,
             by_priority,
@@ -137,24 +140,37 @@ impl Measure {
         self.stats.complete_levels[batch_level(ios)] += 1;
     }
 
+    /// Returns true if [`Self::count`] does all that [`Self::on_done`] would do.
+    #[inline]
+    pub(crate) const fn only_counts(&self) -> bool {
+        self.only_counts && self.begun
+    }
+
+    /// Counts a completed I/O, with its latencies.
     #[inline(always)]
-    pub(crate) fn on_done(&mut self, io: &Finished) {
-        if io.end >= self.sample_end {
-            self.close_sample(io.end);
+    pub(crate) fn count(&mut self, direction: Direction, len: Bytes, start: Instant, issued: Instant, end: Instant) {
+        if end >= self.sample_end {
+            self.close_sample(end);
         }
-        let (clat, lat) = (io.end.since(io.issued).get(), io.end.since(io.start).get());
-        let d = io.direction as usize;
+        let d = direction as usize;
         let stats = &mut self.stats.directions[d];
         stats.ios += 1;
-        stats.bytes += io.len.get();
-        stats.clat.add(clat);
-        stats.lat.add(lat);
-        let slat = self.asynchronous.then(|| io.issued.since(io.start).get());
-        if let Some(slat) = slat {
-            stats.slat.add(slat);
+        stats.bytes += len.get();
+        stats.clat.add(end.since(issued).get());
+        stats.lat.add(end.since(start).get());
+        if self.asynchronous {
+            stats.slat.add(issued.since(start).get());
         }
-        self.sampled[d].0 += io.len.get();
+        self.sampled[d].0 += len.get();
         self.sampled[d].1 += 1;
+    }
+
+    /// Counts and logs a completed I/O.
+    pub(crate) fn on_done(&mut self, io: &Finished) {
+        self.count(io.direction, io.len, io.start, io.issued, io.end);
+        let (clat, lat) = (io.end.since(io.issued).get(), io.end.since(io.start).get());
+        let slat = self.asynchronous.then(|| io.issued.since(io.start).get());
+        let stats = &mut self.stats.directions[io.direction as usize];
         if let Some(which) = self.by_priority {
             let latency = if which == PriorityLatency::Whole { lat } else { clat };
             match stats.by_priority.iter_mut().find(|(prio, _)| *prio == io.ioprio) {

@@ -9,6 +9,8 @@ pub(super) struct Options {
     /// `verify`, `serialize_overlap`, `latency_target` or `trimwrite`. So it is asked once, not for
     /// each of them.
     pub(super) is_plain: bool,
+    /// The job is plain and has no `max_latency`: its I/Os that complete are only counted.
+    pub(super) only_counts: bool,
     pub(super) may_block: bool,
     pub(super) batch_submit: usize,
     pub(super) complete_min: usize,
@@ -77,14 +79,16 @@ impl Options {
         }
         let rates = [&spec.rate, &spec.rate_min, &spec.rate_iops, &spec.rate_iops_min];
         let has_rate = rates.into_iter().flatten().any(Option::is_some);
+        let is_plain = !has_rate
+            && !verifies
+            && spec.think_time.is_zero()
+            && spec.flow.is_none()
+            && spec.latency_target.is_none()
+            && !spec.serialize_overlap
+            && !spec.rw.trim_then_write;
         Self {
-            is_plain: !has_rate
-                && !verifies
-                && spec.think_time.is_zero()
-                && spec.flow.is_none()
-                && spec.latency_target.is_none()
-                && !spec.serialize_overlap
-                && !spec.rw.trim_then_write,
+            is_plain,
+            only_counts: is_plain && spec.max_latency.iter().all(|span| span.is_zero()),
             may_block: spec.submission_blocks(),
             batch_submit: or_most(spec.iodepth_batch_submit),
             complete_min: (spec.iodepth_batch_complete_min as usize).min(most),

@@ -38,6 +38,7 @@ const EILSEQ: i32 = Status::Protection.errno();
 
 impl Process {
     /// Makes steps until it needs something.
+    #[inline(always)]
     pub(super) fn go_on(&mut self, now: Instant) -> Poll {
         loop {
             if self.sealed {
@@ -637,6 +638,18 @@ impl Process {
 
     #[inline(always)]
     fn on_over(&mut self, end: Instant, token: u32, status: Status) {
+        let slot = &self.slots[token as usize];
+        match slot.kind {
+            IoKind::Data(direction) if self.options.only_counts && status.is_ok() && self.measure.only_counts() => {
+                self.measure.count(direction, slot.len, slot.start, slot.issued.max(slot.start), end);
+            }
+            _ => self.on_any_over(end, token, status),
+        }
+    }
+
+    /// Handles the end of any I/O.
+    #[inline(never)]
+    fn on_any_over(&mut self, end: Instant, token: u32, status: Status) {
         let slot = self.slots[token as usize];
         let direction = match slot.kind {
             IoKind::Sync | IoKind::SyncRange => return self.on_sync_over(end, &slot, status),
