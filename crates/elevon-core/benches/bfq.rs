@@ -118,7 +118,9 @@ impl Load {
                 self.insert(over);
             } else {
                 // The scheduler waits for a queue, so time advances to its timer.
-                self.now = self.scheduler.next_wakeup().expect("requests are queued").max(self.now);
+                let at = self.scheduler.next_wakeup();
+                assert!(at < Instant::MAX, "requests are queued");
+                self.now = at.max(self.now);
                 self.scheduler.on_wakeup(self.now);
             }
         }

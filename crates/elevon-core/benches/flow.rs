@@ -107,7 +107,9 @@ impl Load {
                 return self.insert(id);
             }
             // A place is kept for a process: time advances to the scheduler's timer.
-            self.now = self.scheduler.next_wakeup().expect("requests are queued").max(self.now);
+            let at = self.scheduler.next_wakeup();
+            assert!(at < Instant::MAX, "requests are queued");
+            self.now = at.max(self.now);
             self.scheduler.on_wakeup(self.now);
         }
     }

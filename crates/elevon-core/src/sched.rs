@@ -149,9 +149,10 @@ pub trait Scheduler {
     /// position.
     fn set_discard_ranges(&mut self, _ranges: u16) {}
 
-    /// Returns when the scheduler wants to be run even if no other event occurs.
-    fn next_wakeup(&self) -> Option<Instant> {
-        None
+    /// Returns when the scheduler wants to be run even if no other event occurs; `Instant::MAX` if
+    /// never.
+    fn next_wakeup(&self) -> Instant {
+        Instant::MAX
     }
 
     /// Called when the time of [`Self::next_wakeup`] has come. The stack then runs the queues for
@@ -321,12 +322,10 @@ impl AnyScheduler {
     }
 }
 
-/// Returns the earlier of two timers, of which each may not be set.
+/// Returns the earlier of two timers, of which each may not be set; `Instant::MAX` if neither is.
 #[inline]
-fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    // This is asked several times for each I/O, and costs less than a match of four cases.
-    let earliest = a.unwrap_or(Instant::MAX).min(b.unwrap_or(Instant::MAX));
-    (earliest < Instant::MAX).then_some(earliest)
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Instant {
+    a.unwrap_or(Instant::MAX).min(b.unwrap_or(Instant::MAX))
 }
 
 impl Scheduler for AnyScheduler {
@@ -406,7 +405,7 @@ impl Scheduler for AnyScheduler {
         each!(self, s => s.set_discard_ranges(ranges));
     }
     #[inline]
-    fn next_wakeup(&self) -> Option<Instant> {
+    fn next_wakeup(&self) -> Instant {
         each!(self, s => s.next_wakeup())
     }
     fn on_wakeup(&mut self, now: Instant) {

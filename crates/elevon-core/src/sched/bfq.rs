@@ -432,7 +432,7 @@ impl Scheduler for Bfq {
     }
 
     #[inline]
-    fn next_wakeup(&self) -> Option<Instant> {
+    fn next_wakeup(&self) -> Instant {
         earlier(self.timer, self.kick)
     }
 

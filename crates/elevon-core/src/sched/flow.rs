@@ -731,12 +731,9 @@ impl Scheduler for Flow {
     }
 
     #[inline]
-    fn next_wakeup(&self) -> Option<Instant> {
-        let end = self.holds.iter().map(|hold| hold.until).chain(self.turn.until).min();
-        match (self.kick, end) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (one, other) => one.or(other),
-        }
+    fn next_wakeup(&self) -> Instant {
+        let end = self.holds.iter().map(|hold| hold.until).min();
+        super::earlier(self.kick, self.turn.until).min(end.unwrap_or(Instant::MAX))
     }
 
     fn on_wakeup(&mut self, now: Instant) {

@@ -351,7 +351,7 @@ impl Scheduler for Kyber {
     }
 
     #[inline]
-    fn next_wakeup(&self) -> Option<Instant> {
+    fn next_wakeup(&self) -> Instant {
         earlier(self.wake_at, self.timer)
     }
 

@@ -62,7 +62,7 @@ impl Stack {
     pub fn next_timer(&self) -> Option<Instant> {
         let mut earliest = self.next_rerun.min(self.timeout_scan).min(self.wbt.next_wakeup());
         if self.scheduler_has_timers {
-            earliest = earliest.min(self.scheduler.next_wakeup().unwrap_or(Instant::MAX));
+            earliest = earliest.min(self.scheduler.next_wakeup());
         }
         if self.control.is_active() {
             earliest = earliest.min(self.control.next_wakeup().unwrap_or(Instant::MAX));
@@ -88,7 +88,7 @@ impl Stack {
                 }
             }
         }
-        if self.scheduler_has_timers && due(self.scheduler.next_wakeup()) {
+        if self.scheduler_has_timers && self.scheduler.next_wakeup() <= now {
             self.scheduler.on_wakeup(now);
             self.run_woken_queues(now, driver);
         }

@@ -61,7 +61,7 @@ impl Bed<Bfq> {
     }
     /// Calls the scheduler's timer, as the stack does, if it is due.
     fn wake(&mut self) {
-        if self.scheduler.next_wakeup().is_some_and(|at| at <= self.now) {
+        if self.scheduler.next_wakeup() <= self.now {
             self.scheduler.on_wakeup(self.now);
             self.check();
         }
@@ -373,7 +373,7 @@ fn the_idle_timer_ends_a_slot_that_is_waited_for_in_vain() {
     let mut bed = plugged(Inject::Off, 1, |_| {});
     bed.pass(100);
     bed.finish(RequestId(0));
-    assert_eq!(bed.scheduler.next_wakeup(), Some(bed.now + Nanos::from_millis(8)));
+    assert_eq!(bed.scheduler.next_wakeup(), bed.now + Nanos::from_millis(8));
     assert_eq!(bed.dispatch(), None, "the other waits");
     bed.pass(8000);
     bed.wake();

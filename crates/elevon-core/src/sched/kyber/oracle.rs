@@ -313,7 +313,7 @@ impl Walk {
     fn step(&mut self) {
         let now = self.bed.now.get() + self.rng.below(2_000_000) * self.rng.below(2);
         self.bed.now = Instant::new(now);
-        if self.bed.scheduler.next_wakeup().is_some_and(|at| at.get() <= now) {
+        if self.bed.scheduler.next_wakeup().get() <= now {
             if self.bed.scheduler.wake_at.is_some() {
                 self.oracle.promises.iter_mut().for_each(|promises| promises.last = Some(now));
             }

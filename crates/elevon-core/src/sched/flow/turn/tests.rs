@@ -7,7 +7,7 @@ use crate::op::Op;
 use crate::sched::Scheduler;
 use crate::sched::flow::Flow;
 use crate::sched::testing::Bed;
-use crate::units::{Nanos, RequestId, TaskId};
+use crate::units::{Instant, Nanos, RequestId, TaskId};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -56,7 +56,8 @@ fn run(processes: &[Process], seconds: u64, tunables: &[(&str, i64)]) -> Vec<u64
             got[request.task.index()] += time.get();
             busy_until = Some(bed.now + time);
         }
-        let next = [busy_until, due.first().map(|(at, _)| *at), bed.scheduler.next_wakeup()];
+        let wakeup = Some(bed.scheduler.next_wakeup()).filter(|at| *at < Instant::MAX);
+        let next = [busy_until, due.first().map(|(at, _)| *at), wakeup];
         bed.now = next.into_iter().flatten().min().expect("something happens").max(bed.now);
         if busy_until.is_some_and(|until| until <= bed.now) {
             busy_until = None;
