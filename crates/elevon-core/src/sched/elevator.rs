@@ -8,7 +8,8 @@
 //!
 //! Cost: expected O(1) for everything here; the search by end uses a hash table over the request
 //! keys, as large as the table of requests. (A tree instead would cost as much again as the rest of
-//! mq-deadline.)
+//! mq-deadline.) The request that was added last is not in the table before somebody searches: it
+//! often leaves before anybody does.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -101,6 +102,8 @@ impl ByEnd {
 #[derive(Clone, Debug)]
 pub struct Elevator {
     by_end: ByEnd,
+    /// The request that was added last, if it is still to be filed by its end.
+    unfiled: Option<RequestId>,
     last_merge: Option<RequestId>,
     discard_ranges: u16,
 }
@@ -108,7 +111,7 @@ pub struct Elevator {
 impl Elevator {
     /// Returns an empty lookup for the keys below `requests`.
     pub fn new(requests: usize) -> Self {
-        Self { by_end: ByEnd::new(requests), last_merge: None, discard_ranges: 1 }
+        Self { by_end: ByEnd::new(requests), unfiled: None, last_merge: None, discard_ranges: 1 }
     }
 
     /// Makes room for the keys below `requests`.
@@ -126,14 +129,24 @@ impl Elevator {
     pub fn add(&mut self, view: View<'_>, id: RequestId) {
         let request = &view.requests[id];
         if request_is_mergeable(request) {
-            self.by_end.insert(id, request.end());
+            self.file(view);
+            self.unfiled = Some(id);
             self.last_merge.get_or_insert(id);
+        }
+    }
+
+    /// Files the request that was added last.
+    fn file(&mut self, view: View<'_>) {
+        if let Some(id) = self.unfiled.take() {
+            self.by_end.insert(id, view.requests[id].end());
         }
     }
 
     /// Removes a request from the lookup. It has no effect if the request was never added.
     pub fn remove(&mut self, id: RequestId) {
-        if self.by_end.contains(id) {
+        if self.unfiled == Some(id) {
+            self.unfiled = None;
+        } else if self.by_end.contains(id) {
             self.by_end.remove(id);
         }
         if self.last_merge == Some(id) {
@@ -198,6 +211,7 @@ impl Elevator {
     /// Returns the newest request that ends at `sector`. Removes requests that no longer merge from
     /// the lookup.
     fn ending_at(&mut self, view: View<'_>, sector: Sector) -> Option<RequestId> {
+        self.file(view);
         loop {
             let id = self.by_end.find(sector)?;
             if request_is_mergeable(&view.requests[id]) {
@@ -209,6 +223,7 @@ impl Elevator {
 
     /// Called after a bio was merged into a request, which is already larger.
     pub fn on_bio_merged(&mut self, view: View<'_>, id: RequestId) {
+        self.file(view);
         self.move_end(id, view.requests[id].end());
         self.last_merge = Some(id);
     }
@@ -216,6 +231,7 @@ impl Elevator {
     /// Called before `swallowed` is merged into `survivor` and leaves the queue.
     pub fn on_requests_merged(&mut self, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
         self.remove(swallowed);
+        self.file(view);
         self.move_end(survivor, view.requests[survivor].end() + view.requests[swallowed].sectors);
         self.last_merge = Some(survivor);
     }
@@ -235,6 +251,7 @@ impl Elevator {
             assert!(is_queued(id), "request {} is filed but not queued", id.0);
             assert!(self.by_end.find(link.end).is_some(), "request {} cannot be found", id.0);
         }
+        assert!(self.unfiled.is_none_or(&is_queued), "a request is to be filed that is gone");
         assert!(self.last_merge.is_none_or(is_queued), "the one-hit cache names a request that is gone");
     }
 }
