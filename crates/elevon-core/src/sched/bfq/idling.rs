@@ -17,16 +17,37 @@ const RAISED_IDLE: Nanos = Nanos::from_millis(20);
 /// Number of requests of other queues in the device from which a raised queue needs protection.
 const CROWD: u32 = 4;
 
-/// How a queue is counted device-wide, so that the same counts can be subtracted later.
+/// How a queue is counted device-wide, so that the same counts can be subtracted later: what the
+/// counts depend on. One word, because it is compared at most steps of a queue and differs at few:
+/// three flags, and from bits 8, 16 and 32 on the class, the weight and the group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted {
-    /// Its weight, if it is not raised and is busy or has requests in the device.
-    weight: Option<u16>,
+pub(super) struct Counted(u64);
+
+impl Counted {
+    /// It is busy, or has requests in the device. Of a queue that is not, nothing counts.
+    const PRESENT: u64 = 1;
+    const BUSY: u64 = 2;
+    const RAISED: u64 = 4;
+
+    const fn has(self, flags: u64) -> bool {
+        self.0 & flags == flags
+    }
+    /// Its weight, if it is present and not raised.
+    fn weight(self) -> Option<u16> {
+        (self.has(Self::PRESENT) && !self.has(Self::RAISED)).then_some((self.0 >> 16) as u16)
+    }
     /// Its class, if it is busy.
-    busy: Option<Class>,
-    raised: bool,
-    /// Its group, if it is busy or has requests in the device.
-    group: Option<GroupId>,
+    fn busy(self) -> Option<Class> {
+        self.has(Self::BUSY).then(|| Class::ALL[usize::from((self.0 >> 8) as u8)])
+    }
+    /// Returns true if it is busy and raised.
+    const fn raised_busy(self) -> bool {
+        self.has(Self::BUSY | Self::RAISED)
+    }
+    /// Its group, if it is present.
+    fn group(self) -> Option<GroupId> {
+        self.has(Self::PRESENT).then_some(GroupId((self.0 >> 32) as u32))
+    }
 }
 
 /// The number of queues with each weight. Returns the smallest weight and whether there are two:
@@ -68,13 +89,15 @@ impl Bfq {
     /// Updates the device-wide counts for a queue.
     pub(super) fn recount(&mut self, q: EntityId) {
         let (queue, entity) = (&self.queues[q.index()], &self.engine[q]);
-        let present = queue.busy || queue.dispatched > 0;
-        let new = Counted {
-            weight: (present && entity.raise == 1).then_some(entity.weight.min(1000) as u16),
-            busy: queue.busy.then_some(entity.class),
-            raised: queue.busy && entity.raise > 1,
-            group: present.then_some(entity.group),
-        };
+        let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
+        let new = Counted(
+            flag(queue.busy || queue.dispatched > 0, Counted::PRESENT)
+                | flag(queue.busy, Counted::BUSY)
+                | flag(entity.raise > 1, Counted::RAISED)
+                | (entity.class as u64) << 8
+                | u64::from(entity.weight.min(1000) as u16) << 16
+                | u64::from(entity.group.0) << 32,
+        );
         let counted = &mut self.queues[q.index()].counted;
         if *counted == new {
             // Most steps of a queue change nothing here.
@@ -85,17 +108,17 @@ impl Bfq {
     }
 
     fn change_counts(&mut self, old: Counted, new: Counted) {
-        if old.weight != new.weight {
-            old.weight.into_iter().for_each(|w| self.weights.remove(w));
-            new.weight.into_iter().for_each(|w| self.weights.add(w));
+        if old.weight() != new.weight() {
+            old.weight().into_iter().for_each(|w| self.weights.remove(w));
+            new.weight().into_iter().for_each(|w| self.weights.add(w));
         }
-        if old.busy != new.busy {
-            old.busy.into_iter().for_each(|class| self.busy[class as usize] -= 1);
-            new.busy.into_iter().for_each(|class| self.busy[class as usize] += 1);
+        if old.busy() != new.busy() {
+            old.busy().into_iter().for_each(|class| self.busy[class as usize] -= 1);
+            new.busy().into_iter().for_each(|class| self.busy[class as usize] += 1);
         }
-        self.raised_busy = self.raised_busy + u32::from(new.raised) - u32::from(old.raised);
-        if old.group != new.group {
-            for (group, came) in [(old.group, false), (new.group, true)] {
+        self.raised_busy = self.raised_busy + u32::from(new.raised_busy()) - u32::from(old.raised_busy());
+        if old.group() != new.group() {
+            for (group, came) in [(old.group(), false), (new.group(), true)] {
                 let Some(group) = group else { continue };
                 let pending = &mut self.groups[group.index()].pending;
                 *pending = if came { *pending + 1 } else { *pending - 1 };
@@ -126,7 +149,7 @@ impl Bfq {
     /// wait for them; and without any injection such a queue would hardly be served, because each
     /// of its requests is a slot that is charged at least 2 ms.
     pub(super) fn is_asymmetric(&self, q: EntityId) -> bool {
-        let own = || self.queue(q).counted.weight;
+        let own = || self.queue(q).counted.weight();
         let is_spared = || match self.settings.inject {
             Inject::Off | Inject::Seed => false,
             Inject::Limit | Inject::Fair => own().is_some() && own() == self.weights.smallest(),
