@@ -223,6 +223,7 @@ impl FlushMachine {
     }
 
     /// Decides if a FLUSH is sent now. If so, all pending requests become running.
+    #[inline]
     pub fn poll(&mut self, now: Instant) -> Poll {
         let Some(&first) = self.pending.first() else { return Poll::Idle };
         if self.in_flight {

@@ -288,7 +288,9 @@ pub struct Stack {
     counters: Counters,
     /// I/Os that completed since the caller last asked. The caller takes all of them after each
     /// call, so there are at most as many as were in flight.
-    done: VecDeque<Done>,
+    done: Vec<Done>,
+    /// How many of them it has taken.
+    taken: usize,
     /// Flushes of `O_DSYNC` writes whose data is not written yet.
     syncs: Pool<Io>,
     /// Calls whose data is written, with the flush that follows.
@@ -395,7 +397,8 @@ impl Stack {
             held: Vec::new(),
             accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation),
             counters: Counters { sizes: [(); 2].map(|()| alloc::vec![0; largest + 1]), ..Counters::default() },
-            done: VecDeque::new(),
+            done: Vec::new(),
+            taken: 0,
             syncs: Pool::new(),
             written: VecDeque::new(),
             unblocked: VecDeque::new(),
@@ -431,7 +434,13 @@ impl Stack {
     /// Returns the next completed I/O, in order of completion.
     #[inline]
     pub fn poll_done(&mut self) -> Option<Done> {
-        self.done.pop_front()
+        let done = *self.done.get(self.taken)?;
+        self.taken += 1;
+        if self.taken == self.done.len() {
+            self.done.clear();
+            self.taken = 0;
+        }
+        Some(done)
     }
 
     /// Returns the next task that may submit again.

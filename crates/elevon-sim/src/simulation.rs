@@ -22,9 +22,9 @@ const LATE: Nanos = Nanos::from_micros(16 * WORKER_DELAY.as_micros());
 pub struct Simulation<D> {
     device: D,
     now: Instant,
-    /// When the device next has work (`Instant::MAX` if never); `None` if it is not known, because
-    /// the device was called since it was asked.
-    next_event: Option<Instant>,
+    /// When the device next has work (`Instant::MAX` if never); `Instant::ZERO` if it is to be
+    /// asked, because it was called since.
+    next_event: Instant,
     interrupt: Option<Box<dyn Fn() -> bool>>,
     /// The seed of the workers' delays, and how many were drawn.
     seed: u64,
@@ -34,7 +34,7 @@ pub struct Simulation<D> {
 impl<D: Device> Simulation<D> {
     /// Returns a simulation that starts at time zero.
     pub const fn new(device: D) -> Self {
-        Self { device, now: Instant::ZERO, next_event: None, interrupt: None, seed: 0, workers_woken: 0 }
+        Self { device, now: Instant::ZERO, next_event: Instant::ZERO, interrupt: None, seed: 0, workers_woken: 0 }
     }
 
     /// Draws from `seed` which workers of the kernel are late.
@@ -58,7 +58,7 @@ impl<D: Device> Simulation<D> {
 
     /// Returns the device, to be changed between steps (faults).
     pub const fn device_mut(&mut self) -> &mut D {
-        self.next_event = None;
+        self.next_event = Instant::ZERO;
         &mut self.device
     }
 }
@@ -66,7 +66,7 @@ impl<D: Device> Simulation<D> {
 impl<D: Device> Driver for Simulation<D> {
     #[inline(always)]
     fn queue_command(&mut self, now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
-        self.next_event = None;
+        self.next_event = Instant::ZERO;
         self.device.submit(now, command)
     }
 
@@ -79,13 +79,14 @@ impl<D: Device> Driver for Simulation<D> {
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
         // A command that the device does not abort, or has just completed, must not be ended here:
         // its request would be used again, and the late completion would end another command.
-        self.next_event = None;
+        self.next_event = Instant::ZERO;
         if self.device.abort(now, command) { TimeoutAction::Aborted } else { TimeoutAction::ResetTimer }
     }
 }
 
 impl<D: Device> Backend for Simulation<D> {
     const WAITS_FREELY: bool = true;
+    const HAS_BYTES: bool = false;
 
     #[inline]
     fn now(&mut self) -> Instant {
@@ -99,10 +100,10 @@ impl<D: Device> Backend for Simulation<D> {
 
     #[inline(always)]
     fn poll_completion(&mut self) -> Option<Completion> {
-        if self.next_event.is_some_and(|at| at > self.now) {
+        if self.next_event > self.now {
             return None;
         }
-        self.next_event = None;
+        self.next_event = Instant::ZERO;
         let completion = self.device.poll(self.now);
         if completion.is_some() {
             // Most often there is no other, and the loop asks next when there will be.
@@ -130,12 +131,10 @@ impl<D: Device> Backend for Simulation<D> {
     /// Asks the device once after each call of it.
     #[inline(always)]
     fn next_event(&mut self) -> Instant {
-        if let Some(known) = self.next_event {
-            return known;
+        if self.next_event == Instant::ZERO {
+            self.next_event = self.device.next_event().unwrap_or(Instant::MAX);
         }
-        let next = self.device.next_event().unwrap_or(Instant::MAX);
-        self.next_event = Some(next);
-        next
+        self.next_event
     }
 }
 

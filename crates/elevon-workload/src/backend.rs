@@ -12,6 +12,9 @@ pub trait Backend: Driver {
     /// loop then waits after every step, instead of looking if there is more to do.
     const WAITS_FREELY: bool = false;
 
+    /// False if [`Self::buffer`] never returns a buffer: the loop then need not look for one.
+    const HAS_BYTES: bool = true;
+
     /// Returns the time. It never goes backwards; in virtual time it changes only in
     /// [`Self::wait`].
     fn now(&mut self) -> Instant;

@@ -510,7 +510,7 @@ impl Pattern {
 
 /// Returns the next random start, counted in steps of the alignment; `unit` of them are one of an
 /// order.
-#[inline]
+#[inline(always)]
 fn next_start(source: &mut Option<Source>, unit: u64, rng: &mut Rng) -> u64 {
     match source {
         Some(Source::Any(sampler)) => sampler.draw(rng),

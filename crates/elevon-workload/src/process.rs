@@ -470,7 +470,7 @@ impl Process {
     }
 
     /// Returns what it needs now.
-    #[inline]
+    #[inline(always)]
     pub fn poll(&mut self, now: Instant) -> Poll {
         self.wakeup = None;
         if self.phase == Phase::Over {
@@ -514,17 +514,18 @@ impl Process {
             return None;
         };
         self.last_taken = token;
-        let slot = &self.slots[token as usize];
-        let (mut part, mut offset, mut bytes, mut is_last) = (token, slot.offset, slot.len, true);
+        let mut io = self.io(token);
+        let mut is_last = true;
         if self.ranges.is_some() {
-            (part, offset, bytes, is_last) = self.take_range(token);
+            let (part, offset, bytes, is_last_range) = self.take_range(token);
+            (io.token, io.sector, io.bytes) = (Token::Job(part).encode(), offset.sector(), bytes);
+            is_last = is_last_range;
         }
         self.handed += usize::from(is_last);
         if self.handed == self.staged.len() {
             self.close_batch();
         }
-        let io = self.io(token);
-        Some(Io { token: Token::Job(part).encode(), sector: offset.sector(), bytes, ..io })
+        Some(io)
     }
 
     /// Returns an I/O that has not finished, for submission.
@@ -578,7 +579,7 @@ impl Process {
 
     /// Reports that an I/O has finished. The process counts it when it is polled next. Returns its
     /// operation and its length in bytes.
-    #[inline]
+    #[inline(always)]
     pub fn complete(&mut self, token: u64, status: Status) -> (Op, Bytes) {
         let token = token as u32;
         if let Some(ranges) = &mut self.ranges {

@@ -523,7 +523,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             return;
         }
         let Self { stack, jobs, backend, watcher, .. } = self;
-        let (process, has_buffers) = (&mut jobs.processes[task], self.has_buffers[task]);
+        let process = &mut jobs.processes[task];
+        let has_buffers = B::HAS_BYTES && self.has_buffers[task];
         if !self.in_batch[task] && process.plugs(count) {
             self.in_batch[task] = true;
             stack.begin_batch(backend.now(), process.task());
@@ -550,7 +551,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Fills the buffer of a write, if there are real bytes.
     #[inline]
     fn fill(&mut self, task: usize, io: &Io) {
-        if self.has_buffers[task] && io.op.has_data() {
+        if B::HAS_BYTES && self.has_buffers[task] && io.op.has_data() {
             fill(&mut self.jobs.processes[task], self.backend, io.token);
         }
     }
@@ -559,7 +560,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     #[inline]
     fn check(&mut self, task: usize, token: u64) {
         let process = &mut self.jobs.processes[task];
-        if self.has_buffers[task]
+        if B::HAS_BYTES
+            && self.has_buffers[task]
             && process.wants_check(token)
             && let Some(buffer) = self.backend.buffer(process.task(), token)
         {

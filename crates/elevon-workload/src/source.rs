@@ -184,7 +184,7 @@ impl Source for Process {
     fn next_wakeup(&self) -> Option<Instant> {
         self.next_wakeup()
     }
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self, now: Instant) -> Poll {
         self.poll(now)
     }
@@ -212,7 +212,7 @@ impl Source for Process {
     fn unblocked(&mut self, now: Instant) {
         self.unblocked(now);
     }
-    #[inline]
+    #[inline(always)]
     fn complete(&mut self, _now: Instant, token: u64, status: Status) -> (Op, Bytes) {
         self.complete(token, status)
     }

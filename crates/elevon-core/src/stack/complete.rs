@@ -312,7 +312,7 @@ impl Stack {
         let class = ioprio.class();
         if call == WHOLE_CALL {
             self.whole_calls -= 1;
-            self.done.push_back(Done { task, token, status, device, class });
+            self.done.push(Done { task, token, status, device, class });
             return;
         }
         let entry = &mut self.calls[call];
@@ -336,7 +336,7 @@ impl Stack {
             return;
         }
         let &Call { task, token, status, device, class, .. } = self.calls.remove(call);
-        self.done.push_back(Done { task, token, status, device, class });
+        self.done.push(Done { task, token, status, device, class });
     }
 
     /// Lets a call whose data is written continue with its flush. Returns false if the data could

@@ -61,6 +61,7 @@ impl Stack {
     }
 
     /// Queues a FLUSH if one is due: at the head of the dispatch list, until the queue runs.
+    #[inline]
     pub(super) fn kick_flush(&mut self, now: Instant, queue: HwQueue) {
         match self.queues[queue.index()].flush.poll(now) {
             Poll::Idle => {}

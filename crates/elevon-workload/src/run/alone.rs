@@ -77,7 +77,9 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
                 continue;
             }
             self.steps += 1;
-            self.drain(now);
+            if self.stack.has_done() {
+                self.drain(now);
+            }
             self.pass_events();
             if now == wakeup {
                 self.make_ready(task);
