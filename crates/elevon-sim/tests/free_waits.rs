@@ -62,7 +62,8 @@ fn outcome(job: &str, device: &str, scheduler: &str, faults: &[&str], cpu: CpuCo
     format!("{outcome:?} {:?}", stack.counters())
 }
 
-const JOBS: [&str; 3] = [
+/// The last thinks for longer than a device may be silent.
+const JOBS: [&str; 4] = [
     "[r]\nioengine=io_uring\nrw=randread\nbs=4k\niodepth=32\nsize=1g\nnumber_ios=3000\n",
     "[global]\nioengine=libaio\nsize=64m\nnumber_ios=400\n[w]\nrw=randwrite\nbssplit=4k/50:64k/50\niodepth=16\nfsync=32\n\
      [b]\nrw=rw\nbs=128k\niodepth=8\niodepth_batch_submit=4\niodepth_batch_complete_min=2\nnumjobs=2\nstartdelay=1ms\n\
@@ -70,6 +71,7 @@ const JOBS: [&str; 3] = [
     "[a]\nioengine=libaio\nrw=randread\nbs=4k\nsize=8m\niodepth=8\nflow=1\n[b]\nioengine=sync\nrw=randwrite\nbs=16k\n\
      size=8m\nsync=dsync\nflow=2\n[c]\nioengine=io_uring\nrw=randread\nbs=4k\nsize=1m\niodepth=300\n\
      iodepth_batch_complete_min=0\nramp_time=1ms\n",
+    "[t]\nioengine=io_uring\nrw=randread\nbs=4k\nsize=1m\nnumber_ios=150\nthinktime=700s\n",
 ];
 
 #[test]
