@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::listen::{Listener, Socket};
 use crate::server::LOOK;
 use crate::shared::{Control, Shared};
-use crate::view::Observed;
+use crate::view::{Observed, unknown_tenant};
 
 /// The longest command, in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -114,12 +114,12 @@ fn explain(control: &Control<'_>, command: &Value) -> Result<Value, String> {
             format!("over_ms: {given}: expected a whole number of milliseconds from 1 to {LONGEST_SPAN}")
         })?,
     };
-    let unknown = || format!("{tenant}: no such tenant");
     let before = Observed::of(control);
     // Said at once, not after the time.
-    before.explain(&before, tenant).ok_or_else(unknown)?;
+    before.explain(&before, tenant).ok_or_else(|| unknown_tenant(&before.devices, tenant))?;
     std::thread::sleep(Duration::from_millis(span));
-    Observed::of(control).explain(&before, tenant).ok_or_else(unknown)
+    let after = Observed::of(control);
+    after.explain(&before, tenant).ok_or_else(|| unknown_tenant(&after.devices, tenant))
 }
 
 fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {

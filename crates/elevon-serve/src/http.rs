@@ -17,7 +17,7 @@ use crate::listen::{Listener, Socket};
 use crate::metrics;
 use crate::server::LOOK;
 use crate::shared::{Control, Shared};
-use crate::view::Observed;
+use crate::view::{Observed, unknown_tenant};
 
 /// Clients at a time; a further one is closed at once.
 const CLIENTS: usize = 16;
@@ -159,14 +159,17 @@ impl Site {
             Some(Ok(millis)) if SPANS.contains(&millis) => millis,
             Some(_) => return wrong("over_ms: expected a whole number from 200 to 5000"),
         };
+        let unknown =
+            |seen: &Observed| json("404 Not Found", &json!({ "error": unknown_tenant(&seen.devices, &tenant) }));
         let before = self.observed();
         if before.explain(&before, &tenant).is_none() {
-            return json("404 Not Found", &json!({ "error": format!("{tenant}: no such tenant") }));
+            return unknown(&before);
         }
         std::thread::sleep(Duration::from_millis(span));
-        match self.observed().explain(&before, &tenant) {
+        let after = self.observed();
+        match after.explain(&before, &tenant) {
             Some(explained) => json("200 OK", &explained),
-            None => json("404 Not Found", &json!({ "error": format!("{tenant}: no such tenant") })),
+            None => unknown(&after),
         }
     }
 

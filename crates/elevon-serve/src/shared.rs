@@ -20,7 +20,7 @@ use crate::log::{Field, Level, Log, Record};
 use crate::refused::{ConnectionRefusal, RefusedConnections};
 use crate::server::{Event, Exported, LOOK};
 use crate::tls::{Identity, Tls};
-use crate::view::DeviceView;
+use crate::view::{DeviceView, unknown_tenant};
 
 /// Connections that have not opened an export. If there are more, the oldest of them is cut.
 const NEGOTIATING: usize = 256;
@@ -371,11 +371,12 @@ impl Control<'_> {
     /// No device has it, or one refuses a setting; the line says which.
     pub fn set(&self, tenant: &str, settings: &[Setting]) -> Result<(), String> {
         let is_there = |view: &DeviceView| view.tenant(tenant).is_some();
-        let names: Vec<String> = self.views().into_iter().filter(is_there).map(|view| view.name).collect();
+        let views = self.views();
+        let names: Vec<&str> = views.iter().filter(|view| is_there(view)).map(|view| &*view.name).collect();
         if names.is_empty() {
-            return Err(format!("{tenant}: no such tenant"));
+            return Err(unknown_tenant(&views, tenant));
         }
-        for device in self.0.devices.iter().filter(|device| names.contains(&device.name)) {
+        for device in self.0.devices.iter().filter(|device| names.contains(&&*device.name)) {
             let (tenant, settings) = (Some(tenant.to_owned()), settings.to_vec());
             let set = device.ask(|answer| Message::Set { tenant, settings, answer });
             set.unwrap_or_else(|| Err("the device's thread has ended".to_owned()))

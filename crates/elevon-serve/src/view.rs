@@ -2,6 +2,7 @@
 
 use elevon_core::account::DiskStats;
 use elevon_core::control::{Cause, Wait};
+use elevon_core::nearest::did_you_mean;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, PAGE_SIZE, TenantId};
 use elevon_report::result::TenantResult;
@@ -113,6 +114,12 @@ impl Observed {
         let devices: Vec<Value> = self.devices.iter().map(DeviceView::json).collect();
         json!({ "exports": self.exports_json(), "devices": devices })
     }
+}
+
+/// Returns what is said about a tenant that no device has, with the one that was perhaps meant.
+pub(crate) fn unknown_tenant(devices: &[DeviceView], name: &str) -> String {
+    let all = devices.iter().flat_map(|view| &view.tenants).filter(|tenant| !tenant.removed);
+    format!("{name}: no such tenant{}", did_you_mean(name, all.map(|tenant| &*tenant.path)))
 }
 
 /// The names of the groups of I/O.

@@ -97,11 +97,17 @@ fn part_of(target: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     let prefix = hidden(target);
     builder.prefix(&prefix).suffix(".part").permissions(Permissions::from_mode(NEW_FILE));
-    let part = builder.tempfile_in(folder_of(target))?;
+    let part = builder.tempfile_in(folder_of(target)).map_err(without_path)?;
     if let Ok(old) = fs::metadata(target) {
         inherit(part.path(), &old)?;
     }
     Ok(part)
+}
+
+/// Leaves the hidden name out of what is said about it: the user knows the file by another.
+pub(crate) fn without_path(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    io::Error::new(error.kind(), text.split(" at path ").next().unwrap_or_default().to_owned())
 }
 
 /// Gives a file the mode of the file that it will replace and, if this process is allowed to, its

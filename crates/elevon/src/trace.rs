@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use crate::args::{Blktrace, ReportArgs};
 use crate::failure::{Failure, FileError, InputError, Irreplaceable, MachineError, ValueError};
 use crate::files::Files;
-use crate::output::{folder_of, hidden, inherit, target_of};
+use crate::output::{folder_of, hidden, inherit, target_of, without_path};
 
 /// Parts of a blktrace that are checked against the command's other files before the number of CPUs
 /// is known.
@@ -58,7 +58,7 @@ impl TracePlace {
             target = target_of(&path).map_err(fail)?;
         }
         let folder = tempfile::Builder::new().prefix(&hidden(&target)).suffix(".part").tempdir_in(folder_of(&target));
-        Ok(Self { folder: folder.map_err(fail)?, name, path, target, format })
+        Ok(Self { folder: folder.map_err(without_path).map_err(fail)?, name, path, target, format })
     }
 
     /// Checks that the parts of a blktrace of so many CPUs can be written.

@@ -94,6 +94,7 @@ fn what_cannot_be_done_is_said_in_a_line() {
         (&["set", "a", "[device]"], 1, "expected settings of a tenant"),
         (&["set", "..", "weight = 5"], 1, "is no name of a tenant"),
         (&["explain", "none"], 1, "none: no such tenant"),
+        (&["explain", "shop/bb"], 1, "shop/bb: no such tenant (did you mean `shop/b`?)"),
         (&["explain", "a", "--seconds", "100"], 2, "--seconds 100: expected a time from 0.001 to 60"),
         (&["foo"], 2, "`foo`: expected a command: exports, stats, explain, set, drain, resume, reload, stop"),
         (&["drai", "a"], 2, "(did you mean `drain`?)"),

@@ -590,6 +590,16 @@ pub(crate) enum SweepError {
     /// Goals of `elevon tune`.
     #[error("give one goal or two: --maximise iops, --minimise p99")]
     Goals,
+    /// A `--subject-to` whose value is not what the figure is in.
+    #[error("--subject-to {text}: {figure} takes {expected}")]
+    BoundUnit {
+        /// The bound.
+        text: String,
+        /// The figure's name.
+        figure: String,
+        /// What it takes.
+        expected: &'static str,
+    },
     /// A `--subject-to`.
     #[error("--subject-to {text}: must be FIGURE<VALUE or FIGURE>VALUE, such as 'p99<2ms'")]
     Bound {

@@ -78,11 +78,18 @@ impl Bound {
         let bad = || SweepError::Bound { text: text.to_owned() };
         let at = text.find(['<', '>']).ok_or_else(bad)?;
         let (metric, rest) = text.split_at(at);
-        let value = quantity(rest[1..].trim_start_matches('=').trim()).ok_or_else(bad)?;
-        if metric.trim().is_empty() {
-            return Err(bad());
+        let (value, unit) = quantity(rest[1..].trim_start_matches('=').trim()).ok_or_else(bad)?;
+        let metric = Metric::parse(Some(metric.trim()).filter(|metric| !metric.is_empty()).ok_or_else(bad)?);
+        if !unit.fits(metric.unit()) {
+            let expected = match metric.unit() {
+                Unit::Nanos => "a time with its unit, such as 2ms",
+                Unit::BytesPerSecond => "bytes a second, such as 100MB/s",
+                Unit::Percent => "a share, such as 90%",
+                _ => "a number, such as 100k",
+            };
+            return Err(SweepError::BoundUnit { text: text.to_owned(), figure: metric.name(), expected });
         }
-        Ok(Self { metric: Metric::parse(metric.trim()), below: rest.starts_with('<'), value })
+        Ok(Self { metric, below: rest.starts_with('<'), value })
     }
 
     /// Returns by how much a value misses the bound, as a share of the bound; 0 if it holds.
@@ -97,25 +104,49 @@ impl Bound {
     }
 }
 
+/// What the unit of a bound says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    Time,
+    Bandwidth,
+    Share,
+    /// None, or a factor.
+    Number,
+}
+
+impl Written {
+    /// Returns true if a figure in `unit` can be held against it. A number without a unit is no
+    /// time: 2 for 2 ms would be 2 ns.
+    const fn fits(self, unit: Unit) -> bool {
+        match unit {
+            Unit::Nanos => matches!(self, Self::Time),
+            Unit::BytesPerSecond => matches!(self, Self::Bandwidth | Self::Number),
+            Unit::Percent => matches!(self, Self::Share | Self::Number),
+            _ => matches!(self, Self::Number),
+        }
+    }
+}
+
 /// Parses `2ms`, `1.5`, `100k`, `1GB/s`; times in nanoseconds.
-fn quantity(text: &str) -> Option<f64> {
-    const UNITS: [(&str, f64); 12] = [
-        ("ns", 1.0),
-        ("us", 1e3),
-        ("ms", 1e6),
-        ("s", 1e9),
-        ("kB/s", 1e3),
-        ("MB/s", 1e6),
-        ("GB/s", 1e9),
-        ("k", 1e3),
-        ("M", 1e6),
-        ("G", 1e9),
-        ("%", 1.0),
-        ("", 1.0),
+fn quantity(text: &str) -> Option<(f64, Written)> {
+    const UNITS: [(&str, f64, Written); 12] = [
+        ("ns", 1.0, Written::Time),
+        ("us", 1e3, Written::Time),
+        ("ms", 1e6, Written::Time),
+        ("s", 1e9, Written::Time),
+        ("kB/s", 1e3, Written::Bandwidth),
+        ("MB/s", 1e6, Written::Bandwidth),
+        ("GB/s", 1e9, Written::Bandwidth),
+        ("k", 1e3, Written::Number),
+        ("M", 1e6, Written::Number),
+        ("G", 1e9, Written::Number),
+        ("%", 1.0, Written::Share),
+        ("", 1.0, Written::Number),
     ];
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let unit = UNITS.iter().find(|(name, _)| *name == text[end..].trim()).map(|(_, unit)| unit)?;
-    text[..end].parse::<f64>().ok().filter(|value| value.is_finite()).map(|value| value * unit)
+    let &(_, unit, written) = UNITS.iter().find(|(name, ..)| *name == text[end..].trim())?;
+    let value = text[..end].parse::<f64>().ok().filter(|value| value.is_finite())?;
+    Some((value * unit, written))
 }
 
 #[cfg(test)]
@@ -130,7 +161,11 @@ mod tests {
         assert_eq!((bound.missed(1.9e6), bound.missed(3e6)), (0.0, 0.5));
         assert_eq!(bound.in_words(), "reader:lat_p99_ns < 2.00ms");
         assert_eq!(Bound::parse("throughput>=1GB/s").expect("a bound").missed(5e8), 0.5);
-        assert_eq!(quantity("100k"), Some(1e5));
+        assert_eq!(quantity("100k"), Some((1e5, Written::Number)));
+        for text in ["p99<2", "iops>2ms", "throughput>50%", "util_percent<1GB/s"] {
+            let error = Bound::parse(text).expect_err(text).to_string();
+            assert!(error.contains(", such as "), "{error}");
+        }
         for text in ["p99", "p99<", "p99<2 furlongs", "<3", "p99<1..2"] {
             assert!(Bound::parse(text).is_err(), "{text}");
         }
