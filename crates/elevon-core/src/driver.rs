@@ -56,7 +56,7 @@ pub enum Accept {
     /// The command was accepted; a completion will follow.
     Ok,
     /// No resource is free, and the driver does not know when one will be (RESOURCE): try again
-    /// after 3 ms or a completion.
+    /// after a few milliseconds or a completion.
     Busy,
     /// No resource is free, but a completion will free one (DEV_RESOURCE).
     DeviceBusy,

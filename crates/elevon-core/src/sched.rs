@@ -53,8 +53,8 @@ pub trait Scheduler {
     fn insert(&mut self, now: Instant, view: View<'_>, id: RequestId, at_head: bool);
 
     /// Returns the next request for a hardware queue, removed from the scheduler. It may return
-    /// `None` with work pending: the stack asks again after 3 ms, at [`Self::next_wakeup`], on the
-    /// next insert, and on the next completion.
+    /// `None` with work pending: the stack asks again after some milliseconds, at
+    /// [`Self::next_wakeup`], on the next insert, and on the next completion.
     fn dispatch(&mut self, now: Instant, view: View<'_>, queue: HwQueue) -> Option<RequestId>;
 
     /// Returns true if anything is queued for a hardware queue.

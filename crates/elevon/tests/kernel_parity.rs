@@ -171,6 +171,26 @@ fn a_short_period_of_io_cost_where_processes_pause() {
     assert_eq!(compared, 4, "records of io.cost");
 }
 
+/// Processes of one priority that begin within 180 ms and after each other share a queue of BFQ on
+/// flash. Which ones begin after each other is decided by who is first with an I/O: in simulation
+/// that is the order of the job file, in a kernel often another one. In the runs of this record the
+/// heavy writer `b` did not begin between the other two. (Whoever begins between them makes them
+/// two queues.)
+#[test]
+fn who_begins_first_decides_who_shares_a_queue() {
+    let mut all = records("undisturbed.jsonl").into_iter();
+    let mut runs = all.find(|runs| runs[0]["name"] == "three-a16").expect("the record");
+    let rates = |runs: &[Value]| compare_rates(runs, &simulate(&runs[0]));
+    let apart = rates(&runs);
+    assert!(apart.iter().all(|rate| rate.off > 0.05), "as the file has them");
+    assert!(apart.iter().any(|rate| rate.off > 0.5), "as the file has them");
+    let job = text(&runs[0]["job"]).replace("[a]", "[a]\nstartdelay=100us").replace("[c]", "[c]\nstartdelay=200us");
+    runs[0]["job"] = job.into();
+    for Rate { name, seen, ours, off } in rates(&runs) {
+        assert!(off <= TOLERANCE, "{name}: kernel {seen:?}, here {ours:.1}");
+    }
+}
+
 /// Returns the steps of one trace: bios queued and split, requests allocated, inserted and issued.
 /// Completions are omitted, because their times depend on the device.
 fn decisions(steps: Vec<Step>) -> Vec<String> {
