@@ -78,6 +78,9 @@ const HOLDS: usize = 16;
 /// Requests in flight on a disk, which does one at a time, beside one of a process that is owed
 /// service: more would starve each other there, and they are sorted here.
 const DISK_DEPTH: u32 = 1;
+/// The part of the time of its places for which a device may be kept free for processes that come
+/// back late, and the most that is saved up.
+const ALLOWANCE: (u64, Nanos) = (64, Nanos::from_millis(20));
 /// What happened within this time counts as the present.
 const RECENT: Nanos = Nanos::from_millis(100);
 
@@ -85,6 +88,7 @@ const RECENT: Nanos = Nanos::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     queue: QueueId,
+    since: Instant,
     until: Instant,
 }
 
@@ -138,8 +142,13 @@ pub struct Flow {
     /// changed.
     read_times: Mean,
     holds: Vec<Hold>,
+    /// For how long places may still be kept, beyond an eighth of a service time each.
+    allowance: u64,
+    allowed_at: Instant,
     /// While requests are looked at one at a time, a read is next.
     is_read_next: bool,
+    /// The queues of the last write and the last read of those.
+    alone_cursors: [usize; 2],
     /// The stack is to run the queues again at once.
     kick: Option<Instant>,
     /// When a process last returned that had lost what it was owed.
@@ -199,7 +208,10 @@ impl Flow {
             write_at: None,
             read_times: Mean::default(),
             holds: Vec::with_capacity(HOLDS),
+            allowance: 0,
+            allowed_at: Instant::ZERO,
             is_read_next: false,
+            alone_cursors: [0; 2],
             kick: None,
             unfair_at: None,
             rotational: false,
@@ -361,7 +373,7 @@ impl Flow {
         }
         self.note_front(q);
         if !self.holds.is_empty() {
-            self.holds.retain(|hold| hold.queue != q);
+            self.end_hold(|hold| hold.queue == q);
         }
     }
 
@@ -446,11 +458,14 @@ impl Flow {
         let (q, id) = match self.next_in_turn(kinds) {
             Next::Serve(q, id) => (q, id),
             Next::Wait => return None,
-            Next::Any => {
-                let member = self.shares.choose(now, kinds)?;
-                let q = self.of_member[member.index()].expect("a flow has a queue");
-                (q, self.queue(q).fifo.first().expect("an active flow has a request"))
-            }
+            Next::Any => match self.next_in_solo(has_room) {
+                Some(alone) => alone,
+                None => {
+                    let member = self.shares.choose(now, kinds)?;
+                    let q = self.of_member[member.index()].expect("a flow has a queue");
+                    (q, self.queue(q).fifo.first().expect("an active flow has a request"))
+                }
+            },
         };
         let may_go = has_room || (self.queue(q).class < BEST_EFFORT && self.may_urgent_go(limit));
         may_go.then(|| self.serve(q, id, kinds))
@@ -463,8 +478,7 @@ impl Flow {
             return Kinds::ALL;
         }
         let is_write_full = self.writes_in_flight >= self.write_depth.limit();
-        let kinds = if is_write_full { Kinds::READS } else { Kinds::ALL };
-        if self.depth.is_solo() { self.alternate(kinds) } else { kinds }
+        if is_write_full { Kinds::READS } else { Kinds::ALL }
     }
 
     /// Dispatches a request of a queue that was chosen among those of these kinds.
@@ -487,23 +501,13 @@ impl Flow {
         let queue = &mut self.queues[q.index()];
         queue.charged += cost;
         queue.largest = queue.largest.max(next.map_or(cost, |(next, _)| next.max(cost)));
-        let is_constrained = kinds != Kinds::ALL || self.occupancy.looks_at().is_some() || owed.is_some();
+        let is_looked_at = self.occupancy.looks_at().is_some() || self.depth.is_solo();
+        let is_constrained = kinds != Kinds::ALL || is_looked_at || owed.is_some();
         self.counts.constrained += u64::from(is_constrained);
         self.count_for_floors(member, id);
         self.start(id);
         self.shares.serve(now, member, kinds, cost, next, owed);
         id
-    }
-
-    /// Returns the kinds to choose from while requests are looked at one at a time: reads and
-    /// writes in turn.
-    fn alternate(&mut self, kinds: Kinds) -> Kinds {
-        if self.in_flight > 0 {
-            return kinds;
-        }
-        self.is_read_next = !self.is_read_next;
-        let wanted = if self.is_read_next { Kinds::READS } else { Kinds::WRITES };
-        if self.shares.choose(self.now, wanted).is_some() { wanted } else { kinds }
     }
 
     /// Notes that a request goes to the device.
@@ -544,22 +548,47 @@ impl Flow {
     /// Ends the holds whose time has passed.
     #[inline]
     fn end_holds(&mut self) {
-        if !self.holds.is_empty() {
-            self.holds.retain(|hold| hold.until > self.now);
-        }
+        let now = self.now;
+        while !self.holds.is_empty() && self.end_hold(|hold| hold.until <= now) {}
+    }
+
+    /// Ends the first of such holds, which is taken from the allowance. Returns false if there is
+    /// none.
+    fn end_hold(&mut self, is_such: impl Fn(&Hold) -> bool) -> bool {
+        let Some(at) = self.holds.iter().position(is_such) else { return false };
+        let hold = self.holds.remove(at);
+        self.allowance = self.allowance.saturating_sub(self.now.since(hold.since).get());
+        true
+    }
+
+    /// Adds the time that has passed to the allowance.
+    fn allow_holds(&mut self, limit: u32) {
+        let (part, most) = ALLOWANCE;
+        let passed = self.now.since(self.allowed_at).get().saturating_mul(limit.into()) / part;
+        self.allowance = (self.allowance + passed).min(most.get());
+        self.allowed_at = self.now;
     }
 
     /// Keeps the place of a request that has just ended, which takes `alone` alone, for the
-    /// process, if that has no other, will soon need it and is owed service.
+    /// process, if that will soon need it and is owed service even if what it has waiting goes
+    /// first, in other places that are free.
     fn hold_for(&mut self, q: QueueId, slot: &Slot, alone: u64) {
         let queue = self.queue(q);
-        if queue.exited || self.holds.len() == HOLDS {
+        if queue.exited || self.holds.len() == HOLDS || self.depth.is_solo() {
             return;
         }
-        let Some(hold) = queue.hold(Nanos::new(alone / 8).min(self.settings.hold)) else { return };
+        let kept = self.holds.iter().filter(|hold| hold.queue == q).count() as u32;
+        let (first, limit) = (queue.queued + kept, self.limit());
+        if first >= limit.saturating_sub(self.in_flight).max(1) {
+            return;
+        }
+        self.allow_holds(limit);
+        let most = (alone / 8).max(self.allowance.min(alone));
+        let queue = self.queue(q);
+        let Some(hold) = queue.hold(Nanos::new(most).min(self.settings.hold)) else { return };
         let cost = self.charge_of(slot);
-        if queue.is_delayed() && self.shares.would_be_next(self.now, queue.member, cost) {
-            self.holds.push(Hold { queue: q, until: self.now + hold });
+        if queue.is_delayed(hold) && self.shares.would_be_next(self.now, queue.member, cost, u64::from(first) * cost) {
+            self.holds.push(Hold { queue: q, since: self.now, until: self.now + hold });
         }
     }
 }
@@ -684,7 +713,7 @@ impl Scheduler for Flow {
             queue.on_end(now, slot.arrived, wait, Nanos::new(alone));
             if self.rotational {
                 self.wait_in_turn(q, Nanos::new(self.costs.of(slot.op, slot.sectors, false)));
-            } else if queue.queued == 0 && self.waiting > 0 {
+            } else if self.waiting > 0 {
                 self.hold_for(q, &slot, alone);
             }
             self.end_if_unused(q);

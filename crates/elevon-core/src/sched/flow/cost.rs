@@ -116,8 +116,9 @@ fn quotient(a: i128, b: i128) -> i128 {
 struct Line {
     base: u64,
     slope: u64,
-    /// Requests that did not wait inside the device.
+    /// Requests that did not wait inside the device, and the slope of the line through them.
     quiet: Sums,
+    quiet_slope: u64,
     /// All requests: used while too few of the others are known.
     all: Sums,
     /// Requests since the last fit.
@@ -125,7 +126,14 @@ struct Line {
 }
 
 impl Line {
-    const NEW: Self = Self { base: BASE_PRIOR, slope: SLOPE_PRIOR, quiet: Sums::NONE, all: Sums::NONE, fresh: 0 };
+    const NEW: Self = Self {
+        base: BASE_PRIOR,
+        slope: SLOPE_PRIOR,
+        quiet: Sums::NONE,
+        quiet_slope: SLOPE_PRIOR,
+        all: Sums::NONE,
+        fresh: 0,
+    };
 
     const fn is_known(&self) -> bool {
         self.quiet.n >= ENOUGH
@@ -143,9 +151,12 @@ impl Line {
         self.fresh += 1;
         if quiet == Quiet::Yes || self.fresh >= BATCH.min(self.all.n / 4) {
             self.fresh = 0;
-            let sums = if self.is_known() { &self.quiet } else { &self.all };
-            if sums.n > 0 {
-                (self.base, self.slope) = sums.fit(self.slope);
+            if self.is_known() {
+                // The slope of requests that wait says nothing about those that do not.
+                (self.base, self.quiet_slope) = self.quiet.fit(self.quiet_slope);
+                self.slope = self.quiet_slope;
+            } else if self.all.n > 0 {
+                (self.base, self.slope) = self.all.fit(self.slope);
             }
             return true;
         }
@@ -175,11 +186,18 @@ impl CostModel {
         if at == NO_DATA { base } else { base + ((slope * sectors) >> SLOPE_SHIFT) }
     }
 
-    /// Learns from a request that was in the device for `time` nanoseconds.
-    pub(super) fn learn(&mut self, op: Op, sectors: u64, is_next: bool, time: u64, quiet: Quiet) {
+    /// Returns true if requests of an operation were seen that did not wait in the device.
+    pub(super) const fn is_known(&self, op: Op) -> bool {
+        self.lines[kind(op, false)].is_known()
+    }
+
+    /// Learns from a request that was in the device for `time` nanoseconds. Returns true if what
+    /// requests take by themselves is known anew.
+    pub(super) fn learn(&mut self, op: Op, sectors: u64, is_next: bool, time: u64, quiet: Quiet) -> bool {
         let at = kind(op, is_next);
         let sectors = if at == NO_DATA { 0 } else { sectors };
-        if self.lines[at].learn(sectors, time.clamp(1, LONGEST), quiet) {
+        let changes = self.lines[at].learn(sectors, time.clamp(1, LONGEST), quiet);
+        if changes {
             for of in (0..KINDS).filter(|&of| of == at || OTHER[of] == at) {
                 let (own, other) = (&self.lines[of], &self.lines[OTHER[of]]);
                 // What is known of the other direction, or of requests that do not follow another,
@@ -188,6 +206,7 @@ impl CostModel {
                 self.holds[of] = (line.base, line.slope);
             }
         }
+        changes
     }
 }
 
@@ -235,10 +254,25 @@ mod tests {
         }
     }
 
+    /// Large requests that have waited behind others say nothing about how much longer they take.
+    #[test]
+    fn what_waits_leaves_no_trace_once_others_are_known() {
+        let mut model = CostModel::new();
+        for _ in 0..32 {
+            model.learn(Op::Read, 8, false, 20_000_000, Quiet::No);
+            model.learn(Op::Read, 128, false, 40_000_000, Quiet::No);
+        }
+        assert!(!model.is_known(Op::Read));
+        (0..4).for_each(|_| assert!(model.learn(Op::Read, 8, false, 2_000_000, Quiet::Yes)));
+        assert!(model.is_known(Op::Read));
+        let large = model.of(Op::Read, 128, false);
+        assert!(large < 3_000_000, "{large}");
+    }
+
     #[test]
     fn one_size_alone_is_met_after_two_requests_and_followed() {
         let mut model = CostModel::new();
-        (0..2).for_each(|_| model.learn(Op::Write, 512, false, 2_500_000, Quiet::Yes));
+        (0..2).for_each(|_| assert!(model.learn(Op::Write, 512, false, 2_500_000, Quiet::Yes)));
         assert!(near(model.of(Op::Write, 512, false), 2_500_000, 1), "{}", model.of(Op::Write, 512, false));
         for _ in 0..40 {
             model.learn(Op::Write, 512, false, 25_000_000, Quiet::Yes);
@@ -246,7 +280,7 @@ mod tests {
         assert!(near(model.of(Op::Write, 512, false), 25_000_000, 5), "{}", model.of(Op::Write, 512, false));
         // Shorter than the prior slope allows for.
         let mut fast = CostModel::new();
-        (0..200).for_each(|_| fast.learn(Op::Read, 2048, false, 30_000, Quiet::Yes));
+        (0..200).for_each(|_| assert!(fast.learn(Op::Read, 2048, false, 30_000, Quiet::Yes)));
         assert!(near(fast.of(Op::Read, 2048, false), 30_000, 5), "{}", fast.of(Op::Read, 2048, false));
     }
 }

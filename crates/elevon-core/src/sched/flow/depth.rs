@@ -19,6 +19,10 @@
 //!
 //! Cost: O(1) for each completion.
 
+mod pace;
+
+use pace::Pace;
+
 use super::cost::{LONGEST, Quiet};
 use super::queue::Mean;
 use crate::units::{Instant, Nanos};
@@ -172,38 +176,6 @@ struct Probe {
     /// The mean of [`Load::others`] before it.
     others: Option<u64>,
     sums: Sums,
-}
-
-/// Pacing of probes in one direction.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
-    next: Instant,
-    pause: Nanos,
-    range: (Nanos, Nanos),
-    /// The next step is this fraction of the depth: 1/2, 1/4 or 1/8.
-    step: u32,
-}
-
-impl Pace {
-    const fn new(range: (Nanos, Nanos)) -> Self {
-        Self { next: Instant::ZERO, pause: range.0, range, step: 8 }
-    }
-
-    fn refuse(&mut self, now: Instant) {
-        self.step = 8;
-        self.next = now + self.pause;
-        self.pause = Nanos::new(self.pause.get() * 2).min(self.range.1);
-    }
-
-    fn accept(&mut self, now: Instant) {
-        self.step = (self.step / 2).max(2);
-        self.next = now;
-        self.pause = self.range.0;
-    }
-
-    fn reset(&mut self, now: Instant) {
-        (self.next, self.pause) = (now, self.range.0);
-    }
 }
 
 /// What a request in flight remembers.
@@ -396,12 +368,13 @@ impl Depth {
         Sample { mark, time: time.clamp(1, LONGEST), alone, area: self.area.wrapping_sub(mark.area) }
     }
 
-    /// Returns what a request says about the time that one takes alone.
-    pub(super) fn quiet(&self, sample: &Sample) -> Quiet {
+    /// Returns what a request says about the time that one takes alone. `is_known`: that was seen
+    /// before of requests that did not wait.
+    pub(super) fn quiet(&self, sample: &Sample, is_known: bool) -> Quiet {
         match () {
             () if sample.area * 16 <= sample.time * 17 => Quiet::Yes,
             // A whole baseline cannot have been shorter than it takes alone.
-            () if self.baseline.n >= FEWEST && self.baseline.t < self.baseline.e => Quiet::Probably,
+            () if is_known && self.baseline.n >= FEWEST && self.baseline.t < self.baseline.e => Quiet::Probably,
             () if self.is_verified && self.probe.is_none() && sample.mark.epoch == self.epoch => Quiet::Probably,
             () => Quiet::No,
         }
@@ -495,8 +468,9 @@ impl Depth {
     fn restart(&mut self, now: Instant) {
         self.renew_baseline();
         (self.refused, self.served_before) = (0, None);
-        self.up.reset(now);
-        self.down.reset(now);
+        self.up.reset(now, true);
+        // In a device that seems to change all the time it is the smaller depth that costs.
+        self.down.reset(now, false);
         self.solo_pause = SOLO_PAUSE.0;
         self.solo_at = self.solo_at.min(now + self.solo_pause);
         self.is_verified = false;
@@ -636,7 +610,7 @@ impl Depth {
             (self.baseline, self.began, self.top) = (probe.sums, probe.since, probe.sums.depth());
             self.is_verified = false;
         } else {
-            pace.refuse(now);
+            pace.refuse(now, now.since(probe.since));
             if probe.way == Way::Down {
                 self.refused = probe.depth;
             }

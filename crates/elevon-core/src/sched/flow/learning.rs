@@ -8,6 +8,7 @@ use super::queue::{Mean, QueueId};
 use super::shares::BEST_EFFORT;
 use super::slot::Slot;
 use super::{Flow, RECENT, is_write};
+use crate::op::Op;
 use crate::units::{Instant, RequestId};
 
 impl Flow {
@@ -28,6 +29,34 @@ impl Flow {
         let id = self.queues[at].fifo.first().expect("a request of the cell is first");
         self.cursor = at;
         Some(self.serve(QueueId(at as u32), id, Kinds::ALL))
+    }
+
+    /// Returns the request that is looked at alone next, if one is: a read or a write in turn, and
+    /// of one process after another, because processes differ in the sizes that they ask for.
+    pub(super) fn next_in_solo(&mut self, has_room: bool) -> Option<(QueueId, RequestId)> {
+        if !self.depth.is_solo() || !has_room || self.urgent > 0 {
+            return None;
+        }
+        self.is_read_next = !self.is_read_next;
+        let reads_first = [(Kinds::READS, 1), (Kinds::WRITES, 0)];
+        let wanted = if self.is_read_next { reads_first } else { [reads_first[1], reads_first[0]] };
+        wanted.into_iter().find_map(|(kinds, at)| {
+            let (q, id) = self.next_of(kinds, self.alone_cursors[at])?;
+            self.alone_cursors[at] = q.index();
+            Some((q, id))
+        })
+    }
+
+    /// Returns the first request of the next queue after `cursor`, in turn, whose first one is of
+    /// these kinds.
+    fn next_of(&self, kinds: Kinds, cursor: usize) -> Option<(QueueId, RequestId)> {
+        let count = self.queues.len();
+        let mut turn = (1..=count).map(|step| QueueId(((cursor + step) % count) as u32));
+        turn.find_map(|q| {
+            let queue = self.queue(q);
+            let first = queue.fifo.first().filter(|_| queue.queued > 0 && queue.class == BEST_EFFORT)?;
+            kinds.has(self.kind_of(first)).then_some((q, first))
+        })
     }
 
     /// Returns true if the first request of a queue is one of the cell that is looked at, of best
@@ -83,19 +112,23 @@ impl Flow {
         let time = now.since(issued).get();
         let sample = self.depth.sample(slot.mark, time, alone);
         let is_look = self.occupancy.looks_at().is_some();
-        let quiet = match self.depth.quiet(&sample) {
+        let quiet = match self.depth.quiet(&sample, self.costs.is_known(slot.op)) {
             _ if self.settings.depth > 0 => Quiet::Probably,
             Quiet::Probably if is_look => Quiet::No,
             quiet => quiet,
         };
-        self.costs.learn(slot.op, slot.sectors, false, time, quiet);
+        if self.costs.learn(slot.op, slot.sectors, false, time, quiet) {
+            let Self { occupancy, costs, .. } = self;
+            let op = |is_write: bool| if is_write { Op::Write } else { Op::Read };
+            occupancy.on_new_costs(|is_write, sectors| costs.of(op(is_write), sectors, false));
+        }
 
         if self.settings.depth > 0 {
             return;
         }
         if is_look {
             let is_of_look = self.depth.is_current(slot.mark);
-            if is_of_look && self.occupancy.learn(now, slot.cell, time, sample.area(), alone) {
+            if is_of_look && self.occupancy.learn(now, slot, time, sample.area(), alone) {
                 self.end_look();
             }
             return;

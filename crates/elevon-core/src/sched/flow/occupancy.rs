@@ -14,6 +14,7 @@
 //!
 //! Cost: O(1) for each request, O([`CELLS`]) every [`REST`].
 
+use super::slot::Slot;
 use crate::op::Op;
 use crate::units::{Instant, Nanos};
 
@@ -68,6 +69,8 @@ struct Cell {
     /// What a request occupies, as a part of its time alone; `None` if its requests do not fill the
     /// device.
     part: Option<u64>,
+    /// What one of so many sectors was seen to occupy, in nanoseconds, if `part` is known.
+    seen: (u64, u64),
     /// What it would be if those that were seen had filled the device: the most that it can be.
     most: u64,
     /// When it is looked at next, and how long after that again.
@@ -87,8 +90,9 @@ struct Look {
     n: u64,
     time: u64,
     area: u64,
-    /// The times that they take alone by the cost model.
+    /// The times that they take alone by the cost model, and their sectors.
     expected: u64,
+    sectors: u64,
     /// What a request occupied in the stretch before, in nanoseconds.
     before: u64,
 }
@@ -115,7 +119,15 @@ pub(super) struct Occupancy {
 
 impl Occupancy {
     pub(super) const fn new() -> Self {
-        let cell = Cell { waiting: 0, used: None, part: None, most: 1 << SHIFT, due: Instant::ZERO, pause: PAUSE.0 };
+        let cell = Cell {
+            waiting: 0,
+            used: None,
+            part: None,
+            seen: (1, 0),
+            most: 1 << SHIFT,
+            due: Instant::ZERO,
+            pause: PAUSE.0,
+        };
         Self {
             cells: [cell; CELLS],
             parts: [1 << SHIFT; CELLS],
@@ -195,6 +207,7 @@ impl Occupancy {
             time: 0,
             area: 0,
             expected: 0,
+            sectors: 0,
             before: 0,
         });
         self.watch = None;
@@ -214,7 +227,8 @@ impl Occupancy {
     /// Learns from a request that was dispatched in this look. `area` is the number in flight,
     /// integrated over its time in the device, `alone` what the cost model expects of it alone.
     /// Returns true if the look ends.
-    pub(super) fn learn(&mut self, now: Instant, cell: u8, time: u64, area: u64, alone: u64) -> bool {
+    pub(super) fn learn(&mut self, now: Instant, slot: &Slot, time: u64, area: u64, alone: u64) -> bool {
+        let (cell, sectors) = (slot.cell, slot.sectors);
         let Some(mut look) = self.look.filter(|look| look.cell == cell) else { return false };
         if look.alone.0 < ALONE {
             if area * 16 <= time * 17 {
@@ -224,12 +238,17 @@ impl Occupancy {
         } else {
             (look.n, look.time, look.area) = (look.n + 1, look.time + time, look.area + area);
             look.expected += alone;
+            look.sectors += sectors;
         }
         self.look = Some(look);
         let took = now.since(look.since);
         if look.n >= STRETCH.0 && now.since(look.stretch) >= STRETCH.1 {
             let (n, time) = (u128::from(look.n), u128::from(look.time));
-            let each = (time * time / n / u128::from(look.area.max(1))) as u64;
+            let by_depth = (time * time / n / u128::from(look.area.max(1))) as u64;
+            // Where so many are in flight, times still grow: only the rate at which they end is
+            // what it will be.
+            let has_many = u128::from(look.area) * 2 > time * n;
+            let each = if has_many { now.since(look.stretch).get() / look.n } else { by_depth };
             let is_steady = each.abs_diff(look.before) * 16 <= look.before;
             if (is_steady && took >= SHORTEST[usize::from(has_writes(cell))]) || took >= LONGEST {
                 let each = if is_steady { u64::midpoint(each, look.before) } else { each };
@@ -238,7 +257,7 @@ impl Occupancy {
             }
             let look = self.look.as_mut().expect("it is this one");
             (look.before, look.stretch) = (each, now);
-            (look.n, look.time, look.area, look.expected) = (0, 0, 0, 0);
+            (look.n, look.time, look.area, look.expected, look.sectors) = (0, 0, 0, 0, 0);
         }
         took >= LONGEST && look.before == 0
     }
@@ -252,6 +271,7 @@ impl Occupancy {
         let is_full = look.time / look.n.max(1) * 8 > alone * 9;
         let cell = &mut self.cells[usize::from(look.cell)];
         let before = cell.part;
+        cell.seen = (each, look.sectors / look.n.max(1));
         (cell.part, cell.most) = if is_full { (Some(part.max(LEAST)), 1 << SHIFT) } else { (None, part) };
         let is_same = match (before, cell.part) {
             (Some(before), Some(part)) => part.abs_diff(before) * 8 <= before,
@@ -262,6 +282,22 @@ impl Occupancy {
             (self.rest, self.is_rest_known) = (part.max(LEAST), true);
         }
         self.renew_parts();
+    }
+
+    /// The cost model has changed. `alone` returns what it says of a write, or a read, of so many
+    /// sectors: what was seen of requests stays what they occupy.
+    pub(super) fn on_new_costs(&mut self, alone: impl Fn(bool, u64) -> u64) {
+        let mut is_any = false;
+        for (cell, at) in self.cells.iter_mut().zip(0..) {
+            if let Some(part) = &mut cell.part {
+                let (each, sectors) = cell.seen;
+                *part = ((each << SHIFT) / alone(has_writes(at), sectors).max(1)).max(LEAST);
+                is_any = true;
+            }
+        }
+        if is_any {
+            self.renew_parts();
+        }
     }
 
     /// Brings [`Self::parts`] up to date with what is known.
@@ -311,6 +347,11 @@ mod tests {
 
     use super::*;
 
+    /// A request of a cell.
+    fn of(cell: u8) -> Slot {
+        Slot { cell, sectors: 8, ..Slot::default() }
+    }
+
     /// A device with one link behind many units: a request alone takes `alone`, and of many the
     /// link passes one each `link`.
     fn look(occupancy: &mut Occupancy, now: &mut Instant, alone: u64, link: u64, depth: u64) {
@@ -319,7 +360,7 @@ mod tests {
             let depth = if occupancy.is_alone() { 1 } else { depth };
             let time = alone.max(link * depth);
             *now = *now + Nanos::new(time / depth);
-            if occupancy.learn(*now, at, time, time * depth, alone) {
+            if occupancy.learn(*now, &of(at), time, time * depth, alone) {
                 occupancy.end(*now);
             }
         }
@@ -371,6 +412,43 @@ mod tests {
         assert!(got.abs_diff(300_000) < 15_000, "{got}");
     }
 
+    /// What was seen does not change when the cost model does.
+    #[test]
+    fn what_one_occupies_is_a_time() {
+        let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
+        let [read, _] = in_use(&mut occupancy, now);
+        assert!(occupancy.consider(now));
+        look(&mut occupancy, &mut now, 100_000, 10_000, 32);
+        occupancy.on_new_costs(|is_write, sectors| if is_write { 1 } else { 14_000 * sectors });
+        let [small, large] = [112_000, 168_000].map(|alone| occupancy.of(read, alone));
+        assert!(small.abs_diff(10_000) <= 100 && large.abs_diff(15_000) <= 150, "{small} and {large}");
+    }
+
+    /// So many are in flight that none of them has waited for as long as one will.
+    #[test]
+    fn a_slow_device_is_known_before_its_queue_has_filled() {
+        let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
+        let [read, _] = in_use(&mut occupancy, now);
+        assert!(occupancy.consider(now));
+        // Two servers of 5 ms, 32 requests: the first of them has waited for nobody.
+        let (mut ended, mut area) = (0, 0);
+        while occupancy.looks_at().is_some() {
+            let is_alone = occupancy.is_alone();
+            now = now + if is_alone { Nanos::from_millis(5) } else { Nanos::from_micros(2_500) };
+            ended += u64::from(!is_alone);
+            let time = if is_alone { 5_000_000 } else { (ended * 2_500_000).clamp(5_000_000, 80_000_000) };
+            area = if is_alone { time } else { time * 32 };
+            if occupancy.learn(now, &of(read), time, area, 5_000_000) {
+                occupancy.end(now);
+            }
+        }
+        assert!(
+            area > 0 && occupancy.of(read, 5_000_000).abs_diff(2_500_000) < 50_000,
+            "{}",
+            occupancy.of(read, 5_000_000)
+        );
+    }
+
     #[test]
     fn requests_that_do_not_fill_the_device_stay_as_the_others() {
         let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
@@ -399,7 +477,7 @@ mod tests {
         assert!(occupancy.consider(now));
         // Requests that are never alone, as if others kept coming.
         let mut steps = 0;
-        while !occupancy.learn(now, read, 1_000_000, 8_000_000, 100_000) {
+        while !occupancy.learn(now, &of(read), 1_000_000, 8_000_000, 100_000) {
             now = now + Nanos::from_millis(1);
             steps += 1;
         }

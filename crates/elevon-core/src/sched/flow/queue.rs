@@ -128,10 +128,10 @@ impl Queue {
     }
 
     /// Returns true if the process loses a noticeable part of its time to waiting, so that keeping
-    /// a place for it would help: more than 1/20.
-    pub(super) fn is_delayed(&self) -> bool {
+    /// a place for it would help: more than 1/20, or more than the place is idle for it.
+    pub(super) fn is_delayed(&self, hold: Nanos) -> bool {
         match (self.wait.get(), self.total.get()) {
-            (Some(wait), Some(total)) => wait * 20 > total,
+            (Some(wait), Some(total)) => wait * 20 > total || wait > 4 * hold.get() as i64,
             _ => true,
         }
     }

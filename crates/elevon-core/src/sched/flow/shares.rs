@@ -695,9 +695,9 @@ impl Shares {
         }
     }
 
-    /// Returns true if a flow without requests would be served before all that wait now if a
-    /// request of `cost` arrived for it.
-    pub(super) fn would_be_next(&self, now: Instant, id: MemberId, cost: u64) -> bool {
+    /// Returns true if a request of `cost` of a flow that arrived now would be served before all
+    /// that wait, once requests of the flow for `first` were served.
+    pub(super) fn would_be_next(&self, now: Instant, id: MemberId, cost: u64, first: u64) -> bool {
         let (mut at, mut cost) = (id, cost);
         loop {
             let member = self.members[at.index()];
@@ -707,8 +707,7 @@ impl Shares {
             if group.waits.has_above(class) {
                 return false;
             }
-            let best = tree.best(Kinds::ALL);
-            if let Some((first, _)) = best.filter(|&(_, best)| best != at) {
+            if let Some((finish_of_best, best)) = tree.best(Kinds::ALL) {
                 // A group in which others wait too has its place already.
                 let (start, finish) = if member.place == Place::Active {
                     (member.start, member.finish)
@@ -716,7 +715,14 @@ impl Shares {
                     let start = self.start_on_return(now, at, cost);
                     (start, start.wrapping_add(delta(cost, u64::from(member.weight_next))))
                 };
-                if later(start, tree.jump(Kinds::ALL)) || later(finish, first) {
+                let own = delta(first, u64::from(member.weight_next));
+                let (start, finish) = (start.wrapping_add(own), finish.wrapping_add(own));
+                let is_best = best == at;
+                // Of others only the first is known: it is enough to be owed more.
+                if (!is_best || first > 0) && later(start, if is_best { tree.time } else { tree.jump(Kinds::ALL) }) {
+                    return false;
+                }
+                if !is_best && later(finish, finish_of_best) {
                     return false;
                 }
             }

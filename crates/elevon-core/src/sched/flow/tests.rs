@@ -33,13 +33,18 @@ impl Device {
         self.bed.insert_prepared(id, false);
     }
 
-    /// Lets the device serve for a millisecond: as many requests as it has servers end. Returns the
-    /// tasks whose requests ended.
-    fn step(&mut self) -> Vec<u32> {
+    /// Sends to the device what may go.
+    fn dispatch(&mut self) {
         while let Some(id) = self.bed.dispatch() {
             self.bed.requests[id].issued = self.bed.now;
             self.in_flight.push(id);
         }
+    }
+
+    /// Lets the device serve for a millisecond: as many requests as it has servers end. Returns the
+    /// tasks whose requests ended.
+    fn step(&mut self) -> Vec<u32> {
+        self.dispatch();
         let count = self.in_flight.len().min(self.servers);
         self.bed.now = self.bed.now + Nanos::from_millis(1);
         let ended: Vec<RequestId> = self.in_flight.drain(..count).collect();
@@ -70,6 +75,31 @@ fn backlogged_processes_share_by_weight() {
     for (served, due) in device.served.iter().zip([800, 400, 100]) {
         assert!(served.abs_diff(due) <= 4, "{:?}", device.served);
     }
+}
+
+/// Servers that end at the same moment: all requests that wait then are the other process's, and if
+/// no place were kept each would have all servers in turn.
+#[test]
+fn servers_in_step_are_shared_by_weight() {
+    let mut device = Device::new(4, &[("depth", 4)]);
+    let levels = [4, 0];
+    (0..4).for_each(|_| device.send(0, PrioClass::Be, levels[0]));
+    for round in 0..1000 {
+        let ended = device.step();
+        if round == 100 {
+            (0..4).for_each(|_| device.send(1, PrioClass::Be, levels[1]));
+            device.served = [0; 8];
+        }
+        // What may go at once goes before the processes come back.
+        device.dispatch();
+        device.bed.now = device.bed.now + Nanos::from_micros(5);
+        for task in ended {
+            device.send(task, PrioClass::Be, levels[task as usize]);
+        }
+    }
+    // Weights 40 and 80.
+    let [light, heavy, ..] = device.served;
+    assert!(heavy.abs_diff(2 * light) <= 40, "{heavy} and {light}");
 }
 
 /// A device that takes one request at a time: who comes back at once has its share only if its

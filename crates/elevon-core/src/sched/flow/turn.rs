@@ -65,7 +65,7 @@ impl Flow {
         // nobody begins a turn while it is owed service.
         let begins_a_turn = other.is_some_and(|other| other.run >= STREAM || other.queued > 1);
         let cost = self.costs.of(Op::Read, queue.sectors, false);
-        let is_owed = || self.shares.would_be_next(self.now, queue.member, cost);
+        let is_owed = || self.shares.would_be_next(self.now, queue.member, cost, 0);
         if queue.run >= STREAM || (begins_a_turn && is_owed()) { Next::Wait } else { Next::Any }
     }
 
