@@ -20,6 +20,7 @@ use elevon_core::account::DiskStats;
 use elevon_core::driver::{Command, Completion, Piece};
 use elevon_core::event::{Event, EventKind};
 use elevon_core::ioprio::{IoPrio, PrioPolicy};
+use elevon_core::jiffies::Hz;
 use elevon_core::kernel::Rules;
 use elevon_core::layout::Layout;
 use elevon_core::limits::QueueLimits;
@@ -72,6 +73,8 @@ pub(super) struct World {
     pub(super) conserves: bool,
     /// True if the scheduler serves no class while a more urgent one has requests.
     pub(super) keeps_classes_back: bool,
+    /// Ticks a second.
+    pub(super) hz: Hz,
     /// Priorities of the page cache's bios, by task and token.
     pub(super) bios: BTreeMap<(u32, u64), IoPrio>,
     /// Tenants charged for the page cache's writes: those that dirtied the pages. By task and

@@ -225,6 +225,7 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
         slices: slices(plan, stack.limits().rotational),
         conserves: false,
         keeps_classes_back: plan.is_deadline(),
+        hz: Hz(stack.config().hz.into()),
         bios: BTreeMap::new(),
         payers: BTreeMap::new(),
         payers_at: BTreeMap::new(),

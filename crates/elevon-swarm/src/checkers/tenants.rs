@@ -7,6 +7,7 @@ use elevon_core::control::io_throttle::Policy;
 use elevon_core::control::limits::UNLIMITED;
 use elevon_core::driver::{Command, Completion};
 use elevon_core::event::{Event, EventKind};
+use elevon_core::stack::WORKER_DELAY;
 use elevon_core::units::{Instant, Nanos, SECTOR_SIZE, Sector, TaskId, TenantId};
 
 use super::{CheckResult, Checker, Issued, World, ensure};
@@ -409,10 +410,8 @@ pub(super) struct Conservation {
 }
 
 /// How long a hardware queue waits for its next run after the device refused a request, or the
-/// scheduler had none.
-use elevon_core::stack::WORKER_DELAY;
-
-const RERUN_DELAY: Nanos = Nanos::from_millis(3);
+/// scheduler had none: the milliseconds of a timer in ticks.
+const RERUN_DELAY_MS: u64 = 3;
 
 impl Checker for Conservation {
     fn on_command(&mut self, _: &World, _: &Issued) -> CheckResult {
@@ -457,7 +456,8 @@ impl Checker for Conservation {
             return Ok(());
         }
         if let Some((at, calls, requests, held)) = self.last.take().filter(|last| last.0 < seen.now) {
-            let is_delayed = |since: Option<Instant>| since.is_some_and(|at| seen.now <= at + RERUN_DELAY);
+            let ticks = (RERUN_DELAY_MS * world.hz.0).div_ceil(1000);
+            let is_delayed = |since: Option<Instant>| since.is_some_and(|at| seen.now <= world.hz.timer(at, ticks));
             let is_delayed = is_delayed(self.refused) || is_delayed(self.more_urgent);
             // A lone request waits for a worker in versions without a plug around each bio.
             let waits_for_worker = !world.rules.implicit_plug && seen.now <= at + WORKER_DELAY;
