@@ -117,11 +117,7 @@ impl Flow {
             Quiet::Probably if is_look => Quiet::No,
             quiet => quiet,
         };
-        if self.costs.learn(slot.op, slot.sectors, false, time, quiet) {
-            let Self { occupancy, costs, .. } = self;
-            let op = |is_write: bool| if is_write { Op::Write } else { Op::Read };
-            occupancy.on_new_costs(|is_write, sectors| costs.of(op(is_write), sectors, false));
-        }
+        self.learn_cost(slot, time, quiet);
 
         if self.settings.depth > 0 {
             return;
@@ -171,6 +167,15 @@ impl Flow {
         } else {
             self.read_at = Some(now);
             self.read_times.add(time * 1024 / alone);
+        }
+    }
+
+    /// Learns what requests take by themselves. What they were seen to occupy stays the same.
+    fn learn_cost(&mut self, slot: &Slot, time: u64, quiet: Quiet) {
+        let Self { occupancy, costs, .. } = self;
+        if costs.learn(slot.op, slot.sectors, false, time, quiet) {
+            let op = |is_write: bool| if is_write { Op::Write } else { Op::Read };
+            occupancy.on_new_costs(|is_write, sectors| costs.of(op(is_write), sectors, false));
         }
     }
 
