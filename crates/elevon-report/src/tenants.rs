@@ -4,7 +4,7 @@
 use elevon_core::control::{Cause, Reason, Wait};
 use elevon_core::units::{Nanos, TenantId};
 
-use crate::number::permille;
+use crate::number::{permille, span};
 use crate::result::{RunResult, TenantResult};
 use crate::summary::ratio;
 
@@ -98,6 +98,14 @@ pub(crate) fn largest_remainder(values: &[u64]) -> Vec<u64> {
     by_loss.sort_by_key(|&at| (std::cmp::Reverse(scaled(values[at]) % total), at));
     by_loss.iter().take(missing).for_each(|&at| shares[at] += 1);
     shares
+}
+
+/// Returns how a tenant's reserve was kept, in words, by the time by which it came short.
+pub fn reserve_in_words(missed: Nanos) -> String {
+    match missed {
+        Nanos::ZERO => "kept".to_owned(),
+        missed => format!("short by {} of it while I/O was waiting", span(missed.get() as f64)),
+    }
 }
 
 /// Returns the total time that a tenant's I/O took.

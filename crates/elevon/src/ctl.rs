@@ -7,7 +7,9 @@ use std::path::Path;
 
 use clap::Args as _;
 use elevon_core::nearest::did_you_mean;
+use elevon_core::units::Nanos;
 use elevon_report::number;
+use elevon_report::tenants::reserve_in_words;
 use serde_json::{Value, json};
 
 use crate::args::{CtlArgs, CtlCommand, InspectFormat};
@@ -222,12 +224,8 @@ fn explained(device: &Value) -> String {
     for line in &of_cache {
         let _ = writeln!(out, "  {line}");
     }
-    match device["reserve_missed_ns"].as_u64() {
-        Some(0) => out.push_str("  reserve: kept\n"),
-        Some(missed) => {
-            let _ = writeln!(out, "  reserve: short by {} of it while I/O was waiting", number::span(missed as f64));
-        }
-        None => {}
+    if let Some(missed) = device["reserve_missed_ns"].as_u64() {
+        let _ = writeln!(out, "  reserve: {}", reserve_in_words(Nanos::new(missed)));
     }
     let causes: Vec<&Value> = list(&device["causes"]).filter(|cause| number_of(&cause["ns"]) > 0).collect();
     if causes.is_empty() && of_cache.is_empty() {

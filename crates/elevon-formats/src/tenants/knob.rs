@@ -164,8 +164,8 @@ pub(super) fn take(
         ("limit" | "reserve", Value::Table(table)) => {
             let rates = entries(table);
             let setting = match name {
-                "limit" => limit(reader, &key, rates).map(Setting::Limit),
-                _ => reserve(reader, &key, rates).map(Setting::Reserve),
+                "limit" => limit(reader, &key, &rates).map(Setting::Limit),
+                _ => reserve(reader, &key, &rates).map(Setting::Reserve),
             };
             if setting.is_some() && whose == Some(FileOwner::Device) {
                 reader.complain(entry.key.start, &key, ROOT);
@@ -313,73 +313,59 @@ fn latency(value: &Value<'_>) -> Result<Option<Nanos>, Complaint> {
     }
 }
 
-/// Reads the table of `limit`. Complaints name the place of the wrong key or value.
-fn limit(reader: &mut Reader<'_>, scope: &str, entries: Vec<TomlEntry<'_>>) -> Option<Limit> {
-    let mut limit = Limit::default();
+/// Reads a table whose keys are knobs with its name as a prefix: `take` reads the value of one of
+/// them, and returns `None` for another key. Complaints name the place of the wrong key or value.
+fn table<T: Default>(
+    reader: &mut Reader<'_>,
+    scope: &str,
+    (name, noun): (&str, &str),
+    entries: &[TomlEntry<'_>],
+    take: impl Fn(&mut T, &str, &Value<'_>) -> Option<Result<(), Complaint>>,
+) -> Option<T> {
+    let mut all = T::default();
     let before = reader.complaints.len();
-    for entry in &entries {
-        let value = entry.value;
-        let error = match entry.name {
+    for entry in entries {
+        match take(&mut all, entry.name, entry.value) {
+            Some(Ok(())) => {}
+            Some(Err(complaint)) => reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), complaint),
+            None => {
+                let known = KNOBS.iter().filter_map(|knob| knob.name.strip_prefix(name)?.strip_prefix('.'));
+                let meant = did_you_mean(entry.name, known.clone());
+                let known = known.collect::<Vec<_>>().join(", ");
+                let unknown = Problem::Unknown.because(format!("no such {noun}{meant}; there are {known}"));
+                reader.complain(entry.key.start, &format!("{scope}.{}", quoted(entry.name)), unknown);
+            }
+        }
+    }
+    (before == reader.complaints.len()).then_some(all)
+}
+
+/// Reads the table of `limit`.
+fn limit(reader: &mut Reader<'_>, scope: &str, entries: &[TomlEntry<'_>]) -> Option<Limit> {
+    table(reader, scope, ("limit", "limit"), entries, |limit: &mut Limit, key, value| {
+        Some(match key {
             "rbps" => set(&mut limit.rbps, cap(value, rate_of, RATE)),
             "wbps" => set(&mut limit.wbps, cap(value, rate_of, RATE)),
             "bps" => set(&mut limit.bps, cap(value, rate_of, RATE)),
             "riops" => set(&mut limit.riops, cap(value, count_of, IOS)),
             "wiops" => set(&mut limit.wiops, cap(value, count_of, IOS)),
             "iops" => set(&mut limit.iops, cap(value, count_of, IOS)),
-            "burst" => {
-                let bytes = number(value, bytes_of);
-                set(&mut limit.burst, bytes.ok_or_else(|| malformed(value, "bytes, such as \"1MiB\"")))
-            }
-            "burst_ios" => {
-                let expected = "a number of I/Os, such as 50 or \"1K\"";
-                set(&mut limit.burst_ios, number(value, count_of).ok_or_else(|| malformed(value, expected)))
-            }
-            name => {
-                let known = KNOBS.iter().filter_map(|knob| knob.name.strip_prefix("limit."));
-                let message = format!(
-                    "no such limit{}; there are {}",
-                    did_you_mean(name, known.clone()),
-                    known.collect::<Vec<_>>().join(", ")
-                );
-                let unknown = Problem::Unknown.because(message);
-                reader.complain(entry.key.start, &format!("{scope}.{}", quoted(name)), unknown);
-                continue;
-            }
-        };
-        if let Err(complaint) = error {
-            reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), complaint);
-        }
-    }
-    (before == reader.complaints.len()).then_some(limit)
+            "burst" => set(&mut limit.burst, plain(value, bytes_of, "bytes, such as \"1MiB\"")),
+            "burst_ios" => set(&mut limit.burst_ios, plain(value, count_of, "a number of I/Os, such as 50 or \"1K\"")),
+            _ => return None,
+        })
+    })
 }
 
-/// Reads the table of `reserve`. Complaints name the place of the wrong key or value.
-fn reserve(reader: &mut Reader<'_>, scope: &str, entries: Vec<TomlEntry<'_>>) -> Option<Floor> {
-    let mut floor = Floor::default();
-    let before = reader.complaints.len();
-    for entry in &entries {
-        let value = entry.value;
-        let error = match entry.name {
-            "iops" => {
-                let expected = "I/Os a second, such as 500 or \"10K\"";
-                set(&mut floor.iops, number(value, count_of).ok_or_else(|| malformed(value, expected)))
-            }
-            "bps" => {
-                let expected = "bytes a second, such as \"10M\" or \"4MiB\"";
-                set(&mut floor.bps, number(value, rate_of).ok_or_else(|| malformed(value, expected)))
-            }
-            name => {
-                let meant = did_you_mean(name, ["iops", "bps"]);
-                let unknown = Problem::Unknown.because(format!("no such floor{meant}; there are iops, bps"));
-                reader.complain(entry.key.start, &format!("{scope}.{}", quoted(name)), unknown);
-                continue;
-            }
-        };
-        if let Err(complaint) = error {
-            reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), complaint);
-        }
-    }
-    (before == reader.complaints.len()).then_some(floor)
+/// Reads the table of `reserve`.
+fn reserve(reader: &mut Reader<'_>, scope: &str, entries: &[TomlEntry<'_>]) -> Option<Floor> {
+    table(reader, scope, ("reserve", "floor"), entries, |floor: &mut Floor, key, value| {
+        Some(match key {
+            "iops" => set(&mut floor.iops, plain(value, count_of, "I/Os a second, such as 500 or \"10K\"")),
+            "bps" => set(&mut floor.bps, plain(value, rate_of, "bytes a second, such as \"10M\" or \"4MiB\"")),
+            _ => return None,
+        })
+    })
 }
 
 fn set<T>(field: &mut Option<T>, value: Result<T, Complaint>) -> Result<(), Complaint> {
@@ -403,6 +389,11 @@ fn number(value: &Value<'_>, parse: fn(&str) -> Option<u64>) -> Option<u64> {
         Value::String(text) => parse(text),
         value => integer(value),
     }
+}
+
+/// Reads a number that has no word for "no limit".
+fn plain(value: &Value<'_>, parse: fn(&str) -> Option<u64>, expected: &str) -> Result<u64, Complaint> {
+    number(value, parse).ok_or_else(|| malformed(value, expected))
 }
 
 fn cap(value: &Value<'_>, parse: fn(&str) -> Option<u64>, takes: &str) -> Result<Cap, Complaint> {

@@ -11,7 +11,7 @@ use crate::document::WIDTH;
 use crate::number::{bytes_binary, count, grouped, percent, span};
 use crate::result::{RunResult, TenantResult};
 use crate::summary::ratio;
-use crate::tenants::{device_share, device_time_of_all, explain, parts, shown, throttled};
+use crate::tenants::{device_share, device_time_of_all, explain, parts, reserve_in_words, shown, throttled};
 
 /// Maximum number of tenants in the report; JSON has all.
 const MOST_TENANTS: usize = 50;
@@ -89,8 +89,7 @@ fn details(out: &mut String, run: &RunResult, tenant: &TenantResult) {
         list(out, "  throttled:   ", &held);
     }
     if let Some(missed) = tenant.reserve_missed {
-        let short = format!("short by {} of it while I/O was waiting", span(missed.get() as f64));
-        let _ = writeln!(out, "  reserve:     {}", if missed.is_zero() { "kept" } else { &short });
+        let _ = writeln!(out, "  reserve:     {}", reserve_in_words(missed));
     }
     let (major, minor) = run.disk.number;
     let _ = writeln!(out, "  io.stat:     {}", tenant.io.line(major, minor));

@@ -47,8 +47,8 @@ pub struct Decisions {
     pub most: Option<[u32; 2]>,
     /// Requests that were dispatched before all others: given back by the driver, or of no process.
     pub from_head: u64,
-    /// Requests that were not chosen among all that waited: because of a limit of writes, or of a
-    /// look.
+    /// Requests that were not chosen among all that waited: because of a limit of writes, of a
+    /// look, or of a floor.
     pub constrained: u64,
     /// How long a class waits before it is served once.
     pub patience: Nanos,
