@@ -273,6 +273,13 @@ impl Host {
         ring.receive(socket, incoming, slots, &mut self.buffers);
     }
 
+    /// Ends a receive to which nothing has come; [`SocketEvent::Cancelled`] tells of it. One to
+    /// which something has come ends as it would; without a receive nothing happens.
+    pub fn cancel_receive(&mut self, socket: SocketId) {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        ring.cancel_receive(socket);
+    }
+
     /// Starts to send everything.
     ///
     /// # Panics

@@ -44,6 +44,14 @@ impl Mapping {
         self.bytes
     }
 
+    /// Gives back the memory of the whole pages from a byte on, whose bytes are zero then.
+    pub(crate) fn give_back_from(&mut self, byte: usize) {
+        let from = byte.next_multiple_of(PAGE_SIZE as usize).min(self.bytes);
+        // SAFETY: whole pages inside the mapping, which nobody else uses: it is borrowed. An error
+        // means that they stay.
+        unsafe { libc::madvise(self.start().add(from).cast(), self.bytes - from, libc::MADV_DONTNEED) };
+    }
+
     /// Lets the memory stay mapped for good, since the kernel may still be using it.
     pub(crate) const fn keep(&mut self) {
         self.is_kept = true;
@@ -56,5 +64,37 @@ impl Drop for Mapping {
             // SAFETY: mapped in `Mapping::new` with this length, unmapped once.
             unsafe { libc::munmap(self.start().cast(), self.bytes) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = PAGE_SIZE as usize;
+
+    /// Returns how many pages of it the machine holds.
+    fn resident(mapping: &Mapping) -> usize {
+        let mut pages = vec![0_u8; mapping.len() / PAGE];
+        // SAFETY: the mapping's own pages, and a byte for each.
+        let result = unsafe { libc::mincore(mapping.start().cast(), mapping.len(), pages.as_mut_ptr()) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        pages.iter().filter(|&&page| page & 1 == 1).count()
+    }
+
+    #[test]
+    fn what_is_given_back_takes_no_memory_and_what_lies_before_it_stays() {
+        let mut mapping = Mapping::new(8 * PAGE).expect("memory");
+        assert_eq!(resident(&mapping), 0);
+        // SAFETY: inside the mapping.
+        unsafe { mapping.start().write_bytes(7, 8 * PAGE) };
+        assert_eq!(resident(&mapping), 8);
+        mapping.give_back_from(8 * PAGE);
+        assert_eq!(resident(&mapping), 8);
+        mapping.give_back_from(PAGE + 1);
+        assert_eq!(resident(&mapping), 2);
+        // SAFETY: as above.
+        let bytes = unsafe { std::slice::from_raw_parts(mapping.start(), 8 * PAGE) };
+        assert!(bytes[..2 * PAGE].iter().all(|&byte| byte == 7) && bytes[2 * PAGE..].iter().all(|&byte| byte == 0));
     }
 }

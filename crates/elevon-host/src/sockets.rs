@@ -77,6 +77,8 @@ impl SocketId {
 pub enum SocketEvent {
     /// A receive has ended: how many bytes came, 0 at the end of the stream.
     Received(SocketId, Incoming, io::Result<usize>),
+    /// A receive to which nothing had come was cancelled.
+    Cancelled(SocketId, Incoming),
     /// A send has ended: everything was sent, or an error says that the socket is of no use.
     Sent(SocketId, Outgoing, io::Result<()>),
 }
@@ -147,6 +149,12 @@ impl Incoming {
     pub fn add(&mut self, bytes: usize) {
         assert!(bytes <= self.memory.len() - self.end, "no more came than there is room for");
         self.end += bytes;
+    }
+
+    /// Gives back the memory behind the bytes that were not taken.
+    pub fn give_back(&mut self) {
+        self.move_to_front();
+        self.memory.give_back_from(self.end);
     }
 
     fn move_to_front(&mut self) {
@@ -376,6 +384,10 @@ impl Socket {
         }
         let Receiving { mut incoming, spans } = self.receive.take().expect("a receive in the ring");
         spans.iter().for_each(|span| buffers.finish(span, true));
+        if result == -libc::ECANCELED {
+            self.spare.push(spans);
+            return Next::Event(SocketEvent::Cancelled(id, incoming));
+        }
         let result = count(result);
         let in_slots: usize = spans.iter().map(|span| span.len).sum();
         incoming.add(result.as_ref().map_or(0, |bytes| bytes.saturating_sub(in_slots)));

@@ -36,6 +36,9 @@ const ALARM: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const TIMER_SET: u64 = u64::MAX - 2;
 
+/// Key of what cancels a receive.
+const CANCEL: u64 = u64::MAX - 3;
+
 /// Added to the number of a socket these are the keys of its receive and of its send.
 const RECEIVE: u64 = 1 << 32;
 const SEND: u64 = 2 << 32;
@@ -258,6 +261,8 @@ impl Uring {
                 TIMER => self.timer = None,
                 // A timer that has expired meanwhile has a result of its own.
                 TIMER_SET => {}
+                // A receive that is cancelled, or has ended meanwhile, says so itself.
+                CANCEL => {}
                 key @ RECEIVE.. => self.of_sockets.push_back((key, cqe.result())),
                 key => results.push_back((key as u32, cqe.result())),
             }
@@ -325,6 +330,11 @@ impl Uring {
     pub(crate) fn receive(&mut self, id: SocketId, incoming: Incoming, slots: &[SlotBytes], buffers: &mut Buffers) {
         let sqe = self.socket(id).receive(incoming, slots, buffers);
         self.push_entry(&sqe.user_data(RECEIVE | u64::from(id.0)));
+    }
+
+    pub(crate) fn cancel_receive(&mut self, id: SocketId) {
+        let receive = RECEIVE | u64::from(id.0);
+        self.push_entry(&opcode::AsyncCancel::new(receive).build().user_data(CANCEL));
     }
 
     pub(crate) fn send(&mut self, id: SocketId, outgoing: Outgoing, buffers: &mut Buffers) {

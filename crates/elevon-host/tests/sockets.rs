@@ -68,6 +68,33 @@ fn what_comes_fills_buffers_and_what_follows_is_kept_apart() {
 }
 
 #[test]
+fn a_receive_that_is_cancelled_loses_nothing() {
+    let Some((mut host, _folder, socket, mut theirs)) = host() else { return };
+    theirs.write_all(&[7; 9_000]).expect("room");
+    host.receive(socket, Incoming::new(16 << 10).expect("memory"), &[]);
+    let SocketEvent::Received(_, mut incoming, Ok(9_000)) = next(&mut host) else { panic!("9,000 bytes came") };
+    incoming.take(8_990);
+    // Nothing has come.
+    host.receive(socket, incoming, &[]);
+    host.cancel_receive(socket);
+    let SocketEvent::Cancelled(_, mut incoming) = next(&mut host) else { panic!("nothing came") };
+    incoming.give_back();
+    assert_eq!(incoming.bytes(), [7; 10], "what was not taken stays");
+    // Something has come before it is cancelled.
+    theirs.write_all(b"next").expect("room");
+    host.receive(socket, incoming, &[]);
+    host.cancel_receive(socket);
+    let SocketEvent::Received(_, incoming, Ok(4)) = next(&mut host) else { panic!("four bytes came") };
+    assert_eq!(incoming.bytes(), b"\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07next");
+    // There is none.
+    host.cancel_receive(socket);
+    host.receive(socket, incoming, &[]);
+    theirs.write_all(b"!").expect("room");
+    assert!(matches!(next(&mut host), SocketEvent::Received(_, _, Ok(1))), "it goes on");
+    host.remove_socket(socket);
+}
+
+#[test]
 fn heads_and_buffers_are_sent_in_order_however_slowly_they_are_read() {
     let Some((mut host, _folder, socket, mut theirs)) = host() else { return };
     for token in 0..2 {

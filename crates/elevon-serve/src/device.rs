@@ -215,6 +215,7 @@ impl<D: Disk> Device<D> {
                 SocketEvent::Received(id, input, result) => {
                     self.on_received(self.sockets[id.index()], input, result);
                 }
+                SocketEvent::Cancelled(id, input) => self.on_cancelled(self.sockets[id.index()], input),
                 SocketEvent::Sent(id, outgoing, result) => self.on_sent(self.sockets[id.index()], outgoing, result),
             }
             moved = true;

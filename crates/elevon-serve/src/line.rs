@@ -14,8 +14,9 @@ use crate::listen::Socket;
 use crate::tls::{Channel, Inlet, Outlet, Unprotected};
 
 /// Bytes that are taken from a socket of the ring at a time, besides those that go to the buffers
-/// of I/O.
-const IN_RING: usize = 64 << 10;
+/// of I/O. What a client sends ahead is taken in one call, so that a client that sleeps until its
+/// socket has room is woken less often.
+const IN_RING: usize = 256 << 10;
 /// Bytes that a thread takes from a socket at a time.
 const IN_THREAD: usize = 256 << 10;
 

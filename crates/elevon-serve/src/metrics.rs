@@ -307,7 +307,7 @@ impl Scrape {
                 uses.filter_map(move |(id, of)| Some((labels_of(view, view.tenants.get(id.index())?), of)))
             })
         };
-        let help = "Parts of READs, of up to 128 KiB, through the page cache, without those of tenants below it.";
+        let help = "Parts of READs, of up to 256 KiB, through the page cache, without those of tenants below it.";
         to.counters("elevon_tenant_cache_reads", help, None, uses().map(|(labels, of)| (labels, of.reads)))?;
         let help = "Those of them that found everything in memory.";
         to.counters("elevon_tenant_cache_hits", help, None, uses().map(|(labels, of)| (labels, of.hits)))?;

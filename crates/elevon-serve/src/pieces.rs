@@ -9,7 +9,7 @@ use elevon_nbd::{Command, NbdError, ReplyFormat, Request};
 use crate::span::Span;
 
 /// Bytes of a buffer. A longer request is carried out in parts, several at a time.
-pub(crate) const PART: u64 = 128 << 10;
+pub(crate) const PART: u64 = 256 << 10;
 
 /// The longest READ or WRITE whose bytes stay in the buffers of the device from the socket to the
 /// device, or back. Those of a longer one are gathered in memory of its own, so that it does not

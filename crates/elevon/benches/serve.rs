@@ -6,11 +6,12 @@
 //! minutes; `-- --rounds N` and `-- --only TEXT` (cells whose name has it) change that. Run by
 //! `cargo test` it only proves that it runs. Goals: ahead of nbdkit in every cell, 1.3 times as
 //! fast with 32 requests in flight, less than 10 % for BFQ with weights, less than 64 KiB of memory
-//! for an idle connection.
+//! for an idle connection. A server that does no I/O shows what fio's one thread and the socket
+//! allow.
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -44,10 +45,19 @@ const CELLS: [Cell; 6] = [
 /// A server of the file.
 struct Server {
     name: &'static str,
-    child: Child,
+    /// Its process; `None` for a thread of this one.
+    child: Option<Child>,
     socket: PathBuf,
     /// What each round of the cell measured.
     rounds: Vec<Round>,
+}
+
+/// What a connection whose memory is measured has asked for: so many bytes.
+#[derive(Clone, Copy)]
+enum Asks {
+    Nothing,
+    Read(u32),
+    Write(u32),
 }
 
 #[derive(Clone, Copy)]
@@ -62,18 +72,19 @@ impl Server {
     /// Starts a server, and waits until it takes connections.
     fn start(name: &'static str, command: &mut Command, socket: &Path) -> Self {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the server started");
-        let server = Self { name, child, socket: socket.to_owned(), rounds: Vec::new() };
+        let server = Self { name, child: Some(child), socket: socket.to_owned(), rounds: Vec::new() };
         let began = Instant::now();
-        while server.connection(false).is_err() {
+        while server.connection(Asks::Nothing).is_err() {
             assert!(began.elapsed() < Duration::from_secs(20), "{name} does not listen");
             std::thread::sleep(Duration::from_millis(10));
         }
         server
     }
 
-    /// Seconds of CPU time, of which the kernel tells hundredths.
+    /// Seconds of CPU time, of which the kernel tells hundredths; not a number for a thread.
     fn cpu_seconds(&self) -> f64 {
-        let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("it runs");
+        let Some(child) = &self.child else { return f64::NAN };
+        let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");
         let (_, rest) = text.rsplit_once(')').expect("a name in parentheses");
         let ticks = |at: usize| rest.split_whitespace().nth(at).and_then(|field| field.parse::<f64>().ok());
         (ticks(11).expect("user time") + ticks(12).expect("system time")) / 100.0
@@ -81,7 +92,8 @@ impl Server {
 
     /// Resident memory in KiB.
     fn memory_kib(&self) -> f64 {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let child = self.child.as_ref().expect("a process");
+        let text = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
         let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
         line.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number")
     }
@@ -115,8 +127,8 @@ impl Server {
         median(self.rounds.iter().map(figure))
     }
 
-    /// Opens the export, and reads a block of it if `reads`; the connection stays open.
-    fn connection(&self, reads: bool) -> io::Result<UnixStream> {
+    /// Opens the export and makes a request; the connection stays open.
+    fn connection(&self, asks: Asks) -> io::Result<UnixStream> {
         let mut socket = UnixStream::connect(&self.socket)?;
         let mut greeting = [0; 18];
         socket.read_exact(&mut greeting)?;
@@ -124,30 +136,37 @@ impl Server {
         socket.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0")?;
         // Its size and flags.
         socket.read_exact(&mut [0; 10])?;
-        if reads {
-            // A simple READ of 4 KiB at byte 0.
-            let mut request = vec![0x25, 0x60, 0x95, 0x13];
-            request.extend([0; 20]);
-            request.extend(4096_u32.to_be_bytes());
-            socket.write_all(&request)?;
-            socket.read_exact(&mut [0; 16 + 4096])?;
-        }
+        let (command, sent, received) = match asks {
+            Asks::Nothing => return Ok(socket),
+            Asks::Read(bytes) => (0, 0, bytes),
+            Asks::Write(bytes) => (1, bytes, 0),
+        };
+        // A simple request at byte 0.
+        let mut request = vec![0x25, 0x60, 0x95, 0x13, 0, 0, 0, command];
+        request.extend([0; 16]);
+        request.extend((sent + received).to_be_bytes());
+        request.resize(request.len() + sent as usize, 1);
+        socket.write_all(&request)?;
+        socket.read_exact(&mut vec![0; 16 + received as usize])?;
         Ok(socket)
     }
 
-    /// KiB of resident memory for each connection that is open and idle.
-    fn memory_of_connection(&self, count: usize, reads: bool) -> f64 {
+    /// KiB of resident memory for each connection that is open and has been idle for a time.
+    fn memory_of_connection(&self, count: usize, asks: Asks, idle: Duration) -> f64 {
         let before = self.memory_kib();
-        let open: Vec<UnixStream> = (0..count).map(|_| self.connection(reads).expect("an open export")).collect();
+        let open: Vec<UnixStream> = (0..count).map(|_| self.connection(asks).expect("an open export")).collect();
+        std::thread::sleep(idle);
         (self.memory_kib() - before) / open.len() as f64
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that has ended is not there to be killed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            // One that has ended is not there to be killed.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -180,7 +199,75 @@ fn servers(folder: &Path, disk: &Path) -> Vec<Server> {
         qemu.args(["-f", "raw", "-t", "-e", "1024", "-k"]).arg(&socket).arg(disk);
         all.push(Server::start("qemu-nbd", &mut qemu, &socket));
     }
+    let socket = folder.join("nothing.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    std::thread::spawn(move || listener.incoming().for_each(|client| drop(answer_all(client.expect("a client")))));
+    all.push(Server { name: NO_IO, child: None, socket, rounds: Vec::new() });
     all
+}
+
+/// The server that does no I/O.
+const NO_IO: &str = "no I/O at all";
+
+/// Answers a client without any I/O, READs by zeroes: a thread, one receive and one send for all
+/// requests that have come. What is faster than this server is limited by the client.
+fn answer_all(mut socket: UnixStream) -> io::Result<()> {
+    const GO: u32 = 7;
+    const INFO: u32 = 3;
+    const ACK: u32 = 1;
+    const UNSUPPORTED: u32 = 1 << 31 | 1;
+    // Fixed newstyle without zeroes.
+    socket.write_all(b"NBDMAGICIHAVEOPT\0\x03")?;
+    socket.read_exact(&mut [0; 4])?;
+    loop {
+        let mut head = [0; 16];
+        socket.read_exact(&mut head)?;
+        let option = &head[8..12];
+        socket.read_exact(&mut vec![0; word(&head[12..]) as usize])?;
+        let reply = |kind: u32, data: &[u8]| {
+            let (magic, kind, length) = (0x0003_e889_0455_65a9_u64, kind.to_be_bytes(), data.len() as u32);
+            [&magic.to_be_bytes()[..], option, &kind, &length.to_be_bytes(), data].concat()
+        };
+        if word(option) != GO {
+            socket.write_all(&reply(UNSUPPORTED, &[]))?;
+            continue;
+        }
+        // Its size, and that it has flags.
+        socket.write_all(&reply(INFO, &[&[0; 2][..], &FILE.to_be_bytes(), &[0, 1]].concat()))?;
+        socket.write_all(&reply(ACK, &[]))?;
+        break;
+    }
+    let (mut input, mut filled, mut output) = (vec![0; 1 << 20], 0, Vec::new());
+    loop {
+        let came = socket.read(&mut input[filled..])?;
+        filled += came;
+        let mut taken = 0;
+        while let Some(request) = input[taken..filled].first_chunk::<28>() {
+            let (command, length) = (request[7], word(&request[24..]) as usize);
+            let payload = if command == 1 { length } else { 0 };
+            if filled - taken < 28 + payload {
+                break;
+            }
+            output.extend([&[0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0], &request[8..16]].concat());
+            output.resize(output.len() + if command == 0 { length } else { 0 }, 0);
+            taken += 28 + payload;
+            if command == 2 {
+                return Ok(());
+            }
+        }
+        if came == 0 {
+            return Ok(());
+        }
+        socket.write_all(&output)?;
+        output.clear();
+        input.copy_within(taken..filled, 0);
+        filled -= taken;
+    }
+}
+
+/// Returns four bytes as a number.
+fn word(bytes: &[u8]) -> u32 {
+    u32::from_be_bytes(bytes[..4].try_into().expect("four bytes"))
 }
 
 /// Prints what the rounds of a cell measured.
@@ -192,12 +279,13 @@ fn show(cell: &Cell, servers: &[Server]) {
     for server in servers {
         let iops = server.median(|round| round.iops);
         let times = nbdkit.map_or_else(|| "-".to_owned(), |nbdkit| format!("{:.2}", iops / nbdkit));
+        let cpu_us = server.child.as_ref().map(|_| format!("{:.2}", server.median(|round| round.cpu_us)));
         println!(
-            "| {} | {iops:.0} | {:.0} | {times} | {:.2} | {:.2} |",
+            "| {} | {iops:.0} | {:.0} | {times} | {:.2} | {} |",
             server.name,
             iops * cell.block as f64 / 1e6,
             iops / none,
-            server.median(|round| round.cpu_us)
+            cpu_us.as_deref().unwrap_or("-")
         );
     }
     let reached = nbdkit.map(|nbdkit| none / nbdkit >= cell.goal);
@@ -240,10 +328,14 @@ fn main() {
         show(cell, &servers);
     }
     let count = if full { IDLE } else { 2 };
-    println!("| memory of an idle connection | KiB, export open | KiB, after a read of 4 KiB |");
-    println!("|---|---|---|");
-    for server in &servers {
-        let [open, read] = [false, true].map(|reads| server.memory_of_connection(count, reads));
-        println!("| {} | {open:.1} | {read:.1} |", server.name);
+    println!(
+        "| memory of an idle connection, KiB | export open | after a read of 4 KiB | 11 s after a write of 256 KiB |"
+    );
+    println!("|---|---|---|---|");
+    for server in servers.iter().filter(|server| server.child.is_some()) {
+        let of = |asks, idle| server.memory_of_connection(count, asks, Duration::from_secs(idle));
+        let [open, read] = [Asks::Nothing, Asks::Read(4096)].map(|asks| of(asks, 0));
+        let written = of(Asks::Write(256 << 10), if full { 11 } else { 0 });
+        println!("| {} | {open:.1} | {read:.1} | {written:.1} |", server.name);
     }
 }

@@ -50,7 +50,7 @@ const DIRTY_TOLD: u32 = 1024;
 /// What a tenant's requests found in the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheUse {
-    /// Reads through the cache: parts of READs, of up to 128 KiB.
+    /// Reads through the cache: parts of READs, of up to 256 KiB.
     pub reads: u64,
     /// Those of them that found everything in memory.
     pub hits: u64,

@@ -271,6 +271,17 @@ impl<D: Disk> Device<D> {
         self.look_at(task);
     }
 
+    /// Nothing came to a client that idles: memory for what comes is taken again once it does.
+    pub(super) fn on_cancelled(&mut self, task: TaskId, mut input: Incoming) {
+        input.give_back();
+        let client = self.client(task);
+        client.input = Some(input);
+        if client.is_closing {
+            client.close(None);
+        }
+        self.look_at(task);
+    }
+
     /// Submits what the client has buffers for. Returns false if there was nothing.
     fn submit(&mut self, task: TaskId) -> bool {
         let client = client_of(&mut self.clients, task);
@@ -385,6 +396,10 @@ impl<D: Disk> Device<D> {
             let Some(client) = client else { continue };
             if client.idles() {
                 client.remove_buffers();
+                // What was received into takes memory as well.
+                if let (Line::Ring(socket), Some(host)) = (&client.line, self.disk.host()) {
+                    host.cancel_receive(*socket);
+                }
                 self.disk.prepare_buffers(TaskId(index as u32), 0, 0);
             }
             have_some |= client.has_buffers;

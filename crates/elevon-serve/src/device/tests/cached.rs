@@ -186,10 +186,10 @@ fn dirty_pages_are_allocated() {
 fn a_range_is_read_ahead_and_the_next_client_pays_for_itself() {
     let mut lab = Lab::cached(DISK, &[], "none", "[tenant.a]\n[tenant.b]\n", cache(1 << 20, WriteMode::Back));
     let mut wire = lab.open(0, "a");
-    let ahead = Request { command: Command::Cache, ..read(0, 256 << 10) };
+    let ahead = Request { command: Command::Cache, ..read(0, 512 << 10) };
     assert!(lab.ask(&mut wire, &ahead, &[]));
     lab.wait_for(Nanos::from_millis(100));
-    assert!(lab.ask(&mut wire, &read(0, 256 << 10), &[]));
+    assert!(lab.ask(&mut wire, &read(0, 512 << 10), &[]));
     assert_eq!(lab.device.view().cache.expect("a cache").tenants[&TenantId(1)].hits, 2);
     lab.close(wire);
     assert!(lab.device.clients[0].is_none(), "it has left");
