@@ -20,10 +20,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 mod fifo;
+mod like;
 mod model;
 mod place;
 mod refine;
 
+pub use like::{LikeFit, distance, fit_like};
 pub use model::{Cost, Kind, Model, Served};
 
 /// Maximum number of requests that a fit uses; if there are more, it uses the first ones.

@@ -18,6 +18,7 @@ use crate::plan::{Plan, Target};
 use crate::run::warn;
 
 mod hardware;
+mod like;
 mod trace;
 
 pub(crate) use trace::{Calibration, fit_to};

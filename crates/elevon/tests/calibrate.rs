@@ -80,6 +80,10 @@ fn bad_input_is_one_line() {
         (&["--device", "nvme-datacentre"], "nvme-datacenter"),
         (&["--device", "./missing.img"], "missing.img"),
         (&["--secs", "1"], "--secs"),
+        (
+            &[&trace_of_six_slots(), "--like", "hdd-7200"],
+            "--like hdd-7200: expected a profile of flash (sata-ssd-plextor-m5s, ",
+        ),
     ] {
         let output = bench.elevon(&[&["calibrate"], args].concat()).output().expect("the command ran");
         let said = String::from_utf8_lossy(&output.stderr);

@@ -39,6 +39,20 @@ struct Group {
     latencies: Vec<u64>,
 }
 
+impl Group {
+    /// Returns the sum of the absolute differences of latencies of equal rank, and of a large group
+    /// the error of its 99th percentile, as a logarithm. `own` is memory for those of the model.
+    fn error(&self, model: &[u64], own: &mut Vec<u64>) -> [f64; 2] {
+        own.clear();
+        own.extend(self.members.iter().map(|&n| model[n as usize]));
+        own.sort_unstable();
+        let at = own.len() * 99 / 100;
+        let off = |own: u64, of: u64| libm::log(own.max(1) as f64 / of.max(1) as f64).abs();
+        let tail = if own.len() >= TAIL { off(own[at], self.latencies[at]) } else { 0.0 };
+        [own.iter().zip(&self.latencies).map(|(own, of)| own.abs_diff(*of) as f64).sum(), tail]
+    }
+}
+
 /// The groups of the requests of some windows.
 pub(super) struct Groups {
     all: Vec<Group>,
@@ -71,20 +85,29 @@ impl Groups {
     /// mean latency; and the mean error of the 99th percentiles of large groups, as a logarithm.
     pub(super) fn error(&self, model: &[u64]) -> [f64; 2] {
         let mut own = Vec::new();
-        let (mut difference, mut tails) = (0.0, 0.0);
+        let (mut differences, mut tails) = (0.0, 0.0);
         for group in &self.all {
-            own.clear();
-            own.extend(group.members.iter().map(|&n| model[n as usize]));
-            own.sort_unstable();
-            if own.len() >= TAIL {
-                let at = own.len() * 99 / 100;
-                let off = own[at].max(1) as f64 / group.latencies[at].max(1) as f64;
-                let off = libm::log(off).abs();
-                tails += off * sum(&group.latencies);
-            }
-            difference += own.iter().zip(&group.latencies).map(|(own, of)| own.abs_diff(*of) as f64).sum::<f64>();
+            let [difference, tail] = group.error(model, &mut own);
+            differences += difference;
+            tails += tail * sum(&group.latencies);
         }
-        [difference / self.sum.max(1.0), tails / self.sum.max(1.0)]
+        [differences / self.sum.max(1.0), tails / self.sum.max(1.0)]
+    }
+}
+
+impl Groups {
+    /// As [`error`], but a group counts by the square root of the time of its requests, so that
+    /// many that wait long do not hide the others.
+    pub(super) fn relative(&self, model: &[u64]) -> f64 {
+        let mut own = Vec::new();
+        let (mut errors, mut weights) = (0.0, 0.0);
+        for group in &self.all {
+            let [difference, tail] = group.error(model, &mut own);
+            let of = sum(&group.latencies).max(1.0);
+            errors += (difference / of + TAIL_COUNTS * tail) * libm::sqrt(of);
+            weights += libm::sqrt(of);
+        }
+        errors / f64::max(weights, 1.0)
     }
 }
 

@@ -9,14 +9,18 @@ use elevon_sim::device::{Model as DeviceModel, SlotsParameters};
 use elevon_sim::fit::{Fit, Kind, LatencyRow, Served, fit};
 use elevon_trace::served::{ServedError, ServedRequest, ServedRequests};
 use elevon_trace::{Device, Recorded};
+use serde_json::Value;
 
 use super::hardware::{self, Hardware};
+use super::like::{Likeness, Starts};
 use crate::args::{CalibrateArgs, OutputFormat};
 use crate::bar::Bar;
 use crate::failure::{Ending, Failure, all, emit, emit_text};
 use crate::files::Files;
 use crate::output::NewFile;
 
+/// Percent by which the distribution is off from which another kind of device is worth a try.
+const POOR: f64 = 10.0;
 /// Queue depth of the device if the trace does not show a larger one; a trace does not contain it.
 const QUEUE_DEPTH: u64 = 128;
 /// The size of the device is a multiple of this.
@@ -24,8 +28,16 @@ const SIZE_UNIT: u64 = 1 << 20;
 /// The largest size of a device.
 const LARGEST: u64 = 1 << 63;
 
-/// Fits a device to a trace, and returns it with its file for `--device @FILE`.
+/// Fits servers to a trace, and returns them with their file for `--device @FILE`.
 pub(crate) fn fit_to(path: &Path, dev: Option<&str>) -> Result<(Calibration, String), Failure> {
+    let name = path.display().to_string();
+    let found = Calibration::of(read(path, dev)?);
+    let profile = profile(&name, &found);
+    Ok((found, profile))
+}
+
+/// Reads what a device of a trace was asked for, and when.
+fn read(path: &Path, dev: Option<&str>) -> Result<ServedRequests, Failure> {
     let name = path.display().to_string();
     let device = dev.map(str::parse::<Device>).transpose();
     let device = device.map_err(|error| Failure::named("--dev", error))?;
@@ -37,13 +49,10 @@ pub(crate) fn fit_to(path: &Path, dev: Option<&str>) -> Result<(Calibration, Str
     };
     let found = elevon_trace::served::read(&mut open, device, &mut |events| bar.set(events));
     drop(bar);
-    let found = found.map_err(|error| match error {
+    found.map_err(|error| match error {
         ServedError::Trace(error) => crate::inspect::failure(&name, error),
         error @ ServedError::TooFew { .. } => Failure::named(&name, error),
-    })?;
-    let found = Calibration::of(found);
-    let profile = profile(&name, &found);
-    Ok((found, profile))
+    })
 }
 
 pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Failure> {
@@ -54,15 +63,24 @@ pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Fai
         files.add_output(format!("--output {}", output.display()), output)?;
     }
     let output = args.output.as_deref().map(|path| NewFile::create("--output", path)).transpose()?;
-    let (found, profile) = fit_to(path, args.dev.as_deref())?;
-    let printed = match args.output_format {
-        OutputFormat::Normal => {
-            let saved = args.output.as_ref().map(|path| format!("\nSaved for --device @{}\n", path.display()));
-            let profile =
-                saved.unwrap_or_else(|| format!("\nThe file for --device @FILE (-o FILE saves it):\n\n{profile}"));
-            emit_text(&(text(&name, &found) + &profile))
+    let is_text = args.output_format == OutputFormat::Normal;
+    let (report, profile) = match &args.like {
+        Some(like) => {
+            let starts = Starts::named(like)?;
+            let found = Likeness::of(read(path, args.dev.as_deref())?, starts, &name);
+            (if is_text { found.text(&name) } else { found.json(&name) }, found.profile(&name))
         }
-        OutputFormat::Json | OutputFormat::JsonPlus => emit(&json(&name, &found)),
+        None => {
+            let (found, profile) = fit_to(path, args.dev.as_deref())?;
+            (if is_text { text(&name, &found) } else { json(&name, &found) }, profile)
+        }
+    };
+    let printed = if is_text {
+        let saved = args.output.as_ref().map(|path| format!("\nSaved for --device @{}\n", path.display()));
+        let file = saved.unwrap_or_else(|| format!("\nThe file for --device @FILE (-o FILE saves it):\n\n{profile}"));
+        emit_text(&(report + &file))
+    } else {
+        emit(&report)
     };
     all([printed, output.map_or(Ok(()), |file| file.commit(profile.as_bytes()))])?;
     Ok(Ending::Done)
@@ -102,11 +120,11 @@ impl Calibration {
 
 /// Returns the size in bytes of a device with this many sectors, in whole units and at most the
 /// largest size of a device.
-fn size_of(sectors: u64) -> u64 {
+pub(super) fn size_of(sectors: u64) -> u64 {
     sectors.saturating_mul(512).clamp(1, LARGEST).next_multiple_of(SIZE_UNIT)
 }
 
-fn served(request: &ServedRequest) -> Served {
+pub(super) fn served(request: &ServedRequest) -> Served {
     let &ServedRequest { issued, completed, sector, bytes, is_write } = request;
     let kind = match (bytes, is_write) {
         (0, _) => Kind::Flush,
@@ -264,6 +282,20 @@ fn model_words(out: &mut String, found: &Calibration) {
     }
 }
 
+/// Shows latencies beside those of the model.
+pub(super) fn latency_table(out: &mut String, by_size: &[(Kind, u64, LatencyRow)], by_depth: &[(u64, LatencyRow)]) {
+    out.push_str("\nLatency from issue to completion in us: measured, model, error in %\n");
+    let _ = writeln!(out, "{:<22} {:>9} {:^26} {:^26} {:^26}", "", "requests", "mean", "p50", "p99");
+    for (kind, bytes, row) in by_size {
+        let size = if *kind == Kind::Flush { String::new() } else { quantity::text(*bytes, quantity::SIZES) };
+        figures(out, format!("{} {size}", KINDS[*kind as usize]).trim_end(), row);
+    }
+    for (depth, row) in by_depth {
+        let name = if *depth == 1 { "alone".to_owned() } else { format!("up to {depth} in device") };
+        figures(out, &name, row);
+    }
+}
+
 fn text(name: &str, found: &Calibration) -> String {
     let fit = &found.fit;
     let mut out = format!("elevon calibrate: device {} of {name}\n\n", found.device);
@@ -276,17 +308,10 @@ fn text(name: &str, found: &Calibration) -> String {
          hand-over and disorder), the latency of one request by {:.1} % on average",
         fit.distribution_percent, fit.fifo_percent, fit.each_percent
     );
-    let head = "\nLatency from issue to completion in us: measured, model, error in %\n";
-    out.push_str(head);
-    let _ = writeln!(out, "{:<22} {:>9} {:^26} {:^26} {:^26}", "", "requests", "mean", "p50", "p99");
-    for (kind, bytes, row) in &fit.by_size {
-        let size = if *kind == Kind::Flush { String::new() } else { quantity::text(*bytes, quantity::SIZES) };
-        figures(&mut out, format!("{} {size}", KINDS[*kind as usize]).trim_end(), row);
+    if fit.distribution_percent > POOR {
+        out.push_str("If it is flash, --like a profile (or any) may come nearer: flash is no queue with servers.\n");
     }
-    for (depth, row) in &fit.by_depth {
-        let name = if *depth == 1 { "alone".to_owned() } else { format!("up to {depth} in device") };
-        figures(&mut out, &name, row);
-    }
+    latency_table(&mut out, &fit.by_size, &fit.by_depth);
     let near = |&&(servers, _): &&(u64, f64)| servers.abs_diff(fit.model.servers) <= 3;
     let tried: Vec<String> = fit
         .by_servers
@@ -298,11 +323,11 @@ fn text(name: &str, found: &Calibration) -> String {
     out
 }
 
-fn hundredths(value: f64) -> f64 {
+pub(super) fn hundredths(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-fn json_row(row: &LatencyRow, key: &str, value: serde_json::Value) -> serde_json::Value {
+fn json_row(row: &LatencyRow, key: &str, value: Value) -> Value {
     let figure = |figure: elevon_sim::fit::Figure| {
         serde_json::json!({
             "measured_ns": figure.measured.round(),
@@ -320,14 +345,20 @@ fn json_row(row: &LatencyRow, key: &str, value: serde_json::Value) -> serde_json
     all
 }
 
-fn json(name: &str, found: &Calibration) -> String {
-    let fit = &found.fit;
-    let by_size = fit.by_size.iter().map(|(kind, bytes, of)| {
+/// Returns latencies beside those of the model, by size and by depth.
+pub(super) fn json_tables(by_size: &[(Kind, u64, LatencyRow)], by_depth: &[(u64, LatencyRow)]) -> [Value; 2] {
+    let by_size = by_size.iter().map(|(kind, bytes, of)| {
         let mut all = json_row(of, "bytes", (*bytes).into());
         all["direction"] = KINDS[*kind as usize].into();
         all
     });
-    let by_depth = fit.by_depth.iter().map(|(depth, of)| json_row(of, "depth", (*depth).into()));
+    let by_depth = by_depth.iter().map(|(depth, of)| json_row(of, "depth", (*depth).into()));
+    [by_size.collect(), by_depth.collect()]
+}
+
+fn json(name: &str, found: &Calibration) -> String {
+    let fit = &found.fit;
+    let [by_size, by_depth] = json_tables(&fit.by_size, &fit.by_depth);
     let [read, write, sequential_read, sequential_write, _] = Kind::ALL.map(|kind| {
         let cost = fit.model.held(kind);
         let json = || serde_json::json!({ "latency_ns": cost.latency.round(), "bandwidth_bytes": cost.bandwidth() });
@@ -353,8 +384,8 @@ fn json(name: &str, found: &Calibration) -> String {
         "error_percent": hundredths(fit.each_percent),
         "distribution_error_percent": hundredths(fit.distribution_percent),
         "fifo_distribution_error_percent": hundredths(fit.fifo_percent),
-        "by_size": by_size.collect::<Vec<_>>(),
-        "by_depth": by_depth.collect::<Vec<_>>(),
+        "by_size": by_size,
+        "by_depth": by_depth,
         "profile": profile(name, found),
     });
     format!("{all:#}\n")

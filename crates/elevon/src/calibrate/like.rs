@@ -1,0 +1,202 @@
+//! `elevon calibrate TRACE --like PROFILE`: fits the parameters of a flash profile to a trace, as a
+//! file for `--device @FILE`.
+
+use std::fmt::Write;
+
+use elevon_formats::quantity;
+use elevon_sim::device::{Description, Device as _, FlashConfig};
+use elevon_sim::fit::{Kind, LikeFit, Served, distance, fit_like};
+use elevon_sim::profiles::{self, Profile};
+use elevon_trace::served::ServedRequests;
+use elevon_trace::{Device, Recorded};
+
+use super::hardware::{self, Hardware};
+use super::trace::{hundredths, json_tables, latency_table, served, size_of};
+use crate::bar::Bar;
+use crate::failure::{Failure, ValueError};
+
+/// In place of a name: the profile that the trace is nearest to.
+const ANY: &str = "any";
+
+/// A flash profile with its own parameters.
+struct Start {
+    profile: &'static Profile,
+    config: FlashConfig,
+    described: Description,
+}
+
+impl Start {
+    /// Returns the profile if it is one of flash.
+    fn of(profile: &'static Profile) -> Option<Self> {
+        let config = profile.flash_config("").ok().flatten()?;
+        let described = profile.open("", 0).ok()?.description().clone();
+        Some(Self { profile, config, described })
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        profiles::PROFILES.iter().filter_map(Self::of)
+    }
+}
+
+/// The profiles that a fit may begin with.
+pub(super) struct Starts(Vec<Start>);
+
+impl Starts {
+    /// Finds them by the value of `--like`.
+    pub(super) fn named(name: &str) -> Result<Self, Failure> {
+        let found: Vec<Start> = Start::all().filter(|start| name == ANY || start.profile.name == name).collect();
+        if found.is_empty() {
+            let names: Vec<&str> = Start::all().map(|start| start.profile.name).collect();
+            let right = format!("a profile of flash ({}) or {ANY}", names.join(", "));
+            return Err(Failure::named(format!("--like {name}"), ValueError::expected(right)));
+        }
+        Ok(Self(found))
+    }
+
+    /// Returns the one that the requests are nearest to.
+    fn nearest(self, requests: &[Served]) -> Start {
+        let Self(mut all) = self;
+        if all.len() > 1 {
+            let far = |start: &Start| distance(&start.config, &start.described, requests);
+            all.sort_by_cached_key(|start| (far(start) * 1e9) as u64);
+        }
+        all.swap_remove(0)
+    }
+}
+
+/// A profile that was fitted to a trace, and what else the trace says of the device.
+pub(super) struct Likeness {
+    device: Device,
+    profile: &'static Profile,
+    /// Its parameters, and what they are in the profile.
+    parameters: Vec<(&'static str, String, String)>,
+    recorded: Option<Recorded>,
+    fit: LikeFit,
+}
+
+impl Likeness {
+    /// Fits one of the profiles to what a trace has.
+    pub(super) fn of(found: ServedRequests, starts: Starts, name: &str) -> Self {
+        let ServedRequests { device, requests, end_sector, recorded, .. } = found;
+        let requests: Vec<Served> = requests.iter().map(served).collect();
+        let Start { profile, config, described } = starts.nearest(&requests);
+        let bar = Bar::new(&format!("{name}: {}", profile.name));
+        let fit = fit_like(&config, &described, &requests, &mut |percent| bar.set(percent));
+        drop(bar);
+        let fit = fit.expect("there are reads or writes");
+        let mut parameters = fit.changed.clone();
+        let hardware = Hardware::of(recorded.as_ref());
+        // A trace may go beyond the end of the profile.
+        let size = hardware.bytes.or(Some(size_of(end_sector)).filter(|&bytes| bytes > config.size));
+        for (key, value) in [("size", size), ("hw_queues", hardware.queues), ("queue_depth", hardware.tags)] {
+            let line = profile.parameters().into_iter().find(|line| line.key == key);
+            let Some((value, line)) = value.zip(line) else { continue };
+            let text = if key == "size" { quantity::text(value, quantity::SIZES) } else { value.to_string() };
+            if text != line.value {
+                parameters.push((key, line.value, text));
+            }
+        }
+        Self { device, profile, parameters, recorded, fit }
+    }
+
+    /// Returns the file for `--device @FILE`.
+    pub(super) fn profile(&self, name: &str) -> String {
+        let Self { device, profile, parameters, recorded, fit } = self;
+        let mut out = format!(
+            "name = \"traced-{}-{}\"\nbase = {:?}\nsummary = {:?}\n\n[parameters]\n",
+            device.major,
+            device.minor,
+            profile.name,
+            format!("device {device} as {name} shows it, a {} that was changed", profile.name)
+        );
+        for (key, _, value) in parameters {
+            let is_number = value.parse::<u64>().is_ok();
+            let _ = if is_number { writeln!(out, "{key} = {value}") } else { writeln!(out, "{key} = {value:?}") };
+        }
+        if let Some(recorded) = recorded {
+            let limits = hardware::limits(recorded).into_iter().map(|(key, value)| format!("{key} = {value}\n"));
+            let _ = write!(out, "\n[limits]\n{}", limits.collect::<String>());
+        }
+        let keys = |rows: &[(&str, String, String)]| {
+            rows.iter().map(|(key, ..)| format!("{key:?}")).collect::<Vec<_>>().join(", ")
+        };
+        let origin = format!("trace {name}");
+        let (fitted, others) = parameters.split_at(fit.changed.len());
+        if !fitted.is_empty() {
+            let value = format!(
+                "the latency of {} requests from issue to completion, its distribution within {:.1} %",
+                fit.requests.0, fit.distribution_percent
+            );
+            let keys = keys(fitted);
+            let _ = write!(
+                out,
+                "\n[[source]]\nparameters = [{keys}]\nbasis = \"fitted\"\nvalue = {value:?}\norigin = {origin:?}\n"
+            );
+        }
+        if !others.is_empty() {
+            let (basis, value) = match Hardware::of(recorded.as_ref()) == Hardware::default() {
+                true => ("estimated", "the last sector used"),
+                false => ("stated", "the settings of the device when it was recorded"),
+            };
+            let keys = keys(others);
+            let _ = write!(
+                out,
+                "\n[[source]]\nparameters = [{keys}]\nbasis = {basis:?}\nvalue = {value:?}\norigin = {origin:?}\n"
+            );
+        }
+        out
+    }
+
+    /// Describes the fit.
+    pub(super) fn text(&self, name: &str) -> String {
+        let Self { device, profile, parameters, fit, .. } = self;
+        let mut out = format!("elevon calibrate: device {device} of {name}, like {}\n\n", profile.name);
+        if parameters.is_empty() {
+            out.push_str("No parameter of the profile had to be changed.\n");
+        } else {
+            let _ = writeln!(out, "{:<20} {:>12} {:>12}  meaning", "parameter", "profile", "fitted");
+        }
+        let meanings = profile.parameters();
+        for (key, before, now) in parameters {
+            let meaning = meanings.iter().find(|line| line.key == *key).map_or("", |line| line.meaning);
+            let _ = writeln!(out, "{key:<20} {before:>12} {now:>12}  {meaning}");
+        }
+        let (looked_at, all) = fit.requests;
+        let of = if all > looked_at { format!(", the first of {all}") } else { String::new() };
+        let _ = writeln!(
+            out,
+            "\nfitted to {looked_at} requests{of}: the distribution of latency is off by {:.1} % ({:.1} % with the \
+             profile as it was),\nthe time that all took by {:+.1} %",
+            fit.distribution_percent, fit.profile_percent, fit.time_percent
+        );
+        let kinds = [Kind::Read, Kind::Write, Kind::Flush];
+        let by_size: Vec<_> = fit.by_size.iter().filter(|(kind, ..)| kinds.contains(kind)).copied().collect();
+        latency_table(&mut out, &by_size, &fit.by_depth);
+        out
+    }
+
+    /// Describes the fit for programs.
+    pub(super) fn json(&self, name: &str) -> String {
+        let Self { device, profile, parameters, fit, .. } = self;
+        let parameters = parameters
+            .iter()
+            .map(|(key, before, now)| (key.to_string(), serde_json::json!({ "profile": before, "fitted": now })));
+        let [by_size, by_depth] = json_tables(&fit.by_size, &fit.by_depth);
+        let all = serde_json::json!({
+            "trace": name,
+            "device": device.to_string(),
+            "like": profile.name,
+            "requests": fit.requests.0,
+            "requests_in_trace": fit.requests.1,
+            "parameters": parameters.collect::<serde_json::Map<_, _>>(),
+            "depth_max": fit.depth,
+            "distribution_error_percent": hundredths(fit.distribution_percent),
+            "profile_distribution_error_percent": hundredths(fit.profile_percent),
+            "time_error_percent": hundredths(fit.time_percent),
+            "by_size": by_size,
+            "by_depth": by_depth,
+            "profile": self.profile(name),
+        });
+        format!("{all:#}\n")
+    }
+}
