@@ -81,6 +81,7 @@ impl Likeness {
         let requests: Vec<Served> = requests.iter().map(served).collect();
         let Start { profile, config, described } = starts.nearest(&requests);
         let bar = Bar::new(&format!("{name}: {}", profile.name));
+        bar.expect(100);
         let fit = fit_like(&config, &described, &requests, &mut |percent| bar.set(percent));
         drop(bar);
         let fit = fit.expect("there are reads or writes");
