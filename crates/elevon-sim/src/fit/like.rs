@@ -70,7 +70,7 @@ const WIDEST: f64 = 1.2;
 const FARTHEST: f64 = 5.0;
 /// By what share of itself the error counts more for each power of e by which a parameter differs
 /// from the profile: what a trace does not show is left as the profile has it.
-const FARTHER: f64 = 0.01;
+const FARTHER: f64 = 0.03;
 /// How many of a hundred parameters of a new set are not those of the set before.
 const CROSSED: u64 = 80;
 /// Purpose of the draws.
@@ -79,7 +79,7 @@ const CHANCE: u64 = 0xf17_0003;
 /// A change is kept if it reduces the error to this factor. In the end, one is taken back that does
 /// not reduce it to the second factor.
 const KEPT: f64 = 0.999;
-const WORTH: f64 = 0.98;
+const WORTH: f64 = 0.97;
 
 /// The value from which a parameter grows that is 0 in the profile.
 const fn seed_of(unit: Unit) -> u64 {

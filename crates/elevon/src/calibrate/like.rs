@@ -108,7 +108,7 @@ impl Likeness {
             device.major,
             device.minor,
             profile.name,
-            format!("device {device} as {name} shows it, a {} that was changed", profile.name)
+            format!("device {device} as {name} shows it, {} with other parameters", profile.name)
         );
         for (key, _, value) in parameters {
             let is_number = value.parse::<u64>().is_ok();
