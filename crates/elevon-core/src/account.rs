@@ -17,7 +17,7 @@ use io_ticks::{IoTicks, Moment, Rule};
 
 use crate::kernel::IoTicksForm;
 use crate::op::StatGroup;
-use crate::stats::LatencyStat;
+use crate::stats::{LatencyStat, Repeats};
 use crate::units::{Instant, Nanos, Sectors, TaskId};
 
 /// Counters of one group (reads, writes, discards) in `/sys/block/X/stat`.
@@ -103,9 +103,9 @@ pub struct Accounting {
     flushes: u64,
     flush_ticks: Nanos,
     queued: [LatencyStat; 3],
-    /// Requests that were issued as they were allocated, and are not in `queued`.
-    at_once: [u64; 3],
     serviced: [LatencyStat; 3],
+    /// What is still to be counted in `queued` and in `serviced`.
+    repeats: [[Repeats; 2]; 3],
     /// By task.
     device_time: Vec<Nanos>,
 }
@@ -133,8 +133,8 @@ impl Accounting {
             flushes: 0,
             flush_ticks: Nanos::ZERO,
             queued: Default::default(),
-            at_once: [0; 3],
             serviced: Default::default(),
+            repeats: Default::default(),
             device_time: Vec::new(),
         }
     }
@@ -216,18 +216,16 @@ impl Accounting {
         if started {
             debug_assert!(self.started > 0, "a request left the driver that never went in");
             self.started -= 1;
-            // Without a scheduler most requests do not wait.
-            match fact.issued.since(fact.start) {
-                Nanos::ZERO => self.at_once[at] += 1,
-                queued => self.queued[at].add(queued.get()),
-            }
-            let serviced = fact.end.since(fact.issued);
-            self.serviced[at].add(serviced.get());
+            // Without a scheduler most requests do not wait, and with one many wait as long.
+            let [queued, serviced] = &mut self.repeats[at];
+            queued.add(fact.issued.since(fact.start).get(), &mut self.queued[at]);
+            let time = fact.end.since(fact.issued);
+            serviced.add(time.get(), &mut self.serviced[at]);
             if fact.task != TaskId::IDLE {
                 if fact.task.index() >= self.device_time.len() {
                     self.device_time.resize(fact.task.index() + 1, Nanos::ZERO);
                 }
-                self.device_time[fact.task.index()] += serviced;
+                self.device_time[fact.task.index()] += time;
             }
         }
     }
@@ -277,13 +275,12 @@ impl Accounting {
     /// Returns the latency from allocation to the driver, by group.
     pub fn queued_to_dispatched(&self, group: StatGroup) -> LatencyStat {
         let at = group as usize;
-        let mut all = self.queued[at].clone();
-        all.add_zeros(self.at_once[at]);
-        all
+        self.repeats[at][0].counted_in(&self.queued[at])
     }
     /// Returns the latency from the driver to completion, by group.
-    pub fn dispatched_to_completed(&self, group: StatGroup) -> &LatencyStat {
-        &self.serviced[group as usize]
+    pub fn dispatched_to_completed(&self, group: StatGroup) -> LatencyStat {
+        let at = group as usize;
+        self.repeats[at][1].counted_in(&self.serviced[at])
     }
     /// Returns the total time that a task's requests were in the driver. A request counts for the
     /// task that allocated it, even if it carries bios of other tasks.

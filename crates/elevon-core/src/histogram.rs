@@ -86,7 +86,9 @@ impl Histogram {
     /// Counts a value `count` times.
     pub fn add_many(&mut self, value: u64, count: u64) {
         let bin = bin_of(value);
-        self.cover(bin, bin);
+        if bin.wrapping_sub(self.first) >= self.bins.len() {
+            self.cover(bin, bin);
+        }
         self.bins[bin - self.first] += count;
         self.total += count;
     }

@@ -39,13 +39,19 @@ impl LatencyStat {
         self.histogram.add(ns);
     }
 
-    /// Counts `count` values of 0.
-    pub fn add_zeros(&mut self, count: u64) {
-        if count > 0 {
-            self.min = 0;
-            self.count += count;
-            self.histogram.add_many(0, count);
+    /// Counts a value `times` times.
+    pub fn add_many(&mut self, ns: u64, times: u64) {
+        if times == 0 {
+            return;
         }
+        self.min = if self.count == 0 { ns } else { self.min.min(ns) };
+        self.max = self.max.max(ns);
+        self.count += times;
+        let sum = u128::from(ns) * u128::from(times);
+        self.sum += sum;
+        let squares = sum.checked_mul(ns.into()).and_then(|squares| self.sum_squares.checked_add(squares));
+        self.sum_squares = squares.unwrap_or_else(largest_sum);
+        self.histogram.add_many(ns, times);
     }
 
     /// Adds the values of another statistic of the same quantity.
@@ -59,6 +65,42 @@ impl LatencyStat {
         self.sum += other.sum;
         self.sum_squares = self.sum_squares.saturating_add(other.sum_squares);
         self.histogram.merge(&other.histogram);
+    }
+}
+
+/// A value that was added several times in a row and is still to be counted in a [`LatencyStat`]:
+/// in a simulation many latencies are always the same, as that of a submission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repeats {
+    value: u64,
+    times: u64,
+}
+
+impl Repeats {
+    /// Counts one value, in `stat` only when another value comes.
+    #[inline]
+    pub fn add(&mut self, ns: u64, stat: &mut LatencyStat) {
+        if ns == self.value {
+            self.times += 1;
+            return;
+        }
+        match self.times {
+            1 => stat.add(self.value),
+            times => stat.add_many(self.value, times),
+        }
+        (self.value, self.times) = (ns, 1);
+    }
+
+    /// Counts in `stat` what is still to be counted.
+    pub fn flush(&mut self, stat: &mut LatencyStat) {
+        stat.add_many(self.value, core::mem::take(&mut self.times));
+    }
+
+    /// Returns `stat` with what is still to be counted.
+    pub fn counted_in(mut self, stat: &LatencyStat) -> LatencyStat {
+        let mut all = stat.clone();
+        self.flush(&mut all);
+        all
     }
 }
 
@@ -241,14 +283,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_zeros_are_as_many_values() {
-        let (mut one_by_one, mut at_once) = (LatencyStat::default(), LatencyStat::default());
-        for values in [&[][..], &[0; 3], &[5, 900], &[0; 2]] {
-            values.iter().for_each(|&value| one_by_one.add(value));
-            at_once.add_zeros(values.iter().filter(|&&value| value == 0).count() as u64);
-            values.iter().filter(|&&value| value > 0).for_each(|&value| at_once.add(value));
-            assert_eq!(one_by_one, at_once);
+    fn repeated_values_are_as_many_values() {
+        let (mut one_by_one, mut repeated) = (LatencyStat::default(), LatencyStat::default());
+        let mut repeats = Repeats::default();
+        for values in [&[][..], &[0; 3], &[5, 900, 900], &[7], &[0; 2], &[u64::MAX; 3], &[0, 0, 1]] {
+            for &value in values {
+                one_by_one.add(value);
+                repeats.add(value, &mut repeated);
+            }
+            assert_eq!(repeats.counted_in(&repeated), one_by_one);
         }
+        repeats.flush(&mut repeated);
+        assert_eq!(repeated, one_by_one);
+        repeats.flush(&mut repeated);
+        assert_eq!(repeated, one_by_one, "nothing is counted twice");
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The statistics that a process keeps. Cost per I/O: O(1), three histogram increments and no
-//! allocation.
+//! The statistics that a process keeps. Cost per I/O: O(1), at most three histogram increments and
+//! no allocation.
 
 use elevon_cache::stats::CacheUse;
 use elevon_core::ioprio::IoPrio;
-use elevon_core::stats::{Direction, JobStats, LatencyStat};
+use elevon_core::stats::{Direction, JobStats, LatencyStat, Repeats};
 use elevon_core::units::{Bytes, DeviceOffset, Instant, Nanos};
 
 use crate::by_owner::Progressed;
@@ -56,7 +56,10 @@ pub(crate) struct Measure {
     phase_start: Instant,
     sample_end: Instant,
     sample_start: Instant,
+    /// Bytes and I/Os of each direction before this sample.
     sampled: [(u64, u64); 3],
+    /// Latencies (clat, lat, slat) by direction that are still to be counted in `stats`.
+    repeats: [[Repeats; 3]; 3],
 }
 
 impl Measure {
@@ -75,6 +78,7 @@ impl Measure {
             sample_end: Instant::MAX,
             sample_start: Instant::ZERO,
             sampled: [(0, 0); 3],
+            repeats: Default::default(),
         }
     }
 
@@ -104,6 +108,7 @@ impl Measure {
         self.sample_start = at;
         self.sample_end = at.saturating_add(Nanos::new(SAMPLE));
         self.sampled = [(0, 0); 3];
+        self.repeats = Default::default();
         if let Some(logger) = &mut self.logger {
             logger.start(at);
         }
@@ -156,13 +161,12 @@ impl Measure {
         let stats = &mut self.stats.directions[d];
         stats.ios += 1;
         stats.bytes += len.get();
-        stats.clat.add(end.since(issued).get());
-        stats.lat.add(end.since(start).get());
+        let [clat, lat, slat] = &mut self.repeats[d];
+        clat.add(end.since(issued).get(), &mut stats.clat);
+        lat.add(end.since(start).get(), &mut stats.lat);
         if self.asynchronous {
-            stats.slat.add(issued.since(start).get());
+            slat.add(issued.since(start).get(), &mut stats.slat);
         }
-        self.sampled[d].0 += len.get();
-        self.sampled[d].1 += 1;
     }
 
     /// Counts and logs a completed I/O.
@@ -192,7 +196,9 @@ impl Measure {
     fn close_sample(&mut self, now: Instant) {
         let elapsed = u128::from(now.since(self.sample_start).get().max(1));
         for (sampled, stats) in self.sampled.iter_mut().zip(&mut self.stats.directions) {
-            let (bytes, ios) = std::mem::take(sampled);
+            let until_now = (stats.bytes, stats.ios);
+            let (bytes, ios) = (until_now.0 - sampled.0, until_now.1 - sampled.1);
+            *sampled = until_now;
             if ios > 0 {
                 stats.bandwidth.add((u128::from(bytes) * 1_000_000_000 / 1024 / elapsed) as u64);
                 stats.iops.add((u128::from(ios) * 1_000_000_000 / elapsed) as u64);
@@ -225,7 +231,10 @@ impl Measure {
         if self.stats.directions.iter().all(|d| d.bandwidth.count == 0) {
             self.close_sample(now);
         }
-        for stats in &mut self.stats.directions {
+        for (stats, [clat, lat, slat]) in self.stats.directions.iter_mut().zip(&mut self.repeats) {
+            clat.flush(&mut stats.clat);
+            lat.flush(&mut stats.lat);
+            slat.flush(&mut stats.slat);
             if stats.by_priority.len() < 2 {
                 stats.by_priority.clear();
             } else {

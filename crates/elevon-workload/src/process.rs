@@ -348,7 +348,8 @@ impl Process {
         self.ended
     }
 
-    /// Returns its statistics; complete once the process has finished.
+    /// Returns its statistics; complete once the process has finished. Before, the last latencies
+    /// may be missing.
     pub const fn stats(&self) -> &JobStats {
         &self.measure.stats
     }

@@ -314,7 +314,7 @@ fn disk(facts: &Facts<'_>, outcome: &RunOutcome) -> DiskResult {
     let counters = stack.counters();
     let stage = |group| StageLatency {
         queued_to_dispatched: stack.accounting().queued_to_dispatched(group),
-        dispatched_to_completed: stack.accounting().dispatched_to_completed(group).clone(),
+        dispatched_to_completed: stack.accounting().dispatched_to_completed(group),
     };
     let sizes = |direction: usize| {
         let counted = counters.sizes[direction].iter().enumerate().filter(|&(_, &count)| count > 0);

@@ -517,7 +517,7 @@ fn sleeping_for_a_tag_is_submission_latency() {
     assert_eq!(process.poll(at(30)), Poll::Wait);
     process.complete(3, Status::Ok);
     process.poll(at(100));
-    let read = &process.stats().directions[0];
+    let read = &process.stats_at(at(100)).directions[0];
     assert_eq!((read.slat.max, read.clat.max, read.lat.max), (30 * US, 70 * US, 100 * US));
 }
 

@@ -135,7 +135,7 @@ fn a_sleep_for_a_tag_makes_the_next_io_late() {
     let second = process.take().expect("an I/O").token;
     process.on_submitted(now, false);
     process.complete(Instant::new(6 * MS), second, Status::Ok);
-    let read = &process.stats().directions[0];
+    let read = &process.stats_at(Instant::new(6 * MS)).directions[0];
     assert_eq!((read.clat.min, read.lat.sum), (MS, u128::from(10 * MS)), "5 ms each from when they were due");
 }
 

@@ -124,7 +124,7 @@ fn random_walks_end_as_on_the_general_way() {
             let stats = rig.stack.disk_stats(rig.now);
             let accounting = rig.stack.accounting();
             let read = StatGroup::Read;
-            (stats, accounting.queued_to_dispatched(read), accounting.dispatched_to_completed(read).clone())
+            (stats, accounting.queued_to_dispatched(read), accounting.dispatched_to_completed(read))
         });
         assert!(stats.groups[0].ios > 0, "seed {seed}: nothing ended");
         merges += stats.groups[0].merges;
