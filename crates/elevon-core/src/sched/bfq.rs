@@ -51,12 +51,13 @@ use wf2q::Engine;
 
 use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
-use super::{Scheduler, View, earlier};
+use super::{Scheduler, View};
 use crate::bio::Bio;
 use crate::jiffies::{Ticks, to_ticks};
 use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::op::{Flags, Op};
+use crate::request::Request;
 use crate::tree::TreeLinks;
 use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId};
 
@@ -87,6 +88,20 @@ struct RequestInfo {
     task: TaskId,
     sectors: u64,
     deadline: Instant,
+}
+
+impl RequestInfo {
+    fn of(request: &Request, place: RequestState, queue: Option<EntityId>, deadline: Instant) -> Self {
+        Self {
+            place,
+            sync: request.is_sync(),
+            meta: request.flags.contains(Flags::META),
+            queue,
+            task: request.task,
+            sectors: request.sectors.get(),
+            deadline,
+        }
+    }
 }
 
 /// The bfq scheduler of one device.
@@ -125,10 +140,10 @@ pub struct Bfq {
     in_service: Option<EntityId>,
     slot_start: Instant,
     idling_since: Instant,
-    /// When idling for the queue in service ends.
-    timer: Option<Instant>,
-    /// The stack is to run the queue again at once.
-    kick: Option<Instant>,
+    /// When idling for the queue in service ends; `Instant::MAX` if it does not idle.
+    timer: Instant,
+    /// When it was found that the stack is to run the queue again at once; else `Instant::MAX`.
+    kick: Instant,
 
     /// The sector after the last request dispatched, and after the last one of the queue in
     /// service.
@@ -199,8 +214,8 @@ impl Bfq {
             in_service: None,
             slot_start: Instant::ZERO,
             idling_since: Instant::ZERO,
-            timer: None,
-            kick: None,
+            timer: Instant::MAX,
+            kick: Instant::MAX,
             last_position: Sector::ZERO,
             in_service_position: Sector::ZERO,
             last_completion: Instant::ZERO,
@@ -278,19 +293,10 @@ impl Scheduler for Bfq {
         if id.index() >= self.slots.len() {
             self.grow(view.requests.len());
         }
+        debug_assert_eq!(self.slots[id.index()].place, RequestState::Unknown, "request {} is inserted twice", id.0);
         let request = &view.requests[id];
-        let slot = &mut self.slots[id.index()];
-        debug_assert!(matches!(slot.place, RequestState::Unknown), "request {} is inserted twice", id.0);
-        *slot = RequestInfo {
-            place: RequestState::AtHead,
-            sync: request.is_sync(),
-            meta: request.flags.contains(Flags::META),
-            queue: None,
-            task: request.task,
-            sectors: request.sectors.get(),
-            deadline: now,
-        };
         if request.task == TaskId::IDLE {
+            self.slots[id.index()] = RequestInfo::of(request, RequestState::AtHead, None, now);
             if at_head {
                 self.lists.push_front(&mut self.at_head, id);
             } else {
@@ -299,7 +305,7 @@ impl Scheduler for Bfq {
             return;
         }
         self.arrive(request, id, at_head);
-        if self.slots[id.index()].place == RequestState::Sorted {
+        if !at_head {
             self.elevator.add(view, id);
         }
     }
@@ -380,14 +386,14 @@ impl Scheduler for Bfq {
     }
 
     fn on_finish(&mut self, now: Instant, _view: View<'_>, id: RequestId) {
-        let Some(&slot) = self.slots.get(id.index()) else { return };
+        let Some(slot) = self.slots.get_mut(id.index()) else { return };
+        let (place, task, queue) = (core::mem::take(&mut slot.place), slot.task, slot.queue.take());
         self.advance(now);
-        self.slots[id.index()] = RequestInfo::default();
-        let Some(q) = slot.queue else { return };
-        if slot.place == RequestState::InDevice {
+        let Some(q) = queue else { return };
+        if place == RequestState::InDevice {
             self.complete(q, id);
         }
-        self.let_go(q, slot.task);
+        self.let_go(q, task);
     }
 
     fn on_requeue(&mut self, now: Instant, view: View<'_>, id: RequestId) {
@@ -400,6 +406,9 @@ impl Scheduler for Bfq {
     }
 
     fn depth_limit(&self, op: Op, flags: Flags) -> Option<u32> {
+        if op == Op::Read {
+            return None;
+        }
         let whole = self.rules.whole_map_shallow_depth;
         let tags = if whole { self.nr_requests } else { 1 << crate::tags::word_shift(self.nr_requests) };
         self.share_of(tags, op, flags)
@@ -433,7 +442,7 @@ impl Scheduler for Bfq {
 
     #[inline]
     fn next_wakeup(&self) -> Instant {
-        earlier(self.timer, self.kick)
+        self.timer.min(self.kick)
     }
 
     fn measured(&self) -> Option<(&'static str, u64)> {
@@ -442,8 +451,8 @@ impl Scheduler for Bfq {
 
     fn on_wakeup(&mut self, now: Instant) {
         self.advance(now);
-        self.kick = None;
-        if self.timer.is_some_and(|at| at <= now) {
+        self.kick = Instant::MAX;
+        if self.timer <= now {
             self.on_idle_timer();
         }
     }

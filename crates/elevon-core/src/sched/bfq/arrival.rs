@@ -4,7 +4,7 @@
 use super::budget::Reason;
 use super::entity::{Class, EntityId};
 use super::think_time::{Clock, is_seek};
-use super::{Bfq, RequestState};
+use super::{Bfq, RequestInfo, RequestState};
 use crate::request::Request;
 use crate::units::{Nanos, RequestId};
 
@@ -25,10 +25,12 @@ impl Bfq {
         if self.queue(q).just_created && (self.burst.size > 0 || self.busy_queues() == 0) {
             self.join_burst(q);
         }
-        self.processes[task.index()].outstanding += 1;
+        let outstanding = &mut self.processes[task.index()].outstanding;
+        *outstanding += 1;
+        let is_only = *outstanding == 1;
         if at_head {
-            self.hold(q, id);
-            self.slots[id.index()].place = RequestState::AtHead;
+            self.slots[id.index()] = RequestInfo::of(request, RequestState::AtHead, Some(q), self.now);
+            self.engine.hold(q);
             self.lists.push_front(&mut self.at_head, id);
             return;
         }
@@ -38,20 +40,11 @@ impl Bfq {
             self.merge_queues(task, q, target);
             q = target;
         }
-        self.hold(q, id);
-        let sync = self.queue(q).sync;
-        let sole = sync && self.processes[task.index()].outstanding <= 1;
+        self.engine.hold(q);
         self.observe(q, request);
-        if sole {
+        if is_only && self.queue(q).sync {
             self.detect_waker(q);
             self.prepare_measurement(q);
-        }
-        if sync {
-            let (now, clock) = (self.now, self.clock());
-            let queue = self.queue_mut(q);
-            let away = (queue.is_empty() && queue.dispatched == 0).then_some(queue.think.last_end);
-            let just_created = queue.just_created;
-            queue.io_bound.on_arrival(now, away, just_created, clock);
         }
         self.file(q, request, id);
         self.end_wait(q, id);
@@ -62,61 +55,68 @@ impl Bfq {
         if self.rules.bfq_clock_kept_in_plug { Clock::Kept } else { Clock::Read }
     }
 
-    /// Counts a request on its queue's entity and all ancestors.
-    fn hold(&mut self, q: EntityId, id: RequestId) {
-        self.slots[id.index()].queue = Some(q);
-        let mut at = Some(q);
-        while let Some(entity) = at {
-            self.engine[entity].allocated += 1;
-            at = self.engine.parent(entity);
-        }
-    }
-
-    /// Updates think time and seeks.
+    /// Updates think time, seeks, and whether the process is I/O-bound.
+    #[inline(always)]
     fn observe(&mut self, q: EntityId, request: &Request) {
-        let (now, tick, idle) = (self.now, self.tick, self.settings.slice_idle);
-        let (after_split, rotational, clock) = (self.ms(AFTER_SPLIT_MS), self.rotational, self.clock());
-        let is_idle_class = self.engine[q].class == Class::Idle;
-        let queue = self.queue_mut(q);
+        let (now, idle) = (self.now, self.settings.slice_idle);
+        let (rotational, clock) = (self.rotational, self.clock());
+        let entity = &self.engine[q];
+        let (is_idle_class, is_raised) = (entity.class == Class::Idle, entity.raise > 1);
+        let queue = &mut self.queues[q.index()];
+        queue.seeks.add(is_seek(queue.last_position, request.sector, request.sectors.get(), rotational));
         if queue.dispatched == 0 && !queue.busy {
             queue.think.on_arrival(now, idle, clock);
         }
-        let settled = tick > queue.split_at.saturating_add(after_split);
-        if queue.sync && !is_idle_class && !idle.is_zero() && settled {
+        if queue.sync {
+            let away = (queue.is_empty() && queue.dispatched == 0).then_some(queue.think.last_end);
+            queue.io_bound.on_arrival(now, away, queue.just_created, clock);
             let short = !queue.think.exceeds(Nanos::new(idle.get() / 2));
-            if short != queue.short_think {
-                queue.short_think = short;
-                let injection = queue.injection;
-                let rested = tick >= injection.decreased.saturating_add(self.ms(RESET_REST_MS));
-                if injection.baseline == 0 && (rested || !short) {
-                    self.reset_injection(q);
-                }
+            if short != queue.short_think && !is_idle_class && !idle.is_zero() {
+                self.think_time_changes(q, short);
             }
         }
+        if is_raised {
+            self.demote_seeky(q);
+        }
+    }
+
+    /// Notes that the think time of a queue became short or long, unless the queue left another
+    /// one lately. It then learns its limit of injection again.
+    #[cold]
+    fn think_time_changes(&mut self, q: EntityId, short: bool) {
+        let (tick, after_split) = (self.tick, self.ms(AFTER_SPLIT_MS));
         let queue = self.queue_mut(q);
-        queue.seeks.add(is_seek(queue.last_position, request.sector, request.sectors.get(), rotational));
-        self.demote_seeky(q);
+        if tick <= queue.split_at.saturating_add(after_split) {
+            return;
+        }
+        queue.short_think = short;
+        let injection = queue.injection;
+        let rested = tick >= injection.decreased.saturating_add(self.ms(RESET_REST_MS));
+        if injection.baseline == 0 && (rested || !short) {
+            self.reset_injection(q);
+        }
     }
 
     /// Inserts a request into its queue, which may become busy or change its budget.
     fn file(&mut self, q: EntityId, request: &Request, id: RequestId) {
-        let old_raise = self.engine[q].raise;
-        self.slots[id.index()].place = RequestState::Sorted;
-        self.slots[id.index()].deadline = self.now + self.settings.fifo_expire[usize::from(self.queue(q).sync)];
+        let (tick, old_raise, last) = (self.tick, self.engine[q].raise, self.last_position);
         let queue = &mut self.queues[q.index()];
+        let deadline = self.now + self.settings.fifo_expire[usize::from(queue.sync)];
+        self.slots[id.index()] = RequestInfo::of(request, RequestState::Sorted, Some(q), deadline);
         self.tree.insert(&mut queue.sorted, request.sector, id);
         self.lists.push_back(&mut queue.fifo, id);
         queue.queued += 1;
+        queue.last_position = request.end();
         self.queued += 1;
-        let before = queue.next;
-        let next = self.choose(before, Some(id), self.last_position);
-        self.queue_mut(q).next = next;
+        let (before, busy, sync) = (queue.next, queue.busy, queue.sync);
+        let next = self.choose(before, Some(id), last);
         if before != next {
+            self.queue_mut(q).next = next;
             self.refile_position(q);
         }
         let mut interactive = false;
-        if self.queue(q).busy {
-            if self.raise_async(q) {
+        if busy {
+            if !sync && self.raise_async(q) {
                 self.update_raise_now(q);
             }
             if before != next {
@@ -125,12 +125,9 @@ impl Bfq {
         } else {
             interactive = self.turn_busy(q, id);
         }
-        let raise = self.engine[q].raise;
-        let tick = self.tick;
-        if self.settings.low_latency && (old_raise == 1 || raise == 1 || interactive) {
+        if self.settings.low_latency && (old_raise == 1 || self.engine[q].raise == 1 || interactive) {
             self.queues[q.index()].raising.since = tick;
         }
-        self.queues[q.index()].last_position = request.end();
     }
 
     /// Applies a new weight to a queue that waits in its tree, by inserting it again.

@@ -9,6 +9,7 @@ use super::Bfq;
 use super::entity::EntityId;
 use super::injection::Inject;
 use super::wf2q::Change;
+use crate::units::Instant;
 
 /// Largest budget before the peak rate is known, in sectors.
 pub(super) const DEFAULT_MAX_BUDGET: u64 = 16384;
@@ -109,8 +110,8 @@ impl Bfq {
     /// Returns true if the slot is to end because of its timeout. It is not ended while the queue
     /// is waited for with little of its budget left.
     pub(super) fn ends_by_timeout(&self, q: EntityId) -> bool {
-        let entity = &self.engine[q];
-        (!self.queue(q).waiting || entity.budget_left() >= entity.budget / 3) && self.slot_timed_out(q)
+        let (queue, entity) = (self.queue(q), &self.engine[q]);
+        self.slot_timed_out(q) && (!queue.waiting || entity.budget_left() >= entity.budget / 3)
     }
 
     /// Ends the slot of the queue in service. `compensate`: the time since idling began is not
@@ -209,7 +210,7 @@ impl Bfq {
             self.leave_busy(q, true);
         }
         self.queue_mut(q).waiting = false;
-        self.timer = None;
+        self.timer = Instant::MAX;
         self.in_service = None;
         self.engine.end_service(q);
     }

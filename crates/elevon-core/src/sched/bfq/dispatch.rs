@@ -78,17 +78,16 @@ impl Bfq {
     fn dispatch_from(&mut self, q: EntityId) -> Option<RequestId> {
         let id = self.queue(q).next?;
         let charge = self.charge(q, id);
-        self.serve(q, charge);
         let in_service = self.in_service == Some(q);
         if in_service && core::mem::take(&mut self.measuring) {
             self.waited = Some(id);
         }
-        self.queue_mut(q).dispatched += 1;
+        self.serve(q, charge);
         self.sample_rate(id, in_service);
         self.remove_request(q, id);
         self.slots[id.index()].place = RequestState::InDevice;
         self.in_flight += 1;
-        self.recount(q);
+        debug_assert!(self.is_counted(q), "a queue that has a request is counted otherwise");
         if in_service {
             self.check_raising(q);
             if self.busy_queues() > 1 && self.engine[q].class == Class::Idle {
@@ -100,9 +99,12 @@ impl Bfq {
         Some(id)
     }
 
+    /// Counts a request that a queue gives to the device, and charges the queue for it. The counts
+    /// of queues stay the same, because a queue with requests is busy.
     fn serve(&mut self, q: EntityId, sectors: u64) {
         let (tick, raised) = (self.tick, self.engine[q].raise > 1);
         let queue = self.queue_mut(q);
+        queue.dispatched += 1;
         if queue.raising.backlogged_service == 0 {
             queue.first_io = tick;
         }
@@ -135,35 +137,39 @@ impl Bfq {
         self.in_flight -= 1;
         let queue = &mut self.queues[q.index()];
         queue.dispatched -= 1;
-        if queue.dispatched == 0 && !queue.busy {
-            queue.budget_timeout = tick;
-        }
         queue.think.last_end = now;
-        let shared = queue.shared;
-        self.recount(q);
+        let (shared, leaves) = (queue.shared, queue.dispatched == 0 && !queue.busy);
+        let may_be_soft_rt = queue.raising.soft_rt_pending && queue.dispatched == 0 && queue.is_empty();
+        if leaves {
+            queue.budget_timeout = tick;
+            self.recount(q);
+        }
+        debug_assert!(self.is_counted(q), "a queue with requests in the device is counted otherwise");
         let gap = now.since(self.last_completion);
         if gap > Nanos::ZERO && self.peak.on_completion(gap, self.last_completion) {
             self.update_max_budget();
         }
         self.last_completion = now;
         self.last_completed = (!shared).then_some(q);
-        let queue = self.queue(q);
-        let interactive = self.engine[q].raise > 1 && !queue.raising.soft_rt;
-        if queue.raising.soft_rt_pending && queue.dispatched == 0 && queue.is_empty() && !interactive {
-            self.set_next_soft_rt(q);
+        if may_be_soft_rt {
+            let is_interactive = self.engine[q].raise > 1 && !self.queue(q).raising.soft_rt;
+            if !is_interactive {
+                self.set_next_soft_rt(q);
+            }
         }
         if self.in_service == Some(q) && self.goes_on_waiting(q) {
             return;
         }
         if self.in_flight == 0 && self.queued > 0 {
-            self.kick = Some(now);
+            self.kick = now;
         }
     }
 
     /// Handles a completion for the queue in service. Returns true if the scheduler waits for its
     /// next request.
     fn goes_on_waiting(&mut self, q: EntityId) -> bool {
-        let (empty, dispatched) = (self.queue(q).is_empty(), self.queue(q).dispatched);
+        let queue = self.queue(q);
+        let (empty, dispatched) = (queue.is_empty(), queue.dispatched);
         let worth = empty && self.is_better_to_idle(q);
         if worth {
             if dispatched == 0 {
@@ -178,16 +184,15 @@ impl Bfq {
     }
 
     fn watch_queueing(&mut self) {
-        if self.queueing.decided() == Some(true) {
-            self.queueing.on_completion(self.in_flight, self.queued, false, false);
-            return;
-        }
-        let held_back = self.in_service.is_some_and(|q| {
-            let queue = self.queue(q);
-            queue.short_think && queue.dispatched + queue.queued < 3
-        });
+        let (queues, in_service) = (&self.queues, self.in_service);
+        let is_held_back = || {
+            in_service.is_some_and(|q| {
+                let queue = &queues[q.index()];
+                queue.short_think && queue.dispatched + queue.queued < 3
+            })
+        };
         let seed_rules = self.settings.inject == super::injection::Inject::Seed;
-        if self.queueing.on_completion(self.in_flight, self.queued, held_back, seed_rules) {
+        if self.queueing.on_completion(self.in_flight, self.queued, is_held_back, seed_rules) {
             self.update_queueing_flash();
         }
     }

@@ -8,7 +8,7 @@
 use super::Bfq;
 use super::entity::{Class, EntityId, GroupId};
 use super::injection::Inject;
-use crate::units::Nanos;
+use crate::units::{Instant, Nanos};
 
 /// The idle time of a seeky queue for which idling is not needed.
 const SEEKY_IDLE: Nanos = Nanos::from_millis(2);
@@ -86,18 +86,28 @@ impl WeightCounters {
 }
 
 impl Bfq {
-    /// Updates the device-wide counts for a queue.
-    pub(super) fn recount(&mut self, q: EntityId) {
+    /// Returns how a queue is to be counted now.
+    fn counted(&self, q: EntityId) -> Counted {
         let (queue, entity) = (&self.queues[q.index()], &self.engine[q]);
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
-        let new = Counted(
+        Counted(
             flag(queue.busy || queue.dispatched > 0, Counted::PRESENT)
                 | flag(queue.busy, Counted::BUSY)
                 | flag(entity.raise > 1, Counted::RAISED)
                 | (entity.class as u64) << 8
                 | u64::from(entity.weight.min(1000) as u16) << 16
                 | u64::from(entity.group.0) << 32,
-        );
+        )
+    }
+
+    /// Returns true if the device-wide counts are right for a queue.
+    pub(super) fn is_counted(&self, q: EntityId) -> bool {
+        self.queues[q.index()].counted == self.counted(q)
+    }
+
+    /// Updates the device-wide counts for a queue.
+    pub(super) fn recount(&mut self, q: EntityId) {
+        let new = self.counted(q);
         let counted = &mut self.queues[q.index()].counted;
         if *counted == new {
             // Most steps of a queue change nothing here.
@@ -155,10 +165,10 @@ impl Bfq {
             Inject::Limit | Inject::Fair => own().is_some() && own() == self.weights.smallest(),
         };
         let weights_differ = self.weights.distinct > 1 && !is_spared();
-        let classes = self.busy.iter().filter(|&&count| count > 0).count();
-        let below_root = self.pending_groups - u32::from(self.groups[0].pending > 0);
-        let groups_differ = if self.rules.bfq_counts_root_group { self.pending_groups > 1 } else { below_root > 0 };
-        weights_differ || classes > 1 || groups_differ
+        let [rt, be, idle] = self.busy.map(|count| count > 0);
+        let classes_differ = (rt & be) | (rt & idle) | (be & idle);
+        let root = u32::from(self.rules.bfq_counts_root_group || self.groups[0].pending > 0);
+        weights_differ || classes_differ || self.pending_groups > root
     }
 
     /// Returns true if waiting for this queue makes the device faster.
@@ -172,8 +182,8 @@ impl Bfq {
     /// Returns true if waiting for this queue is needed for its share.
     pub(super) fn idling_needed(&self, q: EntityId) -> bool {
         let others = self.busy_queues();
-        let crowded = self.raised_busy < others || self.in_flight >= self.queue(q).dispatched + CROWD;
-        (self.engine[q].raise > 1 && crowded) || self.is_asymmetric(q) || others == 1
+        let crowded = || self.raised_busy < others || self.in_flight >= self.queue(q).dispatched + CROWD;
+        others == 1 || (self.engine[q].raise > 1 && crowded()) || self.is_asymmetric(q)
     }
 
     /// Returns true if the scheduler should wait for this queue when it is empty.
@@ -204,18 +214,18 @@ impl Bfq {
         };
         self.queue_mut(q).waiting = true;
         self.idling_since = self.now;
-        self.timer = Some(self.now + span);
+        self.timer = self.now + span;
     }
 
     /// Stops waiting for the queue in service.
     pub(super) fn stop_waiting(&mut self, q: EntityId) {
         self.queue_mut(q).waiting = false;
-        self.timer = None;
+        self.timer = Instant::MAX;
     }
 
     /// Handles the expiry of the idle timer.
     pub(super) fn on_idle_timer(&mut self) {
-        self.timer = None;
+        self.timer = Instant::MAX;
         let Some(q) = self.in_service else { return };
         self.queue_mut(q).waiting = false;
         if self.slot_timed_out(q) {

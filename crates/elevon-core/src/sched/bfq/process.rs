@@ -113,26 +113,33 @@ impl Bfq {
 
     /// Returns the queue for a request; creates it if needed.
     pub(super) fn queue_for(&mut self, request: &Request) -> EntityId {
-        let (task, sync) = (request.task, request.is_sync());
-        if task.index() >= self.processes.len() {
-            self.processes.resize(task.index() + 1, Process::default());
+        let (task, group) = (request.task, self.group_of(request.tenant));
+        let is_same = |process: &&Process| process.ioprio == Some(request.ioprio) && process.group == Some(group);
+        let (own, asynchronous) = match self.processes.get(task.index()).filter(is_same) {
+            Some(process) => (process.sync, process.asynchronous),
+            None => self.follow_process(task, request.ioprio, group),
+        };
+        match (request.is_sync(), own) {
+            (true, Some(q)) if !self.queue(q).shared => q,
+            (true, own) => self.other_sync_queue(own, task, group, request.ioprio),
+            (false, _) => asynchronous.unwrap_or_else(|| {
+                let q = self.async_queue(group, request.ioprio);
+                self.processes[task.index()].asynchronous = Some(q);
+                q
+            }),
         }
-        let group = self.group_of(request.tenant);
-        self.follow_process(task, request.ioprio, group);
-        let Process { sync: own, asynchronous, .. } = self.processes[task.index()];
-        let (class, level) = class_and_level(request.ioprio);
-        if sync {
-            match own {
-                Some(q) => self.split_if_due(task, q).unwrap_or_else(|| {
-                    // The process left a shared queue: it is not merged by creation time again.
-                    self.private_queue(task, group, class, level)
-                }),
-                None => self.new_sync_queue(task, group, class, level),
-            }
-        } else {
-            let q = asynchronous.unwrap_or_else(|| self.async_queue(group, class, level));
-            self.processes[task.index()].asynchronous = Some(q);
-            q
+    }
+
+    /// Returns the sync queue of a process that has none, or shares it.
+    #[cold]
+    fn other_sync_queue(&mut self, own: Option<EntityId>, task: TaskId, group: GroupId, ioprio: IoPrio) -> EntityId {
+        let (class, level) = class_and_level(ioprio);
+        match own {
+            Some(q) => self.split_if_due(task, q).unwrap_or_else(|| {
+                // The process left a shared queue: it is not merged by creation time again.
+                self.private_queue(task, group, class, level)
+            }),
+            None => self.new_sync_queue(task, group, class, level),
         }
     }
 
@@ -159,7 +166,8 @@ impl Bfq {
         q
     }
 
-    fn async_queue(&mut self, group: GroupId, class: Class, level: u8) -> EntityId {
+    fn async_queue(&mut self, group: GroupId, ioprio: IoPrio) -> EntityId {
+        let (class, level) = class_and_level(ioprio);
         let index = match class {
             Class::Rt => usize::from(level),
             Class::Be => 8 + usize::from(level),
@@ -175,29 +183,39 @@ impl Bfq {
         q
     }
 
-    /// Updates the queues of a process whose priority or group changed.
-    fn follow_process(&mut self, task: TaskId, ioprio: IoPrio, group: GroupId) {
+    /// Updates the queues of a process that is new, or whose priority or group changed. Returns its
+    /// sync queue and its async queue after that.
+    #[cold]
+    fn follow_process(&mut self, task: TaskId, ioprio: IoPrio, group: GroupId) -> (Option<EntityId>, Option<EntityId>) {
+        if task.index() >= self.processes.len() {
+            self.processes.resize(task.index() + 1, Process::default());
+        }
         let process = &mut self.processes[task.index()];
         let old_group = process.group.replace(group);
         let old_ioprio = process.ioprio.replace(ioprio);
-        if old_ioprio == Some(ioprio) && old_group == Some(group) {
-            return;
-        }
         process.asynchronous = None;
-        let Some(q) = process.sync else { return };
-        if old_ioprio != Some(ioprio) {
-            let (class, level) = class_and_level(ioprio);
-            self.queue_mut(q).level = level;
-            self.engine.set_weight(q, Self::weight_of(class, level), class);
-        }
-        if old_group != Some(group) {
-            if self.queue(q).shared {
-                self.queue_mut(q).processes -= 1;
-                self.processes[task.index()].sync = None;
-                self.leave_if_abandoned(q);
-            } else {
-                self.move_queue(q, group);
+        if let Some(q) = process.sync {
+            if old_ioprio != Some(ioprio) {
+                let (class, level) = class_and_level(ioprio);
+                self.queue_mut(q).level = level;
+                self.engine.set_weight(q, Self::weight_of(class, level), class);
             }
+            if old_group != Some(group) {
+                self.leave_group(task, q, group);
+            }
+        }
+        let process = &self.processes[task.index()];
+        (process.sync, process.asynchronous)
+    }
+
+    /// Moves the queue of a process to another group; a shared queue is left behind.
+    fn leave_group(&mut self, task: TaskId, q: EntityId, group: GroupId) {
+        if self.queue(q).shared {
+            self.queue_mut(q).processes -= 1;
+            self.processes[task.index()].sync = None;
+            self.leave_if_abandoned(q);
+        } else {
+            self.move_queue(q, group);
         }
     }
 
@@ -240,11 +258,7 @@ impl Bfq {
 
     /// Removes a request from the counts of its queue and process.
     pub(super) fn let_go(&mut self, q: EntityId, task: TaskId) {
-        let mut at = Some(q);
-        while let Some(id) = at {
-            self.engine[id].allocated -= 1;
-            at = self.engine.parent(id);
-        }
+        self.engine.let_go(q);
         self.processes[task.index()].outstanding -= 1;
         self.release_if_unused(q);
     }
@@ -266,16 +280,25 @@ impl Bfq {
             if self.in_service == Some(q) {
                 self.leave_service(q, budget::Reason::Timeout);
                 self.engine[q].service = 0;
-                self.kick = Some(self.now);
+                self.kick = self.now;
             }
         }
         self.leave_if_abandoned(q);
     }
 
     /// Frees a queue if nothing points to it and none of its requests is in flight.
+    #[inline]
     pub(super) fn release_if_unused(&mut self, q: EntityId) {
+        if self.queue(q).processes == 0 {
+            self.release_if_idle(q);
+        }
+    }
+
+    /// Frees a queue to which no process points, if it is idle.
+    #[cold]
+    fn release_if_idle(&mut self, q: EntityId) {
         let queue = self.queue(q);
-        let used = queue.processes > 0 || queue.busy || self.engine[q].allocated > 0 || !queue.live;
+        let used = queue.busy || self.engine[q].allocated > 0 || !queue.live;
         if used || self.in_service == Some(q) {
             return;
         }

@@ -177,8 +177,15 @@ impl Bfq {
     }
 
     /// Returns the better of two requests to dispatch next.
+    #[inline]
     pub(super) fn choose(&self, a: Option<RequestId>, b: Option<RequestId>, last: Sector) -> Option<RequestId> {
-        let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
+        match (a, b) {
+            (Some(a), Some(b)) => self.better(a, b, last),
+            (only, None) | (None, only) => only,
+        }
+    }
+
+    fn better(&self, a: RequestId, b: RequestId, last: Sector) -> Option<RequestId> {
         let reach = 2 * self.settings.back_seek_max_kib;
         let penalty = self.settings.back_seek_penalty;
         let first = goes_first(self.candidate(a), self.candidate(b), last.get(), reach, penalty);
@@ -208,8 +215,14 @@ impl Bfq {
     }
 
     /// Removes a request from its queue.
+    #[inline(always)]
     pub(super) fn remove_request(&mut self, q: EntityId, id: RequestId) {
-        if self.queue(q).next == Some(id) {
+        let queue = self.queue_mut(q);
+        if queue.queued == 1 {
+            // The only one has no successor, and is no longer to be looked for among those that
+            // are due.
+            queue.fifo_checked = true;
+        } else if queue.next == Some(id) {
             let next = self.successor(q, id);
             self.queue_mut(q).next = next;
             self.update_budget_for_next(q);
@@ -231,11 +244,15 @@ impl Bfq {
     }
 
     /// Gives a waiting queue a budget that is enough for its next request.
+    #[inline]
     pub(super) fn update_budget_for_next(&mut self, q: EntityId) {
-        let Some(next) = self.queue(q).next else { return };
-        if self.in_service == Some(q) {
-            return;
+        if self.in_service != Some(q) {
+            self.update_waiting_budget(q);
         }
+    }
+
+    fn update_waiting_budget(&mut self, q: EntityId) {
+        let Some(next) = self.queue(q).next else { return };
         let budget = self.queue(q).max_budget.max(self.charge(q, next)).max(self.engine[q].service);
         if self.engine[q].budget != budget {
             self.engine[q].budget = budget;

@@ -33,14 +33,21 @@ impl Queueing {
         self.decided
     }
 
-    /// Handles a completion; `in_flight` still includes it. `held_back`: the scheduler itself keeps
-    /// the device short of requests. Returns true if it decided now.
-    pub(super) fn on_completion(&mut self, in_flight: u32, queued: u32, held_back: bool, seed_rules: bool) -> bool {
+    /// Handles a completion; `in_flight` still includes it. `is_held_back`: the scheduler itself
+    /// keeps the device short of requests. Returns true if it decided now.
+    #[inline]
+    pub(super) fn on_completion(
+        &mut self,
+        in_flight: u32,
+        queued: u32,
+        is_held_back: impl FnOnce() -> bool,
+        seed_rules: bool,
+    ) -> bool {
         self.in_flight_max = self.in_flight_max.max(in_flight);
         if self.preset || self.decided == Some(true) || in_flight + queued <= THRESHOLD {
             return false;
         }
-        if !seed_rules && held_back && in_flight < THRESHOLD {
+        if !seed_rules && in_flight < THRESHOLD && is_held_back() {
             return false;
         }
         self.samples += 1;
@@ -70,10 +77,10 @@ mod tests {
             for (rules, expected) in [(false, now), (true, seed)] {
                 let mut q = Queueing::new(None);
                 for _ in 0..32 {
-                    assert!(!q.on_completion(in_flight, queued, held_back, rules));
+                    assert!(!q.on_completion(in_flight, queued, || held_back, rules));
                     assert_eq!(q.decided(), None);
                 }
-                assert_eq!(q.on_completion(in_flight, queued, held_back, rules), expected.is_some());
+                assert_eq!(q.on_completion(in_flight, queued, || held_back, rules), expected.is_some());
                 assert_eq!(q.decided(), expected, "{in_flight} in flight, {queued} queued, seed {rules}");
                 assert_eq!(q.is_on(), expected != Some(false));
             }
@@ -83,11 +90,11 @@ mod tests {
     #[test]
     fn yes_is_for_ever_and_a_preset_too() {
         let mut q = Queueing::new(Some(false));
-        (0..99).for_each(|_| _ = q.on_completion(9, 9, false, false));
+        (0..99).for_each(|_| _ = q.on_completion(9, 9, || false, false));
         assert_eq!(q.decided(), Some(false));
         let mut q = Queueing::new(None);
-        (0..99).for_each(|_| _ = q.on_completion(9, 9, false, false));
-        (0..99).for_each(|_| _ = q.on_completion(1, 9, false, false));
+        (0..99).for_each(|_| _ = q.on_completion(9, 9, || false, false));
+        (0..99).for_each(|_| _ = q.on_completion(1, 9, || false, false));
         assert_eq!(q.decided(), Some(true));
     }
 }

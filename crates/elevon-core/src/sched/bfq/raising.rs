@@ -144,7 +144,7 @@ impl Bfq {
     pub(super) fn raise_async(&mut self, q: EntityId) -> bool {
         let queue = self.queue(q);
         let rested = self.tick > queue.raising.since.saturating_add(self.ms(ASYNC_PAUSE_MS));
-        if queue.sync || self.engine[q].raise > 1 || !self.settings.low_latency || !rested {
+        if self.engine[q].raise > 1 || !self.settings.low_latency || !rested {
             return false;
         }
         let period = self.raise_ticks();

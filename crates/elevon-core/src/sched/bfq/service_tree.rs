@@ -25,13 +25,14 @@ impl ServiceTree {
     #[inline]
     pub(super) fn advance(&mut self, sectors: u64, entities: &mut [Entity], trees: &mut FinishTrees) {
         self.time = self.time.wrapping_add(delta(sectors, self.weights));
-        self.forget_idle(entities, trees);
+        if !self.idle.is_empty() {
+            self.forget_idle(entities, trees);
+        }
     }
 
     /// Removes an entity that is no longer ahead of the virtual time: one per call. If nothing is
     /// active, time is first set back to the largest idle finish, so that a single idle entity has
     /// no advantage from service that others got alone.
-    #[inline]
     pub(super) fn forget_idle(&mut self, entities: &mut [Entity], trees: &mut FinishTrees) {
         if self.idle.is_empty() {
             return;

@@ -174,13 +174,39 @@ impl Engine {
     }
 
     /// Charges a queue, and every ancestor, for `sectors`.
+    #[inline(always)]
     pub(super) fn serve(&mut self, queue: EntityId, sectors: u64) {
+        let Self { entities, groups, trees, .. } = self;
         let mut at = Some(queue);
         while let Some(id) = at {
-            self[id].service += sectors;
-            let (tree, entities, trees) = self.tree_mut(id);
-            tree.advance(sectors, entities, trees);
-            at = self.parent(id);
+            let entity = &mut entities[id.index()];
+            entity.service += sectors;
+            let class = entity.class;
+            let group = &mut groups[entity.group.index()];
+            at = group.entity;
+            group.trees[class as usize].advance(sectors, entities, trees);
+        }
+    }
+
+    /// Counts a request that a queue, and with it every ancestor, holds.
+    #[inline]
+    pub(super) fn hold(&mut self, queue: EntityId) {
+        let mut at = Some(queue);
+        while let Some(id) = at {
+            let entity = &mut self.entities[id.index()];
+            entity.allocated += 1;
+            at = self.groups[entity.group.index()].entity;
+        }
+    }
+
+    /// Counts a request that a queue, and with it every ancestor, holds no more.
+    #[inline]
+    pub(super) fn let_go(&mut self, queue: EntityId) {
+        let mut at = Some(queue);
+        while let Some(id) = at {
+            let entity = &mut self.entities[id.index()];
+            entity.allocated -= 1;
+            at = self.groups[entity.group.index()].entity;
         }
     }
 
