@@ -241,8 +241,8 @@ struct HwQueueState {
     /// How often the driver was busy recently (EWMA in eighths). Above 0, requests are issued one
     /// at a time.
     busy: u8,
-    /// When to run the queue again even if nothing else causes a run.
-    rerun_at: Option<Instant>,
+    /// When to run the queue again even if nothing else causes a run; `Instant::MAX` if never.
+    rerun_at: Instant,
     flush: FlushMachine,
     /// Submissions that wait for a tag, in FIFO order. Each holds one bio, so there are at most as
     /// many as bios.
@@ -339,7 +339,7 @@ impl HwQueueState {
             dispatch: VecDeque::new(),
             restart: false,
             busy: 0,
-            rerun_at: None,
+            rerun_at: Instant::MAX,
             flush: FlushMachine::default(),
             waiters: VecDeque::new(),
             freed: 0,

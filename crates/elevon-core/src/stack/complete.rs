@@ -77,14 +77,13 @@ impl Stack {
         if self.next_rerun <= now {
             self.next_rerun = Instant::MAX;
             for index in 0..self.queues.len() {
-                match self.queues[index].rerun_at {
-                    Some(at) if at <= now => {
-                        self.queues[index].rerun_at = None;
-                        self.kick_flush(now, HwQueue(index as u16));
-                        self.run_queue(now, HwQueue(index as u16), driver);
-                    }
-                    Some(at) => self.next_rerun = self.next_rerun.min(at),
-                    None => {}
+                let at = self.queues[index].rerun_at;
+                if at <= now {
+                    self.queues[index].rerun_at = Instant::MAX;
+                    self.kick_flush(now, HwQueue(index as u16));
+                    self.run_queue(now, HwQueue(index as u16), driver);
+                } else {
+                    self.next_rerun = self.next_rerun.min(at);
                 }
             }
         }

@@ -122,16 +122,17 @@ impl Stack {
         request.sequence = self.sequence;
         let command = command_of(id, request);
         let answer = call_driver(driver, now, &command, &self.bios, request.bio_head);
-        self.take_answer(now, id, answer, driver)
+        self.take_answer(now, &command, answer, driver)
     }
 
-    /// Takes the driver's answer to a request.
+    /// Takes the driver's answer to the command of a request.
     #[inline(always)]
-    fn take_answer<D: Driver>(&mut self, now: Instant, id: RequestId, answer: Accept, driver: &mut D) -> Issue {
+    fn take_answer<D: Driver>(&mut self, now: Instant, command: &Command, answer: Accept, driver: &mut D) -> Issue {
+        let id = command.request;
         match answer {
             Accept::Ok => {
                 self.sequence += 1;
-                self.started(now, id);
+                self.started(now, command);
                 Issue::Gone
             }
             Accept::Error(status) => {
@@ -172,7 +173,7 @@ impl Stack {
             self.count_issue(now, &command, accounted);
         } else {
             self.requests[id].state = State::Queued;
-            let issue = self.take_answer(now, id, answer, driver);
+            let issue = self.take_answer(now, &command, answer, driver);
             self.after_direct_issue(now, id, issue, driver);
         }
         driver.commit(now);
@@ -184,16 +185,17 @@ impl Stack {
         self.end_command(now, id, status, driver);
     }
 
-    /// Records that the driver accepted a request (D).
+    /// Records that the driver accepted the command of a request (D).
     #[inline(always)]
-    fn started(&mut self, now: Instant, id: RequestId) {
+    fn started(&mut self, now: Instant, command: &Command) {
+        let id = command.request;
         let request = &mut self.requests[id];
         debug_assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} is started", request.state);
         request.state = State::InFlight;
         request.issued = now;
         request.deadline = now.saturating_add(self.config.io_timeout);
-        let (command, accounted) = (command_of(id, request), request.accounted);
-        self.count_issue(now, &command, accounted);
+        let accounted = request.accounted;
+        self.count_issue(now, command, accounted);
         if self.control.is_watched() {
             self.request_issued(now, id);
         }
@@ -449,15 +451,16 @@ impl Stack {
     /// Runs a queue again after a delay, unless it runs before that anyway.
     fn rerun_later(&mut self, now: Instant, queue: HwQueue) {
         // A run that comes before the end of any such timer saves the divisions.
-        if self.queues[queue.index()].rerun_at.is_none_or(|at| at > now + Nanos::from_millis(RERUN_DELAY_MS)) {
+        if self.queues[queue.index()].rerun_at > now + Nanos::from_millis(RERUN_DELAY_MS) {
             let hz = self.config.hz;
             self.rerun_at(queue, Hz(hz.into()).timer(now, to_ticks(RERUN_DELAY_MS as i64, hz) as u64));
         }
     }
 
+    #[inline]
     pub(super) fn rerun_at(&mut self, queue: HwQueue, at: Instant) {
-        let slot = &mut self.queues[queue.index()].rerun_at;
-        *slot = Some(slot.map_or(at, |old| old.min(at)));
+        let rerun_at = &mut self.queues[queue.index()].rerun_at;
+        *rerun_at = at.min(*rerun_at);
         self.next_rerun = self.next_rerun.min(at);
     }
 
