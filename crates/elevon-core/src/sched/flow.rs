@@ -138,8 +138,8 @@ pub struct Flow {
     is_read_next: bool,
     /// The queues of the last write and the last read of those.
     alone_cursors: [usize; 2],
-    /// The stack is to run the queues again at once.
-    kick: Option<Instant>,
+    /// When it was found that the stack is to run the queues again at once; else `Instant::MAX`.
+    kick: Instant,
     /// When a process last returned that had lost what it was owed.
     unfair_at: Option<Instant>,
     rotational: bool,
@@ -201,7 +201,7 @@ impl Flow {
             allowed_at: Instant::ZERO,
             is_read_next: false,
             alone_cursors: [0; 2],
-            kick: None,
+            kick: Instant::MAX,
             unfair_at: None,
             rotational: false,
         }
@@ -661,7 +661,7 @@ impl Scheduler for Flow {
             self.end_if_unused(q);
         }
         if self.waiting > 0 {
-            self.kick = Some(now);
+            self.kick = now;
         }
     }
 
@@ -703,13 +703,13 @@ impl Scheduler for Flow {
 
     #[inline]
     fn next_wakeup(&self) -> Instant {
-        let end = self.holds.iter().map(|hold| hold.until).min();
-        super::earlier(self.kick, self.turn.until).min(end.unwrap_or(Instant::MAX))
+        let earliest = self.kick.min(self.turn.until.unwrap_or(Instant::MAX));
+        self.holds.iter().fold(earliest, |earliest, hold| earliest.min(hold.until))
     }
 
     fn on_wakeup(&mut self, now: Instant) {
         self.advance(now);
-        self.kick = None;
+        self.kick = Instant::MAX;
         self.end_holds();
         self.turn.until = self.turn.until.filter(|end| *end > now);
     }

@@ -37,6 +37,9 @@ const NO_DATA: usize = 2;
 /// For each line the one that stands for it until it is known itself.
 const OTHER: [usize; KINDS] = [1, 0, NO_DATA, 0, 1];
 
+/// For each line the ones that change with it: itself, and those that it stands for.
+const CHANGED_WITH: [&[usize]; KINDS] = [&[0, 1, 3], &[0, 1, 4], &[NO_DATA], &[3], &[4]];
+
 /// Returns the line of a request: reads, writes, what moves no data, and reads and writes that
 /// follow the request before.
 #[inline]
@@ -139,6 +142,11 @@ impl Line {
         self.quiet.n >= ENOUGH
     }
 
+    /// Returns what holds for requests of the line, and whether it is known.
+    const fn says(&self) -> (u64, u64, bool) {
+        (self.base, self.slope, self.is_known())
+    }
+
     /// Learns from a request. Returns true if the line changes, or is known from now on.
     fn learn(&mut self, sectors: u64, time: u64, quiet: Quiet) -> bool {
         let was_known = self.is_known();
@@ -196,9 +204,11 @@ impl CostModel {
     pub(super) fn learn(&mut self, op: Op, sectors: u64, is_next: bool, time: u64, quiet: Quiet) -> bool {
         let at = kind(op, is_next);
         let sectors = if at == NO_DATA { 0 } else { sectors };
-        let changes = self.lines[at].learn(sectors, time.clamp(1, LONGEST), quiet);
-        if changes {
-            for of in (0..KINDS).filter(|&of| of == at || OTHER[of] == at) {
+        let line = &mut self.lines[at];
+        let before = line.says();
+        let changes = line.learn(sectors, time.clamp(1, LONGEST), quiet);
+        if line.says() != before {
+            for &of in CHANGED_WITH[at] {
                 let (own, other) = (&self.lines[of], &self.lines[OTHER[of]]);
                 // What is known of the other direction, or of requests that do not follow another,
                 // is better than what includes waiting.

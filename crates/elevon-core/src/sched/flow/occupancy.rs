@@ -101,6 +101,8 @@ struct Look {
 #[derive(Clone, Debug)]
 pub(super) struct Occupancy {
     cells: [Cell; CELLS],
+    /// The cells whose part is known: a bit each.
+    with_part: u32,
     /// What a request of each cell occupies, as a part of its time alone: known, or estimated.
     parts: [u64; CELLS],
     look: Option<Look>,
@@ -130,6 +132,7 @@ impl Occupancy {
         };
         Self {
             cells: [cell; CELLS],
+            with_part: 0,
             parts: [1 << SHIFT; CELLS],
             look: None,
             next: Instant::ZERO,
@@ -273,6 +276,8 @@ impl Occupancy {
         let before = cell.part;
         cell.seen = (each, look.sectors / look.n.max(1));
         (cell.part, cell.most) = if is_full { (Some(part.max(LEAST)), 1 << SHIFT) } else { (None, part) };
+        let bit = 1 << look.cell;
+        self.with_part = if is_full { self.with_part | bit } else { self.with_part & !bit };
         let is_same = match (before, cell.part) {
             (Some(before), Some(part)) => part.abs_diff(before) * 8 <= before,
             _ => false,
@@ -287,17 +292,18 @@ impl Occupancy {
     /// The cost model has changed. `alone` returns what it says of a write, or a read, of so many
     /// sectors: what was seen of requests stays what they occupy.
     pub(super) fn on_new_costs(&mut self, alone: impl Fn(bool, u64) -> u64) {
-        let mut is_any = false;
-        for (cell, at) in self.cells.iter_mut().zip(0..) {
-            if let Some(part) = &mut cell.part {
-                let (each, sectors) = cell.seen;
-                *part = ((each << SHIFT) / alone(has_writes(at), sectors).max(1)).max(LEAST);
-                is_any = true;
-            }
+        let mut left = self.with_part;
+        if left == 0 {
+            return;
         }
-        if is_any {
-            self.renew_parts();
+        while left != 0 {
+            let at = left.trailing_zeros() as u8;
+            left &= left - 1;
+            let cell = &mut self.cells[usize::from(at)];
+            let (each, sectors) = cell.seen;
+            cell.part = Some(((each << SHIFT) / alone(has_writes(at), sectors).max(1)).max(LEAST));
         }
+        self.renew_parts();
     }
 
     /// Brings [`Self::parts`] up to date with what is known.

@@ -402,12 +402,14 @@ impl Shares {
         let mut is_clipped = false;
         let (mut at, mut cost) = (Some(id), cost);
         while let Some(id) = at {
-            let mut member = self.members[id.index()];
+            let member = &self.members[id.index()];
+            let group = member.group;
             if member.place != Place::Active {
                 let start = self.start_on_return(now, id, cost);
                 is_clipped |= later(start, member.start);
                 self.take_out(id);
-                let group = &mut self.groups[member.group.index()];
+                let member = &mut self.members[id.index()];
+                let group = &mut self.groups[group.index()];
                 let is_waiting = group.waits.has(usize::from(member.class));
                 let tree = &mut group.classes[usize::from(member.class)];
                 if !matches!(member.place, Place::Away(_)) {
@@ -423,9 +425,8 @@ impl Shares {
             } else if member.kinds.has(kind) {
                 break;
             }
-            self.members[id.index()] = member;
-            self.file(id, Kinds::of(kind));
-            at = self.groups[member.group.index()].member;
+            self.file_one(id, kind);
+            at = self.groups[group.index()].member;
             cost = at.map_or(0, |above| self.members[above.index()].cost.max(1));
         }
         is_clipped
@@ -433,15 +434,18 @@ impl Shares {
 
     /// Puts a member into the active trees of these kinds.
     fn file(&mut self, id: MemberId, kinds: Kinds) {
-        let Member { group, class, start, finish, .. } = self.members[id.index()];
-        let (class, group) = (usize::from(class), &mut self.groups[group.index()]);
-        let tree = &mut group.classes[class];
-        for kind in (0..KINDS).filter(|&kind| kinds.has(kind)) {
-            tree.active[kind].insert(&mut self.places, key(id, kind), (start, finish), tree.time);
-            group.waits.insert(class, kind);
-        }
+        (0..KINDS).filter(|&kind| kinds.has(kind)).for_each(|kind| self.file_one(id, kind));
+    }
+
+    /// The same for one kind.
+    #[inline]
+    fn file_one(&mut self, id: MemberId, kind: usize) {
         let member = &mut self.members[id.index()];
-        member.kinds = member.kinds.with(kinds);
+        member.kinds = member.kinds.with(Kinds::of(kind));
+        let (class, group) = (usize::from(member.class), &mut self.groups[member.group.index()]);
+        let tree = &mut group.classes[class];
+        tree.active[kind].insert(&mut self.places, key(id, kind), (member.start, member.finish), tree.time);
+        group.waits.insert(class, kind);
     }
 
     /// Takes a member out of the active trees of these kinds.
