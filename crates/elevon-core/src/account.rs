@@ -242,6 +242,11 @@ impl Accounting {
         self.in_flight
     }
 
+    /// Returns the integral of [`Self::outstanding`] over time until `now`, in request-nanoseconds.
+    pub fn outstanding_integral(&self, now: Instant) -> u128 {
+        self.integral + u128::from(now.since(self.counted).get()) * u128::from(self.in_flight)
+    }
+
     /// Returns the number of requests in flight, as the kernel version defines it (field 9).
     pub const fn in_flight(&self) -> u64 {
         if self.in_flight_from_allocation { self.in_flight } else { self.started }

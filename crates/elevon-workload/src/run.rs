@@ -20,7 +20,7 @@ use crate::by_owner::OwnerSeries;
 use crate::cpu::SchedulerLock;
 use crate::jobs::Jobs;
 use crate::process::Poll;
-use crate::series::Series;
+use crate::series::{Load, Series};
 use crate::source::Source;
 use crate::wakeups::Wakeups;
 
@@ -154,7 +154,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             in_batch: vec![false; count],
             has_buffers: vec![false; count],
             open: count,
-            series: Series::new(now),
+            series: Series::new(now, load_of(stack, now)),
             owners: owners::series(now, stack, jobs),
             events: Vec::new(),
             interval,
@@ -215,7 +215,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Advances what is kept over time to an instant that has just come, before anything happens.
     #[inline]
     fn advance(&mut self, now: Instant) {
-        self.series.advance(now, self.stack.requests_in_flight());
+        let stack = &*self.stack;
+        self.series.advance(now, || load_of(stack, now));
         if self.owners.is_due(now) {
             self.read_owners(now);
         }
@@ -775,6 +776,12 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             self.next_interval = self.next_interval.saturating_add(Nanos::new(interval.get() * (missed + 1)));
         }
     }
+}
+
+/// Returns the requests in flight until `now`.
+fn load_of(stack: &Stack, now: Instant) -> Load {
+    let accounting = stack.accounting();
+    Load { in_flight: accounting.outstanding(), integral: accounting.outstanding_integral(now) }
 }
 
 /// Fills the buffer of an I/O with data, if there are real bytes.

@@ -31,23 +31,35 @@ impl Point {
     }
 }
 
+/// How many requests are in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Now, and since the last request began or ended.
+    pub(crate) in_flight: u64,
+    /// Their integral over time until now, in request-nanoseconds.
+    pub(crate) integral: u128,
+}
+
 /// The points of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     start: Instant,
     interval: u64,
+    /// The last is the current one.
     points: Vec<Point>,
     /// The end of the current point. Times before it need no search.
     point_end: Instant,
-    last: Instant,
+    /// The integral of the requests in flight that the points have.
+    integral: u128,
 }
 
 impl Series {
-    pub(crate) fn new(start: Instant) -> Self {
+    pub(crate) fn new(start: Instant, load: Load) -> Self {
         let interval = FIRST_INTERVAL;
         let mut points = Vec::with_capacity(MAX_POINTS);
         points.push(Point::default());
-        Self { start, interval, points, point_end: start.saturating_add(Nanos::new(interval)), last: start }
+        let point_end = start.saturating_add(Nanos::new(interval));
+        Self { start, interval, points, point_end, integral: load.integral }
     }
 
     /// Returns the length of a point.
@@ -63,32 +75,40 @@ impl Series {
         &self.points
     }
 
-    /// Advances time to `now`; since the last call `in_flight` requests were in flight.
+    /// Advances time to `now`. `load` is asked only if a point ends.
     #[inline]
-    pub(crate) fn advance(&mut self, now: Instant, in_flight: u64) {
+    pub(crate) fn advance(&mut self, now: Instant, load: impl FnOnce() -> Load) {
         if now >= self.point_end {
-            self.end_points(now, in_flight);
+            self.end_points(now, load());
         }
-        if in_flight > 0 {
-            let span = now.since(self.last).get();
-            self.current().in_flight += u128::from(span) * u128::from(in_flight);
-        }
-        self.last = now;
+    }
+
+    /// Advances time to `now`, and brings the current point up to date.
+    pub(crate) fn update(&mut self, now: Instant, load: Load) {
+        self.end_points(now, load);
+        self.count_until(load.integral);
+    }
+
+    /// Counts the requests in flight until their integral has this value in the current point.
+    fn count_until(&mut self, integral: u128) {
+        let counted = integral.saturating_sub(self.integral);
+        self.integral += counted;
+        self.current().in_flight += counted;
     }
 
     /// Advances time to the end of each point that has ended by `now`.
-    fn end_points(&mut self, now: Instant, in_flight: u64) {
+    fn end_points(&mut self, now: Instant, load: Load) {
         while now >= self.point_end {
-            let span = self.point_end.since(self.last).get();
-            self.current().in_flight += u128::from(span) * u128::from(in_flight);
-            self.last = self.point_end;
-            if in_flight == 0 && now.since(self.last).get() / self.interval > MAX_POINTS as u64 {
+            let end = self.point_end;
+            let later = u128::from(now.since(end).get()) * u128::from(load.in_flight);
+            self.count_until(load.integral.saturating_sub(later));
+            if load.in_flight == 0 && now.since(end).get() / self.interval > MAX_POINTS as u64 {
                 // After a long idle time, find the right interval first.
                 while now.since(self.start).get() / self.interval >= MAX_POINTS as u64 {
                     self.fold();
                 }
             }
-            self.open_point();
+            self.open_point(end);
         }
     }
 
@@ -97,11 +117,12 @@ impl Series {
         &mut self.points[last]
     }
 
-    fn open_point(&mut self) {
+    /// Begins the next point, at `start`.
+    fn open_point(&mut self, start: Instant) {
         if self.points.len() == MAX_POINTS {
             self.fold();
         }
-        if self.last >= self.point_end {
+        if start >= self.point_end {
             self.points.push(Point::default());
             self.point_end = self.point_end.saturating_add(Nanos::new(self.interval));
         }
@@ -142,7 +163,8 @@ mod tests {
 
     #[test]
     fn folding_keeps_every_sum() {
-        let mut series = Series::new(Instant::new(7));
+        let none = Load { in_flight: 0, integral: 0 };
+        let mut series = Series::new(Instant::new(7), none);
         let mut now = 7;
         let mut flight = 0u128;
         for k in 0..50_000u64 {
@@ -150,10 +172,15 @@ mod tests {
             let in_flight = k % 5;
             now += step;
             flight += u128::from(step * in_flight);
-            series.advance(Instant::new(now), in_flight);
+            let load = Load { in_flight, integral: flight };
+            series.advance(Instant::new(now), || load);
             series.on_done(Op::Write, Bytes::new(4096));
             assert!(series.points().len() <= MAX_POINTS);
+            if k % 1_000 == 0 {
+                series.update(Instant::new(now), load);
+            }
         }
+        series.update(Instant::new(now), Load { in_flight: 0, integral: flight });
         let points = series.points();
         assert_eq!(points.iter().map(|p| p.ios[1]).sum::<u64>(), 50_000);
         assert_eq!(points.iter().map(|p| p.in_flight).sum::<u128>(), flight);
@@ -162,10 +189,11 @@ mod tests {
 
     #[test]
     fn a_long_silence_is_quick_and_right() {
-        let mut series = Series::new(Instant::ZERO);
+        let none = Load { in_flight: 0, integral: 0 };
+        let mut series = Series::new(Instant::ZERO, none);
         series.on_done(Op::Read, Bytes::new(512));
         let later = Instant::new(3_600_000_000_000);
-        series.advance(later, 0);
+        series.advance(later, || none);
         series.on_done(Op::Read, Bytes::new(512));
         let points = series.points();
         assert_eq!((points[0].ios[0], points[points.len() - 1].ios[0]), (1, 1));

@@ -5,8 +5,8 @@ use elevon_core::account::DiskStats;
 use elevon_core::stats::JobStats;
 use elevon_core::units::{Instant, Nanos};
 
-use super::Runner;
 use super::layer::Layer;
+use super::{Runner, load_of};
 use crate::backend::Backend;
 use crate::by_owner::OwnerSeries;
 use crate::logs::Logger;
@@ -97,6 +97,7 @@ pub struct RunOutcome {
 impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// Returns the result of the run so far.
     pub(super) fn snapshot(&mut self, now: Instant) -> RunOutcome {
+        self.series.update(now, load_of(self.stack, now));
         let all = self.jobs.members.iter().zip(&self.jobs.processes).enumerate();
         let jobs = all.map(|(task, (member, process))| JobOutcome {
             spec: member.spec,
@@ -129,7 +130,6 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     pub(super) fn outcome(mut self) -> RunOutcome {
         self.pass_events();
         let now = self.backend.now();
-        self.series.advance(now, self.stack.requests_in_flight());
         let mut outcome = self.snapshot(now);
         for (job, process) in outcome.jobs.iter_mut().zip(&self.jobs.processes) {
             job.logs = process.logger().cloned();
