@@ -42,26 +42,28 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         other: Instant,
         quiet_until: &mut Instant,
     ) -> Option<Instant> {
-        if !self.ready.is_empty() || self.stack.has_done() {
+        if now >= other || !self.ready.is_empty() || self.stack.has_done() {
             return self.keep_waiting(task, wakeup);
         }
         let mut timer = self.next_of_stack();
         loop {
             let device_or_timer = self.backend.next_event().min(timer);
-            let next = device_or_timer.min(wakeup);
-            let is_abandoned = wakeup == Instant::MAX && self.stack.ios_in_flight() == 0;
-            if next >= other || is_abandoned || now.since(self.last_progress) > PATIENCE_INTERRUPTED {
-                break;
-            }
-            if next > now {
-                now = next;
-                self.backend.wait_until(now);
-                self.note_wait();
-                self.advance(now);
-            }
             if device_or_timer > now {
-                *quiet_until = device_or_timer.min(other);
-                return Some(now);
+                let next = device_or_timer.min(wakeup);
+                let is_abandoned = wakeup == Instant::MAX && self.stack.ios_in_flight() == 0;
+                if next >= other || is_abandoned || now.since(self.last_progress) > PATIENCE_INTERRUPTED {
+                    break;
+                }
+                if next > now {
+                    now = next;
+                    self.backend.wait_until(now);
+                    self.note_wait();
+                    self.advance(now);
+                }
+                if device_or_timer > now {
+                    *quiet_until = device_or_timer.min(other);
+                    return Some(now);
+                }
             }
             let any = self.take_completions(now);
             if any {
