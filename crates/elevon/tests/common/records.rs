@@ -67,7 +67,7 @@ pub(crate) fn simulate_plain(record: &Value) -> Value {
 
 fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Value {
     let bench = Bench::new();
-    let job = bench.file("job.fio", text(&record["job"]));
+    let job = bench.file("job.fio", &as_begun(record));
     let given = |key: &str| record["device"][key].as_u64();
     let at = |key: &str| given(key).expect("a number");
     let mut device = format!(
@@ -99,6 +99,22 @@ fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Val
         args.extend(["--tenants", bench.file("tenants.toml", tenants)]);
     }
     bench.json(job, &args)
+}
+
+/// Returns the record's job, each of its jobs with the delay after which it began in the kernel's
+/// run, if the record has these (`starts`, in microseconds after the first).
+fn as_begun(record: &Value) -> String {
+    let job = text(&record["job"]);
+    let Some(starts) = record["starts"].as_array() else { return job.to_owned() };
+    let mut starts = starts.iter();
+    let mut begun = String::new();
+    for line in job.lines().filter(|line| !line.starts_with("startdelay=")) {
+        begun += &format!("{line}\n");
+        if line.starts_with('[') && line != "[global]" {
+            begun += &format!("startdelay={}us\n", starts.next().expect("a start for each job"));
+        }
+    }
+    begun
 }
 
 /// Returns the relative distance of `ours` from the range of the kernel's runs. The error of a
