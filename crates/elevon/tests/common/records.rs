@@ -67,7 +67,7 @@ pub(crate) fn simulate_plain(record: &Value) -> Value {
 
 fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Value {
     let bench = Bench::new();
-    let job = bench.file("job.fio", &as_begun(record));
+    let job = bench.file("job.fio", as_begun(record));
     let given = |key: &str| record["device"][key].as_u64();
     let at = |key: &str| given(key).expect("a number");
     let mut device = format!(
