@@ -170,8 +170,7 @@ pub struct Rules {
     /// (6.2+). Before, any group except the root was enough.
     pub bfq_counts_root_group: bool,
     /// BFQ takes the time of a request under a plug, its own for a lone bio too, from the first
-    /// look at the clock: a new queue's first request comes before the queue was made (6.10 to
-    /// 7.1).
+    /// look at the clock: a new queue's first request comes before the queue was made (6.10+).
     pub bfq_clock_kept_in_plug: bool,
     /// BFQ injects large requests only into an empty device (6.12), instead of at a limit of one.
     pub bfq_big_injection_waits: bool,
@@ -371,7 +370,7 @@ impl Kernel {
             deadline_head_list_per_device: matches!(self, V6_12) || self.since(V6_18),
             kyber_limits_sync_writes: self.since(V6_19),
             bfq_counts_root_group: self.since(V6_6),
-            bfq_clock_kept_in_plug: self.since(V6_12) && !self.since(V7_2),
+            bfq_clock_kept_in_plug: self.since(V6_12),
             bfq_big_injection_waits: self.since(V6_12),
             in_flight_from_allocation: self.since(V6_12),
             // 6.1.93 includes the fix of 6.10; 6.6.0 does not.

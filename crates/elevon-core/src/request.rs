@@ -51,6 +51,8 @@ pub struct Request {
     pub accounted: bool,
     /// Whether the scheduler knows it (it was prepared and inserted at least once).
     pub in_scheduler: bool,
+    /// Whether it came to the scheduler from a plug.
+    pub plugged: bool,
     /// Physical segments; for a discard of several ranges, its ranges.
     pub segments: u16,
     /// First sector.
@@ -94,6 +96,7 @@ impl Request {
         retries: 0,
         accounted: false,
         in_scheduler: false,
+        plugged: false,
         segments: 0,
         sector: Sector::ZERO,
         sectors: Sectors::ZERO,

@@ -272,7 +272,8 @@ pub const RULES: &[RuleRow] = &[
         Measured,
         "64 writes of 4 KiB under mq-deadline, the last 48 one by one: 49 requests on 6.12 to 7.0, 37 and 20 on 7.3; \
          the P and U events of 6.12, 6.18, 7.0, 7.2 and 7.3",
-        "asynchronous small sequential writers without batches; readers of traces",
+        "asynchronous small sequential writers without batches; deep sequential readers on disks under BFQ, whose clock \
+         is then read for each request; readers of traces",
         ""
     ),
     row!(
@@ -446,12 +447,13 @@ pub const RULES: &[RuleRow] = &[
         bfq_clock_kept_in_plug,
         "bfq",
         "BFQ takes a process that always has several requests in flight for one that is rarely waiting, for its \
-         first 4 s, and does not idle for it on a turning device: under a plug the clock is read once, so the time \
-         between a new queue and its first request is -1 ns, which counts as a very long one",
+         first 4 s, and does not idle for it on a turning device, if its first request came from a plug (from 7.2 on \
+         a lone one has none): there the clock is read once, so the time between a new queue and its first request is \
+         -1 ns, which counts as a very long one",
         "BFQ takes such a process for one that waits for I/O, from its first request on",
         Measured,
         "two sequential readers of depth 4 on a turning device with 6.18.44 get four requests each in turn, at depth \
-         1 slots of 125 ms; without a plug for each bio (before 6.10, and from 7.2 on) it follows from the cause",
+         1 slots of 125 ms; before 6.10, and from 7.2 on, where a lone bio has no plug, it follows from the cause",
         "deep sequential readers on disks, in their first seconds",
         ""
     ),

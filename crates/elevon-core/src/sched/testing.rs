@@ -50,12 +50,13 @@ impl<S: Scheduler> Bed<S> {
         Self { requests: Requests::new(requests), rules: kernel.rules(), scheduler, now: Instant::ZERO }
     }
 
-    /// Prepares a free request of eight sectors for insertion.
+    /// Prepares a free request of eight sectors for insertion, from a plug.
     pub(crate) fn prepare(&mut self, op: Op, sector: u64, class: PrioClass) -> RequestId {
         let free = self.requests.iter().find(|(_, r)| r.state == State::Free);
         let id = free.expect("the test has too few requests").0;
         let r = &mut self.requests[id];
         r.state = State::Queued;
+        r.plugged = true;
         r.op = op;
         r.ioprio = IoPrio::new(class, 4);
         r.sector = Sector::new(sector);

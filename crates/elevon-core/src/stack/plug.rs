@@ -168,6 +168,7 @@ impl Stack {
             let requests = group as u32;
             self.trace_request(now, EventKind::Unplug { requests, from_schedule }, id);
             for &id in &batch[first..first + group] {
+                self.requests[id].plugged = true;
                 self.insert_request(now, id, false);
             }
             self.run_queue(now, queue, driver);

@@ -51,15 +51,15 @@ impl Bfq {
     }
 
     /// Returns how the time before a queue's first request counts.
-    const fn clock(&self) -> Clock {
-        if self.rules.bfq_clock_kept_in_plug { Clock::Kept } else { Clock::Read }
+    const fn clock(&self, request: &Request) -> Clock {
+        if self.rules.bfq_clock_kept_in_plug && request.plugged { Clock::Kept } else { Clock::Read }
     }
 
     /// Updates think time, seeks, and whether the process is I/O-bound.
     #[inline(always)]
     fn observe(&mut self, q: EntityId, request: &Request) {
         let (now, idle) = (self.now, self.settings.slice_idle);
-        let (rotational, clock) = (self.rotational, self.clock());
+        let (rotational, clock) = (self.rotational, self.clock(request));
         let entity = &self.engine[q];
         let (is_idle_class, is_raised) = (entity.class == Class::Idle, entity.raise > 1);
         let queue = &mut self.queues[q.index()];

@@ -544,3 +544,25 @@ fn the_lowest_class_is_served_now_and_then() {
     assert!(served > 2 && served <= ms / 200 + 1, "{served} in {ms} ms");
     assert_eq!(bed.scheduler.engine[bed.sync_queue(1)].class, Class::Idle);
 }
+
+/// Of several requests in flight from the start. A lone bio of Linux 7.2 has no plug; the requests
+/// of a readahead window have one.
+#[test]
+fn only_under_a_plug_a_deep_queue_looks_idle_at_first() {
+    for (kernel, plugged, is_bound) in [
+        (Kernel::V6_6, true, true),
+        (Kernel::V6_12, true, false),
+        (Kernel::V7_3, true, false),
+        (Kernel::V7_3, false, true),
+    ] {
+        let mut bed = bed(&[]);
+        bed.scheduler.rules = kernel.rules();
+        for sector in [0, 8] {
+            let id = bed.prepare(Op::Read, sector, PrioClass::Be);
+            bed.requests[id].plugged = plugged;
+            bed.insert_prepared(id, false);
+            bed.pass(10);
+        }
+        assert_eq!(bed.queue_of(0).io_bound.is_bound, is_bound, "{kernel:?}, plugged: {plugged}");
+    }
+}
