@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use elevon_formats::quantity;
 use elevon_sim::device::{Description, Device as _, FlashConfig};
-use elevon_sim::fit::{Kind, LikeFit, Served, distance, fit_like};
+use elevon_sim::fit::{LikeFit, Served, distance, fit_like};
 use elevon_sim::profiles::{self, Profile};
 use elevon_trace::served::ServedRequests;
 use elevon_trace::{Device, Recorded};
@@ -118,32 +118,25 @@ impl Likeness {
             let limits = hardware::limits(recorded).into_iter().map(|(key, value)| format!("{key} = {value}\n"));
             let _ = write!(out, "\n[limits]\n{}", limits.collect::<String>());
         }
-        let keys = |rows: &[(&str, String, String)]| {
-            rows.iter().map(|(key, ..)| format!("{key:?}")).collect::<Vec<_>>().join(", ")
+        let mut source = |rows: &[(&str, String, String)], basis: &str, value: &str| {
+            if !rows.is_empty() {
+                let keys: Vec<String> = rows.iter().map(|(key, ..)| format!("{key:?}")).collect();
+                let (keys, origin) = (keys.join(", "), format!("trace {name}"));
+                let _ = write!(
+                    out,
+                    "\n[[source]]\nparameters = [{keys}]\nbasis = {basis:?}\nvalue = {value:?}\norigin = {origin:?}\n"
+                );
+            }
         };
-        let origin = format!("trace {name}");
         let (fitted, others) = parameters.split_at(fit.changed.len());
-        if !fitted.is_empty() {
-            let value = format!(
-                "the latency of {} requests from issue to completion, its distribution within {:.1} %",
-                fit.requests.0, fit.distribution_percent
-            );
-            let keys = keys(fitted);
-            let _ = write!(
-                out,
-                "\n[[source]]\nparameters = [{keys}]\nbasis = \"fitted\"\nvalue = {value:?}\norigin = {origin:?}\n"
-            );
-        }
-        if !others.is_empty() {
-            let (basis, value) = match Hardware::of(recorded.as_ref()) == Hardware::default() {
-                true => ("estimated", "the last sector used"),
-                false => ("stated", "the settings of the device when it was recorded"),
-            };
-            let keys = keys(others);
-            let _ = write!(
-                out,
-                "\n[[source]]\nparameters = [{keys}]\nbasis = {basis:?}\nvalue = {value:?}\norigin = {origin:?}\n"
-            );
+        let within = format!(
+            "the latency of {} requests from issue to completion, its distribution within {:.1} %",
+            fit.requests.0, fit.distribution_percent
+        );
+        source(fitted, "fitted", &within);
+        match Hardware::of(recorded.as_ref()) == Hardware::default() {
+            true => source(others, "estimated", "the last sector used"),
+            false => source(others, "stated", "the settings of the device when it was recorded"),
         }
         out
     }
@@ -170,9 +163,7 @@ impl Likeness {
              profile as it was),\nthe time that all took by {:+.1} %",
             fit.distribution_percent, fit.profile_percent, fit.time_percent
         );
-        let kinds = [Kind::Read, Kind::Write, Kind::Flush];
-        let by_size: Vec<_> = fit.by_size.iter().filter(|(kind, ..)| kinds.contains(kind)).copied().collect();
-        latency_table(&mut out, &by_size, &fit.by_depth);
+        latency_table(&mut out, &fit.by_size, &fit.by_depth);
         out
     }
 
