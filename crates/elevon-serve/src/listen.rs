@@ -4,9 +4,9 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -81,10 +81,18 @@ impl fmt::Display for Address {
 /// neither side sleeps within one.
 const SEND_BUFFER: i32 = 1 << 20;
 
-/// A socket that accepts connections. A socket in the file system is removed when it is dropped.
+/// A socket that accepts connections. A socket in the file system is removed when who made it is
+/// dropped.
 pub(crate) enum Listener {
-    Unix(UnixListener, PathBuf),
+    Unix(UnixListener, PathBuf, Option<Inode>),
     Tcp(TcpListener),
+}
+
+/// Device and inode of a socket in the file system: what tells it from another at the same path.
+type Inode = (u64, u64);
+
+fn inode(path: &Path) -> io::Result<Inode> {
+    std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
 impl Listener {
@@ -97,7 +105,8 @@ impl Listener {
                 if is_socket && UnixStream::connect(path).is_err() {
                     std::fs::remove_file(path)?;
                 }
-                Ok(Self::Unix(UnixListener::bind(path)?, path.clone()))
+                let listener = UnixListener::bind(path)?;
+                Ok(Self::Unix(listener, path.clone(), inode(path).ok()))
             }
         }
     }
@@ -106,7 +115,7 @@ impl Listener {
     /// whoever passed it.
     pub(crate) fn of_passed(passed: Passed) -> Self {
         match passed {
-            Passed::Unix(listener) => Self::Unix(listener, PathBuf::new()),
+            Passed::Unix(listener) => Self::Unix(listener, PathBuf::new(), None),
             Passed::Tcp(listener) => Self::Tcp(listener),
         }
     }
@@ -114,7 +123,7 @@ impl Listener {
     /// Returns where it listens, with the port that the system chose for port 0.
     pub(crate) fn address(&self) -> io::Result<Address> {
         Ok(match self {
-            Self::Unix(_, path) => Address::Unix(path.clone()),
+            Self::Unix(_, path, _) => Address::Unix(path.clone()),
             Self::Tcp(listener) => Address::Tcp(listener.local_addr()?.to_string()),
         })
     }
@@ -122,7 +131,7 @@ impl Listener {
     /// Waits for a connection.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         Ok(match self {
-            Self::Unix(listener, _) => {
+            Self::Unix(listener, ..) => {
                 let stream = listener.accept()?.0;
                 // TCP's grows by itself. A system that grants less gives what it grants.
                 let _ = elevon_host::set_send_buffer(&stream, SEND_BUFFER);
@@ -141,7 +150,7 @@ impl Listener {
     /// Returns a second handle of the same socket, which removes nothing.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
-            Self::Unix(listener, _) => Self::Unix(listener.try_clone()?, PathBuf::new()),
+            Self::Unix(listener, path, _) => Self::Unix(listener.try_clone()?, path.clone(), None),
             Self::Tcp(listener) => Self::Tcp(listener.try_clone()?),
         })
     }
@@ -149,8 +158,9 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Self::Unix(_, path) = self
-            && !path.as_os_str().is_empty()
+        // Another server may listen at the path by now, at a socket of its own.
+        if let Self::Unix(_, path, made @ Some(_)) = self
+            && inode(path).ok() == *made
         {
             let _ = std::fs::remove_file(path);
         }
@@ -345,6 +355,21 @@ mod tests {
         drop(listener.try_clone().expect("a second handle"));
         assert!(path.exists());
         drop(listener);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_of_another_server_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let address = Address::Unix(path.clone());
+        let first = Listener::bind(&address).expect("the path is free");
+        // Renamed and not removed, so that the second cannot have the same inode.
+        std::fs::rename(&path, folder.path().join("old")).expect("a rename");
+        let second = Listener::bind(&address).expect("the path is free again");
+        drop(first);
+        assert!(path.exists());
+        drop(second);
         assert!(!path.exists());
     }
 }
