@@ -438,6 +438,7 @@ fn request<'a>(
         event.bytes = Some(bytes);
     }
     priority(&mut at, event)?;
+    write_hint(&mut at)?;
     task_at_end(at, record, is_wrapped)?;
     Ok(true)
 }
@@ -453,6 +454,7 @@ fn request_end(kind: TraceKind, mut at: Cursor<'_>, record: &mut Record<'_>) -> 
     }
     range(&mut at, event)?;
     priority(&mut at, event)?;
+    write_hint(&mut at)?;
     event.error = Some(error(at)?);
     Ok(true)
 }
@@ -562,6 +564,15 @@ fn task<'a>(record: &mut Record<'a>, comm: &'a [u8]) {
     if record.comm.is_none() && !comm.is_empty() {
         record.comm = Some(comm);
     }
+}
+
+/// Skips `|32768|`, the write hint that some kernels with patches print after the priority.
+#[inline]
+fn write_hint(at: &mut Cursor<'_>) -> Result<(), Expected> {
+    if at.is_at(b'|') {
+        at.word()?;
+    }
+    Ok(())
 }
 
 /// `be,0,4`, `be,4` in an early form, and `0x2,0,4` where perf knows no names of classes; absent

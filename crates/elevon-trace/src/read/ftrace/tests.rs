@@ -153,7 +153,7 @@ fn every_shape_of_tail() {
     let (read, other) = (Some(TraceOp::Read), Some(TraceOp::Other));
     let from = Device::new(8, 1);
     let be = Some(IoPrio::DEFAULT);
-    let expected: [(&str, Facts); 15] = [
+    let expected: [(&str, Facts); 17] = [
         (
             "block_bio_remap: 8,1 R 2056 + 8 <- (8,1) 8",
             (TraceKind::Remap { from, from_sector: 8 }, read, Some(2056), Some(4096), None, None),
@@ -182,6 +182,15 @@ fn every_shape_of_tail() {
         ),
         // Old kernels print no bytes.
         ("block_rq_issue: 7,0 R 0 () 0 + 1024 [dd]", (TraceKind::Issue, read, Some(0), Some(524288), None, None)),
+        // A patch adds the write hint.
+        (
+            "block_rq_issue: 7,0 R 524288 () 0 + 1024 be,0,4 |32768| [dd]",
+            (TraceKind::Issue, read, Some(0), Some(524288), None, be),
+        ),
+        (
+            "block_rq_complete: 7,0 R () 0 + 1024 be,0,4 |32768| [-5]",
+            (TraceKind::Complete, read, Some(0), Some(524288), Some(-5), be),
+        ),
         // perf prints the class as a number.
         (
             "block:block_rq_insert: 7,7 R 8192 () 63232 + 16 0x2,0,4 [fio]",
