@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use elevon_report::inspect::{self, CsvRequests, PageRequests};
 use elevon_sim::fit::{Kind, Served, fit};
 use elevon_trace::analysis::{ParquetRequests, ProcessStats, RequestRecord, RequestSink};
+use elevon_trace::replay::Writeback;
 use elevon_trace::served::ServedRequest;
 use elevon_trace::{TraceKind, from_bytes};
 
@@ -96,16 +97,21 @@ fn workload(trace: &[u8]) {
         Ok(found) => found,
         Err(error) => return one_line(&error),
     };
-    let after = found.infer();
-    for (process, after) in found.processes.iter().zip(&after) {
-        assert_eq!(process.ios.len(), after.len());
+    for writeback in [Writeback::Throttled, Writeback::Free] {
+        let after = found.infer(writeback);
+        assert_eq!(after.len(), found.processes.len());
+        for (process, after) in found.processes.iter().zip(&after) {
+            assert_eq!(process.ios.len(), after.len());
+            assert!(after.iter().enumerate().all(|(at, after)| after.completions as usize <= at));
+        }
+    }
+    for process in &found.processes {
         assert!(process.ios.is_sorted_by_key(|io| io.at), "I/Os in order of time");
         assert!(process.depth() as usize <= process.ios.len());
-        assert!(after.iter().enumerate().all(|(at, after)| after.completions as usize <= at));
         assert!(process.duration() <= u64::MAX - process.ios[0].at && !process.label().is_empty());
         assert!(process.pace().is_none_or(|pace| pace.period > 0 && pace.kept <= process.ios.len()));
     }
-    assert!(after.len() == found.processes.len() && !found.is_empty());
+    assert!(!found.is_empty());
     for (process, exclusion) in found.processes.iter().zip(found.exclusions()) {
         for section in exclusion.iter().flat_map(|exclusion| &exclusion.sections) {
             assert!(section.first < section.last && section.last < process.ios.len());
@@ -115,7 +121,7 @@ fn workload(trace: &[u8]) {
     if let Some((from, until)) = found.busiest(found.len() / 2) {
         let part = found.between(from, until);
         assert!(part.len() >= found.len() / 2 && part.duration <= found.duration);
-        part.infer();
+        part.infer(Writeback::Free);
     }
 }
 

@@ -30,7 +30,7 @@ mod pace;
 mod writeback;
 
 pub use exclusion::{Exclusion, Section};
-pub use infer::After;
+pub use infer::{After, Writeback};
 use join::Joined;
 pub use pace::Pace;
 
@@ -73,13 +73,17 @@ pub struct WorkloadIo {
     pub at: u64,
     /// When it completed, from the same start; `None` if the trace does not show it.
     pub completed: Option<u64>,
+    /// Nanoseconds for which its process slept before it had a request, for a tag or under writeback
+    /// throttling; 0 if the trace does not show it.
+    pub slept: u32,
     /// First sector.
     pub sector: u64,
     /// Length in bytes; 0 for a flush.
     pub bytes: u64,
     /// Operation.
     pub op: Op,
-    /// Flags as traced, and IDLE of a write that is taken for a direct one.
+    /// Flags as traced, and IDLE of a write that is taken for a direct one, which writeback
+    /// throttling lets pass.
     pub flags: Flags,
     /// Priority, if the trace has it.
     pub prio: Option<IoPrio>,
@@ -246,6 +250,7 @@ fn of_request(request: &RequestRecord) -> Option<BioRecord> {
     Some(BioRecord {
         queued: request.issued?,
         completed: request.completed.unwrap_or(ABSENT),
+        slept: 0,
         sector: request.sector,
         bytes: request.bytes,
         op: request.op,
@@ -290,6 +295,7 @@ fn build(
         processes[at].ios.push(WorkloadIo {
             at: bio.queued - first,
             completed: (bio.completed != ABSENT).then(|| bio.completed.saturating_sub(first)),
+            slept: bio.slept,
             sector: if op == Op::Flush { 0 } else { bio.sector },
             bytes,
             op,

@@ -212,7 +212,7 @@ impl Jobs<Replayed> {
         let whole = Extent { regions: Vec::new(), files: Vec::new(), bytes: Bytes::ZERO };
         let tenants = tenants(specs);
         let by_path = TenantsByPath::new(&tenants);
-        let locks = SectionLocks::new(scripts.iter().map(|script| script.exclusion.map(|found| found.group)).collect());
+        let locks = SectionLocks::new(&scripts.iter().map(|script| script.exclusion).collect::<Vec<_>>());
         let (mut members, mut processes) = (Vec::new(), Vec::new());
         for (index, (spec, script)) in specs.iter().zip(scripts).enumerate() {
             let task = TaskId(index as u32);

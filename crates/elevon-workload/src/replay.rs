@@ -67,6 +67,8 @@ pub struct SectionRule {
     pub group: u32,
     /// Time from the end of a section to the beginning of one that waited for it.
     pub hand_over: Nanos,
+    /// All that wait when a section ends begin theirs together, and not one after another.
+    pub is_together: bool,
 }
 
 /// An I/O of a trace.
@@ -105,6 +107,9 @@ pub struct Script {
     pub begins: Nanos,
     /// Its I/Os in order.
     pub ios: Vec<ReplayIo>,
+    /// What I/Os follow instead if nothing throttles writeback: their index, and the new
+    /// [`ReplayIo::after`] and [`ReplayIo::think`].
+    pub unthrottled: Vec<(u32, u64, Nanos)>,
     /// Lists of the offsets in an I/O at which the bios but the last ended that the traced kernel
     /// built of it. The first list is empty.
     pub bio_ends: Arc<Vec<Vec<u64>>>,
@@ -166,6 +171,14 @@ impl Script {
         fitted
     }
 
+    /// Lets writes go as they do where nothing throttles writeback.
+    pub fn unthrottle(&mut self) {
+        for (at, after, think) in std::mem::take(&mut self.unthrottled) {
+            let io = &mut self.ios[at as usize];
+            (io.after, io.think) = (after, think);
+        }
+    }
+
     /// Refuses all I/Os that would change the content of the device. Returns their number.
     pub fn refuse_writes(&mut self) -> u64 {
         let mut count = 0;
@@ -223,7 +236,8 @@ const fn direction(op: Op) -> Option<Direction> {
 /// Deviations of a replay from its trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deviations {
-    /// I/Os that were issued late, because their process slept for a tag or had no free slot.
+    /// I/Os that were issued late, because their process slept for a tag or under writeback
+    /// throttling, or had no free slot.
     pub late: u64,
     /// The greatest delay of a late I/O.
     pub latest: Nanos,
@@ -604,17 +618,17 @@ impl Source for Replayed {
         }
     }
 
-    fn pass_section_lock(&mut self, now: Instant, locks: &mut SectionLocks) -> Option<usize> {
+    fn pass_section_lock(&mut self, now: Instant, locks: &mut SectionLocks) {
         let task = self.task.index();
         match (self.section, self.script.exclusion) {
             (SectionState::Outside, _) | (_, None) => {}
             (SectionState::Leaves, _) => {
                 self.section = SectionState::Outside;
-                return locks.release(task);
+                locks.release(task);
             }
             _ if self.ended.is_some() => {
                 self.section = SectionState::Outside;
-                return locks.release(task);
+                locks.release(task);
             }
             (SectionState::Wants, _) if locks.take(task) => self.section = SectionState::Inside(Instant::ZERO),
             (SectionState::Wants, _) => self.section = SectionState::Waits,
@@ -623,7 +637,6 @@ impl Source for Replayed {
             }
             (SectionState::Waits | SectionState::Inside(_), _) => {}
         }
-        None
     }
 
     fn take(&mut self) -> Option<Io> {

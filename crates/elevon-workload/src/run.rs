@@ -417,7 +417,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         loop {
             let now = self.backend.now();
             let jobs = &mut *self.jobs;
-            if let Some(next) = jobs.processes[task].pass_section_lock(now, &mut jobs.locks) {
+            jobs.processes[task].pass_section_lock(now, &mut jobs.locks);
+            while let Some(next) = self.jobs.locks.next_woken() {
                 self.make_ready(next);
             }
             if self.jobs.processes[task].ended().is_some() {

@@ -1,10 +1,14 @@
-//! Locks of critical sections: of the processes of a group, at most one is in its section.
+//! Locks of critical sections: of the processes of a group, at most one is in its section, or those
+//! that waited together for one of another.
 //!
 //! `elevon_trace::replay` infers the groups. A process asks for the lock when it is to begin a
-//! section, and waits for it in order of arrival. Cost: O(1) for each section; nothing is allocated
-//! once each process has waited.
+//! section, and waits for it in order of arrival; where the group commits together, all that wait
+//! get the lock at once. Cost: O(1) for each section; nothing is allocated once each process has
+//! waited.
 
 use std::collections::VecDeque;
+
+use crate::replay::SectionRule;
 
 /// The locks of a run, one for each group of processes.
 #[derive(Debug, Default)]
@@ -12,19 +16,27 @@ pub struct SectionLocks {
     /// By task: its group. Tasks behind the end have none.
     groups: Vec<Option<u32>>,
     locks: Vec<Lock>,
+    /// Tasks that got a lock for which they waited, until they are told.
+    woken: VecDeque<usize>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Lock {
-    holder: Option<usize>,
+    is_together: bool,
+    holders: Vec<usize>,
     waiting: VecDeque<usize>,
 }
 
 impl SectionLocks {
-    /// Creates the locks for tasks of these groups. Group numbers are dense, from 0.
-    pub(crate) fn new(groups: Vec<Option<u32>>) -> Self {
-        let count = groups.iter().flatten().max().map_or(0, |&last| last as usize + 1);
-        Self { groups, locks: vec![Lock::default(); count] }
+    /// Creates the locks for tasks with these rules. Group numbers are dense, from 0.
+    pub(crate) fn new(rules: &[Option<SectionRule>]) -> Self {
+        let count = rules.iter().flatten().map(|rule| rule.group as usize + 1).max().unwrap_or(0);
+        let mut locks = vec![Lock::default(); count];
+        for rule in rules.iter().flatten() {
+            locks[rule.group as usize].is_together = rule.is_together;
+        }
+        let groups = rules.iter().map(|rule| rule.map(|rule| rule.group)).collect();
+        Self { groups, locks, woken: VecDeque::new() }
     }
 
     /// Returns true if a task has critical sections.
@@ -42,15 +54,13 @@ impl SectionLocks {
     /// has the lock.
     pub(crate) fn take(&mut self, task: usize) -> bool {
         let Some(lock) = self.lock(task) else { return true };
-        match lock.holder {
-            None => lock.holder = Some(task),
-            Some(holder) if holder == task => {}
-            Some(_) => {
-                if !lock.waiting.contains(&task) {
-                    lock.waiting.push_back(task);
-                }
-                return false;
+        if lock.holders.is_empty() {
+            lock.holders.push(task);
+        } else if !lock.holders.contains(&task) {
+            if !lock.waiting.contains(&task) {
+                lock.waiting.push_back(task);
             }
+            return false;
         }
         true
     }
@@ -58,39 +68,76 @@ impl SectionLocks {
     /// Returns true if a task has the lock.
     pub(crate) fn holds(&self, task: usize) -> bool {
         let group = self.groups.get(task).copied().flatten();
-        group.is_some_and(|group| self.locks[group as usize].holder == Some(task))
+        group.is_some_and(|group| self.locks[group as usize].holders.contains(&task))
     }
 
-    /// Releases the lock of a task, or lets it wait no more. Returns the task that gets the lock.
-    pub(crate) fn release(&mut self, task: usize) -> Option<usize> {
-        let lock = self.lock(task)?;
-        if lock.holder != Some(task) {
+    /// Releases the lock of a task, or lets it wait no more. If it was the last that had the lock,
+    /// those that get it are told by [`Self::next_woken`].
+    pub(crate) fn release(&mut self, task: usize) {
+        let Some(lock) = self.lock(task) else { return };
+        let Some(at) = lock.holders.iter().position(|&holder| holder == task) else {
             lock.waiting.retain(|&waiting| waiting != task);
-            return None;
+            return;
+        };
+        lock.holders.swap_remove(at);
+        if lock.holders.is_empty() {
+            let count = if lock.is_together { lock.waiting.len() } else { lock.waiting.len().min(1) };
+            lock.holders.extend(lock.waiting.drain(..count));
+            let group = self.groups[task].map_or(0, |group| group as usize);
+            self.woken.extend(&self.locks[group].holders);
         }
-        lock.holder = lock.waiting.pop_front();
-        lock.holder
+    }
+
+    /// Returns a task that got the lock for which it waited, each once.
+    pub(crate) fn next_woken(&mut self) -> Option<usize> {
+        self.woken.pop_front()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use elevon_core::units::Nanos;
+
     use super::*;
+
+    /// Locks of tasks of these groups.
+    fn locks(groups: &[Option<u32>], is_together: bool) -> SectionLocks {
+        let rule = |group| SectionRule { group, hand_over: Nanos::ZERO, is_together };
+        SectionLocks::new(&groups.iter().map(|group| group.map(rule)).collect::<Vec<_>>())
+    }
+
+    fn released(locks: &mut SectionLocks, task: usize) -> Vec<usize> {
+        locks.release(task);
+        std::iter::from_fn(|| locks.next_woken()).collect()
+    }
 
     #[test]
     fn a_lock_goes_to_those_that_wait_in_order() {
-        let mut locks = SectionLocks::new(vec![Some(0), Some(0), None, Some(0), Some(1)]);
+        let mut locks = locks(&[Some(0), Some(0), None, Some(0), Some(1)], false);
         assert!(locks.has(0) && !locks.has(2) && !locks.has(9));
         assert!(locks.take(0) && locks.take(0));
         assert_eq!([3, 1, 3].map(|task| locks.take(task)), [false; 3]);
         assert!(locks.take(4), "another group");
         assert!(locks.take(2), "no group");
-        assert_eq!(locks.release(0), Some(3));
+        assert_eq!(released(&mut locks, 0), [3]);
         assert!(locks.holds(3) && !locks.holds(0) && !locks.holds(1));
         assert!(!locks.take(0));
-        assert_eq!(locks.release(1), None, "it waits no more");
-        assert_eq!(locks.release(3), Some(0));
-        assert_eq!(locks.release(0), None);
+        assert_eq!(released(&mut locks, 1), [], "it waits no more");
+        assert_eq!(released(&mut locks, 3), [0]);
+        assert_eq!(released(&mut locks, 0), []);
         assert!(locks.take(1));
+    }
+
+    #[test]
+    fn those_that_commit_together_get_the_lock_at_once() {
+        let mut locks = locks(&[Some(0); 4], true);
+        assert!(locks.take(0));
+        assert_eq!([2, 1].map(|task| locks.take(task)), [false; 2]);
+        assert_eq!(released(&mut locks, 0), [2, 1]);
+        assert!(locks.holds(1) && locks.holds(2));
+        assert!(!locks.take(3), "who comes later waits for both");
+        assert_eq!(released(&mut locks, 2), []);
+        assert_eq!(released(&mut locks, 1), [3]);
+        assert_eq!(released(&mut locks, 3), []);
     }
 }

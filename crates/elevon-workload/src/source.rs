@@ -109,11 +109,9 @@ pub trait Source {
     fn wants_section_lock(&self) -> bool {
         false
     }
-    /// Takes or releases the lock of the source's critical section, if it wants to. Returns the
-    /// task to which the lock passes. The caller polls the source afterwards.
-    fn pass_section_lock(&mut self, _now: Instant, _locks: &mut SectionLocks) -> Option<usize> {
-        None
-    }
+    /// Takes or releases the lock of the source's critical section, if it wants to. The caller
+    /// polls the source afterwards, and those that get the lock.
+    fn pass_section_lock(&mut self, _now: Instant, _locks: &mut SectionLocks) {}
     /// Returns the queue depth that `latency_target` has arrived at, if the source looks for one.
     fn latency_depth(&self) -> Option<u32> {
         None

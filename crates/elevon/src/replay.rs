@@ -12,7 +12,9 @@ use elevon_core::units::{Bytes, Nanos, Sector};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
 use elevon_sim::device::Description;
-use elevon_trace::replay::{After, Exclusion, LONGEST, Workload, WorkloadIo, WorkloadProcess, WorkloadReadError};
+use elevon_trace::replay::{
+    After, Exclusion, LONGEST, Workload, WorkloadIo, WorkloadProcess, WorkloadReadError, Writeback,
+};
 use elevon_trace::{Device, OpenError, Reader, Recorded};
 use elevon_workload::jobs::Jobs;
 use elevon_workload::replay::{Fitted, NewLayout, ReplayIo, Replayed, Script, SectionEdge, SectionRule};
@@ -180,9 +182,12 @@ impl Replay {
             0 => self.workload.taken.name().to_owned(),
             joined => format!("{}, {joined} I/Os joined of several bios", self.workload.taken.name()),
         };
-        let from = match self.scripts.iter().filter(|script| script.exclusion.is_some()).count() {
-            0 => from,
-            some => format!("{from}, {some} processes exclude each other"),
+        let together = self.scripts.iter().filter_map(|script| script.exclusion).map(|rule| rule.is_together);
+        let from = match (together.clone().count(), together.filter(|&is| is).count()) {
+            (0, _) => from,
+            (some, 0) => format!("{from}, {some} processes exclude each other"),
+            (some, all) if some == all => format!("{from}, {some} processes commit together"),
+            (some, part) => format!("{from}, {some} processes exclude each other, {part} of them commit together"),
         };
         let repeated = self.scripts.iter().filter(|script| script.repeat_until.is_some()).count();
         match (self.how.closed, repeated, self.how.speed) {
@@ -261,9 +266,13 @@ impl Replay {
         plan: &Plan,
         device: &Description,
         block: u64,
+        writeback: Writeback,
         layouts: &mut NewLayout<'_>,
     ) -> (Jobs<Replayed>, Vec<String>) {
         let mut scripts = self.scripts.to_vec();
+        if writeback == Writeback::Free {
+            scripts.iter_mut().for_each(Script::unthrottle);
+        }
         let mut all = Fitted::default();
         for script in &mut scripts {
             let fitted = script.fit(device.size.bytes(), block);
@@ -303,7 +312,7 @@ pub(crate) fn deviations(jobs: &Jobs<Replayed>) -> Vec<String> {
     let mut lines = Vec::new();
     if late > 0 {
         lines.push(format!(
-            "{late} I/Os went late, by up to {latest}: their process slept for a tag or had no free slot"
+            "{late} I/Os went late, by up to {latest}: their process slept for a tag or under writeback throttling, or had no free slot"
         ));
     }
     if unsupported > 0 {
@@ -337,7 +346,7 @@ fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
 }
 
 fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
-    let after = how.closed.then(|| workload.infer());
+    let after = how.closed.then(|| [Writeback::Throttled, Writeback::Free].map(|writeback| workload.infer(writeback)));
     let by_time = workload.ended_by_time();
     let repeats = |at: usize| how.time_based || (how.closed && !how.once && by_time[at]);
     let exclusions = match how.closed {
@@ -353,21 +362,28 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
             let pace = process.pace().filter(|_| how.closed);
             let kept = pace.map_or(0, |pace| pace.kept);
             let depth = if kept > 0 { process.depth() } else { 1 };
-            let ios = process.ios.iter().enumerate().map(|(n, io)| {
-                let when = match &after {
-                    // At its pace a process waits for its time, and for no more than its depth.
-                    Some(_) if n < kept => After { completions: (n as u64 + 1).saturating_sub(depth), think: 0 },
-                    Some(after) => after[at][n],
-                    None => After { completions: 0, think: scaled(io.at - first, speed) },
-                };
-                replay_io(io, when)
-            });
-            let mut ios = with_plugs(ios.collect());
+            let ios = |writeback: usize| {
+                let ios = process.ios.iter().enumerate().map(|(n, io)| {
+                    let when = match &after {
+                        // At its pace a process waits for its time, and for no more than its depth.
+                        Some(_) if n < kept => After { completions: (n as u64 + 1).saturating_sub(depth), think: 0 },
+                        Some(after) => after[writeback][at][n],
+                        None => After { completions: 0, think: scaled(io.at - first, speed) },
+                    };
+                    replay_io(io, when)
+                });
+                with_plugs(ios.collect())
+            };
+            let (mut ios, free) = (ios(0), ios(1));
+            let differs = |&(_, (io, other)): &(u32, (&ReplayIo, &ReplayIo))| io != other;
+            let unthrottled = (0..).zip(ios.iter().zip(&free)).filter(differs);
+            let unthrottled = unthrottled.map(|(n, (_, other))| (n, other.after, other.think)).collect();
             let exclusion = exclusions[at].as_ref().map(|exclusion| with_sections(&mut ios, exclusion));
             Script {
                 number: process.id.unwrap_or(0),
                 begins: Nanos::new(scaled(first, speed)),
                 ios,
+                unthrottled,
                 bio_ends: Arc::clone(&bio_ends),
                 repeat_until: repeats(at).then(|| Nanos::new(process.duration())),
                 slack: Nanos::new(if by_time[at] { 0 } else { process.duration() / SLACK_PART }),
@@ -388,7 +404,8 @@ fn with_sections(ios: &mut [ReplayIo], exclusion: &Exclusion) -> SectionRule {
         first.think = first.think.saturating_sub(Nanos::new(section.waited));
         ios[section.last].section = Some(SectionEdge::Ends);
     }
-    SectionRule { group: exclusion.group, hand_over: Nanos::new(exclusion.hand_over) }
+    let Exclusion { group, hand_over, is_together, .. } = *exclusion;
+    SectionRule { group, hand_over: Nanos::new(hand_over), is_together }
 }
 
 /// Sets the time of all I/Os of a plug to that of the last one.

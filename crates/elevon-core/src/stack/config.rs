@@ -174,7 +174,7 @@ impl StackConfig {
     }
 
     /// Returns the target of writeback throttling; `None` if it is off.
-    pub(super) fn wbt_target(&self) -> Option<Nanos> {
+    pub fn wbt_target(&self) -> Option<Nanos> {
         let is_off = self.wbt_lat.is_none() && matches!(self.scheduler.name, "bfq" | "flow");
         (!is_off).then(|| self.wbt_lat()).filter(|target| !target.is_zero())
     }

@@ -13,9 +13,13 @@ use crate::op::TraceOp;
 /// A bio as it was queued, or a whole I/O of a format with one record per I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BioRecord {
+    /// When it was queued.
     pub(crate) queued: u64,
     /// Time of completion; [`ABSENT`] if the trace does not show it.
     pub(crate) completed: u64,
+    /// Nanoseconds from then on until its first request was allocated: for so long the process
+    /// slept for a tag, or under writeback throttling. 0 if the trace does not show it.
+    pub(crate) slept: u32,
     pub(crate) sector: u64,
     pub(crate) bytes: u64,
     pub(crate) op: Option<TraceOp>,
@@ -57,6 +61,7 @@ impl BioLog {
         self.all.push(BioRecord {
             queued: now,
             completed: ABSENT,
+            slept: 0,
             sector: event.sector.unwrap_or(0),
             bytes: event.bytes.unwrap_or(0),
             op: event.op,
@@ -102,6 +107,15 @@ impl BioLog {
     /// Forgets the calls under way: no bio after lost events continues one before them.
     pub(super) fn forget(&mut self) {
         self.calls = Calls::default();
+    }
+
+    /// Records that a request of a bio was allocated.
+    pub(super) fn allocated(&mut self, number: u32, now: u64) {
+        let bio =
+            self.all.get_mut(number as usize).filter(|bio| now != ABSENT && bio.queued != ABSENT && bio.slept == 0);
+        if let Some(bio) = bio {
+            bio.slept = u32::try_from(now.saturating_sub(bio.queued)).unwrap_or(u32::MAX);
+        }
     }
 
     /// Records the completion of a bio, and the priority of its requests.

@@ -416,6 +416,10 @@ impl Life {
         let request = &mut self.requests[id as usize];
         request.allocated = now;
         collect.on_allocated(request, now);
+        let first = self.pieces.get(request.first_piece as usize).map(|piece| self.bios[piece.bio as usize].number);
+        if let (Some(log), Some(number)) = (&mut collect.bios, first) {
+            log.allocated(number, now);
+        }
         id
     }
 

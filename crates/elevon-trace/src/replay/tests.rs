@@ -5,6 +5,7 @@ const US: u64 = 1_000;
 
 pub(super) fn io(at: u64, completed: Option<u64>) -> WorkloadIo {
     WorkloadIo {
+        slept: 0,
         at: at * US,
         completed: completed.map(|end| end * US),
         sector: 0,
@@ -37,7 +38,7 @@ pub(super) fn workload(processes: Vec<WorkloadProcess>, gaps: Vec<(u64, u64)>) -
 
 /// Returns what each I/O followed: number of completions, and microseconds.
 fn inferred(ios: Vec<WorkloadIo>, gaps: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    let after = workload(vec![process(ios)], gaps).infer();
+    let after = workload(vec![process(ios)], gaps).infer(Writeback::Throttled);
     after[0].iter().map(|after| (after.completions, after.think / US)).collect()
 }
 
@@ -45,6 +46,34 @@ fn inferred(ios: Vec<WorkloadIo>, gaps: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 fn one_at_a_time_with_thought() {
     let ios = (0..4).map(|n| io(1000 * n, Some(1000 * n + 400))).collect();
     assert_eq!(inferred(ios, vec![]), [(0, 0), (1, 600), (2, 600), (3, 600)]);
+}
+
+/// A checkpoint of which the kernel lets in two writes at a time, a read, and the same by a direct
+/// writer.
+#[test]
+fn writes_of_the_page_cache_follow_no_completion_if_nothing_throttles_them() {
+    let write = |at, slept: u64, end, flags| WorkloadIo {
+        op: Op::Write,
+        flags,
+        slept: (slept * US) as u32,
+        ..io(at, Some(end))
+    };
+    let ios = |flags| {
+        let mut ios = vec![io(0, Some(90)), write(100, 0, 300, flags), write(103, 0, 310, flags)];
+        ios.extend([write(107, 195, 500, flags), write(304, 0, 510, flags), write(308, 196, 700, flags)]);
+        ios.push(io(800, Some(900)));
+        ios
+    };
+    let inferred = |ios, writeback| -> Vec<(u64, u64)> {
+        let after = workload(vec![process(ios)], vec![]).infer(writeback);
+        after[0].iter().map(|after| (after.completions, after.think / US)).collect()
+    };
+    let as_traced = [(0, 0), (1, 10), (1, 13), (1, 17), (2, 4), (2, 8), (6, 100)];
+    assert_eq!(inferred(ios(Flags::NONE), Writeback::Throttled), as_traced);
+    // The third sleeps until 302, and the fourth comes 2 us later.
+    let free = [(0, 0), (1, 10), (1, 13), (1, 17), (1, 19), (1, 23), (6, 100)];
+    assert_eq!(inferred(ios(Flags::NONE), Writeback::Free), free);
+    assert_eq!(inferred(ios(Flags::SYNC.with(Flags::IDLE)), Writeback::Free), as_traced);
 }
 
 #[test]
@@ -76,7 +105,7 @@ fn a_barrier_waits_for_all() {
 fn processes_are_apart() {
     let quick = process((0..3).map(|n| io(100 * n, Some(100 * n + 50))).collect());
     let slow = process((0..3).map(|n| io(1000 * n, Some(1000 * n + 900))).collect());
-    let after = workload(vec![quick, slow], vec![]).infer();
+    let after = workload(vec![quick, slow], vec![]).infer(Writeback::Throttled);
     let thinks = |at: usize| after[at].iter().map(|after| after.think / US).collect::<Vec<_>>();
     assert_eq!((thinks(0), thinks(1)), (vec![0, 50, 50], vec![0, 100, 100]));
 }

@@ -8,6 +8,18 @@ use super::{Workload, WorkloadIo};
 /// length of a window of writeback throttling, after which it may allow others.
 const FIRST_WINDOW: u64 = 100_000_000;
 
+impl WorkloadIo {
+    /// Returns true for a write that writeback throttling may hold back.
+    pub(super) fn is_throttled(&self) -> bool {
+        self.op == Op::Write && !self.flags.contains(Flags::IDLE)
+    }
+
+    /// Returns when its process had a request.
+    pub(super) fn awake(&self) -> u64 {
+        self.at + u64::from(self.slept)
+    }
+}
+
 impl Workload {
     /// Returns the most writes in flight at once in the first 100 ms, of those that writeback
     /// throttling holds back first: neither direct nor synchronous.

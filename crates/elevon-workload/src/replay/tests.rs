@@ -109,6 +109,16 @@ fn what_is_refused_counts_as_completed() {
 }
 
 #[test]
+fn what_is_not_throttled_follows_something_else() {
+    let mut script = Script { ios: vec![io(0, 1), io(1, 2)], ..Script::default() };
+    script.unthrottled = vec![(1, 0, Nanos::from_millis(4))];
+    let mut free = script.clone();
+    free.unthrottle();
+    assert_eq!(run(&mut replayed(script.ios), 10).0, [1, 13]);
+    assert_eq!(run(&mut replayed(free.ios), 10).0, [1, 4]);
+}
+
+#[test]
 fn a_batch_goes_together() {
     let mut ios = vec![io(0, 3), io(0, 3), io(0, 3), io(0, 4)];
     (ios[1].joins, ios[2].joins) = (true, true);

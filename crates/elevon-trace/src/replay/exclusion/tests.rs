@@ -61,6 +61,34 @@ fn processes_that_share_a_lock_are_found() {
         // Some come within 50 us of the end of another although they did not wait.
         assert!((waited..waited + 400).contains(&inferred), "{seed}: {waited} waited, {inferred} were found");
         assert_eq!(found[0].as_ref().map(|one| one.hand_over), Some(20_000), "{seed}");
+        assert!(found.iter().flatten().all(|one| !one.is_together), "{seed}");
+    }
+}
+
+/// Who waits when a section begins is served by it, and has none of its own.
+#[test]
+fn processes_that_commit_together_are_found() {
+    for seed in 1..10 {
+        let mut random = Random(seed);
+        let mut ready: Vec<u64> = (0..4).map(|_| random.below(3000)).collect();
+        let mut ios: Vec<Vec<WorkloadIo>> = vec![Vec::new(); 4];
+        let mut free = 0;
+        for _ in 0..2000 {
+            let at = (0..4).min_by_key(|&at| ready[at]).expect("a process");
+            let begin = if ready[at] < free { free + 90 } else { ready[at] };
+            free = begin + 2000 + random.below(400);
+            ios[at].extend(section(begin, free));
+            for other in 0..4 {
+                if other == at || ready[other] <= begin {
+                    ready[other] = free + 800 + random.below(3000);
+                    // The last that it reads before it commits.
+                    ios[other].push(super::super::tests::io(ready[other] - 700, Some(ready[other] - 200)));
+                }
+            }
+        }
+        let found = workload(ios.into_iter().map(process).collect(), Vec::new()).exclusions();
+        assert_eq!(groups(&found), [Some(0); 4], "{seed}");
+        assert!(found.iter().flatten().all(|one| one.is_together), "{seed}");
     }
 }
 
