@@ -59,6 +59,7 @@ fn lists() -> String {
             Behaviour::Synchronous => "one I/O at a time",
             Behaviour::Blocking => "a queue; a submission without a free tag sleeps",
             Behaviour::Offloaded => "a queue; a worker sleeps for the tag",
+            Behaviour::FileThreads => "a queue; a thread for each file makes its I/Os one after another",
             Behaviour::Refused(why) => &format!("refused: {why}"),
         };
         let note = if engine.note.is_empty() { String::new() } else { format!(" ({})", engine.note) };

@@ -15,7 +15,8 @@
 //! reads back what it wrote, `invalidate` drops its files again (measured: fio 3.33 calls
 //! posix_fadvise there); before it reads back with real bytes dirty pages are written first, so
 //! that the device is verified and not memory. A queue of buffered I/O
-//! has one I/O at a time if submission blocks (libaio), as in Linux; io_uring has up to its depth.
+//! has one I/O at a time if submission blocks (libaio), as in Linux; io_uring has up to its depth,
+//! but only as many writes and syncs as it has workers (`workers`).
 //!
 //! With real bytes ([`CacheConfig::copies`]) the back end has frames. The device is then the only
 //! file of the cache, and the files of jobs are parts of it, so overlapping data is in memory only
@@ -28,6 +29,7 @@ mod bios;
 mod call_account;
 mod setup;
 mod stats;
+mod workers;
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -51,6 +53,7 @@ pub use bios::CacheBios;
 pub use call_account::CacheCost;
 use call_account::{CallAccount, Charges};
 pub use stats::{ActivityControl, CacheIoStats, IoStatsBySource};
+use workers::Workers;
 
 /// The progress of a process with what comes before its I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +74,8 @@ struct User {
     /// The engine is asynchronous, but its submission does the I/O (libaio).
     submits_in_line: bool,
     may_block: bool,
+    /// The workers of its ring, in simulation.
+    workers: Option<Box<Workers>>,
     file_setup: FileSetup,
     pre_reads: Bytes,
     invalidates: bool,
@@ -121,6 +126,8 @@ pub struct BufferedIo {
     /// The last of the tenants' flushers, which follow `flusher`.
     last_flusher: TaskId,
     users: Vec<User>,
+    /// I/Os that a worker has got and not begun.
+    given: VecDeque<FileOp>,
     stack_side: CacheBios,
     control: Option<ActivityControl>,
     series: CacheSeries,
@@ -160,6 +167,7 @@ impl BufferedIo {
             flusher,
             last_flusher,
             users: Vec::new(),
+            given: VecDeque::new(),
             stack_side: CacheBios::new(Sector::ZERO + stack.config().size, last_flusher.index() + 1),
             control: None,
             series: CacheSeries::new(Instant::ZERO),
@@ -168,7 +176,7 @@ impl BufferedIo {
             settles,
             last_write_back: LastWriteBack::NotDue,
         };
-        layer.add_jobs(jobs);
+        layer.add_jobs(jobs, stack.config().cpus);
         layer
     }
 
@@ -332,11 +340,20 @@ impl BufferedIo {
         };
         let (position, bytes) = process.range(io.token);
         let op = FileOp { task, token, kind, file: process.file(io.token), position, bytes, drops };
-        let sleeps = user.submits_in_line;
+        match user.workers.as_mut().is_none_or(|workers| workers.give(&op)) {
+            true => self.begin_op(now, processes, &op),
+            false => Route::Waits { sleeps: false },
+        }
+    }
+
+    /// Begins an I/O whose process or worker makes its calls now.
+    #[inline]
+    fn begin_op(&mut self, now: Instant, processes: &mut [Process], op: &FileOp) -> Route {
+        let sleeps = self.users[op.task.index()].submits_in_line;
         let Self { files, charges, users, .. } = self;
-        match files.begin(now, &op, &mut CallAccount { now, charges, users, processes }) {
+        match files.begin(now, op, &mut CallAccount { now, charges, users, processes }) {
             Begun::Device => Route::Stack,
-            Begun::Over(status) => Route::Over(self.over(task, token, status)),
+            Begun::Over(status) => Route::Over(self.over(op.task, op.token, status)),
             Begun::Waits { is_direct } => Route::Waits { sleeps: sleeps || is_direct },
         }
     }
@@ -366,6 +383,13 @@ impl BufferedIo {
     /// Returns the next event of the I/Os, or of what comes before the first I/O.
     #[inline]
     pub(crate) fn poll(&mut self, now: Instant, processes: &mut [Process]) -> Option<Event> {
+        if let Some(op) = self.given.pop_front() {
+            return Some(match self.begin_op(now, processes, &op) {
+                Route::Stack => Event::Device { task: op.task.index(), token: op.token },
+                Route::Over(event) => event,
+                Route::Waits { .. } => Event::Sleeps,
+            });
+        }
         let Self { files, charges, users, .. } = self;
         let done = match files.poll(now, &mut CallAccount { now, charges, users, processes })? {
             FileIoEvent::Over { task, token, status } => return Some(self.over(task, token, status)),
@@ -427,7 +451,9 @@ impl BufferedIo {
 
     /// Returns the event of a finished I/O, with its cost.
     #[inline]
-    fn over(&self, task: TaskId, token: u32, status: Status) -> Event {
-        Event::Over { task: task.index(), token, status, cost: self.users[task.index()].costs[token as usize] }
+    fn over(&mut self, task: TaskId, token: u32, status: Status) -> Event {
+        let User { workers, costs, .. } = &mut self.users[task.index()];
+        self.given.extend(workers.as_mut().and_then(|workers| workers.end(token)));
+        Event::Over { task: task.index(), token, status, cost: costs[token as usize] }
     }
 }

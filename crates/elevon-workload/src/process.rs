@@ -14,6 +14,7 @@
 //!   `iodepth_batch_complete_max` (at least the minimum), and continues reaping until `iodepth_low`
 //!   is reached. With a minimum of 0 it takes the completions that are there before every I/O, and
 //!   does not wait until the queue is full.
+//! - POSIX AIO makes the I/Os of a file one after another (`threads`).
 //! - With `io_submit_mode=offload` each I/O has a worker, which sleeps for a tag in the job's place
 //!   and, with a synchronous engine, for its I/O. The workers count as the job's task: they share
 //!   its CPU, and its queue in a scheduler that has one for each task.
@@ -74,12 +75,14 @@ use crate::token::Token;
 use crate::verify::{Verifier, Written, fill_pattern, fill_random};
 use options::Options;
 use ranges::Ranges;
+use threads::FileThreads;
 
 mod options;
 mod ranges;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 /// The identity of a process in a run.
 #[derive(Clone, Copy, Debug)]
@@ -193,6 +196,8 @@ pub struct Process {
     free: Vec<u32>,
     /// With `num_range`, the ranges of each slot's trim.
     ranges: Option<Box<Ranges>>,
+    /// With POSIX AIO, its threads.
+    threads: Option<Box<FileThreads>>,
     staged: Vec<u32>,
     /// How many of the staged I/Os are no data.
     staged_syncs: usize,
@@ -266,6 +271,7 @@ impl Process {
             slots,
             free: (0..depth as u32).rev().collect(),
             ranges: Ranges::new(spec, depth).map(Box::new),
+            threads: FileThreads::new(spec, extent.regions.len(), depth).map(Box::new),
             staged: Vec::with_capacity(depth),
             staged_syncs: 0,
             handed: 0,
@@ -494,7 +500,11 @@ impl Process {
             return Some(Poll::Wait);
         }
         let left = self.staged.len() - self.handed;
-        (self.sealed && left > 0).then_some(Poll::Submit(left))
+        if self.sealed && left > 0 {
+            return Some(Poll::Submit(left));
+        }
+        let due = self.threads.as_ref().map_or(0, |threads| threads.due());
+        (due > 0).then_some(Poll::Submit(due))
     }
 
     /// Returns true if [`Self::poll`] would only repeat its last answer: to wait until the CPU time
@@ -507,6 +517,9 @@ impl Process {
     /// Returns the next I/O of the batch, for submission now; `None` if all were taken.
     #[inline]
     pub fn take(&mut self) -> Option<Io> {
+        if self.threads.is_some() {
+            return self.take_from_threads();
+        }
         if !self.sealed || self.blocked.is_some() {
             return None;
         }
@@ -589,6 +602,10 @@ impl Process {
             return (Op::Discard, bytes);
         }
         debug_assert!(!self.free.contains(&token), "token {token} is not in flight");
+        if let Some(threads) = &mut self.threads {
+            let slot = &mut self.slots[token as usize];
+            slot.issued = threads.end(token, slot.file as usize);
+        }
         self.ready.push_back((token, status));
         let slot = &self.slots[token as usize];
         (slot.op, slot.len)

@@ -12,6 +12,9 @@ pub enum Behaviour {
     Blocking,
     /// Up to `iodepth` I/Os are in flight; if there is no free tag, a worker sleeps.
     Offloaded,
+    /// Up to `iodepth` I/Os are in flight; each file has a thread that makes its I/Os one after
+    /// another (POSIX AIO of glibc).
+    FileThreads,
     /// The engine is not supported. The text says why, and what to use.
     Refused(&'static str),
 }
@@ -54,9 +57,9 @@ pub const ENGINES: &[EngineRow] = &[
     engine("libaio", Behaviour::Blocking, ""),
     engine("io_uring", Behaviour::Offloaded, ""),
     engine("io_uring_cmd", Behaviour::Offloaded, "runs as io_uring: passthrough would bypass the scheduler"),
-    engine("posixaio", Behaviour::Offloaded, ""),
-    engine("solarisaio", Behaviour::Offloaded, "runs as posixaio"),
-    engine("windowsaio", Behaviour::Offloaded, "runs as posixaio"),
+    engine("posixaio", Behaviour::FileThreads, ""),
+    engine("solarisaio", Behaviour::FileThreads, "runs as posixaio"),
+    engine("windowsaio", Behaviour::FileThreads, "runs as posixaio"),
     engine("null", Behaviour::Offloaded, "runs as io_uring on the device; use --device null for one that does nothing"),
     engine("net", NETWORK, ""),
     engine("netsplice", NETWORK, ""),
@@ -112,7 +115,7 @@ impl EngineRow {
         let (asynchronous, submission_blocks) = match self.behaviour {
             Behaviour::Synchronous | Behaviour::Refused(_) => (false, true),
             Behaviour::Blocking => (true, true),
-            Behaviour::Offloaded => (true, false),
+            Behaviour::Offloaded | Behaviour::FileThreads => (true, false),
         };
         Engine { name: self.name.to_owned(), asynchronous, submission_blocks }
     }

@@ -1,5 +1,6 @@
 //! A job as it will be run: every honoured option of a fio job, typed, with units.
 
+use super::engine::{Behaviour, find_engine};
 use elevon_core::ioprio::IoPrio;
 use elevon_core::units::Nanos;
 
@@ -554,6 +555,19 @@ impl JobSpec {
             (true, false) => self.iodepth.max(1) as usize,
             (true, true) => self.iodepth.max(1).next_power_of_two() as usize,
         }
+    }
+
+    /// Returns how many workers the job's ring has at most for calls that sleep: an entry of the
+    /// ring each, and four for each of the machine's `cpus`. `None` if its engine has no ring.
+    /// Source: io_uring_register(2), IORING_REGISTER_IOWQ_MAX_WORKERS.
+    pub fn bounded_workers(&self, cpus: u16) -> Option<usize> {
+        (self.engine.has_ring() && !self.offload).then(|| self.depth().min(4 * usize::from(cpus)))
+    }
+
+    /// Returns true if each of the job's files has a thread that makes the file's I/Os one after
+    /// another, as POSIX AIO of glibc does.
+    pub fn has_file_threads(&self) -> bool {
+        find_engine(&self.engine.name).is_some_and(|row| row.behaviour == Behaviour::FileThreads) && !self.offload
     }
 
     /// Returns true if the job sleeps in a submission that has no free tag; if not, a worker does.

@@ -10,19 +10,22 @@ use elevon_core::ioprio::CpuPolicy;
 use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, Nanos, PAGE_SIZE, Sector, TaskId};
 use elevon_formats::fio::spec::{Fadvise, JobSpec, SyncFileRange, SyncMode};
 
-use super::{BufferedIo, Event, FileSetup, User};
+use super::{BufferedIo, Event, FileSetup, User, Workers};
 use crate::jobs::{Jobs, Member};
 use crate::process::{CpuCost, Passes, Process};
 use crate::region::{JobFile, Region, largest_block};
 
 impl BufferedIo {
-    /// Adds the files of all jobs, and each process with the files that it has open.
-    pub(super) fn add_jobs(&mut self, jobs: &mut Jobs) {
+    /// Adds the files of all jobs, and each process with the files that it has open. `cpus`: those
+    /// of the simulated machine.
+    pub(super) fn add_jobs(&mut self, jobs: &mut Jobs, cpus: u16) {
         let files = self.add_files(jobs);
+        let is_simulated = !self.has_bytes();
         let call = self.charges.cost.call;
         for (member, process) in jobs.members.iter().zip(&mut jobs.processes) {
             let spec = &jobs.specs[member.spec];
-            let user = user(spec, process);
+            let workers = spec.bounded_workers(cpus).filter(|_| is_simulated && spec.is_buffered());
+            let user = user(spec, process, workers);
             if user.is_buffered {
                 let submit = if user.is_mapped { Nanos::ZERO } else { call };
                 process.set_cpu(CpuCost { submit, ..CpuCost::default() });
@@ -193,7 +196,7 @@ fn program(spec: &JobSpec, process: &Process) -> Program {
     }
 }
 
-fn user(spec: &JobSpec, process: &Process) -> User {
+fn user(spec: &JobSpec, process: &Process, workers: Option<usize>) -> User {
     let advice = match spec.fadvise {
         Fadvise::None => None,
         Fadvise::ByWorkload if spec.rw.random => Some(Advice::Random),
@@ -206,6 +209,7 @@ fn user(spec: &JobSpec, process: &Process) -> User {
         is_mapped: spec.engine.is_mapped(),
         submits_in_line: spec.engine.asynchronous && spec.submission_blocks(),
         may_block: spec.submission_blocks(),
+        workers: workers.map(|count| Box::new(Workers::new(count, process.depth()))),
         file_setup: if is_buffered { FileSetup::Due } else { FileSetup::Over },
         pre_reads: if spec.pre_read { Bytes::new(largest_block(spec).max(PAGE_SIZE)) } else { Bytes::ZERO },
         invalidates: spec.invalidate && !spec.pre_read,

@@ -42,9 +42,11 @@ pub(super) struct Options {
     pub(super) used: [bool; 3],
 }
 
-/// Returns the flags by operation. A task that sleeps until its I/O has completed says so.
+/// Returns the flags by operation. A task that sleeps until its I/O has completed says so, and so
+/// does a thread of POSIX AIO.
 fn flags_of(spec: &JobSpec, of_write: Flags) -> [Flags; 4] {
-    let of_all = if spec.engine.asynchronous { Flags::NONE } else { Flags::WAITED };
+    let is_waited = !spec.engine.asynchronous || spec.has_file_threads();
+    let of_all = if is_waited { Flags::WAITED } else { Flags::NONE };
     let mut flags = [of_all; 4];
     flags[Op::Write as usize] |= of_write;
     flags[Op::Flush as usize] |= Flags::PREFLUSH | Flags::SYNC;

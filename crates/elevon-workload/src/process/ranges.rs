@@ -100,6 +100,6 @@ impl Process {
 
     /// Returns true if a batch of this many I/Os is submitted under a plug.
     pub(crate) const fn plugs(&self, ios: usize) -> bool {
-        ios > LARGEST_UNPLUGGED || self.ranges.is_some()
+        (ios > LARGEST_UNPLUGGED || self.ranges.is_some()) && self.threads.is_none()
     }
 }
