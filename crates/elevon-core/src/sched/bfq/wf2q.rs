@@ -12,10 +12,11 @@
 //! A group is an entity of its parent, with the budget of the next entity inside. Serving a queue
 //! serves every ancestor.
 //!
-//! Reproduces Linux's BFQ in timestamps, in the jump of V, in the shortcut that skips a search, and
-//! in its class guard. Named deviations: the search for the smallest eligible finish is exact; a
-//! group that is requeued while it stays in service is charged once for what it was served so far,
-//! not again at the end of the slot.
+//! Reproduces Linux's BFQ in timestamps, in the jump of V, in the shortcut that skips a search, in
+//! how far up a change goes, and in its class guard. So a group that is requeued while it stays in
+//! service, because a child was activated, is charged for all of the slot so far, each time and at
+//! the end of the slot again. Named deviation: the search for the smallest eligible finish is
+//! exact.
 //!
 //! Cost, with d levels and q entities in a group: serve O(d) (and O(log q) if an idle entity is
 //! removed), activate, requeue, deactivate and choosing the next O(d · log q).
@@ -35,7 +36,8 @@ pub(super) struct Group {
     pub(super) trees: [ServiceTree; 3],
     /// The child in service.
     pub(super) in_service: Option<EntityId>,
-    /// The child that is next, already determined.
+    /// The child that is next, already determined; it may be the one in service, if that is a
+    /// group.
     pub(super) next: Option<EntityId>,
     /// Children active or in service.
     active: u32,
@@ -302,9 +304,6 @@ impl Engine {
             let entity = &mut self[id];
             entity.finish_after(entity.service);
             entity.start = entity.finish;
-            if entity.child.is_some() {
-                entity.service = 0;
-            }
         }
         self.leave_active(id);
         self.apply_changes(id);
@@ -416,12 +415,12 @@ impl Engine {
             None => self.search(group, change),
         };
         self.groups[group.index()].next = next;
-        let came_or_went = next.is_some() != old.is_some();
-        let (Some(next), Some(own)) = (next, self.groups[group.index()].entity) else { return came_or_went };
+        let came = next.is_some() && old.is_none();
+        let (Some(next), Some(own)) = (next, self.groups[group.index()].entity) else { return came };
         let budget = self[next].budget;
         let shrank = self[own].budget > budget;
         self[own].budget = budget;
-        came_or_went || shrank
+        came || shrank
     }
 
     /// Searches the classes for the eligible entity with the smallest finish.
@@ -468,11 +467,14 @@ impl Engine {
                 None => break id,
             }
         };
-        // At every level: a group that left its tree must not remain its parent's next (the kernel
-        // may keep it until the slot ends).
+        // Upwards as far as a next one appears or needs less. So the group of a lone queue in
+        // service may remain its parent's next: nothing preempts it until another entity takes
+        // that place, and if it becomes empty, that is a reason for a search, in which V jumps.
         let mut at = Some(queue);
         while let Some(id) = at {
-            self.update_next(self[id].group, None, Change { expiration: false });
+            if !self.update_next(self[id].group, None, Change { expiration: false }) {
+                break;
+            }
             at = self.parent(id);
         }
         Some(queue)
@@ -578,15 +580,10 @@ impl Engine {
                 active += u32::from(self[id].place == TreeState::Serving);
             }
             assert_eq!(group.active, active, "active children of group {index}");
-            assert!(
-                group.next.is_none_or(|id| self[id].place == TreeState::Active),
-                "the next of group {index} is gone"
-            );
-            assert_eq!(
-                group.next.is_none(),
-                group.trees.iter().all(|t| t.active.is_empty()),
-                "group {index} has a next"
-            );
+            let is_there = |id: EntityId| self[id].place == TreeState::Active || group.in_service == Some(id);
+            assert!(group.next.is_none_or(is_there), "the next of group {index} is gone");
+            let is_empty = group.trees.iter().all(|t| t.active.is_empty());
+            assert!(group.next.is_some() || is_empty, "group {index} has a next");
         }
         assert_eq!(self.active_queues().count(), listed, "the list of active queues");
     }

@@ -123,9 +123,6 @@ impl Naive {
             let item = &mut self.items[i];
             item.f = item.s + (item.service << SHIFT) / item.weight;
             item.s = item.f;
-            if item.is_group {
-                item.service = 0;
-            }
         }
         self.items[i].active = None;
         self.apply(i);
@@ -143,14 +140,14 @@ impl Naive {
         });
         let next = shortcut.or_else(|| self.search(level, expiration));
         self.next[level] = next;
-        let changed = next.is_some() != old.is_some();
+        let came = next.is_some() && old.is_none();
         if level == ROOT || next.is_none() {
-            return changed;
+            return came;
         }
         let budget = self.items[next.unwrap()].budget;
         let shrank = self.items[level - 1].budget > budget;
         self.items[level - 1].budget = budget;
-        changed || shrank
+        came || shrank
     }
 
     fn search(&mut self, level: usize, expiration: bool) -> Option<usize> {
@@ -229,7 +226,9 @@ impl Naive {
             level = i + 1;
         };
         for i in self.path(queue) {
-            self.update_next(self.level(i), None, false);
+            if !self.update_next(self.level(i), None, false) {
+                break;
+            }
         }
         Some(queue)
     }
