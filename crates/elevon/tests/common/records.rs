@@ -89,11 +89,15 @@ fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Val
     if text(&record["kernel"]).starts_with("6.18") {
         device += SPREAD;
     }
+    let cpus = format!("cpus={}", record["cpus"]);
     let kernel: Vec<&str> = text(&record["kernel"]).split('.').take(2).collect();
     let (kernel, limit) = (kernel.join("."), format!("max_sectors_kb={}", given("max_sectors_kb").unwrap_or(512)));
     let mut args = vec!["--device", &device, "--scheduler", scheduler, "--kernel", &kernel, "--set", &limit];
     for setting in record["set"].as_array().into_iter().flatten() {
         args.extend(["--set", text(setting)]);
+    }
+    if let Some(memory) = record["memory"].as_str() {
+        args.extend(["--memory", memory, "--set", &cpus]);
     }
     if let Some(tenants) = tenants {
         args.extend(["--tenants", bench.file("tenants.toml", tenants)]);
