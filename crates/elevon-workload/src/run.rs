@@ -464,6 +464,13 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                 Poll::Wait => {
                     process.pass_lock(now, &mut self.scheduler_lock);
                     let wakeup = process.next_wakeup().unwrap_or(Instant::MAX);
+                    if wakeup < quiet_until && waits_left > 0 {
+                        // The batch is closed, and nobody asks what the process does meanwhile.
+                        waits_left -= 1;
+                        now = self.pass_quiet_time(now, wakeup);
+                        (began, batches) = (now, 0);
+                        continue;
+                    }
                     self.end_open_batch(task);
                     self.set_context(task, now);
                     if waits_left == 0 {
@@ -471,13 +478,9 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                         return;
                     }
                     waits_left -= 1;
-                    if wakeup < quiet_until {
-                        now = self.pass_quiet_time(now, wakeup);
-                    } else {
-                        let other = *other.get_or_insert_with(|| self.next_of_others(task));
-                        let Some(at) = self.pass_time(task, now, wakeup, other, &mut quiet_until) else { return };
-                        now = at;
-                    }
+                    let other = *other.get_or_insert_with(|| self.next_of_others(task));
+                    let Some(at) = self.pass_time(task, now, wakeup, other, &mut quiet_until) else { return };
+                    now = at;
                     (began, batches) = (now, 0);
                 }
                 Poll::Done => {

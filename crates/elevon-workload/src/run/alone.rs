@@ -32,7 +32,8 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// `None` if there is something else to do: the process then waits as any other.
     ///
     /// If only the time of the process itself has come, `quiet_until` becomes the instant before
-    /// which nothing else happens, unless the process submits an I/O.
+    /// which nothing else happens, unless the process submits an I/O. Where tenants are watched,
+    /// each wait is reported, and it stays as it is.
     #[inline]
     pub(super) fn pass_time(
         &mut self,
@@ -61,7 +62,9 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
                     self.advance(now);
                 }
                 if device_or_timer > now {
-                    *quiet_until = device_or_timer.min(other);
+                    if !self.stack.control().is_watched() {
+                        *quiet_until = device_or_timer.min(other);
+                    }
                     return Some(now);
                 }
             }
