@@ -21,13 +21,14 @@ impl Bfq {
         if self.busy_queues() == 0 || (self.settings.strict && self.in_flight > 0) {
             return None;
         }
-        let q = self.select()?;
-        self.dispatch_from(q)
+        let (q, id, charge) = self.select()?;
+        Some(self.dispatch_from(q, id, charge))
     }
 
-    /// Returns the queue to serve: the one in service if it may continue, another one to inject
-    /// while it is waited for, or the next one.
-    fn select(&mut self) -> Option<EntityId> {
+    /// Returns the queue to serve, with its next request and what that is charged: the one in
+    /// service if it may continue, another one to inject while it is waited for, or the next one.
+    #[inline(always)]
+    fn select(&mut self) -> Option<(EntityId, RequestId, u64)> {
         if let Some(q) = self.in_service
             && self.ends_by_timeout(q)
             && !(self.queue(q).is_empty() && self.is_better_to_idle(q))
@@ -41,15 +42,18 @@ impl Bfq {
             };
             let queue = self.queue(q);
             if let Some(next) = queue.next {
-                if self.charge(q, next) <= self.engine[q].budget_left() {
+                let charge = self.charge(q, next);
+                if charge <= self.engine[q].budget_left() {
                     if queue.waiting {
                         self.stop_waiting(q);
                     }
-                    return Some(q);
+                    return Some((q, next, charge));
                 }
                 self.expire(q, false, Reason::Exhausted);
             } else if queue.waiting || (queue.dispatched > 0 && self.is_better_to_idle(q)) {
-                return self.choose_for_injection(q);
+                let other = self.choose_for_injection(q)?;
+                let next = self.queue(other).next?;
+                return Some((other, next, self.charge(other, next)));
             } else {
                 self.expire(q, false, Reason::NoMoreRequests);
             }
@@ -75,9 +79,8 @@ impl Bfq {
     }
 
     /// Charges a queue for its next request and removes the request from it.
-    fn dispatch_from(&mut self, q: EntityId) -> Option<RequestId> {
-        let id = self.queue(q).next?;
-        let charge = self.charge(q, id);
+    #[inline(always)]
+    fn dispatch_from(&mut self, q: EntityId, id: RequestId, charge: u64) -> RequestId {
         let in_service = self.in_service == Some(q);
         if in_service && core::mem::take(&mut self.measuring) {
             self.waited = Some(id);
@@ -96,7 +99,7 @@ impl Bfq {
         } else {
             self.on_injected(q, charge);
         }
-        Some(id)
+        id
     }
 
     /// Counts a request that a queue gives to the device, and charges the queue for it. The counts
