@@ -102,9 +102,9 @@ pub trait Scheduler {
         None
     }
 
-    /// The same for a bio, whose process and tenant are known.
-    fn depth_limit_of(&self, bio: &Bio) -> Option<u32> {
-        self.depth_limit(bio.op, bio.flags)
+    /// The same for a request of a process.
+    fn depth_limit_of(&self, _task: TaskId, op: Op, flags: Flags) -> Option<u32> {
+        self.depth_limit(op, flags)
     }
 
     /// Returns the smallest depth that the scheduler told the set of `tags` tags it may limit a
@@ -369,8 +369,8 @@ impl Scheduler for AnyScheduler {
         each!(self, s => s.depth_limit(op, flags))
     }
     #[inline]
-    fn depth_limit_of(&self, bio: &Bio) -> Option<u32> {
-        each!(self, s => s.depth_limit_of(bio))
+    fn depth_limit_of(&self, task: TaskId, op: Op, flags: Flags) -> Option<u32> {
+        each!(self, s => s.depth_limit_of(task, op, flags))
     }
     fn least_limit(&self, tags: u32) -> u32 {
         each!(self, s => s.least_limit(tags))

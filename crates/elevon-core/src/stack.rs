@@ -275,6 +275,8 @@ pub struct Stack {
     requests: Requests,
     queues: Vec<HwQueueState>,
     scheduler: AnyScheduler,
+    /// Requests in the scheduler or the software queues, over all hardware queues.
+    queued: u32,
     control: TenantControl,
     wbt: Wbt,
     /// Nothing is throttled while io.cost is enabled.
@@ -390,6 +392,7 @@ impl Stack {
             requests: Requests::new(requests),
             queues: alloc::vec![HwQueueState::new(config.queue_depth, nr_requests, has_scheduler); config.hw_queues.into()],
             scheduler,
+            queued: 0,
             control,
             wbt,
             wbt_yields_to_io_cost: config.wbt_yields_to_io_cost(),

@@ -414,8 +414,8 @@ impl Scheduler for Bfq {
         self.share_of(tags, op, flags)
     }
 
-    fn depth_limit_of(&self, bio: &Bio) -> Option<u32> {
-        if self.is_over_limit(bio) { Some(1) } else { self.depth_limit(bio.op, bio.flags) }
+    fn depth_limit_of(&self, task: TaskId, op: Op, flags: Flags) -> Option<u32> {
+        if self.is_over_limit(task, op, flags) { Some(1) } else { self.depth_limit(op, flags) }
     }
 
     fn set_async_depth(&mut self, depth: u32) {

@@ -13,6 +13,8 @@ impl Stack {
     /// if one does not hold.
     pub fn self_check(&self) {
         self.scheduler.self_check(self.view());
+        let has_work = (0..self.config.hw_queues).any(|queue| self.scheduler.has_work(HwQueue(queue)));
+        assert_eq!(self.queued > 0, has_work, "{} requests in the scheduler", self.queued);
         self.control.self_check();
         assert_eq!(self.held.iter().flatten().count(), self.control.held(), "bios that stages keep");
         for throttled in Throttled::ALL {
@@ -46,7 +48,8 @@ impl Stack {
             }
             for (id, request) in mine().filter(|(_, r)| r.state != State::Free) {
                 let sectors = self.bio_ids(request.bio_head).map(|b| self.bios[b.0].sectors().get()).sum::<u64>();
-                assert_eq!(request.sectors.get(), sectors, "request {} against its bios", id.0);
+                let of_call = if request.call.is_some() { request.sectors.get() } else { 0 };
+                assert_eq!(request.sectors.get(), sectors + of_call, "request {} against its bios", id.0);
                 assert!(request.op == Op::Discard || request.segments <= self.limits.max_segments);
             }
         }

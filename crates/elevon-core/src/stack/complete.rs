@@ -60,20 +60,27 @@ impl Stack {
     /// Returns when [`Self::handle_timers`] is to be called next.
     #[inline(always)]
     pub fn next_timer(&self) -> Option<Instant> {
-        let mut earliest = self.next_rerun.min(self.timeout_scan).min(self.wbt.next_wakeup());
+        let earliest = self.next_rerun.min(self.next_of_others());
+        (earliest < Instant::MAX).then_some(earliest)
+    }
+
+    /// Returns when the next timer is due that does not run queues again; `Instant::MAX` if none
+    /// is set.
+    #[inline(always)]
+    fn next_of_others(&self) -> Instant {
+        let mut earliest = self.timeout_scan.min(self.wbt.next_wakeup());
         if self.scheduler_has_timers {
             earliest = earliest.min(self.scheduler.next_wakeup());
         }
         if self.control.is_active() {
             earliest = earliest.min(self.control.next_wakeup().unwrap_or(Instant::MAX));
         }
-        (earliest < Instant::MAX).then_some(earliest)
+        earliest
     }
 
     /// Runs every timer that is due.
     pub fn handle_timers<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         self.advance(now);
-        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.next_rerun <= now {
             self.next_rerun = Instant::MAX;
             for index in 0..self.queues.len() {
@@ -87,6 +94,14 @@ impl Stack {
                 }
             }
         }
+        if self.next_of_others() <= now {
+            self.handle_other_timers(now, driver);
+        }
+        self.sync_written(now, driver);
+    }
+
+    /// Runs the timers that are due and do not run queues again, in a fixed order.
+    fn handle_other_timers<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         if self.scheduler_has_timers && self.scheduler.next_wakeup() <= now {
             self.scheduler.on_wakeup(now);
             self.run_woken_queues(now, driver);
@@ -94,13 +109,12 @@ impl Stack {
         if self.timeout_scan <= now {
             self.scan_timeouts(now, driver);
         }
-        if due(self.control.next_wakeup()) {
+        if self.control.next_wakeup().is_some_and(|at| at <= now) {
             self.run_control(now, driver);
         }
         if self.wbt.next_wakeup() <= now {
             self.end_wbt_window(now, driver);
         }
-        self.sync_written(now, driver);
     }
 
     /// Handles the completion of a command by the driver, for the whole request or its front part.
@@ -180,6 +194,7 @@ impl Stack {
     fn end_front(&mut self, now: Instant, id: RequestId, sectors: Sectors) {
         let request = self.requests[id];
         assert!(sectors < request.sectors, "a part of a request is all of it, or more");
+        self.file_call(id);
         let part = sectors.get() as u32;
         self.trace_part(now, EventKind::Complete { status: Status::Ok }, id, request.sector, part);
         self.account_sectors(&request, sectors);
@@ -210,6 +225,7 @@ impl Stack {
     /// Ends a request with all its remaining bios (C), and frees it.
     #[inline(always)]
     pub(super) fn end_request(&mut self, now: Instant, id: RequestId, status: Status) {
+        self.file_call(id);
         let request = &self.requests[id];
         if self.tracing {
             let (sector, sectors) = (request.sector, sectors_at_end(request).get() as u32);
@@ -310,13 +326,19 @@ impl Stack {
         let &Bio { io: call, task, token, ioprio, .. } = self.bios.remove(id.0);
         let class = ioprio.class();
         if call == WHOLE_CALL {
-            self.whole_calls -= 1;
-            self.done.push(Done { task, token, status, device, class });
+            self.end_whole_call(Done { task, token, status, device, class });
             return;
         }
         let entry = &mut self.calls[call];
         (entry.device, entry.class) = (device, class);
         self.end_part(call, status);
+    }
+
+    /// Ends a call that is one bio, and not in the table of calls.
+    #[inline(always)]
+    fn end_whole_call(&mut self, done: Done) {
+        self.whole_calls -= 1;
+        self.done.push(done);
     }
 
     /// Ends one part of a call. The last part ends the call. The call's status is the first error.

@@ -11,10 +11,10 @@ use crate::event::EventKind;
 use crate::jiffies::{Hz, to_ticks};
 use crate::op::{Flags, Op};
 use crate::pool::Pool;
-use crate::request::{Request, State};
+use crate::request::{Request, State, WholeCall};
 use crate::sched::{Scheduler, View};
 use crate::status::Status;
-use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId};
+use crate::units::{Bytes, HwQueue, Instant, Nanos, RequestId};
 
 /// Delay after which a queue runs again if the driver was busy or the scheduler held requests back,
 /// in milliseconds. It is a timer in ticks: at 250 Hz one tick, which takes 4 to 8 ms, as was
@@ -67,6 +67,13 @@ impl Stack {
         self.trace_request(now, EventKind::Insert, id);
         let view = View { requests: &self.requests, rules: &self.rules };
         self.scheduler.insert(now, view, id, at_head);
+        self.queued += 1;
+    }
+
+    /// Returns true if something is in the scheduler, or the software queues, for a hardware queue.
+    #[inline(always)]
+    pub(super) fn has_queued(&self, queue: HwQueue) -> bool {
+        self.queued > 0 && (self.config.hw_queues == 1 || self.scheduler.has_work(queue))
     }
 
     /// Issues a request without any plug (kernels before 6.10 and from 7.2): directly to the driver
@@ -121,7 +128,7 @@ impl Stack {
         debug_assert!(request.tag.is_some(), "a request reaches the driver without a tag");
         request.sequence = self.sequence;
         let command = command_of(id, request);
-        let answer = call_driver(driver, now, &command, &self.bios, request.bio_head);
+        let answer = call_driver(driver, now, &command, &self.bios, request);
         self.take_answer(now, &command, answer, driver)
     }
 
@@ -148,12 +155,12 @@ impl Stack {
         }
     }
 
-    /// Starts a request for a bio, whose tag and queue are in its slot, and issues it directly: as
-    /// [`Self::start_request`] and [`Self::issue_directly`], if neither is recorded and the queue
+    /// Starts a request for a bio that is a whole call, and issues it directly: as
+    /// [`Self::start_call`] and [`Self::issue_directly`], if neither is recorded and the queue
     /// has no scheduler and was not busy lately. Most requests are accepted, so what they are then
     /// is written at once.
     #[inline(always)]
-    pub(super) fn start_directly<D: Driver>(&mut self, now: Instant, id: RequestId, bio: BioId, driver: &mut D) {
+    pub(super) fn start_directly<D: Driver>(&mut self, now: Instant, id: RequestId, bio: &Bio, driver: &mut D) {
         let slot = &mut self.requests[id];
         let accounted = self.config.iostats;
         *slot = Request {
@@ -161,13 +168,13 @@ impl Stack {
             accounted,
             deadline: now.saturating_add(self.config.io_timeout),
             sequence: self.sequence,
-            ..Request::of(now, bio, &self.bios[bio.0], slot)
+            ..Request::of(now, None, bio, slot)
         };
         let command = command_of(id, slot);
         if accounted {
             self.accounting.on_start(now, self.queues[command.queue.index()].tags.used());
         }
-        let answer = call_driver(driver, now, &command, &self.bios, Some(bio));
+        let answer = call_driver(driver, now, &command, &self.bios, slot);
         if answer == Accept::Ok {
             self.sequence += 1;
             self.count_issue(now, &command, accounted);
@@ -239,10 +246,10 @@ impl Stack {
             entry.restart = true;
             return;
         }
-        if entry.dispatch.is_empty() && !self.scheduler.has_work(queue) {
+        if !self.has_more(queue) {
             return;
         }
-        entry.running = true;
+        self.queues[queue.index()].running = true;
         while self.run_once(now, queue, driver) {}
         self.queues[queue.index()].running = false;
         driver.commit(now);
@@ -263,12 +270,12 @@ impl Stack {
         let most = if self.queues[queue.index()].busy > 0 { 1 } else { self.requests_per_queue as usize };
         let Some(first) = self.pull(now, queue) else { return false };
         let mut stop = !self.take_driver_tag(first);
-        if !stop && (most == 1 || !self.scheduler.has_work(queue)) {
+        if !stop && (most == 1 || !self.has_queued(queue)) {
             return self.send_only(now, queue, first, driver);
         }
         let mut list = core::mem::take(&mut self.pulled);
         list.push_back(first);
-        while !stop && list.len() < most && self.scheduler.has_work(queue) {
+        while !stop && list.len() < most && self.has_queued(queue) {
             match self.pull(now, queue) {
                 Some(id) => {
                     list.push_back(id);
@@ -291,11 +298,14 @@ impl Stack {
     /// queue runs again after a delay.
     #[inline(always)]
     fn pull(&mut self, now: Instant, queue: HwQueue) -> Option<RequestId> {
-        debug_assert!(self.scheduler.has_work(queue), "a queue without work runs");
+        debug_assert!(self.has_queued(queue), "a queue without work runs");
         let view = View { requests: &self.requests, rules: &self.rules };
         let pulled = self.scheduler.dispatch(now, view, queue);
         match pulled {
-            Some(id) => self.requests[id].state = State::Dispatch,
+            Some(id) => {
+                self.queued -= 1;
+                self.requests[id].state = State::Dispatch;
+            }
             None => self.rerun_later(now, queue),
         }
         pulled
@@ -331,9 +341,9 @@ impl Stack {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn has_more(&self, queue: HwQueue) -> bool {
-        !self.queues[queue.index()].dispatch.is_empty() || self.scheduler.has_work(queue)
+        !self.queues[queue.index()].dispatch.is_empty() || self.has_queued(queue)
     }
 
     /// Sends a list to the driver until the driver is busy or a driver tag is missing. The
@@ -552,12 +562,15 @@ impl Stack {
 /// The pieces of a request's data, computed only if a driver asks for them.
 struct RequestPieces<'a> {
     bios: &'a Pool<Bio>,
-    head: Option<BioId>,
+    request: &'a Request,
 }
 
 impl Pieces for RequestPieces<'_> {
     fn for_each(&self, each: &mut dyn FnMut(Piece)) {
-        let mut next = self.head;
+        let &Request { call, bio_head: mut next, task, sector, sectors, .. } = self.request;
+        if let Some(WholeCall { token, .. }) = call {
+            each(Piece { task, token, offset: 0, len: sectors.bytes().get(), sector });
+        }
         while let Some(id) = next {
             let bio = &self.bios[id.0];
             let (offset, len) = (bio.data.offset, bio.bytes.get());
@@ -589,9 +602,9 @@ fn call_driver<D: Driver>(
     now: Instant,
     command: &Command,
     bios: &Pool<Bio>,
-    head: Option<BioId>,
+    request: &Request,
 ) -> Accept {
-    driver.queue_command(now, command, &RequestPieces { bios, head })
+    driver.queue_command(now, command, &RequestPieces { bios, request })
 }
 
 /// Returns the next value of the busy average.

@@ -184,7 +184,7 @@ impl Stack {
     pub(super) fn merge_bio(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
         // Most bios find nothing that they could be merged with.
         let is_plug_empty = in_worker || self.tasks[task.index()].plug.requests.is_empty();
-        let is_alone = is_plug_empty && !self.scheduler.has_work(self.queue_of(task));
+        let is_alone = is_plug_empty && !self.has_queued(self.queue_of(task));
         !is_alone && self.merge_with_others(now, task, in_worker, id)
     }
 
@@ -203,7 +203,7 @@ impl Stack {
             }
         }
         let queue = self.queue_of(task);
-        if !self.scheduler.has_work(queue) {
+        if !self.has_queued(queue) {
             return false;
         }
         let cpu = self.cpu_of(task);
@@ -227,6 +227,7 @@ impl Stack {
     /// result would be too big, the request is closed to all further merges, even of bios that
     /// would fit.
     fn attempt_merge(&mut self, now: Instant, id: RequestId, bio_id: BioId, kind: MergeKind) -> bool {
+        self.file_call(id);
         let bio = self.bios[bio_id.0];
         match self.fit(id, bio_id, kind) {
             Fit::Fits => {}
@@ -321,16 +322,19 @@ impl Stack {
     fn merge_neighbour(&mut self, now: Instant, id: RequestId, kind: MergeKind) {
         let view = View { requests: &self.requests, rules: &self.rules };
         let Some(other) = self.scheduler.neighbour(view, id, kind) else { return };
-        match kind {
+        let is_merged = match kind {
             MergeKind::Back => self.merge_requests(now, id, other),
             MergeKind::Front => self.merge_requests(now, other, id),
             MergeKind::Discard => false,
         };
+        // Both were in the scheduler.
+        self.queued -= u32::from(is_merged);
     }
 
     /// Merges `next` into the end of `survivor` if they are contiguous, compatible and within the
     /// limits. Returns true if they were merged.
     pub(super) fn merge_requests(&mut self, now: Instant, survivor: RequestId, next: RequestId) -> bool {
+        [survivor, next].into_iter().for_each(|id| self.file_call(id));
         let (a, b) = (self.requests[survivor], self.requests[next]);
         debug_assert_ne!(survivor, next, "a request is merged with itself");
         debug_assert!(a.state != State::InFlight && b.state != State::InFlight, "a request in the driver is merged");
@@ -371,7 +375,7 @@ impl Stack {
     #[inline]
     pub(super) fn try_insert_merge(&mut self, now: Instant, id: RequestId) -> bool {
         // Most requests come to a scheduler that has nothing they could continue.
-        self.scheduler.has_work(self.requests[id].queue) && self.merge_with_queued(now, id)
+        self.has_queued(self.requests[id].queue) && self.merge_with_queued(now, id)
     }
 
     fn merge_with_queued(&mut self, now: Instant, id: RequestId) -> bool {
@@ -380,7 +384,11 @@ impl Stack {
             let view = View { requests: &self.requests, rules: &self.rules };
             let one_hit_only = self.config.nomerges == 1;
             match self.scheduler.find_insert_merge(view, id, one_hit_only) {
-                Some(earlier) if self.merge_requests(now, earlier, id) => (joined, id) = (true, earlier),
+                Some(earlier) if self.merge_requests(now, earlier, id) => {
+                    // All but the first were in the scheduler.
+                    self.queued -= u32::from(joined);
+                    (joined, id) = (true, earlier);
+                }
                 Some(_) | None => break,
             }
         }

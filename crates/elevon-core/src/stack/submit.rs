@@ -65,6 +65,34 @@ struct Part {
     segments: u16,
 }
 
+impl Part {
+    /// Returns the bio of a call.
+    #[inline(always)]
+    fn bio(&self, now: Instant, io: &Io, call: u32) -> Bio {
+        let &Self { op, flags, offset, bytes, segments } = self;
+        Bio {
+            op,
+            flags,
+            ioprio: if io.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { io.ioprio },
+            write_hint: io.write_hint,
+            segments,
+            gated: false,
+            has_place: false,
+            in_scheduler: false,
+            sector: if bytes == 0 { Sector::ZERO } else { io.sector + Bytes::new(offset).sectors_floor() },
+            bytes: Bytes::new(bytes),
+            data: DataRange { layout: io.layout, offset },
+            task: io.task,
+            tenant: io.tenant,
+            io: call,
+            token: io.token,
+            next: None,
+            queued: now,
+            since: now,
+        }
+    }
+}
+
 /// A bio that was built and is still to be split.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
@@ -490,32 +518,11 @@ impl Stack {
         Some(id)
     }
 
-    /// Adds a bio to the table: a part of a call, or all of it
-    /// ([`WHOLE_CALL`](crate::bio::WHOLE_CALL)).
+    /// Adds a part of a call to the table of bios.
     #[inline(always)]
     fn add_bio(&mut self, now: Instant, io: &Io, call: u32, part: &Part) -> BioId {
-        let &Part { op, flags, offset, bytes, segments } = part;
         self.counters.bios += 1;
-        BioId(self.bios.insert_with(|| Bio {
-            op,
-            flags,
-            ioprio: if io.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { io.ioprio },
-            write_hint: io.write_hint,
-            segments,
-            gated: false,
-            has_place: false,
-            in_scheduler: false,
-            sector: if bytes == 0 { Sector::ZERO } else { io.sector + Bytes::new(offset).sectors_floor() },
-            bytes: Bytes::new(bytes),
-            data: DataRange { layout: io.layout, offset },
-            task: io.task,
-            tenant: io.tenant,
-            io: call,
-            token: io.token,
-            next: None,
-            queued: now,
-            since: now,
-        }))
+        BioId(self.bios.insert_with(|| part.bio(now, io, call)))
     }
 
     /// Ends a bio that error injection matches, and returns true. Otherwise records it as queued,
@@ -555,8 +562,9 @@ impl Stack {
     /// Allocates a tag, and so a request, for a fragment of a submission.
     #[inline(always)]
     fn allocate_request(&mut self, submission: &mut Submission, bio: BioId) -> Option<RequestId> {
-        let limit = *submission.tag_limit.get_or_insert_with(|| self.tag_limit(bio));
-        let place = self.place_of(self.bios[bio.0].task);
+        let &Bio { task, op, flags, .. } = &self.bios[bio.0];
+        let limit = *submission.tag_limit.get_or_insert_with(|| self.tag_limit(task, op, flags));
+        let place = self.place_of(task);
         let id = self.take_request(limit, place)?;
         submission.tag_limit = None;
         Some(id)
@@ -583,13 +591,12 @@ impl Stack {
     /// Returns how many tags the scheduler lets a bio choose from. Flushes and FUA writes are not
     /// limited.
     #[inline]
-    fn tag_limit(&self, bio: BioId) -> TagLimit {
+    fn tag_limit(&self, task: TaskId, op: Op, flags: Flags) -> TagLimit {
         if !self.has_scheduler {
             return TagLimit(None);
         }
-        let bio = &self.bios[bio.0];
-        let is_limited = !bio.flags.intersects(Flags::PREFLUSH | Flags::FUA);
-        TagLimit(if is_limited { self.scheduler.depth_limit_of(bio) } else { None })
+        let is_limited = !flags.intersects(Flags::PREFLUSH | Flags::FUA);
+        TagLimit(if is_limited { self.scheduler.depth_limit_of(task, op, flags) } else { None })
     }
 
     /// Returns how this kernel interprets a shallow depth.
@@ -601,9 +608,8 @@ impl Stack {
     /// Fills a new request from its bio (G) and begins its accounting.
     #[inline(always)]
     fn start_request(&mut self, now: Instant, id: RequestId, bio_id: BioId) {
-        let slot = &mut self.requests[id];
-        let queue = slot.queue;
-        *slot = Request { accounted: self.config.iostats, ..Request::of(now, bio_id, &self.bios[bio_id.0], slot) };
+        let (slot, bio) = (&mut self.requests[id], &self.bios[bio_id.0]);
+        *slot = Request { accounted: self.config.iostats, ..Request::of(now, Some(bio_id), bio, slot) };
         if self.control.is_active() {
             self.charge_wait(now, bio_id, Cause::Tag);
         }
@@ -612,10 +618,16 @@ impl Stack {
             if self.rules.io_start_events {
                 self.trace_request(now, EventKind::IoStart, id);
             }
-            let entry = &self.queues[queue.index()];
-            let in_use = entry.tags.used() + entry.sched_tags.as_ref().map_or(0, |tags| tags.used());
-            self.accounting.on_start(now, in_use);
+            self.account_start(now, id);
         }
+    }
+
+    /// Begins the accounting of a request.
+    #[inline(always)]
+    fn account_start(&mut self, now: Instant, id: RequestId) {
+        let entry = &self.queues[self.requests[id].queue.index()];
+        let in_use = entry.tags.used() + entry.sched_tags.as_ref().map_or(0, |tags| tags.used());
+        self.accounting.on_start(now, in_use);
     }
 
     /// Passes a request on: to the flush machine, to the plug, or directly to the scheduler or

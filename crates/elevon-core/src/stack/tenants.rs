@@ -255,6 +255,7 @@ impl Stack {
     /// As [`Self::enter_scheduler`], for every bio of a request.
     #[inline(never)]
     pub(super) fn request_enters_scheduler(&mut self, now: Instant, request: RequestId) {
+        self.file_call(request);
         let mut next = self.requests[request].bio_head;
         while let Some(id) = next {
             next = self.bios[id.0].next;
@@ -277,6 +278,7 @@ impl Stack {
     /// Records that a request was issued to the device.
     #[inline(never)]
     pub(super) fn request_issued(&mut self, now: Instant, request: RequestId) {
+        self.file_call(request);
         let Request { bio_head: mut next, flush, tenant, op, .. } = self.requests[request];
         let otherwise = if flush.is_some() { Cause::Flush } else { Cause::Plug };
         while let Some(id) = next {
@@ -290,6 +292,7 @@ impl Stack {
 
     /// Records that the device gave a request back.
     pub(super) fn request_given_back(&mut self, now: Instant, request: RequestId) {
+        self.file_call(request);
         let mut next = self.requests[request].bio_head;
         while let Some(id) = next {
             next = self.bios[id.0].next;

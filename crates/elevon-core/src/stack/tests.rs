@@ -11,7 +11,7 @@ use std::vec::Vec;
 use elevon_testkit::Rng;
 
 use super::*;
-use crate::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
+use crate::driver::{Accept, Command, Completion, Driver, Piece, Pieces, TimeoutAction};
 use crate::kernel::Kernel;
 use crate::op::Rwbs;
 use crate::units::Sectors;
@@ -30,6 +30,8 @@ mod tenants;
 #[derive(Default)]
 struct Notebook {
     issued: Vec<Command>,
+    /// The pieces of all commands that it accepted.
+    pieces: Vec<Piece>,
     /// Commands that it accepts before it is busy; `None` for no limit.
     room: Option<usize>,
     promise: bool,
@@ -47,7 +49,7 @@ struct Notebook {
 }
 
 impl Driver for Notebook {
-    fn queue_command(&mut self, _now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
+    fn queue_command(&mut self, _now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
         self.offers += 1;
         if let Some(status) = self.refuses {
             return Accept::Error(status);
@@ -58,6 +60,7 @@ impl Driver for Notebook {
             None => {}
         }
         self.issued.push(*command);
+        pieces.for_each(&mut |piece| self.pieces.push(piece));
         Accept::Ok
     }
 
@@ -164,6 +167,11 @@ impl Rig {
 
     fn complete_with(&mut self, command: Command, status: Status, bytes: Bytes) {
         self.driver.issued.retain(|c| c.sequence != command.sequence);
+        self.answer(command, status, bytes);
+    }
+
+    /// Answers a command, of which more answers may follow.
+    fn answer(&mut self, command: Command, status: Status, bytes: Bytes) {
         let completion = Completion::of(&command, status, bytes);
         self.stack.handle_completion(self.now, completion, &mut self.driver);
         self.stack.self_check();

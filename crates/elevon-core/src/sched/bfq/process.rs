@@ -8,8 +8,8 @@ use super::entity::{Class, EntityId, GroupId, TreeState};
 use super::queue::BfqQueue;
 use super::wf2q::Change;
 use super::{Bfq, budget};
-use crate::bio::Bio;
 use crate::ioprio::{IoPrio, PrioClass};
+use crate::op::{Flags, Op};
 use crate::request::Request;
 use crate::sched::View;
 use crate::tree::Root;
@@ -315,15 +315,15 @@ impl Bfq {
 
     /// Returns true if a process, or a group that contains it, holds more of the scheduler's tags
     /// than its weight allows.
-    pub(super) fn is_over_limit(&self, bio: &Bio) -> bool {
-        let Some(process) = self.processes.get(bio.task.index()) else { return false };
-        let sync = crate::op::is_sync(bio.op, bio.flags);
+    pub(super) fn is_over_limit(&self, task: TaskId, op: Op, flags: Flags) -> bool {
+        let Some(process) = self.processes.get(task.index()) else { return false };
+        let sync = crate::op::is_sync(op, flags);
         let Some(q) = (if sync { process.sync } else { process.asynchronous }) else { return false };
         if self.engine.group_count() == 1 && self.engine[q].allocated < 2 {
             return false;
         }
         let tags = u64::from(self.nr_requests);
-        let start = self.share_of(self.nr_requests, bio.op, bio.flags).map_or(tags, u64::from);
+        let start = self.share_of(self.nr_requests, op, flags).map_or(tags, u64::from);
         self.limit_within(q, start).is_none()
     }
 

@@ -248,8 +248,7 @@ fn tags_by_weight() {
         let q = bed.sync_queue(task);
         let mut bfq = bed.scheduler.clone();
         bfq.engine[q].allocated = held;
-        let bio = crate::sched::testing::bio(Op::Read, 0, 8, PrioClass::Be);
-        bfq.depth_limit_of(&Bio { task: TaskId(task), ..bio })
+        bfq.depth_limit_of(TaskId(task), Op::Read, Flags::NONE)
     };
     assert_eq!([holds(&mut bed, 0, 84), holds(&mut bed, 0, 85)], [None, Some(1)]);
     assert_eq!([holds(&mut bed, 1, 170), holds(&mut bed, 1, 171)], [None, Some(1)]);

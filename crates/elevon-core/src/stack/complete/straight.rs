@@ -3,9 +3,9 @@
 use crate::account::CompletionFact;
 use crate::driver::{Completion, Driver};
 use crate::op::Op;
-use crate::request::Request;
+use crate::request::{Request, WholeCall};
 use crate::sched::{Scheduler, View};
-use crate::stack::Stack;
+use crate::stack::{Done, Stack};
 use crate::status::Status;
 use crate::units::{Instant, RequestId, Tag};
 
@@ -23,13 +23,15 @@ impl Stack {
     /// without the steps that have nothing to do for it.
     #[inline(always)]
     pub(super) fn end_straight<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
-        let &Request { queue, op, bio_head, task, start, issued, sectors, accounted, in_scheduler, .. } =
+        let &Request { queue, op, task, ioprio, call, start, issued, sectors, accounted, in_scheduler, .. } =
             &self.requests[id];
         let device = now.since(issued);
         if self.wbt.is_on() {
             self.wbt.on_complete(now, id, op, device);
         }
-        if let Some(bio) = bio_head {
+        if let Some(WholeCall { token, .. }) = call {
+            self.end_whole_call(Done { task, token, status: Status::Ok, device, class: ioprio.class() });
+        } else if let Some(bio) = self.requests[id].bio_head {
             self.end_bio_in_device(bio, Status::Ok, device);
         }
         if accounted {

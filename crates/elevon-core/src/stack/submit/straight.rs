@@ -1,15 +1,17 @@
 //! The short way of a call that is one bio inside one page, as most calls of a random load are.
-//! Such a call has no entry in the table of calls unless it has to wait before it has a request.
+//! Such a call has no entry in the table of calls unless it has to wait before it has a request,
+//! and no bio in the table of bios unless it has to wait, or may be merged.
 
 use super::{Part, Submission, TagLimit};
-use crate::bio::WHOLE_CALL;
+use crate::bio::{Bio, DataRange, WHOLE_CALL};
 use crate::build::Source;
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
-use crate::sched::Scheduler;
+use crate::request::{Request, WholeCall};
 use crate::split::fits_page;
 use crate::stack::{Call, DirectPath, Io, Stack, Submitted};
-use crate::units::{BioId, Instant};
+use crate::units::{BioId, Instant, RequestId};
+use crate::wbt::Throttled;
 
 impl Stack {
     /// Returns true if a call is one bio that no limit cuts, and if nothing that may refuse, hold,
@@ -66,30 +68,88 @@ impl Stack {
         let is_sync = io.op == Op::Read && source == Source::Direct && self.is_sync_page(sleeps);
         let flags = if is_sync { io.flags | Flags::SYNC } else { io.flags };
         let part = Part { op: io.op, flags, offset: 0, bytes: io.bytes.get(), segments: 1 };
-        let bio = self.add_bio(now, &io, WHOLE_CALL, &part);
+        self.counters.bios += 1;
         self.whole_calls += 1;
-        let place = self.place_of(io.task);
+        let (bio, place) = (part.bio(now, &io, WHOLE_CALL), self.place_of(io.task));
+        let mut filed = None;
         // Nothing is plugged, and most bios find nothing that they could be merged with.
-        if self.scheduler.has_work(place.1) && self.merge_with_others(now, io.task, false, bio) {
-            if self.freed_by_merge {
-                self.wake_after_merge(now, driver);
+        if self.has_queued(place.1) || (self.wbt.is_on() && Throttled::of(&bio).is_some()) {
+            let id = BioId(self.bios.insert_with(|| part.bio(now, &io, WHOLE_CALL)));
+            if self.merge_with_others(now, io.task, false, id) {
+                if self.freed_by_merge {
+                    self.wake_after_merge(now, driver);
+                }
+                return Submitted::Accepted;
             }
-            return Submitted::Accepted;
+            if self.wbt.is_on() && !self.takes_place(now, io.op, id) {
+                return self.wait_straight(now, io, id, (sleeps, source), None, driver);
+            }
+            filed = Some(id);
+        } else if self.wbt.is_on() && io.op == Op::Read {
+            self.wbt.on_read(now);
         }
-        if self.wbt.is_on() && !self.takes_place(now, io.op, bio) {
-            return self.wait_straight(now, io, bio, (sleeps, source), None, driver);
-        }
-        let limit = self.tag_limit(bio);
+        let limit = self.tag_limit(io.task, bio.op, bio.flags);
         let Some(request) = self.take_request(limit, place) else {
-            return self.wait_straight(now, io, bio, (sleeps, source), Some(limit), driver);
+            let id = filed.unwrap_or_else(|| BioId(self.bios.insert(bio)));
+            return self.wait_straight(now, io, id, (sleeps, source), Some(limit), driver);
         };
-        if self.has_scheduler || self.queues[place.1.index()].busy > 0 {
-            self.start_request(now, request, bio);
-            self.issue_alone(now, request, driver);
-        } else {
-            self.start_directly(now, request, bio, driver);
+        match filed {
+            None if !self.has_scheduler && self.queues[place.1.index()].busy == 0 => {
+                self.start_directly(now, request, &bio, driver);
+                return Submitted::Accepted;
+            }
+            None => self.start_call(now, request, &bio),
+            Some(id) => self.start_request(now, request, id),
         }
+        self.issue_alone(now, request, driver);
         Submitted::Accepted
+    }
+
+    /// As [`Self::start_request`], for a bio that is a whole call and not in the table.
+    #[inline(always)]
+    fn start_call(&mut self, now: Instant, id: RequestId, bio: &Bio) {
+        let slot = &mut self.requests[id];
+        *slot = Request { accounted: self.config.iostats, ..Request::of(now, None, bio, slot) };
+        if self.config.iostats {
+            self.account_start(now, id);
+        }
+    }
+
+    /// Adds the bio of a request to the table, where a request that is a whole call has none: for
+    /// all that is done with bios. The call has a bio from then on.
+    #[inline]
+    pub(in crate::stack) fn file_call(&mut self, id: RequestId) {
+        if self.requests[id].call.is_some() {
+            self.add_bio_of(id);
+        }
+    }
+
+    #[cold]
+    fn add_bio_of(&mut self, id: RequestId) {
+        let request = &mut self.requests[id];
+        let Some(WholeCall { token, layout }) = request.call.take() else { return };
+        let bio = Bio {
+            op: request.op,
+            flags: request.flags,
+            ioprio: request.ioprio,
+            write_hint: request.write_hint,
+            segments: request.segments,
+            gated: false,
+            has_place: false,
+            in_scheduler: false,
+            sector: request.sector,
+            bytes: request.sectors.bytes(),
+            data: DataRange { layout, offset: 0 },
+            task: request.task,
+            tenant: request.tenant,
+            io: WHOLE_CALL,
+            token,
+            next: None,
+            queued: request.start,
+            since: request.start,
+        };
+        let bio = Some(BioId(self.bios.insert(bio)));
+        (request.bio_head, request.bio_tail) = (bio, bio);
     }
 
     /// Lets a call whose only bio finds no tag within a limit wait for one; without a limit it

@@ -143,3 +143,24 @@ fn a_write_that_the_device_cannot_do_atomically_is_refused() {
     rig.submit(Op::Write, Flags::ATOMIC, 8, 8);
     assert_eq!(rig.done(), [(1, Status::NotSupported)]);
 }
+
+#[test]
+fn a_request_that_is_inserted_joins_two_that_wait() {
+    let mut rig = Rig::new(StackConfig { queue_depth: 1, nr_requests: Some(8), ..with_scheduler(Kernel::V6_18) });
+    // One is in the driver and one waits for its tag: what follows stays in the scheduler.
+    rig.batch(&[(1000, 8)]);
+    rig.batch(&[(2000, 8)]);
+    // Until all are there, each is in the plug of its task, where the others do not see it.
+    for (task, sector) in [(1, 8), (2, 0), (3, 16)] {
+        rig.stack.begin_batch(rig.now, TaskId(task));
+        let io = Io { task: TaskId(task), ..rig.io(Op::Read, Flags::NONE, sector, 8) };
+        rig.stack.submit(rig.now, io, &mut rig.driver);
+    }
+    for task in 1..=3 {
+        rig.stack.end_batch(rig.now, TaskId(task), &mut rig.driver);
+        rig.stack.self_check();
+    }
+    assert_eq!(rig.stack.counters().request_merges, 2);
+    let sectors = [(); 3].map(|()| rig.complete_first().sector.get());
+    assert_eq!((sectors, rig.done().len()), ([1000, 2000, 0], 5));
+}

@@ -2,21 +2,33 @@
 
 use super::*;
 use crate::build::Source;
+use crate::request::State;
 
 /// A stack that traces, so that each call takes the general way, and the same stack without a
 /// trace. Both get the same calls, completions and timers.
 struct Twins {
     general: Rig,
     short: Rig,
+    seen: Seen,
+}
+
+/// How often something happened that is to be tested.
+#[derive(Default)]
+struct Seen {
     /// Calls that took the short way.
     straight: usize,
+    /// Completions that did.
+    ended: usize,
+    /// Requests without a bio that ended in parts, and that failed.
+    parts: usize,
+    failed: usize,
 }
 
 impl Twins {
     fn new(config: StackConfig) -> Self {
         let (general, mut short) = (Rig::new(config.clone()), Rig::new(config));
         short.stack.set_tracing(false);
-        Self { general, short, straight: 0 }
+        Self { general, short, seen: Seen::default() }
     }
 
     fn both<T: PartialEq + core::fmt::Debug>(&mut self, mut step: impl FnMut(&mut Rig) -> T) -> T {
@@ -31,12 +43,34 @@ impl Twins {
         self.both(|rig| rig.stack.task_mut(io.task).cpu);
         let source = if is_buffered { Source::Buffered } else { Source::Direct };
         assert!(!self.general.stack.goes_straight(&io, source), "a call that is traced");
-        self.straight += usize::from(self.short.stack.goes_straight(&io, source));
+        self.seen.straight += usize::from(self.short.stack.goes_straight(&io, source));
         let submitted = self.both(|rig| match is_buffered {
             true => rig.stack.submit_buffered(rig.now, io, &mut rig.driver),
             false => rig.stack.submit(rig.now, io, &mut rig.driver),
         });
         submitted == Submitted::Blocked
+    }
+
+    /// Answers a command: all of it, its first half, or with an error.
+    fn answer(&mut self, random: &mut Rng) {
+        let at = random.below(self.general.driver.issued.len() as u64) as usize;
+        let (fails, is_part) = (random.below(12) == 0, random.below(8) == 0);
+        let command = self.short.driver.issued[at];
+        let request = self.short.stack.requests[command.request];
+        let is_bare = request.call.is_some();
+        let half = Bytes::new(command.bytes.get() / 1024 * 512);
+        let is_whole = request.sequence == command.sequence && request.sectors.bytes() == command.bytes;
+        if is_part && is_whole && request.state == State::InFlight && command.op.has_data() && !half.is_zero() {
+            self.seen.parts += usize::from(is_bare);
+            return self.both(|rig| rig.answer(rig.driver.issued[at], Status::Ok, half));
+        }
+        self.seen.failed += usize::from(is_bare && fails);
+        let (status, bytes) = if fails { (Status::Medium, Bytes::ZERO) } else { (Status::Ok, command.bytes) };
+        let completion = Completion::of(&command, status, bytes);
+        let ends_straight = |rig: &Rig| rig.stack.ends_straight(&rig.stack.requests[command.request], &completion);
+        assert!(!ends_straight(&self.general), "a completion that is traced");
+        self.seen.ended += usize::from(ends_straight(&self.short));
+        self.both(|rig| rig.complete_with(rig.driver.issued[at], status, bytes));
     }
 
     /// Compares all that a caller sees, after one more step of time.
@@ -48,7 +82,7 @@ impl Twins {
                 rig.stack.handle_timers(rig.now, &mut rig.driver);
             }
             rig.stack.self_check();
-            let commands = format!("{:?}", rig.driver.issued);
+            let commands = format!("{:?} {:?}", rig.driver.issued, core::mem::take(&mut rig.driver.pieces));
             let done: Vec<Done> = core::iter::from_fn(|| rig.stack.poll_done()).collect();
             (commands, done, rig.stack.next_timer(), rig.stack.ios_in_flight(), rig.stack.counters().clone())
         });
@@ -70,12 +104,15 @@ fn varied(seed: u64) -> StackConfig {
 }
 
 /// Random calls of up to two pages, of buffers that begin at a page and inside one, of the device
-/// and of the page cache, with errors and a busy driver: what a caller sees is the same.
+/// and of the page cache, with errors, answers in parts, timeouts and a busy driver: what a caller
+/// and a driver see is the same.
 #[test]
 fn random_walks_end_as_on_the_general_way() {
-    let (mut straight, mut ended, mut merges) = (0, 0, 0);
+    let (mut seen, mut merges) = (Seen::default(), 0);
     for seed in 0..80u64 {
         let mut twins = Twins::new(varied(seed));
+        twins.both(|rig| rig.driver.aborts = true);
+        twins.seen = seen;
         let inside = twins.both(|rig| rig.stack.register_layout(Layout::contiguous(1 << 16, 1 << 20).skip(1536)));
         let (mut random, mut asleep, mut in_batch, mut end) = (Rng(seed), [false; 3], [false; 3], 0);
         for _ in 0..400 {
@@ -103,19 +140,12 @@ fn random_walks_end_as_on_the_general_way() {
                     twins.both(|rig| rig.stack.end_batch(rig.now, task, &mut rig.driver));
                 }
             } else if !twins.general.driver.issued.is_empty() {
-                let at = random.below(twins.general.driver.issued.len() as u64) as usize;
-                let fails = random.below(12) == 0;
-                let command = twins.short.driver.issued[at];
-                let (status, bytes) = if fails { (Status::Medium, Bytes::ZERO) } else { (Status::Ok, command.bytes) };
-                let completion = Completion::of(&command, status, bytes);
-                let request = command.request;
-                let ends_straight = |rig: &Rig| rig.stack.ends_straight(&rig.stack.requests[request], &completion);
-                assert!(!ends_straight(&twins.general), "a completion that is traced");
-                ended += usize::from(ends_straight(&twins.short));
-                twins.both(|rig| rig.complete_with(rig.driver.issued[at], status, bytes));
+                twins.answer(&mut random);
             }
             let room = (random.below(6) == 0).then(|| random.below(3) as usize);
-            twins.compare(Nanos::new(random.below(100_000)), room);
+            // Now and then commands are late, and aborted.
+            let span = if random.below(150) == 0 { 40_000_000_000 } else { random.below(100_000) };
+            twins.compare(Nanos::new(span), room);
             while let Some(task) = twins.both(|rig| rig.stack.poll_unblocked()) {
                 asleep[task.index()] = false;
             }
@@ -128,8 +158,10 @@ fn random_walks_end_as_on_the_general_way() {
         });
         assert!(stats.groups[0].ios > 0, "seed {seed}: nothing ended");
         merges += stats.groups[0].merges;
-        straight += twins.straight;
+        seen = twins.seen;
     }
+    let Seen { straight, ended, parts, failed } = seen;
     assert!(straight > 1900 && merges > 100, "{straight} calls took the short way, {merges} reads merged");
     assert!(ended > 1900, "{ended} completions took the short way");
+    assert!(parts > 100 && failed > 40, "of requests without a bio {parts} ended in parts, {failed} failed");
 }
