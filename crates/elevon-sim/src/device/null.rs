@@ -89,7 +89,6 @@ pub struct Null {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     at: Instant,
-    sequence: u64,
     completion: Completion,
 }
 
@@ -125,7 +124,7 @@ impl Device for Null {
             return Accept::Error(Status::IoError);
         }
         let completion = Completion::success(command);
-        self.in_flight.push_back(InFlight { at: now + self.latency, sequence: command.sequence, completion });
+        self.in_flight.push_back(InFlight { at: now + self.latency, completion });
         Accept::Ok
     }
 
@@ -136,14 +135,16 @@ impl Device for Null {
 
     #[inline]
     fn poll(&mut self, now: Instant) -> Option<Completion> {
-        if self.in_flight.front()?.at > now {
+        let &InFlight { at, completion } = self.in_flight.front()?;
+        if at > now {
             return None;
         }
-        self.in_flight.pop_front().map(|first| first.completion)
+        self.in_flight.pop_front();
+        Some(completion)
     }
 
     fn abort(&mut self, _now: Instant, command: &Command) -> bool {
-        let position = self.in_flight.iter().position(|entry| entry.sequence == command.sequence);
+        let position = self.in_flight.iter().position(|entry| entry.completion.sequence == command.sequence);
         position.and_then(|position| self.in_flight.remove(position)).is_some()
     }
 }
