@@ -15,7 +15,6 @@ const MISSED: &[(&str, usize, &str)] = &[
         3,
         "a write buffer that is full: see `drives_do_not_allow_what_servers_do`",
     ),
-    ("c-reader-beside-writer-ufs-3.1", 0, "a smaller depth is found, which leaves the writer 0.863 in place of 0.9"),
     ("c-reader-beside-writer-ufs-3.1", 2, "a write buffer that is full: see `drives_do_not_allow_what_servers_do`"),
     ("c-reader-beside-writer-ufs-3.1", 3, "a write buffer that is full: see `drives_do_not_allow_what_servers_do`"),
     (

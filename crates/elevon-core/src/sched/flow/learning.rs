@@ -89,7 +89,8 @@ impl Flow {
     /// Goes back to serving by shares.
     pub(super) fn end_look(&mut self) {
         self.occupancy.end(self.now);
-        self.begin_other();
+        self.depth.on_look();
+        self.write_depth.on_look();
     }
 
     /// Requests dispatched until now and from now on say different things about the depth.
@@ -110,7 +111,8 @@ impl Flow {
         }
         let alone = self.costs.of(slot.op, slot.sectors, false);
         let time = now.since(issued).get();
-        let sample = self.depth.sample(slot.mark, time, alone);
+        let occupied = self.occupancy.of(slot.cell, alone);
+        let sample = self.depth.sample(slot.mark, time, alone, occupied);
         let is_look = self.occupancy.looks_at().is_some();
         let quiet = match self.depth.quiet(&sample, self.costs.is_known(slot.op)) {
             _ if self.settings.depth > 0 => Quiet::Probably,
@@ -159,7 +161,7 @@ impl Flow {
             let others = Some(self.read_times);
             let may_shrink = writes_prevail && !self.depth.needs_solo(now);
             let load = Load { is_binding, is_unfair, may_probe: self.depth.is_settled(), may_shrink, others };
-            let sample = self.write_depth.sample(slot.write_mark, time, alone);
+            let sample = self.write_depth.sample(slot.write_mark, time, alone, occupied);
             if self.write_depth.learn(now, sample, load) != Event::None {
                 self.read_times = Mean::default();
                 self.depth.on_other(false);

@@ -27,7 +27,7 @@ const ALONE: u64 = 4;
 /// Requests that a stretch of a look has at least, and how long it lasts at least.
 const STRETCH: (u64, Nanos) = (16, Nanos::from_millis(5));
 /// The shortest look at reads and at writes, which the device buffers, and the longest.
-const SHORTEST: [Nanos; 2] = [Nanos::from_millis(15), Nanos::from_millis(40)];
+const SHORTEST: [Nanos; 2] = [Nanos::from_millis(20), Nanos::from_millis(40)];
 const LONGEST: Nanos = Nanos::from_millis(150);
 /// The shortest time between two looks.
 const REST: Nanos = Nanos::from_millis(20);

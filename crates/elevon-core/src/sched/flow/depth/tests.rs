@@ -1,0 +1,137 @@
+//! The search for the usable depth.
+
+use super::*;
+
+#[test]
+fn logarithms() {
+    let cases = [(0, 0), (1, 0), (2, OCTAVE), (3, 103_872), (1000, 653_117), (1 << 40, 40 * OCTAVE)];
+    for (value, expected) in cases {
+        assert!(log2(value).abs_diff(expected) <= 8, "{value}: {}", log2(value));
+    }
+}
+
+/// A device in which requests wait says nothing about what they take alone, even if a probe
+/// with fewer in flight sees longer ones.
+#[test]
+fn times_of_a_full_device_are_not_times_alone() {
+    let sums = |depth: u64, time: u64, alone: u64| {
+        let (n, t, e) = (1000, 1000 * time, 1000 * alone);
+        Sums { n, t, e, tt: t * time, te: t * alone, ee: e * alone, area: depth * t, o: 8 * e }
+    };
+    assert!(do_not_wait(&sums(6, 100, 100), &sums(8, 103, 100)), "eight servers, eight requests");
+    assert!(!do_not_wait(&sums(6, 100, 100), &sums(8, 120, 100)), "they take longer");
+    assert!(!do_not_wait(&sums(20, 354, 85), &sums(32, 370, 97)), "they take four times as long as alone");
+    assert!(do_not_wait(&sums(6, 50, 50), &sums(8, 100, 100)), "the probe saw shorter ones");
+    assert!(!do_not_wait(&sums(6, 200, 200), &sums(8, 115, 100)), "the probe saw longer ones");
+}
+
+/// A device that gains 6 to 8 percent of throughput for each doubling of depth: each step down
+/// is one of low elasticity, but not all of them together.
+#[test]
+fn many_small_steps_keep_most_of_the_throughput() {
+    const ALONE: u64 = 1_000_000;
+    let served = |depth: u64| 1000 + (55 * log2(depth) / OCTAVE) as u64;
+    let mut depth = Depth::new(false);
+    let mut now = Instant::ZERO;
+    let load = Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, others: None };
+    let mut lowest = depth.limit;
+    for _ in 0..60_000 {
+        let count = u64::from(depth.limit());
+        let time = ALONE * count * 1000 / served(count);
+        now = now + Nanos::new(time / count);
+        let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied: ALONE, area: count * time };
+        depth.learn(now, sample, load);
+        lowest = lowest.min(depth.limit);
+    }
+    assert!(lowest < FIRST, "no smaller depth was taken");
+    assert!(served(lowest.into()) * KEPT.1 >= served(FIRST.into()) * KEPT.0, "{lowest} is too few");
+}
+
+#[test]
+fn a_smaller_depth_that_costs_much_is_soon_given_up() {
+    // Returns the milliseconds that the first probe lasts if a request takes `time` at a depth.
+    let lasts = |time: fn(u64) -> u64| {
+        let (mut depth, mut now, mut began) = (Depth::new(false), Instant::ZERO, None);
+        let load = Load { is_binding: false, is_unfair: true, may_probe: true, may_shrink: true, others: None };
+        while began.is_none() || !depth.is_settled() {
+            let (mark, count) = (depth.mark(), u64::from(depth.limit()));
+            let time = time(count);
+            now = now + Nanos::new(time / count);
+            let sample = Sample { mark, time, alone: 1_000_000, occupied: 1_000_000, area: count * time };
+            depth.learn(now, sample, load);
+            began = began.or((!depth.is_settled()).then_some(now));
+        }
+        now.since(began.expect("a probe began")).as_millis()
+    };
+    assert_eq!((lasts(|_| 1_600_000), lasts(|count| 50_000 * count)), (5, 20));
+}
+
+#[test]
+fn the_limit_is_never_above_what_the_driver_takes() {
+    let mut depth = Depth::new(false);
+    depth.bound(40);
+    let mut now = Instant::ZERO;
+    let load = Load { is_binding: true, is_unfair: false, may_probe: true, may_shrink: false, others: None };
+    for _ in 0..20_000 {
+        // As many servers as requests: a larger depth always gains.
+        now = now + Nanos::new(1_000_000 / u64::from(depth.limit()));
+        let area = u64::from(depth.limit()) * 1_000_000;
+        let sample = Sample { mark: depth.mark(), time: 1_000_000, alone: 1_000_000, occupied: 1_000_000, area };
+        depth.learn(now, sample, load);
+        assert!(depth.limit() <= 40, "{}", depth.limit());
+    }
+    assert_eq!(depth.usable(), 40);
+    depth.bound(1);
+    assert_eq!(depth.limit(), 1);
+}
+
+#[test]
+fn a_large_step_that_costs_throughput_is_no_small_one() {
+    // Depth 32 with 5.17 requests served at a time, and 5 with 3.48.
+    let sums = |depth: u64, served: u64| {
+        let (n, t) = (1000, 1_000_000);
+        let area = depth * t;
+        let e = served * t / depth / 1024;
+        Sums { n, t, e, tt: t / n * t, te: t / n * e, ee: e * e / n, area, o: 8 * e }
+    };
+    let (shallow, deep) = (sums(5, 3564), sums(32, 5294));
+    assert_eq!((shallow.served() / 100, deep.served() / 100), (35, 52));
+    assert_eq!(compare(&shallow, &deep, LOSES, true), Verdict::High);
+    assert_eq!(compare(&sums(18, 5200), &deep, LOSES, true), Verdict::Low);
+}
+
+/// A link that large reads fill: among fewer requests small ones have more of it, and as much is
+/// delivered, though fewer are served at a time.
+#[test]
+fn what_counts_is_what_requests_occupy() {
+    // So many small and large requests at a depth, in so many microseconds each. A small one takes
+    // 100 us alone and occupies 10, a large one 600 and 500.
+    let sums = |depth: u64, (small, large): (u64, u64), time: u64| {
+        let mut sums = Sums::NONE;
+        let mut add = |count, alone, occupied| {
+            let [time, alone, occupied] = [time, alone, occupied].map(|micros: u64| micros * 1000);
+            let sample = Sample { mark: Mark::default(), time, alone, occupied, area: depth * time };
+            (0..count).for_each(|_| sums.add(sample));
+        };
+        add(small, 100, 10);
+        add(large, 600, 500);
+        sums
+    };
+    // Of each the link passes 100 ms.
+    let (shallow, deep) = (sums(6, (100, 198), 2013), sums(20, (5_000, 100), 392));
+    assert!(shallow.delivered().abs_diff(65_536) < 700 && deep.delivered().abs_diff(65_536) < 700);
+    assert!(shallow.served() * 2 < deep.served(), "{} and {}", shallow.served(), deep.served());
+    assert_eq!(compare(&shallow, &deep, LOSES, true), Verdict::Low);
+}
+
+/// Bursts of programs pass for a change of the device: what was refused need not be tried again,
+/// and what was delivered before is still what is to be kept.
+#[test]
+fn what_was_refused_and_delivered_outlasts_a_change() {
+    let mut depth = Depth::new(false);
+    (depth.refused, depth.delivered_before) = (7, Some(60_000));
+    depth.restart(Instant::ZERO);
+    assert_eq!((depth.refused, depth.delivered_before), (7, Some(60_000)));
+    depth.on_look();
+    assert_eq!((depth.refused, depth.delivered_before), (7, None), "it was counted by something else");
+}
