@@ -3,13 +3,13 @@
 //! By Little's law throughput is `in flight / time in the device`; here it counts the requests that
 //! are really served at a time: `X = in flight · (time that they would take alone) / time that they
 //! took`. Two depths are compared by what the device delivers: the same with the time that requests
-//! occupy in place of the time alone. A small read of a drive that reads thirty at a time would else
-//! count for as much as a large one, and a depth at which the large ones have their share, and no
-//! more, would seem to cost half of the throughput. The *elasticity* between two depths is the
-//! logarithm of the ratio of throughputs over that of the ratio of depths: 1 while every request in
-//! flight has a server of its own, 0 once more of them only wait inside the device. The usable depth
-//! is the smallest from which on elasticity is low. (With relative gains in place of logarithms a step from 32 to 5 that costs a
-//! third of the throughput would count as one of low elasticity.)
+//! occupy in place of the time alone. Otherwise small reads, of which a drive does thirty at a
+//! time, count for as much as large ones, and a depth at which they have to share a link with those
+//! seems to cost half of the throughput. The *elasticity* between two depths is the logarithm of
+//! the ratio of throughputs over that of the ratio of depths: 1 while every request in flight has a
+//! server of its own, 0 once more of them only wait inside the device. The usable depth is the
+//! smallest from which on elasticity is low. (With relative gains in place of logarithms a step
+//! from 32 to 5 that costs a third of the throughput would count as one of low elasticity.)
 //!
 //! A *probe* runs at another depth until the comparison is significant. Up: while requests are held
 //! back by the limit; it costs nothing but latency. Down: only while somebody gets less than its

@@ -111,8 +111,7 @@ impl Flow {
         }
         let alone = self.costs.of(slot.op, slot.sectors, false);
         let time = now.since(issued).get();
-        let occupied = self.occupancy.of(slot.cell, alone);
-        let sample = self.depth.sample(slot.mark, time, alone, occupied);
+        let sample = self.depth.sample(slot.mark, time, alone, self.occupancy.of(slot.cell, alone));
         let is_look = self.occupancy.looks_at().is_some();
         let quiet = match self.depth.quiet(&sample, self.costs.is_known(slot.op)) {
             _ if self.settings.depth > 0 => Quiet::Probably,
@@ -161,7 +160,7 @@ impl Flow {
             let others = Some(self.read_times);
             let may_shrink = writes_prevail && !self.depth.needs_solo(now);
             let load = Load { is_binding, is_unfair, may_probe: self.depth.is_settled(), may_shrink, others };
-            let sample = self.write_depth.sample(slot.write_mark, time, alone, occupied);
+            let sample = self.write_depth.sample(slot.write_mark, time, alone, sample.occupied);
             if self.write_depth.learn(now, sample, load) != Event::None {
                 self.read_times = Mean::default();
                 self.depth.on_other(false);
