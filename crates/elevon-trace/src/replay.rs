@@ -73,8 +73,8 @@ pub struct WorkloadIo {
     pub at: u64,
     /// When it completed, from the same start; `None` if the trace does not show it.
     pub completed: Option<u64>,
-    /// Nanoseconds for which its process slept before it had a request, for a tag or under writeback
-    /// throttling; 0 if the trace does not show it.
+    /// Nanoseconds for which its process slept before it had a request, for a tag or under
+    /// writeback throttling; 0 if the trace does not show it.
     pub slept: u32,
     /// First sector.
     pub sector: u64,

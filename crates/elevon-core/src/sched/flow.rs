@@ -140,7 +140,8 @@ pub struct Flow {
     alone_cursors: [usize; 2],
     /// When it was found that the stack is to run the queues again at once; else `Instant::MAX`.
     kick: Instant,
-    /// When a process last returned that had lost what it was owed.
+    /// When a process last returned that had lost what it was owed, or that its tenant's floor was
+    /// due to.
     unfair_at: Option<Instant>,
     rotational: bool,
 }
@@ -373,9 +374,10 @@ impl Flow {
         let queue = &mut self.queues[q.index()];
         (queue.stretch, queue.charged) = (self.counts.stretches, 0);
         queue.largest = queue.largest.max(cost);
-        let member = queue.member;
-        self.begin_to_owe(member);
-        if self.shares.activate(self.now, member, cost, kind) {
+        let (member, is_in_device) = (queue.member, queue.in_device > 0);
+        // All that it has was in the device when its floor was due: others had too much there.
+        let was_kept_from_floor = self.begin_to_owe(member) && is_in_device;
+        if self.shares.activate(self.now, member, cost, kind) || was_kept_from_floor {
             self.unfair_at = Some(self.now);
         }
     }

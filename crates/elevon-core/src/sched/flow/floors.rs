@@ -127,13 +127,17 @@ impl Floors {
         self.all.iter().find(|floor| floor.group == group).map(|floor| floor.missed)
     }
 
-    /// Notes that a group which had no requests waiting has one.
-    pub(super) fn begin(&mut self, now: Instant, group: GroupId) {
+    /// Notes that a group which had no requests waiting has one. Returns true if its floor was due
+    /// meanwhile.
+    pub(super) fn begin(&mut self, now: Instant, group: GroupId) -> bool {
         let clock = self.clock(now);
+        let mut was_due = false;
         for floor in self.all.iter_mut().filter(|floor| floor.group == group) {
+            was_due |= floor.due() < clock;
             floor.ios.due = floor.ios.due.max(clock);
             floor.bytes.due = floor.bytes.due.max(clock);
         }
+        was_due
     }
 
     /// Counts a request of a group that is dispatched.
@@ -181,14 +185,17 @@ impl Flow {
         self.floors.missed(self.tenants.get(tenant.index()).copied().flatten()?)
     }
 
-    /// Notes that a flow which had no requests waiting has one.
+    /// Notes that a flow which had no requests waiting has one. Returns true if a floor of its
+    /// tenants was due meanwhile.
     #[inline]
-    pub(super) fn begin_to_owe(&mut self, member: MemberId) {
-        if !self.floors.is_empty() {
-            let Self { floors, shares, now, .. } = self;
-            let is_new = |group: &GroupId| shares.kinds_in(*group).is_empty();
-            shares.groups_above(member).filter(is_new).for_each(|group| floors.begin(*now, group));
+    pub(super) fn begin_to_owe(&mut self, member: MemberId) -> bool {
+        if self.floors.is_empty() {
+            return false;
         }
+        let Self { floors, shares, now, .. } = self;
+        let is_new = |group: &GroupId| shares.kinds_in(*group).is_empty();
+        let begin = |was_due, group| floors.begin(*now, group) || was_due;
+        shares.groups_above(member).filter(is_new).fold(false, begin)
     }
 
     /// Counts a request of a flow that is dispatched.
@@ -279,7 +286,8 @@ mod tests {
         let mut floors = Floors::default();
         floors.set(at(0), GROUPS[0], iops(1_000));
         // Nothing waits for a second.
-        floors.begin(at(1_000_000), GROUPS[0]);
+        assert!(floors.begin(at(1_000_000), GROUPS[0]), "it was due");
+        assert!(!floors.begin(at(1_000_000), GROUPS[0]), "and is due now");
         assert_eq!(floors.owed(at(1_000_000), PATIENCE, |_| false), None);
         floors.note_other(at(1_000_000));
         assert!(floors.owed(at(1_000_000), PATIENCE, |_| true).is_some());
