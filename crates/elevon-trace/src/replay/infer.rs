@@ -42,9 +42,9 @@ impl Workload {
     /// the process.
     ///
     /// Writes that nobody waits for are the page cache's, which waits for nothing but writeback
-    /// throttling. Where that is [`Writeback::Free`], one that comes while the write before it is in
-    /// flight follows what that one followed, and for how long the process slept for a place is no
-    /// time of its own.
+    /// throttling. Where that is [`Writeback::Free`], one that comes while the write before it is
+    /// in flight follows what that one followed, and for how long the process slept for a place is
+    /// no time of its own.
     ///
     /// A completion that the trace does not show counts as one at the start of the gap of lost
     /// events in which it may lie, so that the replay waits for the gap. Without a gap, it counts
