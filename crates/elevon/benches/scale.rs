@@ -69,7 +69,7 @@ fn queues(folder: &Path, count: u64, ios: u64) -> Vec<String> {
 /// A file of so many pages is read into the cache, and then again and again.
 fn pages(folder: &Path, count: u64, ios: u64) -> Vec<String> {
     let bytes = count * 4096;
-    let text = format!("[a]\nioengine=psync\nrw=read\nbs=4k\nfilesize={bytes}\nio_size={}\n", ios * 4096);
+    let text = format!("[a]\nioengine=psync\nrw=read\nbs=4k\ninvalidate=0\nfilesize={bytes}\nio_size={}\n", ios * 4096);
     write(folder, "job.fio", &text);
     words("job.fio --device null: --memory 4GiB")
 }
