@@ -3,8 +3,8 @@
 //!
 //! `elevon_trace::replay` infers the groups. A process asks for the lock when it is to begin a
 //! section, and waits for it in order of arrival; where the group commits together, all that wait
-//! get the lock at once. Cost: O(1) for each section; nothing is allocated once each process has
-//! waited.
+//! get the lock at once. Cost: O(processes that have the lock or wait for it) for each section;
+//! nothing is allocated once each process has waited.
 
 use std::collections::VecDeque;
 
@@ -74,7 +74,9 @@ impl SectionLocks {
     /// Releases the lock of a task, or lets it wait no more. If it was the last that had the lock,
     /// those that get it are told by [`Self::next_woken`].
     pub(crate) fn release(&mut self, task: usize) {
-        let Some(lock) = self.lock(task) else { return };
+        let Self { groups, locks, woken } = self;
+        let Some(group) = groups.get(task).copied().flatten() else { return };
+        let lock = &mut locks[group as usize];
         let Some(at) = lock.holders.iter().position(|&holder| holder == task) else {
             lock.waiting.retain(|&waiting| waiting != task);
             return;
@@ -83,8 +85,7 @@ impl SectionLocks {
         if lock.holders.is_empty() {
             let count = if lock.is_together { lock.waiting.len() } else { lock.waiting.len().min(1) };
             lock.holders.extend(lock.waiting.drain(..count));
-            let group = self.groups[task].map_or(0, |group| group as usize);
-            self.woken.extend(&self.locks[group].holders);
+            woken.extend(&lock.holders);
         }
     }
 

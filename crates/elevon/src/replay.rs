@@ -374,7 +374,8 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
                 });
                 with_plugs(ios.collect())
             };
-            let (mut ios, free) = (ios(0), ios(1));
+            let free = if how.closed { ios(1) } else { Vec::new() };
+            let mut ios = ios(0);
             let differs = |&(_, (io, other)): &(u32, (&ReplayIo, &ReplayIo))| io != other;
             let unthrottled = (0..).zip(ios.iter().zip(&free)).filter(differs);
             let unthrottled = unthrottled.map(|(n, (_, other))| (n, other.after, other.think)).collect();

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 
 /// Number of orders that are tried.
 const ORDERS: u64 = 4;
-/// By more than this part of the time that the sections took they must take longer one after
-/// another, or nothing shows that they were not.
+/// One after another the sections must take longer than they did by more than this part, or nothing
+/// shows that they were not done so.
 const TOO_LONG: u128 = 50;
 
 /// What a process did before a section, other than waiting for the lock, and how long the section
