@@ -19,19 +19,25 @@
 //! refused is kept then: bursts of programs pass for a change on a fast drive, and without it the
 //! first guess would be tried again and again.
 //!
+//! A slow device that serves in disorder (see [`order`]) is measured by the rate at which requests
+//! end, of whatever epoch, and each counts as one that took the mean of their times.
+//!
 //! Two bounds hold beside: the limit is never above what the driver takes at a time, and all steps
 //! down together leave at least [`KEPT`] of the throughput.
 //!
 //! Cost: O(1) for each completion.
 
+mod order;
 mod pace;
 
 #[cfg(test)]
 mod tests;
 
+use order::Order;
 use pace::Pace;
 
 use super::cost::{LONGEST, Quiet};
+use super::occupancy::Occupied;
 use super::queue::Mean;
 use crate::units::{Instant, Nanos};
 
@@ -75,8 +81,10 @@ const UP_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_millis(500
 const DOWN_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_secs(4));
 
 /// Sums over requests: their number, the time t that they took, the time e that they take alone,
-/// squares and products, the time integral of the number in flight meanwhile, and the time o that
-/// they occupy. Times are in 64 ns, but o in 8 ns: it is a small part of e on a fast drive.
+/// squares and products, the time integral of the number in flight meanwhile, and what they occupy:
+/// the time o of those of which that is known, and the time alone r of the rest, of which a part is
+/// estimated. (Estimated anew during a comparison, it would tell two equal depths apart.) Times are
+/// in 64 ns, but o and r in 8 ns: o is a small part of e on a fast drive.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     n: u64,
@@ -87,10 +95,11 @@ struct Sums {
     ee: u64,
     area: u64,
     o: u64,
+    r: u64,
 }
 
 impl Sums {
-    const NONE: Self = Self { n: 0, t: 0, e: 0, tt: 0, te: 0, ee: 0, area: 0, o: 0 };
+    const NONE: Self = Self { n: 0, t: 0, e: 0, tt: 0, te: 0, ee: 0, area: 0, o: 0, r: 0 };
 
     fn add(&mut self, sample: Sample) {
         let (t, e) = (sample.time >> 6, sample.alone.min(LONGEST) >> 6);
@@ -101,12 +110,13 @@ impl Sums {
         self.te += t * e;
         self.ee += e * e;
         self.area += sample.area >> 6;
-        self.o += sample.occupied.min(LONGEST) >> 3;
+        self.o += sample.occupied.known.min(LONGEST) >> 3;
+        self.r += sample.occupied.rest.min(LONGEST) >> 3;
     }
 
     fn halve(&mut self) {
-        let Self { n, t, e, tt, te, ee, area, o } = self;
-        [n, t, e, tt, te, ee, area, o].into_iter().for_each(|sum| *sum /= 2);
+        let Self { n, t, e, tt, te, ee, area, o, r } = self;
+        [n, t, e, tt, te, ee, area, o, r].into_iter().for_each(|sum| *sum /= 2);
     }
 
     /// Returns the mean number in flight, in 1/64.
@@ -120,10 +130,12 @@ impl Sums {
         (u128::from(self.area) * u128::from(self.e) * 1024 / (t * t)) as u64
     }
 
-    /// Returns which part of its time the device delivers, in 1/65536.
-    fn delivered(&self) -> u64 {
-        let t = u128::from(self.t.max(1));
-        (u128::from(self.area) * u128::from(self.o) * 8192 / (t * t)) as u64
+    /// Returns which part of its time the device delivers, in 1/65536. `rest` is the part that the
+    /// rest occupies, in 1/65536.
+    fn delivered(&self, rest: u64) -> u64 {
+        let [t, o, r, rest] = [self.t.max(1), self.o, self.r, rest].map(u128::from);
+        let occupied = o + ((r * rest) >> 16);
+        (u128::from(self.area) * occupied * 8192 / (t * t)) as u64
     }
 
     /// Returns the relative variance of the throughput, in millionths.
@@ -147,8 +159,8 @@ pub(super) struct Sample {
     pub(super) time: u64,
     /// Nanoseconds that it takes alone, by the cost model.
     pub(super) alone: u64,
-    /// Nanoseconds for which it keeps others from the device.
-    pub(super) occupied: u64,
+    /// For how long it keeps others from the device.
+    pub(super) occupied: Occupied,
     /// Number in flight integrated over its time.
     area: u64,
 }
@@ -157,6 +169,13 @@ impl Sample {
     /// Returns the number in flight, integrated over the time of the request in nanoseconds.
     pub(super) const fn area(&self) -> u64 {
         self.area
+    }
+
+    /// Returns the sample of a request that ends so many nanoseconds after another, as if each took
+    /// the mean of their times, by Little's law.
+    fn by_rate(self, since_last: u64, in_flight: u32) -> Self {
+        let time = (since_last * u64::from(in_flight)).clamp(1, LONGEST);
+        Self { time, area: time * u64::from(in_flight), ..self }
     }
 }
 
@@ -217,6 +236,8 @@ pub(super) struct Load {
     pub(super) may_probe: bool,
     /// A smaller depth may be tried.
     pub(super) may_shrink: bool,
+    /// The part of their time alone that requests occupy of which it is not known, in 1/65536.
+    pub(super) rest: u64,
     /// Times of the requests that a smaller depth is to help, as ratios to what they take alone,
     /// since the last probe began or ended; `None` if that is not looked at.
     pub(super) others: Option<Mean>,
@@ -250,6 +271,10 @@ pub(super) struct Depth {
     /// Requests in flight, integrated over time in nanoseconds, up to `seen`; it wraps.
     area: u64,
     seen: Instant,
+    /// How many were in flight until `seen`, and when a request last ended, in which epoch.
+    in_flight: u32,
+    ended: (Instant, u32),
+    order: Order,
     probe: Option<Probe>,
     /// Samples at the depth in force, and since when they were taken.
     baseline: Sums,
@@ -288,6 +313,9 @@ impl Depth {
             epoch: 0,
             area: 0,
             seen: Instant::ZERO,
+            in_flight: 0,
+            ended: (Instant::ZERO, 0),
+            order: Order::new(),
             probe: None,
             baseline: Sums::NONE,
             began: Instant::ZERO,
@@ -370,6 +398,7 @@ impl Depth {
     pub(super) fn pass(&mut self, now: Instant, in_flight: u32) {
         self.area = self.area.wrapping_add(now.since(self.seen).get().wrapping_mul(in_flight.into()));
         self.seen = now;
+        self.in_flight = in_flight;
     }
 
     /// Marks a request that is dispatched.
@@ -384,7 +413,7 @@ impl Depth {
     }
 
     /// Returns the sample of a request that ends.
-    pub(super) fn sample(&self, mark: Mark, time: u64, alone: u64, occupied: u64) -> Sample {
+    pub(super) fn sample(&self, mark: Mark, time: u64, alone: u64, occupied: Occupied) -> Sample {
         Sample { mark, time: time.clamp(1, LONGEST), alone, occupied, area: self.area.wrapping_sub(mark.area) }
     }
 
@@ -423,7 +452,17 @@ impl Depth {
 
     /// Learns from a request that has ended.
     pub(super) fn learn(&mut self, now: Instant, sample: Sample, load: Load) -> Event {
-        if sample.mark.epoch != self.epoch {
+        if self.order.note(sample.time) && self.probe.is_none() && self.order.decide() {
+            self.renew_baseline();
+        }
+        let (last, epoch) = core::mem::replace(&mut self.ended, (now, self.epoch));
+        let (sample, counts) = if self.order.is_lost && !self.is_solo() {
+            let counts = epoch == self.epoch && self.in_flight <= self.limit();
+            (sample.by_rate(now.since(last).get(), self.in_flight), counts)
+        } else {
+            (sample, sample.mark.epoch == self.epoch)
+        };
+        if !counts {
             return Event::None;
         }
         if let Some(probe) = self.probe {
@@ -516,7 +555,9 @@ impl Depth {
 
     /// Begins a probe if one is due.
     fn consider_probe(&mut self, now: Instant, load: Load) -> Event {
-        if self.baseline.n < FEWEST || now.since(self.began) < SHORT || !load.may_probe {
+        // By rate it takes longer to know what is delivered.
+        let shortest = if self.order.is_lost { LONG } else { SHORT };
+        if self.baseline.n < FEWEST || now.since(self.began) < shortest || !load.may_probe {
             return Event::None;
         }
         let may_go_down = load.is_unfair && self.reached() > 1;
@@ -570,33 +611,33 @@ impl Depth {
         let has_enough = probe.sums.n >= FEWEST.max(probe.depth.into());
         if !has_enough || took < SHORT {
             let may_be_costly = probe.way == Way::Down && has_enough && took >= COSTLY;
-            if took <= TOO_LONG && !(may_be_costly && is_costly(&probe.sums, &self.baseline)) {
+            if took <= TOO_LONG && !(may_be_costly && is_costly(&probe.sums, &self.baseline, load.rest)) {
                 return Event::None;
             }
-            return self.decide(now, probe, false);
+            return self.decide(now, probe, load.rest, false);
         }
         // The load may have changed, or those that may pass the limit are many.
         let (before, now_in) = (self.baseline.depth(), probe.sums.depth());
         let apart = if probe.way == Way::Up { now_in.saturating_sub(before) } else { before.saturating_sub(now_in) };
         if apart * 2 < probe.step {
-            return self.decide(now, probe, false);
+            return self.decide(now, probe, load.rest, false);
         }
         let must_end = probe.sums.n >= MOST || (took > LONG && probe.sums.n >= 64) || took > TOO_LONG;
         let verdict = match probe.way {
-            Way::Up => compare(&self.baseline, &probe.sums, GAINS, must_end),
-            Way::Down | Way::Solo => compare(&probe.sums, &self.baseline, LOSES, must_end),
+            Way::Up => compare(&self.baseline, &probe.sums, load.rest, GAINS, must_end),
+            Way::Down | Way::Solo => compare(&probe.sums, &self.baseline, load.rest, LOSES, must_end),
         };
         match (probe.way, verdict) {
             (_, Verdict::Unclear) => Event::None,
             // More in flight only if it is known to help, fewer if nothing speaks against it.
             (Way::Up, Verdict::Even { .. }) => {
                 let step = self.up.step;
-                let event = self.decide(now, probe, false);
+                let event = self.decide(now, probe, load.rest, false);
                 // A larger one shows more.
                 self.up.step = (step / 2).max(2);
                 event
             }
-            (Way::Up, verdict) => self.decide(now, probe, verdict == Verdict::High),
+            (Way::Up, verdict) => self.decide(now, probe, load.rest, verdict == Verdict::High),
             (Way::Down | Way::Solo, verdict) => {
                 let helps = match (probe.others, load.mean_of_others()) {
                     (Some(before), Some(after)) => after * 10 <= before * 9,
@@ -604,9 +645,9 @@ impl Depth {
                 };
                 let is_low = matches!(verdict, Verdict::Low | Verdict::Even { is_low: true });
                 // Each step may cost little, and many of them too much.
-                let before = self.delivered_before.unwrap_or_else(|| self.baseline.delivered());
-                let is_enough = probe.sums.delivered() * KEPT.1 >= before * KEPT.0;
-                self.decide(now, probe, helps && is_low && is_enough)
+                let before = self.delivered_before.unwrap_or_else(|| self.baseline.delivered(load.rest));
+                let is_enough = probe.sums.delivered(load.rest) * KEPT.1 >= before * KEPT.0;
+                self.decide(now, probe, load.rest, helps && is_low && is_enough)
             }
         }
     }
@@ -617,8 +658,8 @@ impl Depth {
         self.restart_window();
     }
 
-    /// Ends a probe.
-    fn decide(&mut self, now: Instant, probe: Probe, is_taken: bool) -> Event {
+    /// Ends a probe. `rest`: see [`Load::rest`].
+    fn decide(&mut self, now: Instant, probe: Probe, rest: u64, is_taken: bool) -> Event {
         self.end();
         let (pace, other) = match probe.way {
             Way::Up => (&mut self.up, &mut self.down),
@@ -631,8 +672,8 @@ impl Depth {
             self.limit = probe.depth;
             self.refused = 0;
             self.delivered_before = match probe.way {
-                Way::Up => self.delivered_before.map(|before| before.max(probe.sums.delivered())),
-                Way::Down | Way::Solo => Some(self.delivered_before.unwrap_or_else(|| self.baseline.delivered())),
+                Way::Up => self.delivered_before.map(|before| before.max(probe.sums.delivered(rest))),
+                Way::Down | Way::Solo => Some(self.delivered_before.unwrap_or_else(|| self.baseline.delivered(rest))),
             };
             (self.baseline, self.began, self.top) = (probe.sums, probe.since, probe.sums.depth());
             self.is_verified = false;
@@ -658,14 +699,14 @@ fn do_not_wait(fewer: &Sums, more: &Sums) -> bool {
 }
 
 /// Returns true if a smaller depth clearly costs more than a quarter of the throughput.
-fn is_costly(fewer: &Sums, more: &Sums) -> bool {
-    fewer.delivered() * 4 < more.delivered() * 3 && compare(fewer, more, LOSES, false) == Verdict::High
+fn is_costly(fewer: &Sums, more: &Sums, rest: u64) -> bool {
+    fewer.delivered(rest) * 4 < more.delivered(rest) * 3 && compare(fewer, more, rest, LOSES, false) == Verdict::High
 }
 
 /// Compares the elasticity from the smaller to the larger depth with a threshold in percent.
-fn compare(small: &Sums, large: &Sums, threshold: i64, must_decide: bool) -> Verdict {
+fn compare(small: &Sums, large: &Sums, rest: u64, threshold: i64, must_decide: bool) -> Verdict {
     let gain = |few: u64, many: u64| log2(many) - log2(few);
-    let (deeper, faster) = (gain(small.depth(), large.depth()), gain(small.delivered(), large.delivered()));
+    let (deeper, faster) = (gain(small.depth(), large.depth()), gain(small.delivered(rest), large.delivered(rest)));
     let excess = faster - deeper * threshold / 100;
     // Two standard errors of a quotient; the logarithm changes by 1/ln 2 of a relative change.
     let relative = 2 * ((small.error() + large.error()) * 1_000_000).isqrt() as i64;

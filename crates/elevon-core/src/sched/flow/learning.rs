@@ -111,7 +111,7 @@ impl Flow {
         }
         let alone = self.costs.of(slot.op, slot.sectors, false);
         let time = now.since(issued).get();
-        let sample = self.depth.sample(slot.mark, time, alone, self.occupancy.of(slot.cell, alone));
+        let sample = self.depth.sample(slot.mark, time, alone, self.occupancy.occupied(slot.cell, alone));
         let is_look = self.occupancy.looks_at().is_some();
         let quiet = match self.depth.quiet(&sample, self.costs.is_known(slot.op)) {
             _ if self.settings.depth > 0 => Quiet::Probably,
@@ -147,6 +147,7 @@ impl Flow {
             is_unfair,
             may_probe: self.write_depth.is_settled(),
             may_shrink: are_writes_limited,
+            rest: self.occupancy.rest(),
             others: None,
         };
         match self.depth.learn(now, sample, load) {
@@ -159,7 +160,8 @@ impl Flow {
             let is_binding = self.waiting > 0 && self.writes_in_flight + 1 >= self.write_depth.limit();
             let others = Some(self.read_times);
             let may_shrink = writes_prevail && !self.depth.needs_solo(now);
-            let load = Load { is_binding, is_unfair, may_probe: self.depth.is_settled(), may_shrink, others };
+            let may_probe = self.depth.is_settled();
+            let load = Load { is_binding, is_unfair, may_probe, may_shrink, others, ..load };
             let sample = self.write_depth.sample(slot.write_mark, time, alone, sample.occupied);
             if self.write_depth.learn(now, sample, load) != Event::None {
                 self.read_times = Mean::default();

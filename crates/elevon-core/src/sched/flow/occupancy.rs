@@ -60,6 +60,16 @@ const fn has_writes(cell: u8) -> bool {
     cell >> 4 == 1
 }
 
+/// What a request occupies, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Occupied {
+    /// What it was seen to.
+    pub(super) known: u64,
+    /// The time that it takes alone if it occupies an estimated part of that: see
+    /// [`Occupancy::rest`].
+    pub(super) rest: u64,
+}
+
 /// What is known of a cell.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
@@ -167,6 +177,22 @@ impl Occupancy {
     pub(super) fn of(&self, cell: u8, alone: u64) -> u64 {
         let part = self.parts[usize::from(cell)];
         ((u128::from(alone) * u128::from(part)) >> SHIFT).max(1) as u64
+    }
+
+    /// Returns the same for what is compared later, when more may be known of the device.
+    pub(super) fn occupied(&self, cell: u8, alone: u64) -> Occupied {
+        let is_estimated = self.with_part >> cell & 1 == 0 && self.parts[usize::from(cell)] == self.rest;
+        if is_estimated {
+            Occupied { known: 0, rest: alone }
+        } else {
+            Occupied { known: self.of(cell, alone), rest: 0 }
+        }
+    }
+
+    /// Returns what a request of a cell of which it is not known occupies, as a part of its time
+    /// alone, in 1/65536. It is estimated every [`WATCH`] while the device is full.
+    pub(super) const fn rest(&self) -> u64 {
+        self.rest
     }
 
     /// Returns the cell that is looked at.

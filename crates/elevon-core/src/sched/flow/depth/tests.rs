@@ -1,6 +1,14 @@
 //! The search for the usable depth.
 
+extern crate alloc;
+use alloc::vec::Vec;
+
 use super::*;
+
+/// What a request was seen to occupy, in nanoseconds.
+const fn seen(known: u64) -> Occupied {
+    Occupied { known, rest: 0 }
+}
 
 #[test]
 fn logarithms() {
@@ -16,7 +24,7 @@ fn logarithms() {
 fn times_of_a_full_device_are_not_times_alone() {
     let sums = |depth: u64, time: u64, alone: u64| {
         let (n, t, e) = (1000, 1000 * time, 1000 * alone);
-        Sums { n, t, e, tt: t * time, te: t * alone, ee: e * alone, area: depth * t, o: 8 * e }
+        Sums { n, t, e, tt: t * time, te: t * alone, ee: e * alone, area: depth * t, o: 8 * e, r: 0 }
     };
     assert!(do_not_wait(&sums(6, 100, 100), &sums(8, 103, 100)), "eight servers, eight requests");
     assert!(!do_not_wait(&sums(6, 100, 100), &sums(8, 120, 100)), "they take longer");
@@ -33,13 +41,14 @@ fn many_small_steps_keep_most_of_the_throughput() {
     let served = |depth: u64| 1000 + (55 * log2(depth) / OCTAVE) as u64;
     let mut depth = Depth::new(false);
     let mut now = Instant::ZERO;
-    let load = Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, others: None };
+    let load =
+        Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, rest: 1 << 16, others: None };
     let mut lowest = depth.limit;
     for _ in 0..60_000 {
         let count = u64::from(depth.limit());
         let time = ALONE * count * 1000 / served(count);
         now = now + Nanos::new(time / count);
-        let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied: ALONE, area: count * time };
+        let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied: seen(ALONE), area: count * time };
         depth.learn(now, sample, load);
         lowest = lowest.min(depth.limit);
     }
@@ -52,12 +61,13 @@ fn a_smaller_depth_that_costs_much_is_soon_given_up() {
     // Returns the milliseconds that the first probe lasts if a request takes `time` at a depth.
     let lasts = |time: fn(u64) -> u64| {
         let (mut depth, mut now, mut began) = (Depth::new(false), Instant::ZERO, None);
-        let load = Load { is_binding: false, is_unfair: true, may_probe: true, may_shrink: true, others: None };
+        let load =
+            Load { is_binding: false, is_unfair: true, may_probe: true, may_shrink: true, rest: 1 << 16, others: None };
         while began.is_none() || !depth.is_settled() {
             let (mark, count) = (depth.mark(), u64::from(depth.limit()));
             let time = time(count);
             now = now + Nanos::new(time / count);
-            let sample = Sample { mark, time, alone: 1_000_000, occupied: 1_000_000, area: count * time };
+            let sample = Sample { mark, time, alone: 1_000_000, occupied: seen(1_000_000), area: count * time };
             depth.learn(now, sample, load);
             began = began.or((!depth.is_settled()).then_some(now));
         }
@@ -71,12 +81,13 @@ fn the_limit_is_never_above_what_the_driver_takes() {
     let mut depth = Depth::new(false);
     depth.bound(40);
     let mut now = Instant::ZERO;
-    let load = Load { is_binding: true, is_unfair: false, may_probe: true, may_shrink: false, others: None };
+    let load =
+        Load { is_binding: true, is_unfair: false, may_probe: true, may_shrink: false, rest: 1 << 16, others: None };
     for _ in 0..20_000 {
         // As many servers as requests: a larger depth always gains.
         now = now + Nanos::new(1_000_000 / u64::from(depth.limit()));
         let area = u64::from(depth.limit()) * 1_000_000;
-        let sample = Sample { mark: depth.mark(), time: 1_000_000, alone: 1_000_000, occupied: 1_000_000, area };
+        let sample = Sample { mark: depth.mark(), time: 1_000_000, alone: 1_000_000, occupied: seen(1_000_000), area };
         depth.learn(now, sample, load);
         assert!(depth.limit() <= 40, "{}", depth.limit());
     }
@@ -92,12 +103,12 @@ fn a_large_step_that_costs_throughput_is_no_small_one() {
         let (n, t) = (1000, 1_000_000);
         let area = depth * t;
         let e = served * t / depth / 1024;
-        Sums { n, t, e, tt: t / n * t, te: t / n * e, ee: e * e / n, area, o: 8 * e }
+        Sums { n, t, e, tt: t / n * t, te: t / n * e, ee: e * e / n, area, o: 8 * e, r: 0 }
     };
     let (shallow, deep) = (sums(5, 3564), sums(32, 5294));
     assert_eq!((shallow.served() / 100, deep.served() / 100), (35, 52));
-    assert_eq!(compare(&shallow, &deep, LOSES, true), Verdict::High);
-    assert_eq!(compare(&sums(18, 5200), &deep, LOSES, true), Verdict::Low);
+    assert_eq!(compare(&shallow, &deep, 1 << 16, LOSES, true), Verdict::High);
+    assert_eq!(compare(&sums(18, 5200), &deep, 1 << 16, LOSES, true), Verdict::Low);
 }
 
 /// A link that large reads fill: among fewer requests small ones have more of it, and as much is
@@ -110,7 +121,7 @@ fn what_counts_is_what_requests_occupy() {
         let mut sums = Sums::NONE;
         let mut add = |count, alone, occupied| {
             let [time, alone, occupied] = [time, alone, occupied].map(|micros: u64| micros * 1000);
-            let sample = Sample { mark: Mark::default(), time, alone, occupied, area: depth * time };
+            let sample = Sample { mark: Mark::default(), time, alone, occupied: seen(occupied), area: depth * time };
             (0..count).for_each(|_| sums.add(sample));
         };
         add(small, 100, 10);
@@ -119,9 +130,9 @@ fn what_counts_is_what_requests_occupy() {
     };
     // Of each the link passes 100 ms.
     let (shallow, deep) = (sums(6, (100, 198), 2013), sums(20, (5_000, 100), 392));
-    assert!(shallow.delivered().abs_diff(65_536) < 700 && deep.delivered().abs_diff(65_536) < 700);
+    assert!(shallow.delivered(1 << 16).abs_diff(65_536) < 700 && deep.delivered(1 << 16).abs_diff(65_536) < 700);
     assert!(shallow.served() * 2 < deep.served(), "{} and {}", shallow.served(), deep.served());
-    assert_eq!(compare(&shallow, &deep, LOSES, true), Verdict::Low);
+    assert_eq!(compare(&shallow, &deep, 1 << 16, LOSES, true), Verdict::Low);
 }
 
 /// Bursts of programs pass for a change of the device: what was refused need not be tried again,
@@ -134,4 +145,62 @@ fn what_was_refused_and_delivered_outlasts_a_change() {
     assert_eq!((depth.refused, depth.delivered_before), (7, Some(60_000)));
     depth.on_look();
     assert_eq!((depth.refused, depth.delivered_before), (7, None), "it was counted by something else");
+}
+
+/// What requests occupy is estimated anew every 100 ms, the first time to a fraction of what it was:
+/// two depths that deliver the same still do.
+#[test]
+fn a_new_estimate_of_what_requests_occupy_changes_no_comparison() {
+    const ALONE: u64 = 2_000_000;
+    let found = |first_estimate: u64| {
+        let (mut depth, mut now) = (Depth::new(false), Instant::ZERO);
+        for ended in 0..400 {
+            let count = u64::from(depth.limit());
+            // Eight servers.
+            let time = ALONE * count.max(8) / 8;
+            now = now + Nanos::new(time / count);
+            let rest = if ended < 80 { 1 << 16 } else { first_estimate };
+            let load =
+                Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, rest, others: None };
+            let occupied = Occupied { known: 0, rest: ALONE };
+            let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied, area: count * time };
+            depth.learn(now, sample, load);
+        }
+        depth.usable()
+    };
+    assert_eq!((found(1 << 16), found(1 << 13)), (8, 8));
+}
+
+/// Eight servers of 2 ms that take the newest request first, and now and then the oldest: what
+/// has begun in a probe and ended in it waited less than the mean.
+#[test]
+fn a_device_that_serves_the_newest_first_has_the_depth_of_its_servers() {
+    let mut depth = Depth::new(false);
+    let (mut now, mut turn) = (Instant::ZERO, 0);
+    let (mut waiting, mut served) = (Vec::new(), Vec::new());
+    let mut limits = Vec::new();
+    for ended in 0..12_000_u64 {
+        while waiting.len() + served.len() < depth.limit() as usize {
+            depth.pass(now, (waiting.len() + served.len()) as u32);
+            waiting.push((now, depth.mark()));
+        }
+        while served.len() < 8 && !waiting.is_empty() {
+            turn += 1;
+            let (since, mark) = if turn % 8 == 0 { waiting.remove(0) } else { waiting.pop().expect("one waits") };
+            // A little more or less each time, so that the servers are not in step.
+            served.push((now + Nanos::from_micros(1_900 + 37 * ended % 200), since, mark));
+        }
+        let next = (0..served.len()).min_by_key(|at| served[*at].0).expect("one is served");
+        depth.pass(served[next].0, (waiting.len() + served.len()) as u32);
+        let (at, since, mark) = served.remove(next);
+        now = at;
+        let sample = depth.sample(mark, now.since(since).get(), 2_000_000, seen(250_000));
+        let load =
+            Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, rest: 1 << 16, others: None };
+        depth.learn(now, sample, load);
+        limits.push(depth.usable());
+    }
+    // From the first second on.
+    let deepest = limits[4_000..].iter().max();
+    assert!(deepest.is_some_and(|depth| (8..=12).contains(depth)), "{deepest:?}");
 }

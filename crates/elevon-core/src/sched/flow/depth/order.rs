@@ -1,0 +1,54 @@
+//! Whether a device serves requests in about the order in which it gets them.
+//!
+//! One that does not (a loop device of Linux hands the newest to its worker first) leaves some
+//! waiting for many times the mean. Of those that began in a probe and ended in it the long ones are
+//! missing then, and any other depth seems to be better.
+
+use crate::units::Nanos;
+
+/// Requests after which it is decided anew.
+const WINDOW: u32 = 64;
+/// Mean time below which it does not matter: a probe is much longer.
+const SLOW: u64 = Nanos::from_millis(5).get();
+/// Squares of the coefficient of variation of their times, in halves: above the one order is lost,
+/// below the other it is kept. If a server takes any of those that wait, it is a half of 1.
+const VARIATION: (u64, u64) = (2, 1);
+
+/// How much the times of requests vary.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    /// The device serves in disorder.
+    pub(super) is_lost: bool,
+    n: u32,
+    /// Sums of times and of their squares, in 1024 ns.
+    t: u64,
+    tt: u64,
+}
+
+impl Order {
+    /// Returns what is known of a device that was not seen yet.
+    pub(super) const fn new() -> Self {
+        Self { is_lost: false, n: 0, t: 0, tt: 0 }
+    }
+
+    /// Notes that a request took so many nanoseconds. Returns true if enough were noted.
+    #[inline]
+    pub(super) fn note(&mut self, time: u64) -> bool {
+        let t = time >> 10;
+        self.n += 1;
+        self.t += t;
+        self.tt += t * t;
+        self.n >= WINDOW
+    }
+
+    /// Decides from what was noted. Returns true if the answer is another one.
+    pub(super) fn decide(&mut self) -> bool {
+        let Self { is_lost: before, n, t, tt } = *self;
+        let n = u64::from(n);
+        let limit = if before { VARIATION.1 } else { VARIATION.0 };
+        let is_lost = t >= n * (SLOW >> 10)
+            && u128::from(n * 2) * u128::from(tt) > u128::from(t) * u128::from(t) * u128::from(2 + limit);
+        *self = Self { is_lost, ..Self::new() };
+        is_lost != before
+    }
+}
