@@ -1,15 +1,13 @@
-//! Shares by weight under `flow` on real devices: a file in memory, and, where this machine lets us
-//! (root, losetup, FUSE), a loop device over a store that takes its time.
+//! Shares by weight under `flow` on the real clock: on a file in memory, and on a network disk that
+//! takes its time.
 #![cfg(target_os = "linux")]
 
 mod common;
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Mutex;
 
 use common::Bench;
-use common::nbdkit::{Killed, nbdkit, until};
+use common::served::Served;
 use serde_json::Value;
 
 /// The weights of the BE levels 0 to 4.
@@ -44,56 +42,6 @@ fn error(rates: &[f64; 5]) -> f64 {
     errors.fold(0.0, f64::max)
 }
 
-/// A loop device over a store that serves a few requests at a time, 2 ms each.
-struct SlowDisk {
-    device: String,
-    mount: PathBuf,
-    _store: Killed,
-}
-
-impl SlowDisk {
-    fn new(bench: &Bench) -> Option<Self> {
-        let plugin = ["-t", "8", "--filter=delay", "memory", "64M", "rdelay=2ms"];
-        let store = nbdkit(bench, &plugin)?;
-        let mount = bench.path("mount");
-        std::fs::create_dir(&mount).expect("a folder");
-        let file = mount.join("disk");
-        let mut fuse = elevon_testkit::tool("nbdfuse")?;
-        let mut fuse = Killed(fuse.arg(&file).arg("--unix").arg(bench.path("up")).spawn().expect("nbdfuse started"));
-        let mut has_ended = false;
-        until("the store is mounted", || {
-            has_ended = fuse.0.try_wait().expect("a child").is_some();
-            has_ended || file.exists()
-        });
-        if has_ended {
-            elevon_testkit::denied("FUSE cannot be mounted here");
-            return None;
-        }
-        let mut losetup = elevon_testkit::tool("losetup")?;
-        let options = ["--find", "--show", "--direct-io=on", "--sector-size", "4096"];
-        let made = losetup.args(options).arg(&file).output().expect("losetup starts");
-        // It ends when it is unmounted.
-        std::mem::forget(fuse);
-        let device = String::from_utf8_lossy(&made.stdout).trim().to_owned();
-        let is_made = made.status.success();
-        let disk = Self { device, mount, _store: store };
-        if is_made {
-            return Some(disk);
-        }
-        elevon_testkit::denied(&format!("no loop device here: {}", String::from_utf8_lossy(&made.stderr).trim()));
-        None
-    }
-}
-
-impl Drop for SlowDisk {
-    fn drop(&mut self) {
-        if !self.device.is_empty() {
-            let _ = Command::new("losetup").args(["--detach", &self.device]).status();
-        }
-        let _ = Command::new("fusermount3").arg("-uz").arg(&self.mount).status();
-    }
-}
-
 #[test]
 fn on_a_file_in_memory_shares_follow_the_weights() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -113,10 +61,10 @@ fn on_a_file_in_memory_shares_follow_the_weights() {
 #[test]
 fn on_a_slow_disk_shares_follow_the_weights_at_full_throughput() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let bench = Bench::new();
-    let Some(disk) = SlowDisk::new(&bench) else { return };
-    bench.file("jobs.fio", jobs(8));
-    let mut rounds = (0..ROUNDS).map(|_| ["none", "flow"].map(|scheduler| rates(&bench, &disk.device, scheduler)));
+    let slow = ["slots:slots=8,latency=2ms,size=64MiB", "--listen", "unix:s"];
+    let served = Served::run(Bench::new(), &slow);
+    served.bench.file("jobs.fio", jobs(8));
+    let mut rounds = (0..ROUNDS).map(|_| ["none", "flow"].map(|name| rates(&served.bench, &served.uri, name)));
     assert!(rounds.any(|[none, flow]| {
         let throughput = flow.iter().sum::<f64>() / none.iter().sum::<f64>();
         println!("none {none:.0?}, flow {flow:.0?}: {:.3} from the weights, {throughput:.3} of none", error(&flow));
