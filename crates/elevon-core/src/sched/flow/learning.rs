@@ -119,7 +119,6 @@ impl Flow {
             quiet => quiet,
         };
         self.learn_cost(slot, time, quiet);
-
         if self.settings.depth > 0 {
             return;
         }
@@ -160,8 +159,7 @@ impl Flow {
             let is_binding = self.waiting > 0 && self.writes_in_flight + 1 >= self.write_depth.limit();
             let others = Some(self.read_times);
             let may_shrink = writes_prevail && !self.depth.needs_solo(now);
-            let may_probe = self.depth.is_settled();
-            let load = Load { is_binding, is_unfair, may_probe, may_shrink, others, ..load };
+            let load = Load { is_binding, is_unfair, may_probe: self.depth.is_settled(), may_shrink, others, ..load };
             let sample = self.write_depth.sample(slot.write_mark, time, alone, sample.occupied);
             if self.write_depth.learn(now, sample, load) != Event::None {
                 self.read_times = Mean::default();

@@ -147,8 +147,8 @@ fn what_was_refused_and_delivered_outlasts_a_change() {
     assert_eq!((depth.refused, depth.delivered_before), (7, None), "it was counted by something else");
 }
 
-/// What requests occupy is estimated anew every 100 ms, the first time to a fraction of what it was:
-/// two depths that deliver the same still do.
+/// What requests occupy is estimated anew every 100 ms, the first time to a fraction of what it
+/// was: two depths that deliver the same still do.
 #[test]
 fn a_new_estimate_of_what_requests_occupy_changes_no_comparison() {
     const ALONE: u64 = 2_000_000;
