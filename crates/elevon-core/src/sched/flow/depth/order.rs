@@ -1,8 +1,8 @@
 //! Whether a device serves requests in about the order in which it gets them.
 //!
 //! One that does not (a loop device of Linux hands the newest to its worker first) leaves some
-//! waiting for many times the mean. Of those that began in a probe and ended in it the long ones are
-//! missing then, and any other depth seems to be better.
+//! waiting for many times the mean. Of those that began in a probe and ended in it the long ones
+//! are missing then, and any other depth seems to be better.
 
 use crate::units::Nanos;
 
