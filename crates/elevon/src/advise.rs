@@ -19,7 +19,6 @@ mod trial;
 
 use std::path::Path;
 
-use crate::calibrate::Calibration;
 use elevon_core::kernel::Kernel;
 use elevon_core::nearest::did_you_mean;
 use elevon_core::sched::SCHEDULERS;
@@ -68,7 +67,7 @@ struct Proposal {
 struct Advice {
     device: elevon_trace::Device,
     /// The fit of the device, if it was fitted.
-    calibration: Option<Calibration>,
+    calibration: Option<crate::calibrate::Fitted>,
     captured: Captured,
     objective: Objective,
     before: Trial,

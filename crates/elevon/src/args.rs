@@ -426,8 +426,8 @@ pub(crate) struct CalibrateArgs {
     /// The device or partition of the trace. Without it, the device that has nearly all events
     #[arg(long, value_name = "MAJ:MIN", requires = "input")]
     pub(crate) dev: Option<String>,
-    /// Change the parameters of this flash profile until it is like the trace's device, in place of
-    /// fitting servers; any: of the profile that is nearest
+    /// Change the parameters of this flash profile until it is like the trace's device; any: of the
+    /// profile that is nearest; slots: fit servers [default: slots, or any if that comes nearer]
     #[arg(long, value_name = "PROFILE", requires = "input")]
     pub(crate) like: Option<String>,
     /// Save what was fitted to the trace as a device for --device @FILE

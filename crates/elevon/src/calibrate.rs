@@ -19,9 +19,10 @@ use crate::run::warn;
 
 mod hardware;
 mod like;
+mod nearest;
 mod trace;
 
-pub(crate) use trace::{Calibration, fit_to};
+pub(crate) use nearest::{DeviceModel, Fitted};
 
 /// One of the six runs.
 struct Probe {

@@ -8,7 +8,8 @@
 //! take, by differential evolution from the profile on, and then one parameter at a time. One that
 //! does not clearly reduce the error keeps the value of the profile.
 //!
-//! Cost: some 3,000 trials, each O(requests) as the device runs them.
+//! Cost: some 3,000 trials, each O(requests) as the device runs them; 280 short ones for a first
+//! look.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -64,6 +65,9 @@ const STEPS: [(f64, usize); 5] = [(1.4, 2), (1.2, 2), (1.1, 2), (1.05, 2), (1.02
 /// Sets of parameters of a generation, and generations.
 const MEMBERS: usize = 40;
 const GENERATIONS: u64 = 60;
+/// Requests and generations of a first look at a profile.
+const FIRST_LOOK: usize = 2_000;
+const FIRST_GENERATIONS: u64 = 6;
 /// The power of e by which a parameter of the first generation differs from the profile at most.
 const WIDEST: f64 = 1.2;
 /// The same of any set.
@@ -147,9 +151,12 @@ pub fn fit_like(
     })
 }
 
-/// Returns the error that a fit begins with: how far the requests are from a profile as it is.
+/// Returns how far the requests are from a profile after a first look: the error, as a part of 1,
+/// of the best parameters of a few generations for the first requests. As it is, a profile may be
+/// farther from a drive of its own kind than one of another.
 pub fn distance(config: &FlashConfig, described: &Description, served: &[Served]) -> f64 {
-    Observed::of(&served[..looked_at(served)], described).error(config)
+    let observed = Observed::of(&served[..looked_at(served).min(FIRST_LOOK)], described);
+    evolve(&|config| observed.error(config), config, &fitted_rows(), FIRST_GENERATIONS, &mut |_| {}).1
 }
 
 /// Returns the number of requests that a trial uses: so many, or so many bytes.
@@ -280,10 +287,15 @@ fn triggers(served: &[Served]) -> Vec<Trigger> {
     served.iter().enumerate().map(trigger).collect()
 }
 
+/// Returns the rows of the parameters that are fitted.
+fn fitted_rows() -> Vec<&'static Parameter<FlashConfig>> {
+    PARAMETERS.iter().filter(|row| FITTED.contains(&row.key)).collect()
+}
+
 fn search(observed: &Observed<'_>, profile: &FlashConfig, on_trial: &mut dyn FnMut(u64)) -> FlashConfig {
-    let rows: Vec<_> = PARAMETERS.iter().filter(|row| FITTED.contains(&row.key)).collect();
+    let rows = fitted_rows();
     let cost = |config: &FlashConfig| observed.error(config) * (1.0 + FARTHER * farness(config, profile, &rows));
-    let (mut best, _) = descend(&cost, evolve(&cost, profile, &rows, on_trial), &rows);
+    let (mut best, _) = descend(&cost, evolve(&cost, profile, &rows, GENERATIONS, on_trial), &rows);
     // What hardly matters is as in the profile, what matters least first.
     let mut error = observed.error(&best);
     loop {
@@ -320,6 +332,7 @@ fn evolve(
     cost: &dyn Fn(&FlashConfig) -> f64,
     profile: &FlashConfig,
     rows: &[&'static Parameter<FlashConfig>],
+    generations: u64,
     on_trial: &mut dyn FnMut(u64),
 ) -> (FlashConfig, f64) {
     let mut counter = 0;
@@ -338,8 +351,8 @@ fn evolve(
         all.push(member(rows.iter().map(|_| (random(2001) as f64 / 1000.0 - 1.0) * wide).collect()));
     }
     let best_of = |all: &[Member]| (0..all.len()).min_by(|&a, &b| all[a].error.total_cmp(&all[b].error)).unwrap_or(0);
-    for generation in 0..GENERATIONS {
-        on_trial(generation * 100 / GENERATIONS);
+    for generation in 0..generations {
+        on_trial(generation * 100 / generations);
         for n in 0..MEMBERS {
             let [a, b] = [0, 1].map(|_| random(MEMBERS as u64) as usize);
             let (best, far) = (best_of(&all), 0.4 + random(500) as f64 / 1000.0);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::calibrate::Calibration;
+use crate::calibrate;
 use elevon_core::kernel::Kernel;
 use elevon_trace::TraceKind;
 
@@ -20,7 +20,7 @@ pub(super) struct Fitted {
     /// A description that is fitted to the trace, or the file of `--device @FILE`.
     pub(super) own: Option<OwnDevice>,
     /// The fit, if it is one.
-    pub(super) calibration: Option<Calibration>,
+    pub(super) calibration: Option<calibrate::Fitted>,
 }
 
 impl Fitted {
@@ -28,7 +28,8 @@ impl Fitted {
         let rules = Kernel::from_name(base.kernel()).unwrap_or_default().rules();
         match args.device.as_deref() {
             None => {
-                let (found, profile) = crate::calibrate::fit_to(&args.input, args.dev.as_deref())?;
+                let found = calibrate::Fitted::to(&args.input, args.dev.as_deref())?;
+                let profile = found.profile(&args.input.display().to_string());
                 let own = OwnDevice::of_text("the fitted device", &profile, &rules)?;
                 Ok(Self { own: Some(own), calibration: Some(found) })
             }

@@ -10,6 +10,7 @@ use super::text::{cpu, losses};
 use super::trial::Trial;
 use super::{Advice, Proposal};
 use crate::args::AdviseArgs;
+use crate::calibrate::DeviceModel;
 
 pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> String {
     let proposals: Vec<Value> = advice.proposals.iter().map(|one| proposal(one, advice)).collect();
@@ -21,7 +22,12 @@ pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> S
         found
     });
     let calibration = advice.calibration.as_ref().map(|found| {
-        json!({ "servers": found.fit.model.servers, "requests": found.fit.requests.0, "error_percent": rounded(found.fit.distribution_percent) })
+        let (servers, like) = match &found.model {
+            DeviceModel::Servers(found) => (Some(found.fit.model.servers), None),
+            DeviceModel::Flash(found) => (None, Some(found.name())),
+        };
+        let (requests, error) = (found.model.requests(), rounded(found.model.error_percent()));
+        json!({ "servers": servers, "like": like, "requests": requests, "error_percent": error })
     });
     let check: Vec<Value> = advice.objective.processes.iter().map(checked).collect();
     let all = json!({

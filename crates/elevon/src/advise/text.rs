@@ -85,10 +85,10 @@ fn head(out: &mut String, args: &AdviseArgs, advice: &Advice) {
     wrapped(out, "", &format!("captured under {} ({said})", advice.captured.setup));
     let line = match &advice.calibration {
         Some(found) => format!(
-            "device fitted to the trace: {} servers, the distribution of the latency of {} requests within {:.1} % (elevon calibrate shows it)",
-            found.fit.model.servers,
-            number::grouped(found.fit.requests.0),
-            found.fit.distribution_percent
+            "device fitted to the trace: {}, the distribution of the latency of {} requests within {:.1} % (elevon calibrate shows it)",
+            found.model.words(),
+            number::grouped(found.model.requests()),
+            found.model.error_percent()
         ),
         None => format!("device: {}", args.device.as_deref().unwrap_or_default()),
     };

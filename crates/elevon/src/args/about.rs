@@ -88,7 +88,7 @@ Measure a device, simulated or real, and print what io.cost.model wants to know 
 
 io.cost shares a device by the time that I/Os take of it, which it computes from six figures: for reads and for writes the bandwidth of large sequential blocks (1 MiB, depth 32), and how many sequential and random blocks of 4 KiB the device does a second (depth 128). Six runs measure them, one after the other, without a scheduler and without merging, so that it is the device that is measured. A fast device is not well described by the figures of a slow one: without a model of its own, weights on it share out the wrong thing.
 
-With a TRACE of block events nothing is measured: a device is fitted to the latencies that the trace shows (servers behind one FIFO; what a read, a write and a flush hold one for, by size), each figure of the fit is shown beside the trace's, and -o saves it as a file for --device @FILE. With --like a flash profile is driven by the trace's requests in place of servers, and its parameters (dies, links, write buffer, programs) are changed until the latencies are those of the trace: flash is no queue with servers.";
+With a TRACE of block events nothing is measured: a device is fitted to the latencies that the trace shows, each figure of the fit is shown beside the trace's, and -o saves it as a file for --device @FILE. The device is servers behind one FIFO (what a read, a write and a flush hold one for, by size) or flash, whichever comes nearer: a flash profile is driven by the trace's requests, and its parameters (dies, links, write buffer, programs) are changed until the latencies are those of the trace. --like says which.";
 
 pub(super) const CALIBRATE_EXAMPLES: &str = "\
 Examples:
@@ -98,7 +98,7 @@ Examples:
   elevon calibrate --device /dev/nvme0n1 --overwrite-data    and writes: destroys what it stores
   elevon calibrate --output-format json | jq -r .line
   elevon calibrate trace.txt -o my-disk.toml             the device of a trace; then: elevon replay --device @my-disk.toml ...
-  elevon calibrate trace.txt --like ufs-3.1 -o phone.toml    a flash device, by way of a profile that is like it; any: of the nearest
+  elevon calibrate trace.txt --like ufs-3.1 -o phone.toml    a flash device, by way of a profile that is like it
 
 Write the line to io.cost.model of the root cgroup, and 'MAJ:MIN enable=1' to io.cost.qos. Where the device was a file, or
 simulated, put the numbers of yours in place of MAJ:MIN (lsblk shows them).";

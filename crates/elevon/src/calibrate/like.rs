@@ -9,17 +9,19 @@ use elevon_sim::fit::{LikeFit, Served, distance, fit_like};
 use elevon_sim::profiles::{self, Profile};
 use elevon_trace::served::ServedRequests;
 use elevon_trace::{Device, Recorded};
+use serde_json::Value;
 
 use super::hardware::{self, Hardware};
-use super::trace::{hundredths, json_tables, latency_table, served, size_of};
+use super::nearest::SERVERS;
+use super::trace::{hundredths, json_tables, latency_table, size_of};
 use crate::bar::Bar;
 use crate::failure::{Failure, ValueError};
 
 /// In place of a name: the profile that the trace is nearest to.
-const ANY: &str = "any";
+pub(super) const ANY: &str = "any";
 
 /// A flash profile with its own parameters.
-struct Start {
+pub(super) struct Start {
     profile: &'static Profile,
     config: FlashConfig,
     described: Description,
@@ -38,51 +40,56 @@ impl Start {
     }
 }
 
-/// The profiles that a fit may begin with.
+/// The profiles that a fit may begin with: one at least.
 pub(super) struct Starts(Vec<Start>);
 
 impl Starts {
+    /// Returns all that are flash.
+    pub(super) fn all() -> Self {
+        Self(Start::all().collect())
+    }
+
     /// Finds them by the value of `--like`.
     pub(super) fn named(name: &str) -> Result<Self, Failure> {
         let found: Vec<Start> = Start::all().filter(|start| name == ANY || start.profile.name == name).collect();
         if found.is_empty() {
             let names: Vec<&str> = Start::all().map(|start| start.profile.name).collect();
-            let right = format!("a profile of flash ({}) or {ANY}", names.join(", "));
+            let right = format!("a profile of flash ({}), {ANY}, or {SERVERS}", names.join(", "));
             return Err(Failure::named(format!("--like {name}"), ValueError::expected(right)));
         }
         Ok(Self(found))
     }
 
-    /// Returns the one that the requests are nearest to.
-    fn nearest(self, requests: &[Served]) -> Start {
-        let Self(mut all) = self;
-        if all.len() > 1 {
-            let far = |start: &Start| distance(&start.config, &start.described, requests);
-            all.sort_by_cached_key(|start| (far(start) * 1e9) as u64);
-        }
-        all.swap_remove(0)
+    /// Returns the one that the requests are nearest to after a first look, and how far that is from
+    /// them, in percent.
+    pub(super) fn nearest(self, requests: &[Served]) -> (Start, f64) {
+        let far = |start: Start| {
+            let distance = distance(&start.config, &start.described, requests) * 100.0;
+            (start, distance)
+        };
+        let all = self.0.into_iter().map(far);
+        all.min_by(|one, other| one.1.total_cmp(&other.1)).expect("there is a profile")
     }
 }
 
 /// A profile that was fitted to a trace, and what else the trace says of the device.
-pub(super) struct Likeness {
+pub(crate) struct Likeness {
     device: Device,
     profile: &'static Profile,
     /// Its parameters, and what they are in the profile.
     parameters: Vec<(&'static str, String, String)>,
     recorded: Option<Recorded>,
-    fit: LikeFit,
+    pub(crate) fit: LikeFit,
 }
 
 impl Likeness {
-    /// Fits one of the profiles to what a trace has.
-    pub(super) fn of(found: ServedRequests, starts: Starts, name: &str) -> Self {
-        let ServedRequests { device, requests, end_sector, recorded, .. } = found;
-        let requests: Vec<Served> = requests.iter().map(served).collect();
-        let Start { profile, config, described } = starts.nearest(&requests);
+    /// Fits a profile to what a trace has.
+    pub(super) fn of(found: &ServedRequests, requests: &[Served], start: Start, name: &str) -> Self {
+        let &ServedRequests { device, end_sector, ref recorded, .. } = found;
+        let Start { profile, config, described } = start;
         let bar = Bar::new(&format!("{name}: {}", profile.name));
         bar.expect(100);
-        let fit = fit_like(&config, &described, &requests, &mut |percent| bar.set(percent));
+        let fit = fit_like(&config, &described, requests, &mut |percent| bar.set(percent));
         drop(bar);
         let fit = fit.expect("there are reads or writes");
         let mut parameters = fit.changed.clone();
@@ -97,7 +104,12 @@ impl Likeness {
                 parameters.push((key, line.value, text));
             }
         }
-        Self { device, profile, parameters, recorded, fit }
+        Self { device, profile, parameters, recorded: recorded.clone(), fit }
+    }
+
+    /// Returns the name of the profile.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.profile.name
     }
 
     /// Returns the file for `--device @FILE`.
@@ -168,13 +180,13 @@ impl Likeness {
     }
 
     /// Describes the fit for programs.
-    pub(super) fn json(&self, name: &str) -> String {
+    pub(super) fn json(&self, name: &str) -> Value {
         let Self { device, profile, parameters, fit, .. } = self;
         let parameters = parameters
             .iter()
             .map(|(key, before, now)| (key.to_string(), serde_json::json!({ "profile": before, "fitted": now })));
         let [by_size, by_depth] = json_tables(&fit.by_size, &fit.by_depth);
-        let all = serde_json::json!({
+        serde_json::json!({
             "trace": name,
             "device": device.to_string(),
             "like": profile.name,
@@ -188,7 +200,6 @@ impl Likeness {
             "by_size": by_size,
             "by_depth": by_depth,
             "profile": self.profile(name),
-        });
-        format!("{all:#}\n")
+        })
     }
 }

@@ -12,15 +12,13 @@ use elevon_trace::{Device, Recorded};
 use serde_json::Value;
 
 use super::hardware::{self, Hardware};
-use super::like::{Likeness, Starts};
+use super::nearest::{Fitted, Kinds};
 use crate::args::{CalibrateArgs, OutputFormat};
 use crate::bar::Bar;
 use crate::failure::{Ending, Failure, all, emit, emit_text};
 use crate::files::Files;
 use crate::output::NewFile;
 
-/// Percent by which the distribution is off from which another kind of device is worth a try.
-const POOR: f64 = 10.0;
 /// Queue depth of the device if the trace does not show a larger one; a trace does not contain it.
 const QUEUE_DEPTH: u64 = 128;
 /// The size of the device is a multiple of this.
@@ -28,16 +26,8 @@ const SIZE_UNIT: u64 = 1 << 20;
 /// The largest size of a device.
 const LARGEST: u64 = 1 << 63;
 
-/// Fits servers to a trace, and returns them with their file for `--device @FILE`.
-pub(crate) fn fit_to(path: &Path, dev: Option<&str>) -> Result<(Calibration, String), Failure> {
-    let name = path.display().to_string();
-    let found = Calibration::of(read(path, dev)?);
-    let profile = profile(&name, &found);
-    Ok((found, profile))
-}
-
 /// Reads what a device of a trace was asked for, and when.
-fn read(path: &Path, dev: Option<&str>) -> Result<ServedRequests, Failure> {
+pub(super) fn read(path: &Path, dev: Option<&str>) -> Result<ServedRequests, Failure> {
     let name = path.display().to_string();
     let device = dev.map(str::parse::<Device>).transpose();
     let device = device.map_err(|error| Failure::named("--dev", error))?;
@@ -64,17 +54,9 @@ pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Fai
     }
     let output = args.output.as_deref().map(|path| NewFile::create("--output", path)).transpose()?;
     let is_text = args.output_format == OutputFormat::Normal;
-    let (report, profile) = match &args.like {
-        Some(like) => {
-            let starts = Starts::named(like)?;
-            let found = Likeness::of(read(path, args.dev.as_deref())?, starts, &name);
-            (if is_text { found.text(&name) } else { found.json(&name) }, found.profile(&name))
-        }
-        None => {
-            let (found, profile) = fit_to(path, args.dev.as_deref())?;
-            (if is_text { text(&name, &found) } else { json(&name, &found) }, profile)
-        }
-    };
+    let kinds = Kinds::named(args.like.as_deref())?;
+    let found = Fitted::of(&read(path, args.dev.as_deref())?, kinds, &name);
+    let (report, profile) = (if is_text { found.text(&name) } else { found.json(&name) }, found.profile(&name));
     let printed = if is_text {
         let saved = args.output.as_ref().map(|path| format!("\nSaved for --device @{}\n", path.display()));
         let file = saved.unwrap_or_else(|| format!("\nThe file for --device @FILE (-o FILE saves it):\n\n{profile}"));
@@ -86,7 +68,7 @@ pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Fai
     Ok(Ending::Done)
 }
 
-/// The device that was fitted to a trace, and what else the trace says of it.
+/// The servers that were fitted to a trace, and what else the trace says of the device.
 pub(crate) struct Calibration {
     device: Device,
     end_sector: u64,
@@ -97,12 +79,11 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
-    fn of(found: ServedRequests) -> Self {
-        let ServedRequests { device, requests, end_sector, split_at, recorded } = found;
-        let served: Vec<Served> = requests.iter().map(served).collect();
-        let has_flushes = served.iter().any(|one| one.kind == Kind::Flush);
-        let fit = fit(&served).expect("there are reads or writes");
-        Self { device, end_sector, split_at, has_flushes, recorded, fit }
+    pub(super) fn of(found: &ServedRequests, requests: &[Served]) -> Self {
+        let &ServedRequests { device, end_sector, split_at, ref recorded, .. } = found;
+        let has_flushes = requests.iter().any(|one| one.kind == Kind::Flush);
+        let fit = fit(requests).expect("there are reads or writes");
+        Self { device, end_sector, split_at, has_flushes, recorded: recorded.clone(), fit }
     }
 
     /// Returns the parameters of `slots`.
@@ -167,7 +148,7 @@ fn parameters(found: &Calibration) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the file for `--device @FILE`.
-fn profile(name: &str, found: &Calibration) -> String {
+pub(super) fn profile(name: &str, found: &Calibration) -> String {
     let quoted = |text: &str| format!("{text:?}");
     let mut out = format!(
         "name = \"traced-{}-{}\"\nbase = \"slots\"\nsummary = {}\n\n[parameters]\n",
@@ -296,7 +277,8 @@ pub(super) fn latency_table(out: &mut String, by_size: &[(Kind, u64, LatencyRow)
     }
 }
 
-fn text(name: &str, found: &Calibration) -> String {
+/// Describes the fit.
+pub(super) fn text(name: &str, found: &Calibration) -> String {
     let fit = &found.fit;
     let mut out = format!("elevon calibrate: device {} of {name}\n\n", found.device);
     model_words(&mut out, found);
@@ -308,9 +290,6 @@ fn text(name: &str, found: &Calibration) -> String {
          hand-over and disorder), the latency of one request by {:.1} % on average",
         fit.distribution_percent, fit.fifo_percent, fit.each_percent
     );
-    if fit.distribution_percent > POOR {
-        out.push_str("If it is flash, --like a profile (or any) may come nearer: flash is no queue with servers.\n");
-    }
     latency_table(&mut out, &fit.by_size, &fit.by_depth);
     let near = |&&(servers, _): &&(u64, f64)| servers.abs_diff(fit.model.servers) <= 3;
     let tried: Vec<String> = fit
@@ -356,7 +335,8 @@ pub(super) fn json_tables(by_size: &[(Kind, u64, LatencyRow)], by_depth: &[(u64,
     [by_size.collect(), by_depth.collect()]
 }
 
-fn json(name: &str, found: &Calibration) -> String {
+/// Describes the fit for programs.
+pub(super) fn json(name: &str, found: &Calibration) -> Value {
     let fit = &found.fit;
     let [by_size, by_depth] = json_tables(&fit.by_size, &fit.by_depth);
     let [read, write, sequential_read, sequential_write, _] = Kind::ALL.map(|kind| {
@@ -364,7 +344,7 @@ fn json(name: &str, found: &Calibration) -> String {
         let json = || serde_json::json!({ "latency_ns": cost.latency.round(), "bandwidth_bytes": cost.bandwidth() });
         kinds(found).any(|own| own == kind).then(json)
     });
-    let all = serde_json::json!({
+    serde_json::json!({
         "trace": name,
         "device": found.device.to_string(),
         "requests": fit.requests.0,
@@ -387,6 +367,5 @@ fn json(name: &str, found: &Calibration) -> String {
         "by_size": by_size,
         "by_depth": by_depth,
         "profile": profile(name, found),
-    });
-    format!("{all:#}\n")
+    })
 }

@@ -65,7 +65,23 @@ fn a_drive_is_found_from_a_profile_of_another() {
         assert!(row.mean.error_percent().abs() < 10.0, "{kind:?} {bytes}: {row:?}");
     }
     assert_eq!(fit.changed.len(), changed(&profile, &fit.config).count());
-    assert!(distance(&fit.config, &description, &served) < distance(&profile, &description, &served) / 3.0);
+}
+
+/// A first look tells the kind: as they are, other profiles are nearer to this drive.
+#[test]
+fn a_first_look_finds_the_profile_to_begin_with() {
+    let truth = config("nvme-consumer", "read_time=200us,write_latency=60us,program_time=3ms");
+    let served = served(&truth, 2000);
+    let found = ["sata-ssd-860evo", "ufs-3.1", "ufs-4.0", "nvme-consumer", "nvme-datacenter", "optane"].map(|name| {
+        let (profile, description) = config(name, "");
+        let as_it_is = Observed::of(&served, &description).error(&profile);
+        (name, distance(&profile, &description, &served), as_it_is)
+    });
+    let nearest = |figure: fn(&(&'static str, f64, f64)) -> f64| {
+        found.iter().min_by(|a, b| figure(a).total_cmp(&figure(b))).map(|of| of.0)
+    };
+    assert_eq!(nearest(|of| of.1), Some("nvme-consumer"), "{found:?}");
+    assert_ne!(nearest(|of| of.2), Some("nvme-consumer"), "{found:?}");
 }
 
 /// A drive that is as the profile says is hardly changed.
