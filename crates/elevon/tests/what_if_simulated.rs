@@ -232,8 +232,8 @@ fn flash_like_another() {
     }
 }
 
-/// A drive that is none of the profiles, which the user says nothing of. Within the goal but for one
-/// tail.
+/// A drive that is none of the profiles, which the user says nothing of. Within the goal but for
+/// one tail.
 #[test]
 fn a_drive_of_which_only_the_trace_is_known() {
     let found = errors(&OTHER_UFS);
