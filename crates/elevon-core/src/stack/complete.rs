@@ -275,10 +275,7 @@ impl Stack {
     pub(super) fn release(&mut self, now: Instant, id: RequestId) {
         let request = &self.requests[id];
         assert_ne!(request.state, State::Free, "a request is freed twice");
-        if request.in_scheduler {
-            let view = View { requests: &self.requests, rules: &self.rules };
-            self.scheduler.on_finish(now, view, id);
-        }
+        self.end_in_scheduler(now, id);
         let request = &mut self.requests[id];
         let queue = request.queue;
         let (tag, place) = request.end_use();
@@ -292,6 +289,15 @@ impl Stack {
         if let Some(sched_tags) = &mut entry.sched_tags {
             let first = u32::from(queue.0) * self.requests_per_queue;
             sched_tags.free(Tag(id.0 - first));
+        }
+    }
+
+    /// Tells the scheduler, if it has the request, that the request is over.
+    #[inline(always)]
+    pub(super) fn end_in_scheduler(&mut self, now: Instant, id: RequestId) {
+        if core::mem::take(&mut self.requests[id].in_scheduler) {
+            let view = View { requests: &self.requests, rules: &self.rules };
+            self.scheduler.on_finish(now, view, id);
         }
     }
 

@@ -120,7 +120,9 @@ impl Stack {
         self.after_free(now, queue, driver);
     }
 
-    /// Ends the data step of a flush sequence. The bios of the request end only with the sequence.
+    /// Ends the data step of a flush sequence. The bios of the request end only with the sequence,
+    /// but for the scheduler it is over now: a scheduler that waited for the whole sequence would
+    /// hold back other data, and the flush of the sequence waits for such data.
     pub(super) fn end_flush_data<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
         let request = self.requests[id];
         let queue = request.queue;
@@ -132,6 +134,7 @@ impl Stack {
         if request.accounted && request.state == State::InFlight {
             self.accounting.on_requeue(now);
         }
+        self.end_in_scheduler(now, id);
         self.give_back_driver_tag(id);
         let request = &mut self.requests[id];
         request.state = State::Queued;
@@ -139,6 +142,8 @@ impl Stack {
         let action = machine.data_over(now, id, &mut request.flush, status);
         self.take_flush_step(now, id, action);
         self.kick_flush(now, queue);
-        self.run_queue(now, queue, driver);
+        if !self.queues[queue.index()].dispatch.is_empty() {
+            self.run_queue(now, queue, driver);
+        }
     }
 }

@@ -165,6 +165,28 @@ fn the_scheduler_does_not_hold_flushes_back() {
     assert_eq!(rig.done().len(), 4);
 }
 
+/// Measured on Linux 6.18.44: writes with O_DSYNC of several classes or levels, at depth 1.
+#[test]
+fn data_is_over_for_the_scheduler_before_the_flush_that_follows_it() {
+    let mut config = with_scheduler(Kernel::V6_18);
+    config.limits.write_cache = true;
+    let mut rig = Rig::new(config);
+    for (sector, class) in [(0, PrioClass::Rt), (1000, PrioClass::Be)] {
+        let io = rig.io(Op::Write, Flags::SYNC | Flags::FUA, sector, 8);
+        rig.stack.submit(rig.now, Io { ioprio: IoPrio::new(class, 0), ..io }, &mut rig.driver);
+        rig.run_worker();
+    }
+    assert_eq!(rig.issued(), ["0+8"], "a lower class waits until a higher one has no request");
+    rig.complete_first();
+    assert!(rig.issued().is_empty(), "the flush waits for the data of the second write");
+    rig.now = rig.stack.next_timer().expect("the queue runs again");
+    rig.stack.handle_timers(rig.now, &mut rig.driver);
+    assert_eq!(rig.issued(), ["1000+8"]);
+    assert!(rig.now < Instant::ZERO + Nanos::from_millis(10), "{:?}", rig.now);
+    rig.complete_all();
+    assert_eq!((rig.done().len(), rig.stack.counters().flushes), (2, 1));
+}
+
 #[test]
 fn every_part_of_a_split_write_is_durable_by_itself() {
     let mut rig = Rig::new(StackConfig { direct_path: DirectPath::Iomap, ..cached(true) });
