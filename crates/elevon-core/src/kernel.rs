@@ -164,7 +164,7 @@ pub struct Rules {
     pub deadline_position: bool,
     /// mq-deadline keeps one at-head list for the device (6.12) instead of one per class.
     pub deadline_head_list_per_device: bool,
-    /// Kyber limits synchronous writes as it limits asynchronous requests (6.19.6+).
+    /// Kyber limits synchronous writes as it limits asynchronous requests (6.18.44, but not 6.18.15).
     pub kyber_limits_sync_writes: bool,
     /// BFQ counts the root among the groups whose presence requires idling, and requires two
     /// (6.2+). Before, any group except the root was enough.
@@ -368,7 +368,7 @@ impl Kernel {
             deadline_position: self.since(V6_6),
             // 6.12.117 and 6.18.44 have it by back-port.
             deadline_head_list_per_device: matches!(self, V6_12) || self.since(V6_18),
-            kyber_limits_sync_writes: self.since(V6_19),
+            kyber_limits_sync_writes: self.since(V6_18),
             bfq_counts_root_group: self.since(V6_6),
             bfq_clock_kept_in_plug: self.since(V6_12),
             bfq_big_injection_waits: self.since(V6_12),

@@ -428,8 +428,8 @@ pub const RULES: &[RuleRow] = &[
         "kyber",
         "Kyber holds everything but synchronous reads to three quarters of the tags",
         "Kyber holds asynchronous requests to three quarters of the tags, synchronous writes to none",
-        Read,
-        "read in 6.18.15 and 6.19.6",
+        Measured,
+        "of 64 direct writes and 16 tags 12 are in the device on 6.18.44; 6.18.15, which has no such limit, and 6.19.6 read",
         "deep synchronous writers under Kyber",
         ""
     ),

@@ -138,8 +138,10 @@ fn what_is_not_sync_takes_three_quarters_of_the_tags() {
         kyber.on_depth_updated(nr_requests);
         assert_eq!(kyber.depth_limit(Op::Write, Flags::NONE), Some(limit), "{} {nr_requests}", kernel.name());
         assert_eq!(kyber.depth_limit(Op::Discard, Flags::NONE), Some(limit));
-        for (op, flags) in [(Op::Read, Flags::NONE), (Op::Write, Flags::SYNC), (Op::Write, Flags::FUA)] {
-            assert_eq!(kyber.depth_limit(op, flags), None);
+        assert_eq!(kyber.depth_limit(Op::Read, Flags::NONE), None);
+        let of_sync_writes = kernel.rules().kyber_limits_sync_writes.then_some(limit);
+        for flags in [Flags::SYNC, Flags::FUA] {
+            assert_eq!(kyber.depth_limit(Op::Write, flags), of_sync_writes);
         }
     }
 }
