@@ -164,7 +164,7 @@ pub struct Rules {
     pub deadline_position: bool,
     /// mq-deadline keeps one at-head list for the device (6.12) instead of one per class.
     pub deadline_head_list_per_device: bool,
-    /// Kyber limits synchronous writes as it limits asynchronous requests (6.18.44, but not 6.18.15).
+    /// Kyber limits synchronous writes as it limits asynchronous requests (6.18.44, not 6.18.15).
     pub kyber_limits_sync_writes: bool,
     /// BFQ counts the root among the groups whose presence requires idling, and requires two
     /// (6.2+). Before, any group except the root was enough.
