@@ -34,6 +34,10 @@ pub(crate) fn is_line(line: &[u8]) -> bool {
     }
 }
 
+/// What is said of a trace whose lines have a CPU, but no time that has a unit.
+const NO_SECONDS_NOTE: &str = "its times have no unit (a clock such as counter, uptime or x86-tsc), or are missing: \
+    there is the order of events, but no latency";
+
 /// State of a CPU.
 #[derive(Clone, Copy, Default)]
 struct Cpu {
@@ -73,6 +77,8 @@ impl Ftrace {
         }
         if let Some(ns) = resolution_ns {
             sink.report.resolution_ns.get_or_insert(ns);
+        } else if event.cpu.is_some() {
+            sink.report.note(NO_SECONDS_NOTE);
         }
         if let (Some(cpu), Some(time)) = (event.cpu, event.time)
             && let Some(cpu) = self.cpu(cpu)

@@ -80,7 +80,7 @@ pub(super) fn parse_wrapped(line: &[u8]) -> Line<'_> {
 fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
     let line = without_quotes(line).trim_ascii_end();
     if line.is_empty() || line[0] == b'#' {
-        return Line::Comment;
+        return started(line).unwrap_or(Line::Comment);
     }
     let (mut bare, mut failed) = (None, None);
     let mut from = 0;
@@ -93,7 +93,9 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
         if !matches!(before.last(), None | Some(b' ' | b'\t')) {
             continue;
         }
-        match event_at(before, &line[at..], is_wrapped) {
+        let found = event_at(before, &line[at..], is_wrapped)
+            .or_else(|expected| event_at(before, without_stack(&line[at..]).ok_or(expected)?, is_wrapped));
+        match found {
             // In a line without a prefix the task may be named like an event, so any other
             // interpretation has precedence.
             Ok(Some(record)) if record.event.time.is_none() => bare = Some(record),
@@ -107,6 +109,17 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
         (None, Some(expected)) => Line::Malformed { expected },
         (None, None) => command(line).or_else(|| lost(line)).unwrap_or(Line::Other),
     }
+}
+
+/// Returns an event without the call chain that perf prints behind it on the same line (`-F ip,sym`):
+/// from an address of the kernel on, 16 hexadecimal digits of which the first four are f.
+fn without_stack(event: &[u8]) -> Option<&[u8]> {
+    let event = &event[..event.len().min(MAX_EVENT)];
+    let is_address = |at: &usize| {
+        let digits = event[at + 1..].iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        digits == 16 && matches!(event.get(at + 17), None | Some(b' '))
+    };
+    memmem::find_iter(event, b" ffff").find(is_address).map(|at| &event[..at])
 }
 
 /// Returns a line without the marks of quoted mail.
@@ -127,6 +140,14 @@ pub(super) fn entries(line: &[u8]) -> Option<(u64, u64)> {
     let counts = counts.word().ok()?;
     let slash = memchr::memchr(b'/', counts)?;
     Some((whole_number(&counts[..slash])?, whole_number(&counts[slash + 1..])?))
+}
+
+/// Parses `##### CPU 1 buffer started ####`, which the kernel prints where the events of a CPU begin
+/// whose buffer overwrote older ones: until there its events are lost.
+fn started(line: &[u8]) -> Option<Line<'static>> {
+    let mut cursor = Cursor::new(line.strip_prefix(b"##### CPU ")?);
+    let cpu = u32::try_from(cursor.digits()?).ok();
+    (cursor.rest() == b"buffer started ####").then_some(Line::Lost { cpu, events: None })
 }
 
 /// Parses `CPU:1 [LOST 42 EVENTS]` of the kernel, `CPU:1 [42 EVENTS DROPPED]` of trace-cmd, and
@@ -155,6 +176,9 @@ pub(super) fn has_prefix(line: &[u8]) -> bool {
 
 /// Maximum length of an event name in bytes, longer than all known ones.
 const MAX_NAME: usize = 40;
+
+/// Maximum length of an event before its call chain in bytes, longer than any.
+const MAX_EVENT: usize = 400;
 
 /// Reads the event whose name is at the start of `rest`. Returns `None` for an event that is not of
 /// a request or bio, and if the word is not an event name, for example a part of a task's name.
@@ -272,13 +296,8 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
     if prefix.is_empty() {
         return Ok(Prefix::default());
     }
-    let (mut left, mut word) = last_word(prefix);
-    if whole_number(word).is_some() {
-        // perf can print a sample's period after the time.
-        (left, word) = last_word(left);
-    }
-    let time = word.strip_suffix(b":").ok_or("a colon after the time")?;
-    let (time, decimals) = seconds(time).ok_or("a time in seconds")?;
+    let (mut left, time, is_cut) = time_at_end(prefix)?;
+    let (time, decimals) = time.unzip();
     let mut cpu = None;
     let before_time = left;
     // There is at most one word of flags between the CPU and the time.
@@ -295,7 +314,9 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
         left = rest;
     }
     if cpu.is_none() {
-        return Ok(Prefix { time: Some(time), decimals: Some(decimals), ..task_alone(before_time) });
+        let task = task_alone(before_time);
+        let comm = task.comm.filter(|_| !is_cut);
+        return Ok(Prefix { time, decimals, comm, ..task });
     }
     let mut process = None;
     if let Some(inside) = left.strip_suffix(b")")
@@ -313,7 +334,41 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
         (left, process) = (before, Some(number));
     }
     let comm = left.strip_suffix(b"-").unwrap_or(left).trim_ascii();
-    Ok(Prefix { time: Some(time), decimals: Some(decimals), comm: known(comm), tid: Some(tid), process, cpu })
+    Ok(Prefix { time, decimals, comm: known(comm), tid: Some(tid), process, cpu })
+}
+
+/// A time in nanoseconds and its number of decimals, if the clock has seconds.
+type Time = Option<(u64, u32)>;
+
+/// Splits off the time at the end of a prefix. Returns what is before it, the time, and whether the
+/// task's name is cut to eight bytes, as it is where the kernel's option `latency-format` prints
+/// microseconds since the first event: `121616us :` or `121616us#:`, with a mark of the delay.
+///
+/// The kernel's clocks `counter`, `uptime` and `x86-tsc` are whole numbers of units that nobody can
+/// tell: they give an order, but no time. So does perf without its field `time`.
+fn time_at_end(prefix: &[u8]) -> Result<(&[u8], Time, bool), Expected> {
+    const EXPECTED: Expected = "a time in seconds";
+    let (mut left, mut word) = last_word(prefix);
+    if whole_number(word).is_some() {
+        // perf can print a sample's period after the time.
+        (left, word) = last_word(left);
+    }
+    if word.last() == Some(&b']') {
+        return Ok((prefix, None, false));
+    }
+    let mut word = word.strip_suffix(b":").ok_or("a colon after the time")?;
+    if word.is_empty() {
+        (left, word) = last_word(left);
+    }
+    let unmarked = word.strip_suffix(b"us").or_else(|| word.split_last()?.1.strip_suffix(b"us"));
+    if let Some(microseconds) = unmarked {
+        let ns = whole_number(microseconds).and_then(|count| count.checked_mul(1000)).ok_or(EXPECTED)?;
+        return Ok((left, Some((ns, 6)), true));
+    }
+    match seconds(word) {
+        None if whole_number(word).is_some() => Ok((left, None, false)),
+        time => Ok((left, Some(time.ok_or(EXPECTED)?), false)),
+    }
 }
 
 /// Parses what is before the time of a line without a CPU in brackets: `dd`, `dd 1234`, `dd-1234`,

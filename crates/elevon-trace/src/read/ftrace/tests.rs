@@ -84,6 +84,51 @@ fn the_latency_format_has_the_cpu_before_the_flags() {
     }
 }
 
+/// The kernel's own text has microseconds since the first event then, a mark of the delay, and eight
+/// bytes of a task's name.
+#[test]
+fn the_kernels_latency_format_has_microseconds() {
+    for time in ["121616us :", "121616us#:", "   121616us+:"] {
+        let line = format!("kworker/-10        0..... {time} block_rq_issue: 8,0 W 4096 () 2048 + 8 [kworker/0:0H]");
+        let Record { event, comm, resolution_ns, .. } = record(&line);
+        assert_eq!((event.time, resolution_ns), (Some(121_616_000), Some(1000)), "{line}");
+        assert_eq!((comm, event.tid, event.cpu), (Some(&b"kworker/0:0H"[..]), Some(10), Some(0)), "{line}");
+    }
+}
+
+/// Clocks that count something else than time, and perf without its field `time`.
+#[test]
+fn a_time_without_a_unit_is_no_time() {
+    let tail = "block_rq_issue: 8,0 W 4096 () 2048 + 8 [dd]\n";
+    for line in [
+        format!("              dd-1234    (     77) [002] d..1.       3549908: {tail}"),
+        format!("              dd-1234    (     77) [002]  18446744073709551615: {tail}"),
+        format!("              dd    77/1234  [002]                block:{tail}"),
+    ] {
+        let Record { event, comm, .. } = record(line.trim_end());
+        assert_eq!((event.time, event.cpu), (None, Some(2)), "{line}");
+        assert_eq!((comm, event.process, event.tid), (Some(&b"dd"[..]), Some(77), Some(1234)), "{line}");
+        let (events, reader) = read_bytes(line.repeat(2));
+        assert_eq!((events.len(), reader.report().notes.len()), (2, 1), "{line}");
+    }
+}
+
+/// `perf script -F ip,sym` without a call graph prints the address behind the event.
+#[test]
+fn an_address_may_follow_the_event() {
+    let chain = "ffffffff81af4659 __traceiter_block_bio_queue+0x29 ([kernel.kallsyms])";
+    for event in [
+        "block_bio_queue: 8,0 R 0 + 8 [a]",
+        "block_rq_complete: 8,0 R () 0 + 8 be,0,4 [-5]",
+        "block_unplug: [a ffff] 4",
+        "block_bio_remap: 8,0 R 2056 + 8 <- (8,1) 8",
+    ] {
+        let at = |event: &str| format!("a-1 [000] 1.5:  block:{event}");
+        let long = at(&format!("{event} {chain}"));
+        assert_eq!(record(&long), record(&at(event)), "{long}");
+    }
+}
+
 /// An event as `trace-cmd report -R` prints it, field by field, is the same event.
 #[test]
 fn events_may_be_printed_field_by_field() {
@@ -100,6 +145,18 @@ fn events_may_be_printed_field_by_field() {
             "block_rq_complete: [FAILED TO PARSE] dev=8388608 sector=2048 nr_sector=8 error=-5 ioprio=0 rwbs=R cmd=",
             "block_rq_complete: 8,0 R () 2048 + 8 none,0,0 [-5]",
         ),
+        // The kernel's option `fields`.
+        (
+            "block_rq_complete: dev=0x800000 (8388608) sector=0x800 (2048) nr_sector=0x8 (8) error=0xfffffffb (-5) \
+                ioprio=0x4004 (16388) rwbs=R cmd=",
+            "block_rq_complete: 8,0 R () 2048 + 8 be,0,4 [-5]",
+        ),
+        (
+            "block_rq_issue: dev=0x800000 (8388608) sector=0xffffffffffffffff (-1) nr_sector=0x0 (0) bytes=0x0 (0) \
+                ioprio=0x0 (0) rwbs=FF comm=dd cmd=",
+            "block_rq_issue: 8,0 FF 0 () 18446744073709551615 + 0 none,0,0 [dd]",
+        ),
+        ("block_unplug: nr_rq=0x4 (4) comm=a (b)", "block_unplug: [a (b)] 4"),
         (
             "block_rq_complete: dev=8388608 sector=18446744073709551615 nr_sector=0 error=0 rwbs=FF cmd=",
             "block_rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]",
@@ -117,7 +174,7 @@ fn events_may_be_printed_field_by_field() {
         assert_eq!(record(&fields), record(&usual), "{fields}");
         let mut task = fields.clone();
         task.replace_range(..3, "<...>-7");
-        let has_name = usual.ends_with("[a b]") || usual.contains("[dd]");
+        let has_name = ["[a b]", "[a (b)]", "[dd]"].iter().any(|name| usual.contains(name));
         assert_eq!(record(&task).comm.is_some(), has_name, "{task}");
     }
     for line in ["block_rq_issue: dev=8388608 sector=x rwbs=R", "block_split: dev=1 sector=0 rwbs=R comm=dd"] {
@@ -334,6 +391,20 @@ CPU:1 [LOST 7 EVENTS]\n";
         .collect();
     assert_eq!(crossed[..2], [true, true]);
     assert!(!gaps.crossed_since(1_000_010_000));
+}
+
+/// Where buffers were overwritten, that of one CPU begins earlier than that of another: until the
+/// second begins, its events are missing.
+#[test]
+fn a_buffer_that_begins_late_is_a_gap() {
+    let text = "\
+a-1 [000] .....  1.000001: block_rq_issue: 8,0 R 4096 () 0 + 8 [a]\n\
+##### CPU 1 buffer started ####\n\
+a-1 [001] .....  1.000009: block_rq_complete: 8,0 R () 0 + 8 [0]\n";
+    let (events, reader) = read_bytes(text);
+    assert_ordered(&events);
+    assert_eq!(events[1].kind, TraceKind::Lost { events: None, until: Some(1_000_009_000) });
+    assert_eq!((events[1].cpu, reader.report().gap_count), (Some(1), 1));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Parses an event that is printed field by field: `dev=8388608 sector=2048 nr_sector=8 rwbs=R
 //! comm=dd`.
 //!
-//! `trace-cmd report -R` prints events so, and both trace-cmd and perf do it with events whose
-//! format they cannot interpret, after `[FAILED TO PARSE]`. The fields and their order are those of
-//! the kernel's `events/block/*/format`.
+//! `trace-cmd report -R` prints events so, and the kernel with its option `fields`, numbers twice:
+//! `sector=0x800 (2048)`. Both trace-cmd and perf do it with events whose format they cannot
+//! interpret, after `[FAILED TO PARSE]`. The fields and their order are those of the kernel's
+//! `events/block/*/format`.
 
 use elevon_core::ioprio::IoPrio;
 
@@ -77,15 +78,23 @@ impl<'a> Fields<'a> {
         };
         // trace-cmd separates fields by commas in some versions.
         let value = value.trim_ascii();
-        *field = Some(value.strip_suffix(b",").unwrap_or(value));
+        *field = Some(decimal(value.strip_suffix(b",").unwrap_or(value)));
     }
 }
 
-/// Returns a number, which may be hexadecimal.
+/// Returns the `-5` of `0xfffffffb (-5)`, as the kernel's option `fields` prints numbers; other values
+/// as they are.
+fn decimal(value: &[u8]) -> &[u8] {
+    let inside = value.strip_prefix(b"0x").and_then(|rest| rest.strip_suffix(b")"));
+    inside.and_then(|rest| Some(&rest[memchr::memmem::find(rest, b" (")? + 2..])).unwrap_or(value)
+}
+
+/// Returns a number, which may be hexadecimal. One with a sign, as the -1 that is no sector, is that of
+/// 64 bits.
 fn number(text: Option<&[u8]>, expected: Expected) -> Result<u64, Expected> {
     let text = text.ok_or(expected)?;
     match text.strip_prefix(b"0x") {
-        None => whole_number(text).ok_or(expected),
+        None => whole_number(text).or_else(|| Some(whole_signed(text)? as u64)).ok_or(expected),
         Some(digits) => {
             let digits = std::str::from_utf8(digits).map_err(|_| expected)?;
             u64::from_str_radix(digits, 16).map_err(|_| expected)
