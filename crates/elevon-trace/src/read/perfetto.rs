@@ -33,9 +33,14 @@ mod field {
     pub(super) const BUNDLE_CPU: u32 = 1;
     pub(super) const BUNDLE_EVENT: u32 = 2;
     pub(super) const BUNDLE_LOST: u32 = 3;
+    pub(super) const BUNDLE_SCHED: u32 = 4;
     pub(super) const BUNDLE_CLOCK: u32 = 5;
     pub(super) const BUNDLE_FTRACE_TIME: u32 = 6;
     pub(super) const BUNDLE_BOOT_TIME: u32 = 7;
+    pub(super) const BUNDLE_PREVIOUS_END: u32 = 10;
+    /// Times of events of the scheduler that are kept in columns, each less the one before.
+    pub(super) const SCHED_SWITCH_TIME: u32 = 1;
+    pub(super) const SCHED_WAKING_TIME: u32 = 7;
 }
 
 /// Bundles of the CPUs alternate, and each has at most this many block events.
@@ -81,8 +86,7 @@ pub(crate) struct PerfettoSource {
 
 /// What is kept between packets.
 struct PacketState {
-    /// By CPU: time of the last event, and whether events were lost since then.
-    cpus: Vec<(Option<u64>, bool)>,
+    cpus: Vec<Cpu>,
     /// Process and name of each thread.
     threads: HashMap<u32, Thread, FxBuildHasher>,
     /// Packets that were compressed in one, at which position of the file; where the next of them
@@ -91,6 +95,17 @@ struct PacketState {
     unpacked_from: Position,
     unpacked_next: usize,
     is_whole: bool,
+}
+
+/// What is known of a CPU.
+#[derive(Clone, Copy, Default)]
+struct Cpu {
+    /// Time of its last event.
+    last: Option<u64>,
+    /// Whether events were lost since then.
+    lost: bool,
+    /// Time of the last event of any kind, in the clock of the bundle.
+    end: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -306,6 +321,7 @@ impl PacketState {
     fn bundle(&mut self, bundle: &[u8], at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
         // Members that apply to all events may follow the events.
         let (mut cpu, mut lost, mut clock, mut ftrace_time, mut boot_time) = (None, false, 0, None, None);
+        let (mut previous_end, mut end) = (0, 0);
         for field in Fields::of(bundle) {
             let (number, value) = field?;
             match number {
@@ -314,6 +330,9 @@ impl PacketState {
                 field::BUNDLE_CLOCK => clock = value.number(),
                 field::BUNDLE_FTRACE_TIME => ftrace_time = Some(value.number()),
                 field::BUNDLE_BOOT_TIME => boot_time = Some(value.number()),
+                field::BUNDLE_PREVIOUS_END => previous_end = value.number(),
+                field::BUNDLE_EVENT => end = end.max(time_of(value.bytes())),
+                field::BUNDLE_SCHED => end = end.max(end_of_columns(value.bytes())?),
                 _ => {}
             }
         }
@@ -332,8 +351,11 @@ impl PacketState {
         if sink.report.clock.is_none() {
             sink.report.clock = Some(if offset.is_some() { "boot" } else { clock_name }.to_owned());
         }
-        if lost && let Some(cpu) = cpu.and_then(|cpu| self.cpu(cpu)) {
-            cpu.1 = true;
+        let is_first = self.cpus.iter().all(|cpu| cpu.end == 0);
+        if let Some(cpu) = cpu.and_then(|cpu| self.cpu(cpu)) {
+            // The bundle before this one is not in the trace: its packet was dropped or overwritten.
+            cpu.lost |= lost || (previous_end > cpu.end && !is_first);
+            cpu.end = cpu.end.max(end);
         }
         for field in Fields::of(bundle) {
             let (number, value) = field?;
@@ -344,13 +366,13 @@ impl PacketState {
         Ok(())
     }
 
-    fn cpu(&mut self, cpu: u32) -> Option<&mut (Option<u64>, bool)> {
+    fn cpu(&mut self, cpu: u32) -> Option<&mut Cpu> {
         let cpu = cpu as usize;
         if cpu >= self.cpus.len() {
             if cpu >= MAX_CPUS {
                 return None;
             }
-            self.cpus.resize(cpu + 1, (None, false));
+            self.cpus.resize(cpu + 1, Cpu::default());
         }
         self.cpus.get_mut(cpu)
     }
@@ -387,10 +409,10 @@ impl PacketState {
             }
         }
         if let (Some(number), Some(time)) = (cpu, time)
-            && let Some((last, lost)) = self.cpu(number)
+            && let Some(state) = self.cpu(number)
         {
-            let from = last.replace(time);
-            if std::mem::take(lost) {
+            let from = state.last.replace(time);
+            if std::mem::take(&mut state.lost) {
                 sink.push_gap(Gap { cpu, events: None, from, until: Some(time) });
             }
         }
@@ -466,12 +488,33 @@ impl PacketState {
 
     /// Reports gaps that no event followed.
     fn finish(&mut self, sink: &mut Sink) {
-        for (number, (last, lost)) in self.cpus.iter_mut().enumerate() {
-            if std::mem::take(lost) {
-                sink.push_gap(Gap { cpu: Some(number as u32), events: None, from: *last, until: None });
+        for (number, cpu) in self.cpus.iter_mut().enumerate() {
+            if std::mem::take(&mut cpu.lost) {
+                sink.push_gap(Gap { cpu: Some(number as u32), events: None, from: cpu.last, until: None });
             }
         }
     }
+}
+
+/// Returns the time of an event, 0 if it has none. It is nearly always the first field.
+#[inline]
+fn time_of(event: &[u8]) -> u64 {
+    let mut times = Fields::of(event).map_while(Result::ok).filter(|(number, _)| *number == event::TIMESTAMP);
+    times.next().map_or(0, |(_, value)| value.number())
+}
+
+/// Returns the time of the last event of the scheduler in a bundle's columns.
+fn end_of_columns(columns: &[u8]) -> Result<u64, NoMessage> {
+    let mut end = 0;
+    for field in Fields::of(columns) {
+        let (field::SCHED_SWITCH_TIME | field::SCHED_WAKING_TIME, value) = field? else { continue };
+        let (mut rest, mut time) = (value.bytes(), 0u64);
+        while let Some((step, after)) = varint(rest) {
+            (rest, time) = (after, time.wrapping_add(step));
+        }
+        end = end.max(time);
+    }
+    Ok(end)
 }
 
 /// Records the times of several clocks at one moment.

@@ -62,6 +62,31 @@ fn lost_events_are_a_gap() {
     assert_eq!(reader.report().gap_count, 1);
 }
 
+/// A bundle says when the one before it on its CPU ended; if that one is not in the trace, events
+/// were lost. Events of the scheduler in columns may have been the last.
+#[test]
+fn a_missing_bundle_is_a_gap() {
+    let after = |cpu, previous_end, events: &[Vec<u8>]| {
+        bytes(1, &bytes(1, &[number(1, cpu), events.concat(), number(10, previous_end)].concat()))
+    };
+    let columns = bytes(4, &bytes(1, &[varint_bytes(250), varint_bytes(70)].concat()));
+    let whole = [
+        after(0, 90, &[queue(100, 0)]),
+        after(1, 0, &[queue(150, 0)]),
+        after(0, 100, &[queue(200, 16), columns]),
+        after(0, 320, &[queue(400, 32)]),
+        after(1, 150, &[queue(500, 0)]),
+    ];
+    assert_eq!(read_bytes(whole.concat()).1.report().gap_count, 0);
+    for (missing, from, until) in [(0, 0, 200), (1, 0, 500), (2, 100, 400)] {
+        let mut trace = whole.to_vec();
+        trace.remove(missing);
+        let (_, reader) = read_bytes(trace.concat());
+        let gaps: Vec<_> = reader.report().gaps.iter().map(|gap| (gap.from.unwrap_or(0), gap.until)).collect();
+        assert_eq!(gaps, [(from, Some(until))], "without bundle {missing}");
+    }
+}
+
 #[test]
 fn packed_packets_are_the_same_trace() {
     let plain = [bundle(0, false, &[queue(100, 0), queue(300, 8)]), bundle(1, false, &[queue(200, 16)])].concat();
