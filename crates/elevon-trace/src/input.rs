@@ -15,6 +15,8 @@ use crate::sink::Sink;
 pub(crate) const MAX_PIECE: usize = 1 << 20;
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 16;
+/// Bytes that are decompressed at once: what is decompressed together with damage is lost.
+const UNPACKED: usize = 1 << 13;
 /// Maximum nesting of compressed data.
 const MAX_LAYERS: usize = 3;
 
@@ -44,7 +46,10 @@ impl Input {
             input.fill_to(4)?;
             let source: Box<dyn Read + Send> = match input.buffered() {
                 [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(input)),
-                [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::Decoder::new(input)?),
+                // A frame that is skipped may come first: pzstd writes the length of the next in one.
+                [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+                    Box::new(zstd::Decoder::new(input)?)
+                }
                 _ => return Ok(input),
             };
             input = Self::plain(source, true);
@@ -81,6 +86,11 @@ impl Input {
         self.offset += count as u64;
     }
 
+    /// Returns true if the compressed content is damaged behind what was buffered.
+    pub(crate) const fn is_damaged(&self) -> bool {
+        self.damaged
+    }
+
     /// Counts damage of the compressed content; must be called at the end.
     pub(crate) fn report_damage(&self, file: u32, sink: &mut Sink) {
         if self.damaged {
@@ -115,7 +125,8 @@ impl Input {
             if self.buffer.len() < room {
                 self.buffer.resize(room, 0);
             }
-            match self.source.read(&mut self.buffer[self.end..]) {
+            let room = if self.is_compressed { UNPACKED } else { usize::MAX }.min(self.buffer.len() - self.end);
+            match self.source.read(&mut self.buffer[self.end..][..room]) {
                 Ok(0) => self.at_end = true,
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

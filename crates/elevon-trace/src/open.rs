@@ -1,5 +1,8 @@
 //! Opens traces: by a file, by the base name of per-CPU files, or from bytes.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -37,6 +40,12 @@ pub enum OpenError {
         /// Start of the content.
         head: Vec<u8>,
     },
+    /// The content is compressed and damaged before anything could be read.
+    #[error("{name}: its compressed data is damaged near the start")]
+    Damaged {
+        /// Name of what was read.
+        name: String,
+    },
     /// The content is empty.
     #[error("{name}: the trace is empty")]
     Empty {
@@ -45,8 +54,24 @@ pub enum OpenError {
     },
 }
 
+/// Files that people take for traces: how they start, and what to do with them.
+const OTHERS: [(&[u8], &str); 9] = [
+    (b"\x17\x08Dtracing", "it is trace-cmd's trace.dat, and elevon reads what `trace-cmd report -t` prints of it"),
+    (b"PERFILE2", "it is perf's perf.data, and elevon reads what `perf script --ns` prints of it"),
+    (b"\xfd7zXZ\0", "it is compressed by xz, and elevon reads gzip and zstd: `xz -dc FILE | elevon inspect -`"),
+    (b"BZh", "it is compressed by bzip2, and elevon reads gzip and zstd: `bzip2 -dc FILE | elevon inspect -`"),
+    (b"\x04\x22\x4d\x18", "it is compressed by lz4, and elevon reads gzip and zstd: `lz4 -dc FILE | elevon inspect -`"),
+    (b"PK\x03\x04", "it is a zip archive: unpack it, and name the trace in it"),
+    (b"PAR1", "it is Parquet, which elevon writes but does not read; of the other formats, CSV keeps as much"),
+    (b"\xff\xfe", "it is text in UTF-16, and elevon reads UTF-8: `iconv -f UTF-16 FILE | elevon inspect -`"),
+    (b"\xfe\xff", "it is text in UTF-16, and elevon reads UTF-8: `iconv -f UTF-16 FILE | elevon inspect -`"),
+];
+
 /// Returns the message for content of an unknown format.
 fn unknown(head: &[u8]) -> String {
+    if let Some((_, advice)) = OTHERS.iter().find(|(start, _)| head.starts_with(start)) {
+        return (*advice).to_owned();
+    }
     let formats: Vec<&str> = TraceFormat::ALL.into_iter().map(TraceFormat::name).collect();
     let first = head.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
     let first: String = String::from_utf8_lossy(first).chars().take(60).flat_map(char::escape_debug).collect();
@@ -109,22 +134,27 @@ pub fn from_bytes(bytes: Vec<u8>) -> Result<Reader, OpenError> {
 
 fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> Result<Reader, OpenError> {
     let mut found = None;
-    let mut first = None;
+    let mut unknown = None;
     for (name, input) in &mut inputs {
         input.fill_to(LOOK_AT).map_err(|source| OpenError::Io { path: name.as_str().into(), source })?;
+        let format = detect(input.buffered());
+        if format.is_none() && input.is_damaged() {
+            unknown.get_or_insert_with(|| OpenError::Damaged { name: name.clone() });
+            continue;
+        }
         // Files of CPUs without events are empty.
         if input.buffered().is_empty() {
             continue;
         }
-        let format = detect(input.buffered());
-        if found.is_none() {
-            found = format;
-        }
+        found = found.or(format);
         if format.is_none() || format != found {
             let head = input.buffered()[..input.buffered().len().min(200)].to_vec();
-            return Err(OpenError::UnknownFormat { name: name.clone(), head });
+            unknown.get_or_insert_with(|| OpenError::UnknownFormat { name: name.clone(), head });
         }
-        first.get_or_insert_with(|| name.clone());
+    }
+    // The start of one CPU's file may be damaged: its reader skips that.
+    if let Some(error) = unknown.filter(|_| found != Some(TraceFormat::Blktrace)) {
+        return Err(error);
     }
     let Some(format) = found else {
         return Err(OpenError::Empty { name: inputs.first().map(|(name, _)| name.clone()).unwrap_or_default() });
@@ -132,11 +162,24 @@ fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> R
     let mut report = ReadReport::new(format);
     report.recorded = recorded;
     report.files = inputs.iter().map(|(name, _)| name.clone()).collect();
+    if lacks_cpus(&report.files) {
+        report.note(MISSING_CPU_NOTE);
+    }
     let mut inputs = inputs.into_iter().map(|(_, input)| input);
     if format == TraceFormat::Blktrace {
         return Ok(Reader::new(Box::new(BlktraceSource::new(inputs.collect())), report));
     }
     Ok(Reader::new(source_of(format, inputs.next().unwrap_or_else(Input::empty)), report))
+}
+
+/// What is said of per-CPU files of which one with a lower number is not there.
+const MISSING_CPU_NOTE: &str = "there is no file of some CPU with a lower number: unless that CPU was offline, its \
+    events are missing, and I/O that began or ended on it is incomplete";
+
+/// Returns true if the files are those of CPUs, and one is missing before the last.
+fn lacks_cpus(files: &[String]) -> bool {
+    let last = files.last().and_then(|name| cpu_of(name));
+    last.is_some_and(|(_, cpu)| cpu as usize >= files.len())
 }
 
 /// Returns the reader of one file in a format.

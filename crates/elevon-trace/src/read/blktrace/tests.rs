@@ -358,3 +358,29 @@ fn compressed_files_are_the_same_trace() {
     assert!(cut.len() < plain.len() && cut.len() > plain.len() / 2);
     assert!(reader.report().skipped.iter().any(|skipped| skipped.reason == "compressed data that is whole"));
 }
+
+/// One CPU's file whose start is damaged does not spoil the others, and one that is missing is told.
+#[test]
+fn a_damaged_and_a_missing_file_of_a_cpu_are_told() {
+    let folder = data("kernel-truth/blktrace-6.1");
+    let copy = tempfile::tempdir().unwrap();
+    let files = [0, 1].map(|cpu| std::fs::read(folder.join(format!("dd-none.blktrace.{cpu}"))).unwrap());
+    let put = |cpu: usize, bytes: &[u8]| {
+        std::fs::write(copy.path().join(format!("dd-none.blktrace.{cpu}")), bytes).unwrap();
+    };
+    for damaged in [0, 1] {
+        let mut bytes = files[damaged].clone();
+        bytes[..20].fill(0);
+        put(damaged, &bytes);
+        put(1 - damaged, &files[1 - damaged]);
+        let (events, reader) = read_file(&copy.path().join("dd-none"));
+        let whole = read_file(&folder.join("dd-none")).0;
+        // The first records are of names; one or two more are skipped until the records are found.
+        assert!((whole.len() - 2..=whole.len()).contains(&events.len()), "{} events", events.len());
+        assert_eq!((reader.report().skipped_count(), reader.report().notes.len()), (1, 0));
+    }
+    put(1, &files[1]);
+    std::fs::remove_file(copy.path().join("dd-none.blktrace.0")).unwrap();
+    let (_, reader) = read_file(&copy.path().join("dd-none"));
+    assert!(reader.report().notes[0].starts_with("there is no file of some CPU"));
+}

@@ -1,0 +1,66 @@
+use std::io::Write as _;
+
+use super::*;
+
+/// Text of some hundred kilobytes that does not repeat.
+fn text() -> String {
+    let line = |n: u64| {
+        let sector = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
+        format!("a-1 [000] ..... {}.{:06}: block_bio_queue: 8,0 R {sector} + 8 [a]\n", n / 1000, n % 1000)
+    };
+    (1..4000).map(line).collect()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn error(bytes: &[u8]) -> String {
+    from_bytes(bytes.to_vec()).err().expect("no trace").to_string()
+}
+
+/// What comes before the damage is read, and a file of which nothing is left is not called empty.
+#[test]
+fn damaged_compression_is_told() {
+    let mut packed = gzip(text().as_bytes());
+    let middle = packed.len() / 2;
+    packed[middle..middle + 64].fill(0xff);
+    let mut reader = from_bytes(packed).unwrap();
+    let events = reader.read_all().unwrap().len();
+    assert!((1500..3000).contains(&events), "{events} events");
+    assert_eq!(reader.report().skipped.last().unwrap().reason, "compressed data that is whole");
+    let packed = zstd::encode_all(text().as_bytes(), 3).unwrap();
+    let message = "(bytes): its compressed data is damaged near the start";
+    assert_eq!(error(&packed[..100]), message);
+    assert_eq!(error(&gzip(text().as_bytes())[..14]), message);
+    assert_eq!(error(&gzip(b"")), "(bytes): the trace is empty");
+}
+
+/// `pzstd` writes the length of each frame before it, in a frame that is skipped.
+#[test]
+fn a_frame_that_is_skipped_may_come_first() {
+    let frame = zstd::encode_all(text().as_bytes(), 3).unwrap();
+    let packed = [&b"\x50\x2a\x4d\x18\x04\0\0\0\x01\x02\x03\x04"[..], &frame].concat();
+    assert_eq!(from_bytes(packed.repeat(2)).unwrap().read_all().unwrap().len(), 3999 * 2);
+}
+
+/// What people take for a trace is called by its name, with what makes a trace of it.
+#[test]
+fn other_files_are_called_by_their_names() {
+    for (start, word) in [
+        (&b"\x17\x08\x44tracing7\0\0\x08"[..], "trace-cmd report"),
+        (b"PERFILE2h\0", "perf script"),
+        (b"\xfd7zXZ\0\0\x04", "xz -dc"),
+        (b"BZh91AY&SY", "bzip2 -dc"),
+        (b"\x04\"M\x18d@", "lz4 -dc"),
+        (b"PK\x03\x04\x14\0", "zip"),
+        (b"PAR1\x15\x04", "Parquet"),
+        (b"\xff\xfe#\0 \0", "UTF-16"),
+    ] {
+        let message = error(start);
+        assert!(message.contains(word) && !message.contains("begins with"), "{message}");
+    }
+    assert!(error(b"hello").ends_with("it begins with \"hello\""));
+}
