@@ -35,6 +35,7 @@ fn a_trace_of_several_devices_asks_for_one() {
     bench.file("two", line("8,0") + &line("8,16"));
     bench.file("none", "# tracer: nop\n");
     bench.file("text", "no trace at all\n");
+    bench.file("damaged", "# tracer: nop\na-1 [000] 1.x: block_bio_queue: 8,0 R 8 + 8 [a]\n");
     for (args, expected) in [
         (
             vec!["two"],
@@ -46,6 +47,11 @@ fn a_trace_of_several_devices_asks_for_one() {
         ),
         (vec!["two", "--dev", "sda"], "elevon: --dev: a device is MAJ:MIN, such as 8:0, not \"sda\"\n"),
         (vec!["none"], "elevon: none: it has no event of a block device\n"),
+        (
+            vec!["damaged", "--dev", "8:0"],
+            "elevon: damaged: it has no event of a block device; 1 lines or records of it cannot be read, \
+             such as line 2: expected a time in seconds\n",
+        ),
         (
             vec!["two", "--requests", "x.txt"],
             "elevon: --requests x.txt: expected a name that ends with .csv or .parquet\n",

@@ -6,7 +6,7 @@ use crate::detect::TraceFormat;
 use crate::event::Device;
 use crate::names::Names;
 use crate::reader::Reader;
-use crate::report::ReadReport;
+use crate::report::{ReadReport, Skipped};
 
 /// A device is chosen if it has at least this percentage of all events. The remaining events may be
 /// a single flush or a log file of the machine that recorded the trace.
@@ -54,12 +54,24 @@ pub(super) fn named(mut devices: Vec<(Device, u64)>, names: &Names) -> Vec<Devic
 /// Why no device could be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChooseError {
-    /// The trace has no block event.
-    #[error("it has no event of a block device")]
-    NoDevice,
+    /// The trace has no block event; and what was skipped, if anything was.
+    #[error("it has no event of a block device{0}")]
+    NoDevice(String),
     /// No device has nearly all events.
     #[error("it has events of several devices; choose one with --dev: {}", list(.0))]
     Several(Vec<DeviceEvents>),
+}
+
+impl ChooseError {
+    /// Returns the error for a trace without block events, which may all have been skipped.
+    pub(super) fn no_device(report: &ReadReport) -> Self {
+        let most = report.skipped.iter().max_by_key(|skipped| skipped.count);
+        Self::NoDevice(most.map_or_else(String::new, |skipped| {
+            let count = report.skipped_count();
+            let Skipped { first, reason, .. } = skipped;
+            format!("; {count} lines or records of it cannot be read, such as {}: expected {reason}", first.at)
+        }))
+    }
 }
 
 /// Maximum number of devices in a message.
@@ -95,7 +107,8 @@ impl Choice {
     pub fn of(reader: &Reader) -> Result<Self, ChooseError> {
         let devices = named(candidates(reader.report()), reader.names());
         let all: u64 = devices.iter().map(|found| found.events).sum();
-        let &DeviceEvents { device, events, .. } = devices.first().ok_or(ChooseError::NoDevice)?;
+        let &DeviceEvents { device, events, .. } =
+            devices.first().ok_or_else(|| ChooseError::no_device(reader.report()))?;
         if u128::from(events) * 100 >= u128::from(all) * u128::from(MOSTLY_PERCENT) {
             Ok(Self { device, events, all })
         } else {

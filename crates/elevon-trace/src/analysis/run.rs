@@ -25,20 +25,13 @@ pub enum InspectError {
     #[error(transparent)]
     Choose(#[from] ChooseError),
     /// The chosen device has no events.
-    #[error("it has no event of device {chosen}; {}", there_are(.devices))]
+    #[error("it has no event of device {chosen}; there are {}", list(.devices))]
     NoSuchDevice {
         /// The chosen device.
         chosen: Device,
         /// Devices that have events.
         devices: Vec<DeviceEvents>,
     },
-}
-
-fn there_are(devices: &[DeviceEvents]) -> String {
-    if devices.is_empty() {
-        return "no device has any".to_owned();
-    }
-    format!("there are {}", list(devices))
 }
 
 /// Analyses a device of a trace; if `device` is `None`, the device that has nearly all events.
@@ -73,6 +66,9 @@ pub(crate) fn analyse(
     if let Some(chosen) = device {
         if analysis.events.iter().all(|&count| count == 0) {
             let devices = named(reader.report().devices.clone(), reader.names());
+            if devices.is_empty() {
+                return Err(ChooseError::no_device(reader.report()).into());
+            }
             return Err(InspectError::NoSuchDevice { chosen, devices });
         }
         return Ok((analysis, reader));
@@ -106,7 +102,7 @@ fn pass(
             }
             let devices = candidates(reader.report());
             let most = devices.iter().max_by_key(|&&(device, count)| (count, std::cmp::Reverse(device)));
-            most.map(|&(device, _)| device).ok_or(ChooseError::NoDevice)?
+            most.map(|&(device, _)| device).ok_or_else(|| ChooseError::no_device(reader.report()))?
         }
     };
     let mut analysis = Analysis::new(device);
