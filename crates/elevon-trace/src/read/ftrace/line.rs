@@ -296,7 +296,7 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
     if prefix.is_empty() {
         return Ok(Prefix::default());
     }
-    let (mut left, time, is_cut) = time_at_end(prefix)?;
+    let (mut left, time) = time_at_end(prefix)?;
     let (time, decimals) = time.unzip();
     let mut cpu = None;
     let before_time = left;
@@ -314,9 +314,7 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
         left = rest;
     }
     if cpu.is_none() {
-        let task = task_alone(before_time);
-        let comm = task.comm.filter(|_| !is_cut);
-        return Ok(Prefix { time, decimals, comm, ..task });
+        return Ok(Prefix { time, decimals, ..task_alone(before_time) });
     }
     let mut process = None;
     if let Some(inside) = left.strip_suffix(b")")
@@ -340,34 +338,36 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
 /// A time in nanoseconds and its number of decimals, if the clock has seconds.
 type Time = Option<(u64, u32)>;
 
-/// Splits off the time at the end of a prefix. Returns what is before it, the time, and whether the
-/// task's name is cut to eight bytes, as it is where the kernel's option `latency-format` prints
-/// microseconds since the first event: `121616us :` or `121616us#:`, with a mark of the delay.
+/// Splits off the time at the end of a prefix. Where the kernel's option `latency-format` is on, it is
+/// microseconds since the first event, `121616us :` or `121616us#:`, with a mark of the delay.
 ///
 /// The kernel's clocks `counter`, `uptime` and `x86-tsc` are whole numbers of units that nobody can
 /// tell: they give an order, but no time. So does perf without its field `time`.
-fn time_at_end(prefix: &[u8]) -> Result<(&[u8], Time, bool), Expected> {
+fn time_at_end(prefix: &[u8]) -> Result<(&[u8], Time), Expected> {
     const EXPECTED: Expected = "a time in seconds";
-    let (mut left, mut word) = last_word(prefix);
-    if whole_number(word).is_some() {
-        // perf can print a sample's period after the time.
-        (left, word) = last_word(left);
+    let mut text = prefix;
+    // perf can print a sample's period after the time, and trace-cmd the time since the last event.
+    let (before, last) = last_word(text);
+    if whole_number(last).is_some() || last.starts_with(b"(+") {
+        text = before;
     }
-    if word.last() == Some(&b']') {
-        return Ok((prefix, None, false));
+    if text.ends_with(b"]") {
+        return Ok((text, None));
     }
-    let mut word = word.strip_suffix(b":").ok_or("a colon after the time")?;
-    if word.is_empty() {
-        (left, word) = last_word(left);
+    text = text.strip_suffix(b":").ok_or("a colon after the time")?.trim_ascii_end();
+    let (mut left, mut word) = last_word(text);
+    // A long time leaves no blank after the CPU.
+    if let Some(at) = memchr::memrchr(b']', word) {
+        (left, word) = (&text[..text.len() - (word.len() - at - 1)], &word[at + 1..]);
     }
     let unmarked = word.strip_suffix(b"us").or_else(|| word.split_last()?.1.strip_suffix(b"us"));
     if let Some(microseconds) = unmarked {
         let ns = whole_number(microseconds).and_then(|count| count.checked_mul(1000)).ok_or(EXPECTED)?;
-        return Ok((left, Some((ns, 6)), true));
+        return Ok((left, Some((ns, 6))));
     }
     match seconds(word) {
-        None if whole_number(word).is_some() => Ok((left, None, false)),
-        time => Ok((left, Some(time.ok_or(EXPECTED)?), false)),
+        None if whole_number(word).is_some() => Ok((left, None)),
+        time => Ok((left, Some(time.ok_or(EXPECTED)?))),
     }
 }
 
@@ -386,8 +386,9 @@ fn task_alone(text: &[u8]) -> Prefix<'_> {
         && let Some((comm, tid)) = last_number(before)
         && let Some(comm) = comm.strip_suffix(b"-")
     {
-        let comm = comm.trim_ascii();
-        return Prefix { comm: known(comm), tid: Some(tid), cpu: Some(cpu), ..Prefix::default() };
+        // A name of eight bytes may have been cut there; most events have it behind, too.
+        let comm = known(comm.trim_ascii()).filter(|comm| comm.len() < 8);
+        return Prefix { comm, tid: Some(tid), cpu: Some(cpu), ..Prefix::default() };
     }
     let (mut left, tid) = match last_number(text) {
         Some((left, tid)) if matches!(left.last(), None | Some(b' ' | b'\t' | b'-' | b'/')) => (left, Some(tid)),

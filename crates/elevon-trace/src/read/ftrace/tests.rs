@@ -28,6 +28,8 @@ fn every_kind_of_prefix() {
         (format!("dd 77/1234 [002]   100.000123: block:block_rq_issue: {tail}"), Some(77)),
         (format!("              dd-1234    (     77) [002] d..1.  100.000123: block_rq_issue: {tail}"), Some(77)),
         (format!("              dd-1234    (-------) [002] .....  100.000123000: block_rq_issue: {tail}  "), None),
+        (format!("  dd-1234  [002]   100.000123: (+4601)  block_rq_issue:       {tail}"), None),
+        (format!("  dd-1234  [002]100.000123: block_rq_issue:       {tail}"), None),
     ] {
         let Record { event, comm, resolution_ns, .. } = record(&line);
         assert_eq!(comm, Some(&b"dd"[..]), "{line}");
@@ -84,11 +86,11 @@ fn the_latency_format_has_the_cpu_before_the_flags() {
     }
 }
 
-/// The kernel's own text has microseconds since the first event then, a mark of the delay, and eight
-/// bytes of a task's name.
+/// The kernel's own text has microseconds since the first event then, and a mark of the delay; both
+/// have eight bytes of a task's name.
 #[test]
-fn the_kernels_latency_format_has_microseconds() {
-    for time in ["121616us :", "121616us#:", "   121616us+:"] {
+fn the_latency_format_cuts_names_and_the_kernels_has_microseconds() {
+    for time in ["121616us :", "121616us#:", "   121616us+:", "   0.121616:"] {
         let line = format!("kworker/-10        0..... {time} block_rq_issue: 8,0 W 4096 () 2048 + 8 [kworker/0:0H]");
         let Record { event, comm, resolution_ns, .. } = record(&line);
         assert_eq!((event.time, resolution_ns), (Some(121_616_000), Some(1000)), "{line}");
@@ -104,6 +106,7 @@ fn a_time_without_a_unit_is_no_time() {
         format!("              dd-1234    (     77) [002] d..1.       3549908: {tail}"),
         format!("              dd-1234    (     77) [002]  18446744073709551615: {tail}"),
         format!("              dd    77/1234  [002]                block:{tail}"),
+        format!("              dd-1234    (     77) [002]136875207103: {tail}"),
     ] {
         let Record { event, comm, .. } = record(line.trim_end());
         assert_eq!((event.time, event.cpu), (None, Some(2)), "{line}");
