@@ -14,6 +14,13 @@ use crate::failure::printable;
 /// Lines for the chosen tenant.
 const DETAILS: u16 = 8;
 
+/// Widths of the columns after the name; the last takes what is left.
+const WIDTHS: [u16; 8] = [7, 8, 9, 9, 9, 7, 7, 12];
+
+/// Columns in the order in which they give way where the terminal is too narrow for all: a number that
+/// is cut would read as another. What held the chosen tenant stands below the table, too.
+const GIVE_WAY: [usize; 7] = [5, 4, 6, 8, 7, 3, 2];
+
 /// What is on the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
@@ -84,12 +91,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
         }
     }
     let name_width = lines.iter().filter_map(|(_, row)| row.first()).map(|name| name.chars().count()).max();
-    let widths = widths(name_width.unwrap_or(0).max(HEADS[0].len()) as u16);
+    let columns = columns(name_width.unwrap_or(0).max(HEADS[0].len()) as u16, list.width);
     let table_rows = lines.iter().map(|(device, row)| match device {
         Some(_) => Row::new([Cell::from("")]),
-        None => cells(row),
+        None => cells(row, &columns),
     });
-    let table = Table::new(table_rows, widths).header(cells(&HEADS).style(bold));
+    let widths = columns.iter().map(|&(_, width)| width);
+    let table = Table::new(table_rows, widths).header(cells(&HEADS, &columns).style(bold));
     let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut state = TableState::new().with_selected(Some(chosen));
     frame.render_stateful_widget(table, list, &mut state);
@@ -107,17 +115,29 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
 }
 
 /// Returns a row: numbers are aligned at the right, the first and the last column are words.
-fn cells<T: AsRef<str>>(texts: &[T]) -> Row<'static> {
-    let cell = |(at, text): (usize, &T)| {
-        let line = Line::from(printable(text.as_ref()).into_owned());
+fn cells<T: AsRef<str>>(texts: &[T], columns: &[(usize, Constraint)]) -> Row<'static> {
+    let cell = |&(at, _): &(usize, Constraint)| {
+        let line = Line::from(printable(texts[at].as_ref()).into_owned());
         if at == 0 || at + 1 == texts.len() { line } else { line.right_aligned() }
     };
-    Row::new(texts.iter().enumerate().map(cell).map(Cell::from).collect::<Vec<_>>())
+    Row::new(columns.iter().map(cell).map(Cell::from).collect::<Vec<_>>())
 }
 
-fn widths(name: u16) -> [Constraint; 9] {
-    let of = Constraint::Length;
-    [of(name), of(7), of(8), of(9), of(9), of(9), of(7), of(7), Constraint::Min(12)]
+/// Returns the columns of [`HEADS`] for which there is room, and their widths. A longer name is cut.
+fn columns(name: u16, room: u16) -> Vec<(usize, Constraint)> {
+    let name = name.min((room / 2).max(HEADS[0].len() as u16));
+    let width = |at: usize| if at == 0 { name } else { WIDTHS[at - 1] };
+    let mut columns: Vec<usize> = (0..HEADS.len()).collect();
+    for least in GIVE_WAY {
+        // A blank stands between two.
+        if columns.iter().map(|&at| width(at) + 1).sum::<u16>() <= room + 1 {
+            break;
+        }
+        columns.retain(|&at| at != least);
+    }
+    let constraint =
+        |at| if at + 1 == HEADS.len() { Constraint::Min(width(at)) } else { Constraint::Length(width(at)) };
+    columns.into_iter().map(|at| (at, constraint(at))).collect()
 }
 
 /// Returns what is in force for a tenant, and what its I/O waited for.
@@ -197,6 +217,18 @@ mod tests {
         "│                                                                                                              │"
         "└──────────────────────────────────────────────────────────────────────────────────────────────────────────────┘"
         "#);
+        // Where not all columns have room, some are left out, and none is cut.
+        for (width, shown) in [
+            (80, "tenant    IOPS   read/s written/s in flight     p50     p99 what held it"),
+            (60, "tenant    IOPS   read/s written/s     p99 what held it"),
+            (40, "tenant    IOPS   read/s written/s"),
+            (20, "tenant    IOPS"),
+        ] {
+            let text = drawn(&screen, width, 14);
+            let lines: Vec<&str> = text.lines().map(|line| line.trim_matches('"').trim_end()).collect();
+            assert_eq!(lines[1], shown);
+            assert!(lines[3].starts_with("db        1000"), "{text}");
+        }
         screen.on_key(KeyCode::Down);
         screen.on_key(KeyCode::Down);
         assert_eq!(screen.chosen, Some(("fast".to_owned(), "batch".to_owned())));
