@@ -11,7 +11,8 @@
 //! | [`WriteFormat::Csv`] | `.csv` | every field of every event |
 //! | [`WriteFormat::Parquet`] | `.parquet` | the same, in columns |
 //!
-//! Fields that a format lacks are omitted. Writers take events in order of time, keep in memory
+//! Fields that a format lacks are omitted. An I/O with a response time becomes a bio that is queued and
+//! completes, where a format has events of both. Writers take events in order of time, keep in memory
 //! only what is in flight, and buffer their output.
 
 pub mod blktrace;
@@ -26,6 +27,7 @@ pub mod perfetto_timeline;
 mod proto;
 pub(crate) mod table;
 mod timeline;
+mod whole;
 
 pub use packed::Packed;
 
@@ -36,6 +38,7 @@ use std::path::{Path, PathBuf};
 use crate::event::TraceEvent;
 use crate::names::Names;
 use crate::recorded::Recorded;
+use whole::WholeIos;
 
 #[cfg(test)]
 mod tests;
@@ -202,9 +205,9 @@ pub fn create(path: &Path, options: WriteOptions) -> Result<Box<dyn EventWriter>
     let file = || File::create(path).map(BufWriter::new);
     let made = || -> io::Result<Box<dyn EventWriter>> {
         Ok(match format {
-            WriteFormat::Ftrace => Box::new(ftrace::FtraceWriter::new(file()?, options)?),
-            WriteFormat::Blktrace => Box::new(blktrace::BlktraceWriter::create(path, options.blktrace)?),
-            WriteFormat::Perfetto => Box::new(perfetto::PerfettoWriter::new(file()?)),
+            WriteFormat::Ftrace => Box::new(WholeIos::new(ftrace::FtraceWriter::new(file()?, options)?)),
+            WriteFormat::Blktrace => Box::new(WholeIos::new(blktrace::BlktraceWriter::create(path, options.blktrace)?)),
+            WriteFormat::Perfetto => Box::new(WholeIos::new(perfetto::PerfettoWriter::new(file()?))),
             WriteFormat::PerfettoTimeline => Box::new(perfetto_timeline::TimelineWriter::new(file()?, None)?),
             WriteFormat::Json => Box::new(json::JsonWriter::new(File::create(path)?, None)?),
             WriteFormat::FioLog => Box::new(fio_log::FioLogWriter::new(file()?)?),

@@ -365,3 +365,37 @@ proptest! {
         }
     }
 }
+
+/// An I/O with a response time is a bio that is queued and completes, in order of time, in formats that
+/// have both.
+#[test]
+fn a_response_time_becomes_a_completion() {
+    let text = "128166375000000000,srv0,1,Read,1048576,8192,300\n\
+                128166375000000100,srv0,1,Write,4096,512,100\n\
+                128166375000000250,srv0,1,Write,8192,512,100\n";
+    let (events, reader) = read_bytes(text);
+    let folder = tempfile::tempdir().unwrap();
+    let expected = [
+        (0, "queue", 2048),
+        (10_000, "queue", 8),
+        (20_000, "bio_complete", 8),
+        (25_000, "queue", 16),
+        (30_000, "bio_complete", 2048),
+        (35_000, "bio_complete", 16),
+    ];
+    for extension in ["ftrace", "blktrace", "perfetto-trace"] {
+        let path = folder.path().join(format!("t.{extension}"));
+        let options = WriteOptions { is_in_nanoseconds: true, ..WriteOptions::default() };
+        let mut writer = create(&path, options).unwrap();
+        events.iter().for_each(|event| writer.event(event, reader.names()).unwrap());
+        writer.end().unwrap();
+        let (found, _) = read_file(&path);
+        let start = found[0].time.unwrap();
+        let found = found.iter().map(|event| {
+            let kind = if event.kind == TraceKind::Queue { "queue" } else { "bio_complete" };
+            assert!(matches!(event.kind, TraceKind::Queue | TraceKind::BioComplete), "{extension}: {event:?}");
+            (event.time.unwrap() - start, kind, event.sector.unwrap())
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{extension}");
+    }
+}
