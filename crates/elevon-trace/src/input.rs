@@ -46,7 +46,7 @@ impl Input {
             input.fill_to(4)?;
             let source: Box<dyn Read + Send> = match input.buffered() {
                 [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(input)),
-                // A frame that is skipped may come first: pzstd writes the length of the next in one.
+                // pzstd writes the length of a frame into one before it, which is skipped.
                 [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
                     Box::new(zstd::Decoder::new(input)?)
                 }

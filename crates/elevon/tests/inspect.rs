@@ -65,7 +65,7 @@ fn a_trace_of_several_devices_asks_for_one() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no trace of a known format"));
     assert_eq!(inspect(&bench, Path::new("two"), &["--dev", "8:16"])["events"]["queue"], 1);
-    assert_eq!(bench.names(), ["none", "text", "two"], "nothing is left behind");
+    assert_eq!(bench.names(), ["damaged", "none", "text", "two"], "nothing is left behind");
 }
 
 /// Returns a number of blkparse's summary: `Reads Queued: 104, 20892KiB`.

@@ -3,8 +3,11 @@
 
 use super::{Workload, WorkloadProcess};
 
-/// Minimum number of I/Os of a process for which this can be told.
+/// Minimum number of I/Os of a process for which this can be told, unless it was starved.
 const FEWEST: usize = 100;
+/// A process was starved if it waited for its I/O for at least this percentage of its time, and that
+/// time is at least half of the trace.
+const STARVED_PERCENT: u128 = 90;
 /// Two processes end together if their ends differ by at most one part in so many of their
 /// durations.
 const TOGETHER: u64 = 100;
@@ -17,9 +20,11 @@ impl Workload {
     ///
     /// One process alone never shows it. Of several with at least 100 I/Os each, it is so for one
     /// that was still at work when the trace ended, that ended when another did (within 1 % of its
-    /// duration), or that ran equally long as another (within 0.5 %).
+    /// duration), or that ran equally long as another (within 0.5 %). One that was starved has few
+    /// I/Os, and under another scheduler would do more: it needs no 100.
     pub fn ended_by_time(&self) -> Vec<bool> {
-        let spans: Vec<Option<(u64, u64)>> = self.processes.iter().map(span).collect();
+        let spans: Vec<Option<(u64, u64)>> =
+            self.processes.iter().map(|process| span(process, self.duration)).collect();
         let of = |at: usize| {
             let Some((first, last)) = spans[at] else { return false };
             let others = spans.iter().enumerate().filter(|&(other, _)| other != at);
@@ -38,10 +43,23 @@ impl Workload {
 }
 
 /// Returns the time of the first I/O of a process and that of its last I/O or completion; `None` if
-/// it has too few I/Os.
-fn span(process: &WorkloadProcess) -> Option<(u64, u64)> {
-    let first = process.ios.first().filter(|_| process.ios.len() >= FEWEST)?.at;
-    Some((first, first + process.duration()))
+/// nobody can tell from it.
+fn span(process: &WorkloadProcess, trace: u64) -> Option<(u64, u64)> {
+    let first = process.ios.first()?.at;
+    let duration = process.duration();
+    let is_starved = || duration >= trace / 2 && waits(process) * 100 >= u128::from(duration) * STARVED_PERCENT;
+    (process.ios.len() >= FEWEST || is_starved()).then_some((first, first + duration))
+}
+
+/// Returns for how many nanoseconds a process had I/O under way of which the trace shows the end.
+fn waits(process: &WorkloadProcess) -> u128 {
+    let (mut waits, mut until) = (0, 0);
+    for io in &process.ios {
+        let end = io.completed.unwrap_or(io.at).max(until);
+        waits += u128::from(end.saturating_sub(io.at.max(until)));
+        until = end;
+    }
+    waits
 }
 
 #[cfg(test)]
@@ -74,6 +92,19 @@ mod tests {
             (&[(0, 50), (0, 50), (0, 900)], &[false, false, false]),
         ] {
             assert_eq!(ended(processes), expected, "{processes:?}");
+        }
+    }
+
+    /// Eight reads wait for as long as the others run, as in an idle class: under another scheduler
+    /// there would be more of them. Eight that end before the trace does were all.
+    #[test]
+    fn who_was_starved_until_the_end_ran_for_a_time() {
+        for (until, expected) in [(800, [true, true]), (450, [true, false]), (300, [false, false])] {
+            let busy = process((0..800).map(|ms| io(1000 * ms, Some(1000 * ms + 500))).collect());
+            let starved = process((0..8).map(|n| io(n, Some(1000 * until))).collect());
+            let mut all = workload(vec![busy, starved], Vec::new());
+            all.duration = 800_000_000;
+            assert_eq!(all.ended_by_time(), expected, "until {until} ms");
         }
     }
 }

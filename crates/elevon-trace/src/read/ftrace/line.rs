@@ -345,11 +345,14 @@ type Time = Option<(u64, u32)>;
 /// tell: they give an order, but no time. So does perf without its field `time`.
 fn time_at_end(prefix: &[u8]) -> Result<(&[u8], Time), Expected> {
     const EXPECTED: Expected = "a time in seconds";
+    let (left, word) = last_word(prefix);
+    if let Some(time) = word.strip_suffix(b":").and_then(seconds) {
+        return Ok((left, Some(time)));
+    }
     let mut text = prefix;
     // perf can print a sample's period after the time, and trace-cmd the time since the last event.
-    let (before, last) = last_word(text);
-    if whole_number(last).is_some() || last.starts_with(b"(+") {
-        text = before;
+    if whole_number(word).is_some() || word.starts_with(b"(+") {
+        text = left;
     }
     if text.ends_with(b"]") {
         return Ok((text, None));
