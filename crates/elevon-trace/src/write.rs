@@ -11,9 +11,9 @@
 //! | [`WriteFormat::Csv`] | `.csv` | every field of every event |
 //! | [`WriteFormat::Parquet`] | `.parquet` | the same, in columns |
 //!
-//! Fields that a format lacks are omitted. An I/O with a response time becomes a bio that is queued and
-//! completes, where a format has events of both. Writers take events in order of time, keep in memory
-//! only what is in flight, and buffer their output.
+//! Fields that a format lacks are omitted. An I/O with a response time becomes a bio that is queued
+//! and completes, where a format has events of both. Writers take events in order of time, keep in
+//! memory only what is in flight, and buffer their output.
 
 pub mod blktrace;
 pub mod csv;

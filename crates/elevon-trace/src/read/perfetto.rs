@@ -353,7 +353,8 @@ impl PacketState {
         }
         let is_first = self.cpus.iter().all(|cpu| cpu.end == 0);
         if let Some(cpu) = cpu.and_then(|cpu| self.cpu(cpu)) {
-            // The bundle before this one is not in the trace: its packet was dropped or overwritten.
+            // The bundle before this one is not in the trace: its packet was dropped or
+            // overwritten.
             cpu.lost |= lost || (previous_end > cpu.end && !is_first);
             cpu.end = cpu.end.max(end);
         }

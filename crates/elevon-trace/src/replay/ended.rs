@@ -5,8 +5,8 @@ use super::{Workload, WorkloadProcess};
 
 /// Minimum number of I/Os of a process for which this can be told, unless it was starved.
 const FEWEST: usize = 100;
-/// A process was starved if it waited for its I/O for at least this percentage of its time, and that
-/// time is at least half of the trace.
+/// A process was starved if it waited for its I/O for at least this percentage of its time, and
+/// that time is at least half of the trace.
 const STARVED_PERCENT: u128 = 90;
 /// Two processes end together if their ends differ by at most one part in so many of their
 /// durations.

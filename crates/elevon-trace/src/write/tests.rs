@@ -366,8 +366,8 @@ proptest! {
     }
 }
 
-/// An I/O with a response time is a bio that is queued and completes, in order of time, in formats that
-/// have both.
+/// An I/O with a response time is a bio that is queued and completes, in order of time, in formats
+/// that have both.
 #[test]
 fn a_response_time_becomes_a_completion() {
     let text = "128166375000000000,srv0,1,Read,1048576,8192,300\n\

@@ -13,8 +13,8 @@ use crate::recorded::Recorded;
 /// ones, which a damaged trace may have, only the queueing is written.
 const MOST: usize = 1 << 17;
 
-/// Passes events on, and for an I/O with a response time a bio that is queued, and that completes when
-/// the response came.
+/// Passes events on, and for an I/O with a response time a bio that is queued, and that completes
+/// when the response came.
 pub(super) struct WholeIos<W> {
     inner: W,
     /// Completions to come: time, order of the I/Os, place in `events`.

@@ -17,8 +17,8 @@ const DETAILS: u16 = 8;
 /// Widths of the columns after the name; the last takes what is left.
 const WIDTHS: [u16; 8] = [7, 8, 9, 9, 9, 7, 7, 12];
 
-/// Columns in the order in which they give way where the terminal is too narrow for all: a number that
-/// is cut would read as another. What held the chosen tenant stands below the table, too.
+/// Columns in the order in which they give way where the terminal is too narrow for all: a number
+/// that is cut would read as another. What held the chosen tenant stands below the table, too.
 const GIVE_WAY: [usize; 7] = [5, 4, 6, 8, 7, 3, 2];
 
 /// What is on the screen.
@@ -123,7 +123,8 @@ fn cells<T: AsRef<str>>(texts: &[T], columns: &[(usize, Constraint)]) -> Row<'st
     Row::new(columns.iter().map(cell).map(Cell::from).collect::<Vec<_>>())
 }
 
-/// Returns the columns of [`HEADS`] for which there is room, and their widths. A longer name is cut.
+/// Returns the columns of [`HEADS`] for which there is room, and their widths. A longer name is
+/// cut.
 fn columns(name: u16, room: u16) -> Vec<(usize, Constraint)> {
     let name = name.min((room / 2).max(HEADS[0].len() as u16));
     let width = |at: usize| if at == 0 { name } else { WIDTHS[at - 1] };

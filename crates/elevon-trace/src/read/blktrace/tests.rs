@@ -359,7 +359,8 @@ fn compressed_files_are_the_same_trace() {
     assert!(reader.report().skipped.iter().any(|skipped| skipped.reason == "compressed data that is whole"));
 }
 
-/// One CPU's file whose start is damaged does not spoil the others, and one that is missing is told.
+/// One CPU's file whose start is damaged does not spoil the others, and one that is missing is
+/// told.
 #[test]
 fn a_damaged_and_a_missing_file_of_a_cpu_are_told() {
     let folder = data("kernel-truth/blktrace-6.1");

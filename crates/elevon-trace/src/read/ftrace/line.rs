@@ -111,8 +111,8 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
     }
 }
 
-/// Returns an event without the call chain that perf prints behind it on the same line (`-F ip,sym`):
-/// from an address of the kernel on, 16 hexadecimal digits of which the first four are f.
+/// Returns an event without the call chain that perf prints behind it on the same line (`-F
+/// ip,sym`): from an address of the kernel on, 16 hexadecimal digits of which the first four are f.
 fn without_stack(event: &[u8]) -> Option<&[u8]> {
     let event = &event[..event.len().min(MAX_EVENT)];
     let is_address = |at: &usize| {
@@ -142,8 +142,8 @@ pub(super) fn entries(line: &[u8]) -> Option<(u64, u64)> {
     Some((whole_number(&counts[..slash])?, whole_number(&counts[slash + 1..])?))
 }
 
-/// Parses `##### CPU 1 buffer started ####`, which the kernel prints where the events of a CPU begin
-/// whose buffer overwrote older ones: until there its events are lost.
+/// Parses `##### CPU 1 buffer started ####`, which the kernel prints where the events of a CPU
+/// begin whose buffer overwrote older ones: until there its events are lost.
 fn started(line: &[u8]) -> Option<Line<'static>> {
     let mut cursor = Cursor::new(line.strip_prefix(b"##### CPU ")?);
     let cpu = u32::try_from(cursor.digits()?).ok();
@@ -338,8 +338,8 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
 /// A time in nanoseconds and its number of decimals, if the clock has seconds.
 type Time = Option<(u64, u32)>;
 
-/// Splits off the time at the end of a prefix. Where the kernel's option `latency-format` is on, it is
-/// microseconds since the first event, `121616us :` or `121616us#:`, with a mark of the delay.
+/// Splits off the time at the end of a prefix. Where the kernel's option `latency-format` is on, it
+/// is microseconds since the first event, `121616us :` or `121616us#:`, with a mark of the delay.
 ///
 /// The kernel's clocks `counter`, `uptime` and `x86-tsc` are whole numbers of units that nobody can
 /// tell: they give an order, but no time. So does perf without its field `time`.

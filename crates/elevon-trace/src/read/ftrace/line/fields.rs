@@ -82,15 +82,15 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Returns the `-5` of `0xfffffffb (-5)`, as the kernel's option `fields` prints numbers; other values
-/// as they are.
+/// Returns the `-5` of `0xfffffffb (-5)`, as the kernel's option `fields` prints numbers; other
+/// values as they are.
 fn decimal(value: &[u8]) -> &[u8] {
     let inside = value.strip_prefix(b"0x").and_then(|rest| rest.strip_suffix(b")"));
     inside.and_then(|rest| Some(&rest[memchr::memmem::find(rest, b" (")? + 2..])).unwrap_or(value)
 }
 
-/// Returns a number, which may be hexadecimal. One with a sign, as the -1 that is no sector, is that of
-/// 64 bits.
+/// Returns a number, which may be hexadecimal. One with a sign, as the -1 that is no sector, is
+/// that of 64 bits.
 fn number(text: Option<&[u8]>, expected: Expected) -> Result<u64, Expected> {
     let text = text.ok_or(expected)?;
     match text.strip_prefix(b"0x") {
