@@ -177,6 +177,8 @@ fn tuning_finds_the_depth_that_fills_the_servers() {
     assert_eq!(best(&whole), "8");
     let searched = tune(&bench, &[&goal[..], &["--over", "iodepth=1..256", "--trials", "80"]].concat());
     assert_eq!(searched["trials"].as_array().map(Vec::len), Some(80));
+    let few = tune(&bench, &[&goal[..], &["--over", "iodepth=1..256", "--trials", "8"]].concat());
+    assert_eq!(few["trials"].as_array().map(Vec::len), Some(8), "a sample of three, and neighbours of its best");
     assert_eq!(best(&searched), "8");
     let again = tune(&bench, &[&goal[..], &["--over", "iodepth=1..256", "--trials", "80"]].concat());
     assert_eq!(searched, again);

@@ -161,9 +161,13 @@ impl Search {
         below(draw(self.definition.seeds[0], TUNE, self.draws), bound as u64) as usize
     }
 
-    /// Returns a point near one of the best that was not tried; `None` if none is found.
+    /// Returns a point near one of the best that was not tried; `None` if none is found, or if no
+    /// trial is over yet.
     fn neighbour(&mut self) -> Option<Point> {
         let front = self.front();
+        if front.is_empty() {
+            return None;
+        }
         for _ in 0..1000 {
             let parent = front[self.below(front.len())];
             let mut point = self.definition.points[self.trials[parent].point].clone();
