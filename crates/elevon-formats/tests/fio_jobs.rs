@@ -111,7 +111,7 @@ fn several_files_run_one_after_the_other() {
 fn variables_and_keywords() {
     let mut source = MemorySource::one(
         "j",
-        "[a]\nsize=${SIZE}\nnumjobs=${JOBS}\nbs=${UNSET}4k\nfilename=/dev/${D}${D}\nio_size=8*$mb_memory\nba=$pagesize\niodepth=$ncpus\nioengine=io_uring\ndescription=$HOME ${",
+        "[a]\nsize=${SIZE}\nnumjobs=${JOBS}\nbs=${UNSET}4k\nfilename=/dev/${D}${D}\nio_size=8*$mb_memory\nba=2*$pagesize\niodepth=$ncpus\nioengine=io_uring\ndescription=$HOME ${",
     );
     for (name, value) in [("SIZE", "64m"), ("JOBS", "4"), ("D", "x")] {
         source.variables.insert(name.into(), value.into());
@@ -119,7 +119,7 @@ fn variables_and_keywords() {
     let job = parse(&mut source, "j").unwrap().jobs.remove(0);
     assert_eq!((job.size, job.numjobs, job.block_sizes[0].clone()), (Some(Amount::Bytes(64 << 20)), 4, fixed(4096)));
     assert_eq!((job.filenames, job.io_size), (vec!["/dev/xx".to_owned()], Some(Amount::Bytes(8 * 16384))));
-    assert_eq!((job.block_align, job.iodepth), ([4096; 3], 8));
+    assert_eq!((job.block_align, job.iodepth), ([8192; 3], 8));
     assert_eq!(job.description.as_deref(), Some("$HOME ${"));
 }
 
@@ -364,6 +364,10 @@ fn chance() {
     assert_eq!(spread("zipf:1.2:0.25").distribution[2], Distribution::Zipf(1.2, Some(0.25)));
     assert_eq!(spread("pareto:0.9").distribution[0], Distribution::Pareto(0.9, None));
     assert_eq!(spread("normal:20").distribution[0], Distribution::Normal(20.0, None));
+    let aligned = |text: &str| job(&format!("rw=randread\n{text}")).norandommap;
+    assert!(aligned("bs=4k\nba=8k") && aligned("bs=4k,8k\nba=4k"), "an alignment turns the map off");
+    assert!(!aligned("bs=4k\nba=4k") && !aligned("bsrange=4k-64k\nblockalign=4k"), "to the least block is none");
+    assert_eq!((job("bs=4k\nba=4k").block_align, job("bs=4k\nba=8k").block_align), ([0; 3], [8192; 3]));
     assert!(spread("zipf:1.2").norandommap && !spread("random").norandommap, "a skew turns the map off");
     let zones = vec![(60, 10), (30, 20), (8, 30), (2, 40)];
     assert_eq!(spread("zoned:60/10:30/20:8/30:2/40").distribution[0], Distribution::Zoned(zones));
@@ -403,6 +407,8 @@ fn sync_verify_and_content() {
     let check = job("verify=pattern\nverify_pattern=0xabc%o%o\"z\"").verify;
     assert_eq!((check.pattern.len(), check.pattern_offsets), (19, vec![2, 10]));
     assert_eq!((&check.pattern[..2], check.pattern[18]), (&[0x0a, 0xbc][..], b'z'));
+    assert_eq!(job("verify_pattern=0xff").verify.method, Some(VerifyMethod::Pattern), "as fio does");
+    assert_eq!(job("verify_pattern=0xff\nverify=0").verify.method, None);
     assert!(warnings("verify=pattern")[0].contains("verify: without verify_pattern= there is nothing to compare"));
     assert_eq!(job("buffer_pattern=0xdeadface").buffer_pattern, Some(vec![0xde, 0xad, 0xfa, 0xce]));
     assert_eq!(job("buffer_pattern=123").buffer_pattern, Some(vec![123]));
@@ -525,6 +531,8 @@ fn strided_zones() {
     assert_eq!(zones("zoneskip=2z\nzonesize=16k"), Some((16 << 10, 16 << 10, 32 << 10)));
     assert_eq!(zones("zonesize=512\nzonerange=4k"), Some((512, 4096, 0)), "one I/O in each zone");
     assert_eq!(job("zonemode=none").zones, None);
+    assert_eq!(job("zonerange=64k\nzoneskip=8k").zones, None);
+    assert!(warnings("zonerange=64k")[0].contains("zonerange: has no effect without zonemode=strided"));
     for (text, said) in [
         ("zonemode=strided", "job.fio:2:10: zonemode: `strided` needs zonesize=, such as 1m"),
         ("zonesize=1m", "job.fio:2:10: zonesize: needs zonemode=strided, and fio refuses it without"),

@@ -121,10 +121,16 @@ impl Draft {
     /// Decides values that depend on several options. Calls `warn` with the option and a note.
     pub(crate) fn settle(&mut self, warn: &mut dyn FnMut(&str, String)) {
         self.settle_sizes(warn);
+        self.settle_verify(warn);
         self.settle_depth(warn);
         self.settle_priority();
         self.settle_logs();
         self.spec.zones = self.zones.settled();
+        for (key, is_given) in self.zones.given() {
+            if is_given && key != "zonesize" && !self.zones.strided {
+                warn(key, "has no effect without zonemode=strided".to_owned());
+            }
+        }
         self.spec.flow = (self.flow.weight > 0).then_some(self.flow);
         self.spec.latency_target = (!self.latency.target.is_zero()).then_some(self.latency);
         self.spec.steady = (!self.steady.duration.is_zero()).then_some(self.steady);
@@ -140,6 +146,10 @@ impl Draft {
         let blocks = if spec.think_time_io_time.is_zero() { 1 } else { 0 };
         spec.think_time_blocks = self.think_blocks.unwrap_or(blocks);
         let uniform = spec.distribution.iter().all(|one| *one == super::spec::Distribution::Random);
+        // An alignment to the least block is none, as with fio.
+        for (align, sizes) in spec.block_align.iter_mut().zip(&spec.block_sizes) {
+            *align = if *align == smallest(sizes) { 0 } else { *align };
+        }
         let aligned = spec.block_align != [0; 3];
         if spec.rw.random && (!uniform || aligned) {
             // As in fio's manual: a skewed distribution or an alignment turns the map off.
@@ -166,11 +176,19 @@ impl Draft {
                 self.spec.block_sizes = [sizes.clone(), sizes.clone(), sizes];
             }
         }
-        if self.spec.verify.method == Some(VerifyMethod::Pattern) && self.spec.verify.pattern.is_empty() {
-            warn("verify", "without verify_pattern= there is nothing to compare: blocks are only read back".to_owned());
-        }
         if self.place("bs").is_some() && (self.ranges[0].is_some() || self.splits[0].is_some()) {
             warn("bs", "has no effect beside bsrange= or bssplit=, which fio prefers".to_owned());
+        }
+    }
+
+    fn settle_verify(&mut self, warn: &mut dyn FnMut(&str, String)) {
+        let has_pattern = !self.spec.verify.pattern.is_empty();
+        if has_pattern && self.place("verify").is_none() {
+            // As fio 3.33 does, though its manual does not say so.
+            self.spec.verify.method = Some(VerifyMethod::Pattern);
+        }
+        if self.spec.verify.method == Some(VerifyMethod::Pattern) && !has_pattern {
+            warn("verify", "without verify_pattern= there is nothing to compare: blocks are only read back".to_owned());
         }
     }
 

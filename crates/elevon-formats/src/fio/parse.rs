@@ -423,10 +423,9 @@ fn zone_conflict(draft: &Draft) -> Option<(&'static str, String)> {
             let message = format!("a zone of {} bytes holds no I/O of {block}; must be {block} or more", zones.range);
             (zones.range < block).then_some((if draft.zones.range == 0 { "zonesize" } else { "zonerange" }, message))
         }
-        (false, _) => {
-            let (key, _) = draft.zones.given().into_iter().find(|(_, is_given)| *is_given)?;
-            Some((key, "needs zonemode=strided, and fio refuses it without; add that or leave it out".to_owned()))
-        }
+        (false, _) => (draft.zones.size > 0).then(|| {
+            ("zonesize", "needs zonemode=strided, and fio refuses it without; add that or leave it out".to_owned())
+        }),
     }
 }
 
