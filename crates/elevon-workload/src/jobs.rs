@@ -122,14 +122,21 @@ struct Open {
     waiting: Vec<usize>,
     /// A section or stage has finished since turns were last given.
     is_turn: bool,
+    /// The end of any process ends others (`exitall` of any section, as with fio).
+    exits: bool,
 }
 
 impl Open {
-    fn new(members: &[Member], sections: usize) -> Self {
+    fn new(members: &[Member], specs: &[JobSpec]) -> Self {
         let stages = members.iter().map(|member| member.stage as usize + 1).max().unwrap_or(0);
-        let waiting = (0..members.len()).collect();
-        let mut open =
-            Self { all: members.len(), sections: vec![0; sections], stages: vec![0; stages], waiting, is_turn: true };
+        let mut open = Self {
+            all: members.len(),
+            sections: vec![0; specs.len()],
+            stages: vec![0; stages],
+            waiting: (0..members.len()).collect(),
+            is_turn: true,
+            exits: specs.iter().any(|spec| spec.exitall),
+        };
         for member in members {
             open.sections[member.spec] += 1;
             open.stages[member.stage as usize] += 1;
@@ -198,7 +205,7 @@ impl Jobs {
         }
         let flows = Flows::new(members.iter().map(|member: &Member| &specs[member.spec]));
         let steady = SteadyWatches::new(members.iter().map(|member: &Member| (&specs[member.spec], member.group)));
-        let (specs, open) = (specs.to_vec(), Open::new(&members, specs.len()));
+        let (specs, open) = (specs.to_vec(), Open::new(&members, specs));
         let (settings, locks) = (Settings::default(), SectionLocks::default());
         Ok(Self { specs, tenants, settings, members, processes, flows, steady, locks, open })
     }
@@ -232,7 +239,7 @@ impl Jobs<Replayed> {
                 state: JobState::Waiting,
             });
         }
-        let (flows, steady, open) = (Flows::default(), SteadyWatches::default(), Open::new(&members, specs.len()));
+        let (flows, steady, open) = (Flows::default(), SteadyWatches::default(), Open::new(&members, specs));
         let (specs, settings) = (specs.to_vec(), Settings::default());
         Self { specs, tenants, settings, members, processes, flows, steady, locks, open }
     }
@@ -337,7 +344,7 @@ impl<S: Source> Jobs<S> {
         self.open.close(&self.members[task]);
         let spec = &self.specs[self.members[task].spec];
         let failed = spec.exitall_on_error && self.processes[task].stats().error != 0;
-        let what = match (failed, spec.exitall) {
+        let what = match (failed, self.open.exits) {
             (true, _) => ExitWhat::All,
             (false, true) => spec.exit_what,
             (false, false) => return,

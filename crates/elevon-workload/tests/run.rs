@@ -145,6 +145,9 @@ fn exitall_ends_the_group() {
     let one = 256 * 100 * US;
     assert!(span(&outcome, 1).1 <= one + 100 * US);
     assert_eq!(outcome.jobs[2].stats.directions[0].ios, 256, "another group runs on");
+    // The first job of the group that ends ends the others, whichever section has the option.
+    let specs = [job("short", |_| ()), job("long", |s| (endless(s), s.exitall = true).1)];
+    assert!(span(&go(&specs), 1).1 <= one + 100 * US);
 }
 
 #[test]

@@ -163,7 +163,7 @@ pub struct JobSpec {
     pub stonewall: bool,
     /// `wait_for`: the job starts when the named job has finished.
     pub wait_for: Option<String>,
-    /// `exitall`: when this job ends, it ends others.
+    /// `exitall`, of any job of a run: when one ends, it ends others, as its `exit_what` says.
     pub exitall: bool,
     /// `exit_what`: the jobs that `exitall` ends.
     pub exit_what: ExitWhat,

@@ -9,7 +9,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("stonewall", OptionKind::Flag(|d, on| d.spec.stonewall = on), "", "", "start when all jobs before have ended")
         .alias(&["wait_for_previous"]),
     row("wait_for", OptionKind::Text(grammar::wait_for), "", "", "start when the named job has ended"),
-    row("exitall", OptionKind::Flag(|d, on| d.spec.exitall = on), "", "", "the end of this job ends others"),
+    row("exitall", OptionKind::Flag(|d, on| d.spec.exitall = on), "", "", "of any job: the end of one ends others"),
     row(
         "exit_what",
         OptionKind::Choice(&["group", "stonewall", "all"], |d, word| {
