@@ -2,9 +2,9 @@
 //!
 //! fio works on files. Here there is one device, so every file becomes a region of it:
 //!
-//! - A `filename=` that is the device given on the command line, or any path under `/dev/`, is the
-//!   whole device. Several such names in one job (`/dev/sda:/dev/sdb`) are equal, consecutive parts
-//!   of it.
+//! - A `filename=` that is the device given on the command line, or any path under `/dev/` but
+//!   `/dev/shm/`, whose files are in memory, is the whole device. Several such names in one job
+//!   (`/dev/sda:/dev/sdb`) are equal, consecutive parts of it.
 //! - Any other file gets a region as large as its jobs need (`filesize`, or `offset` + `size` over
 //!   the number of files), in order of first mention, one after the other from the start, each
 //!   aligned to 1 MiB. Files of the same name are the same region; files in two directories
@@ -149,7 +149,8 @@ impl Placement {
     }
 
     fn is_device(&self, name: &str) -> bool {
-        name.starts_with("/dev/") || self.device_path.as_deref() == Some(name)
+        let is_below_dev = name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
+        is_below_dev || self.device_path.as_deref() == Some(name)
     }
 
     /// Returns the regions of one clone.
@@ -164,7 +165,7 @@ impl Placement {
         };
         let count = names.len() as u64;
         let all_device = names.iter().all(|name| self.is_device(name));
-        let share = self.device_bytes.get() / count / self.logical_block * self.logical_block;
+        let share = self.share(count);
         let sized = spec.size.is_some() || spec.file_size.is_some();
         let mut sizes = Rng::stream(rng_base, 0, clone, Purpose::FileSize);
         let mut regions = Vec::with_capacity(names.len());
@@ -174,7 +175,7 @@ impl Placement {
             let file = if is_device {
                 match count {
                     1 => Region { start: DeviceOffset::ZERO, len: self.device_bytes },
-                    _ => Region { start: DeviceOffset::new(share * index as u64), len: Bytes::new(share) },
+                    _ => Region { start: DeviceOffset::new(share.get() * index as u64), len: share },
                 }
             } else {
                 let need = match sized {
@@ -195,7 +196,10 @@ impl Placement {
             regions.push(self.window(spec, clone, count, file)?);
             files.push(JobFile { place: file, is_device });
         }
-        let bytes: u64 = regions.iter().map(|r| r.len.get()).sum();
+        let all: u64 = regions.iter().map(|r| r.len.get()).sum();
+        // Beside `filesize`, `size` is what is moved of it.
+        let most = if spec.file_size.is_some() { spec.size.map_or(all, |amount| of(amount, all)) } else { all };
+        let bytes = if most == 0 { all } else { all.min(most) };
         let bytes = Bytes::new(spec.io_size.map_or(bytes, |amount| of(amount, bytes)));
         Ok(Extent { regions, files, bytes })
     }
@@ -218,9 +222,29 @@ impl Placement {
         if let Some((low, high)) = spec.file_size {
             return Bytes::new((low + sizes.below(high.saturating_sub(low) + 1)) / block * block);
         }
-        let size = of(spec.size.unwrap_or(Amount::Percent(100)), self.device_bytes.get()) / count;
-        let before = of(spec.offset, 0) + of(spec.offset_increment, 0) * u64::from(clone);
-        Bytes::new(size.max(block).saturating_add(before))
+        let size = spec.size.unwrap_or(Amount::Percent(100));
+        let bytes = of(size, self.device_bytes.get()) / count;
+        let need = Bytes::new(bytes.max(block).saturating_add(self.skip(spec, clone, self.share(count))));
+        match size {
+            Amount::Percent(_) => need.min(self.share(count)),
+            Amount::Bytes(_) => need,
+        }
+    }
+
+    /// Returns the size in bytes of each of `count` equal parts of the device.
+    fn share(&self, count: u64) -> Bytes {
+        Bytes::new(self.device_bytes.get() / count / self.logical_block * self.logical_block)
+    }
+
+    /// Returns the number of bytes before the job's part of a file, in which `whole` bytes are
+    /// 100 %.
+    fn skip(&self, spec: &JobSpec, clone: u32, whole: Bytes) -> u64 {
+        let align = if spec.offset_align > 0 { spec.offset_align } else { smallest_block(spec) };
+        let part = |amount| match amount {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Percent(_) => of(amount, whole.get()).next_multiple_of(align),
+        };
+        part(spec.offset).saturating_add(part(spec.offset_increment).saturating_mul(u64::from(clone)))
     }
 
     /// Returns the region of a named file. A known file grows if `need` is greater than its length.
@@ -245,24 +269,24 @@ impl Placement {
     /// Returns the part of a file that `offset` and `size` select.
     fn window(&self, spec: &JobSpec, clone: u32, count: u64, file: Region) -> Result<Region, WorkloadError> {
         let (block, whole) = (smallest_block(spec), file.len.get());
-        let align = if spec.offset_align > 0 { spec.offset_align } else { block };
-        let part = |amount| match amount {
-            Amount::Bytes(bytes) => bytes,
-            Amount::Percent(_) => of(amount, whole).next_multiple_of(align),
-        };
-        let skip = part(spec.offset).saturating_add(part(spec.offset_increment).saturating_mul(u64::from(clone)));
-        let Some(left) = whole.checked_sub(skip).filter(|&left| left >= block) else {
+        // A file that is as long as its jobs' `size` says has shares of the device.
+        let is_as_long_as_needed = spec.size.is_some() && spec.file_size.is_none();
+        let base = if is_as_long_as_needed { self.share(count) } else { file.len };
+        let skip = self.skip(spec, clone, base);
+        let left = whole.saturating_sub(skip);
+        if left < block && skip > 0 {
             let message = format!("offset {skip} leaves no block of {block} bytes of {whole} bytes");
             return Err(WorkloadError::new(&spec.origin, "offset", Problem::OutOfRange.because(message)));
-        };
+        }
         let size = match (spec.size, spec.file_size) {
-            (Some(amount), None) => of(amount, whole * count) / count,
+            (Some(amount), None) => of(amount, self.device_bytes.get()) / count,
             _ => left,
         };
         let len = if size == 0 { left } else { size.min(left) };
         if len < block {
-            let message = format!("{len} bytes are less than one block of {block} bytes");
-            return Err(WorkloadError::new(&spec.origin, "size", Problem::OutOfRange.because(message)));
+            let key = if count > 1 { "nrfiles" } else { "size" };
+            let message = format!("{len} bytes of a file are less than one block of {block} bytes");
+            return Err(WorkloadError::new(&spec.origin, key, Problem::OutOfRange.because(message)));
         }
         let start = file.start + Bytes::new(skip);
         let (range, gap) = spec.zones.map_or((0, 0), |zones| (zones.range, zones.skip));
@@ -327,6 +351,8 @@ mod tests {
         (spec.directory, spec.filenames) = (Some("/dev".to_owned()), vec!["sda".to_owned()]);
         spec.size = Some(Amount::Bytes(4 * MIB));
         assert!(extent(&spec, 0).files[0].is_device);
+        spec.directory = Some("/dev/shm".to_owned());
+        assert!(!extent(&spec, 0).files[0].is_device, "a file of a tmpfs");
     }
 
     #[test]
@@ -366,6 +392,34 @@ mod tests {
         // The region ends at the end of the device.
         spec.offset = Amount::Bytes(1000 * MIB);
         assert_eq!(extent(&spec, 0).regions[0].len, Bytes::new(24 * MIB));
+    }
+
+    #[test]
+    fn percents_of_a_named_file_are_of_the_device() {
+        let mut spec = job();
+        spec.filenames = vec!["data".into()];
+        (spec.size, spec.offset) = (Some(Amount::Percent(50)), Amount::Bytes(0));
+        assert_eq!(extent(&spec, 0).regions, [region(0, 512 * MIB)]);
+        spec.offset = Amount::Percent(25);
+        assert_eq!(extent(&spec, 0).regions, [region(256 * MIB, 512 * MIB)]);
+        spec.offset = Amount::Percent(75);
+        assert_eq!(extent(&spec, 0).regions, [region(768 * MIB, 256 * MIB)]);
+        (spec.size, spec.offset_increment) = (Some(Amount::Bytes(8 * MIB)), Amount::Percent(10));
+        spec.offset = Amount::Bytes(0);
+        let tenth = (1024 * MIB / 10).next_multiple_of(4096);
+        assert_eq!(extent(&spec, 3).regions, [region(3 * tenth, 8 * MIB)]);
+    }
+
+    #[test]
+    fn size_beside_filesize_is_what_is_moved() {
+        let mut spec = job();
+        (spec.file_size, spec.size) = (Some((4 * MIB, 4 * MIB)), Some(Amount::Bytes(2 * MIB)));
+        let found = extent(&spec, 0);
+        assert_eq!((found.regions, found.bytes), (vec![region(0, 4 * MIB)], Bytes::new(2 * MIB)));
+        spec.size = Some(Amount::Percent(25));
+        assert_eq!(extent(&spec, 0).bytes, Bytes::new(MIB));
+        spec.size = Some(Amount::Bytes(64 * MIB));
+        assert_eq!(extent(&spec, 0).bytes, Bytes::new(4 * MIB), "no more than the files have");
     }
 
     #[test]
@@ -431,5 +485,7 @@ mod tests {
         spec.offset = Amount::Bytes(0);
         spec.block_sizes[0] = BlockSizes::Range(512, 512);
         assert_eq!(placement.place(&spec, 0, 1).expect_err("below the logical block").key, "bs");
+        let spec = JobSpec { size: Some(Amount::Bytes(MIB)), nrfiles: 1000, ..job() };
+        assert_eq!(placement.place(&spec, 0, 1).expect_err("a file is below a block").key, "nrfiles");
     }
 }
