@@ -69,7 +69,7 @@ use crate::logs::Logger;
 use crate::measure::{Finished, Measure, PriorityLatency};
 use crate::pace::{Ahead, AheadWait, Hold, Pace, Think};
 use crate::pattern::{Access, Pattern, Seeds};
-use crate::region::{Extent, directions, largest_block};
+use crate::region::{Extent, directions, largest_block, smallest_block};
 use crate::source::LARGEST_UNPLUGGED;
 use crate::token::Token;
 use crate::verify::{Verifier, Written, fill_pattern, fill_random};
@@ -167,8 +167,33 @@ enum Phase {
 struct Budget {
     per_loop: Bytes,
     left: Bytes,
+    /// Bytes that must be left for one more I/O.
+    least: Bytes,
+    /// Bytes that the last I/O that `io_size` needs may go beyond it, as with fio; they are part of
+    /// `per_loop`.
+    beyond: Bytes,
     ios_left: u64,
     loops_left: u64,
+}
+
+impl Budget {
+    /// Returns the budget of a job that moves `bytes` in a loop.
+    fn new(spec: &JobSpec, bytes: Bytes, options: &Options) -> Self {
+        let (least, beyond) = match spec.io_size {
+            Some(_) => (largest_block(spec), largest_block(spec) - 1),
+            None => (smallest_block(spec), 0),
+        };
+        let per_loop = Bytes::new(bytes.get().saturating_add(beyond));
+        let (ios_left, loops_left) = (options.number_ios, options.loops);
+        let (least, beyond) = (Bytes::new(least), Bytes::new(beyond));
+        Self { per_loop, left: per_loop, least, beyond, ios_left, loops_left }
+    }
+
+    /// Begins a loop. What the last one moved beyond `io_size` counts in this one.
+    fn refill(&mut self, ios: u64) {
+        self.left = self.per_loop - self.beyond + self.left.min(self.beyond);
+        self.ios_left = ios;
+    }
 }
 
 /// How often a process has begun its work anew.
@@ -258,7 +283,6 @@ impl Process {
         let options = Options::new(spec);
         let which = if spec.lat_percentiles { PriorityLatency::Whole } else { PriorityLatency::Completion };
         let by_priority = spec.has_command_prio().then_some(which);
-        let per_loop = extent.bytes;
         let content_seed = seeds.base(Purpose::Buffer) ^ u64::from(identity.job) << 32;
         Self {
             identity,
@@ -285,7 +309,7 @@ impl Process {
             ahead: Ahead::No,
             verifier: Verifier::new(spec, content_seed).map(Box::new),
             phase: Phase::Run,
-            budget: Budget { per_loop, left: per_loop, ios_left: options.number_ios, loops_left: options.loops },
+            budget: Budget::new(spec, extent.bytes, &options),
             refill_at_low: false,
             writes: 0,
             sync_due: false,

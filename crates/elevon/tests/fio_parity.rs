@@ -124,6 +124,12 @@ const CASES: &[Case] = &[
             ("read/lat_ns/N", 16.0, 15.0),
         ],
     ),
+    // At the end, because chance depends on the place in the file.
+    same("io_size-uneven", "rw=read\nbs=16k\nio_size=100k\nloops=2"),
+    same("io_size-below-bs", "rw=randread\nbs=64k\nio_size=4k"),
+    same("filesize-and-size", "rw=randread\nbs=16k\nfilesize=2m\nsize=1m"),
+    same("pattern-alone", "rw=write\nbs=8k\nverify_pattern=0xdeadbeef"),
+    same("zones-of-none", "rw=read\nbs=16k\nzonerange=64k\nzoneskip=64k"),
 ];
 
 /// Figures that must be equal if they are present.

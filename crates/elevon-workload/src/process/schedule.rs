@@ -327,7 +327,7 @@ impl Process {
             }
             None => {
                 self.next = Some(next);
-                if self.goes_round() && self.budget.per_loop >= self.pattern.smallest_block() {
+                if self.goes_round() && self.budget.per_loop >= self.budget.least {
                     self.begin_loop();
                     return Want::Changed;
                 }
@@ -368,7 +368,7 @@ impl Process {
 
     #[inline]
     fn is_budget_left(&self) -> bool {
-        self.budget.left >= self.pattern.smallest_block()
+        self.budget.left >= self.budget.least
             && self.budget.ios_left > 0
             && !(self.options.gaps_end && self.pattern.is_past_gaps())
     }
@@ -437,13 +437,12 @@ impl Process {
     }
 
     fn begin_loop(&mut self) {
-        self.budget.left = self.budget.per_loop;
-        self.budget.ios_left = self.options.number_ios;
+        self.budget.refill(self.options.number_ios);
     }
 
     /// Ends a loop that is too small for a single block; it would never end.
     fn guard_empty_loop(&mut self) -> Want {
-        if self.budget.per_loop < self.pattern.smallest_block() {
+        if self.budget.per_loop < self.budget.least {
             self.phase = Phase::EndSync;
         }
         Want::Changed

@@ -368,6 +368,11 @@ fn amounts() {
     assert_eq!(count(|s| s.number_ios = Some(10)), 10);
     assert_eq!(count(|s| s.io_size = Some(Amount::Bytes(64 * 1024))), 16);
     assert_eq!(count(|s| s.io_size = Some(Amount::Bytes(3 << 20))), 768);
+    // The last I/O goes beyond io_size.
+    assert_eq!(count(|s| s.io_size = Some(Amount::Bytes(64 * 1024 + 1))), 17);
+    assert_eq!(count(|s| s.io_size = Some(Amount::Bytes(1))), 1);
+    // What it moves beyond it counts in the next loop.
+    assert_eq!(count(|s| (s.io_size, s.loops) = (Some(Amount::Bytes(6 * 1024)), 4)), 6);
     assert_eq!(count(|s| s.block_sizes[0] = BlockSizes::Range(300 * 1024, 300 * 1024)), 3);
     // number_ios does not extend the size.
     assert_eq!(count(|s| s.number_ios = Some(1000)), 256);
