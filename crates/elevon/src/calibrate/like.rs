@@ -60,8 +60,8 @@ impl Starts {
         Ok(Self(found))
     }
 
-    /// Returns the one that the requests are nearest to after a first look, and how far that is from
-    /// them, in percent.
+    /// Returns the one that the requests are nearest to after a first look, and how far that is
+    /// from them, in percent.
     pub(super) fn nearest(self, requests: &[Served]) -> (Start, f64) {
         let far = |start: Start| {
             let distance = distance(&start.config, &start.described, requests) * 100.0;

@@ -15,9 +15,10 @@ pub(super) const SERVERS: &str = "slots";
 /// By which factor the nearest flash, after a first look, may be farther off than servers for a
 /// fit to be tried. (Of seven simulated drives it was at most 1.9, of virtual disks 3.7 and more.)
 const HOPEFUL: f64 = 3.0;
-/// The same for flash that was fitted to be taken, and by how many percent it may be off. Flash that
-/// is about as near as servers foretells better how the drive serves another load (docs/what-if.md):
-/// servers take all of its requests for alike. (Of those drives it was at most 1.4.)
+/// The same for flash that was fitted to be taken, and by how many percent it may be off. Flash
+/// that is about as near as servers foretells better how the drive serves another load
+/// (docs/what-if.md): servers take all of its requests for alike. (Of those drives it was at most
+/// 1.4.)
 const NEAR: (f64, f64) = (1.5, 20.0);
 
 /// The kinds of device that may be fitted.
