@@ -100,6 +100,8 @@ impl Flags {
     /// Of a call, never of a bio: the caller sleeps until the call has ended (a synchronous
     /// engine).
     pub const WAITED: Self = Self(1 << 17);
+    /// The I/O priority is that of this I/O alone (`aio_reqprio`); its process has another.
+    pub const OWN_PRIO: Self = Self(1 << 18);
 
     /// Returns true if every flag of `other` is set.
     #[inline]

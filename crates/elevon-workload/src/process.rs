@@ -570,11 +570,12 @@ impl Process {
     #[inline]
     pub(crate) fn io(&self, token: u32) -> Io {
         let slot = &self.slots[token as usize];
+        let flags = self.options.flags[slot.op as usize];
         Io {
             task: self.identity.task,
             token: Token::Job(token).encode(),
             op: slot.op,
-            flags: self.options.flags[slot.op as usize],
+            flags: if slot.ioprio == self.options.ioprio { flags } else { flags.with(Flags::OWN_PRIO) },
             sector: slot.offset.sector(),
             bytes: slot.len,
             ioprio: slot.ioprio,

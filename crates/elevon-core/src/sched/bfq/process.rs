@@ -22,7 +22,8 @@ pub(super) struct Process {
     pub(super) sync: Option<EntityId>,
     /// The async queue of its priority.
     pub(super) asynchronous: Option<EntityId>,
-    ioprio: Option<IoPrio>,
+    /// Its priority, as of its last I/O that had none of its own.
+    pub(super) ioprio: Option<IoPrio>,
     group: Option<GroupId>,
     /// Requests inserted and not completed.
     pub(super) outstanding: u32,
@@ -114,16 +115,22 @@ impl Bfq {
     /// Returns the queue for a request; creates it if needed.
     pub(super) fn queue_for(&mut self, request: &Request) -> EntityId {
         let (task, group) = (request.task, self.group_of(request.tenant));
-        let is_same = |process: &&Process| process.ioprio == Some(request.ioprio) && process.group == Some(group);
-        let (own, asynchronous) = match self.processes.get(task.index()).filter(is_same) {
+        let process = self.processes.get(task.index());
+        // As in the kernel, that of the process: what a single I/O says is not asked for.
+        let ioprio = match request.flags.contains(Flags::OWN_PRIO) {
+            true => process.and_then(|process| process.ioprio).unwrap_or(IoPrio::NONE),
+            false => request.ioprio,
+        };
+        let is_same = |process: &&Process| process.ioprio == Some(ioprio) && process.group == Some(group);
+        let (own, asynchronous) = match process.filter(is_same) {
             Some(process) => (process.sync, process.asynchronous),
-            None => self.follow_process(task, request.ioprio, group),
+            None => self.follow_process(task, ioprio, group),
         };
         match (request.is_sync(), own) {
             (true, Some(q)) if !self.queue(q).shared => q,
-            (true, own) => self.other_sync_queue(own, task, group, request.ioprio),
+            (true, own) => self.other_sync_queue(own, task, group, ioprio),
             (false, _) => asynchronous.unwrap_or_else(|| {
-                let q = self.async_queue(group, request.ioprio);
+                let q = self.async_queue(group, ioprio);
                 self.processes[task.index()].asynchronous = Some(q);
                 q
             }),
