@@ -1,18 +1,18 @@
 //! Whether a device serves requests in about the order in which it gets them.
 //!
-//! One that does not (a loop device of Linux hands the newest to its worker first) leaves some
-//! waiting for many times the mean. Of those that began in a probe and ended in it the long ones
-//! are missing then, and any other depth seems to be better.
+//! One that does not leaves some waiting for many times the mean, as a queue of Linux with fewer
+//! tags than callers does. Of those that began in a probe and ended in it the long ones are missing
+//! then, and any other depth seems to be better.
 
 use crate::units::Nanos;
 
 /// Requests after which it is decided anew.
-const WINDOW: u32 = 64;
+const WINDOW: u32 = 128;
 /// Mean time below which it does not matter: a probe is much longer.
 const SLOW: u64 = Nanos::from_millis(5).get();
-/// Squares of the coefficient of variation of their times, in halves: above the one order is lost,
-/// below the other it is kept. If a server takes any of those that wait, it is a half of 1.
-const VARIATION: (u64, u64) = (2, 1);
+/// Squares of the coefficient of variation of their times, in eighths: above the one order is lost,
+/// below the other it is kept. If a server takes any of those that wait, it is four eighths.
+const VARIATION: (u64, u64) = (6, 3);
 
 /// How much the times of requests vary.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ impl Order {
         let n = u64::from(n);
         let limit = if before { VARIATION.1 } else { VARIATION.0 };
         let is_lost = t >= n * (SLOW >> 10)
-            && u128::from(n * 2) * u128::from(tt) > u128::from(t) * u128::from(t) * u128::from(2 + limit);
+            && u128::from(n * 8) * u128::from(tt) > u128::from(t) * u128::from(t) * u128::from(8 + limit);
         *self = Self { is_lost, ..Self::new() };
         is_lost != before
     }
