@@ -6,8 +6,10 @@
 
 use crate::units::Nanos;
 
-/// Requests after which it is decided anew.
+/// Requests of a window, and windows in a row that must say the same: in one in which the device
+/// becomes slower times vary as well.
 const WINDOW: u32 = 128;
+const WINDOWS: u32 = 2;
 /// Mean time below which it does not matter: a probe is much longer.
 const SLOW: u64 = Nanos::from_millis(5).get();
 /// Squares of the coefficient of variation of their times, in eighths: above the one order is lost,
@@ -19,6 +21,8 @@ const VARIATION: (u64, u64) = (6, 3);
 pub(super) struct Order {
     /// The device serves in disorder.
     pub(super) is_lost: bool,
+    /// Windows in a row that said the other.
+    windows: u32,
     n: u32,
     /// Sums of times and of their squares, in 1024 ns.
     t: u64,
@@ -28,7 +32,7 @@ pub(super) struct Order {
 impl Order {
     /// Returns what is known of a device that was not seen yet.
     pub(super) const fn new() -> Self {
-        Self { is_lost: false, n: 0, t: 0, tt: 0 }
+        Self { is_lost: false, windows: 0, n: 0, t: 0, tt: 0 }
     }
 
     /// Notes that a request took so many nanoseconds. Returns true if enough were noted.
@@ -43,12 +47,14 @@ impl Order {
 
     /// Decides from what was noted. Returns true if the answer is another one.
     pub(super) fn decide(&mut self) -> bool {
-        let Self { is_lost: before, n, t, tt } = *self;
+        let Self { is_lost, windows, n, t, tt } = *self;
         let n = u64::from(n);
-        let limit = if before { VARIATION.1 } else { VARIATION.0 };
-        let is_lost = t >= n * (SLOW >> 10)
+        let limit = if is_lost { VARIATION.1 } else { VARIATION.0 };
+        let varies = t >= n * (SLOW >> 10)
             && u128::from(n * 8) * u128::from(tt) > u128::from(t) * u128::from(t) * u128::from(8 + limit);
-        *self = Self { is_lost, ..Self::new() };
-        is_lost != before
+        let windows = if varies == is_lost { 0 } else { windows + 1 };
+        let changes = windows == WINDOWS;
+        *self = Self { is_lost: is_lost != changes, windows: windows % WINDOWS, ..Self::new() };
+        changes
     }
 }
