@@ -36,6 +36,7 @@ use crate::op::{Flags, Op, StatGroup};
 use crate::pool::Pool;
 use crate::request::{Request, Requests};
 use crate::sched::{AnyScheduler, Reserve, Scheduler, SchedulerError, View};
+use crate::split::page_room;
 use crate::status::Status;
 use crate::tags::TagMap;
 use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, TaskId, TenantId};
@@ -271,6 +272,8 @@ pub struct Stack {
     /// Calls in flight that are one bio each, and not in the table.
     whole_calls: usize,
     layouts: Vec<Layout>,
+    /// By layout: the most bytes of a call that is one bio inside one page ([`Self::goes_straight`]).
+    page_rooms: Vec<u64>,
     tasks: Vec<Task>,
     requests: Requests,
     queues: Vec<HwQueueState>,
@@ -378,16 +381,18 @@ impl Stack {
             .grown_to(config.wbt_writes);
         let form = config.io_ticks.unwrap_or(rules.io_ticks);
         let largest = limits.max_sectors.get() as usize;
+        let anywhere = Layout::contiguous(u64::MAX >> 1, 1 << 30);
         Ok(Self {
             rules,
-            limits,
             has_scheduler,
             scheduler_has_timers: scheduler.has_timers(),
             requests_per_queue: nr_requests,
             bios: Pool::new(),
             calls: Pool::new(),
             whole_calls: 0,
-            layouts: alloc::vec![Layout::contiguous(u64::MAX >> 1, 1 << 30)],
+            page_rooms: alloc::vec![page_room(&anywhere, &limits)],
+            layouts: alloc::vec![anywhere],
+            limits,
             tasks: Vec::new(),
             requests: Requests::new(requests),
             queues: alloc::vec![HwQueueState::new(config.queue_depth, nr_requests, has_scheduler); config.hw_queues.into()],
@@ -424,6 +429,7 @@ impl Stack {
 
     /// Registers the layout of a buffer. Layout 0 always exists: contiguous memory of any length.
     pub fn register_layout(&mut self, layout: Layout) -> LayoutId {
+        self.page_rooms.push(page_room(&layout, &self.limits));
         self.layouts.push(layout);
         LayoutId((self.layouts.len() - 1) as u32)
     }
@@ -431,7 +437,9 @@ impl Stack {
     /// Reuses a layout for another buffer, whose pages have these physical page numbers. No I/O of
     /// this layout may be in flight.
     pub fn set_layout(&mut self, id: LayoutId, pages: impl IntoIterator<Item = u64>) {
-        self.layouts[id.index()].set_pages(pages);
+        let layout = &mut self.layouts[id.index()];
+        layout.set_pages(pages);
+        self.page_rooms[id.index()] = page_room(layout, &self.limits);
     }
 
     /// Returns the next completed I/O, in order of completion.

@@ -62,8 +62,9 @@ fn outcome(job: &str, device: &str, scheduler: &str, faults: &[&str], cpu: CpuCo
     format!("{outcome:?} {:?}", stack.counters())
 }
 
-/// The last thinks for longer than a device may be silent.
-const JOBS: [&str; 4] = [
+/// The last thinks for longer than a device may be silent. In the two before it most I/Os go alone,
+/// and flushes, the end of the ramp, low water and another process come between.
+const JOBS: [&str; 6] = [
     "[r]\nioengine=io_uring\nrw=randread\nbs=4k\niodepth=32\nsize=1g\nnumber_ios=3000\n",
     "[global]\nioengine=libaio\nsize=64m\nnumber_ios=400\n[w]\nrw=randwrite\nbssplit=4k/50:64k/50\niodepth=16\nfsync=32\n\
      [b]\nrw=rw\nbs=128k\niodepth=8\niodepth_batch_submit=4\niodepth_batch_complete_min=2\nnumjobs=2\nstartdelay=1ms\n\
@@ -71,6 +72,10 @@ const JOBS: [&str; 4] = [
     "[a]\nioengine=libaio\nrw=randread\nbs=4k\nsize=8m\niodepth=8\nflow=1\n[b]\nioengine=sync\nrw=randwrite\nbs=16k\n\
      size=8m\nsync=dsync\nflow=2\n[c]\nioengine=io_uring\nrw=randread\nbs=4k\nsize=1m\niodepth=300\n\
      iodepth_batch_complete_min=0\nramp_time=1ms\n",
+    "[f]\nioengine=libaio\nrw=randrw\nbs=4k\nsize=2m\niodepth=16\niodepth_low=6\niodepth_batch_complete_max=4\n\
+     fsync=7\nramp_time=2ms\nloops=2\nmax_latency=1s\n",
+    "[a]\nioengine=io_uring\nrw=randread\nbs=4k\nsize=64m\niodepth=8\nnumber_ios=2000\n\
+     [slow]\nioengine=psync\nrw=randwrite\nbs=4k\nsize=1m\nnumber_ios=40\nthinktime=90\n",
     "[t]\nioengine=io_uring\nrw=randread\nbs=4k\nsize=1m\nnumber_ios=150\nthinktime=700s\n",
 ];
 

@@ -69,7 +69,7 @@ impl Sampler {
         Self { len, kind }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
         if matches!(self.kind, Shape::Uniform) { rng.below(self.len) } else { self.draw_uneven(rng) }
     }

@@ -73,10 +73,12 @@ use crate::region::{Extent, directions, largest_block, smallest_block};
 use crate::source::LARGEST_UNPLUGGED;
 use crate::token::Token;
 use crate::verify::{Verifier, Written, fill_pattern, fill_random};
+pub use alone::Alone;
 use options::Options;
 use ranges::Ranges;
 use threads::FileThreads;
 
+mod alone;
 mod options;
 mod ranges;
 mod schedule;
@@ -567,7 +569,7 @@ impl Process {
     }
 
     /// Returns an I/O that has not finished, for submission.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn io(&self, token: u32) -> Io {
         let slot = &self.slots[token as usize];
         let flags = self.options.flags[slot.op as usize];

@@ -19,22 +19,20 @@ use crate::buffered::BufferedIo;
 use crate::by_owner::OwnerSeries;
 use crate::cpu::SchedulerLock;
 use crate::jobs::Jobs;
-use crate::process::Poll;
 use crate::series::{Load, Series};
 use crate::source::Source;
 use crate::wakeups::Wakeups;
 
-mod alone;
 mod layer;
 mod observer;
 mod outcome;
 mod owners;
 mod through_cache;
+mod turn;
 
 #[cfg(test)]
 mod tests;
 
-use alone::MOST_WAITS;
 use layer::{Layer, NoLayer};
 use observer::Watcher;
 pub use observer::{NoObserver, Observer, Probe};
@@ -47,14 +45,6 @@ const PATIENCE_INTERRUPTED: Nanos = Nanos::from_secs(60);
 
 /// Steps at one instant after which a run is taken to make no progress.
 const STEPS_AT_ONE_INSTANT: u64 = 200_000_000;
-
-/// The longest turn of a process that never waits because the page cache completes its I/O at once.
-/// After it, other processes run, the device is polled, and an interrupt is noticed.
-const TURN: Nanos = Nanos::from_micros(200);
-
-/// The number of batches between two checks for an interrupt, for a process that never waits while
-/// time does not advance.
-const BATCHES_BETWEEN_LOOKS: u64 = 64;
 
 /// Runs all jobs, or all processes of a trace, to their end.
 pub fn run<B: Backend, S: Source>(
@@ -129,9 +119,9 @@ struct Runner<'a, B, L, S> {
     /// The end of the last wait at the latest: until then no timer is due and no process wakes,
     /// unless a completion changes it. Zero if there was a step since that wait.
     next_due: Instant,
-    /// A process used up its turn without waiting; see [`TURN`].
+    /// A process used up its turn without waiting; see [`turn`].
     is_turn_over: bool,
-    /// Processes became ready in a step that one process made for itself ([`alone`]): they run
+    /// Processes became ready in a step that one process made for itself ([`turn`]): they run
     /// before the next step begins.
     goes_on: bool,
 }
@@ -405,7 +395,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             self.poll_with_locks(task);
         } else {
             let may_pass_time = self.may_pass_time(in_flow);
-            self.poll_process(task, now, may_pass_time);
+            self.take_turn(task, now, may_pass_time);
         }
         if in_flow {
             self.pass_standing(task);
@@ -424,7 +414,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             if self.jobs.processes[task].ended().is_some() {
                 return;
             }
-            self.poll_process(task, now, false);
+            self.take_turn(task, now, false);
             if !self.jobs.processes[task].wants_section_lock() {
                 return;
             }
@@ -441,76 +431,6 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         }
     }
 
-    /// Polls a process that has started until it waits, its turn is over or it has finished.
-    #[inline]
-    fn poll_process(&mut self, task: usize, mut now: Instant, may_pass_time: bool) {
-        let (mut began, mut batches) = (now, 0);
-        let mut waits_left = if may_pass_time { MOST_WAITS } else { 0 };
-        let mut other = None;
-        let mut quiet_until = Instant::ZERO;
-        loop {
-            let process = &mut self.jobs.processes[task];
-            match process.poll(now) {
-                Poll::Submit(count) => {
-                    self.submit(task, count);
-                    quiet_until = Instant::ZERO;
-                    now = self.backend.now();
-                    batches += 1;
-                    if self.ends_turn(began, now, batches) {
-                        self.make_ready(task);
-                        return;
-                    }
-                }
-                Poll::Wait => {
-                    process.pass_lock(now, &mut self.scheduler_lock);
-                    let wakeup = process.next_wakeup().unwrap_or(Instant::MAX);
-                    if wakeup < quiet_until && waits_left > 0 {
-                        // The batch is closed, and nobody asks what the process does meanwhile.
-                        waits_left -= 1;
-                        now = self.pass_quiet_time(now, wakeup);
-                        (began, batches) = (now, 0);
-                        continue;
-                    }
-                    self.end_open_batch(task);
-                    self.set_context(task, now);
-                    if waits_left == 0 {
-                        self.wakeups.set(task, wakeup);
-                        return;
-                    }
-                    waits_left -= 1;
-                    let other = *other.get_or_insert_with(|| self.next_of_others(task));
-                    let Some(at) = self.pass_time(task, now, wakeup, other, &mut quiet_until) else { return };
-                    now = at;
-                    (began, batches) = (now, 0);
-                }
-                Poll::Done => {
-                    self.end_open_batch(task);
-                    self.set_context(task, now);
-                    self.wakeups.set(task, Instant::MAX);
-                    self.layer.on_process_over(task);
-                    self.on_over(task, now);
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Returns true if a process that has not waited yet must end its turn. Cost: one comparison of
-    /// times per batch, and in virtual time one check for an interrupt per
-    /// [`BATCHES_BETWEEN_LOOKS`].
-    #[inline]
-    fn ends_turn(&mut self, began: Instant, now: Instant, batches: u64) -> bool {
-        if now.since(began) >= TURN {
-            self.is_turn_over = true;
-            return true;
-        }
-        if !batches.is_multiple_of(BATCHES_BETWEEN_LOOKS) {
-            return false;
-        }
-        self.steps += BATCHES_BETWEEN_LOOKS;
-        self.steps > STEPS_AT_ONE_INSTANT || (self.ended_early.is_none() && self.backend.interrupted())
-    }
-
     /// Reports the state of a process, for the pressure of its tenant.
     #[inline]
     fn set_context(&mut self, task: usize, now: Instant) {
@@ -522,7 +442,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     }
 
     /// Submits a batch to the stack. Stops if the submitter sleeps, and continues when it wakes.
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, task: usize, count: usize) {
         if L::submit(self, task) {
             return;

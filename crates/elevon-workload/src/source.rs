@@ -13,7 +13,7 @@ use crate::by_owner::Progressed;
 use crate::cpu::SchedulerLock;
 use crate::flow::Standing;
 use crate::logs::Logger;
-use crate::process::{Poll, Process};
+use crate::process::{Alone, Poll, Process};
 use crate::section_lock::SectionLocks;
 
 /// The largest batch that one system call carries without a plug: io_submit and io_uring use a plug
@@ -70,6 +70,32 @@ pub trait Source {
     fn next_wakeup(&self) -> Option<Instant>;
     /// Returns what the source needs now.
     fn poll(&mut self, now: Instant) -> Poll;
+    /// Returns true if its I/Os can go alone ([`Self::go_alone`]).
+    #[inline]
+    fn goes_alone(&self) -> bool {
+        false
+    }
+    /// Returns true if [`Self::go_alone`] may be asked. It stays true until the source is polled, or
+    /// its submission sleeps.
+    #[inline]
+    fn is_alone(&self) -> bool {
+        false
+    }
+    /// Does what [`Self::poll`] would do, if that is one of the steps of [`Alone`], and the CPU time
+    /// of an I/O to be submitted is spent before `until`.
+    #[inline]
+    fn go_alone(&mut self, _now: Instant, _until: Instant) -> Alone {
+        Alone::Poll
+    }
+    /// Returns the I/O that [`Self::go_alone`] prepared.
+    ///
+    /// # Panics
+    /// If there is none.
+    fn take_alone(&mut self) -> Io {
+        unreachable!("nothing goes alone")
+    }
+    /// Leaves the I/O that [`Self::go_alone`] prepared to [`Self::poll`].
+    fn keep_alone(&mut self) {}
     /// Returns true if [`Self::poll`] would only repeat its last answer, to wait until the CPU time
     /// that the source spends is over.
     #[inline]
@@ -185,6 +211,25 @@ impl Source for Process {
     #[inline(always)]
     fn poll(&mut self, now: Instant) -> Poll {
         self.poll(now)
+    }
+    #[inline]
+    fn goes_alone(&self) -> bool {
+        self.goes_alone()
+    }
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        self.is_alone()
+    }
+    #[inline(always)]
+    fn go_alone(&mut self, now: Instant, until: Instant) -> Alone {
+        self.go_alone(now, until)
+    }
+    #[inline(always)]
+    fn take_alone(&mut self) -> Io {
+        self.take_alone()
+    }
+    fn keep_alone(&mut self) {
+        self.keep_alone();
     }
     #[inline]
     fn is_busy(&self, now: Instant) -> bool {

@@ -9,6 +9,8 @@ pub(super) struct Options {
     /// `verify`, `serialize_overlap`, `latency_target` or `trimwrite`. So it is asked once, not for
     /// each of them.
     pub(super) is_plain: bool,
+    /// The job is plain, and submits each I/O alone, without a plug and without a worker of its own.
+    pub(super) goes_alone: bool,
     /// The job is plain and has no `max_latency`: its I/Os that complete are only counted.
     pub(super) only_counts: bool,
     pub(super) may_block: bool,
@@ -88,12 +90,16 @@ impl Options {
             && spec.latency_target.is_none()
             && !spec.serialize_overlap
             && !spec.rw.trim_then_write;
+        let batch_submit = or_most(spec.iodepth_batch_submit);
+        let complete_min = (spec.iodepth_batch_complete_min as usize).min(most);
+        let has_parts = spec.has_file_threads() || spec.offload || spec.num_range > 1;
         Self {
             is_plain,
+            goes_alone: is_plain && batch_submit == 1 && complete_min > 0 && !has_parts,
             only_counts: is_plain && spec.max_latency.iter().all(|span| span.is_zero()),
             may_block: spec.submission_blocks(),
-            batch_submit: or_most(spec.iodepth_batch_submit),
-            complete_min: (spec.iodepth_batch_complete_min as usize).min(most),
+            batch_submit,
+            complete_min,
             complete_max: or_most(spec.iodepth_batch_complete_max),
             low: (spec.iodepth_low as usize).min(most),
             flags: flags_of(spec, write_flags),

@@ -65,6 +65,7 @@ impl Process {
         }
     }
 
+    #[inline(always)]
     fn step(&mut self, now: Instant) -> ProcessStep {
         self.leave_ramp(now);
         if let Some(token) = self.syncing {
@@ -74,7 +75,7 @@ impl Process {
         let want = if self.refill_at_low || (is_full && !self.is_ending(now)) {
             Want::NoFreeSlot
         } else if self.options.complete_min == 0 && !self.ready.is_empty() {
-            self.reap(now, self.options.complete_max);
+            self.reap_many(now, self.options.complete_max);
             return ProcessStep::Again;
         } else if self.options.is_plain && self.phase == Phase::Run && !self.sync_due && !self.is_ending(now) {
             // As `want` would say; most I/Os come this way.
@@ -120,18 +121,30 @@ impl Process {
             self.seal(now);
             return ProcessStep::Again;
         }
-        let need = if full { self.options.complete_min.clamp(1, self.in_use().max(1)) } else { 1 };
+        let need = if full { self.needed_when_full() } else { 1 };
         if self.ready.len() < need {
             return otherwise;
         }
-        self.reap(now, self.options.complete_max.max(need));
-        self.refill_at_low = full && self.in_use() > self.options.low.min(self.depth_limit);
+        self.reap_many(now, self.options.complete_max.max(need));
+        self.refill_at_low = full && self.is_above_low();
         ProcessStep::Again
+    }
+
+    /// Returns how many completions the job waits for while no slot is free.
+    #[inline(always)]
+    pub(super) fn needed_when_full(&self) -> usize {
+        self.options.complete_min.clamp(1, self.in_use().max(1))
+    }
+
+    /// Returns true if the job goes on reaping before it prepares more.
+    #[inline(always)]
+    pub(super) fn is_above_low(&self) -> bool {
+        self.in_use() > self.options.low.min(self.depth_limit)
     }
 
     /// Starts the statistics, and the count of `number_ios`, when the ramp has ended.
     #[inline]
-    fn leave_ramp(&mut self, now: Instant) {
+    pub(super) fn leave_ramp(&mut self, now: Instant) {
         if self.measure.leave_ramp(now) {
             // The I/Os in flight will count.
             let counts = |n: u64| n.saturating_sub(self.in_use() as u64);
@@ -152,11 +165,12 @@ impl Process {
             return ProcessStep::Sleep(None);
         };
         self.ready.swap(0, at);
-        self.reap(now, 1);
+        self.reap_many(now, 1);
         ProcessStep::Again
     }
 
-    fn is_ending(&self, now: Instant) -> bool {
+    #[inline(always)]
+    pub(super) fn is_ending(&self, now: Instant) -> bool {
         self.stopping || now >= self.deadline
     }
 
@@ -510,6 +524,13 @@ impl Process {
     #[inline(always)]
     fn put(&mut self, now: Instant, token: u32, kind: IoKind, access: &Access, generation: u32) {
         let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.staged.len() as u64));
+        self.fill_slot(start, token, kind, access, generation);
+        self.staged.push(token);
+    }
+
+    /// Puts an I/O, which the process begins to prepare at `start`, into its slot.
+    #[inline(always)]
+    pub(super) fn fill_slot(&mut self, start: Instant, token: u32, kind: IoKind, access: &Access, generation: u32) {
         let ioprio = self.draw_priority(kind, access.len);
         let slot = &mut self.slots[token as usize];
         slot.kind = kind;
@@ -522,7 +543,6 @@ impl Process {
         slot.start = start;
         slot.corrupt = false;
         slot.checked = false;
-        self.staged.push(token);
     }
 
     /// Returns an I/O that is not part of the pattern: the next block to verify, or a flush.
@@ -545,7 +565,7 @@ impl Process {
 
     /// Counts an access of the pattern. Returns the kind and generation of its I/O.
     #[inline(always)]
-    fn on_access(&mut self, access: &Access) -> (IoKind, u32) {
+    pub(super) fn on_access(&mut self, access: &Access) -> (IoKind, u32) {
         self.issued += 1;
         if !self.options.is_plain {
             self.allowed = self.allowed.saturating_sub(1);
@@ -610,18 +630,30 @@ impl Process {
     fn seal(&mut self, now: Instant) {
         self.sealed = true;
         self.handed = 0;
+        self.account_batch(now, self.staged.len(), (self.staged.len() - self.staged_syncs) as u64);
+    }
+
+    /// Counts a batch of so many I/Os, of which `data` have data, and spends its CPU time.
+    #[inline(always)]
+    pub(super) fn account_batch(&mut self, now: Instant, ios: usize, data: u64) {
         let CpuCost { submit, scheduler, .. } = self.cpu;
-        let count = self.staged.len() as u64;
-        let span = (submit + scheduler.request).get() * count;
-        self.wants_lock = Nanos::new(scheduler.locked.get() * count);
+        let span = (submit + scheduler.request).get() * ios as u64;
+        self.wants_lock = Nanos::new(scheduler.locked.get() * ios as u64);
         self.measure.stats.cpu_ns += span;
         self.busy_until = now.saturating_add(Nanos::new(span));
-        self.measure.on_batch(self.staged.len());
-        self.measure.on_submit(self.in_use(), (self.staged.len() - self.staged_syncs) as u64);
+        self.measure.on_batch(ios);
+        self.measure.on_submit(self.in_use(), data);
+    }
+
+    /// As [`Self::reap`], for a job whose I/Os do not go alone.
+    #[inline(never)]
+    fn reap_many(&mut self, now: Instant, most: usize) {
+        self.reap(now, most);
     }
 
     /// Takes up to `most` completions.
-    fn reap(&mut self, now: Instant, most: usize) {
+    #[inline(always)]
+    pub(super) fn reap(&mut self, now: Instant, most: usize) {
         let count = self.ready.len().min(most);
         self.measure.on_reap(count);
         let mut end = now;

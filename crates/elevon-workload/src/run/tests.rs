@@ -10,6 +10,7 @@ use elevon_formats::fio::spec::JobSpec;
 
 use super::*;
 use crate::by_owner::Progressed;
+use crate::process::Poll;
 use crate::replay::{Replayed, Script};
 
 /// Waits for a completion from the start, and has no I/O in flight.

@@ -9,7 +9,8 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, TaskId};
 
 use super::layer::Layer;
-use super::{EndedEarly, Runner, TURN};
+use super::turn::TURN;
+use super::{EndedEarly, Runner};
 use crate::backend::Backend;
 use crate::buffered::{BufferedIo, Event, Route};
 use crate::process::Process;

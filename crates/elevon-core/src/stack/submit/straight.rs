@@ -8,7 +8,6 @@ use crate::build::Source;
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::{Request, WholeCall};
-use crate::split::fits_page;
 use crate::stack::{Call, DirectPath, Io, Stack, Submitted};
 use crate::units::{BioId, Instant, RequestId};
 use crate::wbt::Throttled;
@@ -25,8 +24,7 @@ impl Stack {
         if !is_plain || is_seen || self.is_misaligned(io) || self.is_past_end(io) {
             return false;
         }
-        let layout = &self.layouts[io.layout.index()];
-        if !layout.bio_ends().is_empty() || !fits_page(layout.page_offset(0), io.bytes, &self.limits) {
+        if io.bytes.get() > self.page_rooms[io.layout.index()] {
             return false;
         }
         let takes_plug = source == Source::Direct && self.page_takes_plug(io.op);

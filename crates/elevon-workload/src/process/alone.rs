@@ -1,0 +1,84 @@
+//! The short way of an I/O that a process prepares and submits alone, as most I/Os are: it is in no
+//! batch, and goes from the pattern to the stack in one step.
+
+use super::*;
+
+/// What a process does next if it submits its I/Os alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// What [`Process::poll`] says; nothing was done.
+    Poll,
+    /// It spends CPU time until [`Process::next_wakeup`].
+    Busy,
+    /// It submits an I/O, at [`Process::next_wakeup`] or now if there is none. That is taken by
+    /// [`Process::take_alone`] and reported by [`Process::on_submitted`], unless
+    /// [`Process::keep_alone`] leaves it to [`Process::poll`].
+    Submit,
+}
+
+impl Process {
+    /// Returns true if its I/Os can go alone.
+    #[inline]
+    pub(crate) const fn goes_alone(&self) -> bool {
+        self.options.goes_alone
+    }
+
+    /// Returns true if [`Process::go_alone`] may be asked: no batch is open, and the process waits
+    /// for nothing. It stays true until the process is polled, or its submission sleeps.
+    #[inline(always)]
+    pub(crate) fn is_alone(&self) -> bool {
+        let waits = self.blocked.is_some() || self.syncing.is_some();
+        self.phase == Phase::Run && self.staged.is_empty() && !waits
+    }
+
+    /// Does what [`Process::poll`] would do if that is to take a completion because no slot is
+    /// free, or to prepare one I/O of the pattern that is submitted alone before `until`.
+    #[inline(always)]
+    pub(crate) fn go_alone(&mut self, now: Instant, until: Instant) -> Alone {
+        debug_assert!(self.is_alone() && !self.sealed, "a process goes alone that does something else");
+        if self.sync_due || self.refill_at_low || self.busy_until > now || self.is_ending(now) {
+            return Alone::Poll;
+        }
+        self.leave_ramp(now);
+        if self.free.is_empty() {
+            let need = self.needed_when_full();
+            if self.ready.len() < need {
+                return Alone::Poll;
+            }
+            self.reap(now, self.options.complete_max.max(need));
+            self.refill_at_low = self.is_above_low();
+            self.asleep = false;
+            if self.busy_until > now {
+                self.wakeup = Some(self.busy_until);
+                return Alone::Busy;
+            }
+            if self.refill_at_low || self.is_ending(now) {
+                return Alone::Poll;
+            }
+        }
+        if now.saturating_add(self.cpu.submit + self.cpu.scheduler.request) >= until {
+            return Alone::Poll;
+        }
+        let Some(access) = self.draw(None) else { return Alone::Poll };
+        let Some(token) = self.free.pop() else { return Alone::Poll };
+        (self.asleep, self.last_taken) = (false, token);
+        let (kind, generation) = self.on_access(&access);
+        self.fill_slot(now, token, kind, &access, generation);
+        self.account_batch(now, 1, 1);
+        self.wakeup = (self.busy_until > now).then_some(self.busy_until);
+        Alone::Submit
+    }
+
+    /// Returns the I/O that [`Process::go_alone`] prepared.
+    #[inline(always)]
+    pub(crate) fn take_alone(&mut self) -> Io {
+        self.io(self.last_taken)
+    }
+
+    /// Leaves the I/O that [`Process::go_alone`] prepared to [`Process::poll`].
+    #[cold]
+    pub(crate) fn keep_alone(&mut self) {
+        self.staged.push(self.last_taken);
+        self.sealed = true;
+    }
+}

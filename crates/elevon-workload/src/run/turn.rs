@@ -1,0 +1,350 @@
+//! The turn of a process: it is polled until it waits, and goes on after a wait while nothing happens
+//! but completions of its own I/O and timers of the stack. The loop's steps would do the same, in
+//! the same order, and ask more.
+//!
+//! Where nothing else happens while a process prepares an I/O, most I/Os go alone: in no batch, from
+//! the pattern to the stack in one step ([`Source::go_alone`]).
+
+use elevon_core::stack::Submitted;
+use elevon_core::units::{Instant, Nanos};
+
+use super::layer::Layer;
+use super::{PATIENCE_INTERRUPTED, Runner, STEPS_AT_ONE_INSTANT};
+use crate::backend::Backend;
+use crate::process::{Alone, Poll};
+use crate::source::Source;
+
+/// The longest turn of a process that never waits because the page cache completes its I/O at once.
+/// After it, other processes run, the device is polled, and an interrupt is noticed.
+pub(super) const TURN: Nanos = Nanos::from_micros(200);
+
+/// The number of batches between two checks for an interrupt, for a process that never waits while
+/// time does not advance.
+const BATCHES_BETWEEN_LOOKS: u64 = 64;
+
+/// The number of times that a process goes on before the loop looks for an interrupt.
+const MOST_WAITS: u32 = 64;
+
+/// The time within which other processes run too soon for I/Os to go alone. It decides what is
+/// asked, not what happens.
+const SOON: Nanos = Nanos::from_micros(10);
+
+/// The turn of a process: what the loop knows of it between two polls.
+struct Turn {
+    /// The present instant.
+    now: Instant,
+    /// When it began, or the process went on after a wait.
+    began: Instant,
+    /// Batches that it has submitted since.
+    batches: u64,
+    /// How often it may still go on after a wait.
+    waits_left: u32,
+    /// Its I/Os may go alone ([`Source::go_alone`]) if their CPU time is spent before this instant;
+    /// zero if they may not.
+    alone_until: Instant,
+    /// [`Source::is_alone`], as far as it is known.
+    is_alone: bool,
+    /// [`Runner::next_of_others`], once it was asked.
+    other: Option<Instant>,
+    /// Until then nothing happens but what the process does; see [`Runner::pass_time`].
+    quiet_until: Instant,
+}
+
+impl Turn {
+    /// A turn that begins.
+    #[inline(always)]
+    const fn new(now: Instant, may_pass_time: bool, alone_until: Instant) -> Self {
+        Self {
+            now,
+            began: now,
+            batches: 0,
+            waits_left: if may_pass_time { MOST_WAITS } else { 0 },
+            alone_until,
+            is_alone: false,
+            other: None,
+            quiet_until: Instant::ZERO,
+        }
+    }
+
+    /// The process goes on after a wait.
+    #[inline(always)]
+    const fn go_on_at(&mut self, now: Instant) {
+        (self.now, self.began, self.batches) = (now, now, 0);
+    }
+}
+
+impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
+    /// Polls a process that has started until it waits, its turn is over or it has finished.
+    #[inline]
+    pub(super) fn take_turn(&mut self, task: usize, now: Instant, may_pass_time: bool) {
+        let alone_until = self.alone_until(task, may_pass_time);
+        if now < alone_until {
+            self.poll_process::<true>(task, now, may_pass_time, alone_until);
+        } else {
+            self.poll_process::<false>(task, now, may_pass_time, alone_until);
+        }
+    }
+
+    /// Polls a process in its turn. `ALONE`: its I/Os may go alone. Each of the two is compiled by
+    /// itself, with what it does most often in one piece.
+    #[inline]
+    fn poll_process<const ALONE: bool>(
+        &mut self,
+        task: usize,
+        now: Instant,
+        may_pass_time: bool,
+        alone_until: Instant,
+    ) {
+        let mut turn = Turn::new(now, may_pass_time, alone_until);
+        loop {
+            let process = &mut self.jobs.processes[task];
+            let may_go_alone =
+                ALONE && turn.now < turn.alone_until && turn.waits_left > 0 && (turn.is_alone || process.is_alone());
+            turn.is_alone = true;
+            let alone = if may_go_alone { process.go_alone(turn.now, turn.alone_until) } else { Alone::Poll };
+            let (poll, goes_alone) = match alone {
+                Alone::Poll => {
+                    turn.is_alone = false;
+                    (if ALONE { poll_seldom(process, turn.now) } else { process.poll(turn.now) }, false)
+                }
+                Alone::Busy => (Poll::Wait, false),
+                Alone::Submit if process.next_wakeup().is_some() => (Poll::Wait, true),
+                Alone::Submit => (Poll::Submit(1), true),
+            };
+            match poll {
+                Poll::Submit(_) if goes_alone => {}
+                Poll::Submit(count) if ALONE => self.submit_seldom(task, count),
+                Poll::Submit(count) => self.submit(task, count),
+                Poll::Wait => {
+                    if !self.wait_in_turn(task, &mut turn) {
+                        if goes_alone {
+                            self.jobs.processes[task].keep_alone();
+                        }
+                        return;
+                    }
+                    if !goes_alone {
+                        continue;
+                    }
+                }
+                Poll::Done => {
+                    self.end_open_batch(task);
+                    self.set_context(task, turn.now);
+                    self.wakeups.set(task, Instant::MAX);
+                    self.layer.on_process_over(task);
+                    self.on_over(task, turn.now);
+                    return;
+                }
+            }
+            if goes_alone {
+                turn.is_alone = self.submit_alone(task, turn.now);
+            }
+            turn.quiet_until = Instant::ZERO;
+            turn.now = self.backend.now();
+            turn.batches += 1;
+            if self.ends_turn(turn.began, turn.now, turn.batches) {
+                self.make_ready(task);
+                return;
+            }
+        }
+    }
+
+    /// Lets a process that waits go on within its turn, once what it waits for has come. Returns
+    /// false if it waits as any other.
+    #[inline(always)]
+    fn wait_in_turn(&mut self, task: usize, turn: &mut Turn) -> bool {
+        let process = &mut self.jobs.processes[task];
+        process.pass_lock(turn.now, &mut self.scheduler_lock);
+        let wakeup = process.next_wakeup().unwrap_or(Instant::MAX);
+        if wakeup < turn.quiet_until && turn.waits_left > 0 {
+            // The batch is closed, and nobody asks what the process does meanwhile.
+            turn.waits_left -= 1;
+            turn.go_on_at(self.pass_quiet_time(turn.now, wakeup));
+            return true;
+        }
+        self.end_open_batch(task);
+        self.set_context(task, turn.now);
+        if turn.waits_left == 0 {
+            self.wakeups.set(task, wakeup);
+            return false;
+        }
+        turn.waits_left -= 1;
+        match self.pass_time(task, wakeup, turn) {
+            Some(at) => {
+                turn.go_on_at(at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Returns true if a process that has not waited yet must end its turn. Cost: one comparison of
+    /// times per batch, and in virtual time one check for an interrupt per
+    /// [`BATCHES_BETWEEN_LOOKS`].
+    #[inline]
+    fn ends_turn(&mut self, began: Instant, now: Instant, batches: u64) -> bool {
+        if now.since(began) >= TURN {
+            self.is_turn_over = true;
+            return true;
+        }
+        if !batches.is_multiple_of(BATCHES_BETWEEN_LOOKS) {
+            return false;
+        }
+        self.steps += BATCHES_BETWEEN_LOOKS;
+        self.steps > STEPS_AT_ONE_INSTANT || (self.ended_early.is_none() && self.backend.interrupted())
+    }
+
+    /// Submits an I/O that its process prepared alone, and whose CPU time is spent. Returns false if
+    /// the submission sleeps.
+    #[inline(always)]
+    fn submit_alone(&mut self, task: usize, now: Instant) -> bool {
+        let io = self.jobs.processes[task].take_alone();
+        let blocked = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
+        let process = &mut self.jobs.processes[task];
+        process.on_submitted(now, blocked);
+        !blocked
+    }
+
+    /// As [`Self::submit`], for a process whose I/Os go alone most often.
+    #[inline(never)]
+    fn submit_seldom(&mut self, task: usize, count: usize) {
+        self.submit(task, count);
+    }
+
+    /// Returns true if [`Self::pass_time`] may be asked about a process: waiting costs nothing, and
+    /// neither a page cache, a probe nor a flow has to see each step.
+    #[inline]
+    pub(super) fn may_pass_time(&mut self, in_flow: bool) -> bool {
+        B::WAITS_FREELY && L::IS_NONE && !in_flow && self.watcher.probe().is_none()
+    }
+
+    /// Returns until when a process may let its I/Os go alone ([`Source::go_alone`]): other processes
+    /// run from then on. Zero if it may not.
+    #[inline]
+    fn alone_until(&self, task: usize, may_pass_time: bool) -> Instant {
+        let may_go_alone = may_pass_time && self.jobs.processes[task].goes_alone();
+        if !may_go_alone || self.stack.control().is_watched() || !self.ready.is_empty() {
+            Instant::ZERO
+        } else if self.jobs.processes.len() == 1 {
+            Instant::MAX
+        } else {
+            // Where others run this soon, most I/Os cannot.
+            let earliest = self.wakeups.earliest();
+            if earliest.since(self.last) < SOON { Instant::ZERO } else { earliest }
+        }
+    }
+
+    /// Returns when something else is due than completions of a process and timers of the stack.
+    /// It stays the same until another process runs, or the loop makes a step.
+    fn next_of_others(&mut self, task: usize) -> Instant {
+        self.wakeups.set(task, Instant::MAX);
+        self.wakeups.earliest().min(self.next_interval).min(self.next_of_settings())
+    }
+
+    /// Lets time pass for a process that waits until `wakeup` after it was polled, as long as
+    /// nothing happens but completions of its I/O and timers of the stack; `other` is
+    /// [`Self::next_of_others`]. Returns the instant at which it is to be polled again. Returns
+    /// `None` if there is something else to do: the process then waits as any other.
+    ///
+    /// If only the time of the process itself has come, `quiet_until` becomes the instant before
+    /// which nothing else happens, unless the process submits an I/O. Where tenants are watched,
+    /// each wait is reported, and it stays as it is.
+    #[inline(always)]
+    fn pass_time(&mut self, task: usize, wakeup: Instant, turn: &mut Turn) -> Option<Instant> {
+        let mut now = turn.now;
+        let other = *turn.other.get_or_insert_with(|| self.next_of_others(task));
+        if now >= other || !self.ready.is_empty() || self.stack.has_done() {
+            return self.keep_waiting(task, wakeup);
+        }
+        // Completions may change it, so it is asked after those of this instant.
+        let is_device_due = self.backend.next_event() <= now;
+        let mut timer = if is_device_due { Instant::ZERO } else { self.next_of_stack() };
+        loop {
+            let device_or_timer = self.backend.next_event().min(timer);
+            if device_or_timer > now {
+                let next = device_or_timer.min(wakeup);
+                let is_abandoned = wakeup == Instant::MAX && self.stack.ios_in_flight() == 0;
+                if next >= other || is_abandoned || now.since(self.last_progress) > PATIENCE_INTERRUPTED {
+                    break;
+                }
+                if next > now {
+                    now = next;
+                    self.backend.wait_until(now);
+                    self.note_wait();
+                    self.advance(now);
+                }
+                if device_or_timer > now {
+                    if !self.stack.control().is_watched() {
+                        turn.quiet_until = device_or_timer.min(other);
+                    }
+                    return Some(now);
+                }
+            }
+            let any = self.take_completions(now);
+            if any || timer == Instant::ZERO {
+                timer = self.next_of_stack();
+            }
+            if timer <= now {
+                self.stack.handle_timers(now, self.backend);
+                timer = self.next_of_stack();
+            } else if !any {
+                if now == wakeup {
+                    return Some(now);
+                }
+                continue;
+            }
+            self.steps += 1;
+            if self.stack.has_done() {
+                self.drain(now);
+            }
+            self.pass_events();
+            if now == wakeup {
+                self.make_ready(task);
+            }
+            if !self.ready.is_empty() {
+                return self.go_on_with_ready(task, now, wakeup);
+            }
+            if self.steps > STEPS_AT_ONE_INSTANT {
+                break;
+            }
+        }
+        self.keep_waiting(task, wakeup)
+    }
+
+    /// Lets time pass for a process that waits until `wakeup`, which comes before anything else.
+    /// Returns that instant.
+    #[inline]
+    fn pass_quiet_time(&mut self, now: Instant, wakeup: Instant) -> Instant {
+        if wakeup > now {
+            self.backend.wait_until(wakeup);
+            self.advance(wakeup);
+        }
+        now.max(wakeup)
+    }
+
+    /// Returns the present instant if the process is the only one that is ready. Otherwise all that
+    /// are ready run before the next step begins.
+    #[inline]
+    fn go_on_with_ready(&mut self, task: usize, now: Instant, wakeup: Instant) -> Option<Instant> {
+        if self.ready.front() == Some(&(task as u32)) && self.ready.len() == 1 {
+            self.ready.clear();
+            self.is_ready[task] = false;
+            return Some(now);
+        }
+        self.goes_on = self.steps <= STEPS_AT_ONE_INSTANT;
+        self.keep_waiting(task, wakeup)
+    }
+
+    /// Lets a process wait as any other, unless it is to be polled anyway.
+    fn keep_waiting(&mut self, task: usize, wakeup: Instant) -> Option<Instant> {
+        if !self.is_ready[task] {
+            self.wakeups.set(task, wakeup);
+        }
+        None
+    }
+}
+
+/// Polls a process whose I/Os go alone most often.
+#[inline(never)]
+fn poll_seldom<S: Source>(process: &mut S, now: Instant) -> Poll {
+    process.poll(now)
+}
