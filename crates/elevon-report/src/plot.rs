@@ -374,6 +374,7 @@ impl Frame<'_> {
         names.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut set: Vec<(f64, f64, f64)> = Vec::new();
         for (px, py, name) in names {
+            let name = cut_to_fit(name, (WIDTH - px).max(px - self.left) - 7.0);
             let width = name.chars().count() as f64 * CHARACTER;
             let is_free = |from: f64, y: f64| {
                 let (to, covers) = (from + width, |l: f64, r: f64| from < r && from + width > l);
@@ -390,6 +391,15 @@ impl Frame<'_> {
             let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(&name));
         }
     }
+}
+
+/// Cuts a dot's label to `room` units of the drawing. The table of the plot has the whole label.
+fn cut_to_fit(label: String, room: f64) -> String {
+    let most = (room / CHARACTER) as usize;
+    if label.chars().count() <= most {
+        return label;
+    }
+    label.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -136,6 +136,24 @@ fn labels_at_the_right_edge_are_beside_their_dots() {
     }
 }
 
+/// A label too long for the drawing, of one dot or of many at one place, is cut and does not leave
+/// it.
+#[test]
+fn long_labels_of_dots_stay_inside_the_drawing() {
+    for (x, label, count) in [(0.0, "n".repeat(300), 1), (50.0, "ö".repeat(70), 1), (100.0, "job".to_owned(), 100)] {
+        let points = std::iter::repeat_n((x, 1.0), count).chain([(0.0, 0.0), (100.0, 4.0)]).collect();
+        let mut plot = plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Count), points);
+        plot.series[0].labels = vec![label; count];
+        let svg = plot.svg("p");
+        let drawn = svg.split("<text x=\"").find(|text| text.contains('…')).expect("a label that was cut");
+        let at: f64 = drawn.split('"').next().and_then(|x| x.parse().ok()).expect("a number");
+        let words = drawn.split('>').nth(1).and_then(|rest| rest.split('<').next()).expect("its words");
+        let width = words.chars().count() as f64 * CHARACTER;
+        let (from, to) = if drawn.contains("\"end\"") { (at - width, at) } else { (at, at + width) };
+        assert!(from >= 0.0 && to <= WIDTH && words.chars().count() > 10, "{words} from {from} to {to}");
+    }
+}
+
 #[test]
 fn a_scatter_plot_as_drawn() {
     let points = vec![(1.0, 100.0), (40.0, 25.0)];
