@@ -131,7 +131,7 @@ pub struct Script {
 
 /// The changes that [`Script::fit`] made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fitted {
+pub struct FitChanges {
     /// I/Os beyond the end of the device that were moved.
     pub moved: u64,
     /// I/Os that were widened to whole logical blocks.
@@ -144,8 +144,8 @@ impl Script {
     /// Maps its I/Os onto a device of this size with these logical blocks (both in bytes). A place
     /// beyond the end is taken modulo the size, as files of jobs wrap. An I/O of 4 GiB or more is
     /// shortened to less.
-    pub fn fit(&mut self, device_bytes: Bytes, block: u64) -> Fitted {
-        let mut fitted = Fitted::default();
+    pub fn fit(&mut self, device_bytes: Bytes, block: u64) -> FitChanges {
+        let mut fitted = FitChanges::default();
         let size = device_bytes.get() / block * block;
         let most = size.min(LARGEST / block * block);
         for io in self.ios.iter_mut().filter(|io| io.op != Op::Flush) {

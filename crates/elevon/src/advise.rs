@@ -33,7 +33,7 @@ use crate::failure::{Ending, Failure, MachineError, UnknownName, ValueError, emi
 use crate::plan::{self, Target};
 use crate::replay::lacking;
 use crate::source::STDIN;
-use captured::{Captured, Fitted};
+use captured::{Captured, ReplayDevice};
 use figures::{Figure, Figures};
 use goal::{Objective, Subject};
 use knobs::Knobs;
@@ -67,7 +67,7 @@ struct Proposal {
 struct Advice {
     device: elevon_trace::Device,
     /// The fit of the device, if it was fitted.
-    calibration: Option<crate::calibrate::Fitted>,
+    calibration: Option<crate::calibrate::FittedDevice>,
     captured: Captured,
     objective: Objective,
     before: Trial,
@@ -134,9 +134,9 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
     }
     let wanted = wanted(&workload, args.for_process.as_deref())?;
     let base = base(args)?;
-    let fitted = Fitted::new(args, &base)?;
+    let device = ReplayDevice::new(args, &base)?;
     let bar = Bar::new(&name);
-    let mut bench = Bench::new(workload, args.once, &base, fitted.own.as_ref(), interrupt, &bar)?;
+    let mut bench = Bench::new(workload, args.once, &base, device.own.as_ref(), interrupt, &bar)?;
     let Some((captured, before)) = captured::find(args, &mut bench)? else { return Ok(None) };
     let Some(objective) = objective(args, &wanted, &bench, &before)? else { return Ok(None) };
     let claimants = if args.for_process.is_some() { &wanted[..] } else { &[] };
@@ -163,7 +163,7 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
     let runner_up = || failed.map(|one| (one, true)).or_else(|| Some((search.most_promising()?.clone(), false)));
     Ok(Some(Advice {
         device: bench.workload.device,
-        calibration: fitted.calibration,
+        calibration: device.calibration,
         runner_up: if proposals.is_empty() { runner_up() } else { None },
         proposals,
         tried: search.count(),

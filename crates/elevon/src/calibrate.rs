@@ -22,7 +22,7 @@ mod like;
 mod nearest;
 mod trace;
 
-pub(crate) use nearest::{DeviceModel, Fitted};
+pub(crate) use nearest::{FittedModel, FittedDevice};
 
 /// One of the six runs.
 struct Probe {

@@ -17,7 +17,7 @@ use elevon_trace::replay::{
 };
 use elevon_trace::{Device, OpenError, Reader, Recorded};
 use elevon_workload::jobs::Jobs;
-use elevon_workload::replay::{Fitted, NewLayout, ReplayIo, Replayed, Script, SectionEdge, SectionRule};
+use elevon_workload::replay::{FitChanges, NewLayout, ReplayIo, Replayed, Script, SectionEdge, SectionRule};
 
 use crate::args::{ReplayArgs, ReplayOptions, StackArgs};
 use crate::bar::Bar;
@@ -273,7 +273,7 @@ impl Replay {
         if writeback == Writeback::Free {
             scripts.iter_mut().for_each(Script::unthrottle);
         }
-        let mut all = Fitted::default();
+        let mut all = FitChanges::default();
         for script in &mut scripts {
             let fitted = script.fit(device.size.bytes(), block);
             all.moved += fitted.moved;

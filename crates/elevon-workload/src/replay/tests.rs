@@ -207,7 +207,7 @@ fn places_beyond_the_device_are_taken_modulo_its_size() {
     let places: Vec<_> = script.ios.iter().map(|io| (io.sector.get(), io.bytes.get())).collect();
     // The third I/O is unaligned and extends past the end; the last is larger than the device.
     assert_eq!(places, [(8, 4096), (16, 4096), (2032, 8192), (0, 1 << 20)]);
-    assert_eq!(fitted, Fitted { moved: 2, widened: 2, shortened: 1 });
+    assert_eq!(fitted, FitChanges { moved: 2, widened: 2, shortened: 1 });
 }
 
 #[test]

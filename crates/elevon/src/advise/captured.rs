@@ -16,19 +16,19 @@ use crate::own_device::OwnDevice;
 use crate::recorded;
 
 /// The device that everything is replayed on.
-pub(super) struct Fitted {
+pub(super) struct ReplayDevice {
     /// A description that is fitted to the trace, or the file of `--device @FILE`.
     pub(super) own: Option<OwnDevice>,
     /// The fit, if it is one.
-    pub(super) calibration: Option<calibrate::Fitted>,
+    pub(super) calibration: Option<calibrate::FittedDevice>,
 }
 
-impl Fitted {
+impl ReplayDevice {
     pub(super) fn new(args: &AdviseArgs, base: &StackArgs) -> Result<Self, Failure> {
         let rules = Kernel::from_name(base.kernel()).unwrap_or_default().rules();
         match args.device.as_deref() {
             None => {
-                let found = calibrate::Fitted::to(&args.input, args.dev.as_deref())?;
+                let found = calibrate::FittedDevice::to(&args.input, args.dev.as_deref())?;
                 let profile = found.profile(&args.input.display().to_string());
                 let own = OwnDevice::of_text("the fitted device", &profile, &rules)?;
                 Ok(Self { own: Some(own), calibration: Some(found) })

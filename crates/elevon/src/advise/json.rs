@@ -10,7 +10,7 @@ use super::text::{cpu, losses};
 use super::trial::Trial;
 use super::{Advice, Proposal};
 use crate::args::AdviseArgs;
-use crate::calibrate::DeviceModel;
+use crate::calibrate::FittedModel;
 
 pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> String {
     let proposals: Vec<Value> = advice.proposals.iter().map(|one| proposal(one, advice)).collect();
@@ -23,8 +23,8 @@ pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> S
     });
     let calibration = advice.calibration.as_ref().map(|found| {
         let (servers, like) = match &found.model {
-            DeviceModel::Servers(found) => (Some(found.fit.model.servers), None),
-            DeviceModel::Flash(found) => (None, Some(found.name())),
+            FittedModel::Servers(found) => (Some(found.fit.model.servers), None),
+            FittedModel::Flash(found) => (None, Some(found.name())),
         };
         let (requests, error) = (found.model.requests(), rounded(found.model.error_percent()));
         json!({ "servers": servers, "like": like, "requests": requests, "error_percent": error })

@@ -41,13 +41,13 @@ impl Kinds {
     }
 }
 
-/// A device.
-pub(crate) enum DeviceModel {
+/// A device model fitted to a trace.
+pub(crate) enum FittedModel {
     Servers(Box<Calibration>),
     Flash(Box<Likeness>),
 }
 
-impl DeviceModel {
+impl FittedModel {
     /// Returns what it is, in few words.
     pub(crate) fn words(&self) -> String {
         match self {
@@ -74,13 +74,13 @@ impl DeviceModel {
 }
 
 /// The device that was fitted to a trace.
-pub(crate) struct Fitted {
-    pub(crate) model: DeviceModel,
+pub(crate) struct FittedDevice {
+    pub(crate) model: FittedModel,
     /// One of the other kind that was fitted, too, and is farther off.
-    other: Option<DeviceModel>,
+    other: Option<FittedModel>,
 }
 
-impl Fitted {
+impl FittedDevice {
     /// Fits the device of a trace, as `elevon calibrate` does without `--like`.
     pub(crate) fn to(path: &Path, dev: Option<&str>) -> Result<Self, Failure> {
         let name = path.display().to_string();
@@ -90,8 +90,8 @@ impl Fitted {
     pub(super) fn of(found: &ServedRequests, kinds: Kinds, name: &str) -> Self {
         let requests: Vec<Served> = found.requests.iter().map(trace::served).collect();
         let only = |model| Self { model, other: None };
-        let servers = || DeviceModel::Servers(Box::new(Calibration::of(found, &requests)));
-        let flash = |start| DeviceModel::Flash(Box::new(Likeness::of(found, &requests, start, name)));
+        let servers = || FittedModel::Servers(Box::new(Calibration::of(found, &requests)));
+        let flash = |start| FittedModel::Flash(Box::new(Likeness::of(found, &requests, start, name)));
         match kinds {
             Kinds::Servers => only(servers()),
             Kinds::Flash(starts) => only(flash(starts.nearest(&requests).0)),
@@ -114,19 +114,19 @@ impl Fitted {
     /// Returns the file for `--device @FILE`.
     pub(crate) fn profile(&self, name: &str) -> String {
         match &self.model {
-            DeviceModel::Servers(found) => trace::profile(name, found),
-            DeviceModel::Flash(found) => found.profile(name),
+            FittedModel::Servers(found) => trace::profile(name, found),
+            FittedModel::Flash(found) => found.profile(name),
         }
     }
 
     /// Describes the fit.
     pub(super) fn text(&self, name: &str) -> String {
         let mut out = match &self.model {
-            DeviceModel::Servers(found) => trace::text(name, found),
-            DeviceModel::Flash(found) => found.text(name),
+            FittedModel::Servers(found) => trace::text(name, found),
+            FittedModel::Flash(found) => found.text(name),
         };
         if let Some(other) = &self.other {
-            let like = if matches!(other, DeviceModel::Servers(_)) { SERVERS } else { ANY };
+            let like = if matches!(other, FittedModel::Servers(_)) { SERVERS } else { ANY };
             let _ = writeln!(
                 out,
                 "Tried as well: {}, off by {:.1} % (--like {like})",
@@ -140,8 +140,8 @@ impl Fitted {
     /// Describes the fit for programs.
     pub(super) fn json(&self, name: &str) -> String {
         let mut all = match &self.model {
-            DeviceModel::Servers(found) => trace::json(name, found),
-            DeviceModel::Flash(found) => found.json(name),
+            FittedModel::Servers(found) => trace::json(name, found),
+            FittedModel::Flash(found) => found.json(name),
         };
         all["tried"] = self.other.as_ref().map_or(serde_json::Value::Null, |other| {
             serde_json::json!({

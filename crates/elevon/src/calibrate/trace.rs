@@ -5,14 +5,14 @@ use std::path::Path;
 
 use elevon_core::units::Bytes;
 use elevon_formats::quantity;
-use elevon_sim::device::{Model as DeviceModel, SlotsParameters};
+use elevon_sim::device::{Model, SlotsParameters};
 use elevon_sim::fit::{Fit, Kind, LatencyRow, Served, fit};
 use elevon_trace::served::{ServedError, ServedRequest, ServedRequests};
 use elevon_trace::{Device, Recorded};
 use serde_json::Value;
 
 use super::hardware::{self, Hardware};
-use super::nearest::{Fitted, Kinds};
+use super::nearest::{FittedDevice, Kinds};
 use crate::args::{CalibrateArgs, OutputFormat};
 use crate::bar::Bar;
 use crate::failure::{Ending, Failure, all, emit, emit_text};
@@ -55,7 +55,7 @@ pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Fai
     let output = args.output.as_deref().map(|path| NewFile::create("--output", path)).transpose()?;
     let is_text = args.output_format == OutputFormat::Normal;
     let kinds = Kinds::named(args.like.as_deref())?;
-    let found = Fitted::of(&read(path, args.dev.as_deref())?, kinds, &name);
+    let found = FittedDevice::of(&read(path, args.dev.as_deref())?, kinds, &name);
     let (report, profile) = (if is_text { found.text(&name) } else { found.json(&name) }, found.profile(&name));
     let printed = if is_text {
         let saved = args.output.as_ref().map(|path| format!("\nSaved for --device @{}\n", path.display()));
@@ -137,7 +137,7 @@ const ALWAYS: [&str; 5] = ["slots", "latency", "bandwidth", "size", "queue_depth
 
 /// Returns the parameters of `slots` that differ from the defaults, as TOML.
 fn parameters(found: &Calibration) -> Vec<(&'static str, String)> {
-    let keys = |parameters: SlotsParameters| DeviceModel::Slots(Box::new(parameters)).keys();
+    let keys = |parameters: SlotsParameters| Model::Slots(Box::new(parameters)).keys();
     let (own, plain) = (keys(found.parameters()), keys(SlotsParameters::default()));
     let pairs = own.into_iter().zip(plain);
     let has_queues = Hardware::of(found.recorded.as_ref()).queues.is_some();
