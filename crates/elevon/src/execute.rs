@@ -128,7 +128,7 @@ fn count_faults(plan: &Plan, fired: &[u64], result: &mut RunResult) {
 }
 
 /// Returns the size that the jobs' files need on a device that grows to fit them; 0 if a job has no
-/// size.
+/// size. A job that has a share of the device (`size=10%`, `offset=10%`) takes what there is.
 fn bytes_needed(plan: &Plan) -> u64 {
     const ENDLESS: u64 = 1 << 62;
     let jobs = &plan.jobs.jobs;
@@ -137,7 +137,7 @@ fn bytes_needed(plan: &Plan) -> u64 {
     }
     let mut placement = Placement::new(Bytes::new(ENDLESS), None, 512);
     let mut needed = DeviceOffset::ZERO;
-    for job in jobs {
+    for job in jobs.iter().filter(|job| !job.has_share_of_device()) {
         for clone in 0..job.numjobs {
             let Ok(extent) = placement.place(job, clone, 0) else { return 0 };
             needed =

@@ -331,6 +331,24 @@ fn a_real_file_that_cannot_hold_the_job() {
     assert!(!bench.path("x").exists(), "only the device named on the command line is written");
 }
 
+/// A share of a file is one of what there is: the file does not grow for it, but for other jobs.
+#[test]
+fn a_share_of_a_real_file_that_is_written() {
+    let bench = bench();
+    let job = |share: &str| format!("[a]\nfilename=other\nrw=write\nbs=4k\ndirect=1\n{share}\n");
+    let written = |share: &str| {
+        let job = bench.file("share.fio", job(share));
+        bench.json(job, &["--device", "small.img"])["jobs"][0]["write"]["io_bytes"].as_u64()
+    };
+    assert_eq!(written("size=25%"), Some(256 << 10));
+    assert_eq!(written("size=64k\noffset=50%"), Some(64 << 10));
+    assert_eq!(written("size=64k\noffset_increment=5%\nnumjobs=2\ngroup_reporting"), Some(128 << 10));
+    assert_eq!(fs::metadata(bench.path("small.img")).expect("the file").len(), 1 << 20);
+    let beside = format!("{}[b]\nfilename=other\nrw=write\nsize=2m\ndirect=1\n", job("size=25%"));
+    bench.stdout(&["run", bench.file("beside.fio", beside), "--device", "small.img"]);
+    assert_eq!(fs::metadata(bench.path("small.img")).expect("the file").len(), 2 << 20);
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_is_said_and_leaves_nothing() {
