@@ -245,6 +245,9 @@ pub struct JobStats {
     pub context_switches: u64,
     /// First error that ended the job, as an errno (positive); 0 for none.
     pub error: i32,
+    /// First error, whether or not it ended the job: a positive errno, EILSEQ for a block with
+    /// wrong content; 0 for none.
+    pub first_error: i32,
     /// Bytes that were verified.
     pub verified_bytes: u64,
     /// Blocks whose content differed from what was written.
@@ -272,6 +275,9 @@ impl JobStats {
         self.context_switches += other.context_switches;
         if self.error == 0 {
             self.error = other.error;
+        }
+        if self.first_error == 0 {
+            self.first_error = other.first_error;
         }
         self.verified_bytes += other.verified_bytes;
         self.verify_errors += other.verify_errors;

@@ -154,6 +154,10 @@ fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
     put("majf", json!(faults.map_or(0, |fault| fault.major)));
     put("minf", json!(faults.map_or(0, CallStats::minor)));
     levels(job, &mut put);
+    if let Some(errors) = &job.counted_errors {
+        put("total_err", json!(errors.total));
+        put("first_error", json!(errors.first));
+    }
     let given = job.latency_target;
     put("latency_depth", json!(given.map_or(job.workload.depth, |given| given.depth)));
     // As in fio, the target is in nanoseconds and the window in microseconds.

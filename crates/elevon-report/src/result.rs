@@ -213,6 +213,8 @@ pub struct JobResult {
     pub cache_use: Option<Box<CacheUse>>,
     /// The errno in words; empty if there was no error.
     pub error: String,
+    /// The errors of a job that goes on after some of them; `None` if the first error ends the job.
+    pub counted_errors: Option<ErrorCount>,
     /// Percentiles to show, in millionths, ascending (`percentile_list`).
     pub percentiles: Vec<u32>,
     /// Latencies of which percentiles are shown.
@@ -223,6 +225,17 @@ pub struct JobResult {
     pub steady: Option<SteadyState>,
     /// Whether directions are shown separately or together.
     pub unified: UnifiedReporting,
+}
+
+/// The errors of a job with `continue_on_error` or `ignore_error`, as fio reports them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCount {
+    /// I/Os that failed, and blocks whose content was wrong.
+    pub total: u64,
+    /// The first error, a positive errno; 0 for none.
+    pub first: i32,
+    /// The first error in words; empty for none.
+    pub words: String,
 }
 
 /// A search for the greatest queue depth at which I/Os are fast enough (`latency_target`).

@@ -81,6 +81,7 @@ fn job(name: &str, group: u32, stats: JobStats) -> JobResult {
         stats,
         cache_use: None,
         error: String::new(),
+        counted_errors: None,
         percentiles: DEFAULT_PERCENTILES.to_vec(),
         latency_target: None,
         steady: None,

@@ -12,14 +12,15 @@ use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::StatGroup;
 use elevon_core::sched::Scheduler;
 use elevon_core::stack::Stack;
+use elevon_core::stats::JobStats;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
 use elevon_formats::fio::spec::{self, BlockSizes, JobSpec, Unified};
 use elevon_report::collect::{self, Named, Sources};
 use elevon_report::result::{
-    Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, LatencyTarget, Point, ReadFile, RunResult,
-    SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, SteadyState, TenantResult, UnifiedReporting,
-    Workload,
+    Claim, DeviceInfo, DiskResult, ErrorCount, JobResult, LatencyPercentiles, LatencyTarget, Point, ReadFile,
+    RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, SteadyState, TenantResult,
+    UnifiedReporting, Workload,
 };
 use elevon_sim::device::Description;
 use elevon_workload::buffered::{BufferedIo, CacheCost};
@@ -145,6 +146,8 @@ fn jobs(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<JobResult> {
                     last.cache_use.get_or_insert_default().merge(used);
                 }
                 last.error = words_of(last.stats.error);
+                last.counted_errors =
+                    (last.counted_errors.is_some() || goes_on(spec)).then(|| count_errors(&last.stats));
                 last.claim = last.claim.take().and_then(|first| together(first, claim));
                 last.device_time = last.device_time.map(|time| time + device_time);
             }
@@ -184,6 +187,7 @@ fn job_result(spec: &JobSpec, outcome: &RunOutcome, job: &JobOutcome) -> JobResu
         stats: job.stats.clone(),
         cache_use: job.cache_use.clone(),
         error: words_of(job.stats.error),
+        counted_errors: goes_on(spec).then(|| count_errors(&job.stats)),
         percentiles: spec.percentiles.iter().map(|&p| p as u32).collect(),
         latency_target: spec.latency_target.zip(job.latency_depth).map(|(given, depth)| {
             let spec::LatencyTarget { target, window, percentile, .. } = given;
@@ -201,6 +205,18 @@ fn job_result(spec: &JobSpec, outcome: &RunOutcome, job: &JobOutcome) -> JobResu
             Unified::Both => UnifiedReporting::Both,
         },
     }
+}
+
+/// Returns true if some errors do not end the job.
+fn goes_on(spec: &JobSpec) -> bool {
+    let ignores = spec.ignore_error.iter().any(|errors| !errors.is_empty());
+    ignores || spec.continue_on_verify || spec.continue_on_error.contains(&true)
+}
+
+fn count_errors(stats: &JobStats) -> ErrorCount {
+    let failed: u64 = stats.directions.iter().map(|direction| direction.errors).sum();
+    let words = words_of(stats.first_error);
+    ErrorCount { total: failed + stats.verify_errors, first: stats.first_error, words }
 }
 
 fn steady_state(outcome: &SteadyOutcome) -> SteadyState {

@@ -130,6 +130,8 @@ const CASES: &[Case] = &[
     same("filesize-and-size", "rw=randread\nbs=16k\nfilesize=2m\nsize=1m"),
     same("pattern-alone", "rw=write\nbs=8k\nverify_pattern=0xdeadbeef"),
     same("zones-of-none", "rw=read\nbs=16k\nzonerange=64k\nzoneskip=64k"),
+    same("errors-counted", "rw=read\nbs=16k\ncontinue_on_error=all"),
+    same("half-written", "rw=write\nbs=16k\nsize=50%\noffset=25%"),
 ];
 
 /// Figures that must be equal if they are present.
@@ -385,6 +387,8 @@ fn what_fails_fails_with_the_same_error() {
     let reads = |report: &Value| [0, 1].map(|job| report["jobs"][job]["read"]["total_ios"].as_u64());
     assert_eq!((errors(&reports.fio), reads(&reports.fio)), ([Some(84), Some(84)], [Some(1), Some(16)]));
     assert_eq!((errors(&reports.ours), reads(&reports.ours)), ([Some(84), Some(0)], [Some(16), Some(16)]));
+    let counted = |report: &Value| ["total_err", "first_error"].map(|key| report["jobs"][1][key].as_u64());
+    assert_eq!((counted(&reports.fio), counted(&reports.ours)), ([Some(16), Some(84)], [Some(16), Some(84)]));
     // fio refuses to trim a file; Elevon punches a hole.
     let reports = run_both(folder.path(), "[a]\nfilename=$FILE\nsize=64k\nrw=trim\n", "json");
     assert_eq!(reports.fio["jobs"][0]["error"], 25);

@@ -84,6 +84,8 @@ fn the_errno_of_a_write_reaches_the_report_and_ignore_error() {
     for direct in ["direct=1", "direct=0"] {
         let (status, report) = run(&mounted, &job(direct, "ignore_error=,EDQUOT"), &[]);
         assert_eq!((status, errors(&report)), (Some(0), vec![0]), "{direct}");
-        assert_eq!(report["jobs"][0]["write"]["total_ios"], 63, "{direct}: all but the one that failed");
+        let job = &report["jobs"][0];
+        assert_eq!(job["write"]["total_ios"], 63, "{direct}: all but the one that failed");
+        assert_eq!((&job["total_err"], &job["first_error"]), (&1.into(), &libc::EDQUOT.into()), "{direct}");
     }
 }

@@ -317,6 +317,10 @@ fn levels(out: &mut String, job: &JobResult) {
             count(stats.verify_errors as f64)
         );
     }
+    if let Some(errors) = job.counted_errors.as_ref().filter(|errors| errors.total > 0) {
+        let _ =
+            writeln!(out, "     errors    : total={:5}, first_error={}/<{}>", errors.total, errors.first, errors.words);
+    }
     let (target, window, percentile, depth) = match job.latency_target {
         Some(LatencyTarget { target, window, percentile, depth }) => {
             (target.get(), window.as_micros(), f64::from(percentile) / 1e6, depth)

@@ -742,6 +742,7 @@ impl Process {
         const EIO: i32 = Status::IoError.errno();
         let (d, errno) = (direction as usize, status.errno());
         self.measure.stats.directions[d].errors += 1;
+        self.note_error(errno);
         if direction != Direction::Read
             && let Some(verifier) = &mut self.verifier
         {
@@ -758,6 +759,7 @@ impl Process {
         self.measure.stats.verified_bytes += slot.len.get();
         if slot.corrupt {
             self.measure.stats.verify_errors += 1;
+            self.note_error(EILSEQ);
             if self.spec.continue_on_verify || self.spec.ignore_error[2].contains(&EILSEQ) {
                 return;
             }
@@ -767,6 +769,13 @@ impl Process {
                 // The remaining blocks are still checked, but the job has failed.
                 self.measure.stats.error = EILSEQ;
             }
+        }
+    }
+
+    /// Records the first error, whether or not it ends the job.
+    fn note_error(&mut self, errno: i32) {
+        if self.measure.stats.first_error == 0 {
+            self.measure.stats.first_error = errno;
         }
     }
 
