@@ -80,6 +80,13 @@ fn an_iolog_has_what_was_submitted() {
         let bytes = |of: &Value| of["bios"][group]["bytes"].clone();
         assert_eq!(bytes(&found), bytes(&expected), "{group}");
     }
+    // What it does not have is not there, and is not zero.
+    for key in ["utilisation", "depth", "splits", "merges", "errors"] {
+        assert!(found[key].is_null() && !expected[key].is_null(), "{key}");
+    }
+    assert!(found["timeline"]["busy_ns"].is_null() && found["timeline"]["queued"].is_array());
+    let text = bench.stdout(&["inspect", "made.iolog"]);
+    assert!(!text.contains("Utilisation") && !text.contains("splits 0") && !text.contains("0.0%"), "{text}");
 }
 
 #[test]

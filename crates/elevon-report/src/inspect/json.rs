@@ -9,10 +9,13 @@ use elevon_trace::analysis::{
 use elevon_trace::{ReadReport, Recorded, TraceKind};
 use serde_json::{Map, Value, json};
 
+use super::tables::has_requests;
 use super::{PERCENTILES, SCHEMA_VERSION};
 
 /// Returns the whole inspection, with a newline at its end.
 pub fn json(found: &Inspection) -> String {
+    // Whether the trace tells more than what was asked for; else the rest is not known, not zero.
+    let told = has_requests(found);
     let value = json!({
         "schema_version": SCHEMA_VERSION,
         "trace": trace(&found.report),
@@ -28,15 +31,15 @@ pub fn json(found: &Inspection) -> String {
         "findings": found.findings.iter().map(finding).collect::<Vec<_>>(),
         "bios": bios(found),
         "requests": requests(found),
-        "splits": found.counts.splits,
-        "merges": {
+        "splits": (told || found.counts.splits > 0).then_some(found.counts.splits),
+        "merges": told.then(|| json!({
             "back": found.counts.back_merges,
             "front": found.counts.front_merges,
             "request": found.counts.request_merges,
-        },
-        "requeues": found.counts.requeues,
-        "partial_completions": found.counts.partial,
-        "errors": found.counts.errors,
+        })),
+        "requeues": told.then_some(found.counts.requeues),
+        "partial_completions": told.then_some(found.counts.partial),
+        "errors": told.then_some(found.counts.errors),
         "not_followed": {
             "completions_without_beginning": found.counts.unmatched,
             "completions_missing": found.counts.overdue,
@@ -47,8 +50,8 @@ pub fn json(found: &Inspection) -> String {
         },
         "latency": by_group(|group| stages(&found.stages[group as usize])),
         "sequentiality": { "queued": seeks(&found.queue_seeks), "issued": seeks(&found.issue_seeks) },
-        "depth": depth(found),
-        "utilisation": utilisation(found),
+        "depth": told.then(|| depth(found)),
+        "utilisation": told.then(|| utilisation(found)),
         "priorities": priorities(found),
         "processes": found.processes.iter().map(process).collect::<Vec<_>>(),
         "timeline": timeline(found),
@@ -283,18 +286,19 @@ fn process(row: &ProcessStats) -> Value {
 fn timeline(found: &Inspection) -> Value {
     let line = &found.timeline;
     let column = |of: &dyn Fn(&elevon_trace::analysis::Slot) -> u64| line.slots.iter().map(of).collect::<Vec<_>>();
+    let known = |of: &dyn Fn(&elevon_trace::analysis::Slot) -> u64| has_requests(found).then(|| column(of));
     let (read, write) = (Group::Read as usize, Group::Write as usize);
     json!({
         "start_ns": line.start,
         "slot_ns": line.width,
         "queued": column(&|slot| slot.queued),
-        "reads_completed": column(&|slot| slot.completed[read]),
-        "writes_completed": column(&|slot| slot.completed[write]),
-        "read_bytes": column(&|slot| slot.bytes[read]),
-        "write_bytes": column(&|slot| slot.bytes[write]),
-        "busy_ns": column(&|slot| slot.busy),
-        "in_device_request_ns": column(&|slot| slot.in_device),
-        "waiting_request_ns": column(&|slot| slot.waiting),
-        "latency_max_ns": column(&|slot| slot.latency_max),
+        "reads_completed": known(&|slot| slot.completed[read]),
+        "writes_completed": known(&|slot| slot.completed[write]),
+        "read_bytes": known(&|slot| slot.bytes[read]),
+        "write_bytes": known(&|slot| slot.bytes[write]),
+        "busy_ns": known(&|slot| slot.busy),
+        "in_device_request_ns": known(&|slot| slot.in_device),
+        "waiting_request_ns": known(&|slot| slot.waiting),
+        "latency_max_ns": known(&|slot| slot.latency_max),
     })
 }

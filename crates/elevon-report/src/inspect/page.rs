@@ -11,7 +11,8 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::number::{grouped, span};
+use super::tables;
+use crate::number::{counted, grouped, span};
 
 /// Maximum number of requests on a page; of a longer trace it shows the first ones.
 pub const MOST_ON_PAGE: usize = 1 << 21;
@@ -142,8 +143,8 @@ pub fn page(found: &Inspection, requests: PageRequests) -> String {
                 main {
                     h1 { (title) }
                     p.soft {
-                        (found.report.format.name()) ", " (grouped(found.events.iter().sum())) " events in "
-                        (span(found.duration() as f64)) ", " (grouped(count as u64)) " requests"
+                        (found.report.format.name()) ", " (counted(found.events.iter().sum(), "event")) " in "
+                        (span(found.duration() as f64)) ", " (counted(count as u64, "request"))
                         @if left_out > 0 { "; " (grouped(left_out)) " more are not on this page" }
                     }
                     (findings(found))
@@ -168,7 +169,7 @@ fn findings(found: &Inspection) -> Markup {
     html! {
         h2 { "Findings" }
         @if found.findings.is_empty() {
-            p { "None. Nothing in this trace passes the threshold of a known problem." }
+            p { "None. " (tables::why_no_findings(found)) }
         }
         @for finding in &found.findings { (one_finding(finding)) }
     }

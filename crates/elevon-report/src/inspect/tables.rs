@@ -61,9 +61,18 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
 
 /// Returns true if the trace has events of requests or completions; otherwise it only tells what
 /// was asked for.
-fn has_requests(found: &Inspection) -> bool {
+pub(super) fn has_requests(found: &Inspection) -> bool {
     let tells_more = |kind: &str| !matches!(kind, "queue" | "io" | "remap" | "split" | "plug" | "unplug" | "lost");
     TraceKind::NAMES.iter().zip(found.events).any(|(kind, count)| count > 0 && tells_more(kind))
+}
+
+/// Returns what it means that a trace has no findings.
+pub(super) fn why_no_findings(found: &Inspection) -> &'static str {
+    if has_requests(found) {
+        "Nothing in this trace passes the threshold of a known problem."
+    } else {
+        "This trace only tells what was asked for; problems are found where it tells when requests were issued and completed, too."
+    }
 }
 
 /// Writes bios and requests by group.
@@ -220,7 +229,7 @@ pub(super) fn sizes(out: &mut String, found: &Inspection) {
 /// Writes the depth of the device queue.
 pub(super) fn depth(out: &mut String, found: &Inspection) {
     let time = found.depths.time();
-    if time == 0 {
+    if time == 0 || !has_requests(found) {
         return;
     }
     let mut table = plain_table();
@@ -276,6 +285,7 @@ pub(super) fn over_time(out: &mut String, found: &Inspection) {
     let line = &found.timeline;
     let Some(_) = line.start.filter(|_| !line.slots.is_empty()) else { return };
     let per_line = line.slots.len().div_ceil(TIME_LINES);
+    let known = |cell: String| if has_requests(found) { cell } else { "-".to_owned() };
     let mut table = plain_table();
     table.set_header([
         "Time", "queued", "r/s", "rate", "w/s", "rate", "flush/s", "depth", "waiting", "busy", "D2C mean", "max",
@@ -291,14 +301,14 @@ pub(super) fn over_time(out: &mut String, found: &Inspection) {
         table.add_row([
             span((at as u64 * per_line as u64 * line.width) as f64),
             count(sum(&|slot| slot.queued)),
-            completed(Group::Read),
-            bytes(Group::Read),
-            completed(Group::Write),
-            bytes(Group::Write),
-            completed(Group::Flush),
-            format!("{:.1}", sum(&|slot| slot.in_device) as f64 / width as f64),
-            format!("{:.1}", sum(&|slot| slot.waiting) as f64 / width as f64),
-            percent(sum(&|slot| slot.busy), width),
+            known(completed(Group::Read)),
+            known(bytes(Group::Read)),
+            known(completed(Group::Write)),
+            known(bytes(Group::Write)),
+            known(completed(Group::Flush)),
+            known(format!("{:.1}", sum(&|slot| slot.in_device) as f64 / width as f64)),
+            known(format!("{:.1}", sum(&|slot| slot.waiting) as f64 / width as f64)),
+            known(percent(sum(&|slot| slot.busy), width)),
             latency.map_or_else(|| "-".to_owned(), |ns| span(ns as f64)),
             slots
                 .iter()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use elevon_trace::analysis::{Finding, HZ, Inspection};
+use elevon_trace::analysis::{Counts, Finding, HZ, Inspection};
 use elevon_trace::{Recorded, TraceKind};
 
 use super::tables;
@@ -84,7 +84,7 @@ fn conditions(recorded: &Recorded) -> String {
 fn findings(out: &mut String, found: &Inspection) {
     out.push('\n');
     if found.findings.is_empty() {
-        out.push_str("Findings: none. Nothing in this trace passes the threshold of a known problem.\n");
+        wrap(out, &format!("Findings: none. {}", tables::why_no_findings(found)), "");
         return;
     }
     out.push_str("Findings:\n");
@@ -117,20 +117,10 @@ fn one_finding(out: &mut String, number: usize, finding: &Finding, found: &Inspe
 
 /// Writes sentences about splits, merges and sequential access.
 fn shape(out: &mut String, found: &Inspection) {
-    let counts = &found.counts;
     out.push('\n');
-    let _ = writeln!(
-        out,
-        "splits {}, merges {} (back {}, front {}, of requests {}), requeues {}, partial completions {}, errors {}",
-        grouped(counts.splits),
-        grouped(counts.back_merges + counts.front_merges + counts.request_merges),
-        grouped(counts.back_merges),
-        grouped(counts.front_merges),
-        grouped(counts.request_merges),
-        grouped(counts.requeues),
-        grouped(counts.partial),
-        grouped(counts.errors)
-    );
+    if tables::has_requests(found) {
+        changes(out, &found.counts);
+    }
     for (name, seeks) in [("queued", &found.queue_seeks), ("issued", &found.issue_seeks)] {
         if let Some(mean) = seeks.mean() {
             let _ = writeln!(
@@ -145,8 +135,24 @@ fn shape(out: &mut String, found: &Inspection) {
     }
 }
 
+/// Writes how often bios and requests were split, merged, requeued and the like.
+fn changes(out: &mut String, counts: &Counts) {
+    let _ = writeln!(
+        out,
+        "splits {}, merges {} (back {}, front {}, of requests {}), requeues {}, partial completions {}, errors {}",
+        grouped(counts.splits),
+        grouped(counts.back_merges + counts.front_merges + counts.request_merges),
+        grouped(counts.back_merges),
+        grouped(counts.front_merges),
+        grouped(counts.request_merges),
+        grouped(counts.requeues),
+        grouped(counts.partial),
+        grouped(counts.errors)
+    );
+}
+
 fn utilisation(out: &mut String, found: &Inspection) {
-    if found.duration() == 0 {
+    if found.duration() == 0 || !tables::has_requests(found) {
         return;
     }
     let busy = &found.utilisation;
