@@ -7,12 +7,13 @@ use elevon_core::control::io_cost::{Coefficients, Model};
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
 use elevon_report::result::RunResult;
+use elevon_sim::profiles;
 use elevon_workload::run::NoObserver;
 
 use crate::args::{CalibrateArgs, OutputFormat, StackArgs};
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Ending, Failure, MachineError, ValueError, emit};
+use crate::failure::{ConflictError, Ending, Failure, MachineError, ValueError, emit};
 use crate::own_device::OwnDevice;
 use crate::plan::{Plan, Target};
 use crate::run::warn;
@@ -22,7 +23,7 @@ mod like;
 mod nearest;
 mod trace;
 
-pub(crate) use nearest::{FittedModel, FittedDevice};
+pub(crate) use nearest::{FittedDevice, FittedModel};
 
 /// One of the six runs.
 struct Probe {
@@ -112,6 +113,10 @@ impl Measured {
 
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Ending, Failure> {
     if let Some(path) = &args.input {
+        let name = path.to_str().filter(|name| profiles::profile(name).is_some() && !path.exists());
+        if let Some(name) = name {
+            return Err(Failure::named(name, ConflictError::DeviceForTrace { device: name.to_owned() }));
+        }
         return trace::calibrate(path, args);
     }
     if !(0.01..=3600.0).contains(&args.seconds) {

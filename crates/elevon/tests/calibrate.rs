@@ -80,6 +80,7 @@ fn bad_input_is_one_line() {
         (&["--device", "nvme-datacentre"], "nvme-datacenter"),
         (&["--device", "./missing.img"], "missing.img"),
         (&["--secs", "1"], "--secs"),
+        (&["ufs-3.1"], "ufs-3.1: is a device, and not the name of a trace; write --device ufs-3.1"),
         (
             &[&trace_of_six_slots(), "--like", "hdd-7200"],
             "--like hdd-7200: expected a profile of flash (sata-ssd-plextor-m5s, ",

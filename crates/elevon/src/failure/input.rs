@@ -451,6 +451,12 @@ pub(crate) enum ConflictError {
         /// The device.
         device: String,
     },
+    /// The name of a simulated device in the place of a trace.
+    #[error("is a device, and not the name of a trace; write --device {device}")]
+    DeviceForTrace {
+        /// The device.
+        device: String,
+    },
     /// `--cache` with a device whose blocks are larger than pages.
     #[error("{device} cannot be cached: its blocks of {block} bytes are larger than a page of 4096")]
     CannotBeCached {
