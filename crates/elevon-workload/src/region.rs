@@ -120,6 +120,11 @@ fn directory_of(spec: &JobSpec, clone: u32) -> Option<&str> {
     all.get(at).map(|one| one.trim_end_matches('/'))
 }
 
+/// Rounds down to whole blocks; what is less than one stays as it is, and is refused later.
+fn whole_blocks(bytes: u64, block: u64) -> u64 {
+    if bytes < block { bytes } else { bytes / block * block }
+}
+
 fn of(amount: Amount, whole: u64) -> u64 {
     match amount {
         Amount::Bytes(bytes) => bytes,
@@ -279,7 +284,9 @@ impl Placement {
             return Err(WorkloadError::new(&spec.origin, "offset", Problem::OutOfRange.because(message)));
         }
         let size = match (spec.size, spec.file_size) {
-            (Some(amount), None) => of(amount, self.device_bytes.get()) / count,
+            (Some(Amount::Bytes(bytes)), None) => bytes / count,
+            // As in fio, a share is one of whole blocks, of which `io_size` may be a share, too.
+            (Some(share), None) => whole_blocks(of(share, self.device_bytes.get()) / count, block),
             _ => left,
         };
         let len = if size == 0 { left } else { size.min(left) };
@@ -383,12 +390,13 @@ mod tests {
         spec.filenames = vec!["/dev/sda".into()];
         spec.offset = Amount::Percent(33);
         let r = extent(&spec, 0).regions[0];
-        assert_eq!(r, region((1024 * MIB * 33 / 100).next_multiple_of(4096), 1024 * MIB / 10));
+        let tenth = 1024 * MIB / 10 / 4096 * 4096;
+        assert_eq!(r, region((1024 * MIB * 33 / 100).next_multiple_of(4096), tenth));
         spec.offset = Amount::Bytes(4096);
         spec.offset_increment = Amount::Bytes(MIB);
         assert_eq!(extent(&spec, 5).regions[0].start, DeviceOffset::new(4096 + 5 * MIB));
         spec.io_size = Some(Amount::Percent(50));
-        assert_eq!(extent(&spec, 5).bytes, Bytes::new(1024 * MIB / 10 / 2));
+        assert_eq!(extent(&spec, 5).bytes, Bytes::new(tenth / 2));
         // The region ends at the end of the device.
         spec.offset = Amount::Bytes(1000 * MIB);
         assert_eq!(extent(&spec, 0).regions[0].len, Bytes::new(24 * MIB));

@@ -131,6 +131,7 @@ const CASES: &[Case] = &[
     same("pattern-alone", "rw=write\nbs=8k\nverify_pattern=0xdeadbeef"),
     same("zones-of-none", "rw=read\nbs=16k\nzonerange=64k\nzoneskip=64k"),
     same("errors-counted", "rw=read\nbs=16k\ncontinue_on_error=all"),
+    same("all-of-a-tenth", "rw=read\nbs=16k\nsize=10%\nio_size=100%"),
     same("half-written", "rw=write\nbs=16k\nsize=50%\noffset=25%"),
 ];
 
