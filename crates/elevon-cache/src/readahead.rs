@@ -144,7 +144,11 @@ impl Readahead {
     /// Returns the window to read, or `None` if there is nothing to read ahead. `cached` returns
     /// true for a cached page near the requested one.
     pub fn decide(&mut self, ask: Ask, rules: &Rules, cached: impl Fn(PageIndex) -> bool) -> Option<ReadaheadWindow> {
-        if self.advice == Advice::Random || self.ra_pages == 0 {
+        if self.ra_pages == 0 {
+            // Without readahead a page is read when it is looked for, whatever follows (measured).
+            return (!ask.marker).then(|| exact(Ask { req: pages(1), ..ask }));
+        }
+        if self.advice == Advice::Random {
             return (!ask.marker).then(|| exact(ask));
         }
         let (ra, req) = (u64::from(self.ra_pages), ask.req.get());

@@ -24,7 +24,7 @@ pub enum EventKind {
     TagWait {
         /// The tags are those of the scheduler, not of the hardware queue.
         of_scheduler: bool,
-        /// Number of tags, free or not.
+        /// Number of tags that the set was made with; `nr_requests` may be less.
         depth: u32,
     },
     /// `block_io_start`: accounting of a request began (6.5+).

@@ -134,8 +134,9 @@ pub trait Scheduler {
         self.on_queue_info(rotational);
     }
 
-    /// Called when `nr_requests` was set: the number of scheduler tags of each hardware queue.
-    fn on_depth_updated(&mut self, _nr_requests: u32) {}
+    /// Called when `nr_requests` was set: the number of scheduler tags of each hardware queue, in
+    /// words of 2^`shift` bits.
+    fn on_depth_updated(&mut self, _nr_requests: u32, _shift: u32) {}
 
     /// Called when the device of a hardware queue becomes busy (its EWMA is above zero) or is no
     /// longer busy.
@@ -390,8 +391,8 @@ impl Scheduler for AnyScheduler {
     fn set_async_depth(&mut self, depth: u32) {
         each!(self, s => s.set_async_depth(depth));
     }
-    fn on_depth_updated(&mut self, nr_requests: u32) {
-        each!(self, s => s.on_depth_updated(nr_requests));
+    fn on_depth_updated(&mut self, nr_requests: u32, shift: u32) {
+        each!(self, s => s.on_depth_updated(nr_requests, shift));
     }
     #[inline]
     fn set_busy(&mut self, queue: HwQueue, busy: bool) {

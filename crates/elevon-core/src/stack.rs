@@ -336,11 +336,13 @@ impl HwQueueState {
 
     /// An idle queue. It has as many driver tags as the device takes commands (`queue_depth`), or
     /// without a scheduler as many as there are requests.
-    fn new(queue_depth: u32, nr_requests: u32, has_scheduler: bool) -> Self {
+    fn new(config: &StackConfig) -> Self {
+        let tags = TagMap::in_words(config.nr_requests(), config.word_shift());
+        let has_scheduler = !config.scheduler.is_none();
         Self {
-            tags: TagMap::new(if has_scheduler { queue_depth } else { nr_requests }),
+            tags: if has_scheduler { TagMap::new(config.queue_depth) } else { tags.clone() },
             in_driver: 0,
-            sched_tags: has_scheduler.then(|| TagMap::new(nr_requests)),
+            sched_tags: has_scheduler.then_some(tags),
             dispatch: VecDeque::new(),
             restart: false,
             busy: 0,
@@ -371,7 +373,7 @@ impl Stack {
         if limits.rotational && limits.rotational_written_later {
             scheduler.on_rotational_written(true);
         }
-        scheduler.on_depth_updated(nr_requests);
+        scheduler.on_depth_updated(nr_requests, config.word_shift());
         if config.async_depth.is_some() {
             scheduler.set_async_depth(config.async_depth());
         }
@@ -395,7 +397,7 @@ impl Stack {
             limits,
             tasks: Vec::new(),
             requests: Requests::new(requests),
-            queues: alloc::vec![HwQueueState::new(config.queue_depth, nr_requests, has_scheduler); config.hw_queues.into()],
+            queues: alloc::vec![HwQueueState::new(&config); config.hw_queues.into()],
             scheduler,
             queued: 0,
             control,

@@ -27,16 +27,24 @@ pub enum Shallow {
 pub struct TagMap {
     words: Vec<u64>,
     depth: u32,
+    /// log2 of the number of bits in a word of the kernel's bitmap.
+    shift: u32,
     used: u32,
     /// Words before this one are full.
     first_free_word: usize,
 }
 
 impl TagMap {
-    /// Returns a map of `depth` free tags, `0..depth`.
+    /// Returns a map of `depth` free tags, `0..depth`, in words of a set that was made for this
+    /// depth.
     pub fn new(depth: u32) -> Self {
+        Self::in_words(depth, word_shift(depth))
+    }
+
+    /// Returns a map of `depth` free tags, `0..depth`, in words of 2^`shift` bits, at most 64.
+    pub fn in_words(depth: u32, shift: u32) -> Self {
         assert!((1..=MAX_DEPTH).contains(&depth), "a tag set holds 1 to {MAX_DEPTH} tags");
-        Self { words: alloc::vec![0; depth.div_ceil(64) as usize], depth, used: 0, first_free_word: 0 }
+        Self { words: alloc::vec![0; depth.div_ceil(64) as usize], depth, shift, used: 0, first_free_word: 0 }
     }
 
     /// Number of tags.
@@ -86,7 +94,7 @@ impl TagMap {
     /// Returns the lowest free tag among those that a shallow depth allows: the first positions of
     /// each word of the kernel's bitmap.
     fn first_free_shallow(&self, limit: u32, shallow: Shallow) -> Option<u32> {
-        let word_bits = 1u32 << word_shift(self.depth);
+        let word_bits = 1u32 << self.shift;
         let words = self.depth.div_ceil(word_bits);
         // The last word may be shorter.
         let last = self.depth - (words - 1) * word_bits;
@@ -138,10 +146,9 @@ pub const fn word_shift(depth: u32) -> u32 {
 }
 
 /// Converts the async depth of a scheduler into a limit per word: `async_depth` of `nr_requests`,
-/// scaled to one word and rounded up.
-pub const fn per_word_limit(async_depth: u32, nr_requests: u32) -> u32 {
-    let bits = 1u64 << word_shift(nr_requests);
-    (async_depth as u64 * bits).div_ceil(nr_requests as u64) as u32
+/// scaled to one word of 2^`shift` bits and rounded up.
+pub const fn per_word_limit(async_depth: u32, nr_requests: u32, shift: u32) -> u32 {
+    ((async_depth as u64) << shift).div_ceil(nr_requests as u64) as u32
 }
 
 #[cfg(test)]
@@ -173,7 +180,7 @@ mod tests {
     #[test]
     fn word_sizes_of_the_kernel() {
         assert_eq!((word_shift(64), word_shift(256), word_shift(31)), (4, 6, 2));
-        assert_eq!(per_word_limit(48, 64), 12);
+        assert_eq!(per_word_limit(48, 64, 4), 12);
     }
 
     #[test]
@@ -190,6 +197,15 @@ mod tests {
         assert_eq!(of_whole(6), [0, 1, 16, 17, 32, 48]);
         assert_eq!(of_whole(63), (0..63).collect::<Vec<_>>());
         assert_eq!(of_whole(100).len(), 64);
+    }
+
+    /// Of 256 tags 64 were left, all in one word, so a limit takes the lowest of them.
+    #[test]
+    fn a_set_that_became_smaller_keeps_its_words() {
+        let mut map = TagMap::in_words(64, word_shift(256));
+        let tags: Vec<u32> = core::iter::from_fn(|| map.take_shallow(48, Shallow::WholeMap)).map(|t| t.0).collect();
+        assert_eq!(tags, (0..48).collect::<Vec<_>>());
+        assert!(!map.has_shallow(48, Shallow::PerWord) && map.has_shallow(49, Shallow::PerWord));
     }
 
     #[test]

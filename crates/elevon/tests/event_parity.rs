@@ -1,4 +1,4 @@
-//! Compares the block events of small jobs on four disks under six real kernels with those that
+//! Compares the block events of small jobs on four disks under nine real kernels with those that
 //! `elevon run` or `elevon replay` writes for the same job, event for event, and holds the tables
 //! of `docs/parity.md` to the result. `UPDATE_DOCS=1 cargo test -p elevon --test event_parity`
 //! writes them anew.
@@ -22,6 +22,9 @@ const KERNELS: [&str; 4] = ["6.1", "6.12", "6.18", "7.3"];
 /// Those of later traces, `jobs-V.txt.zst`: of [`MORE`] on one or two disks, on 6.18 also under BFQ
 /// and Kyber, and on 6.16 and 7.2 of [`JOBS`] on all four.
 const LATER_KERNELS: [&str; 4] = ["6.16", "6.18", "7.2", "7.3"];
+/// Those of the last traces, `last-V.txt.zst`: of [`NEW`], and of kernels that no trace was taken
+/// of before, of all jobs on one or two disks.
+const LAST_KERNELS: [&str; 5] = ["6.18", "6.19", "7.0", "7.1", "7.3"];
 
 /// The disks of the traces, and the profiles that present them.
 const DISKS: [(&str, &str); 4] =
@@ -172,8 +175,115 @@ const MORE: [Job; 32] = [
     buffered("bufwrite-fsync-new", "filename=/dev/d\nrw=write\nbs=1m\nsize=2m\nend_fsync=1\n"),
 ];
 
+/// Jobs that no trace was taken of while the model was made, of the kinds that have an option or an
+/// attribute which those above do not have.
+const NEW: [Job; 34] = [
+    direct(
+        "uring-fixed",
+        "rw=write\nbs=8k\niodepth=8\niodepth_batch=8\nfixedbufs=1\nregisterfiles=1\n\
+         ioengine=io_uring\nnumber_ios=32\nsize=32m\ndirect=1\n",
+    ),
+    direct(
+        "uring-nonvec",
+        "rw=read\nbs=16k\niodepth=4\niodepth_batch=2\nnonvectored=1\nioengine=io_uring\n\
+         number_ios=16\nsize=32m\ndirect=1\n",
+    ),
+    direct("uring-fsync", "rw=write\nbs=16k\nfsync=4\nioengine=io_uring\nnumber_ios=12\nsize=32m\ndirect=1\n"),
+    direct("aio-fdatasync", "rw=write\nbs=16k\nfdatasync=3\nioengine=libaio\nnumber_ios=9\nsize=32m\ndirect=1\n"),
+    direct(
+        "aio-batch-all",
+        "rw=read\nbs=4k\niodepth=8\niodepth_batch=8\niodepth_batch_complete_min=8\n\
+         iodepth_batch_complete_max=8\nioengine=libaio\nnumber_ios=48\nsize=32m\ndirect=1\n",
+    ),
+    Job {
+        options: &["--buffers", "runs:1x256", "--set", "nr_requests=8"],
+        ..direct(
+            "nr8-batch",
+            "rw=write\nbs=4k\niodepth=32\niodepth_batch=32\nioengine=libaio\nnumber_ios=64\n\
+         size=32m\ndirect=1\n",
+        )
+    },
+    Job {
+        options: &["--buffers", "runs:1x256", "--set", "max_sectors_kb=32"],
+        ..direct("write256k-32", "rw=write\nbs=256k\nnumber_ios=3\nsize=32m\ndirect=1\n")
+    },
+    Job {
+        options: &["--buffers", "runs:1x256", "--set", "nomerges=1"],
+        ..direct(
+            "read-nomerges1",
+            "rw=read\nbs=4k\niodepth=16\niodepth_batch=16\nnumber_ios=64\nsize=32m\nioengine=libaio\n\
+         direct=1\n",
+        )
+    },
+    direct(
+        "prio-two",
+        "filename=/dev/d\nrw=write\nbs=4k\niodepth=8\niodepth_batch=8\nioengine=libaio\n\
+         number_ios=24\nsize=32m\ndirect=1\nprioclass=1\nprio=1\n[b]\nfilename=/dev/d\n\
+         stonewall\nrw=read\nbs=4k\niodepth=8\niodepth_batch=8\nioengine=libaio\nnumber_ios=24\n\
+         size=32m\ndirect=1\nprioclass=3\n",
+    ),
+    direct("verify", "rw=write\nbs=32k\nsize=256k\nverify=crc32c\ndirect=1\n"),
+    direct("loops", "rw=read\nbs=64k\nsize=256k\nloops=3\ndirect=1\n"),
+    direct(
+        "strided",
+        "rw=write\nbs=16k\nzonemode=strided\nzonesize=32k\nzonerange=32k\nzoneskip=224k\n\
+         number_ios=12\nsize=32m\ndirect=1\n",
+    ),
+    direct("read512-off", "rw=read\nbs=3k\noffset=1536\nnumber_ios=12\nsize=32m\ndirect=1\n"),
+    Job { options: &[], ..direct("trim-stride", "rw=trim:64k\nbs=64k\nnumber_ios=6\nsize=32m\ndirect=1\n") },
+    direct("sync-read", "rw=read\nbs=32k\nsync=sync\nnumber_ios=8\nsize=32m\ndirect=1\n"),
+    direct("pvsync2", "rw=write\nbs=128k\nioengine=pvsync2\nnumber_ios=6\nsize=32m\ndirect=1\n"),
+    direct("vsync", "rw=read\nbs=4k\nioengine=vsync\niodepth=8\nnumber_ios=32\nsize=32m\ndirect=1\n"),
+    buffered("bufread-seq", "filename=/dev/d\nfadvise_hint=sequential\nrw=read\nbs=16k\nsize=32m\nnumber_ios=80\n"),
+    buffered("bufread-rand", "filename=/dev/d\nfadvise_hint=random\nrw=read\nbs=64k\nsize=32m\nnumber_ios=20\n"),
+    Job {
+        options: &["--memory", "1GiB", "--set", "buffered_path=blkdev", "--set", "read_ahead_kb=0"],
+        ..buffered("bufread-ra0", "filename=/dev/d\nrw=read\nbs=16k\nsize=32m\nnumber_ios=10\n")
+    },
+    Job {
+        options: &["--memory", "1GiB", "--set", "buffered_path=blkdev", "--set", "read_ahead_kb=4"],
+        ..buffered("bufread-ra4", "filename=/dev/d\nrw=read\nbs=16k\nsize=32m\nnumber_ios=20\n")
+    },
+    Job {
+        options: &["--memory", "1GiB", "--set", "buffered_path=blkdev", "--set", "read_ahead_kb=1024"],
+        ..buffered("bufread-ra1024", "filename=/dev/d\nrw=read\nbs=64k\nsize=32m\nnumber_ios=80\n")
+    },
+    buffered("bufread-6k", "filename=/dev/d\nrw=read\nbs=6k\nsize=32m\nnumber_ios=60\n"),
+    buffered("bufread-1m", "filename=/dev/d\nrw=read\nbs=1m\nsize=32m\nnumber_ios=4\n"),
+    buffered("mmap-read", "filename=/dev/d\nioengine=mmap\nrw=read\nbs=4k\nsize=32m\nnumber_ios=100\n"),
+    buffered("mmap-read-64k", "filename=/dev/d\nioengine=mmap\nrw=read\nbs=64k\nsize=32m\nnumber_ios=16\n"),
+    buffered(
+        "sfr-write",
+        "filename=/dev/d\nrw=write\nbs=16k\nsync_file_range=write:4\nsize=32m\nnumber_ios=16\n\
+         end_fsync=1\n",
+    ),
+    buffered(
+        "sfr-wait",
+        "filename=/dev/d\nrw=write\nbs=16k\nsync_file_range=wait_before,write,wait_after:4\n\
+         size=32m\nnumber_ios=16\nend_fsync=1\n",
+    ),
+    buffered(
+        "bufwrite-fdatasync",
+        "filename=/dev/d\nrw=write\nbs=16k\nfdatasync=4\nsize=32m\nnumber_ios=12\nend_fsync=1\n",
+    ),
+    buffered("bufwrite-dsync", "filename=/dev/d\nrw=write\nbs=8k\nsync=dsync\nsize=32m\nnumber_ios=6\n"),
+    buffered("bufwrite-1m-dsync", "filename=/dev/d\nrw=write\nbs=1m\nsync=dsync\nsize=3m\n"),
+    buffered("bufwrite-5000", "filename=/dev/d\nrw=write\nbs=5000\nsize=32m\nnumber_ios=20\nend_fsync=1\n"),
+    buffered("bufwrite-verify", "filename=/dev/d\nrw=write\nbs=32k\nsize=256k\nverify=crc32c\nend_fsync=1\n"),
+    buffered(
+        "bufwrite-two",
+        "filename=/dev/d\nrw=write\nbs=16k\nsize=128k\nend_fsync=1\n[b]\nstonewall\n\
+         filename=/dev/d\nrw=write:8k\nbs=8k\nsize=128k\nend_fsync=1\n",
+    ),
+];
+
 /// Events whose time is the device's, or which this stack does not have.
 const LEFT_OUT: [&str; 2] = ["rq_complete", "io_done"];
+
+/// Returns the jobs of all traces.
+fn all_jobs() -> impl Iterator<Item = &'static Job> {
+    JOBS.iter().chain(&MORE).chain(&NEW)
+}
 
 /// Returns an event without process, CPU and device, and of a line that is not compared `None`.
 fn event(line: &str, with_priority: bool) -> Option<(&str, String)> {
@@ -288,7 +398,7 @@ fn compare(kernel: &'static str, job: &Job, disk: (&str, &str), scheduler: &'sta
 fn compare_all(file: &str, kernel: &'static str) -> Vec<Compared> {
     let traces = traces(file, kernel);
     let mut compared = Vec::new();
-    for job in JOBS.iter().chain(&MORE) {
+    for job in all_jobs() {
         for disk in DISKS {
             for scheduler in ["none", "mq-deadline", "bfq", "kyber"] {
                 if let Some(trace) = traces.get(&format!("{}-{scheduler}-{}", disk.0, job.name)) {
@@ -301,7 +411,7 @@ fn compare_all(file: &str, kernel: &'static str) -> Vec<Compared> {
     compared
 }
 
-fn table(kernels: [&str; 4], all: &[Compared]) -> String {
+fn table(kernels: &[&str], all: &[Compared]) -> String {
     let count = |of: &dyn Fn(&&Compared) -> bool, verdict: Verdict| {
         all.iter().filter(of).filter(|compared| compared.verdict == verdict).count()
     };
@@ -318,13 +428,13 @@ fn table(kernels: [&str; 4], all: &[Compared]) -> String {
         }
         text
     };
-    let mut out = format!("\n| job | {} |\n| --- | --- | --- | --- | --- |\n", kernels.join(" | "));
-    for job in JOBS.iter().chain(&MORE).filter(|job| all.iter().any(|compared| compared.job == job.name)) {
-        let cells =
-            kernels.map(|kernel| cell(&|compared: &&Compared| compared.kernel == kernel && compared.job == job.name));
-        let _ = writeln!(out, "| `{}` | {} |", job.name, cells.join(" | "));
+    let mut out = format!("\n| job | {} |\n| --- |{}\n", kernels.join(" | "), " --- |".repeat(kernels.len()));
+    for job in all_jobs().filter(|job| all.iter().any(|compared| compared.job == job.name)) {
+        let of = |kernel: &&str| cell(&|compared: &&Compared| compared.kernel == *kernel && compared.job == job.name);
+        let _ = writeln!(out, "| `{}` | {} |", job.name, kernels.iter().map(of).collect::<Vec<_>>().join(" | "));
     }
-    let cells = kernels.map(|kernel| cell(&|compared: &&Compared| compared.kernel == kernel));
+    let of = |kernel: &&str| cell(&|compared: &&Compared| compared.kernel == *kernel);
+    let cells = kernels.iter().map(of).collect::<Vec<_>>();
     let _ = writeln!(out, "| all | {} |\n\nNot exact:\n", cells.join(" | "));
     for compared in all.iter().filter(|compared| compared.verdict != Verdict::Exact) {
         let _ = writeln!(out, "- {}, `{}`, {}.", compared.kernel, compared.job, compared.first);
@@ -334,9 +444,9 @@ fn table(kernels: [&str; 4], all: &[Compared]) -> String {
 }
 
 /// Compares all traces of a kind, and returns the result with its table.
-fn compare_kernels(file: &str, kernels: [&'static str; 4]) -> (Vec<Compared>, String) {
+fn compare_kernels(file: &str, kernels: &[&'static str]) -> (Vec<Compared>, String) {
     let all: Vec<Compared> = thread::scope(|scope| {
-        let threads = kernels.map(|kernel| scope.spawn(move || compare_all(file, kernel)));
+        let threads = kernels.iter().map(|kernel| scope.spawn(move || compare_all(file, kernel))).collect::<Vec<_>>();
         threads.into_iter().flat_map(|thread| thread.join().expect("compared")).collect()
     });
     let exact = all.iter().filter(|compared| compared.verdict == Verdict::Exact).count();
@@ -360,16 +470,19 @@ fn hold_docs(name: &str, table: &str) {
     }
 }
 
-/// Both kinds of traces, in one test, because both write the document.
+/// All kinds of traces, in one test, because both write the document.
 #[test]
-fn events_are_those_of_six_kernels() {
-    let (_, first) = compare_kernels("events", KERNELS);
-    let (later, table) = compare_kernels("jobs", LATER_KERNELS);
+fn events_are_those_of_nine_kernels() {
+    let (_, first) = compare_kernels("events", &KERNELS);
+    let (later, table) = compare_kernels("jobs", &LATER_KERNELS);
+    let (last, last_table) = compare_kernels("last", &LAST_KERNELS);
     hold_docs("events", &first);
     hold_docs("later events", &table);
+    hold_docs("last events", &last_table);
     // Without a scheduler no worker dispatches, so that nothing depends on when one runs.
     let is_other = |compared: &&Compared| compared.scheduler == "none" && compared.verdict != Verdict::Exact;
-    assert_eq!(later.iter().filter(is_other).map(|compared| &compared.first).collect::<Vec<_>>(), [""; 0]);
+    let all = later.iter().chain(&last);
+    assert_eq!(all.filter(is_other).map(|compared| &compared.first).collect::<Vec<_>>(), [""; 0]);
 }
 
 /// Where one request is in flight at a time, completions have their place in the order, too: those

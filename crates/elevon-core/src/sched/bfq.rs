@@ -117,6 +117,8 @@ pub struct Bfq {
     /// The rates that a device of the kind found at the start is expected to have.
     reference: Reference,
     nr_requests: u32,
+    /// log2 of the number of bits in a word of the scheduler's tags.
+    word_shift: u32,
     /// `queue/async_depth` if it was set.
     async_depth: Option<u32>,
 
@@ -198,6 +200,7 @@ impl Bfq {
             rotational: false,
             reference,
             nr_requests: (requests / usize::from(queues.max(1))).max(1) as u32,
+            word_shift: crate::tags::word_shift((requests / usize::from(queues.max(1))) as u32),
             async_depth: None,
             engine: Engine::new(to_ticks(200, hz)),
             queues: Vec::new(),
@@ -410,7 +413,7 @@ impl Scheduler for Bfq {
             return None;
         }
         let whole = self.rules.whole_map_shallow_depth;
-        let tags = if whole { self.nr_requests } else { 1 << crate::tags::word_shift(self.nr_requests) };
+        let tags = if whole { self.nr_requests } else { 1 << self.word_shift };
         self.share_of(tags, op, flags)
     }
 
@@ -422,8 +425,8 @@ impl Scheduler for Bfq {
         self.async_depth = Some(depth);
     }
 
-    fn on_depth_updated(&mut self, nr_requests: u32) {
-        self.nr_requests = nr_requests.max(1);
+    fn on_depth_updated(&mut self, nr_requests: u32, shift: u32) {
+        (self.nr_requests, self.word_shift) = (nr_requests.max(1), shift);
     }
 
     fn on_queue_info(&mut self, rotational: bool) {

@@ -30,7 +30,6 @@ use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::monotonic::Monotonic;
 use crate::op::{Flags, Op, is_sync};
-use crate::tags::word_shift;
 use crate::units::{HwQueue, Instant, Nanos, RequestId};
 
 mod feedback;
@@ -155,6 +154,8 @@ pub struct Kyber {
     context: (usize, usize),
     discard_ranges: u16,
     nr_requests: u32,
+    /// log2 of the number of bits in a word of the scheduler's tags.
+    word_shift: u32,
     rules: Rules,
     /// `queue/async_depth` if it was set.
     async_depth: Option<u32>,
@@ -187,6 +188,7 @@ impl Kyber {
             context: (0, 0),
             discard_ranges: 1,
             nr_requests: (requests / count).max(1) as u32,
+            word_shift: crate::tags::word_shift((requests / count) as u32),
             rules,
             async_depth: None,
             hz: hz.max(10).into(),
@@ -323,8 +325,7 @@ impl Scheduler for Kyber {
     /// three quarters of the tags: of the whole map, or in versions before that rule of each bitmap
     /// word.
     fn depth_limit(&self, op: Op, flags: Flags) -> Option<u32> {
-        let tags =
-            if self.rules.whole_map_shallow_depth { self.nr_requests } else { 1 << word_shift(self.nr_requests) };
+        let tags = if self.rules.whole_map_shallow_depth { self.nr_requests } else { 1 << self.word_shift };
         let is_limited = !is_sync(op, flags) || self.rules.kyber_limits_sync_writes && op != Op::Read;
         is_limited.then(|| self.async_depth.unwrap_or(tags * 3 / 4).max(1))
     }
@@ -337,8 +338,8 @@ impl Scheduler for Kyber {
         self.async_depth = Some(depth);
     }
 
-    fn on_depth_updated(&mut self, nr_requests: u32) {
-        self.nr_requests = nr_requests.max(1);
+    fn on_depth_updated(&mut self, nr_requests: u32, shift: u32) {
+        (self.nr_requests, self.word_shift) = (nr_requests.max(1), shift);
     }
 
     fn set_context(&mut self, queue: HwQueue, cpu: u16) {

@@ -174,6 +174,8 @@ pub struct MqDeadline {
     rules: Rules,
     hz: u32,
     nr_requests: u32,
+    /// log2 of the number of bits in a word of the scheduler's tags.
+    word_shift: u32,
     clock: Ticks,
 }
 
@@ -215,6 +217,7 @@ impl MqDeadline {
             hz,
             clock: Ticks::new(hz),
             nr_requests: (requests / usize::from(queues.max(1))).max(1) as u32,
+            word_shift: crate::tags::word_shift((requests / usize::from(queues.max(1))) as u32),
         }
     }
 
@@ -499,7 +502,7 @@ impl Scheduler for MqDeadline {
         Some(if self.rules.whole_map_shallow_depth {
             async_depth
         } else {
-            crate::tags::per_word_limit(async_depth, depth)
+            crate::tags::per_word_limit(async_depth, depth, self.word_shift)
         })
     }
 
@@ -511,8 +514,8 @@ impl Scheduler for MqDeadline {
         self.settings.async_depth = Some(depth);
     }
 
-    fn on_depth_updated(&mut self, nr_requests: u32) {
-        self.nr_requests = nr_requests.max(1);
+    fn on_depth_updated(&mut self, nr_requests: u32, shift: u32) {
+        (self.nr_requests, self.word_shift) = (nr_requests.max(1), shift);
     }
 
     fn set_discard_ranges(&mut self, ranges: u16) {

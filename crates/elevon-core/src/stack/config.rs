@@ -154,11 +154,31 @@ impl StackConfig {
         match self.nr_requests {
             Some(n) if self.scheduler.is_none() => n.min(self.queue_depth),
             Some(n) => n,
-            None if self.scheduler.is_none() => self.queue_depth,
-            // Who waits for a tag waits in the order of arrival, whatever its share.
-            None if self.scheduler.name == "flow" => 1024,
-            None => 2 * self.queue_depth.min(128),
+            None => self.first_nr_requests(),
         }
+    }
+
+    /// Returns the `nr_requests` that the queue has until another is written.
+    fn first_nr_requests(&self) -> u32 {
+        match self.scheduler.name {
+            "none" => self.queue_depth,
+            // Who waits for a tag waits in the order of arrival, whatever its share.
+            "flow" => 1024,
+            _ => 2 * self.queue_depth.min(128),
+        }
+    }
+
+    /// Returns the number of tags that the set of each hardware queue was made with, that of the
+    /// scheduler if there is one: if `nr_requests` is less, only so many are used, and if it is
+    /// more, the kernel made another set.
+    pub(crate) fn tags_made(&self) -> u32 {
+        self.nr_requests().max(self.first_nr_requests())
+    }
+
+    /// Returns log2 of the number of bits in a word of these tags (measured: Linux 6.18 shows
+    /// `bits_per_word=64` in debugfs whether 256, 64 or 16 of 256 are used).
+    pub(crate) fn word_shift(&self) -> u32 {
+        crate::tags::word_shift(self.tags_made())
     }
 
     /// Returns the `async_depth` in force, as sysfs shows it (7.0 and later): without a scheduler

@@ -227,7 +227,7 @@ fn letter(event: &Event) -> String {
             error => format!("C {place} [{}]", -error.errno()),
         },
         EventKind::IoDone { .. } => "E".to_string(),
-        EventKind::TagWait { .. } => "T".to_string(),
+        EventKind::TagWait { depth, .. } => format!("T {depth}"),
     }
 }
 

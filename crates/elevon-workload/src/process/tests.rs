@@ -423,6 +423,10 @@ fn syncs() {
     let both = ops(|s| (s.fsync, s.fdatasync, s.number_ios) = (3, 2, Some(10)));
     assert_eq!(both.ops(), "wwfwfwfwwfwwfwfw");
     assert_eq!(ops(|s| s.end_fsync = true).ops(), "wwwwwwwf");
+    // At the end of each loop, before what was written is read back.
+    assert_eq!(ops(|s| (s.end_fsync, s.loops) = (true, 2)).ops(), "wwwwwwwf".repeat(2));
+    let verified = ops(|s| (s.end_fsync, s.verify.method) = (true, Some(VerifyMethod::Crc32c)));
+    assert_eq!(verified.ops(), "wwwwwwwfrrrrrrr");
     let bench = ops(|s| {
         deep(s, 8);
         s.fdatasync = 4;

@@ -13,6 +13,7 @@ use super::*;
 use crate::ioprio::{IoPrio, PrioClass};
 use crate::kernel::Kernel;
 use crate::sched::testing::{Bed, Rng};
+use crate::tags::word_shift;
 use crate::units::{Nanos, Sectors, TenantId};
 
 fn bed(tunables: &[(&str, i64)]) -> Bed<Bfq> {
@@ -212,7 +213,7 @@ fn when_waiting_is_worth_it() {
 fn depths() {
     let mut bfq = Bfq::new(Kernel::V6_1.rules(), 250, 1, 64);
     let limits = |bfq: &Bfq| [Flags::NONE, Flags::SYNC].map(|f| bfq.depth_limit(Op::Write, f).unwrap());
-    bfq.on_depth_updated(64);
+    bfq.on_depth_updated(64, 4);
     assert_eq!(limits(&bfq), [8, 12]);
     assert_eq!(bfq.depth_limit(Op::Read, Flags::NONE), None);
     bfq.raised_busy = 1;
@@ -221,12 +222,12 @@ fn depths() {
     assert_eq!(limits(&bfq), [12, 24]);
     bfq.raised_busy = 0;
     assert_eq!(limits(&bfq), [32, 48]);
-    bfq.on_depth_updated(256);
+    bfq.on_depth_updated(256, 6);
     assert_eq!(limits(&bfq), [128, 192]);
     // From 7.0 in proportion to async_depth, rounded down twice.
     bfq.rules = Kernel::V7_0.rules();
     for (requests, plain, raised) in [(256, [128, 192], [48, 96]), (62, [30, 46], [11, 23])] {
-        bfq.on_depth_updated(requests);
+        bfq.on_depth_updated(requests, word_shift(requests));
         bfq.raised_busy = 0;
         assert_eq!(limits(&bfq), plain);
         bfq.raised_busy = 1;
@@ -241,7 +242,7 @@ fn depths() {
 #[test]
 fn tags_by_weight() {
     let mut bed = bed(&[("low_latency", 0)]);
-    bed.scheduler.on_depth_updated(256);
+    bed.scheduler.on_depth_updated(256, 6);
     bed.send(READ, 0);
     bed.send(As { task: 1, level: 0, ..READ }, 1000);
     let holds = |bed: &mut Bed<Bfq>, task, held| {

@@ -5,6 +5,7 @@ use super::*;
 use crate::ioprio::PrioClass;
 use crate::kernel::Kernel;
 use crate::sched::testing::{Bed, bio};
+use crate::tags::word_shift;
 use alloc::string::String;
 
 fn bed(queues: u16, cpus: u16) -> Bed<Kyber> {
@@ -135,7 +136,7 @@ fn what_is_not_sync_takes_three_quarters_of_the_tags() {
         (Kernel::V6_1, 4, 1),
     ] {
         let mut kyber = Kyber::new(kernel.rules(), 250, 1, 1, 64);
-        kyber.on_depth_updated(nr_requests);
+        kyber.on_depth_updated(nr_requests, word_shift(nr_requests));
         assert_eq!(kyber.depth_limit(Op::Write, Flags::NONE), Some(limit), "{} {nr_requests}", kernel.name());
         assert_eq!(kyber.depth_limit(Op::Discard, Flags::NONE), Some(limit));
         assert_eq!(kyber.depth_limit(Op::Read, Flags::NONE), None);

@@ -8,6 +8,7 @@ use crate::kernel::Kernel;
 use crate::request::State;
 use crate::sched::testing::{Bed, Rng, bio};
 use crate::sched::{AnyScheduler, SchedulerConfig};
+use crate::tags::word_shift;
 use crate::units::Nanos;
 use alloc::string::String;
 use alloc::vec;
@@ -340,7 +341,7 @@ fn an_inserted_request_is_swallowed_and_may_close_a_gap() {
 fn async_depth_spares_reads() {
     let limit = |kernel: Kernel, depth: u32, async_depth| {
         let mut s = MqDeadline::new(kernel.rules(), 250, 1, 300);
-        s.on_depth_updated(depth);
+        s.on_depth_updated(depth, word_shift(depth));
         assert_eq!(s.depth_limit(Op::Write, Flags::NONE), None, "the default is no limit");
         s.set_tunable("async_depth", async_depth);
         assert_eq!(s.depth_limit(Op::Read, Flags::NONE), None);

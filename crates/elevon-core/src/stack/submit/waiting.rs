@@ -21,8 +21,7 @@ impl Stack {
         let queue = self.queue_of(task);
         self.counters.tag_waits += 1;
         if self.rules.tag_wait_event && self.tracing {
-            let entry = &self.queues[queue.index()];
-            let depth = entry.sched_tags.as_ref().unwrap_or(&entry.tags).depth();
+            let depth = self.config.tags_made();
             let bio = self.bios[bio.0];
             self.trace_bio(now, EventKind::TagWait { of_scheduler: self.has_scheduler, depth }, &bio);
         }

@@ -14,7 +14,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         "",
         "sync what was written, in part: wait_before,write,wait_after:N",
     ),
-    row("end_fsync", OptionKind::Bool(|d, on| d.spec.end_fsync = on), "", "0", "sync at the end of the job"),
+    row(
+        "end_fsync",
+        OptionKind::Bool(|d, on| d.spec.end_fsync = on),
+        "",
+        "0",
+        "sync at the end of each loop, before what it wrote is read back",
+    ),
     row("fsync_on_close", OptionKind::Bool(|d, on| d.spec.fsync_on_close = on), "", "0", "sync when a file is closed"),
     row(
         "sync",
