@@ -113,12 +113,16 @@ impl Flow {
         let time = now.since(issued).get();
         let sample = self.depth.sample(slot.mark, time, alone, self.occupancy.occupied(slot.cell, alone));
         let is_look = self.occupancy.looks_at().is_some();
-        let quiet = match self.depth.quiet(&sample, self.costs.is_known(slot.op)) {
+        let is_known = self.costs.is_known(slot.op);
+        let quiet = match self.depth.quiet(&sample, is_known) {
             _ if self.settings.depth > 0 => Quiet::Probably,
             Quiet::Probably if is_look => Quiet::No,
             quiet => quiet,
         };
-        self.learn_cost(slot, time, quiet);
+        // What has waited says nothing more once others are known.
+        if quiet != Quiet::No || !is_known {
+            self.learn_cost(slot, time, quiet);
+        }
         if self.settings.depth > 0 {
             return;
         }
@@ -129,7 +133,7 @@ impl Flow {
             }
             return;
         }
-        if !self.occupancy.note(now, slot.cell, alone) || self.begins_look() {
+        if !self.occupancy.note(now, slot.cell, alone) || (self.occupancy.is_due(now) && self.begins_look()) {
             return;
         }
         let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);

@@ -176,7 +176,7 @@ impl Occupancy {
     #[inline]
     pub(super) fn of(&self, cell: u8, alone: u64) -> u64 {
         let part = self.parts[usize::from(cell)];
-        ((u128::from(alone) * u128::from(part)) >> SHIFT).max(1) as u64
+        (((u128::from(alone) * u128::from(part)) >> SHIFT) as u64).max(1)
     }
 
     /// Returns the same for what is compared later, when more may be known of the device.
@@ -213,10 +213,15 @@ impl Occupancy {
         self.watch = None;
     }
 
-    /// Begins a look if one is due. Returns true if one begins.
+    /// Returns true if a look may be due.
     #[inline]
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.next
+    }
+
+    /// Begins a look if one is due. Returns true if one begins.
     pub(super) fn consider(&mut self, now: Instant) -> bool {
-        now >= self.next && self.look.is_none() && self.begin(now)
+        self.is_due(now) && self.look.is_none() && self.begin(now)
     }
 
     fn begin(&mut self, now: Instant) -> bool {

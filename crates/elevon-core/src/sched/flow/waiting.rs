@@ -57,8 +57,9 @@ impl<const WORDS: usize> Heap<WORDS> {
         if WORDS == 2 {
             return (low(a).wrapping_sub(low(b)) as i128) < 0;
         }
-        let borrow = u64::from(low(a) < low(b));
-        (a[0].wrapping_sub(b[0]).wrapping_sub(borrow) as i64) < 0
+        // Equal times are rare.
+        let apart = a[0].wrapping_sub(b[0]) as i64;
+        apart < 0 || (apart == 0 && low(a) < low(b))
     }
 
     /// Puts an entry into the hole at `at` or, from there, nearer to the top.

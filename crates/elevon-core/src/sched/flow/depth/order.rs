@@ -35,9 +35,13 @@ impl Order {
         Self { is_lost: false, windows: 0, n: 0, t: 0, tt: 0 }
     }
 
-    /// Notes that a request took so many nanoseconds. Returns true if enough were noted.
+    /// Notes that a request took so many nanoseconds. A window begins with one that took long: on
+    /// a fast device none does, and nothing is summed. Returns true if enough were noted.
     #[inline]
     pub(super) fn note(&mut self, time: u64) -> bool {
+        if self.n == 0 && time < SLOW {
+            return false;
+        }
         let t = time >> 10;
         self.n += 1;
         self.t += t;
