@@ -272,7 +272,8 @@ pub struct Stack {
     /// Calls in flight that are one bio each, and not in the table.
     whole_calls: usize,
     layouts: Vec<Layout>,
-    /// By layout: the most bytes of a call that is one bio inside one page ([`Self::goes_straight`]).
+    /// By layout: the most bytes of a call that is one bio inside one page
+    /// ([`Self::goes_straight`]).
     page_rooms: Vec<u64>,
     tasks: Vec<Task>,
     requests: Requests,

@@ -75,14 +75,14 @@ pub trait Source {
     fn goes_alone(&self) -> bool {
         false
     }
-    /// Returns true if [`Self::go_alone`] may be asked. It stays true until the source is polled, or
+    /// Returns true if [`Self::go_alone`] may be asked. It stays true until the source is polled or
     /// its submission sleeps.
     #[inline]
     fn is_alone(&self) -> bool {
         false
     }
-    /// Does what [`Self::poll`] would do, if that is one of the steps of [`Alone`], and the CPU time
-    /// of an I/O to be submitted is spent before `until`.
+    /// Does what [`Self::poll`] would do, if that is one of the steps of [`Alone`], and the CPU
+    /// time of an I/O to be submitted is spent before `until`.
     #[inline]
     fn go_alone(&mut self, _now: Instant, _until: Instant) -> Alone {
         Alone::Poll

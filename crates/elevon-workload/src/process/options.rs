@@ -9,7 +9,7 @@ pub(super) struct Options {
     /// `verify`, `serialize_overlap`, `latency_target` or `trimwrite`. So it is asked once, not for
     /// each of them.
     pub(super) is_plain: bool,
-    /// The job is plain, and submits each I/O alone, without a plug and without a worker of its own.
+    /// The job is plain, and submits each I/O alone: with no plug and no worker of its own.
     pub(super) goes_alone: bool,
     /// The job is plain and has no `max_latency`: its I/Os that complete are only counted.
     pub(super) only_counts: bool,

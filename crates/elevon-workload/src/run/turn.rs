@@ -1,9 +1,9 @@
-//! The turn of a process: it is polled until it waits, and goes on after a wait while nothing happens
-//! but completions of its own I/O and timers of the stack. The loop's steps would do the same, in
-//! the same order, and ask more.
+//! The turn of a process: it is polled until it waits, and goes on after a wait while nothing
+//! happens but completions of its own I/O and timers of the stack. The loop's steps would do the
+//! same, in the same order, and ask more.
 //!
-//! Where nothing else happens while a process prepares an I/O, most I/Os go alone: in no batch, from
-//! the pattern to the stack in one step ([`Source::go_alone`]).
+//! Where nothing else happens while a process prepares an I/O, most I/Os go alone: in no batch,
+//! from the pattern to the stack in one step ([`Source::go_alone`]).
 
 use elevon_core::stack::Submitted;
 use elevon_core::units::{Instant, Nanos};
@@ -193,8 +193,8 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         self.steps > STEPS_AT_ONE_INSTANT || (self.ended_early.is_none() && self.backend.interrupted())
     }
 
-    /// Submits an I/O that its process prepared alone, and whose CPU time is spent. Returns false if
-    /// the submission sleeps.
+    /// Submits an I/O that its process prepared alone, and whose CPU time is spent. Returns false
+    /// if the submission sleeps.
     #[inline(always)]
     fn submit_alone(&mut self, task: usize, now: Instant) -> bool {
         let io = self.jobs.processes[task].take_alone();
@@ -217,8 +217,8 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         B::WAITS_FREELY && L::IS_NONE && !in_flow && self.watcher.probe().is_none()
     }
 
-    /// Returns until when a process may let its I/Os go alone ([`Source::go_alone`]): other processes
-    /// run from then on. Zero if it may not.
+    /// Returns until when a process may let its I/Os go alone ([`Source::go_alone`]): other
+    /// processes run from then on. Zero if it may not.
     #[inline]
     fn alone_until(&self, task: usize, may_pass_time: bool) -> Instant {
         let may_go_alone = may_pass_time && self.jobs.processes[task].goes_alone();
