@@ -73,7 +73,6 @@ use crate::region::{Extent, directions, largest_block, smallest_block};
 use crate::source::LARGEST_UNPLUGGED;
 use crate::token::Token;
 use crate::verify::{Verifier, Written, fill_pattern, fill_random};
-pub use alone::Alone;
 use options::Options;
 use ranges::Ranges;
 use threads::FileThreads;

@@ -13,12 +13,25 @@ use crate::by_owner::Progressed;
 use crate::cpu::SchedulerLock;
 use crate::flow::Standing;
 use crate::logs::Logger;
-use crate::process::{Alone, Poll, Process};
+use crate::process::{Poll, Process};
 use crate::section_lock::SectionLocks;
 
 /// The largest batch that one system call carries without a plug: io_submit and io_uring use a plug
 /// from three I/Os on.
 pub(crate) const LARGEST_UNPLUGGED: usize = 2;
+
+/// What a source does next if it submits its I/Os alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// What [`Source::poll`] says; nothing was done.
+    Poll,
+    /// It spends CPU time until [`Source::next_wakeup`].
+    Busy,
+    /// It submits an I/O, at [`Source::next_wakeup`] or now if there is none. That is taken by
+    /// [`Source::take_alone`] and reported by [`Source::on_submitted`], unless
+    /// [`Source::keep_alone`] leaves it to [`Source::poll`].
+    Submit,
+}
 
 /// One task that submits I/O.
 ///

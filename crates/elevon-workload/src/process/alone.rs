@@ -2,19 +2,7 @@
 //! batch, and goes from the pattern to the stack in one step.
 
 use super::*;
-
-/// What a process does next if it submits its I/Os alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alone {
-    /// What [`Process::poll`] says; nothing was done.
-    Poll,
-    /// It spends CPU time until [`Process::next_wakeup`].
-    Busy,
-    /// It submits an I/O, at [`Process::next_wakeup`] or now if there is none. That is taken by
-    /// [`Process::take_alone`] and reported by [`Process::on_submitted`], unless
-    /// [`Process::keep_alone`] leaves it to [`Process::poll`].
-    Submit,
-}
+use crate::source::Alone;
 
 impl Process {
     /// Returns true if its I/Os can go alone.

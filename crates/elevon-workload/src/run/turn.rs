@@ -11,8 +11,8 @@ use elevon_core::units::{Instant, Nanos};
 use super::layer::Layer;
 use super::{PATIENCE_INTERRUPTED, Runner, STEPS_AT_ONE_INSTANT};
 use crate::backend::Backend;
-use crate::process::{Alone, Poll};
-use crate::source::Source;
+use crate::process::Poll;
+use crate::source::{Alone, Source};
 
 /// The longest turn of a process that never waits because the page cache completes its I/O at once.
 /// After it, other processes run, the device is polled, and an interrupt is noticed.
