@@ -268,9 +268,11 @@ impl AnyScheduler {
         self.info().tunables.iter().map(|t| (t.name, self.tunable(t.name))).collect()
     }
 
-    /// The same as text: choices are shown by their names.
-    pub fn tunables_shown(&self) -> Vec<(&'static str, String)> {
-        self.info().tunables.iter().map(|t| (t.name, t.show(self.tunable(t.name)))).collect()
+    /// The same as text, without those that the kernel version does not have as such: choices are
+    /// shown by their names.
+    pub fn tunables_shown(&self, rules: &Rules) -> Vec<(&'static str, String)> {
+        let tunables = self.info().tunables.iter().filter(|t| tunable::is_tunable(t.name, rules));
+        tunables.map(|t| (t.name, t.show(self.tunable(t.name)))).collect()
     }
 
     fn tunable(&self, name: &str) -> i64 {
@@ -329,6 +331,8 @@ fn earlier(a: Option<Instant>, b: Option<Instant>) -> Instant {
     a.unwrap_or(Instant::MAX).min(b.unwrap_or(Instant::MAX))
 }
 
+// A method that is forgotten here would be the trait's default for every scheduler.
+#[deny(clippy::missing_trait_methods)]
 impl Scheduler for AnyScheduler {
     #[inline]
     fn insert(&mut self, now: Instant, view: View<'_>, id: RequestId, at_head: bool) {

@@ -627,8 +627,10 @@ pub(crate) fn command(verb: &str, jobs: &[&str], args: &StackArgs) -> String {
     words.extend(["--device", &args.device, "--seed", &seed]);
     let (scheduler, kernel) = (args.scheduler(), args.kernel());
     let default = args.default_scheduler();
+    // A replay that is not told these takes them from the trace.
+    let is_replay = verb == "replay";
     for (name, value, default) in [("--scheduler", scheduler, default), ("--kernel", kernel, DEFAULT_KERNEL)] {
-        if value != default {
+        if value != default || is_replay {
             words.extend([name, value]);
         }
     }

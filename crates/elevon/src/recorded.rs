@@ -1,7 +1,7 @@
 //! The settings that a trace was recorded under, as options of a stack.
 
 use elevon_core::kernel::Kernel;
-use elevon_core::sched::{SCHEDULERS, SchedulerConfig};
+use elevon_core::sched::{SCHEDULERS, SchedulerConfig, SchedulerInfo, TunableInfo};
 use elevon_trace::Recorded;
 
 use crate::args::StackArgs;
@@ -22,17 +22,19 @@ pub(crate) fn filled(
     is_valid: &dyn Fn(&StackArgs) -> bool,
 ) -> (StackArgs, Vec<String>) {
     let (mut all, mut taken) = (args.clone(), Vec::new());
-    if all.queue.scheduler.is_none()
-        && let Some(scheduler) = scheduler(recorded)
-    {
-        taken.extend(["--scheduler".to_owned(), scheduler.clone()]);
-        all.queue.scheduler = Some(scheduler);
-    }
+    let scheduler = SCHEDULERS.iter().find(|info| Some(info.name) == recorded.scheduler());
+    let scheduler = scheduler.filter(|_| all.queue.scheduler.is_none());
+    all.queue.scheduler = all.queue.scheduler.or_else(|| scheduler.map(|info| info.name.to_owned()));
     if all.queue.kernel.is_none()
         && let Some(kernel) = recorded.get("kernel").and_then(kernel)
     {
         taken.extend(["--kernel".to_owned(), kernel.name().to_owned()]);
         all.queue.kernel = Some(kernel.name().to_owned());
+    }
+    if let Some(info) = scheduler {
+        let scheduler = with_tunables(info, recorded, &all, is_valid);
+        taken.splice(0..0, ["--scheduler".to_owned(), scheduler.clone()]);
+        all.queue.scheduler = Some(scheduler);
     }
     for key in SETTINGS {
         let is_given = args.queue.set.iter().any(|set| set.split_once('=').is_some_and(|(given, _)| given == key));
@@ -47,17 +49,34 @@ pub(crate) fn filled(
     (all, taken)
 }
 
-/// Returns the recorded scheduler, with those of its tunables that are not at their default.
-fn scheduler(recorded: &Recorded) -> Option<String> {
-    let info = SCHEDULERS.iter().find(|info| Some(info.name) == recorded.scheduler())?;
+/// Returns the recorded scheduler with those of its tunables that are not at their default and that
+/// the kernel of `args` has.
+fn with_tunables(
+    info: &SchedulerInfo,
+    recorded: &Recorded,
+    args: &StackArgs,
+    is_valid: &dyn Fn(&StackArgs) -> bool,
+) -> String {
+    let is_default = |tunable: &TunableInfo, value: &str| match tunable.default {
+        "nr_requests" => recorded.get("queue/nr_requests") == Some(value),
+        default => default == value,
+    };
     let is_changed = |(key, value): &(&str, &str)| {
         let tunable = info.tunables.iter().find(|tunable| tunable.name == *key);
-        tunable.is_some_and(|tunable| tunable.default != *value)
-            && SchedulerConfig::parse(&format!("{}:{key}={value}", info.name)).is_ok()
+        tunable.is_some_and(|tunable| !is_default(tunable, value))
     };
     let changed = recorded.tunables().filter(is_changed).map(|(key, value)| format!("{key}={value}"));
-    let changed: Vec<String> = changed.collect();
-    Some(if changed.is_empty() { info.name.to_owned() } else { format!("{}:{}", info.name, changed.join(",")) })
+    let mut scheduler = info.name.to_owned();
+    for tunable in changed {
+        let separator = if scheduler.contains(':') { ',' } else { ':' };
+        let text = format!("{scheduler}{separator}{tunable}");
+        let mut trial = args.clone();
+        trial.queue.scheduler = Some(text.clone());
+        if SchedulerConfig::parse(&text).is_ok() && is_valid(&trial) {
+            scheduler = text;
+        }
+    }
+    scheduler
 }
 
 /// Returns the modelled kernel whose rules are nearest to a release such as `6.17.3-arch1`: the

@@ -67,7 +67,12 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
         kernel: config.kernel,
         scheduler: SchedulerInfo {
             name: config.scheduler.name.to_owned(),
-            tunables: stack.scheduler().tunables_shown().into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
+            tunables: stack
+                .scheduler()
+                .tunables_shown(&stack.config().rules())
+                .into_iter()
+                .map(|(k, v)| (k.to_owned(), v))
+                .collect(),
             counters: stack.scheduler().measured().map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
         },
         seed: plan.seed,

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use elevon_core::event::Event;
 use elevon_core::kernel::Kernel;
-use elevon_core::limits::SYSFS;
 use elevon_core::stack::Stack;
 use elevon_sim::device::Description;
 use elevon_trace::Recorded;
@@ -210,7 +209,7 @@ fn check_replaceable(name: &str, path: &Path) -> Result<(), Failure> {
 /// Returns how a run is recorded: with the names that `elevon capture` gives to the same settings
 /// of a real device.
 fn recorded(command: &str, device: &Description, stack: &Stack) -> Recorded {
-    let (config, limits) = (stack.config(), stack.limits());
+    let config = stack.config();
     let (major, minor) = number_of(&device.name);
     let mut notes = Recorded::of_run();
     notes.note("version", env!("CARGO_PKG_VERSION"));
@@ -219,15 +218,12 @@ fn recorded(command: &str, device: &Description, stack: &Stack) -> Recorded {
     notes.note("device", &format!("{major}:{minor}"));
     notes.note("sectors", &device.size.get().to_string());
     notes.note("queue/scheduler", &format!("[{}]", config.scheduler.name));
-    for (key, value) in stack.scheduler().tunables_shown() {
+    for (key, value) in stack.scheduler().tunables_shown(&config.rules()) {
         notes.note(&format!("queue/iosched/{key}"), &value);
     }
-    for row in SYSFS {
-        if let Some(value) = limits.read(row.name) {
-            notes.note(&format!("queue/{}", row.name), &value.to_string());
-        }
+    for (key, value) in config.attributes().into_iter().filter(|(key, _)| *key != "scheduler") {
+        notes.note(&format!("queue/{key}"), &value);
     }
-    notes.note("queue/nr_requests", &config.nr_requests().to_string());
     for queue in 0..device.hw_queues {
         notes.note(&format!("mq/{queue}/nr_tags"), &config.queue_depth.to_string());
     }

@@ -6,6 +6,7 @@ mod common;
 use std::path::PathBuf;
 
 use common::Bench;
+use elevon_core::kernel::Kernel;
 use serde_json::Value;
 
 /// The device on which `whatif/` was captured, including the time that FUSE, loop and wake-ups add
@@ -233,4 +234,47 @@ fn bad_input_is_one_line() {
         let line = refused(&bench, &args);
         assert!(line.contains(said), "{args:?}: {line}");
     }
+}
+
+/// The trace of a run is replayed under the scheduler, the kernel and the settings of that run, of
+/// every kernel and scheduler, and the command in the report does the same again.
+#[test]
+fn a_run_is_replayed_as_it_was_recorded() {
+    let bench = Bench::new();
+    bench.file("w.fio", "[w]\nrw=randwrite\nbs=64k\niodepth=4\nnumber_ios=8\nsize=16m\n");
+    for kernel in Kernel::ALL.map(Kernel::name) {
+        for scheduler in ["none", "mq-deadline:fifo_batch=3", "kyber", "bfq:slice_idle=0", "flow"] {
+            let run = ["run", "w.fio", "--trace", "w.ftrace", "--set", "nomerges=2", "--kernel", kernel];
+            bench.stdout(&[&run[..], &["--scheduler", scheduler]].concat());
+            let found = json(&bench, "w.ftrace", &[]);
+            let elevon = &found["elevon"];
+            let name = scheduler.split(':').next().expect("a name");
+            assert_eq!(elevon["scheduler"]["name"], name, "{kernel}");
+            let tunable = scheduler.split_once(':').and_then(|(_, tunable)| tunable.split_once('='));
+            if let Some((tunable, value)) = tunable {
+                assert_eq!(elevon["scheduler"]["tunables"][tunable].to_string().trim_matches('"'), value, "{elevon}");
+            }
+            assert_eq!(elevon["config"]["kernel"], kernel);
+            assert_eq!(elevon["config"]["nomerges"].to_string().trim_matches('"'), "2", "{elevon}");
+            let command = elevon["command"].as_str().expect("a command");
+            let words = shlex::split(command).expect("words of a shell");
+            let words: Vec<&str> = words.iter().map(String::as_str).chain(["--output-format", "json"]).collect();
+            let again: Value = serde_json::from_str(&bench.stdout(&words[1..])).expect("JSON");
+            assert_eq!(again["jobs"], found["jobs"], "{command}");
+            // The kernel to which one moves may lack a tunable that was recorded.
+            bench.stdout(&["replay", "w.ftrace", "--kernel", "7.3"]);
+        }
+    }
+}
+
+/// `none` and the default kernel are options like others: a report that names neither would be that
+/// of a replay as recorded.
+#[test]
+fn a_command_names_what_differs_from_the_recording() {
+    let bench = Bench::new();
+    bench.file("w.fio", "[w]\nrw=randwrite\nbs=64k\nnumber_ios=8\nsize=16m\n");
+    bench.stdout(&["run", "w.fio", "--trace", "w.ftrace", "--kernel", "6.1", "--scheduler", "kyber"]);
+    let found = json(&bench, "w.ftrace", &["--scheduler", "none", "--kernel", "7.3"]);
+    let command = found["elevon"]["command"].as_str().expect("a command");
+    assert!(command.contains("--scheduler none --kernel 7.3"), "{command}");
 }

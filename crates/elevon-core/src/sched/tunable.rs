@@ -124,6 +124,12 @@ fn scheduler(name: &str) -> Option<&'static SchedulerInfo> {
     SCHEDULERS.iter().find(|s| s.name == name)
 }
 
+/// Returns true if the kernel version has this tunable as such: `async_depth` is a setting of the
+/// queue from Linux 7.0 on.
+pub(super) fn is_tunable(name: &str, rules: &Rules) -> bool {
+    !(rules.queue_async_depth && name == "async_depth")
+}
+
 /// Finds a tunable of a scheduler and checks that `value` is in its range.
 pub(super) fn check(scheduler: &'static SchedulerInfo, name: &str, value: i64) -> Result<&'static str, SchedulerError> {
     let tunable = find(scheduler, name)?;
@@ -157,8 +163,7 @@ impl SchedulerConfig {
     /// # Errors
     /// Names the first that is a setting of the queue there.
     pub fn check(&self, rules: &Rules) -> Result<(), SchedulerError> {
-        let has_moved = |name: &str| rules.queue_async_depth && name == "async_depth";
-        match self.tunables.iter().find(|(name, _)| has_moved(name)) {
+        match self.tunables.iter().find(|(name, _)| !is_tunable(name, rules)) {
             Some(&(tunable, _)) => Err(SchedulerError::NowOfQueue { tunable }),
             None => Ok(()),
         }
