@@ -12,6 +12,7 @@ use elevon_report::compare::{RulesBetween, Variant, table};
 use elevon_report::json::JsonOptions;
 use elevon_report::result::RunResult;
 use elevon_report::{html, json};
+use elevon_workload::cpu::{CpuCost, SchedulerCost};
 
 use crate::ablation::{self, Compared};
 use crate::args::{CompareArgs, OutputFormat, ReplayOptions, StackArgs};
@@ -37,6 +38,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
         let plan = subject.plan(&stack).map_err(|failure| in_variant(vs, failure))?;
         plans.push((vs.clone(), plan));
     }
+    add_uncharged(&mut plans);
     let mut files = plans.iter().try_fold(Files::default(), |files, (_, plan)| plan.add_files(files))?;
     files.add_stdout()?;
     if let Some(path) = &args.html {
@@ -72,6 +74,23 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     });
     all([printed, page])?;
     Ok(worst)
+}
+
+/// Adds a warning to the plans under `flow` if others run under another scheduler, and no CPU time
+/// of `flow` is charged: nobody has measured it, since it is not in Linux.
+fn add_uncharged(plans: &mut [(String, Plan)]) {
+    let is_flow = |plan: &Plan| plan.scheduler.name == "flow";
+    if plans.iter().all(|(_, plan)| is_flow(plan)) {
+        return;
+    }
+    let is_free = |plan: &Plan| plan.cpu.scheduler == SchedulerCost::default() && plan.cpu != CpuCost::default();
+    for (_, plan) in plans.iter_mut().filter(|(_, plan)| is_flow(plan) && is_free(plan)) {
+        let of_bfq = SchedulerCost::measured("bfq", true).request;
+        plan.warnings.push(format!(
+            "the CPU time of flow is not charged, that of other schedulers is: it is not in Linux, so it was not \
+             measured there; --cpu-cost scheduler=TIME charges it (bfq takes {of_bfq} an I/O)"
+        ));
+    }
 }
 
 /// Returns which rules make the difference between the first variant and each of another kernel.
