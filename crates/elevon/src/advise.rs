@@ -25,7 +25,7 @@ use elevon_core::sched::SCHEDULERS;
 use elevon_host::interrupt::Interrupt;
 use elevon_trace::replay::{Taken, Workload, WorkloadProcess};
 
-use crate::args::{AdviseArgs, Goal, InspectFormat, QueueArgs, StackArgs};
+use crate::args::{AdviseArgs, Goal, QueueArgs, StackArgs, TextOrJson};
 use crate::bar::Bar;
 use crate::execute::SIGINT;
 use crate::failure::AdviseError;
@@ -94,8 +94,8 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<Ending, Failure> {
         return Ok(Ending::Interrupted(interrupt.signal().unwrap_or(SIGINT)));
     };
     match args.output_format {
-        InspectFormat::Normal => emit_text(&text::text(args, &advice))?,
-        InspectFormat::Json => emit(&json::json(args, &advice, &warnings))?,
+        TextOrJson::Normal => emit_text(&text::text(args, &advice))?,
+        TextOrJson::Json => emit(&json::json(args, &advice, &warnings))?,
     }
     Ok(Ending::Done)
 }

@@ -108,12 +108,11 @@ pub(crate) const DEFAULT_KERNEL: &str = Kernel::DEFAULT.name();
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct QueueArgs {
     /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device
-    /// is not applied [default: none, with --tenants flow; of a trace with its settings: as
-    /// recorded]
+    /// is not applied [default: none, with --tenants flow]
     #[arg(long, value_name = "S")]
     pub(crate) scheduler: Option<String>,
     /// Kernel version whose rules are followed; `elevon kernels` lists them. A stable release such
-    /// as 6.1.55 is read as its version [default: 7.3; of a trace with its settings: as recorded]
+    /// as 6.1.55 is read as its version [default: 7.3]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kernel: Option<String>,
     /// Queue setting by its sysfs name, a variant (fill=, io_ticks=, hz=) or, where there is a page
@@ -124,8 +123,8 @@ pub(crate) struct QueueArgs {
     /// lists kinds, keys and defaults (repeatable)
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
-    /// Limits, weights and priority classes of tenants (the cgroups that jobs name with cgroup=),
-    /// and changes of them during the run: TOML, with the kernel's file names or knobs of our own;
+    /// Limits, weights and priority classes of tenants (cgroups; jobs name theirs with cgroup=), and
+    /// changes of them during the run: TOML, with the kernel's file names or knobs of our own;
     /// docs/tenants.md describes it
     #[arg(long, value_name = "FILE")]
     pub(crate) tenants: Option<PathBuf>,
@@ -155,8 +154,8 @@ pub(crate) struct StackArgs {
     pub(crate) buffers: Option<String>,
     /// CPU time that a process spends on every I/O in simulation [default:
     /// submit=4us,complete=1.4us]. Also scheduler= (what the I/O scheduler adds; its default was
-    /// measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; 0 switches it
-    /// off) and lock= (the part of that under a lock for the whole device: bfq 5.3us, with
+    /// measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; flow, which
+    /// is not in Linux, 0; 0 switches it off) and lock= (the part of that under a lock for the whole device: bfq 5.3us, with
     /// low_latency=0 3us, others 0). With --memory also call= (a system call on the page cache),
     /// hit= (a page found and copied) and fault= (a page fault)
     #[arg(long, value_name = "submit=T,complete=T")]
@@ -351,8 +350,8 @@ pub(crate) struct SweepRunArgs {
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Print the summary as text or as JSON
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
-    pub(crate) output_format: OutputFormat,
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TextOrJson::Normal)]
+    pub(crate) output_format: TextOrJson,
     #[command(flatten)]
     pub(crate) stack: StackArgs,
 }
@@ -381,8 +380,8 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "N")]
     pub(crate) seeds: Option<String>,
     /// Report as text or as JSON
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
-    pub(crate) output_format: OutputFormat,
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TextOrJson::Normal)]
+    pub(crate) output_format: TextOrJson,
     /// Also write one self-contained page with the trade-off drawn
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -413,8 +412,8 @@ pub(crate) struct MergeArgs {
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Print the summary as text or as JSON
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
-    pub(crate) output_format: OutputFormat,
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TextOrJson::Normal)]
+    pub(crate) output_format: TextOrJson,
 }
 
 #[derive(Args, Debug)]
@@ -447,8 +446,8 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub(crate) seed: u64,
     /// Report as text or as JSON
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
-    pub(crate) output_format: OutputFormat,
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TextOrJson::Normal)]
+    pub(crate) output_format: TextOrJson,
 }
 
 #[derive(Args, Debug)]
@@ -490,8 +489,8 @@ pub(crate) struct InspectArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Report as text or as JSON
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Normal)]
-    pub(crate) output_format: InspectFormat,
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TextOrJson::Normal)]
+    pub(crate) output_format: TextOrJson,
 }
 
 #[derive(Args, Debug)]
@@ -510,7 +509,7 @@ pub(crate) struct ConvertArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InspectFormat {
+pub(crate) enum TextOrJson {
     /// Text for people
     Normal,
     /// JSON for programs
@@ -569,8 +568,8 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub(crate) seed: u64,
     /// Report as text or as JSON
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Normal)]
-    pub(crate) output_format: InspectFormat,
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TextOrJson::Normal)]
+    pub(crate) output_format: TextOrJson,
 }
 
 /// What `elevon advise` is to make better.
@@ -713,29 +712,43 @@ impl StackArgs {
             return Err(VsError::Empty(text.to_owned()));
         }
         let given = |name: &str| words.iter().any(|w| w == name || w.starts_with(&format!("{name}=")));
-        let new = Self::of_text(text)?;
+        // Without `..`, so that no option can be forgotten.
+        let Self {
+            device,
+            queue: QueueArgs { scheduler, kernel, set, fault, tenants },
+            job_option,
+            seed,
+            buffers,
+            cpu_cost,
+            memory,
+            cache,
+            is_served: _,
+            log_dir,
+            include_dir,
+        } = Self::of_text(text)?;
         let mut all = self.clone();
         if given("--device") {
-            all.device = new.device;
+            all.device = device;
         }
-        all.queue.scheduler = new.queue.scheduler.or(all.queue.scheduler);
-        all.queue.kernel = new.queue.kernel.or(all.queue.kernel);
+        all.queue.scheduler = scheduler.or(all.queue.scheduler);
+        all.queue.kernel = kernel.or(all.queue.kernel);
         if given("--seed") {
-            all.seed = new.seed;
+            all.seed = seed;
         }
         if given("--memory") {
-            all.memory = new.memory;
+            all.memory = memory;
         }
         if given("--cache") {
-            all.cache = new.cache;
+            all.cache = cache;
         }
-        all.buffers = new.buffers.or(all.buffers);
-        all.cpu_cost = new.cpu_cost.or(all.cpu_cost);
-        all.queue.tenants = new.queue.tenants.or(all.queue.tenants);
-        all.log_dir = new.log_dir.or(all.log_dir);
-        all.job_option.extend(new.job_option);
-        all.queue.set.extend(new.queue.set);
-        all.queue.fault.extend(new.queue.fault);
+        all.buffers = buffers.or(all.buffers);
+        all.cpu_cost = cpu_cost.or(all.cpu_cost);
+        all.queue.tenants = tenants.or(all.queue.tenants);
+        all.log_dir = log_dir.or(all.log_dir);
+        all.include_dir = include_dir.or(all.include_dir);
+        all.job_option.extend(job_option);
+        all.queue.set.extend(set);
+        all.queue.fault.extend(fault);
         Ok(all)
     }
 }

@@ -10,7 +10,7 @@ use elevon_report::result::RunResult;
 use elevon_sim::profiles;
 use elevon_workload::run::NoObserver;
 
-use crate::args::{CalibrateArgs, OutputFormat, StackArgs};
+use crate::args::{CalibrateArgs, StackArgs, TextOrJson};
 use crate::console::Console;
 use crate::execute::execute;
 use crate::failure::{ConflictError, Ending, Failure, MachineError, ValueError, emit};
@@ -150,8 +150,8 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Ending, Failure> {
         measured.push(Measured::of(probe, &result));
     }
     emit(&match args.output_format {
-        OutputFormat::Normal => text(args, &measured),
-        OutputFormat::Json | OutputFormat::JsonPlus => json(args, &measured),
+        TextOrJson::Normal => text(args, &measured),
+        TextOrJson::Json => json(args, &measured),
     })?;
     Ok(Ending::Done)
 }

@@ -12,7 +12,7 @@ use elevon_report::number;
 use elevon_report::tenants::reserve_in_words;
 use serde_json::{Value, json};
 
-use crate::args::{CtlArgs, CtlCommand, InspectFormat};
+use crate::args::{CtlArgs, CtlCommand, TextOrJson};
 use crate::failure::{Ending, Failure, MachineError, ValueError, emit_text, tell};
 
 /// The longest time that `explain` looks at, in seconds.
@@ -22,7 +22,7 @@ pub(crate) fn ctl(args: &CtlArgs) -> Result<Ending, Failure> {
     let command = command(&args.command)?;
     let answer = ask(&args.socket, &command)?;
     let refused = strings(&answer["refused"]);
-    if args.output_format == InspectFormat::Json {
+    if args.output_format == TextOrJson::Json {
         emit_text(&format!("{answer:#}\n"))?;
     } else {
         refused.iter().for_each(|line| tell(line));

@@ -7,7 +7,7 @@ use elevon_report::inspect::{self, CsvRequests, PageRequests};
 use elevon_trace::analysis::{InspectError, Inspection, ParquetRequests, ProcessStats, RequestRecord, RequestSink};
 use elevon_trace::{Device, OpenError, Position, Reader};
 
-use crate::args::{InspectArgs, InspectFormat};
+use crate::args::{InspectArgs, TextOrJson};
 use crate::bar::Bar;
 use crate::failure::{Ending, Failure, MachineError, ValueError, all, emit, emit_text, tell};
 use crate::output::NewFile;
@@ -43,8 +43,8 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
     }
     warn(&name, &found.report);
     let report = match args.output_format {
-        InspectFormat::Normal => emit_text(&inspect::text(&found)),
-        InspectFormat::Json => emit(&inspect::json(&found)),
+        TextOrJson::Normal => emit_text(&inspect::text(&found)),
+        TextOrJson::Json => emit(&inspect::json(&found)),
     };
     all([takers.commit(&found), report])?;
     Ok(Ending::Done)

@@ -39,7 +39,8 @@ const WEIGHTS_DOWN: [u32; 2] = [30, 5];
 /// Parts of its rate, in percent, to which a process with most I/O is limited; parts that take more
 /// than a process may lose are left out, and one near that is added.
 const RATE_PARTS: [f64; 3] = [90.0, 50.0, 25.0];
-/// What a limit leaves of what a process may lose, in percent: a limit is never used up whole.
+/// Percentage points of `--max-loss` that a limit leaves unused: a process never reaches its limit
+/// exactly.
 const RATE_MARGIN: f64 = 3.0;
 /// Mean size in bytes from which a process is limited in bytes, and not in I/Os.
 const LARGE: f64 = 131_072.0;

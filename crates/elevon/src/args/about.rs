@@ -19,12 +19,9 @@ Examples:
 
 A JOB.fio of - is read from stdin, and so is --tenants -.
 
-Signals: SIGINT, SIGTERM and SIGHUP stop the run: what is in flight is waited for, what a cache holds dirty is written, and
-the report covers what ran until then. Another of them gives up, if it comes a second or more after the first. SIGUSR1
-prints the report so far, on stderr if stdout is JSON, and the run goes on.
+Signals: SIGINT, SIGTERM and SIGHUP stop the run: what is in flight is waited for, what a cache holds dirty is written, and the report covers what ran until then. Another of them gives up, if it comes a second or more after the first. SIGUSR1 prints the report so far, on stderr if stdout is JSON, and the run goes on.
 
-Exit status: 0 done, 1 the run failed (I/O errors that the job does not ignore) or something could not be written, 2 bad
-input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP.";
+Exit status: 0 done, 1 the run failed (I/O errors that the job does not ignore) or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP.";
 
 pub(super) const COMPARE_ABOUT: &str = "\
 Run one job file, or replay one trace, under several stacks and put them side by side.
@@ -43,8 +40,7 @@ Examples:
 
 A file of - is a trace on the standard input.
 
-Exit status: 0 done, 1 a run failed or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT,
-SIGTERM or SIGHUP (the table then has what ran until then, and names what did not).";
+Exit status: 0 done, 1 a run failed or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP (the table then has what ran until then, and names what did not).";
 
 pub(super) const SWEEP_ABOUT: &str = "\
 Run one job file under many options, settings and seeds, on all cores.
@@ -62,11 +58,9 @@ Examples:
   elevon sweep plan.toml --shard 3/8 -o out               one of eight parts, for Slurm, Kubernetes or GNU parallel
   elevon sweep merge out                                  when all parts are done: the results of one machine, byte for byte
 
-The folder of the results (JOB.sweep, or -o) then has results.csv, .jsonl and .parquet with a row for each job of each run (the
-job * is all of them together), summary.txt with what is printed here, and index.html with curves and heat maps.
+The folder of the results (JOB.sweep, or -o) then has results.csv, .jsonl and .parquet with a row for each job of each run (the job * is all of them together), summary.txt with what is printed here, and index.html with curves and heat maps.
 
-Exit status: 0 done, 1 a run failed (its row says why) or something could not be written, 2 bad input, 130, 143 or 129
-interrupted by SIGINT, SIGTERM or SIGHUP.";
+Exit status: 0 done, 1 a run failed (its row says why) or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP.";
 
 pub(super) const TUNE_ABOUT: &str = "\
 Search for the options under which a job does best, within bounds.
@@ -100,8 +94,7 @@ Examples:
   elevon calibrate trace.txt -o my-disk.toml             the device of a trace; then: elevon replay --device @my-disk.toml ...
   elevon calibrate trace.txt --like ufs-3.1 -o phone.toml    a flash device, by way of a profile that is like it
 
-Write the line to io.cost.model of the root cgroup, and 'MAJ:MIN enable=1' to io.cost.qos. Where the device was a file, or
-simulated, put the numbers of yours in place of MAJ:MIN (lsblk shows them).";
+Write the line to io.cost.model of the root cgroup, and 'MAJ:MIN enable=1' to io.cost.qos. Where the device was a file, or simulated, put the numbers of yours in place of MAJ:MIN (lsblk shows them).";
 
 pub(super) const INSPECT_ABOUT: &str = "\
 Say what a trace of block events shows: problems first, then latency by stage, processes, depth, utilisation.
@@ -119,12 +112,9 @@ Examples:
   elevon inspect trace.txt --html trace.html             a page with a timeline and heat maps
   elevon inspect trace.txt --requests requests.csv       a row for each request, for a notebook or a spreadsheet
 
-Stages as blktrace names them: Q queued, G request allocated, I inserted into the scheduler, D issued to the driver, C completed.
-To record a trace: echo 1 > /sys/kernel/tracing/events/block/enable, and cat /sys/kernel/tracing/trace afterwards.
-docs/inspect.md explains every finding with its threshold, every table and every key of the JSON.
+Stages as blktrace names them: Q queued, G request allocated, I inserted into the scheduler, D issued to the driver, C completed. To record a trace: echo 1 > /sys/kernel/tracing/events/block/enable, and cat /sys/kernel/tracing/trace afterwards. docs/inspect.md explains every finding with its threshold, every table and every key of the JSON.
 
-Exit status: 0 done, 1 the trace could not be read to its end or something could not be written, 2 bad input: no trace, a trace
-without block events, several devices and no --dev.";
+Exit status: 0 done, 1 the trace could not be read to its end or something could not be written, 2 bad input: no trace, a trace without block events, several devices and no --dev.";
 
 pub(super) const CONVERT_ABOUT: &str = "\
 Write the events of a trace in another format.
@@ -162,17 +152,16 @@ Examples:
   elevon capture /dev/sda1 trace.txt.zst                 until Ctrl-C, packed; the whole disk, and inspect --dev 8:1 shows the partition
   elevon capture /dev/sda --seconds 60 --buffer 32MiB trace.txt    for a very busy device
 
-What is recorded is kept in unnamed files in the folder of OUT, and written as text when the recording has ended. Choose a
-folder on another disk, or the trace has that I/O too. docs/capture.md has the same with blktrace, trace-cmd, perf and Perfetto.
+What is recorded is kept in unnamed files in the folder of OUT, and written as text when the recording has ended. Choose a folder on another disk, or the trace has that I/O too. docs/capture.md has the same with blktrace, trace-cmd, perf and Perfetto.
 
-Exit status: 0 done, 1 something went wrong on the way, 2 it could not be recorded: no root, no tracefs, no block events in the
-kernel, no block device, OUT exists, disk full; 130, 143 or 129 if SIGINT, SIGTERM or SIGHUP ended it before its time (OUT has what
-was recorded until then).";
+Exit status: 0 done, 1 something went wrong on the way, 2 it could not be recorded: no root, no tracefs, no block events in the kernel, no block device, OUT exists, disk full; 130, 143 or 129 if SIGINT, SIGTERM or SIGHUP ended it before its time (OUT has what was recorded until then).";
 
 pub(super) const REPLAY_ABOUT: &str = "\
 Do the I/O of a trace again, under any device, scheduler, kernel and settings, and report as `elevon run` does: a row for each process.
 
-Bios enter where they did in the kernel, before splits and merges (from queue events; a trace without them gives requests as they were issued, and the report says so), with their process, cgroup, priority and flags. In an open loop, the default, they enter at the times of the trace, whatever the device does; --closed lets each process wait for its completions, as it did. Latency is that of a bio, from its submission to its completion.";
+Bios enter where they did in the kernel, before splits and merges (from queue events; a trace without them gives requests as they were issued, and the report says so), with their process, cgroup, priority and flags. In an open loop, the default, they enter at the times of the trace, whatever the device does; --closed lets each process wait for its completions, as it did. Latency is that of a bio, from its submission to its completion.
+
+On a simulated device, the scheduler with its tunables, the kernel version, max_sectors_kb, nr_requests and nomerges are as they were recorded, where the trace tells them and no option does.";
 
 pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:
@@ -203,12 +192,9 @@ Examples:
   elevon advise trace.txt --device @my-disk.toml          a device of your own, saved by elevon calibrate TRACE -o
   elevon advise trace.txt --output-format json | jq -r '.proposals[0].set.udev[]'
 
-Goals: balanced (the default) is the mean gain over processes and over throughput, median and 99th percentile of each, as ratios;
-p99, p50 and throughput are one of them; fair is the speed of the process that is slowed down most, against what it has alone.
-Latency counts only where somebody waits: for reads, synchronous writes and flushes, not for write-back.
+Goals: balanced (the default) is the mean gain over processes and over throughput, median and 99th percentile of each, as ratios; p99, p50 and throughput are one of them; fair is the speed of the process that is slowed down most, against what it has alone. Latency counts only where somebody waits: for reads, synchronous writes and flushes, not for write-back.
 
-To record a trace: elevon capture DEVICE --seconds 30 trace.txt; it notes the scheduler and the settings, too. docs/advise.md tells
-how it searches, what a figure is worth, and what it cannot know.
+To record a trace: elevon capture DEVICE --seconds 30 trace.txt; it notes the scheduler and the settings, too. docs/advise.md tells how it searches, what a figure is worth, and what it cannot know.
 
 Exit status: 0 done, with or without a proposal, 2 bad input: no trace, too few I/Os, an unknown process.";
 

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use elevon_formats::serve::MAX_CONNECTIONS_MAX;
 
-use super::{InspectFormat, QueueArgs};
+use super::{QueueArgs, TextOrJson};
 
 pub(super) const CTL_EXAMPLES: &str = "\
 Examples:
@@ -118,8 +118,8 @@ pub(crate) struct CtlArgs {
     #[command(subcommand)]
     pub(crate) command: CtlCommand,
     /// Answer as text or as JSON
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Normal, global = true)]
-    pub(crate) output_format: InspectFormat,
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TextOrJson::Normal, global = true)]
+    pub(crate) output_format: TextOrJson,
 }
 
 #[derive(Args, Debug)]

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::hardware::{self, Hardware};
 use super::nearest::{FittedDevice, Kinds};
-use crate::args::{CalibrateArgs, OutputFormat};
+use crate::args::{CalibrateArgs, TextOrJson};
 use crate::bar::Bar;
 use crate::failure::{Ending, Failure, all, emit, emit_text};
 use crate::files::Files;
@@ -53,7 +53,7 @@ pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Fai
         files.add_output(format!("--output {}", output.display()), output)?;
     }
     let output = args.output.as_deref().map(|path| NewFile::create("--output", path)).transpose()?;
-    let is_text = args.output_format == OutputFormat::Normal;
+    let is_text = args.output_format == TextOrJson::Normal;
     let kinds = Kinds::named(args.like.as_deref())?;
     let found = FittedDevice::of(&read(path, args.dev.as_deref())?, kinds, &name);
     let (report, profile) = (if is_text { found.text(&name) } else { found.json(&name) }, found.profile(&name));

@@ -9,7 +9,7 @@ use super::definition::Definition;
 use super::journal::Outcome;
 use super::summary::{Results, Samples};
 use super::table::{Row, Table, of_table};
-use crate::args::OutputFormat;
+use crate::args::TextOrJson;
 use crate::failure::{Failure, emit, emit_text, tell};
 use crate::output::NewFile;
 
@@ -60,15 +60,15 @@ pub(super) fn write(
     definition: &Definition,
     done: &BTreeMap<usize, Outcome>,
     folder: &Path,
-    format: OutputFormat,
+    format: TextOrJson,
 ) -> Result<(), Failure> {
     let rendered = Rendered::new(definition, done)?;
     for (name, content) in &rendered.files {
         NewFile::create("", &folder.join(name))?.commit(content)?;
     }
     match format {
-        OutputFormat::Normal => emit_text(&rendered.summary)?,
-        OutputFormat::Json | OutputFormat::JsonPlus => emit(&rendered.json)?,
+        TextOrJson::Normal => emit_text(&rendered.summary)?,
+        TextOrJson::Json => emit(&rendered.json)?,
     }
     tell(&format!("results.csv, .jsonl and .parquet, summary.txt and index.html are in {}", folder.display()));
     Ok(())

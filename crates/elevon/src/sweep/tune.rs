@@ -21,7 +21,7 @@ use super::definition::Definition;
 use super::goal::{Bound, Metric};
 use super::points::{Point, sobol_points};
 use super::runs;
-use crate::args::{OutputFormat, TuneArgs};
+use crate::args::{TextOrJson, TuneArgs};
 use crate::bar::Bar;
 use crate::cores::on_all_cores;
 use crate::failure::{Ending, Failure, MachineError, SweepError, all, emit, emit_text, tell};
@@ -51,8 +51,8 @@ pub(crate) fn tune(args: &TuneArgs) -> Result<Ending, Failure> {
     search.check_metrics()?;
     let document = search.document(is_whole)?;
     let printed = match args.output_format {
-        OutputFormat::Normal => emit_text(&document.text()),
-        OutputFormat::Json | OutputFormat::JsonPlus => emit(&search.json()?),
+        TextOrJson::Normal => emit_text(&document.text()),
+        TextOrJson::Json => emit(&search.json()?),
     };
     let page = page.map_or(Ok(()), |file| file.commit(document.html("simulated").as_bytes()));
     all([printed, page])?;
