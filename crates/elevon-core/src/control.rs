@@ -477,7 +477,7 @@ impl TenantControl {
             self.breakdown.add(tenant, cause, time);
         }
         if cause == Cause::Tag && self.gated {
-            self.cost.on_alloc_wait(Instant::ZERO, time);
+            self.cost.on_alloc_wait(time);
         }
     }
 

@@ -23,6 +23,16 @@ pub enum PrioClass {
 }
 
 impl PrioClass {
+    /// Returns its name as tracepoints print it: `none`, `rt`, `be`, `idle`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Rt => "rt",
+            Self::Be => "be",
+            Self::Idle => "idle",
+        }
+    }
+
     /// Returns the class as a scheduler uses it: NONE is best effort. Of effective classes the
     /// smaller is more urgent.
     #[inline]

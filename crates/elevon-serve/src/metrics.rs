@@ -343,20 +343,8 @@ fn waits_of<'a>(view: &'a DeviceView, tenant: &'a TenantResult) -> Vec<(Labels<'
         |id: TenantId| view.tenants.iter().find(|tenant| tenant.id == id).map_or("", |tenant| tenant.path.as_str());
     let mut sums: Vec<(Labels<'a>, Nanos)> = Vec::new();
     for (cause, wait) in &tenant.explain {
-        let (name, rule, level) = match *cause {
-            Cause::Limit { level, rule } => ("limit", rule.name(), path(level)),
-            Cause::Cost => ("io.cost", "", ""),
-            Cause::Debt => ("debt", "", ""),
-            Cause::Latency { level } => ("io.latency", "", path(level)),
-            Cause::Tag => ("tag", "", ""),
-            Cause::Writeback => ("wbt", "", ""),
-            Cause::Plug => ("plug", "", ""),
-            Cause::Scheduler { .. } | Cause::SchedulerOthers => ("scheduler", "", ""),
-            Cause::Flush => ("flush", "", ""),
-            Cause::Device => ("device", "", ""),
-            Cause::LateTimer => ("late_timer", "", ""),
-        };
-        let more = [("cause", name), ("rule", rule), ("level", level)];
+        let rule = if let Cause::Limit { rule, .. } = *cause { rule.name() } else { "" };
+        let more = [("cause", cause.key()), ("rule", rule), ("level", cause.level().map_or("", path))];
         let labels = [&labels_of(view, tenant)[..], &more].concat();
         match sums.iter_mut().find(|(known, _)| *known == labels) {
             Some((_, sum)) => *sum += wait.time,

@@ -66,7 +66,7 @@ pub enum ServeError {
     },
 }
 
-/// What a server tells whoever runs it.
+/// Events that a server reports to the service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// It accepts connections: for the first time, or a reload has ended.
@@ -81,7 +81,7 @@ pub enum Event<'a> {
     Status(&'a str),
 }
 
-/// What a server asks and tells whoever runs it.
+/// Callbacks of the process that runs a server.
 pub struct Hooks<'a> {
     /// Whether the server is to end.
     pub stop: &'a dyn Fn() -> bool,

@@ -122,11 +122,6 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
         &mut self.device
     }
 
-    /// Returns the clock.
-    pub const fn clock_mut(&mut self) -> &mut C {
-        &mut self.clock
-    }
-
     /// Keeps from now on what is needed to cut the power: every write, in memory. Must be called
     /// before the first command.
     pub fn track_writes(&mut self) {

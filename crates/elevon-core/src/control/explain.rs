@@ -137,6 +137,42 @@ impl Reason {
 }
 
 impl Cause {
+    /// Returns its name as a key of JSON and a label of metrics, which never changes: `limit`,
+    /// `cost`, `debt`, `latency`, `tag`, `wbt`, `plug`, `scheduler` (whomever it served), `flush`,
+    /// `device`, `late_timer`.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Limit { .. } => "limit",
+            Self::Cost => "cost",
+            Self::Debt => "debt",
+            Self::Latency { .. } => "latency",
+            Self::Tag => "tag",
+            Self::Writeback => "wbt",
+            Self::Plug => "plug",
+            Self::Scheduler { .. } | Self::SchedulerOthers => "scheduler",
+            Self::Flush => "flush",
+            Self::Device => "device",
+            Self::LateTimer => "late_timer",
+        }
+    }
+
+    /// Returns the tenant at which a limit or a latency target held the I/O.
+    pub const fn level(self) -> Option<TenantId> {
+        match self {
+            Self::Limit { level, .. } | Self::Latency { level } => Some(level),
+            Self::Cost
+            | Self::Debt
+            | Self::Tag
+            | Self::Writeback
+            | Self::Plug
+            | Self::Scheduler { .. }
+            | Self::SchedulerOthers
+            | Self::Flush
+            | Self::Device
+            | Self::LateTimer => None,
+        }
+    }
+
     /// Returns the reason under which the cause counts as throttling; `None` if no policy held the
     /// I/O.
     pub const fn reason(self) -> Option<Reason> {

@@ -251,7 +251,7 @@ impl IoCost {
 
     /// Records how long a request waited to be allocated (no tag was free): this shows an
     /// overloaded device without a percentile.
-    pub fn on_alloc_wait(&mut self, _now: Instant, wait: Nanos) {
+    pub fn on_alloc_wait(&mut self, wait: Nanos) {
         self.seen.alloc_wait += wait;
     }
 

@@ -253,7 +253,7 @@ fn priorities(found: &Inspection) -> Value {
     let rows = found.mix.priorities.iter().map(|row| {
         let total = row.latency.total();
         json!({
-            "class": super::tables::class_name(row.prio.class()),
+            "class": row.prio.class().name(),
             "level": row.prio.level(),
             "requests": by_group(|group| {
                 let count = row.requests[group as usize];

@@ -52,7 +52,7 @@ impl<W: Write> CsvRequests<W> {
         number(line, process.id)?;
         quoted(line, process.name.as_deref().unwrap_or_default());
         match request.prio {
-            Some(prio) => write!(line, ",{},{},", super::tables::class_name(prio.class()), prio.level())?,
+            Some(prio) => write!(line, ",{},{},", prio.class().name(), prio.level())?,
             None => line.extend_from_slice(b",,,"),
         }
         if let Some(error) = request.error {

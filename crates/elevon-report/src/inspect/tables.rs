@@ -2,7 +2,6 @@
 
 use comfy_table::Table;
 use elevon_core::histogram::Histogram;
-use elevon_core::ioprio::PrioClass;
 use elevon_core::stats::LatencyStat;
 use elevon_trace::TraceKind;
 use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Stages, depth_row_name};
@@ -15,16 +14,6 @@ use crate::text::{align_right, plain_table, push_table};
 const MOST_PROCESSES: usize = 20;
 /// Maximum number of lines in the table over time.
 const TIME_LINES: usize = 12;
-
-/// Returns the name of a priority class as tracepoints print it.
-pub(super) const fn class_name(class: PrioClass) -> &'static str {
-    match class {
-        PrioClass::None => "none",
-        PrioClass::Rt => "rt",
-        PrioClass::Be => "be",
-        PrioClass::Idle => "idle",
-    }
-}
 
 /// Returns the groups that have I/O.
 fn groups(found: &Inspection) -> Vec<Group> {
@@ -268,7 +257,7 @@ pub(super) fn priorities(out: &mut String, found: &Inspection) {
         };
         let mean = row.latency_sum.checked_div(u128::from(row.latency.total()));
         table.add_row([
-            format!("{},{}", class_name(row.prio.class()), row.prio.level()),
+            format!("{},{}", row.prio.class().name(), row.prio.level()),
             count(read),
             count(write),
             count(others.iter().sum()),

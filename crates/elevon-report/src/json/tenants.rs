@@ -71,25 +71,12 @@ fn stall(stall: &Stall) -> Value {
 
 /// Returns one cause: its name, its time, and a description in words.
 fn cause(run: &RunResult, at: &Explained) -> Value {
-    let (name, level) = match at.cause {
-        Cause::Limit { level, .. } => ("limit", Some(level)),
-        Cause::Cost => ("cost", None),
-        Cause::Debt => ("debt", None),
-        Cause::Latency { level } => ("latency", Some(level)),
-        Cause::Tag => ("tag", None),
-        Cause::Writeback => ("wbt", None),
-        Cause::Plug => ("plug", None),
-        Cause::Scheduler { .. } | Cause::SchedulerOthers => ("scheduler", None),
-        Cause::Flush => ("flush", None),
-        Cause::Device => ("device", None),
-        Cause::LateTimer => ("late_timer", None),
-    };
-    let mut out = json!({ "cause": name });
+    let mut out = json!({ "cause": at.cause.key() });
     if let Cause::Limit { rule, .. } = at.cause {
         out["rule"] = json!(rule.name());
         out["limit"] = json!(limit(&run.tenants, at.cause));
     }
-    if let Some(level) = level {
+    if let Some(level) = at.cause.level() {
         out["level"] = json!(path(&run.tenants, level));
     }
     match at.cause {

@@ -2,8 +2,6 @@
 
 use std::io::{self, Write};
 
-use elevon_core::ioprio::PrioClass;
-
 use super::{ProcessStats, RequestRecord, RequestSink};
 use crate::columns::{Cell, Type};
 use crate::op::TraceRwbs;
@@ -43,12 +41,7 @@ fn row(request: &RequestRecord, process: &ProcessStats) -> [Option<Cell>; COLUMN
     let number = |value: Option<u64>| value.map(|value| Cell::Number(value as i64));
     let small = |value: Option<u32>| number(value.map(u64::from));
     let text = |value: Option<&str>| value.map(|value| Cell::Text(value.to_owned()));
-    let class = request.prio.map(|prio| match prio.class() {
-        PrioClass::None => "none",
-        PrioClass::Rt => "rt",
-        PrioClass::Be => "be",
-        PrioClass::Idle => "idle",
-    });
+    let class = request.prio.map(|prio| prio.class().name());
     [
         number(request.queued),
         number(request.allocated),

@@ -6,7 +6,6 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Seek, SeekFrom, Write};
 
-use elevon_core::ioprio::PrioClass;
 use elevon_core::op::Flags;
 
 use super::{EventWriter, WriteOptions};
@@ -179,16 +178,6 @@ pub const fn name(kind: TraceKind) -> Option<&'static str> {
     })
 }
 
-/// Returns the name of a priority class in a trace.
-pub(super) const fn class_name(class: PrioClass) -> &'static str {
-    match class {
-        PrioClass::None => "none",
-        PrioClass::Rt => "rt",
-        PrioClass::Be => "be",
-        PrioClass::Idle => "idle",
-    }
-}
-
 /// Returns a thread's name as ftrace shows it: `<idle>` for the idle task, `<...>` for a thread
 /// without a name.
 pub(super) fn comm<'a>(event: &TraceEvent, names: &'a Names) -> &'a str {
@@ -295,7 +284,7 @@ fn tail(out: &mut String, options: &WriteOptions, event: &TraceEvent, comm: impl
 
 fn priority(out: &mut String, options: &WriteOptions, event: &TraceEvent) -> fmt::Result {
     if let (true, Some(prio)) = (options.ioprio_in_events, event.ioprio) {
-        write!(out, " {},{},{}", class_name(prio.class()), prio.hint(), prio.level())?;
+        write!(out, " {},{},{}", prio.class().name(), prio.hint(), prio.level())?;
     }
     Ok(())
 }

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use std::io::{self, Seek, SeekFrom, Write};
 
 use super::EventWriter;
-use super::ftrace::class_name;
 use super::timeline::{Counter, End, Sink, Span, Tasks, Timeline, Track};
 use crate::event::{Device, TraceEvent};
 use crate::names::Names;
@@ -216,7 +215,7 @@ impl<W: Write + Seek> Sink for Objects<W> {
             micros(until.saturating_sub(span.start)),
             span.sector,
             span.sectors,
-            class_name(span.ioprio.class()),
+            span.ioprio.class().name(),
             span.ioprio.level(),
         )?;
         self.end_object()

@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::EventWriter;
-use super::ftrace::class_name;
 use super::proto::{self, Message};
 use super::timeline::{Counter, End, Sink, Span, Tasks, Timeline, Track};
 use crate::event::{Device, TraceEvent};
@@ -235,7 +234,7 @@ impl<W: Write> Sink for Packets<W> {
         self.annotate_number("sectors", span.sectors);
         let task = self.tasks.name(span).to_owned();
         self.annotate_text("task", &task);
-        let prio = format!("{},{}", class_name(span.ioprio.class()), span.ioprio.level());
+        let prio = format!("{},{}", span.ioprio.class().name(), span.ioprio.level());
         self.annotate_text("ioprio", &prio);
         self.annotate_text("end", &end.name());
         self.emit_event(span.start)?;

@@ -449,7 +449,7 @@ fn a_busy_device_is_given_less_time() {
     let mut levels = Vec::new();
     for period in 1..=10 {
         bed.read(a);
-        bed.cost.on_alloc_wait(bed.now, Nanos::new(51 * MS / 20 + 1));
+        bed.cost.on_alloc_wait(Nanos::new(51 * MS / 20 + 1));
         bed.now = bed.cost.period_end.unwrap();
         bed.release();
         levels.push(bed.cost.control.level);
@@ -597,7 +597,7 @@ fn nothing_is_lost_or_doubled() {
                     let qos = Qos { enable: !bed.cost.qos.enable, ..*bed.cost.qos() };
                     bed.cost.set_qos(bed.now, qos).unwrap();
                 }
-                4 => bed.cost.on_alloc_wait(bed.now, Nanos::new(rng.below(10 * MS))),
+                4 => bed.cost.on_alloc_wait(Nanos::new(rng.below(10 * MS))),
                 5 => {
                     let charge = BioCost { bytes: 4096 << rng.below(6), ..bed.charge(rng.pick(&living)) };
                     bed.cost.on_merge(bed.now, &bed.tenants, &charge);
