@@ -32,6 +32,7 @@
 //! ```
 //!
 //! Source of the protocol: the document `proto.md` of the NBD project.
+#![forbid(unsafe_code)]
 
 mod client;
 mod option;
