@@ -56,7 +56,7 @@ const fn is_mglru(config: &CacheConfig) -> bool {
 /// The settings of the page cache that `--set` takes.
 pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
     CacheSetting {
-        follows: Some("by --kernel: mglru-6.1; 6.18: mglru-6.14"),
+        follows: Some("by --kernel: mglru-6.1; from 6.16 on mglru-6.14"),
         ..row(
             "cache",
             "which page goes next; mglru also with :min_ttl_ms=N",

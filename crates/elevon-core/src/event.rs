@@ -1,7 +1,7 @@
 //! Events: one for every tracepoint of a request's life, in the kernel's order.
 //!
 //! The stack appends them to a buffer if tracing is on; the caller drains it after each step. The
-//! formats of trace files are in `elevon-formats`.
+//! formats of trace files are in `elevon-trace`.
 
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};

@@ -26,6 +26,10 @@ const OPS: [(&str, Op); 7] = [
     ("WRITE_ZEROES", Op::WriteZeroes),
 ];
 
+const ENOMEM: u16 = 12;
+const EBUSY: u16 = 16;
+const ETIME: u16 = 62;
+
 /// Statuses; those that no device model returns are the errno that the caller sees.
 const STATUSES: [(&str, Status); 15] = [
     ("NOTSUPP", Status::NotSupported),
@@ -36,11 +40,11 @@ const STATUSES: [(&str, Status); 15] = [
     ("RESV_CONFLICT", Status::Reservation),
     ("MEDIUM", Status::Medium),
     ("PROTECTION", Status::Protection),
-    ("RESOURCE", Status::Os(12)),
-    ("DEV_RESOURCE", Status::Os(16)),
+    ("RESOURCE", Status::Os(ENOMEM)),
+    ("DEV_RESOURCE", Status::Os(EBUSY)),
     ("AGAIN", Status::Again),
     ("OFFLINE", Status::Offline),
-    ("DURATION_LIMIT", Status::Os(62)),
+    ("DURATION_LIMIT", Status::Os(ETIME)),
     ("INVAL", Status::Invalid),
     ("IOERR", Status::IoError),
 ];

@@ -42,8 +42,8 @@ impl Status {
         matches!(self, Self::Ok)
     }
 
-    /// Returns the errno that a caller sees (positive; 0 for success). No other function in the
-    /// core uses errno except [`Self::from_errno`].
+    /// Returns the errno that a caller sees (positive; 0 for success). Only this function and
+    /// [`Self::from_errno`] convert between the two.
     pub const fn errno(self) -> i32 {
         match self {
             Self::Ok => 0,

@@ -48,9 +48,9 @@ pub enum Goal {
     OfAlone(usize, f64),
     /// A process gets at least this part of what it gets under `none`.
     OfNone(usize, f64),
-    /// A process gets at least this part of what it gets under `none` if another one is paced to a
-    /// part of what that gets under `none`: what the device allows to whoever holds the other back,
-    /// at the best moments and by no more than this.
+    /// A process gets at least this part of what it gets under `none` while another one is paced to
+    /// a part of its rate under `none`: an upper bound for every scheduler that holds the other one
+    /// back.
     OfPaced {
         /// The process.
         process: usize,

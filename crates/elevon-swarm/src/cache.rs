@@ -2,7 +2,7 @@
 //! programs. These are not jobs and do what fio's jobs cannot: truncate a file, advise about
 //! ranges, drop caches, or take memory.
 //!
-//! The jobs use the code of `--memory` or, with bytes, of `--cache`: `elevon_workload::cached`
+//! The jobs use the code of `--memory` or, with bytes, of `--cache`: `elevon_workload::buffered`
 //! drives the cache. So the code that users run is tested, not a second driver of the same core.
 
 use elevon_cache::FileId;

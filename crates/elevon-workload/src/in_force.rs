@@ -157,7 +157,7 @@ mod tests {
         InForce::of(&file.tenants[0].settings)
     }
 
-    const TEXTS: [&str; 9] = [
+    const TEXTS: [&str; 11] = [
         "",
         "weight = 300",
         "weight = 5000",
@@ -167,6 +167,8 @@ mod tests {
         "limit = { iops = 50 }\nclass = 'idle'",
         "'io.weight' = '8:0 70'\n'blkio.throttle.read_bps_device' = '500'",
         "'blockio.iops-max' = '100:0'\n'io.bfq.weight' = '30'",
+        "reserve = { iops = 100 }",
+        "reserve = { bps = '5M' }\nweight = 300",
     ];
 
     /// From every set of settings to every other, whatever way.
@@ -178,7 +180,7 @@ mod tests {
                 from.changes(&to).iter().for_each(|setting| now.take(setting));
                 assert_eq!((now.max, now.flat, now.limit), (to.max, to.flat, to.limit));
                 assert_eq!((now.cost.effective(), now.bfq.effective()), (to.cost.effective(), to.bfq.effective()));
-                let others = |all: &InForce| (all.bandwidth, all.iops, all.class, all.latency);
+                let others = |all: &InForce| (all.bandwidth, all.iops, all.class, all.latency, all.reserve);
                 assert_eq!(others(&now), others(&to));
                 assert_eq!(from.changes(&to).is_empty(), from == to);
             }

@@ -1,4 +1,4 @@
-//! What each rule means for somebody's I/O, and how it is known.
+//! The effect of each kernel rule on I/O, and its evidence.
 
 use super::{IoTicksForm, PlugOrder, Rules};
 

@@ -8,8 +8,8 @@
 //!
 //! Cost: expected O(1) for everything here; the search by end uses a hash table over the request
 //! keys, as large as the table of requests. (A tree instead would cost as much again as the rest of
-//! mq-deadline.) The request that was added last is not in the table before somebody searches: it
-//! often leaves before anybody does.
+//! mq-deadline.) The request that was added last is entered at the next search: it is often
+//! dispatched before one.
 
 extern crate alloc;
 use alloc::vec::Vec;

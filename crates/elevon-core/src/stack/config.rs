@@ -162,7 +162,7 @@ impl StackConfig {
     fn first_nr_requests(&self) -> u32 {
         match self.scheduler.name {
             "none" => self.queue_depth,
-            // Who waits for a tag waits in the order of arrival, whatever its share.
+            // Tasks wait for tags in the order of arrival, which ignores weights.
             "flow" => 1024,
             _ => 2 * self.queue_depth.min(128),
         }

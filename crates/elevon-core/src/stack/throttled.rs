@@ -37,7 +37,8 @@ impl Stack {
         }
     }
 
-    /// Takes a place for a bio: the first of those who wait, or one that comes while nobody waits.
+    /// Takes a place for a bio that is the first in its queue, or comes while the queue is empty.
+    /// Returns true if it has one or needs none.
     fn take_place(&mut self, now: Instant, id: BioId, throttled: Throttled, is_first: bool) -> bool {
         if self.wbt_yields_to_io_cost && self.control.has_cost() {
             return true;

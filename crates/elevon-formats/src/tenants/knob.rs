@@ -44,7 +44,7 @@ pub const KNOBS: &[Knob] = &[
         takes: "200",
         range: "1..=10000",
         default: "100",
-        help: "share of the device among its siblings: by io.cost as it is, by BFQ at most 1000",
+        help: "share of the device among its siblings: by io.cost as it is, by BFQ and flow at most 1000",
         same_as: "io.weight, io.bfq.weight",
     },
     Knob {

@@ -3,9 +3,9 @@
 //!
 //! The device is driven by the observed requests, each as long after the completion that preceded
 //! it as it was observed: a closed loop, so that a model that is too slow does not collect a queue
-//! that nobody had. What is minimised is the error of the other fit (distributions of latency of
-//! requests of one kind and size that met about as many others) and of the time that all of them
-//! take, by differential evolution from the profile on, and then one parameter at a time. One that
+//! that the trace did not have. Minimised are the error of `fit.rs` (distributions of latency of
+//! requests of one kind and size that met about as many others) and that of the time that all of
+//! them take, by differential evolution from the profile on, and then one parameter at a time. One that
 //! does not clearly reduce the error keeps the value of the profile.
 //!
 //! Cost: some 3,000 trials, each O(requests) as the device runs them; 280 short ones for a first
@@ -68,12 +68,12 @@ const GENERATIONS: u64 = 60;
 /// Requests and generations of a first look at a profile.
 const FIRST_LOOK: usize = 2_000;
 const FIRST_GENERATIONS: u64 = 6;
-/// The power of e by which a parameter of the first generation differs from the profile at most.
+/// The largest |ln(value / the profile's value)| of a parameter in the first generation.
 const WIDEST: f64 = 1.2;
-/// The same of any set.
+/// The same bound for all later generations.
 const FARTHEST: f64 = 5.0;
-/// By what share of itself the error counts more for each power of e by which a parameter differs
-/// from the profile: what a trace does not show is left as the profile has it.
+/// Share that is added to the error for each unit of |ln(value / the profile's value)| of a
+/// parameter, so that what a trace does not show is left as the profile has it.
 const FARTHER: f64 = 0.03;
 /// How many of a hundred parameters of a new set are not those of the set before.
 const CROSSED: u64 = 80;
