@@ -19,7 +19,7 @@
 //! buffer. Nothing is allocated per I/O once the tables have grown.
 
 extern crate alloc;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::account::{Accounting, DiskStats};
@@ -152,6 +152,8 @@ pub struct Counters {
     /// The last entry also counts longer commands (atomic writes and zone appends have limits of
     /// their own).
     pub sizes: [Vec<u64>; 2],
+    /// Commands that discard, by length in bytes.
+    pub discards: BTreeMap<u64, u64>,
 }
 
 /// Why a stack could not be built.

@@ -11,6 +11,7 @@
 pub(crate) mod table;
 
 use elevon_core::ioprio::PrioClass;
+use elevon_core::stats::{Direction, DirectionStats};
 
 use crate::result::{Claim, JobResult, RunResult};
 use crate::summary::{bandwidth, mixed, ratio};
@@ -159,9 +160,11 @@ fn contests(jobs: &[JobResult]) -> Vec<usize> {
     contests
 }
 
-/// Returns bytes per second in all directions.
+/// Returns the bytes per second that a job read and wrote: trims transfer none.
 fn job_bandwidth(job: &JobResult) -> f64 {
-    bandwidth(&mixed(&job.stats))
+    let mut stats = job.stats.clone();
+    stats.directions[Direction::Trim as usize] = DirectionStats::default();
+    bandwidth(&mixed(&stats))
 }
 
 /// Returns the mean number of the job's requests in the device while the job ran.
@@ -177,6 +180,14 @@ mod tests {
 
     fn near(a: Option<f64>, b: f64) {
         assert!(a.is_some_and(|a| (a - b).abs() < 1e-9), "{a:?} is not {b}");
+    }
+
+    #[test]
+    fn trims_are_no_bandwidth() {
+        let mut run = weighted_run(&[("a", 40, 100), ("b", 40, 300)]);
+        let before = fairness(&run).expect("rivals").shares[1].bandwidth;
+        run.jobs[0].stats.directions[Direction::Trim as usize].bytes = 1 << 40;
+        near(Some(fairness(&run).expect("rivals").shares[1].bandwidth), before);
     }
 
     #[test]

@@ -524,11 +524,12 @@ impl DiskResult {
     pub fn span(&self) -> Nanos {
         self.end.at.since(self.start.at)
     }
-    /// Returns the mean number of requests in the device (between dispatch and completion) over the
-    /// whole span.
+    /// Returns the mean number of requests in the device (between dispatch and completion), cache
+    /// flushes among them, over the whole span.
     pub fn mean_in_device(&self) -> f64 {
         let time: u128 = self.stages.iter().map(|stage| stage.dispatched_to_completed.sum).sum();
-        crate::summary::ratio(time as f64, self.span().get() as f64)
+        let flushes = self.end.flush_ticks - self.start.flush_ticks;
+        crate::summary::ratio(time as f64 + flushes.get() as f64, self.span().get() as f64)
     }
     /// Returns the request sizes of reads, writes and discards together.
     pub fn all_request_sizes(&self) -> SizeCounts {

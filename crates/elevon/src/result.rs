@@ -356,7 +356,7 @@ fn disk(facts: &Facts<'_>, outcome: &RunOutcome) -> DiskResult {
         start: outcome.disk_start,
         end: outcome.disk_end,
         stages: [stage(StatGroup::Read), stage(StatGroup::Write), stage(StatGroup::Discard)],
-        request_sizes: [sizes(0), sizes(1), SizeCounts::default()],
+        request_sizes: [sizes(0), sizes(1), SizeCounts(counters.discards.clone().into_iter().collect())],
         counters: StackCounters {
             splits: counters.splits,
             merges: counters.back_merges + counters.front_merges + counters.request_merges,

@@ -225,6 +225,8 @@ impl Stack {
             let sizes = &mut self.counters.sizes[usize::from(op.is_write())];
             let (sectors, largest) = (bytes.sectors_floor().get() as usize, sizes.len() - 1);
             sizes[sectors.min(largest)] += 1;
+        } else if op == Op::Discard {
+            *self.counters.discards.entry(bytes.get()).or_default() += 1;
         }
         if self.wbt.is_on() {
             self.wbt.on_issue(now, request, op);

@@ -1,10 +1,9 @@
 //! The inspection as JSON. Times are nanoseconds of the trace's clock, sizes bytes. Values that the
 //! trace lacks are `null` or omitted.
 
-use elevon_core::histogram::Histogram;
 use elevon_core::stats::LatencyStat;
 use elevon_trace::analysis::{
-    DEPTH_ROWS, Finding, Group, Inspection, ProcessStats, Seeks, SizeStat, Stages, depth_row_name,
+    DEPTH_ROWS, Finding, Group, Inspection, Latencies, ProcessStats, Seeks, SizeStat, Stages, depth_row_name,
 };
 use elevon_trace::{ReadReport, Recorded, TraceKind};
 use serde_json::{Map, Value, json};
@@ -40,20 +39,20 @@ pub fn json(found: &Inspection) -> String {
         "requeues": told.then_some(found.counts.requeues),
         "partial_completions": told.then_some(found.counts.partial),
         "errors": told.then_some(found.counts.errors),
-        "not_followed": {
+        "not_followed": told.then(|| json!({
             "completions_without_beginning": found.counts.unmatched,
             "completions_missing": found.counts.overdue,
             "latencies_across_gaps": found.counts.across_gaps,
             "forgotten_at_gaps": found.counts.forgotten,
             "bios_under_way_at_end": found.bios_under_way,
             "requests_under_way_at_end": found.requests_under_way,
-        },
+        })),
         "latency": by_group(|group| stages(&found.stages[group as usize])),
         "sequentiality": { "queued": seeks(&found.queue_seeks), "issued": seeks(&found.issue_seeks) },
         "depth": told.then(|| depth(found)),
         "utilisation": told.then(|| utilisation(found)),
         "priorities": priorities(found),
-        "processes": found.processes.iter().map(process).collect::<Vec<_>>(),
+        "processes": found.processes.iter().map(|row| process(row, told)).collect::<Vec<_>>(),
         "timeline": timeline(found),
     });
     format!("{value:#}\n")
@@ -118,18 +117,21 @@ fn by_group(mut of: impl FnMut(Group) -> Option<Value>) -> Value {
 }
 
 fn bios(found: &Inspection) -> Value {
+    let told = has_requests(found);
     by_group(|group| {
         let at = group as usize;
+        let flag = |counts: &[u64; Group::COUNT]| (found.mix.flagged[at] > 0).then_some(counts[at]);
+        let completed = found.counts.bios_completed[at];
         (found.counts.bios[at] > 0).then(|| {
             json!({
                 "count": found.counts.bios[at],
                 "bytes": found.counts.bio_bytes[at],
-                "completed": found.counts.bios_completed[at],
-                "sync": found.mix.sync[at],
-                "meta": found.mix.meta[at],
-                "readahead": found.mix.readahead[at],
-                "fua": found.mix.fua[at],
-                "preflush": found.mix.preflush[at],
+                "completed": (told || completed > 0).then_some(completed),
+                "sync": flag(&found.mix.sync),
+                "meta": flag(&found.mix.meta),
+                "readahead": flag(&found.mix.readahead),
+                "fua": flag(&found.mix.fua),
+                "preflush": flag(&found.mix.preflush),
                 "sizes": sizes(&found.bio_sizes.groups[at]),
             })
         })
@@ -193,12 +195,12 @@ fn latency(stat: &LatencyStat) -> Value {
     })
 }
 
-fn of_histogram(histogram: &Histogram, mean: Option<u64>, max: Option<u64>) -> Value {
-    let percentiles = PERCENTILES.map(|(millionths, name)| (name.to_owned(), json!(histogram.percentile(millionths))));
+fn latencies(found: &Latencies) -> Value {
+    let percentiles = PERCENTILES.map(|(millionths, name)| (name.to_owned(), json!(found.percentile(millionths))));
     json!({
-        "count": histogram.total(),
-        "mean_ns": mean,
-        "max_ns": max,
+        "count": found.histogram.total(),
+        "mean_ns": found.mean(),
+        "max_ns": found.mean().map(|_| found.max),
         "percentile_ns": percentiles.into_iter().collect::<Map<_, _>>(),
     })
 }
@@ -251,7 +253,6 @@ fn utilisation(found: &Inspection) -> Value {
 
 fn priorities(found: &Inspection) -> Value {
     let rows = found.mix.priorities.iter().map(|row| {
-        let total = row.latency.total();
         json!({
             "class": row.prio.class().name(),
             "level": row.prio.level(),
@@ -259,26 +260,26 @@ fn priorities(found: &Inspection) -> Value {
                 let count = row.requests[group as usize];
                 (count > 0).then(|| json!(count))
             }),
-            "latency": of_histogram(&row.latency, row.latency_sum.checked_div(u128::from(total)).map(|ns| ns as u64), None),
+            "latency": latencies(&row.latency),
         })
     });
     rows.collect()
 }
 
-fn process(row: &ProcessStats) -> Value {
+fn process(row: &ProcessStats, told: bool) -> Value {
     json!({
         "id": row.id,
         "name": row.name,
         "bios": by_group(|group| (row.bios[group as usize] > 0).then(|| json!(row.bios[group as usize]))),
         "bytes": by_group(|group| (row.bytes[group as usize] > 0).then(|| json!(row.bytes[group as usize]))),
         "requests": by_group(|group| (row.requests[group as usize] > 0).then(|| json!(row.requests[group as usize]))),
-        "splits": row.splits,
-        "merges": row.merges,
+        "splits": (told || row.splits > 0).then_some(row.splits),
+        "merges": told.then_some(row.merges),
         "sequential_bios": row.sequential,
-        "device_time_ns": row.device_time,
+        "device_time_ns": told.then_some(row.device_time),
         "latency": by_group(|group| {
             let latency = &row.latency[group as usize];
-            (latency.histogram.total() > 0).then(|| of_histogram(&latency.histogram, latency.mean(), Some(latency.max)))
+            (latency.histogram.total() > 0).then(|| latencies(latency))
         }),
     })
 }

@@ -20,25 +20,28 @@
     }
     return out;
   }
+  if (!n) { document.body.dataset.requests = 0; document.body.dataset.ready = 'yes'; return; }
   const [start, queue, device, sector, bytes, process, group] = await Promise.all([
     column('start', Float64Array), column('queue', Float64Array), column('device', Float64Array),
     column('sector', Float64Array), column('bytes', Float64Array), column('process', Uint32Array),
     column('group', Uint8Array)]);
   const hasQueue = new Uint8Array(n), total = new Float64Array(n);
-  let at = 0, end = 0, longest = 0, maxSector = 1, minSector = Infinity;
+  let at = 0, end = 0, longest = 0, lastEnd = 1, maxSector = 1, minSector = Infinity;
   for (let i = 0; i < n; i++) {
     start[i] = at += start[i];
     hasQueue[i] = queue[i] > 0 ? 1 : 0;
     queue[i] = Math.max(0, queue[i] - 1);
     total[i] = queue[i] + device[i];
     longest = Math.max(longest, total[i]);
+    lastEnd = Math.max(lastEnd, start[i] + total[i]);
     const zigzag = sector[i], distance = zigzag % 2 ? -(zigzag + 1) / 2 : zigzag / 2;
     sector[i] = end + distance;
     end = sector[i] + Math.floor(bytes[i] / 512);
     maxSector = Math.max(maxSector, end);
     minSector = Math.min(minSector, sector[i]);
   }
-  const duration = Math.max(about.duration, 1);
+  // An I/O that is one record, at its beginning, may end after the last record.
+  const duration = Math.max(about.duration, lastEnd);
 
   // The first request that starts at a time or later.
   function from(time) {
@@ -120,6 +123,11 @@
     const [scale, unit] = units.find(([scale]) => value >= scale) || units[3];
     return (value / scale).toPrecision(3).replace(/\.?0+$/, match => match.startsWith('.') ? '' : match) + ' ' + unit;
   }
+  // An instant, to be told from others that are `apart` nanoseconds away.
+  function moment(value, apart) {
+    const [scale, unit] = [[1e9, 's'], [1e6, 'ms'], [1e3, 'us'], [1, 'ns']].find(([scale]) => t1 >= scale) || [1, 'ns'];
+    return (value / scale).toFixed(Math.min(9, Math.max(0, Math.ceil(Math.log10(scale / apart) - 1e-9)))) + ' ' + unit;
+  }
   function size(value) {
     const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
     let unit = 0;
@@ -174,7 +182,7 @@
     context.strokeStyle = colours.line; context.fillStyle = colours.soft;
     context.beginPath(); context.moveTo(0, height - 13.5); context.lineTo(width, height - 13.5); context.stroke();
     const step = 10 ** Math.floor(Math.log10((t1 - t0) / 4)), wide = [1, 2, 5].map(k => k * step).find(k => (t1 - t0) / k <= 8) || step * 10;
-    for (let t = Math.ceil(t0 / wide) * wide; t < t1; t += wide) context.fillText(ns(t), (t - t0) / (t1 - t0) * width + 2, height - 3);
+    for (let t = Math.ceil(t0 / wide) * wide; t < t1; t += wide) context.fillText(moment(t, wide), (t - t0) / (t1 - t0) * width + 2, height - 3);
   }
   function timeline() {
     const [context, width, height] = prepare(by('timeline')), scale = width / (t1 - t0);
@@ -230,7 +238,7 @@
   }
   function describe(i) {
     const parts = [`request ${i}: ${GROUPS[group[i]]} of ${size(bytes[i])} at sector ${sector[i]}`, names[process[i]],
-      `begins ${ns(start[i])} into the trace`];
+      `begins ${moment(start[i], 1)} into the trace`];
     if (hasQueue[i]) parts.push(`waits ${ns(queue[i])}`);
     parts.push(`${ns(device[i])} in the device`);
     return parts.join(', ');
@@ -240,7 +248,7 @@
     const before = performance.now();
     const seen = timeline();
     heat('latency', colours.read); heat('sector', colours.flush); heat('size', colours.write);
-    by('where').textContent = `${ns(t0)} to ${ns(t1)}, ${(from(t1) - from(t0)).toLocaleString('en')} requests begin here`;
+    by('where').textContent = `${moment(t0, (t1 - t0) / 100)} to ${moment(t1, (t1 - t0) / 100)}, ${(from(t1) - from(t0)).toLocaleString('en')} requests begin here`;
     const body = document.body.dataset;
     body.drawMs = (performance.now() - before).toFixed(1);
     body.seen = seen; body.bars = bars.length;

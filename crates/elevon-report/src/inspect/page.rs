@@ -148,7 +148,7 @@ pub fn page(found: &Inspection, requests: PageRequests) -> String {
                         @if left_out > 0 { "; " (grouped(left_out)) " more are not on this page" }
                     }
                     (findings(found))
-                    (views())
+                    (views(count))
                     details.block { summary { "All figures as text" } pre { (super::text(found)) } }
                 }
                 @for (name, data) in &columns {
@@ -186,17 +186,24 @@ fn one_finding(finding: &Finding) -> Markup {
     }
 }
 
-fn views() -> Markup {
+fn views(requests: usize) -> Markup {
     let view = |id: &str, title: &str, what: &str| {
         html! {
             figure.plot { figcaption { h3 { (title) } p { (what) } } canvas id=(id) tabindex="0" {} }
         }
     };
+    if requests == 0 {
+        return html! {
+            h2 { "Over time" }
+            p { "Nothing to draw: the trace does not tell when a request or an I/O began and when it completed." }
+        };
+    }
     html! {
         h2 { "Over time" }
         p.soft {
             "Wheel or + and - zoom, dragging or the arrow keys move, a double click or 0 shows all. Close up, the timeline shows each "
-            "request; a click on one keeps its figures."
+            "request; a click on one keeps its figures. Colours: "
+            @for group in Group::ALL { span.group style={ "color:var(--" (group.name()) ")" } { (group.name()) } " " }
         }
         p #where {}
         (view("timeline", "Timeline", "Far out: requests in the device. Close up: each request, pale while it waits, full in the device."))

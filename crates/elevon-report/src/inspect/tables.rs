@@ -1,10 +1,9 @@
 //! Tables of the text report of an inspection.
 
 use comfy_table::Table;
-use elevon_core::histogram::Histogram;
 use elevon_core::stats::LatencyStat;
 use elevon_trace::TraceKind;
-use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Stages, depth_row_name};
+use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, Latencies, SIZE_ROWS, Stages, depth_row_name};
 
 use super::PERCENTILES;
 use crate::number::{bytes_binary, grouped, span};
@@ -59,6 +58,8 @@ pub(super) fn has_requests(found: &Inspection) -> bool {
 pub(super) fn why_no_findings(found: &Inspection) -> &'static str {
     if has_requests(found) {
         "Nothing in this trace passes the threshold of a known problem."
+    } else if found.stages.iter().any(|stages| stages.bio_total.count > 0) {
+        "This trace has one record for each I/O; problems are found where it tells when requests were issued and completed, too."
     } else {
         "This trace only tells what was asked for; problems are found where it tells when requests were issued and completed, too."
     }
@@ -161,19 +162,18 @@ pub(super) fn processes(out: &mut String, found: &Inspection) {
         "Process", "reads", "bytes", "p50", "p99", "writes", "bytes", "p50", "p99", "flushes", "requests", "splits",
         "merges", "seq", "device",
     ]);
-    let latency = |histogram: &Histogram, millionths: u64| {
-        if histogram.total() == 0 { "-".to_owned() } else { span(histogram.percentile(millionths) as f64) }
+    let latency = |found: &Latencies, millionths: u64| {
+        found.percentile(millionths).map_or_else(|| "-".to_owned(), |ns| span(ns as f64))
     };
     let device = found.processes.iter().fold(0u64, |sum, row| sum.saturating_add(row.device_time));
     for row in found.processes.iter().take(MOST_PROCESSES) {
         let (read, write) = (Group::Read as usize, Group::Write as usize);
         let mut cells = vec![row.label()];
         for at in [read, write] {
-            let histogram = &row.latency[at].histogram;
             cells.push(count(row.bios[at]));
             cells.push(if row.bytes[at] > 0 { bytes_binary(row.bytes[at] as f64) } else { "-".to_owned() });
-            cells.push(latency(histogram, 500_000));
-            cells.push(latency(histogram, 990_000));
+            cells.push(latency(&row.latency[at], 500_000));
+            cells.push(latency(&row.latency[at], 990_000));
         }
         cells.push(count(row.bios[Group::Flush as usize]));
         cells.push(count(row.all_requests()));
@@ -252,16 +252,14 @@ pub(super) fn priorities(out: &mut String, found: &Inspection) {
     table.set_header(["Priority", "reads", "writes", "others", "mean", "p50", "p99"]);
     for row in &found.mix.priorities {
         let [read, write, others @ ..] = row.requests;
-        let latency = |millionths: u64| {
-            if row.latency.total() == 0 { "-".to_owned() } else { span(row.latency.percentile(millionths) as f64) }
-        };
-        let mean = row.latency_sum.checked_div(u128::from(row.latency.total()));
+        let latency =
+            |millionths: u64| row.latency.percentile(millionths).map_or_else(|| "-".to_owned(), |ns| span(ns as f64));
         table.add_row([
             format!("{},{}", row.prio.class().name(), row.prio.level()),
             count(read),
             count(write),
             count(others.iter().sum()),
-            mean.map_or_else(|| "-".to_owned(), |ns| span(ns as f64)),
+            row.latency.mean().map_or_else(|| "-".to_owned(), |ns| span(ns as f64)),
             latency(500_000),
             latency(990_000),
         ]);

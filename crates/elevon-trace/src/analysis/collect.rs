@@ -208,7 +208,7 @@ impl Collector {
         request.note.worse = self.watch.worse_in_device(request);
     }
 
-    pub(super) fn on_bio_queued(&mut self, bio: &Bio, now: u64) {
+    pub(super) fn on_bio_queued(&mut self, bio: &Bio, flags: Option<Flags>, now: u64) {
         let sectors = bio.end.wrapping_sub(bio.start);
         let at = bio.group as usize;
         self.counts.bios[at] += 1;
@@ -218,7 +218,7 @@ impl Collector {
             self.bio_sizes.add(bio.group, bio.bytes);
             self.queue_seeks.add(bio.start, sectors);
         }
-        self.mix.bio(bio.group, bio.flags);
+        self.mix.bio(bio.group, flags);
         if now != ABSENT {
             self.timeline.queued(now);
         }
@@ -237,7 +237,7 @@ impl Collector {
             self.bio_sizes.add(group, bytes);
             self.queue_seeks.add(sector, sectors);
         }
-        self.mix.bio(group, event.flags.unwrap_or_default());
+        self.mix.bio(group, event.flags);
         if let Some(log) = &mut self.bios {
             let number = log.queued(event, process, now);
             if let (TraceKind::Io { response_ns: Some(response) }, true) = (event.kind, now != ABSENT) {
@@ -326,6 +326,15 @@ impl Collector {
         self.waiting += 1;
         self.busy.start(now);
         self.watch.on_started(request);
+    }
+
+    /// A flush sequence has no data, or no more: until it ends it only counts as in flight.
+    pub(super) fn on_sequence_started(&mut self, now: u64) {
+        self.busy.start(now);
+    }
+
+    pub(super) fn on_sequence_ended(&mut self, group: Group, now: u64) {
+        self.busy.end(now, group);
     }
 
     pub(super) fn on_allocated(&mut self, request: &Request, now: u64) {

@@ -93,6 +93,9 @@ pub(super) struct Request {
     pub(super) note: super::collect::Note,
     /// True if it was counted as started.
     pub(super) is_started: bool,
+    /// It is a flush sequence without data, or one whose data is written: the kernel counts it as
+    /// in flight until the sequence ends.
+    is_sequence: bool,
     /// True if it contains the remainder of a split bio.
     pub(super) has_tail: bool,
     /// True if its completion seems to be missing in the trace; it no longer counts as in the
@@ -258,7 +261,7 @@ impl Life {
         }
         let id = put(&mut self.bios, &mut self.free_bios, bio);
         self.waiting.push(id, key);
-        collect.on_bio_queued(&bio, now);
+        collect.on_bio_queued(&bio, event.flags, now);
     }
 
     /// Returns the bio waiting at a sector; of several, the one of the process if it is among the
@@ -367,6 +370,7 @@ impl Life {
             bios: 0,
             note: super::collect::Note::default(),
             is_started: false,
+            is_sequence: false,
             has_tail: false,
             is_overdue: false,
             is_data_done: false,
@@ -415,6 +419,10 @@ impl Life {
         let id = self.begin(event, place, now, process, collect);
         let request = &mut self.requests[id as usize];
         request.allocated = now;
+        if place.sectors == 0 && now != ABSENT {
+            request.is_sequence = true;
+            collect.on_sequence_started(now);
+        }
         collect.on_allocated(request, now);
         let first = self.pieces.get(request.first_piece as usize).map(|piece| self.bios[piece.bio as usize].number);
         if let (Some(log), Some(number)) = (&mut collect.bios, first) {
@@ -672,6 +680,10 @@ impl Life {
             request.start = self.bios[self.pieces[request.first_piece as usize].bio as usize].start;
             request.is_data_done = true;
             request.issued = ABSENT;
+            if now != ABSENT {
+                request.is_sequence = true;
+                collect.on_sequence_started(now);
+            }
             let key = request.key();
             self.by_start.push(id, key);
             return;
@@ -753,8 +765,12 @@ impl Life {
             self.free_piece(at);
             at = next;
         }
+        let request = &mut self.requests[id as usize];
+        if request.is_sequence && now != ABSENT {
+            collect.on_sequence_ended(request.group, now);
+        }
         // It is not in the device: see `check_overdue`.
-        self.requests[id as usize].issued = ABSENT;
+        request.issued = ABSENT;
         self.free_requests.push(id);
     }
 

@@ -1,10 +1,10 @@
 //! Kinds of I/O: flags of bios, priorities of requests.
 
-use elevon_core::histogram::Histogram;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
 
 use super::Group;
+use super::process::Latencies;
 
 /// Requests of one priority.
 #[derive(Clone, Debug)]
@@ -14,14 +14,14 @@ pub struct PrioRow {
     /// Number of requests, by [`Group`].
     pub requests: [u64; Group::COUNT],
     /// Times from queue (or issue, if the trace has no bios) to completion, of reads and writes.
-    pub latency: Histogram,
-    /// Sum of these times.
-    pub latency_sum: u128,
+    pub latency: Latencies,
 }
 
 /// Counts by flags and priorities.
 #[derive(Clone, Debug, Default)]
 pub struct Mix {
+    /// Bios of which the trace tells the flags, by [`Group`].
+    pub flagged: [u64; Group::COUNT],
     /// Bios for which a task waits (SYNC), by [`Group`].
     pub sync: [u64; Group::COUNT],
     /// Bios of file-system metadata (META).
@@ -38,11 +38,13 @@ pub struct Mix {
 
 impl Mix {
     #[inline]
-    pub(super) fn bio(&mut self, group: Group, flags: Flags) {
+    pub(super) fn bio(&mut self, group: Group, flags: Option<Flags>) {
+        let Some(flags) = flags else { return };
+        let at = group as usize;
+        self.flagged[at] += 1;
         if flags == Flags::NONE {
             return;
         }
-        let at = group as usize;
         self.sync[at] += u64::from(flags.contains(Flags::SYNC));
         self.meta[at] += u64::from(flags.contains(Flags::META));
         self.readahead[at] += u64::from(flags.contains(Flags::RAHEAD));
@@ -58,7 +60,7 @@ impl Mix {
         let at = match self.priorities.binary_search_by_key(&prio, |row| row.prio) {
             Ok(at) => at,
             Err(at) => {
-                let row = PrioRow { prio, requests: [0; Group::COUNT], latency: Histogram::default(), latency_sum: 0 };
+                let row = PrioRow { prio, requests: [0; Group::COUNT], latency: Latencies::default() };
                 self.priorities.insert(at, row);
                 at
             }
@@ -67,7 +69,6 @@ impl Mix {
         row.requests[group as usize] += 1;
         if let Some(latency) = latency.filter(|_| matches!(group, Group::Read | Group::Write)) {
             row.latency.add(latency);
-            row.latency_sum += u128::from(latency);
         }
     }
 }

@@ -177,6 +177,8 @@ fn flush_sequences_end_with_an_empty_completion() {
     assert_eq!((write.issued_to_completed.max, write.bio_total.min, write.bio_total.max), (10_000, 5_000, 44_000));
     assert_eq!((found.bios_under_way, found.requests_under_way, found.counts.unmatched), (0, 0, 0));
     assert_eq!((found.mix.fua[WRITE], found.mix.preflush[Group::Flush as usize]), (2, 1));
+    // Busy until each sequence ends: from 11 to 43, 51 to 94 and 101 to 105.
+    assert_eq!(found.utilisation.exact.get(), 32_000 + 43_000 + 4_000);
 }
 
 /// Without getrq and insert events, a request takes the bios of its range when it is issued.
