@@ -101,13 +101,13 @@ fn copy(from: &Path, to: &Path) {
 impl GuestImage {
     /// Makes an initramfs in a folder; `None` if something is not installed.
     pub(crate) fn new(folder: &Path) -> Option<Self> {
-        Self::of(folder, &PROGRAMS, include_str!("../guest/init.sh"), |_| {})
+        Self::of(folder, &PROGRAMS, include_str!("../serve/guest/init.sh"), |_| {})
     }
 
     /// The same, of a guest whose init is systemd with the command under test and its units;
     /// `fill` adds files to the root that it is given.
     pub(crate) fn with_systemd(folder: &Path, fill: impl FnOnce(&Path)) -> Option<Self> {
-        Self::of(folder, &SYSTEMD_PROGRAMS, include_str!("../guest/switch.sh"), |root| {
+        Self::of(folder, &SYSTEMD_PROGRAMS, include_str!("../serve/guest/switch.sh"), |root| {
             let units = root.join("usr/lib/systemd/system");
             for target in TARGETS {
                 let target = format!("{target}.target");

@@ -1,0 +1,220 @@
+//! `elevon sweep`: each row is a run that can be repeated alone, and the results are the same on
+//! any number of threads, after an interrupt, and from shards.
+
+use std::fs;
+use std::process::Output;
+
+use crate::common::Bench;
+use serde_json::Value;
+
+const JOB: &str = "[global]\nioengine=libaio\ndirect=1\nrw=randread\nsize=64m\nnumber_ios=200\n\
+                   [reader]\niodepth=4\n[writer]\nrw=randwrite\n";
+const OVER: [&str; 4] = ["--over", "reader:iodepth=1..16:*4", "--over", "scheduler=none,bfq"];
+const FILES: [&str; 5] = ["results.csv", "results.jsonl", "results.parquet", "summary.txt", "index.html"];
+
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.file("job.fio", JOB);
+    bench
+}
+
+fn sweep(bench: &Bench, arguments: &[&str]) -> Output {
+    bench.elevon(&[&["sweep"], arguments].concat()).output().expect("the command ran")
+}
+
+/// Runs a sweep that must succeed, and returns what it wrote.
+fn files(bench: &Bench, out: &str, arguments: &[&str]) -> Vec<Vec<u8>> {
+    let run = sweep(bench, &[arguments, &["-o", out]].concat());
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    FILES.iter().map(|name| fs::read(bench.path(out).join(name)).expect(name)).collect()
+}
+
+fn rows(bench: &Bench, out: &str) -> Vec<Value> {
+    let text = fs::read_to_string(bench.path(out).join("results.jsonl")).expect("results");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn a_row_is_what_its_command_gives() {
+    let bench = bench();
+    let all = [&["job.fio", "--seeds", "3,7", "--device", "sata-ssd-860evo"], &OVER[..]].concat();
+    files(&bench, "out", &all);
+    let rows = rows(&bench, "out");
+    // Six points, two seeds, two jobs and all together.
+    assert_eq!(rows.len(), 6 * 2 * 3);
+    let row = rows.iter().find(|row| row["run"] == 9 && row["job"] == "reader").expect("a run");
+    assert_eq!((&row["seed"], &row["point"]["scheduler"]), (&7.into(), &"none".into()));
+    let command = shlex::split(row["command"].as_str().expect("a command")).expect("words");
+    let mut words: Vec<&str> = command[1..].iter().map(String::as_str).collect();
+    words.extend(["--output-format", "json"]);
+    let report: Value = serde_json::from_str(&bench.stdout(&words)).expect("JSON");
+    let reader = &report["jobs"][0];
+    assert_eq!((&reader["jobname"], reader["read"]["total_ios"].as_f64()), (&"reader".into(), Some(200.0)));
+    let iops = reader["read"]["iops"].as_f64().expect("a rate");
+    let ours = row["figures"]["iops"].as_f64().expect("a rate");
+    assert!((iops - ours).abs() < 1e-3 * iops, "{iops} and {ours}");
+}
+
+#[test]
+fn results_depend_on_nothing_but_the_inputs() {
+    let bench = bench();
+    let all = [&["job.fio", "--seeds", "2", "--compare", "scheduler=none"], &OVER[..]].concat();
+    let whole = files(&bench, "whole", &all);
+    assert!(files(&bench, "one", &[&all[..], &["--threads", "1"]].concat()) == whole);
+
+    // Half of the journal is lost, and its last line cut off.
+    let journal = bench.path("one/runs.jsonl");
+    let text = fs::read_to_string(&journal).expect("a journal");
+    let half: Vec<&str> = text.lines().take(7).collect();
+    fs::write(&journal, half.join("\n")).expect("space");
+    let again = sweep(&bench, &[&all[..], &["-o", "one"]].concat());
+    let told = String::from_utf8_lossy(&again.stderr);
+    assert!(told.contains("5 of 12 runs were done before"), "{told}");
+    for (name, expected) in FILES.iter().zip(&whole) {
+        assert!(fs::read(bench.path("one").join(name)).expect(name) == *expected, "{name}");
+    }
+
+    for shard in ["1/3", "3/3"] {
+        assert!(sweep(&bench, &[&all[..], &["--shard", shard, "-o", "parts"]].concat()).status.success());
+    }
+    let early = sweep(&bench, &["merge", "parts"]);
+    let told = String::from_utf8_lossy(&early.stderr);
+    assert!(early.status.code() == Some(2) && told.contains("4 of 12 runs are not there"), "{told}");
+    assert!(sweep(&bench, &[&all[..], &["--shard", "2/3", "-o", "elsewhere"]].concat()).status.success());
+    assert!(sweep(&bench, &["merge", "parts", "elsewhere", "-o", "merged"]).status.success());
+    for (name, expected) in FILES.iter().zip(&whole) {
+        assert!(fs::read(bench.path("merged").join(name)).expect(name) == *expected, "{name}");
+    }
+}
+
+#[test]
+fn a_plan_is_the_same_sweep() {
+    let bench = bench();
+    let all = [&["job.fio", "--seeds", "2", "--device", "hdd-7200"], &OVER[..]].concat();
+    let expected = files(&bench, "of_options", &all);
+    let plan = "job = \"job.fio\"\nseeds = 2\ndevice = \"hdd-7200\"\n[over]\n\
+                \"reader:iodepth\" = \"1..16:*4\"\nscheduler = [\"none\", \"bfq\"]\n";
+    bench.file("plan.toml", plan);
+    assert!(files(&bench, "of_plan", &["plan.toml"]) == expected);
+}
+
+#[test]
+fn the_same_seeds_make_pairs() {
+    let bench = bench();
+    let compare = ["compare", "job.fio", "--vs", "--scheduler bfq", "--seeds", "4", "--output-format", "json"];
+    let report: Value = serde_json::from_str(&bench.stdout(&compare)).expect("JSON");
+    let points = report["points"].as_array().expect("points");
+    assert_eq!(points.len(), 2 * 3, "two stacks; two jobs and all together");
+    let iops = &points[0]["figures"]["iops"];
+    assert!(iops["samples"] == 4 && iops["half_width_95"].as_f64() > Some(0.0), "{iops}");
+    let text = bench.stdout(&compare[..6]);
+    assert!(text.contains("Against variant=baseline") && text.contains("--scheduler bfq"), "{text}");
+}
+
+#[test]
+fn what_cannot_run_is_one_line() {
+    let bench = bench();
+    bench.file("bad.toml", "job = \"job.fio\"\n[over]\niodepht = [1, 2]\n");
+    bench.file("logs.fio", "[a]\nwrite_lat_log=x\nsize=1m\n");
+    bench.file("disk", [0; 4096]);
+    let over = ["--over", "iodepth=1,2"];
+    for (arguments, part) in [
+        (&["job.fio"][..], "nothing varies"),
+        (&["job.fio", "--over", "iodepth=0,1"], "point iodepth=0: --job-option iodepth=0: iodepth: "),
+        (&["job.fio", "--over", "bs=4k,8k", "--over", "bs=1k"], "is there twice"),
+        (&["job.fio", over[0], over[1], "--device", "./disk"], "is real"),
+        (&["job.fio", over[0], over[1], "--seeds", "3,3"], "--seeds 3,3: must be"),
+        (&["job.fio", over[0], over[1], "--shard", "0/2"], "--shard 0/2: must be"),
+        (&["job.fio", over[0], over[1], "--compare", "bs=4k"], "no such axis; there are iodepth"),
+        (&["logs.fio", over[0], over[1]], "writes logs"),
+        (&["bad.toml"], "bad.toml:3:1: --over iodepht: did you mean iodepth?"),
+        (&["merge", "."], "no runs*.jsonl"),
+        (&["nothing.fio", over[0], over[1]], "nothing.fio"),
+    ] {
+        let run = sweep(&bench, arguments);
+        let told = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{arguments:?}: {told}");
+        assert!(told.contains(part) && told.lines().count() == 1, "{arguments:?}: {told}");
+    }
+    assert!(!bench.path("job.sweep").exists(), "what is refused leaves no folder");
+}
+
+/// A run that fails has a row that says why, and the others are done.
+#[test]
+fn a_run_that_fails_is_a_row() {
+    let bench = bench();
+    let fault =
+        ["job.fio", "--over", "fault=stall:every=100,for=1ms;error:sectors=0-131071,status=medium", "-o", "out"];
+    let run = sweep(&bench, &fault);
+    assert_eq!(run.status.code(), Some(1), "{}", String::from_utf8_lossy(&run.stderr));
+    let rows = rows(&bench, "out");
+    let errors: Vec<bool> = rows.iter().map(|row| row["error"] != "").collect();
+    assert!(errors.contains(&true) && errors.contains(&false), "{rows:?}");
+    assert!(String::from_utf8_lossy(&run.stdout).contains("1 runs failed"));
+}
+
+fn tune(bench: &Bench, arguments: &[&str]) -> Value {
+    let fixed = ["tune", "job.fio", "--device", "slots:slots=8,latency=1ms", "--output-format", "json"];
+    serde_json::from_str(&bench.stdout(&[&fixed[..], arguments].concat())).expect("JSON")
+}
+
+/// On servers the mean latency is that of service until all are busy, and grows with the depth from
+/// there on: the largest throughput under a bound just above the service time is that of as many
+/// I/Os as there are servers. A search finds what trying every point finds.
+#[test]
+fn tuning_finds_the_depth_that_fills_the_servers() {
+    let bench = Bench::new();
+    bench.file("job.fio", "[a]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nsize=64m\nnumber_ios=600\n");
+    let goal = ["--maximise", "iops", "--subject-to", "mean<1.1ms"];
+    let best = |report: &Value| -> Value {
+        let at = report["best"][0].as_u64().expect("a best one");
+        report["trials"][at as usize]["point"]["iodepth"].clone()
+    };
+    let whole = tune(&bench, &[&goal[..], &["--over", "iodepth=1..64"]].concat());
+    assert_eq!(whole["trials"].as_array().map(Vec::len), Some(64));
+    assert_eq!(best(&whole), "8");
+    let searched = tune(&bench, &[&goal[..], &["--over", "iodepth=1..256", "--trials", "80"]].concat());
+    assert_eq!(searched["trials"].as_array().map(Vec::len), Some(80));
+    let few = tune(&bench, &[&goal[..], &["--over", "iodepth=1..256", "--trials", "8"]].concat());
+    assert_eq!(few["trials"].as_array().map(Vec::len), Some(8), "a sample of three, and neighbours of its best");
+    assert_eq!(best(&searched), "8");
+    let again = tune(&bench, &[&goal[..], &["--over", "iodepth=1..256", "--trials", "80"]].concat());
+    assert_eq!(searched, again);
+}
+
+/// Of two goals the front has what no other trial beats in both.
+#[test]
+fn two_goals_have_a_front() {
+    let bench = Bench::new();
+    bench.file("job.fio", "[a]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nsize=64m\nnumber_ios=600\n");
+    let report = tune(&bench, &["--maximise", "iops", "--minimise", "p99", "--over", "iodepth=1..32"]);
+    let trials = report["trials"].as_array().expect("trials");
+    let figures = |at: usize| {
+        let of = |name: &str| trials[at]["figures"][name]["mean"].as_f64().expect("a mean");
+        (of("iops"), of("lat_p99_ns"))
+    };
+    let beats = |a: (f64, f64), b: (f64, f64)| a.0 >= b.0 && a.1 <= b.1 && a != b;
+    let front: Vec<usize> =
+        report["best"].as_array().expect("a front").iter().map(|at| at.as_u64().expect("a number") as usize).collect();
+    for at in 0..trials.len() {
+        let is_beaten = (0..trials.len()).any(|other| beats(figures(other), figures(at)));
+        assert_eq!(front.contains(&at), !is_beaten, "{at}");
+    }
+}
+
+#[test]
+fn a_bad_goal_is_one_line() {
+    let bench = bench();
+    let over = ["--over", "reader:iodepth=1,2"];
+    for (arguments, part) in [
+        (&[][..], "give one goal or two"),
+        (&["--maximise", "iops", "--subject-to", "p99"], "--subject-to p99: must be FIGURE<VALUE"),
+        (&["--maximise", "speed"], "no run has all of speed; must be columns"),
+        (&["--minimise", "nobody:p99"], "no run has all of nobody:lat_p99_ns"),
+    ] {
+        let run =
+            bench.elevon(&[&["tune", "job.fio"], &over[..], arguments].concat()).output().expect("the command ran");
+        let told = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.code() == Some(2) && told.contains(part) && told.lines().count() == 1, "{told}");
+    }
+}

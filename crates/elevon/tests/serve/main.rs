@@ -1,0 +1,22 @@
+//! Tests `elevon serve`: clients, control, what it promises, guests, and disks of other servers.
+#![cfg(target_os = "linux")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod activation;
+mod clients;
+mod clients_of_others;
+mod control;
+mod durable;
+mod guest;
+mod guest_systemd;
+mod log;
+mod metrics;
+mod page;
+mod systemd_unit;
+mod tls;
+mod top;
+mod upstream;
+mod upstream_chunks;
+mod upstream_tls;

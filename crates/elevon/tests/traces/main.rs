@@ -1,0 +1,20 @@
+//! Tests the commands that read traces: capture, inspect, convert, calibrate, replay, advise.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod advise;
+mod analysis_corpus;
+mod calibrate;
+mod capture;
+mod compare_traces;
+mod convert;
+mod hostile_traces;
+mod inspect;
+mod inspect_page;
+mod replay;
+mod replay_exclusion;
+mod replay_fill;
+mod replay_lacking;
+mod requests_parquet;
+mod what_if;
