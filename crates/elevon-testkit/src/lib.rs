@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod authority;
+mod manual;
 mod random;
 mod tools;
 pub mod water_filling;
 pub use authority::Authority;
+pub use manual::{hold_document, replace_after, replace_between};
 pub use random::Rng;
 pub use tools::{REQUIRE_TOOLS, denied, skip, tool};

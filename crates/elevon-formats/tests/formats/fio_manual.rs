@@ -3,6 +3,7 @@
 
 use elevon_formats::fio::options::{OptionRow, Status, TABLE};
 use elevon_formats::fio::{Behaviour, ENGINES};
+use elevon_testkit::{hold_document, replace_after};
 use std::fmt::Write;
 
 const MARK: &str = "<!-- From here on made from the option table: UPDATE_DOCS=1 cargo test -p elevon-formats --test formats fio_manual -->\n";
@@ -32,7 +33,7 @@ fn rows_with(keep: impl Fn(&OptionRow) -> Option<String>, out: &mut String) {
 }
 
 fn lists() -> String {
-    let mut out = format!("{MARK}\n## Honoured\n\n| option | takes | default | meaning |\n| --- | --- | --- | --- |\n");
+    let mut out = "\n## Honoured\n\n| option | takes | default | meaning |\n| --- | --- | --- | --- |\n".to_owned();
     let honoured = |row: &OptionRow| {
         let unit = if row.unit.is_empty() { String::new() } else { format!(", {}", row.unit) };
         let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
@@ -69,14 +70,5 @@ fn lists() -> String {
 
 #[test]
 fn the_manual_lists_what_the_table_has() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fio.md");
-    let text = std::fs::read_to_string(path).expect("docs/fio.md");
-    let head = text.split(MARK).next().expect("a split has a first part");
-    let expected = format!("{head}{}", lists());
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, expected).expect("docs/fio.md is writable");
-        return;
-    }
-    let stale = text.lines().zip(expected.lines()).find(|(is, should)| is != should);
-    assert!(text == expected, "docs/fio.md is stale, run with UPDATE_DOCS=1; first difference: {stale:?}");
+    hold_document("docs/fio.md", |text| replace_after(text, MARK, &lists()));
 }

@@ -5,6 +5,7 @@
 use elevon_core::kernel::Kernel;
 use elevon_formats::cgroup::{FILES, FileOwner};
 use elevon_formats::tenants::{KNOBS, parse};
+use elevon_testkit::{hold_document, replace_after};
 use std::fmt::Write;
 
 const MARK: &str = "<!-- From here on made from the tables: UPDATE_DOCS=1 cargo test -p elevon-formats --test formats tenants_manual -->\n";
@@ -15,9 +16,8 @@ fn cell(text: &str) -> String {
 }
 
 fn lists() -> String {
-    let mut out = format!(
-        "{MARK}\n## Knobs\n\n| key | takes | unit and range | default | meaning | the kernel's |\n| --- | --- | --- | --- | --- | --- |\n"
-    );
+    let mut out = "\n## Knobs\n\n| key | takes | unit and range | default | meaning | the kernel's |\n| --- | --- | --- | --- | --- | --- |\n"
+        .to_owned();
     for knob in KNOBS {
         let (takes, range, same) = (cell(knob.takes), cell(knob.range), knob.same_as);
         let _ =
@@ -44,26 +44,15 @@ fn lists() -> String {
     out
 }
 
-fn path() -> &'static str {
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tenants.md")
-}
-
 #[test]
 fn the_manual_lists_what_the_tables_have() {
-    let text = std::fs::read_to_string(path()).expect("docs/tenants.md");
-    let head = text.split(MARK).next().expect("a split has a first part");
-    let expected = format!("{head}{}", lists());
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path(), expected).expect("docs/tenants.md is writable");
-        return;
-    }
-    let stale = text.lines().zip(expected.lines()).find(|(is, should)| is != should);
-    assert!(text == expected, "docs/tenants.md is stale, run with UPDATE_DOCS=1; first difference: {stale:?}");
+    hold_document("docs/tenants.md", |text| replace_after(text, MARK, &lists()));
 }
 
 #[test]
 fn the_examples_of_the_manual_are_taken() {
-    let text = std::fs::read_to_string(path()).expect("docs/tenants.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tenants.md");
+    let text = std::fs::read_to_string(path).expect("docs/tenants.md");
     let examples: Vec<&str> =
         text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect();
     assert!(examples.len() >= 2, "{} examples", examples.len());

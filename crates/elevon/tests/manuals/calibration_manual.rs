@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::common::Bench;
 use elevon_core::control::io_cost::{Coefficients, Model, Preset};
 use elevon_sim::profiles::{PROFILES, Profile, predictions};
+use elevon_testkit::{hold_document, replace_after};
 use serde_json::Value;
 
 const MARK: &str =
@@ -69,7 +70,7 @@ fn random_read_cost(coefficients: &Coefficients) -> f64 {
 }
 
 fn tables(rows: &[Row]) -> String {
-    let mut out = format!("{MARK}\n## Lines\n\n```text\n");
+    let mut out = "\n## Lines\n\n```text\n".to_owned();
     for row in rows {
         let _ = writeln!(out, "# {}\n{}", row.name, row.line);
     }
@@ -101,7 +102,6 @@ fn tables(rows: &[Row]) -> String {
 
 #[test]
 fn the_manual_says_what_the_command_says() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/calibration.md");
     // `null` completes at once, and the disks as a kernel presents them have estimated times:
     // nothing is predicted of either.
     let is_predicted = |profile: &&Profile| !predictions(profile).expect("a profile").is_empty();
@@ -120,13 +120,5 @@ fn the_manual_says_what_the_command_says() {
             assert!(rate as f64 >= 0.98 * 4096.0 * small as f64, "{name}: {own:?}");
         }
     }
-    let text = std::fs::read_to_string(path).expect("docs/calibration.md");
-    let head = text.split(MARK).next().expect("a split has a first part");
-    let expected = format!("{head}{}", tables(&rows));
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, expected).expect("docs/calibration.md is writable");
-        return;
-    }
-    let stale = text.lines().zip(expected.lines()).find(|(is, should)| is != should);
-    assert!(text == expected, "docs/calibration.md is stale, run with UPDATE_DOCS=1; first difference: {stale:?}");
+    hold_document("docs/calibration.md", |text| replace_after(text, MARK, &tables(&rows)));
 }

@@ -6,6 +6,8 @@
 
 use std::fmt::Write;
 
+use elevon_testkit::{hold_document, replace_between};
+
 use crate::common::records::{TOLERANCE, compare_rates, records, simulate, simulate_plain, text, tunables};
 
 /// Files of records: name, content, and how many of the telling figures must hold.
@@ -232,28 +234,20 @@ fn every_record(files: &[(&str, &str, Vec<Figure>)]) -> String {
 
 /// Returns the document with the text between the marks of `part` replaced.
 fn replace(document: &str, part: &str, content: &str) -> String {
-    let (begin, end) = (format!("<!-- {part}: made by parity_manual -->\n"), format!("<!-- {part}: end -->\n"));
-    let (head, rest) = document.split_once(&begin).unwrap_or_else(|| panic!("docs/parity.md has no {begin}"));
-    let (_, tail) = rest.split_once(&end).unwrap_or_else(|| panic!("docs/parity.md has no {end}"));
-    [head, &begin, content, "\n", &end, tail].concat()
+    let (begin, end) = (format!("<!-- {part}: made by parity_manual -->\n"), format!("\n<!-- {part}: end -->\n"));
+    replace_between(document, &begin, &end, content)
 }
 
 #[test]
 fn the_manual_says_what_the_command_does() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/parity.md");
     let files = FILES.map(|(file, what, _)| (file, what, figures(file)));
     for ((file, _, floor), (_, _, figures)) in FILES.iter().zip(&files) {
         let held = figures.iter().filter(|figure| figure.is_telling && figure.holds()).count();
         assert!(held >= *floor, "{file}: only {held} telling figures hold, there were {floor}");
     }
-    let text = std::fs::read_to_string(path).expect("docs/parity.md");
-    let expected = replace(&text, "headline", &headline(&files));
-    let expected = replace(&expected, "varied", &varied_records(&files));
-    let expected = replace(&expected, "every record", &every_record(&files));
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, expected).expect("docs/parity.md is writable");
-        return;
-    }
-    let stale = text.lines().zip(expected.lines()).find(|(is, should)| is != should);
-    assert!(text == expected, "docs/parity.md is stale, run with UPDATE_DOCS=1; first difference: {stale:?}");
+    hold_document("docs/parity.md", |text| {
+        let text = replace(text, "headline", &headline(&files));
+        let text = replace(&text, "varied", &varied_records(&files));
+        replace(&text, "every record", &every_record(&files))
+    });
 }

@@ -13,6 +13,7 @@ use elevon_core::sched::SchedulerConfig;
 use elevon_core::setting::{SettingLine, SettingRow, SettingValue};
 use elevon_core::stack::config::{self, StackConfig};
 use elevon_core::units::{Bytes, Sectors, TaskId};
+use elevon_testkit::hold_document;
 use serde_json::Value;
 
 const HEAD: &str = "\
@@ -58,12 +59,7 @@ fn the_document_is_made_of_the_tables() {
         let note = limit.why_fixed().map_or_else(String::new, |why| format!(" (cannot be set: {why})"));
         let _ = writeln!(expected, "| `{}` | {} | {}{note} |", limit.name, limit.unit, cell(limit.help));
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, &expected).expect("docs/settings.md is writable");
-    }
-    let text = std::fs::read_to_string(path).expect("docs/settings.md");
-    assert!(text == expected, "docs/settings.md is stale, run with UPDATE_DOCS=1");
+    hold_document("docs/settings.md", |_| expected);
 }
 
 #[test]

@@ -3,9 +3,9 @@
 //! those. The table of docs/what-if.md is made here.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use crate::common::Bench;
+use elevon_testkit::hold_document;
 use serde_json::Value;
 
 /// The four jobs of the measured trace, without their times.
@@ -166,21 +166,13 @@ fn row(known: &Known, scheduler: &str, errors: &[(f64, &'static str); 3]) -> Str
 
 /// Holds the rows of a device in the document, or writes them with UPDATE_DOCS=1.
 fn hold(known: &Known, found: &[[(f64, &'static str); 3]]) {
-    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _guard = ONE_AT_A_TIME.lock().expect("no test panicked with it");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/what-if.md");
-    let text = std::fs::read_to_string(&path).expect("the document");
-    for (scheduler, errors) in SCHEDULERS.iter().zip(found) {
-        let new = row(known, scheduler, errors);
-        let head = format!("| {} | {scheduler} |", known.name);
-        let old = text.split_inclusive('\n').find(|line| line.starts_with(&head)).expect("the row");
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            let text = std::fs::read_to_string(&path).expect("the document");
-            std::fs::write(&path, text.replace(old, &new)).expect("written");
-        } else {
-            assert_eq!(old, new, "UPDATE_DOCS=1 writes it anew");
-        }
-    }
+    hold_document("docs/what-if.md", |text| {
+        SCHEDULERS.iter().zip(found).fold(text.to_owned(), |text, (scheduler, errors)| {
+            let head = format!("| {} | {scheduler} |", known.name);
+            let old = text.split_inclusive('\n').find(|line| line.starts_with(&head)).expect("the row");
+            text.replace(old, &row(known, scheduler, errors))
+        })
+    });
 }
 
 /// Holds the goal for every scheduler.

@@ -14,6 +14,7 @@ use std::fs;
 use std::thread;
 
 use crate::common::{Bench, kernel_truth};
+use elevon_testkit::{hold_document, replace_between};
 
 /// The kernels of the first traces, `events-V.txt.zst`, each with all of [`JOBS`].
 const KERNELS: [&str; 4] = ["6.1", "6.12", "6.18", "7.3"];
@@ -457,16 +458,8 @@ fn compare_kernels(file: &str, kernels: &[&'static str]) -> (Vec<Compared>, Stri
 
 /// Holds the part of `docs/parity.md` with this name to the table, or writes it.
 fn hold_docs(name: &str, table: &str) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/parity.md");
-    let text = fs::read_to_string(path).expect("docs/parity.md");
     let (begin, end) = (format!("<!-- {name}: made by event_parity -->\n"), format!("<!-- {name}: end -->\n"));
-    let (head, rest) = text.split_once(&begin).expect("docs/parity.md has the mark of the events");
-    let (old, tail) = rest.split_once(&end).expect("docs/parity.md has the end of the events");
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(path, [head, &begin, table, &end, tail].concat()).expect("docs/parity.md is writable");
-    } else {
-        assert_eq!(old, table, "docs/parity.md is stale, run with UPDATE_DOCS=1");
-    }
+    hold_document("docs/parity.md", |text| replace_between(text, &begin, &end, table));
 }
 
 /// All kinds of traces, in one test, because both write the document.

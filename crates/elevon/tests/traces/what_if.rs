@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::common::Bench;
+use elevon_testkit::{hold_document, replace_between};
 use serde_json::Value;
 
 fn root() -> PathBuf {
@@ -97,15 +98,8 @@ fn the_document_says_what_comes_out() {
 
 /// Holds a part of the document, between its mark and the next end, against what comes out.
 fn hold(mark: &str, tables: &str) {
-    let path = root().join("docs/what-if.md");
-    let text = std::fs::read_to_string(&path).expect("the document");
-    let (head, rest) = text.split_once(&format!("<!-- {mark} -->\n")).expect("the mark");
-    let (old, tail) = rest.split_once("<!-- end -->").expect("the mark");
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, format!("{head}<!-- {mark} -->\n{tables}<!-- end -->{tail}")).expect("written");
-    } else {
-        assert_eq!(old, tables, "UPDATE_DOCS=1 writes it anew");
-    }
+    let mark = format!("<!-- {mark} -->\n");
+    hold_document("docs/what-if.md", |text| replace_between(text, &mark, "<!-- end -->", tables));
 }
 
 /// Processes of the trace of PostgreSQL with their direction: the four clients, and the
