@@ -83,7 +83,7 @@ fn inspection(trace: &[u8]) {
     let json: serde_json::Value = serde_json::from_str(&inspect::json(&found)).expect("JSON");
     assert_eq!(json["events"].as_object().map(serde_json::Map::len), Some(TraceKind::NAMES.len()));
     let page = inspect::page(&found, outputs.page);
-    assert!(page.ends_with("</html>"), "a page that ends");
+    assert!(page.ends_with("</html>\n"), "a page that ends");
     for stages in &found.stages {
         let stat = &stages.issued_to_completed;
         assert!(stat.min <= stat.max && stat.sum <= u128::from(stat.max) * u128::from(stat.count));

@@ -85,8 +85,13 @@ fn rules_section(between: &RulesBetween) -> Markup {
     }
 }
 
-/// Returns a complete page with the given body and the style sheet of every page.
-pub(crate) fn shell(title: &str, body: &Markup) -> String {
+/// Returns a complete report with the given content.
+pub(crate) fn shell(title: &str, content: &Markup) -> String {
+    whole_page(title, plot::CSS, &html! { main { "\n" (content) } })
+}
+
+/// Returns a complete page with the style sheet of every page, and another.
+pub(crate) fn whole_page(title: &str, css: &str, body: &Markup) -> String {
     let page = html! {
         (PreEscaped("<!doctype html>\n"))
         html lang="en" {
@@ -96,10 +101,10 @@ pub(crate) fn shell(title: &str, body: &Markup) -> String {
                 meta name="generator" content={ "elevon " (env!("CARGO_PKG_VERSION")) };
                 title { (text(title)) }
                 "\n"
-                style { "\n" (PreEscaped(include_str!("html/page.css"))) (PreEscaped(plot::CSS)) }
+                style { "\n" (PreEscaped(include_str!("html/page.css"))) (PreEscaped(css)) }
             }
             "\n"
-            body { main { "\n" (body) } }
+            body { (body) }
         }
         "\n"
     };

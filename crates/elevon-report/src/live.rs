@@ -1,6 +1,8 @@
 //! The page of a server that runs: it asks for `/api/stats` once a second, and draws what changed.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
+
+use crate::html;
 
 /// Returns the page. It needs nothing from elsewhere, and shows what the server of its own address
 /// tells.
@@ -22,37 +24,26 @@ pub fn page() -> String {
         ),
         ("heat", "Latency", "I/Os by latency, from their release by limits: the darker, the more."),
     ];
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                title { "Elevon" }
-                style { (PreEscaped(concat!(include_str!("html/page.css"), include_str!("live/page.css")))) }
+    let body = html! {
+        main {
+            h1 { "Elevon" }
+            p { label { "Device " select id="device" {} } " " span.badge id="failure" hidden {} }
+            p.soft id="state" { "waiting for the first second" }
+            (cards(&figures))
+            h2 { "The last minutes" }
+            div.plots {
+                @for (id, name, note) in plots { (plot(id, name, note)) }
             }
-            body {
-                main {
-                    h1 { "Elevon" }
-                    p { label { "Device " select id="device" {} } " " span.badge id="failure" hidden {} }
-                    p.soft id="state" { "waiting for the first second" }
-                    (cards(&figures))
-                    h2 { "The last minutes" }
-                    div.plots {
-                        @for (id, name, note) in plots { (plot(id, name, note)) }
-                    }
-                    (page_cache())
-                    h2 { "Tenants, over the last second" }
-                    (table("tenants", &TENANT_HEADS))
-                    p.soft { "A tenant has the I/O of those below it, too. A click on one shows its latency above, and another click that of all." }
-                    h2 { "Exports" }
-                    (table("exports", &["export", "tenant", "bytes", "connections", "state"]))
-                }
-                script { (PreEscaped(include_str!("live/page.js"))) }
-            }
+            (page_cache())
+            h2 { "Tenants, over the last second" }
+            (table("tenants", &TENANT_HEADS))
+            p.soft { "A tenant has the I/O of those below it, too. A click on one shows its latency above, and another click that of all." }
+            h2 { "Exports" }
+            (table("exports", &["export", "tenant", "bytes", "connections", "state"]))
         }
+        script { (PreEscaped(include_str!("live/page.js"))) }
     };
-    page.into_string()
+    html::whole_page("Elevon", include_str!("live/page.css"), &body)
 }
 
 const TENANT_HEADS: [&str; 9] = ["tenant", "IOPS", "read/s", "written/s", "in flight", "p50", "p99", HITS, HELD];

@@ -9,9 +9,10 @@ use std::io::Write as _;
 use elevon_trace::analysis::{Finding, Group, Inspection, ProcessStats, RequestRecord, RequestSink};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 
 use super::tables;
+use crate::html;
 use crate::number::{counted, grouped, span};
 
 /// Maximum number of requests on a page; of a longer trace it shows the first ones.
@@ -130,39 +131,28 @@ pub fn page(found: &Inspection, requests: PageRequests) -> String {
     let names = serde_json::json!(names).to_string().replace('<', "\\u003c");
     let columns = columns(rows, start);
     let title = format!("Trace of {}", found.device);
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                title { (title) }
-                style { (PreEscaped(concat!(include_str!("../html/page.css"), include_str!("page.css")))) }
+    let body = html! {
+        main {
+            h1 { (title) }
+            p.soft {
+                (found.report.format.name()) ", " (counted(found.events.iter().sum(), "event")) " in "
+                (span(found.duration() as f64)) ", " (counted(count as u64, "request"))
+                @if left_out > 0 { "; " (grouped(left_out)) " more are not on this page" }
             }
-            body {
-                main {
-                    h1 { (title) }
-                    p.soft {
-                        (found.report.format.name()) ", " (counted(found.events.iter().sum(), "event")) " in "
-                        (span(found.duration() as f64)) ", " (counted(count as u64, "request"))
-                        @if left_out > 0 { "; " (grouped(left_out)) " more are not on this page" }
-                    }
-                    (findings(found))
-                    (views(count))
-                    details.block { summary { "All figures as text" } pre { (super::text(found)) } }
-                }
-                @for (name, data) in &columns {
-                    script type="application/octet-stream" id={ "data-" (name) } { (PreEscaped(data)) }
-                }
-                script type="application/json" id="names" { (PreEscaped(names)) }
-                script type="application/json" id="about" {
-                    (PreEscaped(format!("{{\"count\":{count},\"duration\":{}}}", found.duration())))
-                }
-                script { (PreEscaped(include_str!("page.js"))) }
-            }
+            (findings(found))
+            (views(count))
+            details.block { summary { "All figures as text" } pre { (super::text(found)) } }
         }
+        @for (name, data) in &columns {
+            script type="application/octet-stream" id={ "data-" (name) } { (PreEscaped(data)) }
+        }
+        script type="application/json" id="names" { (PreEscaped(names)) }
+        script type="application/json" id="about" {
+            (PreEscaped(format!("{{\"count\":{count},\"duration\":{}}}", found.duration())))
+        }
+        script { (PreEscaped(include_str!("page.js"))) }
     };
-    page.into_string()
+    html::whole_page(&title, include_str!("page.css"), &body)
 }
 
 fn findings(found: &Inspection) -> Markup {
