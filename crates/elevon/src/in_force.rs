@@ -28,7 +28,6 @@ fn line(key: &str, asked: i64, config: &StackConfig) -> Option<String> {
     // These numbers request the default.
     let is_default = match key {
         "max_sectors_kb" | "max_segment_size" | "discard_granularity" => asked == 0,
-        "wbt_lat_usec" => asked == -1,
         _ => false,
     };
     if got == asked || is_default {

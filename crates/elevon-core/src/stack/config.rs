@@ -231,18 +231,8 @@ impl StackConfig {
     /// # Errors
     /// Says what would be right. Nothing is changed in this case.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
-        if (key, value) == ("wbt_lat_usec", "-1") {
-            // As in sysfs: the default.
-            self.wbt_lat = None;
-            return Ok(());
-        }
         if let Some(row) = setting::find(SETTINGS, key) {
-            return row.set(self, value).map_err(|error| match error {
-                SettingError::Value { key, value, want } if key == "wbt_lat_usec" => {
-                    SettingError::Value { key, value, want: want + ", or -1 for the default" }
-                }
-                other => other,
-            });
+            return row.set(self, value);
         }
         if key.starts_with("atomic_write_") && !self.rules().atomic_writes {
             let want = "--kernel 6.12 or a later one: Linux has atomic writes from 6.11 on".to_string();
@@ -467,13 +457,15 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
                it off, -1 is the default",
         follows: Some("2000; rotational: 75000; 0 under bfq, flow"),
         reported: Reported::IfChanged,
-        value: SettingValue::Number {
-            unit: "us",
-            range: (0, 60_000_000),
-            multiple_of: 1,
-            get: |c| c.wbt_target().map_or(0, Nanos::as_micros),
-            set: |c, us| {
-                c.wbt_lat = Some(Nanos::from_micros(us));
+        value: SettingValue::Text {
+            takes: "0..60000000 us, or -1",
+            get: |c| c.wbt_target().map_or(0, Nanos::as_micros).to_string(),
+            set: |c, text| {
+                c.wbt_lat = match text.parse::<i64>() {
+                    Ok(-1) => None,
+                    Ok(us @ 0..=60_000_000) => Some(Nanos::from_micros(us as u64)),
+                    _ => return Err("a whole number from 0 to 60000000 (us), or -1 for the default"),
+                };
                 Ok(())
             },
         },

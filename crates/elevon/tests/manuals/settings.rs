@@ -139,6 +139,7 @@ fn rows_hold<C: Clone>(rows: &'static [SettingRow<C>], default: &C) {
                 [least, most / multiple_of * multiple_of].map(|n| n.to_string()).into()
             }
             SettingValue::Switch { .. } => ["0", "1"].map(String::from).into(),
+            SettingValue::Text { .. } if key == "wbt_lat_usec" => ["0", "60000000"].map(String::from).into(),
             SettingValue::Text { .. } => vec!["removeall".to_owned()],
             SettingValue::Choice { names, .. } => names.iter().map(ToString::to_string).collect(),
         };
@@ -147,6 +148,9 @@ fn rows_hold<C: Clone>(rows: &'static [SettingRow<C>], default: &C) {
             assert_eq!(taken(row, text), *text, "{key}");
         }
         for text in ["x", "", "-1", "1.5", "99999999999999999999999"] {
+            if text == "-1" && takes.ends_with("or -1") {
+                continue;
+            }
             let mut config = default.clone();
             let error = row.set(&mut config, text).expect_err(text).to_string();
             assert!(error.starts_with(&format!("{key}={text}: expected ")), "{error}");
