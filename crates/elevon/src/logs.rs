@@ -37,6 +37,9 @@ impl LogFolder {
     /// Checks every prefix of every job before the run.
     pub(crate) fn new(given: Option<&Path>, jobs: &ParsedJobs) -> Result<Self, Failure> {
         let mut folder = Self { given: given.map(Path::to_owned), real: None };
+        if given.is_some() {
+            folder.open()?;
+        }
         let mut errors = Vec::new();
         for (index, job) in jobs.jobs.iter().enumerate() {
             for (key, prefix) in prefixes(&job.logs) {

@@ -186,6 +186,11 @@ impl Definition {
         Plan::of_texts(std::slice::from_ref(&self.job), &self.options(number)?, self.texts.clone())
     }
 
+    /// Returns the plan of the job without the values of any point.
+    pub(super) fn plan_without_point(&self) -> Result<Plan, Failure> {
+        Plan::of_texts(std::slice::from_ref(&self.job), &self.base, self.texts.clone())
+    }
+
     /// Returns the command that repeats a run.
     pub(super) fn command(&self, number: usize) -> Result<String, Failure> {
         Ok(plan::command("run", &[&self.job.to_string_lossy()], &self.options(number)?))

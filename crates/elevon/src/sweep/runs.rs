@@ -53,15 +53,16 @@ pub(crate) fn check(
     Ok(Some(Checked { inputs: inputs.into_values().collect(), warnings }))
 }
 
-/// Names the point in the errors of its plan.
+/// Names the point in the errors of its plan. Errors that every point has are returned as they are.
 pub(super) fn at_point(definition: &Definition, point: usize, failure: Failure) -> Failure {
+    let of_all = definition.plan_without_point().is_err_and(|other| other.to_string() == failure.to_string());
     match failure {
-        Failure::Input(errors) => {
+        Failure::Input(errors) if !of_all => {
             let point = definition.in_words(point);
             let named = |error| SweepError::AtPoint { point: point.clone(), error: Box::new(error) }.into();
             Failure::Input(errors.into_iter().map(named).collect())
         }
-        Failure::Output(_) | Failure::Machine(_) | Failure::Told(_) => failure,
+        Failure::Input(_) | Failure::Output(_) | Failure::Machine(_) | Failure::Told(_) => failure,
     }
 }
 

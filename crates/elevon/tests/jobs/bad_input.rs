@@ -98,6 +98,7 @@ const CASES: &[Case] = &[
     (&["run", "no-log-folder.fio"], &["no-log-folder.fio:5:14: write_bw_log", "none", "No such file"]),
     (&["run", "absolute-log.fio", "--log-dir", "folder"], &["absolute-log.fio:5:14: write_bw_log", "leads out"]),
     (&["run", "no-log-folder.fio", "--log-dir", "absent"], &["--log-dir absent", "No such file"]),
+    (&["run", "good.fio", "--log-dir", "absent"], &["--log-dir absent", "No such file"]),
     (&["run", "no-log-folder.fio", "--log-dir", "good.fio"], &["--log-dir good.fio", "not a directory"]),
     (&["run", "include-passwd.fio"], &["include-passwd.fio:2:1: include", "/etc/passwd", "--include-dir"]),
     (&["run", "include-up.fio"], &["include-up.fio:2:1: include", "not below .", "--include-dir"]),

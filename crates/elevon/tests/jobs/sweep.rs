@@ -129,7 +129,7 @@ fn what_cannot_run_is_one_line() {
         (&["logs.fio", over[0], over[1]], "writes logs"),
         (&["bad.toml"], "bad.toml:3:1: --over iodepht: did you mean iodepth?"),
         (&["merge", "."], "no runs*.jsonl"),
-        (&["nothing.fio", over[0], over[1]], "nothing.fio"),
+        (&["nothing.fio", over[0], over[1]], "elevon: nothing.fio:1:1: cannot read the job file"),
     ] {
         let run = sweep(&bench, arguments);
         let told = String::from_utf8_lossy(&run.stderr);
