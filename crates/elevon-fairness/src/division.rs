@@ -1,21 +1,22 @@
-//! How a device was divided, against how it should have been.
+//! Compares how processes divided a device with their weighted max-min shares of it.
 //!
-//! Everything is counted in time of the device: an I/O costs what it takes of a device that does
-//! nothing else ([`Lab::costs`]), so that small and large ones, reads and writes, can be added. A
-//! device that is in use all the time delivers 1.0 of its time a second; one with several resources
-//! can deliver a little more of a mix than of anything alone, a disk among several streams less.
+//! Everything is counted in time of the device: the cost of an I/O is the time that it takes on a
+//! device that does nothing else ([`Lab::costs`]), so the costs of small and large I/Os, of reads
+//! and writes, can be added. A device that is always busy delivers 1.0 of its time a second. A
+//! device with several resources can deliver slightly more of a mix than of one kind of I/O alone;
+//! a disk that serves several streams delivers less.
 //!
-//! Two questions are kept apart. **Throughput** is what was delivered in all. **Unfairness** is how
-//! what was delivered was divided: the shares are the weighted max-min shares of *this* total,
-//! where nobody is due more than it gets alone, and
+//! There are two figures. **Throughput** is the total time delivered. **Unfairness** says how this
+//! total was divided: the shares are the weighted max-min shares of *this* total, where no process
+//! is due more than it gets alone, and
 //!
-//! - [`Division::unfairness`] is the greatest shortfall of a process against its share, from 0 (all
-//!   have what they are due) to 1 (one that is due something has nothing);
+//! - [`Division::unfairness`] is the greatest shortfall of a process against its share, from 0 (no
+//!   process has less than its share) to 1 (a process that is due something has nothing);
 //! - [`Division::misplaced`] is the part of the delivered time that went to the wrong processes.
 //!
-//! So a scheduler that idles and gives each its part is slow but fair, and one that gains
-//! throughput by starving a process is fast but unfair. Where both are asked at once, shares are of
-//! what the device can deliver: [`least_of_share`].
+//! So a scheduler that idles the device and divides the rest by weight is slow but fair, and one
+//! that gains throughput by starving a process is fast but unfair. [`least_of_share`] is one figure
+//! for both: its shares are of what the device can deliver.
 
 use elevon_testkit::water_filling::{Claim, Demand, max_min_shares};
 

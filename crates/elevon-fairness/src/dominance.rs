@@ -6,10 +6,10 @@
 //! differ by about half of that.
 //!
 //! **Trades.** A device may deliver more if a process is starved: a disk that serves one stream
-//! only, a drive that programs what was written while a read waits. And somebody can be served
-//! better if others are held back far below what the device can do. Where one is faster and the
-//! other fairer, neither is at least as good in both: such a mix counts as not won, and is told
-//! apart from one where the other is not worse in anything ([`Verdict::Slower`] and
+//! only, or a drive that programs written data while a read waits. And a process can be served
+//! better if others are held back far below what the device can do. If one scheduler is faster and
+//! the other fairer, neither is at least as good in both: the mix counts as not won, but apart from
+//! a mix on which the other scheduler is worse in nothing ([`Verdict::Slower`] and
 //! [`Verdict::LessFair`] without a trade, [`Verdict::Worse`]).
 
 use crate::division::{Claims, Division};

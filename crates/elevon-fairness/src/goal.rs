@@ -1,4 +1,4 @@
-//! Goals of a scenario: what must hold of a run, and how it is told.
+//! Goals of a scenario: conditions that a run must meet, and how each is computed.
 
 use elevon_core::units::Nanos;
 

@@ -1,10 +1,10 @@
-//! What schedulers make of processes that compete for a simulated device: who gets how much against
-//! its weighted max-min share, what the device does in all, and how long I/Os take.
+//! Measures schedulers on processes that compete for a simulated device: what each process gets
+//! against its weighted max-min share, the total throughput, and the latency of I/Os.
 //!
-//! A [`Mix`] says what runs, a [`Setup`] under which scheduler, and [`Lab::run`] runs it in virtual
-//! time. [`division`] compares what processes got with the shares of the oracle in
-//! `elevon-testkit`. On this stand two things: random mixes ([`random_mix`]) on which schedulers
-//! are compared with each other ([`dominance`]), and a table of scenarios with goals.
+//! A [`Mix`] lists the processes, a [`Setup`] the scheduler and its tunables, and [`Lab::run`] runs
+//! them in virtual time. [`division`] compares what processes got with the shares that the oracle
+//! in `elevon-testkit` computes. Two things use this: comparisons of schedulers on random mixes
+//! ([`random_mix`], [`dominance`]), and a table of scenarios with goals.
 //!
 //! The same seed gives the same figures. For tests and benches only.
 #![forbid(unsafe_code)]

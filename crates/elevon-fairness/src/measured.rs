@@ -1,4 +1,4 @@
-//! What a run of a mix came to.
+//! The results of a run of a mix.
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ pub struct ProcessMeasured {
     pub p50: Nanos,
     /// 99th percentile of the latency of an I/O.
     pub p99: Nanos,
-    /// From its start to its end.
+    /// Time from its start to its end.
     pub lasted: Nanos,
 }
 
@@ -32,7 +32,7 @@ pub struct Window {
     pub depth: f64,
 }
 
-/// What a run of a mix came to.
+/// The results of a run of a mix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Each process, in the order of the mix.
@@ -42,11 +42,6 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Returns I/Os a second of all processes.
-    pub fn total_rate(&self) -> f64 {
-        self.processes.iter().map(|process| process.rate).sum()
-    }
-
     pub(crate) fn of(outcome: &RunOutcome, windows: Windows) -> Self {
         assert_eq!(outcome.ended_early, None, "the run ended before its processes");
         Self { processes: outcome.jobs.iter().map(process).collect(), windows: windows.done }

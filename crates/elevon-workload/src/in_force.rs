@@ -1,5 +1,5 @@
-//! What is in force for a tenant, whole: what a list of settings leaves of each, and which settings
-//! make another of it.
+//! The complete settings of a tenant: the state that a list of settings leads to, and the settings
+//! that turn one state into another.
 
 use elevon_core::control::io_throttle;
 use elevon_core::ioprio::PrioPolicy;
@@ -53,7 +53,7 @@ impl Default for InForce {
 }
 
 impl InForce {
-    /// Returns what a list of settings leaves.
+    /// Returns the state after a list of settings was applied to the defaults.
     pub fn of(settings: &[Setting]) -> Self {
         let mut all = Self::default();
         settings.iter().for_each(|setting| all.take(setting));

@@ -3,9 +3,9 @@
 //!
 //! Each step handles one instant: completions go to the stack, finished I/Os to their processes,
 //! and processes with something to do into a queue, in the order in which they became ready. Each
-//! process is polled until it waits; where waiting is free, and if its wake-up is the next that
-//! happens, the step goes on with it at that instant. Cost per I/O, besides stack and process:
-//! O(1), or O(log processes) if a process sleeps until an instant. Nothing is allocated per I/O.
+//! process is polled until it waits. In virtual time, if its wake-up is the next event, the step
+//! continues with it at that instant. Cost per I/O, besides stack and process: O(1), or
+//! O(log processes) if a process sleeps until an instant. Nothing is allocated per I/O.
 
 use std::collections::VecDeque;
 

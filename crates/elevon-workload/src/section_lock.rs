@@ -1,9 +1,9 @@
-//! Locks of critical sections: of the processes of a group, at most one is in its section, or those
-//! that waited together for one of another.
+//! Locks of critical sections. At most one process of a group is in its section. In a group that
+//! commits together, processes that waited during the same section are in theirs at the same time.
 //!
-//! `elevon_trace::replay` infers the groups. A process asks for the lock when it is to begin a
-//! section, and waits for it in order of arrival; where the group commits together, all that wait
-//! get the lock at once. Cost: O(processes that have the lock or wait for it) for each section;
+//! `elevon_trace::replay` infers the groups. A process requests the lock before it begins a
+//! section, and gets it in order of arrival; in a group that commits together, all waiting
+//! processes get it at once. Cost: O(processes that have the lock or wait for it) for each section;
 //! nothing is allocated once each process has waited.
 
 use std::collections::VecDeque;

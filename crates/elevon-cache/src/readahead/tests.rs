@@ -116,7 +116,8 @@ fn later_kernels_ramp_from_the_marker_only() {
 }
 
 /// The windows of the measured `buffered-seqread-ext4.ftrace` (reads of 128 KiB, windows of at most
-/// 2560 KiB), in pages; the bios themselves are compared in `crates/elevon/tests/parity/kernel_parity.rs`.
+/// 2560 KiB), in pages; the bios themselves are compared in
+/// `crates/elevon/tests/parity/kernel_parity.rs`.
 #[test]
 fn windows_of_6_18_end_where_folios_do() {
     let m = Some;

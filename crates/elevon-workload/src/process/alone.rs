@@ -1,5 +1,5 @@
-//! The short way of an I/O that a process prepares and submits alone, as most I/Os are: it is in no
-//! batch, and goes from the pattern to the stack in one step.
+//! The fast path of an I/O that is prepared and submitted without a batch, as most I/Os are: it
+//! goes from the pattern to the stack in one step.
 
 use super::*;
 use crate::source::Alone;

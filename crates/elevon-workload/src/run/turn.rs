@@ -1,8 +1,8 @@
-//! The turn of a process: it is polled until it waits, and goes on after a wait while nothing
-//! happens but completions of its own I/O and timers of the stack. The loop's steps would do the
-//! same, in the same order, and ask more.
+//! The turn of a process: it is polled until it waits. It continues after the wait if the only
+//! events in between are completions of its own I/O and timers of the stack. The steps of the loop
+//! would do the same in the same order, with more checks.
 //!
-//! Where nothing else happens while a process prepares an I/O, most I/Os go alone: in no batch,
+//! If nothing else happens while a process prepares an I/O, the I/O is submitted without a batch,
 //! from the pattern to the stack in one step ([`Source::go_alone`]).
 
 use elevon_core::stack::Submitted;
