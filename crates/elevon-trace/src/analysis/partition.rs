@@ -41,7 +41,8 @@ impl Partitions {
         if self.disk.is_none() || self.disk != event.device {
             return false;
         }
-        let Some(sector) = event.sector else { return true };
+        // The completion of a flush has no place; its other events are at sector 0, of the disk.
+        let Some(sector) = event.sector else { return event.kind != TraceKind::Complete };
         let after = self.starts.partition_point(|&(start, _)| start <= sector);
         after > 0 && self.starts[after - 1].1 == chosen
     }

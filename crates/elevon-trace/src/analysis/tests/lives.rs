@@ -235,8 +235,13 @@ fn a_partition_is_told_from_the_rest_of_its_disk() {
             script.line(at + 4, "a-1", &format!("rq_complete: 8,0 R () {sector} + 8 [0]"));
         }
     }
+    // A flush is the disk's, with a completion that has no place (as in ftrace of Linux 6.18).
+    script.line(200, "a-1", "bio_queue: 8,0 FWS 0 + 0 [a]");
+    script.line(201, "a-1", "rq_issue: 8,0 FF 0 () 0 + 0 [a]");
+    script.line(202, "a-1", "rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]");
     let whole = script.inspect("8:0");
     assert_eq!((whole.counts.bios[READ], whole.disk), (6, None));
+    assert_eq!(whole.events[TraceKind::Complete.index()], 7);
     for partition in ["8:1", "8:2"] {
         let found = script.inspect(partition);
         assert_eq!((found.counts.bios[READ], found.disk), (3, Some(Device::new(8, 0))), "{partition}");
