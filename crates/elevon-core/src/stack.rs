@@ -329,6 +329,8 @@ pub struct Stack {
     released: Vec<BioId>,
     /// The bio that the limiters just released.
     admitted: Option<BioId>,
+    /// The task that submits bios that a limit held; `None` for the one that sent them.
+    limit_worker: Option<TaskId>,
 }
 
 impl HwQueueState {
@@ -384,8 +386,7 @@ impl Stack {
         let control = control_of(&config, rules, &limits, nr_requests);
         let wbt = Wbt::new(config.wbt_target(), config.queue_depth.min(nr_requests), limits.write_cache, config.hz)
             .grown_to(config.wbt_writes);
-        let form = config.io_ticks.unwrap_or(rules.io_ticks);
-        let largest = limits.max_sectors.get() as usize;
+        let (form, largest) = (config.io_ticks.unwrap_or(rules.io_ticks), limits.max_sectors.get() as usize);
         let anywhere = Layout::contiguous(u64::MAX >> 1, 1 << 30);
         Ok(Self {
             rules,
@@ -428,6 +429,7 @@ impl Stack {
             over: Vec::new(),
             released: Vec::new(),
             admitted: None,
+            limit_worker: None,
             config,
         })
     }

@@ -36,7 +36,9 @@ use std::collections::VecDeque;
 
 use elevon_cache::FrameId;
 use elevon_cache::file_io::{Begun, Drops, FileIo, FileIoEvent, FileOp, FileOpKind, NO_IO};
-use elevon_cache::page_cache::{ByteCopy, CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, Way};
+use elevon_cache::page_cache::{
+    ByteCopy, CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, RangeSync, Way,
+};
 use elevon_cache::pages::Flags as PageFlags;
 use elevon_cache::readahead::Advice;
 use elevon_core::op::Op;
@@ -137,6 +139,10 @@ pub struct BufferedIo {
     done_of_other_programs: VecDeque<CallDone>,
     settles: bool,
     last_write_back: LastWriteBack,
+    /// Simulated block devices that are cached, which their last user closes.
+    devices: Vec<OpenId>,
+    /// The process that finished last.
+    closer: TaskId,
 }
 
 /// The write-back of dirty pages when all jobs have finished.
@@ -175,6 +181,8 @@ impl BufferedIo {
             done_of_other_programs: VecDeque::new(),
             settles,
             last_write_back: LastWriteBack::NotDue,
+            devices: Vec::new(),
+            closer: flusher,
         };
         layer.add_jobs(jobs, stack.config().cpus);
         layer
@@ -398,6 +406,7 @@ impl BufferedIo {
             FileIoEvent::Call(done) => done,
         };
         match done.task.cmp(&self.flusher) {
+            Ordering::Less if self.last_write_back == LastWriteBack::Begun => self.close_devices(now, done.status),
             Ordering::Less => {
                 let task = done.task.index();
                 if self.pre_read(now, task) {
@@ -422,14 +431,17 @@ impl BufferedIo {
         }
     }
 
-    /// Writes dirty pages and flushes the device when all jobs have finished, with bytes only. Does
-    /// so once.
+    /// Writes dirty pages when all jobs have finished: with bytes all of them, and flushes the
+    /// device; in simulation those of block devices, as their last user closes them, without a
+    /// flush. Does so once.
     pub(crate) fn write_back(&mut self, now: Instant) {
-        if !self.settles || self.last_write_back != LastWriteBack::NotDue {
+        if self.last_write_back != LastWriteBack::NotDue {
             return;
         }
         if !self.has_bytes() {
-            self.last_write_back = LastWriteBack::Over(Status::Ok);
+            if self.settles || !self.devices.is_empty() {
+                self.close_devices(now, Status::Ok);
+            }
             return;
         }
         self.last_write_back = LastWriteBack::Begun;
@@ -437,6 +449,25 @@ impl BufferedIo {
         if let Called::Done(done) = self.files.cache_mut().call(now, call) {
             self.last_write_back = LastWriteBack::Over(done.status);
         }
+    }
+
+    /// Writes what is dirty of each block device that is left, after one had this status.
+    fn close_devices(&mut self, now: Instant, mut status: Status) {
+        self.last_write_back = LastWriteBack::Begun;
+        while status.is_ok()
+            && let Some(open) = self.devices.pop()
+        {
+            let kind = CallKind::SyncRange(RangeSync::ALL);
+            match self
+                .files
+                .cache_mut()
+                .call(now, Call::new(self.closer, NO_IO, open, kind, FileOffset::ZERO, Bytes::ZERO))
+            {
+                Called::Wait => return,
+                Called::Done(done) => status = done.status,
+            }
+        }
+        self.last_write_back = LastWriteBack::Over(status);
     }
 
     /// Returns when [`Self::handle_timers`] has work next.

@@ -1,7 +1,7 @@
 //! Executes a plan: opens the device, builds stack and jobs, runs the loop, and returns the result.
 
 use elevon_core::stack::Stack;
-use elevon_core::units::{Bytes, DeviceOffset, PAGE_SIZE};
+use elevon_core::units::{Bytes, DeviceOffset, PAGE_SIZE, TaskId};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_report::result::{FaultResult, RunResult};
@@ -232,6 +232,11 @@ impl<B: Backend> Run<'_, B> {
         let named = |error: TenantSettingError| Failure::named("--tenants", error);
         jobs.settings = Settings::new(&mut stack, &plan.tenants, now).map_err(named)?;
         stack.set_tracing(watch.wants_events());
+        if !plan.is_real() {
+            // It follows the flushers of a page cache, of which there is one for each tenant.
+            let flushers = 1 + jobs.tenants().len();
+            stack.set_limit_worker(TaskId((jobs.processes().len() + flushers) as u32));
+        }
         watch.prepare(&mut stack);
         watch.on_start(device, &stack, &jobs.roster())?;
         let before = elevon_host::cpu::used();

@@ -125,11 +125,19 @@ impl TraceFile {
     pub(crate) fn start(&mut self, device: &Description, stack: &Stack, jobs: &Roster<'_>) -> Result<(), Failure> {
         let cpus = stack.config().cpus;
         self.place.check_parts(u32::from(cpus))?;
+        // The flushers of a page cache are the tasks after the jobs, and who submits what limits
+        // held follows them.
+        let flushers = (0..=jobs.tenants.len()).map(|_| TaskName::new("kworker/flush", 100));
         let name = |member: &elevon_workload::jobs::Member| TaskName::new(&jobs.specs[member.spec].name, member.number);
         let context = RunContext {
             device: number_of(&device.name),
-            // The flusher of a page cache is the task after the jobs.
-            tasks: jobs.members.iter().map(name).chain([TaskName::new("kworker/flush", 100)]).collect(),
+            tasks: jobs
+                .members
+                .iter()
+                .map(name)
+                .chain(flushers)
+                .chain([TaskName::new("kworker/throtl", 101)])
+                .collect(),
             cpus,
             rules: stack.config().kernel.rules(),
             recorded: recorded(&self.command, device, stack),

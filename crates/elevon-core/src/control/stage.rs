@@ -166,6 +166,11 @@ impl Stage {
     pub(crate) const FIRST: Self = Self::Throttle;
     pub(crate) const FIRST_GATE: Self = Self::Cost;
 
+    /// Returns true if a worker submits what the stage held, as in the kernel.
+    pub(crate) const fn has_worker(self) -> bool {
+        matches!(self, Self::Flat | Self::Max)
+    }
+
     /// Returns the next stage of the same kind.
     pub(crate) const fn next(self) -> Option<Self> {
         match self {

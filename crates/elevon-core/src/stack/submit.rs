@@ -114,6 +114,11 @@ impl Submission {
         Self { built: bytes.get(), flush_to_build: false, rest, plugged: false, in_worker: true, ..self }
     }
 
+    /// The same bio in the worker that submits what limits held, which has a plug of its own.
+    pub(super) const fn of_limit_worker(self) -> Self {
+        Self { in_worker: false, ..self }
+    }
+
     /// The rest of a call, starting with the bio that a limiter released.
     pub(super) fn after_held(self, bio: BioId, is_cut: bool) -> Self {
         Self { rest: Some(Rest { bio, is_cut }), ..self }
@@ -427,15 +432,19 @@ impl Stack {
         }
     }
 
-    /// Splits a bio. Returns the front part, which becomes a request, and keeps the remainder in
-    /// `submission`. Returns `None` if the bio cannot be split, or error injection matches it; it
-    /// has then ended with an error.
+    /// Records a bio as queued (Q), which is after a limit let it go, and splits it. Returns the
+    /// front part, which becomes a request, and keeps the remainder in `submission`. Returns `None`
+    /// if the bio cannot be split, or error injection matches it; it has then ended with an error.
     #[inline(always)]
     fn cut(&mut self, now: Instant, rest: Rest, submission: &mut Submission) -> Option<BioId> {
-        if !self.config.error_injection.is_empty() && self.fail_by_rule(now, &rest) {
+        if !self.config.error_injection.is_empty() && self.fail_by_rule(&rest) {
             return None;
         }
         let id = rest.bio;
+        if self.tracing && !rest.is_cut {
+            let bio = self.bios[id.0];
+            self.trace_bio(now, EventKind::BioQueue, &bio);
+        }
         let bio = &mut self.bios[id.0];
         let layout = bio.op.has_data().then(|| &self.layouts[bio.data.layout.index()]);
         match split(bio, layout, &self.limits, &self.rules) {
@@ -475,7 +484,7 @@ impl Stack {
         }
     }
 
-    /// Builds the next bio of a call and records it as queued (Q).
+    /// Builds the next bio of a call.
     #[inline(always)]
     fn next_bio(&mut self, now: Instant, io: &Io, submission: &mut Submission) -> Option<BioId> {
         let left = io.bytes.get() - submission.built;
@@ -511,10 +520,6 @@ impl Stack {
         let call = submission.call;
         let id = self.add_bio(now, io, call, &part);
         self.calls[call].parts += 1;
-        if self.tracing && self.config.error_injection.is_empty() {
-            let bio = self.bios[id.0];
-            self.trace_bio(now, EventKind::BioQueue, &bio);
-        }
         Some(id)
     }
 
@@ -525,17 +530,11 @@ impl Stack {
         BioId(self.bios.insert_with(|| part.bio(now, io, call)))
     }
 
-    /// Ends a bio that error injection matches, and returns true. Otherwise records it as queued,
-    /// which happens here if there are rules.
+    /// Ends a bio that error injection matches, before it is queued, and returns true.
     #[cold]
-    fn fail_by_rule(&mut self, now: Instant, rest: &Rest) -> bool {
+    fn fail_by_rule(&mut self, rest: &Rest) -> bool {
         let bio = self.bios[rest.bio.0];
-        let Some(status) = self.config.error_injection.status_of(&bio) else {
-            if self.tracing && !rest.is_cut {
-                self.trace_bio(now, EventKind::BioQueue, &bio);
-            }
-            return false;
-        };
+        let Some(status) = self.config.error_injection.status_of(&bio) else { return false };
         self.drop_bio(rest.bio);
         self.end_bio(rest.bio, status);
         true

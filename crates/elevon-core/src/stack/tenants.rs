@@ -13,7 +13,7 @@ use crate::op::{Flags, Op};
 use crate::request::Request;
 use crate::sched::Reserve;
 use crate::tenant::{TenantError, Tenants};
-use crate::units::{BioId, Instant, RequestId, TenantId};
+use crate::units::{BioId, Instant, RequestId, TaskId, TenantId};
 
 /// A bio that a stage holds, and the part of its call that waits with it.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +42,15 @@ impl Stack {
     /// [`Self::handle_timers`], which [`Self::next_timer`] then requests at once.
     pub fn control_mut(&mut self) -> &mut TenantControl {
         &mut self.control
+    }
+
+    /// Sets the task that submits bios which io.max held, as a worker of the kernel does: under one
+    /// plug for all that go at once. BFQ then takes them for I/O of that task, of the default
+    /// priority and in the group of their tenant; mq-deadline keeps the priority that they came
+    /// with. Without such a task, each is submitted by the task that sent it. Measured on Linux
+    /// 6.18. The task is nobody else's.
+    pub fn set_limit_worker(&mut self, worker: TaskId) {
+        self.limit_worker = Some(worker);
     }
 
     /// Removes a tenant that has no children. Its rules are removed, bios that they held continue
@@ -173,14 +182,28 @@ impl Stack {
         let mut released: Vec<BioId> = core::mem::take(&mut self.released);
         for stage in Stage::ALL {
             self.control.release(now, stage, &mut released);
+            let worker = self.limit_worker.filter(|_| stage.has_worker() && !released.is_empty());
+            if let Some(worker) = worker {
+                self.task_mut(worker).plug.begin();
+            }
             for id in released.drain(..) {
-                let held = self.held[id.index()].take().expect("a stage releases what it was given");
+                let mut held = self.held[id.index()].take().expect("a stage releases what it was given");
                 debug_assert_eq!(held.stage, stage);
                 self.bios[id.0].since = now;
+                if let Some(worker) = worker {
+                    held.io.task = worker;
+                    held.submission = held.submission.of_limit_worker();
+                    let bio = &mut self.bios[id.0];
+                    bio.task = worker;
+                    bio.flags |= Flags::OWN_PRIO;
+                }
                 match stage.is_gate() {
                     true => self.go_on_gated(now, held, id, driver),
                     false => self.go_on_admitted(now, held, id, driver),
                 }
+            }
+            if let Some(worker) = worker {
+                self.end_plug(now, worker, driver);
             }
         }
         self.control.refresh();

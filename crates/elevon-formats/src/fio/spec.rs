@@ -534,10 +534,10 @@ pub enum WindowValue {
 }
 
 impl JobSpec {
-    /// Returns true if the job uses the page cache when there is one: its I/O is buffered, or
-    /// mapped.
+    /// Returns true if the job uses the page cache when there is one: its I/O is buffered or
+    /// mapped, or it trims before it writes, for which fio opens files without O_DIRECT.
     pub fn is_buffered(&self) -> bool {
-        !self.direct || self.engine.is_mapped()
+        !self.direct || self.engine.is_mapped() || self.rw.trim_then_write
     }
 
     /// Returns true if up to `iodepth` I/Os can be in flight: by the engine, or by workers.

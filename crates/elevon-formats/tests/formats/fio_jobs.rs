@@ -444,6 +444,7 @@ fn what_a_job_tells_the_page_cache() {
     let other = job("invalidate=0\npre_read=1\nbuffered=0");
     assert_eq!((other.invalidate, other.pre_read, other.is_buffered()), (false, true, false));
     assert!(plain.is_buffered() && job("ioengine=mmap\ndirect=1").is_buffered());
+    assert!(job("rw=randtrimwrite\ndirect=1").is_buffered() && !job("rw=randtrim\ndirect=1").is_buffered());
 }
 
 #[test]

@@ -61,8 +61,11 @@ impl BufferedIo {
             }
         }
         for known in &files {
-            let JobFile { place, .. } = *known;
+            let JobFile { place, is_device } = *known;
             let file = cache.add_file(place.start.sector(), place.len, place.len);
+            if is_device {
+                self.devices.push(cache.open(file));
+            }
             if is_unwritten(jobs, known) {
                 cache.set_unwritten(file);
             }
@@ -113,6 +116,7 @@ impl BufferedIo {
 
     /// Removes the mappings of a process that has finished.
     pub(crate) fn on_process_over(&mut self, task: usize) {
+        self.closer = TaskId(task as u32);
         if self.users[task].is_mapped && self.users[task].file_setup != FileSetup::Due {
             self.for_each_part(task, |cache, part| cache.unmap(part.open));
         }

@@ -176,7 +176,7 @@ const MORE: [Job; 32] = [
 
 /// Jobs that no trace was taken of while the model was made, of the kinds that have an option or an
 /// attribute which those above do not have.
-const NEW: [Job; 34] = [
+const NEW: [Job; 35] = [
     direct(
         "uring-fixed",
         "rw=write\nbs=8k\niodepth=8\niodepth_batch=8\nfixedbufs=1\nregisterfiles=1\n\
@@ -230,6 +230,7 @@ const NEW: [Job; 34] = [
     ),
     direct("read512-off", "rw=read\nbs=3k\noffset=1536\nnumber_ios=12\nsize=32m\ndirect=1\n"),
     Job { options: &[], ..direct("trim-stride", "rw=trim:64k\nbs=64k\nnumber_ios=6\nsize=32m\ndirect=1\n") },
+    buffered("trimwrite", "filename=/dev/d\nrw=trimwrite\nbs=64k\nnumber_ios=6\nsize=32m\ndirect=1\n"),
     direct("sync-read", "rw=read\nbs=32k\nsync=sync\nnumber_ios=8\nsize=32m\ndirect=1\n"),
     direct("pvsync2", "rw=write\nbs=128k\nioengine=pvsync2\nnumber_ios=6\nsize=32m\ndirect=1\n"),
     direct("vsync", "rw=read\nbs=4k\nioengine=vsync\niodepth=8\nnumber_ios=32\nsize=32m\ndirect=1\n"),

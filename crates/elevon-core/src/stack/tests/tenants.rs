@@ -247,3 +247,25 @@ fn change_something(rig: &mut Rig, alive: &mut Vec<TenantId>, below: &mut impl F
         }
     }
 }
+
+/// As measured on Linux 6.18: the events of a bio that a limit held, from its queue event on, are
+/// those of a worker of the kernel, which submits under one plug all that goes at once.
+#[test]
+fn a_worker_submits_what_io_max_held_under_one_plug() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    rig.stack.set_limit_worker(TaskId(7));
+    rig.stack.set_tracing(true);
+    let tenant = rig.tenant(ROOT);
+    rig.stack.control_mut().set_limit(rig.now, tenant, bps(512 * 1000));
+    for at in 0..3 {
+        assert_eq!(rig.submit_as(0, tenant, Op::Read, at * 8, 8), Submitted::Accepted);
+    }
+    let of_task = |rig: &mut Rig, task| {
+        let mut events = Vec::new();
+        rig.stack.drain_events(&mut events);
+        events.iter().filter(|event| event.task == TaskId(task)).map(letter).collect::<Vec<_>>()
+    };
+    assert_eq!(of_task(&mut rig, 0), ["Q 0+8", "G 0+8", "P 0+8", "I 0+8", "U 0+8", "D 0+8"], "nothing of what waits");
+    rig.tick();
+    assert_eq!(of_task(&mut rig, 7), ["Q 8+8", "G 8+8", "Q 16+8", "M 16+8", "D 8+16"]);
+}
