@@ -107,8 +107,19 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
     match (bare, failed) {
         (Some(record), _) => Line::Event(record),
         (None, Some(expected)) => Line::Malformed { expected },
-        (None, None) => command(line).or_else(|| lost(line)).unwrap_or(Line::Other),
+        (None, None) => command(line).or_else(|| lost(line)).or_else(|| without_fields(line)).unwrap_or(Line::Other),
     }
+}
+
+/// Returns a line of which the kernel's options `raw`, `hex` or `bin` left out the event:
+/// `6727 0 58437818122922 type: 2097`, in `hex` with hexadecimal numbers, in `bin` with bytes.
+fn without_fields(line: &[u8]) -> Option<Line<'static>> {
+    let (before, _) = last_number(line)?;
+    let before = before.strip_suffix(b"type: ")?;
+    let is_numbers = before.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b' ');
+    let expected =
+        "an event (with ftrace's options raw, hex and bin the kernel leaves it out; without them it prints it)";
+    (is_numbers || before.contains(&0)).then_some(Line::Malformed { expected })
 }
 
 /// Returns an event without the call chain that perf prints behind it on the same line (`-F
@@ -296,6 +307,9 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
     if prefix.is_empty() {
         return Ok(Prefix::default());
     }
+    if let Some(found) = verbose(prefix) {
+        return Ok(found);
+    }
     let (mut left, time) = time_at_end(prefix)?;
     let (time, decimals) = time.unzip();
     let mut cpu = None;
@@ -333,6 +347,39 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
     }
     let comm = left.strip_suffix(b"-").unwrap_or(left).trim_ascii();
     Ok(Prefix { time, decimals, comm: known(comm), tid: Some(tid), process, cpu })
+}
+
+/// Parses `dd    1234   0 0 00000000 00000019 [d8fe2a9bd] 47.244ms (+0.007ms):` of the kernel's
+/// options `latency-format` and `verbose`: the task, the CPU, two kinds of flags, the number of the
+/// event, the time in microseconds and the time since the first event. Other clocks than those of
+/// nanoseconds have no `ms`, and their time is none.
+fn verbose(prefix: &[u8]) -> Option<Prefix<'_>> {
+    let text = prefix.strip_suffix(b"):")?;
+    let (text, _) = split_at_last(text, b'(')?;
+    let (text, since_first) = split_at_last(text, b']')?;
+    let (mut left, time) = split_at_last(text, b'[')?;
+    for _ in 0..3 {
+        let (rest, word) = last_word(left);
+        hexadecimal(word)?;
+        left = rest;
+    }
+    let (left, cpu) = last_number(left)?;
+    let (comm, tid) = last_number(left.trim_ascii_end())?;
+    let time = hexadecimal(time)?.checked_mul(1000).filter(|_| since_first.ends_with(b"ms"));
+    let comm = known(comm.trim_ascii());
+    Some(Prefix { time, decimals: time.and(Some(6)), comm, tid: Some(tid), process: None, cpu: Some(cpu) })
+}
+
+/// Splits a text at the last of a byte, which is in neither part, without the blanks around it.
+fn split_at_last(text: &[u8], byte: u8) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memrchr(byte, text)?;
+    Some((text[..at].trim_ascii_end(), text[at + 1..].trim_ascii()))
+}
+
+/// Returns a hexadecimal number without a sign or mark.
+fn hexadecimal(text: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(text).ok().filter(|digits| !digits.starts_with('+'))?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 /// A time in nanoseconds and its number of decimals, if the clock has seconds.
@@ -376,15 +423,14 @@ fn time_at_end(prefix: &[u8]) -> Result<(&[u8], Time), Expected> {
 
 /// Parses what is before the time of a line without a CPU in brackets: `dd`, `dd 1234`, `dd-1234`,
 /// `dd 1230/1234` or nothing; in the kernel's latency format also `dd-1234 1d..2.`, where the CPU
-/// stands before the flags.
+/// stands before the flags, and in that of `trace-cmd report -l -R` `dd-1234 1-0x0`.
 fn task_alone(text: &[u8]) -> Prefix<'_> {
     let (before, word) = last_word(text);
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (cpu, flags) = word.split_at(digits);
     let is_flag = |byte: &u8| matches!(byte, b'.' | b'#' | b'*') || byte.is_ascii_alphanumeric();
-    if (4..=8).contains(&flags.len())
-        && flags.contains(&b'.')
-        && flags.iter().all(is_flag)
+    let is_flags = (4..=8).contains(&flags.len()) && flags.contains(&b'.') && flags.iter().all(is_flag);
+    if (is_flags || flags.strip_prefix(b"-0x").and_then(hexadecimal).is_some())
         && let Some(cpu) = whole_number(cpu).and_then(|cpu| u32::try_from(cpu).ok())
         && let Some((comm, tid)) = last_number(before)
         && let Some(comm) = comm.strip_suffix(b"-")

@@ -72,13 +72,16 @@ fn a_line_may_lack_the_cpu() {
     }
 }
 
-/// The kernel's option `latency-format` and `trace-cmd report -l` print the CPU before the flags.
+/// The kernel's option `latency-format` and `trace-cmd report -l` print the CPU before the flags,
+/// which `-R` makes a number.
 #[test]
 fn the_latency_format_has_the_cpu_before_the_flags() {
     for (prefix, comm, cpu) in [
         ("      dd-1234    1d..2.   100.000123:", "dd", 1),
         ("  a b-c-1234  12...1   100.000123:", "a b-c", 12),
         ("   <...>-1234    0.....   100.000123:", "tail", 0),
+        ("      dd-1234    1-0x0    100.000123: (+361860)", "dd", 1),
+        ("  a b-c-1234   12-0x1f    100.000123:", "a b-c", 12),
     ] {
         let line = format!("{prefix} block_rq_issue: 8,0 W 4096 () 2048 + 8 [tail]");
         let Record { event, comm: found, .. } = record(&line);
@@ -96,6 +99,49 @@ fn the_latency_format_cuts_names_and_the_kernels_has_microseconds() {
         assert_eq!((event.time, resolution_ns), (Some(121_616_000), Some(1000)), "{line}");
         assert_eq!((comm, event.tid, event.cpu), (Some(&b"kworker/0:0H"[..]), Some(10), Some(0)), "{line}");
     }
+}
+
+/// Lines of Linux 6.18 with the kernel's options `latency-format` and `verbose`. The clock `uptime`
+/// has no unit.
+#[test]
+fn the_verbose_latency_format_has_the_time_in_microseconds() {
+    for (line, comm, time) in [
+        (
+            "            perf    6727   0 0 00000000 00000013 [d9b2a570b] 70.004ms (+0.008ms):",
+            "perf",
+            Some(58437818123000),
+        ),
+        ("      kworker/u8    6727   0 1 00000101 0000001a [0000000000a4b3c2] 9 (+1):", "kworker/u8", None),
+        (
+            "           a b 3    6727   0 0 00000000 00000001 [d9b2a570b] 1720.415ms (+0.000ms):",
+            "a b 3",
+            Some(58437818123000),
+        ),
+    ] {
+        let line = format!("{line} block_bio_queue: 254,0 RA 20915856 + 8 [perf]");
+        let Record { event, comm: found, resolution_ns, .. } = record(&line);
+        assert_eq!((event.time, resolution_ns), (time, time.map(|_| 1000)), "{line}");
+        assert_eq!((found, event.tid, event.cpu), (Some(comm.as_bytes()), Some(6727), Some(0)), "{line}");
+    }
+}
+
+/// Lines of Linux 6.18 with the options `raw`, `hex` and `bin`, and with `raw` but without
+/// `context-info`: what is left of an event is the number of its kind.
+#[test]
+fn the_options_raw_hex_and_bin_leave_the_event_out() {
+    let event = &b"6727 0 58437818122922 type: 2097\n"[..];
+    for line in [
+        event,
+        b"00001a47 00000000 0000352d1d640802 type: 2097\n",
+        b"type: 2097\n",
+        b"G\x1a\0\xaa\x02d\x1dtype: 2097\n",
+    ] {
+        assert!(matches!(parse_line(line), Line::Malformed { .. }), "{line:?}");
+    }
+    assert_eq!(parse_line(b"  a-1 [000] .....  1.000001: some_event: type: 2097"), Line::Other);
+    assert_eq!(parse_line(b"  a-1 [000] .....  1.000001: some_event: fd type: a"), Line::Other);
+    let (events, reader) = read_bytes([&b"# tracer: nop\n#\n"[..], event].concat());
+    assert_eq!((events.len(), reader.report().skipped_count()), (0, 1));
 }
 
 /// Clocks that count something else than time, and perf without its field `time`.

@@ -95,10 +95,7 @@ fn number(text: Option<&[u8]>, expected: Expected) -> Result<u64, Expected> {
     let text = text.ok_or(expected)?;
     match text.strip_prefix(b"0x") {
         None => whole_number(text).or_else(|| Some(whole_signed(text)? as u64)).ok_or(expected),
-        Some(digits) => {
-            let digits = std::str::from_utf8(digits).map_err(|_| expected)?;
-            u64::from_str_radix(digits, 16).map_err(|_| expected)
-        }
+        Some(digits) => super::hexadecimal(digits).ok_or(expected),
     }
 }
 
