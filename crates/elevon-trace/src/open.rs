@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::detect::{LOOK_AT, TraceFormat, detect};
 use crate::input::Input;
-use crate::read::blkparse::Blkparse;
+use crate::read::blkparse::{self, Blkparse};
 use crate::read::blktrace::BlktraceSource;
 use crate::read::csv::{Csv, CsvKind};
 use crate::read::event_csv::EventCsv;
@@ -74,6 +74,11 @@ fn unknown(head: &[u8]) -> String {
     }
     let formats: Vec<&str> = TraceFormat::ALL.into_iter().map(TraceFormat::name).collect();
     let first = head.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
+    if blkparse::may_be_custom(first) {
+        return "it may be what `blkparse -f` prints, which does not say what its columns are; elevon reads what \
+            blkparse prints without -f, and the files of blktrace"
+            .to_owned();
+    }
     let first: String = String::from_utf8_lossy(first).chars().take(60).flat_map(char::escape_debug).collect();
     format!("no trace of a known format ({}): it begins with \"{first}\"", formats.join(", "))
 }

@@ -58,6 +58,7 @@ fn other_files_are_called_by_their_names() {
         (b"PK\x03\x04\x14\0", "zip"),
         (b"PAR1\x15\x04", "Parquet"),
         (b"\xff\xfe#\0 \0", "UTF-16"),
+        (b"    0.054647070   8,0   D WS 86392 8 fio\n", "without -f"),
     ] {
         let message = error(start);
         assert!(message.contains(word) && !message.contains("begins with"), "{message}");

@@ -15,6 +15,10 @@ use crate::op::{TraceOp, parse_rwbs};
 use crate::report::{Gap, Position};
 use crate::sink::Sink;
 
+/// What ends the line of a completion. Formats of `-f` often have the task there, in which case
+/// their other columns are not known either.
+const ERROR: Expected = "an error number in brackets (what blkparse prints with -f is not read)";
+
 /// Reads one text.
 pub(crate) struct Blkparse;
 
@@ -53,6 +57,20 @@ fn skips(line: &[u8]) -> Option<u64> {
     Cursor::new(&rest[open + 1..]).digits().filter(|&events| events > 0)
 }
 
+/// Maximum number of words of a line at which the letters of an event are looked for.
+const MAX_WORDS: usize = 16;
+
+/// Returns true if a line may be what `blkparse -f` prints: words, or values separated by commas,
+/// of which one is the letter of an action and the next has the letters of an operation.
+pub(crate) fn may_be_custom(line: &[u8]) -> bool {
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t' | b',' | b';')).filter(|word| !word.is_empty());
+    let mut is_action = false;
+    words.by_ref().take(MAX_WORDS).any(|word| {
+        let is_after_action = std::mem::replace(&mut is_action, kind_of(word).is_some());
+        is_after_action && parse_rwbs(word).is_some()
+    })
+}
+
 /// An event, and the name of its thread.
 pub(crate) type Parsed<'a> = (TraceEvent, Option<&'a [u8]>);
 
@@ -78,23 +96,7 @@ pub(crate) fn body(mut at: Cursor<'_>, device: Device) -> Result<Option<Parsed<'
     if action == b"m" {
         return Ok(None);
     }
-    let kind = match action {
-        b"Q" => TraceKind::Queue,
-        b"M" => TraceKind::BackMerge,
-        b"F" => TraceKind::FrontMerge,
-        b"G" => TraceKind::GetRequest,
-        b"S" => TraceKind::SleepRequest,
-        b"R" => TraceKind::Requeue,
-        b"D" => TraceKind::Issue,
-        b"C" => TraceKind::Complete,
-        b"P" => TraceKind::Plug,
-        b"U" | b"UT" | b"T" => TraceKind::Unplug { requests: 0, timer: Some(action != b"U") },
-        b"I" => TraceKind::Insert,
-        b"X" => TraceKind::Split { new_sector: 0 },
-        b"B" => TraceKind::Bounce,
-        b"A" => TraceKind::Remap { from: Device::new(0, 0), from_sector: 0 },
-        _ => return Err("a known action"),
-    };
+    let kind = kind_of(action).ok_or("a known action")?;
     let mut event = TraceEvent::new(kind);
     event.device = Some(device);
     let letters = at.word()?;
@@ -119,14 +121,37 @@ pub(crate) fn body(mut at: Cursor<'_>, device: Device) -> Result<Option<Parsed<'
     Ok(Some((event, comm.filter(|comm| !comm.is_empty()))))
 }
 
+/// Returns the kind of an action, without what the rest of its line says of it.
+fn kind_of(action: &[u8]) -> Option<TraceKind> {
+    Some(match action {
+        b"Q" => TraceKind::Queue,
+        b"M" => TraceKind::BackMerge,
+        b"F" => TraceKind::FrontMerge,
+        b"G" => TraceKind::GetRequest,
+        b"S" => TraceKind::SleepRequest,
+        b"R" => TraceKind::Requeue,
+        b"D" => TraceKind::Issue,
+        b"C" => TraceKind::Complete,
+        b"P" => TraceKind::Plug,
+        b"U" | b"UT" | b"T" => TraceKind::Unplug { requests: 0, timer: Some(action != b"U") },
+        b"I" => TraceKind::Insert,
+        b"X" => TraceKind::Split { new_sector: 0 },
+        b"B" => TraceKind::Bounce,
+        b"A" => TraceKind::Remap { from: Device::new(0, 0), from_sector: 0 },
+        _ => return None,
+    })
+}
+
 /// Parses the text after the letters, and returns the thread's name.
 fn tail<'a>(mut at: Cursor<'a>, event: &mut TraceEvent) -> Result<Option<&'a [u8]>, Expected> {
     event.bytes = Some(0);
-    if at.is_at(b'(') {
+    // A flush has no place and no command: behind it, parentheses are the time that -t adds.
+    let is_flush = event.op == Some(TraceOp::Other) && event.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH));
+    if at.is_at(b'(') && !is_flush {
         // The completion of a passthrough command has the bytes of the command, and no length.
         event.op = Some(TraceOp::Passthrough);
         event.bytes = None;
-    } else if !at.is_at(b'[') {
+    } else if !at.is_at(b'[') && !at.is_at(b'(') {
         let number = at.number("a sector")?;
         if at.is_at(b'+') {
             at.byte(b'+', "a plus between sector and number of sectors")?;
@@ -139,7 +164,7 @@ fn tail<'a>(mut at: Cursor<'a>, event: &mut TraceEvent) -> Result<Option<&'a [u8
             event.sector = Some(number);
             event.bytes = Some(new_sector.saturating_sub(number).saturating_mul(SECTOR_SIZE));
             event.kind = TraceKind::Split { new_sector };
-        } else if at.is_at(b'(') {
+        } else if at.is_at(b'(') && !is_flush {
             event.op = Some(TraceOp::Passthrough);
             event.bytes = Some(number);
         } else {
@@ -158,10 +183,10 @@ fn tail<'a>(mut at: Cursor<'a>, event: &mut TraceEvent) -> Result<Option<&'a [u8
     }
     let inside = at.bracketed_to_end()?;
     if matches!(event.kind, TraceKind::Complete | TraceKind::Requeue) {
-        let error = whole_signed(inside).ok_or("an error number in brackets")?;
+        let error = whole_signed(inside).ok_or(ERROR)?;
         // Negative numbers are printed as unsigned 16-bit numbers.
         let error = if (32768..65536).contains(&error) { error - 65536 } else { error };
-        event.error = Some(-i32::try_from(error.abs()).map_err(|_| "an error number in brackets")?);
+        event.error = Some(-i32::try_from(error.abs()).map_err(|_| ERROR)?);
         return Ok(None);
     }
     Ok(Some(inside))

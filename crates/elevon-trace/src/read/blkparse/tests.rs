@@ -70,6 +70,35 @@ fn every_kind_of_line() {
     assert_eq!((report.gap_count, report.lost, report.notes.len()), (1, 17, 1));
 }
 
+/// What `-t` adds to a flush, which has no place, is no command.
+#[test]
+fn a_flush_may_have_the_times_of_an_option() {
+    let (events, reader) = read_bytes(
+        "  8,0    0     1333     0.897734820    42  D  FN (21077220) [kworker/0:1H]\n  \
+         8,0    0     1334     0.897748480    42  R  FN 0 [0]\n  \
+         8,0    1     3247     0.906853500    61  D  FN ( 1440130) [kworker/1:1H]\n  \
+         8,0    1     3312     0.973840710    21  C  FN 0 (66987210) [0]\n",
+    );
+    assert_eq!(reader.report().skipped, []);
+    let found: Vec<_> = events.iter().map(|event| (event.op, event.sector, event.bytes)).collect();
+    assert_eq!(found, [(Some(TraceOp::Flush), None, Some(0)); 4]);
+}
+
+/// What blkparse 1.2 prints with `-f`, for example `-f '%D %2c %8s %5T.%9t %5p %2a %3d %S + %n
+/// [%C]\n'`: completions have no error number.
+#[test]
+fn formats_of_an_option_are_not_taken_for_the_default() {
+    let line = "  8,0    0       18     0.054652930   130  C  WS 86392 + 8 [fio]\n";
+    let (events, reader) = read_bytes(["  8,0    0  1  0.0  130  Q  WS 86392 + 8 [fio]\n", line].concat());
+    assert_eq!((events.len(), reader.report().skipped[0].reason), (1, ERROR));
+    for line in ["0.054647070   8,0   D WS 8 16 fio", "8,0 Q DS 409600", "0.05,130,fio,I,WS,86392,4096"] {
+        assert!(may_be_custom(line.as_bytes()), "{line}");
+    }
+    for line in ["Q 0 8 WS", "a D", "", "Timestamp,Response,IOType"] {
+        assert!(!may_be_custom(line.as_bytes()), "{line}");
+    }
+}
+
 /// The text that blkparse prints for a binary trace has the same events, with and without `-t`.
 #[test]
 fn the_text_of_a_real_trace_is_its_events() {
