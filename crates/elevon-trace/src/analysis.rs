@@ -138,6 +138,14 @@ impl Group {
             | None => Self::Other,
         }
     }
+
+    /// Returns the group of a bio or request of so many sectors: one without any that asks for a
+    /// flush of the cache is a flush, whatever its operation.
+    #[inline]
+    fn of_sectors(event: &TraceEvent, sectors: u64) -> Self {
+        let is_flush = sectors == 0 && event.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH));
+        if is_flush { Self::Flush } else { Self::of(event.op) }
+    }
 }
 
 /// One completed request (or whole I/O) for a [`RequestSink`]. Times are nanoseconds of the trace's

@@ -238,7 +238,6 @@ impl Life {
             self.forget();
         }
         let flags = event.flags.unwrap_or_default();
-        let is_flush = place.sectors == 0 && (flags.contains(Flags::PREFLUSH) || event.op == Some(TraceOp::Flush));
         let mut bio = Bio {
             start: place.start,
             end: place.end(),
@@ -247,7 +246,7 @@ impl Life {
             left: place.sectors,
             queued: now,
             bytes: event.bytes.unwrap_or(0),
-            group: if is_flush { Group::Flush } else { Group::of(event.op) },
+            group: Group::of_sectors(event, place.sectors),
             flags,
             process,
             pieces: 0,
@@ -359,7 +358,7 @@ impl Life {
             sectors: place.sectors,
             issued_sectors: place.sectors,
             op: event.op,
-            group: Group::of(event.op),
+            group: Group::of_sectors(event, place.sectors),
             flags: event.flags,
             queued: ABSENT,
             allocated: ABSENT,

@@ -174,6 +174,7 @@ fn flush_sequences_end_with_an_empty_completion() {
     assert_eq!(found.counts.completed, [0, 2, 0, 2, 0]);
     assert_eq!((flush.issued_to_completed.count, flush.issued_to_completed.max), (2, 30_000));
     assert_eq!((flush.bio_total.count, flush.bio_total.max), (1, 33_000));
+    assert_eq!((flush.queue_to_allocated.count, write.queue_to_allocated.count), (1, 2));
     assert_eq!((write.issued_to_completed.max, write.bio_total.min, write.bio_total.max), (10_000, 5_000, 44_000));
     assert_eq!((found.bios_under_way, found.requests_under_way, found.counts.unmatched), (0, 0, 0));
     assert_eq!((found.mix.fua[WRITE], found.mix.preflush[Group::Flush as usize]), (2, 1));
