@@ -15,6 +15,10 @@ const FEWEST_PERMILLE: u32 = 50;
 /// Minimum number of idle periods; a single one has no significance.
 const FEWEST: u64 = 5;
 
+/// Minimum part of the requests that a driver gave back, in thousandths, to be named as a cause: a
+/// device whose queue is full gives back a few as well.
+const FEWEST_GIVEN_BACK_PERMILLE: u32 = 10;
+
 /// A period in which the device was idle.
 #[derive(Clone, Copy, Default)]
 struct Spell {
@@ -146,7 +150,7 @@ impl IdleWaits {
                 ("spell_mean_ns", mean),
                 ("spell_max_ns", all.worst),
             ],
-            evidence: vec![format!(
+            evidence: std::iter::once(format!(
                 "{} times the device had nothing to do for more than {} although a request was there, {} on average; the \
                  longest such time was {}, {} into the trace",
                 all.count,
@@ -154,17 +158,33 @@ impl IdleWaits {
                 words::span(mean),
                 words::span(all.worst),
                 words::span(since)
-            )],
+            ))
+            .chain(gave_back(context))
+            .collect(),
             advice: advice(context),
             weight,
         })
     }
 }
 
+/// Returns how often the driver gave requests back, if often enough to hold requests back.
+fn gave_back(context: &Context<'_>) -> Option<String> {
+    let (times, issued) = (context.counts.requeues, context.issued());
+    (words::permille(times, issued) >= FEWEST_GIVEN_BACK_PERMILLE)
+        .then(|| format!("{times} times the driver gave a request back (requeue), for {issued} requests"))
+}
+
 /// Returns what to try; bfq's idling only if bfq may have been in use.
 fn advice(context: &Context<'_>) -> Vec<String> {
     let scheduler = context.recorded.and_then(Recorded::scheduler);
     let mut advice = Vec::new();
+    if gave_back(context).is_some() {
+        advice.push(
+            "a driver gives requests back while the device, or the host adapter that it shares with others, is busy or \
+             out of memory: see the kernel's log, and lower the depth of the device (queue_depth of SCSI)"
+                .to_owned(),
+        );
+    }
     if matches!(scheduler, None | Some("bfq")) {
         advice.push(format!(
             "bfq idles on purpose for the next request of the process it serves: slice_idle=0{} or low_latency=0{} if \

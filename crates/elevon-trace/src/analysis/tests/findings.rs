@@ -330,6 +330,31 @@ fn an_idle_device_while_a_request_waits() {
     assert_none(&held_back(150), FindingKind::IdleWhileWaiting);
 }
 
+/// A driver that gives each request back once, and gets it again 5 ms later, is named as the cause.
+#[test]
+fn an_idle_device_of_which_the_driver_gives_requests_back() {
+    let mut script = Script::default();
+    for n in 0..20 {
+        for (after, event) in [
+            (0, "bio_queue: 8,0 R 8 + 8 [a]"),
+            (1, "getrq: 8,0 R 8 + 8 [a]"),
+            (2, "rq_issue: 8,0 R 4096 () 8 + 8 [a]"),
+            (3, "rq_requeue: 8,0 R () 8 + 8 [0]"),
+            (5_003, "rq_issue: 8,0 R 4096 () 8 + 8 [a]"),
+            (6_000, "rq_complete: 8,0 R () 8 + 8 [0]"),
+        ] {
+            script.line(n * 10_000 + after, "a-1", event);
+        }
+    }
+    let found = script.inspect("8:0");
+    let finding = get(&found, FindingKind::IdleWhileWaiting);
+    assert_eq!(finding.evidence[1], "20 times the driver gave a request back (requeue), for 20 requests");
+    assert!(finding.advice[0].starts_with("a driver gives requests back"), "{:?}", finding.advice);
+    let found = held_back(5_000);
+    let advice = &get(&found, FindingKind::IdleWhileWaiting).advice;
+    assert!(!advice[0].starts_with("a driver"), "{advice:?}");
+}
+
 /// A device that serves `slots` requests at a time, a millisecond each, first with two in it, then
 /// with 32.
 fn deep(slots: u64) -> Inspection {
