@@ -318,6 +318,7 @@ fn build(
         process.cgroup = cgroup;
     }
     processes.retain(|process| !process.ios.is_empty());
+    writeback::find_buffered(&mut processes);
     let since = |time: u64| time.saturating_sub(first);
     let gaps = reader.report().gaps.iter().filter_map(|gap| Some((since(gap.from?), since(gap.until.or(gap.from)?))));
     Ok(Workload {
@@ -340,8 +341,8 @@ fn process(row: &ProcessStats, reader: &Reader) -> WorkloadProcess {
 }
 
 /// Returns the flags of an I/O as it was submitted. No format tells a direct write from another.
-/// One that a task waited for, or of which nothing is known, is taken for direct, so that writeback
-/// throttling lets it pass; the traced kernel has let it pass already.
+/// One that a task waited for, or of which nothing is known, is taken for direct at first, so that
+/// writeback throttling lets it pass.
 fn flags_of(op: Op, traced: Option<Flags>) -> Flags {
     let flags = traced.unwrap_or(Flags::NONE);
     let is_waited = traced.is_none_or(|flags| flags.contains(Flags::SYNC));

@@ -2,11 +2,34 @@
 
 use elevon_core::op::{Flags, Op};
 
-use super::{Workload, WorkloadIo};
+use super::{Workload, WorkloadIo, WorkloadProcess};
 
 /// Time from the first I/O on, in nanoseconds, in which writes tell how many the kernel let in: the
 /// length of a window of writeback throttling, after which it may allow others.
 const FIRST_WINDOW: u64 = 100_000_000;
+
+/// Nanoseconds after which a write has slept before it had a request: to build one takes some
+/// microseconds, and writeback throttling lets go on when a write completes.
+const SLEPT: u32 = 500_000;
+
+/// Minimum number of writes that slept, of a process and per read that slept: one may have waited
+/// for memory or for the processor.
+const FEWEST: usize = 5;
+
+/// Takes the synchronous writes of a process for buffered ones if the trace shows that they slept
+/// under writeback throttling, which lets direct writes pass. A sleep for a tag looks the same, but
+/// then reads sleep as well.
+pub(super) fn find_buffered(processes: &mut [WorkloadProcess]) {
+    let slept = |ios: &[WorkloadIo], op| ios.iter().filter(|io| io.op == op && io.slept >= SLEPT).count();
+    let reads: usize = processes.iter().map(|process| slept(&process.ios, Op::Read)).sum();
+    for process in processes {
+        let synchronous = |io: &&mut WorkloadIo| io.op == Op::Write && io.flags.contains(Flags::SYNC);
+        let writes = process.ios.iter_mut().filter(synchronous).filter(|io| io.slept >= SLEPT).count();
+        if writes >= FEWEST * (1 + reads) {
+            process.ios.iter_mut().filter(synchronous).for_each(|io| io.flags = io.flags.without(Flags::IDLE));
+        }
+    }
+}
 
 impl WorkloadIo {
     /// Returns true for a write that writeback throttling may hold back.
@@ -54,6 +77,23 @@ impl Workload {
 mod tests {
     use super::super::tests::{io, process, workload};
     use super::*;
+
+    /// A direct write never sleeps under writeback throttling.
+    #[test]
+    fn synchronous_writes_that_slept_alone_are_buffered() {
+        let write = |at, slept| WorkloadIo { op: Op::Write, flags: Flags::SYNC | Flags::IDLE, slept, ..io(at, None) };
+        let writes = |slept: u32| (0..20).map(|n| write(n, if n % 4 == 0 { slept } else { 9 })).collect::<Vec<_>>();
+        let found = |ios: Vec<WorkloadIo>, other| {
+            let mut processes = [process(ios), process(vec![other])];
+            find_buffered(&mut processes);
+            processes.map(|process| process.ios.iter().filter(|io| io.is_throttled()).count())
+        };
+        let read = |slept| WorkloadIo { slept, ..io(0, None) };
+        assert_eq!(found(writes(SLEPT), read(9)), [20, 0]);
+        assert_eq!(found(writes(SLEPT), write(0, SLEPT)), [20, 0], "one of another process proves nothing");
+        assert_eq!(found(writes(SLEPT), read(SLEPT)), [0, 0], "no tag was free");
+        assert_eq!(found(writes(SLEPT - 1), read(9)), [0, 0]);
+    }
 
     #[test]
     fn writes_that_nobody_waits_for_are_counted_while_another_comes() {
