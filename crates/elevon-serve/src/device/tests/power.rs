@@ -18,16 +18,28 @@ const PART_SEEDS: u64 = 600;
 /// The bytes of a write of parts of blocks. Neighbours share a block of any device.
 const PART: u64 = 1_000;
 
+/// Returns the bytes that a write leaves: every fifth is a WRITE_ZEROES.
+const fn byte_of(stamp: u8) -> u8 {
+    if stamp.is_multiple_of(5) { 0 } else { stamp }
+}
+
 /// What a client knows of a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// The write that was last sent; 0 for none.
+    /// The write that was last sent, of data or of zeroes; 0 for none.
     sent: u8,
     /// The last one that was answered.
     answered: u8,
     /// The last one that must survive.
     durable: u8,
     is_busy: bool,
+}
+
+impl Known {
+    /// Returns true if the block may hold this byte, if it has to be of this write or a later one.
+    fn may_hold(&self, byte: u8, from: u8) -> bool {
+        (from..=self.sent).any(|stamp| byte_of(stamp) == byte)
+    }
 }
 
 /// What was asked for, by cookie.
@@ -113,8 +125,11 @@ impl Run {
             let stamp = known.sent;
             self.asked.insert(cookie, Asked::Write { block, stamp, fua });
             let (offset, length) = (block * self.block, self.block);
-            let request = Request { command: Command::Write, fua, df: false, cookie, offset, length };
-            self.send(&request, &vec![stamp; length as usize]);
+            let (command, payload) = match byte_of(stamp) {
+                0 => (Command::WriteZeroes { no_hole: false, fast: false }, Vec::new()),
+                byte => (Command::Write, vec![byte; length as usize]),
+            };
+            self.send(&Request { command, fua, df: false, cookie, offset, length }, &payload);
         }
     }
 
@@ -140,7 +155,7 @@ impl Run {
                 let (known, read, atom) = (&self.blocks[block as usize], &self.wires[wire].read, self.atom());
                 let sectors = || read.chunks(atom);
                 assert!(is_ok && sectors().all(|all| all.iter().all(|byte| *byte == all[0])), "a torn sector");
-                assert!(sectors().all(|all| answered <= all[0] && all[0] <= known.sent), "{read:?}, {known:?}");
+                assert!(sectors().all(|all| known.may_hold(all[0], answered)), "{read:?}, {known:?}");
                 self.reads += 1;
             }
             Asked::Flush(answered) if is_ok => {
@@ -162,7 +177,7 @@ impl Run {
             // A sector is written whole or not at all; a block of several may be of two writes.
             for sector in disk.peek(block as u64 * self.block, self.block as usize).chunks(atom) {
                 let is_whole = sector.iter().all(|byte| *byte == sector[0]);
-                if !is_whole || sector[0] < known.durable || sector[0] > known.sent {
+                if !is_whole || !known.may_hold(sector[0], known.durable) {
                     wrong.push((block as u64, sector[0], *known));
                 }
             }
