@@ -38,20 +38,27 @@ impl Alarm {
 
     /// Waits until it rings, or for this time, and resets it.
     pub fn wait(&self, limit: Duration) {
-        let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
-        let limit = libc::timespec {
-            tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
-            tv_nsec: limit.subsec_nanos().into(),
-        };
-        // SAFETY: one valid structure, and no signal mask.
-        unsafe { libc::ppoll(&mut poll, 1, &limit, std::ptr::null()) };
-        self.reset();
+        wait(self.fd(), Some(limit));
     }
+}
 
-    /// Forgets that it rang.
-    fn reset(&self) {
-        let mut count = [0_u8; 8];
-        // SAFETY: a valid descriptor and eight bytes. It fails if the alarm did not ring.
-        unsafe { libc::read(self.fd(), count.as_mut_ptr().cast(), count.len()) };
-    }
+/// Waits until the alarm of a descriptor rings, or for this time if there is one, and resets it.
+pub(crate) fn wait(fd: RawFd, limit: Option<Duration>) {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: one valid structure, a limit or none, and no signal mask.
+    unsafe { libc::ppoll(&mut poll, 1, limit, std::ptr::null()) };
+    reset(fd);
+}
+
+/// Forgets that the alarm of a descriptor rang.
+pub(crate) fn reset(fd: RawFd) {
+    let mut count = [0_u8; 8];
+    // SAFETY: whoever has the descriptor keeps it open, and memory for eight bytes. It fails if the
+    // alarm did not ring.
+    unsafe { libc::read(fd, count.as_mut_ptr().cast(), count.len()) };
 }

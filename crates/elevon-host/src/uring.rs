@@ -236,7 +236,7 @@ impl Uring {
 
     /// Records a permanent error as the failure of the ring.
     fn note(&mut self, result: std::io::Result<usize>) {
-        const PASSING: [i32; 4] = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
+        const PASSING: [i32; 5] = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN, libc::ENOMEM];
         if let Err(error) = result
             && !error.raw_os_error().is_some_and(|errno| PASSING.contains(&errno))
         {
@@ -252,10 +252,7 @@ impl Uring {
                 ALARM => {
                     if let Some((fd, is_watched)) = alarm {
                         *is_watched = false;
-                        let mut count = [0_u8; 8];
-                        // SAFETY: a descriptor that the other engine in the host keeps open, and
-                        // memory for eight bytes.
-                        unsafe { libc::read(*fd, count.as_mut_ptr().cast(), count.len()) };
+                        crate::alarm::reset(*fd);
                     }
                 }
                 TIMER => self.timer = None,
@@ -386,12 +383,7 @@ impl Uring {
             return true;
         }
         if self.broken.is_some() {
-            if self.in_flight == 0
-                && let Some(limit) = limit
-            {
-                std::thread::sleep(limit);
-            }
-            return self.in_flight > 0 || limit.is_some();
+            return self.in_flight + self.in_sockets() > 0 || self.wait_without_ring(limit, others);
         }
         if limit.is_none() && self.in_flight == 0 && !others {
             return false;
@@ -405,6 +397,17 @@ impl Uring {
         } else {
             self.sleep(limit);
             self.busy_poll.record_sleep(began.elapsed());
+        }
+        true
+    }
+
+    /// Waits for the alarm or the time limit once the ring has failed. Returns false if neither can
+    /// come.
+    fn wait_without_ring(&self, limit: Option<Duration>, others: bool) -> bool {
+        match (self.alarm, limit) {
+            (Some((fd, _)), _) if others => crate::alarm::wait(fd, limit),
+            (_, Some(limit)) => std::thread::sleep(limit),
+            _ => return false,
         }
         true
     }

@@ -100,6 +100,10 @@ fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
         answered += 1;
     }
     assert_eq!(answered, taken);
+    let alarm = crate::Alarm::new().expect("a descriptor");
+    ring.watch(alarm.fd());
+    alarm.ring();
+    assert!(ring.wait(None, true), "others still call");
     drop(ring);
     drop(copy);
 }
