@@ -36,11 +36,10 @@ impl Drop for Slab {
 }
 
 impl Slab {
-    fn new(slots: u32, bytes: u64) -> Self {
+    fn new(slots: u32, bytes: u64) -> std::io::Result<Self> {
         let slot_bytes = (bytes.max(1) as usize).next_multiple_of(ALIGN);
-        let memory = Mapping::new(slot_bytes * slots.max(1) as usize);
-        let memory = memory.unwrap_or_else(|error| panic!("no memory for the buffers of a task: {error}"));
-        Self { memory, slot_bytes, in_flight: vec![0; slots.max(1) as usize], registered: None }
+        let memory = Mapping::new(slot_bytes.saturating_mul(slots.max(1) as usize))?;
+        Ok(Self { memory, slot_bytes, in_flight: vec![0; slots.max(1) as usize], registered: None })
     }
 
     fn is_idle(&self) -> bool {
@@ -104,14 +103,19 @@ pub(crate) struct Buffers {
 impl Buffers {
     /// Makes a slab for a task, and replaces the one it had. Panics if a command is in flight on
     /// that one.
-    pub(crate) fn prepare(&mut self, task: TaskId, slots: u32, bytes: u64) {
+    ///
+    /// # Errors
+    /// The machine has not enough memory. The task has no slab then.
+    pub(crate) fn prepare(&mut self, task: TaskId, slots: u32, bytes: u64) -> std::io::Result<()> {
         assert_ne!(task, TaskId::IDLE, "the idle task does no I/O");
         if task.index() >= self.slabs.len() {
             self.slabs.resize_with(task.index() + 1, || None);
         }
         let slab = &mut self.slabs[task.index()];
         assert!(slab.as_ref().is_none_or(Slab::is_idle), "new buffers for {task:?}, which has commands in flight");
-        *slab = Some(Slab::new(slots, bytes));
+        *slab = None;
+        *slab = Some(Slab::new(slots, bytes)?);
+        Ok(())
     }
 
     /// Returns the bytes of a slot that has no command in flight.
@@ -188,10 +192,24 @@ mod tests {
         Piece { task: TaskId(0), token: 1, offset, len, sector: Default::default() }
     }
 
+    /// Prepares buffers of a task.
+    fn prepare(buffers: &mut Buffers, task: u32, slots: u32, bytes: u64) {
+        buffers.prepare(TaskId(task), slots, bytes).expect("memory");
+    }
+
+    #[test]
+    fn buffers_that_find_no_memory_are_an_error_and_others_stay() {
+        let mut buffers = Buffers::default();
+        prepare(&mut buffers, 0, 2, 4096);
+        let error = buffers.prepare(TaskId(1), 1024, 1 << 52).expect_err("more than any machine has");
+        assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
+        assert!(buffers.slot(TaskId(1), 0).is_none() && buffers.slot(TaskId(0), 1).is_some());
+    }
+
     #[test]
     fn slots_are_aligned_and_apart() {
         let mut buffers = Buffers::default();
-        buffers.prepare(TaskId(0), 2, 5000);
+        prepare(&mut buffers, 0, 2, 5000);
         let mut spans = Vec::new();
         buffers.start(&piece(0, 5000), true, &mut spans);
         assert_eq!(spans[0].address as usize % ALIGN, 0);
@@ -206,7 +224,7 @@ mod tests {
     #[should_panic(expected = "in flight")]
     fn a_slot_in_flight_is_not_handed_out() {
         let mut buffers = Buffers::default();
-        buffers.prepare(TaskId(0), 2, 4096);
+        prepare(&mut buffers, 0, 2, 4096);
         buffers.start(&piece(0, 4096), true, &mut Vec::new());
         buffers.slot(TaskId(0), 1);
     }
@@ -215,7 +233,7 @@ mod tests {
     #[should_panic(expected = "outside its buffer")]
     fn a_piece_cannot_leave_its_slot() {
         let mut buffers = Buffers::default();
-        buffers.prepare(TaskId(0), 2, 4096);
+        prepare(&mut buffers, 0, 2, 4096);
         buffers.start(&piece(1, 4096), true, &mut Vec::new());
     }
 
@@ -223,16 +241,16 @@ mod tests {
     #[should_panic(expected = "commands in flight")]
     fn buffers_in_flight_are_not_replaced() {
         let mut buffers = Buffers::default();
-        buffers.prepare(TaskId(0), 2, 4096);
+        prepare(&mut buffers, 0, 2, 4096);
         buffers.start(&piece(0, 4096), true, &mut Vec::new());
-        buffers.prepare(TaskId(0), 2, 4096);
+        prepare(&mut buffers, 0, 2, 4096);
     }
 
     #[test]
     fn tasks_beyond_65535_have_slabs_of_their_own() {
         let mut buffers = Buffers::default();
         for task in [1, 65_535, 65_537] {
-            buffers.prepare(TaskId(task), 2, 4096);
+            prepare(&mut buffers, task, 2, 4096);
         }
         let mut spans = Vec::new();
         for task in [1, 65_535, 65_537] {
@@ -251,8 +269,8 @@ mod tests {
     #[test]
     fn only_slabs_that_were_registered_have_an_index() {
         let mut buffers = Buffers::default();
-        buffers.prepare(TaskId(3), 2, 4096);
-        buffers.prepare(TaskId(5), 2, 4096);
+        prepare(&mut buffers, 3, 2, 4096);
+        prepare(&mut buffers, 5, 2, 4096);
         let index = |buffers: &mut Buffers, task: u32| {
             let mut spans = Vec::new();
             buffers.start(&Piece { task: TaskId(task), ..piece(0, 4096) }, true, &mut spans);
@@ -261,8 +279,8 @@ mod tests {
         };
         buffers.register(|iovecs| iovecs.len() == 2);
         assert_eq!((index(&mut buffers, 3), index(&mut buffers, 5)), (Some(0), Some(1)));
-        buffers.prepare(TaskId(3), 2, 8192);
-        buffers.prepare(TaskId(4), 2, 4096);
+        prepare(&mut buffers, 3, 2, 8192);
+        prepare(&mut buffers, 4, 2, 4096);
         let all = [3, 4, 5].map(|task| index(&mut buffers, task));
         assert_eq!(all, [None, None, Some(1)]);
         buffers.unregister();

@@ -22,6 +22,7 @@ mod uring;
 pub use alarm::Alarm;
 pub use disk::disk_of;
 pub use file::{Allocation, HostFile, OpenError, OpenOptions};
+pub use mapping::Mapping;
 pub use promise::Promises;
 pub use sockets::{
     Data, Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, keep_alive, raise_descriptor_limit, set_send_buffer,
@@ -45,7 +46,7 @@ use threads::Work;
 /// How I/O is submitted to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// io_uring, with registered buffers if the memory lock limit allows.
+    /// io_uring, with the buffers of a run registered if the memory lock limit allows.
     IoUring,
     /// System calls on a pool of threads.
     Threads,
@@ -167,6 +168,17 @@ impl Host {
     pub fn reserve_frames(&mut self, memory: Bytes) -> std::io::Result<()> {
         self.buffers.frames = Some(frames::Frames::new(memory.get() / PAGE_SIZE)?);
         Ok(())
+    }
+
+    /// Makes the buffers of a task as [`Backend::prepare_buffers`] does, at any time, and does not
+    /// register them: registration would take the memory of all of them at once, whether it is used
+    /// or not, and be made again for all tasks.
+    ///
+    /// # Errors
+    /// The machine has not enough memory. The task has no buffers then.
+    pub fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> std::io::Result<()> {
+        // What was abandoned in a ring that failed still has its buffers.
+        if self.is_broken() { Ok(()) } else { self.buffers.prepare(task, slots, bytes) }
     }
 
     /// Returns warnings for the user about how this run was made.
@@ -403,9 +415,10 @@ impl Backend for Host {
             return;
         }
         if let Engine::Uring(ring) = &mut self.engine {
-            ring.forget_registration(&mut self.buffers);
+            ring.register_again(&mut self.buffers);
         }
-        self.buffers.prepare(task, slots, bytes);
+        let prepared = self.buffers.prepare(task, slots, bytes);
+        prepared.unwrap_or_else(|error| panic!("no memory for the buffers of a task: {error}"));
     }
 
     fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {

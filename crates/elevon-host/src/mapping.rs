@@ -6,7 +6,7 @@ use elevon_core::units::PAGE_SIZE;
 
 /// A mapping, all zero at first.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
     /// It is not unmapped at the end.
@@ -21,7 +21,7 @@ impl Mapping {
     ///
     /// # Errors
     /// The machine has not enough memory.
-    pub(crate) fn new(bytes: usize) -> std::io::Result<Self> {
+    pub fn new(bytes: usize) -> std::io::Result<Self> {
         let out_of_memory = || std::io::Error::from_raw_os_error(libc::ENOMEM);
         let bytes = bytes.max(1).checked_next_multiple_of(PAGE_SIZE as usize).ok_or_else(out_of_memory)?;
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -31,6 +31,13 @@ impl Mapping {
             return Err(std::io::Error::last_os_error());
         }
         Ok(Self { start: NonNull::new(start.cast()).ok_or_else(out_of_memory)?, bytes, is_kept: false })
+    }
+
+    /// Returns its bytes: as many as were asked for, and those up to the end of the page.
+    pub const fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping's own memory, which is initialised, borrowed as the mapping is. Whoever
+        // has the kernel write to it keeps the mapping to itself.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 
     /// Returns where it begins. Whoever uses the address keeps to [`Self::len`], and lends no

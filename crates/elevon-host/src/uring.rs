@@ -82,11 +82,12 @@ pub(crate) struct Uring {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Registration {
+    /// Plain addresses are used: nobody asked for another way, or registration was refused (memory
+    /// lock limit, too many).
+    None,
     /// Registration is to be tried before the next command.
     Wanted,
     Done,
-    /// Registration was refused (memory lock limit, too many): plain addresses are used.
-    Refused,
 }
 
 impl Uring {
@@ -107,7 +108,7 @@ impl Uring {
             free: Vec::new(),
             in_flight: 0,
             unsubmitted: 0,
-            registration: Registration::Wanted,
+            registration: Registration::None,
             results: VecDeque::new(),
             sockets: Vec::new(),
             of_sockets: VecDeque::new(),
@@ -135,10 +136,10 @@ impl Uring {
         self.alarm = Some((alarm, false));
     }
 
-    /// Prepares for a change of buffers. They are registered again before the next command, unless
-    /// commands are in flight: the kernel may wait for those before it releases a registration. In
-    /// that case the new buffers are used by their plain addresses.
-    pub(crate) fn forget_registration(&mut self, buffers: &mut Buffers) {
+    /// Prepares for a change of buffers that are to be registered before the next command, all of
+    /// them, unless commands are in flight: the kernel may wait for those before it releases a
+    /// registration. In that case the new buffers are used by their plain addresses.
+    pub(crate) fn register_again(&mut self, buffers: &mut Buffers) {
         if self.in_flight > 0 {
             return;
         }
@@ -151,7 +152,7 @@ impl Uring {
     }
 
     fn register(&mut self, buffers: &mut Buffers) {
-        self.registration = Registration::Refused;
+        self.registration = Registration::None;
         buffers.register(|iovecs| {
             // SAFETY: the slabs exist as long as a command may refer to them by their index: a slab
             // that is replaced has none in flight, and its successor has no index before it is

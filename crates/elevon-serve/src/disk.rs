@@ -4,7 +4,7 @@ use std::io;
 
 use elevon_core::op::Op;
 use elevon_core::status::Status;
-use elevon_core::units::Bytes;
+use elevon_core::units::{Bytes, TaskId};
 use elevon_host::{Alarm, Host};
 use elevon_nbd::Extent;
 use elevon_workload::backend::Backend;
@@ -42,6 +42,13 @@ pub trait Disk: Backend {
     /// `None`: zeroes are to be written as data.
     fn zero(&self, no_hole: bool) -> Option<Op>;
 
+    /// Makes `slots` buffers of `bytes` each for a client's task, in place of those that it has, with
+    /// tokens `0..slots`. None of them is in use.
+    ///
+    /// # Errors
+    /// The machine has not enough memory. The task has no buffers then.
+    fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> io::Result<()>;
+
     /// Makes the frames of a page cache, before the first I/O.
     ///
     /// # Errors
@@ -75,6 +82,10 @@ impl Disk for Host {
     fn zero(&self, no_hole: bool) -> Option<Op> {
         // A hole of a file reads as zeroes; what a block device discards may not.
         Some(if !self.file().is_block_device && !no_hole { Op::Discard } else { Op::WriteZeroes })
+    }
+
+    fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> io::Result<()> {
+        Self::make_buffers(self, task, slots, bytes)
     }
 
     fn reserve_frames(&mut self, memory: Bytes) -> io::Result<()> {

@@ -100,6 +100,9 @@ pub struct SimulatedDisk<D, C> {
     /// What each block was ever told to hold, by the number of the write; kept if the power may be
     /// cut.
     writes: Option<Writes>,
+    /// No buffers can be made.
+    #[cfg(test)]
+    pub(crate) is_out_of_memory: bool,
 }
 
 /// The bytes of every write to a block, by generation: the sequence number of the command, plus 1.
@@ -108,8 +111,17 @@ type Writes = BTreeMap<u64, BTreeMap<u64, Box<[u8]>>>;
 impl<D: Device, C: Clock> SimulatedDisk<D, C> {
     /// Creates a disk that reads as zeroes.
     pub fn new(device: Fault<D>, clock: C) -> Self {
-        let (interrupt, bytes) = (Interrupt::new(), SparseBytes::default());
-        Self { device, clock, interrupt, slots: Slots::default(), flights: Vec::new(), bytes, writes: None }
+        Self {
+            device,
+            clock,
+            interrupt: Interrupt::new(),
+            slots: Slots::default(),
+            flights: Vec::new(),
+            bytes: SparseBytes::default(),
+            writes: None,
+            #[cfg(test)]
+            is_out_of_memory: false,
+        }
     }
 
     /// Returns the device.
@@ -276,10 +288,6 @@ impl<D: Device, C: Clock> Backend for SimulatedDisk<D, C> {
         self.clock.wait(next) && !self.interrupt.is_set()
     }
 
-    fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
-        self.slots.prepare(task, slots, bytes);
-    }
-
     fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
         self.slots.slot(task, token)
     }
@@ -304,6 +312,14 @@ impl<D: Device, C: Clock> Disk for SimulatedDisk<D, C> {
 
     fn zero(&self, _no_hole: bool) -> Option<Op> {
         Some(Op::WriteZeroes)
+    }
+
+    fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> io::Result<()> {
+        #[cfg(test)]
+        if self.is_out_of_memory {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        self.slots.prepare(task, slots, bytes)
     }
 
     fn reserve_frames(&mut self, memory: Bytes) -> io::Result<()> {

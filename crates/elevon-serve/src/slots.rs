@@ -1,10 +1,13 @@
 //! Memory for devices whose bytes this process moves: buffers of tasks, and the frames of a page
 //! cache.
 
+use std::io;
+
 use elevon_cache::FrameId;
 use elevon_cache::page_cache::{ByteCopy, Way};
 use elevon_core::driver::Piece;
 use elevon_core::units::{Bytes, PAGE_SIZE, TaskId};
+use elevon_host::Mapping;
 use elevon_workload::token::Token;
 
 const PAGE: usize = PAGE_SIZE as usize;
@@ -12,7 +15,7 @@ const PAGE: usize = PAGE_SIZE as usize;
 /// The buffers of every task, and the frames.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    tasks: Vec<OfTask>,
+    tasks: Vec<Option<OfTask>>,
     /// The frames, one after the other; none without a page cache.
     frames: Vec<u8>,
     /// The frames of each bio of the page cache, in order.
@@ -20,32 +23,38 @@ pub(crate) struct Slots {
 }
 
 /// Buffers of a task, one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OfTask {
-    bytes: Vec<u8>,
+    bytes: Mapping,
     of_each: usize,
 }
 
 impl OfTask {
     fn slot(&mut self, token: u64) -> Option<&mut [u8]> {
         let at = token as usize * self.of_each;
-        self.bytes.get_mut(at..at + self.of_each)
+        self.bytes.bytes_mut().get_mut(at..at + self.of_each)
     }
 }
 
 impl Slots {
-    /// Makes `slots` buffers of `bytes` each for a task.
-    pub(crate) fn prepare(&mut self, task: TaskId, slots: u32, bytes: u64) {
+    /// Makes `slots` buffers of `bytes` each for a task, in place of those that it has.
+    ///
+    /// # Errors
+    /// The machine has not enough memory. The task has no buffers then.
+    pub(crate) fn prepare(&mut self, task: TaskId, slots: u32, bytes: u64) -> io::Result<()> {
         if task.index() >= self.tasks.len() {
-            self.tasks.resize_with(task.index() + 1, OfTask::default);
+            self.tasks.resize_with(task.index() + 1, || None);
         }
         let of_each = bytes as usize;
-        self.tasks[task.index()] = OfTask { bytes: vec![0; of_each * slots as usize], of_each };
+        let of_task = &mut self.tasks[task.index()];
+        *of_task = None;
+        *of_task = Some(OfTask { bytes: Mapping::new(of_each * slots as usize)?, of_each });
+        Ok(())
     }
 
     /// Returns a buffer, if it exists.
     pub(crate) fn slot(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
-        self.tasks.get_mut(task.index())?.slot(token)
+        self.tasks.get_mut(task.index())?.as_mut()?.slot(token)
     }
 
     /// Makes the frames of a page cache.
@@ -70,7 +79,10 @@ impl Slots {
             return frame.fill(0);
         }
         let inside = &mut frame[frame_offset as usize..][..bytes as usize];
-        let buffer = self.tasks[task.index()].slot(token).expect("a call that moves bytes has a buffer");
+        let buffer = self.tasks[task.index()]
+            .as_mut()
+            .and_then(|of_task| of_task.slot(token))
+            .expect("a call that moves bytes has a buffer");
         let buffer = &mut buffer[call_offset.get() as usize..][..bytes as usize];
         match way {
             Way::ToCall => buffer.copy_from_slice(inside),
@@ -107,7 +119,7 @@ mod tests {
     #[test]
     fn the_bytes_of_a_bio_are_those_of_its_frames() {
         let mut slots = Slots::default();
-        slots.prepare(TaskId(0), 1, 8192);
+        slots.prepare(TaskId(0), 1, 8192).expect("memory");
         slots.reserve_frames(Bytes::new(4 * PAGE_SIZE));
         slots.slot(TaskId(0), 0).expect("a buffer").fill(7);
         let (task, token, call_offset) = (TaskId(0), 0, Bytes::ZERO);

@@ -296,7 +296,8 @@ impl Backend for Upstream {
     }
 
     fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
-        self.slots.prepare(task, slots, bytes);
+        let prepared = self.slots.prepare(task, slots, bytes);
+        prepared.unwrap_or_else(|error| panic!("no memory for the buffers of a task: {error}"));
     }
 
     fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
@@ -338,6 +339,10 @@ impl Disk for Upstream {
     /// Zeroes may become a hole at the server, so those that may not are written as data.
     fn zero(&self, no_hole: bool) -> Option<Op> {
         (!no_hole).then_some(Op::WriteZeroes)
+    }
+
+    fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> io::Result<()> {
+        self.slots.prepare(task, slots, bytes)
     }
 
     fn reserve_frames(&mut self, memory: Bytes) -> io::Result<()> {

@@ -58,6 +58,45 @@ fn a_command_that_is_never_heard_fails_in_the_end() {
     assert_eq!(tries, Some(TRIES - 1));
 }
 
+/// Buffers that are made while others are in use are not, and nor is memory for them taken.
+#[test]
+fn only_buffers_of_a_run_are_registered() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = OpenOptions { write: true, direct: false, grow_to: 1 << 20 };
+    let mut file = HostFile::open(&directory.path().join("file"), options).expect("a file");
+    file.is_direct = true;
+    let mut ring = match Uring::new(8) {
+        Ok(ring) => ring,
+        Err(error) => return elevon_testkit::denied(&format!("io_uring is denied here: {error}")),
+    };
+    let mut buffers = Buffers::default();
+    buffers.prepare(elevon_core::units::TaskId(0), 1, 4096).expect("memory");
+    let mut flush = |ring: &mut Uring, buffers: &mut Buffers| {
+        let accept = ring.queue(&file, buffers, &command(0, Op::Flush, Flags::NONE), &NoPieces);
+        assert_eq!(accept, Accept::Ok);
+        while ring.poll(&file, buffers).is_none() {
+            assert!(ring.wait(None, false));
+        }
+    };
+    flush(&mut ring, &mut buffers);
+    assert!(ring.registration == Registration::None);
+    ring.register_again(&mut buffers);
+    assert!(ring.registration == Registration::Wanted);
+    flush(&mut ring, &mut buffers);
+    assert!(ring.registration != Registration::Wanted, "it was tried");
+}
+
+#[test]
+fn a_lack_of_memory_passes() {
+    match Uring::new(8) {
+        Ok(mut ring) => {
+            ring.note(Err(std::io::Error::from_raw_os_error(libc::ENOMEM)));
+            assert!(ring.failure().is_none());
+        }
+        Err(error) => elevon_testkit::denied(&format!("io_uring is denied here: {error}")),
+    }
+}
+
 #[test]
 fn a_ring_without_time_limits_is_refused() {
     assert!(waits_with_a_limit(true).is_ok());

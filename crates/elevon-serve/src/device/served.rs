@@ -112,7 +112,11 @@ impl<D: Disk> Device<D> {
     fn take_request(&mut self, task: TaskId, request: &Request) -> bool {
         let client = client_of(&mut self.clients, task);
         if !client.has_buffers {
-            self.disk.prepare_buffers(task, BUFFERS, PART);
+            if let Err(error) = self.disk.make_buffers(task, BUFFERS, PART) {
+                // Others have theirs.
+                client.close(Some(io::Error::new(error.kind(), format!("no memory for its buffers: {error}"))));
+                return true;
+            }
             client.add_buffers();
             self.look_for_idle.get_or_insert(self.disk.now() + IDLE);
         }
@@ -400,7 +404,7 @@ impl<D: Disk> Device<D> {
                 if let (Line::Ring(socket), Some(host)) = (&client.line, self.disk.host()) {
                     host.cancel_receive(*socket);
                 }
-                self.disk.prepare_buffers(TaskId(index as u32), 0, 0);
+                give_back(&mut self.disk, TaskId(index as u32));
             }
             have_some |= client.has_buffers;
         }
@@ -416,7 +420,7 @@ impl<D: Disk> Device<D> {
         self.stack.handle_exit(now, task);
         if client.has_buffers {
             // Those of the next client of this number are made when it needs them.
-            self.disk.prepare_buffers(task, 0, 0);
+            give_back(&mut self.disk, task);
         }
         match client.line {
             Line::Ring(socket) => self.disk.host().expect("it has the socket").remove_socket(socket),
@@ -439,6 +443,12 @@ fn drop_front(extents: &mut Vec<Extent>, mut bytes: u64) {
             extents.remove(0);
         }
     }
+}
+
+/// Gives back the memory of a client's buffers.
+fn give_back(disk: &mut impl Disk, task: TaskId) {
+    // Without memory for none the old ones are gone, too.
+    let _ = disk.make_buffers(task, 0, 0);
 }
 
 /// Returns which parts of a range are allocated, those among them whose pages are dirty.

@@ -63,6 +63,24 @@ fn buffers_that_are_not_used_are_given_back() {
     assert_eq!(lab.with_buffers(), [true, true]);
 }
 
+/// One client too many is sent away, and no other notices.
+#[test]
+fn a_client_without_memory_for_its_buffers_is_closed_and_others_go_on() {
+    let mut lab = Lab::new(DISK, &[], "none", "");
+    lab.add(reads("", 1));
+    lab.run(Nanos::from_millis(1));
+    lab.device.disk.is_out_of_memory = true;
+    let mut late = lab.open(7, "");
+    late.ask(&Request { cookie: 1, command: Command::Read, offset: 0, length: 4096, fua: false, df: false }, &[]);
+    lab.run(Nanos::from_millis(1));
+    assert!(late.answer().is_none());
+    lab.run(Nanos::from_millis(1));
+    assert!(!lab.device.tasks.contains_key(&7) && late.answer().is_none());
+    let done = lab.clients[0].done;
+    lab.run(Nanos::from_millis(1));
+    assert!(lab.clients[0].done > done);
+}
+
 /// Within 1 % of the limit, from an I/O a second to what the device can do.
 #[test]
 fn a_limited_tenant_gets_its_limit() {

@@ -118,7 +118,7 @@ impl Wire {
     pub(super) fn answer(&mut self) -> Option<(u64, bool)> {
         self.transfer();
         while let Ok(told) = self.written.try_recv() {
-            let ToWriter::Send(outgoing) = told else { panic!("nothing else is told") };
+            let ToWriter::Send(outgoing) = told else { return None };
             for (heads, data) in outgoing.parts() {
                 self.came.extend(heads);
                 match data {
