@@ -135,9 +135,11 @@ impl Client {
         self.free = (0..BUFFERS).rev().collect();
     }
 
-    /// Its buffers are gone until the next request.
+    /// Its buffers are gone until the next request, and what was sent is not kept either: a thread
+    /// is given the data of a reply with its head.
     pub(crate) fn remove_buffers(&mut self) {
         self.has_buffers = false;
+        (self.out, self.spare) = (Outgoing::default(), Outgoing::default());
         (self.parts, self.free, self.spare_slots) = (Vec::new(), Vec::new(), Vec::new());
     }
 

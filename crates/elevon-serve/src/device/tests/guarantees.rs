@@ -57,8 +57,10 @@ fn buffers_that_are_not_used_are_given_back() {
     ask(&mut lab, &read(2));
     lab.run(Nanos::from_secs(4));
     assert_eq!(lab.with_buffers(), [true, true]);
+    assert!(lab.kept(1) >= 4096, "the thread that writes was given the data");
     lab.run(Nanos::from_secs(7));
     assert_eq!(lab.with_buffers(), [true, false]);
+    assert_eq!(lab.kept(1), 0);
     ask(&mut lab, &read(3));
     assert_eq!(lab.with_buffers(), [true, true]);
 }

@@ -309,6 +309,12 @@ impl Lab {
         self.device.clients.iter().flatten().map(|client| client.has_buffers).collect()
     }
 
+    /// Returns how many bytes a client's lists of what is sent have room for.
+    pub(super) fn kept(&self, client: usize) -> usize {
+        let client = self.device.clients[client].as_ref().expect("a client that is there");
+        client.out.heads.capacity() + client.spare.heads.capacity()
+    }
+
     /// Adds a client that begins at once.
     pub(super) fn add(&mut self, load: Load) {
         let client = self.clients.len() as u32;
