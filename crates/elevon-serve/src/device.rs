@@ -185,8 +185,9 @@ impl<D: Disk> Device<D> {
         }
     }
 
-    /// Serves until the server ends and every client has left.
-    pub(crate) fn run(mut self, messages: &Receiver<Message>) {
+    /// Serves until the server ends and every client has left. Returns false if something that was
+    /// written did not reach the device.
+    pub(crate) fn run(mut self, messages: &Receiver<Message>) -> bool {
         loop {
             let moved = self.turn(messages);
             if self.is_stopping && self.tasks.is_empty() {

@@ -1,6 +1,6 @@
 //! What a server tells of itself while it runs: that its threads are alive, and what it does.
 
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use crate::device::Message;
@@ -55,8 +55,8 @@ impl Reporter {
 impl Watchdog {
     fn look(&mut self, shared: &Shared) {
         let was_waiting = !self.answers.is_empty();
-        // A thread that has ended needs no watching: its exports answer with an error.
-        self.answers.retain(|answer| answer.try_recv() == Err(TryRecvError::Empty));
+        // A thread that has ended never answers.
+        self.answers.retain(|answer| answer.try_recv().is_err());
         if !self.answers.is_empty() {
             return;
         }
@@ -72,5 +72,44 @@ impl Watchdog {
             };
             self.answers = shared.devices.iter().map(ask).collect();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use elevon_host::Alarm;
+
+    use super::*;
+    use crate::device::DeviceHandle;
+    use crate::shared::ConnectionLimits;
+
+    static ALIVE: AtomicU32 = AtomicU32::new(0);
+
+    fn count(event: Event<'_>) {
+        if event == Event::Alive {
+            ALIVE.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_server_is_alive_while_the_threads_of_its_devices_answer() {
+        let (messages, received) = channel();
+        let device = DeviceHandle { name: "d".to_owned(), messages, alarm: Alarm::new().expect("a descriptor") };
+        let limits = ConnectionLimits { all: 1, of_client: None };
+        let shared = Arc::new(Shared::new(Vec::new(), vec![device], (None, limits), None, count, |_| {}));
+        let mut reporter = Reporter::new(Some(Duration::ZERO));
+        let mut alive = || {
+            reporter.report(&shared);
+            ALIVE.load(Ordering::Relaxed)
+        };
+        assert_eq!((alive(), alive()), (0, 0), "it was asked, and has not answered");
+        let Ok(Message::Ping { answer }) = received.try_recv() else { panic!("it was asked") };
+        answer.send(()).expect("it is waited for");
+        assert_eq!((alive(), alive()), (1, 1));
+        drop(received);
+        assert_eq!((alive(), alive()), (1, 1), "its thread has ended");
     }
 }

@@ -17,7 +17,7 @@ use crate::connection;
 use crate::device::{Device, DeviceHandle, ErrorLog, Message, Parts};
 use crate::disk::Disk;
 use crate::listen::{Address, Listener};
-use crate::log::{Level, Log, Record};
+use crate::log::{Field, Level, Log, Record};
 use crate::reporter::Reporter;
 use crate::shared::{ConnectionLimits, Known, Reload, Shared};
 use crate::tls::Tls;
@@ -98,7 +98,7 @@ pub struct Hooks<'a> {
 
 /// A server that is set up.
 pub struct Server {
-    devices: Vec<(DeviceHandle, JoinHandle<()>)>,
+    devices: Vec<(DeviceHandle, JoinHandle<bool>)>,
     exports: Vec<Exported>,
     listeners: Vec<Listener>,
     commands: Vec<Listener>,
@@ -144,13 +144,12 @@ impl Server {
                 Ok((Device::new(parts, errors), alarm, said))
             });
             match opened {
-                Ok((device, alarm, said)) => {
-                    if tell.send(Ok((alarm, said))).is_ok() {
-                        device.run(&received);
-                    }
+                Ok((device, alarm, said)) => tell.send(Ok((alarm, said))).is_err() || device.run(&received),
+                Err(error) => {
+                    // Without a server nobody asks.
+                    drop(tell.send(Err(error)));
+                    true
                 }
-                // Without a server nobody asks.
-                Err(error) => drop(tell.send(Err(error))),
             }
         };
         let thread = std::thread::Builder::new().name("device".into()).spawn(work).map_err(ServeError::Thread)?;
@@ -222,12 +221,13 @@ impl Server {
         Ok(bound)
     }
 
-    /// Serves until it is told to stop. Then no connection is accepted, requests in flight are
-    /// answered, and devices are closed.
+    /// Serves until it is told to stop, or the thread of a device has ended. Then no connection is
+    /// accepted, requests in flight are answered, and devices are closed. Returns false if a thread
+    /// ended before that, or something that was written did not reach its device; the log has why.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn serve(self, hooks: Hooks<'_>) -> Result<(), ServeError> {
+    pub fn serve(self, hooks: Hooks<'_>) -> Result<bool, ServeError> {
         // A connection takes two descriptors. A system that refuses leaves what there is.
         let _ = elevon_host::raise_descriptor_limit();
         let (handles, threads): (Vec<_>, Vec<_>) = self.devices.into_iter().unzip();
@@ -261,10 +261,16 @@ impl Server {
         for device in &shared.devices {
             device.send(Message::Stop);
         }
-        for thread in threads {
-            let _ = thread.join();
+        let mut is_whole = true;
+        for (device, thread) in shared.devices.iter().zip(threads) {
+            is_whole &= thread.join().unwrap_or_else(|_| {
+                let message = format!("device {}: its thread ended by a panic", device.name);
+                let fields = [("device", Field::Text(&device.name))];
+                shared.log(&Record { level: Level::Error, target: "server", message: &message, fields: &fields });
+                false
+            });
         }
-        Ok(())
+        Ok(is_whole)
     }
 }
 

@@ -269,9 +269,9 @@ fn run(
     };
     let reload_wanted = || interrupt.take_reload_request();
     let watchdog = notify::watchdog();
-    server.serve(Hooks { stop: &stop, reload_wanted: &reload_wanted, reload, notify: notify::notify, watchdog })?;
+    let hooks = Hooks { stop: &stop, reload_wanted: &reload_wanted, reload, notify: notify::notify, watchdog };
     // A server ends when it is told to, by a signal or a command.
-    Ok(Ending::Done)
+    Ok(if server.serve(hooks)? { Ending::Done } else { Ending::Failed })
 }
 
 /// Returns the options of a run on the same device.

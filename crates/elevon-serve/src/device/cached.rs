@@ -377,10 +377,11 @@ impl<D: Disk> Device<D> {
         self.end_part(now, task, slot, status);
     }
 
-    /// Writes back what is dirty, and flushes the device, before the server ends.
-    pub(super) fn end_cache(&mut self, turn: &mut dyn FnMut(&mut Self) -> bool) {
+    /// Writes back what is dirty, and flushes the device, before the server ends. Returns false if
+    /// that or an earlier write-back failed.
+    pub(super) fn end_cache(&mut self, turn: &mut dyn FnMut(&mut Self) -> bool) -> bool {
         let now = self.disk.now();
-        let Some(cache) = &mut self.cache else { return };
+        let Some(cache) = &mut self.cache else { return true };
         let mut ended = cache.write_back(now, true);
         while ended.is_none() && turn(self) {
             ended = self.cache.as_mut().and_then(|cache| cache.write_back(now, false));
@@ -389,5 +390,6 @@ impl<D: Disk> Device<D> {
         if !status.is_ok() {
             self.errors.not_written_back(status);
         }
+        status.is_ok() && self.cache.as_ref().is_none_or(|cache| cache.lost.is_none())
     }
 }

@@ -59,7 +59,8 @@ fn a_disk_reads_as_what_was_written_last() {
             assert!(lab.ask(wire, &request, &payload));
             model[range].fill(byte);
         }
-        let disk = lab.end();
+        let (disk, is_whole) = lab.end();
+        assert!(is_whole);
         assert!(disk.peek(base, size as usize) == model, "seed {seed}: the device at the end");
     }
 }
@@ -83,6 +84,7 @@ fn a_failed_write_back_is_told_and_never_healed() {
         assert!(lab.ask(wire, &read(1 << 20, 4096), &[]));
         assert_eq!(wire.read, [1; 4096], "it is still in memory");
     }
+    assert!(!lab.end().1);
 }
 
 /// Nor does a flush succeed, or a write with FUA, after a flush that failed.

@@ -297,11 +297,12 @@ impl Lab {
         }
     }
 
-    /// Ends the device's loop, as if the server were told to stop.
-    pub(super) fn end(mut self) -> SimulatedDisk<AnyDevice, VirtualClock> {
+    /// Ends the device's loop, as if the server were told to stop. Returns the disk, and whether it
+    /// has everything that was written.
+    pub(super) fn end(mut self) -> (SimulatedDisk<AnyDevice, VirtualClock>, bool) {
         let receive = &self.receive;
-        self.device.end_cache(&mut |device| device.turn(receive) || device.wait());
-        self.device.disk
+        let is_whole = self.device.end_cache(&mut |device| device.turn(receive) || device.wait());
+        (self.device.disk, is_whole)
     }
 
     /// Returns which clients have buffers.

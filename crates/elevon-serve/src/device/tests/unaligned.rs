@@ -166,7 +166,7 @@ fn any_range_of_bytes_is_read_and_written() {
         }
         (shared, reads) = (shared + run.shared, reads + run.reads);
         let base = 8192 * (seed % 4);
-        let disk = run.lab.end();
+        let (disk, _) = run.lab.end();
         assert!(disk.peek(base, AREA as usize) == run.model, "seed {seed}: the device at the end");
     }
     assert!(shared > 500 && reads > 500, "{shared} writes shared a block, {reads} reads");
@@ -219,7 +219,7 @@ fn long_requests_begin_and_end_at_any_byte() {
         assert!(lab.ask(&mut wire, &request(Command::Read, offset + 1, LENGTH), &[]));
         assert!(wire.read[..payload.len() - 1] == payload[1..] && wire.read[payload.len() - 1] == 0);
         assert!(lab.ask(&mut wire, &request(ZEROES, offset + 3, LENGTH - 5), &[]));
-        let disk = lab.end();
+        let (disk, _) = lab.end();
         let wanted = [
             &vec![0; offset as usize][..],
             &payload[..3],
@@ -245,7 +245,7 @@ fn an_error_of_a_block_that_is_changed_in_part_fails_the_request() {
     assert!(lab.ask(&mut wire, &request(Command::Trim, 4096 - 600, 650), &[]), "a trim leaves parts of blocks");
     assert!(lab.ask(&mut wire, &request(Command::Write, 4096 - 600, 88), &[3; 88]), "others go on");
     lab.wait_for(Nanos::from_millis(1));
-    let disk = lab.end();
+    let (disk, _) = lab.end();
     assert_eq!(disk.peek(4096, 512), [1; 512]);
     assert_eq!(disk.peek(4096 - 700, 700), [&[0; 100][..], &[3; 88], &[0; 512]].concat());
 }
