@@ -83,8 +83,8 @@ fn answer(command: &Value, shared: &Arc<Shared>) -> Result<Value, String> {
         "stats" => Ok(Observed::of(&control).json()),
         "explain" => explain(&control, command),
         "set" => set(&control, command),
-        "drain" => each_export(&control, command, |name| control.drain(name)),
-        "resume" => each_export(&control, command, |name| control.resume(name)),
+        "drain" => with_exports(&control, command, |names| control.drain(names)),
+        "resume" => with_exports(&control, command, |names| control.resume(names)),
         "reload" => match shared.reload() {
             Ok(refused) => Ok(json!({ "refused": refused })),
             Err(errors) => Err(errors.join("\n")),
@@ -144,15 +144,17 @@ fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {
     Ok(json!({}))
 }
 
-/// Does something with the export that a command names, or with every one if it names none.
-fn each_export(control: &Control<'_>, command: &Value, act: impl Fn(&str) -> bool) -> Result<Value, String> {
-    let names: Vec<String> = match &command["export"] {
-        Value::Null => control.exports().into_iter().map(|view| view.exported.name).collect(),
+/// Does something with the export that a command names, or with all of them if it names none.
+fn with_exports(control: &Control<'_>, command: &Value, act: impl Fn(&[String])) -> Result<Value, String> {
+    let all: Vec<String> = control.exports().into_iter().map(|view| view.exported.name).collect();
+    let names = match &command["export"] {
+        Value::Null => all,
         // One that is no name is not taken for none.
-        _ => vec![text(command, "export")?.to_owned()],
+        _ => match text(command, "export")? {
+            name if all.iter().any(|other| other == name) => vec![name.to_owned()],
+            name => return Err(format!("{name}: no such export")),
+        },
     };
-    match names.iter().find(|name| !act(name)) {
-        Some(name) => Err(format!("{name}: no such export")),
-        None => Ok(json!({ "exports": names })),
-    }
+    act(&names);
+    Ok(json!({ "exports": names }))
 }

@@ -248,9 +248,11 @@ impl Server {
         }
         shared.notify(Event::Ready);
         let mut reporter = Reporter::new(hooks.watchdog);
-        while !(hooks.stop)() && !shared.is_stopping() {
-            if (hooks.reload_wanted)() {
-                shared.reload_and_log();
+        let mut reload: Option<JoinHandle<()>> = None;
+        while !(hooks.stop)() && !shared.is_stopping() && !threads.iter().any(JoinHandle::is_finished) {
+            // It waits for clients that have to leave, and what comes meanwhile is one more.
+            if reload.as_ref().is_none_or(JoinHandle::is_finished) && (hooks.reload_wanted)() {
+                reload = start_reload(&shared);
             }
             reporter.report(&shared);
             std::thread::sleep(LOOK);
@@ -272,6 +274,17 @@ impl Server {
         }
         Ok(is_whole)
     }
+}
+
+/// Reads the configuration again in a thread of its own.
+fn start_reload(shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
+    let of_thread = Arc::clone(shared);
+    let thread = std::thread::Builder::new().name("reload".into()).spawn(move || of_thread.reload_and_log());
+    let failed = |error: io::Error| {
+        let message = format!("not reloaded: no thread for it: {error}");
+        shared.log(&Record::new(Level::Error, "reload", &message));
+    };
+    thread.map_err(failed).ok()
 }
 
 /// A connection that cannot be accepted has a line in the log, and then none for this time.
@@ -301,5 +314,53 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
         if let Err(error) = thread {
             shared.left(name, Some(error));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use elevon_host::Alarm;
+
+    use super::*;
+
+    fn server(threads: Vec<fn() -> bool>) -> Server {
+        let mut server = Server::new(ConnectionLimits { all: 1, of_client: None }, |_| {});
+        for work in threads {
+            let alarm = Alarm::new().expect("a descriptor");
+            let handle = DeviceHandle { name: "d".to_owned(), messages: channel().0, alarm };
+            server.devices.push((handle, std::thread::spawn(work)));
+        }
+        server
+    }
+
+    fn hooks<'a>(stop: &'a dyn Fn() -> bool, reload_wanted: &'a dyn Fn() -> bool) -> Hooks<'a> {
+        Hooks { stop, reload_wanted, reload: None, notify: |_| {}, watchdog: None }
+    }
+
+    /// Nobody stops these servers.
+    #[test]
+    fn a_server_ends_with_the_thread_of_a_device() {
+        let ends = |work: fn() -> bool| server(vec![work]).serve(hooks(&|| false, &|| false)).expect("threads");
+        assert!(!ends(|| false), "something was not written");
+        assert!(!ends(|| panic!("as a device may")));
+        assert!(ends(|| true));
+    }
+
+    #[test]
+    fn a_server_ends_while_it_reads_its_configuration() {
+        let (started, has_started) = channel();
+        let (release, released) = channel::<()>();
+        let reload = move |_: &crate::shared::Control<'_>| {
+            started.send(()).expect("it is waited for");
+            // Until the test is over.
+            let _ = released.recv();
+            Ok(Vec::new())
+        };
+        let stop = || has_started.try_recv().is_ok();
+        let hooks = Hooks { reload: Some(Box::new(reload)), ..hooks(&stop, &|| true) };
+        assert!(server(Vec::new()).serve(hooks).expect("threads"));
+        drop(release);
     }
 }

@@ -435,34 +435,28 @@ impl Control<'_> {
         *self.0.tls.write().expect(LOCK) = tls.map(Arc::new);
     }
 
-    /// Removes an export, once those who have it open were answered and sent away.
-    pub fn remove_export(&self, name: &str) {
-        self.drain(name);
-        self.0.change(|exports| exports.retain(|export| export.name != name));
+    /// Removes exports, once those who have one open were answered and sent away.
+    pub fn remove_exports(&self, names: &[String]) {
+        self.drain(names);
+        self.0.change(|exports| exports.retain(|export| !names.contains(&export.name)));
     }
 
-    /// Lets nobody open an export, answers what came from those who have it open, and sends them
-    /// away. Returns false if there is no such export.
-    pub fn drain(&self, name: &str) -> bool {
-        if !self.mark(name, true) {
-            return false;
-        }
-        self.0.finish(&|export, _| export == Some(name));
-        true
+    /// Lets nobody open these exports, answers what came from those who have one open, and sends
+    /// them away, all at a time.
+    pub fn drain(&self, names: &[String]) {
+        self.mark(names, true);
+        self.0.finish(&|export, _| export.is_some_and(|export| names.iter().any(|name| name == export)));
     }
 
-    /// Lets clients open an export again. Returns false if there is no such export.
-    pub fn resume(&self, name: &str) -> bool {
-        self.mark(name, false)
+    /// Lets clients open these exports again.
+    pub fn resume(&self, names: &[String]) {
+        self.mark(names, false);
     }
 
-    fn mark(&self, name: &str, is_drained: bool) -> bool {
-        let mut is_found = false;
+    fn mark(&self, names: &[String], is_drained: bool) {
         self.0.change(|exports| {
-            for export in exports.iter_mut().filter(|export| export.name == name) {
-                (export.is_drained, is_found) = (is_drained, true);
-            }
+            let found = exports.iter_mut().filter(|export| names.contains(&export.name));
+            found.for_each(|export| export.is_drained = is_drained);
         });
-        is_found
     }
 }

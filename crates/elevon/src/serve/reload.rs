@@ -51,11 +51,9 @@ impl Running {
             let plan = plan.cloned().unwrap_or_default();
             refused.extend(self.renew(control, device, &plan, &now.exports));
         }
-        for view in control.exports() {
-            if !now.exports.iter().any(|export| export.name == view.exported.name) {
-                control.remove_export(&view.exported.name);
-            }
-        }
+        let open = control.exports().into_iter().map(|view| view.exported.name);
+        let gone = open.filter(|name| !now.exports.iter().any(|export| export.name == *name));
+        control.remove_exports(&gone.collect::<Vec<_>>());
         let exports: Vec<Exported> = control.exports().into_iter().map(|view| view.exported).collect();
         let warnings = [setup.warnings, overlapping(&now.exports, &exports)].concat();
         warn(&warnings.iter().filter(|line| !self.warnings.contains(line)).cloned().collect::<Vec<_>>());
