@@ -205,7 +205,7 @@ impl Reader {
         let message = format!("connection {}: export {export} {why}", self.name);
         let client = ("client", Field::Number(self.name.into()));
         let fields = [client, ("export", Field::Text(export)), ("names", Field::Text(&names))];
-        shared.log(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
+        shared.warn(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
     }
 
     fn start_tls(&mut self, socket: &Socket, tls: &Tls) -> io::Result<()> {

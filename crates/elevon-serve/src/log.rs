@@ -1,5 +1,7 @@
 //! What a server says of what happens, as records: a message for people, and what it is about.
 
+use elevon_core::units::{Instant, Nanos};
+
 /// How grave a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -45,5 +47,50 @@ impl<'a> Record<'a> {
     }
 }
 
+/// A time in which there are at most [`Window::MOST`] lines about things of which there may be any
+/// number.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    began: Instant,
+    told: u32,
+    untold: u64,
+}
+
+impl Window {
+    /// Lines in a window.
+    const MOST: u32 = 10;
+    /// How long one lasts.
+    const LENGTH: Nanos = Nanos::from_secs(10);
+
+    /// Returns true if there may be another line now, and counts what has none. Returns, too, how
+    /// many had none in a window that has ended, once.
+    pub(crate) fn enter(&mut self, now: Instant) -> (bool, u64) {
+        let mut untold = 0;
+        if now.since(self.began) >= Self::LENGTH {
+            untold = self.untold;
+            *self = Self { began: now, told: 0, untold: 0 };
+        }
+        let is_told = self.told < Self::MOST;
+        (self.told, self.untold) = (self.told + u32::from(is_told), self.untold + u64::from(!is_told));
+        (is_told, untold)
+    }
+}
+
 /// Takes records; called by every thread of a server.
 pub type Log = fn(&Record<'_>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_beyond_the_most_are_counted_and_told_once() {
+        let mut window = Window::default();
+        let at = |seconds: u64| Instant::new(seconds * 1_000_000_000);
+        let told = (0..15).filter(|_| window.enter(at(20)).0).count();
+        assert_eq!(told, 10);
+        assert_eq!(window.enter(at(29)), (false, 0));
+        assert_eq!(window.enter(at(30)), (true, 6));
+        assert_eq!(window.enter(at(50)), (true, 0));
+    }
+}

@@ -16,7 +16,7 @@ use elevon_workload::tenants::Tenant;
 use crate::client::Charged;
 use crate::device::{DeviceHandle, Message};
 use crate::listen::Socket;
-use crate::log::{Field, Level, Log, Record};
+use crate::log::{Field, Level, Log, Record, Window};
 use crate::refused::{ConnectionRefusal, RefusedConnections};
 use crate::server::{Event, Exported, LOOK};
 use crate::tls::{Identity, Tls};
@@ -132,6 +132,8 @@ pub(crate) struct Shared {
     reload: Mutex<Option<Reload>>,
     notify: fn(Event<'_>),
     log: Log,
+    started: Instant,
+    warned: Mutex<Window>,
 }
 
 const LOCK: &str = "no thread panics with the lock";
@@ -157,6 +159,8 @@ impl Shared {
             reload: Mutex::new(reload),
             notify,
             log,
+            started: Instant::now(),
+            warned: Mutex::default(),
         }
     }
 
@@ -208,7 +212,22 @@ impl Shared {
             Some(export) => &[client, ("export", Field::Text(export))][..],
             None => &[client],
         };
-        self.log(&Record { level, target: "connection", message: &message, fields });
+        let record = Record { level, target: "connection", message: &message, fields };
+        if level == Level::Warning { self.warn(&record) } else { self.log(&record) }
+    }
+
+    /// Logs what a connection did, a few lines in a time: a client can make as many as it wants.
+    pub(crate) fn warn(&self, record: &Record<'_>) {
+        let now = elevon_core::units::Instant::new(self.started.elapsed().as_nanos() as u64);
+        let (is_told, untold) = self.warned.lock().expect(LOCK).enter(now);
+        if untold > 0 {
+            let message = format!("{untold} more connections failed or were refused");
+            let fields = &[("count", Field::Number(untold))];
+            self.log(&Record { level: record.level, target: record.target, message: &message, fields });
+        }
+        if is_told {
+            self.log(record);
+        }
     }
 
     /// A connection opens an export, if that was not drained or removed meanwhile and has room.

@@ -2,16 +2,11 @@
 //! are limited to a few in a time, and the others are counted.
 
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, Nanos};
+use elevon_core::units::Instant;
 use elevon_nbd::{Command, Request};
 
 use super::counts::name;
-use crate::log::{Field, Level, Log, Record};
-
-/// Lines in a [`WINDOW`].
-const MOST: u32 = 10;
-/// A time in which there are at most [`MOST`] lines.
-const WINDOW: Nanos = Nanos::from_secs(10);
+use crate::log::{Field, Level, Log, Record, Window};
 
 /// Whose a request is.
 pub(super) struct Owner<'a> {
@@ -26,14 +21,12 @@ pub(super) struct Owner<'a> {
 pub(crate) struct ErrorLog {
     device: String,
     log: Log,
-    began: Instant,
-    told: u32,
-    untold: u64,
+    window: Window,
 }
 
 impl ErrorLog {
     pub(crate) fn new(device: &str, log: Log) -> Self {
-        Self { device: device.to_owned(), log, began: Instant::ZERO, told: 0, untold: 0 }
+        Self { device: device.to_owned(), log, window: Window::default() }
     }
 
     /// Takes a request that is over.
@@ -94,19 +87,12 @@ impl ErrorLog {
 
     /// Returns true if there may be another line now, and counts what has none.
     fn is_told(&mut self, now: Instant) -> bool {
-        if now.since(self.began) >= WINDOW {
-            if self.untold > 0 {
-                let message = format!("device {}: {} more requests failed", self.device, self.untold);
-                self.error(&message, &[("device", Field::Text(&self.device)), ("count", Field::Number(self.untold))]);
-            }
-            (self.began, self.told, self.untold) = (now, 0, 0);
+        let (is_told, untold) = self.window.enter(now);
+        if untold > 0 {
+            let message = format!("device {}: {untold} more requests failed", self.device);
+            self.error(&message, &[("device", Field::Text(&self.device)), ("count", Field::Number(untold))]);
         }
-        if self.told == MOST {
-            self.untold += 1;
-            return false;
-        }
-        self.told += 1;
-        true
+        is_told
     }
 
     fn error(&self, message: &str, fields: &[(&'static str, Field<'_>)]) {
