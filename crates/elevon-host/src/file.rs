@@ -1,6 +1,6 @@
 //! Opens the file or block device that a user named, and determines its limits.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -61,6 +61,15 @@ pub enum OpenError {
         .path.display()
     )]
     Busy {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another server has the file, and one of both would write it.
+    #[error(
+        "{}: another server has it, and one of both would write it; end that one, or serve it read-only from both",
+        .path.display()
+    )]
+    Served {
         /// The path.
         path: PathBuf,
     },
@@ -146,6 +155,24 @@ impl HostFile {
         let is_in_memory = !is_block_device && is_in_memory(&file);
         let path = path.to_owned();
         Ok(Self { file, flush_file, path, size, is_block_device, is_direct, is_in_memory, limits, notes })
+    }
+}
+
+impl HostFile {
+    /// Takes a lock on a regular file for as long as it is open: one server may write it, or several
+    /// read it. It binds only who asks for it (flock). Block devices, and files of file systems
+    /// that know no locks, are never refused.
+    ///
+    /// # Errors
+    /// Another has a lock beside which this one cannot be.
+    pub fn lock(&self, write: bool) -> Result<(), OpenError> {
+        let lock = || if write { self.file.try_lock() } else { self.file.try_lock_shared() };
+        match lock() {
+            Err(TryLockError::WouldBlock) if !self.is_block_device => {
+                Err(OpenError::Served { path: self.path.clone() })
+            }
+            _ => Ok(()),
+        }
     }
 }
 

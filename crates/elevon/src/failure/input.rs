@@ -29,7 +29,11 @@ use elevon_workload::settings::TenantSettingError;
 const fn of_a_job(error: &OpenError) -> &'static str {
     match error {
         OpenError::Empty { .. } => ", or give the job size= (a job that writes then creates the file)",
-        OpenError::Kind { .. } | OpenError::Busy { .. } | OpenError::Small { .. } | OpenError::Io { .. } => "",
+        OpenError::Kind { .. }
+        | OpenError::Busy { .. }
+        | OpenError::Served { .. }
+        | OpenError::Small { .. }
+        | OpenError::Io { .. } => "",
     }
 }
 

@@ -71,7 +71,7 @@ type OpenDevice<D> = (Parts<D>, Opened);
 /// Adds a device to a server, under this name.
 pub(super) fn add(server: &mut Server, name: &str, planned: Planned) -> Result<Opened, Failure> {
     match planned.plan.target {
-        Target::Real(_) => server.add_device(name, move || real(&planned)),
+        Target::Real(_) => server.add_device(name, move || locked(&planned)),
         Target::Simulated(_) => server.add_device(name, move || simulated(&planned)),
         Target::Nbd(_) => server.add_device(name, move || upstream(&planned)),
     }
@@ -84,6 +84,13 @@ pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
         Target::Simulated(_) => simulated(planned).map(|(_, opened)| opened),
         Target::Nbd(_) => upstream(planned).map(|(_, opened)| opened),
     }
+}
+
+/// Opens a file or a block device that no other server changes.
+fn locked(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
+    let device = real(planned)?;
+    device.0.disk.file().lock(!planned.read_only).map_err(Failure::input)?;
+    Ok(device)
 }
 
 fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
