@@ -8,6 +8,17 @@ use std::path::{Path, PathBuf};
 use elevon_core::limits::QueueLimits;
 use elevon_core::units::{Bytes, Sectors};
 
+/// Calls a function while files and sockets that the process creates can be opened by their owner
+/// alone: the mask is that of all its threads.
+pub fn of_owner<T>(make: impl FnOnce() -> T) -> T {
+    // SAFETY: plain numbers; it cannot fail.
+    let mask = unsafe { libc::umask(0o177) };
+    let made = make();
+    // SAFETY: as above.
+    unsafe { libc::umask(mask) };
+    made
+}
+
 /// Options for opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
@@ -390,6 +401,30 @@ fn direct_alignment(file: &File) -> Option<u32> {
 mod tests {
     use super::*;
     use std::io::{Seek, SeekFrom};
+
+    #[test]
+    fn a_file_is_written_by_one_server_or_read_by_several() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        let open = || HostFile::open(&path, OpenOptions { write: true, direct: false, grow_to: 4096 }).expect("a file");
+        let (one, other) = (open(), open());
+        assert!(one.lock(true).is_ok());
+        assert!(other.lock(true).is_err() && other.lock(false).is_err());
+        drop(one);
+        assert!(other.lock(false).is_ok());
+        let third = open();
+        assert!(third.lock(true).is_err() && third.lock(false).is_ok());
+    }
+
+    #[test]
+    fn what_is_made_of_the_owner_is_closed_to_others() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let made = of_owner(|| std::os::unix::net::UnixListener::bind(&path));
+        let mode = std::fs::metadata(&path).expect("a socket").permissions().mode();
+        assert!(made.is_ok() && mode & 0o777 == 0o600, "{mode:o}");
+    }
 
     #[test]
     fn holes_of_a_file_are_told() {

@@ -102,7 +102,9 @@ impl Listener {
             Address::Tcp(place) => TcpListener::bind(place.as_str()).map(Self::Tcp),
             Address::Unix(path) => {
                 let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-                if is_socket && UnixStream::connect(path).is_err() {
+                // Any other error may be that of a server that is there.
+                let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+                if is_socket && UnixStream::connect(path).is_err_and(is_refused) {
                     std::fs::remove_file(path)?;
                 }
                 let listener = UnixListener::bind(path)?;
@@ -356,6 +358,17 @@ mod tests {
         assert!(path.exists());
         drop(listener);
         assert!(!path.exists());
+    }
+
+    /// Connecting to a live socket may fail, too.
+    #[test]
+    fn a_socket_that_cannot_be_looked_at_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        // A stream cannot be connected to one of datagrams.
+        let _live = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket");
+        let bound = Listener::bind(&Address::Unix(path.clone()));
+        assert!(bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && path.exists());
     }
 
     #[test]

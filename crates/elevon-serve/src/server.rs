@@ -1,7 +1,6 @@
 //! The server: devices, exports, listeners, and its end.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -202,8 +201,8 @@ impl Server {
     pub fn listen_for_commands(&mut self, path: &Path) -> Result<(), ServeError> {
         let address = Address::Unix(path.to_owned());
         let fail = |error| ServeError::Listen { address: address.clone(), error };
-        let listener = Listener::bind(&address).map_err(fail)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
+        // Not changed afterwards: whoever connects before stays connected.
+        let listener = elevon_host::file::of_owner(|| Listener::bind(&address)).map_err(fail)?;
         self.commands.push(listener);
         Ok(())
     }
