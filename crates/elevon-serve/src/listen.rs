@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use elevon_host::passed::Passed;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, utf8_percent_encode};
 
 /// An address: `unix:PATH` or `tcp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +67,23 @@ impl Address {
     /// As [`Self::from_str`], with the advice for metrics.
     pub fn of_metrics(text: &str) -> Result<Self, AddressError> {
         text.parse().map_err(|error| if error == AddressError::NoPort { AddressError::NoMetricsPort } else { error })
+    }
+}
+
+/// What stands for itself in an NBD URI, in the name of an export and in the path of a socket.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+impl Address {
+    /// Returns the URI of an export here, as clients of NBD take it. `scheme` is `nbd` or `nbds`.
+    pub fn uri(&self, scheme: &str, export: &str) -> String {
+        let export = utf8_percent_encode(export, PLAIN);
+        match self {
+            Self::Tcp(place) => format!("{scheme}://{place}/{export}"),
+            Self::Unix(path) => {
+                let path = percent_encode(path.as_os_str().as_bytes(), PLAIN);
+                format!("{scheme}+unix:///{export}?socket={path}")
+            }
+        }
     }
 }
 
@@ -343,6 +362,14 @@ mod tests {
         for text in ["tcp:host:99999", "tcp:host:nbd"] {
             assert_eq!(text.parse::<Address>(), Err(AddressError::Port), "{text}");
         }
+    }
+
+    #[test]
+    fn what_means_something_in_a_uri_is_encoded_there() {
+        let unix: Address = "unix:/run/a b/s?c&d%.sock".parse().expect("an address");
+        assert_eq!(unix.uri("nbd", "x/y_1.img"), "nbd+unix:///x/y_1.img?socket=/run/a%20b/s%3Fc%26d%25.sock");
+        let tcp: Address = "tcp:[::1]:10809".parse().expect("an address");
+        assert_eq!(tcp.uri("nbds", "my disk?#50%"), "nbds://[::1]:10809/my%20disk%3F%2350%25");
     }
 
     #[test]

@@ -250,7 +250,7 @@ fn run(
     let metrics = addresses.metrics.as_ref().map(|address| server.listen_for_http(address)).transpose()?;
     for address in &bound {
         for name in names {
-            emit_text(&format!("{}\n", uri(addresses.scheme, address, name)))?;
+            emit_text(&format!("{}\n", address.uri(addresses.scheme, name)))?;
         }
     }
     match metrics {
@@ -334,12 +334,4 @@ fn default_name(file: &Path) -> String {
 /// Returns the scheme of the exports' addresses: `nbds` asks clients to use TLS.
 fn scheme(tls: Option<&Tls>) -> &'static str {
     if tls.is_some_and(Tls::is_required) { "nbds" } else { "nbd" }
-}
-
-/// Returns the address as NBD's clients take it.
-fn uri(scheme: &str, address: &Address, name: &str) -> String {
-    match address {
-        Address::Tcp(place) => format!("{scheme}://{place}/{name}"),
-        Address::Unix(path) => format!("{scheme}+unix:///{name}?socket={}", path.display()),
-    }
 }
