@@ -25,7 +25,8 @@ pub use file::{Allocation, HostFile, OpenError, OpenOptions};
 pub use mapping::Mapping;
 pub use promise::Promises;
 pub use sockets::{
-    Data, Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, keep_alive, raise_descriptor_limit, set_send_buffer,
+    Data, Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, keep_alive, linger, raise_descriptor_limit,
+    set_send_buffer, shut_socket, unsent,
 };
 
 use std::collections::VecDeque;
@@ -266,13 +267,13 @@ impl Host {
         ring.shut_socket(socket);
     }
 
-    /// Closes a socket: the client sees the end, even if other handles of the socket are open.
+    /// Takes a socket out of the ring.
     ///
     /// # Panics
     /// If a receive or a send of it has not ended.
-    pub fn remove_socket(&mut self, socket: SocketId) {
+    pub fn remove_socket(&mut self, socket: SocketId) -> OwnedFd {
         let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
-        ring.remove_socket(socket);
+        ring.remove_socket(socket)
     }
 
     /// Starts to receive bytes: first those for these buffers of I/O, in order, then others into

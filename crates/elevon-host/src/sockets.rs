@@ -6,6 +6,7 @@
 //! the kernel uses can be reached meanwhile, and none is allocated for each request.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 use std::{io, mem, ptr};
 
 use elevon_core::driver::Piece;
@@ -60,6 +61,59 @@ fn set_option(socket: &impl AsRawFd, option: libc::c_int, value: i32) -> io::Res
         unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const value).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// Ends both directions of a socket, for all of its handles. An error means that it has ended
+/// already.
+pub fn shut_socket(socket: &impl AsRawFd) {
+    // SAFETY: a valid descriptor.
+    unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
+}
+
+/// Returns how many bytes were sent through a TCP connection that the system of its peer does not
+/// have yet; 0 for a socket of another kind, which keeps for its peer what was sent.
+pub fn unsent(socket: &impl AsRawFd) -> usize {
+    let (mut domain, mut length): (libc::c_int, _) = (0, mem::size_of::<libc::c_int>() as libc::socklen_t);
+    let value = (&raw mut domain).cast();
+    // SAFETY: an open descriptor, and memory of the length that is told.
+    unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_DOMAIN, value, &raw mut length) };
+    let mut bytes: libc::c_int = 0;
+    if domain != libc::AF_UNIX {
+        // SAFETY: an open descriptor, and memory for the number. An error leaves 0.
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    }
+    usize::try_from(bytes).unwrap_or(0)
+}
+
+/// Waits until the system of the peer of a TCP connection has all that was sent to it, and drops
+/// what comes meanwhile. It has to be done before the connection is closed: if bytes have come that
+/// nobody reads, the system resets it, and drops what is not sent yet. Ends after `patience` in
+/// which nothing was taken, or after `most`.
+pub fn linger(socket: &impl AsRawFd, patience: Duration, most: Duration) {
+    let began = Instant::now();
+    let (mut left, mut at, mut dropped) = (usize::MAX, began, [0_u8; 16 << 10]);
+    while began.elapsed() < most {
+        for _ in 0..DROPS {
+            let (memory, length) = (dropped.as_mut_ptr().cast(), dropped.len());
+            // SAFETY: an open descriptor, and memory of this length.
+            let read = unsafe { libc::recv(socket.as_raw_fd(), memory, length, libc::MSG_DONTWAIT) };
+            if read <= 0 {
+                break;
+            }
+        }
+        match unsent(socket) {
+            0 => return,
+            now if now < left => (left, at) = (now, Instant::now()),
+            _ if at.elapsed() >= patience => return,
+            _ => {}
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// How often [`linger`] looks.
+const LOOK: Duration = Duration::from_millis(5);
+/// Reads of what comes each time.
+const DROPS: usize = 64;
 
 /// A socket of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -435,8 +489,12 @@ impl Socket {
 
     /// Ends both directions, so that what is in the ring comes to its end.
     pub(crate) fn shut(&self) {
-        // SAFETY: a valid descriptor. An error means that it has ended already.
-        unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
+        shut_socket(&self.fd);
+    }
+
+    /// Returns its descriptor.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.fd
     }
 }
 

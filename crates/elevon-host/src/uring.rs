@@ -318,11 +318,11 @@ impl Uring {
         self.socket(id).shut();
     }
 
-    /// Closes a socket, which has nothing in the ring.
-    pub(crate) fn remove_socket(&mut self, id: SocketId) {
+    /// Returns the descriptor of a socket, which has nothing in the ring, and forgets it.
+    pub(crate) fn remove_socket(&mut self, id: SocketId) -> OwnedFd {
         let socket = self.sockets[id.0 as usize].take().expect("a socket of the ring");
-        assert_eq!(socket.in_flight(), 0, "a socket is closed once nothing of it is in the ring");
-        socket.shut();
+        assert_eq!(socket.in_flight(), 0, "a socket is removed once nothing of it is in the ring");
+        socket.into_fd()
     }
 
     pub(crate) fn receive(&mut self, id: SocketId, incoming: Incoming, slots: &[SlotBytes], buffers: &mut Buffers) {

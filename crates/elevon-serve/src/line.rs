@@ -4,8 +4,10 @@
 
 use std::io::{self, Read};
 use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use elevon_host::{Data, Host, Incoming, Outgoing, SocketId};
 
@@ -105,6 +107,29 @@ impl Line {
     }
 }
 
+/// For this time nothing may go to a client that is to be left before the connection is closed all
+/// the same, and for that time in all.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Closes a connection of the ring once the client has what it was sent, for which a thread waits
+/// if it does not have it yet.
+pub(crate) fn close(socket: OwnedFd, left: Left) {
+    let end = move |socket: OwnedFd| {
+        elevon_host::shut_socket(&socket);
+        drop((socket, left));
+    };
+    if elevon_host::unsent(&socket) == 0 {
+        return end(socket);
+    }
+    let wait = move || {
+        elevon_host::linger(&socket, PATIENCE, LONGEST);
+        end(socket);
+    };
+    // Without a thread it is closed now.
+    let _ = std::thread::Builder::new().name("close".into()).spawn(wait);
+}
+
 /// Returns memory for what comes, with the bytes that came already.
 fn with(input: &[u8], size: usize) -> io::Result<Incoming> {
     let mut incoming = Incoming::new(size.max(2 * input.len()))?;
@@ -160,6 +185,7 @@ impl Writes {
                 ToWriter::Speak => drop(self.outlet.send(b"")),
                 ToWriter::End(left) => {
                     self.outlet.close();
+                    elevon_host::linger(&*self.outlet.socket, PATIENCE, LONGEST);
                     self.outlet.socket.shutdown(Shutdown::Both);
                     return drop(left);
                 }

@@ -259,6 +259,15 @@ impl Socket {
     }
 }
 
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        match self {
+            Self::Unix(stream) => stream.as_raw_fd(),
+            Self::Tcp(stream) => stream.as_raw_fd(),
+        }
+    }
+}
+
 impl From<Socket> for OwnedFd {
     fn from(socket: Socket) -> Self {
         match socket {

@@ -2,7 +2,9 @@
 //! what is sent comes out of them.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use elevon_core::units::TaskId;
 use elevon_host::interrupt::Interrupt;
@@ -122,6 +124,36 @@ fn heads_and_buffers_are_sent_in_order_however_slowly_they_are_read() {
     let SocketEvent::Sent(_, _, Err(error)) = next(&mut host) else { panic!("nobody reads") };
     assert_eq!(error.kind(), ErrorKind::BrokenPipe);
     host.remove_socket(socket);
+}
+
+/// Closed at once the connection is reset: what its peer has sent and nobody has read takes with it
+/// what the peer has not received.
+#[test]
+fn a_peer_that_sends_on_gets_all_that_was_sent_to_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut theirs = TcpStream::connect(listener.local_addr().expect("an address")).expect("it is bound");
+    let (mut ours, _) = listener.accept().expect("it was connected");
+    ours.set_nonblocking(true).expect("a socket");
+    let mut sent = 0;
+    // Both systems are full of it.
+    while let Ok(bytes) = ours.write(&[7; 64 << 10]) {
+        sent += bytes;
+    }
+    theirs.write_all(b"more").expect("room");
+    assert!(elevon_host::unsent(&ours) > 0);
+    let reader = std::thread::spawn(move || {
+        let (mut read, mut all) = (vec![0; 64 << 10], 0);
+        while let Ok(bytes @ 1..) = theirs.read(&mut read) {
+            all += bytes;
+            // It is gone once everything was read, and perhaps before it was asked again.
+            let _ = theirs.write_all(b"more");
+        }
+        all
+    });
+    elevon_host::linger(&ours, Duration::from_secs(60), Duration::from_secs(60));
+    elevon_host::shut_socket(&ours);
+    drop(ours);
+    assert_eq!(reader.join().expect("it read everything"), sent);
 }
 
 #[test]

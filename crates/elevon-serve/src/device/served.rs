@@ -15,7 +15,7 @@ use super::{Device, DeviceCache, Question};
 use crate::client::{BUFFERS, Charged, Client};
 use crate::disk::{Allocation, Disk};
 use crate::gate::IN_FLIGHT;
-use crate::line::{Line, ToWriter};
+use crate::line::{self, Line, ToWriter};
 use crate::pieces::{PART, Part, Pieces};
 use crate::span::Span;
 
@@ -423,7 +423,10 @@ impl<D: Disk> Device<D> {
             give_back(&mut self.disk, task);
         }
         match client.line {
-            Line::Ring(socket) => self.disk.host().expect("it has the socket").remove_socket(socket),
+            Line::Ring(socket) => {
+                let socket = self.disk.host().expect("it has the socket").remove_socket(socket);
+                line::close(socket, client.left);
+            }
             Line::Threads { writer, .. } => {
                 // Without the thread the server is told now.
                 let _ = writer.send(ToWriter::End(client.left));
