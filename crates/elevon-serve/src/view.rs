@@ -157,7 +157,7 @@ impl DeviceView {
     }
 
     fn tenant_json(&self, tenant: &TenantResult) -> Value {
-        let latency = |millionths| tenant.latency.percentile(millionths);
+        let latency = |millionths| (tenant.latency.total() > 0).then(|| tenant.latency.percentile(millionths));
         let settings: serde_json::Map<_, _> =
             tenant.settings.iter().map(|(name, text)| (name.clone(), json!(text))).collect();
         json!({

@@ -5,7 +5,7 @@ use elevon_core::control::io_throttle;
 use elevon_core::ioprio::PrioPolicy;
 use elevon_core::sched::Reserve;
 use elevon_core::units::Nanos;
-use elevon_formats::cgroup::{Cap, IoMax, Limit, LimitKey, Setting, WeightFile, Weights};
+use elevon_formats::cgroup::{Cap, Floor, IoMax, Limit, LimitKey, Setting, WeightFile, Weights};
 
 use crate::tenants::BFQ_WEIGHT_MAX;
 
@@ -133,7 +133,29 @@ impl InForce {
         let is_told = |setting: &&Setting| {
             !matches!(setting, Setting::IoWeight(WeightFile::Device(_)) | Setting::BfqWeight(WeightFile::Device(_)))
         };
-        settings.iter().filter(is_told).map(|setting| (setting.name().to_owned(), setting.text(None))).collect()
+        let text = |setting: &Setting| (setting.name().to_owned(), without_defaults(setting).text(None));
+        settings.iter().filter(is_told).map(text).collect()
+    }
+}
+
+/// Returns a setting of Elevon's own without the parts that are as if it were not there. The
+/// kernel's are shown as the kernel shows them.
+fn without_defaults(setting: &Setting) -> Setting {
+    let cap = |cap: Option<Cap>| cap.filter(|cap| *cap != Cap::Unlimited);
+    let number = |number: Option<u64>| number.filter(|number| *number > 0);
+    match *setting {
+        Setting::Limit(Limit { rbps, wbps, bps, riops, wiops, iops, burst, burst_ios }) => Setting::Limit(Limit {
+            rbps: cap(rbps),
+            wbps: cap(wbps),
+            bps: cap(bps),
+            riops: cap(riops),
+            wiops: cap(wiops),
+            iops: cap(iops),
+            burst: number(burst),
+            burst_ios: number(burst_ios),
+        }),
+        Setting::Reserve(Floor { iops, bps }) => Setting::Reserve(Floor { iops: number(iops), bps: number(bps) }),
+        other => other,
     }
 }
 
@@ -155,6 +177,18 @@ mod tests {
     fn of(text: &str) -> InForce {
         let file = parse("t", &format!("[tenant.a]\n{text}"), &Kernel::DEFAULT.rules()).expect("good settings");
         InForce::of(&file.tenants[0].settings)
+    }
+
+    #[test]
+    fn only_what_is_set_is_told() {
+        for (text, told) in [
+            ("limit = { iops = 500 }", "{ iops = 500 }"),
+            ("limit = { bps = '10M', burst = '1M' }", "{ bps = 10000000, burst = \"1000000B\" }"),
+            ("reserve = { iops = 100 }", "{ iops = 100 }"),
+        ] {
+            let name = text.split(' ').next().expect("a name");
+            assert_eq!(of(text).texts(), [(name.to_owned(), told.to_owned())]);
+        }
     }
 
     const TEXTS: [&str; 11] = [

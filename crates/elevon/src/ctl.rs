@@ -156,7 +156,8 @@ fn device(device: &Value) -> String {
     for tenant in list(&device["tenants"]) {
         let latency = &tenant["latency_ns"];
         let bytes = |key: &str| number::bytes_decimal(number_of(&tenant["bytes"][key]) as f64);
-        let time = |key: &str| number::span(number_of(&latency[key]) as f64);
+        // There is none of a tenant without I/O.
+        let time = |key: &str| latency[key].as_u64().map_or_else(|| "-".to_owned(), |ns| number::span(ns as f64));
         let settings: Vec<String> = tenant["settings"]
             .as_object()
             .into_iter()
@@ -253,6 +254,16 @@ mod tests {
         let explain = CtlCommand::Explain { tenant: "db".to_owned(), seconds: 1.0 };
         let expected = "db on device fast, over 1.00s: 500.0 IOPS, 2048kB/s, 3 in flight\n  in force: limit = { iops = 500 }\n  reserve: short by 250ms of it while I/O was waiting\n   97.6 % own limit iops=500\n    2.4 % device\n";
         assert_eq!(text(&explain, &answer), expected);
+    }
+
+    #[test]
+    fn a_tenant_without_io_has_no_latency() {
+        let tenant = |path: &str, p50: Value| json!({ "path": path, "latency_ns": { "p50": p50, "p99": p50 } });
+        let tenants = [tenant("a", json!(1_500)), tenant("b", Value::Null)];
+        let answer = json!({ "devices": [{ "name": "d", "at_ns": 1_000_000_000_u64, "tenants": tenants }] });
+        let lines = text(&CtlCommand::Stats, &answer);
+        let last = |line: &str| line.split_whitespace().rev().take(2).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(lines.lines().skip(2).map(last).collect::<Vec<_>>(), [["1.50us", "1.50us"], ["-", "-"]], "{lines}");
     }
 
     #[test]
