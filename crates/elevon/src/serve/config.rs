@@ -72,6 +72,9 @@ impl Setup {
             }
         }
         if errors.is_empty() {
+            errors.extend(clashes(&file, &devices).into_iter().map(InputError::Text));
+        }
+        if errors.is_empty() {
             Ok(Self { file, addresses, metrics, tls, devices, tenants: Vec::new(), warnings })
         } else {
             Err(Failure::Input(errors))
@@ -93,6 +96,43 @@ impl Setup {
         }
         let warnings = overlapping(&self.file.exports, &exports);
         Ok((exports, warnings))
+    }
+}
+
+/// Returns an error for each address at which another key's listens, and for each that is the file
+/// of a device.
+fn clashes(file: &ServeFile, devices: &[Planned]) -> Vec<Diagnostic> {
+    let place_of = |path: &Path| {
+        // A socket that is not there yet is in a folder that is.
+        let (folder, name) = (path.parent().filter(|folder| *folder != Path::new("")), path.file_name());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok();
+        path.canonicalize().ok().or_else(|| Some(folder?.join(name?))).unwrap_or_else(|| path.to_owned())
+    };
+    let of_device = |(table, planned): (&DeviceTable, &Planned)| match &planned.plan.target {
+        Target::Real(path) => Some((place_of(path), table.device.key.clone())),
+        Target::Simulated(_) | Target::Nbd(_) => None,
+    };
+    let mut taken: Vec<(PathBuf, String)> = file.devices.iter().zip(devices).filter_map(of_device).collect();
+    let mut errors = Vec::new();
+    let control = file.control.iter().map(|given| (given, PathBuf::from(&given.value)));
+    // The system chooses a port for each port 0.
+    let others = file.listen.iter().chain(&file.metrics).filter(|given| !given.value.ends_with(":0"));
+    for (given, path) in others.map(|given| (given, path_of(&given.value))).chain(control) {
+        let place = place_of(&path);
+        if let Some((_, key)) = taken.iter().find(|(other, _)| *other == place) {
+            let words = format!("{}: is the place of {key}, too", given.value);
+            errors.push(given.place.diagnostic(&given.key, Problem::Conflict.because(words)));
+        }
+        taken.push((place, given.key.clone()));
+    }
+    errors
+}
+
+/// Returns the path of a socket's address; any other stands for itself.
+fn path_of(address: &str) -> PathBuf {
+    match address.parse() {
+        Ok(Address::Unix(path)) => path,
+        _ => PathBuf::from(address),
     }
 }
 

@@ -171,6 +171,8 @@ fn a_configuration_is_checked_before_anything_is_served() {
         ("sectors=2048", "sector=2048", "c.toml:6:9: device.slow.fault: "),
         ("slots:slots=1", "slots:slot=1", "c.toml:5:10: device.slow.device: slots:slot=1"),
         ("'unix:s'", "'s'", "c.toml:1:10: listen: s: is no address"),
+        ("'unix:s'", "'unix:disk.img'", "c.toml:1:10: listen: unix:disk.img: is the place of device.fast.device, too"),
+        ("'unix:s'", "'unix:s'\ncontrol = './s'", "c.toml:2:11: control: ./s: is the place of listen, too"),
         (
             "start = '2MiB'",
             "start = '8MiB'",
