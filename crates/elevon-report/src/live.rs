@@ -22,7 +22,7 @@ pub fn page() -> String {
             "Queue depth and utilisation",
             "Requests in flight, mean of a second; below, the time with any in flight.",
         ),
-        ("heat", "Latency", "I/Os by latency, from their release by limits: the darker, the more."),
+        ("heat", "Latency", "I/Os by latency, from their release by limits: the stronger the colour, the more."),
     ];
     let body = html! {
         main {
