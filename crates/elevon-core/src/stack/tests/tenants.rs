@@ -256,16 +256,19 @@ fn a_worker_submits_what_io_max_held_under_one_plug() {
     rig.stack.set_limit_worker(TaskId(7));
     rig.stack.set_tracing(true);
     let tenant = rig.tenant(ROOT);
-    rig.stack.control_mut().set_limit(rig.now, tenant, bps(512 * 1000));
+    rig.stack.control_mut().set_io_max(rig.now, tenant, |limits| limits.iops = [10; 2]);
     for at in 0..3 {
         assert_eq!(rig.submit_as(0, tenant, Op::Read, at * 8, 8), Submitted::Accepted);
     }
-    let of_task = |rig: &mut Rig, task| {
+    let events = |rig: &mut Rig| {
         let mut events = Vec::new();
         rig.stack.drain_events(&mut events);
-        events.iter().filter(|event| event.task == TaskId(task)).map(letter).collect::<Vec<_>>()
+        events.iter().map(|event| (event.task.0, letter(event))).collect::<Vec<_>>()
     };
-    assert_eq!(of_task(&mut rig, 0), ["Q 0+8", "G 0+8", "P 0+8", "I 0+8", "U 0+8", "D 0+8"], "nothing of what waits");
+    let of = |task, letters: &[&str]| letters.iter().map(|&letter| (task, letter.to_string())).collect::<Vec<_>>();
+    assert_eq!(events(&mut rig), of(0, &["Q R 0+8", "G R 0+8", "S", "P", "U 1", "D R 0+8"]), "nothing of what waits");
+    rig.stack.control_mut().set_io_max(rig.now, tenant, |limits| *limits = Limits::default());
     rig.tick();
-    assert_eq!(of_task(&mut rig, 7), ["Q 8+8", "G 8+8", "Q 16+8", "M 16+8", "D 8+16"]);
+    let both = ["Q R 8+8", "G R 8+8", "S", "P", "Q R 16+8", "M R 16+8", "U 1", "D R 8+16"];
+    assert_eq!(events(&mut rig), of(7, &both));
 }
