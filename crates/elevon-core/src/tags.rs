@@ -145,10 +145,44 @@ pub const fn word_shift(depth: u32) -> u32 {
     shift
 }
 
-/// Converts the async depth of a scheduler into a limit per word: `async_depth` of `nr_requests`,
-/// scaled to one word of 2^`shift` bits and rounded up.
-pub const fn per_word_limit(async_depth: u32, nr_requests: u32, shift: u32) -> u32 {
-    ((async_depth as u64) << shift).div_ceil(nr_requests as u64) as u32
+/// How many tags a scheduler may use, and the size of the words of the kernel's bitmap of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchedTags {
+    depth: u32,
+    shift: u32,
+}
+
+impl SchedTags {
+    /// Returns `depth` tags, at least one, in words of 2^`shift` bits.
+    pub const fn new(depth: u32, shift: u32) -> Self {
+        Self { depth: if depth == 0 { 1 } else { depth }, shift }
+    }
+
+    /// Returns the tags of each of some hardware queues that have so many requests together.
+    pub const fn of_each(requests: usize, queues: usize) -> Self {
+        let depth = (requests / if queues == 0 { 1 } else { queues }) as u32;
+        Self::new(depth, word_shift(depth))
+    }
+
+    /// Number of tags: `nr_requests`.
+    #[inline]
+    pub const fn depth(self) -> u32 {
+        self.depth
+    }
+
+    /// Returns how many tags a shallow depth is a part of: those of the whole map, or of a word.
+    #[inline]
+    pub const fn shared(self, whole_map: bool) -> u32 {
+        if whole_map { self.depth } else { 1 << self.shift }
+    }
+
+    /// Returns the shallow depth for `async_depth` of all tags: of the whole map, or scaled to a
+    /// word and rounded up.
+    #[inline]
+    pub const fn shallow_depth(self, async_depth: u32, whole_map: bool) -> u32 {
+        let part = async_depth as u64 * self.shared(whole_map) as u64;
+        part.div_ceil(self.depth as u64) as u32
+    }
 }
 
 #[cfg(test)]
@@ -180,7 +214,7 @@ mod tests {
     #[test]
     fn word_sizes_of_the_kernel() {
         assert_eq!((word_shift(64), word_shift(256), word_shift(31)), (4, 6, 2));
-        assert_eq!(per_word_limit(48, 64, 4), 12);
+        assert_eq!(SchedTags::new(64, 4).shallow_depth(48, false), 12);
     }
 
     #[test]

@@ -58,6 +58,7 @@ use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::op::{Flags, Op};
 use crate::request::Request;
+use crate::tags::SchedTags;
 use crate::tree::TreeLinks;
 use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId};
 
@@ -116,9 +117,8 @@ pub struct Bfq {
     rotational: bool,
     /// The rates that a device of the kind found at the start is expected to have.
     reference: Reference,
-    nr_requests: u32,
-    /// log2 of the number of bits in a word of the scheduler's tags.
-    word_shift: u32,
+    /// The scheduler's tags of a hardware queue.
+    tags: SchedTags,
     /// `queue/async_depth` if it was set.
     async_depth: Option<u32>,
 
@@ -199,8 +199,7 @@ impl Bfq {
             tick: 0,
             rotational: false,
             reference,
-            nr_requests: (requests / usize::from(queues.max(1))).max(1) as u32,
-            word_shift: crate::tags::word_shift((requests / usize::from(queues.max(1))) as u32),
+            tags: SchedTags::of_each(requests, usize::from(queues)),
             async_depth: None,
             engine: Engine::new(to_ticks(200, hz)),
             queues: Vec::new(),
@@ -271,7 +270,7 @@ impl Bfq {
         }
         let (is_sync, is_raised) = (crate::op::is_sync(op, flags), self.raised_busy > 0);
         if self.rules.queue_async_depth {
-            let depth = self.async_depth.unwrap_or(self.nr_requests * 3 / 4);
+            let depth = self.async_depth.unwrap_or(self.tags.depth() * 3 / 4);
             let divided = match (is_sync, is_raised) {
                 (true, false) => depth,
                 (false, false) => depth * 2 / 3,
@@ -412,9 +411,7 @@ impl Scheduler for Bfq {
         if op == Op::Read {
             return None;
         }
-        let whole = self.rules.whole_map_shallow_depth;
-        let tags = if whole { self.nr_requests } else { 1 << self.word_shift };
-        self.share_of(tags, op, flags)
+        self.share_of(self.tags.shared(self.rules.whole_map_shallow_depth), op, flags)
     }
 
     fn depth_limit_of(&self, task: TaskId, op: Op, flags: Flags) -> Option<u32> {
@@ -426,7 +423,7 @@ impl Scheduler for Bfq {
     }
 
     fn on_depth_updated(&mut self, nr_requests: u32, shift: u32) {
-        (self.nr_requests, self.word_shift) = (nr_requests.max(1), shift);
+        self.tags = SchedTags::new(nr_requests, shift);
     }
 
     fn on_queue_info(&mut self, rotational: bool) {

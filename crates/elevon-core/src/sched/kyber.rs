@@ -30,6 +30,7 @@ use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::monotonic::Monotonic;
 use crate::op::{Flags, Op, is_sync};
+use crate::tags::SchedTags;
 use crate::units::{HwQueue, Instant, Nanos, RequestId};
 
 mod feedback;
@@ -153,9 +154,8 @@ pub struct Kyber {
     /// Hardware queue and CPU of the next bio.
     context: (usize, usize),
     discard_ranges: u16,
-    nr_requests: u32,
-    /// log2 of the number of bits in a word of the scheduler's tags.
-    word_shift: u32,
+    /// The scheduler's tags of a hardware queue.
+    tags: SchedTags,
     rules: Rules,
     /// `queue/async_depth` if it was set.
     async_depth: Option<u32>,
@@ -187,8 +187,7 @@ impl Kyber {
             timer: None,
             context: (0, 0),
             discard_ranges: 1,
-            nr_requests: (requests / count).max(1) as u32,
-            word_shift: crate::tags::word_shift((requests / count) as u32),
+            tags: SchedTags::of_each(requests, count),
             rules,
             async_depth: None,
             hz: hz.max(10).into(),
@@ -325,7 +324,7 @@ impl Scheduler for Kyber {
     /// three quarters of the tags: of the whole map, or in versions before that rule of each bitmap
     /// word.
     fn depth_limit(&self, op: Op, flags: Flags) -> Option<u32> {
-        let tags = if self.rules.whole_map_shallow_depth { self.nr_requests } else { 1 << self.word_shift };
+        let tags = self.tags.shared(self.rules.whole_map_shallow_depth);
         let is_limited = !is_sync(op, flags) || self.rules.kyber_limits_sync_writes && op != Op::Read;
         is_limited.then(|| self.async_depth.unwrap_or(tags * 3 / 4).max(1))
     }
@@ -339,7 +338,7 @@ impl Scheduler for Kyber {
     }
 
     fn on_depth_updated(&mut self, nr_requests: u32, shift: u32) {
-        (self.nr_requests, self.word_shift) = (nr_requests.max(1), shift);
+        self.tags = SchedTags::new(nr_requests, shift);
     }
 
     fn set_context(&mut self, queue: HwQueue, cpu: u16) {

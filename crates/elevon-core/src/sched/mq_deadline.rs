@@ -30,6 +30,7 @@ use crate::jiffies::{Ticks, to_ticks};
 use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::op::{Flags, Op};
+use crate::tags::SchedTags;
 use crate::tree::{Root, TreeLinks};
 use crate::units::{HwQueue, Instant, RequestId, Sector};
 
@@ -173,9 +174,8 @@ pub struct MqDeadline {
     settings: DeadlineSettings,
     rules: Rules,
     hz: u32,
-    nr_requests: u32,
-    /// log2 of the number of bits in a word of the scheduler's tags.
-    word_shift: u32,
+    /// The scheduler's tags of a hardware queue.
+    tags: SchedTags,
     clock: Ticks,
 }
 
@@ -216,8 +216,7 @@ impl MqDeadline {
             rules,
             hz,
             clock: Ticks::new(hz),
-            nr_requests: (requests / usize::from(queues.max(1))).max(1) as u32,
-            word_shift: crate::tags::word_shift((requests / usize::from(queues.max(1))) as u32),
+            tags: SchedTags::of_each(requests, usize::from(queues)),
         }
     }
 
@@ -236,7 +235,7 @@ impl MqDeadline {
             "fifo_batch" => s.fifo_batch.into(),
             "writes_starved" => s.writes_starved.into(),
             "front_merges" => s.front_merges.into(),
-            "async_depth" => s.async_depth.unwrap_or(self.nr_requests).into(),
+            "async_depth" => s.async_depth.unwrap_or(self.tags.depth()).into(),
             other => unreachable!("{other} is not in the table"),
         }
     }
@@ -495,15 +494,10 @@ impl Scheduler for MqDeadline {
     /// before that rule positions in each bitmap word (words of 2^shift tags, at most 64, so that
     /// there are at least four), scaled and rounded up.
     fn depth_limit(&self, op: Op, _flags: Flags) -> Option<u32> {
-        let (depth, async_depth) = (self.nr_requests, self.settings.async_depth.unwrap_or(self.nr_requests));
-        if op == Op::Read || async_depth >= depth {
-            return None;
-        }
-        Some(if self.rules.whole_map_shallow_depth {
-            async_depth
-        } else {
-            crate::tags::per_word_limit(async_depth, depth, self.word_shift)
-        })
+        let depth = self.tags.depth();
+        let async_depth = self.settings.async_depth.unwrap_or(depth);
+        let is_limited = op != Op::Read && async_depth < depth;
+        is_limited.then(|| self.tags.shallow_depth(async_depth, self.rules.whole_map_shallow_depth))
     }
 
     fn least_limit(&self, tags: u32) -> u32 {
@@ -515,7 +509,7 @@ impl Scheduler for MqDeadline {
     }
 
     fn on_depth_updated(&mut self, nr_requests: u32, shift: u32) {
-        (self.nr_requests, self.word_shift) = (nr_requests.max(1), shift);
+        self.tags = SchedTags::new(nr_requests, shift);
     }
 
     fn set_discard_ranges(&mut self, ranges: u16) {

@@ -329,8 +329,8 @@ impl Bfq {
         if self.engine.group_count() == 1 && self.engine[q].allocated < 2 {
             return false;
         }
-        let tags = u64::from(self.nr_requests);
-        let start = self.share_of(self.nr_requests, op, flags).map_or(tags, u64::from);
+        let tags = u64::from(self.tags.depth());
+        let start = self.share_of(self.tags.depth(), op, flags).map_or(tags, u64::from);
         self.limit_within(q, start).is_none()
     }
 
