@@ -170,8 +170,8 @@ impl HostFile {
 }
 
 impl HostFile {
-    /// Takes a lock on a regular file for as long as it is open: one server may write it, or several
-    /// read it. It binds only who asks for it (flock). Block devices, and files of file systems
+    /// Takes a lock on a regular file for as long as it is open: one server may write it, or many
+    /// may read it. It binds only who asks for it (flock). Block devices, and files of file systems
     /// that know no locks, are never refused.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ impl Mapping {
 
     /// Returns its bytes: as many as were asked for, and those up to the end of the page.
     pub const fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping's own memory, which is initialised, borrowed as the mapping is. Whoever
+        // SAFETY: the mapping's own memory, which is initialised, borrowed as the mapping is. Who
         // has the kernel write to it keeps the mapping to itself.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }

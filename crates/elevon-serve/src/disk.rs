@@ -42,8 +42,8 @@ pub trait Disk: Backend {
     /// `None`: zeroes are to be written as data.
     fn zero(&self, no_hole: bool) -> Option<Op>;
 
-    /// Makes `slots` buffers of `bytes` each for a client's task, in place of those that it has, with
-    /// tokens `0..slots`. None of them is in use.
+    /// Makes `slots` buffers of `bytes` each for a client's task, in place of those that it has,
+    /// with tokens `0..slots`. None of them is in use.
     ///
     /// # Errors
     /// The machine has not enough memory. The task has no buffers then.

@@ -71,7 +71,7 @@ fn only_buffers_of_a_run_are_registered() {
     };
     let mut buffers = Buffers::default();
     buffers.prepare(elevon_core::units::TaskId(0), 1, 4096).expect("memory");
-    let mut flush = |ring: &mut Uring, buffers: &mut Buffers| {
+    let flush = |ring: &mut Uring, buffers: &mut Buffers| {
         let accept = ring.queue(&file, buffers, &command(0, Op::Flush, Flags::NONE), &NoPieces);
         assert_eq!(accept, Accept::Ok);
         while ring.poll(&file, buffers).is_none() {
