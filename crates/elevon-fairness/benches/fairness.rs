@@ -224,6 +224,7 @@ fn draw(all: &[Seeded]) {
             colour: at,
             points: vec![(100.0 * unfairness, 100.0 * throughput)],
             labels: vec![name],
+            ..Series::default()
         }
     });
     let plot = Plot {

@@ -25,6 +25,8 @@ use crate::html::text;
 pub enum Mark {
     /// A line connects the points.
     Line,
+    /// A line connects the points, each with a dot and the interval around it.
+    Curve,
     /// A level holds until the next point.
     Step,
     /// Bars side by side, one slot for each x. The x values are categories, not positions.
@@ -44,6 +46,9 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// A label for each point, or empty.
     pub labels: Vec<String>,
+    /// Half of the interval around each point's y, in its unit, for [`Mark::Curve`]; 0 is none.
+    /// Empty if no point has one.
+    pub half_widths: Vec<f64>,
 }
 
 /// A plot.
@@ -76,6 +81,7 @@ svg text{font:11px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif;fill:c
 svg .grid{stroke:var(--grid);stroke-width:1}
 svg .axis{stroke:var(--axis);stroke-width:1}
 svg .line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
+svg .interval{fill:none;stroke-width:1}
 .k0{color:var(--c0)}.k1{color:var(--c1)}.k2{color:var(--c2)}.k3{color:var(--c3)}.k4{color:var(--c4)}.k5{color:var(--c5)}.k6{color:var(--c6)}.k7{color:var(--c7)}
 svg .line.k1{stroke-dasharray:7 3}svg .line.k2{stroke-dasharray:2 3}svg .line.k3{stroke-dasharray:8 3 2 3}
 svg .line.k5{stroke-dasharray:7 3}svg .line.k6{stroke-dasharray:2 3}svg .line.k7{stroke-dasharray:8 3 2 3}
@@ -136,7 +142,7 @@ impl Plot {
 
     fn legend(&self) -> Markup {
         let swatch = |class: String| match self.mark {
-            Mark::Line | Mark::Step => format!("<path class=\"line ink {class}\" d=\"M1 5H25\"/>"),
+            Mark::Line | Mark::Curve | Mark::Step => format!("<path class=\"line ink {class}\" d=\"M1 5H25\"/>"),
             Mark::Bars => format!("<rect class=\"fill {class}\" x=\"8\" width=\"10\" height=\"10\"/>"),
             Mark::Points => format!("<circle class=\"fill {class}\" cx=\"13\" cy=\"5\" r=\"4\"/>"),
         };
@@ -174,13 +180,14 @@ impl Plot {
         let categories = self.categories();
         let points = || self.series.iter().flat_map(|s| s.points.iter());
         let plot_height = HEIGHT - TOP - BOTTOM;
-        let y_ticks = Ticks::new(&self.y, points().map(|p| p.1), plot_height, 18.0, true);
+        let tops = self.series.iter().flat_map(|s| s.points.iter().zip(&s.half_widths).map(|(p, half)| p.1 + half));
+        let y_ticks = Ticks::new(&self.y, points().map(|p| p.1).chain(tops), plot_height, 18.0, true);
         let label_width = y_ticks.labels().map(|l| l.chars().count()).max().unwrap_or(1) as f64 * CHARACTER;
         let left = TITLE_ROOM + label_width + 6.0;
         let plot_width = WIDTH - left - self.right_room();
         let x_ticks = match self.mark {
             Mark::Bars => Ticks::categories(&self.x, &categories, plot_width),
-            Mark::Line | Mark::Step | Mark::Points => {
+            Mark::Line | Mark::Curve | Mark::Step | Mark::Points => {
                 Ticks::new(&self.x, points().map(|p| p.0), plot_width, CHARACTER, false)
             }
         };
@@ -197,6 +204,10 @@ impl Plot {
             let style = coincide::style(&groups, slot);
             match self.mark {
                 Mark::Line => frame.line(&mut out, series, false, &style),
+                Mark::Curve => {
+                    frame.line(&mut out, series, false, &style);
+                    frame.intervals(&mut out, series);
+                }
                 Mark::Step => frame.line(&mut out, series, true, &style),
                 Mark::Bars => frame.bars(&mut out, series, &categories, slot, self.series.len()),
                 Mark::Points => frame.dots(&mut out, series),
@@ -230,6 +241,10 @@ impl Plot {
             Some(label) => format!("{}: {label}", series.name),
             None => series.name.clone(),
         };
+        let half = |series: &Series, at: usize| match series.half_widths.get(at) {
+            Some(half) if *half > 0.0 => format!(" ± {}", self.y.unit.exact(*half)),
+            _ => String::new(),
+        };
         let step = |series: &Series| series.points.len().div_ceil(TABLE_ROWS).max(1);
         html! {
             div class="scroll" {
@@ -241,7 +256,7 @@ impl Plot {
                                 tr {
                                     th { (text(&name(series, at))) }
                                     td { (text(&self.x.unit.exact(*x))) }
-                                    td { (text(&self.y.unit.exact(*y))) }
+                                    td { (text(&self.y.unit.exact(*y))) (half(series, at)) }
                                 }
                             }
                         }
@@ -323,6 +338,24 @@ impl Frame<'_> {
             let _ = write!(out, "<circle class=\"fill {class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\"/>");
         } else if !path.is_empty() {
             let _ = write!(out, "<path class=\"line ink {}\"{style} d=\"{path}\"/>", colour_class(series.colour));
+        }
+    }
+
+    /// Draws a dot for each point, and the interval around it.
+    fn intervals(&self, out: &mut String, series: &Series) {
+        let class = colour_class(series.colour);
+        for (at, &(x, y)) in series.points.iter().enumerate() {
+            let (px, py) = self.at(x, y);
+            let half = series.half_widths.get(at).copied().unwrap_or(0.0);
+            if half > 0.0 {
+                let (low, high) = (self.at(x, y - half).1, self.at(x, y + half).1);
+                let left = px - 3.0;
+                let _ = write!(
+                    out,
+                    "<path class=\"interval ink {class}\" d=\"M{left:.1} {low:.1}h6M{px:.1} {low:.1}V{high:.1}M{left:.1} {high:.1}h6\"/>"
+                );
+            }
+            let _ = write!(out, "<circle class=\"fill {class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"2.5\"/>");
         }
     }
 

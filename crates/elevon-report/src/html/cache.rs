@@ -121,7 +121,7 @@ fn lines(of: &CacheSeries, named: &[(&str, Value)]) -> Vec<Series> {
         name: name.to_owned(),
         colour,
         points: thinned(of, &value),
-        labels: Vec::new(),
+        ..Series::default()
     });
     all.filter(|line| line.points.iter().any(|&(_, y)| y > 0.0)).collect()
 }

@@ -84,7 +84,7 @@ fn lines(run: &RunResult, owners: &[OwnerResult], value: &dyn Fn(&OwnerPoint) ->
             name: format!("{}: {} {}", span(change.at.get() as f64), change.tenant, change.text),
             colour: 7,
             points: vec![(change.at.get() as f64, 0.0), (change.at.get() as f64, top)],
-            labels: Vec::new(),
+            ..Series::default()
         });
         all.extend(marks);
     }
@@ -101,7 +101,7 @@ fn line(n: usize, owner: &OwnerResult, value: &dyn Fn(&OwnerPoint) -> f64) -> Se
         points.push((end, ratio(run.iter().map(value).sum(), (end - start) / 1e9)));
         start = end;
     }
-    Series { name: owner.name.clone(), colour: n % 7, points, labels: Vec::new() }
+    Series { name: owner.name.clone(), colour: n % 7, points, ..Series::default() }
 }
 
 #[cfg(test)]

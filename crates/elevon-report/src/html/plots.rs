@@ -53,7 +53,7 @@ pub(super) fn series<'a>(variants: &[Variant<'a>], points: impl Fn(&Variant<'a>)
             name: format!("{letter}: {}", variant.label),
             colour,
             points: points(variant),
-            labels: Vec::new(),
+            ..Series::default()
         })
         .collect()
 }

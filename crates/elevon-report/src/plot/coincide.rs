@@ -12,7 +12,7 @@ const DASH: usize = 9;
 /// which share a label. `at` maps a point to its position in the drawing. Cost: O(curves² ·
 /// points²) at most.
 pub(super) fn groups(plot: &Plot, at: impl Fn(f64, f64) -> (f64, f64)) -> Vec<Vec<usize>> {
-    if !matches!(plot.mark, Mark::Line | Mark::Step) {
+    if !matches!(plot.mark, Mark::Line | Mark::Curve | Mark::Step) {
         return Vec::new();
     }
     let drawn: Vec<Vec<(f64, f64)>> = plot.series.iter().map(|series| corners(series, plot.mark, &at)).collect();

@@ -8,7 +8,7 @@ fn plot(mark: Mark, x: (Scale, Unit), y: (Scale, Unit), points: Vec<(f64, f64)>)
         mark,
         x: axis(x, "time"),
         y: axis(y, "value"),
-        series: vec![Series { name: "one".into(), colour: 0, points, labels: vec!["first".into()] }],
+        series: vec![Series { name: "one".into(), points, labels: vec!["first".into()], ..Series::default() }],
     }
 }
 
@@ -72,7 +72,7 @@ fn odds_read_as_percentiles() {
 
 #[test]
 fn every_mark_draws_and_escapes() {
-    for mark in [Mark::Line, Mark::Step, Mark::Bars, Mark::Points] {
+    for mark in [Mark::Line, Mark::Curve, Mark::Step, Mark::Bars, Mark::Points] {
         let figure = plot(
             mark,
             (Scale::Linear, Unit::KiB),
@@ -83,6 +83,19 @@ fn every_mark_draws_and_escapes() {
         .into_string();
         assert!(figure.contains("A &lt;plot&gt;") && figure.contains("x &amp; y") && !figure.contains("<plot>"));
     }
+}
+
+/// The interval of a point is a bar with ends, which the axis has room for.
+#[test]
+fn a_curve_has_dots_and_intervals() {
+    let points = vec![(1.0, 10.0), (2.0, 20.0), (3.0, 30.0)];
+    let mut plot = plot(Mark::Curve, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), points);
+    assert_eq!(plot.svg("p").matches("<circle").count(), 3);
+    plot.series[0].half_widths = vec![5.0, 0.0, 25.0];
+    let svg = plot.svg("p");
+    assert_eq!(svg.matches("class=\"interval ink k0\"").count(), 2);
+    assert!(svg.contains(">50</text>") || svg.contains(">60</text>"), "the axis goes to 55: {svg}");
+    assert!(plot.figure("p").into_string().contains("10 ± 5"));
 }
 
 #[test]
@@ -209,7 +222,7 @@ fn curves_that_coincide_take_turns_and_are_named() {
         name: name.into(),
         colour: 0,
         points: (0..20).map(|x| (f64::from(x) * 1e8, f64::from(x) * rise)).collect(),
-        labels: vec![],
+        ..Series::default()
     };
     let named = |series: Vec<Series>| {
         let figure = Plot { series, ..base.clone() }.figure("p").into_string();

@@ -129,6 +129,7 @@ fn against(rows: &[SweepRow]) -> Plot {
         colour,
         points: row.cells.iter().map(|cell| (cell.mean(0) * 1e3, cell.mean(2) * 1e6)).collect(),
         labels: row.cells.iter().map(|cell| cell.arm.to_owned()).collect(),
+        ..Series::default()
     });
     Plot {
         title: "dd against faults, touches at random".into(),
@@ -189,7 +190,7 @@ fn distribution(runs: &[(&str, Vec<f64>)]) -> Plot {
         let mut runs: Vec<f64> = runs.iter().map(|rate| rate * f64::from(1 << 20)).collect();
         runs.sort_by(f64::total_cmp);
         let points = runs.iter().enumerate().map(|(at, &rate)| (rate, 100.0 * (at + 1) as f64 / runs.len() as f64));
-        Series { name: (*name).to_owned(), colour, points: points.collect(), labels: Vec::new() }
+        Series { name: (*name).to_owned(), colour, points: points.collect(), ..Series::default() }
     });
     let axis = |title: &str, unit| Axis { title: title.into(), scale: plot::Scale::Linear, unit };
     Plot {

@@ -364,8 +364,9 @@ fn plots(document: &mut Document, throughput: &Throughput) {
                     colour: 0,
                     points: points([full, aligned, only]),
                     labels: labels.clone(),
+                    ..Series::default()
                 },
-                Series { name: "ours".into(), colour: 1, points: points(runs.map(rate)), labels },
+                Series { name: "ours".into(), colour: 1, points: points(runs.map(rate)), labels, ..Series::default() },
             ],
         });
     }

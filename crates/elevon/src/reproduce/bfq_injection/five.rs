@@ -206,7 +206,13 @@ fn scatter(five: &Five) -> Plot {
     let axis = |title: &str, unit| Axis { title: title.into(), scale: Scale::Linear, unit };
     let series = five.runs.iter().enumerate().map(|(index, (setting, run))| {
         let ((x, y), name) = (at(run), setting.name.to_owned());
-        Series { name: name.clone(), colour: index, points: vec![(x, y * 1e6)], labels: vec![name] }
+        Series {
+            name: name.clone(),
+            colour: index,
+            points: vec![(x, y * 1e6)],
+            labels: vec![name],
+            ..Series::default()
+        }
     });
     Plot {
         title: "Throughput against unfairness".into(),

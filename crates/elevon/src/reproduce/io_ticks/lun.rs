@@ -281,7 +281,7 @@ fn plots(document: &mut Document, lun: &Lun) {
     let axis = |title: &str, unit| Axis { title: title.into(), scale: Scale::Linear, unit };
     let curve = (1..=75).map(|fifth| f64::from(fifth) / 5.0).map(|rate| (rate, lun.rhythm.sampled(rate)));
     let ours = lun.sweep.iter().map(|&(rate, percent)| (rate as f64, percent));
-    let line = |name: &str, colour, points| Series { name: name.into(), colour, points, labels: Vec::new() };
+    let line = |name: &str, colour, points| Series { name: name.into(), colour, points, ..Series::default() };
     document.plot(Plot {
         title: "%util of a disk that is always busy".into(),
         description: "What the sampled form shows when somebody else starts a few I/Os a second on the same disk."

@@ -162,7 +162,7 @@ fn report_half_duty(document: &mut Document, rest: &Rest) {
         name: form.name().into(),
         colour,
         points: case.phases.iter().map(|p| (p.delay_us as f64 * 1e3, p.busy[form as usize] * 1e6)).collect(),
-        labels: Vec::new(),
+        ..Series::default()
     };
     let axis = |title: &str| Axis { title: title.into(), scale: Scale::Linear, unit: Unit::Nanos };
     document.plot(Plot {
