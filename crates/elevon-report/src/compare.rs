@@ -388,10 +388,16 @@ fn whole(value: f64) -> String {
     grouped(value as u64)
 }
 
+/// Longest title of a section, in characters, that stands in the column of the rows' names: about
+/// as long as these are. A longer one has a line of its own.
+const LONGEST_TITLE: usize = 24;
+
 fn block(out: &mut String, section: &Section) {
     let mut table = plain_table();
     let columns = section.rows.first().map_or(0, |row| row.values.len());
-    let mut header = vec![section.title()];
+    let title = section.title();
+    let is_long = title.chars().count() > LONGEST_TITLE;
+    let mut header = vec![if is_long { String::new() } else { title.clone() }];
     for (at, letter) in letters().take(columns).enumerate() {
         header.push(letter.to_string());
         if at > 0 {
@@ -411,6 +417,10 @@ fn block(out: &mut String, section: &Section) {
     }
     align_right(&mut table);
     out.push('\n');
+    if is_long {
+        out.push_str(&title);
+        out.push('\n');
+    }
     push_table(out, &table);
 }
 
@@ -459,6 +469,17 @@ mod tests {
         let weighted = [Variant { label: "v", result: &weighted }; 4];
         let text = table(&variants) + &table(&weighted);
         assert!(text.lines().all(|line| line.len() <= 120), "{text}");
+    }
+
+    #[test]
+    fn a_long_name_does_not_move_the_figures() {
+        let mut run = sample::mixed_run();
+        let name = "reader-".repeat(20);
+        run.jobs[0].name.clone_from(&name);
+        let text = table(&[Variant { label: "v", result: &run }; 4]);
+        let line = text.lines().position(|line| line == format!("job {name}")).expect("a line of its own");
+        let rest = text.lines().skip(line + 1);
+        assert!(rest.clone().all(|line| line.len() <= 120), "{text}");
     }
 
     #[test]
