@@ -3,6 +3,8 @@
 //! A sweep writes them as CSV, JSON and Parquet, so every name ends in its unit, unless the figure
 //! is a count.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use elevon_core::stats::DirectionStats;
 
 use crate::compare::{Variant, cache_rows, device_rows};
@@ -15,7 +17,7 @@ pub const ALL_JOBS: &str = "*";
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureRow {
-    /// Name of the job; [`ALL_JOBS`] for all together.
+    /// Name of the job, as [`job_names`] has it; [`ALL_JOBS`] for all together.
     pub job: String,
     /// Names and values, in the order of the columns; a figure that the job does not have is
     /// missing.
@@ -27,10 +29,11 @@ pub struct FigureRow {
 pub fn rows(run: &RunResult) -> Vec<FigureRow> {
     let mut rows: Vec<FigureRow> = Vec::new();
     if run.jobs.len() > 1 {
-        for job in &run.jobs {
+        let names: Vec<&str> = run.jobs.iter().map(|job| job.name.as_str()).collect();
+        for (job, name) in run.jobs.iter().zip(job_names(&names)) {
             let mut figures = of_directions(&job.stats.directions, &mixed(&job.stats));
             figures.push(("cpu_percent".to_owned(), 100.0 * share(job.stats.cpu_ns, job.end.since(job.start).get())));
-            rows.push(FigureRow { job: job.name.clone(), figures });
+            rows.push(FigureRow { job: name, figures });
         }
     }
     let mut directions: [DirectionStats; 3] = Default::default();
@@ -46,6 +49,30 @@ pub fn rows(run: &RunResult) -> Vec<FigureRow> {
     figures.push(("elapsed_ns".to_owned(), run.elapsed.get() as f64));
     rows.push(FigureRow { job: ALL_JOBS.to_owned(), figures });
     rows
+}
+
+/// Returns a different name for each job: those of one name (clones without `group_reporting`,
+/// sections of one name) are `NAME#1`, `NAME#2` and so on, and so is a job named [`ALL_JOBS`].
+pub fn job_names(names: &[&str]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = [(ALL_JOBS, 1)].into();
+    names.iter().for_each(|&name| *counts.entry(name).or_default() += 1);
+    let mut taken: BTreeSet<String> =
+        counts.iter().filter(|(_, count)| **count == 1).map(|(name, _)| (*name).to_owned()).collect();
+    let mut last: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut unique = Vec::new();
+    for &name in names {
+        if counts[name] == 1 {
+            unique.push(name.to_owned());
+            continue;
+        }
+        let number = last.entry(name).or_default();
+        let mut numbered = std::iter::from_fn(|| {
+            *number += 1;
+            Some(format!("{name}#{number}"))
+        });
+        unique.extend(numbered.find(|numbered| taken.insert(numbered.clone())));
+    }
+    unique
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -80,4 +107,17 @@ fn of_one(prefix: &str, of: &DirectionStats) -> Vec<(String, f64)> {
         ("lat_max_ns", at(1_000_000)),
     ];
     figures.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_of_one_name_have_numbers() {
+        assert_eq!(job_names(&["a", "b"]), ["a", "b"]);
+        assert_eq!(job_names(&["rd", "wr", "rd", "rd"]), ["rd#1", "wr", "rd#2", "rd#3"]);
+        assert_eq!(job_names(&["rd", "rd#1", "rd"]), ["rd#2", "rd#1", "rd#3"]);
+        assert_eq!(job_names(&[ALL_JOBS]), ["*#1"]);
+    }
 }
