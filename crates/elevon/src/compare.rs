@@ -189,13 +189,20 @@ fn missing(plans: &[(String, Plan)]) -> String {
     plans.iter().map(|(label, _)| format!("Not run, because of the interrupt: {label}\n")).collect()
 }
 
-/// Prints warnings that no previous variant had; after the first variant they name the variant.
-fn say(label: &str, warnings: &[String], said: &mut BTreeSet<String>) {
-    let is_first = label == BASELINE;
+/// Prints warnings that no previous variant had, and returns them; after the first variant they
+/// name the variant.
+fn say(label: &str, warnings: &[String], said: &mut BTreeSet<String>) -> Vec<String> {
     let new = warnings.iter().filter(|warning| said.insert((*warning).clone()));
-    let lines: Vec<String> =
-        new.map(|warning| if is_first { warning.clone() } else { format!("{label}: {warning}") }).collect();
+    let lines: Vec<String> = new.map(|warning| labelled(label, warning)).collect();
     warn(&lines);
+    lines
+}
+
+/// Returns a warning with the variant that it is of. The first has no name, and a warning about an
+/// option has that option already.
+fn labelled(label: &str, warning: &str) -> String {
+    let has_name = label == BASELINE || warning.strip_prefix(label).is_some_and(|rest| rest.starts_with(": "));
+    if has_name { warning.to_owned() } else { format!("{label}: {warning}") }
 }
 
 fn in_variant(vs: &str, failure: Failure) -> Failure {
@@ -205,5 +212,18 @@ fn in_variant(vs: &str, failure: Failure) -> Failure {
             Failure::Input(errors.into_iter().map(named).collect())
         }
         Failure::Output(_) | Failure::Machine(_) | Failure::Told(_) => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_is_named_once() {
+        let of_option = "--job-option iodepth=32: iodepth: ioengine=psync has one I/O at a time";
+        assert_eq!(labelled("--job-option iodepth=32", of_option), of_option);
+        assert_eq!(labelled("--job-option iodepth=3", of_option), format!("--job-option iodepth=3: {of_option}"));
+        assert_eq!((labelled(BASELINE, "a"), labelled("--set x=1", "a")), ("a".into(), "--set x=1: a".into()));
     }
 }
