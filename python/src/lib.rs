@@ -131,7 +131,7 @@ impl Sweep {
         self.0.runs()
     }
 
-    /// Checks the plan of every point. Returns the warnings of the first.
+    /// Checks the plan of every point. Returns their warnings, each once.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         work(py, |interrupt, _: &Sender<()>| self.0.check(interrupt), |_, ()| Ok(()))
     }

@@ -12,6 +12,7 @@ mod journal;
 mod points;
 mod results;
 mod runs;
+mod said;
 mod summary;
 mod table;
 mod tune;
@@ -32,6 +33,7 @@ use journal::Journal;
 pub(crate) use journal::Outcome;
 pub(crate) use results::{Collected, Rendered};
 pub(crate) use runs::{Checked, check, one};
+pub(crate) use said::Said;
 pub(crate) use summary::Results;
 pub(crate) use tune::tune;
 
@@ -80,14 +82,14 @@ fn run(args: &SweepRunArgs) -> Result<Ending, Failure> {
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let bar = Bar::new("checking");
     bar.expect(definition.points.len() as u64);
-    let Some(Checked { inputs, warnings }) = check(&definition, &interrupt, &mut || bar.advance())? else {
+    let Some(Checked { inputs, said }) = check(&definition, &interrupt, &mut || bar.advance())? else {
         return Ok(Ending::Interrupted(interrupt.signal().unwrap_or(SIGINT)));
     };
     drop(bar);
-    warn(&warnings);
+    warn(&said.lines(&Said::default()));
     let folder = args.output.clone().unwrap_or_else(|| folder_of(&definition.job));
     std::fs::create_dir_all(&folder).map_err(|error| Failure::named(folder.display().to_string(), error))?;
-    let mut journal = Journal::open(&folder.join(shard.journal()), &definition.head(&inputs))?;
+    let mut journal = Journal::open(&folder.join(shard.journal()), &definition.head(&inputs), definition.runs())?;
     let before = journal.done.len();
     let wanted: Vec<usize> = (0..definition.runs()).filter(|&run| shard.has(run)).collect();
     let pending: Vec<usize> = wanted.iter().copied().filter(|run| !journal.done.contains_key(run)).collect();
@@ -113,7 +115,7 @@ fn run(args: &SweepRunArgs) -> Result<Ending, Failure> {
         ));
         return Ok(failed(&journal.done));
     }
-    results::write(&definition, &journal.done, &folder, args.output_format)?;
+    results::write(&definition, &journal.done, &folder, args.output_format, &said)?;
     Ok(failed(&journal.done))
 }
 
@@ -127,7 +129,7 @@ fn merge_shards(args: &MergeArgs) -> Result<Ending, Failure> {
     let definition = Definition::of_head(first, &head)?;
     let mut done: BTreeMap<usize, Outcome> = BTreeMap::new();
     for path in &journals {
-        done.extend(journal::read(path, &head)?);
+        done.extend(journal::read(path, &head, definition.runs())?);
     }
     let missing: Vec<usize> = (0..definition.runs()).filter(|run| !done.contains_key(run)).collect();
     if let Some(&first) = missing.first() {
@@ -136,7 +138,7 @@ fn merge_shards(args: &MergeArgs) -> Result<Ending, Failure> {
     }
     let folder = args.output.as_ref().unwrap_or(&args.folders[0]);
     std::fs::create_dir_all(folder).map_err(|error| Failure::named(folder.display().to_string(), error))?;
-    results::write(&definition, &done, folder, args.output_format)?;
+    results::write(&definition, &done, folder, args.output_format, &Said::default())?;
     Ok(failed(&done))
 }
 

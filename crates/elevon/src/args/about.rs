@@ -58,7 +58,7 @@ Examples:
   elevon sweep plan.toml --shard 3/8 -o out               one of eight parts, for Slurm, Kubernetes or GNU parallel
   elevon sweep merge out                                  when all parts are done: the results of one machine, byte for byte
 
-The folder of the results (JOB.sweep, or -o) then has results.csv, .jsonl and .parquet with a row for each job of each run (the job * is all of them together), summary.txt with what is printed here, and index.html with curves and heat maps.
+The folder of the results (JOB.sweep, or -o) then has results.csv, .jsonl and .parquet with a row for each job of each run (the job * is all of them together, jobs of one name are reader#1, reader#2), summary.txt with what is printed here, and index.html with curves and heat maps.
 
 Exit status: 0 done, 1 a run failed (its row says why) or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP.";
 
@@ -67,7 +67,7 @@ Search for the options under which a job does best, within bounds.
 
 A space of no more points than --trials is tried whole. Of a larger one a third of the trials is a Sobol sample, and the others are neighbours of the best so far. With two goals the result is the front of the trials that no other is better than in both. The search is seeded: the same command gives the same result, on any number of cores.
 
-FIGURE is a column of `elevon sweep`'s results: iops, bw_bytes_per_second (throughput), lat_p50_ns (p50), lat_p99_ns (p99), lat_p99_9_ns (p99.9), lat_mean_ns (mean), ...; of all jobs together, or of one: reader:p99.";
+FIGURE is a column of `elevon sweep`'s results: iops, bw_bytes_per_second (throughput), lat_p50_ns (p50), lat_p99_ns (p99), lat_p99_9_ns (p99.9), lat_mean_ns (mean), ...; of all jobs together, or of one: reader:p99, or reader#2:p99 where several are named reader.";
 
 pub(super) const TUNE_EXAMPLES: &str = "\
 Examples:
@@ -180,7 +180,7 @@ Search for a scheduler, queue limits and priorities that serve the processes of 
 
 A device is fitted to the trace (as `elevon calibrate` does), and the processes of the trace do their I/O again on it in a closed loop under many configurations: schedulers with their main tunables, nr_requests, max_sectors_kb, the device's queue depth where it can be set, and of processes priorities (ionice), weights (IOWeight, by BFQ or io.cost), limits (io.max) and latency targets (io.latency). Each is compared with the replay as captured, process by process.
 
-The replay as captured is also the check: how far it is off from the trace is the error of every prediction, and a gain within it counts for nothing, while a loss counts whole. What is proposed gains beyond that error, and loses in neither half of the trace. If nothing does, the answer is that no change is worth it.";
+The replay as captured is also the check: how far it is off from the trace is the error of every prediction, and a gain within it counts for nothing, while a loss counts whole. What is proposed gains beyond that error, and loses in no half of the trace that is long enough to tell. If nothing does, the answer is that no change is worth it.";
 
 pub(super) const ADVISE_EXAMPLES: &str = "\
 Examples:

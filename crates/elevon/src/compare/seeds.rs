@@ -15,7 +15,7 @@ use crate::execute::execute;
 use crate::failure::{Ending, Failure, SweepError, all, emit, emit_text};
 use crate::output::NewFile;
 use crate::plan::Plan;
-use crate::sweep::{Axis, Collected, Results};
+use crate::sweep::{Axis, Collected, Results, Said};
 
 /// Compares the plans, of which the first is the baseline, over the seeds 1 to `count`.
 pub(super) fn compare(
@@ -26,31 +26,28 @@ pub(super) fn compare(
     interrupt: &Interrupt,
 ) -> Result<Ending, Failure> {
     let mut said = BTreeSet::new();
-    for (label, plan) in plans {
-        if plan.is_real() {
-            return Err(Failure::named(label, SweepError::RealDevice));
-        }
-        if plan.log_folder.has_logs() {
-            return Err(Failure::input(SweepError::Logs));
-        }
-        say(label, &plan.warnings, &mut said);
-    }
+    let mut warnings = check(plans, &mut said)?;
     let seeds: Vec<u64> = (1..=count).collect();
     let run = |number: usize| {
         let (at, seed) = (number / seeds.len(), seeds[number % seeds.len()]);
         let plan = Plan { seed, ..plans[at].1.clone() };
+        let planned = plan.warnings.len();
         let (result, ending) = execute(&plan, &mut NoObserver, interrupt)?;
         Ok(match ending {
             Ending::Interrupted(_) => None,
-            Ending::Done | Ending::Failed => Some((figures::rows(&result), ending)),
+            Ending::Done | Ending::Failed => {
+                Some((figures::rows(&result), result.warnings[planned..].to_vec(), ending))
+            }
         })
     };
+    let mut of_runs: Vec<Vec<String>> = vec![Vec::new(); plans.len() * seeds.len()];
     let (mut collected, mut failed) = (Collected::new(plans.len(), seeds.len()), 0);
     let runs: Vec<usize> = (0..plans.len() * seeds.len()).collect();
     let bar = Bar::new("compare");
     bar.expect(runs.len() as u64);
-    on_all_cores(&runs, None, interrupt, run, |number, (rows, ending)| {
+    on_all_cores(&runs, None, interrupt, run, |number, (rows, warnings, ending)| {
         bar.advance();
+        of_runs[number] = warnings;
         match ending {
             Ending::Done => collected.add(number, &rows),
             Ending::Failed | Ending::Interrupted(_) => failed += 1,
@@ -60,6 +57,12 @@ pub(super) fn compare(
     if let Some(signal) = interrupt.signal() {
         return Ok(Ending::Interrupted(signal));
     }
+    drop(bar);
+    for ((label, _), of_runs) in plans.iter().zip(of_runs.chunks(seeds.len())) {
+        let mut found = Said::default();
+        of_runs.iter().for_each(|of_run| found.add(of_run));
+        warnings.extend(say(label, &found.lines(&Said::default()), &mut said));
+    }
     let (jobs, samples) = collected.finish();
     let names = plans.iter().map(|(label, _)| label.clone()).collect();
     let results = Results {
@@ -67,7 +70,9 @@ pub(super) fn compare(
         noun: "variant",
         axes: &[Axis::of_names("variant", names)],
         points: &(0..plans.len()).map(|at| vec![at]).collect::<Vec<_>>(),
-        seeds: seeds.len(),
+        seeds: &seeds,
+        command: &plans[0].1.command,
+        warnings: &warnings,
         jobs: &jobs,
         samples: &samples,
         compare: Some((0, 0)),
@@ -76,9 +81,24 @@ pub(super) fn compare(
     let document = results.document();
     let printed = match args.output_format {
         OutputFormat::Normal => emit_text(&document.text()),
-        OutputFormat::Json | OutputFormat::JsonPlus => emit(&results.json(&seeds)),
+        OutputFormat::Json | OutputFormat::JsonPlus => emit(&results.json()),
     };
     let page = page.map_or(Ok(()), |file| file.commit(document.html("simulated").as_bytes()));
     all([printed, page])?;
     Ok(if failed > 0 { Ending::Failed } else { Ending::Done })
+}
+
+/// Refuses plans whose runs do not repeat. Returns the warnings that it tells.
+fn check(plans: &[(String, Plan)], said: &mut BTreeSet<String>) -> Result<Vec<String>, Failure> {
+    let mut warnings = Vec::new();
+    for (label, plan) in plans {
+        if plan.is_real() {
+            return Err(Failure::named(label, SweepError::RealDevice));
+        }
+        if plan.log_folder.has_logs() {
+            return Err(Failure::input(SweepError::Logs));
+        }
+        warnings.extend(say(label, &plan.warnings, said));
+    }
+    Ok(warnings)
 }

@@ -617,10 +617,28 @@ pub(crate) enum SweepError {
         text: String,
     },
     /// A metric that no run has.
-    #[error("no run has all of {metrics}; must be columns of `elevon sweep`'s results, such as iops, p99, reader:p50")]
+    #[error("no run has {metrics}; must be columns of `elevon sweep`'s results, such as iops, p99, reader:p50")]
     NoMetric {
         /// The metrics.
         metrics: String,
+    },
+    /// A metric of a job whose name several have.
+    #[error("{metric}: {count} jobs are named {job}; must be {job}#1 to {job}#{count}, or give it group_reporting")]
+    SeveralJobs {
+        /// The metric.
+        metric: String,
+        /// The name.
+        job: String,
+        /// The number of jobs.
+        count: usize,
+    },
+    /// An option that the base and an axis give.
+    #[error("--over {key}=...: {given} is given, too; must be one of them")]
+    GivenTwice {
+        /// The key of the axis.
+        key: String,
+        /// The option as it was given.
+        given: String,
     },
     /// The axes have too many combinations.
     #[error("--over: {points} points; must be {most} or fewer, or a sample of them (--sample sobol:200)")]
@@ -667,6 +685,14 @@ pub(crate) enum SweepError {
     /// The file is no journal.
     #[error("is no line of a sweep's journal; must be a file runs*.jsonl as `elevon sweep` writes it")]
     NoJournal,
+    /// A line of a journal is of a run that the sweep does not have.
+    #[error("run {run} is not of this sweep, which has {runs}, the first of them 0; remove the line")]
+    NoSuchRun {
+        /// The number of the run.
+        run: usize,
+        /// The number of runs.
+        runs: usize,
+    },
     /// There are no journals.
     #[error("no runs*.jsonl there; must be the folders of `elevon sweep --shard`")]
     NothingToMerge,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Interrupt, LabError, Texts, stack};
 use crate::cores::on_all_cores;
 use crate::failure::{Failure, SweepError};
-use crate::sweep::{Checked, Definition, Outcome, Rendered, check, one};
+use crate::sweep::{Checked, Definition, Outcome, Rendered, Said, check, one};
 
 /// The values of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,14 +66,14 @@ impl Sweep {
         self.0.runs()
     }
 
-    /// Checks the plan of every point. Returns the warnings of the first; an interrupt ends it
+    /// Checks the plan of every point. Returns their warnings, each once; an interrupt ends it
     /// early.
     ///
     /// # Errors
     /// A point is wrong, or not simulated.
     pub fn check(&self, interrupt: &Interrupt) -> Result<Vec<String>, LabError> {
         let checked = check(&self.0, interrupt, &mut || {})?;
-        Ok(checked.map(|Checked { warnings, .. }| warnings).unwrap_or_default())
+        Ok(checked.map(|Checked { said, .. }| said.lines(&Said::default())).unwrap_or_default())
     }
 
     /// Does runs on `threads` threads (by default one on each core), and hands the number and the
@@ -144,7 +144,8 @@ pub struct SweepResults {
     pub files: Vec<(&'static str, Vec<u8>)>,
     /// The summary as text.
     pub summary: String,
-    /// The summary as JSON: each figure's mean over the seeds with its 95 % interval.
+    /// The summary as JSON: each figure's mean over the seeds with its 95 % interval, and the
+    /// differences of pairs.
     pub json: String,
     /// The table of results, a row for each job of each run.
     pub columns: Vec<(String, Column)>,

@@ -2,6 +2,7 @@
 
 use elevon_formats::fio::options;
 
+use crate::args::StackArgs;
 use crate::failure::SweepError;
 use crate::setting;
 
@@ -85,6 +86,23 @@ impl Axis {
             Target::Stack => [format!("--{}", self.key), value.to_owned()],
             Target::Setting => ["--set".to_owned(), format!("{}={value}", self.key)],
             Target::Job => ["--job-option".to_owned(), format!("{}={value}", self.key)],
+        }
+    }
+
+    /// Returns the words that begin what is said of an option of a job that has this value; `None`
+    /// for others.
+    pub(super) fn place(&self, value: &str) -> Option<String> {
+        (self.target == Target::Job).then(|| format!("{}: ", self.words(value).join(" ")))
+    }
+
+    /// Returns what `base` gives for this axis, and its values would replace; `None` for options of
+    /// the stack.
+    pub(super) fn given_in(&self, base: &StackArgs) -> Option<String> {
+        let is_own = |text: &&String| text.split_once('=').is_some_and(|(key, _)| key.trim() == self.key);
+        match self.target {
+            Target::Setting => base.queue.set.iter().find(is_own).map(|text| format!("--set {text}")),
+            Target::Job => base.job_option.iter().find(is_own).map(|text| format!("--job-option {text}")),
+            Target::Stack => None,
         }
     }
 

@@ -139,6 +139,9 @@ impl Definition {
             let why = "is there twice; must be there once".to_owned();
             return Err(Failure::input(SweepError::Axis { text: twice.1.key.clone(), why }));
         }
+        if let Some((key, given)) = axes.iter().find_map(|axis| Some((axis.key.clone(), axis.given_in(&base)?))) {
+            return Err(Failure::input(SweepError::GivenTwice { key, given }));
+        }
         if seeds.is_empty() {
             seeds.push(base.seed);
         }
@@ -196,6 +199,20 @@ impl Definition {
         Ok(plan::command("run", &[&self.job.to_string_lossy()], &self.options(number)?))
     }
 
+    /// Returns what all runs share, as a command line.
+    pub(super) fn shared(&self) -> String {
+        plan::command("run", &[&self.job.to_string_lossy()], &self.base)
+    }
+
+    /// Returns warnings of a point without the values of its axes, so that those of all points are
+    /// the same.
+    pub(super) fn at_no_point(&self, point: usize, warnings: &[String]) -> Vec<String> {
+        let values = self.values(point);
+        let places: Vec<String> = self.axes.iter().zip(&values).filter_map(|(axis, value)| axis.place(value)).collect();
+        let rest = |text: &String| places.iter().find_map(|place| text.strip_prefix(place.as_str())).map(str::to_owned);
+        warnings.iter().map(|text| rest(text).unwrap_or_else(|| text.clone())).collect()
+    }
+
     /// Returns what tells this sweep from others: the head of its journal.
     pub(super) fn head(&self, inputs: &[InputFile]) -> Value {
         let axis = |axis: &Axis| match &axis.values {
@@ -208,7 +225,7 @@ impl Definition {
         json!({
             "elevon": env!("CARGO_PKG_VERSION"),
             "job": self.job.to_string_lossy(),
-            "command": plan::command("run", &[&self.job.to_string_lossy()], &self.base),
+            "command": self.shared(),
             "over": self.axes.iter().map(axis).collect::<Vec<_>>(),
             "sample": self.sampling,
             "seeds": self.seeds,

@@ -43,6 +43,27 @@ impl Metric {
         if self.job == ALL_JOBS { self.figure.clone() } else { format!("{}:{}", self.job, self.figure) }
     }
 
+    /// Returns the name for people: `reader: 99% latency of writes`.
+    pub(super) fn title(&self) -> String {
+        let directions = [("read_", " of reads"), ("write_", " of writes"), ("trim_", " of trims")];
+        let directed = directions.iter().find_map(|(prefix, of)| Some((self.figure.strip_prefix(prefix)?, *of)));
+        let (figure, of) = directed.unwrap_or((&self.figure, ""));
+        let words = match figure {
+            "ios" => "I/Os".to_owned(),
+            "iops" => "I/Os a second".to_owned(),
+            "bw_bytes_per_second" => "throughput".to_owned(),
+            "lat_mean_ns" => "mean latency".to_owned(),
+            "lat_p50_ns" => "median latency".to_owned(),
+            "lat_p95_ns" => "95% latency".to_owned(),
+            "lat_p99_ns" => "99% latency".to_owned(),
+            "lat_p99_9_ns" => "99.9% latency".to_owned(),
+            "lat_max_ns" => "longest latency".to_owned(),
+            other => other.trim_end_matches("_ns").trim_end_matches("_percent").replace('_', " "),
+        };
+        let job = if self.job == ALL_JOBS { String::new() } else { format!("{}: ", self.job) };
+        format!("{job}{words}{of}")
+    }
+
     pub(super) fn unit(&self) -> Unit {
         match self.figure.as_str() {
             name if name.ends_with("_ns") => Unit::Nanos,

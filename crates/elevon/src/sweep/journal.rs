@@ -4,20 +4,22 @@
 //! A run that was written is not repeated. A line that an interrupt cut off is dropped.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use elevon_report::figures::FigureRow;
 use serde_json::{Map, Value, json};
 
-use crate::failure::{Failure, FileError, MachineError, SweepError};
+use crate::failure::{Failure, FileError, MachineError, SweepError, tell};
 
 /// What a run gave.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     /// Why it failed; empty if it did not.
     pub(super) error: String,
+    /// What the user should know of it.
+    pub(super) warnings: Vec<String>,
     pub(super) rows: Vec<FigureRow>,
 }
 
@@ -29,7 +31,12 @@ impl Outcome {
                 row.figures.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
             json!({"job": row.job, "figures": figures})
         };
-        json!({"run": run, "error": self.error, "rows": self.rows.iter().map(row).collect::<Vec<_>>()})
+        let rows: Vec<Value> = self.rows.iter().map(row).collect();
+        let mut line = json!({"run": run, "error": self.error, "rows": rows});
+        if !self.warnings.is_empty() {
+            line["warnings"] = json!(self.warnings);
+        }
+        line
     }
 
     /// Returns the number of a run, and its outcome.
@@ -41,7 +48,9 @@ impl Outcome {
         };
         let rows: Option<Vec<FigureRow>> = value.get("rows")?.as_array()?.iter().map(row).collect();
         let run = usize::try_from(value.get("run")?.as_u64()?).ok()?;
-        Some((run, Self { error: value.get("error")?.as_str()?.to_owned(), rows: rows? }))
+        let warnings = value.get("warnings").and_then(Value::as_array).into_iter().flatten();
+        let warnings = warnings.map(|text| text.as_str().map(str::to_owned)).collect::<Option<_>>()?;
+        Some((run, Self { error: value.get("error")?.as_str()?.to_owned(), warnings, rows: rows? }))
     }
 }
 
@@ -55,14 +64,17 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens or creates the journal of a sweep. `head` says what the sweep is; a file of another
-    /// sweep is refused.
-    pub(super) fn open(path: &Path, head: &Value) -> Result<Self, Failure> {
+    /// Opens or creates the journal of a sweep of `runs` runs. `head` says what the sweep is; a
+    /// file of another sweep is refused.
+    pub(super) fn open(path: &Path, head: &Value, runs: usize) -> Result<Self, Failure> {
         let fail = |error: io::Error| Failure::named(path.display().to_string(), FileError::CannotWrite(error));
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
-        if file.try_lock().is_err() {
-            return Err(Failure::named(path.display().to_string(), SweepError::Running));
+        if let Some(error) = not_locked(path, file.try_lock())? {
+            tell(&format!(
+                "warning: {}: cannot be locked ({error}), so nothing keeps another sweep from writing it",
+                path.display()
+            ));
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(fail)?;
@@ -74,7 +86,7 @@ impl Journal {
             file.seek(SeekFrom::Start(0)).map_err(fail)?;
             file.write_all(format!("{head}\n").as_bytes()).map_err(fail)?;
         } else {
-            done = parse(path, &text[..whole], head)?;
+            done = parse(path, &text[..whole], head, runs)?;
             file.set_len(whole as u64).map_err(fail)?;
             file.seek(SeekFrom::End(0)).map_err(fail)?;
         }
@@ -91,6 +103,16 @@ impl Journal {
     }
 }
 
+/// Refuses a journal that another sweep has locked. Returns the error of a file system that has no
+/// locks.
+fn not_locked(path: &Path, locked: Result<(), TryLockError>) -> Result<Option<io::Error>, Failure> {
+    match locked {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => Err(Failure::named(path.display().to_string(), SweepError::Running)),
+        Err(TryLockError::Error(error)) => Ok(Some(error)),
+    }
+}
+
 /// Returns the head of a journal.
 pub(super) fn head_of(path: &Path) -> Result<Value, Failure> {
     let text = text_of(path)?;
@@ -98,18 +120,18 @@ pub(super) fn head_of(path: &Path) -> Result<Value, Failure> {
     serde_json::from_str(first).map_err(|_| no_journal(path, 1))
 }
 
-/// Reads a journal whose sweep has this head.
-pub(super) fn read(path: &Path, head: &Value) -> Result<BTreeMap<usize, Outcome>, Failure> {
+/// Reads a journal whose sweep has this head, and this number of runs.
+pub(super) fn read(path: &Path, head: &Value, runs: usize) -> Result<BTreeMap<usize, Outcome>, Failure> {
     let text = text_of(path)?;
     let whole = text.rfind('\n').map_or(0, |at| at + 1);
-    parse(path, &text[..whole], head)
+    parse(path, &text[..whole], head, runs)
 }
 
 fn text_of(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| Failure::named(path.display().to_string(), error))
 }
 
-fn parse(path: &Path, text: &str, head: &Value) -> Result<BTreeMap<usize, Outcome>, Failure> {
+fn parse(path: &Path, text: &str, head: &Value, runs: usize) -> Result<BTreeMap<usize, Outcome>, Failure> {
     let mut done = BTreeMap::new();
     for (at, line) in text.lines().enumerate() {
         let value: Value = serde_json::from_str(line).map_err(|_| no_journal(path, at + 1))?;
@@ -121,6 +143,9 @@ fn parse(path: &Path, text: &str, head: &Value) -> Result<BTreeMap<usize, Outcom
             continue;
         }
         let (run, outcome) = Outcome::of_json(&value).ok_or_else(|| no_journal(path, at + 1))?;
+        if run >= runs {
+            return Err(Failure::named(format!("{}:{}", path.display(), at + 1), SweepError::NoSuchRun { run, runs }));
+        }
         done.insert(run, outcome);
     }
     Ok(done)
@@ -145,25 +170,31 @@ mod tests {
 
     fn outcome(value: f64) -> Outcome {
         let figures = vec![("iops".to_owned(), value), ("lat_p99_ns".to_owned(), 0.1 + 0.2)];
-        Outcome { error: String::new(), rows: vec![FigureRow { job: "a".to_owned(), figures }] }
+        Outcome {
+            error: String::new(),
+            warnings: vec!["slow".to_owned()],
+            rows: vec![FigureRow { job: "a".to_owned(), figures }],
+        }
     }
 
     #[test]
     fn what_is_done_is_read_back_and_a_cut_line_is_dropped() {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, head) = (folder.path().join("runs.jsonl"), json!({"over": ["iodepth=1,2"]}));
-        let mut journal = Journal::open(&path, &head).expect("a new journal");
+        let mut journal = Journal::open(&path, &head, 4).expect("a new journal");
         journal.add(3, outcome(1e9 / 3.0)).expect("space");
         journal.add(0, outcome(7.0)).expect("space");
         drop(journal);
         let text = std::fs::read_to_string(&path).expect("a journal");
         std::fs::write(&path, format!("{text}{{\"run\": 1, \"err")).expect("space");
-        let mut journal = Journal::open(&path, &head).expect("the same journal");
+        let mut journal = Journal::open(&path, &head, 4).expect("the same journal");
         let expected: BTreeMap<usize, Outcome> = [(0, outcome(7.0)), (3, outcome(1e9 / 3.0))].into();
         assert_eq!(journal.done, expected);
         journal.add(1, outcome(8.0)).expect("space");
         drop(journal);
-        assert_eq!(read(&path, &head).expect("a journal").len(), 3);
+        assert_eq!(read(&path, &head, 4).expect("a journal").len(), 3);
+        let error = read(&path, &head, 3).expect_err("a run too many").to_string();
+        assert!(error.contains("runs.jsonl:2: run 3 is not of this sweep"), "{error}");
         assert_eq!(head_of(&path).expect("a head"), head);
     }
 
@@ -171,12 +202,21 @@ mod tests {
     fn another_sweep_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("runs.jsonl");
-        let first = Journal::open(&path, &json!({"over": ["iodepth=1,2"], "seeds": [1]})).expect("a new journal");
-        assert!(Journal::open(&path, &json!({})).is_err(), "it is being written");
+        let first = Journal::open(&path, &json!({"over": ["iodepth=1,2"], "seeds": [1]}), 2).expect("a new journal");
+        assert!(Journal::open(&path, &json!({}), 2).is_err(), "it is being written");
         drop(first);
-        let error = Journal::open(&path, &json!({"over": ["iodepth=1,4"], "seeds": [1]})).expect_err("another");
+        let error = Journal::open(&path, &json!({"over": ["iodepth=1,4"], "seeds": [1]}), 2).expect_err("another");
         assert!(error.to_string().contains("over"), "{error}");
         std::fs::write(&path, "no json\n").expect("space");
-        assert!(Journal::open(&path, &json!({})).is_err());
+        assert!(Journal::open(&path, &json!({}), 2).is_err());
+    }
+
+    #[test]
+    fn a_file_system_without_locks_is_no_other_sweep() {
+        let path = Path::new("runs.jsonl");
+        assert!(not_locked(path, Err(TryLockError::WouldBlock)).is_err());
+        let none = not_locked(path, Err(TryLockError::Error(io::ErrorKind::Unsupported.into())));
+        assert!(none.expect("it goes on").is_some());
+        assert!(not_locked(path, Ok(())).expect("it goes on").is_none());
     }
 }

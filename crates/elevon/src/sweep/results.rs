@@ -7,11 +7,13 @@ use elevon_report::figures::{ALL_JOBS, FigureRow};
 
 use super::definition::Definition;
 use super::journal::Outcome;
+use super::said::Said;
 use super::summary::{Results, Samples};
 use super::table::{Row, Table, of_table};
 use crate::args::TextOrJson;
 use crate::failure::{Failure, emit, emit_text, tell};
 use crate::output::NewFile;
+use crate::run::warn;
 
 /// The results of a sweep in all their forms.
 pub(crate) struct Rendered {
@@ -36,7 +38,9 @@ impl Rendered {
             noun: "point",
             axes: &definition.axes,
             points: &definition.points,
-            seeds: definition.seeds.len(),
+            seeds: &definition.seeds,
+            command: &definition.shared(),
+            warnings: &said(done).lines(&Said::default()),
             jobs: &jobs,
             samples: &samples,
             compare: definition.compare,
@@ -51,18 +55,27 @@ impl Rendered {
             ("summary.txt", summary.clone().into_bytes()),
             ("index.html", document.html("simulated").into_bytes()),
         ];
-        Ok(Self { files, summary, json: results.json(&definition.seeds), table })
+        Ok(Self { files, summary, json: results.json(), table })
     }
 }
 
-/// Writes everything into a folder, and prints the summary.
+fn said(done: &BTreeMap<usize, Outcome>) -> Said {
+    let mut said = Said::default();
+    done.values().for_each(|outcome| said.add(&outcome.warnings));
+    said
+}
+
+/// Writes everything into a folder, and prints the summary. `before` has the warnings that were
+/// told before the runs.
 pub(super) fn write(
     definition: &Definition,
     done: &BTreeMap<usize, Outcome>,
     folder: &Path,
     format: TextOrJson,
+    before: &Said,
 ) -> Result<(), Failure> {
     let rendered = Rendered::new(definition, done)?;
+    warn(&said(done).lines(before));
     for (name, content) in &rendered.files {
         NewFile::create("", &folder.join(name))?.commit(content)?;
     }

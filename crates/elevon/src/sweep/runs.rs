@@ -9,6 +9,7 @@ use elevon_workload::run::NoObserver;
 
 use super::definition::Definition;
 use super::journal::{Journal, Outcome};
+use super::said::Said;
 use crate::bar::Bar;
 use crate::cores::on_all_cores;
 use crate::execute::execute;
@@ -19,8 +20,8 @@ use crate::source::InputFile;
 pub(crate) struct Checked {
     /// The files that plans read.
     pub(crate) inputs: Vec<InputFile>,
-    /// Warnings of the first point.
-    pub(crate) warnings: Vec<String>,
+    /// Warnings of the plans.
+    pub(crate) said: Said,
 }
 
 /// Checks the plan of every point, and calls `checked` after each; `None` if an interrupt came.
@@ -30,7 +31,7 @@ pub(crate) fn check(
     checked: &mut dyn FnMut(),
 ) -> Result<Option<Checked>, Failure> {
     let mut inputs: BTreeMap<String, InputFile> = BTreeMap::new();
-    let mut warnings = Vec::new();
+    let mut said = Said::default();
     for point in 0..definition.points.len() {
         if interrupt.is_set() {
             return Ok(None);
@@ -44,13 +45,11 @@ pub(crate) fn check(
         if plan.log_folder.has_logs() {
             return Err(Failure::input(SweepError::Logs));
         }
-        if point == 0 {
-            warnings = plan.warnings;
-        }
+        said.add(&definition.at_no_point(point, &plan.warnings));
         inputs.extend(plan.inputs.into_iter().map(|input| (input.what.clone(), input)));
         checked();
     }
-    Ok(Some(Checked { inputs: inputs.into_values().collect(), warnings }))
+    Ok(Some(Checked { inputs: inputs.into_values().collect(), said }))
 }
 
 /// Names the point in the errors of its plan. Errors that every point has are returned as they are.
@@ -87,11 +86,12 @@ pub(super) fn run_all(
 pub(crate) fn one(definition: &Definition, run: usize, interrupt: &Interrupt) -> Result<Option<Outcome>, Failure> {
     let plan = definition.plan(run)?;
     // A point that cannot run on its device is a result, too.
+    let warnings = |all: &[String]| definition.at_no_point(definition.run(run).0, all);
     let (result, ending) = match execute(&plan, &mut NoObserver, interrupt) {
         Ok(done) => done,
         Err(failure) => {
             let error = failure.to_string().lines().next().unwrap_or("failed").to_owned();
-            return Ok(Some(Outcome { error, rows: Vec::new() }));
+            return Ok(Some(Outcome { error, warnings: warnings(&plan.warnings), rows: Vec::new() }));
         }
     };
     let error = match ending {
@@ -99,7 +99,7 @@ pub(crate) fn one(definition: &Definition, run: usize, interrupt: &Interrupt) ->
         Ending::Failed => why(&result),
         Ending::Done => String::new(),
     };
-    Ok(Some(Outcome { error, rows: figures::rows(&result) }))
+    Ok(Some(Outcome { error, warnings: warnings(&result.warnings), rows: figures::rows(&result) }))
 }
 
 /// Returns why a run failed.

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::axis::{Axis, numeric};
 use super::points::Point;
+use crate::args::DEFAULT_KERNEL;
 
 /// Maximum number of rows of a table of the summary; the files have all.
 const ROWS: usize = 60;
@@ -46,7 +47,7 @@ fn rate(bytes_per_second: f64) -> String {
 pub(crate) type Samples = BTreeMap<(String, String), Vec<Vec<Option<f64>>>>;
 
 /// The points of each line of a plot, by the index of the line's value.
-type Lines = BTreeMap<usize, Vec<(f64, f64)>>;
+type Lines = BTreeMap<usize, Vec<(f64, Interval)>>;
 
 /// The results of a sweep.
 pub(crate) struct Results<'a> {
@@ -55,7 +56,11 @@ pub(crate) struct Results<'a> {
     pub(crate) noun: &'static str,
     pub(crate) axes: &'a [Axis],
     pub(crate) points: &'a [Point],
-    pub(crate) seeds: usize,
+    pub(crate) seeds: &'a [u64],
+    /// The command line of what all runs share.
+    pub(crate) command: &'a str,
+    /// What the user should know of the runs.
+    pub(crate) warnings: &'a [String],
     /// Names of the jobs in order; [`ALL_JOBS`] last.
     pub(crate) jobs: &'a [String],
     /// By job and figure: for each point the values of its seeds.
@@ -70,9 +75,19 @@ impl Results<'_> {
     /// Returns the summary.
     pub(crate) fn document(&self) -> Document {
         let mut document = Document::new(&self.title);
-        let over = if self.seeds > 1 { ", ± half of the 95 % interval of the mean over seeds" } else { "" };
-        let (points, seeds) = (counted(self.points.len() as u64, self.noun), counted(self.seeds as u64, "seed"));
+        let over = if self.seeds.len() > 1 { ", ± half of the 95 % interval of the mean over seeds" } else { "" };
+        let (points, seeds) = (counted(self.points.len() as u64, self.noun), counted(self.seeds.len() as u64, "seed"));
         document.paragraph(format!("{points}, {seeds} each{over}. Latency is total latency."));
+        document.paragraph(format!(
+            "elevon {} with the rules of kernel {DEFAULT_KERNEL} unless another is given, {}. What each {} adds its own options to:",
+            env!("CARGO_PKG_VERSION"),
+            seeds_in_words(self.seeds),
+            self.noun
+        ));
+        document.command(self.command);
+        for warning in self.warnings {
+            document.paragraph(format!("Warning: {warning}"));
+        }
         if self.failed > 0 {
             document
                 .paragraph(format!("{} runs failed; results.csv says why, and they count nowhere here.", self.failed));
@@ -91,12 +106,8 @@ impl Results<'_> {
         document
     }
 
-    /// Returns the means of every figure with their intervals, for programs.
-    pub(crate) fn json(&self, seeds: &[u64]) -> String {
-        let point = |at: usize| -> Map<String, Value> {
-            let labels = self.labels(&self.points[at]);
-            self.axes.iter().zip(labels).map(|(axis, value)| (axis.key.clone(), json!(value))).collect()
-        };
+    /// Returns the means of every figure with their intervals, and the differences, for programs.
+    pub(crate) fn json(&self) -> String {
         let figures = |job: &String, at: usize| -> Map<String, Value> {
             let own = self.samples.iter().filter(|((of, _), _)| of == job);
             let means = own.filter_map(|((_, name), samples)| {
@@ -107,10 +118,61 @@ impl Results<'_> {
             means.collect()
         };
         let rows = (0..self.points.len()).flat_map(|at| {
-            self.jobs.iter().map(move |job| json!({"point": point(at), "job": job, "figures": figures(job, at)}))
+            self.jobs.iter().map(move |job| json!({"point": self.point(at), "job": job, "figures": figures(job, at)}))
         });
-        let all: Vec<Value> = rows.collect();
-        format!("{:#}\n", json!({"elevon": env!("CARGO_PKG_VERSION"), "seeds": seeds, "points": all}))
+        let all = json!({
+            "elevon": env!("CARGO_PKG_VERSION"),
+            "command": self.command,
+            "seeds": self.seeds,
+            "warnings": self.warnings,
+            "points": rows.collect::<Vec<_>>(),
+            "differences": self.differences_json(),
+        });
+        format!("{all:#}\n")
+    }
+
+    /// Returns the differences of every figure to the value that is compared with; null if none is.
+    fn differences_json(&self) -> Value {
+        let Some((axis, base)) = self.compare else { return Value::Null };
+        let axis = &self.axes[axis];
+        let row = |job: &String, (at, with): (usize, usize)| {
+            let own = self.samples.keys().filter(|(of, _)| of == job);
+            let changes = own.filter_map(|(_, name)| {
+                let Interval { mean, half_width, samples } = self.change(job, name, at, with)?;
+                Some((name.clone(), json!({"mean_percent": mean, "half_width_95": half_width, "pairs": samples})))
+            });
+            let figures: Map<String, Value> = changes.collect();
+            json!({"point": self.point(at), "job": job, "figures": figures})
+        };
+        let pairs = self.pairs();
+        let rows: Vec<Value> = pairs.iter().flat_map(|pair| self.jobs.iter().map(|job| row(job, *pair))).collect();
+        json!({"against": {axis.key.as_str(): axis.value(base)}, "points": rows})
+    }
+
+    fn point(&self, at: usize) -> Map<String, Value> {
+        let labels = self.labels(&self.points[at]);
+        self.axes.iter().zip(labels).map(|(axis, value)| (axis.key.clone(), json!(value))).collect()
+    }
+
+    /// Returns each point with the one that it is compared with: that of the same values of all
+    /// other axes.
+    fn pairs(&self) -> Vec<(usize, usize)> {
+        let Some((axis, base)) = self.compare else { return Vec::new() };
+        let places: BTreeMap<&Point, usize> = self.points.iter().zip(0..).collect();
+        let with = |at: usize| {
+            let mut other = self.points[at].clone();
+            other[axis] = base;
+            places.get(&other).copied().filter(|&with| with != at)
+        };
+        (0..self.points.len()).filter_map(|at| Some((at, with(at)?))).collect()
+    }
+
+    /// Returns the difference of a figure between two points, in pairs of runs of the same seed.
+    fn change(&self, job: &str, key: &str, at: usize, with: usize) -> Option<Interval> {
+        let samples = self.samples.get(&(job.to_owned(), key.to_owned()))?;
+        let both = samples[with].iter().zip(&samples[at]);
+        let pairs: Vec<(f64, f64)> = both.filter_map(|(first, second)| Some(((*first)?, (*second)?))).collect();
+        Interval::of_change(&pairs)
     }
 
     /// Returns the values of a figure of a job at a point.
@@ -154,24 +216,12 @@ impl Results<'_> {
         let heads =
             self.axes.iter().map(|axis| axis.key.clone()).chain(SHOWN.iter().map(|shown| shown.title.to_owned()));
         let mut table = Table { header: heads.collect(), words: (0..self.axes.len()).collect(), rows: Vec::new() };
-        let places: BTreeMap<&Point, usize> = self.points.iter().zip(0..).collect();
-        let mut rows = 0;
-        for (at, point) in self.points.iter().enumerate() {
-            let mut other = point.clone();
-            other[axis] = base;
-            let Some(&with) = places.get(&other).filter(|&&with| with != at) else { continue };
-            rows += 1;
-            if rows > ROWS {
-                continue;
-            }
-            let mut row = self.labels(point);
+        let pairs = self.pairs();
+        for &(at, with) in pairs.iter().take(ROWS) {
+            let mut row = self.labels(&self.points[at]);
             for shown in &SHOWN {
-                let samples = self.samples.get(&(job.to_owned(), shown.key.to_owned()));
-                let pairs: Vec<(f64, f64)> = samples.map_or_else(Vec::new, |samples| {
-                    let both = samples[with].iter().zip(&samples[at]);
-                    both.filter_map(|(first, second)| Some(((*first)?, (*second)?))).collect()
-                });
-                row.push(Interval::of_change(&pairs).map_or("-".to_owned(), |change| change_in_words(&change)));
+                let change = self.change(job, shown.key, at, with);
+                row.push(change.map_or("-".to_owned(), |change| change_in_words(&change)));
             }
             table.rows.push(row);
         }
@@ -182,7 +232,7 @@ impl Results<'_> {
             axis.value(base)
         ));
         document.table(table);
-        self.note_of_rest(document, rows);
+        self.note_of_rest(document, pairs.len());
     }
 
     /// Returns the axis along the bottom of the plots: the one with the most numbers, at least
@@ -205,7 +255,7 @@ impl Results<'_> {
             let place = numeric(&self.axes[x].value(point[x]));
             let Some((place, mean)) = place.zip(Interval::of(&self.values(ALL_JOBS, shown.key, at))) else { continue };
             let group = groups.entry(rest.iter().map(|&axis| point[axis]).collect()).or_default();
-            group.entry(lines.map_or(0, |axis| point[axis])).or_default().push((place, mean.mean));
+            group.entry(lines.map_or(0, |axis| point[axis])).or_default().push((place, mean));
         }
         if self.is_map(lines) {
             groups.iter().take(PLOTS).for_each(|(fixed, group)| {
@@ -220,12 +270,18 @@ impl Results<'_> {
                 let name = lines.map_or_else(String::new, |axis| {
                     format!("{}={}", self.axes[axis].key, self.axes[axis].value(value))
                 });
-                Series { name, colour, points, labels: Vec::new() }
+                Series {
+                    name,
+                    colour,
+                    points: points.iter().map(|(x, of)| (*x, of.mean)).collect(),
+                    half_widths: points.iter().map(|(_, of)| of.half_width.unwrap_or(0.0)).collect(),
+                    ..Series::default()
+                }
             });
             document.plot(Plot {
                 title: format!("{}{}", capital(shown.title), self.fixed(&rest, fixed)),
-                description: format!("Mean over seeds, all jobs together, by {}.", self.axes[x].key),
-                mark: Mark::Line,
+                description: format!("{}, all jobs together, by {}.", self.mean_words(), self.axes[x].key),
+                mark: Mark::Curve,
                 x: PlotAxis {
                     title: self.axes[x].key.clone(),
                     scale: scale_of(group.values().flatten().map(|point| point.0)),
@@ -233,12 +289,17 @@ impl Results<'_> {
                 },
                 y: PlotAxis {
                     title: shown.title.to_owned(),
-                    scale: scale_of(group.values().flatten().map(|point| point.1)),
+                    scale: scale_of(group.values().flatten().map(|point| point.1.mean)),
                     unit: shown.unit,
                 },
                 series: series.collect(),
             });
         }
+    }
+
+    /// Says what the values of curves are.
+    const fn mean_words(&self) -> &'static str {
+        if self.seeds.len() > 1 { "Mean over seeds with its 95 % interval" } else { "One run for each point" }
     }
 
     /// Returns true if the axis has too many numbers for a line each, so that a map shows them.
@@ -250,8 +311,11 @@ impl Results<'_> {
         let mut columns: Vec<f64> = group.values().flatten().map(|point| point.0).collect();
         columns.sort_by(f64::total_cmp);
         columns.dedup();
-        let row = |points: &Vec<(f64, f64)>| {
-            columns.iter().map(|column| points.iter().find(|point| point.0 == *column).map(|point| point.1)).collect()
+        let row = |points: &Vec<(f64, Interval)>| {
+            columns
+                .iter()
+                .map(|column| points.iter().find(|point| point.0 == *column).map(|point| point.1.mean))
+                .collect()
         };
         HeatMap {
             title: format!("{}{fixed}", capital(shown.title)),
@@ -275,6 +339,22 @@ impl Results<'_> {
         let parts: Vec<String> = parts.collect();
         if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) }
     }
+}
+
+/// Names seeds: `seeds 1 to 10`, `seeds 3, 5, 9`.
+fn seeds_in_words(seeds: &[u64]) -> String {
+    const MOST: usize = 20;
+    let (Some(first), Some(last)) = (seeds.first(), seeds.last()) else { return String::new() };
+    if seeds.len() == 1 {
+        return format!("seed {first}");
+    }
+    if seeds.len() > 2 && seeds.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1])) {
+        return format!("seeds {first} to {last}");
+    }
+    let some: Vec<String> = seeds.iter().take(MOST).map(u64::to_string).collect();
+    let rest = seeds.len().saturating_sub(MOST);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    format!("seeds {}{more}", some.join(", "))
 }
 
 /// Returns a logarithmic scale for positive values that are far apart.

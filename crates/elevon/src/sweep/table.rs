@@ -86,6 +86,7 @@ impl Table {
         let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
         let mut file = SerializedFileWriter::new(out, self.schema()?, Arc::new(properties))?;
         let mut group = file.next_row_group()?;
+        // A seed above 2^63 keeps its bits; the schema says that they have no sign.
         let numbers = |of: &dyn Fn(&Row) -> u64| self.rows.iter().map(|row| of(row) as i64).collect::<Vec<i64>>();
         let texts = |of: &dyn Fn(&Row) -> &str| self.rows.iter().map(|row| of(row).into()).collect::<Vec<ByteArray>>();
         let mut next = |write: &mut dyn FnMut(&mut SerializedColumnWriter<'_>) -> Result<usize, ParquetError>| {
@@ -121,7 +122,9 @@ impl Table {
         for axis in &self.axes {
             fields.push(text(axis)?);
         }
-        fields.extend([number("seed")?, text("job")?, text("error")?]);
+        let unsigned = LogicalType::integer(64, false);
+        let seed = column("seed", PhysicalType::INT64, Some(unsigned), Repetition::REQUIRED)?;
+        fields.extend([seed, text("job")?, text("error")?]);
         for figure in &self.figures {
             fields.push(column(figure, PhysicalType::DOUBLE, None, Repetition::OPTIONAL)?);
         }
@@ -145,7 +148,7 @@ mod tests {
         let row = |run, bs: &str, figures| Row {
             run,
             point: vec![bs.to_owned()],
-            seed: 1,
+            seed: u64::MAX,
             job: "a".to_owned(),
             error: String::new(),
             figures,
@@ -164,8 +167,8 @@ mod tests {
         assert_eq!(
             csv,
             "run,bs,seed,job,error,iops,read_iops,command\n\
-             0,4k,1,a,,333333333.3333333,,elevon run 'a b.fio' --seed 1\n\
-             1,\"8,16k\",1,a,,2,0.5,elevon run 'a b.fio' --seed 1\n"
+             0,4k,18446744073709551615,a,,333333333.3333333,,elevon run 'a b.fio' --seed 1\n\
+             1,\"8,16k\",18446744073709551615,a,,2,0.5,elevon run 'a b.fio' --seed 1\n"
         );
         let json = table().json_lines();
         let first: Value = serde_json::from_str(json.lines().next().expect("a line")).expect("JSON");
@@ -181,6 +184,7 @@ mod tests {
         let rows: Vec<_> = file.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
         assert_eq!(rows.len(), 2);
         assert_eq!((rows[0].get_long(0).expect("run"), rows[1].get_string(1).expect("bs").as_str()), (0, "8,16k"));
+        assert_eq!(rows[0].get_ulong(2).expect("a seed"), u64::MAX);
         assert_eq!(rows[0].get_double(5).expect("iops").to_bits(), (1e9f64 / 3.0).to_bits());
         assert!(rows[0].get_double(6).is_err() && rows[1].get_double(6).expect("read_iops") == 0.5);
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use elevon_host::interrupt::Interrupt;
 use elevon_report::document::{Document, Table};
-use elevon_report::figures::FigureRow;
+use elevon_report::figures::{ALL_JOBS, FigureRow};
 use elevon_report::interval::Interval;
 use elevon_report::plot::{Axis as PlotAxis, Mark, Plot, Scale, Series};
 use elevon_sim::chance::{below, draw};
@@ -19,27 +19,31 @@ use serde_json::{Map, Value, json};
 use super::axis::Values;
 use super::definition::Definition;
 use super::goal::{Bound, Metric};
+use super::journal::Outcome;
 use super::points::{Point, sobol_points};
 use super::runs;
+use super::said::Said;
 use crate::args::{TextOrJson, TuneArgs};
 use crate::bar::Bar;
 use crate::cores::on_all_cores;
 use crate::failure::{Ending, Failure, MachineError, SweepError, all, emit, emit_text, tell};
 use crate::output::NewFile;
+use crate::run::warn;
 
 /// Trials of a generation.
 const GENERATION: usize = 16;
 /// Purpose of the draws.
 const TUNE: u64 = 0x707e_0001;
-/// Rows of the table of the best.
+/// Rows of the table of the best, and of a front.
 const ROWS: usize = 12;
+const FRONT: usize = 60;
 
 pub(crate) fn tune(args: &TuneArgs) -> Result<Ending, Failure> {
     let goals = Goals::new(args)?;
     let definition = Definition::of_search(&args.input, &args.stack, &args.over, args.seeds.as_deref())?;
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-    let mut search = Search { definition, goals, trials: Vec::new(), seen: BTreeSet::new(), draws: 0 };
+    let mut search = Search::new(definition, goals);
     let is_whole = search.run(args.trials.into(), &interrupt)?;
     let signal = interrupt.signal();
     if signal.is_some() {
@@ -49,6 +53,7 @@ pub(crate) fn tune(args: &TuneArgs) -> Result<Ending, Failure> {
         return Ok(signal.map_or(Ending::Done, Ending::Interrupted));
     }
     search.check_metrics()?;
+    warn(&search.said.lines(&Said::default()));
     let document = search.document(is_whole)?;
     let printed = match args.output_format {
         TextOrJson::Normal => emit_text(&document.text()),
@@ -124,9 +129,27 @@ struct Search {
     trials: Vec<Trial>,
     seen: BTreeSet<Point>,
     draws: u64,
+    /// Warnings of the runs.
+    said: Said,
+    /// Names of the jobs of the runs, and metrics that some run has.
+    jobs: BTreeSet<String>,
+    found: BTreeSet<String>,
 }
 
 impl Search {
+    fn new(definition: Definition, goals: Goals) -> Self {
+        Self {
+            definition,
+            goals,
+            trials: Vec::new(),
+            seen: BTreeSet::new(),
+            draws: 0,
+            said: Said::default(),
+            jobs: BTreeSet::new(),
+            found: BTreeSet::new(),
+        }
+    }
+
     /// Makes the trials. Returns true if the whole space was tried.
     fn run(&mut self, budget: usize, interrupt: &Interrupt) -> Result<bool, Failure> {
         let space = self.definition.axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.len()));
@@ -211,7 +234,7 @@ impl Search {
         self.definition.points.extend(points);
         let (definition, seeds) = (&self.definition, self.definition.seeds.len());
         let numbers: Vec<usize> = (first * seeds..definition.points.len() * seeds).collect();
-        let mut rows: Vec<Option<Vec<FigureRow>>> = vec![None; numbers.len()];
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; numbers.len()];
         let bar = Bar::new(&format!("tune, {} trials done", self.trials.len()));
         bar.expect(numbers.len() as u64);
         on_all_cores(
@@ -224,18 +247,33 @@ impl Search {
             },
             |run, outcome| {
                 bar.advance();
-                rows[run - first * seeds] = Some(if outcome.error.is_empty() { outcome.rows } else { Vec::new() });
+                outcomes[run - first * seeds] = Some(outcome);
                 Ok(())
             },
         )?;
-        for (at, of_point) in rows.chunks(seeds).enumerate() {
-            let Some(rows) = of_point.iter().map(Option::as_ref).collect::<Option<Vec<_>>>() else { continue };
-            self.trials.push(self.trial(first + at, &rows));
+        for (at, of_point) in outcomes.chunks_mut(seeds).enumerate() {
+            let Some(runs) = of_point.iter_mut().map(Option::take).collect::<Option<Vec<_>>>() else { continue };
+            self.trials.push(self.trial(first + at, &runs));
+            self.note(runs);
         }
         Ok(())
     }
 
-    fn trial(&self, point: usize, rows: &[&Vec<FigureRow>]) -> Trial {
+    /// Keeps what is told of runs besides their figures.
+    fn note(&mut self, runs: Vec<Outcome>) {
+        for Outcome { error, warnings, rows } in runs {
+            self.said.add(&warnings);
+            if error.is_empty() {
+                let has = |metric: &&&Metric| metric.value(&rows).is_some();
+                self.found.extend(self.goals.metrics().iter().filter(has).map(|metric| metric.name()));
+                self.jobs.extend(rows.into_iter().map(|row| row.job));
+            }
+        }
+    }
+
+    fn trial(&self, point: usize, runs: &[Outcome]) -> Trial {
+        let rows: Vec<&[FigureRow]> =
+            runs.iter().map(|run| if run.error.is_empty() { &run.rows[..] } else { &[] }).collect();
         let mean = |metric: &Metric| {
             let values: Option<Vec<f64>> = rows.iter().map(|rows| metric.value(rows)).collect();
             Interval::of(&values?)
@@ -251,13 +289,24 @@ impl Search {
         Trial { point, scores: scores.collect(), missed, means }
     }
 
-    /// Refuses a metric that no run has.
+    /// Refuses metrics that no run has, or that no run has together.
     fn check_metrics(&self) -> Result<(), Failure> {
         if self.trials.iter().any(|trial| !trial.means.is_empty()) {
             return Ok(());
         }
-        let metrics: Vec<String> = self.goals.metrics().into_iter().map(Metric::name).collect();
-        Err(Failure::input(SweepError::NoMetric { metrics: metrics.join(", ") }))
+        let all = self.goals.metrics();
+        let missing: Vec<&Metric> = all.iter().copied().filter(|metric| !self.found.contains(&metric.name())).collect();
+        for metric in &missing {
+            let job = &metric.job;
+            let count = self.jobs.iter().filter(|name| name.rsplit_once('#').is_some_and(|(of, _)| of == job)).count();
+            if count > 0 && job != ALL_JOBS {
+                let (metric, job) = (metric.name(), job.clone());
+                return Err(Failure::input(SweepError::SeveralJobs { metric, job, count }));
+            }
+        }
+        let names = |of: &[&Metric]| of.iter().map(|metric| metric.name()).collect::<Vec<_>>().join(", ");
+        let metrics = if missing.is_empty() { format!("all of {}", names(&all)) } else { names(&missing) };
+        Err(Failure::input(SweepError::NoMetric { metrics }))
     }
 
     /// Returns the trials that no other is better than, best first.
@@ -300,18 +349,60 @@ impl Search {
         let subject = if bounds.is_empty() { String::new() } else { format!(", subject to {}", bounds.join(" and ")) };
         let how = if is_whole { "all points of the space" } else { "a search; another --seed may find better" };
         let (trials, seeds) = (self.trials.len(), self.definition.seeds.len());
-        document.paragraph(format!("{}{subject}: {trials} trials of {seeds} run(s) each, {how}.", goals.join(", ")));
+        document.paragraph(format!(
+            "{}{subject}: {trials} trials of {seeds} run(s) each, {how}. elevon {}.",
+            goals.join(", "),
+            env!("CARGO_PKG_VERSION")
+        ));
+        for warning in self.said.lines(&Said::default()) {
+            document.paragraph(format!("Warning: {warning}"));
+        }
         let best = self.best();
         let Some(&first) = best.first() else { return Ok(document) };
         if self.trials[first].missed > 0.0 {
             document.paragraph("No trial meets the bounds; these miss them least.");
         }
         let metrics = self.goals.metrics();
+        if self.goals.all.len() == 1 {
+            document.heading("The best");
+            document.table(self.table(&best, &metrics));
+            document.command(self.command(first)?);
+        } else {
+            self.front_in(&mut document, &best, &metrics)?;
+        }
+        if metrics.len() > 1 {
+            document.plot(self.plot(&best, metrics[0], metrics[1]));
+        }
+        Ok(document)
+    }
+
+    /// Adds the front of two goals, with the command of each of its ends.
+    fn front_in(&self, document: &mut Document, front: &[usize], metrics: &[&Metric]) -> Result<(), Failure> {
+        document.heading("No other trial is better in both");
+        document.table(self.table(&front[..front.len().min(FRONT)], metrics));
+        if front.len() > FRONT {
+            document.paragraph(format!(
+                "And {} more between these and the last; --output-format json has all.",
+                front.len() - FRONT
+            ));
+        }
+        // They are in the order of the first goal, and so in the opposite order of the second.
+        let ends = front.iter().take(1).chain(front[1..].last());
+        for ((metric, _), &end) in self.goals.all.iter().zip(ends) {
+            let of = if front.len() == 1 { "both".to_owned() } else { metric.name() };
+            document.paragraph(format!("Best in {of}:"));
+            document.command(self.command(end)?);
+        }
+        Ok(())
+    }
+
+    /// Returns trials with their values and figures.
+    fn table(&self, trials: &[usize], metrics: &[&Metric]) -> Table {
         let heads =
             self.definition.axes.iter().map(|axis| axis.key.clone()).chain(metrics.iter().map(|metric| metric.name()));
         let words = (0..self.definition.axes.len()).collect();
         let mut table = Table { header: heads.collect(), words, rows: Vec::new() };
-        for &at in best.iter().take(ROWS) {
+        for &at in trials {
             let trial = &self.trials[at];
             let mut row = self.definition.values(trial.point);
             row.extend(metrics.iter().zip(&trial.means).map(|(metric, mean)| match mean.half_width {
@@ -320,13 +411,7 @@ impl Search {
             }));
             table.rows.push(row);
         }
-        document.heading(if self.goals.all.len() > 1 { "No other trial is better in both" } else { "The best" });
-        document.table(table);
-        document.command(self.command(first)?);
-        if metrics.len() > 1 {
-            document.plot(self.plot(&best, metrics[0], metrics[1]));
-        }
-        Ok(document)
+        table
     }
 
     /// Returns every trial by two metrics, with the best apart.
@@ -334,21 +419,21 @@ impl Search {
         let series = |name: &str, colour: usize, of: &dyn Fn(usize) -> bool| {
             let taken = (0..self.trials.len()).filter(|&at| self.trials[at].means.len() > 1 && of(at));
             let points = taken.map(|at| (self.trials[at].means[1].mean, self.trials[at].means[0].mean)).collect();
-            Series { name: name.to_owned(), colour, points, labels: Vec::new() }
+            Series { name: name.to_owned(), colour, points, ..Series::default() }
         };
         let front: BTreeSet<usize> = if self.goals.all.len() > 1 {
             best.iter().copied().collect()
         } else {
             best.iter().copied().take(1).collect()
         };
-        let axis = |metric: &Metric| PlotAxis { title: metric.name(), scale: Scale::Linear, unit: metric.unit() };
+        let axis = |metric: &Metric| PlotAxis { title: metric.title(), scale: Scale::Linear, unit: metric.unit() };
         let all = [
             series("misses a bound", 5, &|at| self.trials[at].missed > 0.0 && !front.contains(&at)),
             series("tried", 0, &|at| self.trials[at].missed == 0.0 && !front.contains(&at)),
             series("best", 1, &|at| front.contains(&at)),
         ];
         Plot {
-            title: format!("{} against {}", y.name(), x.name()),
+            title: format!("{} against {}", y.title(), x.title()),
             description: "A dot for each trial.".to_owned(),
             mark: Mark::Points,
             x: axis(x),
@@ -374,6 +459,16 @@ impl Search {
             Ok(json!({"point": point, "figures": figures, "meets_bounds": meets, "command": self.command(at)?}))
         };
         let all = (0..self.trials.len()).map(trial).collect::<Result<Vec<_>, _>>()?;
-        Ok(format!("{:#}\n", json!({"elevon": env!("CARGO_PKG_VERSION"), "best": best, "trials": all})))
+        Ok(format!(
+            "{:#}\n",
+            json!({
+                "elevon": env!("CARGO_PKG_VERSION"),
+                "command": self.definition.shared(),
+                "seeds": self.definition.seeds,
+                "warnings": self.said.lines(&Said::default()),
+                "best": best,
+                "trials": all,
+            })
+        ))
     }
 }

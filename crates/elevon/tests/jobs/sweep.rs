@@ -130,6 +130,8 @@ fn what_cannot_run_is_one_line() {
         (&["bad.toml"], "bad.toml:3:1: --over iodepht: did you mean iodepth?"),
         (&["merge", "."], "no runs*.jsonl"),
         (&["nothing.fio", over[0], over[1]], "elevon: nothing.fio:1:1: cannot read the job file"),
+        (&["job.fio", over[0], over[1], "--job-option", "iodepth=4"], "--over iodepth=...: --job-option iodepth=4 is"),
+        (&["job.fio", "--over", "nr_requests=4,64", "--set", "nr_requests=5"], "--set nr_requests=5 is given, too"),
     ] {
         let run = sweep(&bench, arguments);
         let told = String::from_utf8_lossy(&run.stderr);
@@ -187,7 +189,8 @@ fn tuning_finds_the_depth_that_fills_the_servers() {
 fn two_goals_have_a_front() {
     let bench = Bench::new();
     bench.file("job.fio", "[a]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nsize=64m\nnumber_ios=600\n");
-    let report = tune(&bench, &["--maximise", "iops", "--minimise", "p99", "--over", "iodepth=1..32"]);
+    let goals = ["--maximise", "iops", "--minimise", "p99", "--over", "iodepth=1..32"];
+    let report = tune(&bench, &goals);
     let trials = report["trials"].as_array().expect("trials");
     let figures = |at: usize| {
         let of = |name: &str| trials[at]["figures"][name]["mean"].as_f64().expect("a mean");
@@ -200,6 +203,91 @@ fn two_goals_have_a_front() {
         let is_beaten = (0..trials.len()).any(|other| beats(figures(other), figures(at)));
         assert_eq!(front.contains(&at), !is_beaten, "{at}");
     }
+    // The text has every point of the front, and the command of each end.
+    let device = ["tune", "job.fio", "--device", "slots:slots=8,latency=1ms"];
+    let text = bench.stdout(&[&device[..], &goals].concat());
+    let table = text.split("No other trial is better in both").nth(1).expect("a front");
+    let rows = table.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit())).count();
+    assert!(rows == front.len() && front.len() > 2, "{} of {}: {text}", rows, front.len());
+    assert!(text.contains("Best in iops:") && text.contains("Best in lat_p99_ns:"), "{text}");
+    assert_eq!(text.matches("elevon run job.fio").count(), 2, "{text}");
+}
+
+/// Clones without `group_reporting` are jobs of one name, which no output takes for one another.
+#[test]
+fn jobs_of_one_name_are_told_apart() {
+    let bench = Bench::new();
+    let clones = "[lim]\nioengine=libaio\ndirect=1\nrw=randread\nsize=64m\nnumber_ios=100\nnumjobs=3\n";
+    bench.file("job.fio", format!("{clones}[*]\ndirect=1\nrw=randwrite\nsize=1m\n"));
+    files(&bench, "out", &["job.fio", "--over", "iodepth=1,2"]);
+    let rows = rows(&bench, "out");
+    let jobs: Vec<&str> = rows.iter().take(5).map(|row| row["job"].as_str().expect("a name")).collect();
+    assert_eq!(jobs, ["lim#1", "lim#2", "lim#3", "*#1", "*"]);
+    let ios = |row: usize| rows[row]["figures"]["ios"].as_f64().expect("a count");
+    assert_eq!((ios(0), ios(3), ios(4)), (100.0, 256.0, 3.0 * 100.0 + 256.0));
+    let compare = ["compare", "job.fio", "--vs", "--scheduler bfq", "--seeds", "2"];
+    let text = bench.stdout(&compare);
+    for job in ["Job lim#1\n", "Job lim#3\n", "Job *#1\n", "All jobs\n"] {
+        assert!(text.contains(job), "{job}: {text}");
+    }
+    let tune = ["tune", "job.fio", "--over", "iodepth=1,2", "--maximise"];
+    let run = bench.elevon(&[&tune[..], &["lim:iops"]].concat()).output().expect("the command ran");
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.code() == Some(2) && told.contains("lim:iops: 3 jobs are named lim; must be lim#1"), "{told}");
+    assert!(bench.stdout(&[&tune[..], &["lim#2:iops"]].concat()).contains("maximise lim#2:iops"));
+}
+
+/// A flat curve says why: the warnings of all points are told once, before and after an interrupt.
+#[test]
+fn a_sweep_warns_as_a_run_does() {
+    let bench = Bench::new();
+    bench.file("job.fio", "[rd]\nioengine=psync\ndirect=1\nrw=randread\nsize=64m\nnumber_ios=50\n");
+    let over = ["job.fio", "--over", "iodepth=1..8:*2"];
+    let warning = "iodepth: ioengine=psync has one I/O at a time; use libaio or io_uring (in 3 of 4 runs)";
+    for time in ["first", "again, from the journal"] {
+        let run = sweep(&bench, &[&over[..], &["-o", "out"]].concat());
+        let told = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(told.matches("has one I/O at a time").count(), 1, "{time}: {told}");
+        for name in ["summary.txt", "index.html"] {
+            let text = fs::read_to_string(bench.path("out").join(name)).expect(name);
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.contains(warning), "{time}: {name}: {text}");
+        }
+    }
+    let goal = ["tune", "job.fio", "--over", "iodepth=1..8:*2", "--maximise", "iops", "--output-format", "json"];
+    let report: Value = serde_json::from_str(&bench.stdout(&goal)).expect("JSON");
+    assert_eq!(report["warnings"][0], warning);
+}
+
+/// The summary says what was swept, and has what `--compare` shows for programs, too.
+#[test]
+fn a_summary_stands_alone() {
+    let bench = bench();
+    let all = ["job.fio", "--seeds", "3,7", "--device", "hdd-7200", "--compare", "scheduler=none"];
+    files(&bench, "out", &[&all[..], &OVER[..]].concat());
+    for name in ["summary.txt", "index.html"] {
+        let text = fs::read_to_string(bench.path("out").join(name)).expect(name);
+        assert!(text.contains("elevon run job.fio --device hdd-7200") && text.contains("seeds 3, 7"), "{text}");
+    }
+    let json = sweep(&bench, &[&all[..], &OVER[..], &["-o", "out", "--output-format", "json"]].concat());
+    let report: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(report["command"], "elevon run job.fio --device hdd-7200 --seed 1");
+    let differences = &report["differences"];
+    assert_eq!(differences["against"]["scheduler"], "none");
+    let points = differences["points"].as_array().expect("points");
+    assert_eq!(points.len(), 3 * 3, "three depths; two jobs and all together");
+    let of = |row: &Value| row["point"]["scheduler"].clone();
+    assert!(points.iter().all(|row| of(row) == "bfq" && row["figures"]["iops"]["pairs"] == 2), "{differences}");
+    // The mean of a pair's difference is the difference of the means.
+    let mean = |scheduler: &str| {
+        let rows = report["points"].as_array().expect("points").iter();
+        let mut own = rows.filter(|row| of(row) == scheduler && row["job"] == "*");
+        own.next().expect("a point")["figures"]["iops"]["mean"].as_f64().expect("a mean")
+    };
+    let expected = 100.0 * (mean("bfq") / mean("none") - 1.0);
+    let found =
+        points.iter().find(|row| row["job"] == "*").expect("all jobs")["figures"]["iops"]["mean_percent"].as_f64();
+    assert!((found.expect("a difference") - expected).abs() < 1e-6, "{found:?} and {expected}");
 }
 
 #[test]
@@ -209,8 +297,9 @@ fn a_bad_goal_is_one_line() {
     for (arguments, part) in [
         (&[][..], "give one goal or two"),
         (&["--maximise", "iops", "--subject-to", "p99"], "--subject-to p99: must be FIGURE<VALUE"),
-        (&["--maximise", "speed"], "no run has all of speed; must be columns"),
-        (&["--minimise", "nobody:p99"], "no run has all of nobody:lat_p99_ns"),
+        (&["--maximise", "speed"], "no run has speed; must be columns"),
+        (&["--minimise", "nobody:p99"], "no run has nobody:lat_p99_ns"),
+        (&["--maximise", "read_iops", "--subject-to", "trim_iops>5"], "no run has trim_iops; must be"),
     ] {
         let run =
             bench.elevon(&[&["tune", "job.fio"], &over[..], arguments].concat()).output().expect("the command ran");
