@@ -17,6 +17,7 @@ mod setup;
 mod text;
 mod trial;
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use elevon_core::kernel::Kernel;
@@ -56,8 +57,8 @@ const LOSS_IN_A_HALF: f64 = 0.02;
 /// A configuration that is proposed.
 struct Proposal {
     scored: Scored,
-    /// The least that it scores in a half of the trace; `None` if the halves are too short to tell.
-    in_halves: Option<f64>,
+    /// What it scores in each half of the trace; `None` if the half is too short to tell.
+    in_halves: [Option<f64>; 2],
     lines: Lines,
     /// The text of a file of `--tenants` with what it gives processes; empty if that is nothing.
     tenants: String,
@@ -125,7 +126,7 @@ fn check(args: &AdviseArgs) -> Result<(), Failure> {
 fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Result<Option<Advice>, Failure> {
     let name = args.input.display().to_string();
     let in_trace = whole.len();
-    let workload = match whole.busiest(args.ios) {
+    let workload = match stretch(&whole, args)? {
         Some((from, until)) => whole.between(from, until),
         None => whole,
     };
@@ -151,7 +152,7 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
     let disk = disk(args, &bench.workload);
     let (mut proposals, mut failed) = (Vec::new(), None);
     for (scored, in_halves) in best.into_iter().zip(in_halves) {
-        if in_halves.is_some_and(|score| score < -LOSS_IN_A_HALF) {
+        if in_halves.iter().flatten().any(|score| *score < -LOSS_IN_A_HALF) {
             failed.get_or_insert(scored);
             continue;
         }
@@ -173,6 +174,45 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
         before: before.clone(),
         objective: objective.clone(),
     }))
+}
+
+/// Returns the stretch of a long trace that is replayed, as the times of its first and last I/O:
+/// the busiest, or the one where the processes that the goal is for meet others most. `None` is all
+/// of a short one.
+fn stretch(whole: &Workload, args: &AdviseArgs) -> Result<Option<(u64, u64)>, Failure> {
+    if args.for_process.is_none() || whole.len() <= args.ios {
+        return Ok(whole.busiest(args.ios));
+    }
+    let wanted = wanted(whole, args.for_process.as_deref())?;
+    let processes = whole.processes.iter().enumerate();
+    let times = processes.flat_map(|(at, process)| {
+        let is_wanted = wanted.contains(&at);
+        process.ios.iter().map(move |io| (io.at, is_wanted))
+    });
+    let mut times: Vec<(u64, bool)> = times.collect();
+    times.sort_unstable();
+    Ok(densest(&times, args.ios))
+}
+
+/// Returns the first and last of `count` successive times of which most are wanted and as many
+/// others are there: alone, nobody can be served better. Of equal ones those within the shortest
+/// time, and of these the first.
+fn densest(times: &[(u64, bool)], count: usize) -> Option<(u64, u64)> {
+    let mut wanted = 0usize;
+    let mut best: Option<((usize, usize, Reverse<u64>), (u64, u64))> = None;
+    for (at, &(until, is_wanted)) in times.iter().enumerate() {
+        wanted += usize::from(is_wanted);
+        if at + 1 < count {
+            continue;
+        }
+        let (from, leaves) = times[at + 1 - count];
+        let rank = (wanted.min(count - wanted), wanted, Reverse(until - from));
+        if best.is_none_or(|(known, _)| rank > known) {
+            best = Some((rank, (from, until)));
+        }
+        wanted -= usize::from(leaves);
+    }
+    best.map(|(_, ends)| ends)
 }
 
 /// Returns the options that all replays share.
@@ -239,20 +279,20 @@ fn objective(
     Ok(Some(Objective { goal: args.goal, processes, all, max_loss: args.max_loss / 100.0 }))
 }
 
-/// Replays the best once more on each half of the trace. Returns for each the least that it is
-/// worth in a half that tells; `None` if the user interrupted it.
+/// Replays the best once more on each half of the trace. Returns for each what it is worth in each
+/// half that tells; `None` if the user interrupted it.
 fn in_halves(
     best: &[Scored],
     bench: &Bench<'_>,
     objective: &Objective,
     before: &Trial,
-) -> Result<Option<Vec<Option<f64>>>, Failure> {
+) -> Result<Option<Vec<[Option<f64>; 2]>>, Failure> {
     let workload = &bench.workload;
     let times = workload.times();
     let middle = times[times.len() / 2];
     let halves = [workload.between(0, middle), workload.between(middle + 1, u64::MAX)];
-    let mut worst: Vec<Option<f64>> = vec![None; best.len()];
-    for half in halves.into_iter().filter(|half| !half.is_empty() && !best.is_empty()) {
+    let mut scores: Vec<[Option<f64>; 2]> = vec![[None; 2]; best.len()];
+    for (at, half) in halves.into_iter().enumerate().filter(|(_, half)| !half.is_empty() && !best.is_empty()) {
         let labels: Vec<String> = half.processes.iter().map(WorkloadProcess::label).collect();
         let index = |at: usize| labels.iter().position(|label| *label == objective.processes[at].label);
         let of_half: Vec<usize> = (0..workload.processes.len()).filter(|&at| index(at).is_some()).collect();
@@ -265,14 +305,11 @@ fn in_halves(
             let Some(trial) = part.run(setup)? else { return Ok(None) };
             trials.push(trial);
         }
-        for (worst, trial) in worst.iter_mut().zip(&trials[1..]) {
-            if objective.can_score(&trials[0], trial) {
-                let score = objective.score(&trials[0], trial);
-                *worst = Some(worst.map_or(score, |other| other.min(score)));
-            }
+        for (scores, trial) in scores.iter_mut().zip(&trials[1..]) {
+            scores[at] = objective.can_score(&trials[0], trial).then(|| objective.score(&trials[0], trial));
         }
     }
-    Ok(Some(worst))
+    Ok(Some(scores))
 }
 
 /// Returns what a user should know of the trace.
@@ -297,4 +334,22 @@ fn disk(args: &AdviseArgs, workload: &Workload) -> Disk {
     let device = recorded.and_then(elevon_trace::Recorded::device).unwrap_or(workload.device);
     let name = args.name.clone().or_else(|| recorded?.get("name").map(str::to_owned));
     Disk { device, name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stretch_is_that_of_the_wanted() {
+        // Others are busiest at 100 and 101, the wanted at 10 to 30, and they meet at 30 to 40.
+        let times =
+            [(10, true), (20, true), (30, true), (32, false), (36, false), (40, true), (100, false), (101, false)];
+        assert_eq!(densest(&times, 4), Some((30, 40)));
+        assert_eq!(densest(&times[..3], 2), Some((10, 20)), "of equal ones the first");
+        assert_eq!(densest(&[(0, true), (9, true), (10, true)], 2), Some((9, 10)), "of equal ones the shortest");
+        assert_eq!(densest(&times, 8), Some((10, 101)));
+        assert_eq!(densest(&[(0, true), (50, false), (51, false)], 1), Some((0, 0)), "never without the wanted");
+        assert_eq!(densest(&times[..1], 2), None);
+    }
 }

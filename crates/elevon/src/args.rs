@@ -558,7 +558,8 @@ pub(crate) struct AdviseArgs {
     /// Also what no kernel has: fill= (proposal 001), schedulers of Elevon's own
     #[arg(long)]
     pub(crate) experimental: bool,
-    /// I/Os that are replayed: of a longer trace, its busiest stretch
+    /// I/Os that are replayed: of a longer trace, its busiest stretch, or with --for the stretch
+    /// where these processes meet others most
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     pub(crate) ios: usize,
     /// Proposals at most

@@ -143,7 +143,7 @@ fn proposal(proposal: &Proposal, advice: &Advice) -> Value {
     let trial = &proposal.scored.trial;
     let mut all = configuration(&trial.setup, advice);
     all["score"] = rounded(proposal.scored.score).into();
-    all["score_in_halves"] = proposal.in_halves.map(rounded).into();
+    all["score_in_halves"] = json!(proposal.in_halves.map(|score| score.map(rounded)));
     all["processes"] = processes(advice, trial);
     let loser = |(at, figure, change): (usize, Figure, f64)| json!({ "process": advice.objective.processes[at].label, "figure": key(figure), "change_percent": rounded(change) });
     all["losers"] = losses(advice, trial).into_iter().map(loser).collect();

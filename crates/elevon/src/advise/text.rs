@@ -62,7 +62,13 @@ pub(super) fn goal_words(args: &AdviseArgs) -> String {
 fn head(out: &mut String, args: &AdviseArgs, advice: &Advice) {
     let (ios, in_trace) = advice.ios;
     let stretch = match in_trace > ios {
-        true => format!(", the busiest stretch of the {} in the trace", number::grouped(in_trace as u64)),
+        true => {
+            let which = match &args.for_process {
+                Some(process) => format!("the stretch where {process} meets others most"),
+                None => "the busiest stretch".to_owned(),
+            };
+            format!(", {which} of the {} in the trace", number::grouped(in_trace as u64))
+        }
         false => String::new(),
     };
     let _ = writeln!(
@@ -85,7 +91,7 @@ fn head(out: &mut String, args: &AdviseArgs, advice: &Advice) {
     wrapped(out, "", &format!("captured under {} ({said})", advice.captured.setup));
     let line = match &advice.calibration {
         Some(found) => format!(
-            "device fitted to the trace: {}, the distribution of the latency of {} requests within {:.1} % (elevon calibrate shows it)",
+            "device fitted to the trace: {}, the distribution of the latency of the {} requests that it was fitted to within {:.1} % (elevon calibrate shows it)",
             found.model.words(),
             number::grouped(found.model.requests()),
             found.model.error_percent()
@@ -261,14 +267,21 @@ pub(super) fn risks(advice: &Advice, proposal: &Proposal) -> Vec<String> {
             lines.push(format!("{} waits up to {longest} for an I/O ({before} before)", subject.label));
         }
     }
-    lines.push(match proposal.in_halves {
-        Some(_) => "how sure: beyond the error of the check, and no loss in either half of the trace".to_owned(),
-        None => "how sure: beyond the error of the check; the halves of the trace are too short to tell".to_owned(),
-    });
+    lines.push(format!("how sure: beyond the error of the check{}", halves_words(proposal.in_halves)));
     lines.extend(cpu(advice, &proposal.scored.trial).map(|(more, percent)| {
         format!("CPU: the scheduler takes {more} more of each request, {percent:.1} % of a CPU at this rate; no replay has that")
     }));
     lines
+}
+
+/// Says which halves of the trace show that nothing is lost.
+const fn halves_words(in_halves: [Option<f64>; 2]) -> &'static str {
+    match in_halves {
+        [Some(_), Some(_)] => ", and no loss in either half of the trace",
+        [Some(_), None] => ", and no loss in the first half of the trace; the second is too short to tell",
+        [None, Some(_)] => ", and no loss in the second half of the trace; the first is too short to tell",
+        [None, None] => "; the halves of the trace are too short to tell",
+    }
 }
 
 /// Losses that are worth a word: process, figure, and the change in percent.
@@ -313,4 +326,17 @@ fn nothing(out: &mut String, args: &AdviseArgs, advice: &Advice) {
     };
     wrapped(out, "", &format!("What promises most, {why}: {what}"));
     gains(out, &advice.objective, &advice.before, &scored.trial);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_half_that_cannot_tell_is_named() {
+        assert!(halves_words([Some(0.1), Some(0.0)]).contains("either half"));
+        assert!(halves_words([Some(0.1), None]).contains("in the first half of the trace; the second is too short"));
+        assert!(halves_words([None, Some(0.1)]).contains("in the second half of the trace; the first is too short"));
+        assert!(!halves_words([None, None]).contains("no loss"));
+    }
 }
