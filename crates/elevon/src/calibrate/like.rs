@@ -142,7 +142,7 @@ impl Likeness {
         };
         let (fitted, others) = parameters.split_at(fit.changed.len());
         let within = format!(
-            "the latency of {} requests from issue to completion, its distribution within {:.1} %",
+            "the latency of {} requests from issue to completion; replayed, its distribution on these is within {:.1} %",
             fit.requests.0, fit.distribution_percent
         );
         source(fitted, "fitted", &within);
@@ -171,8 +171,8 @@ impl Likeness {
         let of = if all > looked_at { format!(", the first of {all}") } else { String::new() };
         let _ = writeln!(
             out,
-            "\nfitted to {looked_at} requests{of}: the distribution of latency is off by {:.1} % ({:.1} % with the \
-             profile as it was),\nthe time that all took by {:+.1} %",
+            "\nfitted to {looked_at} requests{of}, then replayed on the same: the distribution of latency is off by\n\
+             {:.1} % ({:.1} % with the profile as it was), the time that all took by {:+.1} %",
             fit.distribution_percent, fit.profile_percent, fit.time_percent
         );
         latency_table(&mut out, &fit.by_size, &fit.by_depth);

@@ -176,7 +176,7 @@ pub(super) fn profile(name: &str, found: &Calibration) -> String {
         "\n[[source]]\nparameters = [{}]\nbasis = \"fitted\"\nvalue = {}\norigin = {}\n",
         fitted.join(", "),
         quoted(&format!(
-            "the latency of {} requests from issue to completion, its distribution within {:.1} %",
+            "the latency of {} requests from issue to completion; replayed, its distribution on these is within {:.1} %",
             found.fit.requests.0, found.fit.distribution_percent
         )),
         quoted(&format!("trace {name}"))
@@ -286,8 +286,8 @@ pub(super) fn text(name: &str, found: &Calibration) -> String {
     let of = if all > looked_at { format!(", the first of {all}") } else { String::new() };
     let _ = writeln!(
         out,
-        "fitted to {looked_at} requests{of}: the distribution of latency is off by {:.1} % ({:.1} % without spread,\n\
-         hand-over and disorder), the latency of one request by {:.1} % on average",
+        "fitted to {looked_at} requests{of}, then replayed on the same: the distribution of latency is off by\n\
+         {:.1} % ({:.1} % without spread, hand-over and disorder), the latency of one request by {:.1} % on average",
         fit.distribution_percent, fit.fifo_percent, fit.each_percent
     );
     latency_table(&mut out, &fit.by_size, &fit.by_depth);
