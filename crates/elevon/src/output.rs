@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::failure::{Failure, FileError, MachineError};
+use crate::source::STDIN;
 
 /// Mode of a new file before the umask is applied.
 const NEW_FILE: u32 = 0o666;
@@ -62,6 +63,9 @@ impl NewFile {
     pub(crate) fn create(option: &str, path: &Path) -> Result<Self, Failure> {
         let name = format!("{option} {}", path.display()).trim_start().to_owned();
         let fail = |error| Failure::named(&name, FileError::CannotWrite(error));
+        if path == Path::new(STDIN) {
+            return Err(Failure::named(name, FileError::Dash));
+        }
         if let Ok(metadata) = fs::metadata(path) {
             if metadata.is_dir() {
                 return Err(Failure::named(name, FileError::Directory));

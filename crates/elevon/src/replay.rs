@@ -78,6 +78,12 @@ impl Replay {
             let expected = ValueError::expected("a speed at which the trace takes at most a hundred years");
             return Err(Failure::named(format!("--speed {speed}"), expected));
         }
+        let mut ios = workload.processes.iter().flat_map(|process| &process.ios);
+        // Completions that were lost in a gap count at its start.
+        if how.closed && workload.gaps.is_empty() && ios.all(|io| io.completed.is_none()) {
+            let trace = path.display().to_string();
+            return Err(Failure::named("--closed", ConflictError::NoCompletions { trace }));
+        }
         Self::of_workload(path, how, workload).onto(stack)
     }
 

@@ -284,6 +284,9 @@ pub(crate) enum FileError {
     /// The output is a directory.
     #[error("is a directory; name a file")]
     Directory,
+    /// The output is `-`, which stands for standard input or output elsewhere.
+    #[error("must be a file; /dev/stdout is the standard output, and ./- a file of that name")]
+    Dash,
     /// The output is a block device.
     #[error("is a block device; name a file")]
     BlockDevice,
@@ -488,6 +491,15 @@ pub(crate) enum ConflictError {
     NotInReplay {
         /// Why.
         why: &'static str,
+    },
+    /// A closed loop of a trace without completions.
+    #[error(
+        "{trace} has no completions to wait for, so that its loop cannot be closed; leave --closed out, or record \
+         completions, too"
+    )]
+    NoCompletions {
+        /// The trace.
+        trace: String,
     },
     /// An option of replays with a job file.
     #[error("says how a trace is replayed; {input} is none")]

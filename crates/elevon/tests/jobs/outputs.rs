@@ -28,6 +28,7 @@ fn bench() -> Bench {
 
 /// Each command is refused before anything runs, and the line contains these words.
 const CLASHES: &[(&[&str], &[&str])] = &[
+    (&["run", "good.fio", "--html", "-"], &["--html -: must be a file; /dev/stdout"]),
     (&["run", "good.fio", "--html", "good.fio"], &["--html good.fio", "the same file as good.fio"]),
     (&["run", "good.fio", "--html", "./good.fio"], &["--html ./good.fio", "good.fio"]),
     (&["run", "good.fio", "--html", "soft.html"], &["--html soft.html", "the same file as good.fio"]),

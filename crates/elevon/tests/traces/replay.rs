@@ -215,7 +215,11 @@ fn bad_input_is_one_line() {
     let trace = data("traces/dd-1028k-direct.ftrace");
     bench.file("empty.txt", "");
     bench.file("job.fio", "[a]\nrw=read\nsize=1m\n");
+    let text = std::fs::read_to_string(&trace).expect("a trace");
+    let asked: Vec<&str> = text.lines().filter(|line| !line.contains("_complete:")).collect();
+    bench.file("asked.ftrace", asked.join("\n"));
     for (args, said) in [
+        (vec!["replay", "asked.ftrace", "--closed"], "--closed: asked.ftrace has no completions to wait for"),
         (vec!["replay", "missing.txt"], "missing.txt"),
         (vec!["replay", "empty.txt"], "empty.txt"),
         (vec!["replay", "job.fio"], "job.fio"),
