@@ -199,7 +199,7 @@ fn stretch(whole: &Workload, args: &AdviseArgs) -> Result<Option<(u64, u64)>, Fa
 /// time, and of these the first.
 fn densest(times: &[(u64, bool)], count: usize) -> Option<(u64, u64)> {
     let mut wanted = 0usize;
-    let mut best: Option<((usize, usize, Reverse<u64>), (u64, u64))> = None;
+    let mut best = None;
     for (at, &(until, is_wanted)) in times.iter().enumerate() {
         wanted += usize::from(is_wanted);
         if at + 1 < count {
