@@ -75,9 +75,10 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
-    /// Another server has the file, and one of both would write it.
+    /// Another server has the file, and one of both writes it through a page cache.
     #[error(
-        "{}: another server has it, and one of both would write it; end that one, or serve it read-only from both",
+        "{}: another server has it, and one of both writes it through a page cache, which the other does not see; end that \
+         one, or serve the file without a cache from both",
         .path.display()
     )]
     Served {
@@ -170,14 +171,14 @@ impl HostFile {
 }
 
 impl HostFile {
-    /// Takes a lock on a regular file for as long as it is open: one server may write it, or many
-    /// may read it. It binds only who asks for it (flock). Block devices, and files of file systems
-    /// that know no locks, are never refused.
+    /// Takes a lock on a regular file for as long as it is open: one server may have it `alone`, or
+    /// several together. It binds only who asks for it (flock). Block devices, and files of file
+    /// systems that know no locks, are never refused.
     ///
     /// # Errors
     /// Another has a lock beside which this one cannot be.
-    pub fn lock(&self, write: bool) -> Result<(), OpenError> {
-        let lock = || if write { self.file.try_lock() } else { self.file.try_lock_shared() };
+    pub fn lock(&self, alone: bool) -> Result<(), OpenError> {
+        let lock = || if alone { self.file.try_lock() } else { self.file.try_lock_shared() };
         match lock() {
             Err(TryLockError::WouldBlock) if !self.is_block_device => {
                 Err(OpenError::Served { path: self.path.clone() })
@@ -403,7 +404,7 @@ mod tests {
     use std::io::{Seek, SeekFrom};
 
     #[test]
-    fn a_file_is_written_by_one_server_or_read_by_several() {
+    fn a_file_is_of_one_server_alone_or_of_several() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         let open = || HostFile::open(&path, OpenOptions { write: true, direct: false, grow_to: 4096 }).expect("a file");

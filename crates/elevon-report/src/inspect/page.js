@@ -238,7 +238,7 @@
   }
   function describe(i) {
     const parts = [`request ${i}: ${GROUPS[group[i]]} of ${size(bytes[i])} at sector ${sector[i]}`, names[process[i]],
-      `begins ${moment(start[i], 1)} into the trace`];
+      `begins ${moment(start[i], 1).replace(/(\.\d*?)0+ /, '$1 ').replace('. ', ' ')} into the trace`];
     if (hasQueue[i]) parts.push(`waits ${ns(queue[i])}`);
     parts.push(`${ns(device[i])} in the device`);
     return parts.join(', ');

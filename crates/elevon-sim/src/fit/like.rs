@@ -5,8 +5,8 @@
 //! it as it was observed: a closed loop, so that a model that is too slow does not collect a queue
 //! that the trace did not have. Minimised are the error of `fit.rs` (distributions of latency of
 //! requests of one kind and size that met about as many others) and that of the time that all of
-//! them take, by differential evolution from the profile on, and then one parameter at a time. One that
-//! does not clearly reduce the error keeps the value of the profile.
+//! them take, by differential evolution from the profile on, and then one parameter at a time. One
+//! that does not clearly reduce the error keeps the value of the profile.
 //!
 //! Cost: some 3,000 trials, each O(requests) as the device runs them; 280 short ones for a first
 //! look.

@@ -86,10 +86,12 @@ pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
     }
 }
 
-/// Opens a file or a block device that no other server changes.
+/// Opens a file or a block device. A page cache that is written has a file for itself: what is dirty
+/// in it, other servers do not see.
 fn locked(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     let device = real(planned)?;
-    device.0.disk.file().lock(!planned.read_only).map_err(Failure::input)?;
+    let alone = planned.plan.cache.is_some() && !planned.read_only;
+    device.0.disk.file().lock(alone).map_err(Failure::input)?;
     Ok(device)
 }
 

@@ -58,5 +58,5 @@ fn the_wheel_and_the_pointer_go_to_a_single_request() {
 
     browser.value("document.getElementById('timeline').dispatchEvent(new MouseEvent('dblclick'))");
     let seen = browser.drawn();
-    assert!(seen["where"].as_str().is_some_and(|text| text.contains("119,999 requests begin")), "{seen}");
+    assert!(seen["where"].as_str().is_some_and(|text| text.contains("120,000 requests begin")), "{seen}");
 }
