@@ -123,8 +123,8 @@ pub(crate) struct QueueArgs {
     /// lists kinds, keys and defaults (repeatable)
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
-    /// Limits, weights and priority classes of tenants (cgroups; jobs name theirs with cgroup=), and
-    /// changes of them during the run: TOML, with the kernel's file names or knobs of our own;
+    /// Limits, weights and priority classes of tenants (cgroups; jobs name theirs with cgroup=),
+    /// and changes of them during the run: TOML, with the kernel's file names or knobs of our own;
     /// docs/tenants.md describes it
     #[arg(long, value_name = "FILE")]
     pub(crate) tenants: Option<PathBuf>,
@@ -155,9 +155,9 @@ pub(crate) struct StackArgs {
     /// CPU time that a process spends on every I/O in simulation [default:
     /// submit=4us,complete=1.4us]. Also scheduler= (what the I/O scheduler adds; its default was
     /// measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; flow, which
-    /// is not in Linux, 0; 0 switches it off) and lock= (the part of that under a lock for the whole device: bfq 5.3us, with
-    /// low_latency=0 3us, others 0). With --memory also call= (a system call on the page cache),
-    /// hit= (a page found and copied) and fault= (a page fault)
+    /// is not in Linux, 0; 0 switches it off) and lock= (the part of that under a lock for the
+    /// whole device: bfq 5.3us, with low_latency=0 3us, others 0). With --memory also call= (a
+    /// system call on the page cache), hit= (a page found and copied) and fault= (a page fault)
     #[arg(long, value_name = "submit=T,complete=T")]
     pub(crate) cpu_cost: Option<String>,
     /// Memory of the simulated machine, of which a page cache has what others leave:

@@ -86,8 +86,8 @@ pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
     }
 }
 
-/// Opens a file or a block device. A page cache that is written has a file for itself: what is dirty
-/// in it, other servers do not see.
+/// Opens a file or a block device. A page cache that is written has a file for itself: other
+/// servers do not see what is dirty in it.
 fn locked(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     let device = real(planned)?;
     let alone = planned.plan.cache.is_some() && !planned.read_only;
