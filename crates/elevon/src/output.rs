@@ -9,13 +9,16 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::failure::{Failure, FileError, MachineError};
-use crate::source::STDIN;
 
 /// Mode of a new file before the umask is applied.
 const NEW_FILE: u32 = 0o666;
 
 /// Maximum length of a chain of symbolic links, as in the kernel.
 const MOST_LINKS: usize = 40;
+
+/// The name that stands for a standard stream where a file is read, and is refused where one is
+/// written.
+const STANDARD_STREAM: &str = "-";
 
 /// A file that is written at the end of a run. It is opened before the run, so that a run does not
 /// start if its report cannot be written. Until [`Self::commit`] it is a hidden file in the same
@@ -63,7 +66,7 @@ impl NewFile {
     pub(crate) fn create(option: &str, path: &Path) -> Result<Self, Failure> {
         let name = format!("{option} {}", path.display()).trim_start().to_owned();
         let fail = |error| Failure::named(&name, FileError::CannotWrite(error));
-        if path == Path::new(STDIN) {
+        if path == Path::new(STANDARD_STREAM) {
             return Err(Failure::named(name, FileError::Dash));
         }
         if let Ok(metadata) = fs::metadata(path) {
