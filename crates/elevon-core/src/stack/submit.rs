@@ -441,7 +441,7 @@ impl Stack {
             return None;
         }
         let id = rest.bio;
-        if self.tracing && !rest.is_cut {
+        if self.queues_after_limits() && self.tracing && !rest.is_cut {
             let bio = self.bios[id.0];
             self.trace_bio(now, EventKind::BioQueue, &bio);
         }
@@ -484,6 +484,12 @@ impl Stack {
         }
     }
 
+    /// Returns true if a bio is recorded as queued (Q) once a limit let it go, as by the worker of the
+    /// kernel, and not when it is submitted.
+    fn queues_after_limits(&self) -> bool {
+        self.limit_worker.is_some() || !self.config.error_injection.is_empty()
+    }
+
     /// Builds the next bio of a call.
     #[inline(always)]
     fn next_bio(&mut self, now: Instant, io: &Io, submission: &mut Submission) -> Option<BioId> {
@@ -520,6 +526,10 @@ impl Stack {
         let call = submission.call;
         let id = self.add_bio(now, io, call, &part);
         self.calls[call].parts += 1;
+        if self.tracing && !self.queues_after_limits() {
+            let bio = self.bios[id.0];
+            self.trace_bio(now, EventKind::BioQueue, &bio);
+        }
         Some(id)
     }
 
