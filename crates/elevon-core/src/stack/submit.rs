@@ -484,8 +484,8 @@ impl Stack {
         }
     }
 
-    /// Returns true if a bio is recorded as queued (Q) once a limit let it go, as by the worker of the
-    /// kernel, and not when it is submitted.
+    /// Returns true if a bio is recorded as queued (Q) once a limit let it go, as by the worker of
+    /// the kernel, and not when it is submitted.
     fn queues_after_limits(&self) -> bool {
         self.limit_worker.is_some() || !self.config.error_injection.is_empty()
     }
