@@ -432,9 +432,10 @@ impl Stack {
         }
     }
 
-    /// Records a bio as queued (Q), which is after a limit let it go, and splits it. Returns the
-    /// front part, which becomes a request, and keeps the remainder in `submission`. Returns `None`
-    /// if the bio cannot be split, or error injection matches it; it has then ended with an error.
+    /// Splits a bio, which is recorded as queued (Q) before if limits come first. Returns the
+    /// front part, which becomes a request, and keeps the remainder in `submission`. Returns
+    /// `None` if the bio cannot be split, or error injection matches it; it has then ended with an
+    /// error.
     #[inline(always)]
     fn cut(&mut self, now: Instant, rest: Rest, submission: &mut Submission) -> Option<BioId> {
         if !self.config.error_injection.is_empty() && self.fail_by_rule(&rest) {
@@ -484,13 +485,14 @@ impl Stack {
         }
     }
 
-    /// Returns true if a bio is recorded as queued (Q) once a limit let it go, as by the worker of
-    /// the kernel, and not when it is submitted.
+    /// Returns true if limits and error injection come before a bio is recorded as queued (Q), as
+    /// in the kernel, where a worker submits what limits held. Otherwise it is when it is
+    /// submitted.
     fn queues_after_limits(&self) -> bool {
         self.limit_worker.is_some() || !self.config.error_injection.is_empty()
     }
 
-    /// Builds the next bio of a call.
+    /// Builds the next bio of a call, and records it as queued (Q) unless limits come first.
     #[inline(always)]
     fn next_bio(&mut self, now: Instant, io: &Io, submission: &mut Submission) -> Option<BioId> {
         let left = io.bytes.get() - submission.built;
