@@ -180,13 +180,14 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
 /// the busiest, or the one where the processes that the goal is for meet others most. `None` is all
 /// of a short one.
 fn stretch(whole: &Workload, args: &AdviseArgs) -> Result<Option<(u64, u64)>, Failure> {
-    if args.for_process.is_none() || whole.len() <= args.ios {
-        return Ok(whole.busiest(args.ios));
+    if whole.len() <= args.ios {
+        return Ok(None);
     }
+    // Ascending.
     let wanted = wanted(whole, args.for_process.as_deref())?;
     let processes = whole.processes.iter().enumerate();
     let times = processes.flat_map(|(at, process)| {
-        let is_wanted = wanted.contains(&at);
+        let is_wanted = wanted.binary_search(&at).is_ok();
         process.ios.iter().map(move |io| (io.at, is_wanted))
     });
     let mut times: Vec<(u64, bool)> = times.collect();
@@ -196,7 +197,7 @@ fn stretch(whole: &Workload, args: &AdviseArgs) -> Result<Option<(u64, u64)>, Fa
 
 /// Returns the first and last of `count` successive times of which most are wanted and as many
 /// others are there: alone, nobody can be served better. Of equal ones those within the shortest
-/// time, and of these the first.
+/// time, and of these the first. If all are wanted, that is the busiest stretch.
 fn densest(times: &[(u64, bool)], count: usize) -> Option<(u64, u64)> {
     let mut wanted = 0usize;
     let mut best = None;
@@ -346,6 +347,7 @@ mod tests {
         let times =
             [(10, true), (20, true), (30, true), (32, false), (36, false), (40, true), (100, false), (101, false)];
         assert_eq!(densest(&times, 4), Some((30, 40)));
+        assert_eq!(densest(&times.map(|(at, _)| (at, true)), 2), Some((100, 101)), "of everybody the busiest");
         assert_eq!(densest(&times[..3], 2), Some((10, 20)), "of equal ones the first");
         assert_eq!(densest(&[(0, true), (9, true), (10, true)], 2), Some((9, 10)), "of equal ones the shortest");
         assert_eq!(densest(&times, 8), Some((10, 101)));

@@ -21,17 +21,6 @@ impl Workload {
         times
     }
 
-    /// Returns the stretch of time in which `most` I/Os were queued in the shortest time, as the
-    /// times of its first and last I/O; `None` if there are no more I/Os than that. Of equal
-    /// stretches it is the first.
-    pub fn busiest(&self, most: usize) -> Option<(u64, u64)> {
-        let times = self.times();
-        if most == 0 || times.len() <= most {
-            return None;
-        }
-        times.windows(most).map(|window| (window[0], window[most - 1])).min_by_key(|(first, last)| last - first)
-    }
-
     /// Returns the workload of a stretch of time: the I/Os that were queued from `from` to `until`
     /// inclusive, timed from `from`. Processes without an I/O in it are left out.
     pub fn between(&self, from: u64, until: u64) -> Self {
