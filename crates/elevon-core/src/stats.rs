@@ -66,6 +66,12 @@ impl LatencyStat {
         self.sum_squares = self.sum_squares.saturating_add(other.sum_squares);
         self.histogram.merge(&other.histogram);
     }
+
+    /// Returns a percentile, in millionths, between the smallest and the largest value; `None` if
+    /// there are no values.
+    pub fn percentile(&self, millionths: u64) -> Option<u64> {
+        (self.count > 0).then(|| self.histogram.percentile(millionths).clamp(self.min, self.max))
+    }
 }
 
 /// A value that was added several times in a row and is still to be counted in a [`LatencyStat`]:

@@ -40,9 +40,9 @@ pub fn latency_deviation(stat: &LatencyStat) -> f64 {
     deviation(stat.count, stat.sum, stat.sum_squares)
 }
 
-/// Returns a percentile of a latency in nanoseconds, at most the largest value.
+/// Returns a percentile of a latency in nanoseconds; 0 if there are no samples.
 pub fn percentile(stat: &LatencyStat, millionths: u32) -> u64 {
-    stat.histogram.percentile(u64::from(millionths)).clamp(stat.min, stat.max.max(stat.min))
+    stat.percentile(millionths.into()).unwrap_or(0)
 }
 
 /// Returns the mean of samples.

@@ -58,7 +58,7 @@ pub use depth::{DepthRow, Depths, ROWS as DEPTH_ROWS, row_name as depth_row_name
 pub use device::{Choice, ChooseError, DeviceEvents, MOSTLY_PERCENT};
 pub use findings::{Finding, FindingKind};
 pub use mix::{Mix, PrioRow};
-pub use process::{Latencies, ProcessStats};
+pub use process::ProcessStats;
 pub use request_parquet::ParquetRequests;
 pub(crate) use run::analyse;
 pub use run::{InspectError, inspect};

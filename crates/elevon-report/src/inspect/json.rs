@@ -3,13 +3,14 @@
 
 use elevon_core::stats::LatencyStat;
 use elevon_trace::analysis::{
-    DEPTH_ROWS, Finding, Group, Inspection, Latencies, ProcessStats, Seeks, SizeStat, Stages, depth_row_name,
+    DEPTH_ROWS, Finding, Group, Inspection, ProcessStats, Seeks, SizeStat, Stages, depth_row_name,
 };
 use elevon_trace::{ReadReport, Recorded, TraceKind};
 use serde_json::{Map, Value, json};
 
 use super::tables::has_requests;
 use super::{PERCENTILES, SCHEMA_VERSION};
+use crate::summary::{latency_deviation, latency_mean};
 
 /// Returns the whole inspection, with a newline at its end.
 pub fn json(found: &Inspection) -> String {
@@ -180,27 +181,14 @@ fn stages(stages: &Stages) -> Option<Value> {
 }
 
 fn latency(stat: &LatencyStat) -> Value {
-    let percentiles = PERCENTILES.map(|(millionths, name)| {
-        (name.to_owned(), json!(stat.histogram.percentile(millionths).clamp(stat.min, stat.max)))
-    });
-    let mean = stat.sum as f64 / stat.count as f64;
-    let variance = stat.sum_squares as f64 / stat.count as f64 - mean * mean;
+    let any = |value: f64| (stat.count > 0).then_some(value);
+    let percentiles = PERCENTILES.map(|(millionths, name)| (name.to_owned(), json!(stat.percentile(millionths))));
     json!({
         "count": stat.count,
-        "min_ns": stat.min,
-        "mean_ns": mean,
-        "stddev_ns": variance.max(0.0).sqrt(),
-        "max_ns": stat.max,
-        "percentile_ns": percentiles.into_iter().collect::<Map<_, _>>(),
-    })
-}
-
-fn latencies(found: &Latencies) -> Value {
-    let percentiles = PERCENTILES.map(|(millionths, name)| (name.to_owned(), json!(found.percentile(millionths))));
-    json!({
-        "count": found.histogram.total(),
-        "mean_ns": found.mean(),
-        "max_ns": found.mean().map(|_| found.max),
+        "min_ns": (stat.count > 0).then_some(stat.min),
+        "mean_ns": any(latency_mean(stat)),
+        "stddev_ns": any(latency_deviation(stat)),
+        "max_ns": (stat.count > 0).then_some(stat.max),
         "percentile_ns": percentiles.into_iter().collect::<Map<_, _>>(),
     })
 }
@@ -260,7 +248,7 @@ fn priorities(found: &Inspection) -> Value {
                 let count = row.requests[group as usize];
                 (count > 0).then(|| json!(count))
             }),
-            "latency": latencies(&row.latency),
+            "latency": latency(&row.latency),
         })
     });
     rows.collect()
@@ -278,8 +266,8 @@ fn process(row: &ProcessStats, told: bool) -> Value {
         "sequential_bios": row.sequential,
         "device_time_ns": told.then_some(row.device_time),
         "latency": by_group(|group| {
-            let latency = &row.latency[group as usize];
-            (latency.histogram.total() > 0).then(|| latencies(latency))
+            let stat = &row.latency[group as usize];
+            (stat.count > 0).then(|| latency(stat))
         }),
     })
 }
@@ -302,4 +290,17 @@ fn timeline(found: &Inspection) -> Value {
         "waiting_request_ns": known(&|slot| slot.waiting),
         "latency_max_ns": known(&|slot| slot.latency_max),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_has_the_deviation_that_other_reports_show() {
+        let mut stat = LatencyStat::default();
+        assert!(latency(&stat)["stddev_ns"].is_null() && latency(&stat)["percentile_ns"]["p50"].is_null());
+        [2, 4, 4, 4, 5, 5, 7, 9].into_iter().for_each(|value| stat.add(value));
+        assert_eq!(latency(&stat)["stddev_ns"], (32.0f64 / 7.0).sqrt());
+    }
 }

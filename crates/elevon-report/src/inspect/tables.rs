@@ -3,10 +3,11 @@
 use comfy_table::Table;
 use elevon_core::stats::LatencyStat;
 use elevon_trace::TraceKind;
-use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, Latencies, SIZE_ROWS, Stages, depth_row_name};
+use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Stages, depth_row_name};
 
 use super::PERCENTILES;
 use crate::number::{bytes_binary, grouped, span};
+use crate::summary::latency_mean;
 use crate::text::{align_right, plain_table, push_table};
 
 /// Maximum number of processes in the text.
@@ -107,12 +108,15 @@ pub(super) fn io(out: &mut String, found: &Inspection) {
     put(out, "", table);
 }
 
+/// Formats a percentile, in millionths.
+fn percentile(stat: &LatencyStat, millionths: u64) -> String {
+    stat.percentile(millionths).map_or_else(|| "-".to_owned(), |ns| span(ns as f64))
+}
+
 fn latency_row(name: &str, stat: &LatencyStat) -> Vec<String> {
     let mut row = vec![name.to_owned(), grouped(stat.count), span(stat.min as f64)];
-    row.push(span(stat.sum as f64 / stat.count as f64));
-    row.extend(
-        PERCENTILES.map(|(millionths, _)| span(stat.histogram.percentile(millionths).clamp(stat.min, stat.max) as f64)),
-    );
+    row.push(span(latency_mean(stat)));
+    row.extend(PERCENTILES.map(|(millionths, _)| percentile(stat, millionths)));
     row.push(span(stat.max as f64));
     row
 }
@@ -162,9 +166,6 @@ pub(super) fn processes(out: &mut String, found: &Inspection) {
         "Process", "reads", "bytes", "p50", "p99", "writes", "bytes", "p50", "p99", "flushes", "requests", "splits",
         "merges", "seq", "device",
     ]);
-    let latency = |found: &Latencies, millionths: u64| {
-        found.percentile(millionths).map_or_else(|| "-".to_owned(), |ns| span(ns as f64))
-    };
     let device = found.processes.iter().fold(0u64, |sum, row| sum.saturating_add(row.device_time));
     for row in found.processes.iter().take(MOST_PROCESSES) {
         let (read, write) = (Group::Read as usize, Group::Write as usize);
@@ -172,8 +173,8 @@ pub(super) fn processes(out: &mut String, found: &Inspection) {
         for at in [read, write] {
             cells.push(count(row.bios[at]));
             cells.push(if row.bytes[at] > 0 { bytes_binary(row.bytes[at] as f64) } else { "-".to_owned() });
-            cells.push(latency(&row.latency[at], 500_000));
-            cells.push(latency(&row.latency[at], 990_000));
+            cells.push(percentile(&row.latency[at], 500_000));
+            cells.push(percentile(&row.latency[at], 990_000));
         }
         cells.push(count(row.bios[Group::Flush as usize]));
         cells.push(count(row.all_requests()));
@@ -252,16 +253,14 @@ pub(super) fn priorities(out: &mut String, found: &Inspection) {
     table.set_header(["Priority", "reads", "writes", "others", "mean", "p50", "p99"]);
     for row in &found.mix.priorities {
         let [read, write, others @ ..] = row.requests;
-        let latency =
-            |millionths: u64| row.latency.percentile(millionths).map_or_else(|| "-".to_owned(), |ns| span(ns as f64));
         table.add_row([
             format!("{},{}", row.prio.class().name(), row.prio.level()),
             count(read),
             count(write),
             count(others.iter().sum()),
-            row.latency.mean().map_or_else(|| "-".to_owned(), |ns| span(ns as f64)),
-            latency(500_000),
-            latency(990_000),
+            if row.latency.count > 0 { span(latency_mean(&row.latency)) } else { "-".to_owned() },
+            percentile(&row.latency, 500_000),
+            percentile(&row.latency, 990_000),
         ]);
     }
     put(out, "", table);

@@ -2,9 +2,9 @@
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
+use elevon_core::stats::LatencyStat;
 
 use super::Group;
-use super::process::Latencies;
 
 /// Requests of one priority.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub struct PrioRow {
     /// Number of requests, by [`Group`].
     pub requests: [u64; Group::COUNT],
     /// Times from queue (or issue, if the trace has no bios) to completion, of reads and writes.
-    pub latency: Latencies,
+    pub latency: LatencyStat,
 }
 
 /// Counts by flags and priorities.
@@ -60,7 +60,7 @@ impl Mix {
         let at = match self.priorities.binary_search_by_key(&prio, |row| row.prio) {
             Ok(at) => at,
             Err(at) => {
-                let row = PrioRow { prio, requests: [0; Group::COUNT], latency: Latencies::default() };
+                let row = PrioRow { prio, requests: [0; Group::COUNT], latency: LatencyStat::default() };
                 self.priorities.insert(at, row);
                 at
             }

@@ -1,46 +1,12 @@
 //! I/O by process: one row of figures for each process of the trace.
 
-use elevon_core::histogram::Histogram;
+use elevon_core::stats::LatencyStat;
 use hashbrown::HashTable;
 
 use super::Group;
 use super::sum::add;
 use crate::event::TraceEvent;
 use crate::names::{NameId, Names};
-
-/// Latencies of some of the I/Os: of a group and a process, or of a priority.
-#[derive(Clone, Debug, Default)]
-pub struct Latencies {
-    /// Smallest, in nanoseconds; 0 if there are none.
-    min: u64,
-    /// Largest, in nanoseconds.
-    pub max: u64,
-    /// Sum, in nanoseconds.
-    pub sum: u128,
-    /// The distribution.
-    pub histogram: Histogram,
-}
-
-impl Latencies {
-    #[inline]
-    pub(super) fn add(&mut self, ns: u64) {
-        self.min = if self.histogram.total() == 0 { ns } else { self.min.min(ns) };
-        self.max = self.max.max(ns);
-        self.sum += u128::from(ns);
-        self.histogram.add(ns);
-    }
-
-    /// Returns a percentile, in millionths, in nanoseconds; `None` if there are no samples.
-    pub fn percentile(&self, millionths: u64) -> Option<u64> {
-        let is_any = self.histogram.total() > 0;
-        is_any.then(|| self.histogram.percentile(millionths).clamp(self.min, self.max))
-    }
-
-    /// Returns the mean in nanoseconds; `None` if there are no samples.
-    pub fn mean(&self) -> Option<u64> {
-        self.sum.checked_div(u128::from(self.histogram.total())).map(|mean| mean as u64)
-    }
-}
 
 /// Figures of one process.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +32,7 @@ pub struct ProcessStats {
     pub sequential: u64,
     /// Time from queue to completion of its bios, or of its requests if the trace has no bios; by
     /// [`Group`].
-    pub latency: [Latencies; Group::COUNT],
+    pub latency: [LatencyStat; Group::COUNT],
     /// Nanoseconds that its requests spent in the device, summed over requests.
     pub device_time: u64,
     /// Sector after its last bio plus one; 0 before the first.
