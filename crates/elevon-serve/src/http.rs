@@ -102,17 +102,10 @@ impl Site {
         if has_body {
             bytes.push_str(&body);
         }
-        let deadline = Instant::now() + PATIENCE;
-        socket.write_until(bytes.as_bytes(), deadline)?;
+        socket.write_until(bytes.as_bytes(), Instant::now() + PATIENCE)?;
         socket.shutdown(Shutdown::Write);
         // What comes beyond the head is taken, since closing on it could lose the answer.
-        let (mut rest, mut taken) = ([0; 1024], 0);
-        while taken < HEAD {
-            match socket.read_until(&mut rest, deadline)? {
-                0 => break,
-                bytes => taken += bytes,
-            }
-        }
+        elevon_host::linger(socket, PATIENCE, PATIENCE);
         Ok(())
     }
 
