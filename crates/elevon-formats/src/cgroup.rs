@@ -160,6 +160,22 @@ pub struct Limit {
     pub burst_ios: Option<u64>,
 }
 
+impl Limit {
+    /// Returns what is in force after this was written where `old` was.
+    pub fn over(&self, old: Self) -> Self {
+        Self {
+            rbps: self.rbps.or(old.rbps),
+            wbps: self.wbps.or(old.wbps),
+            bps: self.bps.or(old.bps),
+            riops: self.riops.or(old.riops),
+            wiops: self.wiops.or(old.wiops),
+            iops: self.iops.or(old.iops),
+            burst: self.burst.or(old.burst),
+            burst_ios: self.burst_ios.or(old.burst_ios),
+        }
+    }
+}
+
 /// A line that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {

@@ -63,29 +63,9 @@ impl InForce {
     /// Applies a setting; one of the device has no effect.
     pub fn take(&mut self, setting: &Setting) {
         match *setting {
-            Setting::IoMax(max) => {
-                let old = self.max;
-                self.max = IoMax {
-                    rbps: max.rbps.or(old.rbps),
-                    wbps: max.wbps.or(old.wbps),
-                    riops: max.riops.or(old.riops),
-                    wiops: max.wiops.or(old.wiops),
-                };
-            }
+            Setting::IoMax(new) => self.max = new.over(self.max),
             Setting::Flat(key, cap) => self.flat[index(key)] = cap,
-            Setting::Limit(new) => {
-                let old = self.limit;
-                self.limit = Limit {
-                    rbps: new.rbps.or(old.rbps),
-                    wbps: new.wbps.or(old.wbps),
-                    bps: new.bps.or(old.bps),
-                    riops: new.riops.or(old.riops),
-                    wiops: new.wiops.or(old.wiops),
-                    iops: new.iops.or(old.iops),
-                    burst: new.burst.or(old.burst),
-                    burst_ios: new.burst_ios.or(old.burst_ios),
-                };
-            }
+            Setting::Limit(new) => self.limit = new.over(self.limit),
             Setting::Reserve(floor) => self.reserve = floor.over(self.reserve),
             Setting::Bandwidth(rule) => self.bandwidth = rule,
             Setting::Iops(rule) => self.iops = rule,
@@ -99,6 +79,16 @@ impl InForce {
             }
             Setting::CostQos(_) | Setting::CostModel(_) => {}
         }
+    }
+
+    /// Returns Elevon's `limit`.
+    pub const fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// Returns Elevon's `reserve`.
+    pub const fn reserve(&self) -> Reserve {
+        self.reserve
     }
 
     /// Returns the settings that make `to` of this, in order. What is the same is not touched, so

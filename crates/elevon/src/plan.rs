@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use elevon_cache::settings;
 use elevon_core::kernel::{Kernel, RULES, Rules};
 use elevon_core::limits::QueueLimits;
-use elevon_core::sched::{Reserve, SCHEDULERS, SchedulerConfig};
+use elevon_core::sched::{SCHEDULERS, SchedulerConfig};
 use elevon_core::stack::StackConfig;
 use elevon_core::units::Bytes;
-use elevon_formats::cgroup::{Cap, Limit, Setting};
+use elevon_formats::cgroup::{Cap, Setting};
 use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{JobOption, ParsedJobs, parse_all_with};
 use elevon_serve::{UpstreamAddress, UpstreamAddressError};
@@ -18,6 +18,7 @@ use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
 use elevon_workload::cpu::CpuCost;
+use elevon_workload::in_force::InForce;
 use elevon_workload::logs::LogEntry;
 use elevon_workload::region::{self, Placement};
 use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
@@ -518,14 +519,8 @@ pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
 
 /// Returns the key of a tenant's reserve that its own limit does not let it have.
 fn reserve_over_limit(settings: &[Setting]) -> Option<&'static str> {
-    let (mut limit, mut reserve) = (Limit::default(), Reserve::NONE);
-    for setting in settings {
-        match setting {
-            Setting::Limit(new) => limit = Limit { iops: new.iops.or(limit.iops), bps: new.bps.or(limit.bps), ..limit },
-            Setting::Reserve(new) => reserve = new.over(reserve),
-            _ => {}
-        }
-    }
+    let all = InForce::of(settings);
+    let (limit, reserve) = (all.limit(), all.reserve());
     let is_over = |reserve: u64, cap: Option<Cap>| cap.and_then(Cap::value).is_some_and(|most| reserve > most);
     let keys = [("iops", reserve.iops, limit.iops), ("bps", reserve.bps, limit.bps)];
     keys.into_iter().find(|&(_, reserve, cap)| is_over(reserve, cap)).map(|(key, ..)| key)

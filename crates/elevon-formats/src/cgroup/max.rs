@@ -85,6 +85,16 @@ pub struct IoMax {
 }
 
 impl IoMax {
+    /// Returns what is in force after this was written where `old` was.
+    pub fn over(&self, old: Self) -> Self {
+        Self {
+            rbps: self.rbps.or(old.rbps),
+            wbps: self.wbps.or(old.wbps),
+            riops: self.riops.or(old.riops),
+            wiops: self.wiops.or(old.wiops),
+        }
+    }
+
     /// Returns the limit of a key.
     pub const fn cap(&self, key: LimitKey) -> Option<Cap> {
         match key {
