@@ -2,6 +2,7 @@
 
 use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, DeviceOffset, PAGE_SIZE, TaskId};
+use elevon_formats::fio::spec::{Amount, JobSpec};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_report::result::{FaultResult, RunResult};
@@ -128,7 +129,7 @@ fn count_faults(plan: &Plan, fired: &[u64], result: &mut RunResult) {
 }
 
 /// Returns the size that the jobs' files need on a device that grows to fit them; 0 if a job has no
-/// size. A job that has a share of the device (`size=10%`, `offset=10%`) takes what there is.
+/// size.
 fn bytes_needed(plan: &Plan) -> u64 {
     const ENDLESS: u64 = 1 << 62;
     let jobs = &plan.jobs.jobs;
@@ -137,7 +138,12 @@ fn bytes_needed(plan: &Plan) -> u64 {
     }
     let mut placement = Placement::new(Bytes::new(ENDLESS), None, 512);
     let mut needed = DeviceOffset::ZERO;
-    for job in jobs.iter().filter(|job| !job.has_share_of_device()) {
+    // A job that has a share of the device (`size=10%`, `offset=10%`) takes what there is.
+    let has_share = |job: &&JobSpec| {
+        let amounts = [job.size, Some(job.offset), Some(job.offset_increment)];
+        amounts.into_iter().flatten().any(|amount| matches!(amount, Amount::Percent(_)))
+    };
+    for job in jobs.iter().filter(|job| !has_share(job)) {
         for clone in 0..job.numjobs {
             let Ok(extent) = placement.place(job, clone, 0) else { return 0 };
             needed =

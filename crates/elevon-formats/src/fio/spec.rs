@@ -586,12 +586,6 @@ impl JobSpec {
         self.is_buffered() && !self.rw.trim
     }
 
-    /// Returns true if the place or the length of its region is a percentage of the device.
-    pub fn has_share_of_device(&self) -> bool {
-        let amounts = [self.size, Some(self.offset), Some(self.offset_increment)];
-        amounts.iter().flatten().any(|amount| matches!(amount, Amount::Percent(_)))
-    }
-
     /// Returns a job with fio's defaults: sequential 4 KiB reads by a synchronous engine over the
     /// whole device.
     pub fn default_job(name: &str) -> Self {
