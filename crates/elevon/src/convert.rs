@@ -4,36 +4,35 @@ use std::io;
 use std::path::Path;
 
 use elevon_report::number::counted;
-use elevon_trace::analysis::InspectError;
 use elevon_trace::write::{self, WriteFormat, WriteOptions};
-use elevon_trace::{Device, Reader, TraceEvent};
+use elevon_trace::{Reader, TraceEvent};
 
 use crate::args::ConvertArgs;
 use crate::bar::Bar;
 use crate::failure::{Ending, Failure, InputError, MachineError, emit_text, tell};
 use crate::files::Files;
-use crate::inspect::{STDIN, failure, open, warn};
+use crate::source::STDIN;
 use crate::trace::TracePlace;
+use crate::trace_input::TraceInput;
 
 /// Resolution in nanoseconds from which on ftrace's text needs no more than the kernel's
 /// microseconds.
 const MICROSECOND: u64 = 1000;
 
 pub(crate) fn convert(args: &ConvertArgs) -> Result<Ending, Failure> {
-    let name = args.trace.display().to_string();
-    let device = args.dev.as_deref().map(str::parse::<Device>).transpose();
-    let device = device.map_err(|error| Failure::named("--dev", error))?;
+    let trace = TraceInput::new(&args.trace, args.dev.as_deref())?;
+    let TraceInput { name, device, .. } = &trace;
     let format = WriteFormat::from_path(&args.out).map_err(|error| Failure::input(InputError::ConvertTo(error)))?;
     let mut files = Files::default();
     if args.trace != Path::new(STDIN) {
-        files.add_input(&name, &args.trace)?;
+        files.add_input(name, &args.trace)?;
     }
-    let mut reader = open(&args.trace, 1).map_err(|error| failure(&name, InspectError::Open(error)))?;
-    reader.set_device(device);
+    let mut reader = trace.open()?;
+    reader.set_device(*device);
     let place = TracePlace::new(args.out.display().to_string(), &args.out, format, &mut files)?;
     place.check_parts(1)?;
-    let taken = write_all(&mut reader, &name, &place)?;
-    warn(&name, reader.report());
+    let taken = write_all(&mut reader, name, &place)?;
+    trace.warn(reader.report());
     let devices = &reader.report().devices;
     if let Some(device) = device.filter(|device| devices.iter().all(|(found, _)| found != device)) {
         let found: Vec<String> = devices.iter().map(|(found, _)| found.to_string()).collect();

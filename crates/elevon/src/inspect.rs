@@ -1,67 +1,36 @@
 //! `elevon inspect`: analyses a trace.
 
-use std::io::{BufWriter, Read};
-use std::path::Path;
+use std::io::BufWriter;
 
 use elevon_report::inspect::{self, CsvRequests, PageRequests};
-use elevon_trace::analysis::{InspectError, Inspection, ParquetRequests, ProcessStats, RequestRecord, RequestSink};
-use elevon_trace::{Device, OpenError, Position, Reader};
+use elevon_trace::analysis::{Inspection, ParquetRequests, ProcessStats, RequestRecord, RequestSink};
 
 use crate::args::{InspectArgs, TextOrJson};
-use crate::bar::Bar;
-use crate::failure::{Ending, Failure, MachineError, ValueError, all, emit, emit_text, tell};
+use crate::failure::{Ending, Failure, ValueError, all, emit, emit_text, tell};
 use crate::output::NewFile;
-
-/// Name that stands for standard input.
-pub(crate) const STDIN: &str = "-";
+use crate::trace_input::TraceInput;
 
 pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
-    let name = args.trace.display().to_string();
-    let device = args.dev.as_deref().map(str::parse::<Device>).transpose();
-    let device = device.map_err(|error| Failure::named("--dev", error))?;
+    let trace = TraceInput::new(&args.trace, args.dev.as_deref())?;
     let mut takers = Takers::new(args)?;
-    let bar = Bar::new(&name);
-    let mut opened = 0;
-    let found = elevon_trace::analysis::inspect(
-        &mut || {
-            opened += 1;
-            open(&args.trace, opened)
-        },
-        device,
-        takers.is_wanted().then_some(&mut takers),
-        &mut |events| bar.set(events),
-    )
-    .map_err(|error| failure(&name, error))?;
-    drop(bar);
-    if device.is_none() && found.report.devices.len() > 1 {
+    let sink = takers.is_wanted().then_some(&mut takers as &mut dyn RequestSink);
+    let found = trace.read(|open, device, progress| elevon_trace::analysis::inspect(open, device, sink, progress));
+    let found = found.map_err(|error| trace.failure(error))?;
+    if trace.device.is_none() && found.report.devices.len() > 1 {
         let all: u64 = found.report.devices.iter().map(|&(_, events)| events).sum();
         let others = all.saturating_sub(found.events.iter().sum::<u64>());
         tell(&format!(
-            "{name}: device {} is taken, which has all but {others} of {all} events; --dev chooses another",
-            found.device
+            "{}: device {} is taken, which has all but {others} of {all} events; --dev chooses another",
+            trace.name, found.device
         ));
     }
-    warn(&name, &found.report);
+    trace.warn(&found.report);
     let report = match args.output_format {
         TextOrJson::Normal => emit_text(&inspect::text(&found)),
         TextOrJson::Json => emit(&inspect::json(&found)),
     };
     all([takers.commit(&found), report])?;
     Ok(Ending::Done)
-}
-
-/// Analyses a trace for another command.
-pub(crate) fn analysed(path: &Path, dev: Option<&str>) -> Result<Inspection, Failure> {
-    let name = path.display().to_string();
-    let device = dev.map(str::parse::<Device>).transpose().map_err(|error| Failure::named("--dev", error))?;
-    let bar = Bar::new(&name);
-    let mut opened = 0;
-    let mut open = || {
-        opened += 1;
-        open(path, opened)
-    };
-    let found = elevon_trace::analysis::inspect(&mut open, device, None, &mut |events| bar.set(events));
-    found.map_err(|error| failure(&name, error))
 }
 
 /// Output of the rows of `--requests`.
@@ -149,47 +118,5 @@ impl RequestSink for Takers<'_> {
 
     fn restart(&mut self) {
         self.failed = self.begin().err();
-    }
-}
-
-/// Opens the trace. Standard input can only be opened once.
-pub(crate) fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
-    if path != Path::new(STDIN) {
-        return elevon_trace::open(path);
-    }
-    if time > 1 {
-        let source = std::io::Error::other(
-            "most events are of another device than those at the beginning; choose one with --dev",
-        );
-        return Err(OpenError::Io { path: "stdin".into(), source });
-    }
-    elevon_trace::from_read("stdin", Box::new(std::io::stdin()) as Box<dyn Read + Send>)
-}
-
-pub(crate) fn failure(name: &str, error: InspectError) -> Failure {
-    match error {
-        // These errors name the file themselves.
-        error @ InspectError::Open(_) => Failure::input(error),
-        InspectError::Read(error) => MachineError::Read { trace: name.to_owned(), error }.into(),
-        error @ (InspectError::Choose(_) | InspectError::NoSuchDevice { .. }) => Failure::named(name, error),
-    }
-}
-
-/// Prints on stderr what could not be parsed in the trace, and what was assumed.
-pub(crate) fn warn(name: &str, report: &elevon_trace::ReadReport) {
-    for skipped in &report.skipped {
-        let file = report.files.get(skipped.first.file as usize).map_or(name, String::as_str);
-        let what = match skipped.first.at {
-            Position::Line(_) => "line",
-            Position::Byte(_) => "record",
-        };
-        let were = match skipped.count {
-            1 => format!("this {what} was skipped"),
-            count => format!("this {what} and {} more were skipped", count - 1),
-        };
-        tell(&format!("{file}: {}: expected {}; {were}", skipped.first.at, skipped.reason));
-    }
-    for note in &report.notes {
-        tell(&format!("{name}: {note}"));
     }
 }

@@ -47,6 +47,7 @@ mod sweep;
 mod tenant_lines;
 mod top;
 mod trace;
+mod trace_input;
 
 use std::io::Write;
 

@@ -12,19 +12,19 @@ use elevon_core::units::{Bytes, Nanos, Sector};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
 use elevon_sim::device::Description;
+use elevon_trace::Recorded;
 use elevon_trace::replay::{
     After, Exclusion, LONGEST, Workload, WorkloadIo, WorkloadProcess, WorkloadReadError, Writeback,
 };
-use elevon_trace::{Device, OpenError, Reader, Recorded};
 use elevon_workload::jobs::Jobs;
 use elevon_workload::replay::{FitChanges, NewLayout, ReplayIo, Replayed, Script, SectionEdge, SectionRule};
 
 use crate::args::{ReplayArgs, ReplayOptions, StackArgs};
-use crate::bar::Bar;
 use crate::failure::{ConflictError, Ending, Failure, ValueError};
 use crate::plan::{Plan, Target};
 use crate::run::run_plan;
 use crate::source::{InputFile, STDIN};
+use crate::trace_input::TraceInput;
 
 pub(crate) mod lacking;
 
@@ -329,26 +329,13 @@ pub(crate) fn deviations(jobs: &Jobs<Replayed>) -> Vec<String> {
 
 /// Reads the workload of a device from a trace.
 pub(crate) fn read_workload(path: &Path, dev: Option<&str>) -> Result<Workload, Failure> {
-    let name = path.display().to_string();
-    let device = dev.map(str::parse::<Device>).transpose();
-    let device = device.map_err(|error| Failure::named("--dev", error))?;
-    let bar = Bar::new(&name);
-    let mut opened = 0;
-    let mut open = || {
-        opened += 1;
-        open(path, opened)
-    };
-    elevon_trace::replay::read(&mut open, device, &mut |events| bar.set(events)).map_err(|error| match error {
-        WorkloadReadError::Trace(error) => crate::inspect::failure(&name, error),
+    let trace = TraceInput::new(path, dev)?;
+    trace.read(elevon_trace::replay::read).map_err(|error| match error {
+        WorkloadReadError::Trace(error) => trace.failure(error),
         error @ (WorkloadReadError::Untimed(_) | WorkloadReadError::TooLong(..) | WorkloadReadError::Empty(_)) => {
-            Failure::named(&name, error)
+            Failure::named(&trace.name, error)
         }
     })
-}
-
-/// Opens the trace. Standard input can only be opened once.
-fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
-    crate::inspect::open(path, time)
 }
 
 fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {

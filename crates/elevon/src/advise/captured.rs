@@ -14,6 +14,7 @@ use crate::args::{AdviseArgs, QueueArgs, StackArgs};
 use crate::failure::Failure;
 use crate::own_device::OwnDevice;
 use crate::recorded;
+use crate::trace_input::TraceInput;
 
 /// The device that everything is replayed on.
 pub(super) struct ReplayDevice {
@@ -121,7 +122,7 @@ pub(super) fn find(args: &AdviseArgs, bench: &mut Bench<'_>) -> Result<Option<(C
 /// The schedulers that the events of a trace allow. Under a scheduler nearly every request is
 /// inserted before it is issued; without one nearly none is.
 fn possible(path: &Path, dev: Option<&str>) -> Result<impl Iterator<Item = &'static str>, Failure> {
-    let found = crate::inspect::analysed(path, dev)?;
+    let found = TraceInput::new(path, dev)?.analysed()?;
     let count = |kind: TraceKind| found.events[kind.index()];
     let (inserted, issued) = (count(TraceKind::Insert), count(TraceKind::Issue));
     let is_known = inserted > 0 || count(TraceKind::GetRequest) > 0;

@@ -14,10 +14,10 @@ use serde_json::Value;
 use super::hardware::{self, Hardware};
 use super::nearest::{FittedDevice, Kinds};
 use crate::args::{CalibrateArgs, TextOrJson};
-use crate::bar::Bar;
 use crate::failure::{Ending, Failure, all, emit, emit_text};
 use crate::files::Files;
 use crate::output::NewFile;
+use crate::trace_input::TraceInput;
 
 /// Queue depth of the device if the trace does not show a larger one; a trace does not contain it.
 const QUEUE_DEPTH: u64 = 128;
@@ -28,20 +28,10 @@ const LARGEST: u64 = 1 << 63;
 
 /// Reads what a device of a trace was asked for, and when.
 pub(super) fn read(path: &Path, dev: Option<&str>) -> Result<ServedRequests, Failure> {
-    let name = path.display().to_string();
-    let device = dev.map(str::parse::<Device>).transpose();
-    let device = device.map_err(|error| Failure::named("--dev", error))?;
-    let bar = Bar::new(&name);
-    let mut opened = 0;
-    let mut open = || {
-        opened += 1;
-        crate::inspect::open(path, opened)
-    };
-    let found = elevon_trace::served::read(&mut open, device, &mut |events| bar.set(events));
-    drop(bar);
-    found.map_err(|error| match error {
-        ServedError::Trace(error) => crate::inspect::failure(&name, error),
-        error @ ServedError::TooFew { .. } => Failure::named(&name, error),
+    let trace = TraceInput::new(path, dev)?;
+    trace.read(elevon_trace::served::read).map_err(|error| match error {
+        ServedError::Trace(error) => trace.failure(error),
+        error @ ServedError::TooFew { .. } => Failure::named(&trace.name, error),
     })
 }
 

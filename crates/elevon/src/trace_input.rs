@@ -1,0 +1,95 @@
+//! A trace that a command reads, and what is said of how it was read.
+
+use std::io::Read;
+use std::path::Path;
+
+use elevon_trace::analysis::{InspectError, Inspection};
+use elevon_trace::{Device, OpenError, Position, Reader};
+
+use crate::bar::Bar;
+use crate::failure::{Failure, MachineError, tell};
+use crate::source::STDIN;
+
+/// Where a trace is, and which device of it is wanted.
+pub(crate) struct TraceInput<'a> {
+    /// The trace as the user named it.
+    pub(crate) name: String,
+    /// What `--dev` says; without it the device with most events is taken.
+    pub(crate) device: Option<Device>,
+    path: &'a Path,
+}
+
+impl<'a> TraceInput<'a> {
+    pub(crate) fn new(path: &'a Path, dev: Option<&str>) -> Result<Self, Failure> {
+        let device = dev.map(str::parse::<Device>).transpose().map_err(|error| Failure::named("--dev", error))?;
+        Ok(Self { name: path.display().to_string(), device, path })
+    }
+
+    /// Opens the trace to read it once.
+    pub(crate) fn open(&self) -> Result<Reader, Failure> {
+        open(self.path, 1).map_err(|error| self.failure(InspectError::Open(error)))
+    }
+
+    /// Reads the trace with a progress bar. `read` is given what opens the trace, the device, and
+    /// what is told the number of events that were read.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&mut dyn FnMut() -> Result<Reader, OpenError>, Option<Device>, &mut dyn FnMut(u64)) -> T,
+    ) -> T {
+        let bar = Bar::new(&self.name);
+        let mut opened = 0;
+        let mut open = || {
+            opened += 1;
+            open(self.path, opened)
+        };
+        read(&mut open, self.device, &mut |events| bar.set(events))
+    }
+
+    /// Analyses the trace.
+    pub(crate) fn analysed(&self) -> Result<Inspection, Failure> {
+        self.read(|open, device, progress| elevon_trace::analysis::inspect(open, device, None, progress))
+            .map_err(|error| self.failure(error))
+    }
+
+    pub(crate) fn failure(&self, error: InspectError) -> Failure {
+        match error {
+            // These errors name the file themselves.
+            error @ InspectError::Open(_) => Failure::input(error),
+            InspectError::Read(error) => MachineError::Read { trace: self.name.clone(), error }.into(),
+            error @ (InspectError::Choose(_) | InspectError::NoSuchDevice { .. }) => Failure::named(&self.name, error),
+        }
+    }
+
+    /// Prints on stderr what could not be parsed in the trace, and what was assumed.
+    pub(crate) fn warn(&self, report: &elevon_trace::ReadReport) {
+        for skipped in &report.skipped {
+            let file = report.files.get(skipped.first.file as usize).unwrap_or(&self.name);
+            let what = match skipped.first.at {
+                Position::Line(_) => "line",
+                Position::Byte(_) => "record",
+            };
+            let were = match skipped.count {
+                1 => format!("this {what} was skipped"),
+                count => format!("this {what} and {} more were skipped", count - 1),
+            };
+            tell(&format!("{file}: {}: expected {}; {were}", skipped.first.at, skipped.reason));
+        }
+        for note in &report.notes {
+            tell(&format!("{}: {note}", self.name));
+        }
+    }
+}
+
+/// Opens the trace. Standard input can only be opened once.
+fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
+    if path != Path::new(STDIN) {
+        return elevon_trace::open(path);
+    }
+    if time > 1 {
+        let source = std::io::Error::other(
+            "most events are of another device than those at the beginning; choose one with --dev",
+        );
+        return Err(OpenError::Io { path: "stdin".into(), source });
+    }
+    elevon_trace::from_read("stdin", Box::new(std::io::stdin()) as Box<dyn Read + Send>)
+}
