@@ -1,15 +1,13 @@
-//! Reports of `elevon inspect` as text, JSON, CSV and HTML: pure functions of an
+//! Reports of `elevon inspect` as text, JSON and HTML: pure functions of an
 //! [`Inspection`](elevon_trace::analysis::Inspection).
 
 mod json;
 mod page;
-mod requests;
 mod tables;
 mod text;
 
 pub use json::json;
 pub use page::{MOST_ON_PAGE, PageRequests, page};
-pub use requests::{CSV_HEADER, CsvRequests};
 pub use text::text;
 
 /// Version of the JSON that [`json`] writes. It increases if a key changes its meaning or is

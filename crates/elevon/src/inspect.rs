@@ -2,8 +2,8 @@
 
 use std::io::BufWriter;
 
-use elevon_report::inspect::{self, CsvRequests, PageRequests};
-use elevon_trace::analysis::{Inspection, ParquetRequests, ProcessStats, RequestRecord, RequestSink};
+use elevon_report::inspect::{self, PageRequests};
+use elevon_trace::analysis::{Inspection, ProcessStats, RequestRecord, RequestSink, RequestWriter};
 
 use crate::args::{InspectArgs, TextOrJson};
 use crate::failure::{Ending, Failure, ValueError, all, emit, emit_text, tell};
@@ -33,16 +33,11 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// Output of the rows of `--requests`.
-enum Rows {
-    Csv(CsvRequests<BufWriter<NewFile>>),
-    Parquet(Box<ParquetRequests<BufWriter<NewFile>>>),
-}
-
 /// Outputs that receive every request.
 struct Takers<'a> {
     args: &'a InspectArgs,
-    rows: Option<Rows>,
+    /// The rows of `--requests`.
+    rows: Option<RequestWriter<BufWriter<NewFile>>>,
     page: Option<(NewFile, PageRequests)>,
     /// Why a file could not be restarted.
     failed: Option<Failure>,
@@ -66,12 +61,11 @@ impl<'a> Takers<'a> {
                 return Err(Failure::named(format!("--requests {}", path.display()), expected));
             }
             let out = BufWriter::new(NewFile::create("--requests", path)?);
-            self.rows = Some(if ending == Some("csv") {
-                Rows::Csv(CsvRequests::new(out))
-            } else {
-                let fail = |error: std::io::Error| NewFile::failure("--requests", path, error);
-                Rows::Parquet(Box::new(ParquetRequests::new(out).map_err(fail)?))
-            });
+            let rows = match ending {
+                Some("csv") => RequestWriter::csv(out),
+                _ => RequestWriter::parquet(out),
+            };
+            self.rows = Some(rows.map_err(|error| NewFile::failure("--requests", path, error))?);
         }
         if let Some(path) = &self.args.html {
             self.page = Some((NewFile::create("--html", path)?, PageRequests::default()));
@@ -93,11 +87,7 @@ impl<'a> Takers<'a> {
         }
         if let (Some(rows), Some(path)) = (self.rows, &self.args.requests) {
             let fail = |error: std::io::Error| NewFile::failure("--requests", path, error);
-            let out = match rows {
-                Rows::Csv(rows) => rows.finish(),
-                Rows::Parquet(rows) => rows.finish(),
-            };
-            let out = out.map_err(fail)?;
+            let out = rows.finish().map_err(fail)?;
             out.into_inner().map_err(|error| fail(error.into_error()))?.commit(&[])?;
         }
         Ok(())
@@ -106,10 +96,8 @@ impl<'a> Takers<'a> {
 
 impl RequestSink for Takers<'_> {
     fn requests(&mut self, requests: &[RequestRecord], processes: &[ProcessStats]) {
-        match &mut self.rows {
-            Some(Rows::Csv(rows)) => rows.requests(requests, processes),
-            Some(Rows::Parquet(rows)) => rows.requests(requests, processes),
-            None => {}
+        if let Some(rows) = &mut self.rows {
+            rows.requests(requests, processes);
         }
         if let Some((_, page)) = &mut self.page {
             page.requests(requests, processes);
