@@ -1,7 +1,5 @@
 //! Runs the jobs of experiments, which are part of the binary, by the same code as `elevon run`.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-
 use elevon_core::event::Event;
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
@@ -10,6 +8,7 @@ use elevon_workload::run::{NoObserver, Observer};
 
 use crate::args::StackArgs;
 use crate::bar::Bar;
+use crate::cores::on_all_cores;
 use crate::execute::{Watch, execute};
 use crate::failure::{Ending, Failure, MachineError};
 use crate::plan::Plan;
@@ -94,23 +93,21 @@ impl Lab {
         items: &[T],
         work: impl Fn(&T) -> Result<R, Failure> + Sync,
     ) -> Result<Vec<R>, Failure> {
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let worker = || {
-            let mut done = Vec::new();
-            while let Some((at, item)) = next_of(items, &next).filter(|_| !failed.load(Relaxed)) {
-                let result = work(item);
-                failed.fetch_or(result.is_err(), Relaxed);
-                done.push((at, result));
-            }
-            done
-        };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
-        let mut done = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-            workers.into_iter().flat_map(|worker| worker.join().expect("a run does not panic")).collect::<Vec<_>>()
-        });
-        done.sort_unstable_by_key(|(at, _)| *at);
-        done.into_iter().map(|(_, result)| result).collect()
+        let all: Vec<usize> = (0..items.len()).collect();
+        let mut done: Vec<Option<R>> = items.iter().map(|_| None).collect();
+        // A run that was interrupted fails by itself.
+        let never = Interrupt::new();
+        on_all_cores(
+            &all,
+            None,
+            &never,
+            |at| work(&items[at]).map(Some),
+            |at, result| {
+                done[at] = Some(result);
+                Ok(())
+            },
+        )?;
+        Ok(done.into_iter().flatten().collect())
     }
 
     /// Runs a job with these variables in its environment, on the stack that the options describe.
@@ -149,10 +146,4 @@ impl Lab {
             }
         }
     }
-}
-
-/// Returns the next item and its index.
-fn next_of<'a, T>(items: &'a [T], next: &AtomicUsize) -> Option<(usize, &'a T)> {
-    let at = next.fetch_add(1, Relaxed);
-    items.get(at).map(|item| (at, item))
 }
