@@ -1,11 +1,11 @@
 //! Page cache figures that every report shows, computed from the counts in one place.
 
 use elevon_cache::page_cache::Reading;
-use elevon_cache::stats::{CLASSES, CacheUse, CallStats, Window};
+use elevon_cache::stats::{CLASSES, CacheUse, CallStats, ClassWaits, Window};
 use elevon_core::histogram::Histogram;
 use elevon_core::units::{Instant, Nanos};
 
-use crate::number::percent;
+use crate::number::{grouped, percent, span};
 use crate::result::{CacheSeries, CacheSource, RunResult};
 use crate::summary::ratio;
 
@@ -30,6 +30,30 @@ pub(crate) fn shared_kinds<'a>(
         users.filter(|used| used.kinds()[n].1.calls > 0).count()
     };
     all.kinds().into_iter().enumerate().filter(move |&(n, _)| callers(n) > 1).map(|(_, kind)| kind)
+}
+
+/// Returns a row for each kind of call and class of the bios that ended its sleeps: what it is, the
+/// calls, their sum, the mean of one sleep, how much of that the bio waited in a queue and in the
+/// device, and the former in percent.
+pub(crate) fn ended_sleeps(all: &CacheUse) -> Vec<[String; 7]> {
+    let mut rows = Vec::new();
+    for (kind, stats) in all.kinds() {
+        for (class, served) in CLASS_NAMES.iter().zip(&stats.served).filter(|(_, served)| served.calls > 0) {
+            let &ClassWaits { calls, iowait_ns, device_ns } = served;
+            let a_call = |ns: u64| span(ratio(ns as f64, calls as f64));
+            let queued = iowait_ns.saturating_sub(device_ns);
+            rows.push([
+                format!("{kind}: {class}"),
+                grouped(calls),
+                span(iowait_ns as f64),
+                a_call(iowait_ns),
+                a_call(queued),
+                a_call(device_ns),
+                format!("{:.0} %", 100.0 * ratio(queued as f64, iowait_ns as f64)),
+            ]);
+        }
+    }
+    rows
 }
 
 /// Returns milliseconds slept for I/O per second of `elapsed`, summed over tasks. The same figure

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::plots::{LINE_POINTS, axis, series};
 use super::{plain_row, text, typeset};
 use crate::cache::{
-    CLASS_NAMES, active_percent, cache_total, hit_ratio, intervals, iowait_us_per_window, ms_per_second, shared_kinds,
+    active_percent, cache_total, ended_sleeps, hit_ratio, intervals, iowait_us_per_window, ms_per_second, shared_kinds,
     window_percentile, windows,
 };
 use crate::compare::Variant;
@@ -305,24 +305,7 @@ fn wait_row(name: &str, stats: &CallStats, elapsed: u64) -> Vec<String> {
 }
 
 fn served(run: &RunResult) -> Markup {
-    let all = cache_total(run);
-    let mut rows = Vec::new();
-    for (kind, stats) in all.kinds() {
-        for (class, served) in CLASS_NAMES.iter().zip(&stats.served).filter(|(_, served)| served.calls > 0) {
-            let &ClassWaits { calls, iowait_ns, device_ns } = served;
-            let a_call = |ns: u64| span(ratio(ns as f64, calls as f64));
-            let queued = iowait_ns.saturating_sub(device_ns);
-            rows.push(vec![
-                format!("{kind}: {}", class.to_uppercase()),
-                grouped(calls),
-                span(iowait_ns as f64),
-                a_call(iowait_ns),
-                a_call(queued),
-                a_call(device_ns),
-                format!("{:.0} %", 100.0 * ratio(queued as f64, iowait_ns as f64)),
-            ]);
-        }
-    }
+    let rows: Vec<_> = ended_sleeps(&cache_total(run)).into_iter().map(Vec::from).collect();
     let header = ["sleeps ended by", "calls", "iowait", "a sleep", "of it queued", "in device", "queued %"];
     table("Bios that ended a sleep", &header, &rows)
 }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use elevon_cache::stats::{CacheUse, CallStats, ClassWaits, Sleeps};
+use elevon_cache::stats::{CacheUse, CallStats, Sleeps};
 use elevon_core::stats::LatencyStat;
 
 use super::{align_right, plain_table, push_table};
 use crate::cache::{
-    CLASS_NAMES, active_percent, cache_total, hit_ratio, iowait_us_per_window, mapped_ratio, ms_per_second,
+    active_percent, cache_total, ended_sleeps, hit_ratio, iowait_us_per_window, mapped_ratio, ms_per_second,
     shared_kinds,
 };
 use crate::document::WIDTH;
@@ -139,25 +139,9 @@ fn without_memory(name: &str, stats: &CallStats, elapsed: u64) -> [String; 12] {
 fn served(out: &mut String, all: &CacheUse) {
     let mut table = plain_table();
     table.set_header(["Sleeps ended by", "calls", "sum", "a sleep", "queued", "in device", "queued %"]);
-    let mut rows = 0;
-    for (kind, stats) in all.kinds() {
-        for (class, served) in CLASS_NAMES.iter().zip(&stats.served).filter(|(_, served)| served.calls > 0) {
-            let &ClassWaits { calls, iowait_ns, device_ns } = served;
-            let a_call = |ns: u64| span(ratio(ns as f64, calls as f64));
-            let queued = iowait_ns.saturating_sub(device_ns);
-            table.add_row([
-                format!("{kind}: {class}"),
-                grouped(calls),
-                span(iowait_ns as f64),
-                a_call(iowait_ns),
-                a_call(queued),
-                a_call(device_ns),
-                format!("{:.0} %", 100.0 * ratio(queued as f64, iowait_ns as f64)),
-            ]);
-            rows += 1;
-        }
-    }
-    if rows > 0 {
+    let rows = ended_sleeps(all);
+    if !rows.is_empty() {
+        table.add_rows(rows);
         align_right(&mut table);
         push_table(out, &table);
     }
