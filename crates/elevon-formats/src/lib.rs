@@ -10,3 +10,4 @@ pub mod quantity;
 pub mod serve;
 pub mod sweep;
 pub mod tenants;
+pub mod toml_text;

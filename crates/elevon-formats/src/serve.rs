@@ -29,8 +29,9 @@ use crate::cgroup::{FileOwner, Setting};
 use crate::device::Given;
 use crate::diagnostic::{Diagnostic, Problem, Span};
 use crate::quantity::{self, Short};
-use crate::tenants::reader::{self, Reader, TomlEntry, Value, quoted};
+use crate::tenants::reader::{self, Reader, TomlEntry, Value};
 use crate::tenants::{TenantTable, TenantsFile, normal_path, path_names, settings};
+use crate::toml_text::quoted;
 
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,7 @@ use std::ops::Range;
 use crate::cgroup::{FileOwner, Setting};
 use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
 use crate::quantity;
+use crate::toml_text::quoted;
 
 mod knob;
 pub(crate) mod reader;
@@ -118,7 +119,7 @@ impl TenantsFile {
             (name, _) => {
                 let meant = did_you_mean(name, TABLES);
                 let message = format!("no such table{meant}; there are [tenant.\"NAME\"], [[change]] and [device]");
-                reader.complain(entry.key.start, &reader::quoted(name), Problem::Unknown.because(message));
+                reader.complain(entry.key.start, &quoted(name), Problem::Unknown.because(message));
             }
         }
     }
@@ -130,7 +131,7 @@ impl TenantsFile {
         entry: &TomlEntry<'_>,
         known: &mut BTreeMap<String, u32>,
     ) {
-        let scope = format!("tenant.{}", reader::quoted(entry.name));
+        let scope = format!("tenant.{}", quoted(entry.name));
         let Value::Table(table) = entry.value else {
             let message = "expected a table: [tenant.\"NAME\"], and what holds for it below";
             return reader.complain(entry.key.start, &scope, message);

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use elevon_formats::cgroup::Setting;
 use elevon_formats::tenants::TenantsFile;
+use elevon_formats::toml_text::{quoted, string};
 
 /// Returns the TOML text that [`elevon_formats::tenants::parse`] reads as the same file, except for
 /// the order of lines with different keys.
@@ -53,20 +54,4 @@ fn value(setting: &Setting) -> String {
         | Setting::Bandwidth(_)
         | Setting::Iops(_) => string(&setting.text(None)),
     }
-}
-
-/// Returns a key of TOML, quoted if necessary.
-fn quoted(name: &str) -> String {
-    let is_bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if is_bare { name.to_owned() } else { string(name) }
-}
-
-/// Returns a basic string of TOML.
-fn string(text: &str) -> String {
-    let escaped = text.chars().map(|c| match c {
-        '"' | '\\' => format!("\\{c}"),
-        c if c.is_control() => format!("\\u{:04X}", u32::from(c)),
-        c => c.to_string(),
-    });
-    format!("\"{}\"", escaped.collect::<String>())
 }
