@@ -93,10 +93,7 @@ pub fn limits_of(control: &TenantControl, tenant: TenantId) -> Vec<(Rule, u64)> 
     let flat = control.flat_limits(tenant);
     let mut all: Vec<(Rule, u64)> = control.limits(tenant).iter().chain([&flat]).flat_map(of).collect();
     all.retain(|&(_, rate)| rate != UNLIMITED);
-    let throttle = |rule, kind| {
-        let state = control.io_throttle().limit(Instant::ZERO, tenant, kind);
-        state.map(|state| (rule, state.limit.rate))
-    };
+    let throttle = |rule, kind| control.io_throttle().limit(tenant, kind).map(|limit| (rule, limit.rate));
     all.extend(throttle(Rule::Bandwidth, LimitKind::Bandwidth));
     all.extend(throttle(Rule::IopsMax, LimitKind::Iops));
     all

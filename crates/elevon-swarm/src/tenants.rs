@@ -296,7 +296,7 @@ impl Seen {
         let tenant = |id: TenantId| {
             let stat = control.statistics().of(id);
             let [max, exact] = control.limits(id);
-            let throttle = |kind| control.io_throttle().limit(now, id, kind).map(|state| state.limit);
+            let throttle = |kind| control.io_throttle().limit(id, kind);
             SeenTenant {
                 parent: tree.parent(id),
                 is_alive: tree.is_alive(id),

@@ -33,25 +33,6 @@ pub use scaling::UNTHROTTLED;
 /// How often throttled sets of siblings are checked without an I/O.
 const TICK: Nanos = Nanos::from_secs(1);
 
-/// State of io.latency for a tenant (the debug part of io.stat).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LatencyStat {
-    /// How many I/Os the tenant and those below it may have in flight; `None` for no limit.
-    pub depth: Option<u32>,
-    /// Mean latency in its last window.
-    pub mean: Nanos,
-    /// I/Os of its last window that took longer than the target.
-    pub missed: u64,
-    /// All I/Os of its last window.
-    pub total: u64,
-    /// The window of its target; zero if it has none.
-    pub window: Nanos,
-    /// How often it had to be throttled further with only one I/O in flight.
-    pub use_delay: u32,
-    /// The delay that its tasks still have to take.
-    pub delay: Nanos,
-}
-
 /// An I/O that waits for a place.
 #[derive(Clone, Copy, Debug)]
 struct LatencyWaiter {
@@ -148,21 +129,6 @@ impl IoLatency {
     /// Returns a tenant's target.
     pub fn target(&self, tenant: TenantId) -> Option<Nanos> {
         self.known(tenant).and_then(|slot| self.levels[slot].target)
-    }
-
-    /// Returns the state of a tenant; all zero if it never did I/O.
-    pub fn stat(&self, tenant: TenantId) -> LatencyStat {
-        let Some(level) = self.known(tenant).map(|slot| &self.levels[slot]) else { return LatencyStat::default() };
-        let last = level.window.last();
-        LatencyStat {
-            depth: level.depth,
-            mean: last.mean(),
-            missed: last.slow,
-            total: last.total,
-            window: level.target.map_or(Nanos::ZERO, |_| level.window.length()),
-            use_delay: level.delay.uses(),
-            delay: level.delay.owed(),
-        }
     }
 
     /// Returns how long a task of the tenant is delayed now, on its way back to user space: the

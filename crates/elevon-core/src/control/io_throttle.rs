@@ -144,31 +144,6 @@ pub enum Change {
     Nothing,
 }
 
-/// Counters of a rule node since it was inserted: `blockio.throttlecnt` and `blockio.stat`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Bios that had to wait for the limiter, by [`LimitKind`].
-    pub count: [u64; 2],
-    /// Total wait that each limiter asked for; a bio waits only for the longer of the two.
-    pub sleep: [Nanos; 2],
-    /// Bytes that went.
-    pub bytes_total: u64,
-    /// Bios that went.
-    pub ios_total: u64,
-}
-
-/// A limiter as its file shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LimitState {
-    /// As it was set.
-    pub limit: Limit,
-    /// In thousandths of a unit. Leaky: what went since the window began. Token: the content of the
-    /// bucket at its last use, less than 0 for a debt.
-    pub usage_milli: i64,
-    /// Leaky: how long ago the window began. Token: how long ago it was used.
-    pub elapsed: Nanos,
-}
-
 /// Work of the stage for all bios, which shows what the counter saves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
@@ -211,7 +186,6 @@ struct BioList {
 struct ThrottleNode {
     tenant: TenantId,
     limiters: [Option<Bucket>; 2],
-    statistics: Statistics,
     /// By class; only the first is used if classes are not distinguished.
     queues: [BioList; 3],
     /// First bio of the most urgent queue, which is the next to go, and when it may go.
@@ -227,11 +201,9 @@ struct ThrottleNode {
 impl ThrottleNode {
     const fn new(tenant: TenantId) -> Self {
         let queue = BioList { head: NIL, tail: NIL };
-        let statistics = Statistics { count: [0; 2], sleep: [Nanos::ZERO; 2], bytes_total: 0, ios_total: 0 };
         Self {
             tenant,
             limiters: [None; 2],
-            statistics,
             queues: [queue; 3],
             head: NIL,
             deadline: Instant::MAX,
@@ -263,8 +235,6 @@ impl ThrottleNode {
                 bucket.pay(at, units, was_held, quirks);
             }
         }
-        self.statistics.bytes_total += cost[0];
-        self.statistics.ios_total += cost[1];
     }
 
     fn most_urgent(&self) -> Option<usize> {
@@ -352,15 +322,10 @@ impl IoThrottle {
         Ok(change)
     }
 
-    /// Returns a tenant's limit, as its file shows it.
-    pub fn limit(&self, now: Instant, tenant: TenantId, kind: LimitKind) -> Option<LimitState> {
+    /// Returns a tenant's limit.
+    pub fn limit(&self, tenant: TenantId, kind: LimitKind) -> Option<Limit> {
         let node = &self.nodes[self.slot(tenant)?];
-        node.limiters[kind as usize].as_ref().map(|bucket| bucket.state(now))
-    }
-
-    /// Returns the counters of a tenant's rule node.
-    pub fn statistics(&self, tenant: TenantId) -> Option<&Statistics> {
-        Some(&self.nodes[self.slot(tenant)?].statistics)
+        node.limiters[kind as usize].as_ref().map(Bucket::limit)
     }
 
     #[inline]
@@ -476,12 +441,6 @@ impl IoThrottle {
         queue.head = held.next;
         if queue.head == NIL {
             queue.tail = NIL;
-        }
-        let eligible = node.eligible(now, &held.cost, self.config.quirks);
-        for kind in LimitKind::ALL {
-            let wanted = eligible[kind as usize].since(held.arrived);
-            node.statistics.count[kind as usize] += u64::from(!wanted.is_zero());
-            node.statistics.sleep[kind as usize] += wanted;
         }
         node.pay(deadline, &held.cost, true, self.config.quirks);
         self.reschedule(slot, now, deadline);

@@ -19,10 +19,12 @@ pub(super) struct DelayPool {
 }
 
 impl DelayPool {
+    #[cfg(test)]
     pub(super) const fn uses(&self) -> u32 {
         self.uses
     }
 
+    #[cfg(test)]
     pub(super) const fn owed(&self) -> Nanos {
         self.owed
     }

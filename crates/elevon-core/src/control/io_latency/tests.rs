@@ -87,11 +87,17 @@ impl Bed {
     }
 
     /// Submits an I/O of a tenant, which checks the cookie, and completes it at once.
-    fn touch(&mut self, tenant: TenantId) -> LatencyStat {
+    fn touch(&mut self, tenant: TenantId) -> (Option<u32>, u32) {
         if self.submit(tenant, false).1 == StageVerdict::Pass {
             self.finish(tenant, self.now, false);
         }
-        self.latency.stat(tenant)
+        self.throttling(tenant)
+    }
+
+    /// Returns a tenant's depth, and how often it had to be throttled further at a depth of 1.
+    fn throttling(&self, tenant: TenantId) -> (Option<u32>, u32) {
+        let level = &self.latency.levels[self.latency.known(tenant).unwrap()];
+        (level.depth, level.delay.uses())
     }
 }
 
@@ -105,20 +111,20 @@ fn pair(queue_size: u32) -> (Bed, TenantId, TenantId) {
 #[test]
 fn violations_lower_the_cookie_and_halve_the_siblings_depth() {
     let (mut bed, guarded, other) = pair(64);
-    assert_eq!((bed.cookie(), bed.touch(other).depth), (1_000_000, None));
+    assert_eq!((bed.cookie(), bed.touch(other).0), (1_000_000, None));
     let (mut cookies, mut depths) = (Vec::new(), Vec::new());
     for n in 1..=9 {
         bed.window(guarded, 1_000 + n * 500, 1, 1, 20);
         cookies.push(bed.cookie());
-        let stat = bed.touch(other);
-        depths.push((stat.depth.unwrap(), stat.use_delay));
+        let now = bed.touch(other);
+        depths.push((now.0.unwrap(), now.1));
         // Within 500 ms nothing changes; a check without a change does nothing either.
         bed.window(guarded, 1_000 + n * 500 + 300, 1, 1, 20);
-        assert_eq!((bed.cookie(), bed.touch(other)), (cookies[n as usize - 1], stat));
+        assert_eq!((bed.cookie(), bed.touch(other)), (cookies[n as usize - 1], now));
     }
     assert_eq!(cookies, [999_984, 999_968, 999_952, 999_936, 999_920, 999_919, 999_918, 999_917, 999_916]);
     assert_eq!(depths, [(32, 0), (16, 0), (8, 0), (4, 0), (2, 0), (1, 0), (1, 1), (1, 2), (1, 3)]);
-    assert_eq!(bed.latency.stat(guarded).depth, None, "who is protected is not throttled");
+    assert_eq!(bed.throttling(guarded).0, None, "who is protected is not throttled");
 }
 
 #[test]
@@ -168,16 +174,16 @@ fn recovery_goes_by_sixteenths_and_ends_without_bound() {
         bed.window(guarded, n * 500, 1, 1, 20);
         bed.touch(other);
     }
-    assert_eq!((bed.latency.stat(other).depth, bed.latency.stat(other).use_delay), (Some(1), 1));
+    assert_eq!(bed.throttling(other), (Some(1), 1));
     // Too few good samples have no effect.
     bed.window(guarded, 4_000, 4, 0, 0);
     assert_eq!(bed.cookie(), 999_918);
     let mut seen = Vec::new();
     for n in 0..40 {
         bed.window(guarded, 4_500 + n * 500, 5, 0, 0);
-        let stat = bed.touch(other);
-        seen.push((bed.cookie(), stat.depth, stat.use_delay));
-        if stat.depth.is_none() {
+        let (depth, uses) = bed.touch(other);
+        seen.push((bed.cookie(), depth, uses));
+        if depth.is_none() {
             break;
         }
     }
@@ -204,13 +210,13 @@ fn the_lowest_violated_target_decides() {
     bed.window(low, 450, 50, 0, 0);
     bed.window(middle, 500, 50, 50, 15);
     assert_eq!(bed.cookie(), 999_984);
-    assert_eq!([low, middle, high, none].map(|tenant| bed.touch(tenant).depth), [None, None, Some(32), Some(32)]);
+    assert_eq!([low, middle, high, none].map(|tenant| bed.touch(tenant).0), [None, None, Some(32), Some(32)]);
     // A higher target than the violated one does not scale; a lower one takes over.
     bed.window(high, 1_200, 20, 20, 50);
     assert_eq!(bed.cookie(), 999_984);
     bed.window(low, 1_300, 50, 50, 15);
     assert_eq!(bed.cookie(), 999_968);
-    assert_eq!([low, middle, high, none].map(|tenant| bed.touch(tenant).depth), [None, Some(32), Some(16), Some(16)]);
+    assert_eq!([low, middle, high, none].map(|tenant| bed.touch(tenant).0), [None, Some(32), Some(16), Some(16)]);
     // The middle tenant recovers and is no longer the owner.
     bed.window(middle, 1_900, 50, 0, 0);
     assert_eq!(bed.cookie(), 999_968);
@@ -224,14 +230,14 @@ fn who_does_little_is_not_the_cause() {
     bed.target(small, 20);
     bed.window(small, 400, 5, 0, 0);
     bed.window(guarded, 500, 95, 95, 10);
-    assert_eq!((bed.cookie(), bed.touch(small).depth), (999_984, None), "5 of 100");
+    assert_eq!((bed.cookie(), bed.touch(small).0), (999_984, None), "5 of 100");
 }
 
 #[test]
 fn a_quiet_claim_is_dropped_and_a_timer_recovers() {
     let (mut bed, guarded, other) = pair(64);
     bed.window(guarded, 500, 1, 1, 20);
-    assert_eq!(bed.touch(other).depth, Some(32));
+    assert_eq!(bed.touch(other).0, Some(32));
     let mut changes = Vec::new();
     while let Some(at) = bed.latency.next_wakeup() {
         let before = bed.cookie();
@@ -243,7 +249,7 @@ fn a_quiet_claim_is_dropped_and_a_timer_recovers() {
     }
     // The delay was caused at 500 ms and dropped at 5.5 s; then 4 per second.
     assert_eq!(changes, [(6_500, 999_988), (7_500, 999_992), (8_500, 999_996), (9_500, 1_000_000)]);
-    assert_eq!(bed.touch(other).depth, None);
+    assert_eq!(bed.touch(other).0, None);
 }
 
 #[test]
@@ -255,7 +261,7 @@ fn what_does_not_fit_waits_in_order_at_its_level() {
     bed.window(guarded, 500, 1, 1, 20);
     // The parent's depth is 2, which its children share.
     assert_eq!((bed.submit(left, false).1, bed.submit(right, false).1), (StageVerdict::Pass, StageVerdict::Pass));
-    assert_eq!(bed.latency.stat(parent).depth, Some(2));
+    assert_eq!(bed.throttling(parent).0, Some(2));
     let held: Vec<BioId> = [left, left, right].map(|tenant| bed.submit(tenant, false)).map(|io| io.0).to_vec();
     assert_eq!(bed.latency.held(), 3);
     assert_eq!(bed.submit(right, true).1, StageVerdict::Pass, "journal and metadata go at once");
@@ -331,7 +337,7 @@ fn ios_that_must_go_fill_the_pool_by_what_they_beat_the_target() {
         bed.window(guarded, 500 + n * 500, 1, 1, 20);
         bed.touch(other);
     }
-    assert_eq!((bed.latency.stat(other).depth, bed.latency.stat(other).use_delay), (Some(1), 1));
+    assert_eq!(bed.throttling(other), (Some(1), 1));
     let issued = bed.now;
     assert_eq!(bed.submit(other, true).1, StageVerdict::Pass);
     bed.now = bed.now + Nanos::from_millis(20);

@@ -36,6 +36,7 @@ impl LatencyWindow {
         Self { start: now, length: Nanos::new(length), current: Sample::default(), last: Sample::default() }
     }
 
+    #[cfg(test)]
     pub(super) const fn length(&self) -> Nanos {
         self.length
     }

@@ -9,12 +9,10 @@
 //! Levels are in units times 10^9, so that a nanosecond adds the rate exactly; deadlines are
 //! rounded up.
 
-use super::{Limit, LimitState, Policy};
+use super::{Limit, Policy};
 use crate::units::{Instant, Nanos};
 
 const PER_UNIT: i128 = 1_000_000_000;
-/// Thousandths of a unit, as they are shown.
-const PER_MILLI: i128 = PER_UNIT / 1000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
@@ -76,13 +74,9 @@ impl Bucket {
         self.since = at;
     }
 
-    pub(super) fn state(&self, now: Instant) -> LimitState {
-        let (usage, from) = match self.limit.policy {
-            Policy::Leaky => (self.refill(self.since.since(self.window)).saturating_sub(self.level), self.window),
-            Policy::Token { .. } => (self.level, self.since),
-        };
-        let usage_milli = (usage / PER_MILLI).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        LimitState { limit: self.limit, usage_milli, elapsed: now.since(from) }
+    /// Returns the limit as it was set.
+    pub(super) const fn limit(&self) -> Limit {
+        self.limit
     }
 }
 

@@ -117,8 +117,6 @@ fn leaky_bucket() {
         let config = Config { quirks, ..Config::default() };
         let (mut bed, t) = limited(config, LimitKind::Bandwidth, leaky(MIB));
         assert_eq!(bed.read_all(ms(100), t, 256 * KIB, 3), [250, 500, 750]);
-        let state = bed.throttle.limit(ms(750), t, LimitKind::Bandwidth).unwrap();
-        assert_eq!((state.usage_milli, state.elapsed), ((768 * KIB * 1000) as i64, Nanos::from_millis(750)));
         assert_eq!(bed.read_all(ms(5000), t, 256 * KIB, 2), [5000, last], "quirks {quirks}");
         assert_eq!(bed.wait(t, Cause::Limit { level: t, rule: Rule::Bandwidth }).as_millis(), 650 + last - 5000);
     }
@@ -132,19 +130,15 @@ fn token_bucket() {
     assert_eq!(bed.read_all(ms(63_000), t, MIB, 5), [63_000, 63_000, 63_000, 63_000, 64_000]);
     let (mut bed, t) = limited(QUIRKS, LimitKind::Bandwidth, token(MIB, 4 * MIB));
     assert_eq!(bed.read_all(ms(60_000), t, MIB, 6), [60_000, 60_000, 60_000, 60_000, 60_000, 61_000]);
-    assert_eq!(bed.throttle.limit(ms(61_500), t, LimitKind::Bandwidth).unwrap().usage_milli, 0);
 }
 
 #[test]
-fn two_limiters_the_longer_sleep_counts_and_both_are_counted() {
+fn of_two_limiters_the_longer_sleep_counts() {
     let mut bed = Bed::new(Config::default());
     let t = bed.add();
     bed.set(ms(0), t, LimitKind::Bandwidth, leaky(4_096_000)).unwrap();
     bed.set(ms(0), t, LimitKind::Iops, leaky(20)).unwrap();
     assert_eq!(bed.read(ms(0), t, 122_880), ms(50));
-    let s = bed.throttle.statistics(t).unwrap();
-    assert_eq!((s.count, s.sleep), ([1, 1], [Nanos::from_millis(30), Nanos::from_millis(50)]));
-    assert_eq!((s.bytes_total, s.ios_total), (122_880, 1));
     assert_eq!(bed.wait(t, Cause::Limit { level: t, rule: Rule::IopsMax }), Nanos::from_millis(50));
     assert_eq!(bed.wait(t, Cause::Limit { level: t, rule: Rule::Bandwidth }), Nanos::ZERO);
 }
@@ -321,8 +315,6 @@ fn what_a_split_left_over_is_an_io_without_bytes_and_a_flush_is_nothing() {
     assert_eq!(bed.admit(ms(1000), &Bed::charge(t, 0)).1, StageVerdict::Pass);
     assert_eq!(bed.admit(ms(1000), &rest).1, StageVerdict::Sleep);
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(1100)));
-    let s = bed.throttle.statistics(t).unwrap();
-    assert_eq!((s.bytes_total, s.ios_total), (0, 1));
 }
 
 /// At rates at which the cost of a bio is not a whole number of nanoseconds, rounding loses
@@ -354,8 +346,7 @@ fn rates_and_sizes_at_the_ends_of_their_range_do_not_overflow() {
                 bed.admit(Instant::new(u64::MAX - (1 << 40)), &Bed::charge(t, bytes));
             }
             bed.release(Instant::MAX);
-            let state = bed.throttle.limit(Instant::MAX, t, LimitKind::Bandwidth).unwrap();
-            assert_eq!(state.limit, limit.unwrap());
+            assert_eq!(bed.throttle.limit(t, LimitKind::Bandwidth), limit);
         }
     }
 }
