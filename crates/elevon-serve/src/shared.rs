@@ -460,8 +460,8 @@ impl Control<'_> {
         self.0.change(|exports| exports.retain(|export| !names.contains(&export.name)));
     }
 
-    /// Lets nobody open these exports, answers what came from those who have one open, and sends
-    /// them away, all at a time.
+    /// Refuses new clients of these exports, answers what came from those who have one open, and
+    /// sends them away, all at a time.
     pub fn drain(&self, names: &[String]) {
         self.mark(names, true);
         self.0.finish(&|export, _| export.is_some_and(|export| names.iter().any(|name| name == export)));

@@ -48,7 +48,7 @@ impl Stack {
     /// plug for all that go at once. BFQ then takes them for I/O of that task, of the default
     /// priority and in the group of their tenant; mq-deadline keeps the priority that they came
     /// with. Without such a task, each is submitted by the task that sent it. Measured on Linux
-    /// 6.18. The task is nobody else's.
+    /// 6.18. `worker` must not be used for other I/O.
     pub fn set_limit_worker(&mut self, worker: TaskId) {
         self.limit_worker = Some(worker);
     }

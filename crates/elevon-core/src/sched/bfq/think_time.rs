@@ -12,7 +12,7 @@ const BIG_REQUEST: u64 = 64;
 /// How the time from the creation of a queue to its first request counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clock {
-    /// As none.
+    /// The time counts as zero.
     Read,
     /// The clock is not read a second time under a plug, so that the first request comes a
     /// nanosecond before the time to which the new queue's last completion is set. In unsigned
