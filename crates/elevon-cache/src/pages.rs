@@ -341,14 +341,9 @@ impl Pages {
         self.bits_mut(frame).set_list_tag(tag);
     }
 
-    /// Marks a page dirty for the root tenant; see [`Self::set_dirty_by`].
-    pub fn set_dirty(&mut self, frame: FrameId) -> bool {
-        self.set_dirty_by(frame, ROOT)
-    }
-
     /// Marks a page dirty. Returns true if it was clean; it then belongs to this tenant until it is
     /// clean again. Clears the mark of reclaim.
-    pub fn set_dirty_by(&mut self, frame: FrameId, tenant: TenantId) -> bool {
+    pub fn set_dirty(&mut self, frame: FrameId, tenant: TenantId) -> bool {
         let place = self.place_of(frame);
         let was_clean = !self.at(place).has(Flags::DIRTY);
         self.at_mut(place).change(Flags::DIRTY, Flags::RECLAIM);

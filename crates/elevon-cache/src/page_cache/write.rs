@@ -90,7 +90,7 @@ impl PageCache {
         assert!(pages.has(frame, PageFlags::UPTODATE), "{frame:?} is made dirty and not all of it is known");
         debug_assert!(!pages.has(frame, PageFlags::LOCKED), "{frame:?} is being read");
         let &Call { task, tenant, .. } = call;
-        if self.resident.pages_mut().set_dirty_by(frame, tenant) {
+        if self.resident.pages_mut().set_dirty(frame, tenant) {
             self.flusher.on_dirtied(file, now);
             self.domains.on_dirtied(now, tenant);
             self.stats.dirtied += 1;

@@ -75,7 +75,7 @@ impl Naive {
             }
             Step::Dirty(pick) => {
                 let Some((key, frame)) = self.pick(pick) else { return };
-                assert_eq!(pages.set_dirty(frame), self.tags[0].insert(key));
+                assert_eq!(pages.set_dirty(frame, ROOT), self.tags[0].insert(key));
             }
             Step::Begin(pick) => {
                 let Some((key, frame)) = self.pick(pick) else { return };
@@ -184,7 +184,7 @@ fn the_marker_bit_is_shared() {
     let (frame, _) = pages.insert(FileId(0), PageIndex::ZERO).expect("a frame");
     pages.set(frame, Flags::READAHEAD | Flags::UPTODATE);
     assert!(pages.has(frame, Flags::RECLAIM));
-    pages.set_dirty(frame);
+    pages.set_dirty(frame, ROOT);
     assert!(!pages.has(frame, Flags::READAHEAD), "dirtying clears it");
     assert!(pages.flags(frame).has(Flags::UPTODATE));
 }
@@ -200,7 +200,7 @@ fn pages_in_use_stay() {
     (0..299).for_each(|_| pages.unpin(frame));
     assert!(!pages.is_evictable(frame));
     pages.unpin(frame);
-    pages.set_dirty(frame);
+    pages.set_dirty(frame, ROOT);
     assert!(!pages.is_evictable(frame));
     pages.begin_writeback(frame);
     assert!(!pages.is_evictable(frame));

@@ -14,6 +14,7 @@ use super::*;
 use crate::FileId;
 use crate::pages::Entry;
 use crate::resident::Resident;
+use elevon_core::tenant::ROOT;
 use elevon_core::units::{Nanos, PageIndex};
 
 type Key = (u32, u64);
@@ -642,7 +643,7 @@ impl Pair {
         let frame = FrameId(page.frame);
         match *step {
             Step::Dirty(_) => {
-                self.memory.pages_mut().set_dirty(frame);
+                self.memory.pages_mut().set_dirty(frame, ROOT);
                 (self.naive.page(key).dirty, self.naive.page(key).reclaim) = (true, false);
             }
             Step::Begin(_) if page.dirty && !page.writeback => {

@@ -4,6 +4,7 @@
 use super::*;
 use crate::pages::Entry;
 use crate::replace::POLICIES;
+use elevon_core::tenant::ROOT;
 
 const FILE: FileId = FileId(0);
 
@@ -42,7 +43,7 @@ fn dropped_pages_leave_no_shadow() {
     for policy in POLICIES {
         let mut memory = memory(policy, 8);
         let frame = memory.insert(FILE, PageIndex::ZERO, Context::Read).expect("a frame");
-        memory.pages_mut().set_dirty(frame);
+        memory.pages_mut().set_dirty(frame, ROOT);
         let evicted = memory.drop_page(frame).expect("nobody holds it");
         assert_eq!((evicted.file, evicted.index, memory.pages().dirty()), (FILE, PageIndex::ZERO, 0));
         assert_eq!(memory.pages().entry(FILE, PageIndex::ZERO), Entry::Empty);
@@ -81,8 +82,8 @@ fn what_is_held_outlives_every_pressure() {
             (0..40).map(|index| memory.insert(FILE, PageIndex::new(index), Context::Read).expect("a frame")).collect();
         let pages = memory.pages_mut();
         pages.set(frames[1], Flags::LOCKED);
-        pages.set_dirty(frames[2]);
-        pages.set_dirty(frames[3]);
+        pages.set_dirty(frames[2], ROOT);
+        pages.set_dirty(frames[3], ROOT);
         pages.begin_writeback(frames[3]);
         pages.pin(frames[4]);
         let gone = evict_all(&mut memory).len() + evict_all(&mut memory).len();

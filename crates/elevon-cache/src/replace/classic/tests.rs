@@ -6,6 +6,7 @@ use super::balance::{Shares, weigh};
 use super::*;
 use crate::FileId;
 use crate::replace::{Reclaimer, Swap};
+use elevon_core::tenant::ROOT;
 use elevon_core::units::{Nanos, PageIndex};
 
 /// Returns a policy with `active` active pages that has counted `nonresident`, and one more page,
@@ -152,7 +153,7 @@ fn dirty_pages_pass_and_come_back_first() {
     let mut small = Small::new();
     let dirty = small.read(0);
     (1..4).for_each(|index| _ = small.read(index));
-    small.pages.set_dirty(dirty);
+    small.pages.set_dirty(dirty, ROOT);
     let outcome = small.evict(1);
     assert_eq!((outcome.evicted, outcome.dirty), (1, 1));
     assert!(small.pages.has(dirty, Flags::RECLAIM) && small.pages.has(dirty, Flags::ACTIVE));
@@ -239,7 +240,7 @@ fn kswapd_writes_what_it_meets_again_among_dirty_pages_only() {
         small.classic.evict(Instant::ZERO, &mut small.pages, request, &mut small.out);
         core::iter::from_fn(|| small.classic.take_write()).collect::<Vec<_>>()
     };
-    frames.iter().for_each(|&frame| _ = small.pages.set_dirty(frame));
+    frames.iter().for_each(|&frame| _ = small.pages.set_dirty(frame, ROOT));
     assert!(kswapd(&mut small, Reclaimer::Kswapd).is_empty(), "met for the first time");
     assert!(small.classic.meets_dirty && frames.iter().all(|&frame| small.pages.has(frame, Flags::RECLAIM)));
     // All pages are on the active list, and return to the inactive one.

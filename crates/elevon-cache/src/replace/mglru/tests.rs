@@ -8,6 +8,7 @@ use super::*;
 use crate::FileId;
 use crate::pages::Entry;
 use crate::replace::Swap;
+use elevon_core::tenant::ROOT;
 use elevon_core::units::PageIndex;
 
 struct Bed {
@@ -251,8 +252,8 @@ fn busy_pages_pass_to_the_next_generation() {
     let mut bed = Bed::new(Version::V6_1, 1, 3);
     let frames: Vec<_> = (0..5).map(|index| bed.insert_at(index, Context::Read)).collect();
     bed.pages.set(frames[0], Flags::LOCKED);
-    bed.pages.set_dirty(frames[1]);
-    bed.pages.set_dirty(frames[2]);
+    bed.pages.set_dirty(frames[1], ROOT);
+    bed.pages.set_dirty(frames[2], ROOT);
     bed.pages.begin_writeback(frames[2]);
     bed.pages.pin(frames[3]);
     let outcome = bed.evict(1);
