@@ -6,7 +6,9 @@
 //! [`elevon_sim::device::fault`] (a lost, a misdirected write, a read that brings something else)
 //! really happen to the bytes.
 
-use std::collections::BTreeMap;
+#[cfg(test)]
+mod power_cut;
+
 use std::io;
 use std::time::Duration;
 
@@ -18,7 +20,6 @@ use elevon_core::units::{Bytes, Instant, TaskId};
 use elevon_host::Alarm;
 use elevon_host::interrupt::Interrupt;
 use elevon_sim::device::fault::Silent;
-use elevon_sim::device::fault::content::PowerCut;
 use elevon_sim::device::{Device, Fault};
 use elevon_workload::backend::Backend;
 
@@ -99,14 +100,12 @@ pub struct SimulatedDisk<D, C> {
     bytes: SparseBytes,
     /// What each block was ever told to hold, by the number of the write; kept if the power may be
     /// cut.
-    writes: Option<Writes>,
+    #[cfg(test)]
+    writes: Option<power_cut::Writes>,
     /// No buffers can be made.
     #[cfg(test)]
     pub(crate) is_out_of_memory: bool,
 }
-
-/// The bytes of every write to a block, by generation: the sequence number of the command, plus 1.
-type Writes = BTreeMap<u64, BTreeMap<u64, Box<[u8]>>>;
 
 impl<D: Device, C: Clock> SimulatedDisk<D, C> {
     /// Creates a disk that reads as zeroes.
@@ -118,6 +117,7 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
             slots: Slots::default(),
             flights: Vec::new(),
             bytes: SparseBytes::default(),
+            #[cfg(test)]
             writes: None,
             #[cfg(test)]
             is_out_of_memory: false,
@@ -134,58 +134,11 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
         &mut self.device
     }
 
-    /// Keeps from now on what is needed to cut the power: every write, in memory. Must be called
-    /// before the first command.
-    pub fn track_writes(&mut self) {
-        self.device.track_content();
-        self.writes = Some(Writes::new());
-    }
-
-    fn block_size(&self) -> u64 {
-        self.device.description().limits.logical_block_size.into()
-    }
-
-    /// Cuts the power: commands in flight get no answer, and of what was not durable each block
-    /// holds what `mode` leaves. `cut` is the number of the cut in the run.
-    ///
-    /// # Panics
-    /// If writes are not tracked.
-    pub fn cut_power(&mut self, mode: PowerCut, cut: u64) {
-        let (now, block) = (self.clock.now(), self.block_size());
-        let left = self.device.power_cut(now, mode, cut);
-        let writes = self.writes.as_ref().expect("writes are tracked");
-        self.bytes = SparseBytes::default();
-        for (number, generation) in left {
-            if let Some(bytes) = writes.get(&number).and_then(|all| all.get(&generation)) {
-                self.bytes.write(number * block, bytes);
-            }
-        }
-        self.flights.iter_mut().for_each(|flight| flight.sequence = None);
-    }
-
     /// Returns the bytes of a range as they are now.
     pub fn peek(&self, offset: u64, bytes: usize) -> Vec<u8> {
         let mut into = vec![0; bytes];
         self.bytes.read(offset, &mut into);
         into
-    }
-
-    /// Keeps what a command is about to write.
-    fn keep(&mut self, command: &Command) {
-        let (block, index) = (self.block_size(), command.request.index());
-        let (Some(writes), Some(flight)) = (&mut self.writes, self.flights.get(index)) else { return };
-        for piece in &flight.pieces {
-            let start = piece.sector.byte_offset().get();
-            for at in (0..piece.len).step_by(block as usize) {
-                let mut bytes = Vec::with_capacity(block as usize);
-                match command.op {
-                    Op::Write => self.slots.for_each_part(piece, at, block, |part| bytes.extend_from_slice(part)),
-                    _ => bytes.resize(block as usize, 0),
-                }
-                let of_block = writes.entry((start + at) / block).or_default();
-                of_block.insert(command.sequence + 1, bytes.into_boxed_slice());
-            }
-        }
     }
 
     /// Moves the bytes of a command that a completion ends, or a part of it.
@@ -252,6 +205,7 @@ impl<D: Device, C: Clock> Driver for SimulatedDisk<D, C> {
             pieces.for_each(&mut |piece| flight.pieces.push(piece));
             (flight.sequence, flight.op) = (Some(command.sequence), Some(command.op));
             (flight.silent, flight.first, flight.moved) = (silent, command.sector.byte_offset().get(), 0);
+            #[cfg(test)]
             if command.op != Op::Read {
                 self.keep(command);
             }
