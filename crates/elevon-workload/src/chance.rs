@@ -174,6 +174,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn splitmix64_reference_values() {
+        // The first outputs of splitmix64 seeded with 0 and with 1234567.
+        assert_eq!(mix64(0), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(mix64(GOLDEN_GAMMA), 0x6e78_9e6a_a1b9_65f4);
+        assert_eq!(mix64(1_234_567), 6_457_827_717_110_365_317);
+    }
+
+    #[test]
     fn published_outputs() {
         let mut state = 1234567;
         let split: [u64; 3] = std::array::from_fn(|_| split_mix(&mut state));
