@@ -6,6 +6,8 @@ use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
 use elevon_core::units::{HwQueue, Instant, Sector, Tag, TaskId};
 
+use elevon_testkit::Rng;
+
 use super::{Converter, RunContext, TaskName};
 use crate::event::TraceEvent;
 
@@ -18,15 +20,6 @@ pub(crate) fn context() -> RunContext {
         rules: elevon_core::kernel::Kernel::V6_18.rules(),
         recorded: crate::Recorded::of_run(),
         blktrace: Default::default(),
-    }
-}
-
-/// A small generator of random numbers, the same on every machine.
-pub(crate) struct Random(pub(crate) u64);
-impl Random {
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
     }
 }
 
@@ -49,7 +42,7 @@ pub(crate) fn event(time: u64, kind: EventKind, sector: u64, sectors: u32) -> Ev
 /// Generates a run of `count` requests of random sizes, with up to eight waiting and `depth` in
 /// service. Each has all of its events: Q G P U I D C.
 pub(crate) fn run(seed: u64, count: usize, depth: u32) -> Vec<Event> {
-    let (mut random, mut events) = (Random(seed), Vec::new());
+    let (mut random, mut events) = (Rng(seed), Vec::new());
     let (mut now, mut made) = (0, 0);
     let mut waiting: Vec<Event> = Vec::new();
     let mut service: Vec<Event> = Vec::new();

@@ -3,16 +3,7 @@ use super::super::tests::{process, workload};
 use super::*;
 use crate::replay::read;
 use crate::testing::data;
-
-/// A small generator of random numbers, the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
-    }
-}
+use elevon_testkit::Rng;
 
 /// A write and a flush, from and until these microseconds.
 fn section(from: u64, until: u64) -> [WorkloadIo; 2] {
@@ -26,7 +17,7 @@ fn section(from: u64, until: u64) -> [WorkloadIo; 2] {
 /// which each of these groups has one, which takes 20 us to hand over. They do so many sections in
 /// all. Returns the workload, and how many sections waited.
 fn with_locks(groups: &[usize], sections: usize, seed: u64) -> (Workload, usize) {
-    let mut random = Random(seed);
+    let mut random = Rng(seed);
     let mut ready: Vec<u64> = groups.iter().map(|_| random.below(600)).collect();
     let mut free: Vec<u64> = vec![0; groups.len()];
     let mut ios: Vec<Vec<WorkloadIo>> = vec![Vec::new(); groups.len()];
@@ -69,7 +60,7 @@ fn processes_that_share_a_lock_are_found() {
 #[test]
 fn processes_that_commit_together_are_found() {
     for seed in 1..10 {
-        let mut random = Random(seed);
+        let mut random = Rng(seed);
         let mut ready: Vec<u64> = (0..4).map(|_| random.below(3000)).collect();
         let mut ios: Vec<Vec<WorkloadIo>> = vec![Vec::new(); 4];
         let mut free = 0;
