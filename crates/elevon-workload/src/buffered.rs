@@ -37,7 +37,7 @@ use std::collections::VecDeque;
 use elevon_cache::FrameId;
 use elevon_cache::file_io::{Begun, Drops, FileIo, FileIoEvent, FileOp, FileOpKind, NO_IO};
 use elevon_cache::page_cache::{
-    ByteCopy, CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, RangeSync, Way,
+    ByteCopy, CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, RangeSync, Reading, Way,
 };
 use elevon_cache::pages::Flags as PageFlags;
 use elevon_cache::readahead::Advice;
@@ -46,9 +46,10 @@ use elevon_core::stack::{Done, Io, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, FileOffset, Instant, Nanos, Sector, TaskId};
 
-use crate::cache_series::CacheSeries;
 use crate::jobs::Jobs;
 use crate::process::{CpuCost, Passes, Process};
+use crate::readings::Readings;
+use crate::series::MAX_POINTS;
 #[cfg(doc)]
 use crate::token::Token;
 pub use bios::CacheBios;
@@ -132,7 +133,7 @@ pub struct BufferedIo {
     given: VecDeque<FileOp>,
     stack_side: CacheBios,
     control: Option<ActivityControl>,
-    series: CacheSeries,
+    series: Readings<Reading>,
     /// Number of pages whose write failed.
     failed_pages: u64,
     /// Finished calls of other programs; at most one per program.
@@ -176,7 +177,7 @@ impl BufferedIo {
             given: VecDeque::new(),
             stack_side: CacheBios::new(Sector::ZERO + stack.config().size, last_flusher.index() + 1),
             control: None,
-            series: CacheSeries::new(Instant::ZERO),
+            series: Readings::new(Instant::ZERO, 1, MAX_POINTS),
             failed_pages: 0,
             done_of_other_programs: VecDeque::new(),
             settles,
@@ -209,7 +210,7 @@ impl BufferedIo {
     }
 
     /// Returns the cache over time.
-    pub const fn series(&self) -> &CacheSeries {
+    pub const fn series(&self) -> &Readings<Reading> {
         &self.series
     }
 
@@ -295,19 +296,21 @@ impl BufferedIo {
 
     /// Handles the start of the run.
     pub(crate) fn on_start(&mut self, now: Instant) {
-        (self.charges.started, self.series) = (now, CacheSeries::new(now));
+        (self.charges.started, self.series) = (now, Readings::new(now, 1, MAX_POINTS));
     }
 
     /// Advances the time series to `now`, before anything else happens at `now`.
     #[inline]
     pub(crate) fn on_time(&mut self, now: Instant) {
         let Self { files, stats, series, .. } = self;
-        series.advance(now, || stats.reading(files.cache()));
+        if series.is_due(now) {
+            series.read(now, &[stats.reading(files.cache())]);
+        }
     }
 
     /// Records the last reading when the jobs have finished.
     pub(crate) fn on_end(&mut self, now: Instant) {
-        self.series.finish(now, self.stats.reading(self.files.cache()));
+        self.series.finish(now, &[self.stats.reading(self.files.cache())]);
     }
 
     /// Returns true if a process has files in the cache.

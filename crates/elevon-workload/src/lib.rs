@@ -28,10 +28,9 @@ pub mod verify;
 // All processes, and the loop.
 pub mod backend;
 pub mod buffered;
-pub mod by_owner;
-pub mod cache_series;
 pub mod in_force;
 pub mod jobs;
+pub mod readings;
 pub mod run;
 pub mod section_lock;
 pub mod series;

@@ -6,8 +6,8 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::stats::{Direction, JobStats, LatencyStat, Repeats};
 use elevon_core::units::{Bytes, DeviceOffset, Instant, Nanos};
 
-use crate::by_owner::Progressed;
 use crate::logs::{Logger, Sample};
+use crate::readings::Progressed;
 
 /// Bandwidth and IOPS are sampled at this interval in nanoseconds, fio's default.
 const SAMPLE: u64 = 500_000_000;

@@ -59,7 +59,6 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_formats::fio::spec::{JobSpec, SyncMode, VerifyMethod};
 
-use crate::by_owner::Progressed;
 use crate::chance::{Purpose, Rng};
 pub use crate::cpu::CpuCost;
 use crate::cpu::SchedulerLock;
@@ -69,6 +68,7 @@ use crate::logs::Logger;
 use crate::measure::{Finished, Measure, PriorityLatency};
 use crate::pace::{Ahead, AheadWait, Hold, Pace, Think};
 use crate::pattern::{Access, Pattern, Seeds};
+use crate::readings::Progressed;
 use crate::region::{Extent, directions, largest_block, smallest_block};
 use crate::source::LARGEST_UNPLUGGED;
 use crate::token::Token;

@@ -31,10 +31,10 @@ use elevon_core::stats::{Direction, JobStats};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, TaskId, TenantId};
 
-use crate::by_owner::Progressed;
 use crate::measure::{Finished, Measure};
 use crate::pace::{Ahead, AheadWait};
 use crate::process::Poll;
+use crate::readings::Progressed;
 use crate::section_lock::SectionLocks;
 use crate::source::Source;
 use crate::token::Token;

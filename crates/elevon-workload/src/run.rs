@@ -16,9 +16,9 @@ use elevon_core::units::{Instant, Nanos};
 
 use crate::backend::Backend;
 use crate::buffered::BufferedIo;
-use crate::by_owner::OwnerSeries;
 use crate::cpu::SchedulerLock;
 use crate::jobs::Jobs;
+use crate::readings::{Progressed, Readings};
 use crate::series::{Load, Series};
 use crate::source::Source;
 use crate::wakeups::Wakeups;
@@ -97,7 +97,7 @@ struct Runner<'a, B, L, S> {
     has_buffers: Vec<bool>,
     open: usize,
     series: Series,
-    owners: OwnerSeries,
+    owners: Readings<Progressed>,
     events: Vec<Event>,
     interval: Option<Nanos>,
     next_interval: Instant,

@@ -9,11 +9,11 @@ use elevon_core::stats::JobStats;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, TaskId, TenantId};
 
-use crate::by_owner::Progressed;
 use crate::cpu::SchedulerLock;
 use crate::flow::Standing;
 use crate::logs::Logger;
 use crate::process::{Poll, Process};
+use crate::readings::Progressed;
 use crate::section_lock::SectionLocks;
 
 /// The largest batch that one system call carries without a plug: io_submit and io_uring use a plug

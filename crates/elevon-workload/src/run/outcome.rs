@@ -8,8 +8,8 @@ use elevon_core::units::{Instant, Nanos};
 use super::layer::Layer;
 use super::{Runner, load_of};
 use crate::backend::Backend;
-use crate::by_owner::OwnerSeries;
 use crate::logs::Logger;
+use crate::readings::{Progressed, Readings};
 use crate::series::Series;
 use crate::source::Source;
 use crate::steady::SteadyOutcome;
@@ -81,8 +81,9 @@ pub struct RunOutcome {
     pub ended: Instant,
     /// The run over time.
     pub series: Series,
-    /// Each job and tenant over time, in a run with tenants.
-    pub owners: OwnerSeries,
+    /// Each job and tenant over time, in a run with tenants: a row for every process by task, then
+    /// for every tenant of a job by number, the root first.
+    pub owners: Readings<Progressed>,
     /// The device's statistics at the start.
     pub disk_start: DiskStats,
     /// The device's statistics at the end.

@@ -6,15 +6,22 @@ use elevon_core::units::{Instant, TenantId};
 use super::Runner;
 use super::layer::Layer;
 use crate::backend::Backend;
-use crate::by_owner::{OwnerSeries, Progressed};
 use crate::jobs::Jobs;
+use crate::readings::{Progressed, Readings};
 use crate::source::Source;
+
+/// The maximum number of intervals, if there are few rows; even.
+const MOST: usize = 256;
+/// The minimum number of intervals, however many rows there are; even.
+const FEWEST: usize = 16;
+/// The maximum number of readings of all rows together.
+const ALL: usize = 1 << 16;
 
 /// Returns the series of processes and tenants, if the run has tenants; otherwise a series without
 /// rows.
-pub(super) fn series<S: Source>(now: Instant, stack: &Stack, jobs: &Jobs<S>) -> OwnerSeries {
-    let rows = jobs.processes().len() + jobs.tenants().len() + 1;
-    OwnerSeries::new(now, if stack.control().is_watched() { rows } else { 0 })
+pub(super) fn series<S: Source>(now: Instant, stack: &Stack, jobs: &Jobs<S>) -> Readings<Progressed> {
+    let rows = if stack.control().is_watched() { jobs.processes().len() + jobs.tenants().len() + 1 } else { 0 };
+    Readings::new(now, rows, (ALL / rows.max(1)).clamp(FEWEST, MOST) & !1)
 }
 
 impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {

@@ -9,8 +9,8 @@ use elevon_core::units::{Bytes, LayoutId, TaskId, TenantId};
 use elevon_formats::fio::spec::JobSpec;
 
 use super::*;
-use crate::by_owner::Progressed;
 use crate::process::Poll;
+use crate::readings::Progressed;
 use crate::replay::{Replayed, Script};
 
 /// Waits for a completion from the start, and has no I/O in flight.

@@ -146,8 +146,7 @@ fn groups(cached: &BufferedIo) -> Vec<(String, Vec<(String, u64)>)> {
 
 fn series(cached: &BufferedIo) -> CacheSeries {
     let series = cached.series();
-    let since = |at: Instant| Instant::new(at.since(series.start()).get());
-    let readings = series.readings().map(|(at, reading)| (since(at), *reading)).collect();
+    let readings = series.readings().map(|(at, reading)| (Instant::new(at.get()), reading[0])).collect();
     CacheSeries { interval: series.interval(), readings }
 }
 

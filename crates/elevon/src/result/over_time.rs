@@ -8,7 +8,7 @@ use elevon_core::units::{Instant, Nanos, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_report::result::{Change, OwnerPoint, OwnerResult, Owners};
 use elevon_sim::device::Description;
-use elevon_workload::by_owner::Progressed;
+use elevon_workload::readings::Progressed;
 use elevon_workload::run::RunOutcome;
 use elevon_workload::tenants::{TenantsByPath, is_weight};
 
