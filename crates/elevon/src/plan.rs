@@ -9,19 +9,13 @@ use elevon_core::kernel::{Kernel, RULES, Rules};
 use elevon_core::limits::QueueLimits;
 use elevon_core::sched::{SCHEDULERS, SchedulerConfig};
 use elevon_core::stack::StackConfig;
-use elevon_core::units::Bytes;
-use elevon_formats::cgroup::{Cap, Setting};
-use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{JobOption, ParsedJobs, parse_all_with};
 use elevon_serve::{UpstreamAddress, UpstreamAddressError};
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
 use elevon_workload::cpu::CpuCost;
-use elevon_workload::in_force::InForce;
-use elevon_workload::logs::LogEntry;
-use elevon_workload::region::{self, Placement};
-use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
+use elevon_workload::tenants::TenantPlan;
 
 use crate::args::{DEFAULT_KERNEL, StackArgs};
 use crate::cpu_cost::cpu_cost;
@@ -35,6 +29,13 @@ use crate::recorded;
 use crate::replay::Replay;
 use crate::setting;
 use crate::source::{InputFile, STDIN, Sources, Texts, name_of, quoted};
+
+mod surprises;
+mod tenants;
+
+use surprises::surprises;
+use tenants::tenants;
+pub(crate) use tenants::{limited_once, weights_in_vain};
 
 /// Default memory layout of user buffers.
 const DEFAULT_BUFFERS: &str = "fragmented";
@@ -393,166 +394,6 @@ fn memory<'a>(args: &'a StackArgs, target: &Target) -> Result<Memory<'a>, Failur
     }
 }
 
-/// From this number of I/Os (about half a minute of wall-clock time) on, the user is warned of a
-/// simulated job that has no limit of its own.
-const MANY_IOS: u64 = 50_000_000;
-
-/// Returns warnings about a simulated run that the user may not expect.
-fn surprises(jobs: &[JobSpec], device: &str, device_bytes: Bytes) -> Vec<String> {
-    let mut lines = Vec::new();
-    if Path::new(device).exists() {
-        lines.push(format!(
-            "--device {device} is the simulated device, not the file of that name; write ./{device} for the file"
-        ));
-    }
-    let mut placement = Placement::new(device_bytes, None, 512);
-    for job in jobs {
-        let name = &job.name;
-        let bytes = placement.place(job, 0, 0).map_or(0, |extent| extent.bytes.get());
-        let ios = bytes.saturating_mul(job.loops) / region::largest_block(job).max(1);
-        let ios = ios.saturating_mul(u64::from(job.numjobs));
-        if job.runtime.is_zero() && job.number_ios.is_none() && ios >= MANY_IOS {
-            let (million, gb) = (ios / 1_000_000, bytes.saturating_mul(job.loops) / 1_000_000_000);
-            let what =
-                if job.size.is_some() { "size= asks for" } else { "without size= the job goes over the whole device:" };
-            lines.push(format!(
-                "{name}: {what} {gb} GB, {million} million I/Os, which takes {}; runtime= ends it sooner",
-                wall_time(ios)
-            ));
-        }
-        let logged = job.number_ios.map_or(ios, |most| ios.min(most.saturating_mul(u64::from(job.numjobs))));
-        lines.extend(log_memory(job, logged));
-        if job.verify.method.is_some() {
-            lines.push(format!(
-                "{name}: a simulated device keeps no data: verify= costs its reads, but nothing is compared"
-            ));
-        }
-    }
-    lines
-}
-
-/// Simulated I/Os per second of wall-clock time, by order of magnitude.
-const IOS_A_SECOND: u64 = 1_000_000;
-
-/// Returns the approximate wall-clock time of `ios` simulated I/Os.
-fn wall_time(ios: u64) -> String {
-    match ios / IOS_A_SECOND {
-        0..=5_399 => "minutes".to_owned(),
-        seconds @ 5_400..=129_599 => format!("about {} hours", seconds.div_ceil(3_600)),
-        seconds => format!("about {} days", seconds.div_ceil(86_400)),
-    }
-}
-
-/// Bytes that a log keeps in memory per I/O until the end of the run.
-const LOG_ENTRY: u64 = size_of::<LogEntry>() as u64;
-/// From this size of logs on, the user is warned.
-const MUCH_LOG: u64 = 1 << 30;
-
-/// Returns a warning about logs with a line per I/O, which are kept in memory until the end of the
-/// run.
-fn log_memory(job: &JobSpec, ios: u64) -> Option<String> {
-    let logs = &job.logs;
-    let kept = [logs.bandwidth.is_some(), logs.iops.is_some()].iter().filter(|is| **is).count() as u64
-        + if logs.latency.is_some() { 2 + u64::from(job.engine.asynchronous) } else { 0 };
-    let bytes = ios.saturating_mul(kept).saturating_mul(LOG_ENTRY);
-    (logs.average_ms == 0 && bytes >= MUCH_LOG).then(|| {
-        format!(
-            "{}: its logs have a line for each of up to {} million I/Os, and stay in memory until the run is over: up to {} GiB; \
-             log_avg_msec= keeps a line a window",
-            job.name,
-            ios / 1_000_000,
-            bytes >> 30
-        )
-    })
-}
-
-/// Reads the tenants file, if there is one, and joins it with the cgroups of the jobs.
-fn tenants(
-    jobs: &[JobSpec],
-    path: Option<&Path>,
-    kernel: Kernel,
-    sources: &mut Sources,
-) -> Result<TenantPlan, Failure> {
-    let file = path
-        .map(|path| {
-            let name = text_of("--tenants", path)?;
-            let text = sources.text(name).map_err(|error| Failure::named(format!("--tenants {name}"), error))?;
-            elevon_formats::tenants::parse(name, &text, &kernel.rules()).map_err(Failure::text)
-        })
-        .transpose()?;
-    TenantPlan::new(jobs, file.as_ref()).map_err(Failure::text)
-}
-
-/// Returns warnings about weights and reserves that have no effect in this plan.
-pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
-    let scheduler = match plan.scheduler.name {
-        "bfq" => Some("BFQ"),
-        "flow" => Some("flow"),
-        _ => None,
-    };
-    let changes = || plan.tenants.changes.iter().map(|change| &change.setting);
-    let has_cost = plan.tenants.device.iter().chain(changes()).any(|setting| match setting {
-        Setting::CostQos(qos) => qos.enable == Some(true),
-        _ => false,
-    });
-    let all = || plan.tenants.tenants.iter().flat_map(|tenant| &tenant.settings).chain(changes());
-    let mut lines = Vec::new();
-    if scheduler.is_none() && !has_cost && all().any(is_weight) {
-        let how = "--scheduler flow or bfq, or under [device] \"io.cost.qos\" = \"enable=1\"";
-        lines.push(format!("--tenants: nothing here divides the device by weights; what does is {how}"));
-    }
-    let is_reserve = |setting: &Setting| matches!(setting, Setting::Reserve(_));
-    if scheduler != Some("flow") && all().any(is_reserve) {
-        lines.push("--tenants: nothing here keeps a reserve; --scheduler flow does".to_owned());
-    }
-    let limits =
-        plan.tenants.tenants.iter().filter_map(|tenant| Some((&tenant.path, reserve_over_limit(&tenant.settings)?)));
-    lines.extend(
-        limits.map(|(path, key)| format!("--tenants: {path}: its reserve.{key} is above its limit.{key}, which holds")),
-    );
-    let is_too_large = |setting: &Setting| matches!(setting, Setting::Weight(weight) if *weight > BFQ_WEIGHT_MAX);
-    if let Some(name) = scheduler.filter(|_| all().any(is_too_large)) {
-        lines.push(format!("--tenants: {name} counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
-    }
-    lines
-}
-
-/// Returns the key of a tenant's reserve that its own limit does not let it have.
-fn reserve_over_limit(settings: &[Setting]) -> Option<&'static str> {
-    let all = InForce::of(settings);
-    let (limit, reserve) = (all.limit(), all.reserve());
-    let is_over = |reserve: u64, cap: Option<Cap>| cap.and_then(Cap::value).is_some_and(|most| reserve > most);
-    let keys = [("iops", reserve.iops, limit.iops), ("bps", reserve.bps, limit.bps)];
-    keys.into_iter().find(|&(_, reserve, cap)| is_over(reserve, cap)).map(|(key, ..)| key)
-}
-
-/// Refuses a rate of a tenant that both `io.max` and `limit` set if `io.max` is exact, because both
-/// then set the same limit and the second would replace the first.
-pub(crate) fn limited_once(plan: &Plan) -> Result<(), Failure> {
-    let is_exact =
-        plan.settings.iter().rev().find(|(key, _)| key == "io_max").is_some_and(|(_, value)| value == "exact");
-    let of_tenants = plan.tenants.tenants.iter().enumerate();
-    for (at, tenant) in of_tenants.filter(|_| is_exact) {
-        let changes = plan.tenants.changes.iter().filter(|change| change.tenant.index() == at + 1);
-        let all = || tenant.settings.iter().chain(changes.clone().map(|change| &change.setting));
-        let (mut max, mut limit) = ([false; 4], [false; 4]);
-        for setting in all() {
-            let (rates, given) = match setting {
-                Setting::IoMax(io) => ([io.rbps, io.wbps, io.riops, io.wiops], &mut max),
-                Setting::Limit(own) => ([own.rbps, own.wbps, own.riops, own.wiops], &mut limit),
-                _ => continue,
-            };
-            given.iter_mut().zip(rates).for_each(|(given, rate)| *given |= rate.is_some());
-        }
-        let both = ["rbps", "wbps", "riops", "wiops"].into_iter().zip(max.into_iter().zip(limit));
-        if let Some((rate, _)) = both.into_iter().find(|(_, (max, limit))| *max && *limit) {
-            let twice = ConflictError::LimitedTwice { tenant: tenant.path.clone(), rate };
-            return Err(Failure::named("--set io_max=exact", twice));
-        }
-    }
-    Ok(())
-}
-
 /// Returns true if the options name a simulated device.
 fn is_simulated(args: &StackArgs) -> bool {
     args.device.starts_with('@') || matches!(target(&args.device), Ok(Target::Simulated(_)))
@@ -660,24 +501,6 @@ pub(crate) fn kernel_named(what: &str, name: &str) -> Result<Kernel, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_takes_days_is_not_said_to_take_minutes() {
-        let texts = [60, 7_200, 256_000].map(|seconds| wall_time(seconds * IOS_A_SECOND));
-        assert_eq!(texts, ["minutes", "about 2 hours", "about 3 days"]);
-    }
-
-    #[test]
-    fn logs_that_want_much_memory_are_told_of() {
-        let mut job = JobSpec::default_job("a");
-        assert_eq!(log_memory(&job, 100_000_000), None, "no log");
-        job.logs.latency = Some("l".into());
-        assert_eq!(log_memory(&job, 1_000_000), None, "a few megabytes");
-        let line = log_memory(&job, 100_000_000).expect("gigabytes");
-        assert!(line.contains("100 million") && line.contains("GiB"), "{line}");
-        job.logs.average_ms = 1000;
-        assert_eq!(log_memory(&job, 100_000_000), None, "a line a second");
-    }
 
     #[test]
     fn a_name_is_simulated_and_a_path_is_real() {

@@ -1,0 +1,100 @@
+//! The tenants of a plan, and what of their settings has no effect or is set twice.
+
+use std::path::Path;
+
+use elevon_core::kernel::Kernel;
+use elevon_formats::cgroup::{Cap, Setting};
+use elevon_formats::fio::spec::JobSpec;
+use elevon_workload::in_force::InForce;
+use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
+
+use super::{Plan, text_of};
+use crate::failure::{ConflictError, Failure};
+use crate::source::Sources;
+
+/// Reads the tenants file, if there is one, and joins it with the cgroups of the jobs.
+pub(super) fn tenants(
+    jobs: &[JobSpec],
+    path: Option<&Path>,
+    kernel: Kernel,
+    sources: &mut Sources,
+) -> Result<TenantPlan, Failure> {
+    let file = path
+        .map(|path| {
+            let name = text_of("--tenants", path)?;
+            let text = sources.text(name).map_err(|error| Failure::named(format!("--tenants {name}"), error))?;
+            elevon_formats::tenants::parse(name, &text, &kernel.rules()).map_err(Failure::text)
+        })
+        .transpose()?;
+    TenantPlan::new(jobs, file.as_ref()).map_err(Failure::text)
+}
+
+/// Returns warnings about weights and reserves that have no effect in this plan.
+pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
+    let scheduler = match plan.scheduler.name {
+        "bfq" => Some("BFQ"),
+        "flow" => Some("flow"),
+        _ => None,
+    };
+    let changes = || plan.tenants.changes.iter().map(|change| &change.setting);
+    let has_cost = plan.tenants.device.iter().chain(changes()).any(|setting| match setting {
+        Setting::CostQos(qos) => qos.enable == Some(true),
+        _ => false,
+    });
+    let all = || plan.tenants.tenants.iter().flat_map(|tenant| &tenant.settings).chain(changes());
+    let mut lines = Vec::new();
+    if scheduler.is_none() && !has_cost && all().any(is_weight) {
+        let how = "--scheduler flow or bfq, or under [device] \"io.cost.qos\" = \"enable=1\"";
+        lines.push(format!("--tenants: nothing here divides the device by weights; what does is {how}"));
+    }
+    let is_reserve = |setting: &Setting| matches!(setting, Setting::Reserve(_));
+    if scheduler != Some("flow") && all().any(is_reserve) {
+        lines.push("--tenants: nothing here keeps a reserve; --scheduler flow does".to_owned());
+    }
+    let limits =
+        plan.tenants.tenants.iter().filter_map(|tenant| Some((&tenant.path, reserve_over_limit(&tenant.settings)?)));
+    lines.extend(
+        limits.map(|(path, key)| format!("--tenants: {path}: its reserve.{key} is above its limit.{key}, which holds")),
+    );
+    let is_too_large = |setting: &Setting| matches!(setting, Setting::Weight(weight) if *weight > BFQ_WEIGHT_MAX);
+    if let Some(name) = scheduler.filter(|_| all().any(is_too_large)) {
+        lines.push(format!("--tenants: {name} counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
+    }
+    lines
+}
+
+/// Returns the key of a tenant's reserve that its own limit does not let it have.
+fn reserve_over_limit(settings: &[Setting]) -> Option<&'static str> {
+    let all = InForce::of(settings);
+    let (limit, reserve) = (all.limit(), all.reserve());
+    let is_over = |reserve: u64, cap: Option<Cap>| cap.and_then(Cap::value).is_some_and(|most| reserve > most);
+    let keys = [("iops", reserve.iops, limit.iops), ("bps", reserve.bps, limit.bps)];
+    keys.into_iter().find(|&(_, reserve, cap)| is_over(reserve, cap)).map(|(key, ..)| key)
+}
+
+/// Refuses a rate of a tenant that both `io.max` and `limit` set if `io.max` is exact, because both
+/// then set the same limit and the second would replace the first.
+pub(crate) fn limited_once(plan: &Plan) -> Result<(), Failure> {
+    let is_exact =
+        plan.settings.iter().rev().find(|(key, _)| key == "io_max").is_some_and(|(_, value)| value == "exact");
+    let of_tenants = plan.tenants.tenants.iter().enumerate();
+    for (at, tenant) in of_tenants.filter(|_| is_exact) {
+        let changes = plan.tenants.changes.iter().filter(|change| change.tenant.index() == at + 1);
+        let all = || tenant.settings.iter().chain(changes.clone().map(|change| &change.setting));
+        let (mut max, mut limit) = ([false; 4], [false; 4]);
+        for setting in all() {
+            let (rates, given) = match setting {
+                Setting::IoMax(io) => ([io.rbps, io.wbps, io.riops, io.wiops], &mut max),
+                Setting::Limit(own) => ([own.rbps, own.wbps, own.riops, own.wiops], &mut limit),
+                _ => continue,
+            };
+            given.iter_mut().zip(rates).for_each(|(given, rate)| *given |= rate.is_some());
+        }
+        let both = ["rbps", "wbps", "riops", "wiops"].into_iter().zip(max.into_iter().zip(limit));
+        if let Some((rate, _)) = both.into_iter().find(|(_, (max, limit))| *max && *limit) {
+            let twice = ConflictError::LimitedTwice { tenant: tenant.path.clone(), rate };
+            return Err(Failure::named("--set io_max=exact", twice));
+        }
+    }
+    Ok(())
+}
