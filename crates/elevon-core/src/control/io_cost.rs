@@ -60,19 +60,6 @@ impl core::fmt::Display for WeightError {
 }
 impl core::error::Error for WeightError {}
 
-/// Statistics of io.cost of a tenant and everything below it (`cost.*` of io.stat).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CostStat {
-    /// Device time according to the model.
-    pub usage: Nanos,
-    /// Time that I/Os were held, summed over I/Os.
-    pub wait: Nanos,
-    /// Time in debt.
-    pub indebt: Nanos,
-    /// Time in which tasks were delayed.
-    pub indelay: Nanos,
-}
-
 const NO_SLOT: u32 = u32::MAX;
 
 /// An I/O that is held.
@@ -120,9 +107,10 @@ struct Group {
     passed: u64,
     over: u64,
     passed_before: u64,
-    stat: CostStat,
-    /// Usage when this period began.
-    usage_before: Nanos,
+    /// Device time that it used in this period, according to the model.
+    used: Nanos,
+    /// Time in debt, without that of the debt it has now.
+    indebt: Nanos,
 }
 
 /// io.cost for one device.
@@ -296,21 +284,6 @@ impl IoCost {
         tenants.path(tenant).map(delay).max().unwrap_or(Nanos::ZERO)
     }
 
-    /// Returns the statistics of all tenants by id, each including everything below it. O(tenants).
-    pub fn stats(&self, now: Instant, tenants: &Tenants) -> Vec<CostStat> {
-        let mut all = alloc::vec![CostStat::default(); tenants.ids()];
-        for tenant in (1..tenants.ids()).rev().map(|id| TenantId(id as u32)) {
-            if let Some(slot) = self.known(tenant) {
-                all[tenant.index()].add(&self.groups[slot as usize].stat_at(now));
-            }
-            let below = all[tenant.index()];
-            if let Some(parent) = tenants.parent(tenant) {
-                all[parent.index()].add(&below);
-            }
-        }
-        all
-    }
-
     fn apply_model(&mut self, now: Instant, coefficients: Coefficients) {
         (self.coefficients, self.model) = (coefficients, Model::new(&coefficients));
         self.look_again = self.waiting > 0;
@@ -416,7 +389,7 @@ impl IoCost {
         group.activated = now;
         group.vtime = vtime;
         group.saved_margin = 0;
-        group.usage_before = group.stat.usage;
+        group.used = Nanos::ZERO;
         self.active.push(slot);
         true
     }
@@ -476,7 +449,7 @@ impl IoCost {
             return false;
         }
         group.vtime += need;
-        group.stat.usage += Nanos::new(cost);
+        group.used += Nanos::new(cost);
         true
     }
 
@@ -494,7 +467,7 @@ impl IoCost {
                 break;
             }
             group.vtime += need;
-            group.stat.usage += Nanos::new(waiter.cost);
+            group.used += Nanos::new(waiter.cost);
             group.passed += 1;
             self.release_front(now, slot);
         }
@@ -506,7 +479,6 @@ impl IoCost {
         let group = &mut self.groups[slot as usize];
         let indebt = group.indebt(now);
         if let Some(CostWaiter { bio, tenant, since, indebt: before, .. }) = group.waiting.pop_front() {
-            group.stat.wait += now.since(since);
             self.due.push_back(Due { bio, tenant, since, indebt: indebt - before });
             self.waiting -= 1;
         }
@@ -574,28 +546,15 @@ impl Group {
             passed: 0,
             over: 0,
             passed_before: 0,
-            stat: CostStat::default(),
-            usage_before: Nanos::ZERO,
+            used: Nanos::ZERO,
+            indebt: Nanos::ZERO,
         }
     }
 
     /// Returns the time in debt so far.
     fn indebt(&self, now: Instant) -> Nanos {
         let current = if self.debt > 0 { now.since(self.indebt_since) } else { Nanos::ZERO };
-        self.stat.indebt + current
-    }
-
-    fn stat_at(&self, now: Instant) -> CostStat {
-        CostStat { indebt: self.indebt(now), indelay: self.stat.indelay + self.delay.lasted(now), ..self.stat }
-    }
-}
-
-impl CostStat {
-    fn add(&mut self, other: &Self) {
-        self.usage += other.usage;
-        self.wait += other.wait;
-        self.indebt += other.indebt;
-        self.indelay += other.indelay;
+        self.indebt + current
     }
 }
 
@@ -707,7 +666,7 @@ impl Gate for IoCost {
         self.waiting + self.due.len()
     }
 
-    fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId) {
+    fn on_tenant_removed(&mut self, now: Instant, _tenants: &Tenants, tenant: TenantId) {
         self.now.advance(now);
         let Some(slot) = self.known(tenant).filter(|&slot| slot != ROOT_SLOT) else { return };
         self.let_go(now, slot);
@@ -716,10 +675,6 @@ impl Gate for IoCost {
             self.stop();
         }
         self.slots[tenant.index()] = NO_SLOT;
-        // Its usage remains in the sums of its ancestors.
-        let parent = self.slot(tenants, tenants.parent(tenant).unwrap_or(ROOT));
-        let stat = self.groups[slot as usize].stat_at(now);
-        self.groups[parent as usize].stat.add(&stat);
         self.free.push(slot);
         self.look_again = self.waiting > 0;
     }

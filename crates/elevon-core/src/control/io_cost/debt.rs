@@ -18,8 +18,6 @@ const DELAY_PERIODS: (u64, u64) = (5, 250);
 pub(super) struct Delay {
     ns: u64,
     set: Instant,
-    /// When the delays began.
-    since: Instant,
 }
 
 impl Delay {
@@ -30,9 +28,9 @@ impl Delay {
         Nanos::new(if ns >= DELAY.0 { ns } else { 0 })
     }
 
-    /// Returns how long tasks have been delayed until now.
-    pub(super) fn lasted(&self, now: Instant) -> Nanos {
-        if self.ns == 0 { Nanos::ZERO } else { now.since(self.since) }
+    /// Returns true until the delay is cleared, also once it is below the shortest.
+    pub(super) const fn is_set(&self) -> bool {
+        self.ns > 0
     }
 }
 
@@ -54,7 +52,7 @@ impl IoCost {
             group.indebt_since = now;
         }
         group.debt += cost;
-        group.stat.usage += Nanos::new(cost);
+        group.used += Nanos::new(cost);
         self.debtors_use_nothing(slot);
         self.set_delay(now, slot);
         self.arm(slot);
@@ -85,7 +83,7 @@ impl IoCost {
     pub(super) fn forget_debt(&mut self, now: Instant, slot: u32) {
         let group = &mut self.groups[slot as usize];
         if group.debt > 0 {
-            group.stat.indebt = group.indebt(now);
+            group.indebt = group.indebt(now);
             group.debt = 0;
             self.shares.set_in_use(slot, u64::MAX);
         }
@@ -105,10 +103,8 @@ impl IoCost {
             if behind >= low { DELAY.0 + mul_div(behind.min(high) - low, DELAY.1 - DELAY.0, high - low) } else { 0 };
         let before = group.delay.at(now).get();
         if wanted > before {
-            let since = if group.delay.ns == 0 { now } else { group.delay.since };
-            group.delay = Delay { ns: wanted, set: now, since };
+            group.delay = Delay { ns: wanted, set: now };
         } else if before == 0 && group.delay.ns > 0 {
-            group.stat.indelay += group.delay.lasted(now);
             group.delay = Delay::default();
         }
     }

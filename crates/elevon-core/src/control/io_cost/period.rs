@@ -112,7 +112,7 @@ impl IoCost {
         let mut at = 0;
         while let Some(&slot) = self.active.get(at) {
             let group = &self.groups[slot as usize];
-            if !group.waiting.is_empty() || group.debt > 0 || group.delay.lasted(now) > Nanos::ZERO {
+            if !group.waiting.is_empty() || group.debt > 0 || group.delay.is_set() {
                 self.serve(now, slot);
                 self.set_delay(now, slot);
             } else if group.period != self.period && group.passed == group.over {
@@ -155,8 +155,7 @@ impl IoCost {
             let (share, _) = self.shares.of(slot);
             let (active, in_use) = self.shares.weights(slot);
             let group = &mut self.groups[slot as usize];
-            let usage = (group.stat.usage - group.usage_before).get();
-            group.usage_before = group.stat.usage;
+            let usage = core::mem::replace(&mut group.used, Nanos::ZERO).get();
             total += usage;
             self.seen.lagging |= group.over < core::mem::replace(&mut group.passed_before, group.passed);
             let budget = vnow - group.vtime;
