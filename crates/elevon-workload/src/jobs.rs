@@ -7,7 +7,7 @@ use elevon_formats::fio::spec::{ExitWhat, JobSpec};
 
 use crate::WorkloadError;
 use crate::chance::{Purpose, Rng};
-use crate::flow::Flows;
+use crate::fio_flow::Flows;
 use crate::pattern::Seeds;
 use crate::process::{CpuCost, Identity, Process};
 use crate::region::{Extent, Placement};

@@ -16,7 +16,7 @@ pub mod region;
 
 // One process, and the statistics and logs of its I/O.
 pub mod cpu;
-pub mod flow;
+pub mod fio_flow;
 mod latency_target;
 pub mod logs;
 mod measure;

@@ -62,7 +62,7 @@ use elevon_formats::fio::spec::{JobSpec, SyncMode, VerifyMethod};
 use crate::chance::{Purpose, Rng};
 pub use crate::cpu::CpuCost;
 use crate::cpu::SchedulerLock;
-use crate::flow::Standing;
+use crate::fio_flow::Standing;
 use crate::latency_target::{Search, Verdict};
 use crate::logs::Logger;
 use crate::measure::{Finished, Measure, PriorityLatency};

@@ -10,7 +10,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, TaskId, TenantId};
 
 use crate::cpu::SchedulerLock;
-use crate::flow::Standing;
+use crate::fio_flow::Standing;
 use crate::logs::Logger;
 use crate::process::{Poll, Process};
 use crate::readings::Progressed;

@@ -21,9 +21,9 @@ use elevon_workload::run::{self, EndedEarly, JobOutcome, Observer};
 use elevon_workload::settings::{Settings, TenantSettingError};
 use elevon_workload::source::Source;
 
-use crate::described;
+use crate::clamped;
+use crate::device_description;
 use crate::failure::{ConflictError, Ending, Failure, MachineError};
-use crate::in_force;
 use crate::plan::{Plan, Target};
 use crate::result::{self, Facts};
 
@@ -66,7 +66,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
     match &plan.target {
         Target::Simulated(_) => {
             let device = plan.device()?;
-            let description = described::of_simulated(plan, &device);
+            let description = device_description::of_simulated(plan, &device);
             let mut simulation = Simulation::new(device).with_seed(plan.seed).with_interrupt({
                 let interrupt = interrupt.clone();
                 move || interrupt.is_set()
@@ -81,9 +81,9 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             if plan.writes() && disk.remote().read_only {
                 return Err(Failure::named(format!("--device {address}"), ConflictError::ReadOnly));
             }
-            let description = described::of_upstream(address, &disk);
+            let description = device_description::of_upstream(address, &disk);
             let mut warnings = disk.notes().to_vec();
-            warnings.extend(in_force::differing(&plan.settings, &plan.stack_config(&description)?));
+            warnings.extend(clamped::lines(&plan.settings, &plan.stack_config(&description)?));
             run_on(plan, &description, &mut disk, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)
         }
         Target::Real(path) => {
@@ -96,7 +96,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             let options = OpenOptions { write: plan.writes(), direct, grow_to };
             let file = HostFile::open(path, options).map_err(Failure::input)?;
             let mut host = Host::new(file, 1024, None, interrupt.clone()).map_err(MachineError::StartIo)?;
-            let description = described::of_host(path, &host);
+            let description = device_description::of_host(path, &host);
             if let Some(cache) = &plan.cache {
                 let block = description.limits.logical_block_size;
                 if u64::from(block) > PAGE_SIZE {
@@ -107,7 +107,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
                 host.reserve_frames(cache.frames()).map_err(|error| MachineError::Frames { bytes, error })?;
             }
             let mut warnings = host.warnings().to_vec();
-            warnings.extend(in_force::differing(&plan.settings, &plan.stack_config(&description)?));
+            warnings.extend(clamped::lines(&plan.settings, &plan.stack_config(&description)?));
             let (mut result, outcome) =
                 run_on(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)?;
             let failure = host.failure();

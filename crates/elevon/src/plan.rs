@@ -18,14 +18,14 @@ use elevon_workload::cpu::CpuCost;
 use elevon_workload::tenants::TenantPlan;
 
 use crate::args::{DEFAULT_KERNEL, StackArgs};
+use crate::clamped;
 use crate::cpu_cost::cpu_cost;
 use crate::failure::{ConflictError, Failure, FileError, InputError, ValueError};
 use crate::files::Files;
-use crate::in_force;
 use crate::logs::LogFolder;
 use crate::memory::{CachePlan, Memory};
+use crate::options_of_trace;
 use crate::own_device::OwnDevice;
-use crate::recorded;
 use crate::replay::Replay;
 use crate::setting;
 use crate::source::{InputFile, STDIN, Sources, Texts, name_of, quoted};
@@ -122,7 +122,7 @@ impl Plan {
         let (args, taken) = match replay.recorded().filter(|_| is_simulated(args)) {
             Some(recorded) => {
                 let is_valid = |trial: &StackArgs| Self::of_trial(replay.clone(), trial, None).is_ok();
-                recorded::filled(args, recorded, &is_valid)
+                options_of_trace::filled(args, recorded, &is_valid)
             }
             None => (args.clone(), Vec::new()),
         };
@@ -224,7 +224,7 @@ impl Plan {
             let device = plan.device()?;
             let config = plan.stack_config(device.description())?;
             plan.refuse_not_atomic(&config.limits)?;
-            plan.warnings.extend(in_force::differing(&plan.settings, &config));
+            plan.warnings.extend(clamped::lines(&plan.settings, &config));
             plan.warnings.extend(surprises(&plan.jobs.jobs, &args.device, device.description().size.bytes()));
         }
         Ok(plan)

@@ -12,8 +12,8 @@ use super::setup::{IN_KERNEL, Setup};
 use super::trial::{Bench, Trial};
 use crate::args::{AdviseArgs, QueueArgs, StackArgs};
 use crate::failure::Failure;
+use crate::options_of_trace;
 use crate::own_device::OwnDevice;
-use crate::recorded;
 use crate::trace_input::TraceInput;
 
 /// The device that everything is replayed on.
@@ -83,7 +83,7 @@ pub(super) fn find(args: &AdviseArgs, bench: &mut Bench<'_>) -> Result<Option<(C
     let given = StackArgs { queue, ..bench.base.clone() };
     bench.check(&given)?;
     let filled = match &bench.workload.recorded {
-        Some(recorded) => recorded::filled(&given, recorded, &|trial| bench.check(trial).is_ok()).0,
+        Some(recorded) => options_of_trace::filled(&given, recorded, &|trial| bench.check(trial).is_ok()).0,
         None => given.clone(),
     };
     bench.base.queue.kernel.clone_from(&filled.queue.kernel);

@@ -13,11 +13,11 @@ use super::figures::Figures;
 use super::setup::Setup;
 use crate::args::{ReplayOptions, StackArgs};
 use crate::bar::Bar;
-use crate::cores::on_all_cores;
 use crate::execute::execute;
 use crate::failure::AdviseError;
 use crate::failure::{Ending, Failure};
 use crate::own_device::OwnDevice;
+use crate::parallel::on_all_cores;
 use crate::plan::Plan;
 use crate::replay::{Replay, tenant_name};
 

@@ -10,10 +10,10 @@ use elevon_workload::run::NoObserver;
 use super::say;
 use crate::args::{CompareArgs, OutputFormat};
 use crate::bar::Bar;
-use crate::cores::on_all_cores;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, SweepError, all, emit, emit_text};
 use crate::output::NewFile;
+use crate::parallel::on_all_cores;
 use crate::plan::Plan;
 use crate::sweep::{Axis, Collected, Results, Said};
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Interrupt, LabError, Texts, stack};
-use crate::cores::on_all_cores;
 use crate::failure::{Failure, SweepError};
+use crate::parallel::on_all_cores;
 use crate::sweep::{Checked, Definition, Outcome, Rendered, Said, check, one};
 
 /// The values of an axis.

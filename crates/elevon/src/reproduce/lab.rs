@@ -8,9 +8,9 @@ use elevon_workload::run::{NoObserver, Observer};
 
 use crate::args::StackArgs;
 use crate::bar::Bar;
-use crate::cores::on_all_cores;
 use crate::execute::{Watch, execute};
 use crate::failure::{Ending, Failure, MachineError};
+use crate::parallel::on_all_cores;
 use crate::plan::Plan;
 
 /// A job file of an experiment: its path in the source tree, and its text.

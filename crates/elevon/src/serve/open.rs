@@ -13,9 +13,9 @@ use elevon_serve::{Disk, Parts, Server, Upstream};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
 
-use crate::described;
+use crate::clamped;
+use crate::device_description;
 use crate::failure::{ConflictError, Failure, MachineError};
-use crate::in_force;
 use crate::plan::{Plan, Target};
 
 /// The smallest block of a device.
@@ -103,14 +103,14 @@ fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     let mut host = Host::new(file, DEPTH, None, Interrupt::new()).map_err(MachineError::StartIo)?;
     host.carry_out_at_once();
     host.busy_poll(Duration::from_nanos(planned.busy_poll.get()));
-    let description = described::of_host(path, &host);
+    let description = device_description::of_host(path, &host);
     let notes = host.warnings().to_vec();
     finish(planned, host, &description, notes)
 }
 
 fn simulated(planned: &Planned) -> Result<OpenDevice<SimulatedDisk<AnyDevice, RealClock>>, Failure> {
     let device = planned.plan.device()?;
-    let description = described::of_simulated(&planned.plan, &device);
+    let description = device_description::of_simulated(&planned.plan, &device);
     let disk = SimulatedDisk::new(device, RealClock::new().map_err(MachineError::StartIo)?);
     finish(planned, disk, &description, in_vain(planned))
 }
@@ -118,7 +118,7 @@ fn simulated(planned: &Planned) -> Result<OpenDevice<SimulatedDisk<AnyDevice, Re
 fn upstream(planned: &Planned) -> Result<OpenDevice<Upstream>, Failure> {
     let Target::Nbd(address) = &planned.plan.target else { unreachable!("asked for a disk of a server only") };
     let disk = Upstream::open(address, Interrupt::new()).map_err(Failure::input)?;
-    let description = described::of_upstream(address, &disk);
+    let description = device_description::of_upstream(address, &disk);
     let is_read_only = disk.remote().read_only;
     let notes = disk.notes().iter().cloned().chain(in_vain(planned)).collect();
     let mut device = finish(planned, disk, &description, notes)?;
@@ -142,7 +142,7 @@ fn finish<D: Disk>(
 ) -> Result<OpenDevice<D>, Failure> {
     let plan = &planned.plan;
     let config = plan.stack_config(description)?;
-    notes.extend(in_force::differing(&plan.settings, &config));
+    notes.extend(clamped::lines(&plan.settings, &config));
     let limits = &config.limits;
     let block = limits.logical_block_size.max(SECTOR);
     let opened = Opened {

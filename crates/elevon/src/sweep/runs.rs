@@ -11,9 +11,9 @@ use super::definition::Definition;
 use super::journal::{Journal, Outcome};
 use super::said::Said;
 use crate::bar::Bar;
-use crate::cores::on_all_cores;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, SweepError};
+use crate::parallel::on_all_cores;
 use crate::source::InputFile;
 
 /// What the check of a sweep found.

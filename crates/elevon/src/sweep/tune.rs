@@ -25,9 +25,9 @@ use super::runs;
 use super::said::Said;
 use crate::args::{TextOrJson, TuneArgs};
 use crate::bar::Bar;
-use crate::cores::on_all_cores;
 use crate::failure::{Ending, Failure, MachineError, SweepError, all, emit, emit_text, tell};
 use crate::output::NewFile;
+use crate::parallel::on_all_cores;
 use crate::run::warn;
 
 /// Trials of a generation.

@@ -11,7 +11,7 @@ use elevon_core::units::Sectors;
 
 /// Returns a line for each `--set KEY=VALUE` whose value differs from the one in force. If a key is
 /// given more than once, the last one counts.
-pub(crate) fn differing(settings: &[(String, String)], config: &StackConfig) -> Vec<String> {
+pub(crate) fn lines(settings: &[(String, String)], config: &StackConfig) -> Vec<String> {
     let last: BTreeMap<&str, &str> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     last.into_iter().filter_map(|(key, value)| line(key, value.parse().ok()?, config)).collect()
 }
@@ -77,7 +77,6 @@ fn hardware_cap(limits: &QueueLimits) -> (&'static str, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use elevon_core::kernel::Kernel;
     use elevon_sim::device::Device;
 
@@ -89,7 +88,7 @@ mod tests {
         for (key, value) in &settings {
             config.set(key, value).expect("a good setting");
         }
-        differing(&settings, &config)
+        super::lines(&settings, &config)
     }
 
     #[test]
