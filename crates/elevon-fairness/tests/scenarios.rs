@@ -28,19 +28,13 @@ const MISSED: &[(&str, usize, &str)] = &[
         "a write buffer that is full: see `drives_do_not_allow_what_servers_do`",
     ),
     ("d-think-times-slots", 0, "all servers are in use when a process has thought, and none is kept free"),
-    ("d-sequential-and-random-emmc-5.1-cq", 0, "small requests take more of the drive among large ones than alone"),
-    (
-        "d-sequential-and-random-nvme-datacenter",
-        0,
-        "one process cannot fill the drive in a look: what its reads occupy is taken for twice what it is",
-    ),
     (
         "d-readers-and-writers-nvme-datacenter",
         0,
         "reads wait for what is collected for writes: see `no_pace_of_writes_leaves_a_reader_its_share`",
     ),
-    ("f-start-up-sata-ssd-860evo", 0, "a write buffer that is full delays the reads of the program"),
-    ("f-start-up-ufs-3.1", 0, "a write buffer that is full delays the reads of the program"),
+    ("f-start-up-sata-ssd-860evo", 0, "see `shares_of_heavy_processes_delay_a_program_on_some_drives`"),
+    ("f-start-up-ufs-3.1", 0, "see `shares_of_heavy_processes_delay_a_program_on_some_drives`"),
     ("f-start-up-nvme-consumer", 0, "a write buffer that is full delays the reads of the program"),
     ("f-start-up-nvme-consumer", 1, "a heavy reader waits for programs, and its share counts as if it did not"),
     ("h-fast-part-full-nvme-consumer", 1, "a write buffer that is full: the reader has 0.54 under `none`"),
@@ -137,19 +131,23 @@ fn no_pace_of_writes_leaves_a_reader_its_share() {
     }
 }
 
-/// The same drive gives small reads their share where others are paced to theirs: what `flow`
-/// misses there is its own.
+/// A program that starts beside five heavy processes takes more than 1.3 times as long as alone on
+/// two of the drives even if those are paced to their shares, which are of what the drive does of
+/// one kind of I/O: reads wait for what the drive programs. `flow` delivers more than that, half as
+/// much again on ufs-3.1. On the third the program would be in time at half of what it delivers.
 #[test]
-fn a_drive_gives_small_reads_their_share_beside_paced_ones() {
+fn shares_of_heavy_processes_delay_a_program_on_some_drives() {
     let lab = Lab::new();
-    let mut mix = find("d-sequential-and-random-nvme-datacenter").mix;
-    let claims = Claims::of(&lab, &mix);
-    let shares = claims.shares(1.0);
-    for at in [0, 2] {
-        mix.processes[at].pace = Some((shares[at] * 1e9 / claims.costs[at]) as u64);
+    for (name, allows) in [("slots", true), ("sata-ssd-860evo", false), ("ufs-3.1", false), ("nvme-consumer", true)] {
+        let mut scenario = find(&format!("f-start-up-{name}"));
+        let claims = Claims::of(&lab, &scenario.mix);
+        let shares = claims.shares(1.0);
+        for (at, process) in scenario.mix.processes.iter_mut().enumerate().skip(1) {
+            process.pace = Some((shares[at] * 1e9 / claims.costs[at]) as u64);
+        }
+        let score = &scenario.score(&lab, &Setup::NONE)[0];
+        assert_eq!(score.is_met, allows, "{name}: {:.3} times as long", score.value);
     }
-    let least = least_of_share(&lab, &claims, &mix);
-    assert!(least >= 0.95, "{least}");
 }
 
 /// A run is a function of its mix.

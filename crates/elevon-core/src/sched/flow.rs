@@ -390,7 +390,6 @@ impl Flow {
         queue.queued -= 1;
         self.urgent -= u32::from(queue.class < BEST_EFFORT);
         self.waiting -= 1;
-        self.occupancy.leave(self.slots[id.index()].cell);
         self.note_front(q);
     }
 
@@ -524,6 +523,7 @@ impl Flow {
         let now = self.now;
         self.depth.pass(now, self.in_flight);
         self.in_flight -= 1;
+        self.occupancy.leave(slot.cell);
         if is_write(slot.op) {
             self.write_depth.pass(now, self.writes_in_flight);
             self.writes_in_flight -= 1;
@@ -564,6 +564,8 @@ impl Scheduler for Flow {
             self.elevator.add(view, id);
             return;
         }
+        slot.cell = occupancy::cell(slot.op, slot.sectors, false);
+        self.occupancy.enter(slot.cell);
         self.slots[id.index()] = slot;
         if at_head {
             self.lists.push_front(&mut self.at_head, id);
@@ -576,7 +578,7 @@ impl Scheduler for Flow {
         self.advance(now);
         let id = self.next_request();
         if self.waiting == 0 {
-            self.occupancy.note_room();
+            self.occupancy.note_room(now);
         }
         id
     }
@@ -629,6 +631,7 @@ impl Scheduler for Flow {
         let gone = self.slots[swallowed.index()];
         if let (Place::Queued, Some(q)) = (gone.place, gone.queue) {
             self.unfile(q, swallowed);
+            self.occupancy.leave(gone.cell);
             let member = self.queue(q).member;
             match self.queue(q).fifo.first() {
                 Some(first) => self.shares.set_kind(member, self.kind_of(first)),
@@ -749,9 +752,9 @@ impl Scheduler for Flow {
         assert_eq!(unsorted, self.by_sector.unsorted(), "requests that are not filed by sector");
         assert_eq!((waiting, urgent), (self.waiting, self.urgent), "requests that wait, and urgent ones");
         for cell in 0..occupancy::CELLS as u8 {
-            let waits = |slot: &&Slot| slot.place == Place::Queued && slot.cell == cell;
-            let count = self.slots.iter().filter(waits).count();
-            assert_eq!(count, self.occupancy.waiting(cell) as usize, "requests of cell {cell} that wait");
+            let is_present = |slot: &&Slot| slot.place != Place::Unknown && slot.cell == cell;
+            let count = self.slots.iter().filter(is_present).count();
+            assert_eq!(count, self.occupancy.present(cell) as usize, "requests of cell {cell}");
         }
         let in_device = self.slots.iter().filter(|slot| slot.place == Place::InDevice).count();
         assert_eq!(in_device, self.in_flight as usize, "requests in the device");

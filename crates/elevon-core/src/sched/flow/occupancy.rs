@@ -20,8 +20,8 @@ use crate::units::{Instant, Nanos};
 
 /// Cells: two directions, requests that follow one another or do not, eight sizes.
 pub(super) const CELLS: usize = 32;
-/// Requests of a cell that must wait for a look to begin.
-const FEWEST: u32 = 2;
+/// Requests of a cell that must wait or be in the device for a look to begin.
+const FEWEST: u32 = 4;
 /// Requests that are looked at one at a time first.
 const ALONE: u64 = 4;
 /// Requests that a stretch of a look has at least, and how long it lasts at least.
@@ -37,6 +37,8 @@ const PAUSE: (Nanos, Nanos) = (Nanos::from_secs(8), Nanos::from_secs(128));
 const RECENT: Nanos = Nanos::from_millis(200);
 /// How long the device is watched for what is left to other cells.
 const WATCH: Nanos = Nanos::from_millis(100);
+/// Unit of mean numbers in flight.
+const FRACTION: u64 = 64;
 /// log2 of the fixed point of ratios to the time alone.
 const SHIFT: u32 = 16;
 /// The smallest part of its time alone that a request can occupy.
@@ -73,7 +75,9 @@ pub(super) struct Occupied {
 /// What is known of a cell.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    waiting: u32,
+    /// Requests that wait or are in the device. Those of a process that is always served at once
+    /// never wait.
+    present: u32,
     /// When one of its requests last ended.
     used: Option<Instant>,
     /// What a request occupies, as a part of its time alone; `None` if its requests do not fill the
@@ -105,6 +109,8 @@ struct Look {
     sectors: u64,
     /// What a request occupied in the stretch before, in nanoseconds.
     before: u64,
+    /// The largest mean number in flight that a request saw, in 1/64.
+    peak: u64,
 }
 
 /// What requests displace.
@@ -122,9 +128,11 @@ pub(super) struct Occupancy {
     /// What requests of cells of which it is not known occupy, as a part of their time alone.
     rest: u64,
     is_rest_known: bool,
-    /// Since when the device is watched, if it was full all the time; what requests of known cells
-    /// occupied since then, and the times alone of the others.
+    /// Since when the device is full without a break, and for how long it was before, since what is
+    /// left was last estimated; what requests of known cells occupied meanwhile, and the times
+    /// alone of the others.
     watch: Option<Instant>,
+    full: Nanos,
     known: u64,
     unknown: u64,
 }
@@ -132,7 +140,7 @@ pub(super) struct Occupancy {
 impl Occupancy {
     pub(super) const fn new() -> Self {
         let cell = Cell {
-            waiting: 0,
+            present: 0,
             used: None,
             part: None,
             seen: (1, 0),
@@ -150,26 +158,27 @@ impl Occupancy {
             rest: 1 << SHIFT,
             is_rest_known: false,
             watch: None,
+            full: Nanos::ZERO,
             known: 0,
             unknown: 0,
         }
     }
 
-    /// Counts a request that waits.
+    /// Counts a request that has arrived.
     #[inline]
     pub(super) fn enter(&mut self, cell: u8) {
-        self.cells[usize::from(cell)].waiting += 1;
+        self.cells[usize::from(cell)].present += 1;
     }
 
-    /// Counts a request that no longer waits.
+    /// Counts a request that has ended, or is no longer one of this cell.
     #[inline]
     pub(super) fn leave(&mut self, cell: u8) {
-        self.cells[usize::from(cell)].waiting -= 1;
+        self.cells[usize::from(cell)].present -= 1;
     }
 
-    /// Returns how many requests of a cell wait.
-    pub(super) const fn waiting(&self, cell: u8) -> u32 {
-        self.cells[cell as usize].waiting
+    /// Returns how many requests of a cell wait or are in the device.
+    pub(super) const fn present(&self, cell: u8) -> u32 {
+        self.cells[cell as usize].present
     }
 
     /// Returns what a request occupies that takes `alone` nanoseconds alone, at least 1.
@@ -209,8 +218,10 @@ impl Occupancy {
 
     /// The device has room that nobody uses.
     #[inline]
-    pub(super) fn note_room(&mut self) {
-        self.watch = None;
+    pub(super) fn note_room(&mut self, now: Instant) {
+        if let Some(since) = self.watch.take() {
+            self.full += now.since(since);
+        }
     }
 
     /// Returns true if a look may be due.
@@ -230,7 +241,7 @@ impl Occupancy {
         if self.cells.iter().filter(|cell| is_used(cell)).count() < 2 {
             return false;
         }
-        let is_due = |cell: &Cell| is_used(cell) && cell.waiting >= FEWEST && now >= cell.due;
+        let is_due = |cell: &Cell| is_used(cell) && cell.present >= FEWEST && now >= cell.due;
         let Some(at) = self.cells.iter().position(is_due) else { return false };
         self.look = Some(Look {
             cell: at as u8,
@@ -243,8 +254,9 @@ impl Occupancy {
             expected: 0,
             sectors: 0,
             before: 0,
+            peak: 0,
         });
-        self.watch = None;
+        self.restart_watch(None);
         true
     }
 
@@ -271,6 +283,7 @@ impl Occupancy {
             }
         } else {
             (look.n, look.time, look.area) = (look.n + 1, look.time + time, look.area + area);
+            look.peak = look.peak.max(area * FRACTION / time);
             look.expected += alone;
             look.sectors += sectors;
         }
@@ -301,8 +314,11 @@ impl Occupancy {
         let alone = (look.alone.1 / look.alone.0.max(1)).max(1);
         let expected = (look.expected / look.n.max(1)).max(1);
         let part = ((u128::from(each) << SHIFT) / u128::from(expected)) as u64;
-        // They waited for each other inside the device.
-        let is_full = look.time / look.n.max(1) * 8 > alone * 9;
+        // They waited for each other inside the device, and the processes kept as many there as
+        // they did at first. One that starts as many as its CPU can finds a few of them in each
+        // other's way, and still does not fill the device.
+        let is_kept = look.area * FRACTION * 4 >= look.time * look.peak * 3;
+        let is_full = is_kept && look.time / look.n.max(1) * 8 > alone * 9;
         let cell = &mut self.cells[usize::from(look.cell)];
         let before = cell.part;
         cell.seen = (each, look.sectors / look.n.max(1));
@@ -353,27 +369,33 @@ impl Occupancy {
         if now < self.quiet_at {
             return false;
         }
+        // What ends as the device becomes full was done before that.
+        let Some(since) = self.watch else {
+            self.watch = Some(now);
+            return true;
+        };
         if own.part.is_some() {
             self.known += self.of(cell, alone);
         } else {
             self.unknown += alone;
         }
-        match self.watch {
-            None => (self.watch, self.known, self.unknown) = (Some(now), 0, 0),
-            Some(since) if now.since(since) >= WATCH => {
-                let left = now.since(since).get().saturating_sub(self.known);
-                if self.unknown > 0 {
-                    let part = (u128::from(left) << SHIFT) / u128::from(self.unknown);
-                    let part = (part as u64).clamp(LEAST, 1 << SHIFT);
-                    self.rest = if self.is_rest_known { (self.rest * 3 + part) / 4 } else { part };
-                    self.is_rest_known = true;
-                    self.renew_parts();
-                }
-                (self.watch, self.known, self.unknown) = (Some(now), 0, 0);
+        let full = self.full + now.since(since);
+        if full >= WATCH {
+            let left = full.get().saturating_sub(self.known);
+            if self.unknown > 0 {
+                let part = (u128::from(left) << SHIFT) / u128::from(self.unknown);
+                let part = (part as u64).clamp(LEAST, 1 << SHIFT);
+                self.rest = if self.is_rest_known { (self.rest * 3 + part) / 4 } else { part };
+                self.is_rest_known = true;
+                self.renew_parts();
             }
-            Some(_) => {}
+            self.restart_watch(Some(now));
         }
         true
+    }
+
+    fn restart_watch(&mut self, since: Option<Instant>) {
+        (self.watch, self.full, self.known, self.unknown) = (since, Nanos::ZERO, 0, 0);
     }
 }
 
@@ -500,6 +522,63 @@ mod tests {
         }
         let parts = [read, write].map(|cell| occupancy.of(cell, 2_000_000));
         assert!(parts[0] == parts[1] && parts[0].abs_diff(250_000) < 5_000, "{parts:?}");
+    }
+
+    /// A process keeps as many in flight as its CPU can start, which are a little in each other's
+    /// way: what one of them occupies is what the others leave, not the time from one to the next.
+    #[test]
+    fn a_process_that_its_cpu_limits_does_not_fill_the_device() {
+        for (kept, occupies) in [(18, 2_500), (32, 5_500)] {
+            let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
+            let [read, write] = in_use(&mut occupancy, now);
+            assert!(occupancy.consider(now));
+            let mut ended = 0;
+            while occupancy.looks_at().is_some() {
+                let is_alone = occupancy.is_alone();
+                let depth = if is_alone {
+                    1
+                } else if ended < 32 {
+                    32
+                } else {
+                    kept
+                };
+                let time = if is_alone { 80_000 } else { 5_500 * depth };
+                ended += u64::from(!is_alone);
+                now = now + Nanos::new(time / depth);
+                if occupancy.learn(now, &of(read), time, time * depth, 80_000) {
+                    occupancy.end(now);
+                }
+            }
+            // It is full with a write of 50 us every 100 us, which is known, and 20 reads.
+            occupancy.cells[usize::from(write)].part = Some(1 << SHIFT);
+            occupancy.renew_parts();
+            for _ in 0..40_000 {
+                now = now + Nanos::from_micros(100);
+                occupancy.note(now, write, 50_000);
+                for _ in 0..20 {
+                    occupancy.note(now, read, 80_000);
+                }
+            }
+            let got = occupancy.of(read, 80_000);
+            assert!(got.abs_diff(occupies) * 50 <= occupies, "{got} with {kept} in flight");
+        }
+    }
+
+    /// A device that is full for moments only says what is left, too.
+    #[test]
+    fn moments_in_which_the_device_is_full_add_up() {
+        let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
+        let [read, _] = in_use(&mut occupancy, now);
+        for at in 0..4_000 {
+            now = now + Nanos::from_micros(250);
+            occupancy.note(now, read, 1_000_000);
+            if at % 10 == 9 {
+                occupancy.note_room(now);
+                now = now + Nanos::from_millis(3);
+            }
+        }
+        let got = occupancy.of(read, 1_000_000);
+        assert!(got.abs_diff(250_000) < 5_000, "{got}");
     }
 
     #[test]
