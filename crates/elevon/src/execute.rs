@@ -90,10 +90,10 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             // No device has blocks smaller than 512 bytes, so what is misaligned for every device
             // is refused before a file is created.
             refuse_unaligned(plan, 512)?;
-            let all_buffered = plan.jobs.jobs.iter().all(|job| !job.direct);
             let grow_to = if plan.writes() { bytes_needed(plan) } else { 0 };
-            let direct = !all_buffered || plan.cache.is_some();
-            let options = OpenOptions { write: plan.writes(), direct, grow_to };
+            // Jobs with direct=0, too: what the kernel's page cache holds is not known, and no I/O
+            // of the stack is to end there. A page cache is one of our own above the stack.
+            let options = OpenOptions { write: plan.writes(), direct: true, grow_to };
             let file = HostFile::open(path, options).map_err(Failure::input)?;
             let mut host = Host::new(file, 1024, None, interrupt.clone()).map_err(MachineError::StartIo)?;
             let description = device_description::of_host(path, &host);

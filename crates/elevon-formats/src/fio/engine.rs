@@ -35,8 +35,8 @@ const fn engine(name: &'static str, behaviour: Behaviour, note: &'static str) ->
 }
 
 /// The end of a warning that does not apply to a run with a page cache.
-pub(crate) const WITHOUT_CACHE: &str = "without a page cache (--memory)";
-const NO_MAPPING: &str = "runs as psync without a page cache (--memory)";
+pub(crate) const WITHOUT_CACHE: &str = "without a page cache (--memory; before a real device --cache)";
+const NO_MAPPING: &str = "runs as psync without a page cache (--memory; before a real device --cache)";
 
 const NETWORK: Behaviour = Behaviour::Refused("it does network I/O, no block I/O; use io_uring on a device");
 const OBJECTS: Behaviour = Behaviour::Refused("it talks to a storage service, not to a block device; use io_uring");

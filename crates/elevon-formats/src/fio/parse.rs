@@ -73,8 +73,10 @@ impl ParsedJobs {
                 Some(larger) if bytes < 4096 && larger % logical_block == 0 => format!("did you mean {bytes}k?"),
                 _ => format!("use {}", bytes.next_multiple_of(logical_block)),
             };
-            let message =
-                format!("{bytes} bytes is no multiple of the device's logical block of {logical_block}; {right}");
+            let needed = if job.goes_in_bytes() { format!(", as is needed {WITHOUT_CACHE}") } else { String::new() };
+            let message = format!(
+                "{bytes} bytes is no multiple of the device's logical block of {logical_block}{needed}; {right}"
+            );
             found.push(self.diagnostic(index, self.key_of_size(index), Problem::Unaligned.because(message)));
         }
         found

@@ -635,7 +635,9 @@ fn a_size_below_the_logical_block_suggests_the_missing_k() {
         ["job.fio:5:6: bs: 64 bytes is no multiple of the device's logical block of 512; did you mean 64k?"]
     );
     let parsed = crate::common::parsed("[a]\nbs=5000\n").unwrap();
-    assert!(parsed.unaligned(512, false)[0].message.ends_with("use 5120"));
+    let message = &parsed.unaligned(512, false)[0].message;
+    assert!(message.contains(", as is needed without a page cache") && message.ends_with("use 5120"), "{message}");
+    assert_eq!(parsed.unaligned(512, true), []);
     assert_eq!(crate::common::parsed("[a]\nbssplit=4k/50:8k/50\n").unwrap().unaligned(4096, false), []);
 }
 

@@ -2,7 +2,9 @@
 //! No test waits for a time; each waits for output of the run.
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use crate::common::Bench;
@@ -142,6 +144,33 @@ fn a_run_that_finds_everything_in_the_cache_is_interrupted() {
         assert_eq!(code, Some(130), "{engine}: {stderr}");
         assert!(stdout.contains(REPORT), "{stdout}");
     }
+}
+
+/// Returns the flags (open(2)) with which a process has a file of this name open.
+fn flags_of_open(process: u32, name: &str) -> BTreeSet<String> {
+    let folder = PathBuf::from(format!("/proc/{process}"));
+    let files = std::fs::read_dir(folder.join("fd")).expect("open files").map(|entry| entry.expect("an entry"));
+    let own = files.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|path| path.ends_with(name)));
+    let info = own.map(|entry| std::fs::read_to_string(folder.join("fdinfo").join(entry.file_name())).expect("text"));
+    info.filter_map(|text| Some(text.lines().find_map(|line| line.strip_prefix("flags:"))?.trim().to_owned())).collect()
+}
+
+#[test]
+fn a_buffered_job_opens_a_real_file_as_a_direct_one_does() {
+    let bench = Bench::new();
+    bench.file("disk.img", vec![0; 1 << 20]);
+    let flags = |direct: &str| {
+        let text = format!("[a]\nrw=randread\nbs=4k\nsize=1m\nruntime=30\ntime_based\ndirect={direct}\n");
+        let job = bench.file("job.fio", text);
+        let mut run = Running::start(&bench, &["run", job, "--device", "./disk.img", "--iostat", "0.05"]);
+        run.read_to(UNDER_WAY);
+        let flags = flags_of_open(run.child.id(), "disk.img");
+        run.send(&["INT"]);
+        (flags, run.end().stderr.contains("runs as direct=1"))
+    };
+    let (buffered, direct) = (flags("0"), flags("1"));
+    assert!(!direct.0.is_empty() && buffered.0 == direct.0, "{buffered:?} {direct:?}");
+    assert!(buffered.1 && !direct.1, "a warning says so");
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn without_memory_buffered_jobs_are_direct_ones_and_say_so() {
         bench.elevon(&args.iter().chain(memory).copied().collect::<Vec<_>>()).output().expect("the command ran")
     };
     let said = |memory: &[&str]| String::from_utf8(run(memory).stderr).expect("UTF-8");
-    assert!(said(&[]).contains("runs as direct=1 without a page cache (--memory)"));
+    assert!(said(&[]).contains("runs as direct=1 without a page cache (--memory; before a real device --cache)"));
     assert_eq!(said(&["--memory", "1GiB"]), "");
 }
 
