@@ -298,7 +298,8 @@ impl Placement {
         let start = file.start + Bytes::new(skip);
         let (range, gap) = spec.zones.map_or((0, 0), |zones| (zones.range, zones.skip));
         let zones = [("zonerange", range), ("zoneskip", gap)];
-        let own = [("offset", start.get()), ("bs", block), ("ba", align_used(spec))];
+        let between = if spec.rw.random { 0 } else { spec.rw.sequential_skip.unsigned_abs() };
+        let own = [("offset", start.get()), ("bs", block), ("ba", align_used(spec)), ("rw", between)];
         for (key, value) in own.into_iter().chain(zones) {
             let in_bytes = self.cached && spec.goes_in_bytes();
             if value % self.logical_block != 0 && !in_bytes {
@@ -493,6 +494,11 @@ mod tests {
         spec.offset = Amount::Bytes(0);
         spec.block_sizes[0] = BlockSizes::Range(512, 512);
         assert_eq!(placement.place(&spec, 0, 1).expect_err("below the logical block").key, "bs");
+        let mut spec = job();
+        spec.rw.sequential_skip = -1000;
+        assert_eq!(placement.place(&spec, 0, 1).expect_err("an unaligned gap").key, "rw");
+        spec.rw.random = true;
+        assert!(placement.place(&spec, 0, 1).is_ok(), "random I/O has no gap");
         let spec = JobSpec { size: Some(Amount::Bytes(MIB)), nrfiles: 1000, ..job() };
         assert_eq!(placement.place(&spec, 0, 1).expect_err("a file is below a block").key, "nrfiles");
     }
