@@ -79,16 +79,11 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Returns the figures of all directions together, and of each direction with I/Os if there are
-/// several.
+/// Returns the figures of all directions together, and of each direction with I/Os: also of an only
+/// one, so that runs with one direction and with several can be compared.
 fn of_directions(directions: &[DirectionStats; 3], all: &DirectionStats) -> Vec<(String, f64)> {
-    let mut figures = of_one("", all);
-    let used: Vec<_> =
-        ["read_", "write_", "trim_"].into_iter().zip(directions).filter(|(_, own)| own.ios > 0).collect();
-    if used.len() > 1 {
-        figures.extend(used.iter().flat_map(|(prefix, own)| of_one(prefix, own)));
-    }
-    figures
+    let used = ["read_", "write_", "trim_"].into_iter().zip(directions).filter(|(_, own)| own.ios > 0);
+    of_one("", all).into_iter().chain(used.flat_map(|(prefix, own)| of_one(prefix, own))).collect()
 }
 
 fn of_one(prefix: &str, of: &DirectionStats) -> Vec<(String, f64)> {
@@ -112,6 +107,14 @@ fn of_one(prefix: &str, of: &DirectionStats) -> Vec<(String, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_of_one_direction_has_its_figures() {
+        let read = DirectionStats { ios: 3, ..DirectionStats::default() };
+        let figures = of_directions(&[read.clone(), DirectionStats::default(), DirectionStats::default()], &read);
+        let of = |name: &str| figures.iter().find(|(own, _)| own == name).map(|(_, value)| *value);
+        assert_eq!((of("ios"), of("read_ios"), of("write_ios")), (Some(3.0), Some(3.0), None));
+    }
 
     #[test]
     fn jobs_of_one_name_have_numbers() {
