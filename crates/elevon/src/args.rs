@@ -141,7 +141,8 @@ pub(crate) struct StackArgs {
     pub(crate) device: String,
     #[command(flatten)]
     pub(crate) queue: QueueArgs,
-    /// Option for every job, or for the one that is named, over what the job file says (repeatable)
+    /// Option for every job, or for the one that is named, over what the job file says and what
+    /// every job gets (repeatable)
     #[arg(long, value_name = "[JOB:]KEY=VALUE")]
     pub(crate) job_option: Vec<String>,
     /// Seed of every random choice: same seed, same bytes out, on every machine, in simulation

@@ -4,7 +4,7 @@ use super::lines::KeyValue;
 use crate::diagnostic::{Diagnostic, Problem, Span};
 
 /// An option of jobs from a command line: `[JOB:]KEY[=VALUE]`. It is applied after the options of
-/// the job's section; without a job, to every job.
+/// the job's section; without a job, to every job, before those that name one.
 #[derive(Clone, Debug)]
 pub struct JobOption {
     /// Name of the section of the only job that gets it.
@@ -64,6 +64,9 @@ mod tests {
         let bs = |job: usize| own[job].1.iter().filter(|(key, _)| key == "bs").map(|(_, value)| value.as_str());
         assert_eq!(bs(0).collect::<Vec<_>>(), ["16k"]);
         assert_eq!(bs(1).collect::<Vec<_>>(), ["32k"], "what the file says is not listed beside it");
+        let either = [["bs=16k", "b:bs=32k"], ["b:bs=32k", "bs=16k"]];
+        let [one, other] = either.map(|over| parsed(&over).expect("good options").jobs);
+        assert_eq!(one, other, "an option for one job wins, in any order");
     }
 
     #[test]

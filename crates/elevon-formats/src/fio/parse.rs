@@ -239,8 +239,11 @@ impl Parser {
             "ioengine" => 1,
             _ => 2,
         };
-        let over = over.iter().filter(|option| option.is_for(&section.name)).map(|option| &option.entry);
-        let mut entries: Vec<&KeyValue> = section.entries.iter().chain(over).collect();
+        let mut over: Vec<&JobOption> = over.iter().filter(|option| option.is_for(&section.name)).collect();
+        // An option for this job wins over one for all, whichever was given last.
+        over.sort_by_key(|option| option.job.is_some());
+        let mut entries: Vec<&KeyValue> =
+            section.entries.iter().chain(over.into_iter().map(|option| &option.entry)).collect();
         entries.sort_by_key(rank);
         let (errors, warnings) = (self.errors.len(), self.warnings.len());
         for entry in entries {
