@@ -1,5 +1,7 @@
 //! What a sweep varies: `KEY=VALUES`.
 
+use std::collections::BTreeMap;
+
 use elevon_formats::fio::options;
 
 use crate::args::StackArgs;
@@ -72,12 +74,26 @@ impl Axis {
     }
 
     fn new(key: &str, values: Values) -> Result<Self, String> {
-        if let Values::List(list) = &values
-            && let Some(twice) = list.iter().enumerate().find(|(at, value)| list[..*at].contains(value))
-        {
-            return Err(format!("has the value {} twice; must have it once", twice.1));
+        let target = target_of(key)?;
+        // 4k is 4096 where a value is a number; 6.1 and 6.10 are two kernels.
+        let number = |value: &String| numeric(value).filter(|_| target != Target::Stack);
+        if let Values::List(list) = &values {
+            let mut seen = BTreeMap::new();
+            for value in list {
+                let form = number(value).map_or_else(|| value.clone(), |number| number.to_string());
+                if let Some(first) = seen.insert(form, value) {
+                    let same = if first == value { String::new() } else { format!(", as {first} and {value}") };
+                    return Err(format!("has the value {first} twice{same}; must have it once"));
+                }
+            }
         }
-        Ok(Self { key: key.to_owned(), target: target_of(key)?, values })
+        Ok(Self { key: key.to_owned(), target, values })
+    }
+
+    /// Returns true if a key is that of this axis: the same, or another name of the same option of
+    /// the same jobs.
+    pub(super) fn has_key(&self, key: &str) -> bool {
+        self.key == key || self.target == Target::Job && canonical(&self.key) == canonical(key)
     }
 
     /// Returns the words of a command line for a value.
@@ -98,7 +114,7 @@ impl Axis {
     /// Returns what `base` gives for this axis, and its values would replace; `None` for options of
     /// the stack.
     pub(super) fn given_in(&self, base: &StackArgs) -> Option<String> {
-        let is_own = |text: &&String| text.split_once('=').is_some_and(|(key, _)| key.trim() == self.key);
+        let is_own = |text: &&String| self.has_key(text.split_once('=').map_or(text.as_str(), |(key, _)| key).trim());
         match self.target {
             Target::Setting => base.queue.set.iter().find(is_own).map(|text| format!("--set {text}")),
             Target::Job => base.job_option.iter().find(is_own).map(|text| format!("--job-option {text}")),
@@ -139,6 +155,12 @@ pub(super) fn numeric(value: &str) -> Option<f64> {
         let (number, unit) = scaled(value)?;
         Some(number as f64 * unit as f64)
     })
+}
+
+/// Returns the name of the job, if the key has one, and the main name of its option.
+fn canonical(key: &str) -> (Option<&str>, &str) {
+    let (job, option) = key.rsplit_once(':').map_or((None, key), |(job, option)| (Some(job.trim()), option.trim()));
+    (job, options::find(option).map_or(option, |row| row.name))
 }
 
 fn target_of(key: &str) -> Result<Target, String> {
@@ -246,6 +268,7 @@ mod tests {
         assert_eq!(values("bs=4k..64k:*4"), ["4k", "16k", "64k"]);
         assert_eq!(values("bs=512k..2m:+512k"), ["512k", "1024k", "1536k", "2048k"]);
         assert_eq!(values("scheduler=none,bfq"), ["none", "bfq"]);
+        assert_eq!(values("kernel=6.1,6.10"), ["6.1", "6.10"], "names, not numbers");
         assert_eq!(values("scheduler=none;bfq:slice_idle=0,low_latency=0"), ["none", "bfq:slice_idle=0,low_latency=0"]);
     }
 
@@ -255,6 +278,13 @@ mod tests {
         assert_eq!(words("reader:bs=4k,8k", "8k"), "--job-option reader:bs=8k");
         assert_eq!(words("nr_requests=32,64", "32"), "--set nr_requests=32");
         assert_eq!(words("kernel=6.1,7.3", "6.1"), "--kernel 6.1");
+    }
+
+    #[test]
+    fn an_option_is_one_by_all_its_names() {
+        let axis = |text: &str| Axis::parse(text).expect("an axis");
+        assert!(axis("bs=4k,8k").has_key("blocksize") && axis("reader:bs=4k,8k").has_key("reader:blocksize"));
+        assert!(!axis("bs=4k,8k").has_key("reader:bs") && !axis("iodepth=1,2").has_key("bs"));
     }
 
     /// A key means one thing: no setting has the name of an option of jobs or of the stack.
@@ -276,7 +306,8 @@ mod tests {
             ("iodepth=1..8:2", "must be :+STEP or :*FACTOR"),
             ("iodepth=1..8:*1", "must be :+STEP or :*FACTOR"),
             ("iodepth=1..x", "is no number"),
-            ("iodepth=1,1", "twice"),
+            ("iodepth=1,1", "has the value 1 twice; must"),
+            ("bs=4k,8k,4096", "has the value 4k twice, as 4k and 4096; must"),
             ("size=0..9000000000000000000:+1", "more than 100000 values"),
             ("size=1..99999999999t", "out of range"),
         ] {

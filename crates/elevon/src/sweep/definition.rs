@@ -70,7 +70,7 @@ impl Definition {
             }
         };
         // An axis of the command line takes the place of the plan's.
-        parts.axes.retain(|axis| axes.iter().all(|own| own.key != axis.key));
+        parts.axes.retain(|axis| axes.iter().all(|own| !own.has_key(&axis.key)));
         parts.axes.append(&mut axes);
         parts.sample = args.sample.clone().or(parts.sample);
         parts.compare = args.compare.clone().or(parts.compare);
@@ -134,7 +134,7 @@ impl Definition {
             return Err(Failure::input(SweepError::NothingVaries));
         }
         if let Some(twice) =
-            axes.iter().enumerate().find(|(at, axis)| axes[..*at].iter().any(|own| own.key == axis.key))
+            axes.iter().enumerate().find(|(at, axis)| axes[..*at].iter().any(|own| own.has_key(&axis.key)))
         {
             let why = "is there twice; must be there once".to_owned();
             return Err(Failure::input(SweepError::Axis { text: twice.1.key.clone(), why }));

@@ -122,6 +122,8 @@ fn what_cannot_run_is_one_line() {
         (&["job.fio"][..], "nothing varies"),
         (&["job.fio", "--over", "iodepth=0,1"], "point iodepth=0: --job-option iodepth=0: iodepth: "),
         (&["job.fio", "--over", "bs=4k,8k", "--over", "bs=1k"], "is there twice"),
+        (&["job.fio", "--over", "bs=4k,8k", "--over", "blocksize=1k,2k"], "--over blocksize: is there twice"),
+        (&["job.fio", "--over", "bs=4k,8k", "--job-option", "blocksize=1k"], "--job-option blocksize=1k is given, too"),
         (&["job.fio", over[0], over[1], "--device", "./disk"], "is real"),
         (&["job.fio", over[0], over[1], "--seeds", "3,3"], "--seeds 3,3: must be"),
         (&["job.fio", over[0], over[1], "--shard", "0/2"], "--shard 0/2: must be"),
