@@ -7,6 +7,7 @@ use elevon_formats::fio::options;
 use crate::args::StackArgs;
 use crate::failure::SweepError;
 use crate::setting;
+use crate::source::name_of;
 
 /// Maximum number of values of an axis.
 const MOST_VALUES: usize = 100_000;
@@ -111,14 +112,17 @@ impl Axis {
         (self.target == Target::Job).then(|| format!("{}: ", self.words(value).join(" ")))
     }
 
-    /// Returns what `base` gives for this axis, and its values would replace; `None` for options of
-    /// the stack.
+    /// Returns what `base` gives for this axis, and its values would replace.
     pub(super) fn given_in(&self, base: &StackArgs) -> Option<String> {
         let is_own = |text: &&String| self.has_key(text.split_once('=').map_or(text.as_str(), |(key, _)| key).trim());
         match self.target {
             Target::Setting => base.queue.set.iter().find(is_own).map(|text| format!("--set {text}")),
             Target::Job => base.job_option.iter().find(is_own).map(|text| format!("--job-option {text}")),
-            Target::Stack => None,
+            Target::Stack => {
+                let unset = StackArgs::of_text("").ok()?;
+                let given = single(&self.key, base).filter(|given| single(&self.key, &unset) != Some(*given))?;
+                Some(format!("--{} {given}", self.key))
+            }
         }
     }
 
@@ -155,6 +159,20 @@ pub(super) fn numeric(value: &str) -> Option<f64> {
         let (number, unit) = scaled(value)?;
         Some(number as f64 * unit as f64)
     })
+}
+
+/// Returns the value of an option of the stack; `None` for `--fault`, of which each is added.
+fn single<'a>(key: &str, of: &'a StackArgs) -> Option<&'a str> {
+    match key {
+        "device" => Some(&of.device),
+        "scheduler" => of.queue.scheduler.as_deref(),
+        "kernel" => of.queue.kernel.as_deref(),
+        "buffers" => of.buffers.as_deref(),
+        "cpu-cost" => of.cpu_cost.as_deref(),
+        "memory" => of.memory.as_deref(),
+        "tenants" => of.queue.tenants.as_deref().and_then(name_of),
+        _ => None,
+    }
 }
 
 /// Returns the name of the job, if the key has one, and the main name of its option.

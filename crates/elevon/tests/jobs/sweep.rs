@@ -133,6 +133,8 @@ fn what_cannot_run_is_one_line() {
         (&["merge", "."], "no runs*.jsonl"),
         (&["nothing.fio", over[0], over[1]], "elevon: nothing.fio:1:1: cannot read the job file"),
         (&["job.fio", over[0], over[1], "--job-option", "iodepth=4"], "--over iodepth=...: --job-option iodepth=4 is"),
+        (&["job.fio", "--over", "scheduler=none,bfq", "--scheduler", "bfq"], "--scheduler bfq is given, too"),
+        (&["job.fio", "--over", "device=hdd-7200", "--device", "sata-ssd-860evo"], "--device sata-ssd-860evo is given"),
         (&["job.fio", "--over", "nr_requests=4,64", "--set", "nr_requests=5"], "--set nr_requests=5 is given, too"),
     ] {
         let run = sweep(&bench, arguments);
