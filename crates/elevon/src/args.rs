@@ -103,6 +103,8 @@ pub(crate) const TENANTS_SCHEDULER: &str = "flow";
 pub(crate) const DEFAULT_SCHEDULER: &str = "none";
 /// The kernel version if nothing says otherwise.
 pub(crate) const DEFAULT_KERNEL: &str = Kernel::DEFAULT.name();
+/// `--seed` unless given.
+pub(crate) const DEFAULT_SEED: u64 = 1;
 
 /// How I/O is treated on its way to the device, of a run and of a server.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -146,7 +148,7 @@ pub(crate) struct StackArgs {
     #[arg(long, value_name = "[JOB:]KEY=VALUE")]
     pub(crate) job_option: Vec<String>,
     /// Seed of every random choice: same seed, same bytes out, on every machine, in simulation
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, allow_negative_numbers = true)]
     pub(crate) seed: u64,
     /// Physical memory behind user buffers in simulation, which decides how much a bio holds:
     /// contiguous, fragmented[:...], buddy[:...], or runs:PAGESxTIMES,... as they are [default:

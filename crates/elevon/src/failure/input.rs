@@ -652,6 +652,12 @@ pub(crate) enum SweepError {
         /// The option as it was given.
         given: String,
     },
+    /// A seed beside those of the runs, and no sample that it would choose.
+    #[error("--seed {seed}: --seeds gives the seeds of the runs, and there is no --sample to draw; leave one out")]
+    SeedBesideSeeds {
+        /// The seed.
+        seed: u64,
+    },
     /// The axes have too many combinations.
     #[error("--over: {points} points; must be {most} or fewer, or a sample of them (--sample sobol:200)")]
     TooMany {

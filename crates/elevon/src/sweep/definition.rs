@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::axis::{Axis, Values};
 use super::points::{Point, Sampling, grid, points};
-use crate::args::{StackArgs, SweepRunArgs};
+use crate::args::{DEFAULT_SEED, StackArgs, SweepRunArgs};
 use crate::failure::{Failure, SweepError};
 use crate::lab::Over;
 use crate::plan::{self, Plan};
@@ -123,6 +123,11 @@ impl Definition {
         Self::of_parts(Parts { job, base, texts, axes, sample, seeds, compare })
     }
 
+    /// Returns the seed of what is drawn besides the runs: of a search.
+    pub(super) const fn own_seed(&self) -> u64 {
+        self.base.seed
+    }
+
     /// Returns every point.
     pub(super) fn grid(&self) -> Result<Vec<Point>, Failure> {
         grid(&self.axes).map_err(Failure::input)
@@ -144,6 +149,9 @@ impl Definition {
         }
         if seeds.is_empty() {
             seeds.push(base.seed);
+        }
+        if sample.is_none() && base.seed != DEFAULT_SEED && seeds != [base.seed] {
+            return Err(Failure::input(SweepError::SeedBesideSeeds { seed: base.seed }));
         }
         let sampling = sample.as_deref().map_or(Ok(Sampling::Grid), Sampling::parse).map_err(Failure::input)?;
         let points = points(&axes, sampling, base.seed).map_err(Failure::input)?;

@@ -155,7 +155,7 @@ impl Search {
         let space = self.definition.axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.len()));
         let is_whole = space.is_some_and(|space| space <= budget);
         let wanted = if is_whole { space.unwrap_or(0) } else { budget };
-        let seed = self.definition.seeds[0];
+        let seed = self.definition.own_seed();
         let mut first: Vec<Point> = if is_whole {
             self.definition.grid()?
         } else {
@@ -181,7 +181,7 @@ impl Search {
     /// Returns a random number below `bound`.
     fn below(&mut self, bound: usize) -> usize {
         self.draws += 1;
-        below(draw(self.definition.seeds[0], TUNE, self.draws), bound as u64) as usize
+        below(draw(self.definition.own_seed(), TUNE, self.draws), bound as u64) as usize
     }
 
     /// Returns a point near one of the best that was not tried; `None` if none is found, or if no

@@ -126,6 +126,7 @@ fn what_cannot_run_is_one_line() {
         (&["job.fio", "--over", "bs=4k,8k", "--job-option", "blocksize=1k"], "--job-option blocksize=1k is given, too"),
         (&["job.fio", over[0], over[1], "--device", "./disk"], "is real"),
         (&["job.fio", over[0], over[1], "--seeds", "3,3"], "--seeds 3,3: must be"),
+        (&["job.fio", over[0], over[1], "--seeds", "2", "--seed", "7"], "--seed 7: --seeds gives the seeds"),
         (&["job.fio", over[0], over[1], "--shard", "0/2"], "--shard 0/2: must be"),
         (&["job.fio", over[0], over[1], "--compare", "bs=4k"], "no such axis; there are iodepth"),
         (&["logs.fio", over[0], over[1]], "writes logs"),
