@@ -31,7 +31,7 @@ pub(crate) fn check(
     checked: &mut dyn FnMut(),
 ) -> Result<Option<Checked>, Failure> {
     let mut inputs: BTreeMap<String, InputFile> = BTreeMap::new();
-    let mut said = Said::default();
+    let mut said = Said::of("points");
     for point in 0..definition.points.len() {
         if interrupt.is_set() {
             return Ok(None);

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 const MOST: usize = 10;
 
 /// The different warnings of runs, with the number of runs that have each.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Said {
+    /// What a run is called: `runs`, or `points` where each stands for its runs with all seeds.
+    noun: &'static str,
     runs: usize,
     /// In the order in which they first came.
     all: Vec<Warning>,
@@ -22,7 +24,18 @@ struct Warning {
     last: usize,
 }
 
+impl Default for Said {
+    fn default() -> Self {
+        Self::of("runs")
+    }
+}
+
 impl Said {
+    /// Returns no warnings yet of what is called `noun`.
+    pub(crate) const fn of(noun: &'static str) -> Self {
+        Self { noun, runs: 0, all: Vec::new(), places: BTreeMap::new() }
+    }
+
     /// Adds the warnings of one more run.
     pub(crate) fn add<'w>(&mut self, warnings: impl IntoIterator<Item = &'w String>) {
         self.runs += 1;
@@ -46,7 +59,7 @@ impl Said {
         let new: Vec<&Warning> = self.all.iter().filter(|one| !before.places.contains_key(&one.text)).collect();
         let line = |one: &&Warning| match one.runs == self.runs {
             true => one.text.clone(),
-            false => format!("{} (in {} of {} runs)", one.text, one.runs, self.runs),
+            false => format!("{} (in {} of {} {})", one.text, one.runs, self.runs, self.noun),
         };
         let mut lines: Vec<String> = new.iter().take(MOST).map(line).collect();
         if new.len() > MOST {
