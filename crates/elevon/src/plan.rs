@@ -457,10 +457,16 @@ fn text_of<'a>(what: &str, path: &'a Path) -> Result<&'a str, Failure> {
 
 /// Returns the command line with everything that is not a default, quoted for a shell.
 pub(crate) fn command(verb: &str, jobs: &[&str], args: &StackArgs) -> String {
-    let seed = args.seed.to_string();
+    command_with_seed(verb, jobs, args, Some(args.seed))
+}
+
+/// Returns the same with this seed, or without one: what runs with different seeds share.
+pub(crate) fn command_with_seed(verb: &str, jobs: &[&str], args: &StackArgs, seed: Option<u64>) -> String {
+    let seed = seed.map(|seed| seed.to_string());
     let mut words = ["elevon", verb].to_vec();
     words.extend(jobs);
-    words.extend(["--device", &args.device, "--seed", &seed]);
+    words.extend(["--device", &args.device]);
+    words.extend(seed.iter().flat_map(|seed| ["--seed", seed]));
     let (scheduler, kernel) = (args.scheduler(), args.kernel());
     let default = args.default_scheduler();
     // A replay that is not told these takes them from the trace.

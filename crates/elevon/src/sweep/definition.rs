@@ -207,9 +207,9 @@ impl Definition {
         Ok(plan::command("run", &[&self.job.to_string_lossy()], &self.options(number)?))
     }
 
-    /// Returns what all runs share, as a command line.
+    /// Returns what all runs share, as a command line: without a seed, of which each has its own.
     pub(super) fn shared(&self) -> String {
-        plan::command("run", &[&self.job.to_string_lossy()], &self.base)
+        plan::command_with_seed("run", &[&self.job.to_string_lossy()], &self.base, None)
     }
 
     /// Returns warnings of a point without the values of its axes, so that those of all points are
@@ -233,7 +233,7 @@ impl Definition {
         json!({
             "elevon": env!("CARGO_PKG_VERSION"),
             "job": self.job.to_string_lossy(),
-            "command": self.shared(),
+            "command": plan::command("run", &[&self.job.to_string_lossy()], &self.base),
             "over": self.axes.iter().map(axis).collect::<Vec<_>>(),
             "sample": self.sampling,
             "seeds": self.seeds,

@@ -278,7 +278,7 @@ fn a_summary_stands_alone() {
     }
     let json = sweep(&bench, &[&all[..], &OVER[..], &["-o", "out", "--output-format", "json"]].concat());
     let report: Value = serde_json::from_slice(&json.stdout).expect("JSON");
-    assert_eq!(report["command"], "elevon run job.fio --device hdd-7200 --seed 1");
+    assert_eq!(report["command"], "elevon run job.fio --device hdd-7200");
     let differences = &report["differences"];
     assert_eq!(differences["against"]["scheduler"], "none");
     let points = differences["points"].as_array().expect("points");
