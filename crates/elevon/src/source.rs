@@ -77,6 +77,18 @@ impl JobSource for Sources {
     }
 }
 
+/// Returns the texts with that of stdin, where one of these names stands for it, so that many plans
+/// can be made of it. Two names are left to the plan, which refuses them.
+pub(crate) fn with_stdin(texts: Texts, names: &[Option<&Path>]) -> Result<Texts, SourceError> {
+    let uses = names.iter().flatten().filter(|name| name.as_os_str() == STDIN).count();
+    if uses != 1 || texts.contains_key(STDIN) {
+        return Ok(texts);
+    }
+    let mut texts = Arc::unwrap_or_clone(texts);
+    texts.insert(STDIN.to_owned(), read_text(std::io::stdin().lock())?);
+    Ok(Arc::new(texts))
+}
+
 /// Joins the words of a command line, quoted for a shell.
 pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     // A process argument cannot contain a zero byte.

@@ -27,6 +27,7 @@ use crate::bar::Bar;
 use crate::execute::SIGINT;
 use crate::failure::{Ending, Failure, MachineError, SweepError, tell};
 use crate::run::warn;
+use crate::source::STDIN;
 pub(crate) use axis::Axis;
 pub(crate) use definition::Definition;
 use journal::Journal;
@@ -160,7 +161,8 @@ fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// Returns the folder of a sweep's results if none is named.
 fn folder_of(job: &Path) -> PathBuf {
-    let name = job.file_stem().map_or_else(|| "job".into(), |stem| stem.to_string_lossy().into_owned());
+    let stem = job.file_stem().filter(|stem| *stem != STDIN);
+    let name = stem.map_or_else(|| "job".into(), |stem| stem.to_string_lossy().into_owned());
     PathBuf::from(format!("{name}.sweep"))
 }
 

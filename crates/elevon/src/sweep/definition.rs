@@ -11,7 +11,7 @@ use crate::args::{DEFAULT_SEED, StackArgs, SweepRunArgs};
 use crate::failure::{Failure, SweepError};
 use crate::lab::Over;
 use crate::plan::{self, Plan};
-use crate::source::{InputFile, Texts, quoted};
+use crate::source::{InputFile, STDIN, Texts, quoted, with_stdin};
 
 /// Options of the stack that a plan may have, by their long names.
 const OPTIONS: [&str; 10] =
@@ -43,6 +43,15 @@ struct Parts {
     sample: Option<String>,
     seeds: Vec<u64>,
     compare: Option<String>,
+}
+
+impl Parts {
+    /// Reads stdin, if it is the job file or that of tenants: every plan is made of the same text.
+    fn with_stdin(self) -> Result<Self, Failure> {
+        let names = [Some(self.job.as_path()), self.base.queue.tenants.as_deref()];
+        let texts = with_stdin(self.texts, &names).map_err(|error| Failure::named(STDIN, error))?;
+        Ok(Self { texts, ..self })
+    }
 }
 
 impl Definition {
@@ -77,7 +86,7 @@ impl Definition {
         if let Some(text) = &args.seeds {
             parts.seeds = seeds(text).map_err(Failure::input)?;
         }
-        Self::of_parts(parts)
+        Self::of_parts(parts.with_stdin()?)
     }
 
     /// Takes what `elevon tune` searches; it adds the points.
@@ -99,7 +108,7 @@ impl Definition {
             seeds,
             compare: None,
         };
-        let mut definition = Self::of_parts(parts)?;
+        let mut definition = Self::of_parts(parts.with_stdin()?)?;
         definition.points.clear();
         Ok(definition)
     }

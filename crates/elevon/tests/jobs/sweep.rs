@@ -99,6 +99,20 @@ fn a_plan_is_the_same_sweep() {
 }
 
 #[test]
+fn a_job_on_stdin_is_read_once_for_all_points() {
+    let bench = bench();
+    let on_stdin = |arguments: &[&str]| {
+        let job = fs::File::open(bench.path("job.fio")).expect("a job");
+        bench.elevon(arguments).stdin(job).output().expect("the command ran")
+    };
+    let run = on_stdin(&["sweep", "-", "--over", "iodepth=1,2"]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert_eq!(rows(&bench, "job.sweep").len(), 2 * 3, "two points; two jobs and all together");
+    let tuned = on_stdin(&["tune", "-", "--over", "iodepth=1,2", "--maximise", "iops"]);
+    assert!(tuned.status.success(), "{}", String::from_utf8_lossy(&tuned.stderr));
+}
+
+#[test]
 fn the_same_seeds_make_pairs() {
     let bench = bench();
     let compare = ["compare", "job.fio", "--vs", "--scheduler bfq", "--seeds", "4", "--output-format", "json"];
