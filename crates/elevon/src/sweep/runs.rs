@@ -90,7 +90,9 @@ pub(crate) fn one(definition: &Definition, run: usize, interrupt: &Interrupt) ->
     let (result, ending) = match execute(&plan, &mut NoObserver, interrupt) {
         Ok(done) => done,
         Err(failure) => {
-            let error = failure.to_string().lines().next().unwrap_or("failed").to_owned();
+            let text = failure.to_string();
+            let line = text.lines().next().unwrap_or("failed");
+            let error = line.strip_prefix("elevon: ").unwrap_or(line).to_owned();
             return Ok(Some(Outcome { error, warnings: warnings(&plan.warnings), rows: Vec::new() }));
         }
     };

@@ -52,8 +52,13 @@ pub(crate) fn tune(args: &TuneArgs) -> Result<Ending, Failure> {
     if search.trials.is_empty() {
         return Ok(signal.map_or(Ending::Done, Ending::Interrupted));
     }
+    // Names of jobs come from runs that did not fail.
+    if search.jobs.is_empty() {
+        tell(&search.failures().unwrap_or_default());
+        return Ok(signal.map_or(Ending::Failed, Ending::Interrupted));
+    }
     search.check_metrics()?;
-    warn(&search.said.lines(&Said::default()));
+    warn(&search.warnings());
     let document = search.document(is_whole)?;
     let printed = match args.output_format {
         TextOrJson::Normal => emit_text(&document.text()),
@@ -106,6 +111,8 @@ struct Trial {
     scores: Vec<f64>,
     /// By how much the bounds are missed, as a sum of shares.
     missed: f64,
+    /// Why there are no means; empty if there are.
+    error: String,
 }
 
 impl Trial {
@@ -281,12 +288,28 @@ impl Search {
         let metrics = self.goals.metrics();
         let means: Option<Vec<Interval>> = metrics.iter().map(|metric| mean(metric)).collect();
         let Some(means) = means else {
-            return Trial { point, means: Vec::new(), scores: Vec::new(), missed: f64::INFINITY };
+            let failed = runs.iter().find(|run| !run.error.is_empty()).map(|run| run.error.clone());
+            let lacks = || metrics.iter().find(|metric| mean(metric).is_none()).map(|metric| metric.name());
+            let error = failed.unwrap_or_else(|| format!("has no {}", lacks().unwrap_or_default()));
+            return Trial { point, means: Vec::new(), scores: Vec::new(), missed: f64::INFINITY, error };
         };
         let value = |metric: &Metric| metrics.iter().position(|own| *own == metric).map_or(0.0, |at| means[at].mean);
         let scores = self.goals.all.iter().map(|(metric, large)| if *large { value(metric) } else { -value(metric) });
         let missed = self.goals.bounds.iter().map(|bound| bound.missed(value(&bound.metric))).sum();
-        Trial { point, scores: scores.collect(), missed, means }
+        Trial { point, scores: scores.collect(), missed, means, error: String::new() }
+    }
+
+    /// Returns what the user should know of the runs.
+    fn warnings(&self) -> Vec<String> {
+        self.failures().into_iter().chain(self.said.lines(&Said::default())).collect()
+    }
+
+    /// Returns how many trials failed, and why the first did; `None` if none failed.
+    fn failures(&self) -> Option<String> {
+        let mut failed = self.trials.iter().filter(|trial| !trial.error.is_empty());
+        let first = failed.next()?;
+        let (count, of, point) = (1 + failed.count(), self.trials.len(), self.definition.in_words(first.point));
+        Some(format!("{count} of {of} trials failed, the first of them {point}: {}", first.error))
     }
 
     /// Refuses metrics that no run has, or that no run has together.
@@ -354,7 +377,7 @@ impl Search {
             goals.join(", "),
             env!("CARGO_PKG_VERSION")
         ));
-        for warning in self.said.lines(&Said::default()) {
+        for warning in self.warnings() {
             document.paragraph(format!("Warning: {warning}"));
         }
         let best = self.best();
@@ -456,7 +479,10 @@ impl Search {
                 .map(|(metric, mean)| (metric.name(), json!({"mean": mean.mean, "half_width_95": mean.half_width})))
                 .collect();
             let meets = trial.missed == 0.0;
-            Ok(json!({"point": point, "figures": figures, "meets_bounds": meets, "command": self.command(at)?}))
+            let (error, command) = (&trial.error, self.command(at)?);
+            Ok(json!({
+                "point": point, "error": error, "figures": figures, "meets_bounds": meets, "command": command
+            }))
         };
         let all = (0..self.trials.len()).map(trial).collect::<Result<Vec<_>, _>>()?;
         Ok(format!(
@@ -465,7 +491,7 @@ impl Search {
                 "elevon": env!("CARGO_PKG_VERSION"),
                 "command": self.definition.shared(),
                 "seeds": self.definition.seeds,
-                "warnings": self.said.lines(&Said::default()),
+                "warnings": self.warnings(),
                 "best": best,
                 "trials": all,
             })

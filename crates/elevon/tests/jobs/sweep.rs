@@ -203,6 +203,23 @@ fn tuning_finds_the_depth_that_fills_the_servers() {
     assert_eq!(searched, again);
 }
 
+#[test]
+fn trials_that_fail_are_told() {
+    let bench = bench();
+    let error = "error:sectors=0-131071,status=medium";
+    let over = format!("fault=stall:every=100,for=1ms;{error}");
+    let both = tune(&bench, &["--maximise", "iops", "--over", &over]);
+    let told = both["warnings"][0].as_str().expect("a warning");
+    assert!(told.starts_with(&format!("1 of 2 trials failed, the first of them fault={error}: ")), "{told}");
+    assert!(told.ends_with(both["trials"][1]["error"].as_str().expect("an error")), "{told}");
+    assert_eq!((&both["trials"][0]["error"], &both["best"]), (&"".into(), &serde_json::json!([0])));
+    let args = ["tune", "job.fio", "--maximise", "iops", "--over", "iodepth=1,2", "--fault", error];
+    let run = bench.elevon(&args).output().expect("the command ran");
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.code() == Some(1) && told.contains("2 of 2 trials failed"), "{told}");
+    assert!(!told.contains("must be columns"), "{told}");
+}
+
 /// Of two goals the front has what no other trial beats in both.
 #[test]
 fn two_goals_have_a_front() {
