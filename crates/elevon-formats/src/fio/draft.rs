@@ -142,6 +142,10 @@ impl Draft {
             warn("thinktime_spin", format!("longer than thinktime; runs as {}", spec.think_time));
             spec.think_time_spin = spec.think_time;
         }
+        if spec.time_based && spec.runtime.is_zero() {
+            warn("time_based", "has no effect without runtime=, as in fio".to_owned());
+            spec.time_based = false;
+        }
         // With `thinktime_iotime` alone, the default of one block does not apply.
         let blocks = if spec.think_time_io_time.is_zero() { 1 } else { 0 };
         spec.think_time_blocks = self.think_blocks.unwrap_or(blocks);

@@ -121,7 +121,12 @@ pub(super) fn filename(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<()
             Problem::Missing.because("names no file; must be one such as /dev/sda, or several with colons between")
         );
     }
-    draft.spec.filenames = names;
+    // As in fio, the names of a section are added to those of `[global]`.
+    for name in names {
+        if !draft.spec.filenames.contains(&name) {
+            draft.spec.filenames.push(name);
+        }
+    }
     Ok(())
 }
 

@@ -95,7 +95,8 @@ impl Reader<'_> {
     }
 
     fn head(&mut self, at: Span, whole: &str, rest: &str, sections: &mut Vec<Section>) {
-        let (name, tail) = match rest.split_once(']') {
+        // As in fio, a name may have brackets: the last one ends it.
+        let (name, tail) = match rest.rsplit_once(']') {
             Some((name, tail)) => (name.trim(), tail.trim()),
             None => {
                 let message = format!("the section's name has no end; write `{whole}]`");

@@ -64,6 +64,11 @@ mod tests {
         let bs = |job: usize| own[job].1.iter().filter(|(key, _)| key == "bs").map(|(_, value)| value.as_str());
         assert_eq!(bs(0).collect::<Vec<_>>(), ["16k"]);
         assert_eq!(bs(1).collect::<Vec<_>>(), ["32k"], "what the file says is not listed beside it");
+        let files = parsed(&["filename=x", "b:filename=y:z"]).expect("good options").jobs;
+        assert_eq!(
+            (&files[0].filenames[..], &files[1].filenames[..]),
+            (&["x".to_owned()][..], &["y".to_owned(), "z".to_owned()][..])
+        );
         let either = [["bs=16k", "b:bs=32k"], ["b:bs=32k", "bs=16k"]];
         let [one, other] = either.map(|over| parsed(&over).expect("good options").jobs);
         assert_eq!(one, other, "an option for one job wins, in any order");

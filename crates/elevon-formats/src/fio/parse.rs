@@ -16,7 +16,7 @@ use super::spec::{Amount, JobSpec};
 use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
 use elevon_core::kernel::Rules;
 use elevon_core::limits::QueueLimits;
-use elevon_core::units::{Bytes, Nanos, Sector};
+use elevon_core::units::{Bytes, Sector};
 
 /// The jobs of a set of job files.
 #[derive(Clone, Debug, PartialEq)]
@@ -266,6 +266,11 @@ impl Parser {
         let at = Span { column: entry.value_column, ..entry.at.clone() };
         let mut scan = Scan { kb_base: draft.kb_base, notes: Vec::new() };
         let value = entry.value.as_deref();
+        // An option of the command line takes the place of the section's.
+        let is_over = entry.at.line == 0;
+        if is_over && row.name == "filename" {
+            draft.spec.filenames.clear();
+        }
         match apply(row, draft, &mut scan, value) {
             Err(why) => {
                 draft.engine_is_refused |= row.name == "ioengine";
@@ -295,8 +300,7 @@ impl Parser {
         for note in scan.notes {
             self.warn(at.diagnostic(&entry.key, note));
         }
-        if entry.at.line == 0 {
-            // An option of the command line takes the place of the section's.
+        if is_over {
             draft.spec.options.retain(|(name, _)| name != row.name);
         }
         draft.given.push(Given { row, at });
@@ -346,9 +350,6 @@ impl Parser {
     fn conflicts(&self, draft: &Draft) -> Vec<(&'static str, String)> {
         let spec = &draft.spec;
         let mut found = Vec::new();
-        if spec.time_based && spec.runtime == Nanos::ZERO {
-            found.push(("time_based", "needs an end; add runtime=, such as runtime=30s".to_owned()));
-        }
         if spec.rate.iter().any(Option::is_some) && spec.rate_iops.iter().any(Option::is_some) {
             found.push(("rate", "excludes rate_iops; give one of them".to_owned()));
         }

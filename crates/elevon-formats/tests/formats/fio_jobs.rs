@@ -6,7 +6,7 @@ use elevon_core::kernel::Kernel;
 use elevon_core::limits::QueueLimits;
 use elevon_core::units::Nanos;
 use elevon_formats::fio::spec::{
-    Amount, BlockSizes, Distribution, Fadvise, FileService, SyncMode, Unified, VerifyMethod,
+    Amount, BlockSizes, Distribution, Fadvise, FileService, JobSpec, SyncMode, Unified, VerifyMethod,
 };
 use elevon_formats::fio::{MemorySource, ParsedJobs, Problem, parse, parse_all};
 
@@ -615,6 +615,27 @@ fn steady_states() {
 }
 
 #[test]
+fn what_is_given_twice() {
+    let found =
+        parsed("[global]\nfilename=f\nwrite_lat_log=l\n[a]\nfilename=g:f\nwrite_lat_log\nwrite_bw_log\n").unwrap();
+    let JobSpec { filenames, logs, .. } = &found.jobs[0];
+    assert_eq!(*filenames, ["f", "g"], "a name is added, once");
+    assert_eq!((logs.latency.as_deref(), logs.bandwidth.as_deref()), (Some("l"), Some("a")), "a prefix stays");
+}
+
+#[test]
+fn a_name_may_have_brackets() {
+    assert_eq!(parsed("[a]b]\n").unwrap().jobs[0].name, "a]b");
+}
+
+#[test]
+fn time_based_without_an_end_is_left_out() {
+    let found = parsed("[a]\ntime_based\n[b]\ntime_based\nruntime=1\n").unwrap();
+    assert_eq!((found.jobs[0].time_based, found.jobs[1].time_based), (false, true));
+    assert!(found.warnings.iter().any(|one| one.to_string().contains("time_based: has no effect without runtime=")));
+}
+
+#[test]
 fn flows_and_full_devices() {
     let flow = |text: &str| job(text).flow.map(|flow| (flow.id, flow.weight, flow.sleep.as_micros()));
     assert_eq!(flow("flow=8"), Some((0, 8, 0)));
@@ -715,7 +736,6 @@ fn bad_lines_and_what_is_said_of_them() {
             "[a]\ninclude x.fio\n",
             "job.fio:2:1: include: cannot read `x.fio` (No such file or directory); the name is relative to the including file",
         ),
-        ("[a]\ntime_based\n", "job.fio:2:1: time_based: needs an end; add runtime=, such as runtime=30s"),
         ("[a]\nsize=1m\nbs=2m\n", "job.fio:2:6: size: 1048576 bytes hold no I/O of 2097152; must be 2097152 or more"),
         ("[a]\nrate=1m\nrate_iops=5\n", "job.fio:2:6: rate: excludes rate_iops; give one of them"),
         (

@@ -2,6 +2,7 @@
 
 use super::super::spec::WindowValue;
 use super::{ANY, BOOL, COUNT, OptionKind, OptionRow, TEXT, row};
+use crate::diagnostic::Complaint;
 
 const PACKED: &str = "logs are plain text";
 const EPOCH: &str = "times in logs count from the start of the run, so that a run can be repeated";
@@ -66,20 +67,16 @@ pub(super) const ROWS: &[OptionRow] = &[
 struct LogKind;
 
 impl LogKind {
-    const BANDWIDTH: OptionKind = OptionKind::OptionalText(|d, _, prefix| {
-        d.spec.logs.bandwidth = Some(prefix.to_owned());
-        Ok(())
-    });
-    const IOPS: OptionKind = OptionKind::OptionalText(|d, _, prefix| {
-        d.spec.logs.iops = Some(prefix.to_owned());
-        Ok(())
-    });
-    const LATENCY: OptionKind = OptionKind::OptionalText(|d, _, prefix| {
-        d.spec.logs.latency = Some(prefix.to_owned());
-        Ok(())
-    });
-    const HISTOGRAM: OptionKind = OptionKind::OptionalText(|d, _, prefix| {
-        d.spec.logs.histogram = Some(prefix.to_owned());
-        Ok(())
-    });
+    const BANDWIDTH: OptionKind = OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.bandwidth, prefix));
+    const IOPS: OptionKind = OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.iops, prefix));
+    const LATENCY: OptionKind = OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.latency, prefix));
+    const HISTOGRAM: OptionKind = OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.histogram, prefix));
+}
+
+/// Sets the prefix of a log's files. Without one, a prefix that was given before stays, as in fio.
+fn set(prefix: &mut Option<String>, given: &str) -> Result<(), Complaint> {
+    if prefix.is_none() || !given.is_empty() {
+        *prefix = Some(given.to_owned());
+    }
+    Ok(())
 }
