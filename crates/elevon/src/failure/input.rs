@@ -628,6 +628,16 @@ pub(crate) enum SweepError {
         /// The text.
         text: String,
     },
+    /// A `--subject-to` whose value cannot be read.
+    #[error("--subject-to {text}: `{value}` is no value; must be a number, alone or with {units}")]
+    BoundValue {
+        /// The bound.
+        text: String,
+        /// The value.
+        value: String,
+        /// The units that there are.
+        units: String,
+    },
     /// A metric that no run has.
     #[error("no run has {metrics}; must be columns of `elevon sweep`'s results, such as iops, p99, reader:p50")]
     NoMetric {

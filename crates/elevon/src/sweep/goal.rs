@@ -7,7 +7,7 @@ use elevon_report::plot::Unit;
 use crate::failure::SweepError;
 
 /// Short names of figures.
-const SHORT: [(&str, &str); 7] = [
+const SHORT: [(&str, &str); 8] = [
     ("throughput", "bw_bytes_per_second"),
     ("bw", "bw_bytes_per_second"),
     ("mean", "lat_mean_ns"),
@@ -15,6 +15,7 @@ const SHORT: [(&str, &str); 7] = [
     ("p95", "lat_p95_ns"),
     ("p99", "lat_p99_ns"),
     ("p99.9", "lat_p99_9_ns"),
+    ("max", "lat_max_ns"),
 ];
 
 /// A figure of a job, by its name in the results.
@@ -99,14 +100,20 @@ impl Bound {
         let bad = || SweepError::Bound { text: text.to_owned() };
         let at = text.find(['<', '>']).ok_or_else(bad)?;
         let (metric, rest) = text.split_at(at);
-        let (value, unit) = quantity(rest[1..].trim_start_matches('=').trim()).ok_or_else(bad)?;
         let metric = Metric::parse(Some(metric.trim()).filter(|metric| !metric.is_empty()).ok_or_else(bad)?);
+        let value = Some(rest[1..].trim_start_matches('=').trim()).filter(|value| !value.is_empty()).ok_or_else(bad)?;
+        let (value, unit) = quantity(value).ok_or_else(|| {
+            let units: Vec<&str> = UNITS.iter().map(|(name, ..)| *name).filter(|name| !name.is_empty()).collect();
+            SweepError::BoundValue { text: text.to_owned(), value: value.to_owned(), units: units.join(", ") }
+        })?;
         if !unit.fits(metric.unit()) {
             let expected = match metric.unit() {
                 Unit::Nanos => "a time with its unit, such as 2ms",
                 Unit::BytesPerSecond => "bytes a second, such as 100MB/s",
                 Unit::Percent => "a share, such as 90%",
-                _ => "a number, such as 100k",
+                _ => {
+                    "a number, such as 100k, if there is such a figure; latencies are mean, p50, p95, p99, p99.9 and max"
+                }
             };
             return Err(SweepError::BoundUnit { text: text.to_owned(), figure: metric.name(), expected });
         }
@@ -148,22 +155,24 @@ impl Written {
     }
 }
 
+/// The units of a bound.
+const UNITS: [(&str, f64, Written); 12] = [
+    ("ns", 1.0, Written::Time),
+    ("us", 1e3, Written::Time),
+    ("ms", 1e6, Written::Time),
+    ("s", 1e9, Written::Time),
+    ("kB/s", 1e3, Written::Bandwidth),
+    ("MB/s", 1e6, Written::Bandwidth),
+    ("GB/s", 1e9, Written::Bandwidth),
+    ("k", 1e3, Written::Number),
+    ("M", 1e6, Written::Number),
+    ("G", 1e9, Written::Number),
+    ("%", 1.0, Written::Share),
+    ("", 1.0, Written::Number),
+];
+
 /// Parses `2ms`, `1.5`, `100k`, `1GB/s`; times in nanoseconds.
 fn quantity(text: &str) -> Option<(f64, Written)> {
-    const UNITS: [(&str, f64, Written); 12] = [
-        ("ns", 1.0, Written::Time),
-        ("us", 1e3, Written::Time),
-        ("ms", 1e6, Written::Time),
-        ("s", 1e9, Written::Time),
-        ("kB/s", 1e3, Written::Bandwidth),
-        ("MB/s", 1e6, Written::Bandwidth),
-        ("GB/s", 1e9, Written::Bandwidth),
-        ("k", 1e3, Written::Number),
-        ("M", 1e6, Written::Number),
-        ("G", 1e9, Written::Number),
-        ("%", 1.0, Written::Share),
-        ("", 1.0, Written::Number),
-    ];
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let &(_, unit, written) = UNITS.iter().find(|(name, ..)| *name == text[end..].trim())?;
     let value = text[..end].parse::<f64>().ok().filter(|value| value.is_finite())?;
@@ -186,6 +195,16 @@ mod tests {
         for text in ["p99<2", "iops>2ms", "throughput>50%", "util_percent<1GB/s"] {
             let error = Bound::parse(text).expect_err(text).to_string();
             assert!(error.contains(", such as "), "{error}");
+        }
+        assert!(Bound::parse("max<1s").is_ok() && Bound::parse("reader:p95<1ms").is_ok());
+        for (text, part) in [
+            ("p100<1s", "p100 takes a number, such as 100k, if there is such a figure; latencies are "),
+            ("bw>1MB", "`1MB` is no value; must be a number, alone or with ns, us, ms, s, kB/s, "),
+            ("p99<2msec", "`2msec` is no value"),
+            ("p99<", "must be FIGURE<VALUE"),
+        ] {
+            let error = Bound::parse(text).expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
         }
         for text in ["p99", "p99<", "p99<2 furlongs", "<3", "p99<1..2"] {
             assert!(Bound::parse(text).is_err(), "{text}");
