@@ -56,6 +56,9 @@ pub struct SweepFile {
     pub over: Vec<GivenList>,
 }
 
+/// Options of which each value is added.
+const REPEATED: [&str; 2] = ["fault", "job-option"];
+
 /// The keys of a plan besides options of the stack.
 const KEYS: [&str; 6] = ["job", "seeds", "sample", "compare", "set", "over"];
 
@@ -100,7 +103,12 @@ impl SweepFile {
                 }
             }
             _ if options.contains(&name) => {
-                for value in list(reader, name, value).unwrap_or_default() {
+                let values = list(reader, name, value).unwrap_or_default();
+                if values.len() > 1 && !REPEATED.contains(&name) {
+                    let message = format!("is one value here; what varies stands under [over]: {name} = [...]");
+                    return reader.complain(value.span().start, name, Problem::TooMany.because(message));
+                }
+                for value in values {
                     self.options.push(Given { key: name.to_owned(), value, place: reader.place(key.span().start) });
                 }
             }
@@ -160,6 +168,10 @@ mod tests {
         for (text, line) in [
             ("job = 'a.fio'\ndevise = 'x'\n", "p.toml:2:1: devise: no such key (did you mean `device`?)"),
             ("job = 'a.fio'\n[over]\nbs = {}\n", "p.toml:3:6: over.bs: expected a string, a number"),
+            (
+                "job = 'a.fio'\ndevice = ['a', 'b']\n",
+                "p.toml:2:10: device: is one value here; what varies stands under",
+            ),
             ("over = 3\n", "p.toml:1:8: over: expected a table: [over]"),
             ("seeds = 3\n", "p.toml:1:1: job: is not given"),
             ("job = \n", "p.toml:1:"),
