@@ -612,6 +612,12 @@ pub(crate) enum SweepError {
     /// Goals of `elevon tune`.
     #[error("give one goal or two: --maximise iops, --minimise p99")]
     Goals,
+    /// Two goals of `elevon tune` that are one figure.
+    #[error("{metric} is both goals; must be two figures, or one goal")]
+    GoalTwice {
+        /// The figure.
+        metric: String,
+    },
     /// A `--subject-to` whose value is not what the figure is in.
     #[error("--subject-to {text}: {figure} takes {expected}")]
     BoundUnit {

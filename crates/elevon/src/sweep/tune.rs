@@ -84,6 +84,11 @@ impl Goals {
         if !(1..=2).contains(&all.len()) {
             return Err(Failure::input(SweepError::Goals));
         }
+        if let [(first, _), (second, _)] = &all[..]
+            && first == second
+        {
+            return Err(Failure::input(SweepError::GoalTwice { metric: first.name() }));
+        }
         let bounds = args.subject_to.iter().map(|text| Bound::parse(text)).collect::<Result<_, _>>();
         Ok(Self { all, bounds: bounds.map_err(Failure::input)? })
     }

@@ -335,6 +335,7 @@ fn a_bad_goal_is_one_line() {
     for (arguments, part) in [
         (&[][..], "give one goal or two"),
         (&["--maximise", "iops", "--subject-to", "p99"], "--subject-to p99: must be FIGURE<VALUE"),
+        (&["--maximise", "p99", "--minimise", "lat_p99_ns"], "lat_p99_ns is both goals"),
         (&["--maximise", "speed"], "no run has speed; must be columns"),
         (&["--minimise", "nobody:p99"], "no run has nobody:lat_p99_ns"),
         (&["--maximise", "read_iops", "--subject-to", "trim_iops>5"], "no run has trim_iops; must be"),
