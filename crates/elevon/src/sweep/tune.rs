@@ -66,7 +66,8 @@ pub(crate) fn tune(args: &TuneArgs) -> Result<Ending, Failure> {
     };
     let page = page.map_or(Ok(()), |file| file.commit(document.html("simulated").as_bytes()));
     all([printed, page])?;
-    Ok(signal.map_or(Ending::Done, Ending::Interrupted))
+    let ending = if search.keeps_bounds() { Ending::Done } else { Ending::Failed };
+    Ok(signal.map_or(ending, Ending::Interrupted))
 }
 
 /// What is to be made large or small.
@@ -363,6 +364,11 @@ impl Search {
         all
     }
 
+    /// Returns true if a trial keeps all bounds.
+    fn keeps_bounds(&self) -> bool {
+        self.trials.iter().any(|trial| trial.missed == 0.0)
+    }
+
     fn command(&self, trial: usize) -> Result<String, Failure> {
         self.definition.command(self.trials[trial].point * self.definition.seeds.len())
     }
@@ -387,12 +393,12 @@ impl Search {
         }
         let best = self.best();
         let Some(&first) = best.first() else { return Ok(document) };
-        if self.trials[first].missed > 0.0 {
+        if !self.keeps_bounds() {
             document.paragraph("No trial meets the bounds; these miss them least.");
         }
         let metrics = self.goals.metrics();
         if self.goals.all.len() == 1 {
-            document.heading("The best");
+            document.heading(if self.keeps_bounds() { "The best" } else { "The nearest" });
             document.table(self.table(&best, &metrics));
             document.command(self.command(first)?);
         } else {

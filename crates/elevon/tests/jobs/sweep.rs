@@ -220,6 +220,16 @@ fn trials_that_fail_are_told() {
     assert!(!told.contains("must be columns"), "{told}");
 }
 
+#[test]
+fn bounds_that_nothing_keeps_are_a_failure() {
+    let bench = bench();
+    let args = ["tune", "job.fio", "--maximise", "iops", "--subject-to", "max<1ns", "--over", "iodepth=1,2"];
+    let run = bench.elevon(&args).output().expect("the command ran");
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.code() == Some(1) && text.contains("No trial meets the bounds"), "{text}");
+    assert!(text.contains("The nearest") && !text.contains("The best"), "{text}");
+}
+
 /// Of two goals the front has what no other trial beats in both.
 #[test]
 fn two_goals_have_a_front() {
