@@ -1,15 +1,47 @@
 //! `elevon completions` and `elevon man`: made of the same definitions as `--help`.
 
-use clap::CommandFactory;
+use clap::builder::PossibleValuesParser;
+use clap::{Command, CommandFactory};
+use elevon_core::kernel::Kernel;
+use elevon_core::sched::SCHEDULERS;
+use elevon_sim::device::fault::kinds::KINDS;
+use elevon_sim::profiles;
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
 use crate::failure::{Ending, Failure, FileError, emit};
 use crate::output::NewFile;
+use crate::reproduce;
+
+/// Returns the command with the names that its values may have. Only shells get them: a device may
+/// be a path, too, and names may have parameters behind them.
+fn with_names() -> Command {
+    let devices: Vec<&str> = profiles::names().collect();
+    let schedulers: Vec<&str> = SCHEDULERS.iter().map(|scheduler| scheduler.name).collect();
+    let kernels: Vec<&str> = Kernel::ALL.iter().map(|kernel| kernel.name()).collect();
+    let faults: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let experiments: Vec<&str> = reproduce::names().collect();
+    Cli::command().mut_subcommands(|command| {
+        let of = command.get_name().to_owned();
+        command.mut_args(|arg| {
+            let names = match (of.as_str(), arg.get_id().as_str()) {
+                // What is captured is a disk of this machine.
+                ("capture", _) => return arg,
+                (_, "device") | ("devices", "name") => &devices,
+                (_, "scheduler") | ("schedulers", "name") => &schedulers,
+                (_, "kernel") | ("kernels", _) => &kernels,
+                ("faults", "name") => &faults,
+                ("reproduce", "name") => &experiments,
+                _ => return arg,
+            };
+            arg.value_parser(PossibleValuesParser::new(names.iter().copied()))
+        })
+    })
+}
 
 /// Prints the completions of a shell.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<Ending, Failure> {
     let mut out = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "elevon", &mut out);
+    clap_complete::generate(args.shell, &mut with_names(), "elevon", &mut out);
     emit(&String::from_utf8_lossy(&out))?;
     Ok(Ending::Done)
 }
@@ -27,6 +59,26 @@ pub(crate) fn pages(args: &ManArgs) -> Result<Ending, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shells_know_the_names_of_what_there_is() {
+        let command = with_names();
+        let values = |of: &str, id: &str| {
+            let command = command.find_subcommand(of).expect(of);
+            let arg = command.get_arguments().find(|arg| arg.get_id() == id).expect(id);
+            arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect::<Vec<_>>()
+        };
+        for (of, id, name) in [
+            ("run", "device", "hdd-7200"),
+            ("sweep", "scheduler", "bfq"),
+            ("replay", "kernel", "6.12"),
+            ("devices", "name", "hdd-7200"),
+            ("kernels", "to", "6.12"),
+            ("reproduce", "name", "io-ticks"),
+        ] {
+            assert!(values(of, id).iter().any(|value| value == name), "{of} {id}: {:?}", values(of, id));
+        }
+    }
 
     #[test]
     fn every_command_has_a_page_and_completions() {

@@ -55,6 +55,11 @@ const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
+/// Iterates over the names of the experiments.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    EXPERIMENTS.iter().map(|experiment| experiment.name)
+}
+
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Ending, Failure> {
     let Some(name) = &args.name else {
         if args.html.is_some() {
