@@ -15,6 +15,9 @@ pub(crate) trait Source: Send {
 
     /// Returns the number of events that are held back for sorting.
     fn window(&self) -> usize;
+
+    /// Adds to events that are delivered now what the trace said only after them.
+    fn complete(&self, _events: &mut [TraceEvent]) {}
 }
 
 /// Reads a trace event by event in order of time, in bounded memory.
@@ -61,7 +64,8 @@ impl Reader {
                 }
             }
         }
-        let batch = self.sink.deliver(if self.at_end { 0 } else { window });
+        self.source.complete(self.sink.deliver(if self.at_end { 0 } else { window }));
+        let batch = self.sink.delivered();
         Ok((!batch.is_empty()).then_some(batch))
     }
 

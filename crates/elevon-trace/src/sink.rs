@@ -132,13 +132,13 @@ impl Sink {
     }
 
     /// Sorts the waiting events and delivers all of them except the `keep` latest.
-    pub(crate) fn deliver(&mut self, keep: usize) -> &[TraceEvent] {
+    pub(crate) fn deliver(&mut self, keep: usize) -> &mut [TraceEvent] {
         if !self.is_sorted && self.order != Order::File {
             self.events.sort_by_key(|event| event.time);
         }
         self.is_sorted = true;
         self.delivered = self.events.len().saturating_sub(keep);
-        let batch = &self.events[..self.delivered];
+        let batch = &mut self.events[..self.delivered];
         if let Some(time) = batch.last().and_then(|event| event.time) {
             self.floor = self.floor.max(time);
         }

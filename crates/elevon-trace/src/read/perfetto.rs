@@ -15,6 +15,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::hardware::{Command, UFS_NOTE};
+use crate::event::TraceEvent;
 use crate::input::{Input, MAX_PIECE};
 use crate::names::{MAX_NAMES, NameId};
 use crate::reader::Source;
@@ -230,6 +231,15 @@ impl Source for PerfettoSource {
 
     fn window(&self) -> usize {
         WINDOW
+    }
+
+    /// A list of processes follows the first events of their threads.
+    fn complete(&self, events: &mut [TraceEvent]) {
+        for event in events.iter_mut().filter(|event| event.process.is_none()) {
+            let Some(thread) = event.tid.and_then(|tid| self.state.threads.get(&tid)) else { continue };
+            event.process = thread.process;
+            event.comm = event.comm.or(thread.comm);
+        }
     }
 }
 

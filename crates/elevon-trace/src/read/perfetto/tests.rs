@@ -51,6 +51,17 @@ fn bundles_of_two_cpus_are_put_in_order() {
     assert_eq!(reader.report().clock.as_deref(), Some("boot"));
 }
 
+/// A thread of which a list of processes says only after its first events to which it belongs.
+#[test]
+fn a_process_that_is_told_late_has_all_events() {
+    let thread = bytes(2, &[number(1, 7), number(3, 5)].concat());
+    let tree = bytes(1, &bytes(2, &[bytes(1, &[number(1, 5), bytes(3, b"app")].concat()), thread].concat()));
+    let trace = [bundle(0, false, &[queue(100, 0)]), tree, bundle(0, false, &[queue(300, 8)])].concat();
+    let (events, reader) = read_bytes(trace);
+    let of = |event: &TraceEvent| (event.tid, event.process, event.comm.map(|id| reader.names().name(id)));
+    assert_eq!(events.iter().map(of).collect::<Vec<_>>(), [(Some(7), Some(5), Some("fio")); 2]);
+}
+
 #[test]
 fn lost_events_are_a_gap() {
     let trace =
