@@ -88,6 +88,8 @@ pub(crate) struct PerfettoSource {
 /// What is kept between packets.
 struct PacketState {
     cpus: Vec<Cpu>,
+    /// Time of the first event of any kind, in the clock of its bundle: the trace's begin.
+    begin: Option<u64>,
     /// Process and name of each thread.
     threads: HashMap<u32, Thread, FxBuildHasher>,
     /// Packets that were compressed in one, at which position of the file; where the next of them
@@ -119,6 +121,7 @@ impl PerfettoSource {
     pub(crate) fn new(input: Input) -> Self {
         let state = PacketState {
             cpus: Vec::new(),
+            begin: None,
             threads: HashMap::default(),
             unpacked: Vec::new(),
             unpacked_from: Position::Byte(0),
@@ -331,7 +334,8 @@ impl PacketState {
     fn bundle(&mut self, bundle: &[u8], at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
         // Members that apply to all events may follow the events.
         let (mut cpu, mut lost, mut clock, mut ftrace_time, mut boot_time) = (None, false, 0, None, None);
-        let (mut previous_end, mut end) = (0, 0);
+        let mut previous_end = 0;
+        let mut span = Span::default();
         for field in Fields::of(bundle) {
             let (number, value) = field?;
             match number {
@@ -341,8 +345,8 @@ impl PacketState {
                 field::BUNDLE_FTRACE_TIME => ftrace_time = Some(value.number()),
                 field::BUNDLE_BOOT_TIME => boot_time = Some(value.number()),
                 field::BUNDLE_PREVIOUS_END => previous_end = value.number(),
-                field::BUNDLE_EVENT => end = end.max(time_of(value.bytes())),
-                field::BUNDLE_SCHED => end = end.max(end_of_columns(value.bytes())?),
+                field::BUNDLE_EVENT => span.add(time_of(value.bytes())),
+                field::BUNDLE_SCHED => span.add_columns(value.bytes())?,
                 _ => {}
             }
         }
@@ -361,12 +365,15 @@ impl PacketState {
         if sink.report.clock.is_none() {
             sink.report.clock = Some(if offset.is_some() { "boot" } else { clock_name }.to_owned());
         }
-        let is_first = self.cpus.iter().all(|cpu| cpu.end == 0);
+        if span.end > 0 {
+            self.begin.get_or_insert(span.begin);
+        }
+        let begin = self.begin.unwrap_or(u64::MAX);
         if let Some(cpu) = cpu.and_then(|cpu| self.cpu(cpu)) {
             // The bundle before this one is not in the trace: its packet was dropped or
-            // overwritten.
-            cpu.lost |= lost || (previous_end > cpu.end && !is_first);
-            cpu.end = cpu.end.max(end);
+            // overwritten. What ended before the trace began is not missed.
+            cpu.lost |= lost || previous_end > cpu.end.max(begin);
+            cpu.end = cpu.end.max(span.end);
         }
         for field in Fields::of(bundle) {
             let (number, value) = field?;
@@ -514,18 +521,36 @@ fn time_of(event: &[u8]) -> u64 {
     times.next().map_or(0, |(_, value)| value.number())
 }
 
-/// Returns the time of the last event of the scheduler in a bundle's columns.
-fn end_of_columns(columns: &[u8]) -> Result<u64, NoMessage> {
-    let mut end = 0;
-    for field in Fields::of(columns) {
-        let (field::SCHED_SWITCH_TIME | field::SCHED_WAKING_TIME, value) = field? else { continue };
-        let (mut rest, mut time) = (value.bytes(), 0u64);
-        while let Some((step, after)) = varint(rest) {
-            (rest, time) = (after, time.wrapping_add(step));
-        }
-        end = end.max(time);
+/// Times of the first and the last event of a bundle.
+struct Span {
+    begin: u64,
+    end: u64,
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Self { begin: u64::MAX, end: 0 }
     }
-    Ok(end)
+}
+
+impl Span {
+    #[inline]
+    fn add(&mut self, time: u64) {
+        (self.begin, self.end) = (self.begin.min(time), self.end.max(time));
+    }
+
+    /// Adds the events of the scheduler in a bundle's columns.
+    fn add_columns(&mut self, columns: &[u8]) -> Result<(), NoMessage> {
+        for field in Fields::of(columns) {
+            let (field::SCHED_SWITCH_TIME | field::SCHED_WAKING_TIME, value) = field? else { continue };
+            let (mut rest, mut time) = (value.bytes(), 0u64);
+            while let Some((step, after)) = varint(rest) {
+                (rest, time) = (after, time.wrapping_add(step));
+                self.add(time);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Records the times of several clocks at one moment.
