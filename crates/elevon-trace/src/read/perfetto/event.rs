@@ -58,6 +58,12 @@ const fn layout(field: u32) -> Option<Layout> {
     })
 }
 
+/// Field of `FtraceEvent` with an event for which Perfetto has no message: its name, and the names
+/// and values of its fields. <https://perfetto.dev/docs/reference/trace-packet-proto>
+const GENERIC_EVENT: u32 = 327;
+/// Number that the field `error` of such an event gets here.
+const GENERIC_ERROR: u32 = 9;
+
 /// Field of `FtraceEvent` with `ufshcd_command`.
 const UFS: u32 = 406;
 
@@ -97,15 +103,19 @@ pub(super) const DAMAGED: &str = "a whole event";
 #[inline]
 pub(super) fn block_event(field: u32, message: &[u8]) -> Result<Option<(TraceEvent, &[u8])>, &'static str> {
     // Nearly all other events of a trace are of the scheduler, whose field numbers are small.
-    if !matches!(field, 45 | 115..=133 | 546 | 547) {
+    if !matches!(field, 45 | 115..=133 | GENERIC_EVENT | 546 | 547) {
         return Ok(None);
     }
-    let Some(layout) = layout(field) else { return Ok(None) };
+    let is_generic = field == GENERIC_EVENT;
+    let layout = if is_generic { generic_layout(message) } else { layout(field) };
+    let Some(layout) = layout else { return Ok(None) };
     let mut event = TraceEvent::new(layout.kind);
     let comm = if matches!(layout.kind, TraceKind::Plug | TraceKind::Unplug { .. }) {
         plug(&mut event, &layout, message)
+    } else if is_generic {
+        placed(&mut event, &layout, generic_fields(message))
     } else {
-        placed(&mut event, &layout, message)
+        placed(&mut event, &layout, Fields::of(message))
     };
     comm.map(|comm| Some((event, comm))).map_err(|NoMessage| DAMAGED)
 }
@@ -123,12 +133,56 @@ fn plug<'a>(event: &mut TraceEvent, layout: &Layout, message: &'a [u8]) -> Resul
     Ok(comm)
 }
 
-fn placed<'a>(event: &mut TraceEvent, layout: &Layout, message: &'a [u8]) -> Result<&'a [u8], NoMessage> {
+/// Returns the layout of an event for which Perfetto has no message, by its name.
+fn generic_layout(message: &[u8]) -> Option<Layout> {
+    let name = Fields::of(message).map_while(Result::ok).find(|(number, _)| *number == 1)?.1;
+    let kind = match name.bytes() {
+        b"block_rq_merge" => TraceKind::RequestMerge,
+        b"block_rq_error" => TraceKind::RequestError,
+        b"block_io_start" => TraceKind::IoStart,
+        b"block_io_done" => TraceKind::IoDone,
+        _ => return None,
+    };
+    Some(Layout { kind, errors: [GENERIC_ERROR, 0], ..ACCOUNT })
+}
+
+/// Yields the fields of a generic event, which has their names, by their numbers in [`ACCOUNT`].
+fn generic_fields(message: &[u8]) -> impl Iterator<Item = Result<(u32, Value<'_>), NoMessage>> {
+    Fields::of(message).filter(|field| !matches!(field, Ok((1, _)))).map(|field| {
+        let (mut name, mut value) = (&b""[..], Value::Number(0));
+        for field in Fields::of(field?.1.bytes()) {
+            match field? {
+                (1, text) => name = text.bytes(),
+                (3..=5, content) => value = content,
+                _ => {}
+            }
+        }
+        let number = match name {
+            b"dev" => 1,
+            b"sector" => 2,
+            b"nr_sector" => 3,
+            b"bytes" => ACCOUNT.bytes,
+            b"ioprio" => ACCOUNT.ioprio,
+            b"rwbs" => ACCOUNT.letters,
+            b"comm" => ACCOUNT.comm,
+            b"cmd" => ACCOUNT.command,
+            b"error" => GENERIC_ERROR,
+            _ => u32::MAX,
+        };
+        Ok((number, value))
+    })
+}
+
+fn placed<'a>(
+    event: &mut TraceEvent,
+    layout: &Layout,
+    fields: impl Iterator<Item = Result<(u32, Value<'a>), NoMessage>>,
+) -> Result<&'a [u8], NoMessage> {
     let mut comm = &b""[..];
     let mut third = None;
     let (mut has_command, mut bytes) = (false, 0);
-    for field in Fields::of(message) {
-        let (number, value): (u32, Value<'a>) = field?;
+    for field in fields {
+        let (number, value) = field?;
         match number {
             1 => event.device = Some(Device::from_user(value.number())),
             2 => event.sector = Some(value.number()).filter(|&sector| sector != u64::MAX),

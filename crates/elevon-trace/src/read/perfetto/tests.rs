@@ -228,6 +228,31 @@ fn damaged_traces_never_panic() {
     }
 }
 
+/// Perfetto has no message for `block_rq_merge`, so it names the event and its fields.
+#[test]
+fn an_event_without_a_message_of_its_own() {
+    let member = |name: &[u8], value: Vec<u8>| bytes(2, &[bytes(1, name), value].concat());
+    let merge = |name: &[u8]| {
+        let members = [
+            member(b"dev", number(5, 8 << 8)),
+            member(b"sector", number(5, 64)),
+            member(b"nr_sector", number(5, 8)),
+            member(b"bytes", number(5, 4096)),
+            member(b"ioprio", number(5, 2 << 13 | 4)),
+            member(b"rwbs", bytes(3, b"WS")),
+            member(b"comm", bytes(3, b"fio")),
+        ];
+        let event = [bytes(1, name), members.concat()].concat();
+        bytes(2, &[number(1, 100), number(2, 7), bytes(327, &event)].concat())
+    };
+    let (events, reader) = read_bytes(bundle(0, false, &[merge(b"block_rq_merge"), merge(b"another_event")]));
+    assert_eq!(counts(&events), [("rq_merge", 1)]);
+    assert_eq!((events[0].device, events[0].sector), (Some(Device::new(8, 0)), Some(64)));
+    assert_eq!((events[0].op, events[0].bytes), (Some(TraceOp::Write), Some(4096)));
+    assert_eq!(events[0].ioprio.map(|prio| prio.level()), Some(4));
+    assert_eq!(events[0].comm.map(|id| reader.names().name(id)), Some("fio"));
+}
+
 /// The driver's view of a UFS disk: by the names of steps, and by their numbers in newer kernels.
 #[test]
 fn commands_of_ufs() {
