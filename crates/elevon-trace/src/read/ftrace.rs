@@ -4,8 +4,8 @@
 //!
 //! An event is found by its name, not by column, because the columns before it vary in width and
 //! number, and a task's name may contain spaces, dashes, colons and brackets. Lines quoted in a
-//! mail (`> `) are read, also if the mail wrapped them after the `+`. Nothing is allocated per
-//! line. Cost: O(length of the line).
+//! mail (`> `) are read, also if the mail wrapped them after the `+`, and lines of a task whose
+//! name contains a line end. Nothing is allocated per line. Cost: O(length of the line).
 
 mod line;
 #[cfg(test)]
@@ -50,7 +50,7 @@ struct Cpu {
 /// State of the reader between lines.
 #[derive(Default)]
 pub(crate) struct Ftrace {
-    /// Text of a line that a mail wrapped; empty if there is none.
+    /// Text of a line that goes on in the next one; empty if there is none.
     wrapped: Vec<u8>,
     /// Number of that line.
     wrapped_at: u64,
@@ -119,6 +119,10 @@ impl LineFormat for Ftrace {
 
     fn line(&mut self, line: TextLine<'_>, sink: &mut Sink) {
         let TextLine { text, number } = line;
+        if !self.wrapped.is_empty() && matches!(parse_line(text), Line::Event(_) | Line::Lost { .. }) {
+            sink.skip(0, Position::Line(self.wrapped_at), "the rest of the line");
+            self.wrapped.clear();
+        }
         if !self.wrapped.is_empty() {
             let mut joined = std::mem::take(&mut self.wrapped);
             joined.push(b' ');
@@ -142,7 +146,7 @@ impl LineFormat for Ftrace {
             }
             Line::Other => sink.report.other += 1,
             Line::Lost { cpu, events } => self.lost(cpu, events, sink),
-            Line::Malformed { .. } if text.trim_ascii_end().ends_with(b" +") && text.len() < MAX_PIECE / 2 => {
+            Line::Malformed { .. } if line::goes_on(text) && text.len() < MAX_PIECE / 2 => {
                 self.wrapped_at = number;
                 self.wrapped.extend_from_slice(line::without_quotes(text).trim_ascii_end());
             }

@@ -72,7 +72,7 @@ pub fn parse_line(line: &[u8]) -> Line<'_> {
     parse(line, false)
 }
 
-/// Reads a line that was wrapped in a mail; the name of the task in brackets may be missing there.
+/// Reads a line that was on two lines; the name of the task in brackets may be missing there.
 pub(super) fn parse_wrapped(line: &[u8]) -> Line<'_> {
     parse(line, true)
 }
@@ -141,6 +141,12 @@ pub(super) fn without_quotes(line: &[u8]) -> &[u8] {
     }
     let end = line.iter().position(|byte| !matches!(byte, b'>' | b' ')).unwrap_or(line.len());
     &line[end..]
+}
+
+/// Returns true if a line that is no event may be one with the next line: a mail wrapped it after
+/// the `+`, or the name in brackets at its end contains a line end.
+pub(super) fn goes_on(line: &[u8]) -> bool {
+    line.trim_ascii_end().ends_with(b" +") || memchr::memrchr(b'[', line) > memchr::memrchr(b']', line)
 }
 
 /// Returns the numbers of entries kept and of entries written, from the header's

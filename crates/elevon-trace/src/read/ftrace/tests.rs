@@ -730,3 +730,17 @@ fn lines_of_the_tracer_blk() {
     assert_eq!((issue.sector, issue.bytes, issue.op), (Some(6144), Some(4096), Some(TraceOp::Write)));
     assert_eq!((events[7].error, events[0].device), (Some(0), Some(Device::new(8, 0))));
 }
+
+/// A task's name may contain a line end, which cuts its events in two.
+#[test]
+fn a_name_with_a_line_end() {
+    let text = "\
+        new\nline-400 [000] .....   100.000001: block_bio_queue: 8,0 R 0 + 8 [new\nline]\n\
+        new\nline-400 [000] .....   100.000002: block_unplug: [new\nline] 3\n\
+        new\nline-400 [000] .....   100.000003: block_getrq: 8,0 R 0 + 8 [ne\n   \
+        dd-7 [000] .....   100.000004: block_getrq: 8,0 R 0 + 8 [dd]\n";
+    let (events, reader) = read_bytes(text);
+    assert_eq!(counts(&events), [("queue", 1), ("getrq", 1), ("unplug", 1)]);
+    assert_eq!(events.iter().map(|event| event.tid).collect::<Vec<_>>(), [Some(400), Some(400), Some(7)]);
+    assert_eq!(reader.report().skipped_count(), 1, "a line that is cut");
+}
