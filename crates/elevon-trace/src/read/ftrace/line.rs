@@ -316,8 +316,9 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
     if let Some(found) = verbose(prefix) {
         return Ok(found);
     }
-    let (mut left, time) = time_at_end(prefix)?;
+    let (left, time) = time_at_end(prefix)?;
     let (time, decimals) = time.unzip();
+    let mut left = without_time_of_day(left);
     let mut cpu = None;
     let before_time = left;
     // There is at most one word of flags between the CPU and the time.
@@ -345,14 +346,52 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
         process = whole_number(inside).and_then(|process| u32::try_from(process).ok());
         left = left[..open].trim_ascii_end();
     }
-    let (mut left, tid) = last_number(left).ok_or("the number of a task")?;
-    if let Some(before) = left.strip_suffix(b"/")
-        && let Some((before, number)) = last_number(before)
-    {
-        (left, process) = (before, Some(number));
+    let task = task_of(left);
+    Ok(Prefix { time, decimals, cpu, process: task.process.or(process), ..task })
+}
+
+/// Parses `dd`, `dd 1234`, `dd-1234`, `dd 1230/1234` or nothing.
+fn task_of(text: &[u8]) -> Prefix<'_> {
+    let (mut left, mut tid, mut process) = (text, None, None);
+    if let Some((before, number)) = last_number(text) {
+        let pair = before.strip_suffix(b"/").and_then(last_number);
+        if let Some((before, first)) = pair {
+            (left, tid, process) = (before, Some(number), Some(first));
+        } else if matches!(before.last(), None | Some(b' ' | b'\t' | b'-')) {
+            (left, tid) = (before, Some(number));
+        }
     }
-    let comm = left.strip_suffix(b"-").unwrap_or(left).trim_ascii();
-    Ok(Prefix { time, decimals, comm: known(comm), tid: Some(tid), process, cpu })
+    let comm = match tid {
+        Some(_) => left.strip_suffix(b"-").unwrap_or(left),
+        None => left,
+    };
+    Prefix { comm: known(without_buffer(comm.trim_ascii())), tid, process, ..Prefix::default() }
+}
+
+/// Maximum length of a task's name in a trace in bytes.
+const MAX_COMM: usize = 15;
+
+/// Returns the name of a task without `one:    `, the buffer that trace-cmd prints before it where
+/// events were recorded in several (`-B one`).
+fn without_buffer(comm: &[u8]) -> &[u8] {
+    if comm.len() <= MAX_COMM {
+        return comm;
+    }
+    let after = COLON.find(comm).map(|at| comm[at + 1..].trim_ascii_start());
+    after.filter(|after| after.len() <= MAX_COMM).unwrap_or(comm)
+}
+
+/// Returns the text before the date and the time of day that perf prints before a time with `-F
+/// +tod`: `2026-11-26 10:16:09.686313853`.
+fn without_time_of_day(text: &[u8]) -> &[u8] {
+    if !text.last().is_some_and(u8::is_ascii_digit) {
+        return text;
+    }
+    let (left, time) = last_word(text);
+    let (left, date) = last_word(left);
+    let are = |text: &[u8], mark: u8| text.iter().all(|byte| byte.is_ascii_digit() || *byte == mark || *byte == b'.');
+    let is_date = date.len() == 10 && date[4] == b'-' && are(date, b'-');
+    if is_date && time.len() > 8 && time[2] == b':' && are(time, b':') { left } else { text }
 }
 
 /// Parses `dd    1234   0 0 00000000 00000019 [d8fe2a9bd] 47.244ms (+0.007ms):` of the kernel's
@@ -445,18 +484,7 @@ fn task_alone(text: &[u8]) -> Prefix<'_> {
         let comm = known(comm.trim_ascii()).filter(|comm| comm.len() < 8);
         return Prefix { comm, tid: Some(tid), cpu: Some(cpu), ..Prefix::default() };
     }
-    let (mut left, tid) = match last_number(text) {
-        Some((left, tid)) if matches!(left.last(), None | Some(b' ' | b'\t' | b'-' | b'/')) => (left, Some(tid)),
-        _ => (text, None),
-    };
-    let mut process = None;
-    if let Some(before) = left.strip_suffix(b"/")
-        && let Some((before, number)) = last_number(before)
-    {
-        (left, process) = (before, Some(number));
-    }
-    let comm = left.strip_suffix(b"-").unwrap_or(left).trim_ascii();
-    Prefix { comm: known(comm), tid, process, ..Prefix::default() }
+    task_of(text)
 }
 
 /// Returns a task's name; `None` if there is none, and for the dots that the kernel prints for a

@@ -72,6 +72,37 @@ fn a_line_may_lack_the_cpu() {
     }
 }
 
+/// With a CPU the task, or its number, may be missing, and `perf script -F +tod` prints the time of
+/// day before the time.
+#[test]
+fn a_line_may_lack_the_task() {
+    let tail = "block:block_rq_issue: 8,0 W 4096 () 2048 + 8 [tail]";
+    for (line, comm, tid, process) in [
+        (format!("[001]   100.000123: {tail}"), "tail", None, None),
+        (format!("       perf-exec [001]   100.000123: {tail}"), "perf-exec", None, None),
+        (format!("   kworker/u8:2 [001]   100.000123: {tail}"), "kworker/u8:2", None, None),
+        (format!("      swapper/1 [001]   100.000123: {tail}"), "swapper/1", None, None),
+        (format!("dd 77 [001] 2026-11-26 10:16:09.686313853  100.000123: {tail}"), "dd", Some(77), None),
+        (format!("dd 7/77 [001] 2026-11-26 10:16:09.686313853  100.000123: {tail}"), "dd", Some(77), Some(7)),
+    ] {
+        let Record { event, comm: found, .. } = record(&line);
+        assert_eq!(found, Some(comm.as_bytes()), "{line}");
+        assert_eq!((event.time, event.cpu), (Some(100_000_123_000), Some(1)), "{line}");
+        assert_eq!((event.tid, event.process), (tid, process), "{line}");
+    }
+}
+
+/// `trace-cmd report` names the buffer of each event of a trace that has several (`-B one`).
+#[test]
+fn a_buffer_is_no_part_of_a_name() {
+    for (prefix, comm) in [("one:     kworker/u8:2-11071", "kworker/u8:2"), ("one:             x: y-7", "x: y")] {
+        let line = format!("{prefix} [001]   100.000123: block_rq_issue: 8,0 W 4096 () 2048 + 8 [tail]");
+        assert_eq!(record(&line).comm, Some(comm.as_bytes()), "{line}");
+    }
+    let line = "           x: a b-7 [001]   100.000123: block_rq_issue: 8,0 W 4096 () 2048 + 8 [x: a b]";
+    assert_eq!(record(line).comm, Some(&b"x: a b"[..]));
+}
+
 /// The kernel's option `latency-format` and `trace-cmd report -l` print the CPU before the flags,
 /// which `-R` makes a number.
 #[test]
