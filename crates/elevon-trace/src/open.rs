@@ -79,6 +79,10 @@ fn unknown(head: &[u8]) -> String {
             blkparse prints without -f, and the files of blktrace"
             .to_owned();
     }
+    if memchr::memmem::find(first, b"(dev: ").is_some() {
+        return "it is what `perf trace` prints, and elevon reads what `perf script --ns` prints of a `perf record`"
+            .to_owned();
+    }
     let first: String = String::from_utf8_lossy(first).chars().take(60).flat_map(char::escape_debug).collect();
     format!("no trace of a known format ({}): it begins with \"{first}\"", formats.join(", "))
 }

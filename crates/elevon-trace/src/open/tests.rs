@@ -59,6 +59,7 @@ fn other_files_are_called_by_their_names() {
         (b"PAR1\x15\x04", "Parquet"),
         (b"\xff\xfe#\0 \0", "UTF-16"),
         (b"    0.054647070   8,0   D WS 86392 8 fio\n", "without -f"),
+        (b"     0.000 fio/7168 block:block_bio_queue(dev: 266338304, sector: 20594664)\n", "perf script"),
     ] {
         let message = error(start);
         assert!(message.contains(word) && !message.contains("begins with"), "{message}");

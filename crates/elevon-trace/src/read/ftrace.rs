@@ -38,6 +38,12 @@ pub(crate) fn is_line(line: &[u8]) -> bool {
 const NO_SECONDS_NOTE: &str = "its times have no unit (a clock such as counter, uptime or x86-tsc), or are missing: \
     there is the order of events, but no latency";
 
+/// What is said of a trace whose times go back at more than every fourth event.
+const DELTA_NOTE: &str = "its times go back again and again, as times since the event before do (`perf script \
+    --deltatime`): latencies are wrong; `perf script --ns` prints times that serve";
+/// Minimum number of events of which that is said.
+const MIN_DELTAS: u64 = 16;
+
 /// State of a CPU.
 #[derive(Clone, Copy, Default)]
 struct Cpu {
@@ -55,6 +61,10 @@ pub(crate) struct Ftrace {
     /// Number of that line.
     wrapped_at: u64,
     cpus: Vec<Cpu>,
+    /// Time of the last event, number of events with a time, and how many were before the last.
+    last: u64,
+    timed: u64,
+    back: u64,
 }
 
 impl Ftrace {
@@ -87,6 +97,11 @@ impl Ftrace {
             if let Some(events) = cpu.lost.take() {
                 sink.push_gap(Gap { cpu: event.cpu, events, from: before, until: event.time });
             }
+        }
+        if let Some(time) = event.time {
+            self.timed += 1;
+            self.back += u64::from(time < self.last);
+            self.last = time;
         }
         sink.push(event, 0, Position::Line(number));
     }
@@ -157,6 +172,9 @@ impl LineFormat for Ftrace {
     fn finish(&mut self, sink: &mut Sink) {
         if !self.wrapped.is_empty() {
             sink.skip(0, Position::Line(self.wrapped_at), "the rest of the line");
+        }
+        if self.timed >= MIN_DELTAS && self.back > self.timed / 4 {
+            sink.report.note(DELTA_NOTE);
         }
         for (number, cpu) in self.cpus.iter_mut().enumerate() {
             if let Some(events) = cpu.lost.take() {

@@ -775,3 +775,13 @@ fn a_name_with_a_line_end() {
     assert_eq!(events.iter().map(|event| event.tid).collect::<Vec<_>>(), [Some(400), Some(400), Some(7)]);
     assert_eq!(reader.report().skipped_count(), 1, "a line that is cut");
 }
+
+/// Times since the event before cannot be told from times by one line, but by many.
+#[test]
+fn times_since_the_event_before_are_noted() {
+    for (step, notes) in [(7, 1), (1, 0)] {
+        let line = |n: u32| format!("dd 7 [000] 0.{:09}: block:block_getrq: 8,0 R 0 + 8 [dd]\n", n * step % 13);
+        let (_, reader) = read_bytes((0..13).chain(0..13).map(line).collect::<String>());
+        assert_eq!(reader.report().notes.len(), notes, "{step}");
+    }
+}
