@@ -67,8 +67,19 @@ const OTHERS: [(&[u8], &str); 9] = [
     (b"\xfe\xff", "it is text in UTF-16, and elevon reads UTF-8: `iconv -f UTF-16 FILE | elevon inspect -`"),
 ];
 
+/// Number of bytes of content of an unknown format that are kept: the header of a tar.
+const HEAD: usize = 512;
+
+/// Returns true for the header of a tar.
+fn is_tar(head: &[u8]) -> bool {
+    head.get(257..262) == Some(b"ustar")
+}
+
 /// Returns the message for content of an unknown format.
 fn unknown(head: &[u8]) -> String {
+    if is_tar(head) {
+        return "it is a tar archive: `tar -xOf FILE TRACE | elevon inspect -` reads a trace in it".to_owned();
+    }
     if let Some((_, advice)) = OTHERS.iter().find(|(start, _)| head.starts_with(start)) {
         return (*advice).to_owned();
     }
@@ -146,7 +157,8 @@ fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> R
     let mut unknown = None;
     for (name, input) in &mut inputs {
         input.fill_to(LOOK_AT).map_err(|source| OpenError::Io { path: name.as_str().into(), source })?;
-        let format = detect(input.buffered());
+        // The first file of an archive would be taken for the trace, without its first line.
+        let format = if is_tar(input.buffered()) { None } else { detect(input.buffered()) };
         if format.is_none() && input.is_damaged() {
             unknown.get_or_insert_with(|| OpenError::Damaged { name: name.clone() });
             continue;
@@ -157,7 +169,7 @@ fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> R
         }
         found = found.or(format);
         if format.is_none() || format != found {
-            let head = input.buffered()[..input.buffered().len().min(200)].to_vec();
+            let head = input.buffered()[..input.buffered().len().min(HEAD)].to_vec();
             unknown.get_or_insert_with(|| OpenError::UnknownFormat { name: name.clone(), head });
         }
     }

@@ -64,5 +64,11 @@ fn other_files_are_called_by_their_names() {
         let message = error(start);
         assert!(message.contains(word) && !message.contains("begins with"), "{message}");
     }
+    let mut archive = b"ali.csv".to_vec();
+    archive.resize(257, 0);
+    archive.extend(b"ustar  \0");
+    archive.resize(512, 0);
+    archive.extend(b"3,R,0,4096,1577808000000000\n".repeat(20));
+    assert!(error(&gzip(&archive)).contains("tar -xO"), "a tar whose files are a trace");
     assert!(error(b"hello").ends_with("it begins with \"hello\""));
 }
