@@ -194,6 +194,11 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
             // another device of the trace.
             return Ok(());
         }
+        if let Some(device) = event.device.filter(|&device| Device::from_kernel(device.to_kernel()) != device) {
+            return Err(io::Error::other(format!(
+                "blktrace has 12 and 20 bits for the numbers of a device, and {device} has more: .csv keeps them"
+            )));
+        }
         let (tid, cpu) = (event.tid.unwrap_or(0), event.cpu.unwrap_or(0));
         if (event.comm.is_some() || event.tid == Some(0)) && self.named.insert((tid, event.comm)) {
             self.name_task(event, names)?;
@@ -299,7 +304,8 @@ impl<W: Write, O: Outputs<W>> EventWriter for BlktraceWriter<W, O> {
 enum Payload {
     None,
     Number(u64),
-    Origin(Device, u64),
+    /// Devices from and to which a bio or request was remapped, and the sector of the first.
+    Origin(Device, Device, u64),
 }
 
 impl Payload {
@@ -312,8 +318,9 @@ impl Payload {
                 bytes[..8].copy_from_slice(&number.to_be_bytes());
                 (bytes, 8)
             }
-            Self::Origin(device, sector) => {
-                bytes[..4].copy_from_slice(&device.to_kernel().to_be_bytes());
+            Self::Origin(from, to, sector) => {
+                bytes[..4].copy_from_slice(&from.to_kernel().to_be_bytes());
+                bytes[4..8].copy_from_slice(&to.to_kernel().to_be_bytes());
                 bytes[8..].copy_from_slice(&sector.to_be_bytes());
                 (bytes, 16)
             }
@@ -325,6 +332,7 @@ impl Payload {
 fn action_of(event: &TraceEvent, form: BlktraceForm) -> Option<(u64, Payload)> {
     use category::{COMPLETE, FS, ISSUE, PC, QUEUE, REQUEUE};
     let request = if event.op == Some(TraceOp::Passthrough) { PC } else { FS };
+    let to = event.device.unwrap_or(Device::new(0, 0));
     let (low, high, payload) = match event.kind {
         TraceKind::Queue | TraceKind::Io { .. } => (action::QUEUE, QUEUE, Payload::None),
         TraceKind::Split { new_sector } => (action::SPLIT, 0, Payload::Number(new_sector)),
@@ -339,9 +347,9 @@ fn action_of(event: &TraceEvent, form: BlktraceForm) -> Option<(u64, Payload)> {
         TraceKind::Complete => (action::COMPLETE, COMPLETE | request, Payload::None),
         TraceKind::BioComplete => (action::COMPLETE, COMPLETE, Payload::None),
         TraceKind::Bounce => (action::BOUNCE, QUEUE, Payload::None),
-        TraceKind::Remap { from, from_sector } => (action::REMAP, QUEUE, Payload::Origin(from, from_sector)),
+        TraceKind::Remap { from, from_sector } => (action::REMAP, QUEUE, Payload::Origin(from, to, from_sector)),
         TraceKind::RequestRemap { from, from_sector } => {
-            (action::REMAP, QUEUE | request, Payload::Origin(from, from_sector))
+            (action::REMAP, QUEUE | request, Payload::Origin(from, to, from_sector))
         }
         TraceKind::Plug => return Some(((category::READ | QUEUE) << 16 | action::PLUG, Payload::None)),
         TraceKind::Unplug { requests, timer } => {

@@ -135,6 +135,29 @@ fn a_gap_is_a_jump_of_sequence_numbers() {
     assert_eq!(reader.report().lost, 5);
 }
 
+/// blkparse and btt take the device of a remap from its payload.
+#[test]
+fn a_remap_says_from_which_device_to_which() {
+    let (from, to) = (Device::new(259, 1), Device::new(7, 0));
+    let remap = TraceEvent { device: Some(to), ..TraceEvent::new(TraceKind::Remap { from, from_sector: 8 }) };
+    let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), BlktraceForm::default()).unwrap();
+    writer.event(&remap, &Names::default()).unwrap();
+    let file = writer.finish().unwrap().remove(0);
+    assert_eq!(file[48..], [0x10, 0x30, 0, 1, 0, 0x70, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8]);
+}
+
+/// A record has 20 bits for a minor number; volumes of other formats may have more.
+#[test]
+fn a_device_that_a_record_cannot_hold_is_an_error() {
+    let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), BlktraceForm::default()).unwrap();
+    let mut write = |minor| {
+        let device = Some(Device::new(0, minor));
+        writer.event(&TraceEvent { device, ..TraceEvent::new(TraceKind::Queue) }, &Names::default())
+    };
+    assert!(write((1 << 20) - 1).is_ok());
+    assert!(write(1 << 20).unwrap_err().to_string().contains("0:1048576"));
+}
+
 /// Version 8 keeps what version 7 has no category for, and the reader finds the same events in it.
 #[test]
 fn version_8_says_the_same_and_which_writes_are_zeroes() {
