@@ -6,7 +6,7 @@
 
 use crate::event::{Device, TraceEvent, TraceKind};
 
-/// Maximum number of partitions of a disk that are distinguished.
+/// Maximum number of partitions that are distinguished.
 const MOST: usize = 256;
 
 /// The partitions of the chosen device's disk, if the chosen device is a partition.
@@ -16,8 +16,9 @@ pub(super) struct Partitions {
     /// True if the chosen device has other events: it is then no partition, even if bios are
     /// remapped from it to others.
     has_own: bool,
-    /// First sectors of the partitions, in order.
-    starts: Vec<(u64, Device)>,
+    /// Disks, first sectors of their partitions in order, and the partitions; those of other disks
+    /// until the disk is known.
+    starts: Vec<(Device, u64, Device)>,
 }
 
 impl Partitions {
@@ -38,26 +39,25 @@ impl Partitions {
         if let TraceKind::Remap { from, from_sector } = event.kind {
             return self.remap(chosen, from, from_sector, event);
         }
-        if self.disk.is_none() || self.disk != event.device {
-            return false;
-        }
-        // The completion of a flush has no place; its other events are at sector 0, of the disk.
-        let Some(sector) = event.sector else { return event.kind != TraceKind::Complete };
-        let after = self.starts.partition_point(|&(start, _)| start <= sector);
-        after > 0 && self.starts[after - 1].1 == chosen
+        let Some(disk) = self.disk.filter(|&disk| Some(disk) == event.device) else { return false };
+        // A flush has no place, or sector 0, and is of the disk. Waits and plugs are of no bio.
+        let Some(sector) = event.sector else { return event.op.is_none() };
+        let after = self.starts.partition_point(|&(of, start, _)| (of, start) <= (disk, sector));
+        after > 0 && self.starts[after - 1].2 == chosen
     }
 
     fn remap(&mut self, chosen: Device, from: Device, from_sector: u64, event: &TraceEvent) -> bool {
         let (Some(disk), Some(sector)) = (event.device, event.sector) else { return false };
         if from == chosen && self.disk.is_none() && !self.has_own {
             self.disk = Some(disk);
+            self.starts.retain(|&(of, ..)| of == disk);
         }
-        if self.disk == Some(disk)
+        if self.disk.is_none_or(|known| known == disk)
             && let Some(start) = sector.checked_sub(from_sector)
             && self.starts.len() < MOST
-            && let Err(at) = self.starts.binary_search_by_key(&start, |&(start, _)| start)
+            && let Err(at) = self.starts.binary_search_by_key(&(disk, start), |&(of, start, _)| (of, start))
         {
-            self.starts.insert(at, (start, from));
+            self.starts.insert(at, (disk, start, from));
         }
         from == chosen && self.disk == Some(disk)
     }

@@ -240,6 +240,8 @@ fn a_partition_is_told_from_the_rest_of_its_disk() {
     script.line(200, "a-1", "bio_queue: 8,0 FWS 0 + 0 [a]");
     script.line(201, "a-1", "rq_issue: 8,0 FF 0 () 0 + 0 [a]");
     script.line(202, "a-1", "rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]");
+    // In blktrace's records no event of a flush has a place.
+    script.line(203, "a-1", "bio_queue: 8,0 FWS 18446744073709551615 + 0 [a]");
     let whole = script.inspect("8:0");
     assert_eq!((whole.counts.bios[READ], whole.disk), (6, None));
     assert_eq!(whole.events[TraceKind::Complete.index()], 7);
@@ -248,7 +250,26 @@ fn a_partition_is_told_from_the_rest_of_its_disk() {
         assert_eq!((found.counts.bios[READ], found.disk), (3, Some(Device::new(8, 0))), "{partition}");
         assert_eq!(found.events[TraceKind::Complete.index()], 3, "{partition}");
         assert_eq!(found.stages[READ].bio_total.max, 3_000, "{partition}");
+        assert_eq!(found.counts.bios[Group::Flush as usize], 0, "{partition}");
     }
+}
+
+/// I/O of a partition that is in flight at the first I/O of the chosen one stays its own.
+#[test]
+fn a_partition_is_told_from_one_that_began_before_it() {
+    let mut script = Script::default();
+    for (at, event) in [
+        (10, "bio_remap: 8,0 W 1000000 + 8 <- (8,2) 0"),
+        (11, "bio_queue: 8,0 W 1000000 + 8 [a]"),
+        (20, "bio_remap: 8,0 R 2048 + 8 <- (8,1) 0"),
+        (21, "bio_queue: 8,0 R 2048 + 8 [a]"),
+        (22, "rq_issue: 8,0 W 4096 () 1000000 + 8 [a]"),
+        (23, "rq_issue: 8,0 R 4096 () 2048 + 8 [a]"),
+    ] {
+        script.line(at, "a-1", event);
+    }
+    let found = script.inspect("8:1");
+    assert_eq!((found.counts.issued[READ], found.counts.issued[WRITE]), (1, 0));
 }
 
 /// A stacked device has events of its own and bios that are remapped to another device; each is
