@@ -66,6 +66,11 @@ impl TraceFormat {
         }
     }
 
+    /// Returns true if its events are whole I/Os of volumes, which are no partitions of each other.
+    pub const fn has_volumes(self) -> bool {
+        matches!(self, Self::Msr | Self::Alibaba | Self::Tencent | Self::Systor | Self::Spc)
+    }
+
     /// Returns a description of one line.
     pub const fn description(self) -> &'static str {
         match self {

@@ -94,7 +94,13 @@ fn pass(
 ) -> Result<(Analysis, Reader), InspectError> {
     let mut first: Vec<TraceEvent> = Vec::new();
     let device = match device {
-        Some(device) => device,
+        Some(device) => {
+            // Volumes have no partitions, and those of others may be at any time.
+            if reader.format().has_volumes() {
+                reader.set_device(Some(device));
+            }
+            device
+        }
         None => {
             while first.len() < LOOK_AT {
                 let Some(batch) = reader.next_batch()? else { break };

@@ -467,3 +467,16 @@ fn a_discard_of_several_ranges_is_one_request() {
     assert_eq!((found.bios_under_way, found.requests_under_way), (0, 0));
     assert_eq!(found.request_sizes.groups[at].max, 32 * 512);
 }
+
+/// Files of several volumes, one after another, are each read by themselves.
+#[test]
+fn the_volumes_of_files_that_were_joined() {
+    const LINES: u64 = 40_000;
+    let line = |disk: u64, n: u64| format!("{},srv,{disk},Read,0,4096,10\n", 128_166_372_000_000_000 + n * 10_000);
+    let text: String = (0..2 * LINES).map(|n| line(n / LINES, n % LINES)).collect();
+    for device in ["0:0", "0:1"] {
+        let mut open = || crate::from_bytes(text.clone().into_bytes());
+        let found = inspect(&mut open, device.parse().ok(), None, &mut |_| {}).unwrap();
+        assert_eq!((found.counts.bios[READ], found.report.skipped_count()), (LINES, 0), "{device}");
+    }
+}
