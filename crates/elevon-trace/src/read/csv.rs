@@ -53,7 +53,7 @@ impl<'a> Fields<'a> {
         let mut start = 0;
         for end in memchr::memchr_iter(b',', line).chain([line.len()]) {
             if count < MAX_FIELDS {
-                fields[count] = line[start..end].trim_ascii();
+                fields[count] = unquoted(line[start..end].trim_ascii());
             }
             count += 1;
             start = end + 1;
@@ -64,6 +64,11 @@ impl<'a> Fields<'a> {
     fn number(&self, at: usize, expected: Expected) -> Result<u64, Expected> {
         whole_number(self.fields[at]).ok_or(expected)
     }
+}
+
+/// Returns the content of a field that is in quotes, as spreadsheets write it.
+fn unquoted(field: &[u8]) -> &[u8] {
+    field.strip_prefix(b"\"").and_then(|field| field.strip_suffix(b"\"")).unwrap_or(field)
 }
 
 /// Reads one trace.
@@ -123,9 +128,13 @@ impl LineFormat for Csv {
             return;
         }
         match parse(self.kind, text) {
-            Ok((mut event, volume)) => {
-                if let Volume::Named(host, disk) = volume {
+            Ok(Io { mut event, named, is_within_sector }) => {
+                if let Some((host, disk)) = named {
                     event.device = sink.names.volume_of(host, disk);
+                }
+                if is_within_sector {
+                    sink.report
+                        .note("some offsets are within a sector of 512 bytes: their I/Os begin with that sector");
                 }
                 if self.kind == CsvKind::Tencent {
                     self.second(event, line.number, sink);
@@ -134,7 +143,7 @@ impl LineFormat for Csv {
                 }
             }
             // Files in any of these formats may start with a line of titles.
-            Err(_) if line.number == 1 && text[0].is_ascii_alphabetic() => sink.report.other += 1,
+            Err(_) if line.number == 1 && (text[0] == b'"' || text[0].is_ascii_alphabetic()) => sink.report.other += 1,
             Err(expected) => sink.skip(0, Position::Line(line.number), expected),
         }
     }
@@ -144,15 +153,17 @@ impl LineFormat for Csv {
     }
 }
 
-/// The volume of a line.
-enum Volume<'a> {
-    /// The number of the volume is in the event's device.
-    Numbered,
-    /// The volume is named by a host and a disk.
-    Named(&'a [u8], &'a [u8]),
+/// The I/O of a line.
+struct Io<'a> {
+    /// The event, with its volume as the device if that has a number.
+    event: TraceEvent,
+    /// Host and disk of a volume that is named by these.
+    named: Option<(&'a [u8], &'a [u8])>,
+    /// True if the offset was within a sector.
+    is_within_sector: bool,
 }
 
-fn parse(kind: CsvKind, line: &[u8]) -> Result<(TraceEvent, Volume<'_>), Expected> {
+fn parse(kind: CsvKind, line: &[u8]) -> Result<Io<'_>, Expected> {
     let fields = Fields::of(line);
     match kind {
         CsvKind::Msr => msr(&fields),
@@ -163,7 +174,7 @@ fn parse(kind: CsvKind, line: &[u8]) -> Result<(TraceEvent, Volume<'_>), Expecte
     }
 }
 
-fn msr<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
+fn msr<'a>(fields: &Fields<'a>) -> Result<Io<'a>, Expected> {
     if fields.count != 7 {
         return Err("seven fields: time, host, disk, Read or Write, offset, bytes, response");
     }
@@ -175,24 +186,26 @@ fn msr<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
         _ => return Err("Read or Write"),
     };
     whole_number(fields.fields[2]).ok_or("the number of a disk")?;
-    let time = ticks.saturating_sub(FILETIME_OF_1970).checked_mul(100).ok_or("a time in units of 100 ns")?;
-    let event = io(time, op, fields.number(4, "an offset in bytes")?, fields.number(5, "a length in bytes")?, response);
-    Ok((event, Volume::Named(fields.fields[1], fields.fields[2])))
+    // A time before 1970 is one since the trace began.
+    let since = ticks.checked_sub(FILETIME_OF_1970).unwrap_or(ticks);
+    let time = since.checked_mul(100).ok_or("a time in units of 100 ns")?;
+    let io = io(time, op, fields.number(4, "an offset in bytes")?, fields.number(5, "a length in bytes")?, response);
+    Ok(Io { named: Some((fields.fields[1], fields.fields[2])), ..io })
 }
 
-fn alibaba<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
+fn alibaba<'a>(fields: &Fields<'a>) -> Result<Io<'a>, Expected> {
     if fields.count != 5 {
         return Err("five fields: volume, R or W, offset, bytes, time");
     }
     let volume = volume(fields.fields[0])?;
     let op = letter(fields.fields[1])?;
     let time = fields.number(4, "a time in microseconds")?.checked_mul(1000).ok_or("a time in microseconds")?;
-    let mut event = io(time, op, fields.number(2, "an offset in bytes")?, fields.number(3, "a length in bytes")?, None);
-    event.device = Some(volume);
-    Ok((event, Volume::Numbered))
+    let mut io = io(time, op, fields.number(2, "an offset in bytes")?, fields.number(3, "a length in bytes")?, None);
+    io.event.device = Some(volume);
+    Ok(io)
 }
 
-fn tencent<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
+fn tencent<'a>(fields: &Fields<'a>) -> Result<Io<'a>, Expected> {
     if fields.count != 5 {
         return Err("five fields: time, offset, size, 0 or 1, volume");
     }
@@ -204,13 +217,12 @@ fn tencent<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected
     let time = fields.number(0, "a time in seconds")?.checked_mul(1_000_000_000).ok_or("a time in seconds")?;
     let sector = fields.number(1, "an offset in sectors")?;
     let bytes = fields.number(2, "a size in sectors")?.checked_mul(SECTOR_SIZE).ok_or("a size in sectors")?;
-    let mut event = io(time, op, 0, bytes, None);
-    event.sector = Some(sector);
-    event.device = Some(volume(fields.fields[4])?);
-    Ok((event, Volume::Numbered))
+    let mut io = io(time, op, 0, bytes, None);
+    (io.event.sector, io.event.device) = (Some(sector), Some(volume(fields.fields[4])?));
+    Ok(io)
 }
 
-fn systor<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
+fn systor<'a>(fields: &Fields<'a>) -> Result<Io<'a>, Expected> {
     if fields.count != 6 {
         return Err("six fields: time, response, type, LUN, offset, bytes");
     }
@@ -224,13 +236,12 @@ fn systor<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected>
         text => Some(letter(text)?),
     };
     let (offset, bytes) = (fields.number(4, "an offset in bytes")?, fields.number(5, "a length in bytes")?);
-    let mut event = io(time, TraceOp::Read, offset, bytes, response);
-    event.op = op;
-    event.device = Some(volume(fields.fields[3])?);
-    Ok((event, Volume::Numbered))
+    let mut io = io(time, TraceOp::Read, offset, bytes, response);
+    (io.event.op, io.event.device) = (op, Some(volume(fields.fields[3])?));
+    Ok(io)
 }
 
-fn spc<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
+fn spc<'a>(fields: &Fields<'a>) -> Result<Io<'a>, Expected> {
     if fields.count < 5 {
         return Err("five fields: ASU, sector, bytes, R or W, time");
     }
@@ -239,19 +250,20 @@ fn spc<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
     let bytes = fields.number(2, "a length in bytes")?;
     let op = letter(fields.fields[3])?;
     let time = decimal_seconds(fields.fields[4]).ok_or("a time in seconds")?;
-    let mut event = io(time, op, 0, bytes, None);
-    (event.sector, event.device) = (Some(sector), Some(device));
-    Ok((event, Volume::Numbered))
+    let mut io = io(time, op, 0, bytes, None);
+    (io.event.sector, io.event.device) = (Some(sector), Some(device));
+    Ok(io)
 }
 
-fn io(time: u64, op: TraceOp, offset: u64, bytes: u64, response_ns: Option<u64>) -> TraceEvent {
-    TraceEvent {
+fn io<'a>(time: u64, op: TraceOp, offset: u64, bytes: u64, response_ns: Option<u64>) -> Io<'a> {
+    let event = TraceEvent {
         time: Some(time),
         op: Some(op),
         sector: Some(offset / SECTOR_SIZE),
         bytes: Some(bytes),
         ..TraceEvent::new(TraceKind::Io { response_ns })
-    }
+    };
+    Io { event, named: None, is_within_sector: !offset.is_multiple_of(SECTOR_SIZE) }
 }
 
 fn letter(text: &[u8]) -> Result<TraceOp, Expected> {

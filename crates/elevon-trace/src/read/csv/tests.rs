@@ -43,6 +43,25 @@ fn msr_cambridge() {
     assert_eq!(reader.names().device(events[1].device.unwrap()), Some("srv0.0"));
 }
 
+/// Times since the trace began, and fields in quotes as a spreadsheet writes them.
+#[test]
+fn msr_cambridge_as_others_write_it() {
+    let text = "\"Timestamp\",\"Hostname\",\"DiskNumber\",\"Type\",\"Offset\",\"Size\",\"ResponseTime\"\n\
+        \"0\",\"srv0\",\"1\",\"Read\",\"512\",\"8192\",\"52\"\n10000,srv0,1,Write,0,512,1\n";
+    assert_eq!(
+        rows(text, TraceFormat::Msr),
+        [(0, (0, 0), 1, 8192, READ, Some(5200)), (1_000_000, (0, 0), 0, 512, WRITE, Some(100))]
+    );
+}
+
+#[test]
+fn an_offset_within_a_sector_is_noted() {
+    for (offset, notes) in [(512, 0), (700, 1)] {
+        let (events, reader) = read_bytes(format!("7,W,{offset},4096,1577808001000000\n"));
+        assert_eq!((events[0].sector, reader.report().notes.len()), (Some(1), notes));
+    }
+}
+
 #[test]
 fn alibaba() {
     let text = "7,W,65536,4096,1577808001000000\n419,R,65536,16384,1577808001000007\n";
