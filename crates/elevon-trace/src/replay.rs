@@ -163,8 +163,8 @@ pub struct Workload {
     pub bio_ends: Vec<Vec<u64>>,
     /// Nanoseconds from the first I/O to the last event of the device.
     pub duration: u64,
-    /// Number of I/Os whose operations the stack does not have (zone management, passthrough); they
-    /// are omitted.
+    /// Number of I/Os of no bytes, and of operations that the stack does not have (zone management,
+    /// passthrough); they are omitted.
     pub left_out: u64,
     /// Gaps of lost events: start and end, in nanoseconds since the first I/O.
     pub gaps: Vec<(u64, u64)>,
@@ -350,13 +350,15 @@ fn flags_of(op: Op, traced: Option<Flags>) -> Flags {
 }
 
 /// Returns operation and length for the stack. A write without sectors that empties the device
-/// write cache is a flush.
+/// write cache is a flush; one of a format that has no flags is an I/O of no bytes.
 fn operation(bio: &BioRecord) -> Option<(Op, u64)> {
     let op = bio.op?;
     let is_preflush = bio.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH));
     match op.to_core() {
         Some(Op::Flush) => Some((Op::Flush, 0)),
-        Some(_) if bio.bytes == 0 && (is_preflush || op == TraceOp::Write) => Some((Op::Flush, 0)),
+        Some(_) if bio.bytes == 0 && (is_preflush || (op == TraceOp::Write && bio.flags.is_some())) => {
+            Some((Op::Flush, 0))
+        }
         Some(_) if bio.bytes == 0 => None,
         Some(op) => Some((op, bio.bytes)),
         None => None,

@@ -245,7 +245,7 @@ impl Replay {
         }
         if *left_out > 0 {
             lines.push(format!(
-                "{name}: {left_out} I/Os are of operations that the stack does not have; they are left out"
+                "{name}: {left_out} I/Os have no bytes, or an operation that the stack does not have; they are left out"
             ));
         }
         if report.skipped_count() > 0 {

@@ -279,3 +279,12 @@ fn a_real_trace_has_the_ios_that_were_asked_for() {
     let found = read(&mut || crate::open(&path), None, &mut |_| {}).expect("a workload");
     assert_eq!(found.bio_ends, [Vec::<u64>::new()]);
 }
+
+/// An I/O without bytes of a format without flags is no flush.
+#[test]
+fn a_write_of_no_bytes_is_no_flush() {
+    let text = "3,W,4096,0,1577808000001000\n3,W,4096,4096,1577808000002000\n3,R,4096,0,1577808000003000\n";
+    let workload = read(&mut || crate::from_bytes(text.into()), None, &mut |_| {}).unwrap();
+    let ops: Vec<_> = workload.processes[0].ios.iter().map(|io| (io.op, io.bytes)).collect();
+    assert_eq!((ops, workload.left_out), (vec![(Op::Write, 4096)], 2));
+}
