@@ -71,6 +71,11 @@ impl TraceFormat {
         matches!(self, Self::Msr | Self::Alibaba | Self::Tencent | Self::Systor | Self::Spc)
     }
 
+    /// Returns true if its events may have the process of each thread.
+    pub const fn has_processes(self) -> bool {
+        matches!(self, Self::Ftrace | Self::Perfetto | Self::Csv)
+    }
+
     /// Returns a description of one line.
     pub const fn description(self) -> &'static str {
         match self {

@@ -160,7 +160,7 @@ pub trait EventWriter {
 /// Properties of a trace that its events do not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
-    /// CPUs of the machine.
+    /// CPUs of the machine, if no event is of a later one.
     pub cpus: u32,
     /// True if ftrace's request events show the priority, as in kernels from 6.11 on.
     pub ioprio_in_events: bool,

@@ -52,7 +52,7 @@ fn write_all(reader: &mut Reader, name: &str, place: &TracePlace) -> Result<u64,
     let bar = Bar::new(name);
     let unread = |error| MachineError::Read { trace: name.to_owned(), error };
     let first = reader.next_batch().map_err(unread)?.map(<[TraceEvent]>::to_vec).unwrap_or_default();
-    let mut writer = write::create(&place.hidden(), options(&first, reader)).map_err(MachineError::from)?;
+    let mut writer = write::create(&place.hidden(), options(reader)).map_err(MachineError::from)?;
     let fail = |error: io::Error| place.failure(error);
     if let (Some(recorded), Some(event)) = (reader.report().recorded.clone(), first.first()) {
         writer.recorded(&recorded, event).map_err(fail)?;
@@ -71,12 +71,11 @@ fn write_all(reader: &mut Reader, name: &str, place: &TracePlace) -> Result<u64,
     Ok(taken)
 }
 
-/// Returns what a writer needs to know of the trace: as much as its first events have.
-fn options(first: &[TraceEvent], reader: &Reader) -> WriteOptions {
+/// Returns what a writer needs to know of the trace. Later events may have what the first have not,
+/// so ftrace's text has the column of processes if the format has processes.
+fn options(reader: &Reader) -> WriteOptions {
     WriteOptions {
-        cpus: first.iter().filter_map(|event| event.cpu).max().map_or(1, |cpu| cpu.saturating_add(1)),
-        ioprio_in_events: first.iter().any(|event| event.ioprio.is_some()),
-        has_processes: first.iter().any(|event| event.process.is_some()),
+        has_processes: reader.format().has_processes(),
         is_in_nanoseconds: reader.report().resolution_ns.is_none_or(|ns| ns < MICROSECOND),
         ..WriteOptions::default()
     }

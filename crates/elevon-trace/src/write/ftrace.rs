@@ -94,6 +94,7 @@ impl<W: Write> FtraceWriter<W> {
         let Some(name) = name(event.kind) else { return Ok(()) };
         line(&mut self.line, &self.options, event, name, names).map_err(io::Error::other)?;
         self.entries += 1;
+        self.options.cpus = self.options.cpus.max(event.cpu.map_or(0, |cpu| cpu.saturating_add(1)));
         self.out.write_all(self.line.as_bytes())
     }
 }

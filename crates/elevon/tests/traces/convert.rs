@@ -103,6 +103,33 @@ fn blkparse_reads_what_is_converted() {
     }
 }
 
+/// The first events of a trace may have no process and no priority, and be of few CPUs.
+#[test]
+fn what_only_late_events_have_is_kept() {
+    let bench = Bench::new();
+    let line = |n: u32, middle: &str, prio: &str| {
+        format!("a-1 {middle} ..... {n}.000001: block_rq_issue: 8,0 R 4096 () 8 + 8 {prio}[a]\n")
+    };
+    let early: String = (0..20_000).map(|n| line(n, "(-------) [000]", "")).collect();
+    bench.file("late.txt", &(early + &line(20_000, "(      9) [003]", "rt,0,3 ")));
+    bench.stdout(&["convert", "late.txt", "made.ftrace"]);
+    let text = std::fs::read_to_string(bench.path("made.ftrace")).expect("a file");
+    let last = text.lines().last().expect("a line");
+    assert!(last.contains("(      9) [003]") && last.contains(" rt,0,3 ["), "{last}");
+    assert!(text.contains("#P:4"), "{}", text.lines().nth(2).unwrap_or_default());
+}
+
+/// blktrace has fewer bits for the number of a volume than some traces of volumes need.
+#[test]
+fn a_volume_that_a_blktrace_cannot_name_is_refused() {
+    let bench = Bench::new();
+    bench.file("one.csv", "5000000,R,0,4096,1577808000000000\n");
+    let output = bench.elevon(&["convert", "one.csv", "made.blktrace"]).output().expect("it ran");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && stderr.contains("0:5000000"), "{stderr}");
+    assert_eq!(bench.names(), ["one.csv"]);
+}
+
 #[test]
 fn what_cannot_be_converted_is_refused() {
     let bench = Bench::new();
