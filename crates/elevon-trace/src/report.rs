@@ -90,6 +90,8 @@ pub struct ReadReport {
     pub gap_count: u64,
     /// Number of events that were lost in all gaps together, as far as the trace contains it.
     pub lost: u64,
+    /// Number of gaps of which the trace does not say how many events were lost.
+    pub uncounted_gaps: u64,
     /// Events that the ring buffer overwrote before the first one, according to ftrace's header.
     pub overwritten: Option<u64>,
     /// Clock of the times, as the trace names it, such as `boot` or `mono_raw`.
@@ -119,6 +121,7 @@ impl ReadReport {
             gaps: Vec::new(),
             gap_count: 0,
             lost: 0,
+            uncounted_gaps: 0,
             overwritten: None,
             clock: None,
             wall_clock: None,
@@ -157,6 +160,7 @@ impl ReadReport {
     pub(crate) fn gap(&mut self, gap: Gap) {
         self.gap_count += 1;
         self.lost = self.lost.saturating_add(gap.events.unwrap_or(0));
+        self.uncounted_gaps += u64::from(gap.events.is_none());
         if self.gaps.len() < MAX_PROBLEMS {
             self.gaps.push(gap);
         }

@@ -76,7 +76,7 @@ fn trace(report: &ReadReport) -> Value {
             "expected": skipped.reason, "count": skipped.count, "first": place(&skipped.first),
         })).collect::<Vec<_>>(),
         "gaps": report.gap_count,
-        "lost_events": report.lost,
+        "lost_events": (report.uncounted_gaps == 0).then_some(report.lost),
         "overwritten_events": report.overwritten,
         "clock": report.clock,
         "resolution_ns": report.resolution_ns,

@@ -51,11 +51,12 @@ fn head(found: &Inspection) -> String {
         wrap(&mut out, &format!("recorded: {}", conditions(recorded)), "  ");
     }
     if report.gap_count > 0 {
-        let line = format!(
-            "gaps: {} with {} lost; nothing is computed across them",
-            report.gap_count,
-            counted(report.lost, "event")
-        );
+        let lost = match (report.uncounted_gaps, report.lost) {
+            (0, lost) => counted(lost, "event"),
+            (_, 0) => "an unknown number of events".to_owned(),
+            (_, lost) => format!("at least {}", counted(lost, "event")),
+        };
+        let line = format!("gaps: {} with {lost} lost; nothing is computed across them", report.gap_count);
         wrap(&mut out, &line, "  ");
     }
     if let Some(overwritten) = report.overwritten {

@@ -26,6 +26,23 @@ fn text_for_people() {
     assert_eq!(text, bench.stdout(&["inspect", "dd.ftrace"]), "the same bytes");
 }
 
+/// A trace may say that events were lost, and not how many.
+#[test]
+fn lost_events_of_unknown_number_are_not_none() {
+    let bench = Bench::new();
+    let line = |time: u32, cpu: u32| format!("a-1 [00{cpu}] 1.00000{time}: block_bio_queue: 8,0 R 8 + 8 [a]\n");
+    for (name, gap, words, count) in [
+        ("unknown", "##### CPU 1 buffer started ####\n", "gaps: 1 with an unknown number of events lost", None),
+        ("known", "CPU:1 [LOST 42 EVENTS]\n", "gaps: 1 with 42 events lost", Some(42)),
+        ("both", "CPU:1 [LOST 42 EVENTS]\nCPU:0 [LOST EVENTS]\n", "gaps: 2 with at least 42 events lost", None),
+    ] {
+        bench.file(name, &(line(1, 0) + gap + &line(2, 1) + &line(3, 0)));
+        let text = bench.stdout(&["inspect", name]);
+        assert!(text.contains(words), "{text}");
+        assert_eq!(inspect(&bench, Path::new(name), &[])["trace"]["lost_events"].as_u64(), count, "{name}");
+    }
+}
+
 #[test]
 fn a_trace_of_several_devices_asks_for_one() {
     let bench = Bench::new();
