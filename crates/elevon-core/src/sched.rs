@@ -93,6 +93,10 @@ pub trait Scheduler {
     /// completed or is freed.
     fn on_finish(&mut self, _now: Instant, _view: View<'_>, _id: RequestId) {}
 
+    /// Called when a flush without data ends. Such a request is never inserted and never sent to
+    /// the driver; it was allocated at `start`.
+    fn on_empty_flush(&mut self, _now: Instant, _start: Instant) {}
+
     /// Called when the driver gave a dispatched request back; an insert at the head follows.
     fn on_requeue(&mut self, _now: Instant, _view: View<'_>, _id: RequestId) {}
 
@@ -365,6 +369,9 @@ impl Scheduler for AnyScheduler {
     #[inline]
     fn on_finish(&mut self, now: Instant, view: View<'_>, id: RequestId) {
         each!(self, s => s.on_finish(now, view, id));
+    }
+    fn on_empty_flush(&mut self, now: Instant, start: Instant) {
+        each!(self, s => s.on_empty_flush(now, start));
     }
     fn on_requeue(&mut self, now: Instant, view: View<'_>, id: RequestId) {
         each!(self, s => s.on_requeue(now, view, id));

@@ -17,6 +17,8 @@ use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, Sectors, TaskI
 
 const RECORDS: &str = include_str!("../../../tests/data/kernel-truth/schedulers.jsonl");
 const OVERHEAD: Nanos = Nanos::from_micros(150);
+/// How long the device takes for a flush.
+const FLUSH: Nanos = Nanos::from_micros(300);
 
 struct Slots {
     free: u32,
@@ -38,7 +40,8 @@ impl Slots {
         {
             self.free -= 1;
             let transfer = Nanos::new(command.bytes.get() * 1_000_000_000 / self.bytes_per_second);
-            self.serving.insert((now + self.latency + transfer, command.sequence), command);
+            let latency = if command.op == Op::Flush { FLUSH } else { self.latency };
+            self.serving.insert((now + latency + transfer, command.sequence), command);
         }
     }
 }
@@ -61,6 +64,8 @@ struct Job {
     depth: u64,
     flags: Flags,
     random: bool,
+    /// Every second I/O is a flush.
+    flushes: bool,
     next: u64,
     /// Completed I/Os after the warm-up, and the sum of their latencies.
     ended: u64,
@@ -77,6 +82,7 @@ impl Job {
             depth,
             flags,
             random: op == Op::Read,
+            flushes: false,
             next: 1,
             ended: 0,
             latency: Nanos::ZERO,
@@ -112,6 +118,7 @@ impl Run {
             max_hw_sectors: Sectors::new(1024),
             max_segments: 512,
             max_write_zeroes_sectors: Sectors::new(1024),
+            write_cache: jobs.iter().any(|job| job.flushes),
             ..QueueLimits::default()
         };
         let scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
@@ -125,13 +132,15 @@ impl Run {
         let job = &mut self.jobs[index];
         self.token += 1;
         self.started.insert(self.token, self.now);
+        let is_flush = job.flushes && self.token.is_multiple_of(2);
+        let (op, bytes) = if is_flush { (Op::Flush, 0) } else { (job.op, job.bytes) };
         let io = Io {
             task: TaskId(index as u32),
             token: self.token,
-            op: job.op,
+            op,
             flags: job.flags,
             sector: job.sector(self.size),
-            bytes: Bytes::new(job.bytes),
+            bytes: Bytes::new(bytes),
             ioprio: IoPrio::NONE,
             write_hint: 0,
             tenant: TenantId(0),
@@ -268,6 +277,21 @@ fn writes_that_have_time_give_depth_to_reads_that_have_not() {
     assert!(depths[1] < 32, "write depth {}", depths[1]);
     let (reader, _, depths) = reader_against_writer("kyber:read_lat_nsec=1000000000");
     assert!(mean(&reader) > 4000 && depths == [256, 128, 64, 16], "a target that is met takes nothing: {depths:?}");
+}
+
+/// Flushes leave a process that writes and flushes a depth of 1, as they did on such a device under
+/// Linux 6.18.44, in two seconds.
+#[test]
+fn a_process_that_flushes_takes_its_own_depth() {
+    for (flushes, expected) in [(false, 128), (true, 1)] {
+        let device = Slots::new(4, Nanos::from_micros(600), 300_000_000);
+        let job = Job { flushes, ..Job::new("w", Op::Write, 4096, 1) };
+        let mut run = Run::new(device, 1 << 30, 1, "kyber", vec![job]);
+        run.until(Instant::ZERO, Instant::ZERO + Nanos::from_secs(2));
+        run.stack.self_check();
+        let elevon_core::sched::AnyScheduler::Kyber(kyber) = run.stack.scheduler() else { panic!("another scheduler") };
+        assert_eq!(kyber.depths(), [256, expected, 64, 16], "with flushes: {flushes}");
+    }
 }
 
 /// Write zeroes have 16 tokens for the whole device, however fast it is. The device must not idle

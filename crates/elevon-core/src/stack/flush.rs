@@ -9,7 +9,8 @@ use crate::event::EventKind;
 use crate::flush::{self, Action, Begin, Poll};
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
-use crate::request::State;
+use crate::request::{Request, State};
+use crate::sched::Scheduler;
 use crate::status::Status;
 use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId};
 
@@ -56,7 +57,13 @@ impl Stack {
                 request.state = State::Dispatch;
                 self.queues[request.queue.index()].dispatch.push_back(id);
             }
-            Action::End(status) => self.end_request(now, id, status),
+            Action::End(status) => {
+                let Request { start, sectors, .. } = self.requests[id];
+                if sectors.is_zero() {
+                    self.scheduler.on_empty_flush(now, start);
+                }
+                self.end_request(now, id, status);
+            }
         }
     }
 

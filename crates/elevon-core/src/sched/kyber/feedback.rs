@@ -10,6 +10,13 @@
 //! starts it again without a result. So a slow domain is adjusted by the last percentile from a
 //! time without congestion, or after 500 requests.
 //!
+//! Another: a flush without data counts as a write whose I/O time is endless, because it was never
+//! issued; its total time is its own. Where fewer than nine writes precede each flush, the device
+//! counts as congested whatever it does, and the depth of writes, which are early, falls to 1
+//! (measured on Linux 6.18.44: one process that writes 4 KiB and flushes, on slots of 600 us, has
+//! come from 128 to 1 in six steps and two seconds). A write in a flush sequence is an ordinary
+//! sample when its data is written. Other versions were not measured.
+//!
 //! Cost: a sample O(1); an evaluation, ten times a second, O(domains · buckets).
 
 use crate::units::Nanos;

@@ -171,13 +171,16 @@ impl Oracle {
 
     fn finish(&mut self, now: u64, id: RequestId, requests: &Requests) {
         let domain = self.free(now, id);
-        if domain == 3 {
-            return;
+        if domain < 3 {
+            let r = &requests[id];
+            self.sample(now, domain, [now - r.issued.get(), now - r.start.get()]);
         }
-        let r = &requests[id];
-        for (list, since) in self.seen[domain].buckets.iter_mut().zip([r.issued, r.start]) {
-            let (ns, quarter) = (now - since.get(), (self.targets[domain] / 4).max(1));
-            list.push((1..8).filter(|n| ns > n * quarter).count() as u32);
+    }
+
+    fn sample(&mut self, now: u64, domain: usize, times: [u64; 2]) {
+        for (list, ns) in self.seen[domain].buckets.iter_mut().zip(times) {
+            let quarter = u128::from((self.targets[domain] / 4).max(1));
+            list.push((1..8).filter(|n| u128::from(ns) > n * quarter).count() as u32);
         }
         let tick = 1_000_000_000 / self.hz;
         let spacing = if self.hz < 640 { 1 } else { 8 };
@@ -334,6 +337,11 @@ impl Walk {
         }
         if self.rng.one_in(2000) {
             self.set_target();
+        }
+        if self.rng.one_in(20) {
+            let start = now - now.min(self.rng.below(20_000_000));
+            self.bed.scheduler.on_empty_flush(self.bed.now, Instant::new(start));
+            self.oracle.sample(now, 1, [u64::MAX, now - start]);
         }
         let queues = 0..self.rows.len();
         let queued: usize = queues.clone().flat_map(|q| [0, 1, 2, 3].map(|d| self.oracle.queued(q, d))).sum();

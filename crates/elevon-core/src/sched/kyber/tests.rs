@@ -171,3 +171,24 @@ fn requests_of_the_domain_without_target_are_no_samples() {
     assert_eq!(bed.drain(), "W8");
     assert_eq!(bed.scheduler.next_wakeup(), Instant::MAX);
 }
+
+/// The first seven changes of depth that Linux 6.18.44 recorded (`kyber_latency`, `kyber_adjust`)
+/// for one process that wrote 4 KiB and flushed, by turns: samples, the quarter of the target in
+/// which the total p99 was, and the depth of writes that followed. Every I/O p90 was in the last.
+#[test]
+fn flushes_take_the_depth_of_writes_as_measured() {
+    let measured = [(588, 2, 64), (566, 2, 32), (591, 2, 16), (576, 1, 4), (531, 2, 2), (522, 2, 1), (582, 1, 1)];
+    let mut bed = bed(1, 1);
+    for (samples, quarter, depth) in measured {
+        let slow = Nanos::from_micros(2500 * quarter - 1);
+        for n in 0..samples / 2 {
+            let total = if n < 10 { slow } else { Nanos::from_micros(700) };
+            bed.scheduler.sample(bed.now, Domain::Write, Nanos::from_micros(700), total);
+            bed.now = bed.now + Nanos::from_micros(300);
+            bed.scheduler.on_empty_flush(bed.now, Instant::new(bed.now.get() - 300_000));
+        }
+        bed.now = bed.scheduler.next_wakeup().max(bed.now);
+        bed.scheduler.on_wakeup(bed.now);
+        assert_eq!(bed.scheduler.depths(), [256, depth, 64, 16], "after {samples} samples");
+    }
+}
