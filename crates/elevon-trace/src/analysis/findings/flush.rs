@@ -5,6 +5,7 @@ use super::super::life::Bio;
 use super::super::words;
 use super::{ByProcess, Context, Finding, FindingKind, When};
 use crate::analysis::Group;
+use crate::recorded::Recorded;
 
 /// Minimum number of flushes.
 const FEWEST: u64 = 50;
@@ -113,15 +114,21 @@ impl Flushes {
                 ("flush_in_device_ns", self.time),
             ],
             evidence,
-            advice: vec![
-                "fewer and larger commits: group commit (commit_delay, binlog_group_commit_sync_delay), fdatasync of \
-                 several writes at once, a longer journal interval (commit=)"
-                    .to_owned(),
-                "if the device's cache survives a power cut, it should say so: echo 'write through' > \
-                 queue/write_cache stops the kernel from flushing it"
-                    .to_owned(),
-            ],
+            advice: advice(context),
             weight,
         })
     }
+}
+
+/// Returns what to try; another scheduler only if it is kyber that flushes mislead.
+fn advice(context: &Context<'_>) -> Vec<String> {
+    let of_kyber = (context.recorded.and_then(Recorded::scheduler) == Some("kyber")).then_some(
+        "kyber takes a flush for a write that took forever, and lets in fewer and fewer writes at a time, down to one: \
+         none or mq-deadline do not",
+    );
+    let commits = "fewer and larger commits: group commit (commit_delay, binlog_group_commit_sync_delay), fdatasync of \
+                   several writes at once, a longer journal interval (commit=)";
+    let cache = "if the device's cache survives a power cut, it should say so: echo 'write through' > queue/write_cache \
+                 stops the kernel from flushing it";
+    of_kyber.into_iter().chain([commits, cache]).map(str::to_owned).collect()
 }

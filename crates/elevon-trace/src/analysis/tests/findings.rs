@@ -252,6 +252,10 @@ fn a_better_class_is_served_late_in_a_full_device() {
 
 /// Writes with a flush after each `every` of them; a flush takes `long` microseconds.
 fn commits(every: u64, long: u64) -> Inspection {
+    commits_script(every, long).inspect("8:0")
+}
+
+fn commits_script(every: u64, long: u64) -> Script {
     let mut script = Script::default();
     let mut at = 0;
     for n in 0..400u64 {
@@ -270,7 +274,7 @@ fn commits(every: u64, long: u64) -> Inspection {
             at += 10 + long;
         }
     }
-    script.inspect("8:0")
+    script
 }
 
 #[test]
@@ -284,6 +288,17 @@ fn a_flush_for_every_write_is_a_storm() {
     // One flush for eight writes, and flushes that take almost no time.
     assert_none(&commits(8, 500), FindingKind::FlushStorm);
     assert_none(&commits(1, 5), FindingKind::FlushStorm);
+}
+
+/// Of Linux's schedulers only kyber counts flushes against writes.
+#[test]
+fn flushes_under_kyber_ask_for_another_scheduler() {
+    for (scheduler, is_said) in [("[kyber]", true), ("[bfq]", false), ("[none]", false)] {
+        let head = format!("# elevon capture 1\n# device: 8:0\n# queue/scheduler: none {scheduler}\n");
+        let found = inspect_text(&format!("{head}{}", commits_script(1, 500).0), "8:0");
+        let advice = get(&found, FindingKind::FlushStorm).advice.join("; ");
+        assert_eq!(advice.contains("kyber takes a flush"), is_said, "{scheduler}: {advice}");
+    }
 }
 
 /// One request at a time mostly, and bursts of 16, each of which takes `burst` microseconds.
