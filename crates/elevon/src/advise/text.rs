@@ -259,6 +259,7 @@ pub(super) fn risks(advice: &Advice, proposal: &Proposal) -> Vec<String> {
         });
         format!("who loses: {}", words.collect::<Vec<_>>().join(", "))
     });
+    lines.extend(unfelt(advice, &proposal.scored.trial));
     for (from, (to, subject)) in
         advice.before.processes.iter().zip(proposal.scored.trial.processes.iter().zip(&advice.objective.processes))
     {
@@ -272,6 +273,18 @@ pub(super) fn risks(advice: &Advice, proposal: &Proposal) -> Vec<String> {
         format!("CPU: the scheduler takes {more} more of each request, {percent:.1} % of a CPU at this rate; no replay has that")
     }));
     lines
+}
+
+/// Names the processes whose latency becomes longer though nobody waits for their I/Os, if any.
+fn unfelt(advice: &Advice, after: &Trial) -> Option<String> {
+    let figures = advice.before.processes.iter().zip(&after.processes).zip(&advice.objective.processes);
+    let slower = figures.filter(|((from, to), subject)| {
+        let of = |figure| from.gain(to, figure).is_some_and(|gain| percent(gain) <= LOSS_WORTH_A_WORD);
+        !subject.is_waited_for && (of(Figure::P50) || of(Figure::P99))
+    });
+    let labels: Vec<&str> = slower.map(|(_, subject)| subject.label.as_str()).collect();
+    (!labels.is_empty())
+        .then(|| format!("nobody waits for the writes of {}: their latency counts for nothing", labels.join(", ")))
 }
 
 /// Says which halves of the trace show that nothing is lost.
