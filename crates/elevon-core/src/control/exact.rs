@@ -19,6 +19,10 @@
 //! they let the next bio go. Tenants in one list take turns, one bio each. Journal and metadata I/O
 //! goes at once and becomes debt.
 //!
+//! The bytes of a split bio are charged with its first fragment, so what remains of it waits for
+//! the limits in I/Os alone. Such remainders have queues and lists of their own, and a level lets
+//! them go before bios that have not begun.
+//!
 //! Cost: for a tenant without a rule on its path O(1), once its path was walked after the last
 //! change of any rule; else O(depth) to pass, O(depth + log levels that hold something) to wait.
 //! Memory: [`NODE_BYTES`] per tenant below a rule, plus [`QUEUES_BYTES`] and the entries once
@@ -56,6 +60,35 @@ const CLASSES: usize = 3;
 /// Number of limits that apply to one direction: its own two, and the two for both directions.
 const KEYS: usize = 4;
 
+/// What waits in one queue of a tenant, and in one list of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    direction: Direction,
+    /// What remains of split bios: their bytes are charged already.
+    is_remainder: bool,
+}
+
+impl Kind {
+    const COUNT: usize = 4;
+
+    const fn of(charge: &BioCost) -> Self {
+        Self { direction: charge.direction(), is_remainder: !charge.first }
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        DIRECTIONS.into_iter().flat_map(|direction| [false, true].map(|is_remainder| Self { direction, is_remainder }))
+    }
+
+    /// Returns the same direction's remainders.
+    const fn remainder(self) -> Self {
+        Self { is_remainder: true, ..self }
+    }
+
+    const fn index(self) -> usize {
+        self.direction as usize + 2 * self.is_remainder as usize
+    }
+}
+
 /// A bio that waits.
 #[derive(Clone, Copy, Debug)]
 struct ExactWaiter {
@@ -65,7 +98,7 @@ struct ExactWaiter {
     since: Instant,
 }
 
-/// The waiting bios of a tenant in one direction.
+/// The waiting bios of a tenant of one kind.
 #[derive(Clone, Debug, Default)]
 struct Backlog {
     classes: [VecDeque<ExactWaiter>; CLASSES],
@@ -76,8 +109,6 @@ struct Backlog {
     mark: Instant,
     /// The part of `waited` after the limit would have let the next bio go.
     overdue: Nanos,
-    /// How late the last bio went, as far as this is made up for.
-    late: Nanos,
 }
 
 impl Backlog {
@@ -101,25 +132,9 @@ impl Backlog {
     fn pop(&mut self) -> Option<ExactWaiter> {
         self.classes.iter_mut().find_map(VecDeque::pop_front)
     }
-
-    /// Passes a bio that nothing holds at `now`; its limits allow it from `eligible` on. Returns
-    /// the time as of which it is charged: it counts as if it had come earlier by the lateness of
-    /// the tenant's last bio. This credit ends once the tenant had nothing to submit for as long.
-    fn pass(&mut self, now: Instant, eligible: Instant) -> Instant {
-        let came = Instant::new(now.get() - self.late.get().min(now.get()));
-        if eligible > came {
-            self.late = now.since(eligible);
-            return eligible.min(now);
-        }
-        if came.since(eligible) >= self.late {
-            self.late = Nanos::ZERO;
-            return now;
-        }
-        came
-    }
 }
 
-/// Tenants that wait for a level, in one direction.
+/// Tenants whose bios of one kind wait for a level.
 #[derive(Clone, Debug, Default)]
 struct Line {
     tenants: VecDeque<TenantId>,
@@ -129,8 +144,38 @@ struct Line {
 
 #[derive(Clone, Debug, Default)]
 struct Queues {
-    backlog: [Backlog; 2],
-    lines: [Line; 2],
+    backlog: [Backlog; Kind::COUNT],
+    lines: [Line; Kind::COUNT],
+    /// How late the last bio of a direction went, as far as this is made up for.
+    late: [Nanos; 2],
+}
+
+impl Queues {
+    /// Returns when a bio counts as having come if it comes at `now`: earlier by the lateness of
+    /// the tenant's last bio.
+    fn came(&self, now: Instant, direction: Direction) -> Instant {
+        Instant::new(now.get().saturating_sub(self.late[direction as usize].get()))
+    }
+
+    /// Passes a bio that nothing holds at `now`; its limits allow it from `eligible` on. Returns
+    /// the time as of which it is charged. The credit for lateness ends once the tenant had nothing
+    /// to submit for as long; a remainder says nothing about this, as it comes with its bio.
+    fn pass(&mut self, now: Instant, eligible: Instant, kind: Kind) -> Instant {
+        let came = self.came(now, kind.direction);
+        let late = &mut self.late[kind.direction as usize];
+        if kind.is_remainder {
+            return came.max(eligible).min(now);
+        }
+        if eligible > came {
+            *late = now.since(eligible);
+            return eligible.min(now);
+        }
+        if came.since(eligible) >= *late {
+            *late = Nanos::ZERO;
+            return now;
+        }
+        came
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -155,14 +200,19 @@ impl ExactNode {
         ]
     }
 
-    /// Returns when this level lets the next bio of a direction go, and which limit decides it.
-    fn eligible(&self, direction: Direction) -> (u64, Rule) {
-        let keys = self.keys(direction);
+    /// Returns when this level lets the next bio of a kind go, and which limit decides it.
+    fn eligible(&self, kind: Kind) -> (u64, Rule) {
+        let keys = self.keys(kind.direction);
+        let counts = |&&(.., is_bytes): &&(u64, u64, usize, Rule, bool)| !(is_bytes && kind.is_remainder);
         let when = |&(rate, burst, bucket, rule, _): &(u64, u64, usize, Rule, bool)| {
             (self.buckets[bucket].eligible(rate, burst), rule)
         };
         // Of equal times the first: bytes before I/Os, one direction before both.
-        keys.iter().map(when).reduce(|best, next| if next.0 > best.0 { next } else { best }).expect("four keys")
+        keys.iter()
+            .filter(counts)
+            .map(when)
+            .reduce(|best, next| if next.0 > best.0 { next } else { best })
+            .expect("four keys")
     }
 
     fn pay(&mut self, now: u64, direction: Direction, bytes: u64) {
@@ -188,7 +238,7 @@ pub struct Exact {
     rules: u32,
     held: usize,
     /// Levels that hold a tenant, by (time, order of arrival).
-    waiting: DueOrder<(TenantId, Direction)>,
+    waiting: DueOrder<(TenantId, Kind)>,
     /// When limits last changed: before that nothing was due under them.
     changed: Instant,
     clock: Monotonic,
@@ -222,8 +272,8 @@ impl Exact {
         self.changed = now;
         self.rules = self.rules + u32::from(!limits.is_none()) - u32::from(!old.is_none());
         self.nodes.rules_changed();
-        for direction in DIRECTIONS {
-            self.rekey(tenant, direction);
+        for kind in Kind::all() {
+            self.rekey(tenant, kind);
         }
     }
 
@@ -231,22 +281,17 @@ impl Exact {
         self.nodes.of(tenant).queues.get_or_insert_default()
     }
 
-    fn backlog(&mut self, tenant: TenantId, direction: Direction) -> Option<&mut Backlog> {
-        self.nodes.get_mut(tenant.index())?.queues.as_mut().map(|queues| &mut queues.backlog[direction as usize])
+    fn backlog(&mut self, tenant: TenantId, kind: Kind) -> Option<&mut Backlog> {
+        self.nodes.get_mut(tenant.index())?.queues.as_mut().map(|queues| &mut queues.backlog[kind.index()])
     }
 
-    /// Returns the level of a path that holds a direction longest. `None` if no level holds it now.
-    fn blocked_by(
-        &self,
-        now: u64,
-        tenants: &Tenants,
-        tenant: TenantId,
-        direction: Direction,
-    ) -> Option<(TenantId, Rule)> {
+    /// Returns the level of a path that holds a kind of bio longest. `None` if no level holds it
+    /// now.
+    fn blocked_by(&self, now: u64, tenants: &Tenants, tenant: TenantId, kind: Kind) -> Option<(TenantId, Rule)> {
         let mut worst: Option<(u64, TenantId, Rule)> = None;
         for level in tenants.path(tenant) {
             let Some(node) = self.nodes.get(level.index()) else { continue };
-            let (at, rule) = node.eligible(direction);
+            let (at, rule) = node.eligible(kind);
             if at > now && worst.is_none_or(|(latest, ..)| at > latest) {
                 worst = Some((at, level, rule));
             }
@@ -255,28 +300,29 @@ impl Exact {
     }
 
     /// Returns a level of the path that would let the next bio go, but has other tenants waiting in
-    /// its list.
-    fn line_before(&self, tenants: &Tenants, tenant: TenantId, direction: Direction) -> Option<(TenantId, Rule)> {
+    /// its list, or remainders, which go first.
+    fn line_before(&self, tenants: &Tenants, tenant: TenantId, kind: Kind) -> Option<(TenantId, Rule)> {
         let has_line = |&level: &TenantId| {
-            let queues = self.nodes.get(level.index()).and_then(|node| node.queues.as_ref());
-            queues.is_some_and(|queues| !queues.lines[direction as usize].tenants.is_empty())
+            let queues = self.nodes.get(level.index()).and_then(|node| node.queues.as_deref());
+            let waits = |queues: &Queues, kind: Kind| !queues.lines[kind.index()].tenants.is_empty();
+            queues.is_some_and(|queues| waits(queues, kind) || waits(queues, kind.remainder()))
         };
-        tenants.path(tenant).find(has_line).map(|level| (level, self.nodes[level.index()].eligible(direction).1))
+        tenants.path(tenant).find(has_line).map(|level| (level, self.nodes[level.index()].eligible(kind).1))
     }
 
-    /// Returns the time from which every level of a path lets the next bio of a direction go, but
+    /// Returns the time from which every level of a path lets the next bio of a kind go, but
     /// not before the last change of a limit.
-    fn due(&self, tenants: &Tenants, tenant: TenantId, direction: Direction) -> Instant {
-        let at = |level: TenantId| self.nodes.get(level.index()).map_or(0, |node| node.eligible(direction).0);
+    fn due(&self, tenants: &Tenants, tenant: TenantId, kind: Kind) -> Instant {
+        let at = |level: TenantId| self.nodes.get(level.index()).map_or(0, |node| node.eligible(kind).0);
         let eligible = tenants.path(tenant).map(at).max().unwrap_or(0);
         Instant::new(eligible).max(self.changed)
     }
 
     /// Returns when the level in whose list a tenant waits lets the next bio go.
-    fn line_due(&self, tenant: TenantId, direction: Direction) -> Instant {
+    fn line_due(&self, tenant: TenantId, kind: Kind) -> Instant {
         let queues = self.nodes.get(tenant.index()).and_then(|node| node.queues.as_ref());
-        let level = queues.and_then(|queues| queues.backlog[direction as usize].at).map(|(level, _)| level);
-        let due = level.map_or(0, |level| self.nodes[level.index()].eligible(direction).0);
+        let level = queues.and_then(|queues| queues.backlog[kind.index()].at).map(|(level, _)| level);
+        let due = level.map_or(0, |level| self.nodes[level.index()].eligible(kind).0);
         Instant::new(due).max(self.changed)
     }
 
@@ -290,23 +336,23 @@ impl Exact {
     }
 
     /// Puts a tenant with waiting bios into a level's list.
-    fn stand(&mut self, tenant: TenantId, direction: Direction, (level, rule): (TenantId, Rule)) {
-        self.queues(tenant).backlog[direction as usize].at = Some((level, rule));
-        let line = &mut self.queues(level).lines[direction as usize];
+    fn stand(&mut self, tenant: TenantId, kind: Kind, (level, rule): (TenantId, Rule)) {
+        self.queues(tenant).backlog[kind.index()].at = Some((level, rule));
+        let line = &mut self.queues(level).lines[kind.index()];
         line.tenants.push_back(tenant);
         if line.due.is_none() {
-            self.rekey(level, direction);
+            self.rekey(level, kind);
         }
     }
 
     /// Updates the place of a level in the tree: behind levels with the same time; removed if its
     /// list is empty.
-    fn rekey(&mut self, level: TenantId, direction: Direction) {
+    fn rekey(&mut self, level: TenantId, kind: Kind) {
         let node = &mut self.nodes[level.index()];
-        let at = node.eligible(direction).0;
+        let at = node.eligible(kind).0;
         let Some(queues) = &mut node.queues else { return };
-        let line = &mut queues.lines[direction as usize];
-        self.waiting.set((level, direction), &mut line.due, (!line.tenants.is_empty()).then_some(at));
+        let line = &mut queues.lines[kind.index()];
+        self.waiting.set((level, kind), &mut line.due, (!line.tenants.is_empty()).then_some(at));
     }
 
     /// Removes a tenant from the list that it is in, and adds the waiting time of its bios until
@@ -317,10 +363,10 @@ impl Exact {
         now: Instant,
         due: Instant,
         tenant: TenantId,
-        direction: Direction,
+        kind: Kind,
         breakdown: &mut WaitBreakdown,
     ) -> (TenantId, Rule) {
-        let backlog = self.backlog(tenant, direction).expect("it stands in a line");
+        let backlog = self.backlog(tenant, kind).expect("it stands in a line");
         let (level, rule) = backlog.at.take().expect("it stands in a line");
         backlog.settle(now, due);
         let (waited, overdue) = (core::mem::take(&mut backlog.waited), core::mem::take(&mut backlog.overdue));
@@ -335,23 +381,25 @@ impl Exact {
         now: Instant,
         tenants: &Tenants,
         tenant: TenantId,
-        direction: Direction,
+        kind: Kind,
         breakdown: &mut WaitBreakdown,
     ) -> BioId {
-        let due = self.due(tenants, tenant, direction);
+        let due = self.due(tenants, tenant, kind);
         let due = due.max(Instant::new(now.get().saturating_sub(CATCH_UP.get())));
-        let next = self.backlog(tenant, direction).and_then(|backlog| backlog.next());
+        let next = self.backlog(tenant, kind).and_then(|backlog| backlog.next());
         let due = due.max(next.expect("it stands in a line").since).min(now);
-        let (level, rule) = self.settle(now, due, tenant, direction, breakdown);
-        let backlog = self.backlog(tenant, direction).expect("it stands in a line");
+        let (level, rule) = self.settle(now, due, tenant, kind, breakdown);
+        let backlog = self.backlog(tenant, kind).expect("it stands in a line");
         let held = backlog.pop().expect("it stands in a line");
         let has_more = !backlog.is_empty();
-        backlog.late = now.since(due);
+        let late = &mut self.queues(tenant).late[kind.direction as usize];
+        // The bytes of a remainder's bio went as late as that did.
+        *late = if kind.is_remainder { now.since(due).max(*late) } else { now.since(due) };
         self.held -= 1;
-        self.pay(due, tenants, tenant, direction, held.bytes);
+        self.pay(due, tenants, tenant, kind.direction, held.bytes);
         if has_more {
-            let next = self.blocked_by(now.get(), tenants, tenant, direction).unwrap_or((level, rule));
-            self.stand(tenant, direction, next);
+            let next = self.blocked_by(now.get(), tenants, tenant, kind).unwrap_or((level, rule));
+            self.stand(tenant, kind, next);
         }
         held.bio
     }
@@ -360,38 +408,40 @@ impl Exact {
 impl Limiter for Exact {
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
         self.clock.advance(now);
-        let (tenant, direction) = (charge.tenant, charge.direction());
+        let (tenant, kind) = (charge.tenant, Kind::of(charge));
         // If the last rule was just removed, the bios that it held go first.
-        let waits = self.backlog(tenant, direction).is_some_and(|backlog| !backlog.is_empty());
-        if !waits && !self.nodes.is_ruled(tenants, tenant, direction, true) {
+        let waits = self.backlog(tenant, kind).is_some_and(|backlog| !backlog.is_empty());
+        if !waits && !self.nodes.is_ruled(tenants, tenant, kind.direction, true) {
             return StageVerdict::Pass;
         }
         let bytes = if charge.first { charge.bytes } else { 0 };
         let blocked = match charge.must_issue || waits {
             true => None,
-            false => self
-                .blocked_by(now.get(), tenants, tenant, direction)
-                .or_else(|| self.line_before(tenants, tenant, direction)),
+            false => {
+                self.blocked_by(now.get(), tenants, tenant, kind).or_else(|| self.line_before(tenants, tenant, kind))
+            }
         };
         if !waits && blocked.is_none() || charge.must_issue {
-            let is_late = |backlog: &&mut Backlog| !backlog.late.is_zero() && !charge.must_issue;
-            let as_of = if self.backlog(tenant, direction).as_ref().is_some_and(is_late) {
-                let eligible = self.due(tenants, tenant, direction);
-                self.backlog(tenant, direction).map_or(now, |backlog| backlog.pass(now, eligible))
+            let queues = self.nodes.get(tenant.index()).and_then(|node| node.queues.as_ref());
+            let is_late = queues.is_some_and(|queues| !queues.late[kind.direction as usize].is_zero());
+            let as_of = if is_late && !charge.must_issue {
+                let eligible = self.due(tenants, tenant, kind);
+                self.queues(tenant).pass(now, eligible, kind)
             } else {
                 now
             };
-            self.pay(as_of, tenants, tenant, direction, bytes);
+            self.pay(as_of, tenants, tenant, kind.direction, bytes);
             return StageVerdict::Pass;
         }
         self.held += 1;
-        let due = self.line_due(tenant, direction);
-        let backlog = &mut self.queues(tenant).backlog[direction as usize];
+        let due = self.line_due(tenant, kind);
+        let queues = self.queues(tenant);
+        let since = queues.came(now, kind.direction);
+        let backlog = &mut queues.backlog[kind.index()];
         backlog.settle(now, due);
-        let since = Instant::new(now.get() - backlog.late.get().min(now.get()));
         backlog.classes[charge.ioprio.class().rank()].push_back(ExactWaiter { bio, bytes, since });
         if let Some(place) = blocked {
-            self.stand(tenant, direction, place);
+            self.stand(tenant, kind, place);
         }
         StageVerdict::Hold
     }
@@ -402,23 +452,29 @@ impl Limiter for Exact {
 
     fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         self.clock.advance(now);
-        while let Some((at, (level, direction))) = self.waiting.first() {
+        while let Some((at, (level, kind))) = self.waiting.first() {
             if at > now.get() {
                 break;
             }
             // The last release may have moved the time.
-            if self.nodes[level.index()].eligible(direction).0 <= now.get() {
-                let line = &mut self.queues(level).lines[direction as usize];
-                let tenant = line.tenants.pop_front().expect("a level in the tree has a line");
-                match self.blocked_by(now.get(), tenants, tenant, direction) {
-                    None => out.push(self.go(now, tenants, tenant, direction, breakdown)),
+            if self.nodes[level.index()].eligible(kind).0 <= now.get() {
+                // What a level lets a whole bio pay, it lets remainders pay too.
+                let lines = &mut self.queues(level).lines;
+                let remainder = kind.remainder();
+                let next = if lines[remainder.index()].tenants.is_empty() { kind } else { remainder };
+                let tenant = lines[next.index()].tenants.pop_front().expect("a level in the tree has a line");
+                match self.blocked_by(now.get(), tenants, tenant, next) {
+                    None => out.push(self.go(now, tenants, tenant, next, breakdown)),
                     Some(other) => {
-                        self.settle(now, now, tenant, direction, breakdown);
-                        self.stand(tenant, direction, other);
+                        self.settle(now, now, tenant, next, breakdown);
+                        self.stand(tenant, next, other);
                     }
                 }
+                if next != kind {
+                    self.rekey(level, next);
+                }
             }
-            self.rekey(level, direction);
+            self.rekey(level, kind);
         }
     }
 
@@ -442,13 +498,13 @@ impl Limiter for Exact {
         for (index, node) in self.nodes.iter().enumerate() {
             let tenant = TenantId(index as u32);
             let Some(queues) = &node.queues else { continue };
-            for direction in DIRECTIONS {
-                let (backlog, line) = (&queues.backlog[direction as usize], &queues.lines[direction as usize]);
+            for kind in Kind::all() {
+                let (backlog, line) = (&queues.backlog[kind.index()], &queues.lines[kind.index()]);
                 held += backlog.classes.iter().map(VecDeque::len).sum::<usize>();
                 assert_eq!(backlog.at.is_some(), !backlog.is_empty(), "tenant {index} stands in a line while it waits");
                 if let Some((level, _)) = backlog.at {
                     assert!(tenants.is_below(tenant, level));
-                    let of = &self.nodes[level.index()].queues.as_ref().expect("a line").lines[direction as usize];
+                    let of = &self.nodes[level.index()].queues.as_ref().expect("a line").lines[kind.index()];
                     assert_eq!(of.tenants.iter().filter(|&&in_line| in_line == tenant).count(), 1);
                 }
                 assert_eq!(
@@ -457,7 +513,7 @@ impl Limiter for Exact {
                     "level {index} is in the tree while it has a line"
                 );
                 if let Some(due) = line.due {
-                    assert!(self.waiting.has((tenant, direction), due));
+                    assert!(self.waiting.has((tenant, kind), due));
                     lines += 1;
                 }
             }
