@@ -30,7 +30,7 @@ mod weight;
 pub use cost::{CostControl, CostModel, CostQos};
 pub use max::{Cap, IoMax, LimitKey};
 pub(crate) use weight::parse_class;
-pub use weight::{DEFAULT_WEIGHT, WeightFile, Weights};
+pub use weight::{BFQ_WEIGHT_MAX, CostWeight, DEFAULT_WEIGHT, WeightFile, Weights};
 
 /// The kind of an error; it decides which errno the kernel would return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,7 +242,7 @@ pub const FILES: &[ControlFile] = &[
         range: "1..=1000",
         default: "100",
         help: "share of the device among its siblings, by BFQ",
-        ..tenant("io.bfq.weight", |line, _| weight::parse(line, 1_000, Setting::BfqWeight))
+        ..tenant("io.bfq.weight", |line, _| weight::parse(line, BFQ_WEIGHT_MAX, Setting::BfqWeight))
     },
     ControlFile {
         syntax: "no-change|none-to-rt|promote-to-rt|restrict-to-be|idle",
@@ -321,14 +321,14 @@ pub const FILES: &[ControlFile] = &[
         range: "1..=1000",
         default: "100",
         help: "v1's io.bfq.weight",
-        ..tenant("blkio.bfq.weight", |line, _| weight::parse(line, 1_000, Setting::BfqWeight))
+        ..tenant("blkio.bfq.weight", |line, _| weight::parse_number(line))
     },
     ControlFile {
         syntax: "DEV N",
         range: "1..=1000",
         default: "blkio.bfq.weight",
         help: "v1's io.bfq.weight for one device",
-        ..tenant("blkio.bfq.weight_device", |line, _| weight::parse(line, 1_000, Setting::BfqWeight))
+        ..tenant("blkio.bfq.weight_device", |line, _| weight::parse(line, BFQ_WEIGHT_MAX, Setting::BfqWeight))
     },
     ControlFile {
         syntax: "as io.prio.class",

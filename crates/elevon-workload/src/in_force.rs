@@ -7,8 +7,6 @@ use elevon_core::sched::Reserve;
 use elevon_core::units::Nanos;
 use elevon_formats::cgroup::{Cap, Floor, IoMax, Limit, LimitKey, Setting, WeightFile, Weights};
 
-use crate::tenants::BFQ_WEIGHT_MAX;
-
 /// Every setting of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InForce {
@@ -20,8 +18,7 @@ pub struct InForce {
     iops: Option<io_throttle::Limit>,
     class: PrioPolicy,
     latency: Option<Nanos>,
-    cost: Weights,
-    bfq: Weights,
+    weights: Weights,
 }
 
 const NONE: Option<Cap> = Some(Cap::Unlimited);
@@ -46,8 +43,7 @@ impl Default for InForce {
             iops: None,
             class: PrioPolicy::NoChange,
             latency: None,
-            cost: Weights::default(),
-            bfq: Weights::default(),
+            weights: Weights::default(),
         }
     }
 }
@@ -71,12 +67,7 @@ impl InForce {
             Setting::Iops(rule) => self.iops = rule,
             Setting::Class(class) => self.class = class,
             Setting::Latency(target) => self.latency = target,
-            Setting::IoWeight(file) => self.cost.set(file),
-            Setting::BfqWeight(file) => self.bfq.set(file),
-            Setting::Weight(weight) => {
-                self.cost.set(WeightFile::Default(weight));
-                self.bfq.set(WeightFile::Default(weight.min(BFQ_WEIGHT_MAX)));
-            }
+            Setting::IoWeight(_) | Setting::BfqWeight(_) | Setting::Weight(_) => self.weights.take(setting),
             Setting::CostQos(_) | Setting::CostModel(_) => {}
         }
     }
@@ -111,18 +102,17 @@ impl InForce {
         change(self.iops != to.iops, &[Setting::Iops(to.iops)]);
         change(self.class != to.class, &[Setting::Class(to.class)]);
         change(self.latency != to.latency, &[Setting::Latency(to.latency)]);
-        let whole = |weights: Weights| [WeightFile::Device(None), WeightFile::Default(weights.effective())];
-        change(self.cost != to.cost, &whole(to.cost).map(Setting::IoWeight));
-        change(self.bfq != to.bfq, &whole(to.bfq).map(Setting::BfqWeight));
+        let Weights { cost, bfq } = to.weights;
+        let whole = [WeightFile::Device(None), WeightFile::Default(cost.effective())].map(Setting::IoWeight);
+        change(self.weights.cost != cost, &whole);
+        change(self.weights.bfq != bfq, &[Setting::BfqWeight(WeightFile::Default(bfq))]);
         all
     }
 
     /// Returns the names and texts of what differs from a tenant without settings.
     pub fn texts(&self) -> Vec<(String, String)> {
         let settings = Self::default().changes(self);
-        let is_told = |setting: &&Setting| {
-            !matches!(setting, Setting::IoWeight(WeightFile::Device(_)) | Setting::BfqWeight(WeightFile::Device(_)))
-        };
+        let is_told = |setting: &&Setting| !matches!(setting, Setting::IoWeight(WeightFile::Device(_)));
         let text = |setting: &Setting| (setting.name().to_owned(), without_defaults(setting).text(None));
         settings.iter().filter(is_told).map(text).collect()
     }
@@ -203,7 +193,8 @@ mod tests {
                 let mut now = from;
                 from.changes(&to).iter().for_each(|setting| now.take(setting));
                 assert_eq!((now.max, now.flat, now.limit), (to.max, to.flat, to.limit));
-                assert_eq!((now.cost.effective(), now.bfq.effective()), (to.cost.effective(), to.bfq.effective()));
+                let weights = |all: &InForce| (all.weights.cost.effective(), all.weights.bfq);
+                assert_eq!(weights(&now), weights(&to));
                 let others = |all: &InForce| (all.bandwidth, all.iops, all.class, all.latency, all.reserve);
                 assert_eq!(others(&now), others(&to));
                 assert_eq!(from.changes(&to).is_empty(), from == to);

@@ -11,11 +11,9 @@ use elevon_core::sched::Reserve;
 use elevon_core::stack::Stack;
 use elevon_core::tenant::TenantError;
 use elevon_core::units::{Instant, Nanos, TenantId};
-use elevon_formats::cgroup::{
-    Cap, CostControl, CostModel, CostQos, IoMax, Limit, LimitKey, Setting, WeightFile, Weights,
-};
+use elevon_formats::cgroup::{Cap, CostControl, CostModel, CostQos, IoMax, Limit, LimitKey, Setting, Weights};
 
-use crate::tenants::{BFQ_WEIGHT_MAX, TenantChange, TenantPlan};
+use crate::tenants::{TenantChange, TenantPlan};
 
 /// The reason why a setting was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,8 +82,8 @@ pub struct RefusedChange {
 pub struct Settings {
     changes: VecDeque<TenantChange>,
     started: Instant,
-    /// Weights under BFQ and under io.cost, by tenant.
-    weights: Vec<[Weights; 2]>,
+    /// Weights, by tenant.
+    weights: Vec<Weights>,
     /// Floors, by tenant; those after the last one that was set are none.
     reserves: Vec<Reserve>,
     /// Changes that were refused.
@@ -93,9 +91,6 @@ pub struct Settings {
     /// Changes that were made.
     made: Vec<TenantChange>,
 }
-
-const BFQ: usize = 0;
-const COST: usize = 1;
 
 impl Settings {
     /// Adds the tenants of a plan to a stack, and applies the settings before the run. If there is
@@ -117,7 +112,7 @@ impl Settings {
             let named = |error: TenantSettingError| TenantSettingError { tenant: Some(tenant.path.clone()), ..error };
             let added = stack.control_mut().add_tenant(tenant.parent);
             let id = added.map_err(|error| named(error.into()))?;
-            stack.set_group(id, settings.weights(id)[BFQ].effective());
+            stack.set_group(id, settings.weights(id).bfq);
             for setting in &tenant.settings {
                 settings.apply(stack, now, id, setting).map_err(named)?;
             }
@@ -163,9 +158,9 @@ impl Settings {
         Some(format!("the change at {} s was not made{more}: the run ended at {} s", seconds(first.at), seconds(ended)))
     }
 
-    fn weights(&mut self, tenant: TenantId) -> &mut [Weights; 2] {
+    fn weights(&mut self, tenant: TenantId) -> &mut Weights {
         if tenant.index() >= self.weights.len() {
-            self.weights.resize(tenant.index() + 1, [Weights::default(); 2]);
+            self.weights.resize(tenant.index() + 1, Weights::default());
         }
         &mut self.weights[tenant.index()]
     }
@@ -225,18 +220,8 @@ impl Settings {
             Setting::Latency(target) => control.set_latency(now, tenant, *target),
             Setting::CostQos(qos) => set_qos(control, now, qos).map_err(|error| refused(error.into()))?,
             Setting::CostModel(model) => set_model(control, now, model),
-            Setting::IoWeight(file) => {
-                self.weights(tenant)[COST].set(*file);
-                self.weigh(stack, now, tenant)?;
-            }
-            Setting::BfqWeight(file) => {
-                self.weights(tenant)[BFQ].set(*file);
-                self.weigh(stack, now, tenant)?;
-            }
-            Setting::Weight(weight) => {
-                let weights = self.weights(tenant);
-                weights[COST].set(WeightFile::Default(*weight));
-                weights[BFQ].set(WeightFile::Default((*weight).min(BFQ_WEIGHT_MAX)));
+            Setting::IoWeight(_) | Setting::BfqWeight(_) | Setting::Weight(_) => {
+                self.weights(tenant).take(setting);
                 self.weigh(stack, now, tenant)?;
             }
         }
@@ -244,9 +229,9 @@ impl Settings {
     }
 
     fn weigh(&mut self, stack: &mut Stack, now: Instant, tenant: TenantId) -> Result<(), WeightError> {
-        let [bfq, cost] = self.weights(tenant).map(Weights::effective);
-        stack.set_group(tenant, bfq);
-        stack.control_mut().set_weight(now, tenant, cost)
+        let weights = *self.weights(tenant);
+        stack.set_group(tenant, weights.bfq);
+        stack.control_mut().set_weight(now, tenant, weights.cost.effective())
     }
 }
 

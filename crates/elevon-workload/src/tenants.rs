@@ -6,16 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use elevon_core::nearest::did_you_mean;
 use elevon_core::tenant::MAX_DEPTH;
 use elevon_core::units::{Nanos, TenantId};
-use elevon_formats::cgroup::{self, Setting, WeightFile, Weights};
+use elevon_formats::cgroup::{self, Setting, Weights};
 use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{Complaint, Diagnostic, Problem, Span};
 use elevon_formats::tenants::{TenantsFile, path_names};
 
 /// The weight of a cgroup without a weight of its own, as in Linux.
 pub const DEFAULT_WEIGHT: u32 = cgroup::DEFAULT_WEIGHT as u32;
-
-/// The largest weight of BFQ.
-pub const BFQ_WEIGHT_MAX: u16 = 1000;
 
 /// A cgroup that a job or a file names, or an ancestor of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,29 +136,6 @@ pub const fn is_weight(setting: &Setting) -> bool {
     matches!(setting, Setting::Weight(_) | Setting::IoWeight(_) | Setting::BfqWeight(_))
 }
 
-/// Returns the weight under BFQ after these settings were applied in order.
-fn bfq_weight(settings: &[Setting]) -> u32 {
-    let mut weights = Weights::default();
-    for setting in settings {
-        match *setting {
-            Setting::Weight(weight) => weights.set(WeightFile::Default(weight.min(BFQ_WEIGHT_MAX))),
-            Setting::BfqWeight(file) => weights.set(file),
-            Setting::IoMax(_)
-            | Setting::Flat(..)
-            | Setting::IoWeight(_)
-            | Setting::Class(_)
-            | Setting::Latency(_)
-            | Setting::CostQos(_)
-            | Setting::CostModel(_)
-            | Setting::Bandwidth(_)
-            | Setting::Iops(_)
-            | Setting::Limit(_)
-            | Setting::Reserve(_) => {}
-        }
-    }
-    weights.effective().into()
-}
-
 impl TenantPlan {
     /// Returns the tenants of jobs and of a file, if there is one. The file's weights override
     /// those of jobs.
@@ -199,7 +173,7 @@ impl TenantPlan {
                 ));
             }
             tenant.settings.extend_from_slice(&table.settings);
-            tenant.weight = bfq_weight(&tenant.settings);
+            tenant.weight = u32::from(Weights::of(&tenant.settings).bfq);
         }
         plan.changes = changes(&tree, file)?;
         plan.warn_of_tenants_without_jobs(&tree.tenants[..of_jobs], file);
@@ -298,7 +272,7 @@ mod tests {
             [
                 ("a", 0, 100),
                 ("a/b", 1, 20),
-                ("x", 0, 30),
+                ("x", 0, 7),
                 ("x/y", 3, 100),
                 ("x/y/z", 4, 700),
                 ("q", 0, 100),

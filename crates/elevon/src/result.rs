@@ -15,6 +15,7 @@ use elevon_core::stack::Stack;
 use elevon_core::stats::JobStats;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
+use elevon_formats::cgroup::{Setting, WeightFile, Weights};
 use elevon_formats::fio::spec::{self, BlockSizes, JobSpec, Unified};
 use elevon_report::collect::{self, Named, Sources};
 use elevon_report::result::{
@@ -255,7 +256,7 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
         let at = id.index().checked_sub(1).and_then(|at| given.get(at));
         at.map_or_else(Named::default, |tenant| Named {
             path: tenant.path.clone(),
-            settings: tenant.settings.iter().map(|setting| (setting.name().to_owned(), setting.text(None))).collect(),
+            settings: settings_of(tenant),
             limits: collect::limits_of(control, id),
             time: times.get(&id).copied().unwrap_or(whole),
         })
@@ -263,6 +264,25 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
 }
 
 /// Returns the claim of one process of a job as in BFQ: its weight is 10 at level 7, and 10 more
+/// Returns the names and texts of a tenant's settings as they were written. Files of weights have
+/// the weight in force, whatever was written to them before.
+fn settings_of(tenant: &Tenant) -> Vec<(String, String)> {
+    let weights = Weights::of(&tenant.settings);
+    let mut all = Vec::new();
+    for setting in &tenant.settings {
+        let shown = match *setting {
+            Setting::BfqWeight(_) => Setting::BfqWeight(WeightFile::Default(weights.bfq)),
+            Setting::IoWeight(_) => Setting::IoWeight(WeightFile::Default(weights.cost.effective())),
+            other => other,
+        };
+        let row = (shown.name().to_owned(), shown.text(None));
+        if !all.contains(&row) {
+            all.push(row);
+        }
+    }
+    all
+}
+
 /// for each level above. `cgroups` are those from the top to its own.
 fn claim(spec: &JobSpec, cgroups: Vec<(String, u32)>) -> Claim {
     let prio = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };

@@ -115,15 +115,17 @@ fn weights() {
     ] {
         assert_eq!(set("io.weight", line), Setting::IoWeight(weight), "{line}");
         assert_eq!(set("io.bfq.weight", line), Setting::BfqWeight(weight), "{line}");
-        assert_eq!(set("blkio.bfq.weight", line), Setting::BfqWeight(weight), "{line}");
+        assert_eq!(set("blkio.bfq.weight_device", line), Setting::BfqWeight(weight), "{line}");
     }
     assert_eq!(set("io.weight", "10000"), Setting::IoWeight(Default(10000)));
     assert_eq!(set("io.bfq.weight", "1000"), Setting::BfqWeight(Default(1000)));
-    assert_eq!(set("blkio.bfq.weight_device", "8:0 7"), Setting::BfqWeight(Device(Some(7))));
+    assert_eq!(set("blkio.bfq.weight", "7"), Setting::BfqWeight(Default(7)));
     for (file, line, words) in [
         ("io.weight", "0", "0: out of range 1 to 10000 (EINVAL)"),
         ("io.weight", "10001", "10001: out of range 1 to 10000 (EINVAL)"),
         ("io.weight", "99999999999999999999999", "expected a weight from 1 to 10000"),
+        ("blkio.bfq.weight", "8:0 100", "expected a weight alone"),
+        ("blkio.bfq.weight", "default 100", "blkio.bfq.weight_device takes"),
         ("io.bfq.weight", "1001", "1001: out of range 1 to 1000 (EINVAL)"),
         ("io.weight", "8:1 100", "ENODEV"),
         ("io.weight", "default", "default: expected a weight from 1 to 10000"),
@@ -134,6 +136,22 @@ fn weights() {
     ] {
         assert!(refusal(file, line).1.contains(words), "{file} {line}: {}", refusal(file, line).1);
     }
+}
+
+#[test]
+fn the_weight_in_force_after_several_writes() {
+    for (lines, bfq, cost) in [
+        (&["8:0 900", "500"][..], 500, 900),
+        (&["500", "8:0 900"], 900, 900),
+        (&["8:0 900", "8:0 default"], 900, 100),
+        (&["8:0 900", "8:0 default", "300"], 300, 300),
+        (&["200", "8:0 900", "8:0 default"], 900, 200),
+    ] {
+        let of = |file: &str| Weights::of(&lines.iter().map(|line| set(file, line)).collect::<Vec<_>>());
+        assert_eq!((of("io.bfq.weight").bfq, of("io.weight").cost.effective()), (bfq, cost), "{lines:?}");
+    }
+    let ours = Weights::of(&[set("io.bfq.weight", "8:0 900"), set("io.weight", "8:0 900"), Setting::Weight(5000)]);
+    assert_eq!((ours.bfq, ours.cost.effective()), (1000, 900), "`weight` is a default of both");
 }
 
 #[test]
@@ -264,7 +282,7 @@ fn the_table_agrees_with_the_parsers() {
     for file in FILES {
         assert!(!file.syntax.is_empty() && !file.range.is_empty() && !file.default.is_empty() && !file.help.is_empty());
         assert_eq!(FILES.iter().filter(|other| other.name == file.name).count(), 1, "{}", file.name);
-        let good = ["8:0 rbps=2", "8:0 5", "idle", "target=5", "enable=1", "ctrl=auto", "/dev/sda:0"];
+        let good = ["8:0 rbps=2", "8:0 5", "5", "idle", "target=5", "enable=1", "ctrl=auto", "/dev/sda:0"];
         let mut taken = good.iter().filter_map(|line| file.parse(line, &Kernel::V6_18.rules()).ok());
         let line = taken.next().unwrap_or_else(|| panic!("{}: none of the lines", file.name));
         assert_eq!(line.setting.place(), file.place, "{}", file.name);

@@ -12,6 +12,9 @@ use crate::diagnostic::{Complaint, Problem};
 /// The weight of a tenant without a weight of its own, as in Linux.
 pub const DEFAULT_WEIGHT: u16 = 100;
 
+/// The largest weight under BFQ.
+pub const BFQ_WEIGHT_MAX: u16 = 1_000;
+
 /// A write to a file of weights. A tenant has a default weight, and may have another on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightFile {
@@ -34,34 +37,79 @@ impl WeightFile {
     }
 }
 
-/// The weight of a tenant under one policy, after any number of writes.
+/// The weights of a tenant, after any number of settings were applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
+    /// Under BFQ and `flow`, 1 to [`BFQ_WEIGHT_MAX`].
+    pub bfq: u16,
+    /// Under io.cost.
+    pub cost: CostWeight,
+}
+
+/// The weight of a tenant under io.cost: a default, and one of the device, which wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostWeight {
     default: u16,
     device: Option<u16>,
 }
 
-impl Default for Weights {
-    fn default() -> Self {
-        Self { default: DEFAULT_WEIGHT, device: None }
-    }
-}
-
-impl Weights {
-    /// Applies a write to the tenant's file.
-    pub const fn set(&mut self, file: WeightFile) {
-        match file {
-            WeightFile::Default(weight) => self.default = weight,
-            WeightFile::Device(weight) => self.device = weight,
-        }
-    }
-
-    /// Returns the weight in force.
+impl CostWeight {
+    /// Returns the weight in force, 1 to 10000.
     pub const fn effective(self) -> u16 {
         match self.device {
             Some(weight) => weight,
             None => self.default,
         }
+    }
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self { bfq: DEFAULT_WEIGHT, cost: CostWeight { default: DEFAULT_WEIGHT, device: None } }
+    }
+}
+
+impl Weights {
+    /// Returns the weights after settings were applied in order.
+    pub fn of(settings: &[Setting]) -> Self {
+        let mut weights = Self::default();
+        settings.iter().for_each(|setting| weights.take(setting));
+        weights
+    }
+
+    /// Applies a setting; one that is no weight has no effect.
+    ///
+    /// In the kernel a default for BFQ also replaces the weights of devices, and `DEV default`
+    /// keeps the weight in force. So on one device the number that was written last holds.
+    pub const fn take(&mut self, setting: &Setting) {
+        match *setting {
+            Setting::BfqWeight(WeightFile::Default(weight) | WeightFile::Device(Some(weight))) => self.bfq = weight,
+            Setting::IoWeight(WeightFile::Default(weight)) => self.cost.default = weight,
+            Setting::IoWeight(WeightFile::Device(weight)) => self.cost.device = weight,
+            Setting::Weight(weight) => {
+                self.bfq = if weight < BFQ_WEIGHT_MAX { weight } else { BFQ_WEIGHT_MAX };
+                self.cost.default = weight;
+            }
+            Setting::BfqWeight(WeightFile::Device(None))
+            | Setting::IoMax(_)
+            | Setting::Flat(..)
+            | Setting::Class(_)
+            | Setting::Latency(_)
+            | Setting::CostQos(_)
+            | Setting::CostModel(_)
+            | Setting::Bandwidth(_)
+            | Setting::Iops(_)
+            | Setting::Limit(_)
+            | Setting::Reserve(_) => {}
+        }
+    }
+}
+
+/// Parses `N`: `blkio.bfq.weight` of v1 is one number.
+pub(super) fn parse_number(line: &str) -> Result<Line<'_>, FileError> {
+    match tokens(line).as_slice() {
+        [_] => parse(line, BFQ_WEIGHT_MAX, Setting::BfqWeight),
+        _ => Err(refused(line, "expected a weight alone; blkio.bfq.weight_device takes `DEV WEIGHT`")),
     }
 }
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use elevon_core::kernel::Kernel;
-use elevon_formats::cgroup::{Cap, Setting};
+use elevon_formats::cgroup::{BFQ_WEIGHT_MAX, Cap, Setting};
 use elevon_formats::fio::spec::JobSpec;
 use elevon_workload::in_force::InForce;
-use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
+use elevon_workload::tenants::{TenantPlan, is_weight};
 
 use super::{Plan, text_of};
 use crate::failure::{ConflictError, Failure};
