@@ -242,6 +242,7 @@ fn rules_of_io_throttle() {
         ("/dev/sda:0:0", None),
         ("/dev/sda:0:1:5", None),
         ("0", None),
+        ("0:0", None),
         ("/dev/sda:1048576:0", rule(1 << 20, Policy::Leaky)),
         ("1048576:0", rule(1 << 20, Policy::Leaky)),
         ("/dev/sda:1048576:1:4194304", rule(1 << 20, Policy::Token { bucket: 4 << 20 })),
@@ -252,9 +253,17 @@ fn rules_of_io_throttle() {
         assert_eq!(set("blockio.iops-max", line), Setting::Iops(expected), "{line}");
     }
     for (line, words) in [
-        ("", "expected a device"),
-        (":", "expected a device"),
-        (":100:0", "expected a device"),
+        ("", "expected DEV:LIMIT, where DEV is a path such as /dev/sda, or a limit"),
+        (":", "expected DEV:LIMIT"),
+        (":100:0", "expected DEV:LIMIT"),
+        ("-5:0", "-5: expected DEV:LIMIT, where DEV is a path such as /dev/sda, or a limit"),
+        (".5M:0", "expected DEV:LIMIT"),
+        ("abc:0", "expected DEV:LIMIT"),
+        ("sda:4096:0", "expected DEV:LIMIT"),
+        ("0:foo:bar", "expected strategy 0"),
+        ("/dev/sda:0:2", "expected strategy 0"),
+        ("8:0:0", "or write DEV:LIMIT:0, where DEV is a path"),
+        ("8:0:1048576:0", "where DEV is a path such as /dev/sda"),
         ("/dev/sda", "expected a limit after the device"),
         ("/dev/sda:", "expected a limit"),
         ("/dev/sda:x:0", "expected a limit"),
