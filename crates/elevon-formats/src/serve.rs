@@ -191,9 +191,15 @@ pub fn parse(file: &str, text: &str) -> Result<ServeFile, Vec<Diagnostic>> {
     for entry in entries.iter().filter(|entry| entry.name != "kernel") {
         draft.take(&mut reader, entry);
     }
-    reader.no_device("a setting holds on every device of the server; leave the device out");
+    match draft.devices.len() {
+        0 | 1 => _ = reader.one_device(),
+        _ => reader.no_device(EVERY_DEVICE),
+    }
     draft.finish(reader)
 }
+
+/// The reason why a line of a tenant names no device of a server with several.
+pub const EVERY_DEVICE: &str = "a tenant's setting holds on every device of the server; leave the device out";
 
 /// The configuration while it is read.
 #[derive(Default)]
@@ -385,7 +391,11 @@ impl Draft {
                 }
             }
         }
+        // Its lines name this device, whatever those of others name.
+        let others = std::mem::take(&mut reader.devices);
         found.settings = settings(reader, &self.kernel.rules(), &scope, Some(FileOwner::Device), rest);
+        reader.one_device();
+        reader.devices = others;
         match device {
             Some(device) => {
                 found.device = device;

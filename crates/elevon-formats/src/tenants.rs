@@ -46,6 +46,8 @@ pub struct TenantsFile {
     pub tenants: Vec<TenantTable>,
     /// The changes during the run, in the file's order.
     pub changes: Vec<Change>,
+    /// The device, if a line names it.
+    pub named: Option<String>,
 }
 
 /// One `[tenant."PATH"]`.
@@ -81,7 +83,7 @@ pub fn parse(file: &str, text: &str, rules: &Rules) -> Result<TenantsFile, Vec<D
     for entry in reader::entries(table.get_ref()) {
         result.take(&mut reader, rules, &entry);
     }
-    reader.one_device();
+    result.named = reader.one_device();
     if reader.complaints.is_empty() {
         Ok(result)
     } else {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use elevon_core::kernel::Kernel;
+use elevon_formats::serve::EVERY_DEVICE;
 use serde_json::{Value, json};
 
 use crate::listen::{Listener, Socket};
@@ -139,6 +140,9 @@ fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {
     let [table] = &file.tenants[..] else { return Err(format!("{setting}: expected a setting, such as weight = 200")) };
     if table.settings.is_empty() || !file.changes.is_empty() || !file.device.is_empty() {
         return Err(format!("`{setting}`: expected settings of a tenant, such as weight = 200"));
+    }
+    if let Some(device) = file.named.filter(|_| control.devices().count() > 1) {
+        return Err(format!("{device}: {EVERY_DEVICE}"));
     }
     control.set(&path, &table.settings)?;
     Ok(json!({}))

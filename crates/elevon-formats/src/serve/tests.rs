@@ -100,7 +100,18 @@ fn a_mistake_is_a_line_with_its_place() {
         ("{}{}[export.x]\nread_only = 1", &["c.toml:5:13: export.x.read_only: expected true"]),
         ("{}{}[export.x]\ntenant = '../y'", &["c.toml:5:10: export.x.tenant: \"..\" is no name"]),
         ("{}{}[export.x]\n[tenant.x]\nweight = 0", &["c.toml:6:10: tenant.x.weight: 0 is out of range"]),
-        ("{}{}[export.x]\n[tenant.x]\n'io.max' = '8:0 rbps=5000'", &["c.toml:6:12: 8:0: a setting holds on every"]),
+        (
+            "{}{}[device.e]\ndevice = './e'\n[export.x]\ndevice = 'd'\n[tenant.x]\n'io.max' = '8:0 rbps=5000'",
+            &["c.toml:9:12: 8:0: a tenant's setting holds on every"],
+        ),
+        (
+            "{}{}[export.x]\n[tenant.x]\n'io.max' = '8:0 rbps=5000'\n'io.latency' = '8:16 target=5'",
+            &["c.toml:7:16: 8:16: there is one device, and line 6 calls it 8:0"],
+        ),
+        (
+            "{}{}'io.cost.qos' = '8:0 enable=1'\n'io.cost.model' = '8:16 ctrl=auto'\n[export.x]",
+            &["c.toml:5:19: 8:16: there is one device, and line 4 calls it 8:0"],
+        ),
         ("{}{}[export.x]\n[[change]]\nat='5s'", &["c.toml:5:3: change: a server has no end"]),
         ("{}device = 5\n[export.x]", &["c.toml:1:1: device: no device", "c.toml:2:10: device: expected tables"]),
     ] {
@@ -109,6 +120,17 @@ fn a_mistake_is_a_line_with_its_place() {
         assert_eq!(errors.len(), expected.len(), "{text}: {errors:#?}");
         assert!(errors.iter().zip(expected).all(|(error, start)| error.starts_with(start)), "{text}: {errors:#?}");
     }
+}
+
+#[test]
+fn lines_may_name_the_device_that_they_are_of() {
+    const TENANT: &str = "[tenant.x]\n'io.max' = '8:0 rbps=5000'\n";
+    const TWO: &str = "[device.d]\ndevice = './d'\n'io.cost.qos' = '8:0 enable=1'\n\
+                       [device.e]\ndevice = './e'\n'io.cost.qos' = '8:16 enable=1'\n[export.x]\ndevice = 'd'\n";
+    let of = |text: &str| parse("c.toml", &format!("listen = ['unix:s']\n{text}")).expect(text);
+    let one = of(&format!("{TENANT}[device.d]\ndevice = './d'\n'io.cost.qos' = '8:0 enable=1'\n[export.x]\n"));
+    assert_eq!((one.devices[0].settings.len(), one.tenants[0].settings.len()), (1, 1));
+    assert_eq!(of(TWO).devices.iter().map(|device| device.settings.len()).collect::<Vec<_>>(), [1, 1]);
 }
 
 #[test]

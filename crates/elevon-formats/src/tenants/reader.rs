@@ -17,7 +17,7 @@ pub(crate) struct Reader<'a> {
     /// The byte at which each line starts.
     lines: Vec<usize>,
     /// The devices that lines name, with the first place of each.
-    devices: Vec<(String, usize)>,
+    pub(crate) devices: Vec<(String, usize)>,
     pub(crate) complaints: Vec<Diagnostic>,
 }
 
@@ -73,18 +73,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Complains if lines name different devices: a run has only one device, and settings for
-    /// another would have no effect.
-    pub(crate) fn one_device(&mut self) {
-        let [(first, first_at), others @ ..] = self.devices.as_slice() else { return };
-        let line = self.place(*first_at).line;
-        let messages: Vec<_> = others
-            .iter()
-            .map(|(other, at)| (*at, format!("{other}: a run has one device, and line {line} calls it {first}; leave devices out, or name one")))
-            .collect();
-        for (at, message) in messages {
+    /// Complains if lines name different devices where there is only one: settings for another
+    /// would have no effect. Returns the name of the device.
+    pub(crate) fn one_device(&mut self) -> Option<String> {
+        let mut devices = std::mem::take(&mut self.devices).into_iter();
+        let (first, first_at) = devices.next()?;
+        let line = self.place(first_at).line;
+        for (other, at) in devices {
+            let message = format!(
+                "{other}: there is one device, and line {line} calls it {first}; leave devices out, or name one"
+            );
             self.complain(at, "", Problem::Conflict.because(message));
         }
+        Some(first)
     }
 }
 

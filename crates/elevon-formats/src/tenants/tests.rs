@@ -176,7 +176,7 @@ fn a_mistake_is_a_line_with_its_place() {
         ("[tenant.a", "t.toml:1:10: unclosed table, expected `]`"),
         (
             "[tenant.a]\n'io.max' = '8:0 rbps=5'\n[tenant.b]\n'io.max' = '8:16 rbps=5'",
-            "t.toml:4:12: 8:16: a run has one device, and line 2 calls it 8:0; leave devices out, or name one",
+            "t.toml:4:12: 8:16: there is one device, and line 2 calls it 8:0; leave devices out, or name one",
         ),
         ("[tenant.a]\n# ä\n\"io.max\" = \"ä=5\"", "t.toml:3:13: tenant.a.\"io.max\": ä=5: unknown key"),
     ] {

@@ -158,12 +158,14 @@ fn file() -> impl Strategy<Value = TenantsFile> {
                 .into_iter()
                 .map(|(at, (tenant, settings))| Change { at: Nanos::new(at), tenant, place: Span::default(), settings })
                 .collect(),
+            named: None,
         },
     )
 }
 
-/// Removes places, which rendering does not keep.
+/// Removes places and the name of the device, which rendering does not keep.
 fn plain(mut file: TenantsFile) -> TenantsFile {
+    file.named = None;
     file.tenants.iter_mut().for_each(|tenant| tenant.place = Span::default());
     file.changes.iter_mut().for_each(|change| change.place = Span::default());
     file

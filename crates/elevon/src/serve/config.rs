@@ -219,7 +219,7 @@ fn tenants(file: &ServeFile, index: usize) -> TenantsFile {
             tables.push(TenantTable { path, place, settings: Vec::new() });
         }
     }
-    TenantsFile { device: file.devices[index].settings.clone(), tenants: tables, changes: Vec::new() }
+    TenantsFile { device: file.devices[index].settings.clone(), tenants: tables, ..TenantsFile::default() }
 }
 
 /// Returns the plan of a device. `before` are those of the devices before it.
