@@ -1,6 +1,7 @@
 //! Converts the tenants of a stack to plain values with names: of a run at its end, of a server at
 //! any time.
 
+use elevon_core::control::io_cost::IoCost;
 use elevon_core::control::io_throttle::LimitKind;
 use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::pressure::Pressure;
@@ -10,7 +11,7 @@ use elevon_core::sched::AnyScheduler;
 use elevon_core::tenant::Tenants;
 use elevon_core::units::{Instant, Nanos, TenantId};
 
-use crate::result::TenantResult;
+use crate::result::{CostFigures, TenantResult};
 
 /// Sources of the figures of a run's tenants.
 pub struct Sources<'a> {
@@ -20,6 +21,8 @@ pub struct Sources<'a> {
     pub statistics: &'a Statistics,
     /// Stalls of tasks, if they were tracked.
     pub pressure: Option<&'a Pressure>,
+    /// io.cost, if its figures are wanted.
+    pub cost: Option<&'a IoCost>,
     /// The scheduler, which keeps reserves.
     pub scheduler: &'a AnyScheduler,
     /// Waits, including those for the scheduler up to the end of the run.
@@ -54,6 +57,7 @@ pub fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<
 pub fn all_tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
     let Sources { tree, pressure, now, .. } = *sources;
     let (statistics, breakdown) = (sources.statistics.rolled_up(tree), sources.breakdown.rolled_up(tree));
+    let cost = sources.cost.filter(|cost| cost.qos().enable).map(|cost| (cost.vrate_ppm(), cost.stats(now, tree)));
     let entry = |id: TenantId| {
         let Named { path, settings, limits, time } = named(id);
         let stat = statistics.of(id);
@@ -68,6 +72,10 @@ pub fn all_tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> 
             io: stat.counters,
             in_flight: stat.in_flight,
             latency: stat.latency().cloned().unwrap_or_default(),
+            cost: cost.as_ref().map(|(vrate_ppm, stats)| CostFigures {
+                usage: stats[id.index()].usage,
+                vrate_ppm: (id == TenantId(0)).then_some(*vrate_ppm),
+            }),
             reserve_missed: sources.scheduler.reserve_missed(id),
             pressure: pressure.map(|pressure| pressure.read(now, id)),
             explain: breakdown.of(id).to_vec(),
@@ -119,7 +127,8 @@ mod tests {
         let scheduler = AnyScheduler::None(NoneScheduler::new(1, 1, 0));
         let nothing = |breakdown: &WaitBreakdown, statistics: &Statistics| {
             let now = Instant::ZERO;
-            let sources = Sources { tree: &tree, statistics, pressure: None, scheduler: &scheduler, breakdown, now };
+            let (pressure, cost) = (None, None);
+            let sources = Sources { tree: &tree, statistics, pressure, cost, scheduler: &scheduler, breakdown, now };
             tenants(&sources, |_| Named::default()).is_empty()
         };
         assert!(nothing(&breakdown, &statistics));
@@ -134,6 +143,7 @@ mod tests {
             tree: &tree,
             statistics: &statistics,
             pressure: Some(&pressure),
+            cost: None,
             scheduler: &scheduler,
             breakdown: &breakdown,
             now: Instant::new(2_000_000_000),

@@ -294,6 +294,8 @@ pub struct TenantResult {
     pub in_flight: u64,
     /// Latency of completed fragments, from their release by the limits.
     pub latency: Histogram,
+    /// What io.cost adds to `io.stat`; `None` if it is off when the run ends.
+    pub cost: Option<CostFigures>,
     /// Pressure: how long tasks stalled for I/O; `None` if the tenant's processes were not tracked.
     pub pressure: Option<PressureReading>,
     /// Time by which the scheduler kept less than the tenant's `reserve` while its I/O was waiting:
@@ -301,6 +303,15 @@ pub struct TenantResult {
     pub reserve_missed: Option<Nanos>,
     /// What the tenant's I/O waited for; each cause occurs once.
     pub explain: Vec<(Cause, Wait)>,
+}
+
+/// What io.cost adds to a tenant's `io.stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostFigures {
+    /// `cost.usage`: device time of the tenant's I/O and of those below it, according to the model.
+    pub usage: Nanos,
+    /// `cost.vrate`: speed of the device's virtual clock, in millionths; for the root alone.
+    pub vrate_ppm: Option<u64>,
 }
 
 /// Tenants and jobs over time.

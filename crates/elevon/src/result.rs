@@ -246,6 +246,7 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
         tree: control.tenants(),
         statistics: control.statistics(),
         pressure: Some(control.pressure()),
+        cost: Some(control.io_cost()),
         scheduler: facts.stack.scheduler(),
         breakdown: control.breakdown(),
         now: outcome.ended.max(outcome.disk_end.at),
@@ -263,7 +264,6 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
     })
 }
 
-/// Returns the claim of one process of a job as in BFQ: its weight is 10 at level 7, and 10 more
 /// Returns the names and texts of a tenant's settings as they were written. Files of weights have
 /// the weight in force, whatever was written to them before.
 fn settings_of(tenant: &Tenant) -> Vec<(String, String)> {
@@ -283,6 +283,7 @@ fn settings_of(tenant: &Tenant) -> Vec<(String, String)> {
     all
 }
 
+/// Returns the claim of one process of a job as in BFQ: its weight is 10 at level 7, and 10 more
 /// for each level above. `cgroups` are those from the top to its own.
 fn claim(spec: &JobSpec, cgroups: Vec<(String, u32)>) -> Claim {
     let prio = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };

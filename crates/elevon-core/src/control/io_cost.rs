@@ -255,8 +255,7 @@ impl IoCost {
 
     /// Returns the speed of the device's virtual clock in millionths, as the control loop set it
     /// (`cost.vrate`).
-    #[cfg(test)]
-    const fn vrate_ppm(&self) -> u64 {
+    pub const fn vrate_ppm(&self) -> u64 {
         self.control.speed * 1_000_000 / SPEED_ONE
     }
 

@@ -20,11 +20,12 @@ pub(super) fn value(run: &RunResult) -> Value {
 fn tenant_value(run: &RunResult, tenant: &TenantResult, all: Nanos) -> Value {
     if tenant.is_idle() {
         // Of thousands of tenants most may be idle; their zeros would be most of the report.
-        return json!({ "path": tenant.path, "removed": tenant.removed, "settings": strings(&tenant.settings) });
+        let mut out = json!({ "path": tenant.path, "removed": tenant.removed, "settings": strings(&tenant.settings) });
+        if tenant.cost.is_some_and(|cost| cost.vrate_ppm.is_some()) {
+            out["io_stat"] = io_stat(run, tenant);
+        }
+        return out;
     }
-    let (major, minor) = run.disk.number;
-    let [rbytes, wbytes, dbytes] = tenant.io.bytes;
-    let [rios, wios, dios] = tenant.io.ios;
     let reasons = Reason::ALL.into_iter().map(|reason| {
         let wait = throttled(tenant, reason);
         (reason.name().to_owned(), json!({ "count": wait.count, "ns": wait.time.get() }))
@@ -34,10 +35,7 @@ fn tenant_value(run: &RunResult, tenant: &TenantResult, all: Nanos) -> Value {
         "removed": tenant.removed,
         "settings": strings(&tenant.settings),
         "time_ns": tenant.time.get(),
-        "io_stat": {
-            "device": format!("{major}:{minor}"),
-            "rbytes": rbytes, "wbytes": wbytes, "rios": rios, "wios": wios, "dbytes": dbytes, "dios": dios,
-        },
+        "io_stat": io_stat(run, tenant),
         "in_flight": tenant.in_flight,
         "latency_ns": latency(tenant),
         "device_time_ns": device_time(tenant).get(),
@@ -51,6 +49,25 @@ fn tenant_value(run: &RunResult, tenant: &TenantResult, all: Nanos) -> Value {
     }
     if let Some(pressure) = &tenant.pressure {
         out["pressure"] = json!({ "some": stall(&pressure.some), "full": stall(&pressure.full) });
+    }
+    out
+}
+
+/// Returns the tenant's line of `io.stat`, with the kernel's keys.
+fn io_stat(run: &RunResult, tenant: &TenantResult) -> Value {
+    let (major, minor) = run.disk.number;
+    let [rbytes, wbytes, dbytes] = tenant.io.bytes;
+    let [rios, wios, dios] = tenant.io.ios;
+    let mut out = json!({
+        "device": format!("{major}:{minor}"),
+        "rbytes": rbytes, "wbytes": wbytes, "rios": rios, "wios": wios, "dbytes": dbytes, "dios": dios,
+    });
+    if let Some(cost) = tenant.cost {
+        if let Some(ppm) = cost.vrate_ppm {
+            // Percent with two decimals.
+            out["cost.vrate"] = json!((ppm / 100) as f64 / 100.0);
+        }
+        out["cost.usage"] = cost.usage.as_micros().into();
     }
     out
 }

@@ -96,6 +96,7 @@ impl Tenants {
             tree: control.tenants(),
             statistics: control.statistics(),
             pressure: None,
+            cost: None,
             scheduler: stack.scheduler(),
             breakdown: control.breakdown(),
             now,

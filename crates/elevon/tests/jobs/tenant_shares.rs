@@ -86,6 +86,9 @@ fn io_weight_shares_the_device_among_those_who_want_it() {
     for (path, (got, weight)) in ["a", "b", "c"].iter().zip(got.iter().zip([100.0, 200.0, 500.0])) {
         assert_near(path, *got, total * weight / 800.0);
     }
+    let stat = |path: &str, key: &str| tenant(&report, path)["io_stat"][key].as_f64().expect("io.cost is on");
+    assert_eq!(stat("/", "cost.vrate"), 95.0, "{report:#}");
+    assert_near("usage of c", stat("c", "cost.usage"), stat("/", "cost.usage") * 500.0 / 800.0);
     assert_near("all that the model allows", total, 4.0 * 3960.0 * 0.95);
     assert!(percent(&report, "a", |cause| cause["cause"] == "cost") > 20.0, "what held a is named");
 
