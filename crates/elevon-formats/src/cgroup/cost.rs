@@ -102,7 +102,7 @@ pub(super) fn qos(line: &str) -> Result<Line<'_>, FileError> {
 impl CostQos {
     fn set(&mut self, key: &str, value: &str) -> Result<(), (Refusal, String)> {
         let share = || {
-            let range = || (Refusal::Range, "out of range 0.00 to 100.00 %".to_owned());
+            let range = || (Refusal::Invalid, "out of range 0.00 to 100.00 %".to_owned());
             percent(value).and_then(|share| if share <= 10_000 { Ok(Some(share)) } else { Err(range()) })
         };
         let rate = || percent(value).map(|rate| Some(rate.clamp(100, 1_000_000)));
