@@ -16,6 +16,8 @@ const OPTION_HEAD: usize = 16;
 const OPTION_MAX: u32 = 64 << 10;
 /// Options before the transmission, after which a client is sent away.
 const OPTIONS_MAX: u32 = 1024;
+/// The answer to a payload of names that cannot be read.
+const MALFORMED: &[u8] = b"a length does not fit the payload, or a name is not UTF-8 or too long or has a NUL";
 
 /// What a server demands of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -394,7 +396,7 @@ impl Session {
 
     fn info(&mut self, kind: u32, payload: &[u8], exports: &dyn Exports) -> Step {
         let Some(asked) = Asked::parse(payload) else {
-            return self.reply(kind, answer::INVALID, b"lengths do not match the payload");
+            return self.reply(kind, answer::INVALID, MALFORMED);
         };
         let refuse = |session: &mut Self, why: Refusal| session.reply(kind, why.answer(), why.to_string().as_bytes());
         let export = match exports.export(asked.name) {
@@ -437,7 +439,7 @@ impl Session {
             return self.reply(kind, answer::INVALID, b"ask for structured replies first");
         }
         let Some(Queries { name, queries }) = Queries::parse(payload) else {
-            return self.reply(kind, answer::INVALID, b"lengths do not match the payload");
+            return self.reply(kind, answer::INVALID, MALFORMED);
         };
         if let Err(refusal) = exports.export(name) {
             return self.reply(kind, refusal.answer(), refusal.to_string().as_bytes());
