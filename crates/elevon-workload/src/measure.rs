@@ -121,6 +121,11 @@ impl Measure {
         }
     }
 
+    /// Returns true if a submission has a latency of its own: the engine is asynchronous.
+    pub(crate) const fn is_asynchronous(&self) -> bool {
+        self.asynchronous
+    }
+
     /// Resets the statistics once the ramp has ended. Returns true when it does so.
     #[inline]
     pub(crate) fn leave_ramp(&mut self, now: Instant) -> bool {

@@ -25,7 +25,9 @@
 //!   (`tests/data/kernel-truth/whatif/`).
 //! - Latencies: *slat* lasts from the moment at which the process begins to prepare the I/O until
 //!   its submission returns (asynchronous engines only; it includes a sleep for a tag). *clat*
-//!   lasts from there until the process has the I/O back. *lat* is the sum of both.
+//!   lasts from there until the process has the I/O back. *lat* is the sum of both. With a
+//!   synchronous engine the submission is a part of the I/O, so *clat* includes its sleep for a
+//!   tag.
 //! - CPU time ([`CpuCost`]) is spent serially: `submit` and the scheduler's part before an I/O is
 //!   issued (a batch is issued when all of it is prepared), `complete` before the process has the
 //!   I/O back. In real time both are zero, because the time really passes.
@@ -612,7 +614,9 @@ impl Process {
 
     /// Reports that the sleep for a tag has ended.
     pub fn unblocked(&mut self, now: Instant) {
-        if let Some(token) = self.blocked.take() {
+        if let Some(token) = self.blocked.take()
+            && self.measure.is_asynchronous()
+        {
             self.slots[token as usize].issued = now;
         }
     }

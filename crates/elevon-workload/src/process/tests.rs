@@ -546,6 +546,22 @@ fn sleeping_for_a_tag_is_submission_latency() {
 }
 
 #[test]
+fn a_synchronous_sleep_for_a_tag_is_completion_latency() {
+    let mut process = Bench::new(&job(|_| {})).process;
+    let at = |us: u64| Instant::new(us * US);
+    process.start(at(0));
+    assert_eq!(process.poll(at(0)), Poll::Submit(1));
+    let token = process.take().expect("an I/O").token;
+    process.on_submitted(at(0), true);
+    process.unblocked(at(30));
+    assert_eq!(process.poll(at(30)), Poll::Wait);
+    process.complete(token, Status::Ok);
+    process.poll(at(100));
+    let read = &process.stats_at(at(100)).directions[0];
+    assert_eq!((read.slat.count, read.clat.max, read.lat.max), (0, 100 * US, 100 * US));
+}
+
+#[test]
 fn overlapping_ios_are_serialized() {
     let spec = job(|s| {
         deep(s, 16);
