@@ -3,7 +3,7 @@
 
 use elevon_cache::stats::CacheUse;
 use elevon_core::ioprio::IoPrio;
-use elevon_core::stats::{Direction, JobStats, LatencyStat, Repeats};
+use elevon_core::stats::{Direction, DirectionStats, JobStats, LatencyStat, Repeats};
 use elevon_core::units::{Bytes, DeviceOffset, Instant, Nanos};
 
 use crate::logs::{Logger, Sample};
@@ -199,15 +199,12 @@ impl Measure {
 
     #[cold]
     fn close_sample(&mut self, now: Instant) {
-        let elapsed = u128::from(now.since(self.sample_start).get().max(1));
+        let elapsed = now.since(self.sample_start).get();
         for (sampled, stats) in self.sampled.iter_mut().zip(&mut self.stats.directions) {
             let until_now = (stats.bytes, stats.ios);
             let (bytes, ios) = (until_now.0 - sampled.0, until_now.1 - sampled.1);
             *sampled = until_now;
-            if ios > 0 {
-                stats.bandwidth.add((u128::from(bytes) * 1_000_000_000 / 1024 / elapsed) as u64);
-                stats.iops.add((u128::from(ios) * 1_000_000_000 / elapsed) as u64);
-            }
+            add_sample(stats, bytes, ios, elapsed);
         }
         self.sample_start = now;
         self.sample_end = now.saturating_add(Nanos::new(SAMPLE));
@@ -227,14 +224,17 @@ impl Measure {
     pub(crate) fn stats_at(&self, now: Instant, directions: [bool; 3]) -> JobStats {
         let mut copy = Self { logger: None, cache_use: None, stats: self.stats.clone(), ..*self };
         copy.end_phase(now.max(self.phase_start), directions);
-        copy.finish(now);
+        copy.finish();
         copy.stats
     }
 
-    pub(crate) fn finish(&mut self, now: Instant) {
-        // A job shorter than one sample has one sample, its mean.
+    pub(crate) fn finish(&mut self) {
+        // A job without a whole sample in which an I/O completed has one sample, its mean.
         if self.stats.directions.iter().all(|d| d.bandwidth.count == 0) {
-            self.close_sample(now);
+            for stats in &mut self.stats.directions {
+                let (bytes, ios, span) = (stats.bytes, stats.ios, stats.runtime_ns);
+                add_sample(stats, bytes, ios, span);
+            }
         }
         for (stats, [clat, lat, slat]) in self.stats.directions.iter_mut().zip(&mut self.repeats) {
             clat.flush(&mut stats.clat);
@@ -249,6 +249,15 @@ impl Measure {
         if let Some(logger) = &mut self.logger {
             logger.finish();
         }
+    }
+}
+
+/// Adds a sample of the I/Os of a direction in `elapsed` nanoseconds, if there are any.
+fn add_sample(stats: &mut DirectionStats, bytes: u64, ios: u64, elapsed: u64) {
+    if ios > 0 && elapsed > 0 {
+        let per_second = |count: u64| u128::from(count) * 1_000_000_000 / u128::from(elapsed);
+        stats.bandwidth.add((per_second(bytes) / 1024) as u64);
+        stats.iops.add(per_second(ios) as u64);
     }
 }
 

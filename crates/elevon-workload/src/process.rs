@@ -763,7 +763,7 @@ impl Process {
         let end = now.max(self.busy_until);
         self.ended = Some(end);
         self.measure.end_phase(end, self.options.used);
-        self.measure.finish(end);
+        self.measure.finish();
     }
 }
 

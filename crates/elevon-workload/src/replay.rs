@@ -458,7 +458,7 @@ impl Replayed {
     fn finish(&mut self, now: Instant) {
         self.ended = Some(now);
         self.measure.end_phase(now, self.used);
-        self.measure.finish(now);
+        self.measure.finish();
     }
 }
 

@@ -562,6 +562,14 @@ fn a_synchronous_sleep_for_a_tag_is_completion_latency() {
 }
 
 #[test]
+fn a_job_whose_only_io_outlasts_a_sample_has_one_sample() {
+    let spec = job(|s| s.size = Some(Amount::Bytes(BLOCK)));
+    let bench = Bench::new(&spec).latency(800 * MS).run();
+    let read = &bench.process.stats().directions[0];
+    assert_eq!((read.iops.count, read.iops.max, read.bandwidth.max), (1, 1, 5), "1.25/s, 5 KiB/s");
+}
+
+#[test]
 fn overlapping_ios_are_serialized() {
     let spec = job(|s| {
         deep(s, 16);
