@@ -112,6 +112,9 @@ pub struct Rules {
     /// Writes can be atomic (`RWF_ATOMIC`), and the queue has the attributes `atomic_write_*`
     /// (6.11+).
     pub atomic_writes: bool,
+    /// Atomic writes are no longer than a chunk (`chunk_sectors`), and their units divide it
+    /// (6.17+). Before, a write that crosses a chunk is refused when it is split.
+    pub atomic_writes_within_chunk: bool,
     /// The queue has the attribute `iostats_passthrough` (6.13+).
     pub iostats_passthrough_attribute: bool,
     /// The queue has the attributes `max_write_streams` and `write_stream_granularity` (6.16+).
@@ -343,6 +346,7 @@ impl Kernel {
             nvme_discard_granularity_of_namespace: self.since(V7_2),
             nvme_states_io_opt: !self.since(V6_12),
             atomic_writes: self.since(V6_12),
+            atomic_writes_within_chunk: self.since(V6_18),
             iostats_passthrough_attribute: self.since(V6_16),
             write_stream_attributes: self.since(V6_16),
             write_zeroes_unmap_attributes: self.since(V6_18),

@@ -246,6 +246,7 @@ impl QueueLimits {
         next.validate_segments(rules)?;
         next.validate_zones()?;
         next.validate_atomic()?;
+        next.bound_atomic(rules);
         next.fix_features();
         next.max_sectors = next.derive_max_sectors(rules)?;
         *self = next;
@@ -455,6 +456,23 @@ impl QueueLimits {
             });
         }
         Ok(())
+    }
+
+    /// Keeps atomic writes within what the hardware accepts, and by the later rule their units to
+    /// what divides the chunk, so that none crosses its boundary.
+    fn bound_atomic(&mut self, rules: &Rules) {
+        if self.atomic_write_max == 0 {
+            return;
+        }
+        let (chunk, bound) = (self.chunk_sectors.bytes().get(), |limit: u64| limit.min(u32::MAX.into()) as u32);
+        self.atomic_write_max = self.atomic_write_max.min(bound(self.hardware().bytes().get()));
+        let mut unit = 1 << self.atomic_write_max.ilog2();
+        if rules.atomic_writes_within_chunk && chunk > 0 {
+            self.atomic_write_max = self.atomic_write_max.min(bound(chunk));
+            unit = unit.min(bound(1 << chunk.trailing_zeros()));
+        }
+        self.atomic_write_unit_max = self.atomic_write_unit_max.min(unit);
+        self.atomic_write_unit_min = self.atomic_write_unit_min.min(unit);
     }
 
     /// Clears FUA if there is no write cache: it is never needed then.

@@ -106,12 +106,15 @@ fn split_data(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits) -> Split
 }
 
 /// Returns the soft limit of reads and writes, and the chunk whose boundary they may not cross, in
-/// sectors. An atomic write has its own limit and chunk.
+/// sectors. An atomic write has its own limit, and its own boundary in place of the chunk's if the
+/// device has one.
 const fn data_limits(flags: Flags, limits: &QueueLimits) -> (u64, u64) {
+    let chunk = limits.chunk_sectors.get();
     if flags.contains(Flags::ATOMIC) {
-        (limits.atomic_write_max as u64 / SECTOR_SIZE, limits.atomic_write_boundary as u64 / SECTOR_SIZE)
+        let boundary = limits.atomic_write_boundary as u64 / SECTOR_SIZE;
+        (limits.atomic_write_max as u64 / SECTOR_SIZE, if boundary > 0 { boundary } else { chunk })
     } else {
-        (limits.max_sectors.get(), limits.chunk_sectors.get())
+        (limits.max_sectors.get(), chunk)
     }
 }
 

@@ -344,6 +344,16 @@ pub const RULES: &[RuleRow] = &[
         ""
     ),
     row!(
+        atomic_writes_within_chunk,
+        "queue limits",
+        "an atomic write is no longer than a chunk, and its units divide the chunk",
+        "an atomic write that crosses the boundary of a chunk fails with EINVAL when it is split",
+        Read,
+        "read: 6.17",
+        "databases on stripes",
+        ""
+    ),
+    row!(
         iostats_passthrough_attribute,
         "queue attributes",
         "the queue has the attribute iostats_passthrough",

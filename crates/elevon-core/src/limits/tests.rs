@@ -274,6 +274,26 @@ fn the_largest_atomic_write_alone_is_enough() {
     assert_eq!(limits, valid(with_hw(2048), Kernel::V6_18), "without atomic writes all are 0");
 }
 
+#[test]
+fn atomic_writes_are_within_hardware_and_chunk() {
+    let with = |chunk: u64, kernel: Kernel| {
+        let limits = QueueLimits {
+            chunk_sectors: Sectors::new(chunk),
+            atomic_write_max: 65536,
+            atomic_write_unit_min: 16384,
+            ..with_hw(64)
+        };
+        let limits = valid(limits, kernel);
+        (limits.atomic_write_max, limits.atomic_write_unit_min, limits.atomic_write_unit_max)
+    };
+    for kernel in [Kernel::V6_16, Kernel::V6_18] {
+        assert_eq!(with(0, kernel), (32768, 16384, 32768), "32 KiB of hardware");
+    }
+    // 24 KiB, of which no aligned 16 KiB may be a part of two.
+    assert_eq!(with(48, Kernel::V6_16), (32768, 16384, 32768));
+    assert_eq!(with(48, Kernel::V6_18), (24576, 8192, 8192));
+}
+
 /// Generates a setting that may or may not be valid: values near the usual ones, and arbitrary
 /// ones.
 fn any_setting() -> impl Strategy<Value = (&'static str, u64)> {

@@ -161,6 +161,9 @@ fn what_must_not_be_cut_fails() {
     assert_eq!(fail(atomic(0, 136), &limits), Split::Fail(Status::Invalid));
     limits.atomic_write_boundary = 64 * 1024;
     assert_eq!(fail(atomic(64, 128), &limits), Split::Fail(Status::Invalid));
+    limits.atomic_write_boundary = 0;
+    limits.chunk_sectors = Sectors::new(48);
+    assert_eq!(fail(atomic(32, 32), &limits), Split::Fail(Status::Invalid), "the chunk is its boundary");
 
     assert_eq!(fail(bio(Op::ZoneAppend, 0, 8), &limits), Split::Fail(Status::NotSupported));
     limits.max_zone_append_sectors = Sectors::new(512);
