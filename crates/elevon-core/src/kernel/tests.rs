@@ -70,7 +70,7 @@ fn the_rows_are_the_rules() {
 /// that the devices imitate, and the rule that has it, or the row that says why none does.
 #[test]
 fn every_known_change_is_a_rule_or_has_a_reason() {
-    const KNOWN: [(&str, &str); 27] = [
+    const KNOWN: [(&str, &str); 28] = [
         ("implicit plug of a lone bio", "implicit_plug"),
         ("a lone request under a scheduler is dispatched by a worker", "implicit_plug"),
         ("a vector for each folio", "direct_fill_per_folio"),
@@ -89,6 +89,7 @@ fn every_known_change_is_a_rule_or_has_a_reason() {
         ("removal of a throttled group and of the disk", "throttle_group_removal_at_once"),
         ("slices of io.max", "throttle_slice_ms"),
         ("reclaim and dirty file pages", "reclaim_writes_file_pages"),
+        ("misses of mappings", "mapped_misses_counted_once"),
         ("MGLRU of 7.2", "mglru_keeps_dirty_pages"),
         ("MGLRU of 7.3", "mglru_promotes_executable_pages"),
         ("readahead's marker at the end of a file", "readahead_marks_end_of_file"),

@@ -54,6 +54,13 @@ pub const UNMODELLED: &[Unmodelled] = &[
         why: "what a removed tenant's limit held goes with the next release, and no disk is removed during a run",
     },
     Unmodelled {
+        name: "mapped_misses_counted_once",
+        since: "7.2",
+        says: "in mappings that are read in order or hold programs, faults neither count nor uncount misses, and a miss is \
+               uncounted once for each faulted folio that is not of the working set",
+        why: "not built: every miss counts, and every fault that finds its page uncounts one",
+    },
+    Unmodelled {
         name: "mglru_keeps_dirty_pages",
         since: "7.2",
         says: "MGLRU isolates and keeps dirty pages in place of moving them to the next generation, and does not age at \
