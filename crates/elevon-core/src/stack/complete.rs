@@ -302,12 +302,11 @@ impl Stack {
     }
 
     /// Runs after a tag was freed: runs the queue if it is marked for a restart, and wakes
-    /// submissions that wait for a tag.
+    /// submissions that wait for a tag, before those that wait for a place of writeback throttling:
+    /// else each of these would take the tag that its own write freed, and a reader that waits for
+    /// one of few tags would never have it.
     #[inline]
     pub(super) fn after_free<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
-        if self.wbt.is_on() {
-            self.wake_throttled(now, driver);
-        }
         let entry = &mut self.queues[queue.index()];
         if entry.restart {
             entry.restart = false;
@@ -315,6 +314,9 @@ impl Stack {
         }
         if !self.queues[queue.index()].waiters.is_empty() {
             self.wake_batch(now, queue, driver);
+        }
+        if self.wbt.is_on() {
+            self.wake_throttled(now, driver);
         }
     }
 

@@ -210,3 +210,22 @@ fn what_is_put_back_for_another_queue_holds_no_tags() {
     rig.complete_all();
     assert_eq!(rig.done().len(), 6);
 }
+
+/// A write that ends frees a tag, and a place of writeback throttling. The tag is for the reader
+/// that waits for one, not for the next writer that has the place: on a device of one tag the
+/// reader would wait for as long as there are writers.
+#[test]
+fn a_reader_that_waits_for_a_tag_comes_before_throttled_writers() {
+    let mut config = config(Kernel::V6_18);
+    (config.queue_depth, config.wbt_lat) = (1, Some(Nanos::from_millis(2)));
+    let mut rig = Rig::new(config);
+    for (task, op, sector) in [(1, Op::Write, 0), (2, Op::Read, 5000), (3, Op::Write, 1000), (4, Op::Write, 2000)] {
+        let io = Io { task: TaskId(task), ..rig.io(op, Flags::NONE, sector, 8) };
+        rig.stack.submit(rig.now, io, &mut rig.driver);
+    }
+    let counters = rig.stack.counters();
+    assert_eq!((counters.tag_waits, counters.wbt_waits), (1, 2));
+    let order: Vec<u64> =
+        core::iter::from_fn(|| (!rig.driver.issued.is_empty()).then(|| rig.complete_first().sector.get())).collect();
+    assert_eq!(order, [0, 5000, 1000, 2000]);
+}
