@@ -2,8 +2,9 @@
 //! per task until polled.
 //!
 //! A bio ends if the next page is not contiguous on the device, belongs to another tenant, or needs
-//! a 257th vector; pages in adjacent frames share a vector. A task's queued bios wait while the
-//! stack makes the task sleep for a tag, so no task submits more than its tags allow.
+//! a 257th vector, and a written one after 4096 pages; pages in adjacent frames share a vector. A
+//! task's queued bios wait while the stack makes the task sleep for a tag, so no task submits more
+//! than its tags allow.
 //!
 //! Cost: O(1) per page and per bio. Each bio keeps its list of frames, and tables are reused, so a
 //! steady run allocates nothing. If activity is off, it costs one comparison per page and per bio.
@@ -21,6 +22,8 @@ use elevon_core::units::{Bytes, PAGE_SECTORS, PAGE_SIZE, Sector, Sectors, TaskId
 
 /// Pages of the longest bio; its length is stored in 32 bits.
 const PAGES_MAX: u32 = (u32::MAX as u64 / PAGE_SIZE) as u32;
+/// Pages of the longest bio of writeback: iomap ends it at 4096 folios, here of one page each.
+const WRITTEN_MAX: u32 = 4096;
 
 /// A bio that the caller must submit, as one [`elevon_core::stack::Io`]; its frames are
 /// [`super::page_cache::PageCache::frames`].
@@ -188,7 +191,8 @@ impl Bios {
         self.close();
         let building = &mut self.building;
         (building.source, building.first, building.end) = (*source, sector, sector);
-        (building.room, building.vectors, building.wanted) = (PAGES_MAX, 0, false);
+        let room = if source.op == Op::Write { WRITTEN_MAX } else { PAGES_MAX };
+        (building.room, building.vectors, building.wanted) = (room, 0, false);
         if self.promoter.counts_content() {
             building.content = self.promoter.begin();
         }

@@ -80,6 +80,15 @@ fn windows_become_bios() {
 }
 
 #[test]
+fn a_written_bio_ends_after_4096_pages() {
+    let (mut cache, open) = cache(256, 8192, |_| {});
+    let (done, early) = run(&mut cache, T0, call(open, CallKind::Write, 0, 4200 * PAGE));
+    assert_eq!((done.status, early.len()), (Status::Ok, 0));
+    let (_, bios) = run(&mut cache, T0, call(open, CallKind::SyncRange(RangeSync::ALL), 0, 4200 * PAGE));
+    assert_eq!(bios, [(Op::Write, 0, 4096), (Op::Write, 4096, 104)]);
+}
+
+#[test]
 fn a_read_ends_with_its_io_and_not_before() {
     let (mut cache, open) = cache(64, 64, |_| {});
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 0, PAGE)), Called::Wait);
