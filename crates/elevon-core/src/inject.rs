@@ -70,7 +70,7 @@ pub struct ErrorInjection {
 }
 
 impl ErrorInjection {
-    /// Carries out commands as they are written to the file, with blanks between them.
+    /// Carries out commands as they are written to the file, with spaces between them.
     ///
     /// # Errors
     /// A command is not valid. Nothing is changed in this case.
@@ -79,7 +79,7 @@ impl ErrorInjection {
             return Err("`add,op=...,status=...` or `removeall`");
         }
         let mut next = self.clone();
-        for command in commands.split_whitespace() {
+        for command in commands.split(' ').map(str::trim).filter(|command| !command.is_empty()) {
             match command {
                 "removeall" => next.rules.clear(),
                 _ => next.rules.push(rule(command)?),
@@ -134,9 +134,9 @@ impl fmt::Display for ErrorInjection {
     }
 }
 
-/// Returns the rule of a command `add,...`.
+/// Returns the rule of a command `add,...`, whose parts have commas or line ends between them.
 fn rule(command: &str) -> Result<ErrorRule, &'static str> {
-    let mut words = command.split(',');
+    let mut words = command.split([',', '\n']);
     if words.next() != Some("add") {
         return Err("`add,op=...,status=...` or `removeall`");
     }
@@ -206,8 +206,10 @@ mod tests {
             assert!(rules.write(wrong).is_err(), "{wrong}");
             assert_eq!(rules.to_string(), all, "{wrong}");
         }
-        assert_eq!(rules.write("removeall"), Ok(()));
+        assert_eq!(rules.write("removeall\n"), Ok(()));
         assert!(rules.is_empty());
+        assert_eq!(rules.write("add\nop=READ\nstatus=MEDIUM\n"), Ok(()));
+        assert_eq!(rules.to_string(), "add,op=READ,status=MEDIUM,start=0");
     }
 
     #[test]

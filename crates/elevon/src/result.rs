@@ -339,15 +339,17 @@ fn extremes(sizes: &BlockSizes) -> (Bytes, Bytes) {
     (Bytes::new(low), Bytes::new(high))
 }
 
-/// Returns the text for an errno: the kernel log's text if it is the answer of a device.
+/// Returns the text for an errno: the kernel log's text if it is the answer of a device, else the
+/// system's.
 pub(crate) fn words_of(errno: i32) -> String {
-    match errno {
-        0 => String::new(),
-        _ => match Status::from_errno(errno) {
-            Status::IoError if errno != Status::IoError.errno() => std::io::Error::from_raw_os_error(errno).to_string(),
-            Status::IoError => "Input/output error".to_owned(),
-            status => format!("{} error", status.log_words()),
-        },
+    match Status::from_errno(errno) {
+        Status::Ok => String::new(),
+        Status::IoError => "Input/output error".to_owned(),
+        Status::Os(_) => {
+            let text = std::io::Error::from_raw_os_error(errno).to_string();
+            text.split(" (os error").next().unwrap_or_default().to_owned()
+        }
+        status => format!("{} error", status.log_words()),
     }
 }
 

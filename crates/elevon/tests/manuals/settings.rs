@@ -281,6 +281,10 @@ fn bios_end_by_error_injection() {
     assert_eq!(run(&[medium, timeout]).0, 110);
     assert_eq!(run(&[timeout, medium]).0, 61);
     assert_eq!(run(&[timeout, "error_injection=removeall"]).0, 0);
+    let resource = "error_injection=add,op=WRITE,status=RESOURCE";
+    let output = bench.elevon(&["run", job, "--set", resource]).output().expect("the command ran");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("Cannot allocate memory (errno 12)"), "an error that no device has: {said}");
     for (args, words) in [
         (["--kernel", "7.1", "--set", medium], "--kernel 7.2 or later, which have error injection"),
         (["--kernel", "7.3", "--set", "error_injection=add,op=TRIM,status=IOERR"], "expected op=READ, WRITE"),
