@@ -7,7 +7,7 @@ use super::spec::{
     Amount, BlockSizes, Flow, JobSpec, LatencyTarget, SizePrio, SteadyMetric, SteadyState, StridedZones, VerifyMethod,
 };
 use crate::diagnostic::Span;
-use elevon_core::ioprio::{IoPrio, PrioClass};
+use elevon_core::ioprio::{CpuPolicy, IoPrio, PrioClass};
 use elevon_core::units::Nanos;
 
 /// An option with its place, kept for complaints about options that conflict.
@@ -38,6 +38,7 @@ pub struct Draft {
     pub(crate) bs_is_seq_rand: bool,
     pub(crate) prio: Option<u8>,
     pub(crate) prio_class: Option<u8>,
+    pub(crate) nice: i8,
     pub(crate) prio_hint: u16,
     pub(crate) command_prio: CommandPrio,
     pub(crate) zones: Zones,
@@ -65,6 +66,7 @@ impl Draft {
             bs_is_seq_rand: false,
             prio: None,
             prio_class: None,
+            nice: 0,
             prio_hint: 0,
             command_prio: CommandPrio::default(),
             zones: Zones::default(),
@@ -225,6 +227,10 @@ impl Draft {
             None => PrioClass::None,
         };
         self.spec.ioprio = IoPrio::new(class, self.prio.unwrap_or(0)).with_hint(self.prio_hint);
+        // Without it the stack takes the same level for NONE.
+        if self.nice != 0 {
+            self.spec.ioprio = IoPrio::of_task(self.spec.ioprio, CpuPolicy::Normal, self.nice);
+        }
         self.spec.command_prio = [self.command_prio.of(0), self.command_prio.of(1)];
         self.spec.command_prio_split = [self.command_prio.split_of(0), self.command_prio.split_of(1)];
     }

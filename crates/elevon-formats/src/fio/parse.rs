@@ -472,8 +472,8 @@ fn apply(row: &OptionRow, draft: &mut Draft, scan: &mut Scan, value: Option<&str
                 return Err(Problem::OutOfRange
                     .because(format!("`{text}` is out of range; must be {low} to {high}{}", unit(row))));
             }
-            // Options with negative values are not honoured, so their setters do not use the value.
-            set(draft, u64::try_from(value).unwrap_or(0));
+            // A negative value has the bits of its two's complement, which a setter casts back.
+            set(draft, value as u64);
         }
         (OptionKind::Directions(low, high, set), Some(text)) => {
             let list = by_direction(text, |part| match scan.unsigned(part, Unit::Plain)? {

@@ -348,6 +348,10 @@ fn priorities() {
     assert_eq!(job("prio=3").ioprio, IoPrio::new(PrioClass::Be, 3));
     assert_eq!(job("prioclass=1\nprio=2\npriohint=5").ioprio, IoPrio::new(PrioClass::Rt, 2).with_hint(5));
     assert_eq!(job("prioclass=3").ioprio, IoPrio::new(PrioClass::Idle, 0));
+    for (nice, level) in [(-20, 0), (-1, 3), (5, 5), (19, 7)] {
+        assert_eq!(job(&format!("nice={nice}")).ioprio, IoPrio::new(PrioClass::Be, level), "nice={nice}");
+    }
+    assert_eq!(job("nice=19\nprioclass=1").ioprio, IoPrio::new(PrioClass::Rt, 0));
     let high = Some((10, IoPrio::new(PrioClass::Rt, 0)));
     assert_eq!(job("ioengine=libaio\ncmdprio_percentage=10").command_prio, [high, high]);
     let mixed = job("ioengine=io_uring\ncmdprio_percentage=10,20\ncmdprio_class=2\ncmdprio=1,7").command_prio;
@@ -414,11 +418,11 @@ fn sync_verify_and_content() {
 
 #[test]
 fn what_has_no_effect_is_said_once() {
-    let text = "[global]\nthread\ndirect=1\n[a]\nnice=-5\nnice=3\n[b]\nnice=1\nthread=1\n";
+    let text = "[global]\nthread\ndirect=1\n[a]\ncpumask=5\ncpumask=3\n[b]\ncpumask=1\nthread=1\n";
     let lines: Vec<_> = parsed(text).unwrap().warnings.iter().map(ToString::to_string).collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!(lines[0], "job.fio:2:1: thread: accepted without effect: either is a task to the block layer");
-    assert!(lines[1].starts_with("job.fio:5:1: nice: "));
+    assert!(lines[1].starts_with("job.fio:5:1: cpumask: "));
     let buffered = parsed("[a]\n[b]\ndirect=0\n").unwrap().warnings;
     assert_eq!(buffered.len(), 1);
     assert!(buffered[0].message.contains("runs as direct=1 without a page cache"));
@@ -426,11 +430,11 @@ fn what_has_no_effect_is_said_once() {
 
 #[test]
 fn a_run_with_a_page_cache_hears_nothing_of_runs_without() {
-    let mut jobs = parsed("[a]\n[b]\ndirect=1\nioengine=mmap\nnice=1\n").unwrap();
+    let mut jobs = parsed("[a]\n[b]\ndirect=1\nioengine=mmap\ncpumask=1\n").unwrap();
     let keys = |jobs: &ParsedJobs| jobs.warnings.iter().map(|warning| warning.key.clone()).collect::<Vec<_>>();
-    assert_eq!(keys(&jobs), ["direct", "ioengine", "nice"]);
+    assert_eq!(keys(&jobs), ["direct", "ioengine", "cpumask"]);
     assert!(jobs.with_cache().unwrap());
-    assert_eq!(keys(&jobs), ["nice"]);
+    assert_eq!(keys(&jobs), ["cpumask"]);
     assert!(!parsed("[a]\ndirect=1\n").unwrap().with_cache().unwrap());
 }
 

@@ -8,7 +8,13 @@ const COMMANDS: &str = "a job runs no commands of the host";
 
 pub(super) const ROWS: &[OptionRow] = &[
     row("thread", FLAG, "", "", "threads in place of processes").no_effect("either is a task to the block layer"),
-    row("nice", OptionKind::Int(-20, 19, |_, _| ()), "", "0", "CPU niceness").no_effect(CPUS),
+    row(
+        "nice",
+        OptionKind::Int(-20, 19, |d, n| d.nice = n as i8),
+        "",
+        "0",
+        "CPU niceness: the level of the job's I/O follows it if prio= and prioclass= are absent",
+    ),
     row("cpumask", COUNT, "", "", "CPUs as a bit mask").no_effect(CPUS),
     row("cpus_allowed", TEXT, "", "", "CPUs as a list").no_effect(CPUS),
     row("cpus_allowed_policy", OptionKind::Choice(&["shared", "split"], |_, _| ()), "", "shared", "who gets which")
