@@ -48,6 +48,8 @@ pub(super) struct Opened {
     pub(super) rotational: bool,
     /// The device itself cannot be written.
     pub(super) read_only: bool,
+    /// It could be written and was opened for reading only: no export of it could be written.
+    pub(super) for_reading: bool,
     pub(super) can_discard: bool,
     pub(super) notes: Vec<String>,
 }
@@ -59,7 +61,7 @@ impl Opened {
     pub(super) fn told(&self, bytes: u64, read_only: bool, description: String) -> Export {
         let block = if self.block > SECTOR { self.block } else { 1 };
         let mut told = Export { block, preferred: self.preferred, description, ..Export::new(bytes) };
-        let read_only = read_only || self.read_only;
+        let read_only = read_only || self.read_only || self.for_reading;
         (told.flags.read_only, told.flags.rotational, told.flags.trim) = (read_only, self.rotational, self.can_discard);
         told
     }
@@ -89,7 +91,8 @@ pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
 /// Opens a file or a block device. A page cache that is written has a file for itself: other
 /// servers do not see what is dirty in it.
 fn locked(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
-    let device = real(planned)?;
+    let mut device = real(planned)?;
+    device.1.for_reading = planned.read_only;
     let alone = planned.plan.cache.is_some() && !planned.read_only;
     device.0.disk.file().lock(alone).map_err(Failure::input)?;
     Ok(device)
@@ -151,6 +154,7 @@ fn finish<D: Disk>(
         preferred: limits.physical_block_size.max(4096).max(block),
         rotational: limits.rotational,
         read_only: false,
+        for_reading: false,
         can_discard: !limits.max_hw_discard_sectors.is_zero(),
         notes,
     };

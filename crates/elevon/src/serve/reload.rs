@@ -76,6 +76,12 @@ impl Running {
             match exported(table, &self.opened[device], plan) {
                 Err(error) => refused.push(error.to_string()),
                 Ok(mut export) => {
+                    if self.opened[device].for_reading && !table.read_only {
+                        refused.push(format!(
+                            "{}:{}: export.{}: takes a restart to be written: its device was opened for reading only",
+                            table.place.file, table.place.line, table.name
+                        ));
+                    }
                     if let Some(at) = export.tenant.index().checked_sub(1) {
                         export.tenant = ids[at];
                     }

@@ -224,6 +224,29 @@ fn a_reload_changes_what_can_change_and_refuses_the_rest_by_name() {
     served.end();
 }
 
+/// A device of which no export could be written was opened for reading only, and without the lock
+/// of a page cache that is written.
+#[test]
+fn an_export_of_a_device_opened_for_reading_stays_read_only() {
+    for cache in ["", "cache = '1MiB'\n"] {
+        let config = format!(
+            "listen = 'unix:s'\ncontrol = 'ctl'\n[device.fast]\ndevice = './disk.img'\n{cache}[export.a]\nread_only = true\n"
+        );
+        let served = Served::config(&config);
+        served.bench.file("c.toml", config.replace("read_only = true\n", ""));
+        // What is refused is refused as long as it is asked for.
+        for _ in 0..2 {
+            let (status, _, stderr) = ctl(&served, &["reload"]);
+            let words = "export.a: takes a restart to be written: its device was opened for reading only";
+            assert!(status == Some(1) && stderr.contains(words) && stderr.lines().count() == 1, "{stderr}");
+        }
+        assert_eq!(json(&served, &["exports"])["exports"][0]["read_only"], true);
+        assert_eq!(client(&served, "a").write(0, 0, &[1; 4096]).expect("an answer"), 1, "EPERM");
+        let bench = served.ended();
+        assert!(fs::read(bench.path("disk.img")).expect("the disk") == vec![0; DISK], "nothing was written");
+    }
+}
+
 /// fio writes and verifies while limits and weights change under it.
 #[test]
 fn changes_under_load_lose_no_request() {
