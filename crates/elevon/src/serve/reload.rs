@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
+use elevon_core::units::TenantId;
 use elevon_formats::device::Given;
 use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile};
 use elevon_serve::{Control, Exported, Reload};
-use elevon_workload::tenants::TenantPlan;
 
 use super::config::{Setup, connection_limits, exported, overlapping};
 use super::log::warn;
@@ -29,79 +29,92 @@ pub(super) fn reload_of(mut running: Running) -> Reload {
 
 impl Running {
     fn reload(&mut self, control: &Control<'_>) -> Result<Vec<String>, Vec<String>> {
-        let setup = Setup::read(&self.path).map_err(|failure| lines(&failure))?;
+        let mut setup = Setup::read(&self.path).map_err(|failure| lines(&failure))?;
+        let tls = setup.tls.take();
         let mut refused = self.refused(&setup.file);
+        let known = self.on_open_devices(&setup, &mut refused)?;
         // The files may be others under the same names: certificates are renewed.
-        control.set_tls(setup.tls);
+        control.set_tls(tls);
         control.set_connection_limits(connection_limits(&setup.file));
-        // The devices are those that are open, in their order; the file may have others.
-        let mut now = setup.file.clone();
-        let index_of = |table: &DeviceTable| self.file.devices.iter().position(|old| old.name == table.name);
-        let indices: Vec<Option<usize>> = setup.file.devices.iter().map(index_of).collect();
-        now.exports.retain_mut(|export| match indices[export.device] {
-            Some(device) => {
-                export.device = device;
-                true
+        for (table, planned) in setup.file.devices.iter().zip(&setup.devices) {
+            let Some(device) = self.index_of(table) else { continue };
+            match control.set_tenants(device, planned.plan.tenants.tenants.clone()) {
+                Ok(ids) => {
+                    let of_device = known.iter().filter(|(_, export)| export.device == device);
+                    of_device.for_each(|(table, export)| refused.extend(self.renew(control, &ids, table, export)));
+                }
+                Err(error) => refused.push(format!("device.{}: {error}", table.name)),
             }
-            None => false,
-        });
-        for device in 0..self.file.devices.len() {
-            let plan =
-                indices.iter().position(|index| *index == Some(device)).map(|new| &setup.devices[new].plan.tenants);
-            let plan = plan.cloned().unwrap_or_default();
-            refused.extend(self.renew(control, device, &plan, &now.exports));
         }
+        let names: Vec<String> = setup.file.exports.iter().map(|table| table.name.clone()).collect();
         let open = control.exports().into_iter().map(|view| view.exported.name);
-        let gone = open.filter(|name| !now.exports.iter().any(|export| export.name == *name));
-        control.remove_exports(&gone.collect::<Vec<_>>());
+        control.remove_exports(&open.filter(|name| !names.contains(name)).collect::<Vec<_>>());
         let exports: Vec<Exported> = control.exports().into_iter().map(|view| view.exported).collect();
-        let warnings = [setup.warnings, overlapping(&now.exports, &exports)].concat();
+        let warnings = [setup.warnings, overlapping(&setup.file.exports, &exports)].concat();
         warn(&warnings.iter().filter(|line| !self.warnings.contains(line)).cloned().collect::<Vec<_>>());
         self.warnings = warnings;
-        self.file.tenants = now.tenants;
-        self.file.exports = now.exports;
         Ok(refused)
     }
 
-    /// Applies tenants and exports of a device. Returns what is refused.
-    fn renew(&self, control: &Control<'_>, device: usize, plan: &TenantPlan, exports: &[ExportTable]) -> Vec<String> {
-        let ids = match control.set_tenants(device, plan.tenants.clone()) {
-            Ok(ids) => ids,
-            Err(error) => return vec![format!("device.{}: {error}", self.file.devices[device].name)],
-        };
-        let mut refused = Vec::new();
-        let views = control.exports();
-        for table in exports.iter().filter(|export| export.device == device) {
-            let old = views.iter().find(|view| view.exported.name == table.name);
-            match exported(table, &self.opened[device], plan) {
-                Err(error) => refused.push(error.to_string()),
-                Ok(mut export) => {
-                    if self.opened[device].for_reading && !table.read_only {
-                        refused.push(format!(
-                            "{}:{}: export.{}: takes a restart to be written: its device was opened for reading only",
-                            table.place.file, table.place.line, table.name
-                        ));
-                    }
-                    if let Some(at) = export.tenant.index().checked_sub(1) {
-                        export.tenant = ids[at];
-                    }
-                    if old.is_some_and(|view| view.exported.clients != export.clients) {
-                        control.set_clients(&export.name, export.clients.clone());
-                    }
-                    control.set_max_connections(&export.name, export.max_connections);
-                    match old {
-                        Some(view) if is_same(&view.exported, &export) => {}
-                        Some(view) if !view.clients.is_empty() => {
-                            let (file, line, clients) = (&table.place.file, table.place.line, view.clients.len());
-                            refused.push(format!(
-                                "{file}:{line}: export.{}: {clients} connections have it open as it was; drain it first",
-                                table.name
-                            ));
-                        }
-                        _ => control.put_export(export),
-                    }
-                }
+    /// Returns the number of the open device that a table names.
+    fn index_of(&self, table: &DeviceTable) -> Option<usize> {
+        self.file.devices.iter().position(|old| old.name == table.name)
+    }
+
+    /// Returns the exports of a new file on devices that are open. The others are refused: those
+    /// that are there stay on their devices.
+    ///
+    /// # Errors
+    /// Ranges that their devices do not have.
+    fn on_open_devices<'a>(
+        &self,
+        setup: &'a Setup,
+        refused: &mut Vec<String>,
+    ) -> Result<Vec<(&'a ExportTable, Exported)>, Vec<String>> {
+        let (mut known, mut errors) = (Vec::new(), Vec::new());
+        for table in &setup.file.exports {
+            let of_file = &setup.file.devices[table.device];
+            let Some(device) = self.index_of(of_file) else {
+                let why = format!("takes a restart, as its device, device.{}, does", of_file.name);
+                refused.push(line(table, &why));
+                continue;
+            };
+            match exported(table, &self.opened[device], &setup.devices[table.device].plan.tenants) {
+                Ok(export) => known.push((table, Exported { device, ..export })),
+                Err(error) => errors.push(error.to_string()),
             }
+        }
+        if errors.is_empty() { Ok(known) } else { Err(errors) }
+    }
+
+    /// Applies an export of a device whose tenants have these numbers now. Returns what is refused.
+    fn renew(
+        &self,
+        control: &Control<'_>,
+        ids: &[TenantId],
+        table: &ExportTable,
+        export: &Exported,
+    ) -> Vec<String> {
+        let tenant = export.tenant.index().checked_sub(1).map_or(export.tenant, |at| ids[at]);
+        let export = Exported { tenant, ..export.clone() };
+        let mut refused = Vec::new();
+        if self.opened[export.device].for_reading && !table.read_only {
+            refused.push(line(table, "takes a restart to be written: its device was opened for reading only"));
+        }
+        let views = control.exports();
+        let old = views.iter().find(|view| view.exported.name == export.name);
+        if old.is_some_and(|view| view.exported.clients != export.clients) {
+            control.set_clients(&export.name, export.clients.clone());
+        }
+        control.set_max_connections(&export.name, export.max_connections);
+        match old {
+            Some(view) if is_same(&view.exported, &export) => {}
+            Some(view) if !view.clients.is_empty() => {
+                let clients = view.clients.len();
+                let why = format!("{clients} connections have it open as it was; drain it first");
+                refused.push(line(table, &why));
+            }
+            _ => control.put_export(export),
         }
         refused
     }
@@ -146,6 +159,11 @@ impl Running {
         let file = self.path.display();
         keys.into_iter().map(|key| format!("{file}: {key}: takes a restart; it stays as it was")).collect()
     }
+}
+
+/// Returns a line about an export of a new file.
+fn line(table: &ExportTable, why: &str) -> String {
+    format!("{}:{}: export.{}: {why}", table.place.file, table.place.line, table.name)
 }
 
 /// Returns the values of TLS towards another server.

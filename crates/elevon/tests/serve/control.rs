@@ -247,6 +247,45 @@ fn an_export_of_a_device_opened_for_reading_stays_read_only() {
     }
 }
 
+/// A device under another name is another device: what is served of the old one goes on as it was.
+#[test]
+fn exports_of_a_device_that_is_renamed_stay() {
+    let served = Served::config(CONFIG);
+    let mut a = client(&served, "a");
+    let new = CONFIG.replace("device.fast", "device.quick").replace("weight = 300", "weight = 400");
+    served.bench.file("c.toml", new);
+    let (status, _, stderr) = ctl(&served, &["reload"]);
+    assert_eq!(status, Some(1), "{stderr}");
+    for line in [
+        "c.toml: device.quick (new): takes a restart; it stays as it was",
+        "c.toml: device.fast (removed): takes a restart; it stays as it was",
+        "c.toml:5: export.a: takes a restart, as its device, device.quick, does",
+        "c.toml:7: export.b: takes a restart, as its device, device.quick, does",
+    ] {
+        assert!(stderr.contains(line), "{line}: {stderr}");
+    }
+    assert_eq!(a.write(0, 0, &[1; 512]).expect("an answer"), 0, "its connection goes on");
+    drop(client(&served, "b"));
+    let stats = json(&served, &["stats"]);
+    assert_eq!(stats["devices"][0]["tenants"][1]["settings"]["io.weight"], "default 300");
+    served.end();
+}
+
+/// A range that the device does not have makes the whole configuration wrong.
+#[test]
+fn a_reload_with_a_wrong_range_changes_nothing() {
+    let served = Served::config(CONFIG);
+    let wrong = CONFIG.replace("weight = 300", "weight = 400").replace("start = '2MiB'", "start = '1GiB'");
+    served.bench.file("c.toml", format!("{wrong}[export.new]\nsize = '4096B'\n"));
+    let (status, _, stderr) = ctl(&served, &["reload"]);
+    assert!(status == Some(1) && stderr.lines().count() == 1, "{stderr}");
+    assert!(stderr.contains("export.b: begins at byte 1073741824; the device has"), "{stderr}");
+    assert_eq!(json(&served, &["exports"])["exports"].as_array().map(Vec::len), Some(2));
+    let stats = json(&served, &["stats"]);
+    assert_eq!(stats["devices"][0]["tenants"][1]["settings"]["io.weight"], "default 300");
+    served.end();
+}
+
 /// fio writes and verifies while limits and weights change under it.
 #[test]
 fn changes_under_load_lose_no_request() {
