@@ -424,6 +424,13 @@ impl Control<'_> {
         });
     }
 
+    /// Puts the exports in the order of these names; others follow. A client that names no export
+    /// gets the first that it may open.
+    pub fn order_exports(&self, names: &[String]) {
+        let place = |known: &Known| names.iter().position(|name| *name == known.name).unwrap_or(names.len());
+        self.0.change(|exports| exports.sort_by_cached_key(place));
+    }
+
     /// Makes these the names of the clients that may open an export. Those who have it open and are
     /// not among them are answered and sent away.
     pub fn set_clients(&self, name: &str, clients: Vec<String>) {

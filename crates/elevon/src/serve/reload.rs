@@ -49,6 +49,7 @@ impl Running {
         let names: Vec<String> = setup.file.exports.iter().map(|table| table.name.clone()).collect();
         let open = control.exports().into_iter().map(|view| view.exported.name);
         control.remove_exports(&open.filter(|name| !names.contains(name)).collect::<Vec<_>>());
+        control.order_exports(&names);
         let exports: Vec<Exported> = control.exports().into_iter().map(|view| view.exported).collect();
         let warnings = [setup.warnings, overlapping(&setup.file.exports, &exports)].concat();
         warn(&warnings.iter().filter(|line| !self.warnings.contains(line)).cloned().collect::<Vec<_>>());

@@ -286,6 +286,20 @@ fn a_reload_with_a_wrong_range_changes_nothing() {
     served.end();
 }
 
+/// The default export is the first of the file, after a reload as after a restart.
+#[test]
+fn exports_are_in_the_order_of_the_file_that_was_read_last() {
+    let served = Served::config(CONFIG);
+    let (a, b) = ("[export.a]\nsize = '2MiB'\n", "[export.b]\nstart = '2MiB'\ntenant = 'shop/b'\n");
+    let new = CONFIG.replace(a, "").replace(b, &format!("[export.c]\n{b}{a}"));
+    served.bench.file("c.toml", new);
+    assert_eq!(ctl(&served, &["reload"]).0, Some(0));
+    let exports = json(&served, &["exports"]);
+    let names: Vec<&str> = exports["exports"].as_array().expect("a list").iter().flat_map(|e| e["name"].as_str()).collect();
+    assert_eq!(names, ["c", "b", "a"]);
+    served.end();
+}
+
 /// fio writes and verifies while limits and weights change under it.
 #[test]
 fn changes_under_load_lose_no_request() {
