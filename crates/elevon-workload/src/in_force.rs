@@ -83,7 +83,8 @@ impl InForce {
     }
 
     /// Returns the settings that make `to` of this, in order. What is the same is not touched, so
-    /// that a limit that did not change keeps what it counted.
+    /// that a limit that did not change keeps what it counted. Rates of `io.max` and `limit` are
+    /// lifted before others are set: with io_max=exact both set the same limits.
     pub fn changes(&self, to: &Self) -> Vec<Setting> {
         let mut all = Vec::new();
         let mut change = |differs: bool, settings: &[Setting]| {
@@ -91,12 +92,16 @@ impl InForce {
                 all.extend_from_slice(settings);
             }
         };
-        change(self.max != to.max, &[Setting::IoMax(to.max)]);
+        for lifted in [true, false] {
+            let max = caps_that_differ(&self.max, &to.max, lifted);
+            change(max != IoMax::default(), &[Setting::IoMax(max)]);
+            let limit = limits_that_differ(&self.limit, &to.limit, lifted);
+            change(limit != Limit::default(), &[Setting::Limit(limit)]);
+        }
         for key in LimitKey::ALL {
             let cap = to.flat[index(key)];
             change(self.flat[index(key)] != cap, &[Setting::Flat(key, cap)]);
         }
-        change(self.limit != to.limit, &[Setting::Limit(to.limit)]);
         change(self.reserve != to.reserve, &[Setting::Reserve(to.reserve.into())]);
         change(self.bandwidth != to.bandwidth, &[Setting::Bandwidth(to.bandwidth)]);
         change(self.iops != to.iops, &[Setting::Iops(to.iops)]);
@@ -113,29 +118,56 @@ impl InForce {
     pub fn texts(&self) -> Vec<(String, String)> {
         let settings = Self::default().changes(self);
         let is_told = |setting: &&Setting| !matches!(setting, Setting::IoWeight(WeightFile::Device(_)));
-        let text = |setting: &Setting| (setting.name().to_owned(), without_defaults(setting).text(None));
+        let number = |number: Option<u64>| number.filter(|number| *number > 0);
+        // The kernel's are shown as the kernel shows them, a reserve without what it does not keep.
+        let told = |setting: &Setting| match *setting {
+            Setting::IoMax(_) => Setting::IoMax(self.max),
+            Setting::Reserve(Floor { iops, bps }) => Setting::Reserve(Floor { iops: number(iops), bps: number(bps) }),
+            other => other,
+        };
+        let text = |setting: &Setting| (setting.name().to_owned(), told(setting).text(None));
         settings.iter().filter(is_told).map(text).collect()
     }
 }
 
-/// Returns a setting of Elevon's own without the parts that are as if it were not there. The
-/// kernel's are shown as the kernel shows them.
-fn without_defaults(setting: &Setting) -> Setting {
-    let cap = |cap: Option<Cap>| cap.filter(|cap| *cap != Cap::Unlimited);
-    let number = |number: Option<u64>| number.filter(|number| *number > 0);
-    match *setting {
-        Setting::Limit(Limit { rbps, wbps, bps, riops, wiops, iops, burst, burst_ios }) => Setting::Limit(Limit {
-            rbps: cap(rbps),
-            wbps: cap(wbps),
-            bps: cap(bps),
-            riops: cap(riops),
-            wiops: cap(wiops),
-            iops: cap(iops),
-            burst: number(burst),
-            burst_ios: number(burst_ios),
-        }),
-        Setting::Reserve(Floor { iops, bps }) => Setting::Reserve(Floor { iops: number(iops), bps: number(bps) }),
-        other => other,
+/// Returns what is to be set of `new`: caps that lift a limit, or others.
+fn caps_that_differ(old: &IoMax, new: &IoMax, lifted: bool) -> IoMax {
+    let cap = |key| new.cap(key).filter(|_| old.cap(key) != new.cap(key)).filter(|cap| is_lifted(*cap) == lifted);
+    IoMax {
+        rbps: cap(LimitKey::Rbps),
+        wbps: cap(LimitKey::Wbps),
+        riops: cap(LimitKey::Riops),
+        wiops: cap(LimitKey::Wiops),
+    }
+}
+
+/// The same of `limit`. Bursts belong to what is not lifted.
+fn limits_that_differ(old: &Limit, new: &Limit, lifted: bool) -> Limit {
+    let cap = |old: Option<Cap>, new: Option<Cap>| new.filter(|cap| old != new && is_lifted(*cap) == lifted);
+    let number = |old: Option<u64>, new: Option<u64>| new.filter(|_| old != new && !lifted);
+    Limit {
+        rbps: cap(old.rbps, new.rbps),
+        wbps: cap(old.wbps, new.wbps),
+        bps: cap(old.bps, new.bps),
+        riops: cap(old.riops, new.riops),
+        wiops: cap(old.wiops, new.wiops),
+        iops: cap(old.iops, new.iops),
+        burst: number(old.burst, new.burst),
+        burst_ios: number(old.burst_ios, new.burst_ios),
+    }
+}
+
+fn is_lifted(cap: Cap) -> bool {
+    cap == Cap::Unlimited
+}
+
+/// Returns the limit of a key that `io.max` has, too.
+const fn cap_of(limit: &Limit, key: LimitKey) -> Option<Cap> {
+    match key {
+        LimitKey::Rbps => limit.rbps,
+        LimitKey::Wbps => limit.wbps,
+        LimitKey::Riops => limit.riops,
+        LimitKey::Wiops => limit.wiops,
     }
 }
 
@@ -171,7 +203,7 @@ mod tests {
         }
     }
 
-    const TEXTS: [&str; 11] = [
+    const TEXTS: [&str; 15] = [
         "",
         "weight = 300",
         "weight = 5000",
@@ -183,6 +215,10 @@ mod tests {
         "'blockio.iops-max' = '100:0'\n'io.bfq.weight' = '30'",
         "reserve = { iops = 100 }",
         "reserve = { bps = '5M' }\nweight = 300",
+        "limit = { rbps = 7000, wiops = 9, iops = 50 }",
+        "'io.max' = 'rbps=6000 wiops=8'",
+        "'io.max' = 'rbps=6000'\nlimit = { wiops = 9 }",
+        "'io.max' = 'wiops=8'\nlimit = { rbps = 7000, burst = '1M' }",
     ];
 
     /// From every set of settings to every other, whatever way.
@@ -198,6 +234,34 @@ mod tests {
                 let others = |all: &InForce| (all.bandwidth, all.iops, all.class, all.latency, all.reserve);
                 assert_eq!(others(&now), others(&to));
                 assert_eq!(from.changes(&to).is_empty(), from == to);
+            }
+        }
+    }
+
+    /// With io_max=exact `io.max` and `limit` set the same limits. None of the texts has a rate in
+    /// both.
+    #[test]
+    fn a_limit_that_moves_to_the_other_setting_is_in_force() {
+        let slots = |now: &mut [Cap; 4], settings: &[Setting]| {
+            for (setting, key) in settings.iter().flat_map(|setting| LimitKey::ALL.map(|key| (setting, key))) {
+                let cap = match setting {
+                    Setting::IoMax(max) => max.cap(key),
+                    Setting::Limit(limit) => cap_of(limit, key),
+                    _ => None,
+                };
+                now[index(key)] = cap.unwrap_or(now[index(key)]);
+            }
+        };
+        for from in TEXTS.map(of) {
+            for to in TEXTS.map(of) {
+                let mut now = [Cap::Unlimited; 4];
+                slots(&mut now, &InForce::default().changes(&from));
+                slots(&mut now, &from.changes(&to));
+                let wanted = LimitKey::ALL.map(|key| match to.max.cap(key) {
+                    Some(cap) if cap != Cap::Unlimited => cap,
+                    _ => cap_of(&to.limit, key).expect("every key has a value"),
+                });
+                assert_eq!(LimitKey::ALL.map(|key| now[index(key)]), wanted, "{from:?} to {to:?}");
             }
         }
     }
