@@ -114,6 +114,16 @@ impl InForce {
         all
     }
 
+    /// Returns a rate of a setting, `io.max` or `limit`, that the other one has set.
+    pub fn limited_by_other(&self, setting: &Setting) -> Option<LimitKey> {
+        let is_set = |cap: Option<Cap>| cap.is_some_and(|cap| cap != Cap::Unlimited);
+        LimitKey::ALL.into_iter().find(|key| match setting {
+            Setting::IoMax(max) => max.cap(*key).is_some() && is_set(cap_of(&self.limit, *key)),
+            Setting::Limit(limit) => cap_of(limit, *key).is_some() && is_set(self.max.cap(*key)),
+            _ => false,
+        })
+    }
+
     /// Returns the names and texts of what differs from a tenant without settings.
     pub fn texts(&self) -> Vec<(String, String)> {
         let settings = Self::default().changes(self);
@@ -263,6 +273,25 @@ mod tests {
                 });
                 assert_eq!(LimitKey::ALL.map(|key| now[index(key)]), wanted, "{from:?} to {to:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_rate_of_the_other_setting_is_found() {
+        let settings = |text: &str| {
+            let text = format!("[tenant.a]\n{text}");
+            parse("t", &text, &Kernel::DEFAULT.rules()).expect("good settings").tenants[0].settings[0]
+        };
+        for (in_force, setting, found) in [
+            ("'io.max' = 'rbps=5000'", "limit = { rbps = 7000 }", Some(LimitKey::Rbps)),
+            ("'io.max' = 'rbps=5000'", "limit = 'max'", Some(LimitKey::Rbps)),
+            ("'io.max' = 'rbps=5000'", "limit = { wbps = 7000, iops = 5 }", None),
+            ("'io.max' = 'rbps=5000'", "'io.max' = 'rbps=7000'", None),
+            ("limit = { wiops = 5 }", "'io.max' = 'wiops=max'", Some(LimitKey::Wiops)),
+            ("limit = { wiops = 5 }", "limit = 'max'", None),
+            ("", "limit = { rbps = 7000 }", None),
+        ] {
+            assert_eq!(of(in_force).limited_by_other(&settings(setting)), found, "{in_force}, then {setting}");
         }
     }
 

@@ -34,7 +34,9 @@ impl Tenants {
         known.map_or("/", |(path, _)| path)
     }
 
-    /// Applies settings of a tenant, over those in force. The first that is refused ends it.
+    /// Applies settings of a tenant, over those in force. The first that is refused ends it. A rate
+    /// that `io.max` and `limit` would both set is refused if `io.max` is exact, as in a
+    /// configuration: both then set the same limit.
     pub(super) fn set(
         &mut self,
         stack: &mut Stack,
@@ -43,6 +45,18 @@ impl Tenants {
         tenant: TenantId,
         new: &[Setting],
     ) -> Result<(), String> {
+        let known = tenant.index().checked_sub(1).and_then(|at| self.known.get(at));
+        if let Some((path, mut in_force)) = known.cloned().filter(|_| stack.config().exact_io_max) {
+            for setting in new {
+                if let Some(rate) = in_force.limited_by_other(setting) {
+                    let rate = rate.name();
+                    return Err(format!(
+                        "tenant {path} has {rate} in io.max and in limit, which then set the same limit; lift it first"
+                    ));
+                }
+                in_force.take(setting);
+            }
+        }
         for setting in new {
             settings.apply(stack, now, tenant, setting).map_err(|error| error.to_string())?;
             if let Some((_, in_force)) = tenant.index().checked_sub(1).and_then(|at| self.known.get_mut(at)) {

@@ -247,6 +247,28 @@ fn an_export_of_a_device_opened_for_reading_stays_read_only() {
     }
 }
 
+/// With io_max=exact a rate is in `io.max` or in `limit`, in what a command sets as in a file.
+#[test]
+fn a_command_does_not_replace_an_exact_io_max() {
+    let exact = CONFIG.replace("'./disk.img'", "'./disk.img'\nset = ['io_max=exact']");
+    let served = Served::config(&exact.replace("weight = 300", "'io.max' = 'rbps=1048576'"));
+    for setting in ["limit = { rbps = '4M' }", "limit = 'max'", "limit = { wbps = '1M' }\nlimit.rbps = '4M'"] {
+        let (status, _, stderr) = ctl(&served, &["set", "a", setting]);
+        assert_eq!(status, Some(1), "{setting}: {stderr}");
+    }
+    let (_, _, stderr) = ctl(&served, &["set", "a", "limit = 'max'"]);
+    assert!(stderr.contains("tenant a has rbps in io.max and in limit, which then set the same limit"), "{stderr}");
+    let settings = |served: &Served| json(served, &["stats"])["devices"][0]["tenants"][1]["settings"].clone();
+    assert_eq!(settings(&served), serde_json::json!({ "io.max": "rbps=1048576 wbps=max riops=max wiops=max" }));
+    assert_eq!(ctl(&served, &["set", "a", "limit = { wbps = '4M' }"]).0, Some(0));
+    // A file may move the rate.
+    served.bench.file("c.toml", exact.replace("weight = 300", "limit = { rbps = '2M' }"));
+    assert_eq!(ctl(&served, &["reload"]).0, Some(0));
+    assert_eq!(settings(&served), serde_json::json!({ "limit": "{ rbps = 2000000 }" }));
+    assert_eq!(ctl(&served, &["set", "a", "limit = { rbps = '4M' }"]).0, Some(0));
+    served.end();
+}
+
 /// A device under another name is another device: what is served of the old one goes on as it was.
 #[test]
 fn exports_of_a_device_that_is_renamed_stay() {
