@@ -22,7 +22,7 @@ use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces, Ti
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId};
+use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, Sectors, TaskId};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Alarm, Promises};
 use elevon_nbd::{Command as NbdCommand, Extent, Remote};
@@ -85,11 +85,14 @@ impl Upstream {
     /// Connects to a server and opens the export.
     ///
     /// # Errors
-    /// The server is not there, or does not open the export.
+    /// The server is not there, or does not open the export, or its blocks are larger than a page.
     pub fn open(address: &UpstreamAddress, interrupt: Interrupt) -> Result<Self, UpstreamError> {
         let mut clock = RealClock::new().map_err(UpstreamError::Machine)?;
         let alarm = clock.alarm().map_err(UpstreamError::Machine)?;
         let (link, remote, answers, notes) = Link::open(address.clone(), alarm)?;
+        if u64::from(remote.block) > PAGE_SIZE {
+            return Err(UpstreamError::Blocks { server: address.server.clone(), block: remote.block });
+        }
         Ok(Self {
             clock,
             interrupt,

@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use elevon_core::status::Status;
+use elevon_core::units::PAGE_SIZE;
 use elevon_host::Alarm;
 use elevon_nbd::{Client, ClientError, ClientStep, Command, Extent, Remote};
 use rustls::ClientConfig;
@@ -54,6 +55,14 @@ pub enum UpstreamError {
         /// Why.
         #[source]
         error: ClientError,
+    },
+    /// The disk has larger blocks than a queue takes.
+    #[error("{server}: the server's blocks have {block} bytes; up to {PAGE_SIZE} are supported")]
+    Blocks {
+        /// The server.
+        server: Address,
+        /// The bytes of its smallest request.
+        block: u32,
     },
     /// The disk is another one than before.
     #[error("{server}: the export has changed: {before:?} before, {now:?} now")]

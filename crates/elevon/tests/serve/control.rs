@@ -252,7 +252,7 @@ fn an_export_of_a_device_opened_for_reading_stays_read_only() {
 fn a_command_does_not_replace_an_exact_io_max() {
     let exact = CONFIG.replace("'./disk.img'", "'./disk.img'\nset = ['io_max=exact']");
     let served = Served::config(&exact.replace("weight = 300", "'io.max' = 'rbps=1048576'"));
-    for setting in ["limit = { rbps = '4M' }", "limit = 'max'", "limit = { wbps = '1M' }\nlimit.rbps = '4M'"] {
+    for setting in ["limit = { rbps = '4M' }", "limit = 'max'", "weight = 5\nlimit = { rbps = '4M' }"] {
         let (status, _, stderr) = ctl(&served, &["set", "a", setting]);
         assert_eq!(status, Some(1), "{setting}: {stderr}");
     }

@@ -26,6 +26,18 @@ fn before_with(bench: Bench, export: &str, options: &[&str]) -> Served {
 }
 
 #[test]
+fn larger_blocks_than_a_page_are_refused_by_their_size() {
+    let bench = Bench::new();
+    let blocks = ["--filter=blocksize-policy", "memory", "8M", "blocksize-minimum=64K", "blocksize-preferred=64K"];
+    let Some(_nbdkit) = nbdkit(&bench, &blocks) else { return };
+    let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
+    let output = bench.elevon(&["serve", &address, "--listen", "unix:s"]).output().expect("it ran");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && stderr.lines().count() == 1, "{stderr}");
+    assert!(stderr.contains("the server's blocks have 65536 bytes; up to 4096 are supported"), "{stderr}");
+}
+
+#[test]
 fn bytes_go_to_nbdkit_and_come_back() {
     let cache = ["--cache", "1MiB"];
     for (plugin, options) in
