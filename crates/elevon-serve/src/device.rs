@@ -331,6 +331,7 @@ impl<D: Disk> Device<D> {
             ClientView { connection, requests }
         };
         let clients = self.tasks.iter().map(view).collect();
+        let in_use: Vec<TenantId> = self.clients.iter().flatten().map(|client| client.charged.tenant).collect();
         DeviceView {
             name: String::new(),
             at: now,
@@ -338,7 +339,7 @@ impl<D: Disk> Device<D> {
             in_flight: self.stack.ios_in_flight(),
             failure: self.disk.failure(),
             clients,
-            tenants: self.tenants.view(&mut self.stack, now),
+            tenants: self.tenants.view(&mut self.stack, now, &in_use),
             requests: self.counts.clone(),
             cache: self.cache.as_ref().map(|cache| cache.view()),
         }

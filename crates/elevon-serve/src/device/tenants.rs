@@ -13,25 +13,40 @@ use elevon_workload::tenants::{Tenant, TenantPlan};
 /// The tenants of a device; the one at index n is [`TenantId`] n + 1.
 #[derive(Debug, Default)]
 pub(super) struct Tenants {
-    known: Vec<(String, InForce)>,
+    known: Vec<Known>,
+}
+
+/// A tenant. One that the last list does not have keeps its number and what was counted of it.
+#[derive(Clone, Debug)]
+struct Known {
+    path: String,
+    in_force: InForce,
+    is_listed: bool,
 }
 
 impl Tenants {
     /// The tenants that settings were made of.
     pub(super) fn of(plan: &TenantPlan) -> Self {
-        let known = plan.tenants.iter().map(|tenant| (tenant.path.clone(), InForce::of(&tenant.settings)));
-        Self { known: known.collect() }
+        let known = |tenant: &Tenant| Known {
+            path: tenant.path.clone(),
+            in_force: InForce::of(&tenant.settings),
+            is_listed: true,
+        };
+        Self { known: plan.tenants.iter().map(known).collect() }
     }
 
     pub(super) fn find(&self, path: &str) -> Option<TenantId> {
-        let index = self.known.iter().position(|(known, _)| known == path)?;
+        let index = self.known.iter().position(|known| known.path == path)?;
         Some(TenantId(index as u32 + 1))
+    }
+
+    fn get(&self, tenant: TenantId) -> Option<&Known> {
+        self.known.get(tenant.index().checked_sub(1)?)
     }
 
     /// Returns the path of a tenant.
     pub(super) fn path(&self, tenant: TenantId) -> &str {
-        let known = tenant.index().checked_sub(1).and_then(|at| self.known.get(at));
-        known.map_or("/", |(path, _)| path)
+        self.get(tenant).map_or("/", |known| &known.path)
     }
 
     /// Applies settings of a tenant, over those in force. The first that is refused ends it. A rate
@@ -45,8 +60,9 @@ impl Tenants {
         tenant: TenantId,
         new: &[Setting],
     ) -> Result<(), String> {
-        let known = tenant.index().checked_sub(1).and_then(|at| self.known.get(at));
-        if let Some((path, mut in_force)) = known.cloned().filter(|_| stack.config().exact_io_max) {
+        if let Some(Known { path, mut in_force, .. }) =
+            self.get(tenant).cloned().filter(|_| stack.config().exact_io_max)
+        {
             for setting in new {
                 if let Some(rate) = in_force.limited_by_other(setting) {
                     let rate = rate.name();
@@ -59,8 +75,8 @@ impl Tenants {
         }
         for setting in new {
             settings.apply(stack, now, tenant, setting).map_err(|error| error.to_string())?;
-            if let Some((_, in_force)) = tenant.index().checked_sub(1).and_then(|at| self.known.get_mut(at)) {
-                in_force.take(setting);
+            if let Some(known) = tenant.index().checked_sub(1).and_then(|at| self.known.get_mut(at)) {
+                known.in_force.take(setting);
             }
         }
         Ok(())
@@ -83,27 +99,31 @@ impl Tenants {
                     let parent = tenant.path.rsplit_once('/').and_then(|(parent, _)| self.find(parent));
                     let parent = parent.unwrap_or(TenantId(0));
                     let id = settings.add_tenant(stack, now, parent).map_err(|error| error.to_string())?;
-                    self.known.push((tenant.path.clone(), InForce::default()));
+                    let (path, in_force) = (tenant.path.clone(), InForce::default());
+                    self.known.push(Known { path, in_force, is_listed: true });
                     id
                 }
             };
-            let old = self.known[id.index() - 1].1;
+            let old = self.known[id.index() - 1].in_force;
             let changes = old.changes(&InForce::of(&tenant.settings));
             self.set(stack, settings, now, id, &changes).map_err(|error| format!("tenant {}: {error}", tenant.path))?;
             ids.push(id);
         }
-        // What the list no longer has keeps its number, and loses its settings.
-        for (index, (path, old)) in self.known.clone().into_iter().enumerate() {
-            if !tenants.iter().any(|tenant| tenant.path == path) {
-                let changes = old.changes(&InForce::default());
+        // What the list no longer has loses its settings.
+        for index in 0..self.known.len() {
+            let known = &mut self.known[index];
+            known.is_listed = tenants.iter().any(|tenant| tenant.path == known.path);
+            if !known.is_listed {
+                let changes = known.in_force.changes(&InForce::default());
                 self.set(stack, settings, now, TenantId(index as u32 + 1), &changes)?;
             }
         }
         Ok(ids)
     }
 
-    /// Returns every tenant with its figures until now.
-    pub(super) fn view(&self, stack: &mut Stack, now: Instant) -> Vec<TenantResult> {
+    /// Returns every tenant with its figures until now. One that is not listed is told as removed
+    /// once it has nothing in flight, and neither it nor one below it is among those `in_use`.
+    pub(super) fn view(&self, stack: &mut Stack, now: Instant, in_use: &[TenantId]) -> Vec<TenantResult> {
         stack.control_mut().settle(now);
         let control = stack.control();
         let sources = Sources {
@@ -115,14 +135,23 @@ impl Tenants {
             breakdown: control.breakdown(),
             now,
         };
-        collect::all_tenants(&sources, |id| match id.index().checked_sub(1).and_then(|at| self.known.get(at)) {
+        let mut all = collect::all_tenants(&sources, |id| match self.get(id) {
             None => Named::default(),
-            Some((path, in_force)) => Named {
-                path: path.clone(),
-                settings: in_force.texts(),
+            Some(known) => Named {
+                path: known.path.clone(),
+                settings: known.in_force.texts(),
                 limits: collect::limits_of(control, id),
                 time: now.since(Instant::ZERO),
             },
-        })
+        });
+        for (known, result) in self.known.iter().zip(&mut all[1..]) {
+            let is_in_use = || in_use.iter().any(|&id| is_at_or_above(&known.path, self.path(id)));
+            result.removed |= !known.is_listed && result.in_flight == 0 && !is_in_use();
+        }
+        all
     }
+}
+
+fn is_at_or_above(path: &str, other: &str) -> bool {
+    other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

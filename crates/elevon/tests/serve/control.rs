@@ -247,6 +247,33 @@ fn an_export_of_a_device_opened_for_reading_stays_read_only() {
     }
 }
 
+/// A tenant that no file has any more is told as long as a client is charged to it, and has what
+/// was counted of it when it comes back.
+#[test]
+fn a_tenant_that_leaves_the_file_is_no_longer_told() {
+    let served = Served::config(CONFIG);
+    let mut b = client(&served, "b");
+    assert_eq!(b.write(0, 0, &[1; 4096]).expect("an answer"), 0);
+    let told = || -> Vec<(String, Value)> {
+        let stats = json(&served, &["stats"]);
+        let tenants = stats["devices"][0]["tenants"].as_array().expect("tenants").iter();
+        tenants.map(|tenant| (tenant["path"].as_str().expect("a path").to_owned(), tenant["ios"]["write"].clone())).collect()
+    };
+    let paths = || told().into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+    served.bench.file("c.toml", CONFIG.replace("shop/b", "b"));
+    assert_eq!(ctl(&served, &["reload"]).0, Some(1), "b is open as it was");
+    assert_eq!(paths(), ["/", "a", "shop", "shop/b", "b"]);
+    drop(b);
+    crate::common::nbdkit::until("it is no longer told", || paths() == ["/", "a", "b"]);
+    assert_eq!(ctl(&served, &["set", "shop/b", "weight = 5"]).0, Some(1), "it is not there");
+    served.bench.file("c.toml", CONFIG);
+    assert_eq!(ctl(&served, &["reload"]).0, Some(0));
+    let told = told();
+    assert_eq!(told[3], ("shop/b".to_owned(), 1.into()));
+    assert_eq!(told.len(), 4, "{told:?}");
+    served.end();
+}
+
 /// With io_max=exact a rate is in `io.max` or in `limit`, in what a command sets as in a file.
 #[test]
 fn a_command_does_not_replace_an_exact_io_max() {
