@@ -149,6 +149,12 @@ pub trait Exports {
     /// The client may not have it.
     fn export(&self, name: &str) -> Result<Export, Refusal>;
 
+    /// Returns what is listed of an export beside its name, up to 4096 bytes. A server that counts
+    /// whom it refuses does not do it here: a client that lists asks for no export.
+    fn description(&self, name: &str) -> String {
+        self.export(name).map(|export| export.description).unwrap_or_default()
+    }
+
     /// Opens an export: requests of the client follow. A server that counts who has what open does
     /// it here. Otherwise the same as [`Self::export`].
     ///

@@ -371,9 +371,7 @@ impl Session {
         for name in exports.names() {
             let mut server = Vec::new();
             server.string(&name);
-            if let Ok(export) = exports.export(&name) {
-                server.extend_from_slice(export.description.as_bytes());
-            }
+            server.extend_from_slice(exports.description(&name).as_bytes());
             self.reply(option::LIST, answer::SERVER, &server);
         }
         self.reply(option::LIST, answer::ACK, b"")

@@ -73,6 +73,9 @@ impl Exports for Seen<'_> {
             None => Err(self.refuse(ConnectionRefusal::UnknownExport, Refusal::Unknown)),
         }
     }
+    fn description(&self, name: &str) -> String {
+        find(&self.exports, name, self.client).map(|known| known.told.description.clone()).unwrap_or_default()
+    }
     fn open(&self, name: &str) -> Result<Export, Refusal> {
         // One that it may not have is said to be so by this.
         self.export(name)?;

@@ -1,7 +1,7 @@
 //! Tests the metrics of a server: their form, their agreement with `elevon ctl stats`, and that
 //! clients of HTTP cannot hurt I/O.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -201,6 +201,11 @@ fn connections_that_are_refused_are_counted_by_the_reason() {
     // A client that looks whether there is a server, and one that asks for nothing else than the
     // list, are not refused.
     drop(UnixStream::connect(served.bench.path("s")).expect("it listens"));
+    let mut lists = UnixStream::connect(served.bench.path("s")).expect("it listens");
+    lists.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x03\0\0\0\0IHAVEOPT\0\0\0\x02\0\0\0\0").expect("LIST and ABORT");
+    let mut list = Vec::new();
+    lists.read_to_end(&mut list).expect("a list");
+    assert!(list.windows(6).any(|bytes| bytes == b"broken"), "one that is drained is listed");
     let expected =
         [("max_connections_of_export", 1.0), ("unknown_export", 2.0), ("max_connections", 1.0), ("drained", 1.0)];
     // A connection is counted when its thread ends.
