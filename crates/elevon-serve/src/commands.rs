@@ -4,7 +4,6 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use elevon_core::kernel::Kernel;
 use elevon_formats::serve::EVERY_DEVICE;
 use serde_json::{Value, json};
 
@@ -128,7 +127,7 @@ fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {
     let path = elevon_formats::tenants::normal_path(tenant).map_err(|error| format!("{tenant}: {error}"))?;
     // The setting is read as a line of a file of tenants below the tenant's table.
     let file = format!("[tenant.a]\n{setting}\n");
-    let rules = Kernel::DEFAULT.rules();
+    let rules = control.kernel().rules();
     let file = elevon_formats::tenants::parse("", &file, &rules).map_err(|errors| {
         let line = |error: &elevon_formats::fio::Diagnostic| {
             // Text that is no TOML has no key.
@@ -144,8 +143,8 @@ fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {
     if let Some(device) = file.named.filter(|_| control.devices().count() > 1) {
         return Err(format!("{device}: {EVERY_DEVICE}"));
     }
-    control.set(&path, &table.settings)?;
-    Ok(json!({}))
+    let warnings = control.set(&path, &table.settings)?;
+    Ok(json!({ "warnings": warnings }))
 }
 
 /// Does something with the export that a command names, or with all of them if it names none.

@@ -15,6 +15,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use elevon_cache::page_cache::CacheConfig;
+use elevon_core::kernel::Kernel;
 use elevon_core::layout::Layout;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
@@ -24,7 +25,7 @@ use elevon_formats::cgroup::Setting;
 use elevon_host::{Alarm, Host, Incoming, Outgoing, SlotBytes, SocketEvent};
 use elevon_nbd::{Request, Session};
 use elevon_workload::settings::Settings;
-use elevon_workload::tenants::{Tenant, TenantPlan};
+use elevon_workload::tenants::{Tenant, TenantPlan, in_vain};
 use elevon_workload::token::Token;
 
 use crate::client::{Charged, Client};
@@ -71,8 +72,9 @@ pub(crate) enum Message {
     Ping { answer: Sender<()> },
     /// What is the device doing?
     View { answer: Sender<DeviceView> },
-    /// Set something of a tenant, or with no tenant something of the device.
-    Set { tenant: Option<String>, settings: Vec<Setting>, answer: Sender<Result<(), String>> },
+    /// Set something of a tenant, or with no tenant something of the device. The answer says what
+    /// of it has no effect.
+    Set { tenant: Option<String>, settings: Vec<Setting>, answer: Sender<Result<Vec<&'static str>, String>> },
     /// Make these the tenants, with these settings.
     Tenants { tenants: Vec<Tenant>, answer: Sender<Result<Vec<TenantId>, String>> },
     /// The server ends.
@@ -84,6 +86,8 @@ pub(crate) enum Message {
 pub(crate) struct DeviceHandle {
     /// The name by which exports and people know it.
     pub(crate) name: String,
+    /// The kernel whose rules its stack follows.
+    pub(crate) kernel: Kernel,
     pub(crate) messages: Sender<Message>,
     pub(crate) alarm: Alarm,
 }
@@ -314,13 +318,20 @@ impl<D: Disk> Device<D> {
         }
     }
 
-    fn set(&mut self, tenant: Option<&str>, new: &[Setting]) -> Result<(), String> {
+    /// Returns the kernel whose rules its stack follows.
+    pub(crate) fn kernel(&self) -> Kernel {
+        self.stack.config().kernel
+    }
+
+    fn set(&mut self, tenant: Option<&str>, new: &[Setting]) -> Result<Vec<&'static str>, String> {
         let id = match tenant {
             None => TenantId(0),
             Some(path) => self.tenants.find(path).ok_or_else(|| format!("{path}: no such tenant"))?,
         };
         let now = self.disk.now();
-        self.tenants.set(&mut self.stack, &mut self.settings, now, id, new)
+        self.tenants.set(&mut self.stack, &mut self.settings, now, id, new)?;
+        let has_cost = self.stack.control().io_cost().qos().enable;
+        Ok(in_vain(self.stack.config().scheduler.name, has_cost, new))
     }
 
     /// Returns what the device is doing; its name is left empty.

@@ -80,6 +80,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use elevon_core::kernel::Kernel;
     use elevon_host::Alarm;
 
     use super::*;
@@ -97,7 +98,12 @@ mod tests {
     #[test]
     fn a_server_is_alive_while_the_threads_of_its_devices_answer() {
         let (messages, received) = channel();
-        let device = DeviceHandle { name: "d".to_owned(), messages, alarm: Alarm::new().expect("a descriptor") };
+        let device = DeviceHandle {
+            name: "d".to_owned(),
+            kernel: Kernel::DEFAULT,
+            messages,
+            alarm: Alarm::new().expect("a descriptor"),
+        };
         let limits = ConnectionLimits { all: 1, of_client: None };
         let shared = Arc::new(Shared::new(Vec::new(), vec![device], (None, limits), None, count, |_| {}));
         let mut reporter = Reporter::new(Some(Duration::ZERO));

@@ -143,7 +143,9 @@ impl Server {
                 Ok((Device::new(parts, errors), alarm, said))
             });
             match opened {
-                Ok((device, alarm, said)) => tell.send(Ok((alarm, said))).is_err() || device.run(&received),
+                Ok((device, alarm, said)) => {
+                    tell.send(Ok((alarm, device.kernel(), said))).is_err() || device.run(&received)
+                }
                 Err(error) => {
                     // Without a server nobody asks.
                     drop(tell.send(Err(error)));
@@ -152,8 +154,8 @@ impl Server {
             }
         };
         let thread = std::thread::Builder::new().name("device".into()).spawn(work).map_err(ServeError::Thread)?;
-        let (alarm, said) = told.recv().map_err(|_| ServeError::Ended)??;
-        self.devices.push((DeviceHandle { name: name.to_owned(), messages, alarm }, thread));
+        let (alarm, kernel, said) = told.recv().map_err(|_| ServeError::Ended)??;
+        self.devices.push((DeviceHandle { name: name.to_owned(), kernel, messages, alarm }, thread));
         Ok(said)
     }
 
@@ -320,6 +322,7 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
 mod tests {
     use std::sync::mpsc::channel;
 
+    use elevon_core::kernel::Kernel;
     use elevon_host::Alarm;
 
     use super::*;
@@ -328,7 +331,7 @@ mod tests {
         let mut server = Server::new(ConnectionLimits { all: 1, of_client: None }, |_| {});
         for work in threads {
             let alarm = Alarm::new().expect("a descriptor");
-            let handle = DeviceHandle { name: "d".to_owned(), messages: channel().0, alarm };
+            let handle = DeviceHandle { name: "d".to_owned(), kernel: Kernel::DEFAULT, messages: channel().0, alarm };
             server.devices.push((handle, std::thread::spawn(work)));
         }
         server

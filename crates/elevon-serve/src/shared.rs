@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
+use elevon_core::kernel::Kernel;
 use elevon_core::units::TenantId;
 use elevon_formats::cgroup::Setting;
 use elevon_nbd::Export;
@@ -384,24 +385,33 @@ impl Control<'_> {
         self.0.devices.iter().filter_map(view).collect()
     }
 
-    /// Applies settings of a tenant on every device that has it.
+    /// Returns the kernel whose rules settings follow.
+    pub(crate) fn kernel(&self) -> Kernel {
+        self.0.devices.first().map_or(Kernel::DEFAULT, |device| device.kernel)
+    }
+
+    /// Applies settings of a tenant on every device that has it. Returns a line for each device
+    /// where one has no effect.
     ///
     /// # Errors
     /// No device has it, or one refuses a setting; the line says which.
-    pub fn set(&self, tenant: &str, settings: &[Setting]) -> Result<(), String> {
+    pub fn set(&self, tenant: &str, settings: &[Setting]) -> Result<Vec<String>, String> {
         let is_there = |view: &DeviceView| view.tenant(tenant).is_some();
         let views = self.views();
         let names: Vec<&str> = views.iter().filter(|view| is_there(view)).map(|view| &*view.name).collect();
         if names.is_empty() {
             return Err(unknown_tenant(&views, tenant));
         }
+        let mut warnings = Vec::new();
         for device in self.0.devices.iter().filter(|device| names.contains(&&*device.name)) {
             let (tenant, settings) = (Some(tenant.to_owned()), settings.to_vec());
             let set = device.ask(|answer| Message::Set { tenant, settings, answer });
-            set.unwrap_or_else(|| Err("the device's thread has ended".to_owned()))
+            let in_vain = set
+                .unwrap_or_else(|| Err("the device's thread has ended".to_owned()))
                 .map_err(|error| format!("device {}: {error}", device.name))?;
+            warnings.extend(in_vain.into_iter().map(|line| format!("device {}: {line}", device.name)));
         }
-        Ok(())
+        Ok(warnings)
     }
 
     /// Makes these the tenants of a device, with these settings. Returns their numbers.

@@ -136,6 +136,26 @@ pub const fn is_weight(setting: &Setting) -> bool {
     matches!(setting, Setting::Weight(_) | Setting::IoWeight(_) | Setting::BfqWeight(_))
 }
 
+/// Returns what is said of settings of tenants that do nothing under a scheduler, a line for each
+/// kind. `has_cost`: io.cost is enabled.
+pub fn in_vain<'a>(
+    scheduler: &str,
+    has_cost: bool,
+    settings: impl IntoIterator<Item = &'a Setting>,
+) -> Vec<&'static str> {
+    let (mut weighs, mut reserves) = (false, false);
+    for setting in settings {
+        weighs |= is_weight(setting);
+        reserves |= matches!(setting, Setting::Reserve(_));
+    }
+    let divides = has_cost || ["bfq", "flow"].contains(&scheduler);
+    let weight = "nothing here divides the device by weights; what does is --scheduler flow or bfq, \
+                  or under [device] \"io.cost.qos\" = \"enable=1\"";
+    let reserve = "nothing here keeps a reserve; --scheduler flow does";
+    let all = [(weighs && !divides, weight), (reserves && scheduler != "flow", reserve)];
+    all.into_iter().filter(|(is_in_vain, _)| *is_in_vain).map(|(_, line)| line).collect()
+}
+
 impl TenantPlan {
     /// Returns the tenants of jobs and of a file, if there is one. The file's weights override
     /// those of jobs.

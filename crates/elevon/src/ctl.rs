@@ -25,7 +25,7 @@ pub(crate) fn ctl(args: &CtlArgs) -> Result<Ending, Failure> {
     if args.output_format == TextOrJson::Json {
         emit_text(&format!("{answer:#}\n"))?;
     } else {
-        refused.iter().for_each(|line| tell(line));
+        refused.iter().chain(&strings(&answer["warnings"])).for_each(|line| tell(line));
         emit_text(&text(&args.command, &answer))?;
     }
     Ok(if refused.is_empty() { Ending::Done } else { Ending::Failed })

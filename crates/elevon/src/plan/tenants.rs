@@ -6,7 +6,7 @@ use elevon_core::kernel::Kernel;
 use elevon_formats::cgroup::{BFQ_WEIGHT_MAX, Cap, Setting};
 use elevon_formats::fio::spec::JobSpec;
 use elevon_workload::in_force::InForce;
-use elevon_workload::tenants::{TenantPlan, is_weight};
+use elevon_workload::tenants::{Tenant, TenantPlan, in_vain};
 
 use super::{Plan, text_of};
 use crate::failure::{ConflictError, Failure};
@@ -42,15 +42,8 @@ pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
         _ => false,
     });
     let all = || plan.tenants.tenants.iter().flat_map(|tenant| &tenant.settings).chain(changes());
-    let mut lines = Vec::new();
-    if scheduler.is_none() && !has_cost && all().any(is_weight) {
-        let how = "--scheduler flow or bfq, or under [device] \"io.cost.qos\" = \"enable=1\"";
-        lines.push(format!("--tenants: nothing here divides the device by weights; what does is {how}"));
-    }
-    let is_reserve = |setting: &Setting| matches!(setting, Setting::Reserve(_));
-    if scheduler != Some("flow") && all().any(is_reserve) {
-        lines.push("--tenants: nothing here keeps a reserve; --scheduler flow does".to_owned());
-    }
+    let in_vain = in_vain(plan.scheduler.name, has_cost || shares_a_limit(&plan.tenants.tenants), all());
+    let mut lines: Vec<String> = in_vain.into_iter().map(|line| format!("--tenants: {line}")).collect();
     let limits =
         plan.tenants.tenants.iter().filter_map(|tenant| Some((&tenant.path, reserve_over_limit(&tenant.settings)?)));
     lines.extend(
@@ -61,6 +54,14 @@ pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
         lines.push(format!("--tenants: {name} counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
     }
     lines
+}
+
+/// Returns true if tenants below another share its limit, which they do by weight.
+fn shares_a_limit(tenants: &[Tenant]) -> bool {
+    let limited = tenants.iter().filter(|tenant| tenant.settings.iter().any(|one| matches!(one, Setting::Limit(_))));
+    let is_above = |above: &str, path: &str| path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'));
+    let mut limited = limited.map(|tenant| tenant.path.as_str());
+    limited.any(|above| tenants.iter().any(|tenant| is_above(above, &tenant.path)))
 }
 
 /// Returns the key of a tenant's reserve that its own limit does not let it have.

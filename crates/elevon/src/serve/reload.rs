@@ -89,13 +89,7 @@ impl Running {
     }
 
     /// Applies an export of a device whose tenants have these numbers now. Returns what is refused.
-    fn renew(
-        &self,
-        control: &Control<'_>,
-        ids: &[TenantId],
-        table: &ExportTable,
-        export: &Exported,
-    ) -> Vec<String> {
+    fn renew(&self, control: &Control<'_>, ids: &[TenantId], table: &ExportTable, export: &Exported) -> Vec<String> {
         let tenant = export.tenant.index().checked_sub(1).map_or(export.tenant, |at| ids[at]);
         let export = Exported { tenant, ..export.clone() };
         let mut refused = Vec::new();

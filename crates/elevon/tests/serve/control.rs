@@ -257,7 +257,9 @@ fn a_tenant_that_leaves_the_file_is_no_longer_told() {
     let told = || -> Vec<(String, Value)> {
         let stats = json(&served, &["stats"]);
         let tenants = stats["devices"][0]["tenants"].as_array().expect("tenants").iter();
-        tenants.map(|tenant| (tenant["path"].as_str().expect("a path").to_owned(), tenant["ios"]["write"].clone())).collect()
+        tenants
+            .map(|tenant| (tenant["path"].as_str().expect("a path").to_owned(), tenant["ios"]["write"].clone()))
+            .collect()
     };
     let paths = || told().into_iter().map(|(path, _)| path).collect::<Vec<_>>();
     served.bench.file("c.toml", CONFIG.replace("shop/b", "b"));
@@ -271,6 +273,28 @@ fn a_tenant_that_leaves_the_file_is_no_longer_told() {
     let told = told();
     assert_eq!(told[3], ("shop/b".to_owned(), 1.into()));
     assert_eq!(told.len(), 4, "{told:?}");
+    served.end();
+}
+
+/// What is set by command follows the kernel's rules, and what has no effect is said.
+#[test]
+fn a_command_sets_by_the_rules_of_the_configuration() {
+    let served =
+        Served::config(&format!("kernel = '6.1'\n{}", CONFIG.replace("[export.a]", "scheduler = 'none'\n[export.a]")));
+    let (status, _, stderr) = ctl(&served, &["set", "a", "class = 'promote-to-rt'"]);
+    assert!(status == Some(1) && stderr.contains("promote-to-rt"), "{stderr}");
+    for (setting, words) in [
+        (
+            "weight = 300",
+            "device fast: nothing here divides the device by weights; what does is --scheduler flow or bfq",
+        ),
+        ("reserve = { iops = 5 }", "device fast: nothing here keeps a reserve; --scheduler flow does"),
+    ] {
+        let (status, _, stderr) = ctl(&served, &["set", "a", setting]);
+        assert!(status == Some(0) && stderr.contains(words) && stderr.lines().count() == 1, "{setting}: {stderr}");
+    }
+    let (status, _, stderr) = ctl(&served, &["set", "a", "limit = { iops = 5 }"]);
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
     served.end();
 }
 
@@ -344,7 +368,8 @@ fn exports_are_in_the_order_of_the_file_that_was_read_last() {
     served.bench.file("c.toml", new);
     assert_eq!(ctl(&served, &["reload"]).0, Some(0));
     let exports = json(&served, &["exports"]);
-    let names: Vec<&str> = exports["exports"].as_array().expect("a list").iter().flat_map(|e| e["name"].as_str()).collect();
+    let names: Vec<&str> =
+        exports["exports"].as_array().expect("a list").iter().flat_map(|e| e["name"].as_str()).collect();
     assert_eq!(names, ["c", "b", "a"]);
     served.end();
 }
