@@ -250,9 +250,12 @@ impl TenantControl {
         self.set_for(tenant, |control| control.latency.set(now, &control.tenants, tenant, target));
     }
 
-    /// Sets a tenant's weight under io.cost, 1 to 10000.
+    /// Sets a tenant's weight under io.cost, 1 to 10000, which is its weight among those that wait
+    /// for one exact limit, too.
     pub fn set_weight(&mut self, now: Instant, tenant: TenantId, weight: u16) -> Result<(), io_cost::WeightError> {
-        self.cost.set_weight(now, &self.tenants, tenant, weight)
+        self.cost.set_weight(now, &self.tenants, tenant, weight)?;
+        self.exact.set_weight(tenant, weight);
+        Ok(())
     }
 
     /// Changes io.cost: its model, its quality of service, and whether it is enabled.

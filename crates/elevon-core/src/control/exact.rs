@@ -16,15 +16,15 @@
 //! Waiting bios are in a queue for each tenant, direction and priority class: a tenant's RT never
 //! waits behind its BE, its reads never behind its writes. A tenant with waiting bios is in the
 //! list of the one level that will hold it longest. Levels are in a tree, sorted by the time when
-//! they let the next bio go. Tenants in one list take turns, one bio each. Journal and metadata I/O
-//! goes at once and becomes debt.
+//! they let the next bio go. Tenants in one list share what the level lets go by their weights
+//! (`turns`). Journal and metadata I/O goes at once and becomes debt.
 //!
 //! The bytes of a split bio are charged with its first fragment, so what remains of it waits for
 //! the limits in I/Os alone. Such remainders have queues and lists of their own, and a level lets
 //! them go before bios that have not begun.
 //!
 //! Cost: for a tenant without a rule on its path O(1), once its path was walked after the last
-//! change of any rule; else O(depth) to pass, O(depth + log levels that hold something) to wait.
+//! change of any rule; else O(depth) to pass, O(depth · log of those that wait) to wait.
 //! Memory: [`NODE_BYTES`] per tenant below a rule, plus [`QUEUES_BYTES`] and the entries once
 //! something has waited there.
 
@@ -43,8 +43,10 @@ use crate::units::{BioId, Instant, Nanos, TenantId};
 mod bucket;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use bucket::Bucket;
+use turns::{Tags, Turns};
 
 /// The maximum lateness that is made up for: one slice of `io.max` on a rotational disk. The part
 /// of a longer stall beyond this is lost.
@@ -137,7 +139,7 @@ impl Backlog {
 /// Tenants whose bios of one kind wait for a level.
 #[derive(Clone, Debug, Default)]
 struct Line {
-    tenants: VecDeque<TenantId>,
+    turns: Turns,
     /// Its key in the tree.
     due: Option<Due>,
 }
@@ -146,6 +148,7 @@ struct Line {
 struct Queues {
     backlog: [Backlog; Kind::COUNT],
     lines: [Line; Kind::COUNT],
+    tags: [Tags; Kind::COUNT],
     /// How late the last bio of a direction went, as far as this is made up for.
     late: [Nanos; 2],
 }
@@ -178,13 +181,27 @@ impl Queues {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct ExactNode {
     limits: Limits,
+    /// Its weight among those that wait for one limit.
+    weight: u16,
     /// Bytes by direction, I/Os by direction, both bytes, both I/Os.
     buckets: [Bucket; 6],
     path_rules: PathRules,
     queues: Option<Box<Queues>>,
+}
+
+impl Default for ExactNode {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            weight: turns::WEIGHT,
+            buckets: Default::default(),
+            path_rules: PathRules::default(),
+            queues: None,
+        }
+    }
 }
 
 impl ExactNode {
@@ -237,6 +254,8 @@ pub struct Exact {
     nodes: Levels<ExactNode>,
     rules: u32,
     held: usize,
+    /// Counts those that began to wait.
+    arrivals: u64,
     /// Levels that hold a tenant, by (time, order of arrival).
     waiting: DueOrder<(TenantId, Kind)>,
     /// When limits last changed: before that nothing was due under them.
@@ -304,7 +323,7 @@ impl Exact {
     fn line_before(&self, tenants: &Tenants, tenant: TenantId, kind: Kind) -> Option<(TenantId, Rule)> {
         let has_line = |&level: &TenantId| {
             let queues = self.nodes.get(level.index()).and_then(|node| node.queues.as_deref());
-            let waits = |queues: &Queues, kind: Kind| !queues.lines[kind.index()].tenants.is_empty();
+            let waits = |queues: &Queues, kind: Kind| !queues.lines[kind.index()].turns.is_empty();
             queues.is_some_and(|queues| waits(queues, kind) || waits(queues, kind.remainder()))
         };
         tenants.path(tenant).find(has_line).map(|level| (level, self.nodes[level.index()].eligible(kind).1))
@@ -336,11 +355,10 @@ impl Exact {
     }
 
     /// Puts a tenant with waiting bios into a level's list.
-    fn stand(&mut self, tenant: TenantId, kind: Kind, (level, rule): (TenantId, Rule)) {
+    fn stand(&mut self, tenants: &Tenants, tenant: TenantId, kind: Kind, (level, rule): (TenantId, Rule)) {
         self.queues(tenant).backlog[kind.index()].at = Some((level, rule));
-        let line = &mut self.queues(level).lines[kind.index()];
-        line.tenants.push_back(tenant);
-        if line.due.is_none() {
+        self.enter(tenants, tenant, kind, level);
+        if self.queues(level).lines[kind.index()].due.is_none() {
             self.rekey(level, kind);
         }
     }
@@ -352,7 +370,7 @@ impl Exact {
         let at = node.eligible(kind).0;
         let Some(queues) = &mut node.queues else { return };
         let line = &mut queues.lines[kind.index()];
-        self.waiting.set((level, kind), &mut line.due, (!line.tenants.is_empty()).then_some(at));
+        self.waiting.set((level, kind), &mut line.due, (!line.turns.is_empty()).then_some(at));
     }
 
     /// Removes a tenant from the list that it is in, and adds the waiting time of its bios until
@@ -396,10 +414,12 @@ impl Exact {
         // The bytes of a remainder's bio went as late as that did.
         *late = if kind.is_remainder { now.since(due).max(*late) } else { now.since(due) };
         self.held -= 1;
+        let cost = self.nodes[level.index()].cost(kind, held.bytes);
+        self.take_turn(tenants, tenant, kind, level, cost);
         self.pay(due, tenants, tenant, kind.direction, held.bytes);
         if has_more {
             let next = self.blocked_by(now.get(), tenants, tenant, kind).unwrap_or((level, rule));
-            self.stand(tenant, kind, next);
+            self.stand(tenants, tenant, kind, next);
         }
         held.bio
     }
@@ -441,7 +461,7 @@ impl Limiter for Exact {
         backlog.settle(now, due);
         backlog.classes[charge.ioprio.class().rank()].push_back(ExactWaiter { bio, bytes, since });
         if let Some(place) = blocked {
-            self.stand(tenant, kind, place);
+            self.stand(tenants, tenant, kind, place);
         }
         StageVerdict::Hold
     }
@@ -459,15 +479,16 @@ impl Limiter for Exact {
             // The last release may have moved the time.
             if self.nodes[level.index()].eligible(kind).0 <= now.get() {
                 // What a level lets a whole bio pay, it lets remainders pay too.
-                let lines = &mut self.queues(level).lines;
+                let lines = &self.queues(level).lines;
                 let remainder = kind.remainder();
-                let next = if lines[remainder.index()].tenants.is_empty() { kind } else { remainder };
-                let tenant = lines[next.index()].tenants.pop_front().expect("a level in the tree has a line");
+                let next = if lines[remainder.index()].turns.is_empty() { kind } else { remainder };
+                let tenant = self.whose_turn(level, next);
+                self.leave(tenants, tenant, next, level);
                 match self.blocked_by(now.get(), tenants, tenant, next) {
                     None => out.push(self.go(now, tenants, tenant, next, breakdown)),
                     Some(other) => {
                         self.settle(now, now, tenant, next, breakdown);
-                        self.stand(tenant, next, other);
+                        self.stand(tenants, tenant, next, other);
                     }
                 }
                 if next != kind {
@@ -502,14 +523,10 @@ impl Limiter for Exact {
                 let (backlog, line) = (&queues.backlog[kind.index()], &queues.lines[kind.index()]);
                 held += backlog.classes.iter().map(VecDeque::len).sum::<usize>();
                 assert_eq!(backlog.at.is_some(), !backlog.is_empty(), "tenant {index} stands in a line while it waits");
-                if let Some((level, _)) = backlog.at {
-                    assert!(tenants.is_below(tenant, level));
-                    let of = &self.nodes[level.index()].queues.as_ref().expect("a line").lines[kind.index()];
-                    assert_eq!(of.tenants.iter().filter(|&&in_line| in_line == tenant).count(), 1);
-                }
+                self.check_turns(tenants, tenant, kind);
                 assert_eq!(
                     line.due.is_some(),
-                    !line.tenants.is_empty(),
+                    !line.turns.is_empty(),
                     "level {index} is in the tree while it has a line"
                 );
                 if let Some(due) = line.due {

@@ -69,7 +69,7 @@ pub const KNOBS: &[Knob] = &[
         takes: "a table of the keys below, or \"max\" to lift all",
         range: "",
         default: "none",
-        help: "limits that are exact: no slices; a parent's holds for all below it together",
+        help: "limits that are exact: no slices; a parent's holds for all below it together, who share it by weight",
         same_as: "",
     },
     rate("limit.rbps", RATE, BPS, "bytes of reads"),

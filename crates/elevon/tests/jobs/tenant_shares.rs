@@ -224,6 +224,19 @@ fn exact_limits_of_ours_take_bursts_and_both_directions_together() {
     assert!(percent(&report, "a", |cause| cause["rule"] == "iops") > 80.0);
 }
 
+/// Without a scheduler, below the limit of a group: bytes by weight, though one reads 64 times as
+/// much at a time.
+#[test]
+fn tenants_below_a_limit_share_it_by_weight() {
+    let all = jobs(&[("small", "cgroup=g/small"), ("large", "cgroup=g/large bs=256k")]);
+    let tenants = "[tenant.g]\nlimit = { bps = \"20M\" }\n[tenant.\"g/small\"]\nweight = 300\n";
+    let report = run(&all, tenants, &["--device", DEVICE]);
+    let bytes = |path| tenant(&report, path)["io_stat"]["rbytes"].as_f64().expect("bytes");
+    let (small, large) = (bytes("g/small"), bytes("g/large"));
+    assert!((small / large / 3.0 - 1.0).abs() < 0.05, "{small} and {large} bytes, by 3 to 1");
+    assert!(((small + large) / 80e6 - 1.0).abs() < 0.02, "{small} and {large} bytes of 80 MB");
+}
+
 /// In the text report, the lines of `explain:` are lists of percentages.
 #[test]
 fn explain_sums_to_the_whole_in_text_too() {

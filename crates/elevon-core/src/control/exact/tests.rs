@@ -44,6 +44,12 @@ impl Rig {
     }
 
     fn submit(&mut self, charge: BioCost) -> u32 {
+        let id = self.submit_unchecked(charge);
+        self.stage.self_check(&self.tenants);
+        id
+    }
+
+    fn submit_unchecked(&mut self, charge: BioCost) -> u32 {
         let id = self.went.len() as u32;
         let passed = self.stage.admit(self.now, &self.tenants, BioId(id), &charge) == StageVerdict::Pass;
         self.charges.push((self.now, charge));
@@ -51,7 +57,6 @@ impl Rig {
         if passed {
             self.order.push(id);
         }
-        self.stage.self_check(&self.tenants);
         id
     }
 
@@ -243,6 +248,65 @@ fn a_limit_for_both_directions_and_a_parents() {
     }
 }
 
+/// Lets tenants with so much waiting, each its I/O size, share a parent's limit; returns the bytes
+/// that each got of the first `seconds`.
+fn shared(rig: &mut Rig, tenants: &[(TenantId, u64)], seconds: u64) -> Vec<u64> {
+    let start = rig.now;
+    for _ in 0..2000 {
+        for &(tenant, bytes) in tenants {
+            rig.submit_unchecked(BioCost::plain(tenant, Op::Read, bytes));
+        }
+    }
+    rig.advance_timely(start + Nanos::from_secs(seconds));
+    let of =
+        |tenant| rig.charges.iter().zip(&rig.went).filter(move |((_, c), went)| c.tenant == tenant && went.is_some());
+    tenants.iter().map(|&(tenant, _)| of(tenant).map(|((_, charge), _)| charge.bytes).sum()).collect()
+}
+
+/// Ten seconds of 100 I/Os or of 1 MiB a second, by weights 200 (900 and 100 below it), 300 and
+/// 500. Nobody is behind by more than an I/O of its own and two of the largest.
+#[test]
+fn who_waits_for_a_parents_limit_shares_it_by_weight() {
+    let ios = Limits { iops: [100, UNLIMITED], ..Limits::default() };
+    let mixed = [4 * KIB, 64 * KIB, 32 * KIB, 16 * KIB];
+    for (limits, total, sizes) in [(ios, 1001 * KIB, [KIB; 4]), (bps(MIB), 10 * MIB, mixed)] {
+        let mut rig = Rig::new();
+        let parent = rig.tenant(ROOT, limits);
+        let [group, c, d] = [0; 3].map(|_| rig.tenant(parent, Limits::default()));
+        let [a, b] = [0; 2].map(|_| rig.tenant(group, Limits::default()));
+        for (tenant, weight) in [(group, 200), (c, 300), (d, 500), (a, 900), (b, 100)] {
+            rig.stage.set_weight(tenant, weight);
+        }
+        let all = [(a, sizes[0]), (b, sizes[1]), (c, sizes[2]), (d, sizes[3])];
+        let got = shared(&mut rig, &all, 10);
+        for ((&got, share), size) in got.iter().zip([180, 20, 300, 500]).zip(sizes) {
+            let (due, slack) = (total * share / 1000, size + 2 * sizes[1]);
+            assert!(got.abs_diff(due) <= slack, "{got} of {due} bytes, I/Os of {size}");
+        }
+    }
+}
+
+/// Who has not waited is owed nothing for that, and an inner tenant's own bios are as a child of
+/// weight 100.
+#[test]
+fn turns_begin_where_others_are() {
+    let mut rig = Rig::new();
+    let parent = rig.tenant(ROOT, Limits { iops: [100, UNLIMITED], ..Limits::default() });
+    let [a, b] = [0; 2].map(|_| rig.tenant(parent, Limits::default()));
+    rig.stage.set_weight(b, 200);
+    assert_eq!(shared(&mut rig, &[(a, KIB)], 5), [501 * KIB]);
+    let before = |rig: &Rig, of: TenantId| {
+        rig.charges.iter().zip(&rig.went).filter(|((_, c), went)| c.tenant == of && went.is_some()).count() as u64
+    };
+    let mark = before(&rig, a);
+    let later = shared(&mut rig, &[(parent, KIB), (b, KIB)], 4);
+    let of_a = before(&rig, a) - mark;
+    // 400 I/Os by 100 : 100 : 200.
+    for (got, due) in [(of_a, 100), (later[0] / KIB, 100), (later[1] / KIB, 200)] {
+        assert!(got.abs_diff(due) <= 2, "{got} of {due}");
+    }
+}
+
 #[test]
 fn what_is_owed_survives_a_change_and_goes_with_the_rule() {
     let mut rig = Rig::new();
@@ -415,6 +479,7 @@ fn no_window_exceeds_a_limit_and_its_burst() {
                     let at = 1 + below(alive.len() as u64 - 1) as usize;
                     let of = limits(&mut below);
                     rig.stage.set(rig.now, alive[at], of);
+                    rig.stage.set_weight(alive[at], 1 + below(1000) as u16);
                 }
                 1 if changes && alive.len() > 2 => {
                     let at = 1 + below(alive.len() as u64 - 1) as usize;
