@@ -57,7 +57,7 @@ pub fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<
 pub fn all_tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
     let Sources { tree, pressure, now, .. } = *sources;
     let (statistics, breakdown) = (sources.statistics.rolled_up(tree), sources.breakdown.rolled_up(tree));
-    let cost = sources.cost.filter(|cost| cost.qos().enable).map(|cost| (cost.vrate_ppm(), cost.stats(now, tree)));
+    let cost = sources.cost.filter(|cost| cost.qos().enable).map(|cost| (cost.vrate_ppm(), cost.usage(tree)));
     let entry = |id: TenantId| {
         let Named { path, settings, limits, time } = named(id);
         let stat = statistics.of(id);
@@ -72,8 +72,8 @@ pub fn all_tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> 
             io: stat.counters,
             in_flight: stat.in_flight,
             latency: stat.latency().cloned().unwrap_or_default(),
-            cost: cost.as_ref().map(|(vrate_ppm, stats)| CostFigures {
-                usage: stats[id.index()].usage,
+            cost: cost.as_ref().map(|(vrate_ppm, usage)| CostFigures {
+                usage: usage[id.index()],
                 vrate_ppm: (id == TenantId(0)).then_some(*vrate_ppm),
             }),
             reserve_missed: sources.scheduler.reserve_missed(id),

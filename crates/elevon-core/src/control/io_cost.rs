@@ -109,6 +109,8 @@ struct Group {
     passed_before: u64,
     /// Device time that it used in this period, according to the model.
     used: Nanos,
+    /// The same in all, with that of tenants below it that were removed.
+    usage: Nanos,
     /// Time in debt, without that of the debt it has now.
     indebt: Nanos,
 }
@@ -283,6 +285,22 @@ impl IoCost {
         tenants.path(tenant).map(delay).max().unwrap_or(Nanos::ZERO)
     }
 
+    /// Returns the device time that each tenant has used, by id, according to the model, with all
+    /// below it (`cost.usage` of io.stat). O(tenants).
+    pub fn usage(&self, tenants: &Tenants) -> Vec<Nanos> {
+        let mut all = alloc::vec![Nanos::ZERO; tenants.ids()];
+        for tenant in (0..tenants.ids()).rev().map(|id| TenantId(id as u32)) {
+            if let Some(slot) = self.known(tenant) {
+                all[tenant.index()] += self.groups[slot as usize].usage;
+            }
+            let below = all[tenant.index()];
+            if let Some(parent) = tenants.parent(tenant) {
+                all[parent.index()] += below;
+            }
+        }
+        all
+    }
+
     fn apply_model(&mut self, now: Instant, coefficients: Coefficients) {
         (self.coefficients, self.model) = (coefficients, Model::new(&coefficients));
         self.look_again = self.waiting > 0;
@@ -448,7 +466,7 @@ impl IoCost {
             return false;
         }
         group.vtime += need;
-        group.used += Nanos::new(cost);
+        group.pay(cost);
         true
     }
 
@@ -466,7 +484,7 @@ impl IoCost {
                 break;
             }
             group.vtime += need;
-            group.used += Nanos::new(waiter.cost);
+            group.pay(waiter.cost);
             group.passed += 1;
             self.release_front(now, slot);
         }
@@ -546,8 +564,15 @@ impl Group {
             over: 0,
             passed_before: 0,
             used: Nanos::ZERO,
+            usage: Nanos::ZERO,
             indebt: Nanos::ZERO,
         }
+    }
+
+    /// Counts the device time of an I/O.
+    fn pay(&mut self, cost: u64) {
+        self.used += Nanos::new(cost);
+        self.usage += Nanos::new(cost);
     }
 
     /// Returns the time in debt so far.
@@ -665,11 +690,14 @@ impl Gate for IoCost {
         self.waiting + self.due.len()
     }
 
-    fn on_tenant_removed(&mut self, now: Instant, _tenants: &Tenants, tenant: TenantId) {
+    fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId) {
         self.now.advance(now);
         let Some(slot) = self.known(tenant).filter(|&slot| slot != ROOT_SLOT) else { return };
         self.let_go(now, slot);
         self.deactivate(slot);
+        let (usage, parent) = (self.groups[slot as usize].usage, tenants.parent(tenant).unwrap_or(ROOT));
+        let parent = self.slot(tenants, parent);
+        self.groups[parent as usize].usage += usage;
         if self.active.is_empty() {
             self.stop();
         }

@@ -52,7 +52,7 @@ impl IoCost {
             group.indebt_since = now;
         }
         group.debt += cost;
-        group.used += Nanos::new(cost);
+        group.pay(cost);
         self.debtors_use_nothing(slot);
         self.set_delay(now, slot);
         self.arm(slot);
