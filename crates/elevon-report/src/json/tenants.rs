@@ -65,7 +65,7 @@ fn io_stat(run: &RunResult, tenant: &TenantResult) -> Value {
     if let Some(cost) = tenant.cost {
         if let Some(ppm) = cost.vrate_ppm {
             // Percent with two decimals.
-            out["cost.vrate"] = json!((ppm / 100) as f64 / 100.0);
+            out["cost.vrate"] = json!(((ppm + 50) / 100) as f64 / 100.0);
         }
         out["cost.usage"] = cost.usage.as_micros().into();
     }

@@ -228,7 +228,7 @@ fn exact_limits_of_ours_take_bursts_and_both_directions_together() {
 /// much at a time.
 #[test]
 fn tenants_below_a_limit_share_it_by_weight() {
-    let all = jobs(&[("small", "cgroup=g/small"), ("large", "cgroup=g/large bs=256k")]);
+    let all = jobs(&[("small", "cgroup=g/small"), ("large", "cgroup=g/large bs=256k iodepth=2")]);
     let tenants = "[tenant.g]\nlimit = { bps = \"20M\" }\n[tenant.\"g/small\"]\nweight = 300\n";
     let report = run(&all, tenants, &["--device", DEVICE]);
     let bytes = |path| tenant(&report, path)["io_stat"]["rbytes"].as_f64().expect("bytes");

@@ -283,7 +283,7 @@ impl Occupancy {
             }
         } else {
             (look.n, look.time, look.area) = (look.n + 1, look.time + time, look.area + area);
-            look.peak = look.peak.max(area * FRACTION / time);
+            look.peak = look.peak.max(area * FRACTION / time.max(1));
             look.expected += alone;
             look.sectors += sectors;
         }
