@@ -109,9 +109,6 @@ struct Progress {
     missed: PageIndex,
     /// The dirty limit stopped the task completely; it checks the limit again when it wakes.
     rebalance: bool,
-    /// The error of a page that this write made dirty and that could not be written, if writes are
-    /// written through.
-    unwritten: Status,
     status: Status,
     bytes: Bytes,
     waited: Nanos,
@@ -122,15 +119,6 @@ struct Progress {
     is_major: bool,
     /// The time since which the call has found no memory.
     starved: Option<Instant>,
-}
-
-impl Progress {
-    /// Returns true for a write that is not over and has made a page of a file dirty.
-    fn waits_to_have_written(&self, (file, index): (FileId, PageIndex)) -> bool {
-        let made_dirty = if self.phase == Phase::Pages { self.pos } else { self.end };
-        let first = self.call.offset.page();
-        self.call.kind == CallKind::Write && self.file == file && first <= index && index < made_dirty
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -389,20 +377,11 @@ impl PageCache {
 
     fn write_ended(&mut self, frame: FrameId, status: Status) {
         self.resident.end_writeback(frame);
-        if !status.is_ok() && !self.fail_writers(frame, status) {
+        if !status.is_ok() {
             let (file, _) = self.resident.pages().key(frame);
             let file = &mut self.files[file.0 as usize];
             (file.error, file.errors) = (status, file.errors + 1);
         }
-    }
-
-    /// Gives the error of a page to the writes that have made it dirty and wait for it. Returns
-    /// false if there is none: then the error is that of the file.
-    fn fail_writers(&mut self, frame: FrameId, status: Status) -> bool {
-        let key = self.resident.pages().key(frame);
-        let (calls, is_through) = (self.calls.entries_mut(), self.config.write_mode == WriteMode::Through);
-        let waiting = calls.iter_mut().filter(|at| is_through && at.waits_to_have_written(key));
-        waiting.map(|at| at.unwritten = status).count() > 0
     }
 
     /// Returns the next finished call that had slept.
@@ -546,7 +525,6 @@ impl PageCache {
             is_miss: false,
             missed: PageIndex::ZERO,
             rebalance: false,
-            unwritten: Status::Ok,
             status: Status::Ok,
             bytes: Bytes::ZERO,
             waited: Nanos::ZERO,
@@ -585,8 +563,6 @@ impl PageCache {
             match self.step(now, &mut progress) {
                 CallStep::Done(status) => {
                     self.calls.remove(id);
-                    // A call that is over has made no page dirty.
-                    (self.calls[id].pos, self.calls[id].end) = (PageIndex::ZERO, PageIndex::ZERO);
                     let done = self.end(&progress, status);
                     self.done.push_back(done);
                 }

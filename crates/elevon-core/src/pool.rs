@@ -46,11 +46,6 @@ impl<T: Copy> Pool<T> {
         &self.entries[key as usize]
     }
 
-    /// Returns every entry, with the old values of freed keys among them.
-    pub fn entries_mut(&mut self) -> &mut [T] {
-        &mut self.entries
-    }
-
     /// Returns the number of entries in use.
     #[inline]
     pub fn live(&self) -> usize {

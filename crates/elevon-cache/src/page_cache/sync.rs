@@ -72,7 +72,7 @@ impl PageCache {
             if let Some(step) = self.wait_for_writes(at) {
                 return step;
             }
-            let error = if at.unwritten.is_ok() { self.take_error(at) } else { at.unwritten };
+            let error = self.take_error(at);
             if !error.is_ok() || !matches!(at.call.kind, CallKind::Fsync | CallKind::Fdatasync) {
                 return CallStep::Done(error);
             }

@@ -265,32 +265,6 @@ fn write_errors_are_told_once_to_each_open_file() {
     assert_eq!(run(&mut cache, T0, call(other, CallKind::Fsync, 0, 0)).0.status, Status::Ok);
 }
 
-/// A page of which two writes wait fails both, whichever of them wrote it; others are told nothing.
-#[test]
-fn a_write_through_that_fails_is_told_to_those_who_wrote_the_page() {
-    let (mut cache, open) = cache(64, 512, |config| config.write_mode = WriteMode::Through);
-    let (other, third) = (cache.open(FileId(0)), cache.open(FileId(0)));
-    let by = |task, open, at, bytes| Call { task: TaskId(task), ..call(open, CallKind::Write, at, bytes) };
-    // The first has made page 0 dirty and reads page 1, of which it has a part.
-    assert_eq!(cache.call(T0, by(1, open, 0, PAGE + 512)), Called::Wait);
-    assert_eq!(cache.call(T0, by(2, other, 0, PAGE)), Called::Wait);
-    assert_eq!(cache.call(T0, by(3, third, 4 * PAGE, PAGE)), Called::Wait);
-    let mut held = bios(&mut cache, T0);
-    let mut told = Vec::new();
-    for page in [0, 4, 1, 1] {
-        let fails = if page == 0 { Status::Medium } else { Status::Ok };
-        let io = held.iter().position(|(_, first, _)| *first == page).map(|at| held.swap_remove(at).0);
-        cache.complete(T0, io.expect("a bio of the page").token, fails, Nanos::ZERO);
-        told.extend(core::iter::from_fn(|| cache.poll_done()).map(|done| (done.task.0, done.status)));
-        held.extend(bios(&mut cache, T0));
-    }
-    assert_eq!(told, [(2, Status::Medium), (3, Status::Ok), (1, Status::Medium)]);
-    for open in [open, other, third] {
-        let (fsync, io) = run(&mut cache, T0, call(open, CallKind::Fsync, 0, 0));
-        assert_eq!(fsync.status, Status::Ok, "{io:?}");
-    }
-}
-
 #[test]
 fn a_read_ahead_that_fails_is_tried_again_and_then_fails() {
     let (mut cache, open) = cache(64, 512, |_| {});

@@ -9,8 +9,7 @@
 //!
 //! A write-back or a flush that fails loses data of an unknown number of answered requests. From
 //! then on no FLUSH and no WRITE with FUA succeeds, whoever asks, until the server is started
-//! again. With write-through a write that fails loses nothing that was answered: the WRITEs whose
-//! pages it has fail.
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -250,8 +249,8 @@ impl DeviceCache {
         self.files.on_device_done(now, done.task, done.token as u32, done.status, &mut self.users)
     }
 
-    /// Handles a bio that the stack completed. Returns how many bytes of answered WRITEs were lost
-    /// if it was a write-back that failed.
+    /// Handles a bio that the stack completed. Returns how many bytes were lost if it was a
+    /// write-back that failed.
     pub(super) fn on_bio_done(&mut self, now: Instant, bio: u32, done: &Done) -> u64 {
         let mut lost = 0;
         if !done.status.is_ok() {
@@ -259,9 +258,7 @@ impl DeviceCache {
             let pages = cache.resident().pages();
             let frames = cache.frames(bio.into());
             let written = frames.iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK));
-            if self.config.1 == WriteMode::Back {
-                lost = written.count() as u64 * PAGE_SIZE;
-            }
+            lost = written.count() as u64 * PAGE_SIZE;
             // A flush has no frames.
             if lost > 0 || frames.is_empty() {
                 self.lost.get_or_insert(done.status);

@@ -87,26 +87,6 @@ fn a_failed_write_back_is_told_and_never_healed() {
     assert!(!lab.end().1);
 }
 
-/// With write-through the WRITEs whose pages could not be written are told, and nobody else:
-/// nothing that was answered is lost.
-#[test]
-fn a_failed_write_through_is_told_to_its_writers_only() {
-    let faults = ["error:sectors=2048-2055,op=write,status=medium"];
-    let mut lab = Lab::cached(DISK, &faults, "none", "", cache(1 << 20, WriteMode::Through));
-    let (mut one, mut other) = (lab.open(0, ""), lab.open(1, ""));
-    for _ in 0..2 {
-        assert!(!lab.ask(&mut one, &write((1 << 20) - 65536, 128 << 10), &[1; 128 << 10]));
-        for wire in [&mut one, &mut other] {
-            assert!(lab.ask(wire, &write(0, 4096), &[2; 4096]));
-            assert!(lab.ask(wire, &FLUSH, &[]));
-            assert!(lab.ask(wire, &Request { fua: true, ..write(8192, 4096) }, &[3; 4096]));
-        }
-    }
-    let (disk, is_whole) = lab.end();
-    assert!(is_whole, "the server ends with success");
-    assert_eq!(disk.peek(8192, 4096), [3; 4096]);
-}
-
 /// Nor does a flush succeed, or a write with FUA, after a flush that failed.
 #[test]
 fn a_failed_flush_is_never_healed() {
