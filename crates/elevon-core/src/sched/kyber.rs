@@ -11,9 +11,9 @@
 //! priorities are ignored. Requests that are not sync may use three quarters of the scheduler tags.
 //!
 //! Reproduces Linux, including the quirks of its percentile rule and of flushes, and is within 6 %
-//! of every job measured on 6.18. Two choices are fixed here that Linux leaves to chance: the lowest free token
-//! is taken, and hardware queues that wait for tokens get them in turn (`kyber/pool.rs`). The async
-//! depth is at least 1.
+//! of every job measured on 6.18. Two choices are fixed here that Linux leaves to chance: the
+//! lowest free token is taken, and hardware queues that wait for tokens get them in turn
+//! (`kyber/pool.rs`). The async depth is at least 1.
 //!
 //! Cost: insert O(1), merge lookup at most 8 requests, dispatch O(1) and O(CPUs / 64) to move
 //! lists, completion O(1); the timer, at most ten times a second, O(1).

@@ -477,8 +477,7 @@ fn no_window_exceeds_a_limit_and_its_burst() {
             match below(10) {
                 0 if changes => {
                     let at = 1 + below(alive.len() as u64 - 1) as usize;
-                    let of = limits(&mut below);
-                    rig.stage.set(rig.now, alive[at], of);
+                    rig.stage.set(rig.now, alive[at], limits(&mut below));
                     rig.stage.set_weight(alive[at], 1 + below(1000) as u16);
                 }
                 1 if changes && alive.len() > 2 => {
