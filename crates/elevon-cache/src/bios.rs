@@ -54,9 +54,9 @@ pub struct CacheIo {
     pub ends_plug: bool,
 }
 
-/// Task, tenant and priority that a bio is charged to, and its purpose.
+/// What a bio has beside its pages: task, tenant and priority that it is charged to, and its purpose.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Source {
+pub(super) struct BioAttributes {
     pub task: TaskId,
     pub tenant: TenantId,
     pub submitter: Submitter,
@@ -91,7 +91,7 @@ pub(super) struct Bio {
 /// The bio that is being built.
 #[derive(Clone, Debug)]
 struct Building {
-    source: Source,
+    attributes: BioAttributes,
     /// Its first sector, and the sector after its last.
     first: Sector,
     end: Sector,
@@ -137,7 +137,7 @@ pub(super) struct Bios {
 
 impl Bios {
     pub(super) const fn new(promoter: Promoter) -> Self {
-        let nobody = Source {
+        let nobody = BioAttributes {
             task: TaskId(0),
             tenant: TenantId(0),
             submitter: Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0),
@@ -146,7 +146,7 @@ impl Bios {
             origin: Origin::Read,
         };
         let building = Building {
-            source: nobody,
+            attributes: nobody,
             first: Sector::ZERO,
             end: Sector::ZERO,
             frames: Vec::new(),
@@ -161,16 +161,16 @@ impl Bios {
     /// Returns true if the bio that is being built takes the page, which belongs to this tenant.
     #[inline]
     pub(super) fn takes(&self, piece: &Piece, tenant: TenantId) -> bool {
-        self.building.source.tenant == tenant && self.building.takes(piece, self.building.follows(piece.frame))
+        self.building.attributes.tenant == tenant && self.building.takes(piece, self.building.follows(piece.frame))
     }
 
     /// Adds a page to the bio that is being built if it fits; otherwise closes that bio and begins
     /// another. Always inlined, because a call costs as much as the rest.
     #[inline(always)]
-    pub(super) fn add(&mut self, source: &Source, piece: Piece) {
+    pub(super) fn add(&mut self, attributes: &BioAttributes, piece: Piece) {
         let mut merged = self.building.follows(piece.frame);
-        if self.building.source.tenant != source.tenant || !self.building.takes(&piece, merged) {
-            self.close_and_begin(source, piece.sector);
+        if self.building.attributes.tenant != attributes.tenant || !self.building.takes(&piece, merged) {
+            self.close_and_begin(attributes, piece.sector);
             merged = false;
         }
         let Building { end, frames, room, vectors, wanted, content, .. } = &mut self.building;
@@ -187,11 +187,11 @@ impl Bios {
     /// Closes the bio that is being built, and begins another. Not inlined, because most pages
     /// extend the current bio.
     #[inline(never)]
-    fn close_and_begin(&mut self, source: &Source, sector: Sector) {
+    fn close_and_begin(&mut self, attributes: &BioAttributes, sector: Sector) {
         self.close();
         let building = &mut self.building;
-        (building.source, building.first, building.end) = (*source, sector, sector);
-        let room = if source.op == Op::Write { WRITTEN_MAX } else { PAGES_MAX };
+        (building.attributes, building.first, building.end) = (*attributes, sector, sector);
+        let room = if attributes.op == Op::Write { WRITTEN_MAX } else { PAGES_MAX };
         (building.room, building.vectors, building.wanted) = (room, 0, false);
         if self.promoter.counts_content() {
             building.content = self.promoter.begin();
@@ -199,9 +199,9 @@ impl Bios {
     }
 
     /// Allocates a bio without its pages, and returns its token.
-    fn take(&mut self, source: &Source, sector: Sector) -> u32 {
+    fn take(&mut self, attributes: &BioAttributes, sector: Sector) -> u32 {
         let id = self.free.pop().unwrap_or(self.table.len() as u32);
-        let &Source { task, tenant, op, flags, submitter, origin } = source;
+        let &BioAttributes { task, tenant, op, flags, submitter, origin } = attributes;
         let (token, bytes, ioprio) = (u64::from(id), Bytes::ZERO, submitter.task);
         let (vectors, ends_plug) = (0, false);
         let io = CacheIo { token, task, op, flags, sector, bytes, ioprio, origin, tenant, vectors, ends_plug };
@@ -226,27 +226,27 @@ impl Bios {
     #[inline(never)]
     fn queue_built(&mut self) {
         self.building.room = 0;
-        let Building { source, first, wanted, .. } = self.building;
-        let id = self.take(&source, first);
+        let Building { attributes, first, wanted, .. } = self.building;
+        let id = self.take(&attributes, first);
         let Bio { io, frames, .. } = &mut self.table[id as usize];
         core::mem::swap(frames, &mut self.building.frames);
         io.bytes = Bytes::new(frames.len() as u64 * PAGE_SIZE);
         io.vectors = self.building.vectors;
-        if !wanted && source.op != Op::Write {
+        if !wanted && attributes.op != Op::Write {
             io.origin = Origin::Readahead;
         }
         if self.promoter.counts_content() {
-            let decided = self.promoter.finish(&self.building.content, IoPrio::NONE, source.submitter, io.origin);
-            io.ioprio = decided.or(source.submitter.task);
+            let decided = self.promoter.finish(&self.building.content, IoPrio::NONE, attributes.submitter, io.origin);
+            io.ioprio = decided.or(attributes.submitter.task);
         }
-        self.enqueue(source.task, id);
+        self.enqueue(attributes.task, id);
     }
 
     /// Queues an empty flush that a call waits for.
-    pub(super) fn flush(&mut self, source: &Source, call: u32) {
-        let bio = self.take(source, Sector::ZERO);
+    pub(super) fn flush(&mut self, attributes: &BioAttributes, call: u32) {
+        let bio = self.take(attributes, Sector::ZERO);
         self.table[bio as usize].call = Some(call);
-        self.enqueue(source.task, bio);
+        self.enqueue(attributes.task, bio);
     }
 
     /// Ends the plug of a task with the last bio that it has queued.

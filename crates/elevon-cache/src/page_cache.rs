@@ -46,7 +46,7 @@ pub use calls::{ByteCopy, Call, CallDone, CallKind, Called, OpenId, RangeSync, W
 pub use config::{CacheConfig, WriteMode};
 pub use stats::{CacheStats, Cause, Reading, WaitStats, Waits};
 
-use super::bios::{Bios, Piece, Source, page_sectors};
+use super::bios::{BioAttributes, Bios, Piece, page_sectors};
 use super::dirty::{DirtyCounts, DirtyRatios, DirtyThrottle, DirtyVerdict, Domain, Hz};
 use super::domains::Domains;
 use super::flusher::{Flusher, FlusherTimes};
@@ -581,9 +581,9 @@ impl PageCache {
         CallDone { task, token, status, bytes, waited, device, paused, starved, class, is_major }
     }
 
-    const fn reads_for(&self, call: &Call, flags: Flags) -> Source {
+    const fn reads_for(&self, call: &Call, flags: Flags) -> BioAttributes {
         let origin = if matches!(call.kind, CallKind::Fault { .. }) { Origin::Fault } else { Origin::Read };
-        Source { task: call.task, tenant: call.tenant, submitter: call.submitter, op: Op::Read, flags, origin }
+        BioAttributes { task: call.task, tenant: call.tenant, submitter: call.submitter, op: Op::Read, flags, origin }
     }
 
     #[inline]

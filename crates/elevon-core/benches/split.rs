@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant as Clock};
 
 use elevon_core::bio::{Bio, DataRange};
-use elevon_core::build::{Fill, Source, next_bio_bytes};
+use elevon_core::build::{Fill, IoPath, next_bio_bytes};
 use elevon_core::ioprio::IoPrio;
 use elevon_core::kernel::{Kernel, Rules};
 use elevon_core::layout::Layout;
@@ -30,7 +30,7 @@ struct Case {
 fn run(case: &Case, offset: u64, limits: &QueueLimits, rules: &Rules) -> (u64, u64) {
     let (mut at, end, mut parts, mut segments) = (offset, offset + case.bytes, 0, 0);
     while at < end {
-        let built = next_bio_bytes(&case.layout, at, end - at, Source::Direct, case.fill, limits);
+        let built = next_bio_bytes(&case.layout, at, end - at, IoPath::Direct, case.fill, limits);
         let mut bio = bio(at, built);
         loop {
             parts += 1;

@@ -78,9 +78,9 @@ impl Fill {
     }
 }
 
-/// What builds the bio.
+/// Which path of the kernel builds the bio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum IoPath {
     /// Direct I/O from a user's buffer. The buffer is pinned in batches no larger than the number
     /// of free vectors, so of the 256th run only the first page is taken.
     Direct,
@@ -99,7 +99,7 @@ pub fn next_bio_bytes(
     layout: &Layout,
     offset: u64,
     remaining: u64,
-    source: Source,
+    path: IoPath,
     fill: Fill,
     limits: &QueueLimits,
 ) -> u64 {
@@ -112,25 +112,18 @@ pub fn next_bio_bytes(
     if fits && is_short && remaining <= BIO_MAX_BYTES - PAGE_SIZE {
         return remaining;
     }
-    long_bio_bytes(layout, offset, remaining, source, fill, limits)
+    long_bio_bytes(layout, offset, remaining, path, fill, limits)
 }
 
-fn long_bio_bytes(
-    layout: &Layout,
-    offset: u64,
-    remaining: u64,
-    source: Source,
-    fill: Fill,
-    limits: &QueueLimits,
-) -> u64 {
+fn long_bio_bytes(layout: &Layout, offset: u64, remaining: u64, path: IoPath, fill: Fill, limits: &QueueLimits) -> u64 {
     let block = u64::from(limits.logical_block_size);
-    let end = match (source, fill) {
-        (Source::Direct, Fill::Folio) => folio_vectors_end(layout, offset, remaining),
-        _ => vectors_end(layout, offset, source),
+    let end = match (path, fill) {
+        (IoPath::Direct, Fill::Folio) => folio_vectors_end(layout, offset, remaining),
+        _ => vectors_end(layout, offset, path),
     };
     let full = end.saturating_sub(offset).min(remaining).min(BIO_MAX_BYTES);
     let full = round_down(full, block);
-    if source == Source::Buffered {
+    if path == IoPath::Buffered {
         return full;
     }
     let most = limits.max_sectors.bytes().get();
@@ -178,15 +171,15 @@ const fn trimmed(full: u64, unit: u64) -> u64 {
 
 /// Returns the offset in the buffer at which the vectors of a bio that begins at `offset` are used
 /// up.
-fn vectors_end(layout: &Layout, offset: u64, source: Source) -> u64 {
+fn vectors_end(layout: &Layout, offset: u64, path: IoPath) -> u64 {
     if !layout.bio_ends().is_empty() {
         return known_end(layout.bio_ends(), offset).unwrap_or(layout.len());
     }
     let runs = layout.runs();
     let first = layout.run_at(offset);
-    let run = match source {
-        Source::Direct => runs.get(first + BIO_MAX_VECS - 1).map(|last| last.start + last.len.min(PAGE_SIZE)),
-        Source::Buffered => runs.get(first + BIO_MAX_VECS).map(|after| after.start),
+    let run = match path {
+        IoPath::Direct => runs.get(first + BIO_MAX_VECS - 1).map(|last| last.start + last.len.min(PAGE_SIZE)),
+        IoPath::Buffered => runs.get(first + BIO_MAX_VECS).map(|after| after.start),
     };
     run.unwrap_or(layout.len())
 }

@@ -34,7 +34,7 @@ pub mod stat;
 
 pub use explain::{Cause, Reason, Rule, Wait, WaitBreakdown};
 pub(crate) use stage::Stage;
-pub use stage::{BioCost, DISCARD_BYTES, Direction, Finished, Gate, Limiter, StageVerdict};
+pub use stage::{BioCost, DISCARD_BYTES, Finished, Gate, Limiter, ReadOrWrite, StageVerdict};
 
 use exact::Exact;
 use explain::SchedulerWaits;

@@ -14,7 +14,7 @@ use elevon_core::units::{Instant, Nanos, TenantId};
 use crate::result::{CostFigures, TenantResult};
 
 /// Sources of the figures of a run's tenants.
-pub struct Sources<'a> {
+pub struct TenantFigures<'a> {
     /// The tree of tenants.
     pub tree: &'a Tenants,
     /// What limits released, by tenant.
@@ -46,7 +46,7 @@ pub struct Named {
 
 /// Returns one entry per tenant, each including the tenants below it; empty if nothing was
 /// recorded.
-pub fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
+pub fn tenants(sources: &TenantFigures<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
     if sources.breakdown.iter().next().is_none() && sources.statistics.is_empty() {
         return Vec::new();
     }
@@ -54,8 +54,8 @@ pub fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<
 }
 
 /// The same, whatever was recorded.
-pub fn all_tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
-    let Sources { tree, pressure, now, .. } = *sources;
+pub fn all_tenants(sources: &TenantFigures<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
+    let TenantFigures { tree, pressure, now, .. } = *sources;
     let (statistics, breakdown) = (sources.statistics.rolled_up(tree), sources.breakdown.rolled_up(tree));
     let cost = sources.cost.filter(|cost| cost.qos().enable).map(|cost| (cost.vrate_ppm(), cost.usage(tree)));
     let entry = |id: TenantId| {
@@ -128,7 +128,8 @@ mod tests {
         let nothing = |breakdown: &WaitBreakdown, statistics: &Statistics| {
             let now = Instant::ZERO;
             let (pressure, cost) = (None, None);
-            let sources = Sources { tree: &tree, statistics, pressure, cost, scheduler: &scheduler, breakdown, now };
+            let sources =
+                TenantFigures { tree: &tree, statistics, pressure, cost, scheduler: &scheduler, breakdown, now };
             tenants(&sources, |_| Named::default()).is_empty()
         };
         assert!(nothing(&breakdown, &statistics));
@@ -139,7 +140,7 @@ mod tests {
         assert!(!nothing(&breakdown, &statistics));
         pressure.on_change(Instant::ZERO, &tree, leaf, ContextState::Idle, ContextState::Blocked);
         tree.remove(leaf).unwrap();
-        let sources = Sources {
+        let sources = TenantFigures {
             tree: &tree,
             statistics: &statistics,
             pressure: Some(&pressure),

@@ -9,7 +9,7 @@ use elevon_core::units::{Instant, TaskId, TenantId};
 use elevon_host::{Incoming, Outgoing};
 use elevon_nbd::{Command, ReplyFormat, Request, Session};
 
-use crate::gate::{Gate, IN_FLIGHT, Weight};
+use crate::backpressure::{Backpressure, IN_FLIGHT, Unanswered};
 use crate::line::{Left, Line};
 use crate::pieces::{Part, Pieces};
 
@@ -52,12 +52,12 @@ pub(crate) struct Client {
     pub(crate) held: Option<Request>,
     /// The WRITE whose payload is being received, and how much of it came.
     pub(crate) payload: Option<(usize, u64)>,
-    pub(crate) gate: Gate,
+    pub(crate) backpressure: Backpressure,
     /// What is to be sent next, and the requests that it answers.
     pub(crate) out: Outgoing,
-    pub(crate) out_weight: Weight,
+    pub(crate) out_weight: Unanswered,
     /// The requests that are answered by what is being sent.
-    pub(crate) sending: Option<Weight>,
+    pub(crate) sending: Option<Unanswered>,
     /// Memory for what is sent after that.
     pub(crate) spare: Outgoing,
     /// True if its buffers exist.
@@ -107,9 +107,9 @@ impl Client {
             input: Some(line.1),
             held: None,
             payload: None,
-            gate: Gate::default(),
+            backpressure: Backpressure::default(),
             out: Outgoing::default(),
-            out_weight: Weight::default(),
+            out_weight: Unanswered::default(),
             sending: None,
             spare: Outgoing::default(),
             has_buffers: false,
@@ -160,7 +160,7 @@ impl Client {
     pub(crate) fn admit(&mut self, request: &Request) -> bool {
         let needed = Pieces::slots_needed(request, self.block);
         (needed == 0 || (self.waiting.is_empty() && self.free.len() > needed))
-            && self.gate.enter(Pieces::weight(request))
+            && self.backpressure.enter(Pieces::weight(request))
     }
 
     /// Adds a request that was let in, by `pieces` of an empty list of buffers, and gives it the
@@ -263,10 +263,10 @@ impl Client {
 
     /// Puts the reply to a request that is over among what is to be sent.
     pub(crate) fn answer(&mut self, mut pieces: Pieces) {
-        let mut weight = Weight::default();
+        let mut weight = Unanswered::default();
         weight.add(Pieces::weight(&pieces.request));
         if self.is_cut {
-            self.gate.leave(weight);
+            self.backpressure.leave(weight);
             return self.recycle(pieces, false);
         }
         pieces.reply(self.session.reply_format(), self.task, &mut self.out);
@@ -277,10 +277,10 @@ impl Client {
 
     /// Puts the reply to a request that moves no data among what is to be sent.
     pub(crate) fn answer_without_data(&mut self, request: &Request, reply: impl FnOnce(ReplyFormat, &mut Vec<u8>)) {
-        let mut weight = Weight::default();
+        let mut weight = Unanswered::default();
         weight.add(Pieces::weight(request));
         if self.is_cut {
-            return self.gate.leave(weight);
+            return self.backpressure.leave(weight);
         }
         reply(self.session.reply_format(), &mut self.out.heads);
         self.out_weight.add(weight.bytes);
@@ -293,7 +293,7 @@ impl Client {
         self.is_cut = true;
         self.free.extend(self.out.slots().map(|slot| slot.token as u32));
         self.out.clear();
-        self.gate.leave(std::mem::take(&mut self.out_weight));
+        self.backpressure.leave(std::mem::take(&mut self.out_weight));
         self.close((!has_left).then_some(error));
     }
 
@@ -327,9 +327,9 @@ impl Client {
         {
             let pieces = self.requests[index].take().expect("a request that comes");
             self.free_requests.push(index);
-            let mut weight = Weight::default();
+            let mut weight = Unanswered::default();
             weight.add(Pieces::weight(&pieces.request));
-            self.gate.leave(weight);
+            self.backpressure.leave(weight);
             self.recycle(pieces, false);
         }
     }

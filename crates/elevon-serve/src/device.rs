@@ -130,7 +130,7 @@ pub struct Parts<D> {
 }
 
 /// A device that is served.
-pub(crate) struct Device<D> {
+pub(crate) struct DeviceLoop<D> {
     stack: Stack,
     disk: D,
     cache: Option<Box<DeviceCache>>,
@@ -160,7 +160,7 @@ pub(crate) struct Device<D> {
     is_stopping: bool,
 }
 
-impl<D: Disk> Device<D> {
+impl<D: Disk> DeviceLoop<D> {
     /// Makes a device of its parts.
     pub(crate) fn new(parts: Parts<D>, errors: ErrorLog) -> Self {
         let Parts { mut stack, disk, cache, settings, plan } = parts;

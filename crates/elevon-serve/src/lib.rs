@@ -9,12 +9,12 @@
 //! limited by that, never by a reply that is held back.
 #![forbid(unsafe_code)]
 
+mod backpressure;
 mod client;
 mod commands;
 mod connection;
 mod device;
 mod disk;
-mod gate;
 mod http;
 mod line;
 mod listen;
@@ -33,9 +33,9 @@ mod tls;
 mod upstream;
 mod view;
 
+pub use backpressure::{BYTES_IN_FLIGHT, IN_FLIGHT};
 pub use device::{CacheUse, CacheView, Parts};
 pub use disk::Disk;
-pub use gate::{BYTES_IN_FLIGHT, IN_FLIGHT};
 pub use listen::{Address, AddressError};
 pub use log::{Field, Level, Log, Record};
 pub use server::{Event, Exported, Hooks, ServeError, Server};

@@ -13,7 +13,7 @@ use elevon_host::passed::Passed;
 use elevon_nbd::Export;
 
 use crate::connection;
-use crate::device::{Device, DeviceHandle, ErrorLog, Message, Parts};
+use crate::device::{DeviceHandle, DeviceLoop, ErrorLog, Message, Parts};
 use crate::disk::Disk;
 use crate::listen::{Address, Listener};
 use crate::log::{Field, Level, Log, Record};
@@ -140,7 +140,7 @@ impl Server {
         let work = move || {
             let opened = open().and_then(|(mut parts, said)| {
                 let alarm = parts.disk.alarm().map_err(ServeError::Thread)?;
-                Ok((Device::new(parts, errors), alarm, said))
+                Ok((DeviceLoop::new(parts, errors), alarm, said))
             });
             match opened {
                 Ok((device, alarm, said)) => {

@@ -73,7 +73,7 @@ pub enum Basis {
 
 /// The source of some values.
 #[derive(Clone, Copy, Debug)]
-pub struct Source {
+pub struct ValueSource {
     /// The parameters, or queue limits by their sysfs names, that are based on it; empty if they
     /// have no name.
     pub parameters: &'static [&'static str],
@@ -116,7 +116,7 @@ pub struct Profile {
     /// The model and its settings.
     pub base: Base,
     /// The sources of its parameters.
-    pub sources: &'static [Source],
+    pub sources: &'static [ValueSource],
     /// Published figures of the real device.
     pub published: &'static [Published],
 }
@@ -335,7 +335,7 @@ impl Profile {
 }
 
 /// Returns a configuration as lines: the parameters in `given` are marked as the user's.
-fn lines<C>(rows: &[Parameter<C>], config: C, sources: &[Source], given: &[&str]) -> Vec<ParameterLine> {
+fn lines<C>(rows: &[Parameter<C>], config: C, sources: &[ValueSource], given: &[&str]) -> Vec<ParameterLine> {
     let line = |row: &Parameter<C>| ParameterLine {
         key: row.key,
         value: row.unit.text((row.get)(&config)),

@@ -12,14 +12,14 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
 use elevon_trace::names::Names;
 use elevon_trace::write::{EventWriter, WriteOptions, blktrace, csv, fio_log, ftrace, json, parquet, perfetto};
-use elevon_trace::{Device, Reader, TraceEvent, TraceKind, TraceOp};
+use elevon_trace::{DeviceNumber, Reader, TraceEvent, TraceKind, TraceOp};
 
 /// Returns all events of 4 KiB reads of four threads on two CPUs, 32 in service at a time.
 fn events(count: usize, names: &mut Names) -> Vec<TraceEvent> {
     let comms = ["fio", "postgres", "kworker/u8:1", "dd"].map(|comm| names.intern(comm.as_bytes()));
     let at = |n: usize, step: u64, kind| TraceEvent {
         time: Some(1_000_000_000 + n as u64 * 10_000 + step),
-        device: Some(Device::new(8, 0)),
+        device: Some(DeviceNumber::new(8, 0)),
         sector: Some(n as u64 * 7919 % (1 << 24) * 8),
         bytes: Some(4096),
         op: Some(TraceOp::Read),

@@ -66,7 +66,7 @@ pub use seek::Seeks;
 pub use sizes::{SIZE_ROWS, SizeStat, Sizes};
 pub use timeline::{SLOTS as TIMELINE_SLOTS, Slot, Timeline};
 
-use crate::event::{Device, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::op::TraceOp;
 use crate::reader::Reader;
 use crate::recorded::Recorded;
@@ -217,7 +217,7 @@ pub trait RequestSink {
 
 /// A pass over the events of a trace, for one device or partition.
 pub struct Analysis {
-    device: Device,
+    device: DeviceNumber,
     partitions: Partitions,
     life: Life,
     collect: Collector,
@@ -233,7 +233,7 @@ pub struct Analysis {
 impl Analysis {
     /// Creates a pass for one device. A device from which others are remapped is a partition; only
     /// its I/O is followed.
-    pub fn new(device: Device) -> Self {
+    pub fn new(device: DeviceNumber) -> Self {
         Self {
             device,
             partitions: Partitions::default(),
@@ -288,7 +288,7 @@ impl Analysis {
     }
 
     /// Returns the device, and the times of its first and last event.
-    pub(crate) const fn device_and_span(&self) -> (Device, Option<(u64, u64)>) {
+    pub(crate) const fn device_and_span(&self) -> (DeviceNumber, Option<(u64, u64)>) {
         (self.device, self.span)
     }
 
@@ -420,11 +420,11 @@ impl Analysis {
 #[derive(Clone, Debug)]
 pub struct Inspection {
     /// The device.
-    pub device: Device,
+    pub device: DeviceNumber,
     /// The name that the trace gives the device, if it gives one.
     pub name: Option<String>,
     /// The whole disk, if the device is a partition.
-    pub disk: Option<Device>,
+    pub disk: Option<DeviceNumber>,
     /// Events of the device by kind, in the order of [`TraceKind::NAMES`].
     pub events: [u64; TraceKind::NAMES.len()],
     /// Events without a device: gaps, and plugs in formats that do not name the device of a plug.

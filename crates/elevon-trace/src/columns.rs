@@ -5,7 +5,7 @@
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
 
-use crate::event::{Device, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::op::TraceOp;
 
 /// Version of the meaning of the columns, which Parquet files contain.
@@ -167,7 +167,7 @@ pub(crate) fn event(row: &EventRow) -> Result<TraceEvent, &'static str> {
         }
     };
     let small = |at: usize| number(at).map(|value| u32::try_from(value).map_err(|_| COLUMNS[at].0)).transpose();
-    let device = |at: usize| text(at).map(|text| text.parse::<Device>().map_err(|_| COLUMNS[at].0)).transpose();
+    let device = |at: usize| text(at).map(|text| text.parse::<DeviceNumber>().map_err(|_| COLUMNS[at].0)).transpose();
     let needed = |at: usize| number(at).ok_or(COLUMNS[at].0);
     let kind = match text(1).ok_or("kind")? {
         "queue" => TraceKind::Queue,

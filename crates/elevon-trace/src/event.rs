@@ -22,14 +22,14 @@ pub const SECTOR_SIZE: u64 = 512;
 /// number is 0, and the minor number counts volumes in order of appearance or is the format's
 /// volume number; [`crate::names::Names::device`] returns the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Device {
+pub struct DeviceNumber {
     /// Major number.
     pub major: u32,
     /// Minor number.
     pub minor: u32,
 }
 
-impl Device {
+impl DeviceNumber {
     /// Creates a device from its numbers.
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { major, minor }
@@ -57,7 +57,7 @@ impl Device {
     }
 }
 
-impl fmt::Display for Device {
+impl fmt::Display for DeviceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)
     }
@@ -68,7 +68,7 @@ impl fmt::Display for Device {
 #[error("a device is MAJ:MIN, such as 8:0, not {0:?}")]
 pub struct DeviceError(pub String);
 
-impl FromStr for Device {
+impl FromStr for DeviceNumber {
     type Err = DeviceError;
 
     fn from_str(text: &str) -> Result<Self, DeviceError> {
@@ -138,14 +138,14 @@ pub enum TraceKind {
     /// A bio was mapped to the event's device and sector (A, `block_bio_remap`).
     Remap {
         /// Device it was mapped from: a partition, or a mapped device.
-        from: Device,
+        from: DeviceNumber,
         /// First sector on that device.
         from_sector: u64,
     },
     /// A request was mapped to the event's device and sector (A, `block_rq_remap`).
     RequestRemap {
         /// Device it was mapped from.
-        from: Device,
+        from: DeviceNumber,
         /// First sector on that device.
         from_sector: u64,
     },
@@ -276,7 +276,7 @@ pub struct TraceEvent {
     /// tracepoints without times).
     pub time: Option<u64>,
     /// Device or partition. Plug and unplug events of ftrace have none.
-    pub device: Option<Device>,
+    pub device: Option<DeviceNumber>,
     /// First sector on the device. `None` for events without a sector, such as a plug or a flush.
     pub sector: Option<u64>,
     /// Length in bytes; 0 for a flush. [`Self::sectors`] gives sectors.

@@ -43,7 +43,7 @@ mod testing;
 pub mod write;
 
 pub use detect::TraceFormat;
-pub use event::{Device, DeviceError, Gaps, SECTOR_SIZE, TraceEvent, TraceKind};
+pub use event::{DeviceError, DeviceNumber, Gaps, SECTOR_SIZE, TraceEvent, TraceKind};
 pub use op::{TraceOp, TraceRwbs, parse_rwbs};
 pub use open::{OpenError, from_bytes, from_read, open};
 pub use reader::Reader;

@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use hashbrown::{HashMap, HashTable};
 use rustc_hash::{FxBuildHasher, FxHasher};
 
-use crate::event::Device;
+use crate::event::DeviceNumber;
 
 /// Maximum number of names; further new names are read as absent.
 pub const MAX_NAMES: usize = 1 << 18;
@@ -35,8 +35,8 @@ pub struct Names {
     names: Vec<Box<str>>,
     index: HashTable<NameId>,
     last: Option<NameId>,
-    devices: BTreeMap<Device, NameId>,
-    volumes: HashMap<NameId, Device, FxBuildHasher>,
+    devices: BTreeMap<DeviceNumber, NameId>,
+    volumes: HashMap<NameId, DeviceNumber, FxBuildHasher>,
     processes: HashMap<u32, NameId, FxBuildHasher>,
 }
 
@@ -92,14 +92,14 @@ impl Names {
 
     /// Returns the name that the trace gives a device, such as `srv0.1` or `/dev/vda`; `None` for
     /// devices with numbers only.
-    pub fn device(&self, device: Device) -> Option<&str> {
+    pub fn device(&self, device: DeviceNumber) -> Option<&str> {
         self.devices.get(&device).map(|&id| self.name(id))
     }
 
     /// Returns the device of a named volume: major 0, minor in order of appearance.
-    pub(crate) fn volume(&mut self, name: &[u8]) -> Option<Device> {
+    pub(crate) fn volume(&mut self, name: &[u8]) -> Option<DeviceNumber> {
         let id = self.intern(name)?;
-        let next = Device::new(0, self.volumes.len() as u32);
+        let next = DeviceNumber::new(0, self.volumes.len() as u32);
         let device = *self.volumes.entry(id).or_insert(next);
         if device == next {
             self.devices.insert(device, id);
@@ -110,7 +110,7 @@ impl Names {
 
 impl Names {
     /// Returns the device of a host's disk, named `HOST.DISK`.
-    pub(crate) fn volume_of(&mut self, host: &[u8], disk: &[u8]) -> Option<Device> {
+    pub(crate) fn volume_of(&mut self, host: &[u8], disk: &[u8]) -> Option<DeviceNumber> {
         let mut name = [0; 64];
         let length = host.len() + disk.len() + 1;
         if length > name.len() {
@@ -123,7 +123,7 @@ impl Names {
     }
 
     /// Stores the name of a device.
-    pub(crate) fn name_device(&mut self, device: Device, name: &[u8]) {
+    pub(crate) fn name_device(&mut self, device: DeviceNumber, name: &[u8]) {
         if (self.devices.len() < MAX_NAMES || self.devices.contains_key(&device))
             && let Some(id) = self.intern(name)
         {
@@ -172,9 +172,9 @@ mod tests {
         let mut names = Names::default();
         let first = names.volume(b"srv0.1").unwrap();
         let second = names.volume(b"srv1.0").unwrap();
-        assert_eq!((first, second), (Device::new(0, 0), Device::new(0, 1)));
+        assert_eq!((first, second), (DeviceNumber::new(0, 0), DeviceNumber::new(0, 1)));
         assert_eq!(names.volume(b"srv0.1"), Some(first));
         assert_eq!(names.device(second), Some("srv1.0"));
-        assert_eq!(names.device(Device::new(8, 0)), None);
+        assert_eq!(names.device(DeviceNumber::new(8, 0)), None);
     }
 }

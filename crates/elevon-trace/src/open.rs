@@ -17,7 +17,7 @@ use crate::read::fio_log::FioLog;
 use crate::read::ftrace::Ftrace;
 use crate::read::lines::LineSource;
 use crate::read::perfetto::PerfettoSource;
-use crate::reader::{Reader, Source};
+use crate::reader::{EventSource, Reader};
 use crate::recorded::Recorded;
 use crate::report::ReadReport;
 
@@ -204,7 +204,7 @@ fn lacks_cpus(files: &[String]) -> bool {
 }
 
 /// Returns the reader of one file in a format.
-fn source_of(format: TraceFormat, input: Input) -> Box<dyn Source> {
+fn source_of(format: TraceFormat, input: Input) -> Box<dyn EventSource> {
     let csv = |input, kind| Box::new(LineSource::new(input, Csv::new(kind)));
     match format {
         TraceFormat::Blktrace => Box::new(BlktraceSource::new(vec![input])),

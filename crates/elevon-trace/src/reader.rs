@@ -3,13 +3,13 @@
 use std::io;
 
 use crate::detect::TraceFormat;
-use crate::event::{Device, TraceEvent};
+use crate::event::{DeviceNumber, TraceEvent};
 use crate::names::Names;
 use crate::report::ReadReport;
 use crate::sink::{BATCH, Sink};
 
 /// The format-specific part of a reader: converts bytes to events.
-pub(crate) trait Source: Send {
+pub(crate) trait EventSource: Send {
     /// Appends some events. Returns false at the end of the trace.
     fn fill(&mut self, sink: &mut Sink) -> io::Result<bool>;
 
@@ -25,7 +25,7 @@ pub(crate) trait Source: Send {
 /// Damaged lines and records are skipped and counted in [`Self::report`]; only errors of the file
 /// system end a trace early.
 pub struct Reader {
-    source: Box<dyn Source>,
+    source: Box<dyn EventSource>,
     sink: Sink,
     at_end: bool,
     /// Position of [`Self::next_event`] in the batch, and the length of the batch.
@@ -33,14 +33,14 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(source: Box<dyn Source>, report: ReadReport) -> Self {
+    pub(crate) fn new(source: Box<dyn EventSource>, report: ReadReport) -> Self {
         Self { source, sink: Sink::new(report), at_end: false, next: (0, 0) }
     }
 
     /// Restricts the reader to events of one device (or partition), and events without a device:
     /// gaps, and plugs in formats that do not name the device of a plug. Must be called before the
     /// first event is read.
-    pub fn set_device(&mut self, device: Option<Device>) {
+    pub fn set_device(&mut self, device: Option<DeviceNumber>) {
         self.sink.set_only(device);
     }
 

@@ -14,7 +14,7 @@
 //! Of a trace that something else recorded, a file beside it may say the same: `TRACE.settings`,
 //! with lines `key:value` as `grep -r . dev size queue mq` prints them in `/sys/block/NAME`.
 
-use crate::event::Device;
+use crate::event::DeviceNumber;
 
 /// The line that begins the notes of a real device's trace.
 const CAPTURE: &str = "elevon capture ";
@@ -71,7 +71,7 @@ impl Recorded {
     }
 
     /// The disk that was recorded.
-    pub fn device(&self) -> Option<Device> {
+    pub fn device(&self) -> Option<DeviceNumber> {
         self.get("device")?.parse().ok()
     }
 
@@ -186,7 +186,7 @@ mod tests {
         let read = read.expect("notes");
         assert_eq!(*read, recorded);
         assert_eq!(read.get("command"), Some("elevon capture /dev/sda 'a b'"));
-        assert_eq!((read.device(), read.scheduler()), (Some(Device::new(8, 0)), Some("mq-deadline")));
+        assert_eq!((read.device(), read.scheduler()), (Some(DeviceNumber::new(8, 0)), Some("mq-deadline")));
         assert_eq!(read.tunables().collect::<Vec<_>>(), [("read_expire", "500")]);
         assert_eq!(
             (read.driver_tags(), read.hardware_queues(), read.number("queue/nr_requests")),
@@ -199,7 +199,7 @@ mod tests {
     fn a_file_beside_a_trace_says_the_same() {
         let text = "dev:8:16\nsize:2048\nqueue/scheduler:[none] bfq\nmq/0/nr_tags:31\n# kernel: 6.1.5\nnothing\n";
         let recorded = Recorded::of_settings(text);
-        assert_eq!((recorded.device(), recorded.number("sectors")), (Some(Device::new(8, 16)), Some(2048)));
+        assert_eq!((recorded.device(), recorded.number("sectors")), (Some(DeviceNumber::new(8, 16)), Some(2048)));
         assert_eq!((recorded.scheduler(), recorded.driver_tags()), (Some("none"), Some(31)));
         assert_eq!((recorded.get("kernel"), recorded.iter().count()), (Some("6.1.5"), 5));
     }

@@ -13,7 +13,7 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::op::{Flags, Op};
 
 use crate::analysis::{Analysis, BioRecord, InspectError, ProcessStats, RequestRecord, RequestSink, analyse};
-use crate::event::Device;
+use crate::event::DeviceNumber;
 use crate::op::TraceOp;
 use crate::open::OpenError;
 use crate::reader::Reader;
@@ -153,7 +153,7 @@ fn others_in_flight(ios: &[WorkloadIo]) -> impl Iterator<Item = u64> {
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// The device.
-    pub device: Device,
+    pub device: DeviceNumber,
     /// The events from which the I/Os were taken.
     pub taken: Taken,
     /// Processes in order of appearance; each has at least one I/O.
@@ -190,16 +190,16 @@ pub enum WorkloadReadError {
     Trace(#[from] InspectError),
     /// The events of the device have no times.
     #[error("device {0}: the events have no times, so nothing says when an I/O is to go")]
-    Untimed(Device),
+    Untimed(DeviceNumber),
     /// The I/Os span more than [`LONGEST`].
     #[error(
         "device {0}: its I/Os span {1} years, and a replay takes at most {years}: a time of the trace is damaged",
         years = LONGEST / YEAR
     )]
-    TooLong(Device, u64),
+    TooLong(DeviceNumber, u64),
     /// No I/O of the device can be replayed.
     #[error("device {0}: there is no queue or issue event of a read, write, flush or discard")]
-    Empty(Device),
+    Empty(DeviceNumber),
 }
 
 /// Collects requests as they complete.
@@ -227,7 +227,7 @@ impl RequestSink for Requests {
 /// [`LONGEST`].
 pub fn read(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
-    device: Option<Device>,
+    device: Option<DeviceNumber>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Workload, WorkloadReadError> {
     let mut requests = Requests::default();

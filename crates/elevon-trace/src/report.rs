@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::detect::TraceFormat;
-use crate::event::Device;
+use crate::event::DeviceNumber;
 use crate::recorded::Recorded;
 
 /// Maximum number of problems that are kept with their place; further ones are only counted.
@@ -77,7 +77,7 @@ pub struct ReadReport {
     pub events: u64,
     /// Devices of the whole trace with the number of their events, in order of appearance, even if
     /// one device was chosen.
-    pub devices: Vec<(Device, u64)>,
+    pub devices: Vec<(DeviceNumber, u64)>,
     /// Lines or records that contain no block event: comments, other tracepoints, summaries.
     pub other: u64,
     /// Lines or records that were damaged, by reason.
@@ -105,7 +105,7 @@ pub struct ReadReport {
     /// Notes for users of the trace: assumptions that were made, figures that are missing.
     pub notes: Vec<&'static str>,
     last_device: usize,
-    device_index: HashMap<Device, usize, FxBuildHasher>,
+    device_index: HashMap<DeviceNumber, usize, FxBuildHasher>,
 }
 
 impl ReadReport {
@@ -169,14 +169,14 @@ impl ReadReport {
     /// Counts an event of a device. Cost: one comparison if the device is that of the previous
     /// event.
     #[inline]
-    pub(crate) fn count_device(&mut self, device: Device) {
+    pub(crate) fn count_device(&mut self, device: DeviceNumber) {
         match self.devices.get_mut(self.last_device) {
             Some((known, count)) if *known == device => *count += 1,
             _ => self.count_other_device(device),
         }
     }
 
-    fn count_other_device(&mut self, device: Device) {
+    fn count_other_device(&mut self, device: DeviceNumber) {
         match self.device_index.get(&device).copied() {
             Some(at) => {
                 self.last_device = at;

@@ -9,7 +9,7 @@ use elevon_core::event::{Event, EventKind};
 use elevon_core::kernel::Rules;
 use elevon_core::units::{SECTOR_SIZE, TaskId};
 
-use crate::event::{Device, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::recorded::Recorded;
 use crate::write::blktrace::BlktraceForm;
@@ -65,7 +65,7 @@ pub struct RunContext {
 /// Converts events of the stack to events of a trace.
 #[derive(Debug)]
 pub struct Converter {
-    device: Device,
+    device: DeviceNumber,
     names: Names,
     tasks: Vec<(Option<NameId>, u32)>,
 }
@@ -75,7 +75,7 @@ impl Converter {
     pub fn new(context: &RunContext) -> Self {
         let mut names = Names::default();
         let tasks = context.tasks.iter().map(|task| (names.intern(task.comm.as_bytes()), task.pid)).collect();
-        Self { device: Device::new(context.device.0, context.device.1), names, tasks }
+        Self { device: DeviceNumber::new(context.device.0, context.device.1), names, tasks }
     }
 
     /// Returns the names of the tasks.
@@ -152,7 +152,7 @@ impl RunTraceWriter {
     /// Returns an error for an extension without a format, and for a file that cannot be created.
     pub fn create(path: &Path, context: &RunContext) -> Result<Self, WriteError> {
         let format = WriteFormat::from_path(path)?;
-        let device = Some(Device::new(context.device.0, context.device.1));
+        let device = Some(DeviceNumber::new(context.device.0, context.device.1));
         let options = WriteOptions {
             cpus: u32::from(context.cpus),
             ioprio_in_events: context.rules.ioprio_in_events,

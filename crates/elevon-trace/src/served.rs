@@ -3,7 +3,7 @@
 //! `elevon_sim::fit` fits a device model to them. The requests are kept in memory, 40 bytes each.
 
 use crate::analysis::{Group, InspectError, ProcessStats, RequestRecord, RequestSink, analyse};
-use crate::event::Device;
+use crate::event::DeviceNumber;
 use crate::open::OpenError;
 use crate::reader::Reader;
 use crate::recorded::Recorded;
@@ -30,7 +30,7 @@ pub struct ServedRequest {
 #[derive(Clone, Debug)]
 pub struct ServedRequests {
     /// The device.
-    pub device: Device,
+    pub device: DeviceNumber,
     /// Requests in order of issue.
     pub requests: Vec<ServedRequest>,
     /// Sector after the last one used.
@@ -54,7 +54,7 @@ pub enum ServedError {
     )]
     TooFew {
         /// The device.
-        device: Device,
+        device: DeviceNumber,
         /// Number of requests in the trace.
         found: usize,
     },
@@ -111,7 +111,7 @@ impl RequestSink for Requests {
 /// and for too few requests.
 pub fn read(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
-    device: Option<Device>,
+    device: Option<DeviceNumber>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<ServedRequests, ServedError> {
     let mut requests = Requests::default();
@@ -137,7 +137,7 @@ mod tests {
         let found = read(&mut || crate::open(&path), None, &mut |_| {}).expect("requests");
         let count = |bytes: u64| found.requests.iter().filter(|one| one.bytes == bytes).count();
         assert_eq!([0, 8192, 32768, 65536, 524_288].map(count), [290, 3233, 10_819, 1162, 1510]);
-        assert_eq!((found.split_at, found.device), (Some(524_288), Device::new(7, 1)));
+        assert_eq!((found.split_at, found.device), (Some(524_288), DeviceNumber::new(7, 1)));
         assert!(found.requests.is_sorted_by_key(|one| one.issued));
     }
 

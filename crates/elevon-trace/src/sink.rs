@@ -4,7 +4,7 @@
 //! is sorted once per batch (O(n log n) comparisons, fewer if the events come in ordered runs, as
 //! per-CPU data does).
 
-use crate::event::{Device, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::names::Names;
 use crate::report::{Gap, Position, ReadReport};
 
@@ -33,7 +33,7 @@ enum Order {
 pub(crate) struct Sink {
     pub(crate) names: Names,
     pub(crate) report: ReadReport,
-    only: Option<Device>,
+    only: Option<DeviceNumber>,
     events: Vec<TraceEvent>,
     /// Number of delivered events at the front of `events`.
     delivered: usize,
@@ -61,7 +61,7 @@ impl Sink {
     }
 
     /// Restricts delivery to events of this device, and events without a device.
-    pub(crate) const fn set_only(&mut self, device: Option<Device>) {
+    pub(crate) const fn set_only(&mut self, device: Option<DeviceNumber>) {
         self.only = device;
     }
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use elevon_trace::analysis::Analysis;
-use elevon_trace::{Device, TraceEvent, TraceKind, TraceOp};
+use elevon_trace::{DeviceNumber, TraceEvent, TraceKind, TraceOp};
 
 /// An allocator that counts calls and the bytes in use.
 struct Counting;
@@ -43,7 +43,7 @@ static COUNTED: Mutex<()> = Mutex::new(());
 
 /// Adds I/Os of ten processes with 32 in flight, some of them merged or split.
 fn feed(analysis: &mut Analysis, from: u64, count: u64) {
-    let device = Device::new(8, 0);
+    let device = DeviceNumber::new(8, 0);
     let mut put = |kind, n: u64, time: u64, first: u64, sectors: u64| {
         let mut event = TraceEvent::new(kind);
         event.device = Some(device);
@@ -79,7 +79,7 @@ fn feed(analysis: &mut Analysis, from: u64, count: u64) {
 #[test]
 fn a_longer_trace_takes_no_more_memory() {
     let _alone = COUNTED.lock().expect("the other test passed");
-    let mut analysis = Analysis::new(Device::new(8, 0));
+    let mut analysis = Analysis::new(DeviceNumber::new(8, 0));
     feed(&mut analysis, 0, 10_000);
     let (asked, in_use) = (ASKED.load(Ordering::Relaxed), IN_USE.load(Ordering::Relaxed));
     feed(&mut analysis, 10_000, 100_000);
@@ -97,7 +97,7 @@ fn a_hostile_trace_takes_bounded_memory() {
     let _alone = COUNTED.lock().expect("the other test passed");
     let put = |analysis: &mut Analysis, kind, sector: u64, bytes: u64, tid: u32| {
         let mut event = TraceEvent::new(kind);
-        (event.device, event.time) = (Some(Device::new(8, 0)), Some(5));
+        (event.device, event.time) = (Some(DeviceNumber::new(8, 0)), Some(5));
         (event.sector, event.bytes, event.op) = (Some(sector), Some(bytes), Some(TraceOp::Read));
         event.tid = Some(tid);
         analysis.add(&[event]);
@@ -114,7 +114,7 @@ fn a_hostile_trace_takes_bounded_memory() {
     ];
     for (what, events, mebibytes, feed) in feeds {
         let before = IN_USE.load(Ordering::Relaxed);
-        let mut analysis = Analysis::new(Device::new(8, 0));
+        let mut analysis = Analysis::new(DeviceNumber::new(8, 0));
         for n in 0..events {
             feed(&mut analysis, n);
         }

@@ -67,7 +67,7 @@ impl Seeds {
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum UnitOrder {
     /// Each unit occurs once per pass.
     Once { order: Permutation, next: u64 },
     /// Each unit occurs once per pass, in I/Os of several sizes.
@@ -96,7 +96,7 @@ struct FilePosition {
     /// Bytes requested in this pass.
     asked: u64,
     /// By direction; a direction may use the source of another (`Pattern::source_of`).
-    sources: [Option<Source>; 3],
+    sources: [Option<UnitOrder>; 3],
     /// The current run of `rw=randread:N`: I/Os left, and the next offset.
     run: (u32, u64),
 }
@@ -205,7 +205,7 @@ impl Pattern {
     fn uniform_length(&self, d: usize) -> Option<u64> {
         let [file] = &self.files[..] else { return None };
         let source = self.source_of[d];
-        let is_drawn = matches!(file.sources[source], Some(Source::Any(_) | Source::Once { .. }));
+        let is_drawn = matches!(file.sources[source], Some(UnitOrder::Any(_) | UnitOrder::Once { .. }));
         let is_always_random = self.percentage_random[d] >= 100 && self.per_offset == 1;
         let len = self.fixed[self.size_index(d, true)]?;
         // A source leaves space for the I/Os of its own direction after each start.
@@ -223,12 +223,12 @@ impl Pattern {
             let starts = (window.len - least.min(window.len)) / align + 1;
             let mapped = spec.distribution[d] == Distribution::Random && !spec.norandommap && spec.block_align[d] == 0;
             sources[d] = Some(if mapped && self.has_several_sizes(d) {
-                Source::Map(FreeMap::new(starts))
+                UnitOrder::Map(FreeMap::new(starts))
             } else if mapped {
                 let unit = if self.identical { 1 } else { u64::from(self.per_offset) };
-                Source::Once { order: Permutation::new(starts.div_ceil(unit), &mut self.offset), next: 0 }
+                UnitOrder::Once { order: Permutation::new(starts.div_ceil(unit), &mut self.offset), next: 0 }
             } else {
-                Source::Any(Sampler::new(&spec.distribution[d], starts, align, &mut self.offset))
+                UnitOrder::Any(Sampler::new(&spec.distribution[d], starts, align, &mut self.offset))
             });
         }
         FilePosition { region, window, position: [0; 3], asked: 0, sources, run: (0, 0) }
@@ -258,7 +258,7 @@ impl Pattern {
 
     /// Returns true if random I/O in a file visits each block once in a pass.
     fn visits_each_block(&self, index: usize) -> bool {
-        self.files[index].sources.iter().flatten().any(|source| !matches!(source, Source::Any(_)))
+        self.files[index].sources.iter().flatten().any(|source| !matches!(source, UnitOrder::Any(_)))
     }
 
     fn rewind_file(&mut self, index: usize) {
@@ -279,12 +279,12 @@ impl Pattern {
         file.position = std::array::from_fn(|d| if skip < 0 { last(d) } else { 0 });
         for source in file.sources.iter_mut().flatten() {
             match source {
-                Source::Once { order, next } => {
+                UnitOrder::Once { order, next } => {
                     *order = Permutation::new(order.len(), &mut self.offset);
                     *next = 0;
                 }
-                Source::Map(map) => *map = FreeMap::new(map.len()),
-                Source::Any(_) => {}
+                UnitOrder::Map(map) => *map = FreeMap::new(map.len()),
+                UnitOrder::Any(_) => {}
             }
         }
     }
@@ -381,7 +381,7 @@ impl Pattern {
         let file = &mut self.files[index];
         let room = (file.window.len - at).min(limit.get());
         let mut len = if len <= room { len } else { (room / self.smallest[size]).max(1) * self.smallest[size] };
-        if random && let Some(Source::Map(map)) = &mut file.sources[self.source_of[d]] {
+        if random && let Some(UnitOrder::Map(map)) = &mut file.sources[self.source_of[d]] {
             let align = self.align[d];
             len = len.min(map.take(at / align, len.div_ceil(align)) * align);
             file.run.1 = at + len;
@@ -465,7 +465,7 @@ impl Pattern {
         let file = &mut self.files[index];
         file.asked = 0;
         for source in file.sources.iter_mut().flatten() {
-            if let Source::Once { next, order } = source
+            if let UnitOrder::Once { next, order } = source
                 && *next >= order.len()
             {
                 *order = Permutation::new(order.len(), &mut self.offset);
@@ -493,7 +493,7 @@ impl Pattern {
         let step = if self.identical { 0 } else { align };
         let source = &mut file.sources[self.source_of[d]];
         if file.run.0 > 0 {
-            let is_visited = matches!(source, Some(Source::Map(map)) if !map.is_free(file.run.1 / align));
+            let is_visited = matches!(source, Some(UnitOrder::Map(map)) if !map.is_free(file.run.1 / align));
             let least = if self.sizes_by_order { self.smallest[RANDOM] } else { self.smallest[d] };
             if file.run.1 + least <= file.window.len && !is_visited {
                 let at = file.run.1;
@@ -511,11 +511,11 @@ impl Pattern {
 /// Returns the next random start, counted in steps of the alignment; `unit` of them are one of an
 /// order.
 #[inline(always)]
-fn next_start(source: &mut Option<Source>, unit: u64, rng: &mut Rng) -> u64 {
+fn next_start(source: &mut Option<UnitOrder>, unit: u64, rng: &mut Rng) -> u64 {
     match source {
-        Some(Source::Any(sampler)) => sampler.draw(rng),
-        Some(Source::Once { order, next }) => next_of_order(order, next, rng) * unit,
-        Some(Source::Map(map)) => next_of_map(map, rng),
+        Some(UnitOrder::Any(sampler)) => sampler.draw(rng),
+        Some(UnitOrder::Once { order, next }) => next_of_order(order, next, rng) * unit,
+        Some(UnitOrder::Map(map)) => next_of_map(map, rng),
         None => 0,
     }
 }

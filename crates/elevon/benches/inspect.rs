@@ -16,7 +16,7 @@ use elevon_core::op::Flags;
 use elevon_testkit::Rng;
 use elevon_trace::names::Names;
 use elevon_trace::write::{self, WriteOptions};
-use elevon_trace::{Device, TraceEvent, TraceKind, TraceOp};
+use elevon_trace::{DeviceNumber, TraceEvent, TraceKind, TraceOp};
 
 mod used;
 
@@ -58,7 +58,7 @@ impl Workload {
         let (sector, bytes, op) = place;
         let mut event = TraceEvent::new(kind);
         event.time = Some(self.time);
-        event.device = Some(Device::new(8, 0));
+        event.device = Some(DeviceNumber::new(8, 0));
         event.cpu = Some(process as u32 % CPUS);
         event.tid = Some(1000 + process as u32);
         event.comm = self.comms[process];

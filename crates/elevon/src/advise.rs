@@ -33,7 +33,7 @@ use crate::failure::AdviseError;
 use crate::failure::{Ending, Failure, MachineError, UnknownName, ValueError, emit, emit_text, tell};
 use crate::plan::{self, Target};
 use crate::replay::lacking;
-use crate::source::STDIN;
+use crate::text_files::STDIN;
 use captured::{Captured, ReplayDevice};
 use figures::{Figure, Figures};
 use goal::{Objective, Subject};
@@ -66,7 +66,7 @@ struct Proposal {
 
 /// All that is said.
 struct Advice {
-    device: elevon_trace::Device,
+    device: elevon_trace::DeviceNumber,
     /// The fit of the device, if it was fitted.
     calibration: Option<crate::calibrate::FittedDevice>,
     captured: Captured,

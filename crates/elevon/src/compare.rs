@@ -24,7 +24,7 @@ use crate::output::NewFile;
 use crate::plan::Plan;
 use crate::replay::Replay;
 use crate::run::warn;
-use crate::source::STDIN;
+use crate::text_files::STDIN;
 
 /// Name of the first stack.
 const BASELINE: &str = "baseline";

@@ -11,7 +11,7 @@ use crate::args::ConvertArgs;
 use crate::bar::Bar;
 use crate::failure::{Ending, Failure, InputError, MachineError, emit_text, tell};
 use crate::files::Files;
-use crate::source::STDIN;
+use crate::text_files::STDIN;
 use crate::trace::TracePlace;
 use crate::trace_input::TraceInput;
 

@@ -192,11 +192,11 @@ fn run_on<B: Backend>(
     let sources = build_sources(plan, device, &options, memory, &mut stack)?;
     let run = Run { plan, device, watch, backend, of_backend };
     match sources {
-        Sources::Jobs(jobs) => run.go(stack, jobs, |watch, stack, jobs, backend| {
+        SourcesOfIo::Jobs(jobs) => run.go(stack, jobs, |watch, stack, jobs, backend| {
             let (outcome, cached) = run_jobs(plan, watch, stack, jobs, backend, cpu);
             (outcome, cached, Vec::new())
         }),
-        Sources::Trace((jobs, mut said)) => run.go(stack, jobs, |watch, stack, jobs, backend| {
+        SourcesOfIo::Trace((jobs, mut said)) => run.go(stack, jobs, |watch, stack, jobs, backend| {
             let outcome = run::run(stack, jobs, backend, watch);
             said.extend(crate::replay::deviations(jobs));
             (outcome, None, said)
@@ -205,7 +205,7 @@ fn run_on<B: Backend>(
 }
 
 /// Sources of the I/O of a run.
-enum Sources {
+enum SourcesOfIo {
     Jobs(Jobs),
     /// Processes of a trace, with warnings about I/Os that were changed to fit the device.
     Trace((Jobs<Replayed>, Vec<String>)),
@@ -303,7 +303,7 @@ fn build_sources(
     options: &JobsOptions,
     memory: &MemoryModel,
     stack: &mut Stack,
-) -> Result<Sources, Failure> {
+) -> Result<SourcesOfIo, Failure> {
     let mut memory = Memory::new(memory, plan.seed);
     let writeback = match stack.config().wbt_target() {
         Some(_) => Writeback::Throttled,
@@ -318,10 +318,10 @@ fn build_sources(
         }
     };
     let sources = match &plan.replay {
-        Some(replay) => Sources::Trace(replay.jobs(plan, device, options.logical_block, writeback, &mut layouts)),
+        Some(replay) => SourcesOfIo::Trace(replay.jobs(plan, device, options.logical_block, writeback, &mut layouts)),
         None => {
             let mut layouts = |task, slot, bytes| layouts(task, slot, bytes, &[]);
-            Sources::Jobs(Jobs::new(&plan.jobs.jobs, options, &mut layouts).map_err(Failure::input)?)
+            SourcesOfIo::Jobs(Jobs::new(&plan.jobs.jobs, options, &mut layouts).map_err(Failure::input)?)
         }
     };
     if let Some(error) = memory_error {

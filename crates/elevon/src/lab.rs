@@ -32,7 +32,7 @@ use crate::args::StackArgs;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure};
 use crate::plan::Plan;
-use crate::source::quoted;
+use crate::text_files::quoted;
 
 /// Files in memory, by the names under which jobs are given; they hide files of the host.
 pub type Texts = BTreeMap<String, String>;

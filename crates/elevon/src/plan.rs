@@ -28,7 +28,7 @@ use crate::options_of_trace;
 use crate::own_device::OwnDevice;
 use crate::replay::Replay;
 use crate::setting;
-use crate::source::{InputFile, STDIN, Sources, Texts, name_of, quoted};
+use crate::text_files::{InputFile, STDIN, TextFiles, Texts, name_of, quoted};
 
 mod surprises;
 mod tenants;
@@ -92,7 +92,7 @@ impl Plan {
 
     /// The same; `texts` are files that the caller has in memory.
     pub(crate) fn of_texts(jobs: &[PathBuf], args: &StackArgs, texts: Texts) -> Result<Self, Failure> {
-        let mut sources = Sources::new(args.include_dir.as_deref(), texts);
+        let mut sources = TextFiles::new(args.include_dir.as_deref(), texts);
         let names: Vec<&str> = jobs.iter().map(|path| text_of("the job file", path)).collect::<Result<_, _>>()?;
         let over = args.job_option.iter().map(|text| JobOption::parse("--job-option", text));
         let over = over.collect::<Result<Vec<_>, _>>().map_err(|error| Failure::text(vec![error]))?;
@@ -113,7 +113,7 @@ impl Plan {
         args: &StackArgs,
         own: Option<OwnDevice>,
     ) -> Result<Self, Failure> {
-        Self::of_sources(jobs, "run", &[name], args, own, Sources::default())
+        Self::of_sources(jobs, "run", &[name], args, own, TextFiles::default())
     }
 
     /// Creates a plan in which the processes of a trace replace jobs. Options that the command line
@@ -139,7 +139,7 @@ impl Plan {
         replay.check(args)?;
         let words = replay.words();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let mut plan = Self::of_sources(replay.described(), "replay", &words, args, own, Sources::default())?;
+        let mut plan = Self::of_sources(replay.described(), "replay", &words, args, own, TextFiles::default())?;
         if args.buffers.is_none() {
             // A bio keeps the size that it had in the trace.
             plan.memory = MemoryModel::Contiguous;
@@ -166,7 +166,7 @@ impl Plan {
         names: &[&str],
         args: &StackArgs,
         own: Option<OwnDevice>,
-        mut sources: Sources,
+        mut sources: TextFiles,
     ) -> Result<Self, Failure> {
         let kernel = kernel_named("--kernel", args.kernel())?;
         let scheduler = scheduler(args.scheduler(), kernel)?;

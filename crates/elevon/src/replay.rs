@@ -23,7 +23,7 @@ use crate::args::{ReplayArgs, ReplayOptions, StackArgs};
 use crate::failure::{ConflictError, Ending, Failure, ValueError};
 use crate::plan::{Plan, Target};
 use crate::run::run_plan;
-use crate::source::{InputFile, STDIN};
+use crate::text_files::{InputFile, STDIN};
 use crate::trace_input::TraceInput;
 
 pub(crate) mod lacking;

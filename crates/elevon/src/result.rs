@@ -17,7 +17,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
 use elevon_formats::cgroup::{Setting, WeightFile, Weights};
 use elevon_formats::fio::spec::{self, BlockSizes, JobSpec, Unified};
-use elevon_report::collect::{self, Named, Sources};
+use elevon_report::collect::{self, Named, TenantFigures};
 use elevon_report::result::{
     Claim, DeviceInfo, DiskResult, ErrorCount, JobResult, LatencyPercentiles, LatencyTarget, Point, ReadFile,
     RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, SteadyState, TenantResult,
@@ -242,7 +242,7 @@ fn steady_state(outcome: &SteadyOutcome) -> SteadyState {
 /// them.
 fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
     let control = facts.stack.control();
-    let sources = Sources {
+    let sources = TenantFigures {
         tree: control.tenants(),
         statistics: control.statistics(),
         pressure: Some(control.pressure()),

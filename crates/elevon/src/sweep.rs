@@ -27,7 +27,7 @@ use crate::bar::Bar;
 use crate::execute::SIGINT;
 use crate::failure::{Ending, Failure, MachineError, SweepError, tell};
 use crate::run::warn;
-use crate::source::STDIN;
+use crate::text_files::STDIN;
 pub(crate) use axis::Axis;
 pub(crate) use definition::Definition;
 use journal::Journal;

@@ -4,24 +4,24 @@ use std::io::Read;
 use std::path::Path;
 
 use elevon_trace::analysis::{InspectError, Inspection};
-use elevon_trace::{Device, OpenError, Position, Reader};
+use elevon_trace::{DeviceNumber, OpenError, Position, Reader};
 
 use crate::bar::Bar;
 use crate::failure::{Failure, MachineError, tell};
-use crate::source::STDIN;
+use crate::text_files::STDIN;
 
 /// Where a trace is, and which device of it is wanted.
 pub(crate) struct TraceInput<'a> {
     /// The trace as the user named it.
     pub(crate) name: String,
     /// What `--dev` says; without it the device with most events is taken.
-    pub(crate) device: Option<Device>,
+    pub(crate) device: Option<DeviceNumber>,
     path: &'a Path,
 }
 
 impl<'a> TraceInput<'a> {
     pub(crate) fn new(path: &'a Path, dev: Option<&str>) -> Result<Self, Failure> {
-        let device = dev.map(str::parse::<Device>).transpose().map_err(|error| Failure::named("--dev", error))?;
+        let device = dev.map(str::parse::<DeviceNumber>).transpose().map_err(|error| Failure::named("--dev", error))?;
         Ok(Self { name: path.display().to_string(), device, path })
     }
 
@@ -34,7 +34,7 @@ impl<'a> TraceInput<'a> {
     /// what is told the number of events that were read.
     pub(crate) fn read<T>(
         &self,
-        read: impl FnOnce(&mut dyn FnMut() -> Result<Reader, OpenError>, Option<Device>, &mut dyn FnMut(u64)) -> T,
+        read: impl FnOnce(&mut dyn FnMut() -> Result<Reader, OpenError>, Option<DeviceNumber>, &mut dyn FnMut(u64)) -> T,
     ) -> T {
         let bar = Bar::new(&self.name);
         let mut opened = 0;

@@ -3,7 +3,7 @@
 //! flusher task sleeps for a tag or a limit stay dirty, and the turn continues with other tenants'
 //! pages.
 
-use super::{Flags, Instant, Op, Origin, PageCache, PageFlags, Source, Submitter, TaskId, TenantId};
+use super::{BioAttributes, Flags, Instant, Op, Origin, PageCache, PageFlags, Submitter, TaskId, TenantId};
 use crate::FileId;
 use crate::flusher::{Turn, chunk_pages};
 use crate::pages::Tag;
@@ -29,10 +29,10 @@ impl PageCache {
         }
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
         let (op, flags, origin) = (Op::Write, Flags::BACKGROUND, Origin::Writeback);
-        let source = Source { task, tenant: TenantId(0), submitter, op, flags, origin };
+        let attributes = BioAttributes { task, tenant: TenantId(0), submitter, op, flags, origin };
         loop {
             let Some(turn) = self.turn.or_else(|| self.next_turn(now)) else { return false };
-            let (turn, is_finished) = self.build_one(&source, turn);
+            let (turn, is_finished) = self.build_one(&attributes, turn);
             self.bios.close();
             self.turn = (!is_finished).then_some(turn);
             if is_finished {
@@ -72,7 +72,7 @@ impl PageCache {
 
     /// Adds pages until the bio is full or the turn has finished. Returns the turn, and true if it
     /// has finished.
-    fn build_one(&mut self, source: &Source, mut turn: FlushTurn) -> (FlushTurn, bool) {
+    fn build_one(&mut self, attributes: &BioAttributes, mut turn: FlushTurn) -> (FlushTurn, bool) {
         let mut is_begun = false;
         while !turn.left.is_zero() {
             let next = self.resident.pages().next_tagged(turn.file, turn.pos, Tag::Dirty);
@@ -92,7 +92,7 @@ impl PageCache {
                 if is_begun && !self.bios.takes(&piece, owner) {
                     return (turn, false);
                 }
-                self.write_out(source, turn.file, index, frame);
+                self.write_out(attributes, turn.file, index, frame);
                 is_begun = true;
                 turn.left -= PageCount::new(1);
                 turn.written += PageCount::new(1);

@@ -140,7 +140,7 @@ impl PageCache {
         wanted: core::ops::Range<PageIndex>,
         context: Context,
     ) {
-        let source = self.reads_for(&at.call, Flags::RAHEAD);
+        let attributes = self.reads_for(&at.call, Flags::RAHEAD);
         let pages = self.files[at.file.0 as usize].size.page_ceil();
         let end = pages.min(window.end());
         let is_marked = self.config.rules.readahead_marks_end_of_file || window.end() < pages;
@@ -168,7 +168,7 @@ impl PageCache {
             }
             let bits = self.resident.pages_mut().set_and_clear(frame, PageFlags::LOCKED | marked, PageFlags::NONE);
             let piece = self.piece(at.file, index, frame, bits, is_wanted);
-            self.bios.add(&source, piece);
+            self.bios.add(&attributes, piece);
         }
         self.bios.close();
         self.bios.end_plug(at.call.task);
@@ -191,9 +191,9 @@ impl PageCache {
             return self.resident.pages_mut().set(frame, PageFlags::UPTODATE);
         }
         let bits = self.resident.pages_mut().set_and_clear(frame, PageFlags::LOCKED, PageFlags::NONE);
-        let source = self.reads_for(&at.call, Flags::NONE);
+        let attributes = self.reads_for(&at.call, Flags::NONE);
         let piece = self.piece(at.file, at.pos, frame, bits, true);
-        self.bios.add(&source, piece);
+        self.bios.add(&attributes, piece);
         self.bios.close();
         at.read_alone = true;
     }

@@ -6,7 +6,9 @@
 //! sixteen jiffies without success, or if kswapd may evict nothing because even the oldest
 //! generation is younger than `min_ttl`.
 
-use super::{CallStep, CpuPolicy, Flags, Instant, IoPrio, Op, Origin, PAGE_SIZE, PageCache, Progress, Source, Status};
+use super::{
+    BioAttributes, CallStep, CpuPolicy, Flags, Instant, IoPrio, Op, Origin, PAGE_SIZE, PageCache, Progress, Status,
+};
 use super::{Submitter, TenantId};
 use crate::replace::{Reclaimer, Request};
 use crate::watermark::{Pressure, RECLAIM_BATCH, WRITEBACK_THROTTLE};
@@ -154,11 +156,11 @@ impl PageCache {
         let Some(mut frame) = self.resident.take_write() else { return };
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
         let (task, op, origin) = (self.config.flusher, Op::Write, Origin::Writeback);
-        let source = Source { task, tenant: TenantId(0), submitter, op, flags: Flags::NONE, origin };
+        let attributes = BioAttributes { task, tenant: TenantId(0), submitter, op, flags: Flags::NONE, origin };
         loop {
             let (file, index) = self.resident.pages().key(frame);
             let written = self.resident.pages().writeback();
-            self.write_out(&source, file, index, frame);
+            self.write_out(&attributes, file, index, frame);
             debug_assert_eq!(
                 self.resident.pages().writeback(),
                 written + 1,

@@ -1,7 +1,7 @@
 //! Waiting for writes: fsync, sync_file_range, truncation.
 
 use super::{
-    Call, CallKind, CallStep, FileId, Origin, PageCache, PageFlags, Phase, Progress, RangeSync, Source, Status,
+    BioAttributes, Call, CallKind, CallStep, FileId, Origin, PageCache, PageFlags, Phase, Progress, RangeSync, Status,
 };
 use crate::pages::Tag;
 use elevon_core::op::{Flags, Op};
@@ -87,7 +87,7 @@ impl PageCache {
     /// Submits the tagged pages from the call's position on. Returns a sleep if one is already
     /// under writeback.
     fn write_tagged(&mut self, at: &mut Progress) -> Option<CallStep> {
-        let source = self.writes_for(&at.call);
+        let attributes = self.writes_for(&at.call);
         while let Some((index, frame)) = self.resident.pages().next_tagged(at.file, at.pos, Tag::ToWrite) {
             if index >= at.end {
                 break;
@@ -97,7 +97,7 @@ impl PageCache {
                 self.bios.close();
                 return Some(CallStep::Page(frame));
             }
-            self.write_out(&source, at.file, index, frame);
+            self.write_out(&attributes, at.file, index, frame);
             at.pos = index.next();
         }
         self.bios.close();
@@ -109,7 +109,7 @@ impl PageCache {
     /// Submits the pages in `[first, end)` that are dirty and not under writeback. The bios are not
     /// SYNC.
     pub(super) fn write_range(&mut self, call: &Call, file: FileId, first: PageIndex, end: PageIndex) {
-        let source = Source { flags: Flags::NONE, origin: Origin::Writeback, ..self.writes_for(call) };
+        let attributes = BioAttributes { flags: Flags::NONE, origin: Origin::Writeback, ..self.writes_for(call) };
         let mut at = first;
         while let Some((index, frame)) = self.resident.pages().next_tagged(file, at, Tag::Dirty) {
             if index >= end {
@@ -117,7 +117,7 @@ impl PageCache {
             }
             at = index.next();
             if !self.resident.pages().has(frame, PageFlags::WRITEBACK) {
-                self.write_out(&source, file, index, frame);
+                self.write_out(&attributes, file, index, frame);
             }
         }
         self.bios.close();
@@ -126,7 +126,13 @@ impl PageCache {
 
     /// Adds a dirty page to a bio, which is charged to the tenant that made the page dirty. If the
     /// flusher writes it, that tenant's flusher task submits the bio.
-    pub(super) fn write_out(&mut self, source: &Source, file: FileId, index: PageIndex, frame: super::FrameId) {
+    pub(super) fn write_out(
+        &mut self,
+        attributes: &BioAttributes,
+        file: FileId,
+        index: PageIndex,
+        frame: super::FrameId,
+    ) {
         let pages = self.resident.pages();
         assert!(pages.has(frame, PageFlags::DIRTY), "{frame:?} of {file:?} is written and is not dirty");
         debug_assert!(!pages.has(frame, PageFlags::WRITEBACK), "{frame:?} is written twice at once");
@@ -134,8 +140,8 @@ impl PageCache {
         self.domains.begin_writeback(tenant);
         self.resident.pages_mut().begin_writeback(frame);
         let piece = self.piece(file, index, frame, self.resident.pages().bits(frame), false);
-        let task = if source.task == self.config.flusher { self.flusher_of(tenant) } else { source.task };
-        self.bios.add(&Source { task, tenant, ..*source }, piece);
+        let task = if attributes.task == self.config.flusher { self.flusher_of(tenant) } else { attributes.task };
+        self.bios.add(&BioAttributes { task, tenant, ..*attributes }, piece);
     }
 
     /// Tells the flusher if the file has no dirty page any more.
@@ -145,9 +151,9 @@ impl PageCache {
         }
     }
 
-    const fn writes_for(&self, call: &Call) -> Source {
+    const fn writes_for(&self, call: &Call) -> BioAttributes {
         let (op, flags, origin) = (Op::Write, Flags::SYNC, Origin::Fsync);
-        Source { task: call.task, tenant: call.tenant, submitter: call.submitter, op, flags, origin }
+        BioAttributes { task: call.task, tenant: call.tenant, submitter: call.submitter, op, flags, origin }
     }
 
     /// Returns the file's last write error, once per open file.
@@ -167,8 +173,8 @@ impl PageCache {
             at.pos = index;
             let pages = self.resident.pages();
             if pages.has(frame, PageFlags::DIRTY) && !pages.has(frame, PageFlags::WRITEBACK) {
-                let source = self.writes_for(&at.call);
-                self.write_out(&source, at.file, index, frame);
+                let attributes = self.writes_for(&at.call);
+                self.write_out(&attributes, at.file, index, frame);
                 self.bios.close();
                 self.note_clean(at.file);
             }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::{CallStep, FrameId, PageCache, PageFlags};
-use crate::bios::Source;
+use crate::bios::BioAttributes;
 use crate::page_cache::stats::Cause;
 use crate::watermark::WRITEBACK_THROTTLE;
 use elevon_core::ioprio::PrioClass;
@@ -145,8 +145,8 @@ impl PageCache {
             CallStep::Flush => {
                 let super::Call { task, tenant, submitter, .. } = self.calls[call].call;
                 let origin = super::Origin::Fsync;
-                let source = Source { task, tenant, submitter, op: Op::Flush, flags: Flags::SYNC, origin };
-                self.bios.flush(&source, call);
+                let attributes = BioAttributes { task, tenant, submitter, op: Op::Flush, flags: Flags::SYNC, origin };
+                self.bios.flush(&attributes, call);
                 self.waiting.sleep(now, call, For::Flush, None);
             }
         }

@@ -13,10 +13,10 @@ fn limits(max_sectors: u64) -> QueueLimits {
 }
 
 /// Returns the sizes in bytes of all bios of a buffer.
-fn bios(layout: &Layout, source: Source, fill: Fill, limits: &QueueLimits) -> Vec<u64> {
+fn bios(layout: &Layout, path: IoPath, fill: Fill, limits: &QueueLimits) -> Vec<u64> {
     let (mut at, mut sizes) = (0, Vec::new());
     while at < layout.len() {
-        let bytes = next_bio_bytes(layout, at, layout.len() - at, source, fill, limits);
+        let bytes = next_bio_bytes(layout, at, layout.len() - at, path, fill, limits);
         assert!(bytes > 0 && at + bytes <= layout.len());
         sizes.push(bytes);
         at += bytes;
@@ -24,8 +24,8 @@ fn bios(layout: &Layout, source: Source, fill: Fill, limits: &QueueLimits) -> Ve
     sizes
 }
 
-fn pages(runs: impl IntoIterator<Item = u64>, source: Source) -> Vec<u64> {
-    let sizes = bios(&Layout::from_run_pages(runs), source, Fill::Full, &limits(1024));
+fn pages(runs: impl IntoIterator<Item = u64>, path: IoPath) -> Vec<u64> {
+    let sizes = bios(&Layout::from_run_pages(runs), path, Fill::Full, &limits(1024));
     sizes.into_iter().map(|bytes| bytes / PAGE_SIZE).collect()
 }
 
@@ -38,7 +38,7 @@ fn recipe(sectors: u64) -> impl Iterator<Item = u64> {
 
 #[test]
 fn vectors_run_out_at_the_256th_run() {
-    use Source::{Buffered, Direct};
+    use IoPath::{Buffered, Direct};
     assert_eq!(pages(repeat_n(1, 300), Direct), [256, 44]);
     assert_eq!(pages([2].into_iter().chain(repeat_n(1, 255)), Direct), [257]);
     assert_eq!(pages(repeat_n(1, 255).chain([2]), Direct), [256, 1]);
@@ -54,7 +54,7 @@ fn vectors_run_out_at_the_256th_run() {
 fn the_seeds_bio_sizes_follow_from_its_runs() {
     let sizes = [2136, 2152, 2128, 2160, 2096, 2160, 2144, 2144, 2112, 2096];
     let pages: Vec<u64> = sizes.iter().map(|s| s / 8).collect();
-    assert_eq!(self::pages(sizes.into_iter().flat_map(recipe), Source::Direct), pages);
+    assert_eq!(self::pages(sizes.into_iter().flat_map(recipe), IoPath::Direct), pages);
 }
 
 /// The ends that a trace shows stand in for the memory, and every fill keeps its word on them.
@@ -62,13 +62,13 @@ fn the_seeds_bio_sizes_follow_from_its_runs() {
 fn known_ends_stand_in_for_the_memory() {
     let kib = |sizes: Vec<u64>| sizes.into_iter().map(|bytes| bytes >> 10).collect::<Vec<_>>();
     let layout = Layout::contiguous(3084 << 10, 0).with_bio_ends(vec![1028 << 10, 2056 << 10]);
-    let of = |fill, max_kib: u64| kib(bios(&layout, Source::Direct, fill, &limits(max_kib * 2)));
+    let of = |fill, max_kib: u64| kib(bios(&layout, IoPath::Direct, fill, &limits(max_kib * 2)));
     assert_eq!(of(Fill::Full, 512), [1028, 1028, 1028]);
     assert_eq!(of(Fill::MaxSectors, 512), [512, 512, 512, 512, 512, 512, 12]);
     assert_eq!(of(Fill::MaxSectors, 1280), [1028, 1028, 1028]);
     // 256 vectors hold 1028 KiB wherever they begin, and the surplus over 512 KiB goes back.
     assert_eq!(of(Fill::Trim, 512), [1024, 1024, 1024, 12]);
-    assert_eq!(kib(bios(&layout, Source::Buffered, Fill::MaxSectors, &limits(1024))), [1028, 1028, 1028]);
+    assert_eq!(kib(bios(&layout, IoPath::Buffered, Fill::MaxSectors, &limits(1024))), [1028, 1028, 1028]);
     // Unequal densities: half of the first bio's vectors, then half of the second's.
     let ends = [1 << 20, 5 << 20];
     assert_eq!(known_end(&ends, 0), Some(1 << 20));
@@ -82,7 +82,7 @@ fn a_vector_ends_with_its_folio() {
     let full = |folio: u64, skip: u64| {
         let bytes = 32768 * PAGE_SIZE;
         let layout = Layout::contiguous(bytes, 0).with_folios(folio).skip(skip);
-        next_bio_bytes(&layout, 0, bytes - skip, Source::Direct, Fill::Folio, &limits(1024))
+        next_bio_bytes(&layout, 0, bytes - skip, IoPath::Direct, Fill::Folio, &limits(1024))
     };
     for (folio, pages) in [(1, 256), (4, 986), (16, 3431), (512, 24975)] {
         assert_eq!(full(folio, 0) / PAGE_SIZE, pages, "folios of {folio} pages");
@@ -91,28 +91,28 @@ fn a_vector_ends_with_its_folio() {
     // However contiguous, ordinary pages make bios of 256.
     let layout = Layout::from_run_pages([2].into_iter().chain(repeat_n(1, 255)));
     let sizes =
-        |fill| bios(&layout, Source::Direct, fill, &limits(1024)).iter().map(|b| b / PAGE_SIZE).collect::<Vec<_>>();
+        |fill| bios(&layout, IoPath::Direct, fill, &limits(1024)).iter().map(|b| b / PAGE_SIZE).collect::<Vec<_>>();
     assert_eq!((sizes(Fill::Full), sizes(Fill::Folio)), (vec![257], vec![256, 1]));
     // The page cache keeps the old rule.
-    assert_eq!(bios(&layout, Source::Buffered, Fill::Folio, &limits(1024)), vec![257 * PAGE_SIZE]);
+    assert_eq!(bios(&layout, IoPath::Buffered, Fill::Folio, &limits(1024)), vec![257 * PAGE_SIZE]);
 }
 
 #[test]
 fn huge_pages_make_one_bio() {
     let layout = Layout::from_run_pages(repeat_n(512, 32));
-    assert_eq!(bios(&layout, Source::Direct, Fill::Full, &limits(1024)), [131072 * 512]);
+    assert_eq!(bios(&layout, IoPath::Direct, Fill::Full, &limits(1024)), [131072 * 512]);
 }
 
 #[test]
 fn a_buffer_that_starts_inside_a_page_loses_that_much() {
     let layout = Layout::from_run_pages(repeat_n(1, 600)).skip(1024);
-    let sizes = bios(&layout, Source::Direct, Fill::Full, &limits(1024));
+    let sizes = bios(&layout, IoPath::Direct, Fill::Full, &limits(1024));
     assert_eq!(sizes, [256 * 4096 - 1024, 256 * 4096, 88 * 4096]);
     // The address is less aligned than the logical block: the end is rounded down, and the next bio
     // starts inside a page too.
     let layout = Layout::from_run_pages(repeat_n(1, 600)).skip(4);
     assert_eq!(
-        next_bio_bytes(&layout, 0, 600 * 4096 - 512, Source::Direct, Fill::Full, &limits(1024)),
+        next_bio_bytes(&layout, 0, 600 * 4096 - 512, IoPath::Direct, Fill::Full, &limits(1024)),
         256 * 4096 - 512
     );
 }
@@ -121,9 +121,9 @@ fn a_buffer_that_starts_inside_a_page_loses_that_much() {
 fn a_bio_is_shorter_than_4_gib() {
     let layout = Layout::contiguous(9 << 30, 0);
     let mut limits = limits(1024);
-    assert_eq!(bios(&layout, Source::Direct, Fill::Full, &limits)[..2], [(4 << 30) - 512; 2]);
+    assert_eq!(bios(&layout, IoPath::Direct, Fill::Full, &limits)[..2], [(4 << 30) - 512; 2]);
     limits.logical_block_size = 4096;
-    assert_eq!(bios(&layout, Source::Buffered, Fill::Full, &limits)[0], (4 << 30) - 4096);
+    assert_eq!(bios(&layout, IoPath::Buffered, Fill::Full, &limits)[0], (4 << 30) - 4096);
 }
 
 /// The three designs for the same 64 MiB read.
@@ -135,7 +135,7 @@ fn the_three_fills_of_the_seed() {
     let in_sectors = |fill| -> Vec<u64> {
         let (mut at, mut all) = (0, Vec::new());
         while at < 64 << 20 {
-            let bytes = next_bio_bytes(&layout, at, (64 << 20) - at, Source::Direct, fill, &limits(1024));
+            let bytes = next_bio_bytes(&layout, at, (64 << 20) - at, IoPath::Direct, fill, &limits(1024));
             all.push(bytes / 512);
             at += bytes;
         }
@@ -151,8 +151,8 @@ fn the_three_fills_of_the_seed() {
 #[test]
 fn a_tail_of_the_call_itself_stays_whatever_the_fill() {
     let layout = Layout::from_run_pages([2].into_iter().chain(repeat_n(1, 255)));
-    assert_eq!(bios(&layout, Source::Direct, Fill::MaxSectors, &limits(1024)), [1024 * 512, 1024 * 512, 8 * 512]);
-    assert_eq!(bios(&layout, Source::Direct, Fill::Trim, &limits(1024)), [2056 * 512]);
+    assert_eq!(bios(&layout, IoPath::Direct, Fill::MaxSectors, &limits(1024)), [1024 * 512, 1024 * 512, 8 * 512]);
+    assert_eq!(bios(&layout, IoPath::Direct, Fill::Trim, &limits(1024)), [2056 * 512]);
 }
 
 /// The draft that was measured: bios of 1792 KiB, which a queue of 512 KiB splits into 512, 512,
@@ -160,25 +160,25 @@ fn a_tail_of_the_call_itself_stays_whatever_the_fill() {
 #[test]
 fn the_draft_trims_to_256_kib_whatever_the_limit() {
     let layout = Layout::from_run_pages((0..16384 / 13 * 7).map(|i| if i % 7 == 0 { 1 } else { 2 }));
-    let sizes = bios(&layout, Source::Direct, Fill::Trim256K, &limits(1024));
+    let sizes = bios(&layout, IoPath::Direct, Fill::Trim256K, &limits(1024));
     let (last, full) = sizes.split_last().expect("a buffer of many bios");
     assert!(full.len() > 30 && full.iter().all(|&bytes| bytes == 1792 << 10), "{sizes:?}");
     assert!(*last <= 2048 << 10);
     // Full bios of slightly more than 1 MiB are cut to 1 MiB, as with the other trim.
     let layout = Layout::from_run_pages(recipe(2136).chain(recipe(2152)));
-    assert_eq!(bios(&layout, Source::Direct, Fill::Trim256K, &limits(1024))[0], 1 << 20);
+    assert_eq!(bios(&layout, IoPath::Direct, Fill::Trim256K, &limits(1024))[0], 1 << 20);
 }
 
 #[test]
 fn trim_takes_a_mask_for_a_remainder() {
     let layout = Layout::from_run_pages(repeat_n(2, 512));
-    let kept = |max| next_bio_bytes(&layout, 0, layout.len(), Source::Direct, Fill::Trim, &limits(max)) >> 10;
+    let kept = |max| next_bio_bytes(&layout, 0, layout.len(), IoPath::Direct, Fill::Trim, &limits(max)) >> 10;
     // 511 pages fill the bio. The mask of 1280 KiB minus one removes 1276 KiB of 2044; a remainder
     // would be 764 KiB.
     assert_eq!((kept(1024), kept(2048), kept(2560)), (1536, 1024, 768));
     // The size is completely inside the mask: nothing is removed.
     let layout = Layout::from_run_pages(recipe(2136).chain(repeat_n(1, 256)));
-    let whole = next_bio_bytes(&layout, 0, layout.len(), Source::Direct, Fill::Trim, &limits(2560));
+    let whole = next_bio_bytes(&layout, 0, layout.len(), IoPath::Direct, Fill::Trim, &limits(2560));
     assert_eq!(whole, 2136 * 512);
 }
 
@@ -186,7 +186,7 @@ fn trim_takes_a_mask_for_a_remainder() {
 fn max_sectors_still_moves_on_at_its_narrowest() {
     let layout = Layout::from_run_pages(repeat_n(1, 4)).skip(512);
     let limits = QueueLimits { logical_block_size: 4096, ..limits(8) };
-    assert_eq!(next_bio_bytes(&layout, 0, 3 * 4096, Source::Direct, Fill::MaxSectors, &limits), 4096);
+    assert_eq!(next_bio_bytes(&layout, 0, 3 * 4096, IoPath::Direct, Fill::MaxSectors, &limits), 4096);
 }
 
 #[test]
@@ -267,12 +267,12 @@ proptest! {
     ) {
         let layout = Layout::from_run_pages(runs).with_folios(folio).skip(skip * 512);
         let limits = limits(max);
-        for source in [Source::Direct, Source::Buffered] {
+        for path in [IoPath::Direct, IoPath::Buffered] {
             for fill in Fill::ALL {
                 let (mut at, mut total) = (0, 0);
-                for bytes in bios(&layout, source, fill, &limits) {
+                for bytes in bios(&layout, path, fill, &limits) {
                     prop_assert!(vectors(&layout, at, bytes) <= BIO_MAX_VECS);
-                    if source == Source::Direct {
+                    if path == IoPath::Direct {
                         let full = batches(&layout, at, layout.len() - at);
                         match fill {
                             Fill::Full => prop_assert_eq!(bytes, full),

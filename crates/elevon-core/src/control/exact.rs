@@ -35,7 +35,7 @@ use alloc::vec::Vec;
 
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
-use super::{BioCost, Cause, Direction, Limiter, Rule, StageVerdict, WaitBreakdown};
+use super::{BioCost, Cause, Limiter, ReadOrWrite, Rule, StageVerdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::tenant::Tenants;
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -65,7 +65,7 @@ const KEYS: usize = 4;
 /// What waits in one queue of a tenant, and in one list of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
-    direction: Direction,
+    direction: ReadOrWrite,
     /// What remains of split bios: their bytes are charged already.
     is_remainder: bool,
 }
@@ -156,7 +156,7 @@ struct Queues {
 impl Queues {
     /// Returns when a bio counts as having come if it comes at `now`: earlier by the lateness of
     /// the tenant's last bio.
-    fn came(&self, now: Instant, direction: Direction) -> Instant {
+    fn came(&self, now: Instant, direction: ReadOrWrite) -> Instant {
         Instant::new(now.get().saturating_sub(self.late[direction as usize].get()))
     }
 
@@ -207,7 +207,7 @@ impl Default for ExactNode {
 impl ExactNode {
     /// Returns the limits that apply to a direction: rate, burst, bucket, rule, and whether it
     /// counts bytes.
-    fn keys(&self, direction: Direction) -> [(u64, u64, usize, Rule, bool); KEYS] {
+    fn keys(&self, direction: ReadOrWrite) -> [(u64, u64, usize, Rule, bool); KEYS] {
         let (d, limits) = (direction as usize, &self.limits);
         [
             (limits.bps[d], limits.burst_bytes, d, bytes_rule(direction), true),
@@ -232,7 +232,7 @@ impl ExactNode {
             .expect("four keys")
     }
 
-    fn pay(&mut self, now: u64, direction: Direction, bytes: u64) {
+    fn pay(&mut self, now: u64, direction: ReadOrWrite, bytes: u64) {
         for (rate, _, bucket, _, is_bytes) in self.keys(direction) {
             self.buckets[bucket].pay(now, rate, if is_bytes { bytes } else { 1 });
         }
@@ -240,7 +240,7 @@ impl ExactNode {
 }
 
 impl Level for ExactNode {
-    fn limits_direction(&self, direction: Direction) -> bool {
+    fn limits_direction(&self, direction: ReadOrWrite) -> bool {
         self.keys(direction).iter().any(|key| key.0 != UNLIMITED)
     }
     fn path_rules(&mut self) -> &mut PathRules {
@@ -346,7 +346,7 @@ impl Exact {
     }
 
     /// Charges a bio to every level of the path, as of `now`.
-    fn pay(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, direction: Direction, bytes: u64) {
+    fn pay(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, direction: ReadOrWrite, bytes: u64) {
         for level in tenants.path(tenant) {
             if let Some(node) = self.nodes.get_mut(level.index()) {
                 node.pay(now.get(), direction, bytes);

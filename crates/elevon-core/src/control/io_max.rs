@@ -27,7 +27,7 @@ use alloc::vec::Vec;
 
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
-use super::{BioCost, Cause, Direction, Limiter, StageVerdict, WaitBreakdown};
+use super::{BioCost, Cause, Limiter, ReadOrWrite, StageVerdict, WaitBreakdown};
 use crate::jiffies::Ticks;
 use crate::kernel::Rules;
 use crate::tenant::{ROOT, Tenants};
@@ -171,7 +171,7 @@ struct IoMaxNode {
 }
 
 impl IoMaxNode {
-    fn waiting(&self, direction: Direction) -> usize {
+    fn waiting(&self, direction: ReadOrWrite) -> usize {
         self.queues.as_ref().map_or(0, |queues| queues.count[direction as usize])
     }
 
@@ -186,7 +186,7 @@ impl IoMaxNode {
 }
 
 impl Level for IoMaxNode {
-    fn limits_direction(&self, direction: Direction) -> bool {
+    fn limits_direction(&self, direction: ReadOrWrite) -> bool {
         self.lanes[direction as usize].is_limited()
     }
     fn path_rules(&mut self) -> &mut PathRules {
@@ -268,7 +268,7 @@ impl IoMax {
 
     /// Tests if a level lets a bio go now. If the version tests in series, its bytes are charged as
     /// soon as they are due.
-    fn test(&mut self, tick: u64, level: TenantId, direction: Direction, held: &mut HeldBio) -> Option<Wait> {
+    fn test(&mut self, tick: u64, level: TenantId, direction: ReadOrWrite, held: &mut HeldBio) -> Option<Wait> {
         let clock = self.clock;
         let node = &mut self.nodes[level.index()];
         let d = direction as usize;
@@ -294,7 +294,7 @@ impl IoMax {
 
     /// Tests the front bio of a level, if there is one. Returns how many ticks it has to wait. The
     /// limit that denies it holds all behind it too.
-    fn test_front(&mut self, time: Time, level: TenantId, direction: Direction) -> Option<u64> {
+    fn test_front(&mut self, time: Time, level: TenantId, direction: ReadOrWrite) -> Option<u64> {
         let (_, &mut held) = self.front(level, direction)?;
         let mut tested = held;
         let wait = self.test(time.tick, level, direction, &mut tested);
@@ -309,7 +309,7 @@ impl IoMax {
     }
 
     /// Charges a bio that passes a level.
-    fn pay(&mut self, tick: u64, level: TenantId, direction: Direction, held: &HeldBio) {
+    fn pay(&mut self, tick: u64, level: TenantId, direction: ReadOrWrite, held: &HeldBio) {
         let clock = self.clock;
         let Lane { bps, iops, slice } = &mut self.nodes[level.index()].lanes[direction as usize];
         if !held.paid {
@@ -326,7 +326,7 @@ impl IoMax {
         tick: u64,
         tenants: &Tenants,
         from: (TenantId, TenantId),
-        direction: Direction,
+        direction: ReadOrWrite,
         held: &mut HeldBio,
     ) -> Option<(TenantId, TenantId)> {
         let (mut level, mut source) = from;
@@ -342,7 +342,7 @@ impl IoMax {
         }
     }
 
-    fn push(&mut self, time: Time, (level, source): (TenantId, TenantId), direction: Direction, mut held: HeldBio) {
+    fn push(&mut self, time: Time, (level, source): (TenantId, TenantId), direction: ReadOrWrite, mut held: HeldBio) {
         let d = direction as usize;
         let hold = &mut self.nodes[level.index()].queues.get_or_insert_default().holds[d];
         hold.settle(time.now);
@@ -361,7 +361,7 @@ impl IoMax {
         }
     }
 
-    fn front(&mut self, level: TenantId, direction: Direction) -> Option<(TenantId, &mut HeldBio)> {
+    fn front(&mut self, level: TenantId, direction: ReadOrWrite) -> Option<(TenantId, &mut HeldBio)> {
         let d = direction as usize;
         let source = *self.nodes[level.index()].queues.as_ref()?.turns[d].front()?;
         let queues = self.nodes[source.index()].queues.as_mut()?;
@@ -370,7 +370,7 @@ impl IoMax {
     }
 
     /// Takes the front bio of a level and passes the turn on; records what it waited for here.
-    fn pop(&mut self, now: Instant, level: TenantId, direction: Direction, breakdown: &mut WaitBreakdown) -> HeldBio {
+    fn pop(&mut self, now: Instant, level: TenantId, direction: ReadOrWrite, breakdown: &mut WaitBreakdown) -> HeldBio {
         let d = direction as usize;
         let queues = self.nodes[level.index()].queues.as_mut().expect("something waits");
         queues.holds[d].settle(now);
@@ -422,7 +422,7 @@ impl IoMax {
     }
 
     /// Moves a bio on from a level: it waits at the next one, or is through.
-    fn pass_up(&mut self, time: Time, tenants: &Tenants, level: TenantId, direction: Direction, held: HeldBio) {
+    fn pass_up(&mut self, time: Time, tenants: &Tenants, level: TenantId, direction: ReadOrWrite, held: HeldBio) {
         let tick = time.tick;
         let d = direction as usize;
         self.pay(tick, level, direction, &held);

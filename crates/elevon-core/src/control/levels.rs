@@ -10,11 +10,11 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use super::Direction;
+use super::ReadOrWrite;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::TenantId;
 
-pub(super) const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
+pub(super) const DIRECTIONS: [ReadOrWrite; 2] = [ReadOrWrite::Read, ReadOrWrite::Write];
 
 /// Whether a level or one above it limits a direction, valid for one count of rule changes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct PathRules {
 /// State of a limiter for one tenant.
 pub(super) trait Level: Default {
     /// Returns true if the tenant's own rules limit a direction.
-    fn limits_direction(&self, direction: Direction) -> bool;
+    fn limits_direction(&self, direction: ReadOrWrite) -> bool;
     /// Returns the cached state of its path.
     fn path_rules(&mut self) -> &mut PathRules;
 }
@@ -66,7 +66,7 @@ impl<L: Level> Levels<L> {
         &mut self,
         tenants: &Tenants,
         tenant: TenantId,
-        direction: Direction,
+        direction: ReadOrWrite,
         ancestors: bool,
     ) -> bool {
         if tenant == ROOT {

@@ -1,6 +1,6 @@
 //! The limits of a tenant's `io.max`.
 
-use super::{Direction, Rule};
+use super::{ReadOrWrite, Rule};
 
 /// No limit.
 pub const UNLIMITED: u64 = u64::MAX;
@@ -9,9 +9,9 @@ pub const UNLIMITED: u64 = u64::MAX;
 /// which means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes a second, by [`Direction`].
+    /// Bytes a second, by [`ReadOrWrite`].
     pub bps: [u64; 2],
-    /// I/Os a second, by [`Direction`].
+    /// I/Os a second, by [`ReadOrWrite`].
     pub iops: [u64; 2],
     /// Bytes a second, both directions together (not in Linux; only `exact` has it).
     pub total_bps: u64,
@@ -45,32 +45,32 @@ impl Limits {
 
     /// Returns true if a direction has one of the limits that Linux has.
     #[inline]
-    pub const fn limits(&self, direction: Direction) -> bool {
+    pub const fn limits(&self, direction: ReadOrWrite) -> bool {
         self.bps[direction as usize] != UNLIMITED || self.iops[direction as usize] != UNLIMITED
     }
 
     /// Returns true if nothing is limited.
     pub const fn is_none(&self) -> bool {
-        !self.limits(Direction::Read)
-            && !self.limits(Direction::Write)
+        !self.limits(ReadOrWrite::Read)
+            && !self.limits(ReadOrWrite::Write)
             && self.total_bps == UNLIMITED
             && self.total_iops == UNLIMITED
     }
 }
 
 /// Returns the rule under which a limit of bytes holds a bio.
-pub(super) const fn bytes_rule(direction: Direction) -> Rule {
+pub(super) const fn bytes_rule(direction: ReadOrWrite) -> Rule {
     match direction {
-        Direction::Read => Rule::ReadBps,
-        Direction::Write => Rule::WriteBps,
+        ReadOrWrite::Read => Rule::ReadBps,
+        ReadOrWrite::Write => Rule::WriteBps,
     }
 }
 
 /// Returns the rule under which a limit of I/Os holds a bio.
-pub(super) const fn ios_rule(direction: Direction) -> Rule {
+pub(super) const fn ios_rule(direction: ReadOrWrite) -> Rule {
     match direction {
-        Direction::Read => Rule::ReadIops,
-        Direction::Write => Rule::WriteIops,
+        ReadOrWrite::Read => Rule::ReadIops,
+        ReadOrWrite::Write => Rule::WriteIops,
     }
 }
 

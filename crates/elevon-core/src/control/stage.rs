@@ -15,7 +15,7 @@ pub const DISCARD_BYTES: u64 = 512;
 /// The two directions of limits and weights: everything that is not a read is a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Direction {
+pub enum ReadOrWrite {
     /// Reads.
     Read = 0,
     /// Writes of any kind, including discards and flushes.
@@ -56,8 +56,8 @@ impl BioCost {
 
     /// Returns the direction whose limits apply.
     #[inline]
-    pub const fn direction(&self) -> Direction {
-        if self.op.is_write() { Direction::Write } else { Direction::Read }
+    pub const fn direction(&self) -> ReadOrWrite {
+        if self.op.is_write() { ReadOrWrite::Write } else { ReadOrWrite::Read }
     }
 }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::bio::DataRange;
-use crate::build::{Fill, Source, next_bio_bytes};
+use crate::build::{Fill, IoPath, next_bio_bytes};
 use crate::ioprio::IoPrio;
 use crate::kernel::Kernel;
 use crate::units::{Bytes, Instant, LayoutId, TaskId, TenantId};
@@ -93,7 +93,7 @@ fn the_table_of_worked_splits() {
     assert_eq!(cuts(Op::Read, 700, 1000, None, &odd), [(700, 68), (768, 768), (1536, 164)]);
     let layout = Layout::from_run_pages(repeat_n(2, 11).chain(repeat_n(1, 245)));
     let few = QueueLimits { max_segments: 128, ..limits(2560) };
-    let bytes = next_bio_bytes(&layout, 0, layout.len(), Source::Direct, Fill::Full, &few);
+    let bytes = next_bio_bytes(&layout, 0, layout.len(), IoPath::Direct, Fill::Full, &few);
     let all = parts(bio(Op::Read, 0, bytes / 512), Some(&layout), &few, &rules());
     assert_eq!(all, [(0, 1112, 128), (1112, 1024, 128)]);
 }
@@ -291,7 +291,7 @@ fn bios_split_as_a_real_kernel_split_them() {
             let layout = buffer_of(sectors / 8);
             // A bio is as large as possible, or ends with an extent or the call.
             let remaining = if sectors < 2048 { sectors * 512 } else { layout.len() };
-            let built = next_bio_bytes(&layout, 0, remaining, Source::Direct, Fill::Full, &limits);
+            let built = next_bio_bytes(&layout, 0, remaining, IoPath::Direct, Fill::Full, &limits);
             assert_eq!(built, sectors * 512);
             assert_eq!(cuts(Op::Read, sector, sectors, Some(&layout), &limits), expected);
             seen += expected.len();

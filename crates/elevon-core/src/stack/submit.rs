@@ -3,7 +3,7 @@
 
 use super::{Call, Io, Stack, Submitted};
 use crate::bio::{BIO_MAX_VECS, Bio, DataRange};
-use crate::build::{self, Source};
+use crate::build::{self, IoPath};
 use crate::control::{Cause, StageVerdict};
 use crate::driver::Driver;
 use crate::event::EventKind;
@@ -40,7 +40,7 @@ pub(super) struct Submission {
     /// The task sleeps until the call has completed before it ends that plug.
     sleeps: bool,
     /// What builds the bios.
-    source: Source,
+    path: IoPath,
     /// The submission continues in a worker, because the task must not sleep. It does not use the
     /// task's plug.
     in_worker: bool,
@@ -148,28 +148,28 @@ impl Stack {
     /// waits in a worker; NOWAIT calls fail with [`Status::Again`] instead.
     #[inline(always)]
     pub fn submit<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
-        self.start_submission(now, io, Source::Direct, driver)
+        self.start_submission(now, io, IoPath::Direct, driver)
     }
 
     /// Submits an I/O of the page cache: one bio of at most 256 runs, as the page cache built it.
     #[inline]
     pub fn submit_buffered<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
-        self.start_submission(now, io, Source::Buffered, driver)
+        self.start_submission(now, io, IoPath::Buffered, driver)
     }
 
     #[inline(always)]
-    fn start_submission<D: Driver>(&mut self, now: Instant, io: Io, source: Source, driver: &mut D) -> Submitted {
+    fn start_submission<D: Driver>(&mut self, now: Instant, io: Io, path: IoPath, driver: &mut D) -> Submitted {
         self.advance(now);
         let blocked = self.task_mut(io.task).blocked;
         assert!(!blocked, "a sleeping task submits");
         let is_waited = io.flags.contains(Flags::WAITED);
         let io = Io { flags: io.flags.without(Flags::WAITED), ..io };
-        if self.goes_straight(&io, source) {
-            let submitted = self.submit_straight(now, io, is_waited, source, driver);
+        if self.goes_straight(&io, path) {
+            let submitted = self.submit_straight(now, io, is_waited, path, driver);
             self.sync_written(now, driver);
             return submitted;
         }
-        self.submit_generally(now, io, is_waited, source, driver)
+        self.submit_generally(now, io, is_waited, path, driver)
     }
 
     /// Submits any call. `is_waited`: its task sleeps until it ends.
@@ -179,7 +179,7 @@ impl Stack {
         now: Instant,
         mut io: Io,
         is_waited: bool,
-        source: Source,
+        path: IoPath,
         driver: &mut D,
     ) -> Submitted {
         let sync = if io.flags.contains(Flags::DSYNC) { self.make_durable(&mut io, is_waited) } else { None };
@@ -189,7 +189,7 @@ impl Stack {
             self.end_part(call, status);
             return Submitted::Accepted;
         }
-        let plugged = source == Source::Direct && self.call_takes_plug(io);
+        let plugged = path == IoPath::Direct && self.call_takes_plug(io);
         if plugged {
             self.task_mut(io.task).plug.begin();
         }
@@ -202,7 +202,7 @@ impl Stack {
             rest: None,
             plugged,
             sleeps,
-            source,
+            path,
             in_worker: false,
             tag_limit: None,
         };
@@ -246,7 +246,7 @@ impl Stack {
                 rest: None,
                 plugged: false,
                 sleeps: false,
-                source: Source::Direct,
+                path: IoPath::Direct,
                 in_worker: true,
                 tag_limit: None,
             };
@@ -512,7 +512,7 @@ impl Stack {
             }
             Op::WriteZeroes => (io.op, io.flags, build::next_zeroes_bytes(left, &self.limits)),
         };
-        if op == Op::Read && submission.source == Source::Direct && self.is_sync_read(io, submission.sleeps) {
+        if op == Op::Read && submission.path == IoPath::Direct && self.is_sync_read(io, submission.sleeps) {
             flags |= Flags::SYNC;
         }
         if !self.limits.write_cache {
@@ -563,8 +563,8 @@ impl Stack {
         // Where bios ended is known of a trace, by the rules of the kernel that was traced.
         let is_known = !layout.bio_ends().is_empty();
         let fill = if is_known { self.config.fill } else { self.config.fill.under(&self.rules) };
-        let bytes = build::next_bio_bytes(layout, submission.built, left, submission.source, fill, &self.limits);
-        let by_block = submission.source == Source::Buffered
+        let bytes = build::next_bio_bytes(layout, submission.built, left, submission.path, fill, &self.limits);
+        let by_block = submission.path == IoPath::Buffered
             && io.op == Op::Write
             && self.config.buffered_path == super::DirectPath::Blkdev;
         if by_block { bytes.min(FILE_SYSTEM_BLOCK) } else { bytes }

@@ -29,7 +29,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
 use elevon_workload::buffered::CacheBios;
 
-use super::Device;
+use super::DeviceLoop;
 use crate::client::{BUFFERS, Charged};
 use crate::disk::Disk;
 use crate::pieces::Part;
@@ -326,7 +326,7 @@ impl DeviceCache {
 /// The open file that no client has.
 const FIRST_OPEN: elevon_cache::page_cache::OpenId = elevon_cache::page_cache::OpenId(0);
 
-impl<D: Disk> Device<D> {
+impl<D: Disk> DeviceLoop<D> {
     /// Begins a part of a request of a client through the cache.
     pub(super) fn begin_cached(&mut self, task: TaskId, slot: u32) {
         let now = self.disk.now();

@@ -3,14 +3,14 @@
 use elevon_core::units::{PAGE_SIZE, TaskId};
 use elevon_nbd::Command;
 
-use super::Device;
+use super::DeviceLoop;
 use super::exclusion::{Change, RequestId};
 use crate::client::Client;
 use crate::disk::Disk;
 use crate::pieces::{Part, Pieces, Place};
 use crate::span::Span;
 
-impl<D: Disk> Device<D> {
+impl<D: Disk> DeviceLoop<D> {
     /// Lets the parts of a request be submitted that has all of its payload: at once, unless it
     /// has to wait for others that change the same blocks.
     pub(super) fn start(&mut self, task: TaskId, index: usize) {

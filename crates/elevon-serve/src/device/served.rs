@@ -11,10 +11,10 @@ use elevon_host::{Incoming, Outgoing};
 use elevon_nbd::{Close, Command, Export, Exports, Extent, NbdError, Refusal, Request, Step};
 
 use super::errors::Owner;
-use super::{Device, DeviceCache, Question};
+use super::{DeviceCache, DeviceLoop, Question};
+use crate::backpressure::IN_FLIGHT;
 use crate::client::{BUFFERS, Charged, Client};
 use crate::disk::{Allocation, Disk};
-use crate::gate::IN_FLIGHT;
 use crate::line::{self, Line, ToWriter};
 use crate::pieces::{PART, Part, Pieces};
 use crate::span::Span;
@@ -43,7 +43,7 @@ fn client_of(clients: &mut [Option<Client>], task: TaskId) -> &mut Client {
     clients[task.index()].as_mut().expect("a client that is there")
 }
 
-impl<D: Disk> Device<D> {
+impl<D: Disk> DeviceLoop<D> {
     /// Does for a client what can be done now.
     pub(super) fn serve(&mut self, task: TaskId) {
         let Some(client) = &mut self.clients[task.index()] else { return };
@@ -377,7 +377,7 @@ impl<D: Disk> Device<D> {
         outgoing.clear();
         client.spare = outgoing;
         let answered = client.sending.take().expect("replies on their way");
-        client.gate.leave(answered);
+        client.backpressure.leave(answered);
         if let Err(error) = result {
             client.cut(error);
             match &client.line {

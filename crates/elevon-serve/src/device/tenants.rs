@@ -4,7 +4,7 @@
 use elevon_core::stack::Stack;
 use elevon_core::units::{Instant, TenantId};
 use elevon_formats::cgroup::Setting;
-use elevon_report::collect::{self, Named, Sources};
+use elevon_report::collect::{self, Named, TenantFigures};
 use elevon_report::result::TenantResult;
 use elevon_workload::in_force::InForce;
 use elevon_workload::settings::Settings;
@@ -126,7 +126,7 @@ impl Tenants {
     pub(super) fn view(&self, stack: &mut Stack, now: Instant, in_use: &[TenantId]) -> Vec<TenantResult> {
         stack.control_mut().settle(now);
         let control = stack.control();
-        let sources = Sources {
+        let sources = TenantFigures {
             tree: control.tenants(),
             statistics: control.statistics(),
             pressure: None,

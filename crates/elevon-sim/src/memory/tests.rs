@@ -1,7 +1,7 @@
 //! Tests the memory models: text forms, their runs, and the resulting bios.
 
 use super::*;
-use elevon_core::build::{Fill, Source, next_bio_bytes};
+use elevon_core::build::{Fill, IoPath, next_bio_bytes};
 use elevon_core::limits::QueueLimits;
 
 fn model(text: &str) -> MemoryModel {
@@ -24,7 +24,7 @@ fn bio_sectors(layout: &Layout) -> Vec<u64> {
     let (mut at, mut all) = (0, Vec::new());
     while at < layout.len() {
         let limits = QueueLimits::default();
-        let bytes = next_bio_bytes(layout, at, layout.len() - at, Source::Direct, Fill::Full, &limits);
+        let bytes = next_bio_bytes(layout, at, layout.len() - at, IoPath::Direct, Fill::Full, &limits);
         all.push(bytes / 512);
         at += bytes;
     }

@@ -1,30 +1,30 @@
 //! The profiles: the parameters of each device, with the source of every figure.
 //!
-//! Each [`Source`] names the parameters that are based on it. A parameter without a source is an
+//! Each [`ValueSource`] names the parameters that are based on it. A parameter without a source is an
 //! estimate, and `elevon devices NAME` marks it so. `fitted` means that the value was chosen so
 //! that the model gives the published figure named with it; all other results of the model are then
 //! predictions. A figure that is only remembered is an estimate, and nothing is compared with it.
 
 use super::limits::Class;
 use super::references::*;
-use super::{Base, Basis, Presented, Profile, Published, Reference, Source};
+use super::{Base, Basis, Presented, Profile, Published, Reference, ValueSource};
 use crate::device::HddParameters;
 
 type Names = &'static [&'static str];
 
 /// The source states the values.
-const fn stated(parameters: Names, value: &'static str, reference: &'static Reference) -> Source {
-    Source { parameters, value, basis: Basis::Stated, reference }
+const fn stated(parameters: Names, value: &'static str, reference: &'static Reference) -> ValueSource {
+    ValueSource { parameters, value, basis: Basis::Stated, reference }
 }
 
 /// The values were chosen so that the model gives what the source states.
-const fn fitted(parameters: Names, value: &'static str, reference: &'static Reference) -> Source {
-    Source { parameters, value, basis: Basis::Fitted, reference }
+const fn fitted(parameters: Names, value: &'static str, reference: &'static Reference) -> ValueSource {
+    ValueSource { parameters, value, basis: Basis::Fitted, reference }
 }
 
 /// The source makes the values plausible.
-const fn estimated(parameters: Names, value: &'static str, reference: &'static Reference) -> Source {
-    Source { parameters, value, basis: Basis::Estimated, reference }
+const fn estimated(parameters: Names, value: &'static str, reference: &'static Reference) -> ValueSource {
+    ValueSource { parameters, value, basis: Basis::Estimated, reference }
 }
 
 /// Returns a published IOPS figure of 4 KiB random reads, with the maximum deviation of the model
@@ -395,7 +395,7 @@ const EMMC_CQ: &str = "size=64GB,queue_depth=31,dies=1,read_time=90us,fixed_late
                        command_on_link=1,read_command_cost=10us,write_command_cost=10us,duplex=0,unit=32KiB,\
                        read_link=330MB/s,write_link=330MB/s,read_rate=250MB/s,buffer=512KiB,write_rate=125MB/s,\
                        scatter_cost=44.2us,program_time=200us,program_unit=32KiB,erase_block=16MiB,flush_time=3ms";
-const EMMC_SOURCES: &[Source] = &[
+const EMMC_SOURCES: &[ValueSource] = &[
     fitted(&["read_time", "dies"], "11,000 random reads a second", SAMSUNG_UFS),
     stated(&["read_rate", "write_rate"], "250, 125 MB/s", SAMSUNG_UFS),
     fitted(&["scatter_cost"], "13,000 random writes a second", SAMSUNG_UFS),

@@ -2,7 +2,7 @@
 //! bio can be split completely under them.
 
 use elevon_core::bio::{Bio, DataRange};
-use elevon_core::build::{Fill, Source, next_bio_bytes};
+use elevon_core::build::{Fill, IoPath, next_bio_bytes};
 use elevon_core::ioprio::IoPrio;
 use elevon_core::kernel::Kernel;
 use elevon_core::op::{Flags, Op};
@@ -21,7 +21,7 @@ fn every_kernel_takes_the_limits_of_every_device() {
             let mut limits = device.description().limits.clone();
             limits.validate(&kernel.rules()).unwrap_or_else(|error| panic!("{name} on {}: {error}", kernel.name()));
             for fill in Fill::ALL {
-                let bytes = next_bio_bytes(&layout, 0, layout.len(), Source::Direct, fill, &limits);
+                let bytes = next_bio_bytes(&layout, 0, layout.len(), IoPath::Direct, fill, &limits);
                 let mut bio = Bio {
                     op: Op::Write,
                     flags: Flags::SYNC,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::detect::TraceFormat;
-use crate::event::Device;
+use crate::event::DeviceNumber;
 use crate::names::Names;
 use crate::reader::Reader;
 use crate::report::{ReadReport, Skipped};
@@ -16,7 +16,7 @@ pub const MOSTLY_PERCENT: u64 = 95;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The device.
-    pub device: Device,
+    pub device: DeviceNumber,
     /// Number of its events.
     pub events: u64,
     /// Number of events of all devices.
@@ -27,7 +27,7 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceEvents {
     /// The device.
-    pub device: Device,
+    pub device: DeviceNumber,
     /// Number of its events.
     pub events: u64,
     /// The name that the trace gives it, if it gives one.
@@ -45,7 +45,7 @@ impl fmt::Display for DeviceEvents {
 }
 
 /// Adds names to devices, and puts those with most events first.
-pub(super) fn named(mut devices: Vec<(Device, u64)>, names: &Names) -> Vec<DeviceEvents> {
+pub(super) fn named(mut devices: Vec<(DeviceNumber, u64)>, names: &Names) -> Vec<DeviceEvents> {
     devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));
     let name = |device| names.device(device).map(str::to_owned);
     devices.into_iter().map(|(device, events)| DeviceEvents { device, events, name: name(device) }).collect()
@@ -90,8 +90,8 @@ pub(super) fn list(devices: &[DeviceEvents]) -> String {
 /// Returns the devices among which one is chosen, with the number of their events. A trace of
 /// tracepoints may show a disk twice: as the block layer sees it, and as the driver of its host
 /// controller does, whose devices have no numbers. Those are candidates if there are no others.
-pub(super) fn candidates(report: &ReadReport) -> Vec<(Device, u64)> {
-    let is_numbered = |&(device, _): &(Device, u64)| device.major != 0;
+pub(super) fn candidates(report: &ReadReport) -> Vec<(DeviceNumber, u64)> {
+    let is_numbered = |&(device, _): &(DeviceNumber, u64)| device.major != 0;
     let has_drivers_view = matches!(report.format, TraceFormat::Ftrace | TraceFormat::Perfetto);
     if has_drivers_view && report.devices.iter().any(is_numbered) {
         return report.devices.iter().copied().filter(is_numbered).collect();

@@ -4,7 +4,7 @@
 //! partition, which precedes the queue event and shows where the partition starts. So a device that
 //! has no other event is a partition.
 
-use crate::event::{Device, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 
 /// Maximum number of partitions that are distinguished.
 const MOST: usize = 256;
@@ -12,13 +12,13 @@ const MOST: usize = 256;
 /// The partitions of the chosen device's disk, if the chosen device is a partition.
 #[derive(Default)]
 pub(super) struct Partitions {
-    disk: Option<Device>,
+    disk: Option<DeviceNumber>,
     /// True if the chosen device has other events: it is then no partition, even if bios are
     /// remapped from it to others.
     has_own: bool,
     /// Disks, first sectors of their partitions in order, and the partitions; those of other disks
     /// until the disk is known.
-    starts: Vec<(Device, u64, Device)>,
+    starts: Vec<(DeviceNumber, u64, DeviceNumber)>,
 }
 
 impl Partitions {
@@ -29,13 +29,13 @@ impl Partitions {
     }
 
     /// Returns the disk of the partition.
-    pub(super) const fn disk(&self) -> Option<Device> {
+    pub(super) const fn disk(&self) -> Option<DeviceNumber> {
         self.disk
     }
 
     /// Returns true if an event of the disk, or of another device, belongs to the chosen partition.
     #[inline]
-    pub(super) fn is_ours(&mut self, chosen: Device, event: &TraceEvent) -> bool {
+    pub(super) fn is_ours(&mut self, chosen: DeviceNumber, event: &TraceEvent) -> bool {
         if let TraceKind::Remap { from, from_sector } = event.kind {
             return self.remap(chosen, from, from_sector, event);
         }
@@ -46,7 +46,7 @@ impl Partitions {
         after > 0 && self.starts[after - 1].2 == chosen
     }
 
-    fn remap(&mut self, chosen: Device, from: Device, from_sector: u64, event: &TraceEvent) -> bool {
+    fn remap(&mut self, chosen: DeviceNumber, from: DeviceNumber, from_sector: u64, event: &TraceEvent) -> bool {
         let (Some(disk), Some(sector)) = (event.device, event.sector) else { return false };
         if from == chosen && self.disk.is_none() && !self.has_own {
             self.disk = Some(disk);

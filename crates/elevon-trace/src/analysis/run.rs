@@ -4,7 +4,7 @@ use std::io;
 
 use super::device::{DeviceEvents, candidates, list, named};
 use super::{Analysis, Choice, ChooseError, Inspection, RequestSink};
-use crate::event::{Device, TraceEvent};
+use crate::event::{DeviceNumber, TraceEvent};
 use crate::open::OpenError;
 use crate::reader::Reader;
 
@@ -28,7 +28,7 @@ pub enum InspectError {
     #[error("it has no event of device {chosen}; there are {}", list(.devices))]
     NoSuchDevice {
         /// The chosen device.
-        chosen: Device,
+        chosen: DeviceNumber,
         /// Devices that have events.
         devices: Vec<DeviceEvents>,
     },
@@ -45,7 +45,7 @@ pub enum InspectError {
 /// several devices of which none was chosen.
 pub fn inspect(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
-    device: Option<Device>,
+    device: Option<DeviceNumber>,
     sink: Option<&mut dyn RequestSink>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Inspection, InspectError> {
@@ -57,7 +57,7 @@ pub fn inspect(
 /// callers that need more than an [`Inspection`]. If `keeps_bios` is true, every bio is kept.
 pub(crate) fn analyse(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
-    device: Option<Device>,
+    device: Option<DeviceNumber>,
     keeps_bios: bool,
     mut sink: Option<&mut dyn RequestSink>,
     progress: &mut dyn FnMut(u64),
@@ -87,7 +87,7 @@ pub(crate) fn analyse(
 /// Reads a trace once, for a device or for the one with most events at its start.
 fn pass(
     mut reader: Reader,
-    device: Option<Device>,
+    device: Option<DeviceNumber>,
     keeps_bios: bool,
     sink: &mut Option<&mut dyn RequestSink>,
     progress: &mut dyn FnMut(u64),

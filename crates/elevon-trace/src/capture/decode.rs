@@ -6,7 +6,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::layout::{EventLayout, Field};
 use super::page::{long, word};
-use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
 
 /// The layouts of the events that are recorded, by the number that begins a record.
@@ -34,7 +34,7 @@ impl Decoder {
         let number = |field: Option<Field>| field.map_or(Some(None), |field| number(record, field).map(Some));
         let mut event = TraceEvent::new(layout.kind);
         event.tid = Some(word(record, layout.pid.offset)?);
-        event.device = number(layout.device)?.map(|dev| Device::from_kernel(dev as u32));
+        event.device = number(layout.device)?.map(|dev| DeviceNumber::from_kernel(dev as u32));
         // A flush has no place, which the kernel counts as the last one.
         event.sector = number(layout.sector)?.filter(|&sector| sector != u64::MAX);
         event.bytes = number(layout.sectors)?.map(|sectors| sectors * SECTOR_SIZE);
@@ -69,7 +69,7 @@ impl Decoder {
             }
             TraceKind::Unplug { requests, .. } => *requests = number(layout.requests)? as u32,
             TraceKind::Remap { from, from_sector } | TraceKind::RequestRemap { from, from_sector } => {
-                *from = Device::from_kernel(number(layout.old_device)? as u32);
+                *from = DeviceNumber::from_kernel(number(layout.old_device)? as u32);
                 *from_sector = number(layout.old_sector)?;
             }
             _ => {}

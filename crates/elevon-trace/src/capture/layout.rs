@@ -6,7 +6,7 @@
 //! ```
 
 use super::page::PageLayout;
-use crate::event::{Device, TraceKind};
+use crate::event::{DeviceNumber, TraceKind};
 
 /// The block events that are recorded: those that the lives of bios and requests are made of.
 /// `block_io_start` and `block_io_done` say nothing that others do not, and buffer events are of
@@ -28,8 +28,8 @@ pub(super) const EVENTS: [(&str, TraceKind); 18] = [
     ("block_rq_error", TraceKind::RequestError),
     ("block_bio_complete", TraceKind::BioComplete),
     ("block_bio_bounce", TraceKind::Bounce),
-    ("block_bio_remap", TraceKind::Remap { from: Device::new(0, 0), from_sector: 0 }),
-    ("block_rq_remap", TraceKind::RequestRemap { from: Device::new(0, 0), from_sector: 0 }),
+    ("block_bio_remap", TraceKind::Remap { from: DeviceNumber::new(0, 0), from_sector: 0 }),
+    ("block_rq_remap", TraceKind::RequestRemap { from: DeviceNumber::new(0, 0), from_sector: 0 }),
 ];
 
 /// A file of tracefs does not describe what is needed.

@@ -10,13 +10,13 @@ use super::instance::{Folders, Instance, Kernel, Tracefs, read_whole};
 use super::layout::{EVENTS, EventLayout, LayoutError, parse_page};
 use super::page::PageLayout;
 use super::recording::{Recording, Spool};
-use crate::event::Device;
+use crate::event::DeviceNumber;
 
 /// What to record, and how.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
     /// The disk.
-    pub device: Device,
+    pub device: DeviceNumber,
     /// Kernel memory for events that have not been read yet, of each CPU, in KiB.
     pub buffer_kb: u64,
     /// Folder of the unnamed files that hold what was recorded until it is written.

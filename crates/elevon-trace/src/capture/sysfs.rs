@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::event::Device;
+use crate::event::DeviceNumber;
 use crate::recorded::Recorded;
 
 /// Folders of a disk in sysfs whose files are its settings.
@@ -19,9 +19,9 @@ pub struct Disk {
     /// The name that the kernel gives it, such as `sda`.
     pub name: String,
     /// Its numbers.
-    pub device: Device,
+    pub device: DeviceNumber,
     /// The partition that was named, if one was: the kernel's events are of the disk.
-    pub partition: Option<Device>,
+    pub partition: Option<DeviceNumber>,
     folder: PathBuf,
 }
 
@@ -48,7 +48,7 @@ pub enum DiskError {
         /// The path.
         path: PathBuf,
         /// Its numbers.
-        device: Device,
+        device: DeviceNumber,
         /// Where sysfs was looked for.
         sysfs: PathBuf,
     },
@@ -65,20 +65,20 @@ impl Disk {
         if !node.file_type().is_block_device() {
             return Err(DiskError::NotABlockDevice { path: path.to_owned() });
         }
-        let device = Device::from_user(node.rdev());
+        let device = DeviceNumber::from_user(node.rdev());
         let lost = || DiskError::NotInSysfs { path: path.to_owned(), device, sysfs: sysfs.to_owned() };
         Self::of_device(device, sysfs).ok_or_else(lost)
     }
 
     /// The disk of a number, or the one that contains the partition of that number.
-    pub fn of_device(device: Device, sysfs: &Path) -> Option<Self> {
+    pub fn of_device(device: DeviceNumber, sysfs: &Path) -> Option<Self> {
         let link = sysfs.join(format!("dev/block/{device}"));
         let mut folder = fs::canonicalize(link).ok()?;
         let is_partition = folder.join("partition").exists();
         if is_partition {
             folder.pop();
         }
-        let disk: Device = read(&folder.join("dev"))?.parse().ok()?;
+        let disk: DeviceNumber = read(&folder.join("dev"))?.parse().ok()?;
         let name = folder.file_name()?.to_string_lossy().into_owned();
         Some(Self { name, device: disk, partition: is_partition.then_some(device), folder })
     }

@@ -11,7 +11,7 @@ use super::instance::Folders;
 use super::layout::{EVENTS, EventLayout, parse_page};
 use super::page::{Missed, PageLayout};
 use super::*;
-use crate::event::{Device, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::names::Names;
 use crate::recorded::Recorded;
 use crate::testing::{data, read_bytes};
@@ -85,7 +85,7 @@ impl Fake {
     }
 
     fn options(&self) -> CaptureOptions {
-        CaptureOptions { device: Device::new(253, 0), buffer_kb: 1024, spool: self.folder.path().to_owned() }
+        CaptureOptions { device: DeviceNumber::new(253, 0), buffer_kb: 1024, spool: self.folder.path().to_owned() }
     }
 
     fn kernel(&self) -> Box<FakeKernel> {
@@ -496,11 +496,11 @@ fn sysfs() -> tempfile::TempDir {
 #[test]
 fn a_disk_tells_its_settings() {
     let sysfs = sysfs();
-    let disk = Disk::of_device(Device::new(8, 16), sysfs.path()).expect("a disk");
-    assert_eq!((disk.name.as_str(), disk.device, disk.partition), ("sdx", Device::new(8, 16), None));
-    let part = Disk::of_device(Device::new(8, 17), sysfs.path()).expect("a partition");
-    assert_eq!((&part.name, part.device, part.partition), (&disk.name, disk.device, Some(Device::new(8, 17))));
-    assert_eq!(Disk::of_device(Device::new(9, 9), sysfs.path()), None);
+    let disk = Disk::of_device(DeviceNumber::new(8, 16), sysfs.path()).expect("a disk");
+    assert_eq!((disk.name.as_str(), disk.device, disk.partition), ("sdx", DeviceNumber::new(8, 16), None));
+    let part = Disk::of_device(DeviceNumber::new(8, 17), sysfs.path()).expect("a partition");
+    assert_eq!((&part.name, part.device, part.partition), (&disk.name, disk.device, Some(DeviceNumber::new(8, 17))));
+    assert_eq!(Disk::of_device(DeviceNumber::new(9, 9), sysfs.path()), None);
     let mut recorded = Recorded::default();
     disk.note_settings(&mut recorded);
     let all: Vec<(&str, &str)> = recorded.iter().collect();

@@ -10,7 +10,7 @@ use elevon_core::op::Flags;
 
 use super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed};
 use super::lines::{LineFormat, TextLine};
-use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
 use crate::report::{Gap, Position};
 use crate::sink::Sink;
@@ -82,7 +82,7 @@ fn parse(line: &[u8]) -> Result<Option<Parsed<'_>>, Expected> {
     at.number("a sequence number")?;
     let (time, _) = seconds(at.word()?).ok_or("a time in seconds")?;
     let tid = at.number("the number of a task")?;
-    let Some((mut event, comm)) = body(at, Device::new(major, minor))? else { return Ok(None) };
+    let Some((mut event, comm)) = body(at, DeviceNumber::new(major, minor))? else { return Ok(None) };
     event.time = Some(time);
     event.cpu = Some(u32::try_from(cpu).map_err(|_| "a CPU")?);
     event.tid = Some(u32::try_from(tid).map_err(|_| "the number of a task")?);
@@ -91,7 +91,7 @@ fn parse(line: &[u8]) -> Result<Option<Parsed<'_>>, Expected> {
 
 /// Parses the part of a line from the action on, which the kernel's own tracer `blk` prints, too;
 /// `None` if it is a message.
-pub(crate) fn body(mut at: Cursor<'_>, device: Device) -> Result<Option<Parsed<'_>>, Expected> {
+pub(crate) fn body(mut at: Cursor<'_>, device: DeviceNumber) -> Result<Option<Parsed<'_>>, Expected> {
     let action = at.word()?;
     if action == b"m" {
         return Ok(None);
@@ -137,7 +137,7 @@ fn kind_of(action: &[u8]) -> Option<TraceKind> {
         b"I" => TraceKind::Insert,
         b"X" => TraceKind::Split { new_sector: 0 },
         b"B" => TraceKind::Bounce,
-        b"A" => TraceKind::Remap { from: Device::new(0, 0), from_sector: 0 },
+        b"A" => TraceKind::Remap { from: DeviceNumber::new(0, 0), from_sector: 0 },
         _ => return None,
     })
 }
@@ -174,7 +174,7 @@ fn tail<'a>(mut at: Cursor<'a>, event: &mut TraceEvent) -> Result<Option<&'a [u8
     if let TraceKind::Remap { .. } = event.kind {
         at.text("<-")?;
         let (major, minor) = Cursor::new(at.parenthesised()?).device()?;
-        event.kind = TraceKind::Remap { from: Device::new(major, minor), from_sector: at.number("a sector")? };
+        event.kind = TraceKind::Remap { from: DeviceNumber::new(major, minor), from_sector: at.number("a sector")? };
         return Ok(None);
     }
     if at.is_at(b'(') {

@@ -19,7 +19,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::input::Input;
 use crate::names::NameId;
-use crate::reader::Source;
+use crate::reader::EventSource;
 use crate::recorded::Recorded;
 use crate::report::{Gap, Position};
 use crate::sink::{BATCH, Sink};
@@ -243,7 +243,7 @@ impl BlktraceSource {
     }
 }
 
-impl Source for BlktraceSource {
+impl EventSource for BlktraceSource {
     fn fill(&mut self, sink: &mut Sink) -> io::Result<bool> {
         if !self.is_started {
             self.is_started = true;

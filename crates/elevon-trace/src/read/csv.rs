@@ -17,7 +17,7 @@ mod tests;
 
 use super::cursor::{Cursor, Expected, whole_number};
 use super::lines::{LineFormat, TextLine};
-use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::TraceOp;
 use crate::report::Position;
 use crate::sink::{BATCH, Sink};
@@ -274,9 +274,9 @@ fn letter(text: &[u8]) -> Result<TraceOp, Expected> {
     }
 }
 
-fn volume(text: &[u8]) -> Result<Device, Expected> {
+fn volume(text: &[u8]) -> Result<DeviceNumber, Expected> {
     let number = whole_number(text).and_then(|number| u32::try_from(number).ok());
-    Ok(Device::new(0, number.ok_or("the number of a volume")?))
+    Ok(DeviceNumber::new(0, number.ok_or("the number of a volume")?))
 }
 
 /// Parses seconds with or without a fraction, to nanoseconds.

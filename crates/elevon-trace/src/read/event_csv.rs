@@ -3,7 +3,7 @@
 use super::cursor::Expected;
 use super::lines::{LineFormat, TextLine};
 use crate::columns::{self, COLUMNS, Cell, EventRow};
-use crate::event::Device;
+use crate::event::DeviceNumber;
 use crate::report::Position;
 use crate::sink::Sink;
 
@@ -59,7 +59,7 @@ impl EventCsv {
             event.comm = sink.names.intern(comm.as_bytes());
         }
         if let (Some(Cell::Text(name)), Some(device)) = (&row[columns::DEVICE_NAME], event.device) {
-            sink.names.name_device(Device::new(device.major, device.minor), name.as_bytes());
+            sink.names.name_device(DeviceNumber::new(device.major, device.minor), name.as_bytes());
         }
         if let crate::TraceKind::Lost { events, until } = event.kind {
             sink.push_gap(crate::Gap { cpu: event.cpu, events, from: event.time, until });

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::input::Input;
-use crate::reader::Source;
+use crate::reader::EventSource;
 use crate::sink::{BATCH, Sink};
 
 /// What editors on Windows put before a text.
@@ -43,7 +43,7 @@ impl<F: LineFormat> LineSource<F> {
     }
 }
 
-impl<F: LineFormat> Source for LineSource<F> {
+impl<F: LineFormat> EventSource for LineSource<F> {
     fn fill(&mut self, sink: &mut Sink) -> io::Result<bool> {
         let until = sink.len() + BATCH;
         let mut lines = 0;

@@ -18,7 +18,7 @@ use super::hardware::{Command, UFS_NOTE};
 use crate::event::TraceEvent;
 use crate::input::{Input, MAX_PIECE};
 use crate::names::{MAX_NAMES, NameId};
-use crate::reader::Source;
+use crate::reader::EventSource;
 use crate::report::{Gap, Position};
 use crate::sink::{BATCH, Sink};
 use wire::{Fields, NoMessage, looks_like_message, varint};
@@ -218,7 +218,7 @@ impl PerfettoSource {
     }
 }
 
-impl Source for PerfettoSource {
+impl EventSource for PerfettoSource {
     fn fill(&mut self, sink: &mut Sink) -> io::Result<bool> {
         let until = sink.len() + BATCH;
         let mut packets = 0;

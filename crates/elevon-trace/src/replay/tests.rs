@@ -24,7 +24,7 @@ pub(super) fn process(ios: Vec<WorkloadIo>) -> WorkloadProcess {
 
 pub(super) fn workload(processes: Vec<WorkloadProcess>, gaps: Vec<(u64, u64)>) -> Workload {
     Workload {
-        device: Device::new(8, 0),
+        device: DeviceNumber::new(8, 0),
         taken: Taken::Queued,
         processes,
         bio_ends: vec![Vec::new()],
@@ -172,7 +172,7 @@ fn bios_of_a_plug_go_together_and_keep_what_they_carry() {
   a-11 [000] ..... 1.000600: block_rq_complete: 8,0 WSM () 100 + 16 be,0,4 [0]
 ";
     let found = read_text(text);
-    assert_eq!((found.taken, found.device), (Taken::Queued, Device::new(8, 0)));
+    assert_eq!((found.taken, found.device), (Taken::Queued, DeviceNumber::new(8, 0)));
     let labels: Vec<String> = found.processes.iter().map(WorkloadProcess::label).collect();
     assert_eq!(labels, ["a-11", "b-12"]);
     let [first, second, flush] = found.processes[0].ios[..] else { panic!("{:?}", found.processes[0]) };

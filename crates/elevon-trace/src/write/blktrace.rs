@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use elevon_core::op::Flags;
 
 use super::EventWriter;
-use crate::event::{Device, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::op::TraceOp;
 use crate::read::blktrace::{action, category};
@@ -107,7 +107,7 @@ pub struct BlktraceWriter<W: Write, O: Outputs<W>> {
     outputs: O,
     form: BlktraceForm,
     /// First sectors of remainders of split bios that have no Q yet; in the form for btt.
-    remainders: BTreeSet<(Option<Device>, u64)>,
+    remainders: BTreeSet<(Option<DeviceNumber>, u64)>,
     /// By CPU, without gaps, because `blkparse` stops at the first missing file.
     cpus: Vec<PerCpu<W>>,
     named: BTreeSet<(u32, Option<NameId>)>,
@@ -194,7 +194,7 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
             // another device of the trace.
             return Ok(());
         }
-        if let Some(device) = event.device.filter(|&device| Device::from_kernel(device.to_kernel()) != device) {
+        if let Some(device) = event.device.filter(|&device| DeviceNumber::from_kernel(device.to_kernel()) != device) {
             return Err(io::Error::other(format!(
                 "blktrace has 12 and 20 bits for the numbers of a device, and {device} has more: .csv keeps them"
             )));
@@ -222,7 +222,7 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
             bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
             action,
             pid: tid,
-            device: event.device.map_or(0, Device::to_kernel),
+            device: event.device.map_or(0, DeviceNumber::to_kernel),
             cpu,
             error,
         };
@@ -260,7 +260,7 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
             bytes: 0,
             action: category::NOTIFY << 16 | what,
             pid: event.tid.unwrap_or(0),
-            device: event.device.map_or(0, Device::to_kernel),
+            device: event.device.map_or(0, DeviceNumber::to_kernel),
             cpu,
             error: 0,
         };
@@ -305,7 +305,7 @@ enum Payload {
     None,
     Number(u64),
     /// Devices from and to which a bio or request was remapped, and the sector of the first.
-    Origin(Device, Device, u64),
+    Origin(DeviceNumber, DeviceNumber, u64),
 }
 
 impl Payload {
@@ -332,7 +332,7 @@ impl Payload {
 fn action_of(event: &TraceEvent, form: BlktraceForm) -> Option<(u64, Payload)> {
     use category::{COMPLETE, FS, ISSUE, PC, QUEUE, REQUEUE};
     let request = if event.op == Some(TraceOp::Passthrough) { PC } else { FS };
-    let to = event.device.unwrap_or(Device::new(0, 0));
+    let to = event.device.unwrap_or(DeviceNumber::new(0, 0));
     let (low, high, payload) = match event.kind {
         TraceKind::Queue | TraceKind::Io { .. } => (action::QUEUE, QUEUE, Payload::None),
         TraceKind::Split { new_sector } => (action::SPLIT, 0, Payload::Number(new_sector)),

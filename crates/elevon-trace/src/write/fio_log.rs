@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use elevon_core::op::Flags;
 
 use super::EventWriter;
-use crate::event::{Device, SECTOR_SIZE, TraceEvent};
+use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent};
 use crate::names::Names;
 use crate::op::TraceOp;
 
@@ -75,8 +75,8 @@ impl<W: Write> FioLogWriter<W> {
     }
 
     /// Returns the file of a device, which is added and opened if it is new.
-    fn file(&mut self, device: Option<Device>, names: &Names) -> io::Result<String> {
-        let device = device.unwrap_or(Device::new(0, 0));
+    fn file(&mut self, device: Option<DeviceNumber>, names: &Names) -> io::Result<String> {
+        let device = device.unwrap_or(DeviceNumber::new(0, 0));
         let name = match names.device(device) {
             // fio's fields end at a blank.
             Some(name) => name.replace(char::is_whitespace, "_"),

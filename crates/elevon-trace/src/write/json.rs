@@ -10,7 +10,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 
 use super::EventWriter;
 use super::timeline::{Counter, End, Sink, Span, Tasks, Timeline, Track};
-use crate::event::{Device, TraceEvent};
+use crate::event::{DeviceNumber, TraceEvent};
 use crate::names::Names;
 use crate::recorded::Recorded;
 
@@ -46,7 +46,7 @@ impl<W: Write + Seek> JsonWriter<W> {
     ///
     /// # Errors
     /// Returns an error of the output.
-    pub fn new(out: W, device: Option<Device>) -> io::Result<Self> {
+    pub fn new(out: W, device: Option<DeviceNumber>) -> io::Result<Self> {
         let mut objects = Objects {
             out: Some(out),
             tasks: Tasks::default(),
@@ -108,11 +108,11 @@ impl<W: Write + Seek> EventWriter for JsonWriter<W> {
 
 impl<W: Write + Seek> Objects<W> {
     /// Names the device, if it has not been named.
-    fn begin(&mut self, device: Option<Device>) -> io::Result<()> {
+    fn begin(&mut self, device: Option<DeviceNumber>) -> io::Result<()> {
         if std::mem::replace(&mut self.has_begun, true) {
             return Ok(());
         }
-        let device = device.unwrap_or(Device::new(0, 0));
+        let device = device.unwrap_or(DeviceNumber::new(0, 0));
         self.name_process(WAIT_PROCESS, &format!("device {device}"))
     }
 

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 use super::EventWriter;
 use super::proto::{self, Message};
-use crate::event::{Device, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::op::TraceRwbs;
 
@@ -206,7 +206,7 @@ fn body(out: &mut Message, event: &TraceEvent, comm: &str) -> Option<u32> {
     }
     let rwbs = TraceRwbs(event.op, event.flags).to_string();
     let bytes = event.bytes.unwrap_or(0);
-    out.number(1, event.device.map_or(0, Device::to_user));
+    out.number(1, event.device.map_or(0, DeviceNumber::to_user));
     out.number(2, event.sector.unwrap_or(u64::MAX));
     // A negative number is written as 64 bits.
     let error = i64::from(event.error.unwrap_or(0)) as u64;

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use super::EventWriter;
 use super::proto::{self, Message};
 use super::timeline::{Counter, End, Sink, Span, Tasks, Timeline, Track};
-use crate::event::{Device, TraceEvent};
+use crate::event::{DeviceNumber, TraceEvent};
 use crate::names::Names;
 use crate::recorded::Recorded;
 
@@ -76,7 +76,7 @@ impl<W: Write> TimelineWriter<W> {
     ///
     /// # Errors
     /// Returns an error of the output.
-    pub fn new(out: W, device: Option<Device>) -> io::Result<Self> {
+    pub fn new(out: W, device: Option<DeviceNumber>) -> io::Result<Self> {
         let mut packets = Packets {
             out,
             tasks: Tasks::default(),
@@ -137,11 +137,11 @@ impl<W: Write> EventWriter for TimelineWriter<W> {
 
 impl<W: Write> Packets<W> {
     /// Describes the device's tracks, if that has not been done.
-    fn begin_device(&mut self, device: Option<Device>) -> io::Result<()> {
+    fn begin_device(&mut self, device: Option<DeviceNumber>) -> io::Result<()> {
         if std::mem::replace(&mut self.has_begun, true) {
             return Ok(());
         }
-        let device = device.unwrap_or(Device::new(0, 0));
+        let device = device.unwrap_or(DeviceNumber::new(0, 0));
         self.packet.number(field::PACKET_SEQUENCE_FLAGS, SEQUENCE_BEGINS);
         self.describe(DEVICE_UUID, 0, &format!("device {device}"), false)?;
         for counter in Counter::ALL {

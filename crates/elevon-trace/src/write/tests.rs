@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::columns::{self, COLUMNS, Cell, EventRow};
-use crate::event::{Device, TraceKind};
+use crate::event::{DeviceNumber, TraceKind};
 use crate::op::TraceOp;
 use crate::reader::Reader;
 use crate::testing::{data, read_bytes, read_file};
@@ -290,7 +290,7 @@ fn files_are_made_by_their_extension() {
 }
 
 fn kinds() -> impl Strategy<Value = TraceKind> {
-    let from = Device::new(8, 1);
+    let from = DeviceNumber::new(8, 1);
     prop_oneof![
         Just(TraceKind::Queue),
         any::<Option<u64>>().prop_map(|response_ns| TraceKind::Io { response_ns }),
@@ -310,7 +310,8 @@ fn kinds() -> impl Strategy<Value = TraceKind> {
 fn events() -> impl Strategy<Value = TraceEvent> {
     let numbers = (any::<Option<u64>>(), any::<Option<u64>>(), any::<Option<u64>>(), any::<Option<u64>>());
     let small = (any::<Option<u32>>(), any::<Option<u32>>(), any::<Option<u32>>(), any::<Option<u32>>());
-    let device = prop::option::of((any::<u32>(), any::<u32>()).prop_map(|(major, minor)| Device::new(major, minor)));
+    let device =
+        prop::option::of((any::<u32>(), any::<u32>()).prop_map(|(major, minor)| DeviceNumber::new(major, minor)));
     let op = prop::option::of(prop::sample::select(TraceOp::ALL.to_vec()));
     let all = [Flags::SYNC, Flags::META, Flags::FUA, Flags::PREFLUSH, Flags::RAHEAD, Flags::ATOMIC];
     let flags = prop::option::of((0usize..64).prop_map(move |bits| {

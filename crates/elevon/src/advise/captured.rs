@@ -44,7 +44,7 @@ impl ReplayDevice {
 
 /// Who says what the configuration was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum KnownBy {
     /// The command line.
     Given,
     /// The trace, or the file beside it.
@@ -55,7 +55,7 @@ pub(super) enum Source {
     Guessed,
 }
 
-impl Source {
+impl KnownBy {
     /// A word for it.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Source {
 /// The configuration under which the trace was captured.
 pub(super) struct Captured {
     pub(super) setup: Setup,
-    pub(super) source: Source,
+    pub(super) known_by: KnownBy,
 }
 
 /// A guess that is worse by no more than this is as good, as a logarithm.
@@ -88,20 +88,20 @@ pub(super) fn find(args: &AdviseArgs, bench: &mut Bench<'_>) -> Result<Option<(C
     };
     bench.base.queue.kernel.clone_from(&filled.queue.kernel);
     let setup = Setup::of_args(&filled);
-    let (mut source, setups) = match (&given.queue.scheduler, &filled.queue.scheduler) {
-        (Some(_), _) => (Source::Given, vec![setup]),
-        (None, Some(_)) => (Source::Recorded, vec![setup]),
+    let (mut known_by, setups) = match (&given.queue.scheduler, &filled.queue.scheduler) {
+        (Some(_), _) => (KnownBy::Given, vec![setup]),
+        (None, Some(_)) => (KnownBy::Recorded, vec![setup]),
         (None, None) => {
             let names = possible(&args.input, args.dev.as_deref())?;
-            (Source::Guessed, names.map(|name| setup.with_scheduler(name)).collect())
+            (KnownBy::Guessed, names.map(|name| setup.with_scheduler(name)).collect())
         }
     };
     if let [one] = &setups[..] {
-        if source == Source::Guessed {
-            source = Source::Shown;
+        if known_by == KnownBy::Guessed {
+            known_by = KnownBy::Shown;
         }
         let setup = one.clone();
-        return Ok(bench.run(&setup)?.map(|trial| (Captured { setup, source }, trial)));
+        return Ok(bench.run(&setup)?.map(|trial| (Captured { setup, known_by }, trial)));
     }
     let Some(trials) = bench.run_all(&setups) else { return Ok(None) };
     let measured: Vec<Figures> = bench.workload.processes.iter().map(Figures::measured).collect();
@@ -114,9 +114,9 @@ pub(super) fn find(args: &AdviseArgs, bench: &mut Bench<'_>) -> Result<Option<(C
     let found = trials.into_iter().find(|trial| least.is_some_and(|least| misfit(trial) <= least + AS_GOOD));
     let Some(trial) = found else {
         // None ran to its end: the first one says why.
-        return Ok(bench.run(&setups[0])?.map(|trial| (Captured { setup: setups[0].clone(), source }, trial)));
+        return Ok(bench.run(&setups[0])?.map(|trial| (Captured { setup: setups[0].clone(), known_by }, trial)));
     };
-    Ok(Some((Captured { setup: trial.setup.clone(), source }, trial)))
+    Ok(Some((Captured { setup: trial.setup.clone(), known_by }, trial)))
 }
 
 /// The schedulers that the events of a trace allow. Under a scheduler nearly every request is

@@ -57,7 +57,7 @@ fn rounded(value: f64) -> f64 {
 
 fn captured(advice: &Advice) -> Value {
     let setup = &advice.captured.setup;
-    json!({ "scheduler": setup.scheduler_text(), "settings": setup.settings, "source": advice.captured.source.name() })
+    json!({ "scheduler": setup.scheduler_text(), "settings": setup.settings, "source": advice.captured.known_by.name() })
 }
 
 /// Keys of a figure.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use elevon_core::ioprio::PrioClass;
-use elevon_trace::Device;
+use elevon_trace::DeviceNumber;
 
 use super::claims::COST_QOS;
 use super::goal::Subject;
@@ -31,7 +31,7 @@ pub(super) struct Lines {
 /// The disk that is configured.
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
-    pub(super) device: Device,
+    pub(super) device: DeviceNumber,
     /// Its name, such as `sda`, if it is known.
     pub(super) name: Option<String>,
 }
@@ -284,7 +284,7 @@ mod tests {
         ];
         let setup = steps.iter().fold(from.clone(), |setup, step| setup.with(step));
         let processes = [subject("kworker/u8:3", 44), subject("db", 7)];
-        let disk = Disk { device: Device::new(8, 16), name: None };
+        let disk = Disk { device: DeviceNumber::new(8, 16), name: None };
         let lines = Lines::new(&setup, &from, &disk, &processes, "");
         assert_eq!(lines.shell[0], "echo bfq > /sys/dev/block/8:16/queue/scheduler");
         assert_eq!(
@@ -318,7 +318,7 @@ mod tests {
     fn weights_of_io_cost_are_as_they_are_and_need_its_model() {
         let from = Setup::of_scheduler("none");
         let setup = from.with(&Step::Cost).with(&Step::Weight(0, 300));
-        let disk = Disk { device: Device::new(259, 1), name: None };
+        let disk = Disk { device: DeviceNumber::new(259, 1), name: None };
         let lines = Lines::new(&setup, &from, &disk, &[subject("db", 7)], "ctrl=user model=linear rbps=1");
         assert_eq!(lines.shell[0], "echo '259:1 ctrl=user model=linear rbps=1' > /sys/fs/cgroup/io.cost.model");
         assert!(

@@ -6,7 +6,7 @@ use elevon_core::units::Nanos;
 use elevon_report::number;
 use elevon_workload::cpu::SchedulerCost;
 
-use super::captured::Source;
+use super::captured::KnownBy;
 use super::figures::{Figure, Figures};
 use super::goal::{NOISE, Objective, Subject, mean, percent};
 use super::setup::{Setup, Step, prio_words, shown};
@@ -80,11 +80,11 @@ fn head(out: &mut String, args: &AdviseArgs, advice: &Advice) {
         advice.objective.processes.len(),
         Nanos::new(advice.span),
     );
-    let said = match advice.captured.source {
-        Source::Given => "as --scheduler and --set say",
-        Source::Recorded => "as recorded with the trace",
-        Source::Shown => "as the events show; --set says which settings it had",
-        Source::Guessed => {
+    let said = match advice.captured.known_by {
+        KnownBy::Given => "as --scheduler and --set say",
+        KnownBy::Recorded => "as recorded with the trace",
+        KnownBy::Shown => "as the events show; --set says which settings it had",
+        KnownBy::Guessed => {
             "a guess: it fits the events, and its replay is nearest; --scheduler and --set say what it was"
         }
     };

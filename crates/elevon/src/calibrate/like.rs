@@ -8,7 +8,7 @@ use elevon_sim::device::{Description, Device as _, FlashConfig};
 use elevon_sim::fit::{LikeFit, Served, distance, fit_like};
 use elevon_sim::profiles::{self, Profile};
 use elevon_trace::served::ServedRequests;
-use elevon_trace::{Device, Recorded};
+use elevon_trace::{DeviceNumber, Recorded};
 use serde_json::Value;
 
 use super::hardware::{self, Hardware};
@@ -74,7 +74,7 @@ impl Starts {
 
 /// A profile that was fitted to a trace, and what else the trace says of the device.
 pub(crate) struct Likeness {
-    device: Device,
+    device: DeviceNumber,
     profile: &'static Profile,
     /// Its parameters, and what they are in the profile.
     parameters: Vec<(&'static str, String, String)>,

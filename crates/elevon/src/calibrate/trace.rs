@@ -8,7 +8,7 @@ use elevon_formats::quantity;
 use elevon_sim::device::{Model, SlotsParameters};
 use elevon_sim::fit::{Fit, Kind, LatencyRow, Served, fit};
 use elevon_trace::served::{ServedError, ServedRequest, ServedRequests};
-use elevon_trace::{Device, Recorded};
+use elevon_trace::{DeviceNumber, Recorded};
 use serde_json::Value;
 
 use super::hardware::{self, Hardware};
@@ -60,7 +60,7 @@ pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Fai
 
 /// The servers that were fitted to a trace, and what else the trace says of the device.
 pub(crate) struct Calibration {
-    device: Device,
+    device: DeviceNumber,
     end_sector: u64,
     split_at: Option<u64>,
     has_flushes: bool,

@@ -152,7 +152,7 @@ pub(crate) enum InputError {
     #[error("it has no event of device {device}; there are {found}")]
     NoEventOf {
         /// The device.
-        device: elevon_trace::Device,
+        device: elevon_trace::DeviceNumber,
         /// The devices that have events.
         found: String,
     },

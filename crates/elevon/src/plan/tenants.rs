@@ -10,14 +10,14 @@ use elevon_workload::tenants::{Tenant, TenantPlan, in_vain};
 
 use super::{Plan, text_of};
 use crate::failure::{ConflictError, Failure};
-use crate::source::Sources;
+use crate::text_files::TextFiles;
 
 /// Reads the tenants file, if there is one, and joins it with the cgroups of the jobs.
 pub(super) fn tenants(
     jobs: &[JobSpec],
     path: Option<&Path>,
     kernel: Kernel,
-    sources: &mut Sources,
+    sources: &mut TextFiles,
 ) -> Result<TenantPlan, Failure> {
     let file = path
         .map(|path| {

@@ -7,7 +7,7 @@ use elevon_formats::fio::options;
 use crate::args::StackArgs;
 use crate::failure::SweepError;
 use crate::setting;
-use crate::source::name_of;
+use crate::text_files::name_of;
 
 /// Maximum number of values of an axis.
 const MOST_VALUES: usize = 100_000;

@@ -11,7 +11,7 @@ use crate::args::{DEFAULT_SEED, StackArgs, SweepRunArgs};
 use crate::failure::{Failure, SweepError};
 use crate::lab::Over;
 use crate::plan::{self, Plan};
-use crate::source::{InputFile, STDIN, Texts, quoted, with_stdin};
+use crate::text_files::{InputFile, STDIN, Texts, quoted, with_stdin};
 
 /// Options of the stack that a plan may have, by their long names.
 const OPTIONS: [&str; 10] =

@@ -14,7 +14,7 @@ use crate::bar::Bar;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, SweepError};
 use crate::parallel::on_all_cores;
-use crate::source::InputFile;
+use crate::text_files::InputFile;
 
 /// What the check of a sweep found.
 pub(crate) struct Checked {

@@ -537,7 +537,7 @@ fn check_nothing_is_held_for_nothing(rig: &Rig, tenants: &[TenantId]) {
         gone.push((u128::from(rig.went[id as usize].unwrap().get()), &rig.charges[id as usize].1));
     }
     let now = u128::from(rig.now.get());
-    let holds = |level: TenantId, directions: &[Direction], rate: u64, burst: u64, counts_bytes: bool| {
+    let holds = |level: TenantId, directions: &[ReadOrWrite], rate: u64, burst: u64, counts_bytes: bool| {
         let mut tat = 0;
         let of_level =
             |charge: &BioCost| rig.tenants.is_below(charge.tenant, level) && directions.contains(&charge.direction());
@@ -572,8 +572,8 @@ fn check_windows(rig: &Rig, tenants: &[TenantId], catch_up: Nanos) {
     for &level in &tenants[1..] {
         let limits = rig.stage.limits(level);
         for (directions, bps, iops) in [
-            (&[Direction::Read][..], limits.bps[0], limits.iops[0]),
-            (&[Direction::Write], limits.bps[1], limits.iops[1]),
+            (&[ReadOrWrite::Read][..], limits.bps[0], limits.iops[0]),
+            (&[ReadOrWrite::Write], limits.bps[1], limits.iops[1]),
             (&DIRECTIONS, limits.total_bps, limits.total_iops),
         ] {
             let counts = |id: &&u32| {

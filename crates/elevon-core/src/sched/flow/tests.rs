@@ -6,7 +6,7 @@ use crate::op::Op;
 use crate::sched::testing::{Bed, Rng};
 
 /// A device that takes 1 ms for each request, with `servers` servers.
-struct Device {
+struct TestDevice {
     bed: Bed<Flow>,
     servers: usize,
     in_flight: Vec<RequestId>,
@@ -14,7 +14,7 @@ struct Device {
     served: [u32; 8],
 }
 
-impl Device {
+impl TestDevice {
     fn new(servers: usize, tunables: &[(&str, i64)]) -> Self {
         let mut flow = Flow::new(256);
         tunables.iter().for_each(|&(name, value)| flow.set_tunable(name, value));
@@ -59,7 +59,7 @@ impl Device {
 
 #[test]
 fn backlogged_processes_share_by_weight() {
-    let mut device = Device::new(1, &[("depth", 1)]);
+    let mut device = TestDevice::new(1, &[("depth", 1)]);
     let levels = [0, 4, 7];
     for (task, level) in (0..).zip(levels) {
         for _ in 0..8 {
@@ -81,7 +81,7 @@ fn backlogged_processes_share_by_weight() {
 /// no place were kept each would have all servers in turn.
 #[test]
 fn servers_in_step_are_shared_by_weight() {
-    let mut device = Device::new(4, &[("depth", 4)]);
+    let mut device = TestDevice::new(4, &[("depth", 4)]);
     let levels = [4, 0];
     (0..4).for_each(|_| device.send(0, PrioClass::Be, levels[0]));
     for round in 0..1000 {
@@ -106,7 +106,7 @@ fn servers_in_step_are_shared_by_weight() {
 /// place is kept, which needs a limit that is no larger.
 #[test]
 fn one_tag_is_shared_by_weight() {
-    let mut device = Device::new(1, &[]);
+    let mut device = TestDevice::new(1, &[]);
     device.bed.scheduler.on_driver_tags(1);
     device.send(0, PrioClass::Be, 0);
     device.send(1, PrioClass::Be, 6);
@@ -123,7 +123,7 @@ fn one_tag_is_shared_by_weight() {
 /// The limit of writes protects reads. Where there are none, the limit of all protects a writer.
 #[test]
 fn writers_alone_share_by_weight_too() {
-    let mut device = Device::new(1, &[]);
+    let mut device = TestDevice::new(1, &[]);
     device.send_op(Op::Write, 0, PrioClass::Be, 0);
     (0..16).for_each(|_| device.send_op(Op::Write, 1, PrioClass::Be, 4));
     for step in 0..6000 {
@@ -142,7 +142,7 @@ fn writers_alone_share_by_weight_too() {
 #[test]
 fn what_is_in_flight_stays_at_the_depth_that_was_set() {
     for depth in [1, 3] {
-        let mut device = Device::new(8, &[("depth", depth)]);
+        let mut device = TestDevice::new(8, &[("depth", depth)]);
         for _ in 0..8 {
             device.send(0, PrioClass::Be, 4);
         }
@@ -153,7 +153,7 @@ fn what_is_in_flight_stays_at_the_depth_that_was_set() {
 
 #[test]
 fn classes_are_strict_but_nobody_waits_longer_than_class_expire() {
-    let mut device = Device::new(1, &[("depth", 1), ("class_expire", 50)]);
+    let mut device = TestDevice::new(1, &[("depth", 1), ("class_expire", 50)]);
     device.send(0, PrioClass::Rt, 4);
     device.send(1, PrioClass::Idle, 0);
     for _ in 0..1000 {
@@ -171,7 +171,7 @@ fn classes_are_strict_but_nobody_waits_longer_than_class_expire() {
 /// again whenever one may go. A more urgent one that waits for longer goes first all the same.
 #[test]
 fn no_class_is_passed_over_where_requests_are_slow() {
-    let mut device = Device::new(1, &[("depth", 1), ("class_expire", 1)]);
+    let mut device = TestDevice::new(1, &[("depth", 1), ("class_expire", 1)]);
     let classes = [PrioClass::Be, PrioClass::Idle];
     for (task, class) in (0..).zip(classes) {
         (0..2).for_each(|_| device.send(task, class, 4));
@@ -187,7 +187,7 @@ fn no_class_is_passed_over_where_requests_are_slow() {
 
 #[test]
 fn requeued_requests_go_first() {
-    let mut device = Device::new(1, &[("depth", 2)]);
+    let mut device = TestDevice::new(1, &[("depth", 2)]);
     device.send(0, PrioClass::Be, 4);
     device.send(1, PrioClass::Rt, 4);
     let first = device.bed.dispatch().expect("a request");
@@ -203,7 +203,7 @@ fn random_steps_keep_every_invariant() {
     for seed in 0..20 {
         let mut rng = Rng(seed + 1);
         let servers = 1 + rng.below(8) as usize;
-        let mut device = Device::new(servers, &[]);
+        let mut device = TestDevice::new(servers, &[]);
         let (mut sent, mut done, mut has_looked) = (0, 0, false);
         for _ in 0..2000 {
             has_looked |= device.bed.scheduler.occupancy.looks_at().is_some();

@@ -4,7 +4,7 @@
 
 use super::{Part, Submission, TagLimit};
 use crate::bio::{Bio, DataRange, WHOLE_CALL};
-use crate::build::Source;
+use crate::build::IoPath;
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::{Request, WholeCall};
@@ -16,7 +16,7 @@ impl Stack {
     /// Returns true if a call is one bio that no limit cuts, and if nothing that may refuse, hold,
     /// end, gather or record its bio is in force.
     #[inline(always)]
-    pub(in crate::stack) fn goes_straight(&self, io: &Io, source: Source) -> bool {
+    pub(in crate::stack) fn goes_straight(&self, io: &Io, path: IoPath) -> bool {
         const SPECIAL: Flags =
             Flags::PREFLUSH.with(Flags::FUA).with(Flags::NOWAIT).with(Flags::ATOMIC).with(Flags::DSYNC);
         let is_plain = matches!(io.op, Op::Read | Op::Write) && !io.flags.intersects(SPECIAL) && !io.bytes.is_zero();
@@ -27,7 +27,7 @@ impl Stack {
         if io.bytes.get() > self.page_rooms[io.layout.index()] {
             return false;
         }
-        let takes_plug = source == Source::Direct && self.page_takes_plug(io.op);
+        let takes_plug = path == IoPath::Direct && self.page_takes_plug(io.op);
         !takes_plug && !self.tasks[io.task.index()].plug.is_open()
     }
 
@@ -60,10 +60,10 @@ impl Stack {
         now: Instant,
         io: Io,
         sleeps: bool,
-        source: Source,
+        path: IoPath,
         driver: &mut D,
     ) -> Submitted {
-        let is_sync = io.op == Op::Read && source == Source::Direct && self.is_sync_page(sleeps);
+        let is_sync = io.op == Op::Read && path == IoPath::Direct && self.is_sync_page(sleeps);
         let flags = if is_sync { io.flags | Flags::SYNC } else { io.flags };
         let part = Part { op: io.op, flags, offset: 0, bytes: io.bytes.get(), segments: 1 };
         self.counters.bios += 1;
@@ -80,7 +80,7 @@ impl Stack {
                 return Submitted::Accepted;
             }
             if self.wbt.is_on() && !self.takes_place(now, io.op, id) {
-                return self.wait_straight(now, io, id, (sleeps, source), None, driver);
+                return self.wait_straight(now, io, id, (sleeps, path), None, driver);
             }
             filed = Some(id);
         } else if self.wbt.is_on() && io.op == Op::Read {
@@ -89,7 +89,7 @@ impl Stack {
         let limit = self.tag_limit(io.task, bio.op, bio.flags);
         let Some(request) = self.take_request(limit, place) else {
             let id = filed.unwrap_or_else(|| BioId(self.bios.insert(bio)));
-            return self.wait_straight(now, io, id, (sleeps, source), Some(limit), driver);
+            return self.wait_straight(now, io, id, (sleeps, path), Some(limit), driver);
         };
         match filed {
             None if !self.has_scheduler && self.queues[place.1.index()].busy == 0 => {
@@ -158,7 +158,7 @@ impl Stack {
         now: Instant,
         io: Io,
         bio: BioId,
-        (sleeps, source): (bool, Source),
+        (sleeps, path): (bool, IoPath),
         tag_limit: Option<TagLimit>,
         driver: &mut D,
     ) -> Submitted {
@@ -173,7 +173,7 @@ impl Stack {
             rest: None,
             plugged: false,
             sleeps,
-            source,
+            path,
             in_worker: false,
             tag_limit,
         };

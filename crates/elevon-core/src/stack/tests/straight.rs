@@ -1,7 +1,7 @@
 //! The short ways of a submission and of a completion against the general ones.
 
 use super::*;
-use crate::build::Source;
+use crate::build::IoPath;
 use crate::request::State;
 
 /// A stack that traces, so that each call takes the general way, and the same stack without a
@@ -41,9 +41,9 @@ impl Twins {
     fn submit(&mut self, io: Io, is_buffered: bool) -> bool {
         // A task is known from its first call on.
         self.both(|rig| rig.stack.task_mut(io.task).cpu);
-        let source = if is_buffered { Source::Buffered } else { Source::Direct };
-        assert!(!self.general.stack.goes_straight(&io, source), "a call that is traced");
-        self.seen.straight += usize::from(self.short.stack.goes_straight(&io, source));
+        let path = if is_buffered { IoPath::Buffered } else { IoPath::Direct };
+        assert!(!self.general.stack.goes_straight(&io, path), "a call that is traced");
+        self.seen.straight += usize::from(self.short.stack.goes_straight(&io, path));
         let submitted = self.both(|rig| match is_buffered {
             true => rig.stack.submit_buffered(rig.now, io, &mut rig.driver),
             false => rig.stack.submit(rig.now, io, &mut rig.driver),

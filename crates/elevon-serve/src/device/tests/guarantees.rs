@@ -8,8 +8,8 @@ use elevon_nbd::{Command, Request};
 use elevon_cache::page_cache::WriteMode;
 
 use super::lab::{Lab, Load, cache};
+use crate::backpressure::IN_FLIGHT;
 use crate::device::Message;
-use crate::gate::IN_FLIGHT;
 
 const DISK: &str = "slots:slots=8,latency=100us,bandwidth=2GB/s,size=1GiB,queue_depth=64";
 

@@ -23,7 +23,7 @@ use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
 
 use crate::client::{Charged, Client};
-use crate::device::{Device, ErrorLog, Message, Parts};
+use crate::device::{DeviceLoop, ErrorLog, Message, Parts};
 use crate::disk::Disk as _;
 use crate::line::{Left, Line, ToWriter};
 use crate::simulated::{Clock, SimulatedDisk};
@@ -159,7 +159,7 @@ impl LabClient {
 }
 
 pub(super) struct Lab {
-    pub(super) device: Device<SimulatedDisk<AnyDevice, VirtualClock>>,
+    pub(super) device: DeviceLoop<SimulatedDisk<AnyDevice, VirtualClock>>,
     pub(super) send: Sender<Message>,
     receive: Receiver<Message>,
     pub(super) clients: Vec<LabClient>,
@@ -244,7 +244,7 @@ impl Lab {
         }
         let (send, receive) = channel();
         let plan = tenants.clone();
-        let device = Device::new(Parts { stack, disk, cache, settings, plan }, ErrorLog::new("lab", |_| {}));
+        let device = DeviceLoop::new(Parts { stack, disk, cache, settings, plan }, ErrorLog::new("lab", |_| {}));
         Self { device, send, receive, clients: Vec::new(), tenants, size }
     }
 

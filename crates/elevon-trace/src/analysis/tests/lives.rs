@@ -247,7 +247,7 @@ fn a_partition_is_told_from_the_rest_of_its_disk() {
     assert_eq!(whole.events[TraceKind::Complete.index()], 7);
     for partition in ["8:1", "8:2"] {
         let found = script.inspect(partition);
-        assert_eq!((found.counts.bios[READ], found.disk), (3, Some(Device::new(8, 0))), "{partition}");
+        assert_eq!((found.counts.bios[READ], found.disk), (3, Some(DeviceNumber::new(8, 0))), "{partition}");
         assert_eq!(found.events[TraceKind::Complete.index()], 3, "{partition}");
         assert_eq!(found.stages[READ].bio_total.max, 3_000, "{partition}");
         assert_eq!(found.counts.bios[Group::Flush as usize], 0, "{partition}");
@@ -312,9 +312,9 @@ fn an_order_without_times_gives_counts_only() {
 /// does not grow.
 #[test]
 fn what_never_completes_does_not_pile_up() {
-    let mut analysis = Analysis::new(Device::new(8, 0));
+    let mut analysis = Analysis::new(DeviceNumber::new(8, 0));
     let mut event = TraceEvent::new(TraceKind::Queue);
-    event.device = Some(Device::new(8, 0));
+    event.device = Some(DeviceNumber::new(8, 0));
     event.op = Some(TraceOp::Read);
     event.bytes = Some(4096);
     for n in 0..10 * life::MOST as u64 {
@@ -334,7 +334,7 @@ fn what_never_completes_does_not_pile_up() {
 #[test]
 fn events_that_no_kernel_makes_do_no_harm() {
     let mut random = elevon_testkit::Rng(12);
-    let mut analysis = Analysis::new(Device::new(8, 0));
+    let mut analysis = Analysis::new(DeviceNumber::new(8, 0));
     let ops = [Some(TraceOp::Read), Some(TraceOp::Write), Some(TraceOp::Flush), Some(TraceOp::Discard), None];
     let mut now = 0;
     for _ in 0..200_000 {
@@ -356,7 +356,7 @@ fn events_that_no_kernel_makes_do_no_harm() {
         let mut event = TraceEvent::new(kind);
         now += random.below(3);
         event.time = (!random.one_in(1000)).then_some(now);
-        event.device = (!matches!(kind, TraceKind::Lost { .. })).then_some(Device::new(8, 0));
+        event.device = (!matches!(kind, TraceKind::Lost { .. })).then_some(DeviceNumber::new(8, 0));
         event.sector = if random.one_in(500) { Some(u64::MAX - 3) } else { Some(place) };
         event.bytes = Some(4096 * random.below(5));
         event.op = random.pick(&ops);
@@ -375,11 +375,11 @@ fn events_that_no_kernel_makes_do_no_harm() {
 /// With one record per I/O, as in CSV traces, depth and utilisation follow from the response times.
 #[test]
 fn whole_ios_are_timed_by_their_response() {
-    let mut analysis = Analysis::new(Device::new(0, 1));
+    let mut analysis = Analysis::new(DeviceNumber::new(0, 1));
     for (at, response, sector) in [(0, Some(100), 0u64), (50, Some(150), 8), (300, None, 16), (400, Some(10), 24)] {
         let mut event = TraceEvent::new(TraceKind::Io { response_ns: response });
         event.time = Some(at);
-        event.device = Some(Device::new(0, 1));
+        event.device = Some(DeviceNumber::new(0, 1));
         event.op = Some(TraceOp::Read);
         event.sector = Some(sector);
         event.bytes = Some(4096);
@@ -403,7 +403,7 @@ fn the_device_with_nearly_all_events_is_chosen() {
         inspect(&mut open, device, None, &mut |_| {})
     };
     let found = run(text(5), None).expect("one device");
-    assert_eq!((found.device, found.events[0]), (Device::new(7, 7), 95));
+    assert_eq!((found.device, found.events[0]), (DeviceNumber::new(7, 7), 95));
     let error = run(text(6), None).expect_err("two devices").to_string();
     assert!(error.contains("--dev") && error.contains("7:7 (94 events), 8:16 (6 events)"), "{error}");
     assert_eq!(run(text(6), Some("8:16")).expect("a device").events[0], 6);

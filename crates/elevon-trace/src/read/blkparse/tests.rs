@@ -61,7 +61,7 @@ fn every_kind_of_line() {
             "D R 4112 130560 0",
         ]
     );
-    assert_eq!(events[8].kind, TraceKind::Remap { from: Device::new(8, 1), from_sector: 8 });
+    assert_eq!(events[8].kind, TraceKind::Remap { from: DeviceNumber::new(8, 1), from_sector: 8 });
     assert_eq!(events[11].kind, TraceKind::Unplug { requests: 3, timer: Some(true) });
     assert_eq!(reader.names().name(events[15].comm.unwrap()), "dd [1]");
     let report = reader.report();

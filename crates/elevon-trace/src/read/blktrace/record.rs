@@ -4,7 +4,7 @@ use elevon_core::op::Flags;
 use memchr::memmem;
 
 use super::super::cursor::Expected;
-use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::TraceOp;
 
 /// Actions: the low 16 bits of a record's action word.
@@ -254,8 +254,8 @@ impl Header {
     }
 
     #[inline]
-    pub(super) const fn device(&self) -> Device {
-        Device::from_kernel(self.device)
+    pub(super) const fn device(&self) -> DeviceNumber {
+        DeviceNumber::from_kernel(self.device)
     }
 
     #[inline]
@@ -361,7 +361,7 @@ impl Header {
                 let from = payload.first_chunk::<16>().ok_or("the origin of a remap")?;
                 let dev = u32::from_be_bytes([from[0], from[1], from[2], from[3]]);
                 let from_sector = u64::from_be_bytes(std::array::from_fn(|n| from[8 + n]));
-                let from = Device::from_kernel(dev);
+                let from = DeviceNumber::from_kernel(dev);
                 if is_request {
                     TraceKind::RequestRemap { from, from_sector }
                 } else {

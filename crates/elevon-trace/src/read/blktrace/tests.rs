@@ -3,7 +3,7 @@ use std::path::Path;
 use elevon_core::op::Flags;
 
 use super::*;
-use crate::event::Device;
+use crate::event::DeviceNumber;
 use crate::event::{TraceEvent, TraceKind};
 use crate::op::TraceOp;
 use crate::testing::{assert_ordered, counts, data, read_bytes, read_file};
@@ -67,7 +67,7 @@ fn a_record_byte_by_byte() {
     let (events, reader) = read_bytes(QUEUE);
     let expected = TraceEvent {
         time: Some(1000),
-        device: Some(Device::new(8, 0)),
+        device: Some(DeviceNumber::new(8, 0)),
         sector: Some(2048),
         bytes: Some(4096),
         op: Some(TraceOp::Read),
@@ -108,7 +108,7 @@ fn either_byte_order_means_the_same() {
             TraceKind::Issue,
             TraceKind::Complete,
             TraceKind::BioComplete,
-            TraceKind::Remap { from: Device::new(8, 1), from_sector: 8 },
+            TraceKind::Remap { from: DeviceNumber::new(8, 1), from_sector: 8 },
         ]
     );
     assert_eq!((little[1].bytes, little[4].error, little[5].error), (Some(524288), Some(-5), Some(0)));
@@ -219,7 +219,7 @@ fn two_traces_in_one_file_are_no_gap() {
     }
     let (events, reader) = read_bytes(bytes);
     assert_eq!((events.len(), reader.report().gap_count), (100, 0));
-    assert_eq!(reader.report().devices, [(Device::new(8, 0), 50), (Device::new(8, 16), 50)]);
+    assert_eq!(reader.report().devices, [(DeviceNumber::new(8, 0), 50), (DeviceNumber::new(8, 16), 50)]);
 }
 
 /// Any of the files stands for all of them, as does their base name.

@@ -11,7 +11,7 @@ use memchr::memmem::{self, Finder};
 use super::super::blkparse;
 use super::super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed};
 use super::super::hardware::{self, ScsiAddress};
-use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
 
 /// An event, and values that must be looked up or stored elsewhere.
@@ -251,7 +251,7 @@ impl Prefix<'_> {
 fn blk<'a>(prefix: &'a [u8], rest: &'a [u8]) -> Option<Line<'a>> {
     let mut at = Cursor::new(rest);
     let (major, minor) = at.device().ok()?;
-    let (mut event, comm) = blkparse::body(at, Device::new(major, minor)).ok()??;
+    let (mut event, comm) = blkparse::body(at, DeviceNumber::new(major, minor)).ok()??;
     let prefix = parse_prefix(prefix).ok().filter(|prefix| prefix.cpu.is_some())?;
     prefix.apply(&mut event);
     let (comm, resolution_ns) = (prefix.comm.or(comm), prefix.resolution());
@@ -620,7 +620,7 @@ fn remap(mut at: Cursor<'_>, record: &mut Record<'_>, is_request: bool) -> Resul
     at.text("<-")?;
     let mut inside = Cursor::new(at.parenthesised()?);
     let (major, minor) = inside.device()?;
-    let (from, from_sector) = (Device::new(major, minor), at.number("a sector")?);
+    let (from, from_sector) = (DeviceNumber::new(major, minor), at.number("a sector")?);
     if !at.is_at_end() {
         at.number("a number of bios")?;
     }
@@ -642,7 +642,7 @@ fn unplug<'a>(at: Cursor<'a>, record: &mut Record<'a>) -> Result<bool, Expected>
 fn tag_wait(mut at: Cursor<'_>, record: &mut Record<'_>) -> Result<bool, Expected> {
     let event = &mut record.event;
     let (major, minor) = at.device()?;
-    event.device = Some(Device::new(major, minor));
+    event.device = Some(DeviceNumber::new(major, minor));
     at.text("hctx=")?;
     event.queue = at.digits().and_then(|queue| u16::try_from(queue).ok());
     at.text("starved on")?;
@@ -661,7 +661,7 @@ fn tag_wait(mut at: Cursor<'_>, record: &mut Record<'_>) -> Result<bool, Expecte
 #[inline]
 fn device_and_letters(at: &mut Cursor<'_>, event: &mut TraceEvent) -> Result<(), Expected> {
     let (major, minor) = at.device()?;
-    event.device = Some(Device::new(major, minor));
+    event.device = Some(DeviceNumber::new(major, minor));
     let (op, flags): (TraceOp, Flags) = parse_rwbs(at.word()?).ok_or("letters of an operation such as WS")?;
     (event.op, event.flags) = (Some(op), Some(flags));
     Ok(())

@@ -3,7 +3,7 @@ use elevon_core::op::Flags;
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{Device, Gaps, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, Gaps, TraceEvent, TraceKind};
 use crate::op::TraceOp;
 use crate::testing::{assert_ordered, counts, data, read_bytes, read_file};
 
@@ -36,7 +36,7 @@ fn every_kind_of_prefix() {
         assert_eq!(resolution_ns, Some(if line.contains("123000") { 1 } else { 1000 }), "{line}");
         let expected = TraceEvent {
             time: Some(100_000_123_000),
-            device: Some(Device::new(8, 0)),
+            device: Some(DeviceNumber::new(8, 0)),
             sector: Some(2048),
             bytes: Some(4096),
             op: Some(TraceOp::Write),
@@ -288,7 +288,7 @@ type Facts = (TraceKind, Option<TraceOp>, Option<u64>, Option<u64>, Option<i32>,
 #[test]
 fn every_shape_of_tail() {
     let (read, other) = (Some(TraceOp::Read), Some(TraceOp::Other));
-    let from = Device::new(8, 1);
+    let from = DeviceNumber::new(8, 1);
     let be = Some(IoPrio::DEFAULT);
     let expected: [(&str, Facts); 17] = [
         (
@@ -517,7 +517,7 @@ fn only_one_device_is_delivered() {
     reader.set_device(Some("8:16".parse().unwrap()));
     let events = reader.read_all().unwrap();
     assert_eq!(counts(&events), [("queue", 1), ("plug", 1)]);
-    assert_eq!(reader.report().devices, [(Device::new(8, 0), 1), (Device::new(8, 16), 1)]);
+    assert_eq!(reader.report().devices, [(DeviceNumber::new(8, 0), 1), (DeviceNumber::new(8, 16), 1)]);
 }
 
 #[test]
@@ -594,7 +594,7 @@ fn a_real_text_of_perf() {
     let (events, reader) = read_file(&data("kernel-truth/traces/mixed.perf-script.txt.zst"));
     assert_ordered(&events);
     assert_eq!((events.len(), reader.report().skipped_count()), (15520, 0));
-    let on_loop = || events.iter().filter(|event| event.device == Some(Device::new(7, 7)));
+    let on_loop = || events.iter().filter(|event| event.device == Some(DeviceNumber::new(7, 7)));
     let queued = |op: TraceOp, bytes: u64| {
         let bios = on_loop().filter(|event| event.kind == TraceKind::Queue);
         bios.filter(|event| event.op == Some(op) && event.bytes == Some(bytes)).count()
@@ -726,12 +726,12 @@ fn commands_of_a_driver_are_of_a_device_of_their_own() {
     let block = "a-1 [000] ..... 1.000001: block_rq_issue: 8,0 R 4096 () 40 + 8 [a]\n".to_owned()
         + &own
         + "a-1 [000] ..... 1.000008: block_rq_complete: 8,0 R () 40 + 8 [0]\n";
-    for (text, device, ns) in [(own, Device::new(0, 0), 3_000), (block, Device::new(8, 0), 7_000)] {
+    for (text, device, ns) in [(own, DeviceNumber::new(0, 0), 3_000), (block, DeviceNumber::new(8, 0), 7_000)] {
         let mut open = || crate::from_bytes(text.clone().into());
         let found = crate::analysis::inspect(&mut open, None, None, &mut |_| {}).expect("a trace");
         assert_eq!((found.device, found.stages[0].issued_to_completed.max), (device, ns));
         let (events, reader) = read_bytes(text.clone());
-        assert_eq!(reader.names().device(Device::new(0, 0)), Some("0:0:0:4"));
+        assert_eq!(reader.names().device(DeviceNumber::new(0, 0)), Some("0:0:0:4"));
         assert_eq!(reader.report().notes, [hardware::UFS_NOTE]);
         assert!(events.iter().any(|event| (event.tag, event.queue) == (Some(1), Some(2))));
     }
@@ -759,7 +759,7 @@ fn lines_of_the_tracer_blk() {
     let issue = events[6];
     assert_eq!((issue.time, issue.tid, issue.cpu), (Some(1_000_007_000), Some(7), Some(1)));
     assert_eq!((issue.sector, issue.bytes, issue.op), (Some(6144), Some(4096), Some(TraceOp::Write)));
-    assert_eq!((events[7].error, events[0].device), (Some(0), Some(Device::new(8, 0))));
+    assert_eq!((events[7].error, events[0].device), (Some(0), Some(DeviceNumber::new(8, 0))));
 }
 
 /// A task's name may contain a line end, which cuts its events in two.

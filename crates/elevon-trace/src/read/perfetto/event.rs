@@ -4,7 +4,7 @@ use elevon_core::ioprio::IoPrio;
 
 use super::super::hardware::{Command, Ufs};
 use super::wire::{Fields, NoMessage, Value};
-use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
 
 /// Field numbers of `FtraceEvent` that are used in addition to the block events.
@@ -31,7 +31,7 @@ const REQUEST_END: Layout =
     Layout { kind: TraceKind::Complete, bytes: 0, letters: 5, comm: 0, errors: [4, 7], ioprio: 0, command: 6 };
 const ACCOUNT: Layout =
     Layout { kind: TraceKind::IoStart, bytes: 4, letters: 6, comm: 7, errors: [0, 0], ioprio: 5, command: 8 };
-const NOWHERE: Device = Device::new(0, 0);
+const NOWHERE: DeviceNumber = DeviceNumber::new(0, 0);
 
 /// Returns the layout of a block event's message by the field of `FtraceEvent` that contains it.
 const fn layout(field: u32) -> Option<Layout> {
@@ -184,7 +184,7 @@ fn placed<'a>(
     for field in fields {
         let (number, value) = field?;
         match number {
-            1 => event.device = Some(Device::from_user(value.number())),
+            1 => event.device = Some(DeviceNumber::from_user(value.number())),
             2 => event.sector = Some(value.number()).filter(|&sector| sector != u64::MAX),
             3 => third = Some(value.number()),
             _ if number == layout.letters => {
@@ -224,7 +224,7 @@ fn placed<'a>(
 fn origin(kind: &mut TraceKind, number: u32, value: Value<'_>) {
     if let TraceKind::Remap { from, from_sector } | TraceKind::RequestRemap { from, from_sector } = kind {
         match number {
-            4 => *from = Device::from_user(value.number()),
+            4 => *from = DeviceNumber::from_user(value.number()),
             5 => *from_sector = value.number(),
             _ => {}
         }

@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use super::*;
-use crate::event::{Device, TraceKind};
+use crate::event::{DeviceNumber, TraceKind};
 use crate::op::TraceOp;
 use crate::testing::{assert_ordered, counts, data, read_bytes, read_file};
 
@@ -46,7 +46,7 @@ fn bundles_of_two_cpus_are_put_in_order() {
     let (events, reader) = read_bytes(trace);
     let found: Vec<_> = events.iter().map(|event| (event.time, event.cpu, event.sector)).collect();
     assert_eq!(found, [(Some(100), Some(0), Some(0)), (Some(200), Some(1), Some(16)), (Some(300), Some(0), Some(8))]);
-    assert_eq!(events[0].device, Some(Device::new(8, 0)));
+    assert_eq!(events[0].device, Some(DeviceNumber::new(8, 0)));
     assert_eq!(events[0].comm.map(|id| reader.names().name(id)), Some("fio"));
     assert_eq!(reader.report().clock.as_deref(), Some("boot"));
 }
@@ -186,7 +186,7 @@ fn a_real_deflated_trace() {
     assert_eq!((report.skipped_count(), report.gap_count), (0, 0));
     assert_eq!(report.wall_clock, Some((3945504232587, 1795317020527106162)));
     // fio did 800 reads of 8 KiB, 100 writes of 64 KiB with 25 flushes, and 81 reads of 1 MiB.
-    let loop_device = Device::new(7, 7);
+    let loop_device = DeviceNumber::new(7, 7);
     let bios = |op: TraceOp, bytes: u64| {
         events
             .iter()
@@ -247,7 +247,7 @@ fn an_event_without_a_message_of_its_own() {
     };
     let (events, reader) = read_bytes(bundle(0, false, &[merge(b"block_rq_merge"), merge(b"another_event")]));
     assert_eq!(counts(&events), [("rq_merge", 1)]);
-    assert_eq!((events[0].device, events[0].sector), (Some(Device::new(8, 0)), Some(64)));
+    assert_eq!((events[0].device, events[0].sector), (Some(DeviceNumber::new(8, 0)), Some(64)));
     assert_eq!((events[0].op, events[0].bytes), (Some(TraceOp::Write), Some(4096)));
     assert_eq!(events[0].ioprio.map(|prio| prio.level()), Some(4));
     assert_eq!(events[0].comm.map(|id| reader.names().name(id)), Some("fio"));

@@ -10,7 +10,8 @@ use elevon_core::event::EventKind;
 fn the_worked_example_byte_for_byte() {
     let mut names = Names::default();
     let mut made = TraceEvent::new(TraceKind::Queue);
-    (made.time, made.device, made.sector, made.bytes) = (Some(1000), Some(Device::new(8, 0)), Some(2048), Some(4096));
+    (made.time, made.device, made.sector, made.bytes) =
+        (Some(1000), Some(DeviceNumber::new(8, 0)), Some(2048), Some(4096));
     (made.op, made.flags, made.tid, made.cpu) = (Some(TraceOp::Read), Some(Flags::NONE), Some(1234), Some(0));
     made.comm = names.intern(b"dd");
     let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), BlktraceForm::default()).unwrap();
@@ -138,7 +139,7 @@ fn a_gap_is_a_jump_of_sequence_numbers() {
 /// blkparse and btt take the device of a remap from its payload.
 #[test]
 fn a_remap_says_from_which_device_to_which() {
-    let (from, to) = (Device::new(259, 1), Device::new(7, 0));
+    let (from, to) = (DeviceNumber::new(259, 1), DeviceNumber::new(7, 0));
     let remap = TraceEvent { device: Some(to), ..TraceEvent::new(TraceKind::Remap { from, from_sector: 8 }) };
     let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), BlktraceForm::default()).unwrap();
     writer.event(&remap, &Names::default()).unwrap();
@@ -151,7 +152,7 @@ fn a_remap_says_from_which_device_to_which() {
 fn a_device_that_a_record_cannot_hold_is_an_error() {
     let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), BlktraceForm::default()).unwrap();
     let mut write = |minor| {
-        let device = Some(Device::new(0, minor));
+        let device = Some(DeviceNumber::new(0, minor));
         writer.event(&TraceEvent { device, ..TraceEvent::new(TraceKind::Queue) }, &Names::default())
     };
     assert!(write((1 << 20) - 1).is_ok());

@@ -9,7 +9,7 @@ use crate::run::testing::{converted, run};
 #[test]
 fn objects_are_as_viewers_want_them() {
     let events = run(8, 300, 5);
-    let mut writer = JsonWriter::new(Cursor::new(Vec::new()), Some(Device::new(259, 3))).unwrap();
+    let mut writer = JsonWriter::new(Cursor::new(Vec::new()), Some(DeviceNumber::new(259, 3))).unwrap();
     let (made, converter) = converted(&events);
     made.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
     let file = writer.finish().unwrap().into_inner();
@@ -57,7 +57,7 @@ impl Kept {
 #[test]
 fn valid_json_after_every_chunk_and_when_dropped() {
     let kept = Kept::default();
-    let mut writer = JsonWriter::new(kept.clone(), Some(Device::new(259, 3))).unwrap();
+    let mut writer = JsonWriter::new(kept.clone(), Some(DeviceNumber::new(259, 3))).unwrap();
     let mut sizes = vec![kept.objects()];
     let (events, converter) = converted(&run(2, 2000, 4));
     for event in &events {
@@ -94,7 +94,7 @@ impl Seek for Pipe {
 
 #[test]
 fn a_pipe_gets_its_brackets_at_the_end() {
-    let mut writer = JsonWriter::new(Pipe(Vec::new()), Some(Device::new(259, 3))).unwrap();
+    let mut writer = JsonWriter::new(Pipe(Vec::new()), Some(DeviceNumber::new(259, 3))).unwrap();
     let (events, converter) = converted(&run(2, 500, 4));
     events.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
     let file = writer.finish().unwrap().0;

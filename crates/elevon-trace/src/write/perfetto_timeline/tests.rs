@@ -59,7 +59,7 @@ fn bytes<'a>(fields: &[(u64, Value<'a>)], field: u64) -> Option<&'a [u8]> {
 #[test]
 fn slices_nest_counters_count_and_tracks_are_described() {
     let events = run(8, 300, 5);
-    let mut writer = TimelineWriter::new(Vec::new(), Some(Device::new(259, 3))).unwrap();
+    let mut writer = TimelineWriter::new(Vec::new(), Some(DeviceNumber::new(259, 3))).unwrap();
     let (made, converter) = converted(&events);
     made.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
     let file = writer.finish().unwrap();
@@ -123,7 +123,7 @@ fn slices_nest_counters_count_and_tracks_are_described() {
 #[test]
 fn annotations_say_what_the_request_was() {
     let events = run(1, 1, 1);
-    let mut writer = TimelineWriter::new(Vec::new(), Some(Device::new(259, 3))).unwrap();
+    let mut writer = TimelineWriter::new(Vec::new(), Some(DeviceNumber::new(259, 3))).unwrap();
     let (made, converter) = converted(&events);
     made.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
     let file = writer.finish().unwrap();

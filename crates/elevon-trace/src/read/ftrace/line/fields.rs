@@ -10,7 +10,7 @@ use elevon_core::ioprio::IoPrio;
 
 use super::super::super::cursor::{Expected, whole_number, whole_signed};
 use super::Record;
-use crate::event::{Device, SECTOR_SIZE, TraceKind};
+use crate::event::{DeviceNumber, SECTOR_SIZE, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
 
 /// Number of minor numbers of a major one in the kernel's own device numbers.
@@ -100,10 +100,10 @@ fn number(text: Option<&[u8]>, expected: Expected) -> Result<u64, Expected> {
 }
 
 /// Returns the device of a number as the kernel keeps it.
-fn device(text: Option<&[u8]>) -> Result<Device, Expected> {
+fn device(text: Option<&[u8]>) -> Result<DeviceNumber, Expected> {
     let number = number(text, "a number after dev=")?;
     let major = u32::try_from(number >> MINOR_BITS).map_err(|_| "a number after dev=")?;
-    Ok(Device::new(major, (number & ((1 << MINOR_BITS) - 1)) as u32))
+    Ok(DeviceNumber::new(major, (number & ((1 << MINOR_BITS) - 1)) as u32))
 }
 
 /// Returns true if the event-specific part of a line has this form.

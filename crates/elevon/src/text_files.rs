@@ -26,14 +26,14 @@ pub(crate) type Texts = Arc<BTreeMap<String, String>>;
 
 /// Files of the host, with the names and texts of those that were read.
 #[derive(Debug, Default)]
-pub(crate) struct Sources {
+pub(crate) struct TextFiles {
     host: HostSource,
     texts: Texts,
     /// `None` if a file could not be read.
     read: BTreeMap<String, Option<String>>,
 }
 
-impl Sources {
+impl TextFiles {
     /// Creates the source; job files may also include files from `include_folder`.
     pub(crate) fn new(include_folder: Option<&Path>, texts: Texts) -> Self {
         Self { host: HostSource { include_folder: include_folder.map(Path::to_owned) }, texts, read: BTreeMap::new() }
@@ -60,7 +60,7 @@ impl Sources {
     }
 }
 
-impl JobSource for Sources {
+impl JobSource for TextFiles {
     fn read(&mut self, name: &str) -> Result<String, SourceError> {
         self.text(name)
     }

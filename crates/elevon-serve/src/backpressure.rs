@@ -8,12 +8,12 @@ pub const BYTES_IN_FLIGHT: u64 = 32 << 20;
 
 /// Requests, and the bytes that they weigh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Weight {
+pub(crate) struct Unanswered {
     pub(crate) requests: u32,
     pub(crate) bytes: u64,
 }
 
-impl Weight {
+impl Unanswered {
     /// Adds a request of so many bytes.
     pub(crate) const fn add(&mut self, bytes: u64) {
         self.requests += 1;
@@ -23,9 +23,9 @@ impl Weight {
 
 /// Counts what is not answered.
 #[derive(Debug, Default)]
-pub(crate) struct Gate(Weight);
+pub(crate) struct Backpressure(Unanswered);
 
-impl Gate {
+impl Backpressure {
     /// Counts a request of so many bytes. Returns false if there is no room for it yet.
     pub(crate) const fn enter(&mut self, bytes: u64) -> bool {
         let is_over = self.0.bytes > 0 && self.0.bytes.saturating_add(bytes) > BYTES_IN_FLIGHT;
@@ -40,7 +40,7 @@ impl Gate {
     ///
     /// # Panics
     /// If so much never entered.
-    pub(crate) fn leave(&mut self, answered: Weight) {
+    pub(crate) fn leave(&mut self, answered: Unanswered) {
         let left = |all: u64, part: u64| all.checked_sub(part).expect("what entered leaves");
         self.0.requests = left(self.0.requests.into(), answered.requests.into()) as u32;
         self.0.bytes = left(self.0.bytes, answered.bytes);
@@ -53,16 +53,16 @@ mod tests {
 
     #[test]
     fn a_request_waits_for_room_and_one_is_never_too_large() {
-        let mut gate = Gate::default();
-        assert!(gate.enter(10 * BYTES_IN_FLIGHT));
-        assert!(!gate.enter(1));
-        gate.leave(Weight { requests: 1, bytes: 10 * BYTES_IN_FLIGHT });
-        assert!(gate.enter(1));
-        gate.leave(Weight { requests: 1, bytes: 1 });
-        assert!((0..IN_FLIGHT).all(|_| gate.enter(0)));
-        assert!(!gate.enter(0));
-        gate.leave(Weight { requests: 2, bytes: 0 });
-        assert!(gate.enter(BYTES_IN_FLIGHT) && !gate.enter(1));
-        assert!(gate.enter(0));
+        let mut backpressure = Backpressure::default();
+        assert!(backpressure.enter(10 * BYTES_IN_FLIGHT));
+        assert!(!backpressure.enter(1));
+        backpressure.leave(Unanswered { requests: 1, bytes: 10 * BYTES_IN_FLIGHT });
+        assert!(backpressure.enter(1));
+        backpressure.leave(Unanswered { requests: 1, bytes: 1 });
+        assert!((0..IN_FLIGHT).all(|_| backpressure.enter(0)));
+        assert!(!backpressure.enter(0));
+        backpressure.leave(Unanswered { requests: 2, bytes: 0 });
+        assert!(backpressure.enter(BYTES_IN_FLIGHT) && !backpressure.enter(1));
+        assert!(backpressure.enter(0));
     }
 }
