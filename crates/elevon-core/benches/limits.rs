@@ -16,7 +16,7 @@ use std::time::{Duration, Instant as Clock};
 use elevon_core::control::exact::{self, Exact};
 use elevon_core::control::io_max::{self, Config, IoMax};
 use elevon_core::control::limits::{Limits, UNLIMITED};
-use elevon_core::control::{BioCost, Limiter, StageVerdict, WaitBreakdown};
+use elevon_core::control::{BioCost, Stage, StageVerdict, WaitBreakdown};
 use elevon_core::kernel::Kernel;
 use elevon_core::op::Op;
 use elevon_core::tenant::{ROOT, Tenants};
@@ -38,7 +38,7 @@ fn measure(bios: u64, run: impl FnOnce()) -> f64 {
 }
 
 struct Load {
-    stage: Box<dyn Limiter>,
+    stage: Box<dyn Stage>,
     tenants: Tenants,
     ends: Vec<TenantId>,
     without: TenantId,
@@ -59,7 +59,7 @@ impl Load {
         let ruled = tenants.ids() as u32;
         let without = tenants.add(ROOT).expect("not too deep");
         let limits = Limits { iops: [riops, UNLIMITED], bps: [riops << 30, UNLIMITED], ..Limits::default() };
-        let stage: Box<dyn Limiter> = if exact {
+        let stage: Box<dyn Stage> = if exact {
             let mut stage = Exact::new();
             (1..ruled).for_each(|id| stage.set(Instant::ZERO, TenantId(id), limits));
             Box::new(stage)

@@ -33,7 +33,7 @@ pub struct Bio {
     pub write_hint: u8,
     /// Physical segments, known after the split.
     pub segments: u16,
-    /// The bio passed the gates of its tenant (see [`crate::control::Gate`]) itself, and was not
+    /// The bio passed the gates of its tenant (see [`crate::control`]) itself, and was not
     /// merged into another's request.
     pub gated: bool,
     /// The bio has a place of writeback throttling, which its request gives back.

@@ -1,8 +1,8 @@
 //! Control of tenants: stages that hold bios, and statistics per tenant.
 //!
-//! There are two kinds of stages. A [`Limiter`] comes before the split (io-throttle, io.max): it
-//! counts bytes of bios as built and never looks at completions. A [`Gate`] comes before a request
-//! is allocated (io.cost, io.latency), after a merge was tried: it sees fragments and is told of
+//! There are two kinds of [`Stage`]s. A limiter comes before the split (io-throttle, io.max): it
+//! counts bytes of bios as built and never looks at completions. A gate comes before a request is
+//! allocated (io.cost, io.latency), after a merge was tried: it sees fragments and is told of
 //! completions. Both keep the [`BioId`]s that they hold, say when they want to be asked again, and
 //! add the bio's waiting time to the [`WaitBreakdown`].
 //!
@@ -33,8 +33,8 @@ mod stage;
 pub mod stat;
 
 pub use explain::{Cause, Reason, Rule, Wait, WaitBreakdown};
-pub(crate) use stage::Stage;
-pub use stage::{BioCost, DISCARD_BYTES, Finished, Gate, Limiter, ReadOrWrite, StageVerdict};
+pub(crate) use stage::StageId;
+pub use stage::{BioCost, DISCARD_BYTES, Finished, ReadOrWrite, Stage, StageVerdict};
 
 use exact::Exact;
 use explain::SchedulerWaits;
@@ -102,7 +102,7 @@ pub struct TenantControl {
     gated: bool,
     /// The stage that just returned [`StageVerdict::Sleep`], and whether its bio is the remainder
     /// of a split.
-    pub(crate) asleep: Option<(Stage, bool)>,
+    pub(crate) asleep: Option<(StageId, bool)>,
 }
 
 impl TenantControl {
@@ -147,12 +147,9 @@ impl TenantControl {
 
     pub(crate) fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
         self.tenants.remove(tenant)?;
-        for stage in Stage::ALL {
-            let (tenants, stage) = self.stage(stage);
-            match stage {
-                AnyStage::Limiter(limiter) => limiter.on_tenant_removed(now, tenants, tenant),
-                AnyStage::Gate(gate) => gate.on_tenant_removed(now, tenants, tenant),
-            }
+        for id in StageId::ALL {
+            let (tenants, stage) = self.stage(id);
+            stage.on_tenant_removed(now, tenants, tenant);
         }
         self.put_prio_policy(tenant, PrioPolicy::NoChange);
         self.refresh();
@@ -371,32 +368,28 @@ impl TenantControl {
         HOOKED && self.watched
     }
 
-    fn stage(&mut self, stage: Stage) -> (&Tenants, AnyStage<'_>) {
-        let stage = match stage {
-            Stage::Throttle => AnyStage::Limiter(&mut self.throttle),
-            Stage::Flat => AnyStage::Limiter(&mut self.flat),
-            Stage::Max => AnyStage::Limiter(&mut self.max),
-            Stage::Exact => AnyStage::Limiter(&mut self.exact),
-            Stage::Cost => AnyStage::Gate(&mut self.cost),
-            Stage::Latency => AnyStage::Gate(&mut self.latency),
+    fn stage(&mut self, id: StageId) -> (&Tenants, &mut dyn Stage) {
+        let stage: &mut dyn Stage = match id {
+            StageId::Throttle => &mut self.throttle,
+            StageId::Flat => &mut self.flat,
+            StageId::Max => &mut self.max,
+            StageId::Exact => &mut self.exact,
+            StageId::Cost => &mut self.cost,
+            StageId::Latency => &mut self.latency,
         };
         (&self.tenants, stage)
     }
 
-    fn limiters(&self) -> [&dyn Limiter; 4] {
-        [&self.throttle, &self.flat, &self.max, &self.exact]
-    }
-
-    fn gates(&self) -> [&dyn Gate; 2] {
-        [&self.cost, &self.latency]
+    fn stages(&self) -> [&dyn Stage; 6] {
+        [&self.throttle, &self.flat, &self.max, &self.exact, &self.cost, &self.latency]
     }
 
     /// Updates whether bios have to be checked here. Called after every change of rules and after
     /// stages released bios.
     pub(crate) fn refresh(&mut self) {
-        self.gated = self.gates().iter().any(|gate| gate.is_enabled() || gate.held() > 0);
-        let limited = self.limiters().iter().any(|limiter| limiter.must_be_asked() || limiter.held() > 0);
-        self.active = self.watched || self.gated || limited || self.classed > 0;
+        let in_use = self.stages().map(|stage| stage.is_enabled() || stage.held() > 0);
+        self.gated = StageId::ALL.iter().zip(in_use).any(|(id, in_use)| in_use && id.is_gate());
+        self.active = self.watched || in_use.contains(&true) || self.classed > 0;
     }
 
     /// Returns a bio's priority under its tenant's policy.
@@ -406,19 +399,22 @@ impl TenantControl {
 
     /// Asks the stages of one kind, starting at `from`. Returns the last stage asked and its
     /// verdict.
-    pub(crate) fn admit(&mut self, now: Instant, from: Stage, bio: BioId, charge: &BioCost) -> (Stage, StageVerdict) {
-        let mut stage = from;
+    pub(crate) fn admit(
+        &mut self,
+        now: Instant,
+        from: StageId,
+        bio: BioId,
+        charge: &BioCost,
+    ) -> (StageId, StageVerdict) {
+        let mut id = from;
         loop {
-            let verdict = match self.stage(stage) {
-                (tenants, AnyStage::Limiter(limiter)) if limiter.must_be_asked() => {
-                    limiter.admit(now, tenants, bio, charge)
-                }
-                (tenants, AnyStage::Gate(gate)) if gate.is_enabled() => gate.admit(now, tenants, bio, charge),
+            let verdict = match self.stage(id) {
+                (tenants, stage) if stage.is_enabled() => stage.admit(now, tenants, bio, charge),
                 _ => StageVerdict::Pass,
             };
-            match stage.next() {
-                Some(next) if verdict == StageVerdict::Pass => stage = next,
-                _ => return (stage, verdict),
+            match id.next() {
+                Some(next) if verdict == StageVerdict::Pass => id = next,
+                _ => return (id, verdict),
             }
         }
     }
@@ -426,7 +422,7 @@ impl TenantControl {
     /// Tells the gates that a fragment was merged into a request.
     pub(crate) fn on_merge(&mut self, now: Instant, charge: &BioCost) {
         let Self { tenants, cost, latency, .. } = self;
-        for gate in [cost as &mut dyn Gate, latency].into_iter().filter(|gate| gate.is_enabled()) {
+        for gate in [cost as &mut dyn Stage, latency].into_iter().filter(|gate| gate.is_enabled()) {
             gate.on_merge(now, tenants, charge);
         }
     }
@@ -439,17 +435,14 @@ impl TenantControl {
 
     #[inline(never)]
     fn earliest(&self) -> Option<Instant> {
-        let limits = self.limiters().into_iter().filter_map(|limiter| limiter.next_wakeup());
-        limits.chain(self.gates().into_iter().filter_map(|gate| gate.next_wakeup())).min()
+        self.stages().into_iter().filter_map(|stage| stage.next_wakeup()).min()
     }
 
     /// Appends the bios that a stage releases now to `out`.
-    pub(crate) fn release(&mut self, now: Instant, stage: Stage, out: &mut Vec<BioId>) {
+    pub(crate) fn release(&mut self, now: Instant, id: StageId, out: &mut Vec<BioId>) {
         let mut breakdown = core::mem::take(&mut self.breakdown);
-        match self.stage(stage) {
-            (tenants, AnyStage::Limiter(limiter)) => limiter.release(now, tenants, &mut breakdown, out),
-            (tenants, AnyStage::Gate(gate)) => gate.release(now, tenants, &mut breakdown, out),
-        }
+        let (tenants, stage) = self.stage(id);
+        stage.release(now, tenants, &mut breakdown, out);
         self.breakdown = breakdown;
     }
 
@@ -512,7 +505,7 @@ impl TenantControl {
         }
         if passed && self.gated {
             let Self { tenants, cost, latency, .. } = self;
-            for gate in [cost as &mut dyn Gate, latency].into_iter().filter(|gate| gate.is_enabled()) {
+            for gate in [cost as &mut dyn Stage, latency].into_iter().filter(|gate| gate.is_enabled()) {
                 gate.on_finish(now, tenants, io);
             }
         }
@@ -522,18 +515,11 @@ impl TenantControl {
     pub(crate) fn self_check(&self) {
         let classed = self.prio.iter().filter(|&&policy| policy != PrioPolicy::NoChange).count();
         assert_eq!(self.classed as usize, classed, "tenants with a policy of priority");
-        self.limiters().iter().for_each(|limiter| limiter.self_check(&self.tenants));
-        self.gates().iter().for_each(|gate| gate.self_check(&self.tenants));
+        self.stages().iter().for_each(|stage| stage.self_check(&self.tenants));
     }
 
     /// Returns the number of bios that the stages hold.
     pub fn held(&self) -> usize {
-        let limits: usize = self.limiters().iter().map(|limiter| limiter.held()).sum();
-        limits + self.gates().iter().map(|gate| gate.held()).sum::<usize>()
+        self.stages().iter().map(|stage| stage.held()).sum()
     }
-}
-
-enum AnyStage<'a> {
-    Limiter(&'a mut dyn Limiter),
-    Gate(&'a mut dyn Gate),
 }

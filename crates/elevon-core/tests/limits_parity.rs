@@ -10,7 +10,7 @@
 use elevon_core::control::exact::Exact;
 use elevon_core::control::io_max::{Config, IoMax};
 use elevon_core::control::limits::{Limits, UNLIMITED};
-use elevon_core::control::{BioCost, Limiter, StageVerdict, WaitBreakdown};
+use elevon_core::control::{BioCost, Stage, StageVerdict, WaitBreakdown};
 use elevon_core::kernel::Kernel;
 use elevon_core::op::Op;
 use elevon_core::tenant::{ROOT, Tenants};
@@ -50,7 +50,7 @@ impl<'a> Record<'a> {
 
     /// Returns when a synchronous reader's I/Os complete under a stage, in us since the first was
     /// submitted.
-    fn run(&self, stage: &mut dyn Limiter, tenants: &Tenants, tenant: TenantId, start: Instant) -> Vec<u64> {
+    fn run(&self, stage: &mut dyn Stage, tenants: &Tenants, tenant: TenantId, start: Instant) -> Vec<u64> {
         let (mut now, mut breakdown, mut out) = (start, WaitBreakdown::default(), Vec::new());
         let charge = BioCost::plain(tenant, Op::Read, self.bytes);
         let mut waited = Nanos::ZERO;

@@ -15,7 +15,7 @@ mod instructions;
 use std::hint::black_box;
 
 use elevon_core::control::io_throttle::{Config, IoThrottle, Limit, LimitKind, Policy};
-use elevon_core::control::{BioCost, Limiter, StageVerdict};
+use elevon_core::control::{BioCost, Stage, StageVerdict};
 use elevon_core::op::Op;
 use elevon_core::stack::Stack;
 use elevon_core::tenant::{ROOT, Tenants};
@@ -72,7 +72,7 @@ fn policy(mode: Mode, turns: u64) {
     let mut throttle = black_box(throttle);
     for bio in 0..turns * BIOS {
         let (now, bio) = black_box((Instant::new(bio), BioId(bio as u32)));
-        if mode != Mode::NoHook && throttle.must_be_asked() {
+        if mode != Mode::NoHook && throttle.is_enabled() {
             assert_eq!(throttle.admit(now, &tenants, bio, &charge), StageVerdict::Pass);
         }
     }

@@ -6,7 +6,7 @@
 //! removed ones.
 
 use elevon_core::control::limits::{Limits, UNLIMITED};
-use elevon_core::control::{Gate, Limiter, io_throttle};
+use elevon_core::control::{Stage, io_throttle};
 use elevon_core::kernel::{Kernel, Rules};
 use elevon_core::sched::AnyScheduler;
 use elevon_core::sched::flow::{Decisions, WaitingQueue};

@@ -35,7 +35,7 @@ use alloc::vec::Vec;
 
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
-use super::{BioCost, Cause, Limiter, ReadOrWrite, Rule, StageVerdict, WaitBreakdown};
+use super::{BioCost, Cause, ReadOrWrite, Rule, Stage, StageVerdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::tenant::Tenants;
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -425,7 +425,7 @@ impl Exact {
     }
 }
 
-impl Limiter for Exact {
+impl Stage for Exact {
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
         self.clock.advance(now);
         let (tenant, kind) = (charge.tenant, Kind::of(charge));
@@ -499,8 +499,8 @@ impl Limiter for Exact {
         }
     }
 
-    fn live_rules(&self) -> u32 {
-        self.rules
+    fn is_enabled(&self) -> bool {
+        self.rules > 0
     }
 
     fn held(&self) -> usize {

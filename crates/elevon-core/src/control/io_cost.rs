@@ -21,7 +21,7 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{BioCost, Cause, Finished, Gate, StageVerdict, WaitBreakdown};
+use super::{BioCost, Cause, Finished, Stage, StageVerdict, WaitBreakdown};
 use crate::jiffies::Hz;
 use crate::kernel::Rules;
 use crate::monotonic::Monotonic;
@@ -582,7 +582,7 @@ impl Group {
     }
 }
 
-impl Gate for IoCost {
+impl Stage for IoCost {
     #[inline]
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
         self.now.advance(now);

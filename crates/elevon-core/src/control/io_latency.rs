@@ -13,7 +13,7 @@ extern crate alloc;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{BioCost, Cause, Finished, Gate, StageVerdict, WaitBreakdown};
+use super::{BioCost, Cause, Finished, Stage, StageVerdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -329,7 +329,7 @@ impl Level {
     }
 }
 
-impl Gate for IoLatency {
+impl Stage for IoLatency {
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
         self.now.advance(now);
         if self.targets == 0 || charge.tenant == ROOT {

@@ -27,7 +27,7 @@ use alloc::vec::Vec;
 
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
-use super::{BioCost, Cause, Limiter, ReadOrWrite, StageVerdict, WaitBreakdown};
+use super::{BioCost, Cause, ReadOrWrite, Stage, StageVerdict, WaitBreakdown};
 use crate::jiffies::Ticks;
 use crate::kernel::Rules;
 use crate::tenant::{ROOT, Tenants};
@@ -455,7 +455,7 @@ impl IoMax {
     }
 }
 
-impl Limiter for IoMax {
+impl Stage for IoMax {
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
         let direction = charge.direction();
         if !self.nodes.is_ruled(tenants, charge.tenant, direction, !self.flat) {
@@ -496,8 +496,8 @@ impl Limiter for IoMax {
         self.hand_out(out);
     }
 
-    fn live_rules(&self) -> u32 {
-        self.rules
+    fn is_enabled(&self) -> bool {
+        self.rules > 0
     }
 
     fn held(&self) -> usize {

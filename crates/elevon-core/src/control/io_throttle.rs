@@ -27,7 +27,7 @@ extern crate alloc;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use super::{BioCost, Cause, Limiter, Rule, StageVerdict, WaitBreakdown};
+use super::{BioCost, Cause, Rule, Stage, StageVerdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::pool::Pool;
 use crate::tenant::{ROOT, Tenants};
@@ -280,6 +280,11 @@ impl IoThrottle {
         self.config
     }
 
+    /// Returns the number of rules in force, over all tenants.
+    pub const fn live_rules(&self) -> u32 {
+        self.live_rules
+    }
+
     /// Returns the work for all bios so far.
     pub const fn work(&self) -> Work {
         self.work
@@ -474,10 +479,10 @@ impl ThrottledBio {
     }
 }
 
-impl Limiter for IoThrottle {
+impl Stage for IoThrottle {
     #[inline]
     fn admit(&mut self, now: Instant, _tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
-        if self.must_be_asked() { self.look_up(now, bio, charge) } else { StageVerdict::Pass }
+        if self.is_enabled() { self.look_up(now, bio, charge) } else { StageVerdict::Pass }
     }
 
     #[inline]
@@ -499,12 +504,7 @@ impl Limiter for IoThrottle {
     }
 
     #[inline]
-    fn live_rules(&self) -> u32 {
-        self.live_rules
-    }
-
-    #[inline]
-    fn must_be_asked(&self) -> bool {
+    fn is_enabled(&self) -> bool {
         self.live_rules > 0 || !self.config.counter
     }
 

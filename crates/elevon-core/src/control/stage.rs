@@ -75,8 +75,9 @@ pub enum StageVerdict {
     Sleep,
 }
 
-/// A stage before the split. `now` never goes back between calls.
-pub trait Limiter {
+/// A stage that may hold bios: a limiter, before the split, or a gate, before a request is allocated
+/// (see [`crate::control`]). `now` never goes back between calls.
+pub trait Stage {
     /// Passes a bio and charges it, or holds it.
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict;
     /// Returns when [`Self::release`] is to be called. The time may be in the past if a bio is due
@@ -86,12 +87,8 @@ pub trait Limiter {
     /// nanosecond between `admit` and now to the breakdown of the tenant that the bio is charged
     /// to.
     fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>);
-    /// Returns the number of rules in force, over all tenants.
-    fn live_rules(&self) -> u32;
     /// Returns true if bios have to be passed to [`Self::admit`]. Without rules this is not needed.
-    fn must_be_asked(&self) -> bool {
-        self.live_rules() > 0
-    }
+    fn is_enabled(&self) -> bool;
     /// Returns the number of bios held. No stage has its own limit: each bio belongs to an I/O of a
     /// source, and the number of those is limited.
     fn held(&self) -> usize;
@@ -100,9 +97,15 @@ pub trait Limiter {
     fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId);
     /// Checks costly invariants, for tests. Panics if one does not hold.
     fn self_check(&self, tenants: &Tenants);
+    /// Charges a fragment that was merged into a request that had passed. It is never held.
+    /// Limiters are not told: they charged the bio before it was split.
+    fn on_merge(&mut self, _now: Instant, _tenants: &Tenants, _charge: &BioCost) {}
+    /// Called when a fragment that passed (not one that was merged) has completed. Limiters are not
+    /// told.
+    fn on_finish(&mut self, _now: Instant, _tenants: &Tenants, _io: &Finished) {}
 }
 
-/// A completed I/O that had passed a [`Gate`].
+/// A completed I/O that had passed the gates.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
     /// The tenant that was charged.
@@ -121,32 +124,10 @@ pub struct Finished {
     pub end: Instant,
 }
 
-/// A stage before a request is allocated.
-pub trait Gate {
-    /// Passes a fragment and charges it, or holds it: [`StageVerdict::Sleep`].
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict;
-    /// Charges a fragment that was merged into a request that had passed. It is never held.
-    fn on_merge(&mut self, now: Instant, tenants: &Tenants, charge: &BioCost);
-    /// Called when a fragment that passed (not one that was merged) has completed.
-    fn on_finish(&mut self, now: Instant, tenants: &Tenants, io: &Finished);
-    /// As [`Limiter::next_wakeup`].
-    fn next_wakeup(&self) -> Option<Instant>;
-    /// As [`Limiter::release`].
-    fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>);
-    /// Returns true if the gate has to be asked.
-    fn is_enabled(&self) -> bool;
-    /// Returns the number of fragments held.
-    fn held(&self) -> usize;
-    /// Called when a tenant was removed: the fragments that it held are due at once.
-    fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId);
-    /// Checks costly invariants, for tests.
-    fn self_check(&self, tenants: &Tenants);
-}
-
 /// A stage that may hold a bio, in the order in which a bio reaches them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Stage {
+pub(crate) enum StageId {
     /// io-throttle.
     Throttle,
     /// The limits of cgroup v1, which ignore ancestors.
@@ -161,7 +142,7 @@ pub(crate) enum Stage {
     Latency,
 }
 
-impl Stage {
+impl StageId {
     pub(crate) const ALL: [Self; 6] = [Self::Throttle, Self::Flat, Self::Max, Self::Exact, Self::Cost, Self::Latency];
     pub(crate) const FIRST: Self = Self::Throttle;
     pub(crate) const FIRST_GATE: Self = Self::Cost;

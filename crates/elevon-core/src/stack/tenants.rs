@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::submit::Submission;
 use super::{Io, Stack, Submitted};
-use crate::control::{BioCost, Cause, DISCARD_BYTES, Finished, Stage, StageVerdict, TenantControl};
+use crate::control::{BioCost, Cause, DISCARD_BYTES, Finished, StageId, StageVerdict, TenantControl};
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::Request;
@@ -20,7 +20,7 @@ use crate::units::{BioId, Instant, RequestId, TaskId, TenantId};
 pub(super) struct GatedBio {
     io: Io,
     submission: Submission,
-    stage: Stage,
+    stage: StageId,
     /// The bio is the remainder of a split.
     is_cut: bool,
     /// The rest of the call waits until this bio is released.
@@ -97,7 +97,7 @@ impl Stack {
             bio.ioprio = self.control.ioprio(bio.tenant, bio.ioprio);
         }
         let charge = self.charge_of(io, id, !is_cut);
-        match self.control.admit(now, Stage::FIRST, id, &charge) {
+        match self.control.admit(now, StageId::FIRST, id, &charge) {
             (_, StageVerdict::Pass) => {
                 self.issue_bio(now, id, &charge);
                 StageVerdict::Pass
@@ -123,7 +123,7 @@ impl Stack {
     }
 
     /// Holds a bio while its call goes on without it.
-    fn keep_alone(&mut self, io: &Io, submission: Submission, stage: Stage, id: BioId, is_cut: bool) {
+    fn keep_alone(&mut self, io: &Io, submission: Submission, stage: StageId, id: BioId, is_cut: bool) {
         let submission = submission.of_held(id, io.bytes, is_cut);
         self.calls[self.bios[id.0].io].parts += 1;
         self.keep(id, GatedBio { io: Io { may_block: false, ..*io }, submission, stage, is_cut, asleep: false });
@@ -146,7 +146,7 @@ impl Stack {
         // at completion, even if it is removed meanwhile.
         let before = core::mem::replace(&mut self.bios[id.0].tenant, charge.tenant);
         self.control.on_move(before, charge.tenant);
-        let (stage, verdict) = self.control.admit(now, Stage::FIRST_GATE, id, &charge);
+        let (stage, verdict) = self.control.admit(now, StageId::FIRST_GATE, id, &charge);
         if verdict == StageVerdict::Pass {
             self.bios[id.0].gated = true;
         } else {
@@ -180,7 +180,7 @@ impl Stack {
     /// Continues all bios that the stages release now.
     pub(super) fn run_control<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         let mut released: Vec<BioId> = core::mem::take(&mut self.released);
-        for stage in Stage::ALL {
+        for stage in StageId::ALL {
             self.control.release(now, stage, &mut released);
             let worker = self.limit_worker.filter(|_| stage.has_worker() && !released.is_empty());
             if let Some(worker) = worker {

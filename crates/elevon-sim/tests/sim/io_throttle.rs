@@ -1,7 +1,7 @@
 //! Tests io-throttle in the whole stack, in virtual time.
 
 use elevon_core::control::io_throttle::{Change, Config, Limit, LimitKind, Policy};
-use elevon_core::control::{Cause, Limiter, Rule};
+use elevon_core::control::{Cause, Rule, Stage};
 use elevon_core::event::Event;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;

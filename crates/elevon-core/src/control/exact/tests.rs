@@ -322,7 +322,7 @@ fn what_is_owed_survives_a_change_and_goes_with_the_rule() {
     rig.stage.set(rig.now, tenant, Limits::default());
     assert!(rig.stage.next_wakeup().unwrap() <= rig.now, "a rule that goes lets go at once");
     rig.release();
-    assert_eq!((rig.stage.held(), rig.stage.live_rules()), (0, 0));
+    assert_eq!((rig.stage.held(), rig.stage.is_enabled()), (0, false));
 }
 
 /// The long-run rate of a saturated tenant, in parts of a thousand of the limit.
