@@ -7,7 +7,7 @@
 
 mod summary;
 
-use elevon_core::control::Limiter;
+use elevon_core::control::Stage;
 use elevon_core::control::io_throttle::{Config, Limit, LimitKind, Policy, Work};
 use elevon_core::stack::Stack;
 use elevon_core::tenant::ROOT;
