@@ -28,7 +28,7 @@ pub use flow::{Flow, Reserve};
 pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;
 pub use none::NoneScheduler;
-pub use tunable::{Reads, SchedulerConfig, SchedulerError, SchedulerInfo, TunableInfo};
+pub use tunable::{Reads, SchedulerConfig, SchedulerError, SchedulerInfo, TunableInfo, scheduler};
 
 use crate::bio::Bio;
 use crate::kernel::Rules;

@@ -331,7 +331,7 @@ impl<D: Disk> DeviceLoop<D> {
         let now = self.disk.now();
         self.tenants.set(&mut self.stack, &mut self.settings, now, id, new)?;
         let has_cost = self.stack.control().io_cost().qos().enable;
-        Ok(in_vain(self.stack.config().scheduler.name, has_cost, new))
+        Ok(in_vain(self.stack.config().scheduler.info(), has_cost, new))
     }
 
     /// Returns what the device is doing; its name is left empty.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use elevon_core::nearest::did_you_mean;
+use elevon_core::sched::SchedulerInfo;
 use elevon_core::tenant::MAX_DEPTH;
 use elevon_core::units::{Nanos, TenantId};
 use elevon_formats::cgroup::{self, Setting, Weights};
@@ -139,7 +140,7 @@ pub const fn is_weight(setting: &Setting) -> bool {
 /// Returns what is said of settings of tenants that do nothing under a scheduler, a line for each
 /// kind. `has_cost`: io.cost is enabled.
 pub fn in_vain<'a>(
-    scheduler: &str,
+    scheduler: &SchedulerInfo,
     has_cost: bool,
     settings: impl IntoIterator<Item = &'a Setting>,
 ) -> Vec<&'static str> {
@@ -148,11 +149,11 @@ pub fn in_vain<'a>(
         weighs |= is_weight(setting);
         reserves |= matches!(setting, Setting::Reserve(_));
     }
-    let divides = has_cost || ["bfq", "flow"].contains(&scheduler);
+    let divides = has_cost || scheduler.divides_as.is_some();
     let weight = "nothing here divides the device by weights; what does is --scheduler flow or bfq, \
                   or under [device] \"io.cost.qos\" = \"enable=1\"";
     let reserve = "nothing here keeps a reserve; --scheduler flow does";
-    let all = [(weighs && !divides, weight), (reserves && scheduler != "flow", reserve)];
+    let all = [(weighs && !divides, weight), (reserves && !scheduler.keeps_reserves, reserve)];
     all.into_iter().filter(|(is_in_vain, _)| *is_in_vain).map(|(_, line)| line).collect()
 }
 

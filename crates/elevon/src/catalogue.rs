@@ -5,7 +5,7 @@ use std::fmt::Write;
 use elevon_core::kernel::Kernel;
 use elevon_core::limits::{QueueLimits, SYSFS};
 use elevon_core::nearest::did_you_mean;
-use elevon_core::sched::{SCHEDULERS, SchedulerInfo};
+use elevon_core::sched::{self, SCHEDULERS, SchedulerInfo};
 use elevon_core::setting::SettingLine;
 use elevon_core::stack::config;
 use elevon_formats::device::DeviceSource;
@@ -310,7 +310,7 @@ fn show_fault(kind: &FaultKind) -> String {
 pub(crate) fn schedulers(name: Option<&str>) -> Result<Ending, Failure> {
     let text = match name {
         None => list_schedulers(),
-        Some(name) => match SCHEDULERS.iter().find(|info| info.name == name) {
+        Some(name) => match sched::scheduler(name) {
             Some(info) => show_scheduler(info),
             None => {
                 let known: Vec<&str> = SCHEDULERS.iter().map(|info| info.name).collect();

@@ -79,7 +79,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
 /// Adds a warning to the plans under `flow` if others run under another scheduler, and no CPU time
 /// of `flow` is charged: nobody has measured it, since it is not in Linux.
 fn add_uncharged(plans: &mut [(String, Plan)]) {
-    let is_flow = |plan: &Plan| plan.scheduler.name == "flow";
+    let is_flow = |plan: &Plan| !plan.scheduler.info().in_linux;
     if plans.iter().all(|(_, plan)| is_flow(plan)) {
         return;
     }

@@ -53,7 +53,7 @@ pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Resul
     }
     let most = cost.scheduler.request;
     match lock {
-        _ if scheduler.name == "none" => cost.scheduler = SchedulerCost::default(),
+        _ if scheduler.is_none() => cost.scheduler = SchedulerCost::default(),
         Some((part, time)) if time > most => {
             return Err(Failure::named(format!("--cpu-cost {text}: {part}"), ValueError::LockTooLong { work: most }));
         }

@@ -1,7 +1,7 @@
 //! The settings that a trace was recorded under, as options of a stack.
 
 use elevon_core::kernel::Kernel;
-use elevon_core::sched::{SCHEDULERS, SchedulerConfig, SchedulerInfo, TunableInfo};
+use elevon_core::sched::{self, SchedulerConfig, SchedulerInfo, TunableInfo};
 use elevon_trace::Recorded;
 
 use crate::args::StackArgs;
@@ -22,7 +22,7 @@ pub(crate) fn filled(
     is_valid: &dyn Fn(&StackArgs) -> bool,
 ) -> (StackArgs, Vec<String>) {
     let (mut all, mut taken) = (args.clone(), Vec::new());
-    let scheduler = SCHEDULERS.iter().find(|info| Some(info.name) == recorded.scheduler());
+    let scheduler = recorded.scheduler().and_then(sched::scheduler);
     let scheduler = scheduler.filter(|_| all.queue.scheduler.is_none());
     all.queue.scheduler = all.queue.scheduler.or_else(|| scheduler.map(|info| info.name.to_owned()));
     if all.queue.kernel.is_none()

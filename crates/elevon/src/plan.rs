@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use elevon_cache::settings;
 use elevon_core::kernel::{Kernel, RULES, Rules};
 use elevon_core::limits::QueueLimits;
-use elevon_core::sched::{SCHEDULERS, SchedulerConfig};
+use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::StackConfig;
 use elevon_formats::fio::{JobOption, ParsedJobs, parse_all_with};
 use elevon_serve::{UpstreamAddress, UpstreamAddressError};
@@ -146,8 +146,7 @@ impl Plan {
         }
         // The times of a trace already include CPU time.
         plan.cpu = CpuCost::default();
-        let info = SCHEDULERS.iter().find(|info| info.name == plan.scheduler.name);
-        plan.warnings.extend(replay.said(info.expect("it was parsed by its name"), &plan.kernel.rules()));
+        plan.warnings.extend(replay.said(plan.scheduler.info(), &plan.kernel.rules()));
         plan.inputs.extend(replay.inputs());
         plan.replay = Some(replay);
         Ok(plan)

@@ -23,6 +23,7 @@ use alloc::vec::Vec;
 
 use super::contexts::{Contexts, Mask};
 use super::fifo::{Fifo, FifoLinks};
+use super::tunable::requests_of_linux;
 use super::{Reads, Scheduler, SchedulerInfo, TunableInfo, View, earlier};
 use crate::bio::Bio;
 use crate::jiffies::Hz;
@@ -58,6 +59,12 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "kyber",
     summary: "reads and writes held to target latencies by the depth each may use; arrival order, priorities ignored",
     reads: &[Reads::Sync],
+    in_linux: true,
+    divides_as: None,
+    keeps_reserves: false,
+    turns_wbt_off: false,
+    first_requests: requests_of_linux,
+    async_quarters: 3,
     tunables: &[
         latency("read_lat_nsec", "2000000", "latency that 99 % of reads are to keep, from allocation to completion"),
         latency("write_lat_nsec", "10000000", "latency that 99 % of writes are to keep, from allocation to completion"),

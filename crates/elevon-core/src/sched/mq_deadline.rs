@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 
 use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
+use super::tunable::requests_of_linux;
 use super::{Reads, Scheduler, SchedulerInfo, TunableInfo, View};
 use crate::bio::Bio;
 use crate::ioprio::IoPrio;
@@ -58,6 +59,12 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "mq-deadline",
     summary: "sorted batches of reads and writes, deadlines against starvation, strict priority classes",
     reads: &[Reads::PriorityClass],
+    in_linux: true,
+    divides_as: None,
+    keeps_reserves: false,
+    turns_wbt_off: false,
+    first_requests: requests_of_linux,
+    async_quarters: 4,
     tunables: &[
         row(
             "async_depth",

@@ -23,6 +23,12 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "none",
     summary: "no scheduler: arrival order per CPU, priorities ignored; the cheapest",
     reads: &[],
+    in_linux: true,
+    divides_as: None,
+    keeps_reserves: false,
+    turns_wbt_off: false,
+    first_requests: |depth| depth,
+    async_quarters: 4,
     tunables: &[],
 };
 

@@ -10,8 +10,8 @@ use crate::kernel::Rules;
 use crate::nearest::nearest;
 use crate::stack::config::{is_setting, why_not_modelled};
 
-/// Name, description and tunables of a scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Name, description, tunables and properties of a scheduler.
+#[derive(Clone, Copy, Debug)]
 pub struct SchedulerInfo {
     /// Name, as in `queue/scheduler`.
     pub name: &'static str,
@@ -21,6 +21,25 @@ pub struct SchedulerInfo {
     pub reads: &'static [Reads],
     /// Its tunables, ordered by name as in sysfs.
     pub tunables: &'static [TunableInfo],
+    /// True if Linux has it.
+    pub in_linux: bool,
+    /// Its name in messages about weights, if it divides the device by tenants' weights.
+    pub divides_as: Option<&'static str>,
+    /// True if it keeps tenants' reserves.
+    pub keeps_reserves: bool,
+    /// True if writeback throttling is off under it by default.
+    pub turns_wbt_off: bool,
+    /// Returns the `nr_requests` that the queue of a device of this depth has by default.
+    pub first_requests: fn(u32) -> u32,
+    /// Quarters of `nr_requests` that asynchronous requests may take by default, 1 to 4 (the queue's
+    /// `async_depth` of 7.0 and later).
+    pub async_quarters: u32,
+}
+
+/// The `nr_requests` that Linux gives a queue with a scheduler: twice the device's depth, of which
+/// 128 count at most.
+pub(super) const fn requests_of_linux(depth: u32) -> u32 {
+    2 * if depth < 128 { depth } else { 128 }
 }
 
 /// What a scheduler decides by that a trace need not have.
@@ -119,8 +138,8 @@ pub enum SchedulerError {
     },
 }
 
-/// Returns the description of the scheduler with a name.
-fn scheduler(name: &str) -> Option<&'static SchedulerInfo> {
+/// Returns the description of the scheduler with a name, one of [`SCHEDULERS`].
+pub fn scheduler(name: &str) -> Option<&'static SchedulerInfo> {
     SCHEDULERS.iter().find(|s| s.name == name)
 }
 
@@ -153,6 +172,14 @@ impl Default for SchedulerConfig {
 }
 
 impl SchedulerConfig {
+    /// Returns the scheduler's description.
+    ///
+    /// # Panics
+    /// If there is none of its name, which no configuration that was parsed has.
+    pub fn info(&self) -> &'static SchedulerInfo {
+        scheduler(self.name).expect("a scheduler of this name")
+    }
+
     /// Returns true if requests go to the driver without a scheduler.
     pub fn is_none(&self) -> bool {
         self.name == super::none::INFO.name

@@ -160,12 +160,7 @@ impl StackConfig {
 
     /// Returns the `nr_requests` that the queue has until another is written.
     fn first_nr_requests(&self) -> u32 {
-        match self.scheduler.name {
-            "none" => self.queue_depth,
-            // Tasks wait for tags in the order of arrival, which ignores weights.
-            "flow" => 1024,
-            _ => 2 * self.queue_depth.min(128),
-        }
+        (self.scheduler.info().first_requests)(self.queue_depth)
     }
 
     /// Returns the number of tags that the set of each hardware queue was made with, that of the
@@ -185,17 +180,16 @@ impl StackConfig {
     /// the queue depth.
     pub fn async_depth(&self) -> u32 {
         let all = self.nr_requests();
-        match (self.scheduler.name, self.async_depth) {
-            ("none", _) => self.queue_depth,
-            (_, Some(depth)) => depth.min(all),
-            ("kyber" | "bfq", None) => all * 3 / 4,
-            (_, None) => all,
+        match self.async_depth {
+            _ if self.scheduler.is_none() => self.queue_depth,
+            Some(depth) => depth.min(all),
+            None => all * self.scheduler.info().async_quarters / 4,
         }
     }
 
     /// Returns the target of writeback throttling; `None` if it is off.
     pub fn wbt_target(&self) -> Option<Nanos> {
-        let is_off = self.wbt_lat.is_none() && matches!(self.scheduler.name, "bfq" | "flow");
+        let is_off = self.wbt_lat.is_none() && self.scheduler.info().turns_wbt_off;
         (!is_off).then(|| self.wbt_lat()).filter(|target| !target.is_zero())
     }
 
@@ -362,7 +356,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             multiple_of: 1,
             get: |c| c.nr_requests().into(),
             set: |c, n| {
-                if n > MAX_SCHEDULER_REQUESTS && !matches!(c.scheduler.name, "none" | "flow") {
+                if n > MAX_SCHEDULER_REQUESTS && c.scheduler.info().in_linux && !c.scheduler.is_none() {
                     return Err("at most 2048: Linux refuses more with a scheduler");
                 }
                 c.nr_requests = Some(n as u32);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use elevon_core::ioprio::{IoPrio, PrioClass};
-use elevon_core::sched::{SCHEDULERS, SchedulerConfig};
+use elevon_core::sched::{self, SchedulerConfig};
 
 use super::claims::{Claims, Limit};
 use crate::args::{QueueArgs, StackArgs};
@@ -211,14 +211,14 @@ impl Setup {
 
 /// A tunable's value as sysfs takes it.
 pub(super) fn shown(scheduler: &str, name: &str, value: i64) -> String {
-    let info = SCHEDULERS.iter().find(|info| info.name == scheduler);
+    let info = sched::scheduler(scheduler);
     let tunable = info.and_then(|info| info.tunables.iter().find(|tunable| tunable.name == name));
     tunable.map_or_else(|| value.to_string(), |tunable| tunable.show(value))
 }
 
 /// The default of a tunable, if it is a number.
 fn default_of(scheduler: &str, name: &str) -> Option<i64> {
-    let info = SCHEDULERS.iter().find(|info| info.name == scheduler)?;
+    let info = sched::scheduler(scheduler)?;
     let tunable = info.tunables.iter().find(|tunable| tunable.name == name)?;
     tunable.parse(tunable.default)
 }

@@ -31,18 +31,14 @@ pub(super) fn tenants(
 
 /// Returns warnings about weights and reserves that have no effect in this plan.
 pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
-    let scheduler = match plan.scheduler.name {
-        "bfq" => Some("BFQ"),
-        "flow" => Some("flow"),
-        _ => None,
-    };
+    let scheduler = plan.scheduler.info();
     let changes = || plan.tenants.changes.iter().map(|change| &change.setting);
     let has_cost = plan.tenants.device.iter().chain(changes()).any(|setting| match setting {
         Setting::CostQos(qos) => qos.enable == Some(true),
         _ => false,
     });
     let all = || plan.tenants.tenants.iter().flat_map(|tenant| &tenant.settings).chain(changes());
-    let in_vain = in_vain(plan.scheduler.name, has_cost || shares_a_limit(&plan.tenants.tenants), all());
+    let in_vain = in_vain(scheduler, has_cost || shares_a_limit(&plan.tenants.tenants), all());
     let mut lines: Vec<String> = in_vain.into_iter().map(|line| format!("--tenants: {line}")).collect();
     let limits =
         plan.tenants.tenants.iter().filter_map(|tenant| Some((&tenant.path, reserve_over_limit(&tenant.settings)?)));
@@ -50,7 +46,7 @@ pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
         limits.map(|(path, key)| format!("--tenants: {path}: its reserve.{key} is above its limit.{key}, which holds")),
     );
     let is_too_large = |setting: &Setting| matches!(setting, Setting::Weight(weight) if *weight > BFQ_WEIGHT_MAX);
-    if let Some(name) = scheduler.filter(|_| all().any(is_too_large)) {
+    if let Some(name) = scheduler.divides_as.filter(|_| all().any(is_too_large)) {
         lines.push(format!("--tenants: {name} counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
     }
     lines

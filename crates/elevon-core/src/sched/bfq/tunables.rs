@@ -4,6 +4,7 @@ use super::Bfq;
 use super::injection::Inject;
 use super::queueing::Queueing;
 use crate::jiffies::to_ticks;
+use crate::sched::tunable::requests_of_linux;
 use crate::sched::{Reads, SchedulerInfo, TunableInfo};
 use crate::units::Nanos;
 
@@ -38,6 +39,12 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "bfq",
     summary: "a queue per process, shares by weight, low latency for what looks interactive",
     reads: &[Reads::Process, Reads::Priority, Reads::Sync],
+    in_linux: true,
+    divides_as: Some("BFQ"),
+    keeps_reserves: false,
+    turns_wbt_off: true,
+    first_requests: requests_of_linux,
+    async_quarters: 3,
     tunables: &[
         row("back_seek_max", "KiB", "16384", NATURAL, "how far back a request may lie and still count as near"),
         row("back_seek_penalty", "factor", "2", POSITIVE, "how much longer a way back counts than a way ahead"),

@@ -10,6 +10,13 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "flow",
     summary: "shares by weight at full throughput: requests in flight bounded to what the device can use (Elevon's own)",
     reads: &[Reads::Process, Reads::Priority],
+    in_linux: false,
+    divides_as: Some("flow"),
+    keeps_reserves: true,
+    turns_wbt_off: true,
+    // Tasks wait for tags in the order of arrival, which ignores weights: few are to wait.
+    first_requests: |_| 1024,
+    async_quarters: 4,
     tunables: &[
         TunableInfo {
             name: "class_expire",
