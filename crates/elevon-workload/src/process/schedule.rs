@@ -164,7 +164,8 @@ impl Process {
         let Some(at) = self.ready.iter().position(|&(ready, _)| ready == token) else {
             return ProcessStep::Sleep(None);
         };
-        self.ready.swap(0, at);
+        let ready = self.ready.remove(at).expect("it was just found");
+        self.ready.push_front(ready);
         self.reap_many(now, 1);
         ProcessStep::Again
     }

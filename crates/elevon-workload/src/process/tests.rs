@@ -442,6 +442,16 @@ fn syncs() {
     });
     assert_eq!(bench.ops(), "wwwwfwww");
     assert_eq!((bench.seen[4].at, bench.seen[5].at), (0, 100 * US), "with libaio the process sleeps for it");
+    for depth in 2..=8 {
+        let spec = job(|s| {
+            deep(s, depth);
+            writes(s);
+            (s.rw.random, s.engine.submission_blocks, s.fsync, s.number_ios) = (true, true, 1, Some(60));
+        });
+        let longest = Bench::new(&spec).run().stats().directions[1].clat.max;
+        let most = u64::from(depth + 1) * 100 * US;
+        assert!(longest <= most, "depth {depth}: a write that ended is passed over for flushes: {longest} ns");
+    }
     let mut bench = Bench::new(&job(|s| {
         writes(s);
         s.sync = SyncMode::Dsync;
