@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use super::FileId;
-use elevon_core::units::{Instant, Nanos, PageCount, PageIndex};
+use elevon_core::units::{Instant, Nanos, PageCount, PageIndex, TenantId};
 
 /// Default time between searches for old files (`dirty_writeback_centisecs`).
 pub const PERIOD: Nanos = Nanos::from_secs(5);
@@ -79,6 +79,8 @@ const NONE: u32 = u32::MAX;
 struct Inode {
     place: WritebackList,
     dirtied_when: Instant,
+    /// The tenant whose pages became dirty since the file was clean; `None`: several tenants'.
+    sole_owner: Option<TenantId>,
     writeback_index: PageIndex,
     prev: u32,
     next: u32,
@@ -147,28 +149,36 @@ impl Flusher {
         }
     }
 
-    /// Records that a page of a file became dirty.
+    /// Records that a page of a file became dirty, and which tenant owns it.
     #[inline]
-    pub fn on_dirtied(&mut self, file: FileId, now: Instant) {
-        match self.inodes.get(file.0 as usize) {
-            Some(inode) if inode.place != WritebackList::Clean => {}
-            _ => self.first_dirtied(file, now),
+    pub fn on_dirtied(&mut self, file: FileId, owner: TenantId, now: Instant) {
+        match self.inodes.get_mut(file.0 as usize) {
+            Some(inode) if inode.place != WritebackList::Clean => {
+                inode.sole_owner = inode.sole_owner.filter(|&sole| sole == owner);
+            }
+            _ => self.first_dirtied(file, owner, now),
         }
     }
 
-    fn first_dirtied(&mut self, file: FileId, now: Instant) {
+    /// Returns the tenant that owns all dirty pages of a file, if it is known to be one.
+    pub fn sole_owner(&self, file: FileId) -> Option<TenantId> {
+        self.inodes.get(file.0 as usize).and_then(|inode| inode.sole_owner)
+    }
+
+    fn first_dirtied(&mut self, file: FileId, owner: TenantId, now: Instant) {
         let at = file.0 as usize;
         if self.inodes.len() <= at {
             let clean = Inode {
                 place: WritebackList::Clean,
                 dirtied_when: now,
+                sole_owner: Some(owner),
                 writeback_index: PageIndex::ZERO,
                 prev: NONE,
                 next: NONE,
             };
             self.inodes.resize(at + 1, clean);
         }
-        self.inodes[at].dirtied_when = now;
+        (self.inodes[at].dirtied_when, self.inodes[at].sole_owner) = (now, Some(owner));
         self.push_tail(WritebackList::Dirty, file.0);
         if self.timer.is_none() {
             self.timer = self.next_look(now);

@@ -1,6 +1,7 @@
 //! Worked examples of `fs/fs-writeback.c`: `wb_check_old_data_flush`, `writeback_chunk_size`.
 
 use super::*;
+use elevon_core::tenant::ROOT;
 
 const fn at(secs: u64) -> Instant {
     Instant::new(secs * 1_000_000_000)
@@ -24,15 +25,15 @@ fn first_turn(flusher: &mut Flusher, until: Instant) -> Option<(Instant, Chunk)>
 #[test]
 fn old_files_are_written_at_the_wake_after_thirty_seconds() {
     let mut flusher = Flusher::default();
-    flusher.on_dirtied(FileId(3), at(0));
-    flusher.on_dirtied(FileId(3), at(20));
+    flusher.on_dirtied(FileId(3), ROOT, at(0));
+    flusher.on_dirtied(FileId(3), ROOT, at(20));
     let chunk = Chunk { file: FileId(3), from: PageIndex::ZERO, reason: Reason::Periodic };
     assert_eq!(first_turn(&mut flusher, at(100)), Some((at(30), chunk)));
 
     // The wake-ups of another file are just before it: 35 s at the latest.
     let mut flusher = Flusher::default();
-    flusher.on_dirtied(FileId(0), at(0));
-    flusher.on_dirtied(FileId(3), Instant::new(1));
+    flusher.on_dirtied(FileId(0), ROOT, at(0));
+    flusher.on_dirtied(FileId(3), ROOT, Instant::new(1));
     let (now, chunk) = first_turn(&mut flusher, at(100)).expect("the first file");
     assert_eq!((now, chunk.file), (at(30), FileId(0)));
     flusher.turn_ended(FileId(0), turn(0, 1, false, false), now);
@@ -58,7 +59,7 @@ fn chunks_of_a_turn_by_bandwidth() {
 fn background_takes_files_in_turns_until_below() {
     let mut flusher = Flusher::default();
     for n in [4, 2, 9] {
-        flusher.on_dirtied(FileId(n), at(0));
+        flusher.on_dirtied(FileId(n), ROOT, at(0));
     }
     assert_eq!(flusher.next_turn(at(1), true), None, "nobody woke it");
     flusher.wake();
@@ -80,8 +81,8 @@ fn background_takes_files_in_turns_until_below() {
 #[test]
 fn what_cannot_be_written_ends_the_pass() {
     let mut flusher = Flusher::default();
-    flusher.on_dirtied(FileId(0), at(0));
-    flusher.on_dirtied(FileId(1), at(1));
+    flusher.on_dirtied(FileId(0), ROOT, at(0));
+    flusher.on_dirtied(FileId(1), ROOT, at(1));
     flusher.wake();
     for _ in 0..2 {
         let chunk = flusher.next_turn(at(2), true).expect("a turn each");
@@ -95,8 +96,8 @@ fn what_cannot_be_written_ends_the_pass() {
 #[test]
 fn a_file_cleaned_by_others_has_no_turn() {
     let mut flusher = Flusher::default();
-    flusher.on_dirtied(FileId(0), at(0));
-    flusher.on_dirtied(FileId(1), at(0));
+    flusher.on_dirtied(FileId(0), ROOT, at(0));
+    flusher.on_dirtied(FileId(1), ROOT, at(0));
     flusher.on_clean(FileId(0));
     flusher.self_check();
     flusher.wake();
@@ -106,7 +107,7 @@ fn a_file_cleaned_by_others_has_no_turn() {
     flusher.turn_ended(FileId(1), turn(0, 5, false, false), at(0));
     assert_eq!(flusher.next_turn(at(0), true), None);
     // A file that becomes dirty again has a new age.
-    flusher.on_dirtied(FileId(0), at(40));
+    flusher.on_dirtied(FileId(0), ROOT, at(40));
     flusher.handle_timer(at(45));
     assert_eq!(flusher.next_turn(at(45), false), None);
     assert_eq!(first_turn(&mut flusher, at(100)).map(|(now, _)| now), Some(at(70)));
@@ -116,7 +117,7 @@ fn a_file_cleaned_by_others_has_no_turn() {
 fn times_are_settings() {
     let times = FlusherTimes { period: Nanos::from_secs(1), expire: Nanos::from_secs(2) };
     let mut flusher = Flusher::new(times);
-    flusher.on_dirtied(FileId(0), at(0));
+    flusher.on_dirtied(FileId(0), ROOT, at(0));
     let looks: Vec<Option<Chunk>> = (1..=2)
         .map(|second| {
             assert_eq!(flusher.next_timer(), Some(at(second)));
@@ -127,6 +128,21 @@ fn times_are_settings() {
     assert!(looks[0].is_none() && looks[1].is_some_and(|chunk| chunk.file == FileId(0)));
 
     let mut never = Flusher::new(FlusherTimes { period: Nanos::ZERO, ..times });
-    never.on_dirtied(FileId(0), at(0));
+    never.on_dirtied(FileId(0), ROOT, at(0));
     assert_eq!(never.next_timer(), None);
+}
+
+#[test]
+fn the_sole_owner_of_a_files_dirty_pages_is_known_until_another_dirties_one() {
+    let (mut flusher, other) = (Flusher::default(), TenantId(2));
+    assert_eq!(flusher.sole_owner(FileId(1)), None);
+    flusher.on_dirtied(FileId(1), ROOT, at(0));
+    flusher.on_dirtied(FileId(1), ROOT, at(1));
+    assert_eq!(flusher.sole_owner(FileId(1)), Some(ROOT));
+    flusher.on_dirtied(FileId(1), other, at(1));
+    flusher.on_dirtied(FileId(1), other, at(1));
+    assert_eq!(flusher.sole_owner(FileId(1)), None);
+    flusher.on_clean(FileId(1));
+    flusher.on_dirtied(FileId(1), other, at(2));
+    assert_eq!(flusher.sole_owner(FileId(1)), Some(other), "what was dirty is written");
 }

@@ -86,6 +86,10 @@ impl PageCache {
                 if self.bios.is_blocked(self.flusher_of(owner)) {
                     self.skipped = true;
                     turn.pos = index.next();
+                    if self.flusher.sole_owner(turn.file) == Some(owner) {
+                        turn.pos = PageIndex::ZERO;
+                        return (turn, true);
+                    }
                     continue;
                 }
                 let piece = self.piece(turn.file, index, frame, self.resident.pages().bits(frame), false);

@@ -91,7 +91,7 @@ impl PageCache {
         debug_assert!(!pages.has(frame, PageFlags::LOCKED), "{frame:?} is being read");
         let &Call { task, tenant, .. } = call;
         if self.resident.pages_mut().set_dirty(frame, tenant) {
-            self.flusher.on_dirtied(file, now);
+            self.flusher.on_dirtied(file, tenant, now);
             self.domains.on_dirtied(now, tenant);
             self.stats.dirtied += 1;
             if let Some(bits) = &mut self.files[file.0 as usize].written {
