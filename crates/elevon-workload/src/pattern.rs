@@ -45,19 +45,22 @@ pub(crate) struct Seeds {
 /// The index of the sizes of random I/Os, if sizes go by order.
 const RANDOM: usize = 1;
 
-/// The seed of `randrepeat`, independent of the run's seed.
+/// The seed of `randrepeat` in a run with the seed 1. A run repeats with its seed, so what
+/// `randrepeat` repeats is repeated by runs of the same seed, and seeds differ in it as in the rest.
 const REPEATED: u64 = 0x1234_5678;
 
 impl Seeds {
     pub(crate) fn new(spec: &JobSpec, run: u64, job: u32, clone: u32) -> Self {
         Self { run, job, clone, randrepeat: spec.randrepeat, all: spec.allrandrepeat, own: spec.randseed }
     }
-    /// Returns the seed of a purpose: `randseed` if given; a constant for a purpose that
-    /// `randrepeat` or `allrandrepeat` repeats; otherwise the run's seed.
+    /// Returns the seed of a purpose: `randseed` if given; otherwise one that depends on the run's
+    /// seed alone.
     pub(crate) fn base(&self, purpose: Purpose) -> u64 {
         match self.own {
             Some(seed) => seed,
-            None if self.all || (self.randrepeat && purpose == Purpose::Offset) => REPEATED,
+            None if self.all || (self.randrepeat && purpose == Purpose::Offset) => {
+                REPEATED.wrapping_add(self.run.wrapping_sub(1))
+            }
             None => self.run,
         }
     }

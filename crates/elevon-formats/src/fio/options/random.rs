@@ -4,13 +4,19 @@ use super::super::grammar;
 use super::{OptionKind, OptionRow, row};
 
 pub(super) const ROWS: &[OptionRow] = &[
-    row("randrepeat", OptionKind::Bool(|d, on| d.spec.randrepeat = on), "", "1", "the same offsets on every run"),
+    row(
+        "randrepeat",
+        OptionKind::Bool(|d, on| d.spec.randrepeat = on),
+        "",
+        "1",
+        "the same offsets on every run with the same `--seed`",
+    ),
     row(
         "allrandrepeat",
         OptionKind::Bool(|d, on| d.spec.allrandrepeat = on),
         "",
         "0",
-        "the same everything on every run",
+        "the same everything on every run with the same `--seed`",
     ),
     row(
         "randseed",
