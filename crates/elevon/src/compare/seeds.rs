@@ -8,7 +8,7 @@ use elevon_report::figures;
 use elevon_workload::run::NoObserver;
 
 use super::say;
-use crate::args::{CompareArgs, OutputFormat};
+use crate::args::{CompareArgs, DEFAULT_SEED, OutputFormat};
 use crate::bar::Bar;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, SweepError, all, emit, emit_text};
@@ -45,8 +45,10 @@ pub(super) fn compare(
     let runs: Vec<usize> = (0..plans.len() * seeds.len()).collect();
     let bar = Bar::new("compare");
     bar.expect(runs.len() as u64);
+    let mut ended = 0;
     on_all_cores(&runs, None, interrupt, run, |number, (rows, warnings, ending)| {
         bar.advance();
+        ended += 1;
         of_runs[number] = warnings;
         match ending {
             Ending::Done => collected.add(number, &rows),
@@ -54,10 +56,10 @@ pub(super) fn compare(
         }
         Ok(())
     })?;
-    if let Some(signal) = interrupt.signal() {
-        return Ok(Ending::Interrupted(signal));
-    }
     drop(bar);
+    if interrupt.signal().is_some() {
+        warnings.push(format!("interrupted: {ended} of {} runs were done; means are of those", runs.len()));
+    }
     for ((label, _), of_runs) in plans.iter().zip(of_runs.chunks(seeds.len())) {
         let mut found = Said::default();
         of_runs.iter().for_each(|of_run| found.add(of_run));
@@ -85,13 +87,20 @@ pub(super) fn compare(
     };
     let page = page.map_or(Ok(()), |file| file.commit(document.html("simulated").as_bytes()));
     all([printed, page])?;
-    Ok(if failed > 0 { Ending::Failed } else { Ending::Done })
+    Ok(match interrupt.signal() {
+        Some(signal) => Ending::Interrupted(signal),
+        None if failed > 0 => Ending::Failed,
+        None => Ending::Done,
+    })
 }
 
 /// Refuses plans whose runs do not repeat. Returns the warnings that it tells.
 fn check(plans: &[(String, Plan)], said: &mut BTreeSet<String>) -> Result<Vec<String>, Failure> {
     let mut warnings = Vec::new();
     for (label, plan) in plans {
+        if plan.seed != DEFAULT_SEED {
+            return Err(Failure::named(label, SweepError::SeedOfSeeds { seed: plan.seed }));
+        }
         if plan.is_real() {
             return Err(Failure::named(label, SweepError::RealDevice));
         }
