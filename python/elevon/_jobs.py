@@ -49,7 +49,8 @@ class Options(TypedDict, total=False):
 
 def word(value: Value) -> str:
     """Returns a value as the command takes it."""
-    return str(int(value)) if isinstance(value, bool) else str(value)
+    is_bool = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", None) == "b"
+    return str(int(value)) if is_bool else str(value)
 
 
 def words(options: Mapping[str, object]) -> list[str]:
@@ -70,11 +71,11 @@ def _texts(value: object) -> Iterable[str]:
     if value is None:
         return []
     if isinstance(value, Mapping):
-        return [f"{key}={word(given)}" for key, given in value.items()]
-    if isinstance(value, (list, tuple)):
-        return [str(one) for one in value]
+        return [key if given is None else f"{key}={word(given)}" for key, given in value.items()]
     if isinstance(value, os.PathLike):
         return [os.fspath(value)]
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [str(one) for one in value]
     return [word(value)]  # type: ignore[arg-type]
 
 

@@ -37,11 +37,12 @@ impl SteadyFigures {
         } else {
             figures.deviation = rates().map(|rate| (rate - mean).abs()).fold(0.0, f64::max);
         }
-        let absolute = figures.deviation.max(figures.slope.abs());
+        // As in fio, a slope keeps its sign.
+        let judged = figures.deviation + figures.slope;
         figures.criterion = match steady.percent {
-            true if mean > 0.0 => 100.0 * absolute / mean,
+            true if mean > 0.0 => 100.0 * judged / mean,
             true => 0.0,
-            false => absolute,
+            false => judged,
         };
         figures
     }

@@ -130,7 +130,10 @@ fn merge_shards(args: &MergeArgs) -> Result<Ending, Failure> {
     let definition = Definition::of_head(first, &head)?;
     let mut done: BTreeMap<usize, Outcome> = BTreeMap::new();
     for path in &journals {
-        done.extend(journal::read(path, &head, definition.runs())?);
+        for (run, outcome) in journal::read(path, &head, definition.runs())? {
+            let place = || path.display().to_string();
+            journal::add_to(&mut done, run, outcome).map_err(|error| Failure::named(place(), error))?;
+        }
     }
     let missing: Vec<usize> = (0..definition.runs()).filter(|run| !done.contains_key(run)).collect();
     if let Some(&first) = missing.first() {

@@ -75,7 +75,7 @@ Examples:
   elevon tune job.fio --maximise throughput --minimise reader:p99 --over 'nr_requests=4..256' --over 'scheduler=mq-deadline;flow' --html front.html
   elevon tune job.fio --minimise p99 --over 'bs=4k..1m:*2' --seeds 5 --output-format json | jq '.trials[.best[0]]'
 
-Exit status: 0 done, 2 bad input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP (what was tried is reported).";
+Exit status: 0 done, 1 no trial keeps the bounds, or all failed, or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP (what was tried is reported).";
 
 pub(super) const CALIBRATE_ABOUT: &str = "\
 Measure a device, simulated or real, and print what io.cost.model wants to know of it.

@@ -580,12 +580,14 @@ pub(crate) enum SweepError {
         why: String,
     },
     /// A `--sample`.
-    #[error("--sample {text}: must be latin:N or sobol:N, with N from 1 to {most}")]
+    #[error("--sample {text}: must be latin:N with N from 1 to {latin}, or sobol:N with N from 1 to {sobol}")]
     Sample {
         /// The text.
         text: String,
-        /// The largest number of points.
-        most: u64,
+        /// The largest number of points of a Latin hypercube.
+        latin: u64,
+        /// The largest number of points of Sobol's sequence.
+        sobol: u64,
     },
     /// A `--seeds`.
     #[error("--seeds {text}: must be a number from 1 to {most}, or different whole numbers as 3,5,9")]
@@ -674,6 +676,12 @@ pub(crate) enum SweepError {
         /// The seed.
         seed: u64,
     },
+    /// A seed beside a number of seeds.
+    #[error("--seed {seed}: --seeds gives the seeds of the runs; leave one out")]
+    SeedOfSeeds {
+        /// The seed.
+        seed: u64,
+    },
     /// The axes have too many combinations.
     #[error("--over: {points} points; must be {most} or fewer, or a sample of them (--sample sobol:200)")]
     TooMany {
@@ -726,6 +734,14 @@ pub(crate) enum SweepError {
         run: usize,
         /// The number of runs.
         runs: usize,
+    },
+    /// Two journals have other figures of one run.
+    #[error(
+        "run {run} is there with other figures than in another file; one of them is damaged, and runs repeat: remove the line, and do the run again"
+    )]
+    Disagrees {
+        /// The number of the run.
+        run: usize,
     },
     /// There are no journals.
     #[error("no runs*.jsonl there; must be the folders of `elevon sweep --shard`")]

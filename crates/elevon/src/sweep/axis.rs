@@ -147,8 +147,11 @@ impl Axis {
         (0..self.len()).find(|&at| self.value(at) == value)
     }
 
-    /// Returns the values as numbers, if they all are.
+    /// Returns the values as numbers, if they all are: 7.3 is the name of a kernel.
     pub(super) fn numbers(&self) -> Option<Vec<f64>> {
+        if self.target == Target::Stack && self.key != "memory" {
+            return None;
+        }
         (0..self.len()).map(|at| numeric(&self.value(at))).collect()
     }
 }
@@ -201,13 +204,14 @@ fn target_of(key: &str) -> Result<Target, String> {
     Err(format!("{meant}must be an option of a job, a key of --set, or one of {}", OPTIONS.join(", ")))
 }
 
-/// Parses `1..256:*2`, `1..10:+3`, `1..10`, or a list: separated by semicolons if there are any,
-/// else by commas.
+/// Parses `1..256:*2`, `1..10:+3`, `1..10`, or a list: separated by semicolons if there are any, of
+/// which one may end it, else by commas.
 fn values_of(text: &str) -> Result<Values, String> {
     if let Some(range) = range(text)? {
         return Ok(range);
     }
     let separator = if text.contains(';') { ';' } else { ',' };
+    let text = text.strip_suffix(';').unwrap_or(text);
     let list: Vec<String> = text.split(separator).map(|value| value.trim().to_owned()).collect();
     if list.iter().any(String::is_empty) {
         return Err(format!("has an empty value between two `{separator}`; must have none"));
@@ -287,6 +291,8 @@ mod tests {
         assert_eq!(values("bs=512k..2m:+512k"), ["512k", "1024k", "1536k", "2048k"]);
         assert_eq!(values("scheduler=none,bfq"), ["none", "bfq"]);
         assert_eq!(values("kernel=6.1,6.10"), ["6.1", "6.10"], "names, not numbers");
+        assert_eq!(Axis::parse("kernel=6.1,6.10").expect("an axis").numbers(), None);
+        assert_eq!(values("scheduler=bfq:slice_idle=0,low_latency=0;"), ["bfq:slice_idle=0,low_latency=0"]);
         assert_eq!(values("scheduler=none;bfq:slice_idle=0,low_latency=0"), ["none", "bfq:slice_idle=0,low_latency=0"]);
     }
 

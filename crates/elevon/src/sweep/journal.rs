@@ -136,31 +136,54 @@ fn parse(path: &Path, text: &str, head: &Value, runs: usize) -> Result<BTreeMap<
     for (at, line) in text.lines().enumerate() {
         let value: Value = serde_json::from_str(line).map_err(|_| no_journal(path, at + 1))?;
         if at == 0 {
-            if value != *head {
+            if of_runs(&value) != of_runs(head) {
                 let differs = differing(&value, head);
                 return Err(Failure::named(path.display().to_string(), SweepError::AnotherSweep { differs }));
             }
             continue;
         }
-        let (run, outcome) = Outcome::of_json(&value).ok_or_else(|| no_journal(path, at + 1))?;
+        let has_outcome = |(_, outcome): &(usize, Outcome)| outcome.rows.is_empty() != outcome.error.is_empty();
+        let outcome = Outcome::of_json(&value).filter(has_outcome);
+        let (run, outcome) = outcome.ok_or_else(|| no_journal(path, at + 1))?;
         if run >= runs {
             return Err(Failure::named(format!("{}:{}", path.display(), at + 1), SweepError::NoSuchRun { run, runs }));
         }
-        done.insert(run, outcome);
+        let place = || format!("{}:{}", path.display(), at + 1);
+        add_to(&mut done, run, outcome).map_err(|error| Failure::named(place(), error))?;
     }
     Ok(done)
+}
+
+/// Adds a run to what is done. Refuses one that is there with another outcome: runs repeat.
+pub(super) fn add_to(done: &mut BTreeMap<usize, Outcome>, run: usize, outcome: Outcome) -> Result<(), SweepError> {
+    match done.insert(run, outcome) {
+        Some(before) if before != done[&run] => Err(SweepError::Disagrees { run }),
+        _ => Ok(()),
+    }
 }
 
 fn no_journal(path: &Path, line: usize) -> Failure {
     Failure::named(format!("{}:{line}", path.display()), SweepError::NoJournal)
 }
 
-/// Returns the keys whose values differ.
+/// The key of what is compared, which changes the summary and no run.
+const COMPARE: &str = "compare";
+
+/// Returns what of a head decides the runs.
+fn of_runs(head: &Value) -> Value {
+    let mut head = head.clone();
+    if let Some(keys) = head.as_object_mut() {
+        keys.remove(COMPARE);
+    }
+    head
+}
+
+/// Returns the keys whose values differ, and with them the runs.
 fn differing(a: &Value, b: &Value) -> String {
     let empty = Map::new();
     let of = |value: &Value| value.as_object().cloned().unwrap_or_else(|| empty.clone());
     let (a, b) = (of(a), of(b));
-    let keys = b.keys().filter(|key| a.get(*key) != b.get(*key));
+    let keys = b.keys().filter(|key| *key != COMPARE && a.get(*key) != b.get(*key));
     keys.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
@@ -196,6 +219,20 @@ mod tests {
         let error = read(&path, &head, 3).expect_err("a run too many").to_string();
         assert!(error.contains("runs.jsonl:2: run 3 is not of this sweep"), "{error}");
         assert_eq!(head_of(&path).expect("a head"), head);
+        let with_compare = json!({"over": ["iodepth=1,2"], "compare": "iodepth=1"});
+        assert_eq!(
+            read(&path, &with_compare, 4).expect("the same runs").len(),
+            3,
+            "what is compared is no other sweep"
+        );
+
+        let line = outcome(9.0).to_json(1);
+        std::fs::write(&path, format!("{}{line}\n", std::fs::read_to_string(&path).expect("text"))).expect("space");
+        let error = read(&path, &head, 4).expect_err("a run with two outcomes").to_string();
+        assert!(error.contains("runs.jsonl:5: run 1 is there with other figures"), "{error}");
+        std::fs::write(&path, format!("{head}\n{{\"run\": 0, \"error\": \"\", \"rows\": []}}\n")).expect("space");
+        let error = read(&path, &head, 4).expect_err("a run without figures").to_string();
+        assert!(error.contains("runs.jsonl:2: is no line of a sweep's journal"), "{error}");
     }
 
     #[test]

@@ -9,6 +9,10 @@ use crate::failure::SweepError;
 const MOST: u64 = 1_000_000;
 /// Purpose of the draws of a Latin hypercube.
 const LATIN: u64 = 0x1a71_0001;
+/// Purpose of the draws of a place within a part of it.
+const PLACE: u64 = 0x1a72_0001;
+/// Maximum number of points of Sobol's sequence, from where on the generator repeats itself.
+const MOST_OF_SOBOL: u64 = 1 << 16;
 
 /// How points are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +29,10 @@ pub(super) enum Sampling {
 impl Sampling {
     /// Parses `latin:COUNT` or `sobol:COUNT`.
     pub(super) fn parse(text: &str) -> Result<Self, SweepError> {
-        let bad = || SweepError::Sample { text: text.to_owned(), most: MOST };
+        let bad = || SweepError::Sample { text: text.to_owned(), latin: MOST, sobol: MOST_OF_SOBOL };
         let (kind, count) = text.split_once(':').ok_or_else(bad)?;
-        let count = count.parse().ok().filter(|count| (1..=MOST).contains(count)).ok_or_else(bad)?;
+        let most = if kind == "sobol" { MOST_OF_SOBOL } else { MOST };
+        let count = count.parse().ok().filter(|count| (1..=most).contains(count)).ok_or_else(bad)?;
         match kind {
             "latin" => Ok(Self::Latin(count)),
             "sobol" => Ok(Self::Sobol(count)),
@@ -82,7 +87,7 @@ pub(super) fn grid(axes: &[Axis]) -> Result<Vec<Point>, SweepError> {
     Ok((0..count).map(point).collect())
 }
 
-/// Returns `count` points of the unit cube, each coordinate in the middle of its part.
+/// Returns `count` points of the unit cube, each coordinate somewhere in its part.
 fn latin(axes: usize, count: u64, seed: u64) -> Vec<Vec<f64>> {
     let orders: Vec<Vec<u64>> = (0..axes as u64)
         .map(|axis| {
@@ -95,8 +100,12 @@ fn latin(axes: usize, count: u64, seed: u64) -> Vec<Vec<f64>> {
             order
         })
         .collect();
-    let middle = |part: u64| (part as f64 + 0.5) / count as f64;
-    (0..count as usize).map(|at| orders.iter().map(|order| middle(order[at])).collect()).collect()
+    let within = |axis: u64, part: u64| {
+        let share = below(draw(seed, PLACE + axis, part), 1 << 32) as f64 / (1u64 << 32) as f64;
+        (part as f64 + share) / count as f64
+    };
+    let point = |at: usize| (0..).zip(&orders).map(|(axis, order)| within(axis, order[at])).collect();
+    (0..count as usize).map(point).collect()
 }
 
 fn sobol(axes: usize, count: u64, seed: u64) -> Vec<Vec<f64>> {

@@ -257,6 +257,13 @@ impl Results<'_> {
             let group = groups.entry(rest.iter().map(|&axis| point[axis]).collect()).or_default();
             group.entry(lines.map_or(0, |axis| point[axis])).or_default().push((place, mean));
         }
+        if groups.len() > PLOTS {
+            document.paragraph(format!(
+                "{}: {} more plots, of other values of the other axes, are not drawn; results.csv has all.",
+                capital(shown.title),
+                groups.len() - PLOTS
+            ));
+        }
         if self.is_map(lines) {
             groups.iter().take(PLOTS).for_each(|(fixed, group)| {
                 document.heat_map(self.heat_map(shown, x, lines.unwrap_or(0), &self.fixed(&rest, fixed), group));
@@ -264,6 +271,11 @@ impl Results<'_> {
             return;
         }
         for (fixed, group) in groups.iter().take(PLOTS) {
+            if let Some(axis) = lines.filter(|_| group.len() > LINES) {
+                let left: Vec<String> = group.keys().skip(LINES).map(|&at| self.axes[axis].value(at)).collect();
+                let key = &self.axes[axis].key;
+                document.paragraph(format!("Not drawn, of {LINES} lines at most: {key}={}.", left.join(", ")));
+            }
             let series = group.iter().take(LINES).enumerate().map(|(colour, (&value, points))| {
                 let mut points = points.clone();
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -371,6 +383,8 @@ fn capital(text: &str) -> String {
 
 fn words(interval: &Interval, format: fn(f64) -> String) -> String {
     match interval.half_width {
+        // A whole number would hide what the interval has to say.
+        Some(half) if half < 10.0 && interval.mean < 10_000.0 => format!("{:.1} ± {half:.1}", interval.mean),
         Some(half) => format!("{} ± {}", format(interval.mean), format(half)),
         None => format(interval.mean),
     }

@@ -46,6 +46,12 @@ impl Table {
         ["run"].into_iter().chain(point).chain(["seed", "job", "error"]).chain(figures).chain(["command"]).collect()
     }
 
+    /// Returns an axis as whole numbers, if all its values are such, as readers of CSV take them.
+    fn whole(&self, axis: usize) -> Option<Vec<i64>> {
+        let number = |text: &String| text.parse().ok().filter(|number: &i64| number.to_string() == *text);
+        self.rows.iter().map(|row| number(&row.point[axis])).collect()
+    }
+
     /// Returns the table as CSV (RFC 4180), with the names of the columns in the first line. A
     /// figure that a job does not have is empty.
     pub(super) fn csv(&self) -> Result<Vec<u8>, csv::Error> {
@@ -66,9 +72,11 @@ impl Table {
     /// null.
     pub(super) fn json_lines(&self) -> String {
         let mut out = String::new();
-        for row in &self.rows {
+        let whole: Vec<_> = (0..self.axes.len()).map(|axis| self.whole(axis)).collect();
+        for (at, row) in self.rows.iter().enumerate() {
+            let value = |axis: usize| whole[axis].as_ref().map_or_else(|| json!(row.point[axis]), |all| json!(all[at]));
             let point: Map<String, Value> =
-                self.axes.iter().zip(&row.point).map(|(key, value)| (key.clone(), json!(value))).collect();
+                (0..).zip(&self.axes).map(|(axis, key)| (key.clone(), value(axis))).collect();
             let figures: Map<String, Value> =
                 self.figures.iter().zip(&row.figures).map(|(name, value)| (name.clone(), json!(value))).collect();
             let object = json!({
@@ -96,7 +104,10 @@ impl Table {
         };
         next(&mut |c| c.typed::<Int64Type>().write_batch(&numbers(&|row| row.run as u64), None, None))?;
         for at in 0..self.axes.len() {
-            next(&mut |c| c.typed::<ByteArrayType>().write_batch(&texts(&|row| &row.point[at]), None, None))?;
+            next(&mut |c| match self.whole(at) {
+                Some(numbers) => c.typed::<Int64Type>().write_batch(&numbers, None, None),
+                None => c.typed::<ByteArrayType>().write_batch(&texts(&|row| &row.point[at]), None, None),
+            })?;
         }
         next(&mut |c| c.typed::<Int64Type>().write_batch(&numbers(&|row| row.seed), None, None))?;
         next(&mut |c| c.typed::<ByteArrayType>().write_batch(&texts(&|row| &row.job), None, None))?;
@@ -119,8 +130,8 @@ impl Table {
         let text = |name: &str| column(name, PhysicalType::BYTE_ARRAY, Some(LogicalType::String), Repetition::REQUIRED);
         let number = |name: &str| column(name, PhysicalType::INT64, None, Repetition::REQUIRED);
         let mut fields = vec![number("run")?];
-        for axis in &self.axes {
-            fields.push(text(axis)?);
+        for (at, axis) in self.axes.iter().enumerate() {
+            fields.push(if self.whole(at).is_some() { number(axis)? } else { text(axis)? });
         }
         let unsigned = LogicalType::integer(64, false);
         let seed = column("seed", PhysicalType::INT64, Some(unsigned), Repetition::REQUIRED)?;
