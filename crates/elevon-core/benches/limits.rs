@@ -61,7 +61,7 @@ impl Load {
         let limits = Limits { iops: [riops, UNLIMITED], bps: [riops << 30, UNLIMITED], ..Limits::default() };
         let stage: Box<dyn Stage> = if exact {
             let mut stage = Exact::new();
-            (1..ruled).for_each(|id| stage.set(Instant::ZERO, TenantId(id), limits));
+            (1..ruled).for_each(|id| stage.set(Instant::ZERO, &tenants, TenantId(id), limits));
             Box::new(stage)
         } else {
             let mut stage = IoMax::new(Config::of(&Kernel::V6_18.rules(), 1000, false));

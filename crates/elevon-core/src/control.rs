@@ -197,7 +197,7 @@ impl TenantControl {
         self.set_for(tenant, |control| {
             let mut limits = control.exact.limits(tenant);
             change(&mut limits);
-            control.exact.set(now, tenant, limits);
+            control.exact.set(now, &control.tenants, tenant, limits);
         });
     }
 

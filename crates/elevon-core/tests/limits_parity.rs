@@ -99,7 +99,7 @@ fn exact_is_the_limit_itself() {
         let mut tenants = Tenants::new();
         let tenant = tenants.add(ROOT).unwrap();
         let mut stage = Exact::new();
-        stage.set(Instant::ZERO, tenant, record.limits);
+        stage.set(Instant::ZERO, &tenants, tenant, record.limits);
         let ours = record.run(&mut stage, &tenants, tenant, Instant::ZERO);
         let nanos = |rate: u64, units: u64| if rate == UNLIMITED { 0 } else { units * 1_000_000_000 / rate };
         let each = nanos(record.limits.bps[0], record.bytes).max(nanos(record.limits.iops[0], 1));

@@ -13,11 +13,12 @@
 //! [`CATCH_UP`]. The time that a tenant waited after it was due is added to [`Cause::LateTimer`].
 //! In virtual time nothing is ever late.
 //!
-//! Waiting bios are in a queue for each tenant, direction and priority class: a tenant's RT never
-//! waits behind its BE, its reads never behind its writes. A tenant with waiting bios is in the
-//! list of the one level that will hold it longest. Levels are in a tree, sorted by the time when
-//! they let the next bio go. Tenants in one list share what the level lets go by their weights
-//! (`turns`). Journal and metadata I/O goes at once and becomes debt.
+//! Waiting bios are in a queue for each tenant, direction and priority class: a tenant's RT does
+//! not wait behind its BE, its reads not behind its writes. Lower classes are served every
+//! [`PATIENCE`]. A tenant with waiting bios is in the list of the one level that will hold it
+//! longest. Levels are in a tree, sorted by the time when they let the next bio go. Tenants in one
+//! list share what the level lets go by their weights (`turns`), reads and writes together where a
+//! limit counts both. Journal and metadata I/O goes at once and becomes debt.
 //!
 //! The bytes of a split bio are charged with its first fragment, so what remains of it waits for
 //! the limits in I/Os alone. Such remainders have queues and lists of their own, and a level lets
@@ -52,6 +53,10 @@ use turns::{Tags, Turns};
 /// of a longer stall beyond this is lost.
 pub const CATCH_UP: Nanos = Nanos::from_millis(100);
 
+/// How long a lower class of a tenant waits at most while higher classes of it have I/O: the
+/// `class_expire` of `flow`. It then gets one I/O.
+pub const PATIENCE: Nanos = Nanos::from_millis(250);
+
 /// Memory per tenant before any of its bios has waited.
 pub const NODE_BYTES: usize = size_of::<ExactNode>();
 /// Memory of a tenant's queues in addition, without their entries.
@@ -81,11 +86,6 @@ impl Kind {
         DIRECTIONS.into_iter().flat_map(|direction| [false, true].map(|is_remainder| Self { direction, is_remainder }))
     }
 
-    /// Returns the same direction's remainders.
-    const fn remainder(self) -> Self {
-        Self { is_remainder: true, ..self }
-    }
-
     const fn index(self) -> usize {
         self.direction as usize + 2 * self.is_remainder as usize
     }
@@ -104,6 +104,8 @@ struct ExactWaiter {
 #[derive(Clone, Debug, Default)]
 struct Backlog {
     classes: [VecDeque<ExactWaiter>; CLASSES],
+    /// When each class was last served, or began to wait.
+    served: [Instant; CLASSES],
     /// The level in whose list the tenant is, and the rule that holds it there.
     at: Option<(TenantId, Rule)>,
     /// Total time that these bios have waited in this list, up to `mark`.
@@ -127,14 +129,37 @@ impl Backlog {
         self.mark = now;
     }
 
-    fn next(&self) -> Option<&ExactWaiter> {
-        self.classes.iter().find_map(VecDeque::front)
+    fn push(&mut self, now: Instant, class: usize, waiter: ExactWaiter) {
+        if self.classes[class].is_empty() {
+            self.served[class] = now;
+        }
+        self.classes[class].push_back(waiter);
     }
 
-    fn pop(&mut self) -> Option<ExactWaiter> {
-        self.classes.iter_mut().find_map(VecDeque::pop_front)
+    /// Returns the class whose turn it is, and its urgency: the smaller one goes first. A class
+    /// that has waited for [`PATIENCE`] goes before any that has not.
+    fn turn(&self, now: Instant) -> Option<(Urgency, usize)> {
+        let waiting = (0..CLASSES).filter(|&class| !self.classes[class].is_empty());
+        let urgency = |class: usize| match self.served[class] {
+            since if now.since(since) >= PATIENCE => (false, since.get()),
+            _ => (true, class as u64),
+        };
+        waiting.map(|class| (urgency(class), class)).min()
+    }
+
+    fn next(&self, now: Instant) -> Option<&ExactWaiter> {
+        self.turn(now).and_then(|(_, class)| self.classes[class].front())
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<ExactWaiter> {
+        let (_, class) = self.turn(now)?;
+        self.served[class] = now;
+        self.classes[class].pop_front()
     }
 }
+
+/// See [`Backlog::turn`].
+type Urgency = (bool, u64);
 
 /// Tenants whose bios of one kind wait for a level.
 #[derive(Clone, Debug, Default)]
@@ -148,7 +173,9 @@ struct Line {
 struct Queues {
     backlog: [Backlog; Kind::COUNT],
     lines: [Line; Kind::COUNT],
-    tags: [Tags; Kind::COUNT],
+    tags: [Tags; turns::DOMAINS],
+    /// The direction of the bio that was released last.
+    last: Option<ReadOrWrite>,
     /// How late the last bio of a direction went, as far as this is made up for.
     late: [Nanos; 2],
 }
@@ -232,6 +259,11 @@ impl ExactNode {
             .expect("four keys")
     }
 
+    /// Returns true if bios of a kind wait in its list.
+    fn has_line(&self, kind: Kind) -> bool {
+        self.queues.as_deref().is_some_and(|queues| !queues.lines[kind.index()].turns.is_empty())
+    }
+
     fn pay(&mut self, now: u64, direction: ReadOrWrite, bytes: u64) {
         for (rate, _, bucket, _, is_bytes) in self.keys(direction) {
             self.buckets[bucket].pay(now, rate, if is_bytes { bytes } else { 1 });
@@ -276,11 +308,16 @@ impl Exact {
 
     /// Sets a tenant's limits. Its debt remains, at the new rate; waiting bios are checked again.
     /// Panics if a limit is 0: it would never let a bio go.
-    pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
+    pub fn set(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, limits: Limits) {
         assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
         self.clock.advance(now);
         let node = self.nodes.of(tenant);
         let old = node.limits;
+        // Those that wait stand by other tags if directions are counted together from now on, or
+        // no longer.
+        let is_same = old.counts_both() == limits.counts_both();
+        let waiting = if is_same { Vec::new() } else { self.leave_all(tenants, tenant) };
+        let node = self.nodes.of(tenant);
         let rates = |l: &Limits| [l.bps[0], l.bps[1], l.iops[0], l.iops[1], l.total_bps, l.total_iops];
         for (bucket, (old, new)) in node.buckets.iter_mut().zip(rates(&old).into_iter().zip(rates(&limits))) {
             if old != new {
@@ -288,6 +325,9 @@ impl Exact {
             }
         }
         node.limits = limits;
+        for (waiter, kind) in waiting {
+            self.enter(tenants, waiter, kind, tenant);
+        }
         self.changed = now;
         self.rules = self.rules + u32::from(!limits.is_none()) - u32::from(!old.is_none());
         self.nodes.rules_changed();
@@ -318,15 +358,34 @@ impl Exact {
         worst.map(|(_, level, rule)| (level, rule))
     }
 
-    /// Returns a level of the path that would let the next bio go, but has other tenants waiting in
-    /// its list, or remainders, which go first.
-    fn line_before(&self, tenants: &Tenants, tenant: TenantId, kind: Kind) -> Option<(TenantId, Rule)> {
-        let has_line = |&level: &TenantId| {
-            let queues = self.nodes.get(level.index()).and_then(|node| node.queues.as_deref());
-            let waits = |queues: &Queues, kind: Kind| !queues.lines[kind.index()].turns.is_empty();
-            queues.is_some_and(|queues| waits(queues, kind) || waits(queues, kind.remainder()))
+    /// Returns a level among `path` that would let the next bio go, but has others waiting in its
+    /// list that are before it: of the same direction, or of the other one if their time has come
+    /// and a limit counts both.
+    fn line_before(&self, now: Instant, path: impl Iterator<Item = TenantId>, kind: Kind) -> Option<(TenantId, Rule)> {
+        let is_before = |node: &ExactNode, other: Kind| {
+            let competes =
+                other.direction == kind.direction || node.limits.counts_both() && node.eligible(other).0 <= now.get();
+            node.has_line(other) && (other.is_remainder || !kind.is_remainder) && competes
         };
-        tenants.path(tenant).find(has_line).map(|level| (level, self.nodes[level.index()].eligible(kind).1))
+        let mut levels = path.filter_map(|level| Some((level, self.nodes.get(level.index())?)));
+        let found = levels.find(|(_, node)| Kind::all().any(|other| is_before(node, other)));
+        found.map(|(level, node)| (level, node.eligible(kind).1))
+    }
+
+    /// Returns the kinds of bios in the list of a level of which the next one is to go at `now`,
+    /// when those of `kind` may go: remainders first, and of both directions if a limit counts both.
+    fn competing(&self, now: Instant, level: TenantId, kind: Kind) -> [Option<Kind>; 2] {
+        let node = &self.nodes[level.index()];
+        let of = |is_remainder| {
+            DIRECTIONS.map(|direction| {
+                let other = Kind { direction, is_remainder };
+                let competes = direction == kind.direction || node.limits.counts_both();
+                (competes && node.has_line(other) && node.eligible(other).0 <= now.get()).then_some(other)
+            })
+        };
+        // What a level lets a whole bio pay, it lets remainders pay too.
+        let remainders = of(true);
+        if remainders.iter().any(Option::is_some) { remainders } else { of(false) }
     }
 
     /// Returns the time from which every level of a path lets the next bio of a kind go, but
@@ -404,18 +463,19 @@ impl Exact {
     ) -> BioId {
         let due = self.due(tenants, tenant, kind);
         let due = due.max(Instant::new(now.get().saturating_sub(CATCH_UP.get())));
-        let next = self.backlog(tenant, kind).and_then(|backlog| backlog.next());
+        let next = self.backlog(tenant, kind).and_then(|backlog| backlog.next(now));
         let due = due.max(next.expect("it stands in a line").since).min(now);
         let (level, rule) = self.settle(now, due, tenant, kind, breakdown);
         let backlog = self.backlog(tenant, kind).expect("it stands in a line");
-        let held = backlog.pop().expect("it stands in a line");
+        let held = backlog.pop(now).expect("it stands in a line");
         let has_more = !backlog.is_empty();
-        let late = &mut self.queues(tenant).late[kind.direction as usize];
+        let queues = self.queues(tenant);
+        queues.last = Some(kind.direction);
+        let late = &mut queues.late[kind.direction as usize];
         // The bytes of a remainder's bio went as late as that did.
         *late = if kind.is_remainder { now.since(due).max(*late) } else { now.since(due) };
         self.held -= 1;
-        let cost = self.nodes[level.index()].cost(kind, held.bytes);
-        self.take_turn(tenants, tenant, kind, level, cost);
+        self.take_turn(tenants, tenant, kind, level, held.bytes);
         self.pay(due, tenants, tenant, kind.direction, held.bytes);
         if has_more {
             let next = self.blocked_by(now.get(), tenants, tenant, kind).unwrap_or((level, rule));
@@ -437,9 +497,9 @@ impl Stage for Exact {
         let bytes = if charge.first { charge.bytes } else { 0 };
         let blocked = match charge.must_issue || waits {
             true => None,
-            false => {
-                self.blocked_by(now.get(), tenants, tenant, kind).or_else(|| self.line_before(tenants, tenant, kind))
-            }
+            false => self
+                .blocked_by(now.get(), tenants, tenant, kind)
+                .or_else(|| self.line_before(now, tenants.path(tenant), kind)),
         };
         if !waits && blocked.is_none() || charge.must_issue {
             let queues = self.nodes.get(tenant.index()).and_then(|node| node.queues.as_ref());
@@ -459,7 +519,7 @@ impl Stage for Exact {
         let since = queues.came(now, kind.direction);
         let backlog = &mut queues.backlog[kind.index()];
         backlog.settle(now, due);
-        backlog.classes[charge.ioprio.class().rank()].push_back(ExactWaiter { bio, bytes, since });
+        backlog.push(now, charge.ioprio.class().rank(), ExactWaiter { bio, bytes, since });
         if let Some(place) = blocked {
             self.stand(tenants, tenant, kind, place);
         }
@@ -478,13 +538,11 @@ impl Stage for Exact {
             }
             // The last release may have moved the time.
             if self.nodes[level.index()].eligible(kind).0 <= now.get() {
-                // What a level lets a whole bio pay, it lets remainders pay too.
-                let lines = &self.queues(level).lines;
-                let remainder = kind.remainder();
-                let next = if lines[remainder.index()].turns.is_empty() { kind } else { remainder };
-                let tenant = self.whose_turn(level, next);
+                let (tenant, next) = self.whose_turn(now, level, self.competing(now, level, kind));
                 self.leave(tenants, tenant, next, level);
-                match self.blocked_by(now.get(), tenants, tenant, next) {
+                // Who waits for a level further up may be before it there.
+                let above = || self.line_before(now, tenants.path(level).skip(1), next);
+                match self.blocked_by(now.get(), tenants, tenant, next).or_else(above) {
                     None => out.push(self.go(now, tenants, tenant, next, breakdown)),
                     Some(other) => {
                         self.settle(now, now, tenant, next, breakdown);
@@ -507,9 +565,9 @@ impl Stage for Exact {
         self.held
     }
 
-    fn on_tenant_removed(&mut self, now: Instant, _tenants: &Tenants, tenant: TenantId) {
+    fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId) {
         if tenant.index() < self.nodes.len() {
-            self.set(now, tenant, Limits::default());
+            self.set(now, tenants, tenant, Limits::default());
         }
     }
 

@@ -51,10 +51,13 @@ impl Limits {
 
     /// Returns true if nothing is limited.
     pub const fn is_none(&self) -> bool {
-        !self.limits(ReadOrWrite::Read)
-            && !self.limits(ReadOrWrite::Write)
-            && self.total_bps == UNLIMITED
-            && self.total_iops == UNLIMITED
+        !self.limits(ReadOrWrite::Read) && !self.limits(ReadOrWrite::Write) && !self.counts_both()
+    }
+
+    /// Returns true if a limit counts reads and writes together.
+    #[inline]
+    pub const fn counts_both(&self) -> bool {
+        self.total_bps != UNLIMITED || self.total_iops != UNLIMITED
     }
 }
 

@@ -39,7 +39,7 @@ impl Rig {
 
     fn tenant(&mut self, parent: TenantId, limits: Limits) -> TenantId {
         let tenant = self.tenants.add(parent).unwrap();
-        self.stage.set(self.now, tenant, limits);
+        self.stage.set(self.now, &self.tenants, tenant, limits);
         tenant
     }
 
@@ -176,11 +176,37 @@ fn rt_does_not_wait_behind_be_nor_reads_behind_writes() {
     let mut rig = Rig::new();
     let both = Limits { bps: [MIB, MIB], ..Limits::default() };
     let tenant = rig.tenant(ROOT, both);
-    let be = BioCost::plain(tenant, Op::Read, 256 * KIB);
+    let be = BioCost::plain(tenant, Op::Read, 64 * KIB);
     let rt = BioCost { ioprio: IoPrio::new(PrioClass::Rt, 0), ..be };
     let all = [be, be, be, rt, rt, BioCost { op: Op::Write, ..be }].map(|charge| rig.submit(charge));
     rig.drain();
     assert_eq!(rig.order, [all[0], all[5], all[3], all[4], all[1], all[2]]);
+}
+
+/// A tenant's class is strict, but what of lower classes waits gets one I/O every 250 ms.
+#[test]
+fn a_lower_class_waits_for_its_patience_at_most() {
+    for limits in
+        [Limits { iops: [100, UNLIMITED], ..Limits::default() }, Limits { total_iops: 100, ..Limits::default() }]
+    {
+        for op in [Op::Read, Op::Write] {
+            let mut rig = Rig::new();
+            let tenant = rig.tenant(ROOT, limits);
+            let rt = BioCost { ioprio: IoPrio::new(PrioClass::Rt, 0), ..BioCost::plain(tenant, Op::Read, KIB) };
+            let be = BioCost::plain(tenant, op, KIB);
+            let start = rig.now;
+            let of_rt: Vec<u32> = (0..1000).map(|_| rig.submit_unchecked(rt)).collect();
+            let of_be = (0..2).map(|_| rig.submit_unchecked(be)).collect::<Vec<u32>>();
+            rig.advance_timely(start + Nanos::from_secs(1));
+            let millis = |id: u32| rig.went[id as usize].map(|at| at.since(start).get() / 1_000_000);
+            let expected = match (limits.counts_both(), op) {
+                (false, Op::Write) => [Some(0); 2],
+                _ => [Some(250), Some(500)],
+            };
+            assert_eq!([millis(of_be[0]), millis(of_be[1])], expected, "{op:?}");
+            assert_eq!(millis(of_rt[20]), Some(200));
+        }
+    }
 }
 
 #[test]
@@ -206,7 +232,7 @@ fn a_rule_that_goes_lets_what_it_held_go_first() {
     let mut rig = Rig::new();
     let tenant = rig.tenant(ROOT, bps(MIB));
     let all: Vec<u32> = (0..3).map(|_| rig.submit(BioCost::plain(tenant, Op::Read, MIB))).collect();
-    rig.stage.set(rig.now, tenant, Limits::default());
+    rig.stage.set(rig.now, &rig.tenants, tenant, Limits::default());
     let late = rig.submit(BioCost::plain(tenant, Op::Read, MIB));
     let start = rig.now;
     rig.drain();
@@ -286,6 +312,80 @@ fn who_waits_for_a_parents_limit_shares_it_by_weight() {
     }
 }
 
+/// Ten seconds of 100 I/Os or of 1 MiB a second, of reads and writes together: a tenant's share is
+/// by its weight, whichever direction it uses, and its own directions take turns.
+#[test]
+fn reads_and_writes_under_one_limit_share_it_by_weight() {
+    let ios = Limits { total_iops: 100, ..Limits::default() };
+    let bytes = Limits { total_bps: MIB, ..Limits::default() };
+    for (limits, total, sizes) in [(ios, 1001 * KIB, [KIB; 3]), (bytes, 10 * MIB, [4 * KIB, 64 * KIB, 16 * KIB])] {
+        let mut rig = Rig::new();
+        let parent = rig.tenant(ROOT, limits);
+        let [a, b, c] = [300, 100, 200].map(|weight| {
+            let tenant = rig.tenant(parent, Limits::default());
+            rig.stage.set_weight(tenant, weight);
+            tenant
+        });
+        let all =
+            [(a, Op::Read, sizes[0]), (b, Op::Write, sizes[1]), (c, Op::Read, sizes[2]), (c, Op::Write, sizes[2])];
+        let start = rig.now;
+        for _ in 0..2000 {
+            for (tenant, op, bytes) in all {
+                rig.submit_unchecked(BioCost::plain(tenant, op, bytes));
+            }
+        }
+        rig.advance_timely(start + Nanos::from_secs(10));
+        let got = all.map(|(tenant, op, _)| {
+            let went = rig.charges.iter().zip(&rig.went).filter(|(_, went)| went.is_some());
+            let of = went.filter(|((_, charge), _)| (charge.tenant, charge.op) == (tenant, op));
+            of.map(|((_, charge), _)| charge.bytes).sum::<u64>()
+        });
+        for ((got, sixths), (.., size)) in got.into_iter().zip([3, 1, 1, 1]).zip(all) {
+            let (due, slack) = (total * sixths / 6, size + 2 * sizes[1]);
+            assert!(got.abs_diff(due) <= slack, "{got} of {due} bytes, I/Os of {size}");
+        }
+    }
+}
+
+/// A limit of its own that is due at the same times as the parent's puts no tenant before others.
+#[test]
+fn who_has_a_limit_of_its_own_goes_before_nobody() {
+    let ios = |rate| Limits { total_iops: rate, ..Limits::default() };
+    for own in [100, 200, 50] {
+        let mut rig = Rig::new();
+        let parent = rig.tenant(ROOT, ios(100));
+        let (a, b) = (rig.tenant(parent, ios(own)), rig.tenant(parent, Limits::default()));
+        let got = shared(&mut rig, &[(a, KIB), (b, KIB)], 10);
+        assert!(got[0].abs_diff(500 * KIB) <= 2 * KIB && got[1].abs_diff(500 * KIB) <= 2 * KIB, "{own}: {got:?}");
+    }
+}
+
+/// Limits that change while others wait: a limit of one direction becomes one of both, and back.
+#[test]
+fn those_that_wait_share_by_the_limits_of_the_time() {
+    let mut rig = Rig::new();
+    let reads = Limits { iops: [100, UNLIMITED], ..Limits::default() };
+    let both = Limits { total_iops: 100, ..Limits::default() };
+    let parent = rig.tenant(ROOT, reads);
+    let [a, b] = [0; 2].map(|_| rig.tenant(parent, Limits::default()));
+    for _ in 0..1000 {
+        rig.submit_unchecked(BioCost::plain(a, Op::Read, KIB));
+    }
+    rig.advance_timely(rig.now + Nanos::from_secs(5));
+    rig.stage.set(rig.now, &rig.tenants, parent, both);
+    for _ in 0..1000 {
+        rig.submit_unchecked(BioCost::plain(b, Op::Write, KIB));
+    }
+    rig.stage.self_check(&rig.tenants);
+    let writes = |rig: &Rig| rig.order.iter().filter(|&&bio| rig.charges[bio as usize].1.op == Op::Write).count();
+    rig.advance_timely(rig.now + Nanos::from_secs(4));
+    assert!(writes(&rig).abs_diff(200) <= 1, "half of 400: {}", writes(&rig));
+    rig.stage.set(rig.now, &rig.tenants, parent, reads);
+    rig.release();
+    assert_eq!(writes(&rig), 1000, "nothing limits writes any longer");
+    rig.drain();
+}
+
 /// Who has not waited is owed nothing for that, and an inner tenant's own bios are as a child of
 /// weight 100.
 #[test]
@@ -315,11 +415,11 @@ fn what_is_owed_survives_a_change_and_goes_with_the_rule() {
     rig.submit(BioCost::plain(tenant, Op::Read, MIB));
     rig.submit(BioCost::plain(tenant, Op::Read, MIB));
     rig.now = start + Nanos::from_millis(500);
-    rig.stage.set(rig.now, tenant, bps(2 * MIB));
+    rig.stage.set(rig.now, &rig.tenants, tenant, bps(2 * MIB));
     rig.drain();
     assert_eq!(rig.now.since(start), Nanos::from_millis(750), "half a MiB owed, at 2 MiB/s");
     rig.submit(BioCost::plain(tenant, Op::Read, MIB));
-    rig.stage.set(rig.now, tenant, Limits::default());
+    rig.stage.set(rig.now, &rig.tenants, tenant, Limits::default());
     assert!(rig.stage.next_wakeup().unwrap() <= rig.now, "a rule that goes lets go at once");
     rig.release();
     assert_eq!((rig.stage.held(), rig.stage.is_enabled()), (0, false));
@@ -477,7 +577,7 @@ fn no_window_exceeds_a_limit_and_its_burst() {
             match below(10) {
                 0 if changes => {
                     let at = 1 + below(alive.len() as u64 - 1) as usize;
-                    rig.stage.set(rig.now, alive[at], limits(&mut below));
+                    rig.stage.set(rig.now, &rig.tenants, alive[at], limits(&mut below));
                     rig.stage.set_weight(alive[at], 1 + below(1000) as u16);
                 }
                 1 if changes && alive.len() > 2 => {
