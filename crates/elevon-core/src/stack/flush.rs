@@ -141,6 +141,9 @@ impl Stack {
         if request.accounted && request.state == State::InFlight {
             self.accounting.on_requeue(now);
         }
+        if self.control.is_watched() {
+            self.request_given_back(now, id);
+        }
         self.end_in_scheduler(now, id);
         self.give_back_driver_tag(id);
         let request = &mut self.requests[id];

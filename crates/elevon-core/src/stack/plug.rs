@@ -4,6 +4,7 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 use super::Stack;
+use crate::control::Cause;
 use crate::driver::Driver;
 use crate::event::EventKind;
 use crate::kernel::PlugOrder;
@@ -258,7 +259,7 @@ impl Stack {
             self.accounting.on_merge(bio.op.stat_group());
         }
         if in_scheduler && self.control.is_watched() {
-            self.enter_scheduler(now, bio_id);
+            self.enter_scheduler(now, bio_id, Cause::Plug);
         }
         match kind {
             MergeKind::Back => self.trace_bio(now, EventKind::BackMerge, &bio),

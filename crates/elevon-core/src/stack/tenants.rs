@@ -266,9 +266,9 @@ impl Stack {
         self.control.add_wait(bio.tenant, cause, waited);
     }
 
-    /// Records that a bio now waits for the scheduler. It waited for its plug before.
-    pub(super) fn enter_scheduler(&mut self, now: Instant, id: BioId) {
-        self.charge_wait(now, id, Cause::Plug);
+    /// Records that a bio now waits for the scheduler. It waited for `before` until now.
+    pub(super) fn enter_scheduler(&mut self, now: Instant, id: BioId, before: Cause) {
+        self.charge_wait(now, id, before);
         let bio = &mut self.bios[id.0];
         if !core::mem::replace(&mut bio.in_scheduler, true) {
             self.control.begin_scheduler_wait(now, bio.tenant);
@@ -279,10 +279,11 @@ impl Stack {
     #[inline(never)]
     pub(super) fn request_enters_scheduler(&mut self, now: Instant, request: RequestId) {
         self.file_call(request);
-        let mut next = self.requests[request].bio_head;
+        let Request { bio_head: mut next, flush, .. } = self.requests[request];
+        let before = if flush.is_some() { Cause::Flush } else { Cause::Plug };
         while let Some(id) = next {
             next = self.bios[id.0].next;
-            self.enter_scheduler(now, id);
+            self.enter_scheduler(now, id, before);
         }
     }
 

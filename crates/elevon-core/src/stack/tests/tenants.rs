@@ -2,6 +2,7 @@
 //! removed, and that every nanosecond is accounted for.
 
 use super::*;
+use crate::control::Cause;
 use crate::control::io_cost::Qos;
 use crate::control::io_throttle::{Limit, LimitKind, Policy};
 use crate::control::limits::{Limits, UNLIMITED};
@@ -250,6 +251,25 @@ fn change_something(rig: &mut Rig, alive: &mut Vec<TenantId>, below: &mut impl F
 
 /// As measured on Linux 6.18: the events of a bio that a limit held, from its queue event on, are
 /// those of a worker of the kernel, which submits under one plug all that goes at once.
+#[test]
+fn the_data_of_a_flush_sequence_waits_for_the_device_and_the_rest_for_flushes() {
+    let mut config = config(Kernel::V6_18);
+    config.limits.write_cache = true;
+    let mut rig = Rig::new(config);
+    rig.stack.control_mut().watch();
+    let tenant = rig.tenant(ROOT);
+    let io = Io { tenant, ..rig.io(Op::Write, Flags::PREFLUSH | Flags::FUA, 0, 8) };
+    rig.stack.submit(rig.now, io, &mut rig.driver);
+    for millis in [1, 5, 2] {
+        rig.now = rig.now + Nanos::from_millis(millis);
+        rig.complete_first();
+    }
+    assert_eq!(rig.done().len(), 1);
+    let rows = rig.stack.control().breakdown().of(tenant).iter().map(|&(cause, wait)| (cause, wait.time));
+    let rows: Vec<(Cause, Nanos)> = rows.filter(|(_, time)| !time.is_zero()).collect();
+    assert_eq!(rows, [(Cause::Flush, Nanos::from_millis(3)), (Cause::Device, Nanos::from_millis(5))]);
+}
+
 #[test]
 fn a_worker_submits_what_io_max_held_under_one_plug() {
     let mut rig = Rig::new(config(Kernel::V6_18));
