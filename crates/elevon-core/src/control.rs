@@ -17,6 +17,7 @@ use crate::ioprio::{IoPrio, PrioPolicy};
 use crate::jiffies::Hz;
 use crate::kernel::Rules;
 use crate::op::StatGroup;
+use crate::sched::Reserve;
 use crate::tenant::{TenantError, Tenants};
 use crate::units::{BioId, Bytes, Instant, Nanos, TaskId, TenantId};
 
@@ -199,6 +200,24 @@ impl TenantControl {
             change(&mut limits);
             control.exact.set(now, &control.tenants, tenant, limits);
         });
+    }
+
+    /// Sets a tenant's reserve among those that wait for an exact limit of a tenant above it (not in
+    /// Linux).
+    pub fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
+        self.set_for(tenant, |control| control.exact.set_reserve(now, &control.tenants, tenant, reserve));
+    }
+
+    /// Returns the time by which a tenant's reserve came short while it waited for an exact limit
+    /// of a tenant above it: for each second of it, what the reserve is in a second.
+    pub fn reserve_missed(&self, tenant: TenantId) -> Nanos {
+        self.exact.reserve_missed(tenant)
+    }
+
+    /// Returns true if a tenant above this one has an exact limit, which those below it share by
+    /// weight.
+    pub fn shares_a_limit(&self, tenant: TenantId) -> bool {
+        self.tenants.path(tenant).skip(1).any(|above| !self.exact.limits(above).is_none())
     }
 
     /// Replaces the variant of io-throttle. Its rules are removed, and it must not hold bios.

@@ -547,9 +547,12 @@ impl Stack {
     }
 
     /// Sets the floor of a tenant, for schedulers that keep floors (see
-    /// [`AnyScheduler::set_reserve`]).
+    /// [`AnyScheduler::set_reserve`]). With such a scheduler it holds below exact limits, too.
     pub fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
         self.scheduler.set_reserve(now, tenant, reserve);
+        if self.config.scheduler.info().keeps_reserves {
+            self.control.set_reserve(now, tenant, reserve);
+        }
     }
 
     /// Tells the scheduler that a task exited. I/O of the task in flight still completes.

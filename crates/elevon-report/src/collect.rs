@@ -40,6 +40,8 @@ pub struct Named {
     pub settings: Vec<(String, String)>,
     /// The limits among the settings.
     pub limits: Vec<(Rule, u64)>,
+    /// The time by which its reserve came short behind limits of tenants above it.
+    pub missed_below_limits: Nanos,
     /// How long the tenant's jobs ran.
     pub time: Nanos,
 }
@@ -59,7 +61,7 @@ pub fn all_tenants(sources: &TenantFigures<'_>, named: impl Fn(TenantId) -> Name
     let (statistics, breakdown) = (sources.statistics.rolled_up(tree), sources.breakdown.rolled_up(tree));
     let cost = sources.cost.filter(|cost| cost.qos().enable).map(|cost| (cost.vrate_ppm(), cost.usage(tree)));
     let entry = |id: TenantId| {
-        let Named { path, settings, limits, time } = named(id);
+        let Named { path, settings, limits, missed_below_limits, time } = named(id);
         let stat = statistics.of(id);
         TenantResult {
             id,
@@ -76,7 +78,7 @@ pub fn all_tenants(sources: &TenantFigures<'_>, named: impl Fn(TenantId) -> Name
                 usage: usage[id.index()],
                 vrate_ppm: (id == TenantId(0)).then_some(*vrate_ppm),
             }),
-            reserve_missed: sources.scheduler.reserve_missed(id),
+            reserve_missed: sources.scheduler.reserve_missed(id).map(|missed| missed + missed_below_limits),
             pressure: pressure.map(|pressure| pressure.read(now, id)),
             explain: breakdown.of(id).to_vec(),
         }

@@ -259,6 +259,7 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
             path: tenant.path.clone(),
             settings: settings_of(tenant),
             limits: collect::limits_of(control, id),
+            missed_below_limits: control.reserve_missed(id),
             time: times.get(&id).copied().unwrap_or(whole),
         })
     })

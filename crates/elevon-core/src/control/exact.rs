@@ -18,7 +18,8 @@
 //! [`PATIENCE`]. A tenant with waiting bios is in the list of the one level that will hold it
 //! longest. Levels are in a tree, sorted by the time when they let the next bio go. Tenants in one
 //! list share what the level lets go by their weights (`turns`), reads and writes together where a
-//! limit counts both. Journal and metadata I/O goes at once and becomes debt.
+//! limit counts both; who is behind its reserve goes first (`floors`). Journal and metadata I/O
+//! goes at once and becomes debt.
 //!
 //! The bytes of a split bio are charged with its first fragment, so what remains of it waits for
 //! the limits in I/Os alone. Such remainders have queues and lists of their own, and a level lets
@@ -38,15 +39,18 @@ use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
 use super::{BioCost, Cause, ReadOrWrite, Rule, Stage, StageVerdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
+use crate::sched::Reserve;
 use crate::tenant::Tenants;
 use crate::units::{BioId, Instant, Nanos, TenantId};
 
 mod bucket;
+mod floors;
 #[cfg(test)]
 mod tests;
 mod turns;
 
 use bucket::Bucket;
+use floors::Floor;
 use turns::{Tags, Turns};
 
 /// The maximum lateness that is made up for: one slice of `io.max` on a rotational disk. The part
@@ -120,10 +124,14 @@ impl Backlog {
         self.classes.iter().all(VecDeque::is_empty)
     }
 
+    fn len(&self) -> usize {
+        self.classes.iter().map(VecDeque::len).sum()
+    }
+
     /// Counts the waiting time until now; called before the set of waiting bios changes. `due`:
     /// when the next bio may go.
     fn settle(&mut self, now: Instant, due: Instant) {
-        let count: usize = self.classes.iter().map(VecDeque::len).sum();
+        let count = self.len();
         self.waited += Nanos::new(now.since(self.mark).get() * count as u64);
         self.overdue += Nanos::new(now.since(self.mark.max(due)).get() * count as u64);
         self.mark = now;
@@ -176,11 +184,18 @@ struct Queues {
     tags: [Tags; turns::DOMAINS],
     /// The direction of the bio that was released last.
     last: Option<ReadOrWrite>,
+    /// When this level last let go a bio that no reserve was owed.
+    by_weight: Instant,
     /// How late the last bio of a direction went, as far as this is made up for.
     late: [Nanos; 2],
 }
 
 impl Queues {
+    /// Returns the number of the tenant's own bios that wait.
+    fn waiting(&self) -> usize {
+        self.backlog.iter().map(Backlog::len).sum()
+    }
+
     /// Returns when a bio counts as having come if it comes at `now`: earlier by the lateness of
     /// the tenant's last bio.
     fn came(&self, now: Instant, direction: ReadOrWrite) -> Instant {
@@ -290,6 +305,7 @@ pub struct Exact {
     arrivals: u64,
     /// Levels that hold a tenant, by (time, order of arrival).
     waiting: DueOrder<(TenantId, Kind)>,
+    floors: Vec<Floor>,
     /// When limits last changed: before that nothing was due under them.
     changed: Instant,
     clock: Monotonic,
@@ -411,6 +427,7 @@ impl Exact {
                 node.pay(now.get(), direction, bytes);
             }
         }
+        self.count_for_floors(now, tenants, tenant, bytes);
     }
 
     /// Puts a tenant with waiting bios into a level's list.
@@ -452,13 +469,12 @@ impl Exact {
         (level, rule)
     }
 
-    /// Releases the next bio of a tenant.
+    /// Releases the next bio of a tenant, by the reserve of `owed` if there is one.
     fn go(
         &mut self,
         now: Instant,
         tenants: &Tenants,
-        tenant: TenantId,
-        kind: Kind,
+        (tenant, kind, owed): (TenantId, Kind, Option<TenantId>),
         breakdown: &mut WaitBreakdown,
     ) -> BioId {
         let due = self.due(tenants, tenant, kind);
@@ -475,7 +491,8 @@ impl Exact {
         // The bytes of a remainder's bio went as late as that did.
         *late = if kind.is_remainder { now.since(due).max(*late) } else { now.since(due) };
         self.held -= 1;
-        self.take_turn(tenants, tenant, kind, level, held.bytes);
+        self.end_for_floors(tenants, tenant);
+        self.take_turn(tenants, (tenant, kind, owed), level, held.bytes);
         self.pay(due, tenants, tenant, kind.direction, held.bytes);
         if has_more {
             let next = self.blocked_by(now.get(), tenants, tenant, kind).unwrap_or((level, rule));
@@ -514,6 +531,7 @@ impl Stage for Exact {
             return StageVerdict::Pass;
         }
         self.held += 1;
+        self.begin_for_floors(now, tenants, tenant);
         let due = self.line_due(tenant, kind);
         let queues = self.queues(tenant);
         let since = queues.came(now, kind.direction);
@@ -538,12 +556,14 @@ impl Stage for Exact {
             }
             // The last release may have moved the time.
             if self.nodes[level.index()].eligible(kind).0 <= now.get() {
-                let (tenant, next) = self.whose_turn(now, level, self.competing(now, level, kind));
+                let kinds = self.competing(now, level, kind);
+                let owed = self.owed(now, level, kinds);
+                let (tenant, next) = self.whose_turn(now, level, owed.unwrap_or(level), kinds);
                 self.leave(tenants, tenant, next, level);
                 // Who waits for a level further up may be before it there.
                 let above = || self.line_before(now, tenants.path(level).skip(1), next);
                 match self.blocked_by(now.get(), tenants, tenant, next).or_else(above) {
-                    None => out.push(self.go(now, tenants, tenant, next, breakdown)),
+                    None => out.push(self.go(now, tenants, (tenant, next, owed), breakdown)),
                     Some(other) => {
                         self.settle(now, now, tenant, next, breakdown);
                         self.stand(tenants, tenant, next, other);
@@ -569,6 +589,7 @@ impl Stage for Exact {
         if tenant.index() < self.nodes.len() {
             self.set(now, tenants, tenant, Limits::default());
         }
+        self.set_reserve(now, tenants, tenant, Reserve::NONE);
     }
 
     fn self_check(&self, tenants: &Tenants) {
@@ -579,7 +600,7 @@ impl Stage for Exact {
             let Some(queues) = &node.queues else { continue };
             for kind in Kind::all() {
                 let (backlog, line) = (&queues.backlog[kind.index()], &queues.lines[kind.index()]);
-                held += backlog.classes.iter().map(VecDeque::len).sum::<usize>();
+                held += backlog.len();
                 assert_eq!(backlog.at.is_some(), !backlog.is_empty(), "tenant {index} stands in a line while it waits");
                 self.check_turns(tenants, tenant, kind);
                 assert_eq!(
@@ -594,6 +615,7 @@ impl Stage for Exact {
             }
         }
         assert_eq!((held, lines), (self.held, self.waiting.len()));
+        self.check_floors(tenants);
         assert_eq!(self.nodes.iter().filter(|node| !node.limits.is_none()).count(), self.rules as usize);
     }
 }

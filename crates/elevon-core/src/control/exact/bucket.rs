@@ -51,6 +51,29 @@ impl Bucket {
         self.left = left;
     }
 
+    /// Returns when everything so far would have gone at the rate.
+    pub(super) const fn tat(&self) -> u64 {
+        self.tat
+    }
+
+    /// Charges units whenever they go; what is ahead of `now` by more than `span`, and by more than
+    /// these units, is forgotten.
+    pub(super) fn count(&mut self, rate: u64, units: u64, now: u64, span: u64) {
+        let before = self.tat;
+        self.pay(0, rate, units);
+        self.tat = self.tat.min(now.saturating_add((self.tat - before).max(span)));
+    }
+
+    /// Forgets what it earned before `at`.
+    pub(super) fn not_before(&mut self, at: u64) {
+        self.tat = self.tat.max(at);
+    }
+
+    /// Moves it on by a time.
+    pub(super) fn delay(&mut self, time: u64) {
+        self.tat = self.tat.saturating_add(time);
+    }
+
     /// Changes the rate. The debt in units remains.
     pub(super) fn change(&mut self, now: u64, old: u64, new: u64) {
         let owed = if old == UNLIMITED { 0 } else { u128::from(self.tat.saturating_sub(now)) };

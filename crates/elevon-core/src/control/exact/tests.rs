@@ -347,6 +347,73 @@ fn reads_and_writes_under_one_limit_share_it_by_weight() {
     }
 }
 
+/// Ten seconds of 1000 I/Os or of 4 MiB a second under a parent's limit, with reserves: each gets
+/// its share by weight, but at least its reserve. Reserves that are too high shrink in proportion,
+/// and who has none is served every 250 ms.
+#[test]
+fn reserves_hold_among_those_that_wait_for_a_parents_limit() {
+    let ios = |iops| Reserve { iops, bps: 0 };
+    let reads = Limits { iops: [1000, UNLIMITED], ..Limits::default() };
+    let both = Limits { total_iops: 1000, ..Limits::default() };
+    let bytes = Limits { total_bps: 1000 * KIB, ..Limits::default() };
+    let of_bytes = |kib| Reserve { iops: 0, bps: kib * KIB };
+    let (x, none) = (true, Reserve::NONE);
+    for (limits, of, expected, is_missed) in [
+        (reads, [(1, ios(600)), (600, none), (300, none)], [600, 267, 133], !x),
+        (both, [(1, ios(600)), (600, none), (300, none)], [600, 267, 133], !x),
+        (bytes, [(1, of_bytes(600)), (600, none), (300, none)], [600, 267, 133], !x),
+        (both, [(300, ios(500)), (100, none), (100, none)], [600, 200, 200], !x),
+        (both, [(100, ios(400)), (100, none), (100, none)], [400, 300, 300], !x),
+        (both, [(1, ios(3000)), (1, ios(1000)), (100, none)], [747, 249, 4], x),
+    ] {
+        let mut rig = Rig::new();
+        let parent = rig.tenant(ROOT, limits);
+        let tenants = of.map(|(weight, reserve)| {
+            let tenant = rig.tenant(parent, Limits::default());
+            rig.stage.set_weight(tenant, weight);
+            rig.stage.set_reserve(rig.now, &rig.tenants, tenant, reserve);
+            tenant
+        });
+        let mut got = [0; 3];
+        // Enough that each still waits at the end.
+        for _ in 0..6 {
+            shared(&mut rig, &tenants.map(|tenant| (tenant, KIB)), 0);
+        }
+        let start = rig.now;
+        rig.advance_timely(start + Nanos::from_secs(10));
+        for (charge, went) in rig.charges.iter().map(|(_, charge)| charge).zip(&rig.went) {
+            let at = tenants.iter().position(|&tenant| tenant == charge.tenant).expect("one of them");
+            got[at] += u64::from(went.is_some());
+        }
+        for (got, expected) in got.into_iter().zip(expected) {
+            let due = 10 * expected;
+            assert!(got.abs_diff(due) <= 20 + due / 100, "{got} I/Os, {due} expected: {limits:?} {of:?}");
+        }
+        let missed = rig.stage.reserve_missed(tenants[0]);
+        assert_eq!(missed > Nanos::from_millis(7000), is_missed, "{missed:?}");
+        assert!(is_missed || missed.is_zero(), "{missed:?}");
+    }
+}
+
+/// A reserve of an inner tenant is one of all below it; one below it holds beside that. Nobody is
+/// owed anything for a time in which it had nothing waiting.
+#[test]
+fn a_reserve_of_an_inner_tenant_is_shared_below_it() {
+    let mut rig = Rig::new();
+    let parent = rig.tenant(ROOT, Limits { total_iops: 1000, ..Limits::default() });
+    let [group, other] = [0; 2].map(|_| rig.tenant(parent, Limits::default()));
+    let [a, b] = [0; 2].map(|_| rig.tenant(group, Limits::default()));
+    for (tenant, weight, iops) in [(group, 1, 600), (other, 1000, 0), (a, 1, 200), (b, 1000, 0)] {
+        rig.stage.set_weight(tenant, weight);
+        rig.stage.set_reserve(rig.now, &rig.tenants, tenant, Reserve { iops, bps: 0 });
+    }
+    shared(&mut rig, &[(other, KIB)], 1);
+    let got = shared(&mut rig, &[(a, KIB), (b, KIB), (other, KIB)], 2);
+    for (got, due) in got.into_iter().zip([400, 800, 1001 + 800]) {
+        assert!((got / KIB).abs_diff(due) <= 10, "{} of {due}", got / KIB);
+    }
+}
+
 /// A limit of its own that is due at the same times as the parent's puts no tenant before others.
 #[test]
 fn who_has_a_limit_of_its_own_goes_before_nobody() {
@@ -579,6 +646,8 @@ fn no_window_exceeds_a_limit_and_its_burst() {
                     let at = 1 + below(alive.len() as u64 - 1) as usize;
                     rig.stage.set(rig.now, &rig.tenants, alive[at], limits(&mut below));
                     rig.stage.set_weight(alive[at], 1 + below(1000) as u16);
+                    let reserve = Reserve { iops: below(20), bps: below(2) * 100 * KIB };
+                    rig.stage.set_reserve(rig.now, &rig.tenants, alive[at], reserve);
                 }
                 1 if changes && alive.len() > 2 => {
                     let at = 1 + below(alive.len() as u64 - 1) as usize;

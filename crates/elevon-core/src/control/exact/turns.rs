@@ -140,13 +140,18 @@ impl Exact {
         all
     }
 
-    /// Returns the tenant whose turn it is at a level, and the kind of its bio, if bios of `kinds`
-    /// may go. They stand there by the same tags.
-    pub(super) fn whose_turn(&self, now: Instant, level: TenantId, kinds: [Option<Kind>; 2]) -> (TenantId, Kind) {
+    /// Returns the tenant whose turn it is at a level among those below `from`, and the kind of its
+    /// bio, if bios of `kinds` may go. They stand there by the same tags.
+    pub(super) fn whose_turn(
+        &self,
+        now: Instant,
+        level: TenantId,
+        from: TenantId,
+        kinds: [Option<Kind>; 2],
+    ) -> (TenantId, Kind) {
         let queues = self.nodes[level.index()].queues.as_ref().expect("somebody waits");
         let next = |kind: Kind, at| first_below(&queues.lines[kind.index()].turns, at);
-        let mut kinds = kinds;
-        let mut at = level;
+        let (mut kinds, mut at) = (kinds, from);
         loop {
             let (_, child) = kinds.iter().flatten().filter_map(|&kind| next(kind, at)).min().expect("somebody waits");
             kinds = kinds.map(|kind| kind.filter(|&kind| next(kind, at).is_some_and(|(_, first)| first == child)));
@@ -168,22 +173,32 @@ impl Exact {
         kinds.into_iter().flatten().min_by_key(urgency).expect("it waits")
     }
 
-    /// A tenant that waited for a level, and has left it, had its turn with a bio of that size.
-    pub(super) fn take_turn(&mut self, tenants: &Tenants, tenant: TenantId, kind: Kind, level: TenantId, bytes: u64) {
+    /// A tenant that waited for a level, and has left it, had its turn with a bio of that size. A
+    /// bio that it got by its reserve (`owed`) moves it behind its siblings by the cost of one bio,
+    /// but no further.
+    pub(super) fn take_turn(
+        &mut self,
+        tenants: &Tenants,
+        (tenant, kind, owed): (TenantId, Kind, Option<TenantId>),
+        level: TenantId,
+        bytes: u64,
+    ) {
         let node = &self.nodes[level.index()];
         let (domain, cost) = (node.domain(kind), node.cost(kind, bytes));
         let tags = self.tags(tenant, domain);
         tags.clock = tags.clock.max(tags.own.0);
         let own = (tags.own.0.saturating_add(cost * SCALE / u64::from(WEIGHT)), tags.own.1);
         self.retag(tenants, tenant, tenant, domain, own);
-        let mut at = tenant;
+        let (mut at, mut is_owed) = (tenant, false);
         while at != level {
+            is_owed |= owed == Some(at);
             let parent = above(tenants, at);
             let (tag, weight) = (self.tags(at, domain).among_siblings, self.nodes[at.index()].weight);
             let clock = &mut self.tags(parent, domain).clock;
-            *clock = tag.0.max(*clock);
-            let tag = (tag.0.saturating_add(cost * SCALE / u64::from(weight)), tag.1);
-            self.retag(tenants, parent, at, domain, tag);
+            let from = if is_owed { *clock } else { tag.0 };
+            *clock = from.max(*clock);
+            let next = from.saturating_add(cost * SCALE / u64::from(weight)).max(tag.0);
+            self.retag(tenants, parent, at, domain, (next, tag.1));
             at = parent;
         }
     }
@@ -228,7 +243,7 @@ impl Exact {
 
 /// Returns the child of `parent` with the smallest tag, and the tag; `parent` itself stands for its
 /// own bios.
-fn first_below(turns: &Turns, parent: TenantId) -> Option<(Tag, TenantId)> {
+pub(super) fn first_below(turns: &Turns, parent: TenantId) -> Option<(Tag, TenantId)> {
     let &(of, tag, child) = turns.range((parent, (0, 0), TenantId(0))..).next()?;
     (of == parent).then_some((tag, child))
 }
