@@ -86,7 +86,8 @@ pub fn all_tenants(sources: &TenantFigures<'_>, named: impl Fn(TenantId) -> Name
     (0..tree.ids() as u32).map(TenantId).map(entry).collect()
 }
 
-/// Returns the rates in force now, by the rules that hold I/O.
+/// Returns the rates in force now, by the rules that hold I/O: the smallest one if several limits
+/// hold under one rule.
 pub fn limits_of(control: &TenantControl, tenant: TenantId) -> Vec<(Rule, u64)> {
     let of = |limits: &Limits| {
         let [rbps, wbps] = limits.bps;
@@ -103,6 +104,8 @@ pub fn limits_of(control: &TenantControl, tenant: TenantId) -> Vec<(Rule, u64)> 
     let flat = control.flat_limits(tenant);
     let mut all: Vec<(Rule, u64)> = control.limits(tenant).iter().chain([&flat]).flat_map(of).collect();
     all.retain(|&(_, rate)| rate != UNLIMITED);
+    all.sort_unstable();
+    all.dedup_by_key(|&mut (rule, _)| rule);
     let throttle = |rule, kind| control.io_throttle().limit(tenant, kind).map(|limit| (rule, limit.rate));
     all.extend(throttle(Rule::Bandwidth, LimitKind::Bandwidth));
     all.extend(throttle(Rule::IopsMax, LimitKind::Iops));
