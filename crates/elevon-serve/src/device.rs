@@ -330,8 +330,9 @@ impl<D: Disk> DeviceLoop<D> {
         };
         let now = self.disk.now();
         self.tenants.set(&mut self.stack, &mut self.settings, now, id, new)?;
-        let has_cost = self.stack.control().io_cost().qos().enable;
-        Ok(in_vain(self.stack.config().scheduler.info(), has_cost, new))
+        let control = self.stack.control();
+        let divides = control.io_cost().qos().enable || control.shares_a_limit(id);
+        Ok(in_vain(self.stack.config().scheduler.info(), divides, new))
     }
 
     /// Returns what the device is doing; its name is left empty.

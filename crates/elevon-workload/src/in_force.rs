@@ -77,6 +77,11 @@ impl InForce {
         &self.limit
     }
 
+    /// Returns true if `io.max` limits anything.
+    pub fn has_io_max(&self) -> bool {
+        self.max != Self::default().max
+    }
+
     /// Returns Elevon's `reserve`.
     pub const fn reserve(&self) -> Reserve {
         self.reserve

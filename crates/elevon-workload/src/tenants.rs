@@ -138,10 +138,11 @@ pub const fn is_weight(setting: &Setting) -> bool {
 }
 
 /// Returns what is said of settings of tenants that do nothing under a scheduler, a line for each
-/// kind. `has_cost`: io.cost is enabled.
+/// kind. `divides`: io.cost is enabled, or some of the tenants share a limit, which they do by
+/// weight.
 pub fn in_vain<'a>(
     scheduler: &SchedulerInfo,
-    has_cost: bool,
+    divides: bool,
     settings: impl IntoIterator<Item = &'a Setting>,
 ) -> Vec<&'static str> {
     let (mut weighs, mut reserves) = (false, false);
@@ -149,7 +150,7 @@ pub fn in_vain<'a>(
         weighs |= is_weight(setting);
         reserves |= matches!(setting, Setting::Reserve(_));
     }
-    let divides = has_cost || scheduler.divides_as.is_some();
+    let divides = divides || scheduler.divides_as.is_some();
     let weight = "nothing here divides the device by weights; what does is --scheduler flow or bfq, \
                   or under [device] \"io.cost.qos\" = \"enable=1\"";
     let reserve = "nothing here keeps a reserve; --scheduler flow does";

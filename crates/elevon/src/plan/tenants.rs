@@ -1,12 +1,15 @@
 //! The tenants of a plan, and what of their settings has no effect or is set twice.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use elevon_core::kernel::Kernel;
+use elevon_core::tenant::ROOT;
+use elevon_core::units::{Nanos, TenantId};
 use elevon_formats::cgroup::{BFQ_WEIGHT_MAX, Cap, Setting};
 use elevon_formats::fio::spec::JobSpec;
 use elevon_workload::in_force::InForce;
-use elevon_workload::tenants::{Tenant, TenantPlan, in_vain};
+use elevon_workload::tenants::{Tenant, TenantChange, TenantPlan, TenantsByPath, in_vain};
 
 use super::{Plan, text_of};
 use crate::failure::{ConflictError, Failure};
@@ -29,7 +32,8 @@ pub(super) fn tenants(
     TenantPlan::new(jobs, file.as_ref()).map_err(Failure::text)
 }
 
-/// Returns warnings about weights and reserves that have no effect in this plan.
+/// Returns warnings about settings of tenants that have no effect in this plan, or not the one that
+/// they seem to have.
 pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
     let scheduler = plan.scheduler.info();
     let changes = || plan.tenants.changes.iter().map(|change| &change.setting);
@@ -38,44 +42,135 @@ pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
         _ => false,
     });
     let all = || plan.tenants.tenants.iter().flat_map(|tenant| &tenant.settings).chain(changes());
-    let in_vain = in_vain(scheduler, has_cost || shares_a_limit(&plan.tenants.tenants), all());
-    let mut lines: Vec<String> = in_vain.into_iter().map(|line| format!("--tenants: {line}")).collect();
-    let limits =
-        plan.tenants.tenants.iter().filter_map(|tenant| Some((&tenant.path, reserve_over_limit(&tenant.settings)?)));
-    lines.extend(
-        limits.map(|(path, key)| format!("--tenants: {path}: its reserve.{key} is above its limit.{key}, which holds")),
-    );
+    let in_vain = in_vain(scheduler, has_cost || shares_a_limit(plan), all());
+    let mut lines: Vec<String> = in_vain.into_iter().map(str::to_owned).collect();
+    lines.extend(reserves_over_limits(&plan.tenants));
+    if scheduler.keeps_reserves {
+        lines.extend(reserves_below_limits(plan));
+    }
+    lines.extend(below_a_job(plan).filter(|_| has_cost));
     let is_too_large = |setting: &Setting| matches!(setting, Setting::Weight(weight) if *weight > BFQ_WEIGHT_MAX);
     if let Some(name) = scheduler.divides_as.filter(|_| all().any(is_too_large)) {
-        lines.push(format!("--tenants: {name} counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
+        lines.push(format!("{name} counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
     }
-    lines
+    lines.into_iter().map(|line| format!("--tenants: {line}")).collect()
+}
+
+/// Returns true if `io.max` is enforced to the nanosecond, as `limit` is.
+fn is_io_max_exact(plan: &Plan) -> bool {
+    plan.settings.iter().rev().find(|(key, _)| key == "io_max").is_some_and(|(_, value)| value == "exact")
 }
 
 /// Returns true if tenants below another share its limit, which they do by weight.
-fn shares_a_limit(tenants: &[Tenant]) -> bool {
-    let limited = tenants.iter().filter(|tenant| tenant.settings.iter().any(|one| matches!(one, Setting::Limit(_))));
-    let is_above = |above: &str, path: &str| path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'));
-    let mut limited = limited.map(|tenant| tenant.path.as_str());
-    limited.any(|above| tenants.iter().any(|tenant| is_above(above, &tenant.path)))
+fn shares_a_limit(plan: &Plan) -> bool {
+    let TenantPlan { tenants, changes, .. } = &plan.tenants;
+    let is_exact = is_io_max_exact(plan);
+    let limits = |setting: &Setting| match setting {
+        Setting::Limit(_) => true,
+        Setting::IoMax(_) => is_exact,
+        _ => false,
+    };
+    let is_limited = |id: TenantId| {
+        let own = tenants[id.index() - 1].settings.iter();
+        own.chain(changes.iter().filter(|change| change.tenant == id).map(|change| &change.setting)).any(limits)
+    };
+    let parents: BTreeSet<TenantId> = tenants.iter().map(|tenant| tenant.parent).collect();
+    parents.into_iter().filter(|&id| id != ROOT).any(is_limited)
+}
+
+/// Returns a warning for each tenant with a reserve that its own limit does not let it have, from
+/// the start of the run or from a change on.
+fn reserves_over_limits(plan: &TenantPlan) -> Vec<String> {
+    let mut states: Vec<InForce> = plan.tenants.iter().map(|tenant| InForce::of(&tenant.settings)).collect();
+    let mut over: Vec<_> = states.iter().map(|state| reserve_over_limit(state).map(|key| (key, None))).collect();
+    for (at, change) in plan.changes.iter().enumerate().filter(|(_, change)| change.tenant != ROOT) {
+        let tenant = change.tenant.index() - 1;
+        states[tenant].take(&change.setting);
+        // What changes at one time is looked at together.
+        let is_with = |next: &&TenantChange| (next.at, next.tenant) == (change.at, change.tenant);
+        if over[tenant].is_none()
+            && !plan.changes[at + 1..].iter().take_while(|next| next.at == change.at).any(|next| is_with(&next))
+        {
+            over[tenant] = reserve_over_limit(&states[tenant]).map(|key| (key, Some(change.at)));
+        }
+    }
+    let line = |(tenant, over): (&Tenant, Option<(&str, Option<Nanos>)>)| {
+        let (key, from) = over?;
+        let from = from.map_or_else(String::new, |at| format!(" from {} s on", at.get() as f64 / 1e9));
+        Some(format!("{}: its reserve.{key} is above its limit.{key}{from}, which holds", tenant.path))
+    };
+    plan.tenants.iter().zip(over).filter_map(line).collect()
 }
 
 /// Returns the key of a tenant's reserve that its own limit does not let it have.
-fn reserve_over_limit(settings: &[Setting]) -> Option<&'static str> {
-    let all = InForce::of(settings);
+fn reserve_over_limit(all: &InForce) -> Option<&'static str> {
     let (limit, reserve) = (all.limit(), all.reserve());
-    let is_over = |reserve: u64, cap: Option<Cap>| cap.and_then(Cap::value).is_some_and(|most| reserve > most);
     let keys = [("iops", reserve.iops, limit.iops), ("bps", reserve.bps, limit.bps)];
     keys.into_iter().find(|&(_, reserve, cap)| is_over(reserve, cap)).map(|(key, ..)| key)
+}
+
+fn is_over(reserve: u64, cap: Option<Cap>) -> bool {
+    cap.and_then(Cap::value).is_some_and(|most| reserve > most)
+}
+
+/// Returns warnings about reserves that a tenant above does not let those below it have: its limit
+/// is below their sum, or its `io.max` lets them take turns.
+fn reserves_below_limits(plan: &Plan) -> Vec<String> {
+    let tenants = &plan.tenants.tenants;
+    let states: Vec<InForce> = tenants.iter().map(|tenant| InForce::of(&tenant.settings)).collect();
+    let mut lines = Vec::new();
+    // What those below a tenant are to get together; children come after their parents.
+    let mut below = vec![(0u64, 0u64); tenants.len() + 1];
+    for (at, (tenant, state)) in tenants.iter().zip(&states).enumerate().rev() {
+        let (ios, bytes) = below[at + 1];
+        for (key, sum, cap) in [("iops", ios, state.limit().iops), ("bps", bytes, state.limit().bps)] {
+            if is_over(sum, cap) {
+                let most = cap.and_then(Cap::value).unwrap_or_default();
+                let path = &tenant.path;
+                lines.push(format!(
+                    "{path}: the reserves below it are {sum} {key} together and its limit.{key} is {most}: they \
+                     shrink in proportion"
+                ));
+            }
+        }
+        let has_turns = !is_io_max_exact(plan) && state.has_io_max();
+        if has_turns && (ios, bytes) != (0, 0) {
+            let path = &tenant.path;
+            lines.push(format!(
+                "{path}: its io.max lets those below it take turns, whatever their reserves are; `limit` and --set \
+                 io_max=exact keep these"
+            ));
+        }
+        let (own, parent) = (state.reserve(), &mut below[tenant.parent.index()]);
+        parent.0 = parent.0.saturating_add(ios.max(own.iops));
+        parent.1 = parent.1.saturating_add(bytes.max(own.bps));
+    }
+    lines.reverse();
+    lines
+}
+
+/// Returns a warning if a job lies in a tenant with tenants below it: the kernel's io.cost, which
+/// is followed here, does not expect this.
+fn below_a_job(plan: &Plan) -> Option<String> {
+    let tenants = &plan.tenants.tenants;
+    let parents: BTreeSet<TenantId> = tenants.iter().map(|tenant| tenant.parent).collect();
+    let by_path = TenantsByPath::new(tenants);
+    let mut of_jobs = plan.jobs.jobs.iter().map(|job| by_path.of(job));
+    let inner = of_jobs.find(|id| *id != ROOT && parents.contains(id))?;
+    Some(format!(
+        "{}: a job lies in it and tenants lie below it, which cgroup v2 does not allow: io.cost neither limits nor \
+         charges those below while it does I/O itself",
+        tenants[inner.index() - 1].path
+    ))
 }
 
 /// Refuses a rate of a tenant that both `io.max` and `limit` set if `io.max` is exact, because both
 /// then set the same limit and the second would replace the first.
 pub(crate) fn limited_once(plan: &Plan) -> Result<(), Failure> {
-    let is_exact =
-        plan.settings.iter().rev().find(|(key, _)| key == "io_max").is_some_and(|(_, value)| value == "exact");
-    let of_tenants = plan.tenants.tenants.iter().enumerate();
-    for (at, tenant) in of_tenants.filter(|_| is_exact) {
+    if !is_io_max_exact(plan) {
+        return Ok(());
+    }
+    for (at, tenant) in plan.tenants.tenants.iter().enumerate() {
         let changes = plan.tenants.changes.iter().filter(|change| change.tenant.index() == at + 1);
         let all = || tenant.settings.iter().chain(changes.clone().map(|change| &change.setting));
         let (mut max, mut limit) = ([false; 4], [false; 4]);

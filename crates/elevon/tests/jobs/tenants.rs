@@ -100,6 +100,45 @@ fn a_reserve_that_nothing_keeps_is_said() {
 }
 
 #[test]
+fn what_a_tenant_above_does_not_allow_is_said() {
+    let said = |file: &str, args: &[&str]| {
+        let bench = bench(file);
+        bench.file("jobs.fio", JOBS.replace("cgroup=x", "cgroup=y/x"));
+        let all = [&["run", "jobs.fio", "--tenants", "t.toml", "--device", "null"], args].concat();
+        String::from_utf8_lossy(&bench.elevon(&all).output().expect("it ran").stderr).into_owned()
+    };
+    let reserves = "[tenant.'y/x']\nreserve = { iops = 800 }\n[tenant.'y/z']\nreserve = { iops = 800 }\n";
+    let limit = "[tenant.y]\nlimit = { iops = 1000 }\n";
+    let together = "y: the reserves below it are 1600 iops together and its limit.iops is 1000";
+    assert!(said(&(limit.to_owned() + reserves), &[]).contains(together));
+    let turns = "y: its io.max lets those below it take turns, whatever their reserves are";
+    let max = "[tenant.y]\n'io.max' = 'riops=1000'\n";
+    assert!(said(&(max.to_owned() + reserves), &[]).contains(turns));
+    let exact = said(&(max.to_owned() + reserves), &["--set", "io_max=exact"]);
+    assert!(!exact.contains("its io.max"), "{exact}");
+    let weights = "[tenant.'y/x']\nweight = 300\n";
+    for (set, is_in_vain) in [("io_max=slices", true), ("io_max=exact", false)] {
+        let said = said(&(max.to_owned() + weights), &["--scheduler", "none", "--set", set]);
+        assert_eq!(said.contains("nothing here divides the device by weights"), is_in_vain, "{set}: {said}");
+    }
+    let change = "[[change]]\nat = '1s'\ntenant = 'y/x'\nreserve = { iops = 900 }\nlimit = { iops = 500 }\n";
+    let from = "y/x: its reserve.iops is above its limit.iops from 1 s on, which holds";
+    let changed = said(&(weights.to_owned() + change), &[]);
+    assert!(changed.contains(from), "{changed}");
+    let cost = said("[device]\n'io.cost.qos' = 'enable=1'\n", &["--scheduler", "none"]);
+    assert!(cost.contains("y: a job lies in it and tenants lie below it"), "{cost}");
+}
+
+/// Both files hold under the same rule; the smaller rate is the one that is reached.
+#[test]
+fn the_smaller_of_two_limits_is_the_one_that_is_named() {
+    let bench = bench("[tenant.x]\n'blkio.throttle.read_iops_device' = '100'\n'io.max' = 'riops=1000'\n");
+    let report = bench.json("jobs.fio", &["--device", "null", "--tenants", "t.toml"]);
+    let explained = report["elevon"]["tenants"][1]["explain"].to_string();
+    assert!(explained.contains("own limit riops=100\""), "{explained}");
+}
+
+#[test]
 fn what_does_nothing_is_said() {
     let bench = bench("[tenant.x]\nweight = 3000\n[tenant.z]\nweight = 5\n");
     let said = |args: &[&str]| {
