@@ -73,7 +73,8 @@ pub struct Utilisation {
 pub struct CompletionFact {
     /// The group that counts it.
     pub group: StatGroup,
-    /// The task that allocated it.
+    /// The task that allocated it, or, where a worker did so for bios that a limit held, the task
+    /// that submitted them.
     pub task: TaskId,
     /// When it was allocated.
     pub start: Instant,
@@ -287,8 +288,8 @@ impl Accounting {
         let at = group as usize;
         self.repeats[at][1].counted_in(&self.serviced[at])
     }
-    /// Returns the total time that a task's requests were in the driver. A request counts for the
-    /// task that allocated it, even if it carries bios of other tasks.
+    /// Returns the total time that a task's requests were in the driver. A request counts for one
+    /// task ([`CompletionFact::task`]), even if it carries bios of other tasks.
     pub fn device_time(&self, task: TaskId) -> Nanos {
         self.device_time.get(task.index()).copied().unwrap_or(Nanos::ZERO)
     }

@@ -10,7 +10,7 @@ use crate::op::{Flags, Op};
 use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
 use crate::status::Status;
-use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId, Sectors, Tag};
+use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId, Sectors, Tag, TaskId};
 
 mod straight;
 
@@ -237,6 +237,7 @@ impl Stack {
         if self.wbt.is_on() && is_in_driver {
             self.wbt.on_complete(now, id, request.op, device);
         }
+        let task = self.task_served(request);
         let mut next = request.bio_head;
         while let Some(bio) = next {
             next = self.bios[bio.0].next;
@@ -248,7 +249,7 @@ impl Stack {
         // Read again, because keeping its fields until here would cost more.
         let request = &self.requests[id];
         if request.accounted {
-            let &Request { task, start, issued, sector, .. } = request;
+            let &Request { start, issued, sector, .. } = request;
             let group = group_of(request);
             self.accounting.on_sectors(group, sectors_at_end(request));
             let fact = CompletionFact { group, task, start, issued, end: now };
@@ -261,6 +262,17 @@ impl Stack {
             self.control.on_device_idle(now);
         }
         self.release(now, id);
+    }
+
+    /// Returns the task for which a request's time in the driver counts: the one that allocated it,
+    /// or, if that is the worker of limits, the one that submitted the first bio.
+    #[inline]
+    fn task_served(&self, request: &Request) -> TaskId {
+        let of_worker = request.bio_head.filter(|_| Some(request.task) == self.limit_worker);
+        of_worker.map_or(request.task, |id| {
+            let bio = &self.bios[id.0];
+            if bio.io == WHOLE_CALL { bio.task } else { self.calls[bio.io].task }
+        })
     }
 
     #[inline]

@@ -291,4 +291,11 @@ fn a_worker_submits_what_io_max_held_under_one_plug() {
     rig.tick();
     let both = ["Q R 8+8", "G R 8+8", "S", "P", "Q R 16+8", "M R 16+8", "U 1", "D R 8+16"];
     assert_eq!(events(&mut rig), of(7, &both));
+    // The device works for the task that submitted it.
+    let held_for = rig.now;
+    rig.now = rig.now + Nanos::from_millis(5);
+    rig.complete_all();
+    let device_time = |task| rig.stack.accounting().device_time(TaskId(task));
+    let of_held = rig.now.since(held_for);
+    assert!(device_time(0) >= of_held + of_held && device_time(7) == Nanos::ZERO, "{}", device_time(0));
 }
