@@ -29,6 +29,8 @@ pub enum Mark {
     Curve,
     /// A level holds until the next point.
     Step,
+    /// The level of a point holds from the previous point on.
+    StepBefore,
     /// Bars side by side, one slot for each x. The x values are categories, not positions.
     Bars,
     /// A dot for each point, with its label beside it.
@@ -142,7 +144,9 @@ impl Plot {
 
     fn legend(&self) -> Markup {
         let swatch = |class: String| match self.mark {
-            Mark::Line | Mark::Curve | Mark::Step => format!("<path class=\"line ink {class}\" d=\"M1 5H25\"/>"),
+            Mark::Line | Mark::Curve | Mark::Step | Mark::StepBefore => {
+                format!("<path class=\"line ink {class}\" d=\"M1 5H25\"/>")
+            }
             Mark::Bars => format!("<rect class=\"fill {class}\" x=\"8\" width=\"10\" height=\"10\"/>"),
             Mark::Points => format!("<circle class=\"fill {class}\" cx=\"13\" cy=\"5\" r=\"4\"/>"),
         };
@@ -187,7 +191,7 @@ impl Plot {
         let plot_width = WIDTH - left - self.right_room();
         let x_ticks = match self.mark {
             Mark::Bars => Ticks::categories(&self.x, &categories, plot_width),
-            Mark::Line | Mark::Curve | Mark::Step | Mark::Points => {
+            Mark::Line | Mark::Curve | Mark::Step | Mark::StepBefore | Mark::Points => {
                 Ticks::new(&self.x, points().map(|p| p.0), plot_width, CHARACTER, false)
             }
         };
@@ -203,12 +207,11 @@ impl Plot {
         for (slot, series) in self.series.iter().enumerate() {
             let style = coincide::style(&groups, slot);
             match self.mark {
-                Mark::Line => frame.line(&mut out, series, false, &style),
+                Mark::Line | Mark::Step | Mark::StepBefore => frame.line(&mut out, series, self.mark, &style),
                 Mark::Curve => {
-                    frame.line(&mut out, series, false, &style);
+                    frame.line(&mut out, series, self.mark, &style);
                     frame.intervals(&mut out, series);
                 }
-                Mark::Step => frame.line(&mut out, series, true, &style),
                 Mark::Bars => frame.bars(&mut out, series, &categories, slot, self.series.len()),
                 Mark::Points => frame.dots(&mut out, series),
             }
@@ -246,7 +249,11 @@ impl Plot {
             _ => String::new(),
         };
         let step = |series: &Series| series.points.len().div_ceil(TABLE_ROWS).max(1);
+        let thinned = |series: &&Series| step(series) > 1;
         html! {
+            @for series in self.series.iter().filter(thinned) {
+                p class="soft" { (text(&format!("{}: one in {} of {} points.", series.name, step(series), series.points.len()))) }
+            }
             div class="scroll" {
                 table {
                     thead { tr { th { "series" } th { (text(&self.x.title)) } th { (text(&self.y.title)) } } }
@@ -321,14 +328,15 @@ impl Frame<'_> {
         );
     }
 
-    fn line(&self, out: &mut String, series: &Series, step: bool, style: &str) {
+    fn line(&self, out: &mut String, series: &Series, mark: Mark, style: &str) {
         let mut path = String::new();
         for (at, &(x, y)) in series.points.iter().enumerate() {
             let (px, py) = self.at(x, y);
-            let _ = match (at, step) {
+            let _ = match (at, mark) {
                 (0, _) => write!(path, "M{px:.1} {py:.1}"),
-                (_, false) => write!(path, "L{px:.1} {py:.1}"),
-                (_, true) => write!(path, "H{px:.1}V{py:.1}"),
+                (_, Mark::Step) => write!(path, "H{px:.1}V{py:.1}"),
+                (_, Mark::StepBefore) => write!(path, "V{py:.1}H{px:.1}"),
+                _ => write!(path, "L{px:.1} {py:.1}"),
             };
         }
         if let [(x, y)] = series.points[..] {

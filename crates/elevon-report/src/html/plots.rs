@@ -178,7 +178,7 @@ pub(super) fn latency(variants: &[Variant<'_>]) -> Plot {
         description: "Share of I/Os that took at most this long, all jobs and directions, up to the 99.9th \
                       percentile. Further left is quicker."
             .into(),
-        mark: Mark::Line,
+        mark: Mark::Step,
         x: axis("latency", Scale::Log, Unit::Nanos),
         y: axis("I/Os at or below", Scale::Linear, Unit::Percent),
         series: series(variants, curve),
@@ -190,8 +190,10 @@ fn tail(variants: &[Variant<'_>]) -> Plot {
         let stats = total(v.result);
         let histogram = &shown_latency(&stats).histogram;
         let most = histogram.total().max(1) as f64;
-        let mut kept: Vec<(f64, f64)> = Vec::new();
-        for (value, share) in cumulative(histogram) {
+        let all = cumulative(histogram);
+        // The lowest latency holds from the percentile below all values on.
+        let mut kept: Vec<(f64, f64)> = all.first().map(|&(value, _)| (1.0, value)).into_iter().collect();
+        for (value, share) in all {
             let odds = (1.0 / (1.0 - share)).min(most);
             match kept.last_mut() {
                 // If several percentiles fall on the same spot, the highest latency is shown.
@@ -204,7 +206,7 @@ fn tail(variants: &[Variant<'_>]) -> Plot {
     Plot {
         title: "Latency by percentile".into(),
         description: "How long the slowest I/Os took: each step right is ten times rarer. Lower is quicker.".into(),
-        mark: Mark::Line,
+        mark: Mark::StepBefore,
         x: axis("percentile", Scale::Log, Unit::Odds),
         y: axis("latency", Scale::Log, Unit::Nanos),
         series: series(variants, curve),
@@ -304,6 +306,17 @@ mod tests {
                 assert!((rate / expected - 1.0).abs() < within, "{ms} ms, every {every} us: {rate} at {at}");
             }
         }
+    }
+
+    #[test]
+    fn the_latency_of_a_percentile_is_a_level_that_rises() {
+        let mut run = sample::mixed_run();
+        run.jobs.truncate(1);
+        let variants = [Variant { label: "v", result: &run }];
+        let plot = tail(&variants);
+        let points = &plot.series[0].points;
+        assert!(plot.mark == Mark::StepBefore && points[0].0 == 1.0, "a level holds up to its percentile: {points:?}");
+        assert!(points.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1), "{points:?}");
     }
 
     #[test]

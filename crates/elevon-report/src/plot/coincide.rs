@@ -12,7 +12,7 @@ const DASH: usize = 9;
 /// which share a label. `at` maps a point to its position in the drawing. Cost: O(curves² ·
 /// points²) at most.
 pub(super) fn groups(plot: &Plot, at: impl Fn(f64, f64) -> (f64, f64)) -> Vec<Vec<usize>> {
-    if !matches!(plot.mark, Mark::Line | Mark::Curve | Mark::Step) {
+    if !matches!(plot.mark, Mark::Line | Mark::Curve | Mark::Step | Mark::StepBefore) {
         return Vec::new();
     }
     let drawn: Vec<Vec<(f64, f64)>> = plot.series.iter().map(|series| corners(series, plot.mark, &at)).collect();
@@ -33,8 +33,10 @@ fn corners(series: &Series, mark: Mark, at: &impl Fn(f64, f64) -> (f64, f64)) ->
     let mut out: Vec<(f64, f64)> = Vec::new();
     for &(x, y) in &series.points {
         let point = at(x, y);
-        if let (Mark::Step, Some(&(_, level))) = (mark, out.last()) {
-            out.push((point.0, level));
+        match (mark, out.last()) {
+            (Mark::Step, Some(&(_, level))) => out.push((point.0, level)),
+            (Mark::StepBefore, Some(&(before, _))) => out.push((before, point.1)),
+            _ => {}
         }
         out.push(point);
     }

@@ -72,7 +72,7 @@ fn odds_read_as_percentiles() {
 
 #[test]
 fn every_mark_draws_and_escapes() {
-    for mark in [Mark::Line, Mark::Curve, Mark::Step, Mark::Bars, Mark::Points] {
+    for mark in [Mark::Line, Mark::Curve, Mark::Step, Mark::StepBefore, Mark::Bars, Mark::Points] {
         let figure = plot(
             mark,
             (Scale::Linear, Unit::KiB),
@@ -83,6 +83,27 @@ fn every_mark_draws_and_escapes() {
         .into_string();
         assert!(figure.contains("A &lt;plot&gt;") && figure.contains("x &amp; y") && !figure.contains("<plot>"));
     }
+}
+
+#[test]
+fn a_level_holds_after_its_point_or_before_it() {
+    let points = vec![(0.0, 0.0), (1.0, 1.0)];
+    for (mark, first, second) in [(Mark::Step, 'H', 'V'), (Mark::StepBefore, 'V', 'H')] {
+        let svg = plot(mark, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), points.clone()).svg("p");
+        let path =
+            svg.split("class=\"line ink k0\" d=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a path");
+        let order: Vec<char> = path.chars().filter(|c| "LHV".contains(*c)).collect();
+        assert_eq!(order, [first, second], "{path}");
+    }
+}
+
+#[test]
+fn a_table_of_some_points_says_so() {
+    let points: Vec<(f64, f64)> = (0..188).map(|at| (f64::from(at), 1.0)).collect();
+    let whole = plot(Mark::Line, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), points[..40].to_vec());
+    assert!(!whole.figure("p").into_string().contains("one in"));
+    let thinned = plot(Mark::Line, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), points);
+    assert!(thinned.figure("p").into_string().contains("one in 5 of 188 points"));
 }
 
 /// The interval of a point is a bar with ends, which the axis has room for.
