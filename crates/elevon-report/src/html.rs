@@ -60,7 +60,7 @@ fn rules_section(between: &RulesBetween) -> Markup {
                 Some(rules) if none(rules) => { p { "None of the " (between.differ) " that differ changes a figure alone." } }
                 Some(rules) => {
                     p { "Each switched alone in " (a) "; the " (between.differ - rules.len()) " others that differ change no figure." }
-                    table {
+                    div class="scroll" { table class="rows" {
                         thead { tr { th { "rule" } th { "area" } th { "in " (to) } th { "figures" } } }
                         "\n"
                         tbody {
@@ -77,7 +77,7 @@ fn rules_section(between: &RulesBetween) -> Markup {
                                 "\n"
                             }
                         }
-                    }
+                    } }
                 }
             }
         }
