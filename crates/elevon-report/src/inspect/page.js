@@ -107,7 +107,7 @@
   const CLOSE = 4000;
   function readColours() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of [...GROUPS, 'text', 'soft', 'line', 'card']) colours[name] = style.getPropertyValue('--' + name).trim();
+    for (const name of [...GROUPS, 'text', 'soft', 'line', 'card', 'map']) colours[name] = style.getPropertyValue('--' + name).trim();
   }
   function prepare(canvas) {
     const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth || 800, height = canvas.clientHeight || 180;
@@ -138,7 +138,7 @@
     const digits = colour.replace('#', '');
     return [0, 2, 4].map(at => parseInt(digits.slice(at, at + 2), 16));
   }
-  function heat(name, colour) {
+  function heat(name) {
     const map = maps[name], [context, width, height] = prepare(by(name));
     const first = firstIn(t0), last = from(t1);
     let counts, columns, u0 = t0, u1 = t1;
@@ -158,7 +158,7 @@
     for (const count of counts) most = Math.max(most, count);
     // A pixel is a word of alpha, blue, green and red; small counts, nearly all, have theirs in a table.
     const image = new ImageData(Math.max(columns, 1), ROWS), pixels = new Uint32Array(image.data.buffer);
-    const [r, g, b] = rgb(colour), opaque = b << 16 | g << 8 | r, norm = 255 / Math.log2(1 + most);
+    const [r, g, b] = rgb(colours.map), opaque = b << 16 | g << 8 | r, norm = 255 / Math.log2(1 + most);
     const pixel = count => (opaque | Math.round(40 + 0.84 * norm * Math.log2(1 + count)) << 24) >>> 0;
     const small = new Uint32Array(Math.min(most + 1, 1024));
     for (let count = 1; count < small.length; count++) small[count] = pixel(count);
@@ -176,6 +176,8 @@
     context.fillStyle = colours.soft;
     const labels = name === 'sector' ? [size(minSector * 512), size(maxSector * 512)] : [map.show(map.low), map.show(map.high)];
     context.fillText(labels[1], 2, 11);
+    // The lower label lies in the map: nothing is drawn behind it.
+    context.clearRect(0, height - 27, context.measureText(labels[0]).width + 4, 13);
     context.fillText(labels[0], 2, height - 16);
   }
   function axis(context, width, height) {
@@ -226,7 +228,7 @@
       means.push(sum / columns);
       most = Math.max(most, sum / columns);
     }
-    context.fillStyle = colours.read;
+    context.fillStyle = colours.map;
     const pixel = bar => Math.round(((a - a % step + bar * step) * duration / FINEST - t0) * scale);
     for (let bar = 0; bar < means.length; bar++) {
       const high = means[bar] / most * (height - 30);
@@ -247,7 +249,7 @@
     pending = false;
     const before = performance.now();
     const seen = timeline();
-    heat('latency', colours.read); heat('sector', colours.flush); heat('size', colours.write);
+    heat('latency'); heat('sector'); heat('size');
     by('where').textContent = `${moment(t0, (t1 - t0) / 100)} to ${moment(t1, (t1 - t0) / 100)}, ${(from(t1) - from(t0)).toLocaleString('en')} requests begin here`;
     const body = document.body.dataset;
     body.drawMs = (performance.now() - before).toFixed(1);

@@ -177,7 +177,7 @@ fn one_finding(finding: &Finding) -> Markup {
 }
 
 fn views(requests: usize) -> Markup {
-    let view = |id: &str, title: &str, what: &str| {
+    let view = |id: &str, title: &str, what: Markup| {
         html! {
             figure.plot { figcaption { h3 { (title) } p { (what) } } canvas id=(id) tabindex="0" {} }
         }
@@ -192,15 +192,17 @@ fn views(requests: usize) -> Markup {
         h2 { "Over time" }
         p.soft {
             "Wheel or + and - zoom, dragging or the arrow keys move, a double click or 0 shows all. Close up, the timeline shows each "
-            "request; a click on one keeps its figures. Colours: "
-            @for group in Group::ALL { span.group style={ "color:var(--" (group.name()) ")" } { (group.name()) } " " }
+            "request; a click on one keeps its figures."
         }
         p #where {}
-        (view("timeline", "Timeline", "Far out: requests in the device. Close up: each request, pale while it waits, full in the device."))
+        (view("timeline", "Timeline", html! {
+            "Far out: requests in the device. Close up: each request, pale while it waits, full in the device, in the colour of "
+            @for group in Group::ALL { span.group style={ "color:var(--" (group.name()) ")" } { (group.name()) } " " }
+        }))
         p #picked.block hidden {}
-        (view("latency", "Latency", "From its beginning to completion, logarithmic."))
-        (view("sector", "Sector", "Place on the device."))
-        (view("size", "Size", "Bytes of a request, logarithmic."))
+        (view("latency", "Latency", html! { "From its beginning to completion, logarithmic." }))
+        (view("sector", "Sector", html! { "Place on the device." }))
+        (view("size", "Size", html! { "Bytes of a request, logarithmic." }))
     }
 }
 
