@@ -107,12 +107,24 @@ pub(crate) fn table(out: &mut String, variants: &[Variant<'_>]) {
     let mut table = plain_table();
     let heads = letters().take(variants.len()).map(String::from);
     table.set_header(std::iter::once("settings in force".to_owned()).chain(heads));
+    let (alike, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(_, values)| look_alike(values));
     for (key, values) in rows {
         table.add_row(std::iter::once(key).chain(values.iter().map(|value| cut(value))));
     }
     align_right(&mut table);
     out.push('\n');
     push_table(out, &table);
+    for (key, values) in alike {
+        for (letter, value) in letters().zip(values) {
+            let _ = writeln!(out, "{key} of {letter}: {value}");
+        }
+    }
+}
+
+/// Returns true if two values differ only in what is cut off.
+fn look_alike(values: &[String]) -> bool {
+    let differ = |a: &String, b: &String| a != b && cut(a) == cut(b);
+    values.iter().enumerate().any(|(at, a)| values[..at].iter().any(|b| differ(a, b)))
 }
 
 /// Writes a line for each variant that differs from the first in no setting in force.
@@ -162,6 +174,20 @@ mod tests {
         table(&mut text, &variants(&runs));
         let fault = text.lines().find(|line| line.starts_with("fault")).expect("a row");
         assert!(fault.contains(" -  ") && fault.ends_with("error:sectors=100..."), "{text}");
+    }
+
+    #[test]
+    fn values_that_differ_do_not_look_the_same() {
+        let with = |fault: &str| {
+            let mut run = sample::mixed_run();
+            run.config.push(("fault".into(), fault.into()));
+            run
+        };
+        let (first, second) = ("error:sectors=1000-2000,status=medium", "error:sectors=1000-2000,status=timeout");
+        let mut text = String::new();
+        table(&mut text, &variants(&[with(first), with(second)]));
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("fault")).collect();
+        assert_eq!(lines, [format!("fault of A: {first}"), format!("fault of B: {second}")], "{text}");
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub(crate) struct Plan {
     pub(crate) cache: Option<CachePlan>,
     pub(crate) faults: Vec<String>,
     /// The cgroups of jobs and of `--tenants`, with their settings.
+    /// Options over those of the job files.
+    pub(crate) job_option: Vec<String>,
     pub(crate) tenants: TenantPlan,
     /// Folder of the jobs' logs.
     pub(crate) log_folder: LogFolder,
@@ -207,6 +209,7 @@ impl Plan {
             inputs: sources.files().chain(device_file).collect(),
         };
         if of_cache == Some(false) && !args.is_served {
+            job_option: args.job_option.clone(),
             let option = if plan.is_real() { "--cache" } else { "--memory" };
             plan.warnings.push(format!("{option}: no job goes through the page cache: all have direct=1"));
         }

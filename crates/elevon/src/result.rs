@@ -125,8 +125,8 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
     // Rarely changed settings are only listed if they were changed.
     rows.extend(config.changed());
     rows.extend(plan.tenants_file.iter().map(|path| ("tenants", path.display().to_string())));
-    if !plan.faults.is_empty() {
-        rows.push(("fault", plan.faults.join(" ")));
+    for (key, given) in [("fault", &plan.faults), ("job_option", &plan.job_option)] {
+        rows.extend((!given.is_empty()).then(|| (key, given.join(" "))));
     }
     rows.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
