@@ -1,7 +1,6 @@
 //! `elevon convert`: the events of a trace, taken in another format.
 
 use std::io;
-use std::path::Path;
 
 use elevon_report::number::counted;
 use elevon_trace::write::{self, WriteFormat, WriteOptions};
@@ -11,7 +10,6 @@ use crate::args::ConvertArgs;
 use crate::bar::Bar;
 use crate::failure::{Ending, Failure, InputError, MachineError, emit_text, tell};
 use crate::files::Files;
-use crate::text_files::STDIN;
 use crate::trace::TracePlace;
 use crate::trace_input::TraceInput;
 
@@ -24,9 +22,7 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<Ending, Failure> {
     let TraceInput { name, device, .. } = &trace;
     let format = WriteFormat::from_path(&args.out).map_err(|error| Failure::input(InputError::ConvertTo(error)))?;
     let mut files = Files::default();
-    if args.trace != Path::new(STDIN) {
-        files.add_input(name, &args.trace)?;
-    }
+    trace.add_to(&mut files)?;
     let mut reader = trace.open()?;
     reader.set_device(*device);
     let place = TracePlace::new(args.out.display().to_string(), &args.out, format, &mut files)?;

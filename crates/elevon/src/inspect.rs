@@ -7,11 +7,13 @@ use elevon_trace::analysis::{Inspection, ProcessStats, RequestRecord, RequestSin
 
 use crate::args::{InspectArgs, TextOrJson};
 use crate::failure::{Ending, Failure, ValueError, all, emit, emit_text, tell};
+use crate::files::Files;
 use crate::output::NewFile;
 use crate::trace_input::TraceInput;
 
 pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
     let trace = TraceInput::new(&args.trace, args.dev.as_deref())?;
+    check_files(args, &trace)?;
     let mut takers = Takers::new(args)?;
     let sink = takers.is_wanted().then_some(&mut takers as &mut dyn RequestSink);
     let found = trace.read(|open, device, progress| elevon_trace::analysis::inspect(open, device, sink, progress));
@@ -31,6 +33,19 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
     };
     all([takers.commit(&found), report])?;
     Ok(Ending::Done)
+}
+
+/// Refuses outputs that are the trace, or each other.
+fn check_files(args: &InspectArgs, trace: &TraceInput<'_>) -> Result<(), Failure> {
+    let mut files = Files::default();
+    trace.add_to(&mut files)?;
+    files.add_stdout()?;
+    for (option, path) in [("--requests", &args.requests), ("--html", &args.html)] {
+        if let Some(path) = path {
+            files.add_output(format!("{option} {}", path.display()), path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Outputs that receive every request.

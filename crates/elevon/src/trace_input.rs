@@ -8,6 +8,7 @@ use elevon_trace::{DeviceNumber, OpenError, Position, Reader};
 
 use crate::bar::Bar;
 use crate::failure::{Failure, MachineError, tell};
+use crate::files::Files;
 use crate::text_files::STDIN;
 
 /// Where a trace is, and which device of it is wanted.
@@ -23,6 +24,12 @@ impl<'a> TraceInput<'a> {
     pub(crate) fn new(path: &'a Path, dev: Option<&str>) -> Result<Self, Failure> {
         let device = dev.map(str::parse::<DeviceNumber>).transpose().map_err(|error| Failure::named("--dev", error))?;
         Ok(Self { name: path.display().to_string(), device, path })
+    }
+
+    /// Adds the trace to the files of the command, so that no output may be the same file.
+    pub(crate) fn add_to(&self, files: &mut Files) -> Result<(), Failure> {
+        let path = if self.path == Path::new(STDIN) { Path::new("/dev/stdin") } else { self.path };
+        files.add_input(&self.name, path)
     }
 
     /// Opens the trace to read it once.

@@ -9,6 +9,7 @@ use super::axis::{Axis, Values};
 use super::points::{Point, Sampling, grid, points};
 use crate::args::{DEFAULT_SEED, StackArgs, SweepRunArgs};
 use crate::failure::{Failure, SweepError};
+use crate::files::Files;
 use crate::lab::Over;
 use crate::plan::{self, Plan};
 use crate::text_files::{InputFile, STDIN, Texts, quoted, with_stdin};
@@ -213,6 +214,23 @@ impl Definition {
 
     /// Returns the command that repeats a run.
     pub(super) fn command(&self, number: usize) -> Result<String, Failure> {
+    /// Returns the files that a search reads: those of the point of first values, and of the points
+    /// that have another value of one axis.
+    pub(super) fn files(&self) -> Result<Files, Failure> {
+        let first: Point = vec![0; self.axes.len()];
+        let mut near = Self { points: vec![first.clone()], seeds: vec![DEFAULT_SEED], ..self.clone() };
+        for (at, axis) in self.axes.iter().enumerate().filter(|(_, axis)| matches!(axis.values, Values::List(_))) {
+            near.points.extend((1..axis.len()).map(|value| {
+                let mut point = first.clone();
+                point[at] = value;
+                point
+            }));
+        }
+        // A point that cannot be planned fails when the search comes to it.
+        let mut plans = (0..near.points.len()).filter_map(|number| near.plan(number).ok());
+        plans.try_fold(Files::default(), |files, plan| plan.add_files(files))
+    }
+
         Ok(plan::command("run", &[&self.job.to_string_lossy()], &self.options(number)?))
     }
 

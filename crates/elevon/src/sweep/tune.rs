@@ -41,6 +41,11 @@ const FRONT: usize = 60;
 pub(crate) fn tune(args: &TuneArgs) -> Result<Ending, Failure> {
     let goals = Goals::new(args)?;
     let definition = Definition::of_search(&args.input, &args.stack, &args.over, args.seeds.as_deref())?;
+    if let Some(path) = &args.html {
+        let mut files = definition.files()?;
+        files.add_stdout()?;
+        files.add_output(format!("--html {}", path.display()), path)?;
+    }
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let mut search = Search::new(definition, goals);

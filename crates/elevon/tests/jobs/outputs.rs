@@ -23,6 +23,8 @@ fn bench() -> Bench {
     symlink("good.fio", bench.path("soft.html")).expect("a link");
     fs::hard_link(bench.path("disk.img"), bench.path("hard.json")).expect("a link");
     bench.file("good.blktrace.0", GOOD);
+    bench.file("t.ftrace", "a-1 [000] 1.000001: block_bio_queue: 8,0 R 8 + 8 [a]\n");
+    symlink("t.ftrace", bench.path("soft.csv")).expect("a link");
     bench
 }
 
@@ -47,6 +49,17 @@ const CLASHES: &[(&[&str], &[&str])] = &[
         &["--html disk.img", "--device ./disk.img"],
     ),
     (&["compare", "good.fio", "--vs", "--kernel 6.1", "--html", "good.fio"], &["--html good.fio", "good.fio"]),
+    (
+        &["tune", "good.fio", "--over", "iodepth=1,2", "--maximise", "iops", "--html", "soft.html"],
+        &["--html soft.html", "the same file as good.fio, which it would overwrite"],
+    ),
+    (
+        &["tune", "good.fio", "--over", "tenants=t.toml", "--maximise", "iops", "--html", "./t.toml"],
+        &["--html ./t.toml", "t.toml, which it would overwrite"],
+    ),
+    (&["inspect", "t.ftrace", "--html", "soft.csv"], &["--html soft.csv", "t.ftrace, which it would overwrite"]),
+    (&["inspect", "t.ftrace", "--requests", "soft.csv"], &["--requests soft.csv", "t.ftrace, which it would"]),
+    (&["inspect", "t.ftrace", "--requests", "x.csv", "--html", "./x.csv"], &["--html ./x.csv", "--requests x.csv"]),
 ];
 
 #[test]
