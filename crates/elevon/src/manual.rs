@@ -1,5 +1,7 @@
 //! `elevon completions` and `elevon man`: made of the same definitions as `--help`.
 
+use std::path::Path;
+
 use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory};
 use elevon_core::kernel::Kernel;
@@ -51,9 +53,20 @@ pub(crate) fn pages(args: &ManArgs) -> Result<Ending, Failure> {
     if !args.folder.is_dir() {
         return Err(Failure::named(args.folder.display().to_string(), FileError::NotADirectory));
     }
-    let written = clap_mangen::generate_to(Cli::command(), &args.folder);
-    written.map_err(|error| NewFile::failure("", &args.folder, error))?;
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    write_page(&command, &args.folder)?;
     Ok(Ending::Done)
+}
+
+/// Writes the page of a command and those of its subcommands.
+fn write_page(command: &Command, folder: &Path) -> Result<(), Failure> {
+    let page = clap_mangen::Man::new(command.clone());
+    let path = folder.join(page.get_filename());
+    let mut text = Vec::new();
+    page.render(&mut text).map_err(|error| NewFile::failure("", &path, error))?;
+    NewFile::create("", &path)?.commit(&text)?;
+    command.get_subcommands().filter(|of| !of.is_hide_set()).try_for_each(|of| write_page(of, folder))
 }
 
 #[cfg(test)]

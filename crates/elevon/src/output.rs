@@ -38,19 +38,20 @@ enum Destination {
     Beside { part: NamedTempFile, target: PathBuf },
 }
 
+// Writes go to the file in `part`, because errors of `part` itself name its hidden path.
 impl Write for NewFile {
     /// Writes a part of the content. [`NewFile::commit`] gives the file its name.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.to {
             Destination::There(file) => file.write(bytes),
-            Destination::Beside { part, .. } => part.write(bytes),
+            Destination::Beside { part, .. } => part.as_file_mut().write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.to {
             Destination::There(file) => file.flush(),
-            Destination::Beside { part, .. } => part.flush(),
+            Destination::Beside { part, .. } => part.as_file_mut().flush(),
         }
     }
 }
@@ -91,9 +92,10 @@ impl NewFile {
         let Self { name, to } = self;
         let written = match to {
             Destination::There(mut file) => file.write_all(content),
-            Destination::Beside { mut part, target } => {
-                part.write_all(content).and_then(|()| part.persist(target).map(drop).map_err(|error| error.error))
-            }
+            Destination::Beside { mut part, target } => part
+                .as_file_mut()
+                .write_all(content)
+                .and_then(|()| part.persist(target).map(drop).map_err(|error| error.error)),
         };
         written.map_err(|error| MachineError::Write { output: name, error }.into())
     }

@@ -133,6 +133,17 @@ fn a_trace_that_cannot_be_finished_leaves_the_report() {
         assert!(stderr.contains(&format!("--trace {name}: cannot write: File too large")), "{stderr}");
         assert_eq!(bench.names(), before, "{name}: something was left");
     }
+    for args in [format!("run {job} --html x.html"), "man .".to_owned()] {
+        let output = on_a_full_disk(&bench, &args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{args}: {stderr}");
+        assert!(stderr.contains("cannot write: File too large") && !stderr.contains(".part"), "{args}: {stderr}");
+        let pages = bench.names().into_iter().filter(|name| name.ends_with(".1"));
+        let is_whole = |name: &String| fs::read_to_string(bench.path(name)).expect("a page").contains(".SH NAME");
+        assert!(pages.clone().all(|name| is_whole(&name)), "{args}");
+        pages.for_each(|name| fs::remove_file(bench.path(&name)).expect("a page"));
+        assert_eq!(bench.names(), before, "{args}: something was left");
+    }
     // A page is either complete or not there.
     let output = on_a_full_disk(&bench, &format!("run {job} --trace x.ftrace --html x.html"));
     let stderr = String::from_utf8_lossy(&output.stderr);
