@@ -17,5 +17,5 @@ pub use engine::{Behaviour, ENGINES, EngineRow, find_engine};
 pub use grammar::WRITE_HINTS;
 pub use over::JobOption;
 pub use parse::{MOST_ERRORS, MOST_JOBS, ParsedJobs, parse, parse_all, parse_all_with};
-pub use source::{HostSource, JobSource, Machine, MemorySource, SourceError, read_text, read_text_file};
+pub use source::{Environment, HostSource, JobSource, Machine, MemorySource, SourceError, read_text, read_text_file};
 pub use spec::JobSpec;

@@ -28,7 +28,7 @@ use crate::options_of_trace;
 use crate::own_device::OwnDevice;
 use crate::replay::Replay;
 use crate::setting;
-use crate::text_files::{InputFile, STDIN, TextFiles, Texts, name_of, quoted};
+use crate::text_files::{Input, STDIN, TextFiles, Texts, assignments, name_of, quoted};
 
 mod surprises;
 mod tenants;
@@ -80,8 +80,8 @@ pub(crate) struct Plan {
     pub(crate) tenants_file: Option<PathBuf>,
     /// A command line that repeats the run.
     pub(crate) command: String,
-    /// The files that were read.
-    pub(crate) inputs: Vec<InputFile>,
+    /// The files that were read, and what job files read of the environment.
+    pub(crate) inputs: Vec<Input>,
     /// Warnings before the run.
     pub(crate) warnings: Vec<String>,
 }
@@ -103,7 +103,12 @@ impl Plan {
             errors.dedup();
             Failure::text(errors)
         })?;
-        Self::of_sources(parsed, "run", &names, args, None, sources)
+        let environment = std::mem::take(&mut parsed.environment);
+        let mut plan = Self::of_sources(parsed, "run", &names, args, None, sources)?;
+        let variables = assignments(environment.iter().map(|(name, value)| (name.as_str(), value.as_deref())));
+        plan.command.insert_str(0, &variables);
+        plan.inputs.extend(environment.into_iter().map(|(what, text)| Input { what, path: None, text }));
+        Ok(plan)
     }
 
     /// Creates a plan of jobs that are already parsed and come from no file. `name` is their name
@@ -302,8 +307,8 @@ impl Plan {
 
     /// Adds the files of this plan to those of other plans.
     pub(crate) fn add_files(&self, mut files: Files) -> Result<Files, Failure> {
-        for InputFile { what, path, .. } in &self.inputs {
-            files.add_input(what.clone(), path)?;
+        for Input { what, path, .. } in &self.inputs {
+            path.iter().try_for_each(|path| files.add_input(what.clone(), path))?;
         }
         if let Target::Real(path) = &self.target {
             files.add_device(path)?;
@@ -330,14 +335,14 @@ fn own_device(
     args: &StackArgs,
     own: Option<OwnDevice>,
     kernel: Kernel,
-) -> Result<(Option<OwnDevice>, Option<InputFile>), Failure> {
+) -> Result<(Option<OwnDevice>, Option<Input>), Failure> {
     let path = match (own, args.device.strip_prefix('@')) {
         (None, Some(path)) => path,
         (own, _) => return Ok((own, None)),
     };
     let own = OwnDevice::load("--device", path, &kernel.rules())?;
     let text = Some(own.text.clone());
-    let file = InputFile { what: format!("--device @{path}"), path: PathBuf::from(path), text };
+    let file = Input { what: format!("--device @{path}"), path: Some(PathBuf::from(path)), text };
     Ok((Some(own), Some(file)))
 }
 

@@ -23,7 +23,7 @@ use crate::args::{ReplayArgs, ReplayOptions, StackArgs};
 use crate::failure::{ConflictError, Ending, Failure, ValueError};
 use crate::plan::{Plan, Target};
 use crate::run::run_plan;
-use crate::text_files::{InputFile, STDIN};
+use crate::text_files::{Input, STDIN};
 use crate::trace_input::TraceInput;
 
 pub(crate) mod lacking;
@@ -175,11 +175,11 @@ impl Replay {
     }
 
     /// Returns the files that were read.
-    pub(crate) fn inputs(&self) -> Vec<InputFile> {
+    pub(crate) fn inputs(&self) -> Vec<Input> {
         let of_stdin = (self.path == Path::new(STDIN)).then(|| PathBuf::from("/dev/stdin"));
         let files = self.workload.report.files.iter().map(PathBuf::from);
         let files = of_stdin.map_or_else(|| files.collect(), |stdin| vec![stdin]);
-        files.into_iter().map(|path| InputFile { what: path.display().to_string(), path, text: None }).collect()
+        files.into_iter().map(|path| Input { what: path.display().to_string(), path: Some(path), text: None }).collect()
     }
 
     /// Describes in a few words how the trace is replayed.

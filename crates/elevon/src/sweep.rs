@@ -79,7 +79,7 @@ impl Shard {
 
 fn run(args: &SweepRunArgs) -> Result<Ending, Failure> {
     let shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), Shard::parse).map_err(Failure::input)?;
-    let definition = Definition::new(args)?;
+    let mut definition = Definition::new(args)?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let bar = Bar::new("checking");
     bar.expect(definition.points.len() as u64);
@@ -88,6 +88,7 @@ fn run(args: &SweepRunArgs) -> Result<Ending, Failure> {
     };
     drop(bar);
     warn(&said.lines(&Said::default()));
+    definition.set_variables(&inputs);
     let folder = args.output.clone().unwrap_or_else(|| folder_of(&definition.job));
     std::fs::create_dir_all(&folder).map_err(|error| Failure::named(folder.display().to_string(), error))?;
     let mut journal = Journal::open(&folder.join(shard.journal()), &definition.head(&inputs), definition.runs())?;

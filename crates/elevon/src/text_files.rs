@@ -10,13 +10,15 @@ use elevon_formats::fio::{HostSource, JobSource, Machine, SourceError, read_text
 /// Name that stands for stdin.
 pub(crate) const STDIN: &str = "-";
 
-/// A file that the command read.
+/// A file or a value of the environment that the command read.
 #[derive(Clone, Debug)]
-pub(crate) struct InputFile {
-    /// Its name in options and messages.
+pub(crate) struct Input {
+    /// Its name in options and messages: `${NAME}` is a variable.
     pub(crate) what: String,
-    pub(crate) path: PathBuf,
-    /// What it said; `None` for a trace, which is not text for people.
+    /// `None` for a value of the environment.
+    pub(crate) path: Option<PathBuf>,
+    /// What it said; `None` for a trace, which is not text for people, and for a variable that is
+    /// not set.
     pub(crate) text: Option<String>,
 }
 
@@ -40,10 +42,10 @@ impl TextFiles {
     }
 
     /// Returns the files that were read, by name.
-    pub(crate) fn files(self) -> impl Iterator<Item = InputFile> {
+    pub(crate) fn files(self) -> impl Iterator<Item = Input> {
         self.read.into_iter().map(|(what, text)| {
             let path = PathBuf::from(if what == STDIN { "/dev/stdin" } else { what.as_str() });
-            InputFile { what, path, text }
+            Input { what, path: Some(path), text }
         })
     }
 
@@ -89,6 +91,15 @@ pub(crate) fn with_stdin(texts: Texts, names: &[Option<&Path>]) -> Result<Texts,
     Ok(Arc::new(texts))
 }
 
+/// Returns the variables among inputs as a shell sets them before a command: `NAME=value `.
+pub(crate) fn assignments<'a>(inputs: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> String {
+    let variable = |(what, value): (&'a str, Option<&'a str>)| {
+        let name = what.strip_prefix("${")?.strip_suffix('}')?;
+        Some(format!("{name}={} ", quoted([value?])))
+    };
+    inputs.into_iter().filter_map(variable).collect()
+}
+
 /// Joins the words of a command line, quoted for a shell.
 pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     // A process argument cannot contain a zero byte.
@@ -111,5 +122,12 @@ mod tests {
         let line = quoted(words);
         assert_eq!(shlex::split(&line), Some(words.map(str::to_owned).to_vec()), "{line}");
         assert_eq!(quoted(["elevon", "run", "jobs/a.fio", "--seed", "1"]), "elevon run jobs/a.fio --seed 1");
+    }
+
+    #[test]
+    fn only_variables_that_are_set_stand_before_a_command() {
+        let inputs =
+            [("a.fio", Some("[a]")), ("${A}", Some("8")), ("${B}", Some("x y")), ("${C}", None), ("$ncpus", Some("2"))];
+        assert_eq!(assignments(inputs), "A=8 B='x y' ");
     }
 }

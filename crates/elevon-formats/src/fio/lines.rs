@@ -7,7 +7,7 @@
 //! only options and may include further files.
 
 use super::parse::MOST_ERRORS;
-use super::source::{JobSource, Machine};
+use super::source::{Environment, JobSource, Machine};
 use crate::diagnostic::{Diagnostic, Problem, Span};
 
 /// The maximum depth of nested includes; more is a cycle.
@@ -48,6 +48,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) warnings: Vec<Diagnostic>,
     /// The file that the command line names. It determines which files may be included.
     pub(crate) job_file: String,
+    /// What was read of the environment.
+    pub(crate) environment: Environment,
 }
 
 impl Reader<'_> {
@@ -148,7 +150,7 @@ impl Reader<'_> {
             return;
         }
         let mut unset = Vec::new();
-        let value = value.map(|text| expand(text, self.source, &mut unset));
+        let value = value.map(|text| expand(text, self.source, &mut self.environment, &mut unset));
         section.entries.push(KeyValue { at, value_column, key: key.to_owned(), value, unset });
     }
 
@@ -195,7 +197,7 @@ fn column(line: &str, offset: usize) -> u32 {
 /// Replaces `${NAME}` and the reserved keywords, each once: the value of a variable is not expanded
 /// again. Arithmetic on a keyword (`8*$mb_memory`) is evaluated here, since it needs no
 /// parentheses. Unset variables expand to nothing, as in fio, and their names are added to `unset`.
-fn expand(text: &str, source: &dyn JobSource, unset: &mut Vec<String>) -> String {
+fn expand(text: &str, source: &dyn JobSource, read: &mut Environment, unset: &mut Vec<String>) -> String {
     if !text.contains('$') {
         return text.to_owned();
     }
@@ -205,13 +207,16 @@ fn expand(text: &str, source: &dyn JobSource, unset: &mut Vec<String>) -> String
         let tail = &rest[at..];
         let braced = tail.strip_prefix("${").and_then(|tail| tail.split_once('}'));
         if let Some((name, after)) = braced {
-            match source.variable(name) {
-                Some(value) => out.push_str(&value),
+            let value = source.variable(name);
+            match &value {
+                Some(value) => out.push_str(value),
                 None => unset.push(name.to_owned()),
             }
+            read.insert(format!("${{{name}}}"), value);
             rest = after;
-        } else if let Some((number, after)) = reserved(tail, source.machine()) {
+        } else if let Some((name, number, after)) = reserved(tail, source.machine()) {
             out.push_str(&number.to_string());
+            read.insert(name.to_owned(), Some(number.to_string()));
             keyword = true;
             rest = after;
         } else {
@@ -226,8 +231,9 @@ fn expand(text: &str, source: &dyn JobSource, unset: &mut Vec<String>) -> String
     }
 }
 
-fn reserved(text: &str, machine: Machine) -> Option<(u64, &str)> {
+/// Returns the reserved keyword at the start of a text, its number, and what follows it.
+fn reserved(text: &str, machine: Machine) -> Option<(&'static str, u64, &str)> {
     [("$pagesize", machine.page_size), ("$mb_memory", machine.memory_mb), ("$ncpus", machine.cpus)]
         .into_iter()
-        .find_map(|(keyword, number)| text.strip_prefix(keyword).map(|rest| (number, rest)))
+        .find_map(|(keyword, number)| text.strip_prefix(keyword).map(|rest| (keyword, number, rest)))
 }

@@ -11,7 +11,7 @@ use super::lines::{KeyValue, Reader, Section};
 use super::number::{Scan, Unit, by_direction};
 use super::options::{OptionKind, OptionRow, Status, find, nearest};
 use super::over::JobOption;
-use super::source::JobSource;
+use super::source::{Environment, JobSource};
 use super::spec::{Amount, JobSpec};
 use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
 use elevon_core::kernel::Rules;
@@ -25,13 +25,16 @@ pub struct ParsedJobs {
     pub jobs: Vec<JobSpec>,
     /// Warnings, at most one per option and message.
     pub warnings: Vec<Diagnostic>,
+    /// What the files read of the environment.
+    pub environment: Environment,
     places: Vec<Vec<(&'static str, Span)>>,
 }
 
 impl ParsedJobs {
     /// Returns jobs that were not read from a file.
     pub fn of_specs(jobs: Vec<JobSpec>) -> Self {
-        Self { places: vec![Vec::new(); jobs.len()], jobs, warnings: Vec::new() }
+        let places = vec![Vec::new(); jobs.len()];
+        Self { places, jobs, warnings: Vec::new(), environment: Environment::new() }
     }
 
     /// Drops the warnings that apply only to a run without a page cache. Returns true if any job
@@ -162,9 +165,10 @@ pub fn parse_all_with(
     names: &[&str],
     over: &[JobOption],
 ) -> Result<ParsedJobs, Vec<Diagnostic>> {
-    let mut reader = Reader { source, errors: Vec::new(), warnings: Vec::new(), job_file: String::new() };
+    let (job_file, environment) = (String::new(), Environment::new());
+    let mut reader = Reader { source, errors: Vec::new(), warnings: Vec::new(), job_file, environment };
     let files: Vec<Vec<Section>> = names.iter().map(|name| reader.sections(name)).collect();
-    let mut jobs = 0;
+    let (mut jobs, environment) = (0, reader.environment);
     let mut parser = Parser { errors: reader.errors, warnings: reader.warnings, jobs: Vec::new(), places: Vec::new() };
     for (index, sections) in files.iter().enumerate() {
         let (mut globals, before) = (Draft::new(), parser.jobs.len());
@@ -195,7 +199,7 @@ pub fn parse_all_with(
     }
     parser.errors.extend(over.iter().filter_map(|option| without_job(option, &parser.jobs)));
     if parser.errors.is_empty() {
-        Ok(ParsedJobs { jobs: parser.jobs, warnings: parser.warnings, places: parser.places })
+        Ok(ParsedJobs { jobs: parser.jobs, warnings: parser.warnings, environment, places: parser.places })
     } else {
         Err(parser.errors)
     }

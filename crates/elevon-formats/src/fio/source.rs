@@ -16,6 +16,10 @@ pub struct Machine {
     pub cpus: u64,
 }
 
+/// What a job file read of its environment: the value of each `${NAME}`, `$pagesize`, `$mb_memory`
+/// and `$ncpus`, by its name as written; `None` is a variable that is not set.
+pub type Environment = BTreeMap<String, Option<String>>;
+
 /// The reason why a text cannot be read, in a few words without its name.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
@@ -210,6 +214,18 @@ impl JobSource for HostSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fio::parse_all;
+
+    #[test]
+    fn what_is_read_of_the_environment_is_kept() {
+        let mut source =
+            MemorySource::one("j", "[a]\nbs=${A}4k\nsize=8*$mb_memory\niodepth=$ncpus\ndescription=${B} $HOME");
+        source.variables.insert("B".into(), "b".into());
+        let jobs = parse_all(&mut source, &["j"]).expect("a job");
+        let read = jobs.environment.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
+        let expected = [("$mb_memory", Some("16384")), ("$ncpus", Some("8")), ("${A}", None), ("${B}", Some("b"))];
+        assert_eq!(read.collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn a_path_below_a_folder_does_not_lead_out_of_it() {

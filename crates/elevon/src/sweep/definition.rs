@@ -12,7 +12,7 @@ use crate::failure::{Failure, SweepError};
 use crate::files::Files;
 use crate::lab::Over;
 use crate::plan::{self, Plan};
-use crate::text_files::{InputFile, STDIN, Texts, quoted, with_stdin};
+use crate::text_files::{Input, STDIN, Texts, assignments, quoted, with_stdin};
 
 /// Options of the stack that a plan may have, by their long names.
 const OPTIONS: [&str; 10] =
@@ -26,6 +26,8 @@ pub(crate) struct Definition {
     pub(super) job: PathBuf,
     base: StackArgs,
     texts: Texts,
+    /// The variables that its job files read, as a shell sets them.
+    variables: String,
     pub(super) axes: Vec<Axis>,
     sampling: String,
     pub(super) points: Vec<Point>,
@@ -167,7 +169,7 @@ impl Definition {
         let points = points(&axes, sampling, base.seed).map_err(Failure::input)?;
         let compare = compare_text.as_deref().map(|text| compared(text, &axes)).transpose().map_err(Failure::input)?;
         let sampling = sample.unwrap_or_else(|| "grid".to_owned());
-        Ok(Self { job, base, texts, axes, sampling, points, seeds, compare_text, compare })
+        Ok(Self { job, base, texts, variables: String::new(), axes, sampling, points, seeds, compare_text, compare })
     }
 
     /// Returns the number of runs.
@@ -212,8 +214,6 @@ impl Definition {
         Plan::of_texts(std::slice::from_ref(&self.job), &self.base, self.texts.clone())
     }
 
-    /// Returns the command that repeats a run.
-    pub(super) fn command(&self, number: usize) -> Result<String, Failure> {
     /// Returns the files that a search reads: those of the point of first values, and of the points
     /// that have another value of one axis.
     pub(super) fn files(&self) -> Result<Files, Failure> {
@@ -231,12 +231,21 @@ impl Definition {
         plans.try_fold(Files::default(), |files, plan| plan.add_files(files))
     }
 
-        Ok(plan::command("run", &[&self.job.to_string_lossy()], &self.options(number)?))
+    /// Returns the command that repeats a run.
+    pub(super) fn command(&self, number: usize) -> Result<String, Failure> {
+        let command = plan::command("run", &[&self.job.to_string_lossy()], &self.options(number)?);
+        Ok(format!("{}{command}", self.variables))
     }
 
     /// Returns what all runs share, as a command line: without a seed, of which each has its own.
     pub(super) fn shared(&self) -> String {
-        plan::command_with_seed("run", &[&self.job.to_string_lossy()], &self.base, None)
+        let command = plan::command_with_seed("run", &[&self.job.to_string_lossy()], &self.base, None);
+        format!("{}{command}", self.variables)
+    }
+
+    /// Lets commands set the variables among what plans read.
+    pub(super) fn set_variables(&mut self, inputs: &[Input]) {
+        self.variables = assignments(inputs.iter().map(|input| (input.what.as_str(), input.text.as_deref())));
     }
 
     /// Returns warnings of a point without the values of its axes, so that those of all points are
@@ -249,7 +258,7 @@ impl Definition {
     }
 
     /// Returns what tells this sweep from others: the head of its journal.
-    pub(super) fn head(&self, inputs: &[InputFile]) -> Value {
+    pub(super) fn head(&self, inputs: &[Input]) -> Value {
         let axis = |axis: &Axis| match &axis.values {
             Values::List(values) => json!({"key": axis.key, "values": values}),
             Values::Range { .. } => {
@@ -290,7 +299,8 @@ impl Definition {
         };
         let axes = head.get("over").and_then(Value::as_array).ok_or_else(bad)?.iter().map(axis);
         let seeds = head.get("seeds").and_then(Value::as_array).ok_or_else(bad)?.iter().map(Value::as_u64);
-        Self::of_parts(Parts {
+        let inputs = head.get("inputs").and_then(Value::as_object).ok_or_else(bad)?;
+        let mut definition = Self::of_parts(Parts {
             job: job.into(),
             base,
             texts: Texts::default(),
@@ -298,7 +308,9 @@ impl Definition {
             sample: text("sample").filter(|sample| *sample != "grid").map(str::to_owned),
             seeds: seeds.collect::<Option<_>>().ok_or_else(bad)?,
             compare: text("compare").map(str::to_owned),
-        })
+        })?;
+        definition.variables = assignments(inputs.iter().map(|(what, value)| (what.as_str(), value.as_str())));
+        Ok(definition)
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A run that was written is not repeated. A line that an interrupt cut off is dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -136,8 +136,9 @@ fn parse(path: &Path, text: &str, head: &Value, runs: usize) -> Result<BTreeMap<
     for (at, line) in text.lines().enumerate() {
         let value: Value = serde_json::from_str(line).map_err(|_| no_journal(path, at + 1))?;
         if at == 0 {
-            if of_runs(&value) != of_runs(head) {
-                let differs = differing(&value, head);
+            let (own, wanted) = (of_runs(&value), of_runs(head));
+            if own != wanted {
+                let differs = differing(&own, &wanted);
                 return Err(Failure::named(path.display().to_string(), SweepError::AnotherSweep { differs }));
             }
             continue;
@@ -178,13 +179,18 @@ fn of_runs(head: &Value) -> Value {
     head
 }
 
-/// Returns the keys whose values differ, and with them the runs.
+/// Returns the keys whose values differ; of inputs each by its name.
 fn differing(a: &Value, b: &Value) -> String {
     let empty = Map::new();
     let of = |value: &Value| value.as_object().cloned().unwrap_or_else(|| empty.clone());
     let (a, b) = (of(a), of(b));
-    let keys = b.keys().filter(|key| *key != COMPARE && a.get(*key) != b.get(*key));
-    keys.map(String::as_str).collect::<Vec<_>>().join(", ")
+    let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let named = |key: &String| match (a.get(key), b.get(key)) {
+        (Some(a @ Value::Object(_)), Some(b @ Value::Object(_))) => format!("{key} {}", differing(a, b)),
+        _ => key.clone(),
+    };
+    let keys = keys.into_iter().filter(|key| a.get(*key) != b.get(*key)).map(named);
+    keys.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

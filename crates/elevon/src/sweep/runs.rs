@@ -14,12 +14,12 @@ use crate::bar::Bar;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, SweepError};
 use crate::parallel::on_all_cores;
-use crate::text_files::InputFile;
+use crate::text_files::Input;
 
 /// What the check of a sweep found.
 pub(crate) struct Checked {
-    /// The files that plans read.
-    pub(crate) inputs: Vec<InputFile>,
+    /// The files that plans read, and what job files read of the environment.
+    pub(crate) inputs: Vec<Input>,
     /// Warnings of the plans.
     pub(crate) said: Said,
 }
@@ -30,7 +30,7 @@ pub(crate) fn check(
     interrupt: &Interrupt,
     checked: &mut dyn FnMut(),
 ) -> Result<Option<Checked>, Failure> {
-    let mut inputs: BTreeMap<String, InputFile> = BTreeMap::new();
+    let mut inputs: BTreeMap<String, Input> = BTreeMap::new();
     let mut said = Said::of("points");
     for point in 0..definition.points.len() {
         if interrupt.is_set() {

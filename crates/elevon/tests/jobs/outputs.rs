@@ -333,6 +333,23 @@ fn a_trace_says_which_run_it_is_of() {
     for name in ["a.ftrace", "a.blktrace", "a.perfetto", "a.json"] {
         bench.stdout(&["run", "good.fio", "--trace", name, "--scheduler", "bfq:low_latency=0", "--seed", "5"]);
         let file = if name == "a.blktrace" { "a.blktrace.0" } else { name };
+#[test]
+fn a_report_has_what_its_job_reads_of_the_environment() {
+    let bench = bench();
+    bench.file("env.fio", format!("{GOOD}description=${{ELEVON_WORDS}}\nsize=$ncpusm\n"));
+    let args = ["run", "env.fio", "--output-format", "json"];
+    let output = bench.elevon(&args).env("ELEVON_WORDS", "two words").output().expect("the command ran");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        report["elevon"]["command"], "ELEVON_WORDS='two words' elevon run env.fio --device nvme-datacenter --seed 1",
+        "{report}"
+    );
+    let inputs = report["elevon"]["inputs"].as_array().expect("what was read");
+    let names: Vec<&str> = inputs.iter().filter_map(|input| input["name"].as_str()).collect();
+    assert_eq!(names, ["env.fio", "$ncpus", "${ELEVON_WORDS}"]);
+    assert_eq!(inputs[2]["text"], "two words");
+}
+
         let trace = fs::read(bench.path(file)).expect("the trace");
         let trace = String::from_utf8_lossy(&trace);
         let words = ["elevon run good.fio", "--seed 5", "bfq:low_latency=0", env!("CARGO_PKG_VERSION"), "[bfq]"];

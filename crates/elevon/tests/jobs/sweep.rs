@@ -110,6 +110,47 @@ fn a_job_on_stdin_is_read_once_for_all_points() {
 }
 
 #[test]
+fn a_folder_with_files_of_others_is_refused() {
+    let bench = bench();
+    let args = ["job.fio", "--over", "scheduler=none,bfq", "-o"];
+    for (folder, words) in [("job.fio", "--output job.fio: is not a directory"), (".", "--output .: has a file index")]
+    {
+        bench.file("index.html", "somebody's page");
+        let run = sweep(&bench, &[&args[..], &[folder]].concat());
+        let stderr = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.code() == Some(2) && stderr.contains(words), "{folder}: {stderr}");
+        assert_eq!(fs::read(bench.path("index.html")).expect("the page"), b"somebody's page");
+    }
+    fs::remove_file(bench.path("index.html")).expect("the page");
+    for _ in 0..2 {
+        assert!(sweep(&bench, &[&args[..], &["."]].concat()).status.success(), "its own results are replaced");
+    }
+}
+
+#[test]
+fn a_sweep_does_not_go_on_in_another_environment() {
+    let bench = bench();
+    bench.file("env.fio", JOB.replace("iodepth=4", "iodepth=${ELEVON_DEPTH}"));
+    let shard = |depth: &str, shard: &str| {
+        let args = ["sweep", "env.fio", "--over", "scheduler=none,bfq", "-o", "out", "--shard", shard];
+        bench.elevon(&args).env("ELEVON_DEPTH", depth).output().expect("the command ran")
+    };
+    assert!(shard("8", "1/2").status.success());
+    let refused = shard("1", "1/2");
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("inputs ${ELEVON_DEPTH}"), "{stderr}");
+    assert!(shard("1", "2/2").status.success());
+    let merged = sweep(&bench, &["merge", "out"]);
+    let stderr = String::from_utf8_lossy(&merged.stderr);
+    assert!(merged.status.code() == Some(2) && stderr.contains("inputs ${ELEVON_DEPTH}"), "{stderr}");
+    fs::remove_file(bench.path("out/runs-2-of-2.jsonl")).expect("the other");
+    assert!(shard("8", "2/2").status.success() && sweep(&bench, &["merge", "out"]).status.success());
+    let command = &rows(&bench, "out")[0]["command"];
+    assert!(command.as_str().is_some_and(|line| line.starts_with("ELEVON_DEPTH=8 elevon run env.fio ")), "{command}");
+}
+
+#[test]
 fn the_same_seeds_make_pairs() {
     let bench = bench();
     let compare = ["compare", "job.fio", "--vs", "--scheduler bfq", "--seeds", "4", "--output-format", "json"];
