@@ -25,7 +25,7 @@ use elevon_host::interrupt::Interrupt;
 use crate::args::{MergeArgs, SweepArgs, SweepCommand, SweepRunArgs};
 use crate::bar::Bar;
 use crate::execute::SIGINT;
-use crate::failure::{Ending, Failure, MachineError, SweepError, tell};
+use crate::failure::{Ending, Failure, FileError, MachineError, SweepError, tell};
 use crate::run::warn;
 use crate::text_files::STDIN;
 pub(crate) use axis::Axis;
@@ -90,7 +90,7 @@ fn run(args: &SweepRunArgs) -> Result<Ending, Failure> {
     warn(&said.lines(&Said::default()));
     definition.set_variables(&inputs);
     let folder = args.output.clone().unwrap_or_else(|| folder_of(&definition.job));
-    std::fs::create_dir_all(&folder).map_err(|error| Failure::named(folder.display().to_string(), error))?;
+    make_folder(&folder, args.output.is_some())?;
     let mut journal = Journal::open(&folder.join(shard.journal()), &definition.head(&inputs), definition.runs())?;
     let before = journal.done.len();
     let wanted: Vec<usize> = (0..definition.runs()).filter(|&run| shard.has(run)).collect();
@@ -142,9 +142,26 @@ fn merge_shards(args: &MergeArgs) -> Result<Ending, Failure> {
         return Err(Failure::input(SweepError::Missing { missing, of, first }));
     }
     let folder = args.output.as_ref().unwrap_or(&args.folders[0]);
-    std::fs::create_dir_all(folder).map_err(|error| Failure::named(folder.display().to_string(), error))?;
+    make_folder(folder, args.output.is_some())?;
     results::write(&definition, &done, folder, args.output_format, &Said::default())?;
     Ok(failed(&done))
+}
+
+/// Makes the folder of results, unless there is one. `is_named`: by `--output`. A folder is refused
+/// that has some of the files that would be written, and is not a sweep's.
+fn make_folder(folder: &Path, is_named: bool) -> Result<(), Failure> {
+    let name = if is_named { format!("--output {}", folder.display()) } else { folder.display().to_string() };
+    if folder.exists() && !folder.is_dir() {
+        return Err(Failure::named(name, FileError::NotADirectory));
+    }
+    std::fs::create_dir_all(folder).map_err(|error| Failure::named(&name, error))?;
+    let there: Vec<&str> = results::FILES.into_iter().filter(|file| folder.join(file).exists()).collect();
+    match there.first() {
+        Some(first) if there.len() < results::FILES.len() && journals_in(folder)?.is_empty() => {
+            Err(Failure::named(name, SweepError::NoFolderOfSweep { file: (*first).to_owned() }))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the journals in a folder, in order of their names.

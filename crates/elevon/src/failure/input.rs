@@ -724,6 +724,12 @@ pub(crate) enum SweepError {
         /// What differs.
         differs: String,
     },
+    /// The folder of results has files of others.
+    #[error("has a file {file} that is not of a sweep; name another folder")]
+    NoFolderOfSweep {
+        /// The name of a file that would be replaced.
+        file: String,
+    },
     /// The file is no journal.
     #[error("is no line of a sweep's journal; must be a file runs*.jsonl as `elevon sweep` writes it")]
     NoJournal,

@@ -15,6 +15,9 @@ use crate::failure::{Failure, emit, emit_text, tell};
 use crate::output::NewFile;
 use crate::run::warn;
 
+/// The files of the results.
+pub(super) const FILES: [&str; 5] = ["results.csv", "results.jsonl", "results.parquet", "summary.txt", "index.html"];
+
 /// The results of a sweep in all their forms.
 pub(crate) struct Rendered {
     /// The files of the folder, by name.
@@ -48,13 +51,14 @@ impl Rendered {
         };
         let document = results.document();
         let summary = document.text();
-        let files = vec![
-            ("results.csv", csv),
-            ("results.jsonl", table.json_lines().into_bytes()),
-            ("results.parquet", parquet),
-            ("summary.txt", summary.clone().into_bytes()),
-            ("index.html", document.html("simulated").into_bytes()),
+        let contents = [
+            csv,
+            table.json_lines().into_bytes(),
+            parquet,
+            summary.clone().into_bytes(),
+            document.html("simulated").into_bytes(),
         ];
+        let files = FILES.into_iter().zip(contents).collect();
         Ok(Self { files, summary, json: results.json(), table })
     }
 }
