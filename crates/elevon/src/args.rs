@@ -139,7 +139,7 @@ pub(crate) struct StackArgs {
     /// description of a device of your own in TOML (docs/devices.md), or the path of a file or
     /// block device, or nbd://HOST/EXPORT (docs/serve.md), which is then really read and written.
     /// Paths without a slash must exist
-    #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
+    #[arg(long, value_name = "D", default_value = "nvme-datacenter", value_parser = usage::utf8())]
     pub(crate) device: String,
     #[command(flatten)]
     pub(crate) queue: QueueArgs,
@@ -437,7 +437,7 @@ pub(crate) struct CalibrateArgs {
     pub(crate) output: Option<PathBuf>,
     /// Device: a profile (`elevon devices` lists them), a model with parameters, or the path of a
     /// file or block device, which is then really read
-    #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
+    #[arg(long, value_name = "D", default_value = "nvme-datacenter", value_parser = usage::utf8())]
     pub(crate) device: String,
     /// How long each of the six runs lasts
     #[arg(long, value_name = "N", default_value_t = 2.0, allow_negative_numbers = true)]

@@ -321,7 +321,7 @@ fn build_sources(
         Some(replay) => SourcesOfIo::Trace(replay.jobs(plan, device, options.logical_block, writeback, &mut layouts)),
         None => {
             let mut layouts = |task, slot, bytes| layouts(task, slot, bytes, &[]);
-            SourcesOfIo::Jobs(Jobs::new(&plan.jobs.jobs, options, &mut layouts).map_err(Failure::input)?)
+            SourcesOfIo::Jobs(Jobs::new(&plan.jobs.jobs, options, &mut layouts).map_err(|error| plan.at_option(error))?)
         }
     };
     if let Some(error) = memory_error {

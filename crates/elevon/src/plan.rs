@@ -14,6 +14,7 @@ use elevon_serve::{UpstreamAddress, UpstreamAddressError};
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
+use elevon_workload::WorkloadError;
 use elevon_workload::cpu::CpuCost;
 use elevon_workload::tenants::TenantPlan;
 
@@ -68,9 +69,9 @@ pub(crate) struct Plan {
     /// The page cache, if the run has one.
     pub(crate) cache: Option<CachePlan>,
     pub(crate) faults: Vec<String>,
-    /// The cgroups of jobs and of `--tenants`, with their settings.
     /// Options over those of the job files.
     pub(crate) job_option: Vec<String>,
+    /// The cgroups of jobs and of `--tenants`, with their settings.
     pub(crate) tenants: TenantPlan,
     /// Folder of the jobs' logs.
     pub(crate) log_folder: LogFolder,
@@ -98,7 +99,7 @@ impl Plan {
         let names: Vec<&str> = jobs.iter().map(|path| text_of("the job file", path)).collect::<Result<_, _>>()?;
         let over = args.job_option.iter().map(|text| JobOption::parse("--job-option", text));
         let over = over.collect::<Result<Vec<_>, _>>().map_err(|error| Failure::text(vec![error]))?;
-        let parsed = parse_all_with(&mut sources, &names, &over).map_err(|mut errors| {
+        let mut parsed = parse_all_with(&mut sources, &names, &over).map_err(|mut errors| {
             // An error in a file that is included twice is reported once.
             errors.dedup();
             Failure::text(errors)
@@ -208,13 +209,13 @@ impl Plan {
             cpu,
             cache,
             faults: args.queue.fault.clone(),
+            job_option: args.job_option.clone(),
             own,
             tenants_file: args.queue.tenants.clone(),
             command: command(verb, names, args),
             inputs: sources.files().chain(device_file).collect(),
         };
         if of_cache == Some(false) && !args.is_served {
-            job_option: args.job_option.clone(),
             let option = if plan.is_real() { "--cache" } else { "--memory" };
             plan.warnings.push(format!("{option}: no job goes through the page cache: all have direct=1"));
         }
@@ -298,6 +299,15 @@ impl Plan {
         let mut errors = self.jobs.not_atomic(limits, &self.rules());
         errors.dedup();
         if errors.is_empty() { Ok(()) } else { Err(Failure::text(errors)) }
+    }
+
+    /// Returns an error in a job with the place of the option.
+    pub(crate) fn at_option(&self, error: WorkloadError) -> Failure {
+        let Some(job) = self.jobs.jobs.iter().position(|job| job.origin == error.origin) else {
+            return Failure::input(error);
+        };
+        let WorkloadError { key, problem, message, .. } = error;
+        Failure::text(vec![self.jobs.diagnostic(job, &key, problem.because(message))])
     }
 
     /// Returns the files that the plan reads, and its device.

@@ -3,9 +3,16 @@
 use std::error::Error as _;
 use std::num::{ParseFloatError, ParseIntError};
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 
 use crate::failure::UsageError;
+
+/// Takes a value that may be a path and must be UTF-8. For another value clap's own parser of texts
+/// does not name the option.
+pub(crate) fn utf8() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().try_map(|value| value.into_string().map_err(|_| "is no UTF-8"))
+}
 
 /// Converts an error of clap to one line: what is wrong and, if clap knows it, what would be right.
 pub(crate) fn one_line(error: &clap::Error) -> UsageError {

@@ -86,7 +86,7 @@ const CASES: &[Case] = &[
     (&["run", "huge-depth.fio"], &["huge-depth.fio:4:", "iodepth"]),
     (&["run", "huge-numjobs.fio"], &["huge-numjobs.fio:4:", "numjobs"]),
     (&["run", "huge-block.fio"], &["huge-block.fio", "bs"]),
-    (&["run", "too-large.fio"], &["too-large.fio", "size", "does not fit"]),
+    (&["run", "too-large.fio"], &["too-large.fio:4:6: size: ", "does not fit"]),
     (&["run", "unaligned.fio"], &["unaligned.fio", "1000", "512"]),
     (&["run", "no-include.fio"], &["no-include.fio:2:", "other.fio"]),
     (&["run", "loops.fio"], &["loop.inc:1:", "may not include itself"]),

@@ -245,6 +245,12 @@ fn endless_and_huge_inputs_are_refused() {
     let output = command.current_dir(bench.path("")).arg("run").arg(name).output().expect("the command ran");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && stderr.contains("no UTF-8"), "{stderr}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
+    let device = std::ffi::OsString::from_vec(b"./caf\xe9.img".to_vec());
+    command.current_dir(bench.path("")).args(["run", "good.fio", "--device"]).arg(device);
+    let stderr = command.output().expect("the command ran").stderr;
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert!(stderr.contains("--device") && stderr.contains("no UTF-8") && stderr.lines().count() == 1, "{stderr}");
 }
 
 #[test]
@@ -328,12 +334,6 @@ fn a_json_report_is_enough_to_repeat_the_run() {
 }
 
 #[test]
-fn a_trace_says_which_run_it_is_of() {
-    let bench = bench();
-    for name in ["a.ftrace", "a.blktrace", "a.perfetto", "a.json"] {
-        bench.stdout(&["run", "good.fio", "--trace", name, "--scheduler", "bfq:low_latency=0", "--seed", "5"]);
-        let file = if name == "a.blktrace" { "a.blktrace.0" } else { name };
-#[test]
 fn a_report_has_what_its_job_reads_of_the_environment() {
     let bench = bench();
     bench.file("env.fio", format!("{GOOD}description=${{ELEVON_WORDS}}\nsize=$ncpusm\n"));
@@ -350,6 +350,12 @@ fn a_report_has_what_its_job_reads_of_the_environment() {
     assert_eq!(inputs[2]["text"], "two words");
 }
 
+#[test]
+fn a_trace_says_which_run_it_is_of() {
+    let bench = bench();
+    for name in ["a.ftrace", "a.blktrace", "a.perfetto", "a.json"] {
+        bench.stdout(&["run", "good.fio", "--trace", name, "--scheduler", "bfq:low_latency=0", "--seed", "5"]);
+        let file = if name == "a.blktrace" { "a.blktrace.0" } else { name };
         let trace = fs::read(bench.path(file)).expect("the trace");
         let trace = String::from_utf8_lossy(&trace);
         let words = ["elevon run good.fio", "--seed 5", "bfq:low_latency=0", env!("CARGO_PKG_VERSION"), "[bfq]"];
