@@ -611,8 +611,8 @@ pub(crate) struct ReproduceArgs {
     /// Also write the figures as one self-contained page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// At the published sizes where an experiment is scaled down otherwise: content-ioprio, for a
-    /// quarter of an hour
+    /// At the published sizes where an experiment is scaled down otherwise: content-ioprio, which
+    /// takes minutes as it is, and then a quarter of an hour
     #[arg(long)]
     pub(crate) full: bool,
 }

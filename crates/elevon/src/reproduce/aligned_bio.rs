@@ -22,7 +22,7 @@ pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
     document.paragraph(
         "\"block: Check the queue limit before bio submitting\", Ed Tsai, linux-block, October and November 2023. Where the pages \
          of a buffer lie scattered, a bio is full at 1 MiB and a little; a queue limit of 512 KiB cuts it into 512, 512 and a \
-         tail of 32 to 56 KiB. The patch (fill=max-sectors here) ends a bio at the limit. It was not merged, nor was the \
+         tail of 24 to 56 KiB. The patch (fill=max-sectors here) ends a bio at the limit. It was not merged, nor was the \
          thread's own proposal (fill=trim): kernels to 6.19 do what fill=full does here. From 7.0 a vector ends with its folio (fill=folio), \
          so that bios of ordinary pages end at 1 MiB and a limit of 512 KiB leaves no tails: the proposal's problem is solved \
          another way.",

@@ -11,7 +11,7 @@ use elevon_report::document::{Document, Table};
 use elevon_report::plot::{self, Axis, Mark, Plot, Series, Unit};
 use elevon_report::text::Figure;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 use crate::reproduce::conclusions::{conclude, range};
 use crate::reproduce::lab::Lab;
 use crate::reproduce::parameters::Parameters;
@@ -23,6 +23,7 @@ const PARAMETERS: &str = include_str!("../../../../experiments/content-ioprio/pa
 
 pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
     let parameters = Parameters::parse(PARAMETERS);
+    tell("content-ioprio: several hundred runs, which take some minutes on two processors");
     let scale = Scale { parameters: &parameters, full: lab.is_full(), seeds: usize::MAX, places: usize::MAX };
     measure(lab, &scale).map(|measured| document(&scale, measured))
 }
@@ -211,11 +212,12 @@ fn launches(document: &mut Document, scale: &Scale<'_>, case: &Launches) {
     document.heading("3. Launch of an application");
     let rows = ttls.iter().zip(all).enumerate().flat_map(|(at, (ttl, rows))| {
         let ours = |arm| rows[0].of(arm).mean(0) * scale.factor();
+        let times = if scale.factor() == 1.0 { String::new() } else { format!(", times {}", scale.factor()) };
         let note = if at == 0 { "calibrated: CPU time" } else { "predicted" };
-        [
-            figure(&format!("ttl {ttl}, mainline"), "ms", off[at] as f64, ours("off"), note),
-            figure(&format!("ttl {ttl}, iter-bio"), "ms", seed[at] as f64, ours("iter-bio"), "predicted"),
-        ]
+        let row = |name, published: u64, arm, note| {
+            figure(&format!("ttl {ttl}, {name}"), "ms", published as f64, ours(arm), &format!("{note}{times}"))
+        };
+        [row("mainline", off[at], "off", note), row("iter-bio", seed[at], "iter-bio", "predicted")]
     });
     document.figures("ufs-2.1, mq-deadline", "published", rows.collect());
     document.command(&all[0][0].of("iter-bio").command);

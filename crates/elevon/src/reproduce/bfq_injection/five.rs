@@ -160,7 +160,7 @@ fn figures(five: &Five, parameters: &Parameters) -> Vec<Figure> {
     };
     let of = |setting| megabytes(five.of(setting));
     vec![
-        row("one process alone", Some("published.before"), five.curve[0].1, "calibrated"),
+        row("one process alone", None, five.curve[0].1, "fitted to the next row"),
         row("bfq before (inject=off)", Some("published.before"), of(OFF), "follows from it; else BFQ of 6.18"),
         row("none", Some("published.none"), of(NONE), "predicted, even service times"),
         row(

@@ -207,9 +207,19 @@ fn figures(lun: &Lun) -> Vec<Figure> {
         row("in flight without", "", in_flight("iops_without", "await_without"), delta.mean_in_flight, "r/s x r_await"),
         row("the disk's latency, min", "us", published("lat_min_us"), disk.min as f64 / 1e3, "beside fio's"),
         row("fio's latency, min", "us", published("lat_min_us"), lat.min as f64 / 1e3, ""),
+        row("fio's latency with, min", "us", published("lat_min_us_with"), lat.min as f64 / 1e3, "the same run"),
         row("fio's latency, mean", "us", published("lat_mean_us"), latency_mean(lat) / 1e3, ""),
+        row("fio's latency with, mean", "us", published("lat_mean_us_with"), latency_mean(lat) / 1e3, "the same run"),
         row("fio's latency, stdev", "us", published("lat_stdev_us"), latency_deviation(lat) / 1e3, ""),
+        row(
+            "fio's latency with, stdev",
+            "us",
+            published("lat_stdev_us_with"),
+            latency_deviation(lat) / 1e3,
+            "the same run",
+        ),
         row("fio's latency, max", "us", published("lat_max_us"), lat.max as f64 / 1e3, ""),
+        row("fio's latency with, max", "us", published("lat_max_us_with"), lat.max as f64 / 1e3, "the same run"),
     ]
 }
 
