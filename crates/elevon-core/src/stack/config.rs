@@ -314,8 +314,8 @@ macro_rules! switch {
 pub const SETTINGS: &[SettingRow<StackConfig>] = &[
     StackSetting {
         key: "fill",
-        help: "where a direct-I/O bio ends: vectors used up; at max_sectors (proposal 001); trimmed to a multiple of \
-               max_sectors; of 256 KiB",
+        help: "where a direct-I/O bio ends: vectors used up (from 7.0 on as folio); vectors of one folio each used up; at \
+               max_sectors (proposal 001); trimmed to a multiple of max_sectors; of 256 KiB",
         follows: None,
         reported: Reported::Always,
         value: SettingValue::Choice {

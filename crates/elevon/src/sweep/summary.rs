@@ -332,8 +332,10 @@ impl Results<'_> {
         HeatMap {
             title: format!("{}{fixed}", capital(shown.title)),
             description: format!(
-                "Mean over seeds, all jobs together, by {} and {}.",
-                self.axes[x].key, self.axes[y].key
+                "{}, all jobs together, by {} and {}.",
+                if self.seeds.len() > 1 { "Mean over seeds" } else { "One run for each point" },
+                self.axes[x].key,
+                self.axes[y].key
             ),
             x: (self.axes[x].key.clone(), columns.iter().map(|value| count(*value)).collect()),
             y: (self.axes[y].key.clone(), group.keys().map(|&at| self.axes[y].value(at)).collect()),
