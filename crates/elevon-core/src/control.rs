@@ -465,6 +465,25 @@ impl TenantControl {
         self.breakdown = breakdown;
     }
 
+    /// Returns the limit that holds I/O of a tenant itself now, if one does.
+    pub fn holds(&self, tenant: TenantId) -> Option<Cause> {
+        self.stages().iter().find_map(|stage| stage.holds(&self.tenants, tenant))
+    }
+
+    /// Removes the bios that `is_chosen` names from a stage, and appends them to `out`.
+    pub(crate) fn withdraw(
+        &mut self,
+        now: Instant,
+        id: StageId,
+        is_chosen: &dyn Fn(BioId) -> bool,
+        out: &mut Vec<BioId>,
+    ) {
+        let mut breakdown = core::mem::take(&mut self.breakdown);
+        let (tenants, stage) = self.stage(id);
+        stage.withdraw(now, tenants, is_chosen, &mut breakdown, out);
+        self.breakdown = breakdown;
+    }
+
     /// Counts a bio that its limiters released.
     pub(crate) fn on_issue(&mut self, tenant: TenantId, group: StatGroup, bytes: Bytes, first: bool) {
         if self.watched {

@@ -577,6 +577,48 @@ impl Stage for Exact {
         }
     }
 
+    fn holds(&self, _tenants: &Tenants, tenant: TenantId) -> Option<Cause> {
+        let queues = self.nodes.get(tenant.index())?.queues.as_ref()?;
+        let (level, rule) = queues.backlog.iter().find_map(|backlog| backlog.at)?;
+        Some(Cause::Limit { level, rule })
+    }
+
+    fn withdraw(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        is_chosen: &dyn Fn(BioId) -> bool,
+        breakdown: &mut WaitBreakdown,
+        out: &mut Vec<BioId>,
+    ) {
+        self.clock.advance(now);
+        for tenant in (0..self.nodes.len()).map(|index| TenantId(index as u32)) {
+            for kind in Kind::all() {
+                let Some(backlog) = self.backlog(tenant, kind) else { break };
+                let mut waiters = backlog.classes.iter().flatten();
+                let Some((level, _)) = backlog.at.filter(|_| waiters.any(|waiter| is_chosen(waiter.bio))) else {
+                    continue;
+                };
+                let due = self.line_due(tenant, kind);
+                self.leave(tenants, tenant, kind, level);
+                let place = self.settle(now, due, tenant, kind, breakdown);
+                let backlog = self.backlog(tenant, kind).expect("it stood in a line");
+                let before = out.len();
+                for class in &mut backlog.classes {
+                    out.extend(class.iter().map(|waiter| waiter.bio).filter(|&bio| is_chosen(bio)));
+                    class.retain(|waiter| !is_chosen(waiter.bio));
+                }
+                let has_more = !backlog.is_empty();
+                self.held -= out.len() - before;
+                if has_more {
+                    let next = self.blocked_by(now.get(), tenants, tenant, kind).unwrap_or(place);
+                    self.stand(tenants, tenant, kind, next);
+                }
+                self.rekey(level, kind);
+            }
+        }
+    }
+
     fn is_enabled(&self) -> bool {
         self.rules > 0
     }

@@ -86,6 +86,23 @@ struct HeldBio {
     by_bytes: Nanos,
 }
 
+impl HeldBio {
+    /// Adds the time that it has waited at a level, whose byte limit has held fronts for `by_bytes`
+    /// until now.
+    fn add_wait(
+        &self,
+        now: Instant,
+        by_bytes: Nanos,
+        level: TenantId,
+        direction: ReadOrWrite,
+        breakdown: &mut WaitBreakdown,
+    ) {
+        let bytes = by_bytes - self.by_bytes;
+        breakdown.add(self.tenant, Cause::Limit { level, rule: bytes_rule(direction) }, bytes);
+        breakdown.add(self.tenant, Cause::Limit { level, rule: ios_rule(direction) }, now.since(self.since) - bytes);
+    }
+}
+
 /// A bio that the current run let through.
 #[derive(Clone, Copy, Debug)]
 struct Through {
@@ -384,9 +401,7 @@ impl IoMax {
         if has_more {
             self.nodes[level.index()].queues.as_mut().expect("as above").turns[d].push_back(source);
         }
-        let bytes = by_bytes - held.by_bytes;
-        breakdown.add(held.tenant, Cause::Limit { level, rule: bytes_rule(direction) }, bytes);
-        breakdown.add(held.tenant, Cause::Limit { level, rule: ios_rule(direction) }, now.since(held.since) - bytes);
+        held.add_wait(now, by_bytes, level, direction, breakdown);
         held
     }
 
@@ -494,6 +509,62 @@ impl Stage for IoMax {
             }
         }
         self.hand_out(out);
+    }
+
+    fn holds(&self, tenants: &Tenants, tenant: TenantId) -> Option<Cause> {
+        let mut level = tenant;
+        let mut source = tenant;
+        loop {
+            for direction in DIRECTIONS {
+                let d = direction as usize;
+                let of_source = self.nodes.get(source.index())?.queues.as_ref();
+                let list = of_source.map(|queues| if source == level { &queues.own[d] } else { &queues.above[d] });
+                if list.is_some_and(|list| list.iter().any(|held| held.tenant == tenant)) {
+                    let is_bytes = self.nodes[level.index()].queues.as_ref()?.holds[d].is_bytes;
+                    let rule = if is_bytes { bytes_rule(direction) } else { ios_rule(direction) };
+                    return Some(Cause::Limit { level, rule });
+                }
+            }
+            (source, level) = (level, self.above(tenants, level)?);
+        }
+    }
+
+    fn withdraw(
+        &mut self,
+        now: Instant,
+        _tenants: &Tenants,
+        is_chosen: &dyn Fn(BioId) -> bool,
+        breakdown: &mut WaitBreakdown,
+        out: &mut Vec<BioId>,
+    ) {
+        let time = self.time(now);
+        for level in (0..self.nodes.len()).map(|index| TenantId(index as u32)) {
+            let before = out.len();
+            for direction in DIRECTIONS {
+                let (d, of_level) = (direction as usize, out.len());
+                let Some(queues) = &mut self.nodes[level.index()].queues else { break };
+                queues.holds[d].settle(now);
+                let by_bytes = queues.holds[d].by_bytes;
+                let mut turns = core::mem::take(&mut queues.turns[d]);
+                turns.retain(|&source| {
+                    let queues = self.nodes[source.index()].queues.as_mut().expect("a source has queues");
+                    let list = if source == level { &mut queues.own[d] } else { &mut queues.above[d] };
+                    for held in list.iter().filter(|held| is_chosen(held.bio)) {
+                        held.add_wait(now, by_bytes, level, direction, breakdown);
+                        out.push(held.bio);
+                    }
+                    list.retain(|held| !is_chosen(held.bio));
+                    !list.is_empty()
+                });
+                let queues = self.nodes[level.index()].queues.as_mut().expect("looked at above");
+                queues.turns[d] = turns;
+                queues.count[d] -= out.len() - of_level;
+            }
+            if out.len() > before {
+                self.held -= out.len() - before;
+                self.rekey(time, level);
+            }
+        }
     }
 
     fn is_enabled(&self) -> bool {

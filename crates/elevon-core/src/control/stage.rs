@@ -3,7 +3,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
-use super::WaitBreakdown;
+use super::{Cause, WaitBreakdown};
 use crate::ioprio::IoPrio;
 use crate::op::Op;
 use crate::tenant::Tenants;
@@ -97,6 +97,23 @@ pub trait Stage {
     fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId);
     /// Checks costly invariants, for tests. Panics if one does not hold.
     fn self_check(&self, tenants: &Tenants);
+    /// Returns the limit that holds bios of a tenant now; `None` if none does, or the stage is no
+    /// limit of a rate.
+    fn holds(&self, _tenants: &Tenants, _tenant: TenantId) -> Option<Cause> {
+        None
+    }
+    /// Removes the held bios that `is_chosen` names, appends them to `out`, and adds the time that
+    /// they waited to the breakdown. They are not charged any further. Stages that are not limits of
+    /// a rate remove none.
+    fn withdraw(
+        &mut self,
+        _now: Instant,
+        _tenants: &Tenants,
+        _is_chosen: &dyn Fn(BioId) -> bool,
+        _breakdown: &mut WaitBreakdown,
+        _out: &mut Vec<BioId>,
+    ) {
+    }
     /// Charges a fragment that was merged into a request that had passed. It is never held.
     /// Limiters are not told: they charged the bio before it was split.
     fn on_merge(&mut self, _now: Instant, _tenants: &Tenants, _charge: &BioCost) {}

@@ -12,6 +12,7 @@ use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::Request;
 use crate::sched::Reserve;
+use crate::status::Status;
 use crate::tenant::{TenantError, Tenants};
 use crate::units::{BioId, Instant, RequestId, TaskId, TenantId};
 
@@ -208,6 +209,29 @@ impl Stack {
         }
         self.control.refresh();
         self.released = released;
+    }
+
+    /// Ends the bios of a task that `io.max` and exact limits hold, with `status`: nobody waits for
+    /// them any more. Their tenant does not pay for them. What other stages hold goes on.
+    pub fn withdraw(&mut self, now: Instant, task: TaskId, status: Status) {
+        self.advance(now);
+        let held = core::mem::take(&mut self.held);
+        let is_of_task = |id: BioId| held[id.index()].is_some_and(|held| held.io.task == task && !held.asleep);
+        let mut withdrawn: Vec<BioId> = core::mem::take(&mut self.released);
+        for stage in StageId::ALL {
+            self.control.withdraw(now, stage, &is_of_task, &mut withdrawn);
+        }
+        self.held = held;
+        for id in withdrawn.drain(..) {
+            let held = self.held[id.index()].take();
+            debug_assert!(held.is_some(), "a stage returns what it was given");
+            // The bio is a part of its call, and what was left to do for it another one.
+            let call = self.bios[id.0].io;
+            self.end_bio(id, status);
+            self.end_part(call, status);
+        }
+        self.released = withdrawn;
+        self.control.refresh();
     }
 
     /// Continues a bio that a limiter released: asks the next limiters first.

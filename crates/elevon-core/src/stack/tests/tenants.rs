@@ -98,6 +98,44 @@ fn a_removed_tenant_leaves_nothing_that_bios_have_to_look_at() {
 }
 
 #[test]
+fn what_is_withdrawn_ends_and_its_tenant_does_not_pay_for_it() {
+    type Set = fn(&mut TenantControl, Instant, TenantId);
+    let sets: [Set; 2] = [
+        |control, now, tenant| control.set_limit(now, tenant, bps(8192)),
+        |control, now, tenant| control.set_io_max(now, tenant, bps(8192)),
+    ];
+    for set in sets {
+        let mut rig = Rig::new(config(Kernel::V6_18));
+        let above = rig.tenant(ROOT);
+        let tenant = rig.tenant(above);
+        set(rig.stack.control_mut(), rig.now, above);
+        for at in 0..20 {
+            rig.submit_as(at % 2, tenant, Op::Read, u64::from(at) * 800, 8);
+        }
+        let held = rig.stack.control().held();
+        let issued = rig.driver.issued.len();
+        assert!(held > 10);
+        let limit = rig.stack.control().holds(tenant).expect("a limit holds it");
+        assert_eq!((limit.level(), rig.stack.control().holds(above)), (Some(above), None));
+        rig.stack.withdraw(rig.now, TaskId(0), Status::Offline);
+        rig.stack.self_check();
+        let ended: Vec<_> = std::iter::from_fn(|| rig.stack.poll_done()).collect();
+        assert!(ended.iter().all(|done| (done.task, done.status) == (TaskId(0), Status::Offline)));
+        assert_eq!((ended.len(), rig.driver.issued.len()), (held - rig.stack.control().held(), issued));
+        assert!(rig.stack.control().held() > 0, "those of the other task wait");
+        // Each of 4 KiB takes 500 ms.
+        let left = rig.stack.control().held() as u64;
+        while rig.stack.control().held() > 0 {
+            rig.tick();
+        }
+        let due = left * 500 * MS;
+        assert!(rig.now.get().abs_diff(due) <= 600 * MS, "{} for {left}", rig.now.get() / MS);
+        assert_eq!(rig.driver.issued.len(), issued + left as usize);
+        assert_eq!(rig.stack.control().holds(tenant), None);
+    }
+}
+
+#[test]
 fn nothing_can_be_set_for_a_tenant_that_is_gone() {
     let mut rig = Rig::new(config(Kernel::V6_18));
     let tenant = rig.tenant(ROOT);
