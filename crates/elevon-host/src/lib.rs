@@ -212,6 +212,11 @@ impl Host {
         }
     }
 
+    /// Returns true if no flush succeeds any more ([`Promises`]).
+    pub const fn is_lost(&self) -> bool {
+        self.promises.broken().is_some()
+    }
+
     /// Returns the alarm by which another thread ends [`Backend::wait`], which from now on waits
     /// for it even if nothing else can happen.
     ///

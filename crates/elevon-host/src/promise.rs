@@ -32,6 +32,11 @@ impl Promises {
         }
     }
 
+    /// Returns why no flush succeeds any more, if that is so.
+    pub const fn broken(&self) -> Option<Status> {
+        self.broken
+    }
+
     /// Lets no later flush succeed: what it would cover may be lost.
     pub fn break_with(&mut self, status: Status) {
         self.broken.get_or_insert(status);

@@ -8,6 +8,7 @@ use elevon_formats::serve::EVERY_DEVICE;
 use serde_json::{Value, json};
 
 use crate::listen::{Listener, Socket};
+use crate::log::{Level, Record};
 use crate::server::LOOK;
 use crate::shared::{Control, Shared};
 use crate::view::{Observed, unknown_tenant};
@@ -21,6 +22,9 @@ const SPAN: u64 = 1_000;
 
 /// Every command, for the answer to an unknown one.
 const COMMANDS: [&str; 8] = ["exports", "stats", "explain", "set", "drain", "resume", "reload", "stop"];
+
+/// Those that change something.
+const CHANGES: [&str; 5] = ["set", "drain", "resume", "reload", "stop"];
 
 /// Accepts connections that command, until the server has ended.
 pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>) {
@@ -52,13 +56,35 @@ fn serve(socket: Socket, shared: &Arc<Shared>) {
         }
         let answer = match serde_json::from_slice::<Value>(&line) {
             _ if is_too_long => json!({ "error": format!("a command of more than {LONGEST} bytes") }),
-            Ok(command) => answer(&command, shared).unwrap_or_else(|error| json!({ "error": error })),
+            Ok(command) => {
+                let answer = answer(&command, shared);
+                log(&command, &answer, shared);
+                answer.unwrap_or_else(|error| json!({ "error": error }))
+            }
             Err(error) => json!({ "error": format!("no command in a line of JSON: {error}") }),
         };
         if writer.write_all(format!("{answer}\n").as_bytes()).is_err() {
             return;
         }
     }
+}
+
+/// Logs a command that changes something, and what came of it.
+fn log(command: &Value, answer: &Result<Value, String>, shared: &Shared) {
+    let name = text(command, "command").unwrap_or_default();
+    if !CHANGES.contains(&name) {
+        return;
+    }
+    let words = ["export", "tenant", "setting"].iter().filter_map(|key| command[key].as_str());
+    let command = words.fold(name.to_owned(), |words, word| format!("{words} {word}"));
+    let lines = |key: &str| answer.iter().flat_map(|answer| answer[key].as_array()).flatten().count();
+    let (level, end) = match (answer, lines("refused") + lines("warnings")) {
+        (Err(error), _) => (Level::Error, format!("refused: {error}")),
+        (Ok(_), 0) => (Level::Info, "done".to_owned()),
+        (Ok(_), 1) => (Level::Warning, "done, with a line for whoever asked".to_owned()),
+        (Ok(_), lines) => (Level::Warning, format!("done, with {lines} lines for whoever asked")),
+    };
+    shared.log(&Record::new(level, "command", &format!("command {command}: {end}")));
 }
 
 /// Reads past the rest of a line.

@@ -195,7 +195,9 @@ impl<D: Disk> DeviceLoop<D> {
         loop {
             let moved = self.turn(messages);
             if self.is_stopping && self.tasks.is_empty() {
-                return self.end_cache(&mut |device| device.turn(messages) || device.wait());
+                let is_whole = self.end_cache(&mut |device| device.turn(messages) || device.wait());
+                self.errors.tell_untold();
+                return is_whole;
             }
             if !self.queue.is_empty() {
                 // A client whose turn has ended goes on after what has come for others. A wait that
@@ -239,7 +241,9 @@ impl<D: Disk> DeviceLoop<D> {
     pub(crate) fn wait(&mut self) -> bool {
         let delayed = self.delayed.first().map(|(until, _)| *until);
         let of_cache = self.cache.as_ref().and_then(|cache| cache.next_timer());
-        let timers = [self.stack.next_timer(), self.settings.next_change(), delayed, self.look_for_idle, of_cache];
+        let of_log = self.errors.next_timer();
+        let timers =
+            [self.stack.next_timer(), self.settings.next_change(), delayed, self.look_for_idle, of_cache, of_log];
         self.disk.wait(timers.into_iter().flatten().min())
     }
 
@@ -249,6 +253,10 @@ impl<D: Disk> DeviceLoop<D> {
         let mut moved = false;
         while let Some(completion) = self.disk.poll_completion() {
             self.stack.handle_completion(now, completion, &mut self.disk);
+            moved = true;
+        }
+        while let Some((level, news)) = self.disk.poll_news() {
+            self.errors.news(now, level, &news);
             moved = true;
         }
         while let Some((number, found)) = self.disk.poll_allocation() {
@@ -266,6 +274,7 @@ impl<D: Disk> DeviceLoop<D> {
             self.settings.run_changes(&mut self.stack, now);
             moved = true;
         }
+        self.errors.handle_timers(now);
         if self.look_for_idle.is_some_and(|at| at <= now) {
             self.take_back_buffers(now);
         }
@@ -350,6 +359,7 @@ impl<D: Disk> DeviceLoop<D> {
             disk: self.stack.disk_stats(now),
             in_flight: self.stack.ios_in_flight(),
             failure: self.disk.failure(),
+            is_lost: self.disk.is_lost(),
             clients,
             tenants: self.tenants.view(&mut self.stack, now, &in_use),
             requests: self.counts.clone(),

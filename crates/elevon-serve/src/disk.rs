@@ -9,6 +9,8 @@ use elevon_host::{Alarm, Host};
 use elevon_nbd::Extent;
 use elevon_workload::backend::Backend;
 
+use crate::log::Level;
+
 /// Extents of a file that are told at once: each takes up to two system calls in the thread of the
 /// device. A client asks for those that follow.
 const EXTENTS: usize = 128;
@@ -65,6 +67,16 @@ pub trait Disk: Backend {
     fn failure(&self) -> Option<String> {
         None
     }
+
+    /// Returns true if no flush succeeds any more until the disk is opened again.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
+    /// Returns the next line about what became of the disk, and how grave it is.
+    fn poll_news(&mut self) -> Option<(Level, String)> {
+        None
+    }
 }
 
 impl Disk for Host {
@@ -98,5 +110,9 @@ impl Disk for Host {
 
     fn failure(&self) -> Option<String> {
         Self::failure(self)
+    }
+
+    fn is_lost(&self) -> bool {
+        Self::is_lost(self)
     }
 }

@@ -29,8 +29,8 @@ pub enum Field<'a> {
 pub struct Record<'a> {
     /// How grave it is.
     pub level: Level,
-    /// Which part of the server says it: `server`, `configuration`, `reload`, `connection`,
-    /// `device`.
+    /// Which part of the server says it: `server`, `configuration`, `reload`, `command`,
+    /// `connection`, `device`.
     pub target: &'static str,
     /// A line for people. It says all that the fields say.
     pub message: &'a str,
@@ -62,17 +62,24 @@ impl Window {
     /// How long one lasts.
     const LENGTH: Nanos = Nanos::from_secs(10);
 
-    /// Returns true if there may be another line now, and counts what has none. Returns, too, how
-    /// many had none in a window that has ended, once.
-    pub(crate) fn enter(&mut self, now: Instant) -> (bool, u64) {
-        let mut untold = 0;
+    /// Returns true if there may be another line now, and counts what has none.
+    pub(crate) fn enter(&mut self, now: Instant) -> bool {
         if now.since(self.began) >= Self::LENGTH {
-            untold = self.untold;
-            *self = Self { began: now, told: 0, untold: 0 };
+            (self.began, self.told) = (now, 0);
         }
         let is_told = self.told < Self::MOST;
         (self.told, self.untold) = (self.told + u32::from(is_told), self.untold + u64::from(!is_told));
-        (is_told, untold)
+        is_told
+    }
+
+    /// Returns when a window ends in which something had no line.
+    pub(crate) fn ends_untold(&self) -> Option<Instant> {
+        (self.untold > 0).then(|| self.began.saturating_add(Self::LENGTH))
+    }
+
+    /// Returns how many had no line since this was asked the last time.
+    pub(crate) const fn take_untold(&mut self) -> u64 {
+        std::mem::replace(&mut self.untold, 0)
     }
 }
 
@@ -87,10 +94,12 @@ mod tests {
     fn lines_beyond_the_most_are_counted_and_told_once() {
         let mut window = Window::default();
         let at = |seconds: u64| Instant::new(seconds * 1_000_000_000);
-        let told = (0..15).filter(|_| window.enter(at(20)).0).count();
-        assert_eq!(told, 10);
-        assert_eq!(window.enter(at(29)), (false, 0));
-        assert_eq!(window.enter(at(30)), (true, 6));
-        assert_eq!(window.enter(at(50)), (true, 0));
+        assert_eq!((0..10).filter(|_| window.enter(at(20))).count(), 10);
+        assert_eq!((window.ends_untold(), window.take_untold()), (None, 0));
+        assert_eq!((0..5).filter(|_| window.enter(at(20))).count(), 0);
+        assert!(!window.enter(at(29)));
+        assert_eq!((window.ends_untold(), window.take_untold()), (Some(at(30)), 6));
+        assert_eq!((window.ends_untold(), window.take_untold()), (None, 0));
+        assert!(window.enter(at(30)));
     }
 }

@@ -274,7 +274,10 @@ impl Scrape {
             help,
             None,
             all().map(|(labels, view)| (labels, u64::from(view.failure.is_some()))),
-        )
+        )?;
+        let help = "1 if no flush succeeds until the server is started again: one failed, or a connection was lost.";
+        let lost = all().map(|(labels, view)| (labels, u64::from(view.is_lost)));
+        to.gauges("elevon_device_lost", help, None, lost)
     }
 
     /// Page caches before devices.

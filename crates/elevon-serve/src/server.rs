@@ -256,11 +256,13 @@ impl Server {
                 reload = start_reload(&shared);
             }
             reporter.report(&shared);
+            shared.tell_unwarned(false);
             std::thread::sleep(LOOK);
         }
         shared.notify(Event::Stopping);
         drop((self.listeners, self.commands, self.http));
         shared.end();
+        shared.tell_unwarned(true);
         for device in &shared.devices {
             device.send(Message::Stop);
         }

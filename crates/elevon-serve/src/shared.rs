@@ -219,16 +219,30 @@ impl Shared {
 
     /// Logs what a connection did, a few lines in a time: a client can make as many as it wants.
     pub(crate) fn warn(&self, record: &Record<'_>) {
-        let now = elevon_core::units::Instant::new(self.started.elapsed().as_nanos() as u64);
-        let (is_told, untold) = self.warned.lock().expect(LOCK).enter(now);
+        self.tell_unwarned(false);
+        if self.warned.lock().expect(LOCK).enter(self.now()) {
+            self.log(record);
+        }
+    }
+
+    /// Logs how many connections had no line, if the time is over in which there may be no more, or
+    /// at the end.
+    pub(crate) fn tell_unwarned(&self, is_end: bool) {
+        let untold = {
+            let mut warned = self.warned.lock().expect(LOCK);
+            let is_due = is_end || warned.ends_untold().is_some_and(|at| at <= self.now());
+            if is_due { warned.take_untold() } else { 0 }
+        };
         if untold > 0 {
             let message = format!("{untold} more connections failed or were refused");
             let fields = &[("count", Field::Number(untold))];
-            self.log(&Record { level: record.level, target: record.target, message: &message, fields });
+            self.log(&Record { level: Level::Warning, target: "connection", message: &message, fields });
         }
-        if is_told {
-            self.log(record);
-        }
+    }
+
+    /// Returns the time since the start, as a window of lines takes it.
+    fn now(&self) -> elevon_core::units::Instant {
+        elevon_core::units::Instant::new(self.started.elapsed().as_nanos() as u64)
     }
 
     /// A connection opens an export, if that was not drained or removed meanwhile and has room.

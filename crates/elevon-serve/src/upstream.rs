@@ -29,6 +29,7 @@ use elevon_nbd::{Command as NbdCommand, Extent, Remote};
 use elevon_workload::backend::Backend;
 
 use crate::disk::{Allocation, Disk};
+use crate::log::Level;
 use crate::simulated::{Clock, RealClock};
 use crate::slots::Slots;
 use link::{Answer, Ask, Link};
@@ -48,6 +49,9 @@ const QUESTION: u64 = 1 << 63;
 /// After this time without an answer to a question the server is taken for lost.
 const QUESTION_TIME: Nanos = Nanos::from_secs(30);
 
+/// Lines about the connections that are kept for whoever tells them.
+const NEWS: usize = 16;
+
 /// A request at the server.
 struct Flight {
     command: Command,
@@ -63,7 +67,12 @@ pub struct Upstream {
     /// True if another thread may ring the clock's alarm.
     is_called: bool,
     remote: Remote,
+    address: String,
     link: Link,
+    /// Why no request reaches the server, if that is so.
+    failure: Option<String>,
+    /// What became of the connections, to be told; no more than [`NEWS`] lines.
+    news: VecDeque<(Level, String)>,
     answers: Receiver<Answer>,
     /// What is at the server, by the sequence numbers of commands.
     flights: BTreeMap<u64, Flight>,
@@ -98,7 +107,10 @@ impl Upstream {
             interrupt,
             is_called: false,
             remote,
+            address: address.to_string(),
             link,
+            failure: None,
+            news: VecDeque::new(),
             answers,
             flights: BTreeMap::new(),
             questions: BTreeMap::new(),
@@ -147,6 +159,27 @@ impl Upstream {
             rotational: self.remote.rotational,
             nowait: false,
             ..QueueLimits::default()
+        }
+    }
+
+    /// Handles the loss of the connections.
+    fn on_lost(&mut self) {
+        let lost = format!("{}: the connection was lost", self.address);
+        self.tell(Level::Error, format!("{lost}, and what was in flight failed"));
+        self.failure = Some(lost);
+        let unflushed = self.answered - self.flushed;
+        if unflushed > 0 && self.promises.broken().is_none() {
+            self.promises.break_with(Status::IoError);
+            let message = format!(
+                "{unflushed} writes were answered and not flushed before that, so the server may have lost them: no flush succeeds until Elevon is started again"
+            );
+            self.tell(Level::Error, message);
+        }
+    }
+
+    fn tell(&mut self, level: Level, message: String) {
+        if self.news.len() < NEWS {
+            self.news.push_back((level, message));
         }
     }
 
@@ -277,10 +310,16 @@ impl Backend for Upstream {
                     let flight = self.flights.remove(&cookie).expect("a request at the server");
                     return Some(self.end(&flight, status, &data));
                 }
-                Answer::Lost => {
-                    if self.answered > self.flushed {
-                        self.promises.break_with(Status::IoError);
+                Answer::Lost => self.on_lost(),
+                Answer::Away(why) => {
+                    if self.failure.as_ref() != Some(&why) {
+                        self.tell(Level::Error, format!("no connection is made again: {why}"));
                     }
+                    self.failure = Some(why);
+                }
+                Answer::Back => {
+                    self.failure = None;
+                    self.tell(Level::Info, format!("{}: connected again", self.address));
                 }
             }
         }
@@ -354,6 +393,14 @@ impl Disk for Upstream {
     }
 
     fn failure(&self) -> Option<String> {
-        self.link.failure()
+        self.failure.clone()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.promises.broken().is_some()
+    }
+
+    fn poll_news(&mut self) -> Option<(Level, String)> {
+        self.news.pop_front()
     }
 }

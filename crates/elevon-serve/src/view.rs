@@ -25,6 +25,8 @@ pub struct DeviceView {
     pub in_flight: usize,
     /// Why I/O no longer reaches the device, if that is so.
     pub failure: Option<String>,
+    /// True if no flush succeeds any more until the server is started again.
+    pub is_lost: bool,
     /// Every tenant, each with those below it, by number. The first is the root.
     pub tenants: Vec<TenantResult>,
     /// The requests that were answered, by the tenant that pays, without those below it.
@@ -150,6 +152,7 @@ impl DeviceView {
             "depth_ns": disk.in_flight_integral as f64,
             "in_flight": self.in_flight,
             "failure": self.failure,
+            "lost": self.is_lost,
             "cache": self.cache.as_ref().map(cache_json),
             "tenants": self.tenants.iter().filter(|tenant| !tenant.removed).map(|tenant| self.tenant_json(tenant)).collect::<Vec<_>>(),
             "clients": self.clients.iter().map(|client| json!({ "connection": client.connection, "requests": client.requests })).collect::<Vec<_>>(),

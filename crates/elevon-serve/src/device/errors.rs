@@ -22,11 +22,13 @@ pub(crate) struct ErrorLog {
     device: String,
     log: Log,
     window: Window,
+    /// Of what becomes of the device, which must not be lost among failed requests.
+    news: Window,
 }
 
 impl ErrorLog {
     pub(crate) fn new(device: &str, log: Log) -> Self {
-        Self { device: device.to_owned(), log, window: Window::default() }
+        Self { device: device.to_owned(), log, window: Window::default(), news: Window::default() }
     }
 
     /// Takes a request that is over.
@@ -85,14 +87,47 @@ impl ErrorLog {
         self.error(&message, &[("device", Field::Text(device))]);
     }
 
-    /// Returns true if there may be another line now, and counts what has none.
-    fn is_told(&mut self, now: Instant) -> bool {
-        let (is_told, untold) = self.window.enter(now);
+    /// Says that the limits of tenants could not be lifted at the end.
+    pub(super) fn limits_stay(&self, why: &str) {
+        let device = &self.device;
+        let message = format!("device {device}: what its limits hold is waited for at the end: {why}");
+        self.error(&message, &[("device", Field::Text(device))]);
+    }
+
+    /// Tells what became of the device.
+    pub(super) fn news(&mut self, now: Instant, level: Level, news: &str) {
+        if self.news.enter(now) {
+            let message = format!("device {}: {news}", self.device);
+            let fields = [("device", Field::Text(&self.device))];
+            (self.log)(&Record { level, target: "device", message: &message, fields: &fields });
+        }
+    }
+
+    /// Returns when [`Self::handle_timers`] has something to tell.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        self.window.ends_untold()
+    }
+
+    /// Tells how many requests had no line in a window that has ended.
+    pub(super) fn handle_timers(&mut self, now: Instant) {
+        if self.next_timer().is_some_and(|at| at <= now) {
+            self.tell_untold();
+        }
+    }
+
+    /// Tells how many requests had no line until now.
+    pub(super) fn tell_untold(&mut self) {
+        let untold = self.window.take_untold();
         if untold > 0 {
             let message = format!("device {}: {untold} more requests failed", self.device);
             self.error(&message, &[("device", Field::Text(&self.device)), ("count", Field::Number(untold))]);
         }
-        is_told
+    }
+
+    /// Returns true if there may be another line now, and counts what has none.
+    fn is_told(&mut self, now: Instant) -> bool {
+        self.handle_timers(now);
+        self.window.enter(now)
     }
 
     fn error(&self, message: &str, fields: &[(&'static str, Field<'_>)]) {

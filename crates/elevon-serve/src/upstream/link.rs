@@ -119,6 +119,10 @@ pub(super) enum Answer {
     /// The connections were lost. What they had not answered was failed before; answers of new ones
     /// come after this.
     Lost,
+    /// They could not be made again, for this reason.
+    Away(String),
+    /// They were made again.
+    Back,
 }
 
 /// Tells the device's thread.
@@ -154,7 +158,6 @@ pub(super) struct Link {
     /// `None` once it ends.
     asks: Option<Sender<Ask>>,
     sender: Option<JoinHandle<()>>,
-    failure: Arc<Mutex<Option<String>>>,
     sockets: Sockets,
 }
 
@@ -169,15 +172,15 @@ impl Link {
     ) -> Result<(Self, Remote, Receiver<Answer>, Vec<String>), UpstreamError> {
         let (queue, answers) = channel();
         let (asks, asked) = channel();
-        let (failure, sockets) = (Arc::new(Mutex::new(None)), Sockets::default());
+        let sockets = Sockets::default();
         let way = Way { address, answers: Answers { queue, alarm }, sockets: sockets.clone() };
         let (connections, remote, note) = way.open(None)?;
-        let mut side = Side { way, remote, connections, paused_until: Instant::now(), failure: Arc::clone(&failure) };
+        let mut side = Side { way, remote, connections, paused_until: Instant::now() };
         // Those that the server does not serve are not waited for a second time.
         side.way.address.connections = side.connections.len() as u32;
         let work = move || side.run(&asked);
         let sender = std::thread::Builder::new().name("upstream".into()).spawn(work).map_err(UpstreamError::Machine)?;
-        let link = Self { asks: Some(asks), sender: Some(sender), failure, sockets };
+        let link = Self { asks: Some(asks), sender: Some(sender), sockets };
         Ok((link, remote, answers, note.into_iter().collect()))
     }
 
@@ -189,10 +192,6 @@ impl Link {
     /// Ends the connections, as if the server had: what is in flight fails.
     pub(super) fn cut(&self) {
         self.sockets.shutdown();
-    }
-
-    pub(super) fn failure(&self) -> Option<String> {
-        self.failure.lock().expect(LOCK).clone()
     }
 }
 
@@ -237,7 +236,6 @@ struct Side {
     /// None if they are lost.
     connections: Vec<Connection>,
     paused_until: Instant,
-    failure: Arc<Mutex<Option<String>>>,
 }
 
 impl Side {
@@ -247,7 +245,6 @@ impl Side {
                 // Ends the others, and waits until they have failed what they had not answered.
                 self.connections.clear();
                 self.way.answers.tell(Answer::Lost);
-                *self.failure.lock().expect(LOCK) = Some(format!("{}: the connection was lost", self.way.address));
             }
             if self.connections.is_empty() && Instant::now() >= self.paused_until {
                 self.connect();
@@ -262,12 +259,13 @@ impl Side {
 
     /// Connects again.
     fn connect(&mut self) {
-        let opened = self.way.open(Some(&self.remote));
-        let mut failure = self.failure.lock().expect(LOCK);
-        match opened {
-            Ok((connections, ..)) => (self.connections, *failure) = (connections, None),
+        match self.way.open(Some(&self.remote)) {
+            Ok((connections, ..)) => {
+                self.connections = connections;
+                self.way.answers.tell(Answer::Back);
+            }
             Err(error) => {
-                *failure = Some(error.to_string());
+                self.way.answers.tell(Answer::Away(error.to_string()));
                 self.paused_until = Instant::now() + PAUSE;
             }
         }
