@@ -25,8 +25,8 @@ pub use file::{Allocation, HostFile, OpenError, OpenOptions};
 pub use mapping::Mapping;
 pub use promise::Promises;
 pub use sockets::{
-    Data, Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, keep_alive, linger, raise_descriptor_limit,
-    set_send_buffer, shut_socket, unsent,
+    Data, Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, has_hung_up, keep_alive, linger,
+    raise_descriptor_limit, set_send_buffer, shut_socket, unsent,
 };
 
 use std::collections::VecDeque;
@@ -270,6 +270,12 @@ impl Host {
     pub fn shut_socket(&mut self, socket: SocketId) {
         let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
         ring.shut_socket(socket);
+    }
+
+    /// Returns true if the peer of a socket has closed it in both directions ([`has_hung_up`]).
+    pub fn has_hung_up(&mut self, socket: SocketId) -> bool {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        ring.has_hung_up(socket)
     }
 
     /// Takes a socket out of the ring.

@@ -69,6 +69,15 @@ pub fn shut_socket(socket: &impl AsRawFd) {
     unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
 }
 
+/// Returns true if the peer of a socket has closed it in both directions, as far as the system knows
+/// that: of a TCP connection it does once something was sent and refused.
+pub fn has_hung_up(socket: &impl AsRawFd) -> bool {
+    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: one entry, which is there; it does not wait.
+    let found = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    found > 0 && poll.revents & (libc::POLLHUP | libc::POLLERR) != 0
+}
+
 /// Returns how many bytes were sent through a TCP connection that the system of its peer does not
 /// have yet; 0 for a socket of another kind, which keeps for its peer what was sent.
 pub fn unsent(socket: &impl AsRawFd) -> usize {
@@ -490,6 +499,11 @@ impl Socket {
     /// Ends both directions, so that what is in the ring comes to its end.
     pub(crate) fn shut(&self) {
         shut_socket(&self.fd);
+    }
+
+    /// Returns true if its peer has closed it in both directions.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        has_hung_up(&self.fd)
     }
 
     /// Returns its descriptor.

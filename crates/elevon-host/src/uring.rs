@@ -318,6 +318,11 @@ impl Uring {
         self.socket(id).shut();
     }
 
+    /// Returns true if the peer of a socket has closed it in both directions.
+    pub(crate) fn has_hung_up(&mut self, id: SocketId) -> bool {
+        self.socket(id).has_hung_up()
+    }
+
     /// Returns the descriptor of a socket, which has nothing in the ring, and forgets it.
     pub(crate) fn remove_socket(&mut self, id: SocketId) -> OwnedFd {
         let socket = self.sockets[id.0 as usize].take().expect("a socket of the ring");

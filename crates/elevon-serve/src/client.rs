@@ -68,6 +68,9 @@ pub(crate) struct Client {
     pub(crate) is_queued: bool,
     /// True if no request follows.
     pub(crate) is_closing: bool,
+    /// True if it has said that no request follows: what it asked for is carried out, even if it
+    /// does not wait for the answers.
+    pub(crate) took_leave: bool,
     /// True if nothing can be sent to it any more.
     pub(crate) is_cut: bool,
     /// The device does not take its I/O before this instant: its tenant owes.
@@ -116,6 +119,7 @@ impl Client {
             uses_buffers: false,
             is_queued: false,
             is_closing: false,
+            took_leave: false,
             is_cut: false,
             delayed: Instant::ZERO,
             questions: 0,
@@ -259,6 +263,19 @@ impl Client {
             self.waiting.push_back(index);
         }
         None
+    }
+
+    /// Fails what is not answered with `status`, so that nothing more of it is submitted. Returns
+    /// the next request of which nothing is in flight, and its index; it is no longer among those of
+    /// the client. The others are over once what is in flight has ended.
+    pub(crate) fn fail_next(&mut self, status: Status) -> Option<(usize, Pieces)> {
+        // The payload of one that comes is taken back by `close`.
+        let incomplete = self.payload.map(|(index, _)| index);
+        let mut complete = (0..self.requests.len()).filter(|&index| incomplete != Some(index));
+        let index = complete.find(|&index| self.requests[index].as_mut().is_some_and(|pieces| pieces.fail(status)))?;
+        self.waiting.retain(|&waiting| waiting != index);
+        self.free_requests.push(index);
+        self.requests[index].take().map(|pieces| (index, pieces))
     }
 
     /// Puts the reply to a request that is over among what is to be sent.

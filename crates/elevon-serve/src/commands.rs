@@ -110,7 +110,10 @@ fn answer(command: &Value, shared: &Arc<Shared>) -> Result<Value, String> {
         "explain" => explain(&control, command),
         "set" => set(&control, command),
         "drain" => with_exports(&control, command, |names| control.drain(names)),
-        "resume" => with_exports(&control, command, |names| control.resume(names)),
+        "resume" => with_exports(&control, command, |names| {
+            control.resume(names);
+            Vec::new()
+        }),
         "reload" => match shared.reload() {
             Ok(refused) => Ok(json!({ "refused": refused })),
             Err(errors) => Err(errors.join("\n")),
@@ -173,8 +176,13 @@ fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {
     Ok(json!({ "warnings": warnings }))
 }
 
-/// Does something with the export that a command names, or with all of them if it names none.
-fn with_exports(control: &Control<'_>, command: &Value, act: impl Fn(&[String])) -> Result<Value, String> {
+/// Does something with the export that a command names, or with all of them if it names none. What
+/// is done returns lines to be told.
+fn with_exports(
+    control: &Control<'_>,
+    command: &Value,
+    act: impl Fn(&[String]) -> Vec<String>,
+) -> Result<Value, String> {
     let all: Vec<String> = control.exports().into_iter().map(|view| view.exported.name).collect();
     let names = match &command["export"] {
         Value::Null => all,
@@ -184,6 +192,6 @@ fn with_exports(control: &Control<'_>, command: &Value, act: impl Fn(&[String]))
             name => return Err(format!("{name}: no such export")),
         },
     };
-    act(&names);
-    Ok(json!({ "exports": names }))
+    let warnings = act(&names);
+    Ok(json!({ "exports": names, "warnings": warnings }))
 }

@@ -32,7 +32,7 @@ use crate::client::{Charged, Client};
 use crate::disk::Disk;
 use crate::line::{Left, Line, Secure};
 use crate::listen::Socket;
-use crate::pieces::PART;
+use crate::pieces::{PART, Pieces};
 use crate::view::{ClientView, DeviceView};
 pub(crate) use cached::DeviceCache;
 use cached::FLUSHER;
@@ -77,7 +77,10 @@ pub(crate) enum Message {
     Set { tenant: Option<String>, settings: Vec<Setting>, answer: Sender<Result<Vec<&'static str>, String>> },
     /// Make these the tenants, with these settings.
     Tenants { tenants: Vec<Tenant>, answer: Sender<Result<Vec<TenantId>, String>> },
-    /// The server ends.
+    /// Cut these clients off, as far as they are there. The answer is how many requests each of them
+    /// had that were not answered; they are not carried out.
+    Cut { clients: Vec<u32>, answer: Sender<Vec<(u32, usize)>> },
+    /// The server ends: serve until every client has left, without limits.
     Stop,
 }
 
@@ -323,7 +326,21 @@ impl<D: Disk> DeviceLoop<D> {
                 let replaced = self.tenants.replace(&mut self.stack, &mut self.settings, now, &tenants);
                 drop(answer.send(replaced));
             }
-            Message::Stop => self.is_stopping = true,
+            Message::Cut { clients, answer } => {
+                let tasks = clients.iter().filter_map(|client| self.tasks.get_key_value(client));
+                let cut: Vec<(u32, TaskId)> = tasks.map(|(&client, &task)| (client, task)).collect();
+                // Whoever cuts them says so; for the connection it is as if its client had left.
+                let cut =
+                    cut.into_iter().map(|(client, task)| (client, self.cut(task, io::ErrorKind::BrokenPipe.into())));
+                drop(answer.send(cut.collect()));
+            }
+            Message::Stop => {
+                self.is_stopping = true;
+                let now = self.disk.now();
+                if let Err(error) = self.tenants.replace(&mut self.stack, &mut self.settings, now, &[]) {
+                    self.errors.limits_stay(&error);
+                }
+            }
         }
     }
 
@@ -429,6 +446,34 @@ impl<D: Disk> DeviceLoop<D> {
         self.end_part(now, done.task, done.token as u32, done.status);
     }
 
+    /// Answers a request that is over, and starts those that waited for its end.
+    fn end_request(&mut self, task: TaskId, index: usize, pieces: Pieces) {
+        let has_changed = pieces.changed().is_some();
+        self.client(task).answer(pieces);
+        if has_changed && !self.exclusion.is_idle() {
+            self.end_change((task, index));
+        }
+    }
+
+    /// Nothing can be sent to a client any more: what its limits hold and what was not submitted is
+    /// not carried out, so that neither it nor its tenant's other clients wait for that. Behind a
+    /// page cache others may wait for the same pages, so that what was submitted is carried out.
+    /// Returns how many of its requests were not answered.
+    fn cut(&mut self, task: TaskId, error: io::Error) -> usize {
+        let client = self.client(task);
+        let unanswered = client.requests();
+        client.cut(error);
+        while let Some((index, pieces)) = self.client(task).fail_next(Status::Offline) {
+            self.end_request(task, index, pieces);
+        }
+        if self.cache.is_none() {
+            let now = self.disk.now();
+            self.stack.withdraw(now, task, Status::Offline);
+        }
+        self.look_at(task);
+        unanswered
+    }
+
     /// Ends a part of a request.
     fn end_part(&mut self, now: Instant, task: TaskId, slot: u32, status: Status) {
         let client = self.clients[task.index()].as_mut().expect("a client in flight");
@@ -437,15 +482,14 @@ impl<D: Disk> DeviceLoop<D> {
             take_read(&mut self.disk, task, slot, pieces, &part);
         }
         if let Some((index, pieces)) = client.end(slot, status) {
-            self.counts.take(client.charged.tenant, &pieces.request, pieces.status(), now.since(pieces.arrived));
-            let tenant = self.tenants.path(client.charged.tenant);
-            let owner = Owner { client: client.name, export: &client.export, tenant };
-            self.errors.take(now, &pieces.request, pieces.status(), &owner);
-            let has_changed = pieces.changed().is_some();
-            client.answer(pieces);
-            if has_changed && !self.exclusion.is_idle() {
-                self.end_change((task, index));
+            // Of a client that was cut off it may not have been carried out, and nobody is told.
+            if !client.is_cut || client.took_leave {
+                self.counts.take(client.charged.tenant, &pieces.request, pieces.status(), now.since(pieces.arrived));
+                let tenant = self.tenants.path(client.charged.tenant);
+                let owner = Owner { client: client.name, export: &client.export, tenant };
+                self.errors.take(now, &pieces.request, pieces.status(), &owner);
             }
+            self.end_request(task, index, pieces);
         }
         if self.stack.control().is_watched() {
             let client = self.clients[task.index()].as_mut().expect("a client in flight");

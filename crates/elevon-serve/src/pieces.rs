@@ -333,6 +333,15 @@ impl Pieces {
         true
     }
 
+    /// Fails what is left of it with `status`. Returns true if nothing of it is in flight: then the
+    /// whole request is over.
+    pub(crate) fn fail(&mut self, status: Status) -> bool {
+        if self.status.is_ok() {
+            self.status = status;
+        }
+        self.parts == 0
+    }
+
     /// Goes on after the blocks that are changed in part were read, or written. Returns true if
     /// nothing remains to be done.
     fn end_stage(&mut self) -> bool {

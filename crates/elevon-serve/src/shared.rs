@@ -324,14 +324,66 @@ impl Shared {
         chosen.map(|(_, connected)| connected.socket.shutdown(how)).count()
     }
 
-    /// Asks connections to end: nothing more is read, and what came is answered. Waits until they
-    /// have, or for [`GRACE`], after which they are cut.
-    fn finish(&self, which: &dyn Fn(Option<&str>, &Identity) -> bool) {
+    /// Ends the sockets of connections, and waits until they have left, for [`GRACE`] at most.
+    /// Returns how many are still there.
+    fn shut_and_wait(&self, how: Shutdown, which: &dyn Fn(Option<&str>, &Identity) -> bool) -> usize {
         let began = Instant::now();
-        while self.shut(Shutdown::Read, which) > 0 && began.elapsed() < GRACE {
+        loop {
+            let left = self.shut(how, which);
+            if left == 0 || began.elapsed() >= GRACE {
+                return left;
+            }
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// Asks connections to end: nothing more is read, and what came is answered. Waits until they
+    /// have, or for [`GRACE`], after which they are cut, and their requests are not carried out.
+    /// Returns, and logs, a line for each export of which some were cut.
+    fn finish(&self, which: &dyn Fn(Option<&str>, &Identity) -> bool) -> Vec<String> {
+        if self.shut_and_wait(Shutdown::Read, which) == 0 {
+            return Vec::new();
+        }
         self.shut(Shutdown::Both, which);
+        let cut: BTreeMap<u32, String> = {
+            let connections = self.connections.lock().expect(LOCK);
+            let all = connections.iter().flatten().filter(|(_, of)| which(of.export.as_deref(), &of.client));
+            all.filter_map(|(&name, of)| Some((name, of.export.clone()?))).collect()
+        };
+        // Connections and their requests, by export.
+        let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for device in &self.devices {
+            let clients = cut.keys().copied().collect();
+            for (name, requests) in device.ask(|answer| Message::Cut { clients, answer }).unwrap_or_default() {
+                let of_export = counts.entry(&cut[&name]).or_default();
+                *of_export = (of_export.0 + 1, of_export.1 + requests);
+            }
+        }
+        let line = |(export, (connections, requests)): (&str, (usize, usize))| {
+            let message = format!(
+                "export {export}: cut {connections} connections with {requests} requests that were not answered in {} s",
+                GRACE.as_secs()
+            );
+            let fields = [("export", Field::Text(export)), ("count", Field::Number(requests as u64))];
+            self.log(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
+            message
+        };
+        counts.into_iter().map(line).collect()
+    }
+
+    /// The same, and waits until those that were cut have left: what their device has begun ends,
+    /// and so does, behind a page cache, what their limits hold.
+    fn finish_all(&self, which: &dyn Fn(Option<&str>, &Identity) -> bool) -> Vec<String> {
+        let mut lines = self.finish(which);
+        if !lines.is_empty() {
+            let left = self.shut_and_wait(Shutdown::Both, which);
+            if left > 0 {
+                let line = format!("{left} connections that were cut are still there: their device has I/O of them");
+                self.log(&Record::new(Level::Warning, "connection", &line));
+                lines.push(line);
+            }
+        }
+        lines
     }
 
     /// Ends every connection.
@@ -455,14 +507,20 @@ impl Control<'_> {
         self.0.change(|exports| exports.sort_by_cached_key(place));
     }
 
-    /// Makes these the names of the clients that may open an export. Those who have it open and are
-    /// not among them are answered and sent away.
-    pub fn set_clients(&self, name: &str, clients: Vec<String>) {
-        let new = clients.clone();
+    /// Makes these the names of the clients that may open each of these exports. Those who have one
+    /// open and are not among them are answered and sent away, all at a time. Returns a line for
+    /// each export of which some were cut.
+    pub fn set_clients(&self, new: &BTreeMap<String, Vec<String>>) -> Vec<String> {
         self.0.change(|exports| {
-            exports.iter_mut().filter(|export| export.name == name).for_each(|export| export.clients.clone_from(&new));
+            for export in exports {
+                if let Some(clients) = new.get(&export.name) {
+                    export.clients.clone_from(clients);
+                }
+            }
         });
-        self.0.finish(&|export, client| export == Some(name) && !client.is_one_of(&clients));
+        let is_out =
+            |export: &str, client: &Identity| new.get(export).is_some_and(|clients| !client.is_one_of(clients));
+        self.0.finish_all(&|export, client| export.is_some_and(|export| is_out(export, client)))
     }
 
     /// Makes this the number of connections that may have an export open. Those that have it open
@@ -485,17 +543,19 @@ impl Control<'_> {
         *self.0.tls.write().expect(LOCK) = tls.map(Arc::new);
     }
 
-    /// Removes exports, once those who have one open were answered and sent away.
-    pub fn remove_exports(&self, names: &[String]) {
-        self.drain(names);
+    /// Removes exports, once those who have one open were answered and sent away. Returns the lines
+    /// of [`Self::drain`].
+    pub fn remove_exports(&self, names: &[String]) -> Vec<String> {
+        let lines = self.drain(names);
         self.0.change(|exports| exports.retain(|export| !names.contains(&export.name)));
+        lines
     }
 
     /// Refuses new clients of these exports, answers what came from those who have one open, and
-    /// sends them away, all at a time.
-    pub fn drain(&self, names: &[String]) {
+    /// sends them away, all at a time. Returns a line for each export of which some were cut.
+    pub fn drain(&self, names: &[String]) -> Vec<String> {
         self.mark(names, true);
-        self.0.finish(&|export, _| export.is_some_and(|export| names.iter().any(|name| name == export)));
+        self.0.finish_all(&|export, _| export.is_some_and(|export| names.iter().any(|name| name == export)))
     }
 
     /// Lets clients open these exports again.

@@ -100,7 +100,10 @@ impl<D: Disk> DeviceLoop<D> {
                 Step::More => return self.receive(task),
                 Step::Refused { command, reason } => self.counts.refuse(client.charged.tenant, command, reason),
                 Step::Request(request) => client.held = Some(request),
-                Step::Close(Close::Left) => client.close(None),
+                Step::Close(Close::Left) => {
+                    client.took_leave = true;
+                    client.close(None);
+                }
                 Step::Close(why) => client.close(Some(io::Error::new(io::ErrorKind::InvalidData, why))),
                 Step::Opened(_) | Step::StartTls => unreachable!("an export is open"),
             }
@@ -261,6 +264,16 @@ impl<D: Disk> DeviceLoop<D> {
             Ok(0) => {
                 let is_cut_off = client.payload.is_some();
                 client.close(is_cut_off.then(|| io::ErrorKind::UnexpectedEof.into()));
+                let has_hung_up = match &client.line {
+                    Line::Ring(socket) => {
+                        let socket = *socket;
+                        self.disk.host().expect("it has the socket").has_hung_up(socket)
+                    }
+                    Line::Threads { socket, .. } => socket.as_deref().is_some_and(elevon_host::has_hung_up),
+                };
+                if has_hung_up {
+                    self.cut(task, io::ErrorKind::BrokenPipe.into());
+                }
             }
             Ok(bytes) => {
                 if let (Some((index, received)), Line::Ring(_)) = (client.payload, &client.line) {
@@ -379,8 +392,11 @@ impl<D: Disk> DeviceLoop<D> {
         let answered = client.sending.take().expect("replies on their way");
         client.backpressure.leave(answered);
         if let Err(error) = result {
-            client.cut(error);
-            match &client.line {
+            match client.took_leave {
+                true => client.cut(error),
+                false => drop(self.cut(task, error)),
+            }
+            match &client_of(&mut self.clients, task).line {
                 Line::Ring(socket) => {
                     let socket = *socket;
                     self.disk.host().expect("it has the socket").shut_socket(socket);

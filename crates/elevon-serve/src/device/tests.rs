@@ -2,6 +2,7 @@
 //! simulated devices with bytes.
 
 mod cached;
+mod cut;
 mod guarantees;
 mod lab;
 mod power;

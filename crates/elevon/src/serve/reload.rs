@@ -36,6 +36,7 @@ impl Running {
         // The files may be others under the same names: certificates are renewed.
         control.set_tls(tls);
         control.set_connection_limits(connection_limits(&setup.file));
+        control.set_clients(&known.iter().map(|(_, export)| (export.name.clone(), export.clients.clone())).collect());
         for (table, planned) in setup.file.devices.iter().zip(&setup.devices) {
             let Some(device) = self.index_of(table) else { continue };
             match control.set_tenants(device, planned.plan.tenants.tenants.clone()) {
@@ -98,9 +99,6 @@ impl Running {
         }
         let views = control.exports();
         let old = views.iter().find(|view| view.exported.name == export.name);
-        if old.is_some_and(|view| view.exported.clients != export.clients) {
-            control.set_clients(&export.name, export.clients.clone());
-        }
         control.set_max_connections(&export.name, export.max_connections);
         match old {
             Some(view) if is_same(&view.exported, &export) => {}

@@ -100,8 +100,8 @@ impl Wire {
         self.unsent.extend(length.to_be_bytes());
     }
 
-    /// Hands over what the device has memory for.
-    fn transfer(&mut self) {
+    /// Hands over what the device has memory for. Returns true if something is left.
+    pub(super) fn transfer(&mut self) -> bool {
         while !self.unsent.is_empty()
             && let Ok(mut input) = self.memory.try_recv()
         {
@@ -111,6 +111,25 @@ impl Wire {
             input.add(bytes);
             self.unsent.drain(..bytes);
             self.send.send(Message::Received { client: self.client, input, result: Ok(bytes) }).expect("it is there");
+        }
+        !self.unsent.is_empty()
+    }
+
+    /// Says that nothing follows.
+    pub(super) fn leave(&mut self) {
+        self.head(0, 2, 0, 0, 0);
+        self.transfer();
+    }
+
+    /// Ends the connection as a client does that dies: what is sent to it fails.
+    pub(super) fn hang_up(&mut self) {
+        let client = self.client;
+        while let Ok(ToWriter::Send(outgoing)) = self.written.try_recv() {
+            let result = Err(io::ErrorKind::BrokenPipe.into());
+            self.send.send(Message::Sent { client, outgoing, result }).expect("it is there");
+        }
+        while let Ok(input) = self.memory.try_recv() {
+            self.send.send(Message::Received { client, input, result: Ok(0) }).expect("it is there");
         }
     }
 
@@ -290,8 +309,7 @@ impl Lab {
 
     /// Lets a client leave.
     pub(super) fn close(&mut self, mut wire: Wire) {
-        wire.head(0, 2, 0, 0, 0);
-        wire.transfer();
+        wire.leave();
         while self.device.tasks.contains_key(&wire.client) {
             self.step();
         }
