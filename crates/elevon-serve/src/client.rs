@@ -356,6 +356,11 @@ impl Client {
         self.requests.len() - self.free_requests.len() + self.questions
     }
 
+    /// Returns when the oldest request came that is not answered.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.requests.iter().flatten().map(|pieces| pieces.arrived).min()
+    }
+
     /// Returns true if it can be forgotten: nothing of it is under way.
     pub(crate) const fn is_over(&self) -> bool {
         let is_silent = self.sending.is_none() && (self.is_cut || self.out.is_empty());

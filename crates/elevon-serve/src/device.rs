@@ -33,7 +33,7 @@ use crate::disk::Disk;
 use crate::line::{Left, Line, Secure};
 use crate::listen::Socket;
 use crate::pieces::{PART, Pieces};
-use crate::view::{ClientView, DeviceView};
+use crate::view::{ClientView, DeviceView, WaitingRequests};
 pub(crate) use cached::DeviceCache;
 use cached::FLUSHER;
 pub use cached::{CacheUse, CacheView};
@@ -369,6 +369,14 @@ impl<D: Disk> DeviceLoop<D> {
             ClientView { connection, requests }
         };
         let clients = self.tasks.iter().map(view).collect();
+        let mut waiting = BTreeMap::<TenantId, WaitingRequests>::new();
+        for client in self.clients.iter().flatten().filter(|client| client.requests() > 0) {
+            let tenant = client.charged.tenant;
+            let of = waiting.entry(tenant).or_default();
+            of.requests += client.requests() as u64;
+            of.oldest = client.oldest().map_or(of.oldest, |at| now.since(at).max(of.oldest));
+            of.held_by = self.stack.control().holds(tenant);
+        }
         let in_use: Vec<TenantId> = self.clients.iter().flatten().map(|client| client.charged.tenant).collect();
         DeviceView {
             name: String::new(),
@@ -380,6 +388,7 @@ impl<D: Disk> DeviceLoop<D> {
             clients,
             tenants: self.tenants.view(&mut self.stack, now, &in_use),
             requests: self.counts.clone(),
+            waiting,
             cache: self.cache.as_ref().map(|cache| cache.view()),
         }
     }

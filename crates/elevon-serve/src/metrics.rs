@@ -178,7 +178,7 @@ impl Scrape {
         });
         to.counters("elevon_request_errors", "Requests that were answered with an error.", None, errors)?;
         let refused = self.observed.devices.iter().flat_map(|view| {
-            view.tenants.iter().flat_map(move |tenant| {
+            tenants_of(view).flat_map(move |(view, tenant)| {
                 view.requests.refused_of(tenant.id).map(move |(op, reason, count)| {
                     ([&labels_of(view, tenant)[..], &[("op", op), ("reason", reason.name())]].concat(), count)
                 })
@@ -226,6 +226,16 @@ impl Scrape {
             None,
             all().map(|(view, tenant)| (labels_of(view, tenant), tenant.in_flight)),
         )?;
+        let waiting = || {
+            all().map(|(view, tenant)| {
+                (labels_of(view, tenant), view.waiting.get(&tenant.id).copied().unwrap_or_default())
+            })
+        };
+        let help = "Requests that are not answered, without those of tenants below it.";
+        to.gauges("elevon_tenant_requests_waiting", help, None, waiting().map(|(labels, of)| (labels, of.requests)))?;
+        let help = "How long the oldest of them has waited.";
+        let oldest = waiting().map(|(labels, of)| (labels, seconds(of.oldest)));
+        to.gauges("elevon_tenant_oldest_request", help, Some(Unit::Seconds), oldest)?;
         let waits = all().flat_map(|(view, tenant)| waits_of(view, tenant));
         let help =
             "Time that completed I/Os took, summed over them, by what they waited for; rule and level name a limit.";
@@ -307,7 +317,10 @@ impl Scrape {
         let uses = || {
             self.observed.devices.iter().flat_map(|view| {
                 let uses = view.cache.iter().flat_map(|cache| &cache.tenants);
-                uses.filter_map(move |(id, of)| Some((labels_of(view, view.tenants.get(id.index())?), of)))
+                uses.filter_map(move |(id, of)| {
+                    let tenant = view.tenants.get(id.index()).filter(|tenant| !tenant.removed)?;
+                    Some((labels_of(view, tenant), of))
+                })
             })
         };
         let help = "Parts of READs, of up to 256 KiB, through the page cache, without those of tenants below it.";
@@ -333,7 +346,7 @@ fn tenants_of(view: &DeviceView) -> impl Iterator<Item = (&DeviceView, &TenantRe
 }
 
 fn of_requests(view: &DeviceView) -> impl Iterator<Item = (Labels<'_>, &RequestCounts)> {
-    view.tenants.iter().flat_map(move |tenant| {
+    tenants_of(view).flat_map(move |(view, tenant)| {
         let with_op = move |op| [&labels_of(view, tenant)[..], &[("op", op)]].concat();
         view.requests.of(tenant.id).map(move |(op, counts)| (with_op(op), counts))
     })

@@ -1,5 +1,7 @@
 //! What a device is doing: a plain value, and the same as JSON.
 
+use std::collections::BTreeMap;
+
 use elevon_core::account::DiskStats;
 use elevon_core::control::{Cause, Wait};
 use elevon_core::nearest::did_you_mean;
@@ -31,10 +33,33 @@ pub struct DeviceView {
     pub tenants: Vec<TenantResult>,
     /// The requests that were answered, by the tenant that pays, without those below it.
     pub(crate) requests: Counts,
+    /// The requests that are not answered, by the tenant that pays, without those below it.
+    pub(crate) waiting: BTreeMap<TenantId, WaitingRequests>,
     /// The clients that have an export of it open.
     pub clients: Vec<ClientView>,
     /// Its page cache, if there is one.
     pub cache: Option<CacheView>,
+}
+
+/// Requests that are not answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WaitingRequests {
+    /// How many there are.
+    pub(crate) requests: u64,
+    /// How long the oldest has waited.
+    pub(crate) oldest: Nanos,
+    /// The limit that holds I/O of the tenant that has the oldest, if one does.
+    pub(crate) held_by: Option<Cause>,
+}
+
+impl WaitingRequests {
+    fn add(&mut self, other: &Self) {
+        let is_older = other.oldest > self.oldest || self.requests == 0;
+        self.requests += other.requests;
+        if is_older {
+            (self.oldest, self.held_by) = (other.oldest, other.held_by);
+        }
+    }
 }
 
 /// A client of a device.
@@ -170,6 +195,7 @@ impl DeviceView {
             "ios": groups(&tenant.io.ios),
             "bytes": groups(&tenant.io.bytes),
             "in_flight": tenant.in_flight,
+            "waiting": self.waiting_json(tenant),
             "reserve_missed_ns": tenant.reserve_missed.map(Nanos::get),
             "cache": self.cache.as_ref().map(|_| use_json(&self.cache_use(tenant))),
             "requests": self.requests.of(tenant.id).map(|(op, counts)| (op.to_owned(), requests(counts))).collect::<serde_json::Map<_, _>>(),
@@ -186,15 +212,29 @@ impl DeviceView {
             .collect()
     }
 
+    /// Returns true if a tenant is this one or below it.
+    fn is_in(&self, tenant: &TenantResult, id: TenantId) -> bool {
+        let is_below = |path: &str| path.strip_prefix(&*tenant.path).is_some_and(|rest| rest.starts_with('/'));
+        let path = self.tenants.get(id.index()).map_or("/", |of| &of.path);
+        tenant.id == TenantId(0) || tenant.id == id || is_below(path)
+    }
+
+    /// Returns the requests of a tenant and of those below it that are not answered, and in words
+    /// the limit that holds the oldest of them.
+    fn waiting_json(&self, tenant: &TenantResult) -> Value {
+        let mut sum = WaitingRequests::default();
+        self.waiting.iter().filter(|(id, _)| self.is_in(tenant, **id)).for_each(|(_, of)| sum.add(of));
+        let words = sum.held_by.and_then(|cause| {
+            let held = vec![(cause, Wait { count: 1, time: Nanos::new(1) })];
+            explain(&self.tenants, &TenantResult { explain: held, ..tenant.clone() }).pop()
+        });
+        json!({ "requests": sum.requests, "oldest_ns": sum.oldest.get(), "held_by": words.map(|at| at.words) })
+    }
+
     /// Returns what the requests of a tenant and of those below it found in the page cache.
     fn cache_use(&self, tenant: &TenantResult) -> CacheUse {
         let mut sum = CacheUse::default();
-        let is_below = |path: &str| path.strip_prefix(&*tenant.path).is_some_and(|rest| rest.starts_with('/'));
-        let is_in = |id: TenantId| {
-            let path = self.tenants.get(id.index()).map_or("/", |of| &of.path);
-            tenant.id == TenantId(0) || tenant.id == id || is_below(path)
-        };
-        let uses = self.cache.iter().flat_map(|cache| &cache.tenants).filter(|(id, _)| is_in(**id));
+        let uses = self.cache.iter().flat_map(|cache| &cache.tenants).filter(|(id, _)| self.is_in(tenant, **id));
         uses.for_each(|(_, of)| sum.add(of));
         sum
     }
@@ -238,6 +278,7 @@ impl DeviceView {
             "iops": rate(tenant.io.all_ios()),
             "bytes_per_second": rate(tenant.io.all_bytes()),
             "in_flight": tenant.in_flight,
+            "waiting": new.waiting_json(tenant),
             "settings": tenant.settings.iter().map(|(name, text)| format!("{name} = {text}")).collect::<Vec<_>>(),
             "causes": new.explain_json(tenant),
             "reserve_missed_ns": tenant.reserve_missed.map(Nanos::get),

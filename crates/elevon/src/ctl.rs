@@ -211,6 +211,21 @@ fn cache_lines(cache: &Value) -> Vec<String> {
     lines
 }
 
+/// Returns what waits for an answer now, if anything does.
+pub(crate) fn waiting_line(waiting: &Value) -> Option<String> {
+    let requests = number_of(&waiting["requests"]);
+    let oldest = number::span(number_of(&waiting["oldest_ns"]) as f64);
+    let mut line = match requests {
+        0 => return None,
+        1 => format!("1 request waits, for {oldest}"),
+        _ => format!("{requests} requests wait, the oldest for {oldest}"),
+    };
+    if let Some(words) = waiting["held_by"].as_str() {
+        let _ = write!(line, ", held by {words}");
+    }
+    Some(line)
+}
+
 fn explained(device: &Value) -> String {
     let rate = number::bytes_decimal(device["bytes_per_second"].as_f64().unwrap_or_default());
     let (tenant, name) = (word(&device["tenant"]), word(&device["device"]));
@@ -228,8 +243,12 @@ fn explained(device: &Value) -> String {
     if let Some(missed) = device["reserve_missed_ns"].as_u64() {
         let _ = writeln!(out, "  reserve: {}", reserve_in_words(Nanos::new(missed)));
     }
+    let waiting = waiting_line(&device["waiting"]);
+    for line in &waiting {
+        let _ = writeln!(out, "  {line}");
+    }
     let causes: Vec<&Value> = list(&device["causes"]).filter(|cause| number_of(&cause["ns"]) > 0).collect();
-    if causes.is_empty() && of_cache.is_empty() {
+    if causes.is_empty() && of_cache.is_empty() && waiting.is_none() {
         out.push_str("  nothing of it waited: it asked for no I/O, or none has ended\n");
     }
     for cause in causes {
@@ -248,11 +267,12 @@ mod tests {
         let answer = json!({ "devices": [{
             "device": "fast", "tenant": "db", "ns": 1_000_000_000_u64, "iops": 500.0, "bytes_per_second": 2.048e6,
             "in_flight": 3, "settings": ["limit = { iops = 500 }"], "reserve_missed_ns": 250_000_000,
+            "waiting": { "requests": 7, "oldest_ns": 5_200_000_000_u64, "held_by": "own limit iops=500" },
             "causes": [{ "words": "own limit iops=500", "ns": 976, "share": 97.6 }, { "words": "device", "ns": 24, "share": 2.4 },
                 { "words": "plug", "ns": 0, "share": 0.0 }],
         }]});
         let explain = CtlCommand::Explain { tenant: "db".to_owned(), seconds: 1.0 };
-        let expected = "db on device fast, over 1.00s: 500.0 IOPS, 2048kB/s, 3 in flight\n  in force: limit = { iops = 500 }\n  reserve: short by 250ms of it while I/O was waiting\n   97.6 % own limit iops=500\n    2.4 % device\n";
+        let expected = "db on device fast, over 1.00s: 500.0 IOPS, 2048kB/s, 3 in flight\n  in force: limit = { iops = 500 }\n  reserve: short by 250ms of it while I/O was waiting\n  7 requests wait, the oldest for 5.20s, held by own limit iops=500\n   97.6 % own limit iops=500\n    2.4 % device\n";
         assert_eq!(text(&explain, &answer), expected);
     }
 

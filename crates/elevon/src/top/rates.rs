@@ -7,7 +7,7 @@ use elevon_report::number;
 use serde_json::Value;
 
 use super::cache::{CacheRates, CacheUse};
-use crate::ctl::columns;
+use crate::ctl::{columns, waiting_line};
 
 /// What a device did between two answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +46,8 @@ pub(super) struct TenantRates {
     pub(super) at_device: f64,
     /// What the I/O that ended waited for, the longest first, in percent.
     pub(super) causes: Vec<(String, f64)>,
+    /// What waits for an answer now, if anything does.
+    pub(super) waiting: Option<String>,
     /// What it found in the page cache, if there is one.
     pub(super) cache: Option<CacheUse>,
     pub(super) settings: Vec<String>,
@@ -115,6 +117,7 @@ fn tenant_rates(before: &Value, now: &Value, seconds: f64) -> TenantRates {
         p99: percentile(&bins, 0.99),
         at_device: waits.iter().find(|(words, _)| words == "device").map_or(0.0, |(_, nanos)| nanos / seconds / 1e9),
         causes: waits.into_iter().map(|(words, nanos)| (words, nanos * 100.0 / all)).collect(),
+        waiting: waiting_line(&now["waiting"]),
         cache: CacheUse::between(&before["cache"], &now["cache"], seconds),
         settings: settings.map(|(name, value)| format!("{name} = {}", text(value))).collect(),
     }
@@ -183,7 +186,9 @@ impl TenantRates {
     pub(super) fn row(&self) -> Vec<String> {
         let time = |nanos: Option<u64>| nanos.map_or_else(|| "-".to_owned(), |nanos| number::span(nanos as f64));
         let mut held = self.cache.as_ref().map_or_else(Vec::new, CacheUse::held);
-        held.extend(self.causes.first().map(|(words, share)| format!("{share:.1} % {words}")));
+        let longest = self.causes.first().map(|(words, share)| format!("{share:.1} % {words}"));
+        // Without an I/O that has ended, what waits tells why.
+        held.extend(longest.or_else(|| self.waiting.clone()));
         vec![
             self.path.clone(),
             number::significant(self.iops, 4),

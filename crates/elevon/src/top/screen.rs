@@ -144,7 +144,7 @@ fn columns(name: u16, room: u16) -> Vec<(usize, Constraint)> {
 /// Returns what is in force for a tenant, and what its I/O waited for.
 fn explained(device: &DeviceRates, tenant: &TenantRates) -> Paragraph<'static> {
     let mut lines: Vec<String> = tenant.causes.iter().map(|(words, share)| format!("{share:>5.1} % {words}")).collect();
-    lines.splice(0..0, tenant.cache.iter().filter_map(CacheUse::line));
+    lines.splice(0..0, tenant.cache.iter().filter_map(CacheUse::line).chain(tenant.waiting.clone()));
     if lines.is_empty() {
         lines.push("nothing of it waited: it asked for no I/O, or none has ended".to_owned());
     }
