@@ -75,6 +75,8 @@ pub(crate) enum Message {
     /// Set something of a tenant, or with no tenant something of the device. The answer says what
     /// of it has no effect.
     Set { tenant: Option<String>, settings: Vec<Setting>, answer: Sender<Result<Vec<&'static str>, String>> },
+    /// Can this be set of a tenant?
+    Check { tenant: String, settings: Vec<Setting>, answer: Sender<Result<(), String>> },
     /// Make these the tenants, with these settings.
     Tenants { tenants: Vec<Tenant>, answer: Sender<Result<Vec<TenantId>, String>> },
     /// Cut these clients off, as far as they are there. The answer is how many requests each of them
@@ -321,6 +323,10 @@ impl<D: Disk> DeviceLoop<D> {
             Message::Ping { answer } => drop(answer.send(())),
             Message::View { answer } => drop(answer.send(self.view())),
             Message::Set { tenant, settings, answer } => drop(answer.send(self.set(tenant.as_deref(), &settings))),
+            Message::Check { tenant, settings, answer } => {
+                let id = self.find(&tenant);
+                drop(answer.send(id.and_then(|id| self.tenants.check(&self.stack, id, &settings))));
+            }
             Message::Tenants { tenants, answer } => {
                 let now = self.disk.now();
                 let replaced = self.tenants.replace(&mut self.stack, &mut self.settings, now, &tenants);
@@ -349,10 +355,14 @@ impl<D: Disk> DeviceLoop<D> {
         self.stack.config().kernel
     }
 
+    fn find(&self, path: &str) -> Result<TenantId, String> {
+        self.tenants.find(path).ok_or_else(|| format!("{path}: no such tenant"))
+    }
+
     fn set(&mut self, tenant: Option<&str>, new: &[Setting]) -> Result<Vec<&'static str>, String> {
         let id = match tenant {
             None => TenantId(0),
-            Some(path) => self.tenants.find(path).ok_or_else(|| format!("{path}: no such tenant"))?,
+            Some(path) => self.find(path)?,
         };
         let now = self.disk.now();
         self.tenants.set(&mut self.stack, &mut self.settings, now, id, new)?;

@@ -401,6 +401,12 @@ impl Shared {
     }
 }
 
+/// Returns what a device answered, with its name before an error.
+fn answer_of<T>(device: &DeviceHandle, answer: Option<Result<T, String>>) -> Result<T, String> {
+    let answer = answer.unwrap_or_else(|| Err("the device's thread has ended".to_owned()));
+    answer.map_err(|error| format!("device {}: {error}", device.name))
+}
+
 /// What can be asked of a server and changed while it runs. Requests in flight are answered
 /// whatever is changed.
 pub struct Control<'a>(pub(crate) &'a Arc<Shared>);
@@ -456,11 +462,11 @@ impl Control<'_> {
         self.0.devices.first().map_or(Kernel::DEFAULT, |device| device.kernel)
     }
 
-    /// Applies settings of a tenant on every device that has it. Returns a line for each device
-    /// where one has no effect.
+    /// Applies settings of a tenant on every device that has it, if none of them refuses one.
+    /// Returns a line for each device where one has no effect.
     ///
     /// # Errors
-    /// No device has it, or one refuses a setting; the line says which.
+    /// No device has it, or one refuses a setting; the line says which. Then nothing was applied.
     pub fn set(&self, tenant: &str, settings: &[Setting]) -> Result<Vec<String>, String> {
         let is_there = |view: &DeviceView| view.tenant(tenant).is_some();
         let views = self.views();
@@ -468,13 +474,15 @@ impl Control<'_> {
         if names.is_empty() {
             return Err(unknown_tenant(&views, tenant));
         }
+        let devices = || self.0.devices.iter().filter(|device| names.contains(&&*device.name));
+        for device in devices() {
+            let (tenant, settings) = (tenant.to_owned(), settings.to_vec());
+            answer_of(device, device.ask(|answer| Message::Check { tenant, settings, answer }))?;
+        }
         let mut warnings = Vec::new();
-        for device in self.0.devices.iter().filter(|device| names.contains(&&*device.name)) {
+        for device in devices() {
             let (tenant, settings) = (Some(tenant.to_owned()), settings.to_vec());
-            let set = device.ask(|answer| Message::Set { tenant, settings, answer });
-            let in_vain = set
-                .unwrap_or_else(|| Err("the device's thread has ended".to_owned()))
-                .map_err(|error| format!("device {}: {error}", device.name))?;
+            let in_vain = answer_of(device, device.ask(|answer| Message::Set { tenant, settings, answer }))?;
             warnings.extend(in_vain.into_iter().map(|line| format!("device {}: {line}", device.name)));
         }
         Ok(warnings)

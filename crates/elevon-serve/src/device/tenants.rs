@@ -49,9 +49,26 @@ impl Tenants {
         self.get(tenant).map_or("/", |known| &known.path)
     }
 
-    /// Applies settings of a tenant, over those in force. The first that is refused ends it. A rate
-    /// that `io.max` and `limit` would both set is refused if `io.max` is exact, as in a
-    /// configuration: both then set the same limit.
+    /// Returns without an error if settings of a tenant can be applied. A rate that `io.max` and
+    /// `limit` would both set is refused if `io.max` is exact, as in a configuration: both then set
+    /// the same limit.
+    pub(super) fn check(&self, stack: &Stack, tenant: TenantId, new: &[Setting]) -> Result<(), String> {
+        let known = self.get(tenant).filter(|_| stack.config().exact_io_max);
+        let Some(Known { path, mut in_force, .. }) = known.cloned() else { return Ok(()) };
+        for setting in new {
+            if let Some(rate) = in_force.limited_by_other(setting) {
+                let rate = rate.name();
+                return Err(format!(
+                    "tenant {path} has {rate} in io.max and in limit, which then set the same limit; lift it first"
+                ));
+            }
+            in_force.take(setting);
+        }
+        Ok(())
+    }
+
+    /// Applies settings of a tenant, over those in force, if [`Self::check`] has no error. The first
+    /// that is refused ends it.
     pub(super) fn set(
         &mut self,
         stack: &mut Stack,
@@ -60,19 +77,7 @@ impl Tenants {
         tenant: TenantId,
         new: &[Setting],
     ) -> Result<(), String> {
-        if let Some(Known { path, mut in_force, .. }) =
-            self.get(tenant).cloned().filter(|_| stack.config().exact_io_max)
-        {
-            for setting in new {
-                if let Some(rate) = in_force.limited_by_other(setting) {
-                    let rate = rate.name();
-                    return Err(format!(
-                        "tenant {path} has {rate} in io.max and in limit, which then set the same limit; lift it first"
-                    ));
-                }
-                in_force.take(setting);
-            }
-        }
+        self.check(stack, tenant, new)?;
         for setting in new {
             settings.apply(stack, now, tenant, setting).map_err(|error| error.to_string())?;
             if let Some(known) = tenant.index().checked_sub(1).and_then(|at| self.known.get_mut(at)) {
