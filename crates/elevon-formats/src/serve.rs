@@ -129,6 +129,9 @@ pub struct DeviceTable {
 }
 
 impl DeviceTable {
+    /// The seed unless one is given.
+    pub const SEED: u64 = 1;
+
     /// Returns a table in which nothing is given.
     fn empty(name: &str, place: Span) -> Self {
         Self {
@@ -138,7 +141,7 @@ impl DeviceTable {
             scheduler: None,
             set: Vec::new(),
             fault: Vec::new(),
-            seed: 1,
+            seed: Self::SEED,
             direct: false,
             cache: None,
             busy_poll: BUSY_POLL,

@@ -1,7 +1,10 @@
 //! Opens the file or block device that a user named, and determines its limits.
 
+use std::ffi::CString;
 use std::fs::{File, TryLockError};
+use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +20,17 @@ pub fn of_owner<T>(make: impl FnOnce() -> T) -> T {
     // SAFETY: as above.
     unsafe { libc::umask(mask) };
     made
+}
+
+/// Returns without an error if the process may write a file. It is not opened.
+///
+/// # Errors
+/// Why not.
+pub fn may_write(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: a text with its end.
+    let result = unsafe { libc::access(path.as_ptr(), libc::W_OK) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Options for opening.

@@ -127,6 +127,10 @@ impl Scrape {
         let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let help = "When the server started, since the epoch.";
         to.gauges("process_start_time", help, Some(Unit::Seconds), [(Vec::new(), started)].into_iter())?;
+        let expires = self.observed.expires.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let help = "When the server's certificate expires, since the epoch.";
+        let expiry = expires.into_iter().map(|at| (Vec::new(), at.as_secs_f64()));
+        to.gauges("elevon_tls_certificate_expiry_timestamp", help, Some(Unit::Seconds), expiry)?;
         let connections = self.observed.connections as u64;
         let help = "Connections of NBD that are open.";
         to.gauges("elevon_connections", help, None, [(Vec::new(), connections)].into_iter())?;

@@ -13,12 +13,13 @@ pub(crate) mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig};
 use x509_cert::certificate::{CertificateInner, Raw};
 use x509_cert::der::Decode;
 use x509_cert::der::oid::db::rfc4519::COMMON_NAME;
@@ -115,7 +116,7 @@ pub enum TlsError {
         what: &'static str,
     },
     /// A certificate cannot be used.
-    #[error("{}: {error}", path.display())]
+    #[error("{}: {}", path.display(), of_certificate_in_words(error))]
     Certificate {
         /// The file.
         path: PathBuf,
@@ -169,9 +170,26 @@ fn in_words(error: &PemError) -> String {
     }
 }
 
+/// Returns what is wrong with a certificate; the error itself takes it for one of the other side.
+fn of_certificate_in_words(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::Other(other)) => {
+            // The error has no text for it but this.
+            match format!("{other:?}").contains("UnsupportedCertVersion") {
+                true => "a certificate of an old version of X.509; it has to be one of version 3".to_owned(),
+                false => format!("cannot be used: {other:?}"),
+            }
+        }
+        rustls::Error::InvalidCertificate(error) => format!("cannot be used: {error}"),
+        error => error.to_string(),
+    }
+}
+
 /// TLS that is ready to be offered.
 #[derive(Clone, Debug)]
 pub struct Tls {
+    certificate: PathBuf,
+    expires: Option<SystemTime>,
     config: Arc<ServerConfig>,
     is_required: bool,
     verifies_clients: bool,
@@ -184,6 +202,7 @@ impl Tls {
     /// One cannot be read, has no PEM, or does not fit the others.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
         let chain = certificates(&files.certificate)?;
+        let expires = chain.iter().filter_map(expires).min();
         let key = private_key(&files.key)?;
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -205,7 +224,18 @@ impl Tls {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         let verifies_clients = files.client_ca.is_some();
-        Ok(Self { config: Arc::new(config), is_required: files.required, verifies_clients })
+        let (certificate, config) = (files.certificate.clone(), Arc::new(config));
+        Ok(Self { certificate, expires, config, is_required: files.required, verifies_clients })
+    }
+
+    /// Returns the file of the server's certificate.
+    pub fn certificate(&self) -> &Path {
+        &self.certificate
+    }
+
+    /// Returns until when the server's certificate and those after it in its file are all valid.
+    pub const fn expires(&self) -> Option<SystemTime> {
+        self.expires
     }
 
     /// Returns true if a client has to use it.
@@ -258,6 +288,12 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         return Err(TlsError::Nothing { path: path.to_owned(), what: "certificate" });
     }
     Ok(all)
+}
+
+/// Returns until when a certificate is valid; `None` if it cannot be read.
+fn expires(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+    let certificate = CertificateInner::<Raw>::from_der(certificate).ok()?;
+    Some(certificate.tbs_certificate().validity().not_after.to_system_time())
 }
 
 /// Who a client is.

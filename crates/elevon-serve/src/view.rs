@@ -1,6 +1,7 @@
 //! What a device is doing: a plain value, and the same as JSON.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use elevon_core::account::DiskStats;
 use elevon_core::control::{Cause, Wait};
@@ -83,6 +84,8 @@ pub(crate) struct Observed {
     pub(crate) connections: usize,
     /// Connections that were refused, by the name of the reason.
     pub(crate) refused: Vec<(&'static str, u64)>,
+    /// Until when the server's certificate is valid, if it has one.
+    pub(crate) expires: Option<SystemTime>,
 }
 
 impl Observed {
@@ -93,6 +96,7 @@ impl Observed {
             exports: control.exports(),
             connections: control.connections(),
             refused: control.0.refused.all(),
+            expires: control.0.tls().and_then(|tls| tls.expires()),
         }
     }
 

@@ -77,7 +77,7 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
             return Err(Failure::named(option, ConflictError::BesideConfig { config }));
         }
     }
-    let mut setup = Setup::read(path)?;
+    let mut setup = Setup::read(path, &[])?;
     warn(&setup.warnings);
     if args.check {
         if setup.addresses.is_empty() {
@@ -92,6 +92,7 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     let interrupt = Interrupt::on_signals_with_reload().map_err(MachineError::Signals)?;
     let mut server = Server::new(config::connection_limits(&setup.file), log::log);
     let mut opened = Vec::new();
+    let files = config::bare_files(&setup);
     for (index, planned) in std::mem::take(&mut setup.devices).into_iter().enumerate() {
         let table = &setup.file.devices[index];
         setup.tenants.push(planned.plan.tenants.clone());
@@ -105,7 +106,7 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
         let listening = server.listen_for_commands(Path::new(&control.value));
         listening.map_err(|error| config::wrong(control, error.to_string()))?;
     }
-    let running = Running { path: path.clone(), file: setup.file, opened, warnings };
+    let running = Running { path: path.clone(), file: setup.file, opened, files, warnings };
     let scheme = scheme(setup.tls.as_ref());
     let addresses = Addresses { scheme, nbd: setup.addresses, metrics: setup.metrics, passed };
     server.set_tls(setup.tls);
@@ -126,7 +127,14 @@ fn exports_of(setup: &Setup, path: &Path, opened: &[Opened]) -> Result<Vec<Expor
 /// Opens every device of a configuration for reading, and says what would be served.
 fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
     let mut opened = Vec::new();
+    config::check_folders(&setup.file)?;
     for (index, mut planned) in std::mem::take(&mut setup.devices).into_iter().enumerate() {
+        if let (Target::Real(device), false) = (&planned.plan.target, planned.read_only) {
+            let of_device = &setup.file.devices[index].device;
+            elevon_host::file::may_write(device).map_err(|error| {
+                config::wrong(of_device, format!("{}: cannot be written: {error}", of_device.value))
+            })?;
+        }
         planned.read_only = true;
         setup.tenants.push(planned.plan.tenants.clone());
         let table = &setup.file.devices[index];
@@ -185,6 +193,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
         .as_deref()
         .map(|text| Address::of_metrics(text).map_err(|error| Failure::named(format!("--metrics {text}"), error)));
     let tls = tls::of_args(args)?;
+    warn(&tls.as_ref().and_then(tls::expiry_warning).into_iter().collect::<Vec<_>>());
     let addresses = Addresses { scheme: scheme(tls.as_ref()), nbd, metrics: metrics.transpose()?, passed };
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
     if name.len() > NAME_MAX || name.contains(char::is_control) {

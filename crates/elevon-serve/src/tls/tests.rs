@@ -41,6 +41,8 @@ fn files_that_cannot_be_used_are_named() {
     let good = TlsFiles::of_folder(folder.path(), true);
     let tls = Tls::load(&good).expect("good files");
     assert!(tls.is_required() && tls.verifies_clients());
+    assert_eq!(tls.certificate(), path("server-cert.pem"));
+    assert!(tls.expires().is_some_and(|at| at > std::time::UNIX_EPOCH), "as it stands in the certificate");
     let no_ca = TlsFiles { client_ca: None, required: false, ..good.clone() };
     let tls = Tls::load(&no_ca).expect("good files");
     assert!(!tls.is_required() && !tls.verifies_clients());

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::units::TenantId;
+use elevon_formats::cgroup::{Limit, Setting};
 use elevon_formats::device::Given;
 use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, Span, read_text_file};
 use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile, parse};
@@ -32,8 +33,9 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Reads a configuration.
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+    /// Reads a configuration. `files` are names of devices that are files without a slash in their
+    /// names: such a file may be gone by now.
+    pub(super) fn read(path: &Path, files: &[String]) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let text = read_text_file(path).map_err(|error| Failure::named(&*name, error))?;
         let file = parse(&name, &text).map_err(Failure::text)?;
@@ -61,8 +63,10 @@ impl Setup {
             None
         });
         let (mut devices, mut warnings) = (Vec::new(), without_export(&file));
+        warnings.extend(limits_of_nothing(&file));
+        warnings.extend(tls.as_ref().and_then(super::tls::expiry_warning).map(|line| format!("{name}: {line}")));
         for (index, table) in file.devices.iter().enumerate() {
-            match device(&file, index, &devices) {
+            match device(&file, index, &devices, files) {
                 Ok(planned) => {
                     let said = planned.plan.warnings.iter().map(|line| said_of(&name, table, line));
                     warnings.extend(said);
@@ -86,7 +90,7 @@ impl Setup {
         let mut errors = Vec::new();
         let mut exports: Vec<Exported> = Vec::new();
         for table in &self.file.exports {
-            match exported(table, &opened[table.device], &self.tenants[table.device]) {
+            match exported(table, &opened[table.device], &self.tenants[table.device], false) {
                 Ok(export) => exports.push(export),
                 Err(error) => errors.push(error),
             }
@@ -142,18 +146,25 @@ fn tenant_id(tenants: &TenantPlan, path: &str) -> TenantId {
     TenantId(found.map_or(0, |index| index as u32 + 1))
 }
 
-/// Returns an export on its device, which is open; `tenants` are the device's.
-pub(super) fn exported(table: &ExportTable, opened: &Opened, tenants: &TenantPlan) -> Result<Exported, Diagnostic> {
+/// Returns an export on its device, which is open; `tenants` are the device's. `is_served`: the
+/// device was opened earlier, and may have grown since.
+pub(super) fn exported(
+    table: &ExportTable,
+    opened: &Opened,
+    tenants: &TenantPlan,
+    is_served: bool,
+) -> Result<Exported, Diagnostic> {
     let (size, block) = (opened.size.get(), u64::from(opened.block));
     let key = format!("export.{}", table.name);
     let wrong = |message: String| Err(table.range.diagnostic(&key, Problem::OutOfRange.because(message)));
+    let has = if is_served { "when it was opened (more takes a restart) the device had" } else { "the device has" };
     if table.start >= size {
-        return wrong(format!("begins at byte {}; the device has {size} bytes", table.start));
+        return wrong(format!("begins at byte {}; {has} {size} bytes", table.start));
     }
     let bytes = table.size.unwrap_or(size - table.start);
     if bytes > size - table.start {
         let left = size - table.start;
-        return wrong(format!("{bytes} bytes from byte {} on; the device has {left} there", table.start));
+        return wrong(format!("{bytes} bytes from byte {} on; {has} {left} there", table.start));
     }
     if !table.start.is_multiple_of(block) || !bytes.is_multiple_of(block) {
         return wrong(format!("start and size are multiples of the device's blocks of {block} bytes"));
@@ -194,6 +205,43 @@ pub(super) fn overlapping(tables: &[ExportTable], exports: &[Exported]) -> Vec<S
     lines
 }
 
+/// Returns the names of devices that are files without a slash in their names.
+pub(super) fn bare_files(setup: &Setup) -> Vec<String> {
+    let of_file = setup.file.devices.iter().zip(&setup.devices);
+    let bare = of_file
+        .filter(|(table, planned)| matches!(planned.plan.target, Target::Real(_)) && !table.device.value.contains('/'));
+    bare.map(|(table, _)| table.device.value.clone()).collect()
+}
+
+/// Returns without an error if the folders of all sockets are there.
+pub(super) fn check_folders(file: &ServeFile) -> Result<(), Failure> {
+    let control = file.control.iter().map(|given| (given, PathBuf::from(&given.value)));
+    let sockets = file.listen.iter().chain(&file.metrics).filter_map(|given| match given.value.parse() {
+        Ok(Address::Unix(path)) => Some((given, path)),
+        _ => None,
+    });
+    for (given, path) in control.chain(sockets) {
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            return Err(wrong(given, format!("{}: {} is no folder", given.value, folder.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Returns a warning for each `limit` that limits nothing.
+fn limits_of_nothing(file: &ServeFile) -> Vec<String> {
+    let rates = |of: &Limit| [of.rbps, of.wbps, of.bps, of.riops, of.wiops, of.iops];
+    let is_nothing =
+        |setting: &Setting| matches!(setting, Setting::Limit(limit) if rates(limit).iter().all(Option::is_none));
+    let tables = file.tenants.iter().filter(|table| table.settings.iter().any(is_nothing));
+    let say = |table: &TenantTable| {
+        let (name, line, path) = (&table.place.file, table.place.line, &table.path);
+        format!("{name}:{line}: tenant.{path}: limit has no effect: it has no rate, such as bps or iops")
+    };
+    tables.map(say).collect()
+}
+
 /// Returns a warning for each table of a tenant that pays for no export.
 fn without_export(file: &ServeFile) -> Vec<String> {
     let is_idle = |table: &&TenantTable| !file.exports.iter().any(|export| is_at_or_above(&table.path, &export.tenant));
@@ -222,8 +270,9 @@ fn tenants(file: &ServeFile, index: usize) -> TenantsFile {
     TenantsFile { device: file.devices[index].settings.clone(), tenants: tables, ..TenantsFile::default() }
 }
 
-/// Returns the plan of a device. `before` are those of the devices before it.
-fn device(file: &ServeFile, index: usize, before: &[Planned]) -> Result<Planned, Failure> {
+/// Returns the plan of a device. `before` are those of the devices before it, `files` the names
+/// that are those of files.
+fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) -> Result<Planned, Failure> {
     let table = &file.devices[index];
     let values = |all: &[Given]| all.iter().map(|given| given.value.clone()).collect::<Vec<_>>();
     let scheduler = table.scheduler.as_ref().map_or(TENANTS_SCHEDULER, |given| &given.value);
@@ -235,7 +284,9 @@ fn device(file: &ServeFile, index: usize, before: &[Planned]) -> Result<Planned,
         tenants: None,
     };
     let (seed, cache) = (table.seed, table.cache.as_ref().map(|given| given.value.clone()));
-    let args = StackArgs { queue, seed, cache, is_served: true, ..StackArgs::of_device(&table.device.value) };
+    let name = &table.device.value;
+    let name = if files.contains(name) { format!("./{name}") } else { name.clone() };
+    let args = StackArgs { queue, seed, cache, is_served: true, ..StackArgs::of_device(&name) };
     let mut plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &args, None)?;
     reach(table, &mut plan.target)?;
     if let Some(other) = before.iter().position(|other| is_same(&other.plan.target, &plan.target)) {
@@ -244,6 +295,9 @@ fn device(file: &ServeFile, index: usize, before: &[Planned]) -> Result<Planned,
     }
     plan.tenants = TenantPlan::new(&[], Some(&tenants(file, index))).map_err(Failure::text)?;
     plan.warnings.extend(weights_in_vain(&plan));
+    if seed != DeviceTable::SEED && !matches!(plan.target, Target::Simulated(_)) {
+        plan.warnings.push("seed has no effect: only simulated devices choose at random".to_owned());
+    }
     limited_once(&plan)?;
     let read_only = file.exports.iter().all(|export| export.device != index || export.read_only);
     Ok(Planned { plan, read_only, direct: table.direct, busy_poll: table.busy_poll, is_watched: true })

@@ -18,6 +18,8 @@ pub(super) struct Running {
     pub(super) path: PathBuf,
     pub(super) file: ServeFile,
     pub(super) opened: Vec<Opened>,
+    /// The names of devices that are files without a slash in their names.
+    pub(super) files: Vec<String>,
     /// The warnings about the configuration, which are not repeated.
     pub(super) warnings: Vec<String>,
 }
@@ -29,7 +31,7 @@ pub(super) fn reload_of(mut running: Running) -> Reload {
 
 impl Running {
     fn reload(&mut self, control: &Control<'_>) -> Result<Vec<String>, Vec<String>> {
-        let mut setup = Setup::read(&self.path).map_err(|failure| lines(&failure))?;
+        let mut setup = Setup::read(&self.path, &self.files).map_err(|failure| lines(&failure))?;
         let tls = setup.tls.take();
         let mut refused = self.refused(&setup.file);
         let known = self.on_open_devices(&setup, &mut refused)?;
@@ -81,7 +83,7 @@ impl Running {
                 refused.push(line(table, &why));
                 continue;
             };
-            match exported(table, &self.opened[device], &setup.devices[table.device].plan.tenants) {
+            match exported(table, &self.opened[device], &setup.devices[table.device].plan.tenants, true) {
                 Ok(export) => known.push((table, Exported { device, ..export })),
                 Err(error) => errors.push(error.to_string()),
             }

@@ -1,6 +1,7 @@
 //! The files of TLS, as a configuration or options name them.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use elevon_formats::device::Given;
 use elevon_formats::fio::Problem;
@@ -31,6 +32,30 @@ pub(super) fn of_file(file: &ServeFile) -> Result<Option<Tls>, Failure> {
             Err(Failure::text(vec![clients.place.diagnostic(&clients.key, Problem::Missing.because(message))]))
         }
         _ => Ok(Some(tls)),
+    }
+}
+
+/// A certificate that ends within this time is warned of.
+const NEAR: Duration = Duration::from_secs(14 * DAY);
+const DAY: u64 = 24 * 3600;
+
+/// Returns a warning about a certificate of the server that has expired, or will soon.
+pub(super) fn expiry_warning(tls: &Tls) -> Option<String> {
+    let words = expiry_in_words(tls.expires()?, SystemTime::now())?;
+    Some(format!("{}: the server's certificate {words}", tls.certificate().display()))
+}
+
+/// Returns what is to be said of a certificate that expires at a time.
+fn expiry_in_words(expires: SystemTime, now: SystemTime) -> Option<String> {
+    let days = |span: Duration| match span.as_secs() / DAY {
+        0 => "less than a day".to_owned(),
+        1 => "1 day".to_owned(),
+        days => format!("{days} days"),
+    };
+    match expires.duration_since(now) {
+        Ok(left) if left >= NEAR => None,
+        Ok(left) => Some(format!("expires in {}", days(left))),
+        Err(past) => Some(format!("expired {} ago: clients refuse it", days(past.duration()))),
     }
 }
 
@@ -70,4 +95,23 @@ fn placed(table: &TlsTable, error: &TlsError) -> Failure {
     let given = keys.into_iter().flatten().find(is_named).or(table.certificates.as_ref());
     let (place, key) = given.map_or((&table.place, "tls"), |given| (&given.place, given.key.as_str()));
     Failure::text(vec![place.diagnostic(key, Problem::Malformed.because(error.to_string()))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_warned_of_from_two_weeks_before_its_end() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000 * DAY);
+        let says = |days: i64, expected: Option<&str>| {
+            let span = Duration::from_secs(days.unsigned_abs() * DAY);
+            let expires = if days < 0 { now - span } else { now + span };
+            assert_eq!(expiry_in_words(expires, now).as_deref(), expected, "{days} days");
+        };
+        says(14, None);
+        says(13, Some("expires in 13 days"));
+        says(0, Some("expires in less than a day"));
+        says(-1, Some("expired 1 day ago: clients refuse it"));
+    }
 }
