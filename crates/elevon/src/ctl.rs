@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Args as _;
 use elevon_core::nearest::did_you_mean;
@@ -14,6 +15,9 @@ use serde_json::{Value, json};
 
 use crate::args::{CtlArgs, CtlCommand, TextOrJson};
 use crate::failure::{Ending, Failure, MachineError, ValueError, emit_text, tell};
+
+/// What is said of a server from which no more comes.
+const ENDED: &str = "the server ended before it answered";
 
 /// The longest time that `explain` looks at, in seconds.
 const LONGEST: f64 = 60.0;
@@ -59,13 +63,38 @@ fn command(command: &CtlCommand) -> Result<Value, Failure> {
     })
 }
 
+/// How long a server may take to answer a command.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same for one that waits for clients to leave, several times in turn.
+const LONG_PATIENCE: Duration = Duration::from_secs(120);
+
+/// Returns how long the answer to a command may take.
+fn patience(command: &Value) -> Duration {
+    match command["command"].as_str() {
+        Some("drain" | "reload") => LONG_PATIENCE,
+        _ => PATIENCE + Duration::from_millis(number_of(&command["over_ms"])),
+    }
+}
+
 /// Sends a command to a server, and returns its answer.
 pub(crate) fn ask(socket: &Path, command: &Value) -> Result<Value, Failure> {
     let failed = |error| MachineError::Server { socket: socket.display().to_string(), error };
+    let patience = patience(command);
+    let waited = |error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let words = format!("no answer in {} s: the server hangs or is stopped", patience.as_secs());
+            failed(io::Error::new(io::ErrorKind::TimedOut, words))
+        }
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => failed(io::Error::new(error.kind(), ENDED)),
+        _ => failed(error),
+    };
     let mut stream = UnixStream::connect(socket).map_err(failed)?;
-    stream.write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
+    stream.set_read_timeout(Some(patience)).map_err(failed)?;
+    stream.write_all(format!("{command}\n").as_bytes()).map_err(waited)?;
     let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).map_err(failed)?;
+    if BufReader::new(stream).read_line(&mut line).map_err(waited)? == 0 {
+        return Err(failed(io::Error::new(io::ErrorKind::UnexpectedEof, ENDED)).into());
+    }
     let no_control_socket = "no answer to a command; is it the path of --control, or of the key control?";
     let answer: Value = serde_json::from_str(&line).map_err(|_| failed(io::Error::other(no_control_socket)))?;
     match answer["error"].as_str() {
@@ -274,6 +303,13 @@ mod tests {
         let explain = CtlCommand::Explain { tenant: "db".to_owned(), seconds: 1.0 };
         let expected = "db on device fast, over 1.00s: 500.0 IOPS, 2048kB/s, 3 in flight\n  in force: limit = { iops = 500 }\n  reserve: short by 250ms of it while I/O was waiting\n  7 requests wait, the oldest for 5.20s, held by own limit iops=500\n   97.6 % own limit iops=500\n    2.4 % device\n";
         assert_eq!(text(&explain, &answer), expected);
+    }
+
+    #[test]
+    fn a_server_may_take_as_long_as_a_command_does() {
+        assert_eq!(patience(&json!({ "command": "stats" })), PATIENCE);
+        assert_eq!(patience(&json!({ "command": "explain", "over_ms": 60_000 })), PATIENCE + Duration::from_secs(60));
+        assert_eq!(patience(&json!({ "command": "drain" })), LONG_PATIENCE);
     }
 
     #[test]
