@@ -13,6 +13,7 @@ mod guest;
 mod guest_systemd;
 mod log;
 mod metrics;
+mod operations;
 mod page;
 mod systemd_unit;
 mod tls;
