@@ -71,6 +71,20 @@ pub trait Device {
     /// if any.
     fn poll(&mut self, now: Instant) -> Option<Completion>;
 
+    /// As [`Self::submit`]; also returns [`Self::next_event`], `Instant::MAX` if idle.
+    #[inline(always)]
+    fn submit_then_next(&mut self, now: Instant, command: &Command) -> (Accept, Instant) {
+        let answer = self.submit(now, command);
+        (answer, self.next_event().unwrap_or(Instant::MAX))
+    }
+
+    /// As [`Self::poll`]; also returns [`Self::next_event`], `Instant::MAX` if idle.
+    #[inline(always)]
+    fn poll_then_next(&mut self, now: Instant) -> (Option<Completion>, Instant) {
+        let completion = self.poll(now);
+        (completion, self.next_event().unwrap_or(Instant::MAX))
+    }
+
     /// Removes a command that the host aborts. Returns false if it is not, or no longer, in flight.
     fn abort(&mut self, now: Instant, command: &Command) -> bool;
 }
@@ -137,6 +151,14 @@ impl Device for AnyDevice {
     #[inline(always)]
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         each!(self, device => device.poll(now))
+    }
+    #[inline(always)]
+    fn submit_then_next(&mut self, now: Instant, command: &Command) -> (Accept, Instant) {
+        each!(self, device => device.submit_then_next(now, command))
+    }
+    #[inline(always)]
+    fn poll_then_next(&mut self, now: Instant) -> (Option<Completion>, Instant) {
+        each!(self, device => device.poll_then_next(now))
     }
     fn abort(&mut self, now: Instant, command: &Command) -> bool {
         each!(self, device => device.abort(now, command))

@@ -23,7 +23,7 @@ pub struct Simulation<D> {
     device: D,
     now: Instant,
     /// When the device next has work (`Instant::MAX` if never); `Instant::ZERO` if it is to be
-    /// asked, because it was called since.
+    /// asked, because it was changed since.
     next_event: Instant,
     interrupt: Option<Box<dyn Fn() -> bool>>,
     /// The seed of the workers' delays, and how many were drawn.
@@ -66,8 +66,9 @@ impl<D: Device> Simulation<D> {
 impl<D: Device> Driver for Simulation<D> {
     #[inline(always)]
     fn queue_command(&mut self, now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
-        self.next_event = Instant::ZERO;
-        self.device.submit(now, command)
+        let (answer, next_event) = self.device.submit_then_next(now, command);
+        self.next_event = next_event;
+        answer
     }
 
     fn worker_delay(&mut self) -> Nanos {
@@ -103,12 +104,8 @@ impl<D: Device> Backend for Simulation<D> {
         if self.next_event > self.now {
             return None;
         }
-        self.next_event = Instant::ZERO;
-        let completion = self.device.poll(self.now);
-        if completion.is_some() {
-            // Most often there is no other, and the loop asks next when there will be.
-            self.next_event();
-        }
+        let (completion, next_event) = self.device.poll_then_next(self.now);
+        self.next_event = next_event;
         completion
     }
 
@@ -125,10 +122,11 @@ impl<D: Device> Backend for Simulation<D> {
 
     #[inline(always)]
     fn wait_until(&mut self, at: Instant) {
-        self.now = self.now.max(at);
+        debug_assert!(at >= self.now, "time went backwards");
+        self.now = at;
     }
 
-    /// Asks the device once after each call of it.
+    /// Asks the device if it has not told as it was called.
     #[inline(always)]
     fn next_event(&mut self) -> Instant {
         if self.next_event == Instant::ZERO {

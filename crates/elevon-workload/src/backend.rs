@@ -33,7 +33,8 @@ pub trait Backend: Driver {
         Instant::ZERO
     }
 
-    /// As [`Self::wait`], until an instant that is not after [`Self::next_event`]. Called only
+    /// As [`Self::wait`], until an instant that is later than now but not after
+    /// [`Self::next_event`]. Called only
     /// where [`Self::WAITS_FREELY`].
     #[inline]
     fn wait_until(&mut self, at: Instant) {

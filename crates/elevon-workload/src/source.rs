@@ -27,10 +27,10 @@ pub enum Alone {
     Poll,
     /// It spends CPU time until [`Source::next_wakeup`].
     Busy,
-    /// It submits an I/O, at [`Source::next_wakeup`] or now if there is none. That is taken by
-    /// [`Source::take_alone`] and reported by [`Source::on_submitted`], unless
-    /// [`Source::keep_alone`] leaves it to [`Source::poll`].
-    Submit,
+    /// It submits an I/O that it prepares at this instant, at [`Source::next_wakeup`] or now if
+    /// there is none. That is taken by [`Source::take_alone`] and reported by
+    /// [`Source::on_submitted`], unless [`Source::keep_alone`] leaves it to [`Source::poll`].
+    Submit(Instant),
 }
 
 /// One task that submits I/O.
@@ -91,13 +91,15 @@ pub trait Source {
     /// Returns true if [`Self::go_alone`] may be asked. It stays true until the source is polled or
     /// its submission sleeps.
     #[inline]
-    fn is_alone(&self) -> bool {
+    fn is_alone(&self, _now: Instant) -> bool {
         false
     }
-    /// Does what [`Self::poll`] would do, if that is one of the steps of [`Alone`], and the CPU
-    /// time of an I/O to be submitted is spent before `until`.
+    /// Does what [`Self::poll`] would do, if those are steps of [`Alone`] and the CPU time of an
+    /// I/O to be submitted is spent before `until`. With `is_only` nothing happens until then but
+    /// completions of its own I/Os: it need not wait between two steps, and may prepare an I/O at a
+    /// later instant than `now`.
     #[inline]
-    fn go_alone(&mut self, _now: Instant, _until: Instant) -> Alone {
+    fn go_alone(&mut self, _now: Instant, _until: Instant, _is_only: bool) -> Alone {
         Alone::Poll
     }
     /// Returns the I/O that [`Self::go_alone`] prepared.
@@ -230,12 +232,12 @@ impl Source for Process {
         self.goes_alone()
     }
     #[inline(always)]
-    fn is_alone(&self) -> bool {
-        self.is_alone()
+    fn is_alone(&self, now: Instant) -> bool {
+        self.is_alone(now)
     }
     #[inline(always)]
-    fn go_alone(&mut self, now: Instant, until: Instant) -> Alone {
-        self.go_alone(now, until)
+    fn go_alone(&mut self, now: Instant, until: Instant, is_only: bool) -> Alone {
+        self.go_alone(now, until, is_only)
     }
     #[inline(always)]
     fn take_alone(&mut self) -> Io {

@@ -480,6 +480,24 @@ impl<D: Device> Device for Fault<D> {
         if self.is_plain { self.inner.poll(now) } else { self.poll_with_faults(now) }
     }
 
+    #[inline(always)]
+    fn submit_then_next(&mut self, now: Instant, command: &Command) -> (Accept, Instant) {
+        if self.is_plain {
+            return self.inner.submit_then_next(now, command);
+        }
+        let answer = self.submit_with_faults(now, command);
+        (answer, self.next_event_with_faults().unwrap_or(Instant::MAX))
+    }
+
+    #[inline(always)]
+    fn poll_then_next(&mut self, now: Instant) -> (Option<Completion>, Instant) {
+        if self.is_plain {
+            return self.inner.poll_then_next(now);
+        }
+        let completion = self.poll_with_faults(now);
+        (completion, self.next_event_with_faults().unwrap_or(Instant::MAX))
+    }
+
     fn abort(&mut self, now: Instant, command: &Command) -> bool {
         if self.is_plain {
             return self.inner.abort(now, command);

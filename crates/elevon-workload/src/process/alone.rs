@@ -14,47 +14,58 @@ impl Process {
     /// Returns true if [`Process::go_alone`] may be asked: no batch is open, and the process waits
     /// for nothing. It stays true until the process is polled, or its submission sleeps.
     #[inline(always)]
-    pub(crate) fn is_alone(&self) -> bool {
-        let waits = self.blocked.is_some() || self.syncing.is_some();
+    pub(crate) fn is_alone(&self, now: Instant) -> bool {
+        let waits = self.blocked.is_some() || self.syncing.is_some() || self.busy_until > now;
         self.phase == Phase::Run && self.staged.is_empty() && !waits
     }
 
     /// Does what [`Process::poll`] would do if that is to take a completion because no slot is
-    /// free, or to prepare one I/O of the pattern that is submitted alone before `until`.
+    /// free, or to prepare one I/O of the pattern that is submitted alone before `until`. With
+    /// `is_only` it does both, one after the other.
     #[inline(always)]
-    pub(crate) fn go_alone(&mut self, now: Instant, until: Instant) -> Alone {
-        debug_assert!(self.is_alone() && !self.sealed, "a process goes alone that does something else");
-        if self.sync_due || self.refill_at_low || self.busy_until > now || self.is_ending(now) {
+    pub(crate) fn go_alone(&mut self, now: Instant, until: Instant, is_only: bool) -> Alone {
+        debug_assert!(self.is_alone(now) && !self.sealed, "a process goes alone that does something else");
+        if self.sync_due || self.refill_at_low || self.is_ending(now) {
             return Alone::Poll;
         }
         self.leave_ramp(now);
+        let mut at = now;
         if self.free.is_empty() {
-            let need = self.needed_when_full();
+            let need = self.options.complete_min;
+            debug_assert_eq!(need, self.needed_when_full(), "a job cannot have in use what it waits for");
             if self.ready.len() < need {
                 return Alone::Poll;
             }
             self.reap(now, self.options.complete_max.max(need));
             self.refill_at_low = self.is_above_low();
             self.asleep = false;
-            if self.busy_until > now {
-                self.wakeup = Some(self.busy_until);
-                return Alone::Busy;
+            at = self.busy_until;
+            if self.refill_at_low || self.is_ending(at) || (at > now && !is_only) {
+                return self.end_alone(now);
             }
-            if self.refill_at_low || self.is_ending(now) {
-                return Alone::Poll;
-            }
+            self.leave_ramp(at);
         }
-        if now.saturating_add(self.cpu.submit + self.cpu.scheduler.request) >= until {
-            return Alone::Poll;
+        if at.saturating_add(self.cpu.submit + self.cpu.scheduler.request) >= until {
+            return self.end_alone(now);
         }
-        let Some(access) = self.draw(None) else { return Alone::Poll };
-        let Some(token) = self.free.pop() else { return Alone::Poll };
+        let Some(access) = self.draw(None) else { return self.end_alone(now) };
+        let Some(token) = self.free.pop() else { return self.end_alone(now) };
         (self.asleep, self.last_taken) = (false, token);
         let (kind, generation) = self.on_access(&access);
-        self.fill_slot(now, token, kind, &access, generation);
-        self.account_batch(now, 1, 1);
+        self.fill_slot(at, token, kind, &access, generation);
+        self.account_batch(at, 1, 1);
         self.wakeup = (self.busy_until > now).then_some(self.busy_until);
-        Alone::Submit
+        Alone::Submit(at)
+    }
+
+    /// Ends a step that prepared nothing: the process spends the CPU time of what it took.
+    #[inline]
+    fn end_alone(&mut self, now: Instant) -> Alone {
+        if self.busy_until <= now {
+            return Alone::Poll;
+        }
+        self.wakeup = Some(self.busy_until);
+        Alone::Busy
     }
 
     /// Returns the I/O that [`Process::go_alone`] prepared.

@@ -22,6 +22,8 @@ pub(super) struct Options {
     pub(super) flags: [Flags; 4],
     pub(super) ioprio: IoPrio,
     pub(super) command_prio: [Option<(u8, IoPrio)>; 2],
+    /// All its I/Os have the job's priority: neither of the next two says otherwise.
+    pub(super) has_one_prio: bool,
     /// Priorities depend on the size (`cmdprio_bssplit`).
     pub(super) prio_by_size: bool,
     pub(super) write_hint: u8,
@@ -104,6 +106,7 @@ impl Options {
             low: (spec.iodepth_low as usize).min(most),
             flags: flags_of(spec, write_flags),
             ioprio: spec.ioprio,
+            has_one_prio: !spec.has_command_prio(),
             command_prio: spec.command_prio.map(|prio| prio.filter(|(percent, _)| *percent > 0)),
             prio_by_size: spec.command_prio_split.iter().any(|parts| !parts.is_empty()),
             write_hint: spec.write_hint,

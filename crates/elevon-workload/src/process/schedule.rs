@@ -610,6 +610,7 @@ impl Process {
     #[inline(always)]
     fn draw_priority(&mut self, kind: IoKind, len: Bytes) -> IoPrio {
         let d = match kind {
+            _ if self.options.has_one_prio => return self.options.ioprio,
             IoKind::Data(Direction::Read) | IoKind::Check(_) => 0,
             IoKind::Data(Direction::Write) => 1,
             IoKind::Data(Direction::Trim) | IoKind::Sync | IoKind::SyncRange => return self.options.ioprio,

@@ -42,8 +42,8 @@ struct Turn {
     /// Its I/Os may go alone ([`Source::go_alone`]) if their CPU time is spent before this instant;
     /// zero if they may not.
     alone_until: Instant,
-    /// [`Source::is_alone`], as far as it is known.
-    is_alone: bool,
+    /// No other process is left: nothing becomes ready before `alone_until` but this one.
+    is_only: bool,
     /// [`Runner::next_of_others`], once it was asked.
     other: Option<Instant>,
     /// Until then nothing happens but what the process does; see [`Runner::pass_time`].
@@ -53,14 +53,14 @@ struct Turn {
 impl Turn {
     /// A turn that begins.
     #[inline(always)]
-    const fn new(now: Instant, may_pass_time: bool, alone_until: Instant) -> Self {
+    const fn new(now: Instant, may_pass_time: bool, alone_until: Instant, is_only: bool) -> Self {
         Self {
             now,
             began: now,
             batches: 0,
             waits_left: if may_pass_time { MOST_WAITS } else { 0 },
             alone_until,
-            is_alone: false,
+            is_only,
             other: None,
             quiet_until: Instant::ZERO,
         }
@@ -78,72 +78,94 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     #[inline]
     pub(super) fn take_turn(&mut self, task: usize, now: Instant, may_pass_time: bool) {
         let alone_until = self.alone_until(task, may_pass_time);
+        let mut turn = Turn::new(now, may_pass_time, alone_until, self.open == 1);
         if now < alone_until {
-            self.poll_process::<true>(task, now, may_pass_time, alone_until);
+            self.take_turn_alone(task, turn);
         } else {
-            self.poll_process::<false>(task, now, may_pass_time, alone_until);
+            while self.poll_process(task, &mut turn) {}
         }
     }
 
-    /// Polls a process in its turn. `ALONE`: its I/Os may go alone. Each of the two is compiled by
-    /// itself, with what it does most often in one piece.
-    #[inline]
-    fn poll_process<const ALONE: bool>(
-        &mut self,
-        task: usize,
-        now: Instant,
-        may_pass_time: bool,
-        alone_until: Instant,
-    ) {
-        let mut turn = Turn::new(now, may_pass_time, alone_until);
-        loop {
+    /// As [`Self::take_turn`], for a process whose I/Os may go alone. Each of the two is compiled
+    /// by itself, with what it does most often in one piece.
+    #[inline(never)]
+    fn take_turn_alone(&mut self, task: usize, mut turn: Turn) {
+        while self.go_alone(task, &mut turn) && self.poll_seldom(task, &mut turn) {}
+    }
+
+    /// Lets the I/Os of a process go alone, from its pattern to the stack in one step, until it is
+    /// to be polled. Returns false if its turn is over. Time stands still while it submits.
+    #[inline(always)]
+    fn go_alone(&mut self, task: usize, turn: &mut Turn) -> bool {
+        if !self.jobs.processes[task].is_alone(turn.now) {
+            return true;
+        }
+        while turn.waits_left > 0 && turn.now < turn.alone_until {
             let process = &mut self.jobs.processes[task];
-            let may_go_alone =
-                ALONE && turn.now < turn.alone_until && turn.waits_left > 0 && (turn.is_alone || process.is_alone());
-            turn.is_alone = true;
-            let alone = if may_go_alone { process.go_alone(turn.now, turn.alone_until) } else { Alone::Poll };
-            let (poll, goes_alone) = match alone {
-                Alone::Poll => {
-                    turn.is_alone = false;
-                    (if ALONE { poll_seldom(process, turn.now) } else { process.poll(turn.now) }, false)
+            let is_prepared = match process.go_alone(turn.now, turn.alone_until, turn.is_only) {
+                Alone::Poll => return true,
+                Alone::Busy => false,
+                Alone::Submit(prepared) => {
+                    process.pass_lock(prepared, &mut self.scheduler_lock);
+                    true
                 }
-                Alone::Busy => (Poll::Wait, false),
-                Alone::Submit if process.next_wakeup().is_some() => (Poll::Wait, true),
-                Alone::Submit => (Poll::Submit(1), true),
             };
-            match poll {
-                Poll::Submit(_) if goes_alone => {}
-                Poll::Submit(count) if ALONE => self.submit_seldom(task, count),
-                Poll::Submit(count) => self.submit(task, count),
-                Poll::Wait => {
-                    if !self.wait_in_turn(task, &mut turn) {
-                        if goes_alone {
-                            self.jobs.processes[task].keep_alone();
-                        }
-                        return;
-                    }
-                    if !goes_alone {
-                        continue;
-                    }
+            if let Some(wakeup) = process.next_wakeup()
+                && !self.wait_until(task, wakeup, turn)
+            {
+                if is_prepared {
+                    self.jobs.processes[task].keep_alone();
                 }
-                Poll::Done => {
-                    self.end_open_batch(task);
-                    self.set_context(task, turn.now);
-                    self.wakeups.set(task, Instant::MAX);
-                    self.layer.on_process_over(task);
-                    self.on_over(task, turn.now);
-                    return;
-                }
+                return false;
             }
-            if goes_alone {
-                turn.is_alone = self.submit_alone(task, turn.now);
+            if !is_prepared {
+                continue;
             }
+            let is_asleep = self.submit_alone(task, turn.now) == Submitted::Blocked;
             turn.quiet_until = Instant::ZERO;
-            turn.now = self.backend.now();
             turn.batches += 1;
-            if self.ends_turn(turn.began, turn.now, turn.batches) {
+            if self.ends_turn(turn.batches) {
                 self.make_ready(task);
-                return;
+                return false;
+            }
+            if is_asleep {
+                return true;
+            }
+        }
+        true
+    }
+
+    /// As [`Self::poll_process`], for a process whose I/Os go alone most often.
+    #[inline(never)]
+    fn poll_seldom(&mut self, task: usize, turn: &mut Turn) -> bool {
+        self.poll_process(task, turn)
+    }
+
+    /// Polls a process once, and does what it needs. Returns false if its turn is over.
+    #[inline(always)]
+    fn poll_process(&mut self, task: usize, turn: &mut Turn) -> bool {
+        match self.jobs.processes[task].poll(turn.now) {
+            Poll::Submit(count) => {
+                self.submit(task, count);
+                turn.quiet_until = Instant::ZERO;
+                turn.now = self.backend.now();
+                turn.batches += 1;
+                if turn.now.since(turn.began) >= TURN {
+                    self.is_turn_over = true;
+                } else if !self.ends_turn(turn.batches) {
+                    return true;
+                }
+                self.make_ready(task);
+                false
+            }
+            Poll::Wait => self.wait_in_turn(task, turn),
+            Poll::Done => {
+                self.end_open_batch(task);
+                self.set_context(task, turn.now);
+                self.wakeups.set(task, Instant::MAX);
+                self.layer.on_process_over(task);
+                self.on_over(task, turn.now);
+                false
             }
         }
     }
@@ -155,37 +177,38 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         let process = &mut self.jobs.processes[task];
         process.pass_lock(turn.now, &mut self.scheduler_lock);
         let wakeup = process.next_wakeup().unwrap_or(Instant::MAX);
-        if wakeup < turn.quiet_until && turn.waits_left > 0 {
-            // The batch is closed, and nobody asks what the process does meanwhile.
-            turn.waits_left -= 1;
-            turn.go_on_at(self.pass_quiet_time(turn.now, wakeup));
-            return true;
+        if wakeup >= turn.quiet_until || turn.waits_left == 0 {
+            self.end_open_batch(task);
+            self.set_context(task, turn.now);
         }
-        self.end_open_batch(task);
-        self.set_context(task, turn.now);
+        self.wait_until(task, wakeup, turn)
+    }
+
+    /// Lets a process wait until an instant, or a completion, within its turn. Returns false if it
+    /// waits as any other.
+    #[inline(always)]
+    fn wait_until(&mut self, task: usize, wakeup: Instant, turn: &mut Turn) -> bool {
         if turn.waits_left == 0 {
             self.wakeups.set(task, wakeup);
             return false;
         }
         turn.waits_left -= 1;
-        match self.pass_time(task, wakeup, turn) {
-            Some(at) => {
-                turn.go_on_at(at);
-                true
-            }
-            None => false,
+        let at = if wakeup < turn.quiet_until {
+            // The batch is closed, and nobody asks what the process does meanwhile.
+            Some(self.pass_quiet_time(turn.now, wakeup))
+        } else {
+            self.pass_time(task, wakeup, turn)
+        };
+        if let Some(at) = at {
+            turn.go_on_at(at);
         }
+        at.is_some()
     }
 
-    /// Returns true if a process that has not waited yet must end its turn. Cost: one comparison of
-    /// times per batch, and in virtual time one check for an interrupt per
-    /// [`BATCHES_BETWEEN_LOOKS`].
+    /// Returns true if a process that has not waited for so many batches must end its turn: if the
+    /// user wants to stop, which is asked once in [`BATCHES_BETWEEN_LOOKS`].
     #[inline]
-    fn ends_turn(&mut self, began: Instant, now: Instant, batches: u64) -> bool {
-        if now.since(began) >= TURN {
-            self.is_turn_over = true;
-            return true;
-        }
+    fn ends_turn(&mut self, batches: u64) -> bool {
         if !batches.is_multiple_of(BATCHES_BETWEEN_LOOKS) {
             return false;
         }
@@ -193,21 +216,13 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         self.steps > STEPS_AT_ONE_INSTANT || (self.ended_early.is_none() && self.backend.interrupted())
     }
 
-    /// Submits an I/O that its process prepared alone, and whose CPU time is spent. Returns false
-    /// if the submission sleeps.
+    /// Submits an I/O that its process prepared alone, and whose CPU time is spent.
     #[inline(always)]
-    fn submit_alone(&mut self, task: usize, now: Instant) -> bool {
-        let io = self.jobs.processes[task].take_alone();
-        let blocked = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
+    fn submit_alone(&mut self, task: usize, now: Instant) -> Submitted {
         let process = &mut self.jobs.processes[task];
-        process.on_submitted(now, blocked);
-        !blocked
-    }
-
-    /// As [`Self::submit`], for a process whose I/Os go alone most often.
-    #[inline(never)]
-    fn submit_seldom(&mut self, task: usize, count: usize) {
-        self.submit(task, count);
+        let submitted = self.stack.submit(now, process.take_alone(), self.backend);
+        process.on_submitted(now, submitted == Submitted::Blocked);
+        submitted
     }
 
     /// Returns true if [`Self::pass_time`] may be asked about a process: waiting costs nothing, and
@@ -217,20 +232,18 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         B::WAITS_FREELY && L::IS_NONE && !in_flow && self.watcher.probe().is_none()
     }
 
-    /// Returns until when a process may let its I/Os go alone ([`Source::go_alone`]): other
-    /// processes run from then on. Zero if it may not.
+    /// Returns until when a process may let its I/Os go alone ([`Source::go_alone`]): something
+    /// else than its completions and timers of the stack is due then. Zero if it may not.
     #[inline]
     fn alone_until(&self, task: usize, may_pass_time: bool) -> Instant {
         let may_go_alone = may_pass_time && self.jobs.processes[task].goes_alone();
         if !may_go_alone || self.stack.control().is_watched() || !self.ready.is_empty() {
-            Instant::ZERO
-        } else if self.jobs.processes.len() == 1 {
-            Instant::MAX
-        } else {
-            // Where others run this soon, most I/Os cannot.
-            let earliest = self.wakeups.earliest();
-            if earliest.since(self.last) < SOON { Instant::ZERO } else { earliest }
+            return Instant::ZERO;
         }
+        let earliest = if self.jobs.processes.len() == 1 { Instant::MAX } else { self.wakeups.earliest() };
+        // Where other processes run this soon, most I/Os cannot.
+        let is_soon = earliest.since(self.last) < SOON;
+        if is_soon { Instant::ZERO } else { earliest.min(self.next_interval).min(self.next_of_settings()) }
     }
 
     /// Returns when something else is due than completions of a process and timers of the stack.
@@ -341,10 +354,4 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         }
         None
     }
-}
-
-/// Polls a process whose I/Os go alone most often.
-#[inline(never)]
-fn poll_seldom<S: Source>(process: &mut S, now: Instant) -> Poll {
-    process.poll(now)
 }
