@@ -113,6 +113,17 @@ impl<T: Item> Treap<T> {
         }
     }
 
+    /// Removes a node from its tree if it is the only one there. Returns false if it is not.
+    #[inline]
+    pub(crate) fn take_only(&mut self, root: &mut Root, n: u32) -> bool {
+        let node = self.at_mut(n);
+        let is_only = node.parent & node.left & node.right == NIL;
+        if is_only {
+            (root.0, node.parent) = (NIL, ABSENT);
+        }
+        is_only
+    }
+
     /// Removes a node from its tree.
     #[inline]
     pub(crate) fn take(&mut self, root: &mut Root, n: u32) {

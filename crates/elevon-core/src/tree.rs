@@ -57,8 +57,18 @@ impl TreeLinks {
     }
 
     /// Inserts a request, to the right of requests with the same key. It must be in no tree.
+    #[inline]
     pub fn insert(&mut self, root: &mut Root, key: Sector, id: RequestId) {
         debug_assert!(!self.contains(id), "request {} is filed twice", id.0);
+        if root.0 == NIL {
+            self.nodes.insert_at(root, id.0, key, NIL, false);
+        } else {
+            self.insert_among(root, key, id);
+        }
+    }
+
+    #[inline(never)]
+    fn insert_among(&mut self, root: &mut Root, key: Sector, id: RequestId) {
         let (mut parent, mut child, mut goes_left) = (NIL, root.0, false);
         while child != NIL {
             let node = self.nodes.at(child);
@@ -69,8 +79,16 @@ impl TreeLinks {
     }
 
     /// Removes a request from its tree.
+    #[inline]
     pub fn remove(&mut self, root: &mut Root, id: RequestId) {
         debug_assert!(self.contains(id), "request {} is in no tree", id.0);
+        if !self.nodes.take_only(root, id.0) {
+            self.remove_among(root, id);
+        }
+    }
+
+    #[inline(never)]
+    fn remove_among(&mut self, root: &mut Root, id: RequestId) {
         self.nodes.take(root, id.0);
     }
 

@@ -333,7 +333,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     }
 
     /// Passes finished I/Os and freed tags to the processes.
-    #[inline]
+    #[inline(always)]
     fn drain(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some(done) = self.stack.poll_done() {

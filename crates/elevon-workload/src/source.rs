@@ -28,8 +28,8 @@ pub enum Alone {
     /// It spends CPU time until [`Source::next_wakeup`].
     Busy,
     /// It submits an I/O that it prepares at this instant, at [`Source::next_wakeup`] or now if
-    /// there is none. That is taken by [`Source::take_alone`] and reported by
-    /// [`Source::on_submitted`], unless [`Source::keep_alone`] leaves it to [`Source::poll`].
+    /// there is none. That is taken by [`Source::take_alone`], unless [`Source::keep_alone`] leaves
+    /// it to [`Source::poll`].
     Submit(Instant),
 }
 
@@ -102,11 +102,12 @@ pub trait Source {
     fn go_alone(&mut self, _now: Instant, _until: Instant, _is_only: bool) -> Alone {
         Alone::Poll
     }
-    /// Returns the I/O that [`Self::go_alone`] prepared.
+    /// Returns the I/O that [`Self::go_alone`] prepared, for submission now. Only if that sleeps,
+    /// it is reported by [`Self::on_submitted`].
     ///
     /// # Panics
     /// If there is none.
-    fn take_alone(&mut self) -> Io {
+    fn take_alone(&mut self, _now: Instant) -> Io {
         unreachable!("nothing goes alone")
     }
     /// Leaves the I/O that [`Self::go_alone`] prepared to [`Self::poll`].
@@ -240,8 +241,8 @@ impl Source for Process {
         self.go_alone(now, until, is_only)
     }
     #[inline(always)]
-    fn take_alone(&mut self) -> Io {
-        self.take_alone()
+    fn take_alone(&mut self, now: Instant) -> Io {
+        self.take_alone(now)
     }
     fn keep_alone(&mut self) {
         self.keep_alone();

@@ -41,7 +41,7 @@ pub use tunables::INFO;
 use budget::Budgets;
 use cooperation::Burst;
 use entity::EntityId;
-use idling::WeightCounters;
+use idling::{BusyQueues, WeightCounters};
 use peak_rate::{PeakRate, Reference};
 use process::{GroupState, Process};
 use queue::BfqQueue;
@@ -161,9 +161,9 @@ pub struct Bfq {
     peak: PeakRate,
     budgets: Budgets,
 
-    /// Number of busy queues by class, of busy queues with raised weight, of the weights present,
+    /// Number of busy queues, of those of them with raised weight, of queues with each weight,
     /// and of groups with pending requests.
-    busy: [u32; 3],
+    busy: BusyQueues,
     raised_busy: u32,
     weights: WeightCounters,
     pending_groups: u32,
@@ -227,7 +227,7 @@ impl Bfq {
             queueing_flash: true,
             peak,
             budgets: Budgets::new(),
-            busy: [0; 3],
+            busy: BusyQueues::default(),
             raised_busy: 0,
             weights: WeightCounters::new(),
             pending_groups: 0,
@@ -414,6 +414,7 @@ impl Scheduler for Bfq {
         self.share_of(self.tags.shared(self.rules.whole_map_shallow_depth), op, flags)
     }
 
+    #[inline(always)]
     fn depth_limit_of(&self, task: TaskId, op: Op, flags: Flags) -> Option<u32> {
         if self.is_over_limit(task, op, flags) { Some(1) } else { self.depth_limit(op, flags) }
     }

@@ -25,7 +25,7 @@ impl Stack {
     /// # Panics
     ///
     /// If the command was never issued, or completes for the second time.
-    #[inline]
+    #[inline(always)]
     pub fn handle_completion<D: Driver>(&mut self, now: Instant, completion: Completion, driver: &mut D) {
         self.advance(now);
         let Completion { request: id, sequence, status, bytes } = completion;

@@ -68,9 +68,10 @@ impl Process {
         Alone::Busy
     }
 
-    /// Returns the I/O that [`Process::go_alone`] prepared.
+    /// Returns the I/O that [`Process::go_alone`] prepared, for submission now.
     #[inline(always)]
-    pub(crate) fn take_alone(&mut self) -> Io {
+    pub(crate) fn take_alone(&mut self, now: Instant) -> Io {
+        self.slots[self.last_taken as usize].issued = now;
         self.io(self.last_taken)
     }
 

@@ -44,8 +44,8 @@ struct Turn {
     alone_until: Instant,
     /// No other process is left: nothing becomes ready before `alone_until` but this one.
     is_only: bool,
-    /// [`Runner::next_of_others`], once it was asked.
-    other: Option<Instant>,
+    /// [`Runner::next_of_others`]; zero before it was asked.
+    other: Instant,
     /// Until then nothing happens but what the process does; see [`Runner::pass_time`].
     quiet_until: Instant,
 }
@@ -61,7 +61,7 @@ impl Turn {
             waits_left: if may_pass_time { MOST_WAITS } else { 0 },
             alone_until,
             is_only,
-            other: None,
+            other: Instant::ZERO,
             quiet_until: Instant::ZERO,
         }
     }
@@ -121,7 +121,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
             if !is_prepared {
                 continue;
             }
-            let is_asleep = self.submit_alone(task, turn.now) == Submitted::Blocked;
+            let is_asleep = self.submit_alone(task, turn.now);
             turn.quiet_until = Instant::ZERO;
             turn.batches += 1;
             if self.ends_turn(turn.batches) {
@@ -216,13 +216,16 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         self.steps > STEPS_AT_ONE_INSTANT || (self.ended_early.is_none() && self.backend.interrupted())
     }
 
-    /// Submits an I/O that its process prepared alone, and whose CPU time is spent.
+    /// Submits an I/O that its process prepared alone, and whose CPU time is spent. Returns true if
+    /// the submission sleeps.
     #[inline(always)]
-    fn submit_alone(&mut self, task: usize, now: Instant) -> Submitted {
-        let process = &mut self.jobs.processes[task];
-        let submitted = self.stack.submit(now, process.take_alone(), self.backend);
-        process.on_submitted(now, submitted == Submitted::Blocked);
-        submitted
+    fn submit_alone(&mut self, task: usize, now: Instant) -> bool {
+        let io = self.jobs.processes[task].take_alone(now);
+        let sleeps = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
+        if sleeps {
+            self.jobs.processes[task].on_submitted(now, true);
+        }
+        sleeps
     }
 
     /// Returns true if [`Self::pass_time`] may be asked about a process: waiting costs nothing, and
@@ -248,6 +251,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
 
     /// Returns when something else is due than completions of a process and timers of the stack.
     /// It stays the same until another process runs, or the loop makes a step.
+    #[cold]
     fn next_of_others(&mut self, task: usize) -> Instant {
         self.wakeups.set(task, Instant::MAX);
         self.wakeups.earliest().min(self.next_interval).min(self.next_of_settings())
@@ -264,7 +268,10 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     #[inline(always)]
     fn pass_time(&mut self, task: usize, wakeup: Instant, turn: &mut Turn) -> Option<Instant> {
         let mut now = turn.now;
-        let other = *turn.other.get_or_insert_with(|| self.next_of_others(task));
+        if turn.other == Instant::ZERO {
+            turn.other = self.next_of_others(task);
+        }
+        let other = turn.other;
         if now >= other || !self.ready.is_empty() || self.stack.has_done() {
             return self.keep_waiting(task, wakeup);
         }
@@ -298,7 +305,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
             }
             if timer <= now {
                 self.stack.handle_timers(now, self.backend);
-                timer = self.next_of_stack();
+                timer = if self.backend.next_event() <= now { Instant::ZERO } else { self.next_of_stack() };
             } else if !any {
                 if now == wakeup {
                     return Some(now);

@@ -85,6 +85,30 @@ impl WeightCounters {
     }
 }
 
+/// The number of busy queues.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BusyQueues {
+    of_class: [u32; 3],
+    all: u32,
+    /// Classes that have one.
+    classes: u32,
+}
+
+impl BusyQueues {
+    const fn add(&mut self, class: Class) {
+        let count = &mut self.of_class[class as usize];
+        *count += 1;
+        self.all += 1;
+        self.classes += (*count == 1) as u32;
+    }
+    const fn remove(&mut self, class: Class) {
+        let count = &mut self.of_class[class as usize];
+        *count -= 1;
+        self.all -= 1;
+        self.classes -= (*count == 0) as u32;
+    }
+}
+
 impl Bfq {
     /// Returns how a queue is to be counted now.
     fn counted(&self, q: EntityId) -> Counted {
@@ -123,8 +147,8 @@ impl Bfq {
             new.weight().into_iter().for_each(|w| self.weights.add(w));
         }
         if old.busy() != new.busy() {
-            old.busy().into_iter().for_each(|class| self.busy[class as usize] -= 1);
-            new.busy().into_iter().for_each(|class| self.busy[class as usize] += 1);
+            old.busy().into_iter().for_each(|class| self.busy.remove(class));
+            new.busy().into_iter().for_each(|class| self.busy.add(class));
         }
         self.raised_busy = self.raised_busy + u32::from(new.raised_busy()) - u32::from(old.raised_busy());
         if old.group() != new.group() {
@@ -140,8 +164,9 @@ impl Bfq {
     }
 
     /// Returns the number of busy queues of all classes.
-    pub(super) fn busy_queues(&self) -> u32 {
-        self.busy.iter().sum()
+    #[inline]
+    pub(super) const fn busy_queues(&self) -> u32 {
+        self.busy.all
     }
 
     /// Returns true if the device was not rotational and queued commands when this was determined.
@@ -165,10 +190,8 @@ impl Bfq {
             Inject::Limit | Inject::Fair => own().is_some() && own() == self.weights.smallest(),
         };
         let weights_differ = self.weights.distinct > 1 && !is_spared();
-        let [rt, be, idle] = self.busy.map(|count| count > 0);
-        let classes_differ = (rt & be) | (rt & idle) | (be & idle);
         let root = u32::from(self.rules.bfq_counts_root_group || self.groups[0].pending > 0);
-        weights_differ || classes_differ || self.pending_groups > root
+        weights_differ || self.busy.classes > 1 || self.pending_groups > root
     }
 
     /// Returns true if waiting for this queue makes the device faster.
