@@ -626,19 +626,31 @@ impl Process {
     #[inline(always)]
     pub fn complete(&mut self, token: u64, status: Status) -> (Op, Bytes) {
         let token = token as u32;
+        if self.options.has_parts
+            && let Some(whole) = self.end_part(token, status)
+        {
+            return whole;
+        }
+        debug_assert!(!self.free.contains(&token), "token {token} is not in flight");
+        self.ready.push_back((token, status));
+        let slot = &self.slots[token as usize];
+        (slot.op, slot.len)
+    }
+
+    /// Notes that a thread's I/O has finished, or a range of a trim; of a range, does all that
+    /// [`Self::complete`] does.
+    #[inline(never)]
+    fn end_part(&mut self, token: u32, status: Status) -> Option<(Op, Bytes)> {
         if let Some(ranges) = &mut self.ranges {
             let bytes = ranges.bytes(token);
             self.ready.extend(ranges.end(token, status));
-            return (Op::Discard, bytes);
+            return Some((Op::Discard, bytes));
         }
-        debug_assert!(!self.free.contains(&token), "token {token} is not in flight");
         if let Some(threads) = &mut self.threads {
             let slot = &mut self.slots[token as usize];
             slot.issued = threads.end(token, slot.file as usize);
         }
-        self.ready.push_back((token, status));
-        let slot = &self.slots[token as usize];
-        (slot.op, slot.len)
+        None
     }
 
     /// Fills the buffer of a write that [`Self::take`] has just returned.

@@ -312,6 +312,7 @@ impl Scheduler for Bfq {
         }
     }
 
+    #[inline(always)]
     fn dispatch(&mut self, now: Instant, _view: View<'_>, _queue: HwQueue) -> Option<RequestId> {
         self.advance(now);
         self.next_request()
@@ -407,6 +408,7 @@ impl Scheduler for Bfq {
         self.exit(task);
     }
 
+    #[inline]
     fn depth_limit(&self, op: Op, flags: Flags) -> Option<u32> {
         if op == Op::Read {
             return None;

@@ -79,6 +79,7 @@ impl Stack {
     }
 
     /// Runs every timer that is due.
+    #[inline(always)]
     pub fn handle_timers<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         self.advance(now);
         if self.next_rerun <= now {

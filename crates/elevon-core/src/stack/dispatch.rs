@@ -318,7 +318,7 @@ impl Stack {
     #[inline(always)]
     fn send_only<D: Driver>(&mut self, now: Instant, queue: HwQueue, id: RequestId, driver: &mut D) -> bool {
         let owner = self.requests[id].queue;
-        let Err(at_once) = self.try_issue(now, queue, id, driver) else {
+        let Err(at_once) = self.issue_or_wait(now, queue, id, owner, driver) else {
             self.update_busy(owner, false);
             return self.has_more(queue);
         };
@@ -394,22 +394,33 @@ impl Stack {
         driver: &mut D,
     ) -> Result<(), bool> {
         let owner = self.requests[id].queue;
-        let mut at_once = false;
         if self.take_driver_tag(id) {
-            let Issue::Busy { promised } = self.issue(now, id, driver) else { return Ok(()) };
-            self.give_back_driver_tag(id);
-            if !self.wait_for_driver(now, owner, promised) {
-                at_once = owner == queue;
-                if !at_once {
-                    self.rerun_at(owner, now);
-                }
-            }
-        } else {
-            // All driver tags of the owner queue are in use: it runs when a request is freed.
-            self.queues[owner.index()].restart = true;
+            return self.issue_or_wait(now, queue, id, owner, driver);
+        }
+        // All driver tags of the owner queue are in use: it runs when a request is freed.
+        self.queues[owner.index()].restart = true;
+        self.update_busy(owner, true);
+        Err(false)
+    }
+
+    /// As [`Self::try_issue`], for a request that has a driver tag of its queue, `owner`.
+    #[inline(always)]
+    fn issue_or_wait<D: Driver>(
+        &mut self,
+        now: Instant,
+        queue: HwQueue,
+        id: RequestId,
+        owner: HwQueue,
+        driver: &mut D,
+    ) -> Result<(), bool> {
+        let Issue::Busy { promised } = self.issue(now, id, driver) else { return Ok(()) };
+        self.give_back_driver_tag(id);
+        let waits = self.wait_for_driver(now, owner, promised);
+        if !waits && owner != queue {
+            self.rerun_at(owner, now);
         }
         self.update_busy(owner, true);
-        Err(at_once)
+        Err(!waits && owner == queue)
     }
 
     /// Puts the requests that were not issued to the front of the dispatch lists. If all are of

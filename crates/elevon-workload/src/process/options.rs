@@ -11,6 +11,8 @@ pub(super) struct Options {
     pub(super) is_plain: bool,
     /// The job is plain, and submits each I/O alone: with no plug and no worker of its own.
     pub(super) goes_alone: bool,
+    /// An I/O is handed on: to a thread, to a worker, or as several ranges.
+    pub(super) has_parts: bool,
     /// The job is plain and has no `max_latency`: its I/Os that complete are only counted.
     pub(super) only_counts: bool,
     pub(super) may_block: bool,
@@ -98,6 +100,7 @@ impl Options {
         Self {
             is_plain,
             goes_alone: is_plain && batch_submit == 1 && complete_min > 0 && !has_parts,
+            has_parts,
             only_counts: is_plain && spec.max_latency.iter().all(|span| span.is_zero()),
             may_block: spec.submission_blocks(),
             batch_submit,

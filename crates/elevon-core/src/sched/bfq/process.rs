@@ -322,6 +322,7 @@ impl Bfq {
 
     /// Returns true if a process, or a group that contains it, holds more of the scheduler's tags
     /// than its weight allows.
+    #[inline(always)]
     pub(super) fn is_over_limit(&self, task: TaskId, op: Op, flags: Flags) -> bool {
         let Some(process) = self.processes.get(task.index()) else { return false };
         let sync = crate::op::is_sync(op, flags);
@@ -329,6 +330,11 @@ impl Bfq {
         if self.engine.group_count() == 1 && self.engine[q].allocated < 2 {
             return false;
         }
+        self.is_past_share(q, op, flags)
+    }
+
+    #[inline(never)]
+    fn is_past_share(&self, q: EntityId, op: Op, flags: Flags) -> bool {
         let tags = u64::from(self.tags.depth());
         let start = self.share_of(self.tags.depth(), op, flags).map_or(tags, u64::from);
         self.limit_within(q, start).is_none()
