@@ -286,6 +286,9 @@ type StackSetting = SettingRow<StackConfig>;
 
 /// The largest `nr_requests` that Linux takes while a scheduler is in use.
 const MAX_SCHEDULER_REQUESTS: u64 = 2048;
+/// What a smaller `nr_requests` becomes (measured: Linux 6.18 shows 4 after 0 to 3 was written, with
+/// a scheduler and without).
+const LEAST_REQUESTS: u32 = 4;
 
 /// A number that is stored in the field of the same name.
 macro_rules! number {
@@ -347,19 +350,20 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
     },
     StackSetting {
         key: "nr_requests",
-        help: "requests that may be allocated on each hardware queue; at most 2048 with a scheduler of Linux",
+        help: "requests that may be allocated on each hardware queue; less than 4 is 4; at most 2048 with a \
+               scheduler of Linux",
         follows: Some("depth; 2*min(depth,128) with a scheduler, 1024 with flow"),
         reported: Reported::Always,
         value: SettingValue::Number {
             unit: "requests",
-            range: (4, MAX_DEPTH as u64),
+            range: (0, MAX_DEPTH as u64),
             multiple_of: 1,
             get: |c| c.nr_requests().into(),
             set: |c, n| {
                 if n > MAX_SCHEDULER_REQUESTS && c.scheduler.info().in_linux && !c.scheduler.is_none() {
                     return Err("at most 2048: Linux refuses more with a scheduler");
                 }
-                c.nr_requests = Some(n as u32);
+                c.nr_requests = Some((n as u32).max(LEAST_REQUESTS));
                 Ok(())
             },
         },
@@ -590,6 +594,15 @@ mod tests {
         for limit in SYSFS.iter().filter(|limit| limit.is_settable()) {
             let value = config().limits.read(limit.name).expect("a limit").to_string();
             assert_eq!(config().set(limit.name, &value), Ok(()), "{}={value}", limit.name);
+        }
+    }
+
+    #[test]
+    fn few_requests_are_four_as_in_linux() {
+        for (text, expected) in [("0", 4), ("3", 4), ("4", 4), ("5", 5)] {
+            let mut config = config();
+            config.set("nr_requests", text).expect("a setting");
+            assert_eq!(config.nr_requests(), expected, "{text}");
         }
     }
 
