@@ -5,7 +5,10 @@ use super::{WorkloadProcess, depth_of, others_in_flight};
 /// Minimum number of I/Os at the pace.
 const FEWEST: usize = 128;
 /// An I/O is at the pace if it is later than its time by at most this many periods.
-const LATE: u64 = 4;
+const LATE: f64 = 2.0;
+/// A process that keeps a pace goes at its time again and again, later by a period at most: never
+/// more than one part in so many of its I/Os pass in between. A random walk stays away longer.
+const RETURNS: usize = 8;
 /// Nanoseconds by which the times between I/Os must vary: times that are equal but for the clock's
 /// resolution may as well come from a device of constant times, unless the process showed later
 /// that it has room for more I/Os in flight.
@@ -45,29 +48,25 @@ impl WorkloadProcess {
         let times: Vec<u64> = self.ios.iter().map(|io| io.at - first).collect();
         let from = FEWEST.max(times.len() / 16);
         let period = (from..times.len()).map(|n| times[n] / n as u64).min().filter(|&period| period > 0)?;
-        let delay = |n: usize| times[n] as f64 - n as f64 * period as f64;
-        let kept = (0..times.len()).take_while(|&n| delay(n) <= (LATE * period) as f64).count();
+        let delays: Vec<f64> = (0..times.len()).map(|n| times[n] as f64 / period as f64 - n as f64).collect();
+        let kept = kept(&delays);
         if kept < FEWEST {
             return None;
         }
-        let variance = |span: usize, until: usize| {
-            let pairs = (span..until).map(|n| delay(n) - delay(n - span));
-            pairs.map(|change| change * change).sum::<f64>() / (until - span) as f64
-        };
-        let (short, long) = (variance(1, kept), variance(kept / 4, kept));
         let in_flight: u128 = self.ios[..kept].iter().map(|io| u128::from(io.completed.unwrap_or(io.at) - io.at)).sum();
         let busy = in_flight as f64 / times[kept - 1].max(1) as f64;
         let room = BUSY * self.depth() as f64;
-        let varies = short >= GRAIN * GRAIN && long <= BOUNDED * short && busy <= room;
-        // Until shortly before it was late for the first time: it gets late with all of its depth
-        // in flight.
-        let on_time = (0..kept).take_while(|&n| delay(n) <= period as f64 / 2.0).count();
-        let on_time = on_time.saturating_sub(self.depth() as usize);
+        let grain = (GRAIN / period as f64) * (GRAIN / period as f64);
+        let (short, long) = (variance(&delays[..kept], 1), variance(&delays[..kept], kept / 4));
+        let varies = short >= grain && long <= BOUNDED * short && busy <= room;
         let is_exact = || {
-            (FEWEST..kept).contains(&on_time)
+            let (from, until) = on_time(&delays[..kept]);
+            // It gets late with all of its depth in flight.
+            let until = until.saturating_sub(self.depth() as usize);
+            until >= from + FEWEST
                 && kept < times.len()
-                && variance(1, on_time) < GRAIN * GRAIN
-                && depth_of(&self.ios[..on_time]) as f64 <= room
+                && variance(&delays[from..until], 1) < grain
+                && depth_of(&self.ios[from..until]) as f64 <= room
         };
         (varies || is_exact()).then(|| Pace { period, kept, drains: self.drains(kept) })
     }
@@ -84,6 +83,41 @@ impl WorkloadProcess {
         }
         drained >= DRAINED && exceptions as f64 <= EXCEPTIONS * kept as f64
     }
+}
+
+/// Returns the number of I/Os up to the last one to which the process keeps the pace, from their
+/// delays in periods. What holds it up does not end the pace if it catches up after it.
+fn kept(delays: &[f64]) -> usize {
+    let (mut kept, mut returned, mut longest) = (0, 0, 0);
+    for (n, _) in delays.iter().enumerate().filter(|&(_, &delay)| delay <= 1.0) {
+        longest = longest.max(n - returned);
+        returned = n;
+        if longest * RETURNS <= n + 1 {
+            kept = n + 1;
+        }
+    }
+    kept
+}
+
+/// Returns the mean square of the change of the delay over so many I/Os, of those at the pace.
+fn variance(delays: &[f64], span: usize) -> f64 {
+    let pairs = delays.iter().zip(&delays[span..]).filter(|&(&before, &after)| before.max(after) <= LATE);
+    let (sum, count) =
+        pairs.fold((0.0, 0), |(sum, count), (before, after)| (sum + (after - before).powi(2), count + 1));
+    sum / f64::from(count.max(1))
+}
+
+/// Returns the longest run of I/Os that are late by half a period at most.
+fn on_time(delays: &[f64]) -> (usize, usize) {
+    let (mut longest, mut from) = ((0, 0), 0);
+    for (n, &delay) in delays.iter().enumerate() {
+        if delay > 0.5 {
+            from = n + 1;
+        } else if n + 1 - from > longest.1 - longest.0 {
+            longest = (from, n + 1);
+        }
+    }
+    longest
 }
 
 #[cfg(test)]
@@ -115,6 +149,26 @@ mod tests {
         assert!(!slow.drains, "each I/O goes at its time");
         assert_eq!(exact(|_| 1500), None);
         assert_eq!(exact(|_| 4000), None, "four in flight, all the time");
+    }
+
+    /// Stalls of 20 ms, one of them at the beginning: it catches up after each. From I/O 400 on it
+    /// may lose so many microseconds with each, and never catch up.
+    #[test]
+    fn a_stall_after_which_it_catches_up_ends_no_pace() {
+        let jobs = |stalls: &[u64], lost: u64| {
+            let (mut free, mut ios) = (0, Vec::new());
+            for n in 0..600 {
+                let late = if n < 400 { 0 } else { lost * (n - 399) };
+                let at = (1000 * n + n * 7 % 13 * 20 + late).max(free);
+                free = at + if stalls.contains(&n) { 20_000 } else { 300 };
+                ios.push(io(at, Some(free)));
+            }
+            process(ios).pace().map(|pace| (pace.period / 10_000, pace.kept))
+        };
+        assert_eq!(jobs(&[], 0), Some((100, 600)));
+        assert_eq!(jobs(&[0, 250], 0), Some((100, 600)));
+        assert_eq!(jobs(&[0, 250], 500), Some((100, 401)));
+        assert_eq!(jobs(&(0..600).collect::<Vec<_>>(), 0), None, "each follows a completion");
     }
 
     #[test]
