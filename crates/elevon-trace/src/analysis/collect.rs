@@ -27,8 +27,11 @@ pub(super) struct Note {
     pub(super) depth: u32,
     /// Writes in progress when it was allocated.
     pub(super) writes: u32,
-    /// The busiest processes that had I/O in progress when it was allocated, as a bit mask.
+    /// The busiest process that had most of the sectors in progress when it was allocated, as a bit
+    /// mask.
     pub(super) neighbours: u8,
+    /// Its own sectors then.
+    pub(super) sectors: u64,
     /// Requests of a worse priority class in the device when it was issued.
     pub(super) worse: u32,
 }
@@ -197,8 +200,14 @@ impl Collector {
     }
 
     #[inline]
-    pub(super) fn note(&self, process: u32) -> Note {
-        Note { depth: 0, writes: self.watch.writes_under_way(), neighbours: self.watch.neighbours(process), worse: 0 }
+    pub(super) fn note(&self, request: &Request) -> Note {
+        Note {
+            depth: 0,
+            writes: self.watch.writes_under_way(),
+            neighbours: self.watch.neighbours(request.process),
+            sectors: request.sectors,
+            worse: 0,
+        }
     }
 
     /// Records the state of the device for a request that is issued now.

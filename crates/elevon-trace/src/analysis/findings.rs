@@ -192,8 +192,8 @@ impl Watchers {
         self.starvation.writes()
     }
 
-    /// Returns which of the busiest processes other than this one have requests in progress, as a
-    /// bit mask.
+    /// Returns which of the busiest processes, if it is not this one, has most of the sectors in
+    /// progress, as a bit mask.
     #[inline]
     pub(super) fn neighbours(&self, process: u32) -> u8 {
         self.neighbours.active(process)
@@ -215,14 +215,14 @@ impl Watchers {
     #[inline]
     pub(super) fn on_started(&mut self, request: &Request) {
         self.starvation.on_started(request.group);
-        self.neighbours.on_started(request.process);
+        self.neighbours.on_started(request);
     }
 
     /// Counts a started request that has completed or was merged into another one.
     #[inline]
     pub(super) fn on_ended(&mut self, request: &Request) {
         self.starvation.on_ended(request.group);
-        self.neighbours.on_ended(request.process);
+        self.neighbours.on_ended(request);
     }
 
     #[inline]

@@ -392,7 +392,7 @@ impl Life {
         }
         let request = &mut self.requests[id as usize];
         request.is_started = place.sectors > 0;
-        request.note = collect.note(request.process);
+        request.note = collect.note(request);
         collect.on_started(request, now);
         id
     }

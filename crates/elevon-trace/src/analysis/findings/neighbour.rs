@@ -21,10 +21,10 @@ const FEWEST: u64 = 200;
 struct Slot {
     process: u32,
     bytes: u64,
-    /// Its requests in progress.
+    /// Sectors of its requests in progress, as they were when they started.
     live: u64,
-    /// Latencies of the others' requests that started while this process had requests in progress,
-    /// and while it had none.
+    /// Latencies of the others' requests that started while this process had most of what was in
+    /// progress, and while it had not.
     with: Histogram,
     without: Histogram,
 }
@@ -33,6 +33,8 @@ struct Slot {
 #[derive(Default)]
 pub(in crate::analysis) struct Neighbours {
     slots: Vec<Slot>,
+    /// Sectors of all requests in progress.
+    live: u64,
     /// Bytes by process.
     bytes: Vec<u64>,
 }
@@ -68,25 +70,28 @@ impl Neighbours {
     }
 
     #[inline]
-    pub(super) fn on_started(&mut self, process: u32) {
-        if let Some(slot) = self.slot(process) {
-            slot.live += 1;
+    pub(super) fn on_started(&mut self, request: &Request) {
+        add(&mut self.live, request.note.sectors);
+        if let Some(slot) = self.slot(request.process) {
+            add(&mut slot.live, request.note.sectors);
         }
     }
 
     #[inline]
-    pub(super) fn on_ended(&mut self, process: u32) {
-        if let Some(slot) = self.slot(process) {
-            slot.live = slot.live.saturating_sub(1);
+    pub(super) fn on_ended(&mut self, request: &Request) {
+        self.live = self.live.saturating_sub(request.note.sectors);
+        if let Some(slot) = self.slot(request.process) {
+            slot.live = slot.live.saturating_sub(request.note.sectors);
         }
     }
 
-    /// Returns a bit mask of the slots whose process has requests in progress.
+    /// Returns a bit mask of the slots whose process has most of the sectors in progress: who has
+    /// little there delays nobody, though its own requests are slow at the same times as others.
     #[inline]
     pub(super) fn active(&self, process: u32) -> u8 {
         let mut mask = 0;
         for (at, slot) in self.slots.iter().enumerate() {
-            if slot.live > 0 && slot.process != process {
+            if slot.live > self.live / 2 && slot.process != process {
                 mask |= 1 << at;
             }
         }
@@ -108,6 +113,7 @@ impl Neighbours {
     }
 
     pub(super) fn forget(&mut self) {
+        self.live = 0;
         for slot in &mut self.slots {
             slot.live = 0;
         }
@@ -135,7 +141,7 @@ impl Neighbours {
         Some(Finding {
             kind: FindingKind::NoisyNeighbour,
             title: format!(
-                "{name} sets everybody's p99: {} for the others, {} while it is not active",
+                "{name} sets everybody's p99: {} for the others, {} while it has little under way",
                 words::span(all),
                 words::span(alone)
             ),
@@ -151,8 +157,8 @@ impl Neighbours {
                 ("bytes_of_others", others),
             ],
             evidence: vec![format!(
-                "{with} requests of other processes began while {name} had I/O under way: p50 {}, p99 {}; {without} began \
-                 while it had none: p50 {}, p99 {}",
+                "{with} requests of other processes began while {name} had most of the bytes under way: p50 {}, p99 {}; \
+                 {without} began while it had not: p50 {}, p99 {}",
                 words::span(slot.with.percentile(500_000)),
                 words::span(p99(&slot.with)),
                 words::span(slot.without.percentile(500_000)),

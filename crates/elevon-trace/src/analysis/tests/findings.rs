@@ -434,6 +434,27 @@ fn one_process_sets_the_p99_of_all() {
     assert_none(&neighbours(1_500), FindingKind::NoisyNeighbour);
 }
 
+/// A checkpoint whose writes wait for each other makes all others slow, and is slow itself. A reader
+/// with one small I/O is slow at the same time, and no cause.
+#[test]
+fn who_has_little_under_way_sets_nobodys_p99() {
+    let mut ios = Vec::new();
+    for n in 0..2000u64 {
+        let at = n * 100_000;
+        let is_slow = n % 8 == 0;
+        for late in 0..if is_slow { 20 } else { 0 } {
+            let (from, takes) = if late < 4 { (at + late, 10_000) } else { (at + 1_000 + late, 40_000 + late * 1_500) };
+            ios.push(Io { task: "checkpoint-9", ..WRITE }.at(from, from + 5, from + takes));
+        }
+        for (task, late) in ["a-1", "b-2"].into_iter().zip(0..) {
+            let at = at + 20 + late;
+            ios.push(Io { task, ..READ }.at(at, at + 5, at + if is_slow { 3_000 } else { 1_000 }));
+        }
+    }
+    let found = inspect_ios(&ios);
+    assert_eq!(get(&found, FindingKind::NoisyNeighbour).who, ["checkpoint (9)"]);
+}
+
 /// The same trace gives the same findings, word for word.
 #[test]
 fn findings_repeat() {
