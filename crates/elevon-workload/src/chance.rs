@@ -30,10 +30,6 @@ pub const fn mix64(state: u64) -> u64 {
 pub enum Purpose {
     /// Random offsets; the only stream that `randrepeat` fixes.
     Offset = 1,
-    /// Read or write.
-    Mix = 2,
-    /// Block sizes.
-    BlockSize = 3,
     /// The choice of a file.
     File = 4,
     /// `percentage_random`.
@@ -198,11 +194,11 @@ mod tests {
         for base in 0..3 {
             for job in 0..3 {
                 for clone in 0..3 {
-                    seen.extend([Purpose::Offset, Purpose::Mix].map(|p| draw(base, job, clone, p)));
+                    seen.extend([Purpose::Offset, Purpose::File].map(|p| draw(base, job, clone, p)));
                 }
             }
         }
-        assert_eq!(draw(2, 2, 2, Purpose::Mix), *seen.last().expect("not empty"));
+        assert_eq!(draw(2, 2, 2, Purpose::File), *seen.last().expect("not empty"));
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen.len(), 54);

@@ -183,7 +183,7 @@ impl Jobs {
             let tenant = by_path.of(spec);
             for clone in 0..spec.numjobs.max(1) {
                 let task = TaskId(processes.len() as u32);
-                let seeds = Seeds::new(spec, options.seed, index as u32, clone);
+                let seeds = Seeds::new(spec, options.seed, index as u32, clone, task.0 + 1);
                 let extent = placement.place(spec, clone, seeds.base(Purpose::FileSize))?;
                 let bytes = crate::region::largest_block(spec);
                 let slots: Vec<LayoutId> = (0..spec.depth()).map(|slot| layouts(task, slot as u32, bytes)).collect();

@@ -13,6 +13,7 @@ mod math;
 mod pace;
 pub mod pattern;
 pub mod region;
+mod taus;
 
 // One process, and the statistics and logs of its I/O.
 pub mod cpu;

@@ -318,7 +318,7 @@ mod tests {
     fn pace(edit: impl FnOnce(&mut JobSpec)) -> Pace {
         let mut spec = JobSpec::default_job("r");
         edit(&mut spec);
-        let mut pace = Pace::new(&spec, &Seeds::new(&spec, 1, 0, 0));
+        let mut pace = Pace::new(&spec, &Seeds::new(&spec, 1, 0, 0, 1));
         pace.start(Instant::new(1000));
         pace
     }

@@ -6,17 +6,19 @@
 //! size). With several block sizes a map is used, and an I/O is as fio's: it starts at the first
 //! block not yet visited at or after a random block, and ends early before a visited block, so
 //! sizes become smaller than drawn as the map fills. With `zonemode=strided` all of this happens
-//! within one zone at a time, and anew in each. Cost per I/O: O(1); O(files) when a file is
+//! within one zone at a time, and anew in each. Directions of mixed jobs and sizes are those that
+//! fio draws ([`crate::taus`]). Cost per I/O: O(1); O(files) when a file is
 //! finished, O(parts) for `bssplit`, O(log blocks + blocks of the I/O) with a map.
 
 use elevon_core::stats::Direction;
 use elevon_core::units::{Bytes, DeviceOffset};
 use elevon_formats::fio::spec::{BlockSizes, Distribution, FileService, JobSpec, StridedZones};
 
-use crate::chance::{Permutation, Purpose, Rng};
+use crate::chance::{Permutation, Purpose, Rng, mix64};
 use crate::distribution::Sampler;
 use crate::free_map::FreeMap;
 use crate::region::{Extent, Region, directions, smallest, smallest_block};
+use crate::taus::{self, Mix, Taus88, Use};
 
 /// An I/O of the pattern, before it is issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub(crate) struct Seeds {
     run: u64,
     job: u32,
     clone: u32,
+    /// Number of the process in the run, from 1.
+    process: u32,
     randrepeat: bool,
     all: bool,
     own: Option<u64>,
@@ -50,8 +54,9 @@ const RANDOM: usize = 1;
 const REPEATED: u64 = 0x1234_5678;
 
 impl Seeds {
-    pub(crate) fn new(spec: &JobSpec, run: u64, job: u32, clone: u32) -> Self {
-        Self { run, job, clone, randrepeat: spec.randrepeat, all: spec.allrandrepeat, own: spec.randseed }
+    pub(crate) fn new(spec: &JobSpec, run: u64, job: u32, clone: u32, process: u32) -> Self {
+        let (randrepeat, all, own) = (spec.randrepeat, spec.allrandrepeat, spec.randseed);
+        Self { run, job, clone, process, randrepeat, all, own }
     }
     /// Returns the seed of a purpose: `randseed` if given; otherwise one that depends on the run's
     /// seed alone.
@@ -66,6 +71,16 @@ impl Seeds {
     }
     pub(crate) fn stream(&self, purpose: Purpose) -> Rng {
         Rng::stream(self.base(purpose), self.job, self.clone, purpose)
+    }
+    /// Returns a sequence of fio's. A run with the first seed has fio's own, if the job gives none.
+    fn as_fio(&self, usage: Use) -> Taus88 {
+        let seed = match (self.own, self.run) {
+            (None, _) if self.all => None,
+            (Some(seed), _) => Some(seed as u32),
+            (None, 1) => Some(taus::DEFAULT),
+            (None, run) => Some(mix64(run) as u32),
+        };
+        Taus88::new(taus::seed_of(seed, usage, self.process))
     }
 }
 
@@ -135,8 +150,10 @@ pub struct Pattern {
     /// The length of the I/Os of each direction of a job of one file, if each is of this length and
     /// its offset is drawn: all that happened before then decides nothing but which offset it is.
     uniform: [Option<u64>; 3],
-    mix: Rng,
-    size: Rng,
+    mix: Mix,
+    direction: Taus88,
+    /// By direction.
+    size: [Taus88; 3],
     file: Rng,
     sequential: Rng,
     offset: Rng,
@@ -180,7 +197,7 @@ impl Pattern {
             zones: spec.zones,
             per_offset: spec.rw.ios_per_offset.max(1),
             identical: spec.rw.sequencer_identical,
-            sizes: spec.block_sizes.clone(),
+            sizes: spec.block_sizes.clone().map(rarest_first),
             sizes_by_order: by_order,
             fixed,
             smallest,
@@ -189,8 +206,9 @@ impl Pattern {
             unaligned: spec.bs_unaligned,
             source_of: std::array::from_fn(|d| if alike(d) { first } else { d }),
             uniform: [None; 3],
-            mix: seeds.stream(Purpose::Mix),
-            size: seeds.stream(Purpose::BlockSize),
+            mix: Mix::default(),
+            direction: seeds.as_fio(Use::Mix),
+            size: [Use::ReadSize, Use::WriteSize, Use::TrimSize].map(|usage| seeds.as_fio(usage)),
             file: seeds.stream(Purpose::File),
             sequential: seeds.stream(Purpose::Sequential),
             offset: seeds.stream(Purpose::Offset),
@@ -376,13 +394,17 @@ impl Pattern {
         let random =
             self.random && (self.percentage_random[d] >= 100 || self.sequential.percent(self.percentage_random[d]));
         let size = self.size_index(d, random);
-        let len = match self.fixed[size] {
+        let mut len = match self.fixed[size] {
             Some(len) => len,
-            None => self.draw_size(size),
+            None => self.draw_size(d, size),
         };
         let at = if random { self.random_offset(d, index) } else { self.sequential_offset(d, index, size) };
+        let space = self.files[index].window.len - at;
+        if random && len > space && self.fixed[size].is_none() {
+            len = self.draw_size_within(d, size, space);
+        }
         let file = &mut self.files[index];
-        let room = (file.window.len - at).min(limit.get());
+        let room = space.min(limit.get());
         let mut len = if len <= room { len } else { (room / self.smallest[size]).max(1) * self.smallest[size] };
         if random && let Some(UnitOrder::Map(map)) = &mut file.sources[self.source_of[d]] {
             let align = self.align[d];
@@ -403,34 +425,50 @@ impl Pattern {
     fn draw_direction(&mut self) -> Direction {
         match self.used {
             [true, true, _] => {
-                if self.mix.percent(self.mix_read) {
+                if self.mix.next_is_read(self.mix_read, &mut self.direction) {
                     Direction::Read
                 } else {
                     Direction::Write
                 }
             }
-            [true, false, _] if self.mix.percent(self.mix_read) => Direction::Read,
+            [true, false, _] if self.direction.percent(self.mix_read) => Direction::Read,
             [_, true, _] => Direction::Write,
             [_, false, _] => Direction::Trim,
         }
     }
 
+    /// Draws a size for an I/O in direction `d`, from those with index `size`.
     #[inline(never)]
-    fn draw_size(&mut self, d: usize) -> u64 {
-        match &self.sizes[d] {
-            BlockSizes::Range(low, high) if self.unaligned => ((low + self.size.below(high - low + 1)) & !511).max(512),
-            BlockSizes::Range(low, high) => low * (1 + self.size.below(high / low)),
+    fn draw_size(&mut self, d: usize, size: usize) -> u64 {
+        let rng = &mut self.size[d];
+        match &self.sizes[size] {
+            BlockSizes::Range(low, high) if self.unaligned => ((low + rng.below(high - low + 1)) & !511).max(512),
+            BlockSizes::Range(low, high) => low * (1 + rng.below(high / low)),
             BlockSizes::Split(parts) => {
-                let mut share = self.size.below(100);
+                let mut share = rng.below(100);
                 for &(bytes, percent) in parts {
                     if share < u64::from(percent) {
                         return bytes;
                     }
                     share -= u64::from(percent);
                 }
-                parts.last().map_or(self.smallest[d], |p| p.0)
+                parts.last().map_or(self.smallest[size], |p| p.0)
             }
         }
+    }
+
+    /// Draws sizes until one fits into `space` bytes, as fio does near the end of a file; if none
+    /// of many does, returns the last.
+    #[cold]
+    fn draw_size_within(&mut self, d: usize, size: usize, space: u64) -> u64 {
+        let mut len = u64::MAX;
+        for _ in 0..1000 {
+            len = self.draw_size(d, size);
+            if len <= space {
+                break;
+            }
+        }
+        len
     }
 
     fn is_finished(&self, index: usize) -> bool {
@@ -541,6 +579,14 @@ fn next_of_map(map: &mut FreeMap, rng: &mut Rng) -> u64 {
         *map = FreeMap::new(map.len());
     }
     map.next_free(rng.below(map.len())).unwrap_or(0)
+}
+
+/// Returns sizes as fio compares a draw with them: those with the smallest share first.
+fn rarest_first(mut sizes: BlockSizes) -> BlockSizes {
+    if let BlockSizes::Split(parts) = &mut sizes {
+        parts.sort_by_key(|&(_, percent)| percent);
+    }
+    sizes
 }
 
 /// Returns the window that I/O starts in.

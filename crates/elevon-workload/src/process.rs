@@ -278,7 +278,7 @@ impl Process {
     /// Returns a process that has not started. `layouts`: the layouts of the buffers of its
     /// [`Self::depth`] slots.
     pub fn new(spec: &JobSpec, extent: &Extent, identity: Identity, cpu: CpuCost, layouts: &[LayoutId]) -> Self {
-        let seeds = Seeds::new(spec, identity.seed, identity.job, identity.clone);
+        let seeds = Seeds::new(spec, identity.seed, identity.job, identity.clone, identity.task.0 + 1);
         let asynchronous = spec.engine.asynchronous;
         let depth = spec.depth();
         assert_eq!(layouts.len(), depth, "one layout for each slot");

@@ -11,7 +11,7 @@ fn job(blocks: u64, random: bool) -> (JobSpec, Extent) {
     (spec, Extent { regions: vec![Region { start: DeviceOffset::new(BLOCK), len }], files: Vec::new(), bytes: len })
 }
 fn pattern(spec: &JobSpec, extent: &Extent, clone: u32) -> Pattern {
-    Pattern::new(spec, extent, &Seeds::new(spec, 1, 0, clone))
+    Pattern::new(spec, extent, &Seeds::new(spec, 1, 0, clone, clone + 1))
 }
 fn take(pattern: &mut Pattern, count: usize) -> Vec<Access> {
     (0..count).map(|_| pattern.next_access(Bytes::MAX)).collect()
@@ -115,6 +115,25 @@ fn block_sizes() {
     assert!(all.iter().any(|a| a.len.get() % 4096 != 0) && all.iter().all(|a| a.len.get() % 512 == 0));
 }
 
+/// What fio 3.33 prints (`write_iolog=`) for `rw=randread bssplit=4k/50:8k/50 size=4g norandommap`:
+/// which of the first reads have 8 KiB. Of parts that have other shares the rarest comes first.
+#[test]
+fn sizes_are_those_that_fio_draws() {
+    let (mut spec, extent) = job(1 << 20, true);
+    spec.norandommap = true;
+    let large = |spec: &JobSpec, size| -> String {
+        let all = take(&mut pattern(spec, &extent, 0), 40);
+        all.iter().map(|access| if access.len.get() == size { '1' } else { '0' }).collect()
+    };
+    spec.block_sizes[0] = BlockSizes::Split(vec![(4096, 50), (8192, 50)]);
+    assert_eq!(large(&spec, 8192), "0110101000000001111111010000111010111000");
+    let of = |parts: &[(u64, u32)]| JobSpec {
+        block_sizes: [BlockSizes::Split(parts.to_vec()), spec.block_sizes[1].clone(), spec.block_sizes[2].clone()],
+        ..spec.clone()
+    };
+    assert_eq!(large(&of(&[(4096, 70), (65536, 30)]), 65536), large(&of(&[(65536, 30), (4096, 70)]), 65536));
+}
+
 #[test]
 fn block_align() {
     let (mut spec, mut extent) = job(1000, true);
@@ -128,8 +147,9 @@ fn block_align() {
 fn same_seed_same_sequence() {
     let (mut spec, extent) = job(1000, true);
     spec.rw = Rw { write: true, ..spec.rw };
-    let run =
-        |spec: &JobSpec, seed, clone| take(&mut Pattern::new(spec, &extent, &Seeds::new(spec, seed, 0, clone)), 200);
+    let run = |spec: &JobSpec, seed, clone| {
+        take(&mut Pattern::new(spec, &extent, &Seeds::new(spec, seed, 0, clone, clone + 1)), 200)
+    };
     assert_eq!(run(&spec, 1, 0), run(&spec, 1, 0));
     assert_ne!(run(&spec, 1, 0), run(&spec, 1, 1), "clones differ");
     // Seeds differ in the offsets and in the mix, whatever repeats; only randseed fixes both.
