@@ -75,7 +75,7 @@ impl Seeds {
     /// Returns a sequence of fio's. A run with the first seed has fio's own, if the job gives none.
     fn as_fio(&self, usage: Use) -> Taus88 {
         let seed = match (self.own, self.run) {
-            (None, _) if self.all => None,
+            (None, 1) if self.all => None,
             (Some(seed), _) => Some(seed as u32),
             (None, 1) => Some(taus::DEFAULT),
             (None, run) => Some(mix64(run) as u32),

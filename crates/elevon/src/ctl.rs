@@ -273,7 +273,7 @@ fn explained(device: &Value) -> String {
         let _ = writeln!(out, "  reserve: {}", reserve_in_words(Nanos::new(missed)));
     }
     let waiting = waiting_line(&device["waiting"]);
-    for line in &waiting {
+    if let Some(line) = &waiting {
         let _ = writeln!(out, "  {line}");
     }
     let causes: Vec<&Value> = list(&device["causes"]).filter(|cause| number_of(&cause["ns"]) > 0).collect();
