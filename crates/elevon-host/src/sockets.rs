@@ -69,8 +69,8 @@ pub fn shut_socket(socket: &impl AsRawFd) {
     unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
 }
 
-/// Returns true if the peer of a socket has closed it in both directions, as far as the system knows
-/// that: of a TCP connection it does once something was sent and refused.
+/// Returns true if the peer of a socket has closed it in both directions, as far as the system
+/// knows that: of a TCP connection it does once something was sent and refused.
 pub fn has_hung_up(socket: &impl AsRawFd) -> bool {
     let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
     // SAFETY: one entry, which is there; it does not wait.

@@ -266,8 +266,8 @@ impl Client {
     }
 
     /// Fails what is not answered with `status`, so that nothing more of it is submitted. Returns
-    /// the next request of which nothing is in flight, and its index; it is no longer among those of
-    /// the client. The others are over once what is in flight has ended.
+    /// the next request of which nothing is in flight, and its index; it is no longer among those
+    /// of the client. The others are over once what is in flight has ended.
     pub(crate) fn fail_next(&mut self, status: Status) -> Option<(usize, Pieces)> {
         // The payload of one that comes is taken back by `close`.
         let incomplete = self.payload.map(|(index, _)| index);

@@ -79,8 +79,8 @@ pub(crate) enum Message {
     Check { tenant: String, settings: Vec<Setting>, answer: Sender<Result<(), String>> },
     /// Make these the tenants, with these settings.
     Tenants { tenants: Vec<Tenant>, answer: Sender<Result<Vec<TenantId>, String>> },
-    /// Cut these clients off, as far as they are there. The answer is how many requests each of them
-    /// had that were not answered; they are not carried out.
+    /// Cut these clients off, as far as they are there. The answer is how many requests each of
+    /// them had that were not answered; they are not carried out.
     Cut { clients: Vec<u32>, answer: Sender<Vec<(u32, usize)>> },
     /// The server ends: serve until every client has left, without limits.
     Stop,

@@ -129,16 +129,14 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
     let mut opened = Vec::new();
     config::check_folders(&setup.file)?;
     for (index, mut planned) in std::mem::take(&mut setup.devices).into_iter().enumerate() {
-        if let (Target::Real(device), false) = (&planned.plan.target, planned.read_only) {
-            let of_device = &setup.file.devices[index].device;
-            elevon_host::file::may_write(device).map_err(|error| {
-                config::wrong(of_device, format!("{}: cannot be written: {error}", of_device.value))
-            })?;
-        }
-        planned.read_only = true;
+        let is_written = !std::mem::replace(&mut planned.read_only, true);
         setup.tenants.push(planned.plan.tenants.clone());
         let table = &setup.file.devices[index];
         opened.push(open::look(&planned).map_err(|failure| config::placed(table, failure))?);
+        if let (Target::Real(device), true) = (&planned.plan.target, is_written) {
+            let refused = |error| format!("{}: cannot be written: {error}", table.device.value);
+            elevon_host::file::may_write(device).map_err(|error| config::wrong(&table.device, refused(error)))?;
+        }
     }
     for export in exports_of(setup, path, &opened)? {
         let (device, tenants) = (&setup.file.devices[export.device].name, &setup.tenants[export.device].tenants);

@@ -103,8 +103,8 @@ pub trait Stage {
         None
     }
     /// Removes the held bios that `is_chosen` names, appends them to `out`, and adds the time that
-    /// they waited to the breakdown. They are not charged any further. Stages that are not limits of
-    /// a rate remove none.
+    /// they waited to the breakdown. They are not charged any further. A stage that is no limit of
+    /// a rate removes none.
     fn withdraw(
         &mut self,
         _now: Instant,

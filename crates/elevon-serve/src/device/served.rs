@@ -392,6 +392,9 @@ impl<D: Disk> DeviceLoop<D> {
         let answered = client.sending.take().expect("replies on their way");
         client.backpressure.leave(answered);
         if let Err(error) = result {
+            // It may have taken leave in what came.
+            self.understand(task);
+            let client = self.client(task);
             match client.took_leave {
                 true => client.cut(error),
                 false => drop(self.cut(task, error)),

@@ -67,8 +67,8 @@ impl Tenants {
         Ok(())
     }
 
-    /// Applies settings of a tenant, over those in force, if [`Self::check`] has no error. The first
-    /// that is refused ends it.
+    /// Applies settings of a tenant, over those in force, if [`Self::check`] has no error. The
+    /// first that is refused ends it.
     pub(super) fn set(
         &mut self,
         stack: &mut Stack,

@@ -352,7 +352,7 @@ fn a_reload_with_a_wrong_range_changes_nothing() {
     served.bench.file("c.toml", format!("{wrong}[export.new]\nsize = '4096B'\n"));
     let (status, _, stderr) = ctl(&served, &["reload"]);
     assert!(status == Some(1) && stderr.lines().count() == 1, "{stderr}");
-    assert!(stderr.contains("export.b: begins at byte 1073741824; the device has"), "{stderr}");
+    assert!(stderr.contains("export.b: begins at byte 1073741824; when it was opened"), "{stderr}");
     assert_eq!(json(&served, &["exports"])["exports"].as_array().map(Vec::len), Some(2));
     let stats = json(&served, &["stats"]);
     assert_eq!(stats["devices"][0]["tenants"][1]["settings"]["io.weight"], "default 300");

@@ -74,7 +74,7 @@ fn commands_that_change_something_have_a_line_in_the_log() {
     for args in [&["set", "a", "weight = 300"][..], &["drain", "a"], &["resume"], &["exports"]] {
         assert_eq!(ctl(&served, args).0, Some(0));
     }
-    assert_eq!(ctl(&served, &["set", "b", "weight = 300"]).0, Some(1));
+    assert_eq!(ctl(&served, &["set", "none", "weight = 300"]).0, Some(1));
     let bench = served.ended();
     let log = fs::read_to_string(bench.path("log")).expect("UTF-8");
     let commands: Vec<&str> = log.lines().filter(|line| line.contains("command ")).collect();
@@ -82,7 +82,7 @@ fn commands_that_change_something_have_a_line_in_the_log() {
         "elevon: command set a weight = 300: done",
         "elevon: command drain a: done",
         "elevon: command resume: done",
-        "elevon: command set b weight = 300: refused: b: no such tenant",
+        "elevon: command set none weight = 300: refused: none: no such tenant",
     ];
     assert_eq!(commands, expected, "{log}");
 }

