@@ -54,7 +54,8 @@ pub struct CacheIo {
     pub ends_plug: bool,
 }
 
-/// What a bio has beside its pages: task, tenant and priority that it is charged to, and its purpose.
+/// What a bio has beside its pages: task, tenant and priority that it is charged to, and its
+/// purpose.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BioAttributes {
     pub task: TaskId,

@@ -202,8 +202,8 @@ impl TenantControl {
         });
     }
 
-    /// Sets a tenant's reserve among those that wait for an exact limit of a tenant above it (not in
-    /// Linux).
+    /// Sets a tenant's reserve among those that wait for an exact limit of a tenant above it
+    /// (not in Linux).
     pub fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
         self.set_for(tenant, |control| control.exact.set_reserve(now, &control.tenants, tenant, reserve));
     }

@@ -389,7 +389,8 @@ impl Exact {
     }
 
     /// Returns the kinds of bios in the list of a level of which the next one is to go at `now`,
-    /// when those of `kind` may go: remainders first, and of both directions if a limit counts both.
+    /// when those of `kind` may go: remainders first, and of both directions if a limit counts
+    /// both.
     fn competing(&self, now: Instant, level: TenantId, kind: Kind) -> [Option<Kind>; 2] {
         let node = &self.nodes[level.index()];
         let of = |is_remainder| {

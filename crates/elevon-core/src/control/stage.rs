@@ -75,8 +75,8 @@ pub enum StageVerdict {
     Sleep,
 }
 
-/// A stage that may hold bios: a limiter, before the split, or a gate, before a request is allocated
-/// (see [`crate::control`]). `now` never goes back between calls.
+/// A stage that may hold bios: a limiter, before the split, or a gate, before a request is
+/// allocated (see [`crate::control`]). `now` never goes back between calls.
 pub trait Stage {
     /// Passes a bio and charges it, or holds it.
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict;

@@ -31,8 +31,8 @@ pub struct SchedulerInfo {
     pub turns_wbt_off: bool,
     /// Returns the `nr_requests` that the queue of a device of this depth has by default.
     pub first_requests: fn(u32) -> u32,
-    /// Quarters of `nr_requests` that asynchronous requests may take by default, 1 to 4 (the queue's
-    /// `async_depth` of 7.0 and later).
+    /// Quarters of `nr_requests` that asynchronous requests may take by default, 1 to 4 (the
+    /// queue's `async_depth` of 7.0 and later).
     pub async_quarters: u32,
 }
 

@@ -286,8 +286,8 @@ type StackSetting = SettingRow<StackConfig>;
 
 /// The largest `nr_requests` that Linux takes while a scheduler is in use.
 const MAX_SCHEDULER_REQUESTS: u64 = 2048;
-/// What a smaller `nr_requests` becomes (measured: Linux 6.18 shows 4 after 0 to 3 was written, with
-/// a scheduler and without).
+/// What a smaller `nr_requests` becomes (measured: Linux 6.18 shows 4 after 0 to 3 was written,
+/// with a scheduler and without).
 const LEAST_REQUESTS: u32 = 4;
 
 /// A number that is stored in the field of the same name.

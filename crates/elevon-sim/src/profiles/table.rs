@@ -1,9 +1,10 @@
 //! The profiles: the parameters of each device, with the source of every figure.
 //!
-//! Each [`ValueSource`] names the parameters that are based on it. A parameter without a source is an
-//! estimate, and `elevon devices NAME` marks it so. `fitted` means that the value was chosen so
-//! that the model gives the published figure named with it; all other results of the model are then
-//! predictions. A figure that is only remembered is an estimate, and nothing is compared with it.
+//! Each [`ValueSource`] names the parameters that are based on it. A parameter without a source
+//! is an estimate, and `elevon devices NAME` marks it so. `fitted` means that the value was
+//! chosen so that the model gives the published figure named with it; all other results of the
+//! model are then predictions. A figure that is only remembered is an estimate, and nothing is
+//! compared with it.
 
 use super::limits::Class;
 use super::references::*;

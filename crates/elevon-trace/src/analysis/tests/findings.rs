@@ -434,8 +434,8 @@ fn one_process_sets_the_p99_of_all() {
     assert_none(&neighbours(1_500), FindingKind::NoisyNeighbour);
 }
 
-/// A checkpoint whose writes wait for each other makes all others slow, and is slow itself. A reader
-/// with one small I/O is slow at the same time, and no cause.
+/// A checkpoint whose writes wait for each other makes all others slow, and is slow itself. A
+/// reader with one small I/O is slow at the same time, and no cause.
 #[test]
 fn who_has_little_under_way_sets_nobodys_p99() {
     let mut ios = Vec::new();
