@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn groups_share_before_their_processes() {
-        let group = |name: &str, parent, weight| Group { name: name.into(), parent, weight };
+        let group = |name: &str, parent, weight| Group { name: name.into(), parent, weight, reserve: 0 };
         // Processes stand in another order than their groups.
         let processes = vec![process("b1", Some(1), 4), process("a1", Some(0), 4), process("b2", Some(1), 0)];
         let mix = Mix { groups: vec![group("a", None, 100), group("b", None, 300)], ..Mix::new("slots", processes) };

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use elevon_core::ioprio::PrioClass;
 use elevon_core::kernel::Kernel;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::{Stack, StackConfig};
@@ -74,7 +75,7 @@ impl Lab {
 
     fn one_alone(&self, mix: &Mix, at: usize) -> ProcessMeasured {
         let process = &mix.processes[at];
-        let process = MixProcess { level: 4, start: Nanos::ZERO, ..process.clone() };
+        let process = MixProcess { class: PrioClass::Be, level: 4, start: Nanos::ZERO, ..process.clone() };
         let single = single(mix, process);
         known(&self.alone, &single, || run_with(&single, &Setup::NONE, "", CPU).processes.swap_remove(0))
     }
@@ -89,6 +90,7 @@ impl Lab {
     fn saturated_rate(&self, mix: &Mix, process: &MixProcess) -> f64 {
         let deep = if process.bytes <= 16 << 10 { 128 } else { 32 };
         let process = MixProcess {
+            class: PrioClass::Be,
             level: 4,
             start: Nanos::ZERO,
             depth: deep,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use elevon_core::ioprio::PrioClass;
 use elevon_core::units::Nanos;
 
 use crate::setup::Setup;
@@ -15,6 +16,8 @@ pub struct Group {
     pub parent: Option<usize>,
     /// Weight in its parent, 1 to 1000.
     pub weight: u16,
+    /// Its floor in I/Os a second; 0 for none.
+    pub reserve: u64,
 }
 
 /// A process of a mix: it does the same over and over.
@@ -24,7 +27,9 @@ pub struct MixProcess {
     pub name: String,
     /// Index of its group; `None` for the root.
     pub group: Option<usize>,
-    /// Best-effort level, 0 to 7: its weight among the processes of its group is 10·(8 - level).
+    /// Its I/O priority class.
+    pub class: PrioClass,
+    /// Level in its class, 0 to 7: its weight among the processes of its group is 10·(8 - level).
     pub level: u8,
     /// Whether it writes; otherwise it reads.
     pub is_write: bool,
@@ -50,11 +55,12 @@ pub struct MixProcess {
 }
 
 impl MixProcess {
-    /// Returns a process that reads 4 KiB at random, one I/O at a time, at level 4.
+    /// Returns a process that reads 4 KiB at random, one I/O at a time, best effort at level 4.
     pub fn reader(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             group: None,
+            class: PrioClass::Be,
             level: 4,
             is_write: false,
             is_random: true,
@@ -155,7 +161,8 @@ impl Mix {
         let micros = |span: Nanos| span.get() / 1000;
         writeln!(text, "[{}]\nrw={order}{op}\nbs={}", process.name, process.bytes)?;
         writeln!(text, "ioengine={engine}\niodepth={}\noffset={offset}\nsize={size}", process.depth)?;
-        writeln!(text, "prioclass=2\nprio={}\nstartdelay={}us", process.level, micros(process.start))?;
+        let class = process.class as u8;
+        writeln!(text, "prioclass={class}\nprio={}\nstartdelay={}us", process.level, micros(process.start))?;
         match process.ios {
             // Over and over if the region is smaller than that.
             Some(ios) => writeln!(text, "number_ios={ios}\nio_size={}", ios * process.bytes)?,
@@ -179,22 +186,25 @@ impl Mix {
         }
     }
 
-    /// Returns the weights of the groups as a file of tenants; under io.cost with its model and the
-    /// weights of the processes. Empty if there is nothing to set.
+    /// Returns weights and floors of the groups as a file of tenants; under io.cost with its model
+    /// and the weights of the processes. Empty if there is nothing to set.
     pub fn tenants(&self, setup: &Setup, cost_model: &str) -> String {
-        let mut text = String::new();
+        let (mut text, mut floors) = (String::new(), String::new());
         if let Some(qos) = setup.cost_qos {
             text = format!("[device]\n\"io.cost.qos\" = \"{qos}\"\n\"io.cost.model\" = \"{cost_model}\"\n");
         }
         let mut weigh = |path: String, weight: u16| text += &format!("[tenant.\"{path}\"]\nweight = {weight}\n");
         for (at, group) in self.groups.iter().enumerate() {
             weigh(self.group_path(at), group.weight);
+            if group.reserve > 0 {
+                floors += &format!("[tenant.\"{}\".reserve]\niops = {}\n", self.group_path(at), group.reserve);
+            }
         }
         if setup.is_io_cost() {
             for process in &self.processes {
                 weigh(self.path(process, setup), process.weight());
             }
         }
-        text
+        text + &floors
     }
 }

@@ -79,7 +79,7 @@ fn profile(rng: &mut Rng) -> (String, bool) {
 fn groups(rng: &mut Rng) -> Vec<Group> {
     let group = |rng: &mut Rng, name: &str, parent| {
         let weight = rng.pick(&[50, 100, 200, 400]);
-        Group { name: name.to_owned(), parent, weight }
+        Group { name: name.to_owned(), parent, weight, reserve: 0 }
     };
     let mut all = vec![group(rng, "a", None), group(rng, "b", None)];
     if rng.one_in(2) {

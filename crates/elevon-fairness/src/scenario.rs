@@ -193,7 +193,7 @@ fn shares() -> Vec<Scenario> {
 
 /// Two groups of processes, one of which has a third inside.
 fn groups() -> Scenario {
-    let group = |name: &str, parent, weight| Group { name: name.to_owned(), parent, weight };
+    let group = |name: &str, parent, weight| Group { name: name.to_owned(), parent, weight, reserve: 0 };
     let member = |group: usize, process: MixProcess| MixProcess { group: Some(group), ..process };
     let processes = vec![
         member(0, random_reader("a1", 4 * KIB, 16)),
