@@ -4,6 +4,7 @@
 //! process gets alone, and the shares of the oracle. `SLOTS` is a device on which real kernels were
 //! measured (`tests/data/kernel-truth`): eight servers of 2 ms.
 
+use elevon_core::ioprio::PrioClass;
 use elevon_core::units::Nanos;
 
 use crate::division::Claims;
@@ -45,7 +46,7 @@ const READER: f64 = 0.86;
 
 /// Returns every scenario.
 pub fn scenarios() -> Vec<Scenario> {
-    let parts = [weighted(), beside_a_writer(), shares(), start_up(), streams(), changes()];
+    let parts = [weighted(), beside_a_writer(), shares(), start_up(), streams(), changes(), floors()];
     parts.into_iter().flatten().collect()
 }
 
@@ -267,6 +268,42 @@ fn changes() -> Vec<Scenario> {
     ]
 }
 
+const TWO_SLOTS: &str = "slots:slots=2,latency=1ms";
+
+/// A tenant of weight 1 with a floor beside one of weight 1000.
+fn floors() -> Vec<Scenario> {
+    let of = |name: &str, reserve: u64, processes: [MixProcess; 2], goals: &[Goal]| {
+        let group = |name: &str, weight, reserve| Group { name: name.to_owned(), parent: None, weight, reserve };
+        let in_group = |(at, process)| MixProcess { group: Some(at), ..process };
+        let groups = vec![group("a", 1, reserve), group("b", 1000, 0)];
+        let processes = processes.into_iter().enumerate().map(in_group).collect();
+        scenario(&format!("i-floor-{name}-slots"), Mix { groups, ..Mix::new(TWO_SLOTS, processes) }, goals)
+    };
+    let urgent = MixProcess { class: PrioClass::Rt, ..random_reader("urgent", 4 * KIB, 32) };
+    vec![
+        // Of 995 I/Os a second alone the floors are 0.90 and 0.50.
+        of(
+            "one-at-a-time",
+            900,
+            [random_reader("reader", 4 * KIB, 1), random_writer("writer", 4 * KIB, 32)],
+            &[OfAlone(0, 0.88), TotalOfNone(0.97)],
+        ),
+        of(
+            "at-half",
+            500,
+            [random_reader("reader", 4 * KIB, 1), random_writer("writer", 4 * KIB, 32)],
+            &[OfAlone(0, 0.49), TotalOfNone(0.97)],
+        ),
+        // A half of what the device does.
+        of(
+            "beside-urgent",
+            1000,
+            [random_reader("reader", 4 * KIB, 8), urgent],
+            &[OfAlone(0, 0.49), TotalOfNone(0.97)],
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,7 +315,7 @@ mod tests {
             assert!(!scenario.name.contains(' ') && !scenario.goals.is_empty(), "{}", scenario.name);
             assert!(all[..at].iter().all(|other| other.name != scenario.name), "{}", scenario.name);
         }
-        for letter in ["a-", "b-", "c-", "d-", "f-", "g-", "h-"] {
+        for letter in ["a-", "b-", "c-", "d-", "f-", "g-", "h-", "i-"] {
             assert!(all.iter().any(|scenario| scenario.name.starts_with(letter)), "{letter}");
         }
     }

@@ -374,9 +374,8 @@ impl Flow {
         let queue = &mut self.queues[q.index()];
         (queue.stretch, queue.charged) = (self.counts.stretches, 0);
         queue.largest = queue.largest.max(cost);
-        let (member, is_in_device) = (queue.member, queue.in_device > 0);
-        // All that it has was in the device when its floor was due: others had too much there.
-        let was_kept_from_floor = self.begin_to_owe(member) && is_in_device;
+        let member = queue.member;
+        let was_kept_from_floor = self.begin_to_owe(member);
         if self.shares.activate(self.now, member, cost, kind) || was_kept_from_floor {
             self.unfair_at = Some(self.now);
         }
@@ -442,7 +441,10 @@ impl Flow {
             return None;
         }
         let kinds = self.kinds_that_may_go();
-        if has_room && let Some(id) = self.next_owed(kinds) {
+        // A place that is there for urgent requests is one for what a floor asks for, too.
+        if (has_room || self.urgent > 0)
+            && let Some(id) = self.next_owed(kinds)
+        {
             return Some(id);
         }
         let (q, id) = match self.next_in_turn(kinds) {
@@ -494,7 +496,7 @@ impl Flow {
         let is_looked_at = self.occupancy.looks_at().is_some() || self.depth.is_solo();
         let is_constrained = kinds != Kinds::ALL || is_looked_at || owed.is_some();
         self.counts.constrained += u64::from(is_constrained);
-        self.count_for_floors(member, id);
+        self.count_for_floors(member, id, owed.is_some());
         self.start(id);
         self.shares.serve(now, member, kinds, cost, next, owed);
         id

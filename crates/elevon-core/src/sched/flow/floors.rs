@@ -8,8 +8,10 @@
 //! reservation tags of mClock (Gulati, Merchant and Varman, OSDI 2010), except that there service
 //! by weight does not count towards a reservation.
 //!
-//! - A tenant with nothing waiting builds up no claim, and one that got more than its floor is owed
-//!   service again after [`SPAN`] at most: a floor holds over every span of that length.
+//! - A tenant with nothing waiting builds up no claim, except while all that it has is in the
+//!   device: others are in its way there, and the depth is to be smaller.
+//! - One that got more than its floor is owed service again after [`SPAN`] at most: a floor holds
+//!   over every span of that length.
 //! - Floors that the device cannot keep are late by [`SPAN`] at most. Beyond that the clock by
 //!   which they are due stands still for all of them, and what they lost is counted.
 //! - Whoever has no floor is still served once in every `class_expire`.
@@ -56,6 +58,12 @@ struct Tag {
 impl Tag {
     const fn of(rate: u64, due: u64) -> Self {
         Self { rate, due, rest: 0 }
+    }
+
+    /// Returns true if more is owed than so many units.
+    fn owes_more(&self, units: u64, clock: u64) -> bool {
+        let owed = u128::from(clock.saturating_sub(self.due)) * u128::from(self.rate);
+        self.rate > 0 && self.due <= clock && owed >= u128::from(units) * u128::from(Nanos::from_secs(1).get())
     }
 
     /// Counts units that are dispatched. `clock` is the time by the clock of floors.
@@ -127,17 +135,29 @@ impl Floors {
         self.all.iter().find(|floor| floor.group == group).map(|floor| floor.missed)
     }
 
-    /// Notes that a group which had no requests waiting has one. Returns true if its floor was due
-    /// meanwhile.
-    pub(super) fn begin(&mut self, now: Instant, group: GroupId) -> bool {
-        let clock = self.clock(now);
+    /// Notes that a group which had no requests waiting has one; until `until` it had some in the
+    /// device. Returns true if its floor was due by then: others had too much there.
+    pub(super) fn begin(&mut self, now: Instant, until: Instant, group: GroupId) -> bool {
+        let (clock, until) = (self.clock(now), self.clock(until));
         let mut was_due = false;
         for floor in self.all.iter_mut().filter(|floor| floor.group == group) {
-            was_due |= floor.due() < clock;
-            floor.ios.due = floor.ios.due.max(clock);
-            floor.bytes.due = floor.bytes.due.max(clock);
+            let late = until.saturating_sub(floor.due());
+            was_due |= late > 0;
+            floor.missed += Nanos::new(late.saturating_sub(SPAN));
+            for tag in [&mut floor.ios, &mut floor.bytes] {
+                let late = until.saturating_sub(tag.due).min(SPAN);
+                tag.due = tag.due.max(clock.saturating_sub(late));
+            }
         }
         was_due
+    }
+
+    /// Returns true if a group is owed service for another request as soon as it has one, once
+    /// `first` of so many bytes were served.
+    pub(super) fn is_due(&self, now: Instant, group: GroupId, first: u64, bytes: u64) -> bool {
+        let clock = self.clock(now);
+        let owes_more = |of: &Floor| of.ios.owes_more(first, clock) || of.bytes.owes_more(first * bytes, clock);
+        self.all.iter().any(|floor| floor.group == group && owes_more(floor))
     }
 
     /// Counts a request of a group that is dispatched.
@@ -163,11 +183,6 @@ impl Floors {
         }
         (now.since(self.others_at) < patience).then_some(group)
     }
-
-    /// Notes that somebody is served who was not owed it.
-    pub(super) const fn note_other(&mut self, now: Instant) {
-        self.others_at = now;
-    }
 }
 
 impl Flow {
@@ -186,7 +201,7 @@ impl Flow {
     }
 
     /// Notes that a flow which had no requests waiting has one. Returns true if a floor of its
-    /// tenants was due meanwhile.
+    /// tenants was due while all that the tenant had was in the device.
     #[inline]
     pub(super) fn begin_to_owe(&mut self, member: MemberId) -> bool {
         if self.floors.is_empty() {
@@ -194,17 +209,30 @@ impl Flow {
         }
         let Self { floors, shares, now, .. } = self;
         let is_new = |group: &GroupId| shares.kinds_in(*group).is_empty();
-        let begin = |was_due, group| floors.begin(*now, group) || was_due;
+        let begin = |was_due, group| floors.begin(*now, shares.in_device_until(*now, group), group) || was_due;
         shares.groups_above(member).filter(is_new).fold(false, begin)
     }
 
-    /// Counts a request of a flow that is dispatched.
+    /// Returns true if a floor would let a flow go before all others if it had a request now, once
+    /// `first` of its tenant of so many sectors were served.
     #[inline]
-    pub(super) fn count_for_floors(&mut self, member: MemberId, id: RequestId) {
-        if !self.floors.is_empty() {
-            let bytes = Sectors::new(self.slots[id.index()].sectors).bytes().get();
-            self.shares.groups_above(member).for_each(|group| self.floors.count(self.now, group, bytes));
+    pub(super) fn would_be_owed(&self, member: MemberId, first: u32, sectors: u64) -> bool {
+        let bytes = Sectors::new(sectors).bytes().get();
+        let is_due = |group| self.floors.is_due(self.now, group, first.into(), bytes);
+        !self.floors.is_empty() && self.shares.groups_above(member).any(is_due)
+    }
+
+    /// Counts a request of a flow that is dispatched; `is_owed`: because a floor asks for it.
+    #[inline]
+    pub(super) fn count_for_floors(&mut self, member: MemberId, id: RequestId, is_owed: bool) {
+        if self.floors.is_empty() {
+            return;
         }
+        if !is_owed {
+            self.floors.others_at = self.now;
+        }
+        let bytes = Sectors::new(self.slots[id.index()].sectors).bytes().get();
+        self.shares.groups_above(member).for_each(|group| self.floors.count(self.now, group, bytes));
     }
 
     /// Dispatches a request of the tenant that is owed service by its floor, if there is one.
@@ -214,11 +242,7 @@ impl Flow {
             return None;
         }
         let Self { floors, shares, .. } = self;
-        let group = floors.owed(self.now, shares.patience, |group| shares.kinds_in(group).has_any(kinds));
-        let Some(group) = group else {
-            floors.note_other(self.now);
-            return None;
-        };
+        let group = floors.owed(self.now, shares.patience, |group| shares.kinds_in(group).has_any(kinds))?;
         let member = shares.choose_in(group, self.now, kinds)?;
         let q = self.of_member[member.index()].expect("a flow has a queue");
         let id = self.queue(q).fifo.first().expect("an active flow has a request");
@@ -251,7 +275,7 @@ mod tests {
                     floors.count(now, group, 4096);
                     got[group.0 as usize - 1] += 1;
                 }
-                None => floors.note_other(now),
+                None => floors.others_at = now,
             }
         }
         got
@@ -286,10 +310,9 @@ mod tests {
         let mut floors = Floors::default();
         floors.set(at(0), GROUPS[0], iops(1_000));
         // Nothing waits for a second.
-        assert!(floors.begin(at(1_000_000), GROUPS[0]), "it was due");
-        assert!(!floors.begin(at(1_000_000), GROUPS[0]), "and is due now");
+        assert!(!floors.begin(at(1_000_000), at(0), GROUPS[0]), "it asked for nothing");
         assert_eq!(floors.owed(at(1_000_000), PATIENCE, |_| false), None);
-        floors.note_other(at(1_000_000));
+        floors.others_at = at(1_000_000);
         assert!(floors.owed(at(1_000_000), PATIENCE, |_| true).is_some());
         floors.count(at(1_000_000), GROUPS[0], 4096);
         assert!(floors.owed(at(1_000_500), PATIENCE, |_| true).is_none(), "1 ms after the one before");
@@ -297,9 +320,28 @@ mod tests {
         for now in (1_000_000..2_000_000).step_by(100) {
             floors.count(at(now), GROUPS[0], 4096);
         }
-        floors.note_other(at(2_000_000));
+        floors.others_at = at(2_000_000);
         assert!(floors.owed(at(2_099_000), PATIENCE, |_| true).is_none());
         assert!(floors.owed(at(2_100_000), PATIENCE, |_| true).is_some());
+    }
+
+    /// The time for which all that a tenant has is in the device is others' doing.
+    #[test]
+    fn who_is_kept_in_the_device_builds_up_a_claim_and_comes_short() {
+        let mut floors = Floors::default();
+        floors.set(at(0), GROUPS[0], iops(1_000));
+        floors.count(at(0), GROUPS[0], 4096);
+        // Due after 1 ms, in the device for 51 ms, and back after one more.
+        assert!(floors.begin(at(52_000), at(51_000), GROUPS[0]));
+        for n in 0..50 {
+            assert!(floors.is_due(at(52_000), GROUPS[0], 50 - n, 4096), "request {n}");
+            assert!(!floors.is_due(at(52_000), GROUPS[0], 51 - n, 4096), "request {n}");
+            floors.count(at(52_000), GROUPS[0], 4096);
+        }
+        assert_eq!(floors.missed(GROUPS[0]), Some(Nanos::ZERO));
+        // No more than a span is kept.
+        assert!(floors.begin(at(1_000_000), at(1_000_000), GROUPS[0]));
+        assert_eq!(floors.missed(GROUPS[0]), Some(Nanos::from_millis(1_000 - 52 - 100)));
     }
 
     #[test]

@@ -64,7 +64,9 @@ impl Flow {
         let queue = self.queue(q);
         let Some(hold) = queue.hold(Nanos::new(most).min(self.settings.hold)) else { return };
         let cost = self.charge_of(slot);
-        if queue.is_delayed(hold) && self.shares.would_be_next(self.now, queue.member, cost, u64::from(first) * cost) {
+        let is_short = |member| self.shares.would_be_next(self.now, member, cost, u64::from(first) * cost);
+        let is_owed = self.would_be_owed(queue.member, first, slot.sectors);
+        if is_owed || (queue.is_delayed(hold) && is_short(queue.member)) {
             self.holds.push(Hold { queue: q, since: self.now, until: self.now + hold });
         }
     }

@@ -544,6 +544,12 @@ impl Shares {
         }
     }
 
+    /// Returns until when a group had requests in the device: now, if it has some.
+    pub(super) fn in_device_until(&self, now: Instant, group: GroupId) -> Instant {
+        let member = self.member_of(group).map(|id| &self.members[id.index()]);
+        member.filter(|member| member.in_device == 0).map_or(now, |member| member.left)
+    }
+
     /// Takes the members out of the sums of weights that have been away for long enough.
     #[inline]
     pub(super) fn sweep(&mut self, now: Instant) {

@@ -12,13 +12,40 @@ struct TestDevice {
     in_flight: Vec<RequestId>,
     /// Requests that were served, by task.
     served: [u32; 8],
+    /// Tenants, by task.
+    tenants: [TenantId; 8],
 }
 
 impl TestDevice {
     fn new(servers: usize, tunables: &[(&str, i64)]) -> Self {
         let mut flow = Flow::new(256);
         tunables.iter().for_each(|&(name, value)| flow.set_tunable(name, value));
-        Self { bed: Bed::new(Kernel::V7_3, flow, 256), servers, in_flight: Vec::new(), served: [0; 8] }
+        let (bed, tenants) = (Bed::new(Kernel::V7_3, flow, 256), [TenantId(0); 8]);
+        Self { bed, servers, in_flight: Vec::new(), served: [0; 8], tenants }
+    }
+
+    /// Makes tenants of tasks 0 and 1: of weight 1 with a floor of so many requests a second, and
+    /// of weight 1000 without one.
+    fn set_floor(&mut self, iops: u64) {
+        for (task, weight) in [(0, 1), (1, 1000)] {
+            self.tenants[task] = TenantId(task as u32 + 1);
+            self.bed.scheduler.set_group(self.tenants[task], TenantId(0), weight);
+        }
+        self.bed.scheduler.set_reserve(self.bed.now, self.tenants[0], Reserve { iops, bps: 0 });
+    }
+
+    /// Lets processes that come back at once run for some seconds, and returns how many requests of
+    /// each were served in the last one.
+    fn served_in_last_of(&mut self, seconds: u32, classes: [PrioClass; 2]) -> [u32; 2] {
+        for step in 0..seconds * 1000 {
+            if step == (seconds - 1) * 1000 {
+                self.served = [0; 8];
+            }
+            for task in self.step() {
+                self.send(task, classes[task as usize], 4);
+            }
+        }
+        [self.served[0], self.served[1]]
     }
 
     fn send(&mut self, task: u32, class: PrioClass, level: u8) {
@@ -29,6 +56,7 @@ impl TestDevice {
         let sector = u64::from(task) * 1_000_000 + u64::from(self.bed.now.get() as u32 % 997) * 64;
         let id = self.bed.prepare(op, sector, class);
         self.bed.requests[id].task = TaskId(task);
+        self.bed.requests[id].tenant = self.tenants[task as usize];
         self.bed.requests[id].ioprio = IoPrio::new(class, level);
         self.bed.insert_prepared(id, false);
     }
@@ -183,6 +211,34 @@ fn no_class_is_passed_over_where_requests_are_slow() {
     }
     let [best_effort, idle, ..] = device.served;
     assert!(best_effort.abs_diff(idle) <= 2, "{best_effort} and {idle}");
+}
+
+/// A process with one request at a time never has one waiting while others fill the device.
+#[test]
+fn a_floor_holds_for_one_request_at_a_time() {
+    let classes = [PrioClass::Be; 2];
+    for (floor, least) in [(900, 890), (5_000, 950)] {
+        let mut device = TestDevice::new(2, &[]);
+        device.set_floor(floor);
+        device.send(0, classes[0], 4);
+        (0..32).for_each(|_| device.send(1, classes[1], 4));
+        let [served, _] = device.served_in_last_of(4, classes);
+        assert!(served >= least, "floor {floor}: {served}");
+        // Of 5,000 the process can have 1,000.
+        let missed = device.bed.scheduler.reserve_missed(device.tenants[0]).expect("a floor");
+        assert_eq!(missed >= Nanos::from_secs(3), floor == 5_000, "floor {floor}: {missed:?}");
+    }
+}
+
+#[test]
+fn a_floor_goes_before_an_urgent_class_of_another_tenant() {
+    let classes = [PrioClass::Be, PrioClass::Rt];
+    let mut device = TestDevice::new(2, &[]);
+    device.set_floor(1_000);
+    (0..8).for_each(|_| device.send(0, classes[0], 4));
+    (0..32).for_each(|_| device.send(1, classes[1], 4));
+    let [served, others] = device.served_in_last_of(2, classes);
+    assert!(served.abs_diff(1_000) <= 10 && served + others == 2_000, "{served} and {others}");
 }
 
 #[test]
