@@ -46,7 +46,7 @@ const READER: f64 = 0.86;
 
 /// Returns every scenario.
 pub fn scenarios() -> Vec<Scenario> {
-    let parts = [weighted(), beside_a_writer(), shares(), start_up(), streams(), changes(), floors()];
+    let parts = [weighted(), beside_a_writer(), shares(), start_up(), streams(), changes(), floors(), classes()];
     parts.into_iter().flatten().collect()
 }
 
@@ -302,6 +302,19 @@ fn floors() -> Vec<Scenario> {
             &[OfAlone(0, 0.49), TotalOfNone(0.97)],
         ),
     ]
+}
+
+/// Two classes of a tenant, all of whose I/Os fit into the device.
+fn classes() -> Vec<Scenario> {
+    let of = |device: &str, depth: u32, classes: [PrioClass; 2], goals: &[Goal]| {
+        let process = |class: PrioClass| MixProcess { class, ..random_reader(class.name(), 4 * KIB, depth) };
+        let name = format!("i-{}-before-{}-{}", classes[0].name(), classes[1].name(), short(device));
+        scenario(&name, on(device, classes.map(process).to_vec()), goals)
+    };
+    let pairs = [[PrioClass::Rt, PrioClass::Be], [PrioClass::Be, PrioClass::Idle]];
+    let slots = pairs.map(|classes| of(TWO_SLOTS, 8, classes, &[OfAlone(0, 0.98), TotalOfNone(0.98)]));
+    let drive = of("sata-ssd-860evo", 16, pairs[1], &[OfAlone(0, 0.90), TotalOfNone(0.90)]);
+    slots.into_iter().chain([drive]).collect()
 }
 
 #[cfg(test)]

@@ -140,8 +140,8 @@ pub struct Flow {
     alone_cursors: [usize; 2],
     /// When it was found that the stack is to run the queues again at once; else `Instant::MAX`.
     kick: Instant,
-    /// When a process last returned that had lost what it was owed, or that its tenant's floor was
-    /// due to.
+    /// When a process last returned that others in the device were in the way of: it had lost what
+    /// it was owed, the floor of its tenant was due, or there were less urgent requests there.
     unfair_at: Option<Instant>,
     rotational: bool,
 }

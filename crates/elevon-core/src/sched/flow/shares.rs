@@ -132,8 +132,9 @@ struct ClassTree {
     weights: u64,
     /// When the class was last served, or began to wait.
     waits_since: Instant,
-    /// Requests of it that were served.
+    /// Requests of it that were served, and those of them that are in the device.
     served: u64,
+    in_device: u32,
     /// The largest costs that were served in this stretch of [`MEMORY`] and in the one before.
     largest: [u64; 2],
     /// When this stretch began.
@@ -150,6 +151,7 @@ impl ClassTree {
         weights: 0,
         waits_since: Instant::ZERO,
         served: 0,
+        in_device: 0,
         largest: [0; 2],
         began: Instant::ZERO,
     };
@@ -324,10 +326,7 @@ impl Shares {
     fn take_out(&mut self, id: MemberId) {
         let Member { group, class, place, .. } = self.members[id.index()];
         match place {
-            Place::Ahead => {
-                let tree = &mut self.groups[group.index()].classes[usize::from(class)];
-                self.trees.remove(&mut tree.ahead, id.0);
-            }
+            Place::Ahead => self.trees.remove(&mut self.groups[group.index()].classes[usize::from(class)].ahead, id.0),
             Place::Lingering => self.trees.remove(&mut self.lingering, id.0),
             Place::Active | Place::Served | Place::Away(_) => {}
         }
@@ -397,25 +396,26 @@ impl Shares {
     }
 
     /// Makes a flow wait that had no requests; `cost` and `kind` are those of its first. Returns
-    /// true if it has lost a part of what it was owed: it got less than its share for some time.
+    /// true if it lost a part of what it was owed, or meets a less urgent class in the device.
     pub(super) fn activate(&mut self, now: Instant, id: MemberId, cost: u64, kind: usize) -> bool {
-        let mut is_clipped = false;
+        let mut is_short = false;
         let (mut at, mut cost) = (Some(id), cost);
         while let Some(id) = at {
             let member = &self.members[id.index()];
             let group = member.group;
             if member.place != Place::Active {
                 let start = self.start_on_return(now, id, cost);
-                is_clipped |= later(start, member.start);
+                is_short |= later(start, member.start);
                 self.take_out(id);
                 let member = &mut self.members[id.index()];
                 let group = &mut self.groups[group.index()];
-                let is_waiting = group.waits.has(usize::from(member.class));
-                let tree = &mut group.classes[usize::from(member.class)];
+                let (class, classes) = (usize::from(member.class), &mut group.classes);
+                is_short |= classes[class + 1..].iter().any(|tree| tree.in_device > 0);
+                let tree = &mut classes[class];
                 if !matches!(member.place, Place::Away(_)) {
                     tree.weights -= u64::from(member.weight);
                 }
-                if !is_waiting {
+                if !group.waits.has(class) {
                     tree.waits_since = now;
                 }
                 (member.weight, member.cost, member.start) = (member.weight_next, cost, start);
@@ -429,7 +429,7 @@ impl Shares {
             at = self.groups[group.index()].member;
             cost = at.map_or(0, |above| self.members[above.index()].cost.max(1));
         }
-        is_clipped
+        is_short
     }
 
     /// Puts a member into the active trees of these kinds.
@@ -523,7 +523,9 @@ impl Shares {
                 member.place = Place::Served;
                 self.trees.remove(&mut self.lingering, id.0);
             }
-            at = self.groups[member.group.index()].member;
+            let group = &mut self.groups[member.group.index()];
+            group.classes[usize::from(member.class)].in_device += 1;
+            at = group.member;
         }
     }
 
@@ -533,7 +535,9 @@ impl Shares {
         while let Some(id) = at {
             let member = &mut self.members[id.index()];
             member.in_device -= 1;
-            at = self.groups[member.group.index()].member;
+            let group = &mut self.groups[member.group.index()];
+            group.classes[usize::from(member.class)].in_device -= 1;
+            at = group.member;
             if member.in_device == 0 {
                 member.left = now;
                 if member.place == Place::Served {
@@ -637,7 +641,7 @@ impl Shares {
             let scaled = (cost << SHIFT) + tree.rest;
             tree.rest = scaled % tree.weights;
             tree.time = before.wrapping_add(scaled / tree.weights);
-            (tree.waits_since, tree.served) = (now, tree.served + 1);
+            (tree.waits_since, tree.served, tree.in_device) = (now, tree.served + 1, tree.in_device + 1);
             tree.note(now, cost);
             let own = delta(cost, u64::from(member.weight));
             // One that was held back by the limit of its kind is owed no more than another.

@@ -241,6 +241,19 @@ fn a_floor_goes_before_an_urgent_class_of_another_tenant() {
     assert!(served.abs_diff(1_000) <= 10 && served + others == 2_000, "{served} and {others}");
 }
 
+/// All that both have fits into the device, where nobody is more urgent.
+#[test]
+fn a_class_goes_before_a_lower_one_that_the_device_has_room_for() {
+    for classes in [[PrioClass::Rt, PrioClass::Be], [PrioClass::Be, PrioClass::Idle]] {
+        let mut device = TestDevice::new(2, &[]);
+        for (task, class) in (0..).zip(classes) {
+            (0..8).for_each(|_| device.send(task, class, 4));
+        }
+        let [urgent, other] = device.served_in_last_of(4, classes);
+        assert!(urgent >= 1_900 && other >= 4, "{urgent} and {other}");
+    }
+}
+
 #[test]
 fn requeued_requests_go_first() {
     let mut device = TestDevice::new(1, &[("depth", 2)]);
