@@ -386,7 +386,7 @@ impl Stack {
         scheduler.set_discard_ranges(limits.max_discard_segments);
         let control = control_of(&config, rules, &limits, nr_requests);
         let wbt = Wbt::new(config.wbt_target(), config.queue_depth.min(nr_requests), limits.write_cache, config.hz)
-            .grown_to(config.wbt_writes);
+            .grown_to(config.wbt_writes, config.wbt_dirty_sleeps);
         let (form, largest) = (config.io_ticks.unwrap_or(rules.io_ticks), limits.max_sectors.get() as usize);
         let anywhere = Layout::contiguous(u64::MAX >> 1, 1 << 30);
         Ok(Self {

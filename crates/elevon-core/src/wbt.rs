@@ -125,6 +125,8 @@ pub(crate) struct Wbt {
     /// dirty pages; `None` before the first.
     last_read: Option<Instant>,
     last_dirty_sleep: Option<Instant>,
+    /// Tasks sleep for it all the time.
+    always_dirty: bool,
 }
 
 impl Wbt {
@@ -147,15 +149,18 @@ impl Wbt {
             oldest_read: None,
             last_read: None,
             last_dirty_sleep: None,
+            always_dirty: false,
         };
         wbt.set_step(0);
         wbt
     }
 
     /// Returns it as it is once it has grown so far that it lets in so many background writes, or
-    /// as many as it can.
-    pub(crate) fn grown_to(mut self, writes: u32) -> Self {
-        while self.places.background < writes && !self.is_largest && self.is_on() {
+    /// as many as it can. `always_dirty`: tasks sleep for the limit of dirty pages all the time.
+    pub(crate) fn grown_to(mut self, writes: u32, always_dirty: bool) -> Self {
+        self.always_dirty = always_dirty;
+        let let_in = |wbt: &Self| if always_dirty { wbt.places.most } else { wbt.places.background };
+        while let_in(&self) < writes && !self.is_largest && self.is_on() {
             self.set_step(self.step - 1);
         }
         self
@@ -315,7 +320,7 @@ impl Wbt {
 
     /// Returns true if a task slept for the limit of dirty pages in the last second.
     fn slept_lately(&self, now: Instant) -> bool {
-        self.is_within(self.last_dirty_sleep, now, self.hz.0)
+        self.always_dirty || self.is_within(self.last_dirty_sleep, now, self.hz.0)
     }
 
     /// Returns true if a read was submitted or completed in the last tenth of a second.
@@ -352,6 +357,13 @@ impl Wbt {
         self.is_largest = is_largest;
         self.places = Places::of(if self.is_on() { depth } else { 0 });
     }
+}
+
+/// Returns the most places for background writes while there is other I/O, for a device that holds
+/// `queue_depth` commands.
+pub(crate) const fn most_background(queue_depth: u32) -> u32 {
+    let most = queue_depth as u64 * 3 / 4;
+    Places::of(if most > 2 { most as u32 } else { 2 }).background
 }
 
 /// Returns the depth at a step, and whether there is no larger one.

@@ -15,6 +15,7 @@ use crate::setting::{self, Reported, SettingError, SettingLine, SettingRow, Sett
 use crate::setting_names;
 use crate::tags::MAX_DEPTH;
 use crate::units::{Nanos, Sectors};
+use crate::wbt;
 
 /// The direct-I/O path that builds bios from calls. The paths differ in plugging and in the SYNC
 /// flag of reads.
@@ -106,6 +107,9 @@ pub struct StackConfig {
     /// kernel that has just started lets in, as far as the depth of the queue allows: what it had
     /// grown to where a trace begins.
     pub wbt_writes: u32,
+    /// Tasks sleep for the limit of dirty pages all the time, outside of this stack, for which
+    /// writeback throttling lets in more background writes.
+    pub wbt_dirty_sleeps: bool,
     /// `error_injection` of the disk (7.2 and later): which bios end with an error before they are
     /// queued.
     pub error_injection: ErrorInjection,
@@ -140,6 +144,7 @@ impl StackConfig {
             exact_io_max: false,
             wbt_lat: None,
             wbt_writes: 0,
+            wbt_dirty_sleeps: false,
             error_injection: ErrorInjection::default(),
         }
     }
@@ -191,6 +196,12 @@ impl StackConfig {
     pub fn wbt_target(&self) -> Option<Nanos> {
         let is_off = self.wbt_lat.is_none() && self.scheduler.info().turns_wbt_off;
         (!is_off).then(|| self.wbt_lat()).filter(|target| !target.is_zero())
+    }
+
+    /// Returns the most background writes that writeback throttling lets in while there are reads
+    /// and no task sleeps for the limit of dirty pages.
+    pub const fn most_background_writes(&self) -> u32 {
+        wbt::most_background(self.queue_depth)
     }
 
     /// Returns true if writeback throttling is as it is by default, also off while io.cost is on.

@@ -38,11 +38,23 @@ fn places_by_step_on_a_queue_of_256() {
 /// The kernel whose trace of PostgreSQL is among the test data let in 24, with 128 tags.
 #[test]
 fn a_kernel_that_has_run_for_a_while_has_grown() {
-    let grown = |queue_depth, writes| wbt(queue_depth, false).grown_to(writes).places.background;
+    let grown = |queue_depth, writes| wbt(queue_depth, false).grown_to(writes, false).places.background;
     assert_eq!([0, 4, 5, 8, 9, 24, 1000].map(|writes| grown(128, writes)), [4, 4, 8, 8, 16, 24, 24]);
     assert_eq!(grown(1, 5), 1);
-    let off = Wbt::new(None, 128, false, 250).grown_to(5);
+    let off = Wbt::new(None, 128, false, 250).grown_to(5, false);
     assert_eq!((off.step, off.places.most), (0, 0));
+}
+
+/// The kernel whose trace of a buffered writer is among the test data let in 94 beside reads.
+#[test]
+fn where_tasks_always_sleep_for_dirty_pages_all_places_are_for_background_writes() {
+    let most = |always| {
+        let mut wbt = wbt(128, true).grown_to(94, always);
+        wbt.on_read(ms(1000));
+        take_all(&mut wbt, ms(1000), Throttled::Write, Flags::NONE)
+    };
+    assert_eq!([most(false), most(true)], [24, 96]);
+    assert_eq!([1, 2, 128, 256].map(most_background), [1, 1, 24, 48]);
 }
 
 #[test]
