@@ -10,7 +10,6 @@ use std::fmt::Write as _;
 use elevon_report::inspect::{self, PageRequests};
 use elevon_sim::fit::{Kind, Served, fit};
 use elevon_trace::analysis::{ProcessStats, RequestRecord, RequestSink, RequestWriter};
-use elevon_trace::replay::Writeback;
 use elevon_trace::served::ServedRequest;
 use elevon_trace::{TraceKind, from_bytes};
 
@@ -97,13 +96,11 @@ fn workload(trace: &[u8]) {
         Ok(found) => found,
         Err(error) => return one_line(&error),
     };
-    for writeback in [Writeback::Throttled, Writeback::Free] {
-        let after = found.infer(writeback);
-        assert_eq!(after.len(), found.processes.len());
-        for (process, after) in found.processes.iter().zip(&after) {
-            assert_eq!(process.ios.len(), after.len());
-            assert!(after.iter().enumerate().all(|(at, after)| after.completions as usize <= at));
-        }
+    let after = found.infer();
+    assert_eq!(after.len(), found.processes.len());
+    for (process, after) in found.processes.iter().zip(&after) {
+        assert_eq!(process.ios.len(), after.len());
+        assert!(after.iter().enumerate().all(|(at, after)| after.completions as usize <= at));
     }
     for process in &found.processes {
         assert!(process.ios.is_sorted_by_key(|io| io.at), "I/Os in order of time");
@@ -121,7 +118,7 @@ fn workload(trace: &[u8]) {
     let times = found.times();
     let part = found.between(times[times.len() / 2], times[times.len() - 1]);
     assert!(part.len() >= found.len() / 2 && part.duration <= found.duration);
-    part.infer(Writeback::Free);
+    part.infer();
 }
 
 fn device(trace: &[u8]) {

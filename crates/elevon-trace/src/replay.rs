@@ -30,9 +30,10 @@ mod pace;
 mod writeback;
 
 pub use exclusion::{Exclusion, Section};
-pub use infer::{After, Writeback};
+pub use infer::After;
 use join::Joined;
 pub use pace::Pace;
+pub use writeback::Crowds;
 
 /// Marks an unknown time.
 const ABSENT: u64 = u64::MAX;
@@ -76,6 +77,9 @@ pub struct WorkloadIo {
     /// Nanoseconds for which its process slept before it had a request, for a tag or under
     /// writeback throttling; 0 if the trace does not show it.
     pub slept: u32,
+    /// Nanoseconds until its process had the last of its requests, likewise: one that the kernel
+    /// split has several.
+    pub entered: u32,
     /// First sector.
     pub sector: u64,
     /// Length in bytes; 0 for a flush.
@@ -168,6 +172,8 @@ pub struct Workload {
     pub left_out: u64,
     /// Gaps of lost events: start and end, in nanoseconds since the first I/O.
     pub gaps: Vec<(u64, u64)>,
+    /// How many writes the kernel let in at once.
+    pub crowds: Crowds,
     /// How the device was recorded, if the trace or a file beside it tells.
     pub recorded: Option<Recorded>,
     /// The report of the reader.
@@ -242,7 +248,7 @@ pub fn read(
         bios = requests.0.iter().filter_map(of_request).collect();
         bios.sort_by_key(|bio| bio.queued);
     }
-    build(&analysis, &reader, bios, taken)
+    build(&analysis, &reader, bios, &requests.0, taken)
 }
 
 /// Converts a request to the bio that replaces it; `None` if it was not issued.
@@ -251,6 +257,7 @@ fn of_request(request: &RequestRecord) -> Option<BioRecord> {
         queued: request.issued?,
         completed: request.completed.unwrap_or(ABSENT),
         slept: 0,
+        entered: 0,
         sector: request.sector,
         bytes: request.bytes,
         op: request.op,
@@ -267,6 +274,7 @@ fn build(
     analysis: &Analysis,
     reader: &Reader,
     bios: Vec<BioRecord>,
+    requests: &[RequestRecord],
     taken: Taken,
 ) -> Result<Workload, WorkloadReadError> {
     let (device, span) = analysis.device_and_span();
@@ -296,6 +304,7 @@ fn build(
             at: bio.queued - first,
             completed: (bio.completed != ABSENT).then(|| bio.completed.saturating_sub(first)),
             slept: bio.slept,
+            entered: bio.entered,
             sector: if op == Op::Flush { 0 } else { bio.sector },
             bytes,
             op,
@@ -329,6 +338,7 @@ fn build(
         duration: span.map_or(0, |(_, last)| since(last)).max(last_io),
         left_out,
         gaps: gaps.collect(),
+        crowds: Crowds::of(requests, first),
         recorded,
         report: reader.report().clone(),
     })

@@ -94,6 +94,8 @@ pub struct ReplayIo {
     pub joins: bool,
     /// It is skipped.
     pub is_refused: bool,
+    /// If the process sleeps for the I/O before it, it goes later by as much.
+    pub continues: bool,
     /// A critical section begins or ends with it, if its script has an exclusion.
     pub section: Option<SectionEdge>,
 }
@@ -107,9 +109,6 @@ pub struct Script {
     pub begins: Nanos,
     /// Its I/Os in order.
     pub ios: Vec<ReplayIo>,
-    /// What I/Os follow instead if nothing throttles writeback: their index, and the new
-    /// [`ReplayIo::after`] and [`ReplayIo::think`].
-    pub unthrottled: Vec<(u32, u64, Nanos)>,
     /// Lists of the offsets in an I/O at which the bios but the last ended that the traced kernel
     /// built of it. The first list is empty.
     pub bio_ends: Arc<Vec<Vec<u64>>>,
@@ -169,14 +168,6 @@ impl Script {
             io.bytes = Bytes::new(bytes);
         }
         fitted
-    }
-
-    /// Lets writes go as they do where nothing throttles writeback.
-    pub fn unthrottle(&mut self) {
-        for (at, after, think) in std::mem::take(&mut self.unthrottled) {
-            let io = &mut self.ios[at as usize];
-            (io.after, io.think) = (after, think);
-        }
     }
 
     /// Refuses all I/Os that would change the content of the device. Returns their number.
@@ -293,6 +284,10 @@ pub struct Replayed {
     handed: usize,
     last_taken: u32,
     blocked: Option<u32>,
+    /// When the next I/O, or the one that sleeps, would go if its process had not slept; and by how
+    /// much later it goes.
+    undelayed: Instant,
+    lag: Nanos,
     /// The start of the pass, and the instants of the completions since then; instants that no
     /// later I/O needs are dropped.
     origin: Instant,
@@ -336,6 +331,8 @@ impl Replayed {
             handed: 0,
             last_taken: 0,
             blocked: None,
+            undelayed: Instant::ZERO,
+            lag: Nanos::ZERO,
             origin: Instant::ZERO,
             times: VecDeque::new(),
             dropped: 0,
@@ -362,16 +359,22 @@ impl Replayed {
     /// Returns the instant at which the next I/O is due; `None` if it follows a completion still to
     /// come.
     fn due(&mut self) -> Option<Instant> {
-        let ReplayIo { after, think, .. } = self.script.ios[self.next];
-        let Some(before) = after.checked_sub(1) else {
-            return Some(self.origin.saturating_add(think).max(self.paced()));
-        };
+        let ReplayIo { think, continues, .. } = self.script.ios[self.next];
+        if !continues {
+            self.lag = Nanos::ZERO;
+        }
+        self.undelayed = self.followed()?.saturating_add(think);
+        Some(self.undelayed.max(self.paced()))
+    }
+
+    /// Returns the instant of the completion, or of the start, that the next I/O follows.
+    fn followed(&mut self) -> Option<Instant> {
+        let Some(before) = self.script.ios[self.next].after.checked_sub(1) else { return Some(self.origin) };
         // The completions that I/Os follow never decrease.
         while self.dropped < before && self.times.pop_front().is_some() {
             self.dropped += 1;
         }
-        let at = before.checked_sub(self.dropped).map_or(self.times.front(), |at| self.times.get(at as usize));
-        at.map(|at| at.saturating_add(think).max(self.paced()))
+        before.checked_sub(self.dropped).map_or(self.times.front(), |at| self.times.get(at as usize)).copied()
     }
 
     /// Returns the instant before which the pace of the process does not let the next I/O go.
@@ -586,7 +589,7 @@ impl Source for Replayed {
                 // The I/O follows more completions than there can be; no other event will come.
                 None => now,
             };
-            let at = due.max(self.delayed_until);
+            let at = due.max(self.undelayed.saturating_add(self.lag)).max(self.delayed_until);
             if at > now {
                 let paced = self.paced();
                 if self.script.drains && paced > now && self.in_flight() > 0 {
@@ -688,6 +691,7 @@ impl Source for Replayed {
     fn unblocked(&mut self, now: Instant) {
         if let Some(token) = self.blocked.take() {
             self.slots[token as usize].issued = now;
+            self.lag = now.since(self.undelayed);
         }
     }
 

@@ -10,7 +10,6 @@ use elevon_serve::Upstream;
 use elevon_sim::device::Description;
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
-use elevon_trace::replay::Writeback;
 use elevon_workload::backend::Backend;
 use elevon_workload::buffered::BufferedIo;
 use elevon_workload::cpu::CpuCost;
@@ -305,10 +304,6 @@ fn build_sources(
     stack: &mut Stack,
 ) -> Result<SourcesOfIo, Failure> {
     let mut memory = Memory::new(memory, plan.seed);
-    let writeback = match stack.config().wbt_target() {
-        Some(_) => Writeback::Throttled,
-        None => Writeback::Free,
-    };
     let mut memory_error = None;
     let mut layouts = |_task, _slot, bytes: u64, bio_ends: &[u64]| match memory.allocate(Bytes::new(bytes.max(1))) {
         Ok(layout) => stack.register_layout(layout.with_bio_ends(bio_ends.to_vec())),
@@ -318,7 +313,7 @@ fn build_sources(
         }
     };
     let sources = match &plan.replay {
-        Some(replay) => SourcesOfIo::Trace(replay.jobs(plan, device, options.logical_block, writeback, &mut layouts)),
+        Some(replay) => SourcesOfIo::Trace(replay.jobs(plan, device, options.logical_block, &mut layouts)),
         None => {
             let mut layouts = |task, slot, bytes| layouts(task, slot, bytes, &[]);
             SourcesOfIo::Jobs(Jobs::new(&plan.jobs.jobs, options, &mut layouts).map_err(|error| plan.at_option(error))?)

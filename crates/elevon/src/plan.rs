@@ -262,7 +262,10 @@ impl Plan {
         let rules = self.rules();
         config.other_rules = self.other_rule.map(|_| rules);
         config.scheduler = self.scheduler.clone();
-        config.wbt_writes = self.replay.as_ref().map_or(0, Replay::writes_at_start);
+        if let Some(crowds) = self.replay.as_ref().map(Replay::crowds) {
+            config.wbt_writes = crowds.at_start;
+            config.wbt_dirty_sleeps = crowds.show_dirty_sleeps(config.most_background_writes());
+        }
         if let Target::Simulated(spec) = &self.target
             && let Some(profile) = profiles::profile(spec.split(':').next().unwrap_or_default())
         {

@@ -14,7 +14,7 @@ use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
 use elevon_sim::device::Description;
 use elevon_trace::Recorded;
 use elevon_trace::replay::{
-    After, Exclusion, LONGEST, Workload, WorkloadIo, WorkloadProcess, WorkloadReadError, Writeback,
+    After, Crowds, Exclusion, LONGEST, Workload, WorkloadIo, WorkloadProcess, WorkloadReadError,
 };
 use elevon_workload::jobs::Jobs;
 use elevon_workload::replay::{FitChanges, NewLayout, ReplayIo, Replayed, Script, SectionEdge, SectionRule};
@@ -212,9 +212,9 @@ impl Replay {
         self.workload.recorded.as_ref()
     }
 
-    /// Returns how many writes the kernel of the trace let in at its start.
-    pub(crate) fn writes_at_start(&self) -> u32 {
-        self.workload.writes_at_start()
+    /// Returns how many writes the kernel of the trace let in.
+    pub(crate) fn crowds(&self) -> &Crowds {
+        &self.workload.crowds
     }
 
     /// Returns remarks about the trace, replayed under `scheduler`, for the user.
@@ -272,13 +272,9 @@ impl Replay {
         plan: &Plan,
         device: &Description,
         block: u64,
-        writeback: Writeback,
         layouts: &mut NewLayout<'_>,
     ) -> (Jobs<Replayed>, Vec<String>) {
         let mut scripts = self.scripts.to_vec();
-        if writeback == Writeback::Free {
-            scripts.iter_mut().for_each(Script::unthrottle);
-        }
         let mut all = FitChanges::default();
         for script in &mut scripts {
             let fitted = script.fit(device.size.bytes(), block);
@@ -339,7 +335,7 @@ pub(crate) fn read_workload(path: &Path, dev: Option<&str>) -> Result<Workload, 
 }
 
 fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
-    let after = how.closed.then(|| [Writeback::Throttled, Writeback::Free].map(|writeback| workload.infer(writeback)));
+    let after = how.closed.then(|| workload.infer());
     let by_time = workload.ended_by_time();
     let repeats = |at: usize| how.time_based || (how.closed && !how.once && by_time[at]);
     let exclusions = match how.closed {
@@ -355,29 +351,23 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
             let pace = process.pace().filter(|_| how.closed);
             let kept = pace.map_or(0, |pace| pace.kept);
             let depth = if kept > 0 { process.depth() } else { 1 };
-            let ios = |writeback: usize| {
-                let ios = process.ios.iter().enumerate().map(|(n, io)| {
-                    let when = match &after {
-                        // At its pace a process waits for its time, and for no more than its depth.
-                        Some(_) if n < kept => After { completions: (n as u64 + 1).saturating_sub(depth), think: 0 },
-                        Some(after) => after[writeback][at][n],
-                        None => After { completions: 0, think: scaled(io.at - first, speed) },
-                    };
-                    replay_io(io, when)
-                });
-                with_plugs(ios.collect())
-            };
-            let free = if how.closed { ios(1) } else { Vec::new() };
-            let mut ios = ios(0);
-            let differs = |&(_, (io, other)): &(u32, (&ReplayIo, &ReplayIo))| io != other;
-            let unthrottled = (0..).zip(ios.iter().zip(&free)).filter(differs);
-            let unthrottled = unthrottled.map(|(n, (_, other))| (n, other.after, other.think)).collect();
+            let ios = process.ios.iter().enumerate().map(|(n, io)| {
+                let when = match &after {
+                    // At its pace a process waits for its time, and for no more than its depth.
+                    Some(_) if n < kept => {
+                        After { completions: (n as u64 + 1).saturating_sub(depth), think: 0, continues: false }
+                    }
+                    Some(after) => after[at][n],
+                    None => After { completions: 0, think: scaled(io.at - first, speed), continues: false },
+                };
+                replay_io(io, when)
+            });
+            let mut ios = with_plugs(ios.collect());
             let exclusion = exclusions[at].as_ref().map(|exclusion| with_sections(&mut ios, exclusion));
             Script {
                 number: process.id.unwrap_or(0),
                 begins: Nanos::new(scaled(first, speed)),
                 ios,
-                unthrottled,
                 bio_ends: Arc::clone(&bio_ends),
                 repeat_until: repeats(at).then(|| Nanos::new(process.duration())),
                 slack: Nanos::new(if by_time[at] { 0 } else { process.duration() / SLACK_PART }),
@@ -428,6 +418,7 @@ fn replay_io(io: &WorkloadIo, when: After) -> ReplayIo {
         ioprio: io.prio.unwrap_or(IoPrio::NONE),
         joins: io.joins,
         is_refused: false,
+        continues: when.continues,
         section: None,
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct BioRecord {
     /// Nanoseconds from then on until its first request was allocated: for so long the process
     /// slept for a tag, or under writeback throttling. 0 if the trace does not show it.
     pub(crate) slept: u32,
+    /// Nanoseconds until its last request was allocated, likewise.
+    pub(crate) entered: u32,
     pub(crate) sector: u64,
     pub(crate) bytes: u64,
     pub(crate) op: Option<TraceOp>,
@@ -62,6 +64,7 @@ impl BioLog {
             queued: now,
             completed: ABSENT,
             slept: 0,
+            entered: 0,
             sector: event.sector.unwrap_or(0),
             bytes: event.bytes.unwrap_or(0),
             op: event.op,
@@ -111,10 +114,12 @@ impl BioLog {
 
     /// Records that a request of a bio was allocated.
     pub(super) fn allocated(&mut self, number: u32, now: u64) {
-        let bio =
-            self.all.get_mut(number as usize).filter(|bio| now != ABSENT && bio.queued != ABSENT && bio.slept == 0);
+        let bio = self.all.get_mut(number as usize).filter(|bio| now != ABSENT && bio.queued != ABSENT);
         if let Some(bio) = bio {
-            bio.slept = u32::try_from(now.saturating_sub(bio.queued)).unwrap_or(u32::MAX);
+            bio.entered = u32::try_from(now.saturating_sub(bio.queued)).unwrap_or(u32::MAX);
+            if bio.slept == 0 {
+                bio.slept = bio.entered;
+            }
         }
     }
 

@@ -14,16 +14,9 @@ pub struct After {
     pub completions: u64,
     /// Nanoseconds since the last of these completions, or since the start of the process.
     pub think: u64,
-}
-
-/// Whether the kernel that does the I/O again holds back the writes of the page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writeback {
-    /// It does, or nothing is known: writes follow the completions that they followed in the trace,
-    /// where the same was done.
-    Throttled,
-    /// It does not.
-    Free,
+    /// It is a write of the page cache that follows the one before it: if the process sleeps for
+    /// that one, it goes later by as much.
+    pub continues: bool,
 }
 
 impl Workload {
@@ -42,19 +35,19 @@ impl Workload {
     /// the process.
     ///
     /// Writes that nobody waits for are the page cache's, which waits for nothing but writeback
-    /// throttling. Where that is [`Writeback::Free`], one that comes while the write before it is
-    /// in flight follows what that one followed, and for how long the process slept for a place is
-    /// no time of its own.
+    /// throttling, of which a replay has its own. One that comes while the write before it is in
+    /// flight follows what that one followed, and for how long the process slept for a place is no
+    /// time of its own.
     ///
     /// A completion that the trace does not show counts as one at the start of the gap of lost
     /// events in which it may lie, so that the replay waits for the gap. Without a gap, it counts
     /// as one that never came.
-    pub fn infer(&self, writeback: Writeback) -> Vec<Vec<After>> {
-        self.processes.iter().map(|process| of_process(process, &self.gaps, writeback)).collect()
+    pub fn infer(&self) -> Vec<Vec<After>> {
+        self.processes.iter().map(|process| of_process(process, &self.gaps)).collect()
     }
 }
 
-fn of_process(process: &WorkloadProcess, gaps: &[(u64, u64)], writeback: Writeback) -> Vec<After> {
+fn of_process(process: &WorkloadProcess, gaps: &[(u64, u64)]) -> Vec<After> {
     let ios = &process.ios;
     let Some(first) = ios.first() else { return Vec::new() };
     let mut ends: Vec<u64> = ios.iter().map(|io| end_of(io, gaps)).collect();
@@ -71,16 +64,15 @@ fn of_process(process: &WorkloadProcess, gaps: &[(u64, u64)], writeback: Writeba
         let recent = recent.take_while(|&&end| ios[begin].at - end <= ONE_WAKEUP).count();
         let early = recent.min(len).saturating_sub(1).min((seen - seen_before).saturating_sub(1));
         for (at, io) in ios[begin..begin + len].iter().enumerate() {
-            // No I/O follows itself, or one that was issued later.
-            let before = (begin + at).checked_sub(1).filter(|_| writeback == Writeback::Free);
-            let before = before.map(|before| (&ios[before], all[before]));
+            let before = (begin + at).checked_sub(1).map(|before| (&ios[before], all[before]));
             if let Some(after) = before.and_then(|(before, after)| at_once(before, after, io)) {
                 all.push(after);
                 continue;
             }
+            // No I/O follows itself, or one that was issued later.
             let completions = (seen - early.saturating_sub(at)).min(begin + at);
             let since = completions.checked_sub(1).map_or(first.at, |last| ends[last]);
-            all.push(After { completions: completions as u64, think: io.at.saturating_sub(since) });
+            all.push(After { completions: completions as u64, think: io.at.saturating_sub(since), continues: false });
         }
         seen_before = seen;
         begin += len;
@@ -94,7 +86,7 @@ fn at_once(before: &WorkloadIo, after: After, io: &WorkloadIo) -> Option<After> 
     let is_in_flight = before.completed.is_none_or(|end| end > io.at);
     let apart = io.at.checked_sub(before.awake())?;
     let follows = before.is_throttled() && io.is_throttled() && is_in_flight;
-    follows.then(|| After { think: after.think + apart, ..after })
+    follows.then(|| After { think: after.think + apart, continues: true, ..after })
 }
 
 fn end_of(io: &WorkloadIo, gaps: &[(u64, u64)]) -> u64 {

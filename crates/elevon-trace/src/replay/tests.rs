@@ -6,6 +6,7 @@ const US: u64 = 1_000;
 pub(super) fn io(at: u64, completed: Option<u64>) -> WorkloadIo {
     WorkloadIo {
         slept: 0,
+        entered: 0,
         at: at * US,
         completed: completed.map(|end| end * US),
         sector: 0,
@@ -31,6 +32,7 @@ pub(super) fn workload(processes: Vec<WorkloadProcess>, gaps: Vec<(u64, u64)>) -
         duration: 0,
         left_out: 0,
         gaps,
+        crowds: Crowds::default(),
         recorded: None,
         report: ReadReport::new(crate::TraceFormat::Ftrace),
     }
@@ -38,7 +40,7 @@ pub(super) fn workload(processes: Vec<WorkloadProcess>, gaps: Vec<(u64, u64)>) -
 
 /// Returns what each I/O followed: number of completions, and microseconds.
 fn inferred(ios: Vec<WorkloadIo>, gaps: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    let after = workload(vec![process(ios)], gaps).infer(Writeback::Throttled);
+    let after = workload(vec![process(ios)], gaps).infer();
     after[0].iter().map(|after| (after.completions, after.think / US)).collect()
 }
 
@@ -51,11 +53,12 @@ fn one_at_a_time_with_thought() {
 /// A checkpoint of which the kernel lets in two writes at a time, a read, and the same by a direct
 /// writer.
 #[test]
-fn writes_of_the_page_cache_follow_no_completion_if_nothing_throttles_them() {
+fn writes_of_the_page_cache_follow_no_completion_of_each_other() {
     let write = |at, slept: u64, end, flags| WorkloadIo {
         op: Op::Write,
         flags,
         slept: (slept * US) as u32,
+        entered: (slept * US) as u32,
         ..io(at, Some(end))
     };
     let ios = |flags| {
@@ -64,16 +67,35 @@ fn writes_of_the_page_cache_follow_no_completion_if_nothing_throttles_them() {
         ios.push(io(800, Some(900)));
         ios
     };
-    let inferred = |ios, writeback| -> Vec<(u64, u64)> {
-        let after = workload(vec![process(ios)], vec![]).infer(writeback);
-        after[0].iter().map(|after| (after.completions, after.think / US)).collect()
-    };
-    let as_traced = [(0, 0), (1, 10), (1, 13), (1, 17), (2, 4), (2, 8), (6, 100)];
-    assert_eq!(inferred(ios(Flags::NONE), Writeback::Throttled), as_traced);
     // The third sleeps until 302, and the fourth comes 2 us later.
-    let free = [(0, 0), (1, 10), (1, 13), (1, 17), (1, 19), (1, 23), (6, 100)];
-    assert_eq!(inferred(ios(Flags::NONE), Writeback::Free), free);
-    assert_eq!(inferred(ios(Flags::SYNC.with(Flags::IDLE)), Writeback::Free), as_traced);
+    let after = workload(vec![process(ios(Flags::NONE))], vec![]).infer();
+    let found: Vec<_> = after[0].iter().map(|after| (after.completions, after.think / US, after.continues)).collect();
+    let [none, continued] = [false, true];
+    assert_eq!(
+        found,
+        [
+            (0, 0, none),
+            (1, 10, none),
+            (1, 13, continued),
+            (1, 17, continued),
+            (1, 19, continued),
+            (1, 23, continued),
+            (6, 100, none)
+        ]
+    );
+    let direct = [(0, 0), (1, 10), (1, 13), (1, 17), (2, 4), (2, 8), (6, 100)];
+    assert_eq!(inferred(ios(Flags::SYNC.with(Flags::IDLE)), vec![]), direct);
+}
+
+/// Writes of up to 32 MiB, of which the kernel makes requests of 512 KiB, and lets in 96 of them.
+#[test]
+fn a_write_that_was_split_has_entered_with_its_last_request() {
+    let path = data("kernel-truth/whatif/buffered-mq-deadline.ftrace.zst");
+    let workload = read(&mut || crate::open(&path), None, &mut |_| {}).expect("a workload");
+    let ios = workload.processes.iter().flat_map(|process| &process.ios);
+    let large: Vec<_> = ios.filter(|io| io.bytes > 16 << 20).collect();
+    assert!(large.len() > 10 && large.iter().all(|io| u64::from(io.entered - io.slept) > 100 * US), "{large:?}");
+    assert!(workload.crowds.show_dirty_sleeps(24) && workload.crowds.at_start > 24, "{:?}", workload.crowds);
 }
 
 #[test]
@@ -105,7 +127,7 @@ fn a_barrier_waits_for_all() {
 fn processes_are_apart() {
     let quick = process((0..3).map(|n| io(100 * n, Some(100 * n + 50))).collect());
     let slow = process((0..3).map(|n| io(1000 * n, Some(1000 * n + 900))).collect());
-    let after = workload(vec![quick, slow], vec![]).infer(Writeback::Throttled);
+    let after = workload(vec![quick, slow], vec![]).infer();
     let thinks = |at: usize| after[at].iter().map(|after| after.think / US).collect::<Vec<_>>();
     assert_eq!((thinks(0), thinks(1)), (vec![0, 50, 50], vec![0, 100, 100]));
 }

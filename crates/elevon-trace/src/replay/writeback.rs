@@ -2,11 +2,13 @@
 
 use elevon_core::op::{Flags, Op};
 
-use super::{Workload, WorkloadIo, WorkloadProcess};
+use super::{WorkloadIo, WorkloadProcess};
+use crate::analysis::RequestRecord;
+use crate::op::TraceOp;
 
-/// Time from the first I/O on, in nanoseconds, in which writes tell how many the kernel let in: the
-/// length of a window of writeback throttling, after which it may allow others.
-const FIRST_WINDOW: u64 = 100_000_000;
+/// The length of a window of writeback throttling in nanoseconds, after which it may let in more or
+/// fewer.
+const WINDOW: u64 = 100_000_000;
 
 /// Nanoseconds after which a write has slept before it had a request: to build one takes some
 /// microseconds, and writeback throttling lets go on when a write completes.
@@ -37,45 +39,63 @@ impl WorkloadIo {
         self.op == Op::Write && !self.flags.contains(Flags::IDLE)
     }
 
-    /// Returns when its process had a request.
+    /// Returns when its process had all its requests.
     pub(super) fn awake(&self) -> u64 {
-        self.at + u64::from(self.slept)
+        self.at + u64::from(self.entered)
     }
 }
 
-impl Workload {
-    /// Returns the most writes in flight at once in the first 100 ms, of those that writeback
-    /// throttling holds back first: neither direct nor synchronous.
-    ///
-    /// A kernel that runs for a while lets in more than one that has just started
-    /// ([`elevon_core::stack::StackConfig::wbt_writes`]).
-    pub fn writes_at_start(&self) -> u32 {
-        let is_counted = |io: &&WorkloadIo| {
-            io.op == Op::Write && !io.flags.intersects(Flags::IDLE.with(Flags::SYNC).with(Flags::META))
+/// How many requests of writes that writeback throttling holds back first, neither direct nor
+/// synchronous nor of metadata, were in flight at once. Those that wait for a place do not count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Crowds {
+    /// The most in the first 100 ms.
+    pub at_start: u32,
+    /// The most in each 100 ms in which one began or ended.
+    pub windows: Vec<u32>,
+}
+
+impl Crowds {
+    /// Counts them in all requests of a trace whose first I/O came at `first`.
+    pub(super) fn of(requests: &[RequestRecord], first: u64) -> Self {
+        let is_counted = |request: &&RequestRecord| {
+            request.op == Some(TraceOp::Write) && !request.flags.intersects(Flags::SYNC.with(Flags::META))
         };
-        let ios = self.processes.iter().flat_map(|process| &process.ios);
-        let counted = ios.filter(|io| io.at < FIRST_WINDOW).filter(is_counted);
-        let mut steps: Vec<(u64, bool)> =
-            counted.filter_map(|io| Some([(io.at, true), (io.completed?, false)])).flatten().collect();
-        // One that completes at the same time makes room first. Who is queued may wait for room, so
-        // the others are counted.
+        let begins = |request: &RequestRecord| request.allocated.or(request.inserted).or(request.issued);
+        let counted = requests.iter().filter(is_counted);
+        let mut steps: Vec<(u64, bool)> = counted
+            .filter_map(|request| Some([(begins(request)?, true), (request.completed?, false)]))
+            .flatten()
+            .collect();
+        // One that completes at the same time makes room first.
         steps.sort_unstable();
-        let (mut inside, mut most) = (0, 0);
-        for (_, begins) in steps {
-            if begins {
-                most = most.max(inside);
-                inside += 1;
-            } else {
-                inside -= 1;
+        let (mut crowds, mut inside, mut last) = (Self::default(), 0_u32, None);
+        for (time, begins) in steps {
+            let window = time.saturating_sub(first) / WINDOW;
+            if last != Some(window) {
+                crowds.windows.push(inside);
+                last = Some(window);
+            }
+            inside = if begins { inside + 1 } else { inside.saturating_sub(1) };
+            let most = crowds.windows.last_mut().expect("of this window");
+            *most = inside.max(*most);
+            if window == 0 {
+                crowds.at_start = *most;
             }
         }
-        most
+        crowds
+    }
+
+    /// Returns true if tasks slept for the limit of dirty pages for most of the time in which there
+    /// were such writes: otherwise the kernel would have let in so many at most.
+    pub fn show_dirty_sleeps(&self, most_background: u32) -> bool {
+        self.windows.iter().filter(|&&most| most > most_background).count() * 2 > self.windows.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{io, process, workload};
+    use super::super::tests::{io, process};
     use super::*;
 
     /// A direct write never sleeps under writeback throttling.
@@ -95,19 +115,43 @@ mod tests {
         assert_eq!(found(writes(SLEPT - 1), read(9)), [0, 0]);
     }
 
+    /// Returns how many were in flight, of writes in these times in milliseconds.
+    fn crowds(writes: &[(u64, u64, Flags)]) -> Crowds {
+        let request = |&(from, until, flags): &(u64, u64, Flags)| RequestRecord {
+            allocated: Some(from * 1_000_000),
+            completed: Some(until * 1_000_000),
+            queued: None,
+            inserted: None,
+            issued: None,
+            sector: 0,
+            bytes: 4096,
+            group: crate::analysis::Group::Write,
+            op: Some(TraceOp::Write),
+            flags,
+            process: 0,
+            bios: 1,
+            prio: None,
+            error: None,
+        };
+        Crowds::of(&writes.iter().map(request).collect::<Vec<_>>(), 0)
+    }
+
     #[test]
-    fn writes_that_nobody_waits_for_are_counted_while_another_comes() {
-        let write = |at, flags, end| WorkloadIo { op: Op::Write, flags, ..io(at, end) };
-        let quiet = |at: u64, end: u64| write(at, Flags::NONE, Some(end));
-        let mut ios: Vec<WorkloadIo> = (0..5).map(|n| quiet(n, 1000 + n)).collect();
-        ios.extend([Flags::SYNC, Flags::IDLE, Flags::META].map(|flags| write(10, flags, Some(2000))));
-        ios.extend([io(20, Some(2000)), write(30, Flags::NONE, None)]);
-        assert_eq!(workload(vec![process(ios.clone())], vec![]).writes_at_start(), 4);
-        let other = process((0..3).map(|n| quiet(500 + n, 600 + n)).collect());
-        assert_eq!(workload(vec![process(ios), other], vec![]).writes_at_start(), 7, "of all processes");
-        let one_by_one = (0..9).map(|n| quiet(100 * n, 100 * n + 100)).collect();
-        assert_eq!(workload(vec![process(one_by_one)], vec![]).writes_at_start(), 0);
-        let late = (0..9).map(|n| quiet(100_000 + n, 200_000)).collect();
-        assert_eq!(workload(vec![process(late)], vec![]).writes_at_start(), 0, "after the first window");
+    fn writes_that_nobody_waits_for_are_counted_in_windows() {
+        let write = |from, until| (from, until, Flags::NONE);
+        let waited = [Flags::SYNC, Flags::META].map(|flags| (0, 900, flags));
+        let mut writes = vec![write(0, 10), write(1, 110), write(1, 320), write(10, 20), write(310, 320)];
+        writes.extend(waited);
+        assert_eq!(crowds(&writes), Crowds { at_start: 3, windows: vec![3, 2, 2] });
+        assert_eq!(crowds(&waited), Crowds::default());
+        assert_eq!(crowds(&[write(100, 120)]), Crowds { at_start: 0, windows: vec![1] });
+    }
+
+    #[test]
+    fn more_writes_than_a_kernel_lets_in_show_that_tasks_sleep_for_dirty_pages() {
+        let of = |windows: &[u32]| Crowds { at_start: 0, windows: windows.to_vec() }.show_dirty_sleeps(24);
+        assert!(of(&[25, 96, 3]));
+        assert!(!of(&[24, 24, 25]));
+        assert!(!of(&[]));
     }
 }

@@ -14,6 +14,7 @@ fn io(after: u64, think_ms: u64) -> ReplayIo {
         ioprio: IoPrio::NONE,
         joins: false,
         is_refused: false,
+        continues: false,
         section: None,
     }
 }
@@ -108,14 +109,28 @@ fn what_is_refused_counts_as_completed() {
     assert_eq!(process.stats().directions[1].ios, 0);
 }
 
+/// Three writes of the page cache, 1 ms apart. The process sleeps for the first until 5 ms.
 #[test]
-fn what_is_not_throttled_follows_something_else() {
-    let mut script = Script { ios: vec![io(0, 1), io(1, 2)], ..Script::default() };
-    script.unthrottled = vec![(1, 0, Nanos::from_millis(4))];
-    let mut free = script.clone();
-    free.unthrottle();
-    assert_eq!(run(&mut replayed(script.ios), 10).0, [1, 13]);
-    assert_eq!(run(&mut replayed(free.ios), 10).0, [1, 4]);
+fn a_write_that_continues_keeps_its_distance_from_one_that_slept() {
+    for (continues, second) in [(true, 6), (false, 5)] {
+        let mut ios = vec![io(0, 0), io(0, 1), io(0, 2)];
+        ios[1..].iter_mut().for_each(|io| io.continues = continues);
+        let mut process = replayed(ios);
+        assert_eq!(process.poll(Instant::ZERO), Poll::Submit(1));
+        process.take().expect("an I/O");
+        process.on_submitted(Instant::ZERO, true);
+        process.unblocked(Instant::new(5 * MS));
+        let mut went = Vec::new();
+        for ms in 5..9 {
+            let now = Instant::new(ms * MS);
+            while process.poll(now) == Poll::Submit(1) {
+                process.take().expect("an I/O");
+                process.on_submitted(now, false);
+                went.push(ms);
+            }
+        }
+        assert_eq!(went, [second, if continues { 7 } else { 5 }], "continues: {continues}");
+    }
 }
 
 #[test]

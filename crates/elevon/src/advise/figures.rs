@@ -188,6 +188,7 @@ mod tests {
             at: 0,
             completed: Some(1),
             slept: 0,
+            entered: 0,
             sector: 0,
             bytes: 8192,
             op,
