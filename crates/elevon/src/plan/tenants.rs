@@ -9,7 +9,7 @@ use elevon_core::units::{Nanos, TenantId};
 use elevon_formats::cgroup::{BFQ_WEIGHT_MAX, Cap, Setting};
 use elevon_formats::fio::spec::JobSpec;
 use elevon_workload::in_force::InForce;
-use elevon_workload::tenants::{Tenant, TenantChange, TenantPlan, TenantsByPath, in_vain};
+use elevon_workload::tenants::{Tenant, TenantPlan, TenantsByPath, in_vain};
 
 use super::{Plan, text_of};
 use crate::failure::{ConflictError, Failure};
@@ -70,12 +70,10 @@ fn shares_a_limit(plan: &Plan) -> bool {
         Setting::IoMax(_) => is_exact,
         _ => false,
     };
-    let is_limited = |id: TenantId| {
-        let own = tenants[id.index() - 1].settings.iter();
-        own.chain(changes.iter().filter(|change| change.tenant == id).map(|change| &change.setting)).any(limits)
-    };
-    let parents: BTreeSet<TenantId> = tenants.iter().map(|tenant| tenant.parent).collect();
-    parents.into_iter().filter(|&id| id != ROOT).any(is_limited)
+    let changed: BTreeSet<TenantId> =
+        changes.iter().filter(|change| limits(&change.setting)).map(|change| change.tenant).collect();
+    let is_limited = |id: TenantId| changed.contains(&id) || tenants[id.index() - 1].settings.iter().any(limits);
+    tenants.iter().any(|tenant| tenant.parent != ROOT && is_limited(tenant.parent))
 }
 
 /// Returns a warning for each tenant with a reserve that its own limit does not let it have, from
@@ -87,10 +85,8 @@ fn reserves_over_limits(plan: &TenantPlan) -> Vec<String> {
         let tenant = change.tenant.index() - 1;
         states[tenant].take(&change.setting);
         // What changes at one time is looked at together.
-        let is_with = |next: &&TenantChange| (next.at, next.tenant) == (change.at, change.tenant);
-        if over[tenant].is_none()
-            && !plan.changes[at + 1..].iter().take_while(|next| next.at == change.at).any(|next| is_with(&next))
-        {
+        let mut same_time = plan.changes[at + 1..].iter().take_while(|next| next.at == change.at);
+        if over[tenant].is_none() && !same_time.any(|next| next.tenant == change.tenant) {
             over[tenant] = reserve_over_limit(&states[tenant]).map(|key| (key, Some(change.at)));
         }
     }
