@@ -279,10 +279,9 @@ fn build(
 ) -> Result<Workload, WorkloadReadError> {
     let (device, span) = analysis.device_and_span();
     let recorded = analysis.recorded(reader).cloned();
-    let rows = analysis.processes();
-    let mut processes: Vec<WorkloadProcess> = rows.iter().map(|row| process(row, reader)).collect();
-    let mut cgroups: Vec<Option<u64>> = vec![None; rows.len()];
-    let mut plugs: Vec<u32> = vec![0; rows.len()];
+    let mut processes: Vec<_> = analysis.processes().iter().map(|row| process(row, reader)).collect();
+    let mut cgroups: Vec<Option<u64>> = vec![None; processes.len()];
+    let mut plugs: Vec<u32> = vec![0; processes.len()];
     let (mut first, mut left_out, mut untimed) = (None, 0, false);
     let mut joined = Joined::new(&bios);
     for number in 0..bios.len() {
@@ -323,9 +322,7 @@ fn build(
     if last > LONGEST {
         return Err(WorkloadReadError::TooLong(device, last / YEAR));
     }
-    for (process, cgroup) in processes.iter_mut().zip(cgroups) {
-        process.cgroup = cgroup;
-    }
+    processes.iter_mut().zip(cgroups).for_each(|(process, cgroup)| process.cgroup = cgroup);
     processes.retain(|process| !process.ios.is_empty());
     writeback::find_buffered(&mut processes);
     let since = |time: u64| time.saturating_sub(first);

@@ -102,8 +102,8 @@ fn kept(delays: &[f64]) -> usize {
 /// Returns the mean square of the change of the delay over so many I/Os, of those at the pace.
 fn variance(delays: &[f64], span: usize) -> f64 {
     let pairs = delays.iter().zip(&delays[span..]).filter(|&(&before, &after)| before.max(after) <= LATE);
-    let (sum, count) =
-        pairs.fold((0.0, 0), |(sum, count), (before, after)| (sum + (after - before).powi(2), count + 1));
+    let changes = pairs.map(|(before, after)| after - before);
+    let (sum, count) = changes.fold((0.0, 0), |(sum, count), change| (sum + change * change, count + 1));
     sum / f64::from(count.max(1))
 }
 
