@@ -43,6 +43,11 @@ impl Rig {
         tenant
     }
 
+    fn change_turns(&mut self, tenant: TenantId, weight: u16, iops: u64) {
+        self.stage.set_weight(tenant, weight);
+        self.stage.set_reserve(self.now, &self.tenants, tenant, Reserve { iops, bps: iops / 2 * KIB });
+    }
+
     fn submit(&mut self, charge: BioCost) -> u32 {
         let id = self.submit_unchecked(charge);
         self.stage.self_check(&self.tenants);
@@ -643,11 +648,9 @@ fn no_window_exceeds_a_limit_and_its_burst() {
             rig.now = until;
             match below(10) {
                 0 if changes => {
-                    let at = 1 + below(alive.len() as u64 - 1) as usize;
-                    rig.stage.set(rig.now, &rig.tenants, alive[at], limits(&mut below));
-                    rig.stage.set_weight(alive[at], 1 + below(1000) as u16);
-                    let reserve = Reserve { iops: below(20), bps: below(2) * 100 * KIB };
-                    rig.stage.set_reserve(rig.now, &rig.tenants, alive[at], reserve);
+                    let one = alive[1 + below(alive.len() as u64 - 1) as usize];
+                    rig.stage.set(rig.now, &rig.tenants, one, limits(&mut below));
+                    rig.change_turns(one, 1 + below(1000) as u16, below(20));
                 }
                 1 if changes && alive.len() > 2 => {
                     let at = 1 + below(alive.len() as u64 - 1) as usize;
