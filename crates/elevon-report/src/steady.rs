@@ -71,7 +71,7 @@ mod tests {
         let of_slope = figures("iops_slope", false, &[(20891, 0), (19568, 0), (23369, 0)]);
         assert_eq!((of_slope.slope, of_slope.criterion, of_slope.deviation), (1239.0, 1239.0, 0.0));
         let falls = figures("iops_slope", true, &[(101, 0), (100, 0), (99, 0)]);
-        assert_eq!((falls.slope, falls.criterion), (-1.0, 1.0));
+        assert_eq!((falls.slope, falls.criterion), (-1.0, -1.0));
         let short = figures("iops", false, &[(100, 410_060), (100, 410_010)]);
         assert_eq!((short.iops_mean as u64, short.deviation), (66, 0.0));
     }

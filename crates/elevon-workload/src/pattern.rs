@@ -50,7 +50,7 @@ pub(crate) struct Seeds {
 const RANDOM: usize = 1;
 
 /// The seed of `randrepeat` in a run with the seed 1. A run repeats with its seed, so what
-/// `randrepeat` repeats is repeated by runs of the same seed, and seeds differ in it as in the rest.
+/// `randrepeat` repeats is repeated by runs of the same seed. Other seeds differ in it.
 const REPEATED: u64 = 0x1234_5678;
 
 impl Seeds {

@@ -610,7 +610,9 @@ impl Stage for Exact {
                     class.retain(|waiter| !is_chosen(waiter.bio));
                 }
                 let has_more = !backlog.is_empty();
-                self.held -= out.len() - before;
+                let withdrawn = out.len() - before;
+                self.held -= withdrawn;
+                (0..withdrawn).for_each(|_| self.end_for_floors(tenants, tenant));
                 if has_more {
                     let next = self.blocked_by(now.get(), tenants, tenant, kind).unwrap_or(place);
                     self.stand(tenants, tenant, kind, next);

@@ -145,7 +145,9 @@ fn rows_hold<C: Clone>(rows: &'static [SettingRow<C>], default: &C) {
         };
         for text in &good {
             assert!(takes.contains(text.as_str()), "{key}: {text} is not among {takes}");
-            assert_eq!(taken(row, text), *text, "{key}");
+            // Linux makes it 4.
+            let in_force = if (key, text.as_str()) == ("nr_requests", "0") { "4" } else { text };
+            assert_eq!(taken(row, text), in_force, "{key}");
         }
         for text in ["x", "", "-1", "1.5", "99999999999999999999999"] {
             if text == "-1" && takes.ends_with("or -1") {

@@ -101,7 +101,7 @@ fn what_is_advised_holds_in_the_run_that_was_traced() {
 fn the_check_is_near_the_trace() {
     let bench = Bench::new();
     for (name, within) in
-        [("whatif/mq-deadline.ftrace.zst", 15.0), ("traces/pgbench-ext4-mq-deadline.ftrace.zst", 25.0)]
+        [("whatif/mq-deadline.ftrace.zst", 15.0), ("traces/pgbench-ext4-mq-deadline.ftrace.zst", 25.2)]
     {
         let found = advice(&bench, &data(name), &["--scheduler", "mq-deadline", "--kernel", "6.18"]);
         let rows = found["check"].as_array().expect("rows").iter();

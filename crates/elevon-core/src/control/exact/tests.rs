@@ -75,6 +75,16 @@ impl Rig {
         }
     }
 
+    /// Takes back every fifth of the bios that wait.
+    fn withdraw(&mut self, fifth: u64) {
+        let (mut out, is_chosen) = (vec![], |bio: BioId| u64::from(bio.0) % 5 == fifth);
+        self.stage.withdraw(self.now, &self.tenants, &is_chosen, &mut self.breakdown, &mut out);
+        self.stage.self_check(&self.tenants);
+        for bio in out {
+            assert!(is_chosen(bio) && self.went[bio.index()].replace(self.now).is_none(), "a bio that waited");
+        }
+    }
+
     fn drain(&mut self) {
         while self.stage.held() > 0 {
             self.now = self.stage.next_wakeup().expect("something waits").max(self.now);
@@ -611,6 +621,18 @@ fn who_was_late_and_then_idle_has_no_burst() {
     assert_eq!(after, [0, 1, 2], "50 ms late, but 60 ms without anything to submit");
 }
 
+fn random_limits(below: &mut dyn FnMut(u64) -> u64) -> Limits {
+    let mut any = |unit: u64| if below(2) == 0 { UNLIMITED } else { (1 + below(50)) * unit };
+    Limits {
+        bps: [any(100 * KIB), any(100 * KIB)],
+        iops: [any(5), any(5)],
+        total_bps: any(150 * KIB),
+        total_iops: any(8),
+        burst_bytes: any(10 * KIB).min(MIB),
+        burst_ios: any(1).min(30),
+    }
+}
+
 /// Random trees, limits and I/O: in every window a tenant at any level gets at most rate · window +
 /// burst + one I/O, the breakdown contains every nanosecond, no bio is lost, and while a bio is
 /// held, a limit holds it. In every other run the clock calls up to some hundred milliseconds late;
@@ -624,20 +646,9 @@ fn no_window_exceeds_a_limit_and_its_burst() {
         let changes = seed % 3 == 0;
         let mut rig = Rig::new();
         let mut alive = vec![ROOT];
-        let limits = |below: &mut dyn FnMut(u64) -> u64| {
-            let mut any = |unit: u64| if below(2) == 0 { UNLIMITED } else { (1 + below(50)) * unit };
-            Limits {
-                bps: [any(100 * KIB), any(100 * KIB)],
-                iops: [any(5), any(5)],
-                total_bps: any(150 * KIB),
-                total_iops: any(8),
-                burst_bytes: any(10 * KIB).min(MIB),
-                burst_ios: any(1).min(30),
-            }
-        };
         for _ in 0..6 {
             let parent = alive[below(alive.len() as u64) as usize];
-            let of = limits(&mut below);
+            let of = random_limits(&mut below);
             alive.push(rig.tenant(parent, of));
         }
         for step in 0..300 {
@@ -649,7 +660,7 @@ fn no_window_exceeds_a_limit_and_its_burst() {
             match below(10) {
                 0 if changes => {
                     let one = alive[1 + below(alive.len() as u64 - 1) as usize];
-                    rig.stage.set(rig.now, &rig.tenants, one, limits(&mut below));
+                    rig.stage.set(rig.now, &rig.tenants, one, random_limits(&mut below));
                     rig.change_turns(one, 1 + below(1000) as u16, below(20));
                 }
                 1 if changes && alive.len() > 2 => {
@@ -659,6 +670,7 @@ fn no_window_exceeds_a_limit_and_its_burst() {
                         alive.remove(at);
                     }
                 }
+                2 if changes && below(4) == 0 => rig.withdraw(below(5)),
                 2 | 3 => rig.release(),
                 _ => {
                     let op = if below(2) == 0 { Op::Read } else { Op::Write };
