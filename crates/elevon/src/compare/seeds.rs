@@ -80,18 +80,23 @@ pub(super) fn compare(
         compare: Some((0, 0)),
         failed,
     };
-    let document = results.document();
-    let printed = match args.output_format {
-        OutputFormat::Normal => emit_text(&document.text()),
-        OutputFormat::Json | OutputFormat::JsonPlus => emit(&results.json()),
-    };
-    let page = page.map_or(Ok(()), |file| file.commit(document.html("simulated").as_bytes()));
-    all([printed, page])?;
+    print(&results, args.output_format, page)?;
     Ok(match interrupt.signal() {
         Some(signal) => Ending::Interrupted(signal),
         None if failed > 0 => Ending::Failed,
         None => Ending::Done,
     })
+}
+
+/// Prints the results, and writes the page.
+fn print(results: &Results<'_>, format: OutputFormat, page: Option<NewFile>) -> Result<(), Failure> {
+    let document = results.document();
+    let printed = match format {
+        OutputFormat::Normal => emit_text(&document.text()),
+        OutputFormat::Json | OutputFormat::JsonPlus => emit(&results.json()),
+    };
+    let page = page.map_or(Ok(()), |file| file.commit(document.html("simulated").as_bytes()));
+    all([printed, page])
 }
 
 /// Refuses plans whose runs do not repeat. Returns the warnings that it tells.

@@ -310,7 +310,7 @@ fn compared(cases: &[Case]) -> Vec<String> {
                 lines.push(format!("{}: {} bytes by fio, {} here", case.name, moved.0, moved.1));
             }
             let ios = (total(theirs, "total_ios"), total(here, "total_ios"));
-            // Over 40 seeds each, the number of I/Os of bsrange is 169 and 171, by chance 150 to 200.
+            // Over 40 seeds each the I/Os of bsrange are 169 and 171, by chance 150 to 200.
             if ios.0.abs_diff(ios.1) * 5 > ios.0 {
                 lines.push(format!("{}: {} I/Os by fio, {} here", case.name, ios.0, ios.1));
             }

@@ -111,6 +111,18 @@ impl Rig {
         out.iter().map(|bio| bio.0).collect()
     }
 
+    /// Takes back every fifth of the bios that wait.
+    fn withdraw(&mut self, fifth: u32) {
+        let (mut out, is_chosen) = (vec![], |bio: u32| bio % 5 == fifth);
+        let is_bio = |bio: BioId| is_chosen(bio.0);
+        self.stage.withdraw(self.now, &self.tenants, &is_bio, &mut self.breakdown, &mut out);
+        self.model.withdraw(self.ticks(), is_chosen);
+        self.check();
+        for bio in out {
+            assert!(is_bio(bio) && self.went[bio.index()].replace(self.now).is_none(), "a bio that waited");
+        }
+    }
+
     /// Advances the clock to the next release and executes it.
     fn step(&mut self) -> Vec<u32> {
         self.now = self.stage.next_wakeup().expect("something waits").max(self.now);
@@ -433,6 +445,7 @@ fn random_tenants_limits_and_removals() {
                 3 | 4 => {
                     rig.release();
                 }
+                5 if changes && below(4) == 0 => rig.withdraw(below(5) as u32),
                 _ if !changes && step < 100 => {}
                 _ => {
                     let tenant = alive[below(alive.len() as u64) as usize];

@@ -91,6 +91,19 @@ impl Model {
         }
     }
 
+    pub(super) fn withdraw(&mut self, tick: u64, is_chosen: impl Fn(u32) -> bool) {
+        for level in (0..self.levels.len()).map(|index| TenantId(index as u32)) {
+            let before = self.held();
+            for sources in &mut self.levels[level.index()].sources {
+                sources.iter_mut().for_each(|(_, items)| items.retain(|item| !is_chosen(item.bio)));
+                sources.retain(|(_, items)| !items.is_empty());
+            }
+            if self.held() < before {
+                self.rekey(i128::from(tick), level);
+            }
+        }
+    }
+
     /// Returns the ticks that a bio has to wait at a level.
     fn wait(&mut self, tick: i128, at: TenantId, d: usize, item: &mut Item) -> i128 {
         let level = &self.levels[at.index()];
