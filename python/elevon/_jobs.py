@@ -50,7 +50,7 @@ class Options(TypedDict, total=False):
 def word(value: Value) -> str:
     """Returns a value as the command takes it."""
     is_bool = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", None) == "b"
-    return str(int(value)) if is_bool else str(value)
+    return str(int(bool(value))) if is_bool else str(value)
 
 
 def words(options: Mapping[str, object]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 import subprocess
 import sys
 import threading
@@ -50,6 +51,15 @@ def test_a_job_is_a_path_a_text_or_sections(reader, tmp_path):
     assert figures[1:] == figures[:-1]
     bare = {"global": {"time_based": None, "runtime": 1}, "reader": {**reader, "number_ios": 10**9}}
     assert elevon.run(bare, device="hdd-7200").elapsed_ns >= 10**9
+
+
+def test_options_are_words_of_the_command(reader):
+    options = {"time_based": None, "runtime": 1, "direct": numpy.bool_(True)}
+    run = elevon.run({"reader": reader}, job_option=options, fault=(fault for fault in ["error:sectors=0-7"]))
+    words = shlex.split(run.command)
+    for option in ["time_based", "runtime=1", "direct=1"]:
+        assert ["--job-option", option] in [words[at : at + 2] for at in range(len(words))]
+    assert "error:sectors=0-7" in words
 
 
 def test_a_series_is_arrays_that_were_not_copied(reader):
