@@ -7,7 +7,7 @@
 //! block not yet visited at or after a random block, and ends early before a visited block, so
 //! sizes become smaller than drawn as the map fills. With `zonemode=strided` all of this happens
 //! within one zone at a time, and anew in each. Directions of mixed jobs and sizes are those that
-//! fio draws ([`crate::taus`]). Cost per I/O: O(1); O(files) when a file is
+//! fio draws (`taus`). Cost per I/O: O(1); O(files) when a file is
 //! finished, O(parts) for `bssplit`, O(log blocks + blocks of the I/O) with a map.
 
 use elevon_core::stats::Direction;
