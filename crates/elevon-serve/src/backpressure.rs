@@ -6,14 +6,14 @@ pub const IN_FLIGHT: u32 = 128;
 /// request may be larger.
 pub const BYTES_IN_FLIGHT: u64 = 32 << 20;
 
-/// Requests, and the bytes that they weigh.
+/// An amount of requests: how many, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unanswered {
+pub(crate) struct Amount {
     pub(crate) requests: u32,
     pub(crate) bytes: u64,
 }
 
-impl Unanswered {
+impl Amount {
     /// Adds a request of so many bytes.
     pub(crate) const fn add(&mut self, bytes: u64) {
         self.requests += 1;
@@ -23,7 +23,7 @@ impl Unanswered {
 
 /// Counts what is not answered.
 #[derive(Debug, Default)]
-pub(crate) struct Backpressure(Unanswered);
+pub(crate) struct Backpressure(Amount);
 
 impl Backpressure {
     /// Counts a request of so many bytes. Returns false if there is no room for it yet.
@@ -40,7 +40,7 @@ impl Backpressure {
     ///
     /// # Panics
     /// If so much never entered.
-    pub(crate) fn leave(&mut self, answered: Unanswered) {
+    pub(crate) fn leave(&mut self, answered: Amount) {
         let left = |all: u64, part: u64| all.checked_sub(part).expect("what entered leaves");
         self.0.requests = left(self.0.requests.into(), answered.requests.into()) as u32;
         self.0.bytes = left(self.0.bytes, answered.bytes);
@@ -56,12 +56,12 @@ mod tests {
         let mut backpressure = Backpressure::default();
         assert!(backpressure.enter(10 * BYTES_IN_FLIGHT));
         assert!(!backpressure.enter(1));
-        backpressure.leave(Unanswered { requests: 1, bytes: 10 * BYTES_IN_FLIGHT });
+        backpressure.leave(Amount { requests: 1, bytes: 10 * BYTES_IN_FLIGHT });
         assert!(backpressure.enter(1));
-        backpressure.leave(Unanswered { requests: 1, bytes: 1 });
+        backpressure.leave(Amount { requests: 1, bytes: 1 });
         assert!((0..IN_FLIGHT).all(|_| backpressure.enter(0)));
         assert!(!backpressure.enter(0));
-        backpressure.leave(Unanswered { requests: 2, bytes: 0 });
+        backpressure.leave(Amount { requests: 2, bytes: 0 });
         assert!(backpressure.enter(BYTES_IN_FLIGHT) && !backpressure.enter(1));
         assert!(backpressure.enter(0));
     }

@@ -9,7 +9,7 @@ use elevon_core::units::{Instant, TaskId, TenantId};
 use elevon_host::{Incoming, Outgoing};
 use elevon_nbd::{Command, ReplyFormat, Request, Session};
 
-use crate::backpressure::{Backpressure, IN_FLIGHT, Unanswered};
+use crate::backpressure::{Amount, Backpressure, IN_FLIGHT};
 use crate::line::{Left, Line};
 use crate::pieces::{Part, Pieces};
 
@@ -55,9 +55,9 @@ pub(crate) struct Client {
     pub(crate) backpressure: Backpressure,
     /// What is to be sent next, and the requests that it answers.
     pub(crate) out: Outgoing,
-    pub(crate) out_weight: Unanswered,
+    pub(crate) out_amount: Amount,
     /// The requests that are answered by what is being sent.
-    pub(crate) sending: Option<Unanswered>,
+    pub(crate) sending: Option<Amount>,
     /// Memory for what is sent after that.
     pub(crate) spare: Outgoing,
     /// True if its buffers exist.
@@ -112,7 +112,7 @@ impl Client {
             payload: None,
             backpressure: Backpressure::default(),
             out: Outgoing::default(),
-            out_weight: Unanswered::default(),
+            out_amount: Amount::default(),
             sending: None,
             spare: Outgoing::default(),
             has_buffers: false,
@@ -280,27 +280,27 @@ impl Client {
 
     /// Puts the reply to a request that is over among what is to be sent.
     pub(crate) fn answer(&mut self, mut pieces: Pieces) {
-        let mut weight = Unanswered::default();
-        weight.add(Pieces::weight(&pieces.request));
+        let mut amount = Amount::default();
+        amount.add(Pieces::weight(&pieces.request));
         if self.is_cut {
-            self.backpressure.leave(weight);
+            self.backpressure.leave(amount);
             return self.recycle(pieces, false);
         }
         pieces.reply(self.session.reply_format(), self.task, &mut self.out);
-        self.out_weight.add(weight.bytes);
+        self.out_amount.add(amount.bytes);
         let is_sent_from = pieces.status().is_ok() && pieces.keeps_slots();
         self.recycle(pieces, is_sent_from);
     }
 
     /// Puts the reply to a request that moves no data among what is to be sent.
     pub(crate) fn answer_without_data(&mut self, request: &Request, reply: impl FnOnce(ReplyFormat, &mut Vec<u8>)) {
-        let mut weight = Unanswered::default();
-        weight.add(Pieces::weight(request));
+        let mut amount = Amount::default();
+        amount.add(Pieces::weight(request));
         if self.is_cut {
-            return self.backpressure.leave(weight);
+            return self.backpressure.leave(amount);
         }
         reply(self.session.reply_format(), &mut self.out.heads);
-        self.out_weight.add(weight.bytes);
+        self.out_amount.add(amount.bytes);
     }
 
     /// Nothing can be sent to it any more.
@@ -310,7 +310,7 @@ impl Client {
         self.is_cut = true;
         self.free.extend(self.out.slots().map(|slot| slot.token as u32));
         self.out.clear();
-        self.backpressure.leave(std::mem::take(&mut self.out_weight));
+        self.backpressure.leave(std::mem::take(&mut self.out_amount));
         self.close((!has_left).then_some(error));
     }
 
@@ -344,9 +344,9 @@ impl Client {
         {
             let pieces = self.requests[index].take().expect("a request that comes");
             self.free_requests.push(index);
-            let mut weight = Unanswered::default();
-            weight.add(Pieces::weight(&pieces.request));
-            self.backpressure.leave(weight);
+            let mut amount = Amount::default();
+            amount.add(Pieces::weight(&pieces.request));
+            self.backpressure.leave(amount);
             self.recycle(pieces, false);
         }
     }

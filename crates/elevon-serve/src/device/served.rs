@@ -357,7 +357,7 @@ impl<D: Disk> DeviceLoop<D> {
             return;
         }
         let mut outgoing = std::mem::take(&mut client.spare);
-        client.sending = Some(std::mem::take(&mut client.out_weight));
+        client.sending = Some(std::mem::take(&mut client.out_amount));
         match &client.line {
             Line::Ring(socket) => {
                 let socket = *socket;
