@@ -93,7 +93,7 @@ impl WriteFormat {
 
     /// Returns true if lost events have a place in the format.
     pub const fn has_gaps(self) -> bool {
-        !matches!(self, Self::FioLog)
+        !matches!(self, Self::FioLog | Self::PerfettoTimeline | Self::Json)
     }
 
     /// Returns the format of a path's extension.

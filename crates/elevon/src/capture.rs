@@ -68,9 +68,9 @@ fn plan(args: &CaptureArgs) -> Result<Plan, Failure> {
         }
         seconds => seconds.map(Duration::from_secs_f64),
     };
-    let buffer_kb = quantity::size(&args.buffer, Short::Nothing).ok().map(|size| size.get().div_ceil(1024));
+    let buffer_kb = quantity::size(&args.buffer, Short::Binary).ok().map(|size| size.get().div_ceil(1024));
     let Some(buffer_kb) = buffer_kb.filter(|kb| BUFFER_KB.contains(kb)) else {
-        let expected = ValueError::expected("a size from 64KiB to 4GiB");
+        let expected = ValueError::expected("a size from 64K to 4G, or the same in KiB, MiB or GiB");
         return Err(Failure::named(format!("--buffer {}", args.buffer), expected));
     };
     let disk = Disk::of_node(&args.device, Path::new("/sys")).map_err(Failure::input)?;

@@ -77,11 +77,13 @@ pub(crate) struct Csv {
     /// The I/Os of the current second with their line numbers, in a format whose times are whole
     /// seconds.
     second: Vec<(TraceEvent, u64)>,
+    /// A second that held more I/Os than are spread over it.
+    full: Option<u64>,
 }
 
 impl Csv {
     pub(crate) const fn new(kind: CsvKind) -> Self {
-        Self { kind, second: Vec::new() }
+        Self { kind, second: Vec::new(), full: None }
     }
 
     /// Spreads the I/Os of a second evenly over it.
@@ -99,9 +101,14 @@ impl Csv {
         if self.second.first().is_some_and(|(first, _)| first.time != event.time) {
             self.end_second(sink);
         }
+        if self.full.is_some() && self.full == event.time {
+            let time = event.time.map(|time| time.saturating_add(999_999_999));
+            return sink.push(TraceEvent { time, ..event }, 0, Position::Line(number));
+        }
         self.second.push((event, number));
         if self.second.len() >= MAX_SPREAD {
-            sink.report.note("a second holds more I/Os than are spread over it");
+            sink.report.note("a second holds more I/Os than are spread over it: the others are at its end");
+            self.full = event.time;
             self.end_second(sink);
         }
     }

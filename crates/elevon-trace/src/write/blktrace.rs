@@ -121,7 +121,7 @@ impl BlktraceWriter<BufWriter<File>, FilesOf> {
     /// Returns an error of the file system.
     pub fn create(path: &Path, form: BlktraceForm) -> io::Result<Self> {
         let files = FilesOf(path.to_owned());
-        for cpu in 1..=MAX_CPUS {
+        for cpu in 1..MAX_CPUS {
             let path = files.path(cpu);
             if !path.exists() {
                 break;
@@ -144,7 +144,7 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
     }
 
     fn cpu(&mut self, cpu: u32) -> io::Result<&mut PerCpu<W>> {
-        let cpu = cpu.min(MAX_CPUS) as usize;
+        let cpu = cpu.min(MAX_CPUS - 1) as usize;
         while self.cpus.len() <= cpu {
             let next = self.cpus.len() as u32;
             self.cpus.push(PerCpu { out: self.outputs.open(next)?, sequence: 0 });
@@ -286,7 +286,8 @@ impl<W: Write, O: Outputs<W>> EventWriter for BlktraceWriter<W, O> {
     /// A message for each line, which `blkparse` shows with the letter `m`.
     fn recorded(&mut self, recorded: &Recorded, first: &TraceEvent) -> io::Result<()> {
         recorded.lines().iter().try_for_each(|line| {
-            let text = &line.as_bytes()[..line.len().min(MESSAGE_MAX)];
+            let end = (0..=line.len().min(MESSAGE_MAX)).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0);
+            let text = line[..end].as_bytes();
             self.notify(action::NOTIFY_MESSAGE, first, first.cpu.unwrap_or(0), text)
         })
     }

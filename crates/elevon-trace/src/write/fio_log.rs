@@ -2,9 +2,9 @@
 //!
 //! Only arrivals are written: bios that are queued, and whole I/Os. A flush is a `sync`, and a
 //! write with a preflush is a `sync` and a `write`. Operations that fio does not have (zones,
-//! passthrough) are omitted, as are processes and priorities, which the format does not have. A
-//! device is the file that the trace names, or `/dev/block/MAJ:MIN`. Times are microseconds since
-//! the first event. Cost: one line per I/O.
+//! passthrough, write-zeroes, secure erase) are omitted, as are processes and priorities, which the
+//! format does not have. A device is the file that the trace names, or `/dev/block/MAJ:MIN`. Times
+//! are microseconds since the first event. Cost: one line per I/O.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

@@ -18,8 +18,12 @@ const HEAD: &str = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
 const FOOT: &str = "\n]}\n";
 /// Bytes that are buffered before they are written.
 const CHUNK: usize = 64 * 1024;
-/// Process number of the tracks of waiting requests; hardware queue n has number n + 1.
-const WAIT_PROCESS: u64 = 0;
+/// Process numbers of a device: that of the waiting requests, then those of the hardware queues, then
+/// these.
+const UNTAGGED_PROCESS: u64 = 0x1_0001;
+const IO_PROCESS: u64 = 0x1_0002;
+/// Distance of the process numbers of two devices.
+const DEVICE_PROCESSES: u64 = 0x2_0000;
 
 /// Writes the trace. If it is dropped without [`Self::finish`], it closes the file as far as
 /// possible.
@@ -32,13 +36,15 @@ struct Objects<W: Write + Seek> {
     /// `None` after the output was returned.
     out: Option<W>,
     tasks: Tasks,
-    /// True if the device has been named.
-    has_begun: bool,
+    /// Names of the devices by their numbers.
+    devices: Vec<String>,
     chunk: Vec<u8>,
     first: bool,
     /// True if the closing brackets are already in the file.
     closed: bool,
-    named: BTreeSet<Track>,
+    named: BTreeSet<(u32, Track)>,
+    /// Processes that have been named.
+    processes: BTreeSet<u64>,
 }
 
 impl<W: Write + Seek> JsonWriter<W> {
@@ -50,17 +56,19 @@ impl<W: Write + Seek> JsonWriter<W> {
         let mut objects = Objects {
             out: Some(out),
             tasks: Tasks::default(),
-            has_begun: false,
+            devices: Vec::new(),
             chunk: HEAD.into(),
             first: true,
             closed: false,
             named: BTreeSet::new(),
+            processes: BTreeSet::new(),
         };
+        let mut timeline = Timeline::default();
         if device.is_some() {
-            objects.begin(device)?;
+            timeline.begin(device, &mut objects)?;
             objects.write_chunk()?;
         }
-        Ok(Self { timeline: Timeline::default(), objects })
+        Ok(Self { timeline, objects })
     }
 
     /// Adds one event.
@@ -68,7 +76,6 @@ impl<W: Write + Seek> JsonWriter<W> {
     /// # Errors
     /// Returns an error of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
-        self.objects.begin(event.device)?;
         self.objects.tasks.learn(event, names);
         self.timeline.event(event, &mut self.objects)
     }
@@ -78,7 +85,6 @@ impl<W: Write + Seek> JsonWriter<W> {
     /// # Errors
     /// Returns an error of the output.
     pub fn finish(mut self) -> io::Result<W> {
-        self.objects.begin(None)?;
         self.timeline.finish(&mut self.objects)?;
         self.objects.close()?;
         self.objects.out.take().ok_or_else(|| io::Error::other("the trace is finished already"))
@@ -88,12 +94,12 @@ impl<W: Write + Seek> JsonWriter<W> {
 impl<W: Write + Seek> EventWriter for JsonWriter<W> {
     /// A metadata event of the device: viewers ignore one that they do not know.
     fn recorded(&mut self, recorded: &Recorded, first: &TraceEvent) -> io::Result<()> {
-        self.objects.begin(first.device)?;
+        self.timeline.begin(first.device, &mut self.objects)?;
         self.objects.object();
         let notes = recorded.iter().map(|(key, value)| format!("{}:{}", quoted(key), quoted(value)));
         let notes = notes.collect::<Vec<_>>().join(",");
         let chunk = &mut self.objects.chunk;
-        write!(chunk, "{{\"ph\":\"M\",\"name\":\"recorded\",\"pid\":{WAIT_PROCESS},\"args\":{{{notes}}}}}")?;
+        write!(chunk, "{{\"ph\":\"M\",\"name\":\"recorded\",\"pid\":0,\"args\":{{{notes}}}}}")?;
         self.objects.end_object()
     }
 
@@ -107,15 +113,6 @@ impl<W: Write + Seek> EventWriter for JsonWriter<W> {
 }
 
 impl<W: Write + Seek> Objects<W> {
-    /// Names the device, if it has not been named.
-    fn begin(&mut self, device: Option<DeviceNumber>) -> io::Result<()> {
-        if std::mem::replace(&mut self.has_begun, true) {
-            return Ok(());
-        }
-        let device = device.unwrap_or(DeviceNumber::new(0, 0));
-        self.name_process(WAIT_PROCESS, &format!("device {device}"))
-    }
-
     /// Starts an object with the members that all kinds have. The caller writes the rest and calls
     /// [`Self::end_object`].
     fn object(&mut self) {
@@ -158,7 +155,11 @@ impl<W: Write + Seek> Objects<W> {
         }
     }
 
+    /// Names a process, if it has no name yet.
     fn name_process(&mut self, process: u64, name: &str) -> io::Result<()> {
+        if !self.processes.insert(process) {
+            return Ok(());
+        }
         self.object();
         let name = quoted(name);
         write!(
@@ -169,15 +170,22 @@ impl<W: Write + Seek> Objects<W> {
     }
 
     /// Returns process and thread number of a track, and names the track if it is new.
-    fn track(&mut self, track: Track) -> io::Result<(u64, u64)> {
+    fn track(&mut self, device: u32, track: Track) -> io::Result<(u64, u64)> {
+        let first = u64::from(device) * DEVICE_PROCESSES;
         let (process, thread, name) = match track {
-            Track::Service(queue, tag) => (u64::from(queue) + 1, u64::from(tag), "tag"),
-            Track::Wait(lane) => (WAIT_PROCESS, u64::from(lane), "waiting"),
+            Track::Service(queue, tag) => (first + u64::from(queue) + 1, tag, "tag"),
+            Track::Untagged(lane) => (first + UNTAGGED_PROCESS, lane, "in service"),
+            Track::Wait(lane) => (first, lane, "waiting"),
+            Track::Io(lane) => (first + IO_PROCESS, lane, "I/O"),
         };
-        if self.named.insert(track) {
-            if let Track::Service(queue, _) = track {
-                self.name_process(process, &format!("hctx{queue}"))?;
-            }
+        if self.named.insert((device, track)) {
+            let group = match track {
+                Track::Service(queue, _) => format!("hctx{queue}"),
+                _ => name.to_owned(),
+            };
+            // Where there are several devices only the first one's groups are without its name.
+            let of = if device == 0 { String::new() } else { format!("{} ", self.devices[device as usize]) };
+            self.name_process(process, &format!("{of}{group}"))?;
             self.object();
             write!(
                 self.chunk,
@@ -186,7 +194,7 @@ impl<W: Write + Seek> Objects<W> {
             )?;
             self.end_object()?;
         }
-        Ok((process, thread))
+        Ok((process, u64::from(thread)))
     }
 }
 
@@ -198,14 +206,20 @@ impl<W: Write + Seek> Drop for Objects<W> {
 }
 
 impl<W: Write + Seek> Sink for Objects<W> {
-    fn span(&mut self, track: Track, span: &Span, until: u64, end: End) -> io::Result<()> {
-        let (process, thread) = self.track(track)?;
+    fn device(&mut self, number: u32, device: DeviceNumber) -> io::Result<()> {
+        self.devices.push(format!("device {device}"));
+        self.name_process(u64::from(number) * DEVICE_PROCESSES, &format!("device {device}"))
+    }
+
+    fn span(&mut self, device: u32, track: Track, span: &Span, until: u64, end: End) -> io::Result<()> {
+        let (process, thread) = self.track(device, track)?;
         self.object();
         let (name, end) = (quoted(&span.name()), quoted(&end.name()));
         let task = quoted(self.tasks.name(span));
         let category = match track {
-            Track::Service(..) => "rq",
+            Track::Service(..) | Track::Untagged(_) => "rq",
             Track::Wait(_) => "wait",
+            Track::Io(_) => "io",
         };
         write!(
             self.chunk,
@@ -221,11 +235,12 @@ impl<W: Write + Seek> Sink for Objects<W> {
         self.end_object()
     }
 
-    fn counter(&mut self, counter: Counter, at: u64, value: u64) -> io::Result<()> {
+    fn counter(&mut self, device: u32, counter: Counter, at: u64, value: u64) -> io::Result<()> {
         self.object();
+        let process = u64::from(device) * DEVICE_PROCESSES;
         write!(
             self.chunk,
-            "{{\"ph\":\"C\",\"name\":\"{}\",\"ts\":{},\"pid\":{WAIT_PROCESS},\"args\":{{\"requests\":{value}}}}}",
+            "{{\"ph\":\"C\",\"name\":\"{}\",\"ts\":{},\"pid\":{process},\"args\":{{\"requests\":{value}}}}}",
             counter.name(),
             micros(at),
         )?;

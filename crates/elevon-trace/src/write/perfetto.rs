@@ -230,7 +230,10 @@ fn body(out: &mut Message, event: &TraceEvent, comm: &str) -> Option<u32> {
             out.number(7, error);
         }
         TraceKind::Requeue => {
-            out.number(4, error);
+            // Some traces do not have it; read back, a 0 would be a success.
+            if event.error.is_some() {
+                out.number(4, error);
+            }
             out.bytes(5, rwbs.as_bytes());
         }
         TraceKind::BioComplete => {

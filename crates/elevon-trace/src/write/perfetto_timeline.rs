@@ -1,5 +1,6 @@
-//! Writes Perfetto's protobuf trace: one track per (hardware queue, tag) with a slice from issue to
-//! completion, tracks of waiting requests with a slice from allocation to issue, and counters.
+//! Writes Perfetto's protobuf trace: for each device one track per (hardware queue, tag) with a slice
+//! from issue to completion, tracks of waiting requests with a slice from allocation to issue, and
+//! counters.
 //!
 //! Field numbers are those of `perfetto/trace/*.proto`. Packets are independent, so a truncated
 //! file is readable except for its last packet. Slices are written when they end, which is not in
@@ -46,13 +47,18 @@ const TYPE_COUNTER: u64 = 4;
 const SEQUENCE: u64 = 1;
 const SEQUENCE_BEGINS: u64 = 1;
 
-/// Ids of tracks by kind, with space between them.
+/// Ids of tracks by kind, with space between them; those of a device are added to its first.
 const DEVICE_UUID: u64 = 1;
 const WAITING_UUID: u64 = 2;
+const UNTAGGED_UUID: u64 = 3;
+const IO_UUID: u64 = 4;
 const COUNTER_UUID: u64 = 16;
 const QUEUE_UUID: u64 = 1 << 20;
-const LANE_UUID: u64 = 1 << 32;
+/// Tracks of the lanes of a group are below this, by the group's own id.
+const LANES: u32 = 32;
 const TAG_UUID: u64 = 1 << 40;
+/// Ids of a device are those of its number above this bit.
+const DEVICES: u32 = 52;
 
 /// Writes the packets.
 pub struct TimelineWriter<W: Write> {
@@ -63,7 +69,7 @@ pub struct TimelineWriter<W: Write> {
 struct Packets<W: Write> {
     out: W,
     tasks: Tasks,
-    /// True if the device has been described.
+    /// True if a packet was written: the first one begins the sequence.
     has_begun: bool,
     described: BTreeSet<u64>,
     packet: Message,
@@ -86,10 +92,11 @@ impl<W: Write> TimelineWriter<W> {
             inner: Message::default(),
             annotation: Message::default(),
         };
+        let mut timeline = Timeline::default();
         if device.is_some() {
-            packets.begin_device(device)?;
+            timeline.begin(device, &mut packets)?;
         }
-        Ok(Self { timeline: Timeline::default(), packets })
+        Ok(Self { timeline, packets })
     }
 
     /// Adds one event.
@@ -97,7 +104,6 @@ impl<W: Write> TimelineWriter<W> {
     /// # Errors
     /// Returns an error of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
-        self.packets.begin_device(event.device)?;
         self.packets.tasks.learn(event, names);
         self.timeline.event(event, &mut self.packets)
     }
@@ -107,7 +113,6 @@ impl<W: Write> TimelineWriter<W> {
     /// # Errors
     /// Returns an error of the output.
     pub fn finish(mut self) -> io::Result<W> {
-        self.packets.begin_device(None)?;
         self.timeline.finish(&mut self.packets)?;
         self.packets.out.flush()?;
         Ok(self.packets.out)
@@ -117,7 +122,7 @@ impl<W: Write> TimelineWriter<W> {
 impl<W: Write> EventWriter for TimelineWriter<W> {
     /// An instant on the device's track, with a note as each of its arguments.
     fn recorded(&mut self, recorded: &Recorded, first: &TraceEvent) -> io::Result<()> {
-        self.packets.begin_device(first.device)?;
+        self.timeline.begin(first.device, &mut self.packets)?;
         self.packets.begin(TYPE_INSTANT, DEVICE_UUID);
         self.packets.inner.bytes(field::EVENT_NAME, b"recorded");
         for (key, value) in recorded.iter() {
@@ -136,20 +141,6 @@ impl<W: Write> EventWriter for TimelineWriter<W> {
 }
 
 impl<W: Write> Packets<W> {
-    /// Describes the device's tracks, if that has not been done.
-    fn begin_device(&mut self, device: Option<DeviceNumber>) -> io::Result<()> {
-        if std::mem::replace(&mut self.has_begun, true) {
-            return Ok(());
-        }
-        let device = device.unwrap_or(DeviceNumber::new(0, 0));
-        self.packet.number(field::PACKET_SEQUENCE_FLAGS, SEQUENCE_BEGINS);
-        self.describe(DEVICE_UUID, 0, &format!("device {device}"), false)?;
-        for counter in Counter::ALL {
-            self.describe(COUNTER_UUID + counter as u64, DEVICE_UUID, counter.name(), true)?;
-        }
-        Ok(())
-    }
-
     /// Describes a track, if that has not been done.
     fn describe(&mut self, uuid: u64, parent: u64, name: &str, counter: bool) -> io::Result<()> {
         if !self.described.insert(uuid) {
@@ -169,26 +160,22 @@ impl<W: Write> Packets<W> {
     }
 
     /// Returns the track of a span, which is described first if it is new.
-    fn track(&mut self, track: Track) -> io::Result<u64> {
-        match track {
+    fn track(&mut self, device: u32, track: Track) -> io::Result<u64> {
+        let first = u64::from(device) << DEVICES;
+        let (group, group_name, uuid, name) = match track {
             Track::Service(queue, tag) => {
-                let parent = QUEUE_UUID + u64::from(queue);
                 let uuid = TAG_UUID + (u64::from(queue) << 32) + u64::from(tag);
-                if !self.described.contains(&uuid) {
-                    self.describe(parent, DEVICE_UUID, &format!("hctx{queue}"), false)?;
-                    self.describe(uuid, parent, &format!("hctx{queue} tag {tag}"), false)?;
-                }
-                Ok(uuid)
+                (QUEUE_UUID + u64::from(queue), format!("hctx{queue}"), uuid, format!("hctx{queue} tag {tag}"))
             }
-            Track::Wait(lane) => {
-                let uuid = LANE_UUID + u64::from(lane);
-                if !self.described.contains(&uuid) {
-                    self.describe(WAITING_UUID, DEVICE_UUID, "waiting", false)?;
-                    self.describe(uuid, WAITING_UUID, &format!("waiting {lane}"), false)?;
-                }
-                Ok(uuid)
-            }
+            Track::Untagged(lane) => lane_of(UNTAGGED_UUID, "in service", lane),
+            Track::Wait(lane) => lane_of(WAITING_UUID, "waiting", lane),
+            Track::Io(lane) => lane_of(IO_UUID, "I/O", lane),
+        };
+        if !self.described.contains(&(first + uuid)) {
+            self.describe(first + group, first + DEVICE_UUID, &group_name, false)?;
+            self.describe(first + uuid, first + group, &name, false)?;
         }
+        Ok(first + uuid)
     }
 
     fn annotate(&mut self, name: &str, put: impl FnOnce(&mut Message)) {
@@ -225,9 +212,26 @@ impl<W: Write> Packets<W> {
     }
 }
 
+/// Returns id and name of a group of lanes, and of one of its lanes.
+fn lane_of(group: u64, name: &str, lane: u32) -> (u64, String, u64, String) {
+    (group, name.to_owned(), (group << LANES) + u64::from(lane), format!("{name} {lane}"))
+}
+
 impl<W: Write> Sink for Packets<W> {
-    fn span(&mut self, track: Track, span: &Span, until: u64, end: End) -> io::Result<()> {
-        let track = self.track(track)?;
+    fn device(&mut self, number: u32, device: DeviceNumber) -> io::Result<()> {
+        let first = u64::from(number) << DEVICES;
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.packet.number(field::PACKET_SEQUENCE_FLAGS, SEQUENCE_BEGINS);
+        }
+        self.describe(first + DEVICE_UUID, 0, &format!("device {device}"), false)?;
+        for counter in Counter::ALL {
+            self.describe(first + COUNTER_UUID + counter as u64, first + DEVICE_UUID, counter.name(), true)?;
+        }
+        Ok(())
+    }
+
+    fn span(&mut self, device: u32, track: Track, span: &Span, until: u64, end: End) -> io::Result<()> {
+        let track = self.track(device, track)?;
         self.begin(TYPE_BEGIN, track);
         self.inner.bytes(field::EVENT_NAME, span.name().as_bytes());
         self.annotate_number("sector", span.sector);
@@ -242,8 +246,8 @@ impl<W: Write> Sink for Packets<W> {
         self.emit_event(until)
     }
 
-    fn counter(&mut self, counter: Counter, at: u64, value: u64) -> io::Result<()> {
-        self.begin(TYPE_COUNTER, COUNTER_UUID + counter as u64);
+    fn counter(&mut self, device: u32, counter: Counter, at: u64, value: u64) -> io::Result<()> {
+        self.begin(TYPE_COUNTER, (u64::from(device) << DEVICES) + COUNTER_UUID + counter as u64);
         self.inner.number(field::EVENT_COUNTER_VALUE, value);
         self.emit_event(at)
     }

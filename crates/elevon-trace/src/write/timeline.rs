@@ -1,9 +1,12 @@
 //! Converts events to time spans, which timeline formats show.
 //!
-//! A request waits from its allocation to its issue, and is then in service until it completes.
+//! A request waits from its allocation to its issue, and is then in service until it completes. An
+//! I/O of a trace that has nothing else lasts for its response time. Bios are not drawn.
+//!
 //! Spans of one track never overlap: a (queue, tag) has one request in service at a time, and a
-//! waiting request uses the lowest free lane. Spans are passed on when they end, so memory is
-//! bounded by the requests in progress. Cost: O(log n) in the requests in progress.
+//! waiting request, a request without a tag and an I/O use the lowest free lane of their device.
+//! Spans are passed on when they end, so memory is bounded by the requests in progress, of which
+//! there are at most [`MOST`] of each kind. Cost: O(log n) in the requests in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,31 +14,28 @@ use std::io;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::status::Status;
 
-use super::WriteOptions;
-use super::ftrace::letters;
-use crate::event::{TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::op::{TraceOp, TraceRwbs};
 
-/// Letters as kernels before 6.17 print them.
-const OLD_LETTERS: WriteOptions = WriteOptions {
-    cpus: 1,
-    ioprio_in_events: true,
-    has_zone_letters: false,
-    has_atomic_letter: true,
-    has_write_zeroes_letters: false,
-    is_in_nanoseconds: false,
-    blktrace: super::blktrace::BlktraceForm::Version7,
-    has_processes: false,
-};
+/// Maximum number of spans of one kind that are in progress on a device: more than any has. A trace
+/// whose requests never end has more.
+const MOST: usize = 1 << 17;
+
+/// Maximum number of devices.
+pub(super) const MOST_DEVICES: usize = 1 << 12;
 
 /// Where a span is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Track {
     /// Requests in service: hardware queue and tag.
     Service(u16, u32),
+    /// Requests in service in a trace without tags, by lane.
+    Untagged(u32),
     /// Waiting requests, by lane.
     Wait(u32),
+    /// I/Os of a trace that has them whole, with their response times, by lane.
+    Io(u32),
 }
 
 /// Why a span ended.
@@ -113,39 +113,90 @@ impl Counter {
 
 /// Receives spans and counts.
 pub(super) trait Sink {
-    /// A span has ended.
-    fn span(&mut self, track: Track, span: &Span, until: u64, end: End) -> io::Result<()>;
+    /// A device appears, which has this number from then on.
+    fn device(&mut self, number: u32, device: DeviceNumber) -> io::Result<()>;
+    /// A span of the device of this number has ended.
+    fn span(&mut self, device: u32, track: Track, span: &Span, until: u64, end: End) -> io::Result<()>;
     /// A count changed.
-    fn counter(&mut self, counter: Counter, at: u64, value: u64) -> io::Result<()>;
+    fn counter(&mut self, device: u32, counter: Counter, at: u64, value: u64) -> io::Result<()>;
 }
 
-/// Requests in progress.
+/// Spans in progress that are found by where they begin, each on a lane of its own.
 #[derive(Default)]
-pub(super) struct Timeline {
-    /// Requests in service, by track.
-    service: BTreeMap<(u16, u32), Span>,
-    /// Waiting requests by (first sector, order of arrival), with their lanes.
-    waiting: BTreeMap<(u64, u64), (Span, u32)>,
-    free_lanes: BTreeSet<u32>,
+struct Lanes {
+    /// Spans by (first sector, order of arrival), with their lanes.
+    spans: BTreeMap<(u64, u64), (Span, u32)>,
+    free: BTreeSet<u32>,
     lanes: u32,
     arrivals: u64,
-    last: u64,
 }
 
-impl Timeline {
+impl Lanes {
+    /// Adds a span on the lowest free lane. Of more than [`MOST`] at once nothing is drawn.
+    fn add(&mut self, span: Span) {
+        if self.spans.len() < MOST {
+            let lane = self.free_lane();
+            self.put(span, lane);
+        }
+    }
+
+    fn free_lane(&mut self) -> u32 {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.lanes += 1;
+            self.lanes - 1
+        })
+    }
+
+    fn put(&mut self, span: Span, lane: u32) {
+        self.arrivals += 1;
+        self.spans.insert((span.sector, self.arrivals), (span, lane));
+    }
+
+    /// Takes out the oldest span of a first sector and an operation; its lane stays taken.
+    fn take(&mut self, sector: u64, op: Option<TraceOp>) -> Option<(Span, u32)> {
+        let mut at_sector = self.spans.range((sector, 0)..=(sector, u64::MAX));
+        let key = *at_sector.find(|(_, (span, _))| span.op == op)?.0;
+        self.spans.remove(&key)
+    }
+
+    /// Takes out a span and frees its lane.
+    fn end(&mut self, sector: u64, op: Option<TraceOp>) -> Option<(Span, u32)> {
+        let (span, lane) = self.take(sector, op)?;
+        self.free.insert(lane);
+        Some((span, lane))
+    }
+}
+
+/// Requests and I/Os of one device that are in progress.
+#[derive(Default)]
+struct Requests {
+    /// The device's number in the order in which devices appear.
+    device: u32,
+    /// Requests in service, by hardware queue and tag.
+    tagged: BTreeMap<(u16, u32), Span>,
+    /// Requests in service in traces without tags.
+    untagged: Lanes,
+    waiting: Lanes,
+    /// Lanes of I/Os; these have ended already where their lanes become free.
+    ios: Lanes,
+    /// When lanes of I/Os become free: (time, lane).
+    io_ends: BTreeSet<(u64, u32)>,
+}
+
+impl Requests {
     /// Adds one event.
-    pub(super) fn event(&mut self, event: &TraceEvent, sink: &mut impl Sink) -> io::Result<()> {
-        self.last = time(event);
+    fn event(&mut self, event: &TraceEvent, sink: &mut impl Sink) -> io::Result<()> {
         let sector = sector(event);
         match event.kind {
             TraceKind::GetRequest => {
-                self.begin_wait(event);
+                self.waiting.add(span_of(event));
                 self.count(Counter::Waiting, time(event), sink)
             }
             TraceKind::BackMerge => {
                 // The bio starts where the request ends.
                 let grown = self
                     .waiting
+                    .spans
                     .range_mut(..(sector, 0))
                     .rev()
                     .take(8)
@@ -156,37 +207,35 @@ impl Timeline {
                 Ok(())
             }
             TraceKind::FrontMerge => {
-                if let Some((mut span, lane)) = self.take_waiting(sector + sectors(event), event.op) {
+                if let Some((mut span, lane)) = self.waiting.take(sector.saturating_add(sectors(event)), event.op) {
                     (span.sector, span.sectors) = (sector, span.sectors.saturating_add(sectors(event)));
-                    self.arrivals += 1;
-                    self.waiting.insert((sector, self.arrivals), (span, lane));
+                    self.waiting.put(span, lane);
                 }
                 Ok(())
             }
             TraceKind::RequestMerge => self.end_wait(event, End::Merged, sink),
             TraceKind::Issue => {
                 self.end_wait(event, End::Issued, sink)?;
-                if let Some(key) = service_key(event) {
-                    self.service.insert(key, span_of(event));
-                }
+                self.begin_service(event, sink)?;
                 self.count(Counter::InFlight, time(event), sink)
             }
             TraceKind::Requeue => {
                 if self.end_service(event, End::Requeued, sink)? {
-                    self.begin_wait(event);
+                    self.waiting.add(span_of(event));
                     self.count(Counter::Waiting, time(event), sink)?;
                 }
                 Ok(())
             }
             TraceKind::Complete => self.complete(event, Status::from_errno(-event.error.unwrap_or(0)), sink),
-            TraceKind::Queue
+            TraceKind::Io { response_ns: Some(response) } => self.io(event, response, sink),
+            TraceKind::Io { response_ns: None }
+            | TraceKind::Queue
             | TraceKind::Split { .. }
             | TraceKind::IoStart
             | TraceKind::Plug
             | TraceKind::Unplug { .. }
             | TraceKind::Insert
             | TraceKind::IoDone
-            | TraceKind::Io { .. }
             | TraceKind::SleepRequest
             | TraceKind::RequestError
             | TraceKind::BioComplete
@@ -198,74 +247,155 @@ impl Timeline {
         }
     }
 
-    fn complete(&mut self, event: &TraceEvent, status: Status, sink: &mut impl Sink) -> io::Result<()> {
-        match service_key(event).and_then(|key| self.service.get_mut(&key)) {
-            // A part completed; the rest stays in service.
-            Some(span) if status.is_ok() && sectors(event) > 0 && sectors(event) < span.sectors => {
-                span.sector += sectors(event);
-                span.sectors -= sectors(event);
-                Ok(())
-            }
-            Some(_) => self.end_service(event, End::Completed(status), sink).map(drop),
-            // The request completed without being issued: an empty flush, or a refused request.
-            None => self.end_wait(event, End::Completed(status), sink),
+    /// Draws an I/O whose response time is known when it begins.
+    fn io(&mut self, event: &TraceEvent, response: u64, sink: &mut impl Sink) -> io::Result<()> {
+        while let Some(&(_, lane)) = self.io_ends.first().filter(|(end, _)| *end <= time(event)) {
+            self.io_ends.pop_first();
+            self.ios.free.insert(lane);
+        }
+        if self.io_ends.len() >= MOST {
+            return Ok(());
+        }
+        let (lane, end) = (self.ios.free_lane(), time(event).saturating_add(response));
+        self.io_ends.insert((end, lane));
+        sink.span(self.device, Track::Io(lane), &span_of(event), end, End::Completed(Status::Ok))
+    }
+
+    fn begin_service(&mut self, event: &TraceEvent, sink: &mut impl Sink) -> io::Result<()> {
+        let span = span_of(event);
+        let Some(key) = tag_of(event) else {
+            self.untagged.add(span);
+            return Ok(());
+        };
+        match self.tagged.insert(key, span) {
+            // The completion is not in the trace, and the tag is used again.
+            Some(lost) => sink.span(self.device, Track::Service(key.0, key.1), &lost, time(event), End::Cut),
+            None => Ok(()),
         }
     }
 
-    fn begin_wait(&mut self, event: &TraceEvent) {
-        let lane = self.free_lanes.pop_first().unwrap_or_else(|| {
-            self.lanes += 1;
-            self.lanes - 1
-        });
-        self.arrivals += 1;
-        self.waiting.insert((sector(event), self.arrivals), (span_of(event), lane));
-    }
-
-    fn take_waiting(&mut self, sector: u64, op: Option<TraceOp>) -> Option<(Span, u32)> {
-        let mut at_sector = self.waiting.range((sector, 0)..=(sector, u64::MAX));
-        let key = *at_sector.find(|(_, (span, _))| span.op == op)?.0;
-        self.waiting.remove(&key)
+    fn complete(&mut self, event: &TraceEvent, status: Status, sink: &mut impl Sink) -> io::Result<()> {
+        let done = sectors(event);
+        // A part completed; the rest stays in service.
+        let is_part = |span: &Span| status.is_ok() && done > 0 && done < span.sectors;
+        let less = |span: &mut Span| (span.sector, span.sectors) = (span.sector + done, span.sectors - done);
+        if let Some(span) = tag_of(event).and_then(|key| self.tagged.get_mut(&key))
+            && is_part(span)
+        {
+            less(span);
+            return Ok(());
+        }
+        if tag_of(event).is_none()
+            && let Some((mut span, lane)) = self.untagged.take(sector(event), event.op)
+        {
+            let is_part = is_part(&span);
+            if is_part {
+                less(&mut span);
+            }
+            self.untagged.put(span, lane);
+            if is_part {
+                return Ok(());
+            }
+        }
+        if self.end_service(event, End::Completed(status), sink)? {
+            return Ok(());
+        }
+        // The request completed without being issued: an empty flush, or a refused request.
+        self.end_wait(event, End::Completed(status), sink)
     }
 
     fn end_wait(&mut self, event: &TraceEvent, end: End, sink: &mut impl Sink) -> io::Result<()> {
-        let Some((span, lane)) = self.take_waiting(sector(event), event.op) else {
+        let Some((span, lane)) = self.waiting.end(sector(event), event.op) else {
             return Ok(());
         };
-        self.free_lanes.insert(lane);
-        sink.span(Track::Wait(lane), &span, time(event), end)?;
+        sink.span(self.device, Track::Wait(lane), &span, time(event), end)?;
         self.count(Counter::Waiting, time(event), sink)
     }
 
     /// Ends the span of a request in service. Returns true if there was one.
     fn end_service(&mut self, event: &TraceEvent, end: End, sink: &mut impl Sink) -> io::Result<bool> {
-        let Some(key) = service_key(event) else {
+        let found = match tag_of(event) {
+            Some(key) => self.tagged.remove(&key).map(|span| (span, Track::Service(key.0, key.1))),
+            None => self.untagged.end(sector(event), event.op).map(|(span, lane)| (span, Track::Untagged(lane))),
+        };
+        let Some((span, track)) = found else {
             return Ok(false);
         };
-        let Some(span) = self.service.remove(&key) else {
-            return Ok(false);
-        };
-        sink.span(Track::Service(key.0, key.1), &span, time(event), end)?;
+        sink.span(self.device, track, &span, time(event), end)?;
         self.count(Counter::InFlight, time(event), sink)?;
         Ok(true)
     }
 
     fn count(&self, counter: Counter, at: u64, sink: &mut impl Sink) -> io::Result<()> {
         let value = match counter {
-            Counter::InFlight => self.service.len(),
-            Counter::Waiting => self.waiting.len(),
+            Counter::InFlight => self.tagged.len() + self.untagged.spans.len(),
+            Counter::Waiting => self.waiting.spans.len(),
         };
-        sink.counter(counter, at, value as u64)
+        sink.counter(self.device, counter, at, value as u64)
     }
 
-    /// Ends all spans in progress at the time of the last event.
-    pub(super) fn finish(&mut self, sink: &mut impl Sink) -> io::Result<()> {
-        for ((queue, tag), span) in std::mem::take(&mut self.service) {
-            sink.span(Track::Service(queue, tag), &span, self.last, End::Cut)?;
+    /// Ends all spans in progress.
+    fn finish(&mut self, at: u64, sink: &mut impl Sink) -> io::Result<()> {
+        for ((queue, tag), span) in std::mem::take(&mut self.tagged) {
+            sink.span(self.device, Track::Service(queue, tag), &span, at, End::Cut)?;
         }
-        for (span, lane) in std::mem::take(&mut self.waiting).into_values() {
-            sink.span(Track::Wait(lane), &span, self.last, End::Cut)?;
+        for (span, lane) in std::mem::take(&mut self.untagged.spans).into_values() {
+            sink.span(self.device, Track::Untagged(lane), &span, at, End::Cut)?;
+        }
+        for (span, lane) in std::mem::take(&mut self.waiting.spans).into_values() {
+            sink.span(self.device, Track::Wait(lane), &span, at, End::Cut)?;
         }
         Ok(())
+    }
+}
+
+/// What is in progress on each device.
+#[derive(Default)]
+pub(super) struct Timeline {
+    numbers: BTreeMap<Option<DeviceNumber>, usize>,
+    devices: Vec<Requests>,
+    last: u64,
+}
+
+impl Timeline {
+    /// Returns the requests of a device, which a sink hears of first if it is new. Of more than
+    /// [`MOST_DEVICES`] nothing is drawn.
+    fn of(&mut self, device: Option<DeviceNumber>, sink: &mut impl Sink) -> io::Result<Option<&mut Requests>> {
+        let at = match self.numbers.get(&device) {
+            Some(&at) => at,
+            None if self.devices.len() >= MOST_DEVICES => return Ok(None),
+            None => {
+                let at = self.devices.len();
+                sink.device(at as u32, device.unwrap_or(DeviceNumber::new(0, 0)))?;
+                self.numbers.insert(device, at);
+                self.devices.push(Requests { device: at as u32, ..Requests::default() });
+                at
+            }
+        };
+        Ok(self.devices.get_mut(at))
+    }
+
+    /// Adds a device before its first event.
+    pub(super) fn begin(&mut self, device: Option<DeviceNumber>, sink: &mut impl Sink) -> io::Result<()> {
+        self.of(device, sink).map(drop)
+    }
+
+    /// Adds one event.
+    pub(super) fn event(&mut self, event: &TraceEvent, sink: &mut impl Sink) -> io::Result<()> {
+        self.last = time(event);
+        match self.of(event.device, sink)? {
+            Some(requests) => requests.event(event, sink),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends all spans in progress at the time of the last event. A trace without events is of one
+    /// device.
+    pub(super) fn finish(&mut self, sink: &mut impl Sink) -> io::Result<()> {
+        if self.devices.is_empty() {
+            self.begin(None, sink)?;
+        }
+        self.devices.iter_mut().try_for_each(|requests| requests.finish(self.last, sink))
     }
 }
 
@@ -308,8 +438,8 @@ fn sectors(event: &TraceEvent) -> u64 {
     event.sectors().unwrap_or(0)
 }
 
-/// Returns the hardware queue and tag of a request in service.
-fn service_key(event: &TraceEvent) -> Option<(u16, u32)> {
+/// Returns the hardware queue and tag of a request in service; traces of real kernels have none.
+fn tag_of(event: &TraceEvent) -> Option<(u16, u32)> {
     event.tag.map(|tag| (event.queue.unwrap_or(0), tag))
 }
 
@@ -317,7 +447,7 @@ fn span_of(event: &TraceEvent) -> Span {
     Span {
         start: time(event),
         op: event.op,
-        rwbs: letters(event, &OLD_LETTERS),
+        rwbs: TraceRwbs(event.op, event.flags),
         ioprio: event.ioprio.unwrap_or(IoPrio::NONE),
         sector: sector(event),
         sectors: sectors(event),

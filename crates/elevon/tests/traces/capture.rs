@@ -30,9 +30,15 @@ fn what_is_no_block_device_is_refused() {
         (&["a", "out", "--seconds", "0"], "--seconds 0: expected seconds from 0.001 to 604800"),
         (&["a", "out", "--seconds", "-1"], "--seconds -1: expected seconds"),
         (&["a", "out", "--seconds", "nan"], "--seconds NaN: expected seconds"),
-        (&["a", "out", "--buffer", "4"], "--buffer 4: expected a size from 64KiB to 4GiB"),
-        (&["a", "out", "--buffer", "1KiB"], "--buffer 1KiB: expected a size from 64KiB to 4GiB"),
-        (&["a", "out", "--buffer", "1TiB"], "--buffer 1TiB: expected a size from 64KiB to 4GiB"),
+        (&["a", "out", "--buffer", "4"], "--buffer 4: expected a size from 64K to 4G, or the same in KiB, MiB or GiB"),
+        (
+            &["a", "out", "--buffer", "1KiB"],
+            "--buffer 1KiB: expected a size from 64K to 4G, or the same in KiB, MiB or GiB",
+        ),
+        (
+            &["a", "out", "--buffer", "1TiB"],
+            "--buffer 1TiB: expected a size from 64K to 4G, or the same in KiB, MiB or GiB",
+        ),
     ] {
         let line = refusal(&bench, args);
         assert!(line.contains(words), "{line}");

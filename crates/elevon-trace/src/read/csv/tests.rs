@@ -173,3 +173,14 @@ fn a_text_of_windows_is_read_whole() {
         assert_eq!((events.len(), reader.report().skipped_count()), (2, 0), "{text}");
     }
 }
+
+#[test]
+fn no_io_of_a_full_second_is_lost() {
+    let second = |at: u64, ios: usize| format!("{at},0,8,0,1283\n").repeat(ios);
+    let text = second(1_538_323_200, 3 * MAX_SPREAD / 2) + &second(1_538_323_201, 1);
+    let (events, reader) = read_bytes(text);
+    assert_eq!((events.len(), reader.report().skipped.len()), (3 * MAX_SPREAD / 2 + 1, 0));
+    assert_ordered(&events);
+    // Those that are not spread are at the second's end.
+    assert_eq!(events[MAX_SPREAD].time.unwrap() + 1, events.last().unwrap().time.unwrap());
+}

@@ -3,6 +3,7 @@ use elevon_core::units::Tag;
 
 use super::*;
 use crate::run::testing::{converted, event, run};
+use crate::testing::read_bytes;
 
 /// Records spans as (track, first sector, sectors, start, end, reason), and the last value of each
 /// counter.
@@ -13,11 +14,14 @@ struct Notes {
 }
 
 impl Sink for Notes {
-    fn span(&mut self, track: Track, span: &Span, until: u64, end: End) -> io::Result<()> {
+    fn device(&mut self, _number: u32, _device: DeviceNumber) -> io::Result<()> {
+        Ok(())
+    }
+    fn span(&mut self, _device: u32, track: Track, span: &Span, until: u64, end: End) -> io::Result<()> {
         self.spans.push((track, span.sector, span.sectors, span.start, until, end));
         Ok(())
     }
-    fn counter(&mut self, counter: Counter, _at: u64, value: u64) -> io::Result<()> {
+    fn counter(&mut self, _device: u32, counter: Counter, _at: u64, value: u64) -> io::Result<()> {
         self.counters.insert(counter, value);
         Ok(())
     }
@@ -105,8 +109,82 @@ fn nothing_is_kept_of_requests_that_are_over() {
     let (mut timeline, mut notes) = (Timeline::default(), Notes::default());
     let events = run(6, 2000, 7);
     converted(&events).0.iter().for_each(|event| timeline.event(event, &mut notes).unwrap());
-    assert!(timeline.service.is_empty() && timeline.waiting.is_empty());
-    assert!(timeline.lanes <= 8 && timeline.free_lanes.len() == timeline.lanes as usize);
+    let requests = &timeline.devices[0];
+    assert!(requests.tagged.is_empty() && requests.untagged.spans.is_empty() && requests.waiting.spans.is_empty());
+    assert!(requests.waiting.lanes <= 8 && requests.waiting.free.len() == requests.waiting.lanes as usize);
     assert!(notes.counters.values().all(|&value| value == 0));
     assert_eq!(notes.spans.len(), 2 * 2000);
+}
+
+/// Returns the spans of a trace as (track, first sector, sectors, start, end), with the number of
+/// the device before each.
+fn spans_of(text: &str) -> Vec<(u32, Track, u64, u64, u64, u64)> {
+    #[derive(Default)]
+    struct All(Vec<(u32, Track, u64, u64, u64, u64)>);
+    impl Sink for All {
+        fn device(&mut self, _number: u32, _device: DeviceNumber) -> io::Result<()> {
+            Ok(())
+        }
+        fn span(&mut self, device: u32, track: Track, span: &Span, until: u64, _end: End) -> io::Result<()> {
+            self.0.push((device, track, span.sector, span.sectors, span.start, until));
+            Ok(())
+        }
+        fn counter(&mut self, _device: u32, _counter: Counter, _at: u64, _value: u64) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let (mut timeline, mut all) = (Timeline::default(), All::default());
+    read_bytes(text).0.iter().for_each(|event| timeline.event(event, &mut all).unwrap());
+    timeline.finish(&mut all).unwrap();
+    all.0
+}
+
+#[test]
+fn requests_of_a_kernel_have_no_tags_and_lanes_of_their_own() {
+    let text = "\
+        a-1 [000] ..... 1.000000: block_rq_issue: 8,0 R 8192 () 0 + 16 none,0,0 [a]
+        a-1 [000] ..... 1.000100: block_rq_issue: 8,0 R 4096 () 64 + 8 none,0,0 [a]
+        a-1 [000] ..... 1.000200: block_rq_complete: 8,0 R () 0 + 8 none,0,0 [0]
+        a-1 [000] ..... 1.000300: block_rq_complete: 8,0 R () 64 + 8 none,0,0 [0]
+        a-1 [000] ..... 1.000400: block_rq_complete: 8,0 R () 8 + 8 none,0,0 [0]
+";
+    let at = |us: u64| 1_000_000_000 + us * 1000;
+    assert_eq!(
+        spans_of(text),
+        [(0, Track::Untagged(1), 64, 8, at(100), at(300)), (0, Track::Untagged(0), 8, 8, at(0), at(400))]
+    );
+}
+
+#[test]
+fn requests_of_two_devices_are_told_apart() {
+    let text = "\
+        a-1 [000] ..... 1.000000: block_getrq: 8,0 R 0 + 8 [a]
+        a-1 [000] ..... 1.000100: block_getrq: 8,16 R 0 + 8 [a]
+        a-1 [000] ..... 1.000200: block_rq_issue: 8,16 R 4096 () 0 + 8 none,0,0 [a]
+        a-1 [000] ..... 1.000900: block_rq_issue: 8,0 R 4096 () 0 + 8 none,0,0 [a]
+";
+    let at = |us: u64| 1_000_000_000 + us * 1000;
+    let waits: Vec<_> = spans_of(text).into_iter().filter(|span| matches!(span.1, Track::Wait(_))).collect();
+    assert_eq!(waits, [(1, Track::Wait(0), 0, 8, at(100), at(200)), (0, Track::Wait(0), 0, 8, at(0), at(900))]);
+}
+
+#[test]
+fn whole_ios_last_for_their_response_times() {
+    // MSR Cambridge: time, host, disk, type, offset and size in bytes, response; times in units of
+    // 100 ns.
+    let text = "\
+128166372003061629,usr,0,Read,7014609920,24576,41286
+128166372003061729,usr,0,Write,0,4096,100
+128166372003161629,usr,0,Write,4096,4096,100
+";
+    let spans: Vec<(Track, u64, u64)> = spans_of(text).iter().map(|span| (span.1, span.3, span.5 - span.4)).collect();
+    assert_eq!(spans, [(Track::Io(0), 48, 4_128_600), (Track::Io(1), 8, 10_000), (Track::Io(0), 8, 10_000)]);
+}
+
+#[test]
+fn requests_that_never_end_take_no_more_memory() {
+    let mut lanes = Lanes::default();
+    let events = converted(&[event(1, EventKind::GetRequest, 8, 8)]).0;
+    (0..MOST + 10).for_each(|_| lanes.add(span_of(&events[0])));
+    assert_eq!(lanes.spans.len(), MOST);
 }
