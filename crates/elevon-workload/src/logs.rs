@@ -117,6 +117,8 @@ pub struct Logger {
     start: Instant,
     average: u64,
     window_end: u64,
+    /// When the last I/O ended, since the start.
+    latest: u64,
     histogram_window: u64,
     histogram_end: u64,
     bins: [Option<(u64, Box<[u32; BINS]>)>; 3],
@@ -152,6 +154,7 @@ impl Logger {
             start: Instant::ZERO,
             average: logs.average_ms * MS,
             window_end: logs.average_ms * MS,
+            latest: 0,
             // As in fio, the histogram log stays empty without `log_hist_msec`.
             histogram_window: if logs.histogram.is_some() { logs.histogram_ms * MS } else { 0 },
             histogram_end: logs.histogram_ms * MS,
@@ -166,6 +169,7 @@ impl Logger {
         *self = Self {
             start: now,
             window_end: self.average,
+            latest: 0,
             histogram_end: self.histogram_window,
             bins: [None, None, None],
             histograms: Vec::new(),
@@ -179,8 +183,9 @@ impl Logger {
 
     pub(crate) fn add(&mut self, sample: &Sample) {
         let time = sample.end.since(self.start).get();
+        self.latest = time;
         if self.average > 0 && time >= self.window_end {
-            self.close_windows();
+            self.close_windows(self.window_end);
             self.window_end = time - time % self.average + self.average;
         }
         if self.histogram_window > 0 {
@@ -229,8 +234,10 @@ impl Logger {
         }
     }
 
-    fn close_windows(&mut self) {
-        let time_ms = self.window_end / MS;
+    /// Closes the windows at `end`. One that ends with its job, before its time, has no rate, as in
+    /// fio's logs.
+    fn close_windows(&mut self, end: u64) {
+        let (time_ms, is_whole) = (end / MS, end == self.window_end);
         let span_ms = u128::from((self.average / MS).max(1));
         let window_value = self.window_value;
         for log in &mut self.logs {
@@ -240,6 +247,9 @@ impl Logger {
                     continue;
                 }
                 let is_latency = !matches!(log.kind, LogKind::Bandwidth | LogKind::Iops);
+                if !is_latency && !is_whole {
+                    continue;
+                }
                 let value = match log.kind {
                     LogKind::Bandwidth => window.sum * 1000 / 1024 / span_ms,
                     LogKind::Iops => window.sum * 1000 / span_ms,
@@ -267,7 +277,7 @@ impl Logger {
     /// Closes open windows at the end of the job.
     pub(crate) fn finish(&mut self) {
         if self.average > 0 {
-            self.close_windows();
+            self.close_windows(self.latest);
         }
         self.close_histograms();
     }
@@ -370,10 +380,11 @@ mod tests {
             logger.add(&sample(350, 5, Direction::Read));
             logger.finish();
             let expected =
-                format!("100, {clat}, 0, 0, 0x0000\n100, {second}, 1, 0, 0x0000\n400, {third}, 0, 0, 0x0000\n");
+                format!("100, {clat}, 0, 0, 0x0000\n100, {second}, 1, 0, 0x0000\n350, {third}, 0, 0, 0x0000\n");
             assert_eq!(text(&logger, LogKind::CompletionLatency), expected);
-            assert_eq!(text(&logger, LogKind::Iops).lines().next(), Some("100, 20, 0, 0, 0x0000"));
-            assert_eq!(text(&logger, LogKind::Bandwidth).lines().next(), Some("100, 80, 0, 0, 0x0000"));
+            // 20 I/Os a second of 4 KiB, and no rate of the window that ended with the job.
+            assert_eq!(text(&logger, LogKind::Iops), "100, 20, 0, 0, 0x0000\n100, 10, 1, 0, 0x0000\n");
+            assert_eq!(text(&logger, LogKind::Bandwidth), "100, 80, 0, 0, 0x0000\n100, 40, 1, 0, 0x0000\n");
         }
     }
 

@@ -132,11 +132,12 @@ impl Verifier {
         Cow::Owned(pattern)
     }
 
-    fn chunk(&self, len: usize) -> usize {
-        match self.interval as usize {
-            0 => len,
-            interval => interval.min(len),
-        }
+    /// Returns the ends of the parts of a block of `len` bytes that have a header each. A rest that
+    /// is too short for one belongs to the part before it.
+    fn part_ends(&self, len: usize) -> impl Iterator<Item = usize> {
+        let interval = if self.interval == 0 { len } else { self.interval as usize };
+        let parts = if len % interval.max(1) < HEADER_BYTES { len / interval.max(1) } else { len.div_ceil(interval) };
+        (1..=parts.max(1)).map(move |part| if part >= parts { len } else { part * interval })
     }
 
     /// Fills the buffer of a write.
@@ -146,18 +147,19 @@ impl Verifier {
             VerifyMethod::Null => {}
             VerifyMethod::Meta => fill_random(buffer, self.seed ^ offset.get()),
             VerifyMethod::Crc32c | VerifyMethod::Other => {
-                let len = self.chunk(buffer.len());
-                for (index, chunk) in buffer.chunks_mut(len.max(1)).enumerate() {
-                    self.fill_chunk(chunk, offset + Bytes::new((index * len) as u64), generation);
+                let mut start = 0;
+                for end in self.part_ends(buffer.len()) {
+                    self.fill_part(&mut buffer[start..end], offset + Bytes::new(start as u64), generation);
+                    start = end;
                 }
             }
         }
     }
 
-    fn fill_chunk(&self, chunk: &mut [u8], offset: DeviceOffset, generation: u32) {
-        let len = chunk.len() as u32;
-        let Some((header, data)) = chunk.split_at_mut_checked(HEADER_BYTES) else {
-            return fill_random(chunk, self.seed ^ offset.get());
+    fn fill_part(&self, part: &mut [u8], offset: DeviceOffset, generation: u32) {
+        let len = part.len() as u32;
+        let Some((header, data)) = part.split_at_mut_checked(HEADER_BYTES) else {
+            return fill_random(part, self.seed ^ offset.get());
         };
         match self.pattern.is_empty() {
             true => fill_random(data, self.seed ^ offset.get().rotate_left(17) ^ u64::from(generation)),
@@ -185,24 +187,29 @@ impl Verifier {
                 expected == buffer
             }
             VerifyMethod::Crc32c | VerifyMethod::Other => {
-                let len = self.chunk(buffer.len());
-                let mut chunks = buffer.chunks(len.max(1)).enumerate();
-                chunks.all(|(index, chunk)| check_chunk(chunk, offset + Bytes::new((index * len) as u64), generation))
+                let mut start = 0;
+                self.part_ends(buffer.len()).all(|end| {
+                    let part = &buffer[start..end];
+                    let at = offset + Bytes::new(start as u64);
+                    start = end;
+                    check_part(part, at, generation)
+                })
             }
         }
     }
 }
 
-fn check_chunk(chunk: &[u8], offset: DeviceOffset, generation: Option<u32>) -> bool {
-    let Some((header, data)) = chunk.split_at_checked(HEADER_BYTES) else {
-        return true; // Too small for a header: nothing to check against.
+fn check_part(part: &[u8], offset: DeviceOffset, generation: Option<u32>) -> bool {
+    let Some((header, data)) = part.split_at_checked(HEADER_BYTES) else {
+        return true; // The block is too small for a header: nothing to check against.
     };
     let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     word(0) == MAGIC
-        && word(4) as usize == chunk.len()
+        && word(4) as usize == part.len()
         && u64::from(word(8)) | u64::from(word(12)) << 32 == offset.get()
         && generation.is_none_or(|g| g == word(16))
         && word(20) == crc32c(data)
+        && header[24..] == [0; HEADER_BYTES - 24]
 }
 
 #[cfg(test)]
@@ -242,6 +249,9 @@ mod tests {
         for (method, interval) in [
             (VerifyMethod::Crc32c, 0),
             (VerifyMethod::Crc32c, 512),
+            (VerifyMethod::Crc32c, 1000),
+            // Sixteen bytes are left, too few for a header.
+            (VerifyMethod::Crc32c, 4080),
             (VerifyMethod::Meta, 0),
             (VerifyMethod::Pattern, 0),
         ] {
@@ -249,11 +259,9 @@ mod tests {
             let mut block = vec![0; 4096];
             v.fill(&mut block, DeviceOffset::new(8192), 5);
             assert!(v.check(&block, DeviceOffset::new(8192), Some(5)), "{method:?}");
-            for at in [0, 3, 9, 20, 31, 32, 511, 513, 4095] {
-                // Bytes 24 to 31 of a header are unused and not covered by the CRC.
-                let spare = method == VerifyMethod::Crc32c && (24..32).contains(&(at % interval.max(4096) as usize));
+            for at in 0..block.len() {
                 block[at] ^= 4;
-                assert_eq!(v.check(&block, DeviceOffset::new(8192), Some(5)), spare, "{method:?} byte {at}");
+                assert!(!v.check(&block, DeviceOffset::new(8192), Some(5)), "{method:?} {interval} byte {at}");
                 block[at] ^= 4;
             }
             if method == VerifyMethod::Crc32c {
