@@ -31,7 +31,7 @@ use crate::text_files::STDIN;
 pub(crate) use axis::Axis;
 pub(crate) use definition::Definition;
 use journal::Journal;
-pub(crate) use journal::Outcome;
+pub(crate) use journal::{Outcome, add_to};
 pub(crate) use results::{Collected, Rendered};
 pub(crate) use runs::{Checked, check, one};
 pub(crate) use said::Said;
@@ -133,7 +133,7 @@ fn merge_shards(args: &MergeArgs) -> Result<Ending, Failure> {
     for path in &journals {
         for (run, outcome) in journal::read(path, &head, definition.runs())? {
             let place = || path.display().to_string();
-            journal::add_to(&mut done, run, outcome).map_err(|error| Failure::named(place(), error))?;
+            add_to(&mut done, run, outcome).map_err(|error| Failure::named(place(), error))?;
         }
     }
     let missing: Vec<usize> = (0..definition.runs()).filter(|run| !done.contains_key(run)).collect();

@@ -741,9 +741,9 @@ pub(crate) enum SweepError {
         /// The number of runs.
         runs: usize,
     },
-    /// Two journals have other figures of one run.
+    /// A run is there twice, with different figures.
     #[error(
-        "run {run} is there with other figures than in another file; one of them is damaged, and runs repeat: remove the line, and do the run again"
+        "run {run} is there twice, with different figures; one of them is damaged, and runs repeat: remove the line, and do the run again"
     )]
     Disagrees {
         /// The number of the run.

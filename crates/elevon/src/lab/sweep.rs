@@ -4,10 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use super::{Interrupt, LabError, Texts, stack};
 use crate::failure::{Failure, SweepError};
 use crate::parallel::on_all_cores;
-use crate::sweep::{Checked, Definition, Outcome, Rendered, Said, check, one};
+use crate::sweep::{Checked, Definition, Outcome, Rendered, Said, add_to, check, one};
+
+/// The key in the line of an outcome that has the checksum of its sweep.
+const SWEEP: &str = "sweep";
 
 /// The values of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,9 +99,12 @@ impl Sweep {
         if let Some(number) = numbers.iter().find(|&&number| number >= runs) {
             return Err(LabError::Input(format!("run {number}: there are {runs}, the first is 0")));
         }
+        let checksum = self.0.checksum();
         let work = |number: usize| one(&self.0, number, interrupt);
         on_all_cores(numbers, threads, interrupt, work, |number, outcome| {
-            took(number, outcome.to_json(number).to_string());
+            let mut line = outcome.to_json(number);
+            line[SWEEP] = json!(checksum);
+            took(number, line.to_string());
             Ok(())
         })?;
         Ok(())
@@ -106,15 +114,18 @@ impl Sweep {
     /// byte.
     ///
     /// # Errors
-    /// A line is no outcome, or a run is missing.
+    /// A line is no outcome of this sweep, two are of one run and differ, or a run is missing.
     pub fn results<'o>(&self, outcomes: impl IntoIterator<Item = &'o str>) -> Result<SweepResults, LabError> {
         let mut done: BTreeMap<usize, Outcome> = BTreeMap::new();
+        let checksum = json!(self.0.checksum());
         for line in outcomes {
-            let outcome = serde_json::from_str(line).ok().and_then(|value| Outcome::of_json(&value));
-            let (run, outcome) = outcome
+            let value: Option<Value> = serde_json::from_str(line).ok();
+            let value = value.filter(|value| value.get(SWEEP) == Some(&checksum));
+            let (run, outcome) = value
+                .and_then(|value| Outcome::of_json(&value))
                 .filter(|(run, _)| *run < self.runs())
                 .ok_or_else(|| LabError::Input("an outcome is not one of this sweep".to_owned()))?;
-            done.insert(run, outcome);
+            add_to(&mut done, run, outcome).map_err(Failure::input)?;
         }
         let missing: Vec<usize> = (0..self.runs()).filter(|run| !done.contains_key(run)).collect();
         if let Some(&first) = missing.first() {

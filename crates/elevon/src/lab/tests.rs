@@ -77,6 +77,8 @@ fn a_sweep_in_any_order_gives_the_same_bytes() {
         matches!(column, Column::Text(words) if words[2] == "mq-deadline:fifo_batch=1,front_merges=0"),
         "{column:?}"
     );
+    let other = Sweep::new(SweepSpec { options: words("--device null"), ..spec() }).expect("a sweep");
+    assert!(other.results(one_by_one.iter().map(String::as_str)).is_err(), "outcomes of a disk");
     one_by_one.pop();
     let error = sweep.results(one_by_one.iter().map(String::as_str)).expect_err("one is missing");
     assert!(error.to_string().contains('1'), "{error}");

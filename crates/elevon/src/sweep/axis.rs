@@ -144,15 +144,22 @@ impl Axis {
 
     /// Returns the index of a value.
     pub(super) fn index_of(&self, value: &str) -> Option<usize> {
-        (0..self.len()).find(|&at| self.value(at) == value)
+        match &self.values {
+            Values::List(values) => values.iter().position(|own| own == value),
+            Values::Range { ends, .. } => {
+                let (number, _) = scaled(value).filter(|(number, _)| (ends.0..=ends.1).contains(number))?;
+                usize::try_from(number - ends.0).ok().filter(|&at| self.value(at) == value)
+            }
+        }
     }
 
-    /// Returns the values as numbers, if they all are: 7.3 is the name of a kernel.
-    pub(super) fn numbers(&self) -> Option<Vec<f64>> {
-        if self.target == Target::Stack && self.key != "memory" {
-            return None;
+    /// Returns true if all values are numbers: 7.3 is the name of a kernel.
+    pub(super) fn is_numeric(&self) -> bool {
+        match &self.values {
+            _ if self.target == Target::Stack && self.key != "memory" => false,
+            Values::List(values) => values.iter().all(|value| numeric(value).is_some()),
+            Values::Range { .. } => true,
         }
-        (0..self.len()).map(|at| numeric(&self.value(at))).collect()
     }
 }
 
@@ -291,7 +298,14 @@ mod tests {
         assert_eq!(values("bs=512k..2m:+512k"), ["512k", "1024k", "1536k", "2048k"]);
         assert_eq!(values("scheduler=none,bfq"), ["none", "bfq"]);
         assert_eq!(values("kernel=6.1,6.10"), ["6.1", "6.10"], "names, not numbers");
-        assert_eq!(Axis::parse("kernel=6.1,6.10").expect("an axis").numbers(), None);
+        assert!(!Axis::parse("kernel=6.1,6.10").expect("an axis").is_numeric());
+        // The values of a range are counted, not made.
+        let range = Axis::parse("randseed=1..9000000000000000000").expect("an axis");
+        assert!(range.is_numeric());
+        assert_eq!(
+            ["1", "8999999999999999999", "0", "01"].map(|value| range.index_of(value)).map(|at| at.map(|at| at as u64)),
+            [Some(0), Some(8_999_999_999_999_999_998), None, None]
+        );
         assert_eq!(values("scheduler=bfq:slice_idle=0,low_latency=0;"), ["bfq:slice_idle=0,low_latency=0"]);
         assert_eq!(values("scheduler=none;bfq:slice_idle=0,low_latency=0"), ["none", "bfq:slice_idle=0,low_latency=0"]);
     }

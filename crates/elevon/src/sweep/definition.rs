@@ -6,6 +6,7 @@ use elevon_formats::sweep as file;
 use serde_json::{Map, Value, json};
 
 use super::axis::{Axis, Values};
+use super::journal::of_runs;
 use super::points::{Point, Sampling, grid, points};
 use crate::args::{DEFAULT_SEED, StackArgs, SweepRunArgs};
 use crate::failure::{Failure, SweepError};
@@ -276,6 +277,13 @@ impl Definition {
             "compare": self.compare_text,
             "inputs": inputs,
         })
+    }
+
+    /// Returns a checksum of what decides the runs of a program's sweep. The files of the host that
+    /// jobs name are not in it.
+    pub(crate) fn checksum(&self) -> u32 {
+        let text = json!([of_runs(&self.head(&[])), *self.texts]).to_string();
+        crc32c::crc32c(text.as_bytes())
     }
 
     /// Returns the sweep of a journal.

@@ -91,17 +91,20 @@ pub(super) struct Bound {
     pub(super) metric: Metric,
     /// True if values are to be below, false if above.
     below: bool,
+    /// True if values may be equal to it.
+    or_equal: bool,
     value: f64,
 }
 
 impl Bound {
-    /// Parses `METRIC<VALUE` or `METRIC>VALUE`: a number, or one with a unit of time or size.
+    /// Parses `METRIC<VALUE` or `METRIC>VALUE`, or with `<=` and `>=`: a number, or one with a unit of time or size.
     pub(super) fn parse(text: &str) -> Result<Self, SweepError> {
         let bad = || SweepError::Bound { text: text.to_owned() };
         let at = text.find(['<', '>']).ok_or_else(bad)?;
         let (metric, rest) = text.split_at(at);
         let metric = Metric::parse(Some(metric.trim()).filter(|metric| !metric.is_empty()).ok_or_else(bad)?);
-        let value = Some(rest[1..].trim_start_matches('=').trim()).filter(|value| !value.is_empty()).ok_or_else(bad)?;
+        let (or_equal, value) = rest[1..].strip_prefix('=').map_or((false, &rest[1..]), |value| (true, value));
+        let value = Some(value.trim()).filter(|value| !value.is_empty()).ok_or_else(bad)?;
         let (value, unit) = quantity(value).ok_or_else(|| {
             let units: Vec<&str> = UNITS.iter().map(|(name, ..)| *name).filter(|name| !name.is_empty()).collect();
             SweepError::BoundValue { text: text.to_owned(), value: value.to_owned(), units: units.join(", ") }
@@ -117,18 +120,21 @@ impl Bound {
             };
             return Err(SweepError::BoundUnit { text: text.to_owned(), figure: metric.name(), expected });
         }
-        Ok(Self { metric, below: rest.starts_with('<'), value })
+        Ok(Self { metric, below: rest.starts_with('<'), or_equal, value })
     }
 
     /// Returns by how much a value misses the bound, as a share of the bound; 0 if it holds.
     pub(super) fn missed(&self, value: f64) -> f64 {
         let by = if self.below { value - self.value } else { self.value - value };
-        if by <= 0.0 { 0.0 } else { by / self.value.abs().max(1e-9) }
+        let holds = if self.or_equal { by <= 0.0 } else { by < 0.0 };
+        // A value equal to a bound that excludes it misses it by as little as there is.
+        if holds { 0.0 } else { (by / self.value.abs().max(1e-9)).max(f64::MIN_POSITIVE) }
     }
 
     pub(super) fn in_words(&self) -> String {
         let sign = if self.below { "<" } else { ">" };
-        format!("{} {sign} {}", self.metric.name(), self.metric.show(self.value))
+        let equal = if self.or_equal { "=" } else { "" };
+        format!("{} {sign}{equal} {}", self.metric.name(), self.metric.show(self.value))
     }
 }
 
@@ -190,6 +196,9 @@ mod tests {
         let bound = Bound::parse("reader:p99 < 2ms").expect("a bound");
         assert_eq!((bound.missed(1.9e6), bound.missed(3e6)), (0.0, 0.5));
         assert_eq!(bound.in_words(), "reader:lat_p99_ns < 2.00ms");
+        assert!(bound.missed(2e6) > 0.0);
+        let bound = Bound::parse("reader:p99<=2ms").expect("a bound");
+        assert_eq!((bound.missed(2e6), bound.in_words().as_str()), (0.0, "reader:lat_p99_ns <= 2.00ms"));
         assert_eq!(Bound::parse("throughput>=1GB/s").expect("a bound").missed(5e8), 0.5);
         assert_eq!(quantity("100k"), Some((1e5, Written::Number)));
         for text in ["p99<2", "iops>2ms", "throughput>50%", "util_percent<1GB/s"] {

@@ -39,7 +39,7 @@ impl Outcome {
         line
     }
 
-    /// Returns the number of a run, and its outcome.
+    /// Returns the number of a run, and its outcome: rows or an error.
     pub(crate) fn of_json(value: &Value) -> Option<(usize, Self)> {
         let row = |value: &Value| {
             let figures = value.get("figures")?.as_object()?.iter();
@@ -50,7 +50,8 @@ impl Outcome {
         let run = usize::try_from(value.get("run")?.as_u64()?).ok()?;
         let warnings = value.get("warnings").and_then(Value::as_array).into_iter().flatten();
         let warnings = warnings.map(|text| text.as_str().map(str::to_owned)).collect::<Option<_>>()?;
-        Some((run, Self { error: value.get("error")?.as_str()?.to_owned(), warnings, rows: rows? }))
+        let outcome = Self { error: value.get("error")?.as_str()?.to_owned(), warnings, rows: rows? };
+        (outcome.rows.is_empty() != outcome.error.is_empty()).then_some((run, outcome))
     }
 }
 
@@ -143,9 +144,7 @@ fn parse(path: &Path, text: &str, head: &Value, runs: usize) -> Result<BTreeMap<
             }
             continue;
         }
-        let has_outcome = |(_, outcome): &(usize, Outcome)| outcome.rows.is_empty() != outcome.error.is_empty();
-        let outcome = Outcome::of_json(&value).filter(has_outcome);
-        let (run, outcome) = outcome.ok_or_else(|| no_journal(path, at + 1))?;
+        let (run, outcome) = Outcome::of_json(&value).ok_or_else(|| no_journal(path, at + 1))?;
         if run >= runs {
             return Err(Failure::named(format!("{}:{}", path.display(), at + 1), SweepError::NoSuchRun { run, runs }));
         }
@@ -156,7 +155,7 @@ fn parse(path: &Path, text: &str, head: &Value, runs: usize) -> Result<BTreeMap<
 }
 
 /// Adds a run to what is done. Refuses one that is there with another outcome: runs repeat.
-pub(super) fn add_to(done: &mut BTreeMap<usize, Outcome>, run: usize, outcome: Outcome) -> Result<(), SweepError> {
+pub(crate) fn add_to(done: &mut BTreeMap<usize, Outcome>, run: usize, outcome: Outcome) -> Result<(), SweepError> {
     match done.insert(run, outcome) {
         Some(before) if before != done[&run] => Err(SweepError::Disagrees { run }),
         _ => Ok(()),
@@ -171,7 +170,7 @@ fn no_journal(path: &Path, line: usize) -> Failure {
 const COMPARE: &str = "compare";
 
 /// Returns what of a head decides the runs.
-fn of_runs(head: &Value) -> Value {
+pub(super) fn of_runs(head: &Value) -> Value {
     let mut head = head.clone();
     if let Some(keys) = head.as_object_mut() {
         keys.remove(COMPARE);
@@ -235,7 +234,7 @@ mod tests {
         let line = outcome(9.0).to_json(1);
         std::fs::write(&path, format!("{}{line}\n", std::fs::read_to_string(&path).expect("text"))).expect("space");
         let error = read(&path, &head, 4).expect_err("a run with two outcomes").to_string();
-        assert!(error.contains("runs.jsonl:5: run 1 is there with other figures"), "{error}");
+        assert!(error.contains("runs.jsonl:5: run 1 is there twice"), "{error}");
         std::fs::write(&path, format!("{head}\n{{\"run\": 0, \"error\": \"\", \"rows\": []}}\n")).expect("space");
         let error = read(&path, &head, 4).expect_err("a run without figures").to_string();
         assert!(error.contains("runs.jsonl:2: is no line of a sweep's journal"), "{error}");

@@ -188,10 +188,7 @@ impl Results<'_> {
         for (at, point) in self.points.iter().enumerate().take(ROWS) {
             let mut row = self.labels(point);
             for shown in &SHOWN {
-                row.push(
-                    Interval::of(&self.values(job, shown.key, at))
-                        .map_or("-".to_owned(), |of| words(&of, shown.format)),
-                );
+                row.push(Interval::of(&self.values(job, shown.key, at)).map_or("-".to_owned(), |of| words(&of, shown)));
             }
             table.rows.push(row);
         }
@@ -238,7 +235,7 @@ impl Results<'_> {
     /// Returns the axis along the bottom of the plots: the one with the most numbers, at least
     /// three.
     fn x_axis(&self) -> Option<usize> {
-        let numbers = self.axes.iter().map(|axis| axis.numbers().map_or(0, |numbers| numbers.len()));
+        let numbers = self.axes.iter().map(|axis| if axis.is_numeric() { axis.len() } else { 0 });
         let (at, most) = numbers.enumerate().max_by_key(|&(at, count)| (count, std::cmp::Reverse(at)))?;
         (most >= 3).then_some(at)
     }
@@ -247,8 +244,7 @@ impl Results<'_> {
         let others: Vec<usize> = (0..self.axes.len()).filter(|&axis| axis != x).collect();
         // The lines of a plot are the values of one axis, the other axes have a plot for each
         // combination.
-        let lines =
-            others.iter().copied().find(|&axis| self.axes[axis].numbers().is_none()).or(others.first().copied());
+        let lines = others.iter().copied().find(|&axis| !self.axes[axis].is_numeric()).or(others.first().copied());
         let rest: Vec<usize> = others.into_iter().filter(|&axis| Some(axis) != lines).collect();
         let mut groups: BTreeMap<Vec<usize>, Lines> = BTreeMap::new();
         for (at, point) in self.points.iter().enumerate() {
@@ -316,7 +312,7 @@ impl Results<'_> {
 
     /// Returns true if the axis has too many numbers for a line each, so that a map shows them.
     fn is_map(&self, lines: Option<usize>) -> bool {
-        lines.is_some_and(|axis| self.axes[axis].numbers().is_some_and(|numbers| numbers.len() > 3))
+        lines.is_some_and(|axis| self.axes[axis].is_numeric() && self.axes[axis].len() > 3)
     }
 
     fn heat_map(&self, shown: &Shown, x: usize, y: usize, fixed: &str, group: &Lines) -> HeatMap {
@@ -383,10 +379,13 @@ fn capital(text: &str) -> String {
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
-fn words(interval: &Interval, format: fn(f64) -> String) -> String {
+fn words(interval: &Interval, shown: &Shown) -> String {
+    let format = shown.format;
     match interval.half_width {
         // A whole number would hide what the interval has to say.
-        Some(half) if half < 10.0 && interval.mean < 10_000.0 => format!("{:.1} ± {half:.1}", interval.mean),
+        Some(half) if shown.unit == Unit::Count && half < 10.0 && interval.mean < 10_000.0 => {
+            format!("{:.1} ± {half:.1}", interval.mean)
+        }
         Some(half) => format!("{} ± {}", format(interval.mean), format(half)),
         None => format(interval.mean),
     }

@@ -234,7 +234,7 @@ impl Search {
         if count < 2 {
             return from;
         }
-        let is_ordered = matches!(axis.values, Values::Range { .. }) || axis.numbers().is_some();
+        let is_ordered = matches!(axis.values, Values::Range { .. }) || axis.is_numeric();
         if !is_ordered {
             let other = self.below(count - 1);
             return if other >= from { other + 1 } else { other };
