@@ -225,9 +225,20 @@ pub struct Analysis {
     /// Events without a device: gaps, and plugs in formats that do not name the device of a plug.
     without_device: [u64; TraceKind::NAMES.len()],
     span: Option<(u64, u64)>,
-    /// End of the current gap of lost events, in which everything in flight was forgotten.
-    gap_until: Option<u64>,
+    gap: Option<OpenGap>,
     untimed: u64,
+    /// The pass for the whole disk, if the device is a partition of it: what the device does is
+    /// told by all its requests.
+    whole_disk: Option<Box<Self>>,
+}
+
+/// A gap of lost events that has not ended. What is in flight when it begins, and what begins in
+/// it, is forgotten.
+#[derive(Clone, Copy)]
+struct OpenGap {
+    from: u64,
+    until: u64,
+    is_entered: bool,
 }
 
 impl Analysis {
@@ -242,8 +253,9 @@ impl Analysis {
             events: [0; TraceKind::NAMES.len()],
             without_device: [0; TraceKind::NAMES.len()],
             span: None,
-            gap_until: None,
+            gap: None,
             untimed: 0,
+            whole_disk: None,
         }
     }
 
@@ -287,6 +299,11 @@ impl Analysis {
         reader.report().recorded.as_deref().filter(|recorded| recorded.device().is_none_or(is_ours))
     }
 
+    /// Returns the disk, if the device is a partition.
+    pub(crate) const fn disk(&self) -> Option<DeviceNumber> {
+        self.partitions.disk()
+    }
+
     /// Returns the device, and the times of its first and last event.
     pub(crate) const fn device_and_span(&self) -> (DeviceNumber, Option<(u64, u64)>) {
         (self.device, self.span)
@@ -310,8 +327,14 @@ impl Analysis {
         match event.device {
             Some(device) if device == self.device => self.partitions.set_own(),
             None => return self.add_without_device(event),
-            Some(_) => {
-                if !self.partitions.is_ours(self.device, event) {
+            Some(device) => {
+                let is_ours = self.partitions.is_ours(self.device, event);
+                if self.partitions.disk() == Some(device) && self.collect.bios.is_none() {
+                    let gap = self.gap.map(|gap| OpenGap { is_entered: false, ..gap });
+                    let disk = self.whole_disk.get_or_insert_with(|| Box::new(Self { gap, ..Self::new(device) }));
+                    disk.add_event(event);
+                }
+                if !is_ours {
                     return;
                 }
             }
@@ -323,7 +346,7 @@ impl Analysis {
         }
         // A completion is noted in whatever task it interrupts, and a plug is of no device.
         let process = match event.kind {
-            TraceKind::Complete | TraceKind::Plug | TraceKind::Unplug { .. } => NOBODY,
+            TraceKind::Complete | TraceKind::IoDone | TraceKind::Plug | TraceKind::Unplug { .. } => NOBODY,
             _ => self.collect.processes.of(event),
         };
         if let TraceKind::Io { .. } = event.kind {
@@ -344,12 +367,33 @@ impl Analysis {
         // Readers deliver events in order, except if a trace mixes events with and without times.
         let now = now.max(last);
         self.span = Some((first, now));
-        if self.gap_until.is_some_and(|until| now >= until) {
-            self.gap_until = None;
-            self.forget(now);
+        if self.gap.is_some() {
+            self.pass_gap(now);
         }
         self.collect.advance(now);
         now
+    }
+
+    /// Leaves out the time up to `now` that is in the current gap.
+    fn pass_gap(&mut self, now: u64) {
+        let (Some(mut gap), Some((first, _))) = (self.gap, self.span) else { return };
+        if now < gap.from {
+            return;
+        }
+        if !gap.is_entered {
+            gap.is_entered = true;
+            let from = gap.from.max(first);
+            self.collect.advance(from);
+            self.forget(from);
+            self.collect.watch.is_in_gap = true;
+        }
+        self.collect.skip_to(now.min(gap.until));
+        self.gap = Some(gap);
+        if now >= gap.until {
+            self.gap = None;
+            self.forget(gap.until.max(first));
+            self.collect.watch.is_in_gap = false;
+        }
     }
 
     /// Forgets everything in flight, because events were lost and it is unknown what has ended.
@@ -362,15 +406,25 @@ impl Analysis {
     }
 
     fn add_without_device(&mut self, event: &TraceEvent) {
+        if let Some(disk) = &mut self.whole_disk {
+            disk.add_without_device(event);
+        }
         self.without_device[event.kind.index()] += 1;
         if let Some(log) = &mut self.collect.bios {
             log.observe(event);
         }
         self.collect.gaps.observe(event);
-        if let TraceKind::Lost { until, .. } = event.kind {
-            self.gap_until = self.gap_until.max(until.or(event.time));
-            if self.gap_until.is_none() {
-                self.forget(self.span.map_or(ABSENT, |(_, last)| last));
+        let TraceKind::Lost { until, .. } = event.kind else { return };
+        let Some(from) = event.time.or(until) else {
+            return self.forget(self.span.map_or(ABSENT, |(_, last)| last));
+        };
+        let until = until.unwrap_or(from).max(from);
+        match &mut self.gap {
+            // The gaps of several CPUs are one gap.
+            Some(gap) if from <= gap.until => gap.until = gap.until.max(until),
+            _ => {
+                self.pass_gap(from);
+                self.gap = Some(OpenGap { from, until, is_entered: false });
             }
         }
     }
@@ -379,13 +433,20 @@ impl Analysis {
     pub fn finish(mut self, reader: &Reader) -> Inspection {
         self.collect.finish_responses();
         self.collect.processes.resolve(reader.names());
+        let whole_disk = self.whole_disk.take().map(|disk| disk.finish(reader));
         let under_way = self.life.under_way();
-        let utilisation = self.collect.busy.read();
+        let observed = self.collect.depths.time().min(self.span.map_or(0, |(first, last)| last - first));
+        let utilisation = self.collect.busy.read(self.collect.watch.is_in_gap, observed);
         let recorded = self.recorded(reader);
-        let Collector { processes, stages, counts, depths, watch, .. } = self.collect;
+        let Collector { processes, stages, counts, mut depths, watch, .. } = self.collect;
         let mut processes = processes.all;
-        let context = Context { processes: &processes, counts: &counts, depths: &depths, span: self.span, recorded };
-        let findings = watch.findings(&context);
+        let context =
+            Context { processes: &processes, counts: &counts, depths: &depths, span: self.span, observed, recorded };
+        let mut findings = watch.findings(&context);
+        if let Some(disk) = whole_disk {
+            findings::take_those_of_device(&mut findings, disk.findings, disk.device);
+            depths = disk.depths;
+        }
         processes.retain(|row| row.all_bios() + row.all_requests() > 0);
         processes.sort_by_key(|row| std::cmp::Reverse(row.all_bytes()));
         Inspection {
@@ -395,6 +456,7 @@ impl Analysis {
             events: self.events,
             events_without_device: self.without_device,
             span: self.span,
+            observed,
             untimed: self.untimed,
             findings,
             processes,
@@ -431,6 +493,8 @@ pub struct Inspection {
     pub events_without_device: [u64; TraceKind::NAMES.len()],
     /// Time of the device's first and last event.
     pub span: Option<(u64, u64)>,
+    /// Nanoseconds of it in which no events were lost.
+    pub observed: u64,
     /// Events without a time.
     pub untimed: u64,
     /// Problems, the most important first.
@@ -449,7 +513,7 @@ pub struct Inspection {
     pub queue_seeks: Seeks,
     /// Distances between requests in the order in which they were issued.
     pub issue_seeks: Seeks,
-    /// Depth of the device's queue.
+    /// Depth of the device's queue; of the whole disk if the device is a partition.
     pub depths: Depths,
     /// The trace over time.
     pub timeline: Timeline,
@@ -468,7 +532,7 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// Returns the length of the trace in nanoseconds.
+    /// Returns the length of the trace in nanoseconds, gaps of lost events included.
     pub fn duration(&self) -> u64 {
         self.span.map_or(0, |(first, last)| last - first)
     }

@@ -3,19 +3,18 @@
 
 use elevon_core::stats::LatencyStat;
 use elevon_trace::analysis::{
-    DEPTH_ROWS, Finding, Group, Inspection, ProcessStats, Seeks, SizeStat, Stages, depth_row_name,
+    DEPTH_ROWS, Finding, Group, Inspection, ProcessStats, Seeks, SizeStat, Slot, Stages, depth_row_name,
 };
 use elevon_trace::{ReadReport, Recorded, TraceKind};
 use serde_json::{Map, Value, json};
 
-use super::tables::has_requests;
+use super::tables::Told;
 use super::{PERCENTILES, SCHEMA_VERSION};
 use crate::summary::{latency_deviation, latency_mean};
 
 /// Returns the whole inspection, with a newline at its end.
 pub fn json(found: &Inspection) -> String {
-    // Whether the trace tells more than what was asked for; else the rest is not known, not zero.
-    let told = has_requests(found);
+    let told = Told::by(found);
     let value = json!({
         "schema_version": SCHEMA_VERSION,
         "trace": trace(&found.report),
@@ -25,22 +24,23 @@ pub fn json(found: &Inspection) -> String {
         "start_ns": found.span.map(|(first, _)| first),
         "end_ns": found.span.map(|(_, last)| last),
         "duration_ns": found.duration(),
+        "observed_ns": found.observed,
         "events": events(&found.events, true),
         "events_without_device": events(&found.events_without_device, false),
         "events_without_time": found.untimed,
         "findings": found.findings.iter().map(finding).collect::<Vec<_>>(),
         "bios": bios(found),
         "requests": requests(found),
-        "splits": (told || found.counts.splits > 0).then_some(found.counts.splits),
-        "merges": told.then(|| json!({
+        "splits": (told.requests || found.counts.splits > 0).then_some(found.counts.splits),
+        "merges": told.requests.then(|| json!({
             "back": found.counts.back_merges,
             "front": found.counts.front_merges,
             "request": found.counts.request_merges,
         })),
-        "requeues": told.then_some(found.counts.requeues),
-        "partial_completions": told.then_some(found.counts.partial),
-        "errors": told.then_some(found.counts.errors),
-        "not_followed": told.then(|| json!({
+        "requeues": told.requests.then_some(found.counts.requeues),
+        "partial_completions": told.requests.then_some(found.counts.partial),
+        "errors": told.errors.then_some(found.counts.errors),
+        "not_followed": (told.requests || told.errors).then(|| json!({
             "completions_without_beginning": found.counts.unmatched,
             "completions_missing": found.counts.overdue,
             "latencies_across_gaps": found.counts.across_gaps,
@@ -50,8 +50,8 @@ pub fn json(found: &Inspection) -> String {
         })),
         "latency": by_group(|group| stages(&found.stages[group as usize])),
         "sequentiality": { "queued": seeks(&found.queue_seeks), "issued": seeks(&found.issue_seeks) },
-        "depth": told.then(|| depth(found)),
-        "utilisation": told.then(|| utilisation(found)),
+        "depth": told.depth.then(|| depth(found)),
+        "utilisation": told.utilisation.then(|| utilisation(found)),
         "priorities": priorities(found),
         "processes": found.processes.iter().map(|row| process(row, told)).collect::<Vec<_>>(),
         "timeline": timeline(found),
@@ -118,7 +118,7 @@ fn by_group(mut of: impl FnMut(Group) -> Option<Value>) -> Value {
 }
 
 fn bios(found: &Inspection) -> Value {
-    let told = has_requests(found);
+    let told = Told::by(found).completions;
     by_group(|group| {
         let at = group as usize;
         let flag = |counts: &[u64; Group::COUNT]| (found.mix.flagged[at] > 0).then_some(counts[at]);
@@ -254,17 +254,17 @@ fn priorities(found: &Inspection) -> Value {
     rows.collect()
 }
 
-fn process(row: &ProcessStats, told: bool) -> Value {
+fn process(row: &ProcessStats, told: Told) -> Value {
     json!({
         "id": row.id,
         "name": row.name,
         "bios": by_group(|group| (row.bios[group as usize] > 0).then(|| json!(row.bios[group as usize]))),
         "bytes": by_group(|group| (row.bytes[group as usize] > 0).then(|| json!(row.bytes[group as usize]))),
         "requests": by_group(|group| (row.requests[group as usize] > 0).then(|| json!(row.requests[group as usize]))),
-        "splits": (told || row.splits > 0).then_some(row.splits),
-        "merges": told.then_some(row.merges),
+        "splits": (told.requests || row.splits > 0).then_some(row.splits),
+        "merges": told.requests.then_some(row.merges),
         "sequential_bios": row.sequential,
-        "device_time_ns": told.then_some(row.device_time),
+        "device_time_ns": told.depth.then_some(row.device_time),
         "latency": by_group(|group| {
             let stat = &row.latency[group as usize];
             (stat.count > 0).then(|| latency(stat))
@@ -274,21 +274,24 @@ fn process(row: &ProcessStats, told: bool) -> Value {
 
 fn timeline(found: &Inspection) -> Value {
     let line = &found.timeline;
-    let column = |of: &dyn Fn(&elevon_trace::analysis::Slot) -> u64| line.slots.iter().map(of).collect::<Vec<_>>();
-    let known = |of: &dyn Fn(&elevon_trace::analysis::Slot) -> u64| has_requests(found).then(|| column(of));
+    let told = Told::by(found);
+    let column = |of: &dyn Fn(&Slot) -> u64| line.slots.iter().map(of).collect::<Vec<_>>();
+    let moved = |of: &dyn Fn(&Slot) -> u64| told.completions.then(|| column(of));
+    let in_device = |of: &dyn Fn(&Slot) -> u64| told.depth.then(|| column(of));
     let (read, write) = (Group::Read as usize, Group::Write as usize);
     json!({
         "start_ns": line.start,
         "slot_ns": line.width,
         "queued": column(&|slot| slot.queued),
-        "reads_completed": known(&|slot| slot.completed[read]),
-        "writes_completed": known(&|slot| slot.completed[write]),
-        "read_bytes": known(&|slot| slot.bytes[read]),
-        "write_bytes": known(&|slot| slot.bytes[write]),
-        "busy_ns": known(&|slot| slot.busy),
-        "in_device_request_ns": known(&|slot| slot.in_device),
-        "waiting_request_ns": known(&|slot| slot.waiting),
-        "latency_max_ns": known(&|slot| slot.latency_max),
+        "lost_ns": (found.report.gap_count > 0).then(|| column(&|slot| slot.lost)),
+        "reads_completed": moved(&|slot| slot.completed[read]),
+        "writes_completed": moved(&|slot| slot.completed[write]),
+        "read_bytes": moved(&|slot| slot.bytes[read]),
+        "write_bytes": moved(&|slot| slot.bytes[write]),
+        "busy_ns": in_device(&|slot| slot.busy),
+        "in_device_request_ns": in_device(&|slot| slot.in_device),
+        "waiting_request_ns": in_device(&|slot| slot.waiting),
+        "latency_max_ns": moved(&|slot| slot.latency_max),
     })
 }
 

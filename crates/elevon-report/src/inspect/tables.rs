@@ -3,7 +3,7 @@
 use comfy_table::Table;
 use elevon_core::stats::LatencyStat;
 use elevon_trace::TraceKind;
-use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Stages, depth_row_name};
+use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Slot, Stages, depth_row_name};
 
 use super::PERCENTILES;
 use crate::number::{bytes_binary, grouped, span};
@@ -48,19 +48,49 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}%", 100.0 * part as f64 / whole as f64) }
 }
 
-/// Returns true if the trace has events of requests or completions; otherwise it only tells what
-/// was asked for.
-pub(super) fn has_requests(found: &Inspection) -> bool {
-    let tells_more = |kind: &str| !matches!(kind, "queue" | "io" | "remap" | "split" | "plug" | "unplug" | "lost");
-    TraceKind::NAMES.iter().zip(found.events).any(|(kind, count)| count > 0 && tells_more(kind))
+/// What the events of a device tell; the rest is not known, not zero.
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    /// What became of bios: the device has events of requests.
+    pub(super) requests: bool,
+    /// When something completed.
+    pub(super) completions: bool,
+    /// Whether it failed.
+    pub(super) errors: bool,
+    /// When requests began and completed.
+    pub(super) utilisation: bool,
+    /// When requests were in the device.
+    pub(super) depth: bool,
+}
+
+impl Told {
+    pub(super) fn by(found: &Inspection) -> Self {
+        let has = |kinds: &[&str]| {
+            let mut rows = TraceKind::NAMES.iter().zip(found.events);
+            rows.any(|(kind, count)| count > 0 && kinds.contains(kind))
+        };
+        let is_completed = has(&["complete", "io_done"]);
+        Self {
+            requests: is_completed
+                || has(&["getrq", "backmerge", "frontmerge", "rq_merge", "insert", "issue", "requeue"])
+                || has(&["io_start", "rq_error", "rq_remap"]),
+            completions: is_completed || has(&["bio_complete"]) || found.counts.bios_completed.iter().sum::<u64>() > 0,
+            errors: has(&["complete", "bio_complete", "rq_error"]),
+            utilisation: is_completed && has(&["getrq", "io_start", "insert", "issue"]),
+            depth: is_completed && has(&["issue"]),
+        }
+    }
 }
 
 /// Returns what it means that a trace has no findings.
 pub(super) fn why_no_findings(found: &Inspection) -> &'static str {
-    if has_requests(found) {
+    let told = Told::by(found);
+    if told.depth {
         "Nothing in this trace passes the threshold of a known problem."
-    } else if found.stages.iter().any(|stages| stages.bio_total.count > 0) {
+    } else if found.events[TraceKind::Io { response_ns: None }.index()] > 0 && told.completions {
         "This trace has one record for each I/O; problems are found where it tells when requests were issued and completed, too."
+    } else if told.requests || told.completions {
+        "This trace does not tell of this device when requests were issued and completed; problems are found where it does."
     } else {
         "This trace only tells what was asked for; problems are found where it tells when requests were issued and completed, too."
     }
@@ -73,7 +103,9 @@ pub(super) fn io(out: &mut String, found: &Inspection) {
         "I/O", "bios", "bytes", "mean", "requests", "mean", "max", "IOPS", "rate", "sync", "meta", "ahead", "FUA",
         "flush",
     ]);
-    let seconds = found.duration() as f64 / 1e9;
+    let told = Told::by(found);
+    let seconds = found.observed as f64 / 1e9;
+    let sum = |of: &dyn Fn(&Slot) -> u64| found.timeline.slots.iter().map(of).fold(0, u64::saturating_add);
     let rate = |value: u64, unit: fn(f64) -> String| {
         if seconds > 0.0 { unit(value as f64 / seconds) } else { "-".to_owned() }
     };
@@ -81,11 +113,10 @@ pub(super) fn io(out: &mut String, found: &Inspection) {
         let at = group as usize;
         let counts = &found.counts;
         let (requests, bytes) = (counts.completed[at], counts.completed_bytes[at]);
-        let (done, moved) = match requests {
-            // Formats with one record per I/O have no requests, and some of them no completions.
-            0 if counts.bios_completed[at] > 0 => (counts.bios_completed[at], counts.bio_bytes[at]),
-            0 if !has_requests(found) => (counts.bios[at], counts.bio_bytes[at]),
-            _ => (requests, bytes),
+        // What completed while events were lost is not counted over time.
+        let (done, moved) = match told.completions {
+            true => (sum(&|slot| slot.completed[at]), sum(&|slot| slot.bytes[at])),
+            false => (counts.bios[at], counts.bio_bytes[at]),
         };
         let max = found.request_sizes.groups[at].max.max(found.bio_sizes.groups[at].max * u64::from(requests == 0));
         table.add_row([
@@ -219,11 +250,12 @@ pub(super) fn sizes(out: &mut String, found: &Inspection) {
 /// Writes the depth of the device queue.
 pub(super) fn depth(out: &mut String, found: &Inspection) {
     let time = found.depths.time();
-    if time == 0 || !has_requests(found) {
+    if time == 0 || !Told::by(found).depth {
         return;
     }
     let mut table = plain_table();
-    table.set_header(["Depth in device", "time", "issued", "D2C mean", "D2C p99", "completed/s", "rate"]);
+    let name = found.disk.map_or_else(|| "Depth in device".to_owned(), |disk| format!("Depth in device, of {disk}"));
+    table.set_header([&name, "time", "issued", "D2C mean", "D2C p99", "completed/s", "rate"]);
     for at in 0..DEPTH_ROWS {
         let row = &found.depths.rows[at];
         if row.time + row.count == 0 {
@@ -271,15 +303,20 @@ pub(super) fn over_time(out: &mut String, found: &Inspection) {
     let line = &found.timeline;
     let Some(_) = line.start.filter(|_| !line.slots.is_empty()) else { return };
     let per_line = line.slots.len().div_ceil(TIME_LINES);
-    let known = |cell: String| if has_requests(found) { cell } else { "-".to_owned() };
+    let told = Told::by(found);
     let mut table = plain_table();
+    // Without requests it is the latency of bios.
+    let mean = if told.depth { "D2C mean" } else { "mean" };
     table.set_header([
-        "Time", "queued", "r/s", "rate", "w/s", "rate", "flush/s", "depth", "waiting", "busy", "D2C mean", "max",
+        "Time", "queued", "r/s", "rate", "w/s", "rate", "flush/s", "depth", "waiting", "busy", mean, "max",
     ]);
     for (at, slots) in line.slots.chunks(per_line).enumerate() {
-        let width = line.width * slots.len() as u64;
-        let sum = |of: &dyn Fn(&elevon_trace::analysis::Slot) -> u64| slots.iter().map(of).fold(0, u64::saturating_add);
-        let rate = |value: u64| value as f64 * 1e9 / width as f64;
+        let sum = |of: &dyn Fn(&Slot) -> u64| slots.iter().map(of).fold(0, u64::saturating_add);
+        let width = (line.width * slots.len() as u64).saturating_sub(sum(&|slot| slot.lost));
+        let known = |is_told: bool, cell: String| if is_told && width > 0 { cell } else { "-".to_owned() };
+        let moved = |cell: String| known(told.completions, cell);
+        let in_device = |cell: String| known(told.depth, cell);
+        let rate = |value: u64| value as f64 * 1e9 / width.max(1) as f64;
         let completed = |group: Group| format!("{:.0}", rate(sum(&|slot| slot.completed[group as usize])));
         let bytes = |group: Group| bytes_binary(rate(sum(&|slot| slot.bytes[group as usize]))) + "/s";
         let all: u64 = sum(&|slot| slot.completed.iter().sum());
@@ -287,14 +324,14 @@ pub(super) fn over_time(out: &mut String, found: &Inspection) {
         table.add_row([
             span((at as u64 * per_line as u64 * line.width) as f64),
             count(sum(&|slot| slot.queued)),
-            known(completed(Group::Read)),
-            known(bytes(Group::Read)),
-            known(completed(Group::Write)),
-            known(bytes(Group::Write)),
-            known(completed(Group::Flush)),
-            known(format!("{:.1}", sum(&|slot| slot.in_device) as f64 / width as f64)),
-            known(format!("{:.1}", sum(&|slot| slot.waiting) as f64 / width as f64)),
-            known(percent(sum(&|slot| slot.busy), width)),
+            moved(completed(Group::Read)),
+            moved(bytes(Group::Read)),
+            moved(completed(Group::Write)),
+            moved(bytes(Group::Write)),
+            moved(completed(Group::Flush)),
+            in_device(format!("{:.1}", sum(&|slot| slot.in_device) as f64 / width as f64)),
+            in_device(format!("{:.1}", sum(&|slot| slot.waiting) as f64 / width as f64)),
+            in_device(percent(sum(&|slot| slot.busy), width)),
             latency.map_or_else(|| "-".to_owned(), |ns| span(ns as f64)),
             slots
                 .iter()

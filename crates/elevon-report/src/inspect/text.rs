@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use elevon_trace::analysis::{Counts, Finding, HZ, Inspection};
 use elevon_trace::{Recorded, TraceKind};
 
-use super::tables;
+use super::tables::{self, Told};
 use crate::number::{bytes_binary, counted, grouped, span};
 
 /// Columns at which sentences are wrapped.
@@ -119,9 +119,7 @@ fn one_finding(out: &mut String, number: usize, finding: &Finding, found: &Inspe
 /// Writes sentences about splits, merges and sequential access.
 fn shape(out: &mut String, found: &Inspection) {
     out.push('\n');
-    if tables::has_requests(found) {
-        changes(out, &found.counts);
-    }
+    changes(out, &found.counts, Told::by(found));
     for (name, seeks) in [("queued", &found.queue_seeks), ("issued", &found.issue_seeks)] {
         if let Some(mean) = seeks.mean() {
             let _ = writeln!(
@@ -137,28 +135,38 @@ fn shape(out: &mut String, found: &Inspection) {
 }
 
 /// Writes how often bios and requests were split, merged, requeued and the like.
-fn changes(out: &mut String, counts: &Counts) {
-    let _ = writeln!(
-        out,
-        "splits {}, merges {} (back {}, front {}, of requests {}), requeues {}, partial completions {}, errors {}",
-        grouped(counts.splits),
-        grouped(counts.back_merges + counts.front_merges + counts.request_merges),
-        grouped(counts.back_merges),
-        grouped(counts.front_merges),
-        grouped(counts.request_merges),
-        grouped(counts.requeues),
-        grouped(counts.partial),
-        grouped(counts.errors)
-    );
+fn changes(out: &mut String, counts: &Counts, told: Told) {
+    let mut parts = Vec::new();
+    if told.requests {
+        parts.push(format!(
+            "splits {}, merges {} (back {}, front {}, of requests {}), requeues {}, partial completions {}",
+            grouped(counts.splits),
+            grouped(counts.back_merges + counts.front_merges + counts.request_merges),
+            grouped(counts.back_merges),
+            grouped(counts.front_merges),
+            grouped(counts.request_merges),
+            grouped(counts.requeues),
+            grouped(counts.partial),
+        ));
+    } else if counts.splits > 0 {
+        parts.push(format!("splits {}", grouped(counts.splits)));
+    }
+    if told.errors {
+        parts.push(format!("errors {}", grouped(counts.errors)));
+    }
+    if !parts.is_empty() {
+        let _ = writeln!(out, "{}", parts.join(", "));
+    }
 }
 
 fn utilisation(out: &mut String, found: &Inspection) {
-    if found.duration() == 0 || !tables::has_requests(found) {
+    let told = Told::by(found);
+    if found.observed == 0 || !told.utilisation {
         return;
     }
     let busy = &found.utilisation;
-    let ms = found.duration() as f64 / 1e6;
-    let percent = |value: f64| format!("{:.1}%", 100.0 * value / ms);
+    let ms = found.observed as f64 / 1e6;
+    let percent = |value: f64| format!("{:.1}%", (100.0 * value / ms).min(100.0));
     let _ = writeln!(
         out,
         "\nUtilisation (%util): exact {}; as kernels count it at HZ={HZ}: sampled (5.7 to 6.9) {}, inflight (proposal 003) {}, \
@@ -168,10 +176,14 @@ fn utilisation(out: &mut String, found: &Inspection) {
         percent(busy.inflight_ms as f64),
         percent(busy.precise_ms as f64)
     );
+    if !told.depth {
+        return;
+    }
     let depths = &found.depths;
+    let of_disk = found.disk.map_or_else(String::new, |disk| format!(", of {disk}"));
     let _ = writeln!(
         out,
-        "Requests in the device: mean {:.2} while busy, at most {}; the device was busy {} of the time",
+        "Requests in the device{of_disk}: mean {:.2} while busy, at most {}; the device was busy {} of the time",
         depths.mean_busy_depth(),
         grouped(depths.max),
         tables::percent(depths.busy(), depths.time())

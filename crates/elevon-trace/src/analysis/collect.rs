@@ -19,6 +19,7 @@ use super::timeline::Timeline;
 use super::utilisation::BusyTime;
 use super::{ABSENT, Group};
 use crate::event::{Gaps, TraceEvent, TraceKind};
+use crate::op::TraceOp;
 
 /// State recorded with a request, for figures that compare requests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,7 +84,8 @@ pub struct Counts {
     pub requeues: u64,
     /// Completions of a part of a request.
     pub partial: u64,
-    /// Requests that completed with an error.
+    /// Requests that completed with an error, or of which a part did; bios of devices that have no
+    /// requests.
     pub errors: u64,
     /// Completions of requests that were not seen before, because they started before the trace or
     /// in a gap.
@@ -133,6 +135,8 @@ struct WholeIo {
     queued: u64,
     sector: u64,
     bytes: u64,
+    op: Option<TraceOp>,
+    flags: Flags,
 }
 
 impl Collector {
@@ -258,7 +262,8 @@ impl Collector {
         }
         self.timeline.queued(now);
         let TraceKind::Io { response_ns: Some(response) } = event.kind else { return };
-        let whole = WholeIo { group, process, queued: now, sector, bytes };
+        let flags = event.flags.unwrap_or_default();
+        let whole = WholeIo { group, process, queued: now, sector, bytes, op: event.op, flags };
         let id = match self.free_whole.pop() {
             Some(id) => {
                 self.whole[id as usize] = whole;
@@ -290,7 +295,7 @@ impl Collector {
         let Some(total) = self.span(io.queued, end) else { return };
         self.stages[at].bio_total.add(total);
         self.process(io.process).latency[at].add(total);
-        self.timeline.completed(end, io.group, io.bytes, Some(total));
+        self.moved(end, io.group, io.bytes, Some(total));
         if let Some(records) = &mut self.records {
             records.push(super::RequestRecord {
                 queued: Some(io.queued),
@@ -301,8 +306,8 @@ impl Collector {
                 sector: io.sector,
                 bytes: io.bytes,
                 group: io.group,
-                op: None,
-                flags: Flags::NONE,
+                op: io.op,
+                flags: io.flags,
                 process: io.process,
                 bios: 1,
                 prio: None,
@@ -352,15 +357,14 @@ impl Collector {
         }
     }
 
-    pub(super) fn on_merged(&mut self, request: Option<&Request>, event: &TraceEvent, _now: u64) {
+    /// Counts a bio of a process that was merged into a request, which may be of another process.
+    pub(super) fn on_merged(&mut self, event: &TraceEvent, process: u32) {
         if event.kind == TraceKind::BackMerge {
             self.counts.back_merges += 1;
         } else {
             self.counts.front_merges += 1;
         }
-        if let Some(request) = request {
-            self.process(request.process).merges += 1;
-        }
+        self.process(process).merges += 1;
     }
 
     pub(super) fn on_request_merged(&mut self, absorbed: Option<&Request>, now: u64) {
@@ -395,7 +399,7 @@ impl Collector {
         self.depths.reached(self.in_device);
         let at = request.group as usize;
         self.counts.issued[at] += 1;
-        if request.sectors > 0 {
+        if request.sectors > 0 && !request.is_requeued && request.op != Some(TraceOp::Passthrough) {
             self.issue_seeks.add(request.start, request.sectors);
         }
         if request.inserted != ABSENT {
@@ -423,7 +427,7 @@ impl Collector {
         self.watch.on_left_device(request, self.in_device, now);
     }
 
-    pub(super) const fn on_part_completed(&mut self, _sectors: u64) {
+    pub(super) const fn on_part_completed(&mut self) {
         self.counts.partial += 1;
     }
 
@@ -441,7 +445,8 @@ impl Collector {
             self.leave(request, bytes, now);
         }
         let serviced = self.span(request.issued, now);
-        let total = self.span(request.queued, now);
+        let is_accounted_only = request.queued == ABSENT && request.issued == ABSENT;
+        let total = self.span(if is_accounted_only { request.accounted } else { request.queued }, now);
         if let Some(serviced) = serviced {
             self.stages[at].issued_to_completed.add(serviced);
             self.depths.latency(request.note.depth, serviced);
@@ -460,9 +465,7 @@ impl Collector {
         if let Some(known) = known {
             self.watch.on_completed(request, bytes, serviced, known, now);
         }
-        if now != ABSENT {
-            self.timeline.completed(now, request.group, bytes, serviced);
-        }
+        self.moved(now, request.group, bytes, serviced);
         if let Some(records) = &mut self.records {
             records.push(super::RequestRecord::of(request, bytes, error, now));
         }
@@ -476,6 +479,13 @@ impl Collector {
         if request.is_started {
             self.busy.swallowed(now);
             self.watch.on_ended(request);
+        }
+    }
+
+    /// Counts a completion over time. In a gap some are lost, so none counts.
+    fn moved(&mut self, now: u64, group: Group, bytes: u64, latency: Option<u64>) {
+        if now != ABSENT && !self.watch.is_in_gap {
+            self.timeline.completed(now, group, bytes, latency);
         }
     }
 
@@ -500,7 +510,7 @@ impl Collector {
 
     pub(super) fn on_completed_unknown(&mut self, event: &TraceEvent) {
         // The end of a flush sequence does not count as a request.
-        if event.bytes == Some(0) && Group::of(event.op) != Group::Flush {
+        if event.bytes == Some(0) && !matches!(Group::of(event.op), Group::Flush | Group::Other) {
             return;
         }
         self.counts.unmatched += 1;
@@ -522,7 +532,12 @@ impl Collector {
         self.watch.tails.on_bio_completed(bio);
     }
 
-    pub(super) const fn on_bio_completed_unknown(&mut self, _event: &TraceEvent, _now: u64) {}
+    /// Counts a completed bio of a device that has no requests.
+    pub(super) fn on_bio_without_request(&mut self, bio: &Bio, error: Option<i32>, now: u64) {
+        self.counts.errors += u64::from(error.is_some_and(|error| error != 0));
+        let total = self.span(bio.queued, now);
+        self.moved(now, bio.group, bio.bytes, total);
+    }
 
     /// Forgets everything in progress.
     pub(super) fn on_forgotten(&mut self, now: u64) {
@@ -530,11 +545,16 @@ impl Collector {
         self.in_device = 0;
         self.waiting = 0;
         if now != ABSENT {
-            self.timeline.skip_to(now);
-            self.depths.skip_to(now);
-            self.busy.forget(now);
+            self.skip_to(now);
+            self.busy.forget(now, self.watch.is_in_gap);
         }
         self.watch.forget();
+    }
+
+    /// Leaves out the time up to `now`, because events were lost.
+    pub(super) fn skip_to(&mut self, now: u64) {
+        self.timeline.skip_to(now);
+        self.depths.skip_to(now);
     }
 
     /// Processes the responses of whole I/Os that come after the end of the trace.

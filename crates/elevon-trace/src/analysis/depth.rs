@@ -64,7 +64,8 @@ impl Depths {
     /// Adds the time up to `now` at a depth.
     #[inline]
     pub(super) fn advance(&mut self, now: u64, depth: u64) {
-        let since = self.counted.replace(now).unwrap_or(now);
+        let since = self.counted.unwrap_or(now);
+        self.counted = Some(now.max(since));
         let span = now.saturating_sub(since);
         if span > 0 {
             self.lasted = row_of(depth);
@@ -80,8 +81,9 @@ impl Depths {
         self.max = self.max.max(depth);
     }
 
-    pub(super) const fn skip_to(&mut self, now: u64) {
-        self.counted = Some(now);
+    /// Leaves out the time up to `now`, in which the depth is unknown.
+    pub(super) fn skip_to(&mut self, now: u64) {
+        self.counted = self.counted.max(Some(now));
     }
 
     /// Counts a completed request at the depth before this instant.
@@ -106,7 +108,7 @@ impl Depths {
         self.rows[1..].iter().map(|row| row.time).sum()
     }
 
-    /// Returns the nanoseconds of all rows.
+    /// Returns the nanoseconds of all rows: the time in which no events were lost.
     pub fn time(&self) -> u64 {
         self.rows.iter().map(|row| row.time).sum()
     }

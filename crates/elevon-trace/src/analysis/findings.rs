@@ -23,6 +23,7 @@ use super::depth::Depths;
 use super::life::{Bio, Request};
 use super::process::ProcessStats;
 use super::{ABSENT, Group};
+use crate::event::DeviceNumber;
 use crate::recorded::Recorded;
 
 /// A kind of problem.
@@ -58,6 +59,14 @@ impl FindingKind {
         Self::DeviceBufferbloat,
         Self::NoisyNeighbour,
     ];
+
+    /// Returns true if it is about what the device does, which all its partitions together make.
+    const fn is_of_device(self) -> bool {
+        match self {
+            Self::FlushStorm | Self::ShallowQueue | Self::IdleWhileWaiting | Self::DeviceBufferbloat => true,
+            Self::SmallTails | Self::ReaderStarved | Self::PriorityInversion | Self::NoisyNeighbour => false,
+        }
+    }
 
     /// Returns a short stable name, used in JSON.
     pub const fn name(self) -> &'static str {
@@ -95,6 +104,20 @@ pub struct Finding {
     /// Affected part of the trace in thousandths: of its time, or of its I/Os. Findings are sorted
     /// by it.
     pub weight: u32,
+}
+
+/// Replaces those of a partition's findings that are about the device by those of its disk.
+pub(super) fn take_those_of_device(findings: &mut Vec<Finding>, of_disk: Vec<Finding>, disk: DeviceNumber) {
+    findings.retain(|finding| !finding.kind.is_of_device());
+    findings.extend(of_disk.into_iter().filter(|finding| finding.kind.is_of_device()).map(|mut finding| {
+        finding.evidence.push(format!("this is of the whole disk {disk}, with the I/O of all its partitions"));
+        finding
+    }));
+    sort(findings);
+}
+
+fn sort(findings: &mut [Finding]) {
+    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.weight), finding.kind));
 }
 
 /// Time of the first and last occurrence.
@@ -143,6 +166,8 @@ pub(super) struct Context<'a> {
     pub(super) depths: &'a Depths,
     /// First and last time of the trace.
     pub(super) span: Option<(u64, u64)>,
+    /// Nanoseconds of the trace in which no events were lost.
+    pub(super) observed: u64,
     /// The settings of the device, if the trace has them.
     pub(super) recorded: Option<&'a Recorded>,
 }
@@ -167,16 +192,13 @@ impl Context<'_> {
     pub(super) fn issued(&self) -> u64 {
         self.counts.issued.iter().sum()
     }
-
-    /// Returns the length of the trace in nanoseconds.
-    pub(super) fn duration(&self) -> u64 {
-        self.span.map_or(0, |(first, last)| last - first)
-    }
 }
 
 /// The counters of all findings.
 #[derive(Default)]
 pub(super) struct Watchers {
+    /// True while events are lost: what the device does is not known.
+    pub(super) is_in_gap: bool,
     pub(super) tails: Tails,
     pub(super) flushes: Flushes,
     starvation: Starvation,
@@ -229,6 +251,9 @@ impl Watchers {
     pub(super) fn on_issued(&mut self, request: &Request, in_device: u64, now: u64) {
         self.tails.on_issued(request, now);
         self.inversions.on_issued(request, now);
+        if self.is_in_gap {
+            return;
+        }
         self.idle.on_issued(request, in_device, now);
         if request.group == Group::Flush {
             self.flushes.on_issued(now);
@@ -237,8 +262,11 @@ impl Watchers {
 
     #[inline]
     pub(super) fn on_left_device(&mut self, request: &Request, in_device: u64, now: u64) {
-        self.idle.on_left(in_device, now);
         self.inversions.on_left(request);
+        if self.is_in_gap {
+            return;
+        }
+        self.idle.on_left(in_device, now);
         if request.group == Group::Flush {
             self.flushes.on_left(now);
         }
@@ -277,7 +305,7 @@ impl Watchers {
         .into_iter()
         .flatten()
         .collect();
-        all.sort_by_key(|finding| (std::cmp::Reverse(finding.weight), finding.kind));
+        sort(&mut all);
         all
     }
 }

@@ -11,6 +11,7 @@
 //! Cost: O(1) per event and piece. Memory: everything in progress, at most [`MOST`] bios and as
 //! many requests; nothing is allocated per event in a steady trace.
 
+mod accounting;
 mod overdue;
 
 use std::collections::VecDeque;
@@ -21,7 +22,7 @@ use elevon_core::op::Flags;
 use super::bios::BioLog;
 use super::chains::{Chains, Key, NIL};
 use super::collect::Collector;
-use super::place::{EMPTY, Place};
+use super::place::{COMMAND, EMPTY, Place};
 use super::{ABSENT, Group};
 use crate::event::{TraceEvent, TraceKind};
 use crate::op::TraceOp;
@@ -78,6 +79,8 @@ pub(super) struct Request {
     /// When it was allocated.
     pub(super) allocated: u64,
     pub(super) inserted: u64,
+    /// When its accounting began, which is when it was allocated.
+    pub(super) accounted: u64,
     /// When it was last issued to the driver.
     pub(super) issued: u64,
     pub(super) process: u32,
@@ -93,6 +96,10 @@ pub(super) struct Request {
     is_sequence: bool,
     /// True if it contains the remainder of a split bio.
     pub(super) has_tail: bool,
+    /// True if the driver gave it back before.
+    pub(super) is_requeued: bool,
+    /// The error with which a part of it completed; 0 for none.
+    error: i32,
     /// True if its completion seems to be missing in the trace; it no longer counts as in the
     /// device.
     pub(super) is_overdue: bool,
@@ -111,6 +118,14 @@ impl Request {
     #[inline]
     pub(super) fn earliest(&self) -> u64 {
         self.queued.min(self.allocated).min(self.inserted).min(self.issued)
+    }
+
+    /// Returns true if a completion is of all that is left of the request. A completion of a
+    /// passthrough request may not tell its length; it completes as a whole.
+    #[inline]
+    fn is_ended_by(&self, completion: Place) -> bool {
+        let is_command = self.class == COMMAND && (completion.sectors == 0 || self.op == Some(TraceOp::Passthrough));
+        is_command || self.class & EMPTY != 0 || completion.sectors >= self.sectors
     }
 
     #[inline]
@@ -198,21 +213,13 @@ impl Life {
             TraceKind::RequestMerge => self.merge_requests(place, now, collect),
             TraceKind::Insert => self.insert(event, place, now, process, collect),
             TraceKind::Issue => self.issue(event, place, now, process, collect),
-            TraceKind::IoStart => {
-                if let Some(id) = self.request_at(place, false) {
-                    self.requests[id as usize].prio = event.ioprio;
-                } else {
-                    self.begin(event, place, now, process, collect);
-                }
-            }
+            TraceKind::IoStart => self.account_start(event, place, now, process, collect),
             TraceKind::Requeue => self.requeue(place, now, collect),
             TraceKind::Complete => {
                 self.has_completions = true;
                 self.complete(event, place, now, collect);
             }
-            TraceKind::IoDone if !self.has_completions && place.sectors > 0 => {
-                self.complete(event, place, now, collect);
-            }
+            TraceKind::IoDone if !self.has_completions => self.account_done(event, place, now, collect),
             TraceKind::BioComplete => self.complete_bio(event, place, now, collect),
             _ => {}
         }
@@ -246,7 +253,7 @@ impl Life {
             process,
             pieces: 0,
             live: 0,
-            is_sequence: place.sectors == 0 || flags.contains(Flags::PREFLUSH),
+            is_sequence: place.class & EMPTY != 0 || flags.contains(Flags::PREFLUSH),
             number: BioLog::NONE,
             prio: None,
         };
@@ -358,6 +365,7 @@ impl Life {
             queued: ABSENT,
             allocated: ABSENT,
             inserted: ABSENT,
+            accounted: ABSENT,
             issued: ABSENT,
             process,
             prio: event.ioprio,
@@ -366,6 +374,8 @@ impl Life {
             is_started: false,
             is_sequence: false,
             has_tail: false,
+            is_requeued: false,
+            error: 0,
             is_overdue: false,
             is_data_done: false,
             first_piece: NIL,
@@ -385,13 +395,13 @@ impl Life {
     /// Adds a request that an event shows for the first time, with the bios that wait in its range.
     fn begin(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) -> u32 {
         let id = self.new_request(event, place, process, now, collect);
-        if place.class & EMPTY != 0 {
+        if place.sectors == 0 {
             self.take(place, process, id, false);
         } else {
             self.gather(id, place, process);
         }
         let request = &mut self.requests[id as usize];
-        request.is_started = place.sectors > 0;
+        request.is_started = place.sectors > 0 && event.op != Some(TraceOp::Passthrough);
         request.note = collect.note(request);
         collect.on_started(request, now);
         id
@@ -413,7 +423,7 @@ impl Life {
         let id = self.begin(event, place, now, process, collect);
         let request = &mut self.requests[id as usize];
         request.allocated = now;
-        if place.sectors == 0 && now != ABSENT {
+        if place.class & EMPTY != 0 && now != ABSENT {
             request.is_sequence = true;
             collect.on_sequence_started(now);
         }
@@ -434,7 +444,7 @@ impl Life {
             self.request_at(Place { start: place.end(), ..place }, false)
         };
         let Some(id) = found else {
-            collect.on_merged(None, event, now);
+            collect.on_merged(event, process);
             // The request is unknown, but the bio is in it all the same.
             let lost = self.new_request(event, place, process, now, collect);
             self.gather(lost, place, process);
@@ -460,7 +470,7 @@ impl Life {
         } else if !is_issued {
             self.by_end.push(id, request.end_key());
         }
-        collect.on_merged(Some(request), event, now);
+        collect.on_merged(event, process);
     }
 
     /// Returns the request that a discard elsewhere joins: the last discard that was not issued. A
@@ -574,6 +584,7 @@ impl Life {
         let request = &mut self.requests[id as usize];
         let before = *request;
         request.issued = ABSENT;
+        request.is_requeued = true;
         collect.on_requeued(Some(&before), now);
         if before.issued != ABSENT {
             self.by_end.push(id, before.end_key());
@@ -586,10 +597,11 @@ impl Life {
             return;
         };
         let request = &self.requests[id as usize];
-        if request.class & EMPTY != 0 || place.sectors >= request.sectors {
+        if request.is_ended_by(place) {
             // The end of a flush sequence does not count as a request.
             if !request.is_data_done && (request.class & EMPTY == 0 || request.issued != ABSENT) {
-                collect.on_completed(request, event.error, now);
+                let error = event.error.map(|error| if error == 0 { request.error } else { error });
+                collect.on_completed(request, error, now);
                 if now != ABSENT && request.issued != ABSENT {
                     self.completions += 1;
                     self.longest = self.longest.max(now - request.issued);
@@ -602,9 +614,12 @@ impl Life {
             return;
         }
         // A part of the request completed, from its front.
-        collect.on_part_completed(place.sectors);
+        collect.on_part_completed();
         self.end_pieces(id, place.sectors, now, collect);
         let request = &mut self.requests[id as usize];
+        if let Some(error) = event.error.filter(|&error| error != 0) {
+            request.error = error;
+        }
         request.start = request.start.wrapping_add(place.sectors);
         request.sectors -= place.sectors;
         let (key, end_key, is_issued) = (request.key(), request.end_key(), request.issued != ABSENT);
@@ -730,7 +745,6 @@ impl Life {
     /// Completes a bio of a device that has no requests.
     fn complete_bio(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
         let Some(id) = self.waiting.first(place.key()) else {
-            collect.on_bio_completed_unknown(event, now);
             return;
         };
         self.waiting.remove(id);
@@ -740,6 +754,7 @@ impl Life {
         bio.cursor = bio.end;
         bio.left = u64::MAX;
         collect.on_bio_completed(&was, now);
+        collect.on_bio_without_request(&was, event.error, now);
         if live == 0 {
             self.free_bios.push(id);
         }

@@ -7,10 +7,17 @@ use crate::op::TraceOp;
 /// A class of [`Key`]s: the operation, and a bit for the end of a flush sequence, which has no
 /// sectors.
 pub(super) const EMPTY: u8 = 0x80;
+/// The class of passthrough requests: the issue tells the bytes that they move and its completion
+/// may not, and in formats without a command only the bytes tell that it is passthrough.
+pub(super) const COMMAND: u8 = TraceOp::Other as u8;
 
 #[inline]
 fn class(op: Option<TraceOp>) -> u8 {
-    op.map_or(0x7f, |op| op as u8)
+    match op {
+        Some(TraceOp::Passthrough) => COMMAND,
+        Some(op) => op as u8,
+        None => 0x7f,
+    }
 }
 
 /// Sectors and operation of an event; absent values are 0.
@@ -27,8 +34,9 @@ impl Place {
         let sectors = event.sectors().unwrap_or(0);
         let is_flush = event.op == Some(TraceOp::Flush);
         let start = if is_flush { 0 } else { event.sector.filter(|&at| at != u64::MAX).unwrap_or(0) };
-        let empty = if sectors == 0 { EMPTY } else { 0 };
-        Self { start, sectors, class: class(event.op) | empty }
+        let class = class(event.op);
+        let empty = if sectors == 0 && class != COMMAND { EMPTY } else { 0 };
+        Self { start, sectors, class: class | empty }
     }
 
     #[inline]

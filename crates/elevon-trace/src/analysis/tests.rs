@@ -2,7 +2,9 @@
 //! real ones.
 
 mod findings;
+mod gaps;
 mod lives;
+mod partitions;
 mod real;
 
 use super::*;

@@ -28,6 +28,8 @@ pub struct Slot {
     pub latency_max: u64,
     /// Sum of the times from issue to completion of these requests.
     pub latency_sum: u64,
+    /// Nanoseconds in which events were lost: nothing that completed in them is counted.
+    pub lost: u64,
 }
 
 impl Slot {
@@ -42,6 +44,7 @@ impl Slot {
         self.busy += other.busy;
         self.latency_max = self.latency_max.max(other.latency_max);
         self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
+        self.lost += other.lost;
     }
 }
 
@@ -136,10 +139,11 @@ impl Timeline {
             self.counted += span;
             return;
         }
-        self.advance_over_slots(now, in_device, waiting);
+        self.over_slots(now, |slot, span| slot.pass(span, in_device, waiting));
     }
 
-    fn advance_over_slots(&mut self, now: u64, in_device: u64, waiting: u64) {
+    /// Gives the time up to `now` to the slots that it is in.
+    fn over_slots(&mut self, now: u64, pass: impl Fn(&mut Slot, u64)) {
         // The last slot is added first, so that the width does not change in between.
         self.find(now);
         let start = self.start.unwrap_or(now);
@@ -147,14 +151,16 @@ impl Timeline {
             let at = ((self.counted - start) / self.width) as usize;
             let end = start.saturating_add((at as u64 + 1).saturating_mul(self.width)).min(now);
             let span = end - self.counted;
-            self.slots[at].pass(span, in_device, waiting);
+            pass(&mut self.slots[at], span);
             self.counted = end;
         }
     }
 
     /// Skips the time up to `now`, in which the requests in the device are unknown.
     pub(super) fn skip_to(&mut self, now: u64) {
-        self.counted = self.counted.max(now);
+        if self.start.is_some() && self.counted < now {
+            self.over_slots(now, |slot, span| slot.lost += span);
+        }
     }
 
     #[inline]

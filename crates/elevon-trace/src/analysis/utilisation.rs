@@ -63,16 +63,27 @@ impl BusyTime {
         }
     }
 
-    /// Forgets everything in flight.
-    pub(super) fn forget(&mut self, now: u64) {
+    /// Forgets everything in flight, and what was counted in a gap.
+    pub(super) fn forget(&mut self, now: u64, is_in_gap: bool) {
         let now = self.now(now);
-        self.before = sum(self.before, self.account.read(now).utilisation);
+        if !is_in_gap {
+            self.before = sum(self.before, self.account.read(now).utilisation);
+        }
         self.account = fresh(self.hz);
     }
 
-    /// Returns the busy time up to the last request that was seen.
-    pub(super) fn read(&mut self) -> Utilisation {
-        sum(self.before, self.account.read(Instant::new(self.last)).utilisation)
+    /// Returns the busy time up to the last request that was seen. Whole jiffies can be up to two
+    /// more than the time that they are of, and are cut to it.
+    pub(super) fn read(&mut self, is_in_gap: bool, observed: u64) -> Utilisation {
+        self.forget(self.last, is_in_gap);
+        let most = observed.div_ceil(1_000_000);
+        let Utilisation { sampled_ms, inflight_ms, precise_ms, exact } = self.before;
+        Utilisation {
+            sampled_ms: sampled_ms.min(most),
+            inflight_ms: inflight_ms.min(most),
+            precise_ms: precise_ms.min(most),
+            exact,
+        }
     }
 }
 

@@ -298,3 +298,69 @@ fn traces_of_whole_ios_have_names_rates_and_notes() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     assert_eq!(inspect(&bench, Path::new("tencent.csv"), &[])["trace"]["notes"].as_array().map(Vec::len), Some(1));
 }
+
+/// A device without requests (device mapper) and volumes of a CSV trace have no depth and no busy
+/// time, which is not the same as 0.
+#[test]
+fn what_a_device_without_requests_does_not_tell_is_unknown() {
+    let bench = Bench::new();
+    let line = |us: u64, event: &str| format!("pg-1 [000] 1.{us:06}: block_{event}\n");
+    let bio = |n: u64| {
+        let (at, place) = (n * 1000, format!("253,0 R {} + 16", n * 100));
+        line(at, &format!("bio_queue: {place} [pg]")) + &line(at + 400, &format!("bio_complete: {place} [0]"))
+    };
+    bench.file("dm.txt", (0..200).map(bio).collect::<String>());
+    let msr = |n: u64| format!("128166372{:09},usr,0,Read,{},8192,4000\n", n * 10_000, n * 51_200);
+    bench.file("msr.csv", (0..200).map(msr).collect::<String>());
+    bench.stdout(&["convert", "msr.csv", "msr.blktrace"]);
+    for name in ["dm.txt", "msr.csv", "msr.blktrace.0"] {
+        let text = bench.stdout(&["inspect", name]);
+        assert!(!text.contains("%util") && !text.contains("Depth in device"), "{name}: {text}");
+        assert!(text.contains("Findings: none. This trace ") && !text.contains("passes the threshold"), "{text}");
+        let time = text.lines().skip_while(|line| !line.starts_with("Time ")).nth(3).expect("a row of time");
+        let cells: Vec<&str> = time.split_whitespace().collect();
+        assert!(cells[2].parse::<f64>().is_ok_and(|rate| rate > 800.0), "{name}: {time}");
+        assert_eq!(cells[7..10], ["-", "-", "-"], "{name}: {time}");
+        let found = inspect(&bench, Path::new(name), &[]);
+        for key in ["depth", "utilisation", "merges", "requeues"] {
+            assert!(found[key].is_null(), "{name}: {key}: {}", found[key]);
+        }
+        assert!(found["timeline"]["busy_ns"].is_null() && found["processes"][0]["device_time_ns"].is_null(), "{name}");
+        let completed = found["timeline"]["reads_completed"].as_array().expect("completions");
+        assert_eq!(completed.iter().map(number).sum::<u64>(), 200, "{name}");
+    }
+}
+
+/// Of a gap the table over time tells nothing, and rates are of the time without it.
+#[test]
+fn rates_leave_out_lost_time() {
+    let bench = Bench::new();
+    let read = |ms: u64| {
+        let line = |us: u64, event: &str| format!("a-1 [000] {}.{us:06}: block_{event}\n", ms / 1000);
+        let (us, place) = (ms % 1000 * 1000, format!("{} + 8", ms * 64));
+        line(us, &format!("rq_issue: 8,0 R 4096 () {place} [a]"))
+            + &line(us + 500, &format!("rq_complete: 8,0 R () {place} [0]"))
+    };
+    let text: String =
+        (0..500).map(read).chain(["CPU:0 [LOST 2000 EVENTS]\n".to_owned()]).chain((1500..2000).map(read)).collect();
+    bench.file("gap.txt", text);
+    let text = bench.stdout(&["inspect", "gap.txt"]);
+    let row = text.lines().find(|line| line.starts_with("read ")).expect("reads");
+    assert!(row.contains(" 1001.0 "), "1000 in 0.999 s: {row}");
+    assert!(text.contains("%util): exact 50.1%;") && text.contains("the device was busy 50.1% of the time"), "{text}");
+    let lines = text.lines().skip_while(|line| !line.starts_with("Time ")).skip(1).take_while(|line| !line.is_empty());
+    let rates: Vec<&str> = lines.filter_map(|line| line.split_whitespace().nth(2)).collect();
+    assert!(rates.iter().filter(|&&rate| rate == "-").count() >= 4 && !rates.contains(&"0"), "{rates:?}");
+    assert_eq!(number(&inspect(&bench, Path::new("gap.txt"), &[])["observed_ns"]), 999_000_000);
+}
+
+/// The rows of requests of whole I/Os have the operation.
+#[test]
+fn whole_ios_have_their_operation() {
+    let bench = Bench::new();
+    bench.file("msr.csv", "128166372000000000,usr,0,Read,0,4096,100\n128166372000010000,usr,0,Write,4096,4096,100\n");
+    bench.stdout(&["inspect", "msr.csv", "--requests", "rows.csv"]);
+    let rows = std::fs::read_to_string(bench.path("rows.csv")).expect("rows");
+    let operations: Vec<Vec<&str>> = rows.lines().skip(1).map(|row| row.split(',').skip(5).take(2).collect()).collect();
+    assert_eq!(operations, [["read", "R"], ["write", "W"]]);
+}

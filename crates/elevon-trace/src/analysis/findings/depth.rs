@@ -57,7 +57,7 @@ pub(super) fn shallow(context: &Context<'_>) -> Option<Finding> {
     let mean = context.depths.mean_busy_depth();
     // Smallest depth of the deeper row.
     let usable = 1u64 << (high - 1);
-    if words::permille(busy, context.duration()) < BUSY_PERMILLE || mean * 4.0 > usable as f64 {
+    if words::permille(busy, context.observed) < BUSY_PERMILLE || mean * 4.0 > usable as f64 {
         return None;
     }
     let below: u64 = context.depths.rows[1..*high].iter().map(|row| row.time).sum();
@@ -92,7 +92,7 @@ pub(super) fn shallow(context: &Context<'_>) -> Option<Finding> {
                 .to_owned(),
             "a scheduler that does not wait (none, or mq-deadline instead of bfq with slice_idle)".to_owned(),
         ],
-        weight: words::permille(below, context.duration()),
+        weight: words::permille(below, context.observed),
     })
 }
 

@@ -72,19 +72,24 @@ impl Flushes {
 
     pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
         let flushes = self.issued.max(self.asked);
-        let writes = context.counts.completed[Group::Write as usize];
+        let at = Group::Write as usize;
+        let writes = match context.counts.completed[at] {
+            // A device that has no requests.
+            0 => context.counts.bios_completed[at],
+            requests => requests,
+        };
         let time = self.time.max(self.union);
-        let weight = words::permille(time, context.duration());
+        let weight = words::permille(time, context.observed);
         if flushes < FEWEST || writes > flushes.saturating_mul(WRITES_PER_FLUSH) || weight < FEWEST_PERMILLE {
             return None;
         }
         let mean = self.waited.checked_div(u128::from(self.asked)).unwrap_or(0) as u64;
-        let seconds = context.duration() as f64 / 1e9;
+        let seconds = context.observed as f64 / 1e9;
         let rate = if seconds > 0.0 { flushes as f64 / seconds } else { 0.0 };
         let mut evidence = vec![
             format!(
                 "{flushes} flushes beside {writes} writes, {rate:.0} a second; in {} of the time a flush was under way",
-                words::percent(time, context.duration())
+                words::percent(time, context.observed)
             ),
             format!("the device itself was flushing for {}", words::span(self.time)),
         ];
@@ -100,7 +105,7 @@ impl Flushes {
             title: format!(
                 "Flush storm: a flush for every {} writes, and {} of the time is spent on them",
                 words::ratio(writes, flushes),
-                words::percent(time, context.duration())
+                words::percent(time, context.observed)
             ),
             when: self.when.span(),
             who: self.by_process.top(context),

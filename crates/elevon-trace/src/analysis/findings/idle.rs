@@ -130,7 +130,7 @@ impl IdleWaits {
         for &spell in &self.ring {
             all.settle(spell);
         }
-        let weight = words::permille(all.time, context.duration());
+        let weight = words::permille(all.time, context.observed);
         if weight < FEWEST_PERMILLE || all.count < FEWEST {
             return None;
         }
@@ -140,7 +140,7 @@ impl IdleWaits {
             kind: FindingKind::IdleWhileWaiting,
             title: format!(
                 "The device is idle while requests wait: in {} of the time",
-                words::percent(all.time, context.duration())
+                words::percent(all.time, context.observed)
             ),
             when: all.when.span(),
             who: all.waiters.top(context),

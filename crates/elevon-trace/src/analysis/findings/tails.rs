@@ -99,7 +99,7 @@ impl Tails {
 
     #[inline]
     pub(in crate::analysis) fn on_issued(&mut self, request: &Request, now: u64) {
-        if request.has_tail && request.sectors < self.limit.div_ceil(2) {
+        if request.has_tail && !request.is_requeued && request.sectors < self.limit.div_ceil(2) {
             self.tails += 1;
             add(&mut self.tail_sectors, request.sectors);
             self.by_process.add(request.process, 1);
