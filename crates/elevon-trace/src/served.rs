@@ -29,8 +29,10 @@ pub struct ServedRequest {
 /// The requests of one device.
 #[derive(Clone, Debug)]
 pub struct ServedRequests {
-    /// The device.
+    /// The device; the whole disk if a partition was chosen.
     pub device: DeviceNumber,
+    /// The partition that was chosen.
+    pub partition: Option<DeviceNumber>,
     /// Requests in order of issue.
     pub requests: Vec<ServedRequest>,
     /// Sector after the last one used.
@@ -102,7 +104,8 @@ impl RequestSink for Requests {
 }
 
 /// Reads the requests of a device of a trace; if `device` is `None`, of the device that has nearly
-/// all events.
+/// all events. If it is a partition, the trace is read again for its disk, because a request waits
+/// in the device for those of the other partitions as well.
 ///
 /// `open` and `progress` are as in [`crate::analysis::inspect`].
 ///
@@ -115,7 +118,12 @@ pub fn read(
     progress: &mut dyn FnMut(u64),
 ) -> Result<ServedRequests, ServedError> {
     let mut requests = Requests::default();
-    let (analysis, reader) = analyse(open, device, false, Some(&mut requests), progress)?;
+    let (mut analysis, mut reader) = analyse(open, device, false, Some(&mut requests), progress)?;
+    let disk = analysis.disk();
+    if disk.is_some() {
+        requests.restart();
+        (analysis, reader) = analyse(open, disk, false, Some(&mut requests), progress)?;
+    }
     let found = analysis.finish(&reader);
     let Requests { mut served, moved_data, end_sector, largest } = requests;
     if moved_data < FEWEST {
@@ -123,7 +131,14 @@ pub fn read(
     }
     served.sort_by_key(|one| (one.issued, one.completed));
     let split_at = (found.counts.splits > 0).then_some(largest);
-    Ok(ServedRequests { device: found.device, requests: served, end_sector, split_at, recorded: found.recorded })
+    Ok(ServedRequests {
+        device: found.device,
+        partition: disk.and(device),
+        requests: served,
+        end_sector,
+        split_at,
+        recorded: found.recorded,
+    })
 }
 
 #[cfg(test)]
@@ -139,6 +154,31 @@ mod tests {
         assert_eq!([0, 8192, 32768, 65536, 524_288].map(count), [290, 3233, 10_819, 1162, 1510]);
         assert_eq!((found.split_at, found.device), (Some(524_288), DeviceNumber::new(7, 1)));
         assert!(found.requests.is_sorted_by_key(|one| one.issued));
+    }
+
+    /// A request of one partition waits for one of another, so the whole disk is read.
+    #[test]
+    fn a_partition_gives_the_requests_of_its_disk() {
+        let mut text = String::new();
+        for n in 0..FEWEST as u64 {
+            for (at, start, partition) in [(0, 2048, 1), (200, 900_000, 2)] {
+                let (us, from) = (n * 1000 + at, n * 16);
+                let sector = start + from;
+                text.push_str(&format!(
+                    "a-11 [000] ..... 1.{us:06}: block_bio_remap: 8,0 R {sector} + 16 <- (8,{partition}) {from}\n\
+                     a-11 [000] ..... 1.{us:06}: block_rq_issue: 8,0 R 8192 () {sector} + 16 [a]\n\
+                     a-11 [000] ..... 1.{:06}: block_rq_complete: 8,0 R () {sector} + 16 [0]\n",
+                    us + 100
+                ));
+            }
+        }
+        let mut open = || crate::from_bytes(text.clone().into_bytes());
+        let chosen = DeviceNumber::new(8, 1);
+        let found = read(&mut open, Some(chosen), &mut |_| {}).expect("requests");
+        assert_eq!((found.device, found.partition), (DeviceNumber::new(8, 0), Some(chosen)));
+        assert_eq!(found.requests.len(), 2 * FEWEST);
+        let whole = read(&mut open, None, &mut |_| {}).expect("requests");
+        assert_eq!((whole.partition, whole.requests == found.requests), (None, true));
     }
 
     #[test]

@@ -94,7 +94,8 @@ fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
     }
     if time > 1 {
         let source = std::io::Error::other(
-            "most events are of another device than those at the beginning; choose one with --dev",
+            "the trace must be read again, for the device that has most events or for the whole disk of a partition; \
+             choose that device with --dev",
         );
         return Err(OpenError::Io { path: "stdin".into(), source });
     }

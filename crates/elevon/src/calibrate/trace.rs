@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::hardware::{self, Hardware};
 use super::nearest::{FittedDevice, Kinds};
 use crate::args::{CalibrateArgs, TextOrJson};
-use crate::failure::{Ending, Failure, all, emit, emit_text};
+use crate::failure::{Ending, Failure, all, emit, emit_text, tell};
 use crate::files::Files;
 use crate::output::NewFile;
 use crate::trace_input::TraceInput;
@@ -29,10 +29,18 @@ const LARGEST: u64 = 1 << 63;
 /// Reads what a device of a trace was asked for, and when.
 pub(super) fn read(path: &Path, dev: Option<&str>) -> Result<ServedRequests, Failure> {
     let trace = TraceInput::new(path, dev)?;
-    trace.read(elevon_trace::served::read).map_err(|error| match error {
+    let found = trace.read(elevon_trace::served::read).map_err(|error| match error {
         ServedError::Trace(error) => trace.failure(error),
         error @ ServedError::TooFew { .. } => Failure::named(&trace.name, error),
-    })
+    })?;
+    if let Some(partition) = found.partition {
+        let disk = found.device;
+        tell(&format!(
+            "{}: {partition} is a partition of {disk}; the device is fitted to all requests of {disk}",
+            trace.name
+        ));
+    }
+    Ok(found)
 }
 
 pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Failure> {
