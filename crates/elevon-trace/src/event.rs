@@ -335,6 +335,16 @@ impl TraceEvent {
         self.bytes.map(|bytes| bytes.div_ceil(SECTOR_SIZE))
     }
 
+    /// Recognises a passthrough request among those of an unknown operation: it has no place. Its
+    /// issue has sector 0 and a length in bytes alone, its completion mostly no sector.
+    #[inline]
+    pub(crate) fn find_passthrough(&mut self) {
+        let has_no_place = self.sector.is_none() || self.sector == Some(0) && self.bytes == Some(0);
+        if self.op == Some(TraceOp::Other) && has_no_place {
+            self.op = Some(TraceOp::Passthrough);
+        }
+    }
+
     /// Returns the first sector after the event's range.
     #[inline]
     pub fn end_sector(&self) -> Option<u64> {

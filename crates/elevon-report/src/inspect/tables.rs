@@ -319,8 +319,7 @@ pub(super) fn over_time(out: &mut String, found: &Inspection) {
         let rate = |value: u64| value as f64 * 1e9 / width.max(1) as f64;
         let completed = |group: Group| format!("{:.0}", rate(sum(&|slot| slot.completed[group as usize])));
         let bytes = |group: Group| bytes_binary(rate(sum(&|slot| slot.bytes[group as usize]))) + "/s";
-        let all: u64 = sum(&|slot| slot.completed.iter().sum());
-        let latency = sum(&|slot| slot.latency_sum).checked_div(all);
+        let latency = sum(&|slot| slot.latency_sum).checked_div(sum(&|slot| slot.timed));
         table.add_row([
             span((at as u64 * per_line as u64 * line.width) as f64),
             count(sum(&|slot| slot.queued)),

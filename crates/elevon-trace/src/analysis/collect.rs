@@ -465,7 +465,7 @@ impl Collector {
         if let Some(known) = known {
             self.watch.on_completed(request, bytes, serviced, known, now);
         }
-        self.moved(now, request.group, bytes, serviced);
+        self.moved(now, request.group, bytes, if is_accounted_only { total } else { serviced });
         if let Some(records) = &mut self.records {
             records.push(super::RequestRecord::of(request, bytes, error, now));
         }
@@ -508,12 +508,13 @@ impl Collector {
         }
     }
 
-    pub(super) fn on_completed_unknown(&mut self, event: &TraceEvent) {
+    pub(super) fn on_completed_unknown(&mut self, event: &TraceEvent, now: u64) {
         // The end of a flush sequence does not count as a request.
         if event.bytes == Some(0) && !matches!(Group::of(event.op), Group::Flush | Group::Other) {
             return;
         }
         self.counts.unmatched += 1;
+        self.moved(now, Group::of(event.op), event.bytes.unwrap_or(0), None);
     }
 
     pub(super) fn on_bio_completed(&mut self, bio: &Bio, now: u64) {

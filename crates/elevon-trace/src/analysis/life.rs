@@ -593,7 +593,7 @@ impl Life {
 
     fn complete(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
         let Some(id) = self.request_at(place, true) else {
-            collect.on_completed_unknown(event);
+            collect.on_completed_unknown(event, now);
             return;
         };
         let request = &self.requests[id as usize];

@@ -26,8 +26,10 @@ pub struct Slot {
     pub busy: u64,
     /// Largest time from issue to completion of a request that completed in the slot.
     pub latency_max: u64,
-    /// Sum of the times from issue to completion of these requests.
+    /// Sum of the times from issue to completion of those of them that are known.
     pub latency_sum: u64,
+    /// Number of requests in the sum.
+    pub timed: u64,
     /// Nanoseconds in which events were lost: nothing that completed in them is counted.
     pub lost: u64,
 }
@@ -44,6 +46,7 @@ impl Slot {
         self.busy += other.busy;
         self.latency_max = self.latency_max.max(other.latency_max);
         self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
+        self.timed += other.timed;
         self.lost += other.lost;
     }
 }
@@ -178,6 +181,7 @@ impl Timeline {
         if let Some(latency) = latency {
             slot.latency_max = slot.latency_max.max(latency);
             slot.latency_sum = slot.latency_sum.saturating_add(latency);
+            slot.timed += 1;
         }
     }
 }

@@ -507,6 +507,10 @@ fn passthrough_requests_complete() {
         assert_eq!((served.count, served.min, served.max), (3, 100_000, 100_000), "{issue}");
         assert_eq!((found.depths.busy(), found.depths.max), (300_000, 2), "{issue}");
         assert_eq!((found.requests_under_way, found.counts.unmatched, found.counts.partial), (0, 0, 0), "{issue}");
+        let mut reader = crate::from_bytes(script.0.clone().into_bytes()).expect("a format");
+        let events = reader.next_batch().expect("a trace").expect("events");
+        let commands = events.iter().filter(|event| event.op == Some(TraceOp::Passthrough));
+        assert_eq!(commands.count(), 9, "what converts them knows all of them: {issue}");
         // The kernel does not account for it, and it has no place.
         assert_eq!((found.utilisation.exact.get(), found.issue_seeks.count), (150_000, 2), "{issue}");
     }

@@ -576,6 +576,7 @@ fn request<'a>(
         }
         event.bytes = Some(bytes);
     }
+    event.find_passthrough();
     priority(&mut at, event)?;
     write_hint(&mut at)?;
     task_at_end(at, record, is_wrapped)?;
@@ -592,6 +593,7 @@ fn request_end(kind: TraceKind, mut at: Cursor<'_>, record: &mut Record<'_>) -> 
         event.op = Some(TraceOp::Passthrough);
     }
     range(&mut at, event)?;
+    event.find_passthrough();
     priority(&mut at, event)?;
     write_hint(&mut at)?;
     event.error = Some(error(at)?);

@@ -217,6 +217,9 @@ fn placed<'a>(
         }
         event.bytes = Some(bytes);
     }
+    if matches!(layout.kind, TraceKind::Insert | TraceKind::Issue | TraceKind::Complete | TraceKind::Requeue) {
+        event.find_passthrough();
+    }
     Ok(comm)
 }
 
