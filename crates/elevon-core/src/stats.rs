@@ -243,6 +243,9 @@ pub struct JobStats {
     pub submit_levels: [u64; 7],
     /// Reaps by how many I/Os each returned: as `submit_levels`.
     pub complete_levels: [u64; 7],
+    /// The time in nanoseconds that the figures are of: without a ramp, and of all processes
+    /// together.
+    pub run_ns: u64,
     /// CPU time charged to the process, in nanoseconds.
     pub cpu_ns: u64,
     /// The part of `cpu_ns` outside the kernel. A simulated process spends all of its time inside.
@@ -276,6 +279,7 @@ impl JobStats {
                 *m += t;
             }
         }
+        self.run_ns += other.run_ns;
         self.cpu_ns += other.cpu_ns;
         self.cpu_user_ns += other.cpu_user_ns;
         self.context_switches += other.context_switches;

@@ -10,8 +10,7 @@ const LIMITING: f64 = 0.95;
 /// Returns the share of their CPUs' time that the processes of a job spent on I/O, from 0 to 1. It
 /// exceeds 1 only if a real run had several threads.
 pub fn utilisation(job: &JobResult) -> f64 {
-    let span = job.end.since(job.start).get() as f64 * f64::from(job.members);
-    ratio(job.stats.cpu_ns as f64, span)
+    ratio(job.stats.cpu_ns as f64, job.stats.run_ns as f64)
 }
 
 /// Returns the largest [`utilisation`] of a run's jobs; 0 without jobs.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use elevon_core::stats::DirectionStats;
 
 use crate::compare::{Variant, cache_rows, device_rows};
+use crate::cpu::utilisation;
 use crate::result::RunResult;
 use crate::summary::{bandwidth, iops, latency_mean, mixed, percentile, shown_latency, total};
 
@@ -32,7 +33,7 @@ pub fn rows(run: &RunResult) -> Vec<FigureRow> {
         let names: Vec<&str> = run.jobs.iter().map(|job| job.name.as_str()).collect();
         for (job, name) in run.jobs.iter().zip(job_names(&names)) {
             let mut figures = of_directions(&job.stats.directions, &mixed(&job.stats));
-            figures.push(("cpu_percent".to_owned(), 100.0 * share(job.stats.cpu_ns, job.end.since(job.start).get())));
+            figures.push(("cpu_percent".to_owned(), 100.0 * utilisation(job)));
             rows.push(FigureRow { job: name, figures });
         }
     }
@@ -73,10 +74,6 @@ pub fn job_names(names: &[&str]) -> Vec<String> {
         unique.extend(numbered.find(|numbered| taken.insert(numbered.clone())));
     }
     unique
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// Returns the figures of all directions together, and of each direction with I/Os: also of an only

@@ -143,10 +143,8 @@ fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
     if job.unified != UnifiedReporting::Separate {
         put("mixed", direction_value(job, &mixed(stats), group(None), options));
     }
-    let runtime = job.end.since(job.start);
-    let members = u64::from(job.members);
-    put("job_runtime", json!(runtime.as_millis() * members));
-    let share = |ns: u64| json!(100.0 * ratio(ns as f64, (runtime.get() * members) as f64));
+    put("job_runtime", json!(stats.run_ns / 1_000_000));
+    let share = |ns: u64| json!(100.0 * ratio(ns as f64, stats.run_ns as f64));
     put("usr_cpu", share(stats.cpu_user_ns));
     put("sys_cpu", share(stats.cpu_ns - stats.cpu_user_ns));
     put("ctx", json!(stats.context_switches));

@@ -78,7 +78,7 @@ fn job(name: &str, group: u32, stats: JobStats) -> JobResult {
         end: Instant::new(2_000_000_000),
         claim: Some(Claim { given: false, class: PrioClass::Be, weight: 40, cgroups: vec![] }),
         device_time: Some(Nanos::from_millis(400)),
-        stats,
+        stats: JobStats { run_ns: 2_000_000_000, ..stats },
         cache_use: None,
         error: String::new(),
         counted_errors: None,
@@ -238,7 +238,7 @@ pub(crate) fn mixed_run() -> RunResult {
         ..Default::default()
     };
     let mut second = job("log", 1, writer);
-    second.members = 2;
+    (second.members, second.stats.run_ns) = (2, 3_000_000_000);
     second.end = Instant::new(1_500_000_000);
     RunResult {
         scheduler: SchedulerInfo {

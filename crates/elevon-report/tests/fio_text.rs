@@ -79,6 +79,7 @@ fn run() -> result::RunResult {
             depth_levels: levels(&job["iodepth_level"]),
             submit_levels: levels(&job["iodepth_submit"]),
             complete_levels: levels(&job["iodepth_complete"]),
+            run_ns: number(&job["job_runtime"]) * 1_000_000,
             ..JobStats::default()
         };
         let options = &job["job options"];

@@ -286,6 +286,14 @@ impl<S: Source> Jobs<S> {
         self.open.all
     }
 
+    /// Returns the span from the start of the run to the end of the last ramp (`ramp_time`) of the
+    /// jobs that start with it; `None` if none of them has a ramp.
+    pub(crate) fn first_ramp(&self) -> Option<Nanos> {
+        let first = self.members.iter().filter(|member| member.stage == 0 && member.wait_for.is_none());
+        let ramps = first.map(|member| (member.delay, self.specs[member.spec].ramp_time));
+        ramps.filter(|(_, ramp)| !ramp.is_zero()).map(|(delay, ramp)| delay + ramp).max()
+    }
+
     /// Schedules the start of every process whose turn has come, now or after its delay, and calls
     /// `due(task, when)` for each. Called at the start and whenever a process ends. Cost: O(1), and
     /// O(processes that wait for their turn) after the end of a section or stage.

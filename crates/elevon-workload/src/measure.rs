@@ -53,6 +53,8 @@ pub(crate) struct Measure {
     ramp_end: Instant,
     /// What was completed before they began.
     before: Progressed,
+    /// The instant at which the statistics began.
+    since: Instant,
     phase_start: Instant,
     sample_end: Instant,
     sample_start: Instant,
@@ -74,6 +76,7 @@ impl Measure {
             begun: true,
             ramp_end: Instant::ZERO,
             before: Progressed::default(),
+            since: Instant::ZERO,
             phase_start: Instant::ZERO,
             sample_end: Instant::MAX,
             sample_start: Instant::ZERO,
@@ -104,7 +107,7 @@ impl Measure {
         self.stats = JobStats { error: self.stats.error, ..JobStats::default() };
         self.cache_use = None;
         self.begun = true;
-        self.phase_start = at;
+        (self.since, self.phase_start) = (at, at);
         self.sample_start = at;
         self.sample_end = at.saturating_add(Nanos::new(SAMPLE));
         self.sampled = [(0, 0); 3];
@@ -214,6 +217,7 @@ impl Measure {
     pub(crate) fn end_phase(&mut self, now: Instant, directions: [bool; 3]) {
         self.leave_ramp(now);
         let span = now.since(self.phase_start).get();
+        self.stats.run_ns = now.since(self.since).get();
         for (stats, used) in self.stats.directions.iter_mut().zip(directions) {
             stats.runtime_ns += if used { span } else { 0 };
         }

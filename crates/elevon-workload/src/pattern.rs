@@ -82,6 +82,12 @@ impl Seeds {
         };
         Taus88::new(taus::seed_of(seed, usage, self.process))
     }
+    /// Returns the sequences of sizes by direction. With `verify` (even if nothing is read back) fio
+    /// 3.33 draws sizes of writes from a sequence like that of reads.
+    fn sizes_as_fio(&self, verifies: bool) -> [Taus88; 3] {
+        let own = [Use::ReadSize, Use::WriteSize, Use::TrimSize];
+        (if verifies { [Use::ReadSize; 3] } else { own }).map(|usage| self.as_fio(usage))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -109,14 +115,14 @@ struct Window {
 struct FilePosition {
     region: Region,
     window: Window,
-    /// Next sequential offset from the window's start, by direction.
+    /// The end of the last I/O, from the window's start, by direction: where one that goes on goes.
     position: [u64; 3],
+    /// The start of the last I/O, likewise.
+    last: [u64; 3],
     /// Bytes requested in this pass.
     asked: u64,
     /// By direction; a direction may use the source of another (`Pattern::source_of`).
     sources: [Option<UnitOrder>; 3],
-    /// The current run of `rw=randread:N`: I/Os left, and the next offset.
-    run: (u32, u64),
 }
 
 /// The accesses of a process.
@@ -135,8 +141,15 @@ pub struct Pattern {
     percentage_random: [u8; 3],
     skip: i64,
     zones: Option<StridedZones>,
+    /// I/Os of all files and directions before the next random offset is due (`rw=randread:N`).
     per_offset: u32,
+    /// How many of them are left in the present run.
+    run_left: u32,
+    /// The present run began at a random offset, and not behind the last I/O.
+    run_is_random: bool,
     identical: bool,
+    /// Each pass has the directions and sizes of the first.
+    repeats_draws: bool,
     sizes: [BlockSizes; 3],
     /// `bs_is_seq_rand`: sizes depend on the order of an I/O (sequential, random) and not on its
     /// direction.
@@ -154,6 +167,8 @@ pub struct Pattern {
     direction: Taus88,
     /// By direction.
     size: [Taus88; 3],
+    /// The sequences of directions and sizes as they begin.
+    first_draws: (Taus88, [Taus88; 3]),
     file: Rng,
     sequential: Rng,
     offset: Rng,
@@ -181,6 +196,7 @@ impl Pattern {
             BlockSizes::Range(..) | BlockSizes::Split(_) => None,
         });
         let first = (0..3).find(|&d| used[d]).unwrap_or(0);
+        let draws = (seeds.as_fio(Use::Mix), seeds.sizes_as_fio(spec.verify.method.is_some()));
         let alike = |d: usize| align[d] == align[first] && spec.distribution[d] == spec.distribution[first];
         let mut pattern = Self {
             files: Vec::with_capacity(extent.regions.len()),
@@ -195,8 +211,11 @@ impl Pattern {
             percentage_random: spec.percentage_random,
             skip: if spec.rw.random { 0 } else { spec.rw.sequential_skip },
             zones: spec.zones,
-            per_offset: spec.rw.ios_per_offset.max(1),
+            per_offset: if spec.rw.random { spec.rw.ios_per_offset.max(1) } else { 1 },
+            run_left: 0,
+            run_is_random: false,
             identical: spec.rw.sequencer_identical,
+            repeats_draws: !spec.time_based || spec.runtime.is_zero(),
             sizes: spec.block_sizes.clone().map(rarest_first),
             sizes_by_order: by_order,
             fixed,
@@ -207,8 +226,9 @@ impl Pattern {
             source_of: std::array::from_fn(|d| if alike(d) { first } else { d }),
             uniform: [None; 3],
             mix: Mix::default(),
-            direction: seeds.as_fio(Use::Mix),
-            size: [Use::ReadSize, Use::WriteSize, Use::TrimSize].map(|usage| seeds.as_fio(usage)),
+            direction: draws.0.clone(),
+            size: draws.1.clone(),
+            first_draws: draws,
             file: seeds.stream(Purpose::File),
             sequential: seeds.stream(Purpose::Sequential),
             offset: seeds.stream(Purpose::Offset),
@@ -237,22 +257,26 @@ impl Pattern {
     fn new_file(&mut self, spec: &JobSpec, region: Region) -> FilePosition {
         let window = first_window(self.zones, region);
         let mut sources = [None, None, None];
+        // A run that visits its blocks one after another has one file and one direction.
+        let is_alone = self.only.is_some() && spec.filenames.len().max(spec.nrfiles as usize) == 1;
+        let are_runs_split = self.unit() > 1 && !is_alone;
         for d in (0..3).filter(|&d| self.random && self.used[d] && self.source_of[d] == d) {
             let align = self.align[d];
-            // The last start must leave space for the smallest block.
-            let least = self.smallest[self.size_index(d, true)];
+            // The last start must leave space for the smallest block of those that use the source.
+            let users = (0..3).filter(|&user| self.used[user] && self.source_of[user] == d);
+            let least = users.map(|user| self.smallest[self.size_index(user, true)]).max().unwrap_or(1);
             let starts = (window.len - least.min(window.len)) / align + 1;
             let mapped = spec.distribution[d] == Distribution::Random && !spec.norandommap && spec.block_align[d] == 0;
-            sources[d] = Some(if mapped && self.has_several_sizes(d) {
+            sources[d] = Some(if mapped && (self.has_several_sizes(d) || are_runs_split) {
                 UnitOrder::Map(FreeMap::new(starts))
             } else if mapped {
-                let unit = if self.identical { 1 } else { u64::from(self.per_offset) };
+                let unit = self.unit();
                 UnitOrder::Once { order: Permutation::new(starts.div_ceil(unit), &mut self.offset), next: 0 }
             } else {
                 UnitOrder::Any(Sampler::new(&spec.distribution[d], starts, align, &mut self.offset))
             });
         }
-        FilePosition { region, window, position: [0; 3], asked: 0, sources, run: (0, 0) }
+        FilePosition { region, window, position: [0; 3], last: [0; 3], asked: 0, sources }
     }
 
     /// Returns true if the directions that use this source have I/Os of more than one size.
@@ -275,6 +299,18 @@ impl Pattern {
         }
         self.current = 0;
         self.left_on_file = 0;
+        if !self.random || self.visits_each_block(0) {
+            self.repeat_draws();
+        }
+    }
+
+    /// Begins the directions and sizes again, as fio does in each pass over the files of a job that
+    /// does not run by time.
+    fn repeat_draws(&mut self) {
+        if self.repeats_draws {
+            self.mix = Mix::default();
+            (self.direction, self.size) = self.first_draws.clone();
+        }
     }
 
     /// Returns true if random I/O in a file visits each block once in a pass.
@@ -294,7 +330,8 @@ impl Pattern {
         let (skip, smallest) = (self.skip, self.smallest);
         let file = &mut self.files[index];
         let len = file.window.len;
-        file.run = (0, 0);
+        file.last = [0; 3];
+        self.run_left = 0;
         // A job that goes backwards starts with the last block.
         let last = |d: usize| (len - smallest[d].min(len)) / smallest[d] * smallest[d];
         file.position = std::array::from_fn(|d| if skip < 0 { last(d) } else { 0 });
@@ -355,14 +392,43 @@ impl Pattern {
     /// Returns the next access, of at most `limit` bytes; `limit` is at least the smallest block.
     #[inline(always)]
     pub fn next_access(&mut self, limit: Bytes) -> Access {
-        let direction = match self.only {
-            Some(direction) => direction,
-            None => self.draw_direction(),
-        };
+        self.begin_pass_if_due();
+        let mut direction = self.next_direction();
+        if !self.random && self.repeats_draws && self.is_at_end(direction) {
+            self.passes += 1;
+            self.enter_window(0);
+            self.repeat_draws();
+            direction = self.next_direction();
+        }
         match self.uniform[direction as usize] {
             Some(len) if len <= limit.get() => self.uniform_access(direction, len),
             Some(_) | None => self.access_in(direction, limit),
         }
+    }
+
+    #[inline(always)]
+    fn next_direction(&mut self) -> Direction {
+        match self.only {
+            Some(direction) => direction,
+            None => self.draw_direction(),
+        }
+    }
+
+    /// Begins the next pass over the file of a job that has one, if the last is over.
+    #[inline(always)]
+    fn begin_pass_if_due(&mut self) {
+        if self.files.len() == 1 && self.is_finished(0) {
+            self.rewind_pass(0);
+        }
+    }
+
+    /// Returns true if a sequential job of one file without zones has no space for one more I/O in a
+    /// direction, so that fio begins the pass anew in all of them.
+    #[inline(always)]
+    fn is_at_end(&self, direction: Direction) -> bool {
+        let (d, file) = (direction as usize, &self.files[0]);
+        let need = self.smallest[self.size_index(d, false)];
+        self.files.len() == 1 && self.zones.is_none() && file.position[d].saturating_add(need) > file.window.len
     }
 
     /// Returns the next access in a direction whose I/Os have this length: as [`Self::access_in`],
@@ -370,9 +436,6 @@ impl Pattern {
     #[inline(always)]
     fn uniform_access(&mut self, direction: Direction, len: u64) -> Access {
         let d = direction as usize;
-        if self.files[0].asked + self.smallest_used > self.files[0].region.len.get() {
-            self.rewind_pass(0);
-        }
         let file = &mut self.files[0];
         let at = self.align[d] * next_start(&mut file.sources[self.source_of[d]], 1, &mut self.offset);
         file.asked += len;
@@ -384,32 +447,33 @@ impl Pattern {
     #[inline(never)]
     pub fn access_in(&mut self, direction: Direction, limit: Bytes) -> Access {
         let d = direction as usize;
+        self.begin_pass_if_due();
         let index = if self.files.len() == 1 { 0 } else { self.draw_file() };
-        if self.files[index].asked + self.smallest_used > self.files[index].region.len.get() {
-            self.rewind_pass(index);
-        }
         if let Some(zones) = self.zones {
             self.leave_zone(index, zones);
         }
-        let random =
-            self.random && (self.percentage_random[d] >= 100 || self.sequential.percent(self.percentage_random[d]));
+        let begins = self.run_left == 0;
+        let random = self.is_next_random(d, index);
         let size = self.size_index(d, random);
         let mut len = match self.fixed[size] {
             Some(len) => len,
             None => self.draw_size(d, size),
         };
-        let at = if random { self.random_offset(d, index) } else { self.sequential_offset(d, index, size) };
-        let space = self.files[index].window.len - at;
-        if random && len > space && self.fixed[size].is_none() {
-            len = self.draw_size_within(d, size, space);
+        let at = match random {
+            true => self.random_offset(d, index),
+            false if self.identical && self.random && !begins => self.files[index].last[d],
+            false => self.sequential_offset(d, index, size),
+        };
+        let room = (self.files[index].window.len - at).min(limit.get());
+        if len > room {
+            len = if self.fixed[size].is_none() { self.draw_size_within(d, size, room) } else { self.smallest[size] };
         }
         let file = &mut self.files[index];
-        let room = space.min(limit.get());
-        let mut len = if len <= room { len } else { (room / self.smallest[size]).max(1) * self.smallest[size] };
-        if random && let Some(UnitOrder::Map(map)) = &mut file.sources[self.source_of[d]] {
+        file.last[d] = at;
+        let marks = random || (self.run_is_random && !self.sizes_by_order);
+        if marks && let Some(UnitOrder::Map(map)) = &mut file.sources[self.source_of[d]] {
             let align = self.align[d];
             len = len.min(map.take(at / align, len.div_ceil(align)) * align);
-            file.run.1 = at + len;
         }
         let next = at + len;
         file.position[d] = match self.skip {
@@ -443,7 +507,8 @@ impl Pattern {
         let rng = &mut self.size[d];
         match &self.sizes[size] {
             BlockSizes::Range(low, high) if self.unaligned => ((low + rng.below(high - low + 1)) & !511).max(512),
-            BlockSizes::Range(low, high) => low * (1 + rng.below(high / low)),
+            // A multiple of the least, or the largest.
+            BlockSizes::Range(low, high) => (low * (1 + rng.below(*high) / low)).min(*high),
             BlockSizes::Split(parts) => {
                 let mut share = rng.below(100);
                 for &(bytes, percent) in parts {
@@ -457,18 +522,12 @@ impl Pattern {
         }
     }
 
-    /// Draws sizes until one fits into `space` bytes, as fio does near the end of a file; if none
-    /// of many does, returns the last.
+    /// Draws sizes until one fits into `room` bytes, as fio does near the end of a file; if none of
+    /// many does, returns the smallest.
     #[cold]
-    fn draw_size_within(&mut self, d: usize, size: usize, space: u64) -> u64 {
-        let mut len = u64::MAX;
-        for _ in 0..1000 {
-            len = self.draw_size(d, size);
-            if len <= space {
-                break;
-            }
-        }
-        len
+    fn draw_size_within(&mut self, d: usize, size: usize, room: u64) -> u64 {
+        let drawn = (0..1000).map(|_| self.draw_size(d, size)).find(|&len| len <= room);
+        drawn.unwrap_or(self.smallest[size])
     }
 
     fn is_finished(&self, index: usize) -> bool {
@@ -502,7 +561,10 @@ impl Pattern {
     /// wrap by themselves.
     #[cold]
     fn rewind_pass(&mut self, index: usize) {
-        self.passes += u32::from(self.random && self.visits_each_block(index));
+        if self.random && self.visits_each_block(index) {
+            self.passes += 1;
+            self.repeat_draws();
+        }
         let file = &mut self.files[index];
         file.asked = 0;
         for source in file.sources.iter_mut().flatten() {
@@ -527,25 +589,49 @@ impl Pattern {
         if self.skip < 0 { (file.window.len - smallest) / smallest * smallest } else { 0 }
     }
 
+    /// Returns whether the next I/O of a direction goes to a random offset, and not on behind the
+    /// last one (or to it again). With `rw=randread:N` that is decided for N I/Os at a time.
+    #[inline]
+    fn is_next_random(&mut self, d: usize, index: usize) -> bool {
+        if !self.random {
+            return false;
+        }
+        if self.run_left > 0 {
+            self.run_left -= 1;
+            if !self.run_is_random || self.may_go_on(d, index) {
+                return false;
+            }
+        } else {
+            let percent = self.percentage_random[d];
+            self.run_is_random = percent >= 100 || self.sequential.percent(percent);
+        }
+        self.run_left = self.per_offset - 1;
+        self.run_is_random
+    }
+
+    /// Returns whether an I/O of a random run may go on where the last one of its direction ended:
+    /// there is space, and in a pass that visits each block once it is not visited yet.
+    fn may_go_on(&self, d: usize, index: usize) -> bool {
+        let file = &self.files[index];
+        let (at, align) = (file.position[d], self.align[d]);
+        let is_visited = match &file.sources[self.source_of[d]] {
+            Some(UnitOrder::Map(map)) if !self.sizes_by_order => !at.is_multiple_of(align) || !map.is_free(at / align),
+            Some(_) | None => false,
+        };
+        let least = self.smallest[self.size_index(d, false)];
+        self.identical || (at.saturating_add(least) <= file.window.len && !is_visited)
+    }
+
+    /// Returns the blocks that an order of random starts counts as one: those of a run.
+    const fn unit(&self) -> u64 {
+        if self.identical || self.sizes_by_order { 1 } else { self.per_offset as u64 }
+    }
+
     #[inline]
     fn random_offset(&mut self, d: usize, index: usize) -> u64 {
-        let file = &mut self.files[index];
-        let align = self.align[d];
-        let step = if self.identical { 0 } else { align };
-        let source = &mut file.sources[self.source_of[d]];
-        if file.run.0 > 0 {
-            let is_visited = matches!(source, Some(UnitOrder::Map(map)) if !map.is_free(file.run.1 / align));
-            let least = if self.sizes_by_order { self.smallest[RANDOM] } else { self.smallest[d] };
-            if file.run.1 + least <= file.window.len && !is_visited {
-                let at = file.run.1;
-                file.run = (file.run.0 - 1, at + step);
-                return at;
-            }
-        }
-        let unit = if self.identical { 1 } else { u64::from(self.per_offset) };
-        let at = align * next_start(source, unit, &mut self.offset);
-        file.run = (self.per_offset - 1, at + step);
-        at
+        let unit = self.unit();
+        let source = &mut self.files[index].sources[self.source_of[d]];
+        self.align[d] * next_start(source, unit, &mut self.offset)
     }
 }
 

@@ -80,6 +80,7 @@ use ranges::Ranges;
 use threads::FileThreads;
 
 mod alone;
+mod errors;
 mod options;
 mod ranges;
 mod schedule;

@@ -105,6 +105,9 @@ struct Runner<'a, B, L, S> {
     skips_waits: bool,
     started: Instant,
     disk_start: DiskStats,
+    /// The end of the ramp of the jobs that start with the run, where the device's statistics begin
+    /// anew; `Instant::MAX` if there is none, or it is over.
+    ramp_end: Instant,
     ended_early: Option<EndedEarly>,
     /// The present instant: what is kept over time has been advanced to it.
     last: Instant,
@@ -152,6 +155,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             next_interval: interval.map_or(Instant::MAX, |i| now.saturating_add(i)),
             started: now,
             disk_start: stack.disk_stats(now),
+            ramp_end: jobs.first_ramp().map_or(Instant::MAX, |ramp| now.saturating_add(ramp)),
             ended_early: None,
             last: now,
             steps: 0,
@@ -205,6 +209,10 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Advances what is kept over time to an instant that has just come, before anything happens.
     #[inline]
     fn advance(&mut self, now: Instant) {
+        if now >= self.ramp_end {
+            self.disk_start = self.stack.disk_stats(self.ramp_end);
+            self.ramp_end = Instant::MAX;
+        }
         let stack = &*self.stack;
         self.series.advance(now, || load_of(stack, now));
         if self.owners.is_due(now) {

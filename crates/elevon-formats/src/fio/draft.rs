@@ -182,6 +182,9 @@ impl Draft {
                 self.spec.block_sizes = [sizes.clone(), sizes.clone(), sizes];
             }
         }
+        if self.spec.rw.trim_then_write && self.spec.block_sizes[1] != self.spec.block_sizes[2] {
+            warn("rw", "each write of trimwrite has the size of the trim before it; another has no effect".to_owned());
+        }
         if self.place("bs").is_some() && (self.ranges[0].is_some() || self.splits[0].is_some()) {
             warn("bs", "has no effect beside bsrange= or bssplit=, which fio prefers".to_owned());
         }

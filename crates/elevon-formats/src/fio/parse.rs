@@ -61,8 +61,8 @@ impl ParsedJobs {
 
     /// Returns complaints about sizes and offsets of I/O that a device with logical blocks of
     /// `logical_block` bytes cannot do; empty if there are none. `cached`: buffered jobs go through
-    /// a page cache, and may have any size. For a size below 4096 of which 1024 times as much is a
-    /// multiple of the block, the complaint suggests that a `k` was forgotten.
+    /// a page cache, and may have any size. The complaint suggests what was meant: 1024 bytes for each
+    /// thousand (`KiB` is 1000 bytes, as in fio), or a `k` that was forgotten behind a small number.
     pub fn unaligned(&self, logical_block: u64, cached: bool) -> Vec<Diagnostic> {
         let mut found = Vec::new();
         let is_in_blocks = |job: &JobSpec| !cached || !job.goes_in_bytes();
@@ -72,8 +72,12 @@ impl ParsedJobs {
             let Some(bytes) = sizes.flat_map(|(sizes, _)| each(sizes)).find(|bytes| bytes % logical_block != 0) else {
                 continue;
             };
-            let right = match bytes.checked_mul(1024) {
-                Some(larger) if bytes < 4096 && larger % logical_block == 0 => format!("did you mean {bytes}k?"),
+            let fits = |kib: u64| kib.checked_mul(1024).is_some_and(|larger| larger % logical_block == 0);
+            let right = match bytes {
+                _ if bytes % 1000 == 0 && fits(bytes / 1000) => {
+                    format!("did you mean {}k? (KiB is 1000 bytes, k is 1024, unless kb_base=1000)", bytes / 1000)
+                }
+                ..4096 if fits(bytes) => format!("did you mean {bytes}k?"),
                 _ => format!("use {}", bytes.next_multiple_of(logical_block)),
             };
             let needed = if job.goes_in_bytes() { format!(", as is needed {WITHOUT_CACHE}") } else { String::new() };

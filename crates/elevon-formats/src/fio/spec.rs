@@ -80,7 +80,8 @@ pub struct JobSpec {
     pub offset_increment: Amount,
     /// `offset_align` in bytes; 0: none.
     pub offset_align: u64,
-    /// `fill_device`: without `size`, the job writes to the end of the device.
+    /// `fill_device`: without `size`, the job writes to the end of the device. A write for which
+    /// there is no space ends the job, and is no error.
     pub fill_device: bool,
     /// `zonemode=strided`, with its zones.
     pub zones: Option<StridedZones>,

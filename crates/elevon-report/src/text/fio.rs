@@ -280,7 +280,7 @@ fn latency_distribution(out: &mut String, stat: &LatencyStat) {
 fn levels(out: &mut String, job: &JobResult) {
     let stats = &job.stats;
     let faults = job.cache_use.as_ref().map(|used| &used.fault);
-    let runtime = job.end.since(job.start).get() as f64 * f64::from(job.members);
+    let runtime = stats.run_ns as f64;
     let _ = writeln!(
         out,
         "  cpu          : usr={:.2}%, sys={:.2}%, ctx={}, majf={}, minf={}",

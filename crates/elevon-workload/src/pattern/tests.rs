@@ -2,6 +2,8 @@ use super::*;
 use elevon_formats::fio::spec::Rw;
 use std::collections::BTreeMap;
 
+mod orders;
+
 const BLOCK: u64 = 4096;
 
 fn job(blocks: u64, random: bool) -> (JobSpec, Extent) {

@@ -33,8 +33,6 @@ enum Want {
 
 /// Errno of a job that ended because an I/O took longer than `max_latency`.
 const ETIMEDOUT: i32 = Status::Timeout.errno();
-/// Errno of a read whose content is not what was written.
-const EILSEQ: i32 = Status::Protection.errno();
 
 impl Process {
     /// Makes steps until it needs something.
@@ -738,63 +736,5 @@ impl Process {
         if !self.pace.on_done(end, direction, slot.len) {
             self.fail(Status::IoError.errno());
         }
-    }
-
-    fn on_sync_over(&mut self, end: Instant, slot: &IoSlot, status: Status) {
-        self.syncing = None;
-        if status.is_ok() {
-            self.measure.stats.sync.add(end.since(slot.start).get());
-        } else {
-            self.fail(status.errno());
-        }
-    }
-
-    /// Handles a failed I/O: it is counted, and ends the job unless the error is ignored.
-    fn on_error(&mut self, slot: &IoSlot, direction: Direction, status: Status) {
-        const EIO: i32 = Status::IoError.errno();
-        let (d, errno) = (direction as usize, status.errno());
-        self.measure.stats.directions[d].errors += 1;
-        self.note_error(errno);
-        if direction != Direction::Read
-            && let Some(verifier) = &mut self.verifier
-        {
-            verifier.forget(slot.offset, slot.len);
-        }
-        let ignored = self.spec.ignore_error[d].contains(&errno);
-        let forgiven = self.spec.continue_on_error[d] && (errno == EIO || errno == EILSEQ);
-        if !ignored && !forgiven {
-            self.fail(errno);
-        }
-    }
-
-    fn on_checked(&mut self, slot: &IoSlot) {
-        self.measure.stats.verified_bytes += slot.len.get();
-        if slot.corrupt {
-            self.measure.stats.verify_errors += 1;
-            self.note_error(EILSEQ);
-            if self.spec.continue_on_verify || self.spec.ignore_error[2].contains(&EILSEQ) {
-                return;
-            }
-            if self.options.verify_fatal {
-                self.fail(EILSEQ);
-            } else if self.measure.stats.error == 0 {
-                // The remaining blocks are still checked, but the job has failed.
-                self.measure.stats.error = EILSEQ;
-            }
-        }
-    }
-
-    /// Records the first error, whether or not it ends the job.
-    fn note_error(&mut self, errno: i32) {
-        if self.measure.stats.first_error == 0 {
-            self.measure.stats.first_error = errno;
-        }
-    }
-
-    fn fail(&mut self, errno: i32) {
-        if self.measure.stats.error == 0 {
-            self.measure.stats.error = errno;
-        }
-        self.stopping = true;
     }
 }

@@ -462,6 +462,27 @@ fn syncs() {
 }
 
 #[test]
+fn a_full_device_ends_a_job_that_fills_it_without_an_error() {
+    for verify in [None, Some(VerifyMethod::Meta)] {
+        let full = |edit: fn(&mut JobSpec)| {
+            let mut bench = Bench::new(&job(|s| {
+                writes(s);
+                s.verify.method = verify.clone();
+                edit(s);
+            }));
+            bench.memory = Some(vec![0; (START + (1 << 20)) as usize]);
+            bench.fail = Some((9, Status::NoSpace));
+            bench.run()
+        };
+        let filled = full(|s| (s.fill_device, s.loops, s.end_fsync) = (true, 3, true));
+        let read_back = if verify.is_some() { "r".repeat(9) } else { String::new() };
+        assert_eq!((filled.ops(), filled.stats().error), ("w".repeat(10) + "f" + &read_back, 0));
+        assert_eq!((filled.stats().directions[1].ios, filled.stats().directions[1].errors), (9, 0));
+        assert_eq!(full(|_| {}).stats().error, Status::NoSpace.errno());
+    }
+}
+
+#[test]
 fn trimwrite_trims_then_writes() {
     for depth in [1, 8] {
         let spec = job(|s| {
