@@ -58,6 +58,26 @@ fn span(outcome: &RunOutcome, job: usize) -> (u64, u64) {
 }
 
 #[test]
+fn a_ramp_is_in_no_figure() {
+    let timed = |name, ramp: u64| {
+        job(name, |s| {
+            (s.time_based, s.runtime, s.ramp_time) = (true, Nanos::new(20_000 * US), Nanos::new(ramp * US));
+        })
+    };
+    let outcome = go(&[timed("a", 10_000)]);
+    assert_eq!(span(&outcome, 0), (0, 30_000 * US));
+    let stats = &outcome.jobs[0].stats;
+    assert_eq!((stats.run_ns, stats.directions[0].runtime_ns), (20_000 * US, 20_000 * US));
+    let disk = outcome.disk_end.groups[0].ios - outcome.disk_start.groups[0].ios;
+    assert!(disk.abs_diff(stats.directions[0].ios) <= 1 && (190..=201).contains(&disk), "{disk}");
+    assert_eq!(outcome.disk_start.at.get(), 10_000 * US);
+    // Times of a group add up.
+    let mut both = stats.clone();
+    both.merge(&go(&[timed("b", 0)]).jobs[0].stats);
+    assert_eq!(both.run_ns, 40_000 * US);
+}
+
+#[test]
 fn one_job_through_the_stack() {
     let outcome = go(&[job("a", |_| {})]);
     assert_eq!(span(&outcome, 0), (0, 256 * 100 * US));

@@ -180,6 +180,41 @@ fn jobs_of_a_flow_share_by_weight() {
     assert!(d > 1000 && e > 1000, "{d} and {e}");
 }
 
+/// Which I/Os go on where the last one of their direction ended, with directions and sizes. The
+/// offsets of the others are drawn by generators of their own.
+fn shown_runs(ios: &[String]) -> Vec<String> {
+    let mut next = [0; 3];
+    let one = |line: &String| {
+        let columns: Vec<u64> = line.split(',').map(|column| column.trim().parse().expect("a number")).collect();
+        let (d, len, at) = (columns[0] as usize, columns[1], columns[2]);
+        let jumps = if at == next[d] { "" } else { "|" };
+        next[d] = at + len;
+        format!("{jumps}{}{}", ["r", "w", "t"][d], len / 1024)
+    };
+    ios.iter().map(one).collect()
+}
+
+#[test]
+fn sizes_and_runs_are_those_of_fio() {
+    for options in [
+        "rw=write\nbssplit=4k/20:64k/80\nsize=512k\n",
+        "rw=read\nbsrange=4k-16k\nsize=64k\nio_size=200k\n",
+        "rw=rw\nbsrange=4k-16k\nsize=64k\nio_size=200k\n",
+        "rw=write\nbsrange=4k-64k\nverify=crc32c\ndo_verify=0\n",
+        "rw=randread:4\nbsrange=4k-16k\nnorandommap\nnumber_ios=24\n",
+        "rw=randwrite:8\nbs=16k\nba=4k\nnumber_ios=24\n",
+        "rw=randread:4\nba=16k\nnumber_ios=24\n",
+        "rw=randrw:4\nnorandommap\nnumber_ios=32\n",
+    ] {
+        let bs = if options.contains("bs") { "" } else { "bs=4k\n" };
+        let both = run_both(&format!("{}{bs}{options}", LOGGED.replace("bs=4k\n", "")));
+        let [fio, ours] = &both.ios;
+        let ours = shown_runs(ours.as_ref().expect("a log"));
+        let Some(fio) = fio else { continue };
+        assert_eq!(shown_runs(fio), ours, "{options}");
+    }
+}
+
 #[test]
 fn a_filled_device_is_full() {
     let bench = Bench::new();
