@@ -7,14 +7,10 @@
 use elevon_core::limits::QueueLimits;
 use elevon_core::units::Sectors;
 
-/// The class of a device, by its driver.
+/// The class of a device, by its driver. Those of hard disks are among their parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// SATA disk with the limits of 2009 kernels: requests of 512 KiB, 128 segments.
-    Ata2009,
-    /// Current SATA disk; 4096-byte physical blocks if it is rotational. 168 segments (libata).
-    Ata,
-    /// SATA SSD.
+    /// SATA SSD: 65535 sectors, 168 segments (libata).
     AtaSsd,
     /// LUN of an array or a cloud: 1 MiB, 254 segments (estimated).
     Lun,
@@ -42,13 +38,6 @@ pub fn limits(class: Class) -> QueueLimits {
         max_discard_segments: segments,
         ..limits
     };
-    let ata = QueueLimits {
-        max_hw_sectors: Sectors::new(65535),
-        max_segments: 168,
-        write_cache: true,
-        dma_alignment: 511,
-        ..base.clone()
-    };
     let nvme = QueueLimits {
         // A PRP list describes whole pages: only the first may start, and only the last may end,
         // inside a page.
@@ -63,9 +52,12 @@ pub fn limits(class: Class) -> QueueLimits {
     let ata_trim = 64 * 65535;
     let all = u64::from(u32::MAX >> 9);
     match class {
-        Class::Ata2009 => QueueLimits { max_hw_sectors: kib(512), max_segments: 128, rotational: true, ..ata },
-        Class::Ata => QueueLimits { physical_block_size: 4096, io_min: 4096, rotational: true, ..ata },
-        Class::AtaSsd => trim(ata, 512, ata_trim, 1),
+        Class::AtaSsd => {
+            let max_hw_sectors = Sectors::new(65535);
+            let limits =
+                QueueLimits { max_hw_sectors, max_segments: 168, write_cache: true, dma_alignment: 511, ..base };
+            trim(limits, 512, ata_trim, 1)
+        }
         Class::Lun => QueueLimits { max_hw_sectors: kib(1024), max_segments: 254, rotational: true, ..base },
         Class::Emmc => {
             let limits =

@@ -351,3 +351,17 @@ fn a_kernel_decides_the_limits_of_a_disk_that_it_presents() {
     let (code, _, stderr) = output(&bench, &["run", "reads.fio", "--set", "write_cache=on"]);
     assert!(code == Some(2) && stderr.contains("write through or write back"), "{stderr}");
 }
+
+#[test]
+fn a_disk_takes_requests_as_large_as_the_kernel_makes_them() {
+    let bench = bench();
+    for (kernel, max_sectors_kb, read_ahead_kb) in [("6.1", 1280, 128), ("7.3", 4096, 8192)] {
+        let page = bench.stdout(&["devices", "hdd-7200", "--kernel", kernel]);
+        for (attribute, value) in
+            [("max_hw_sectors_kb", 32767), ("max_sectors_kb", max_sectors_kb), ("read_ahead_kb", read_ahead_kb)]
+        {
+            let line = format!("queue/{attribute} {value}");
+            assert!(page.lines().any(|shown| shown == line), "{kernel}: {line} is not in\n{page}");
+        }
+    }
+}

@@ -100,7 +100,8 @@ impl HddParameters {
     /// Turn and rates: its manual, p. 14 (4.16 ms latency, 83 to 175 MB/s). Seek curve: least
     /// squares to the 1792 points of DiskSim's WD 4 TB table (rms 0.077 ms). Hit overhead,
     /// segments and read-ahead: the same model. Estimates: margin, miss overhead, link (SATA 6G
-    /// less framing), dirty runs.
+    /// less framing), dirty runs. Limits: a command with 48-bit addresses takes 65536 sectors, of
+    /// which libata uses one less.
     pub const HDD_7200: Self = Self {
         name: "hdd-7200",
         size: Bytes::new(1_000_204_886_016),
@@ -123,7 +124,7 @@ impl HddParameters {
         read_ahead: Bytes::new(1536 << 10),
         queue_depth: 32,
         physical_block_size: 4096,
-        max_hw_sectors: Sectors::new(2560),
+        max_hw_sectors: Sectors::new(65535),
         max_segments: 168,
         ..Self::HDD_2009
     };
