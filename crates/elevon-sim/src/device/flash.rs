@@ -119,6 +119,10 @@ pub struct Flash {
     free_slots: Vec<u32>,
     /// Commands that each hardware queue has in the device.
     held: Vec<u32>,
+    /// Most of these that a hardware queue can have.
+    most_held: u32,
+    /// Commands that the command stage may still take: the others of `held` wait for completions.
+    room: u64,
     submission: SubmissionQueues,
     command_free: u64,
     die_free: Vec<u64>,
@@ -156,6 +160,11 @@ impl Flash {
             slots: Vec::new(),
             free_slots: Vec::new(),
             held: vec![0; queues],
+            most_held: match config.at_once {
+                0 => description.queue_depth,
+                at_once => description.queue_depth.min(at_once as u32 + 1),
+            },
+            room: if config.at_once == 0 { u64::MAX } else { config.at_once },
             submission: SubmissionQueues { queues: vec![VecDeque::new(); queues], waiting: 0, cursor: 0 },
             command_free: 0,
             die_free: vec![0; config.dies as usize],
@@ -190,6 +199,7 @@ impl Flash {
     /// Processes a command in the command stage at `now`, when the stage is free.
     #[inline]
     fn fetch(&mut self, now: u64, key: u32) {
+        self.room -= 1;
         let slot = &mut self.slots[key as usize];
         slot.fetched = now;
         let (bytes, start, sequence) = (slot.bytes, slot.start, slot.sequence);
@@ -218,6 +228,17 @@ impl Flash {
                 let end = self.command_free + self.config.discard_time + self.config.write_latency;
                 self.done.push(Instant::new(end), sequence, key);
             }
+        }
+    }
+
+    /// Lets the command stage take a command in place of one that completed at `now`. If one waits
+    /// for that, it is taken at once.
+    #[inline]
+    fn make_room(&mut self, now: u64) {
+        self.room += 1;
+        if self.room == 1 && self.submission.waiting > 0 {
+            let key = self.submission.take();
+            self.fetch(now.max(self.command_free), key);
         }
     }
 
@@ -362,7 +383,7 @@ impl Flash {
 
     fn run_steps(&mut self, now: u64) {
         loop {
-            let fetch = if self.submission.waiting > 0 { self.command_free } else { u64::MAX };
+            let fetch = self.next_fetch();
             let ready = |link: Option<&Link>| link.and_then(|l| l.ready.next_at()).map_or(u64::MAX, Instant::get);
             let (first, second) = (ready(self.links.first()), ready(self.links.get(1)));
             let arrive = self.arriving.front().map_or(u64::MAX, |&(at, _)| at);
@@ -388,6 +409,13 @@ impl Flash {
         }
     }
 
+    /// Returns when the command stage takes the next command that waits for it; `u64::MAX` if none
+    /// does, or if it waits for the completion of another.
+    #[inline]
+    fn next_fetch(&self) -> u64 {
+        if self.submission.waiting > 0 && self.room > 0 { self.command_free } else { u64::MAX }
+    }
+
     /// Returns the earliest time at which the command at the head of a link can complete, if no new
     /// command arrives.
     #[inline]
@@ -409,7 +437,7 @@ impl Device for Flash {
 
     fn submit(&mut self, now: Instant, command: &Command) -> Accept {
         let queue = command.queue.index().min(self.held.len() - 1);
-        if self.held[queue] >= self.description.queue_depth {
+        if self.held[queue] >= self.most_held {
             return Accept::DeviceBusy;
         }
         self.advance(now.get());
@@ -436,10 +464,11 @@ impl Device for Flash {
         });
         self.held[queue] += 1;
         let now = now.get();
-        if self.held.len() > 1 && (self.command_free > now || self.submission.waiting > 0) {
+        let is_busy = || self.command_free > now || self.submission.waiting > 0;
+        if self.room == 0 || self.held.len() > 1 && is_busy() {
             self.submission.queues[queue].push_back(key);
             self.submission.waiting += 1;
-            self.quiet_until = self.quiet_until.min(self.command_free);
+            self.quiet_until = self.quiet_until.min(self.next_fetch());
         } else {
             // A single queue is served in order, so the stage can be reserved ahead.
             self.fetch(now.max(self.command_free), key);
@@ -455,9 +484,7 @@ impl Device for Flash {
         if let Some(&(at, _)) = self.arriving.front() {
             next = next.min(at + self.config.write_latency);
         }
-        if self.submission.waiting > 0 {
-            next = next.min(self.command_free);
-        }
+        next = next.min(self.next_fetch());
         if self.buffer.is_awaited() {
             next = next.min(self.buffer.next().unwrap_or(u64::MAX));
         }
@@ -466,9 +493,10 @@ impl Device for Flash {
 
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         self.advance(now.get());
-        while let Some((_, key)) = self.done.pop_due(now) {
+        while let Some((at, key)) = self.done.pop_due(now) {
             let slot = self.slots[key as usize];
             self.free_slots.push(key);
+            self.make_room(at.get());
             if !slot.aborted {
                 self.held[usize::from(slot.queue)] -= 1;
                 let CommandSlot { request, sequence, bytes, .. } = slot;

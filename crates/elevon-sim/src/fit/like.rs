@@ -231,7 +231,8 @@ impl<'a> Observed<'a> {
     /// Returns the latency of each request on a device, and the time from the first issue to the
     /// last completion.
     fn run(&self, config: &FlashConfig) -> (Vec<u64>, u64) {
-        let config = FlashConfig { hw_queues: 1, queue_depth: self.described.queue_depth.into(), ..config.clone() };
+        let queue_depth = self.described.queue_depth.into();
+        let config = FlashConfig { hw_queues: 1, queue_depth, at_once: 0, ..config.clone() };
         let mut device = Flash::new(config, self.described.clone(), SEED);
         let mut issues = BinaryHeap::new();
         let first =

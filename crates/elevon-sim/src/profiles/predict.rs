@@ -139,8 +139,11 @@ fn disk_random_read(disk: &HddParameters, depth: u32) -> f64 {
     1e9 / access * libm::pow(f64::from(depth), exponent)
 }
 
-/// Returns how many requests a profile's queues hold.
+/// Returns how many requests a profile's device does at once.
 fn most_in_flight(profile: &Profile, settings: &str) -> Result<u32, DeviceError> {
+    if let Some(config) = profile.flash_config(settings)? {
+        return Ok(config.most_at_once() as u32);
+    }
     let device = profile.open(settings, 1)?;
     let description = device.description();
     Ok(u32::from(description.hw_queues) * description.queue_depth)
@@ -159,7 +162,7 @@ fn describe(workload: Workload) -> String {
 
 /// Returns the rows of the tables by depth and by request size, and those with a published figure.
 fn flash_workloads(config: &FlashConfig, published: &[Published]) -> Vec<Workload> {
-    let most = (config.hw_queues * config.queue_depth).min(256) as u32;
+    let most = config.most_at_once().min(256) as u32;
     let depths = [1, 4, 5, 8, 16, 31, 32, 128, 256].into_iter().filter(|d| *d <= most);
     let random = depths.map(|depth| Workload { write: false, random: true, bytes: 4096, depth });
     let depth = if config.page_register == 1 { 16 } else { 1 };
@@ -244,9 +247,8 @@ pub(super) fn run(
     seed: u64,
 ) -> Result<Measured, DeviceError> {
     let mut device = profile.open(settings, seed)?;
-    let description = device.description();
     let plan = ClosedLoop {
-        depth: workload.depth.min(u32::from(description.hw_queues) * description.queue_depth),
+        depth: workload.depth.min(most_in_flight(profile, settings)?),
         ios,
         bytes: Bytes::new(workload.bytes),
         op: if workload.write { Op::Write } else { Op::Read },

@@ -67,6 +67,8 @@ references! {
     UFS_4_0: "UFS 4.0 line rate, two lanes of 23.2 Gbit/s, 8b/10b", "the standard", "", None;
     HPB: "Improving Flash Storage Performance by Caching Address Mapping Table in Host Memory",
         "Jeong et al., HotStorage 17", "2017-07", Some("https://www.usenix.org/conference/hotstorage17/program/presentation/jeong");
+    MMC_ASYNC: "MMC Asynchronous Request", "Linux, Documentation/driver-api/mmc/mmc-async-req.rst", "",
+        Some("https://docs.kernel.org/driver-api/mmc/mmc-async-req.html");
     UFSHCD: "ufshcd: 32 doorbell slots, one kept back", "Linux", "", None;
     MICRON: "Micron UFS 4.0 storage for next-gen flagship smartphones makes debut", "Notebookcheck, after Micron", "2023-06-24",
         Some("https://www.notebookcheck.net/Micron-UFS-4-0-storage-for-next-gen-flagship-smartphones-makes-debut.728064.0.html");

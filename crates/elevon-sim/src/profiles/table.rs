@@ -388,7 +388,7 @@ pub const PROFILES: &[Profile] = &[
     },
 ];
 
-const EMMC: &str = "size=64GB,queue_depth=1,dies=1,read_time=90us,fixed_latency=10us,write_latency=128us,\
+const EMMC: &str = "size=64GB,queue_depth=64,at_once=1,dies=1,read_time=90us,fixed_latency=10us,write_latency=128us,\
                     command_on_link=1,read_command_cost=10us,write_command_cost=10us,duplex=0,unit=32KiB,\
                     read_link=330MB/s,write_link=330MB/s,read_rate=250MB/s,buffer=512KiB,write_rate=125MB/s,\
                     scatter_cost=44.2us,program_time=200us,program_unit=32KiB,erase_block=16MiB,flush_time=3ms";
@@ -401,4 +401,5 @@ const EMMC_SOURCES: &[ValueSource] = &[
     stated(&["read_rate", "write_rate"], "250, 125 MB/s", SAMSUNG_UFS),
     fitted(&["scatter_cost"], "13,000 random writes a second", SAMSUNG_UFS),
     stated(&[], "gain of command queueing: 25-50 % in random multi-threaded reads", CQE),
+    stated(&["at_once"], "without command queueing one, while the driver prepares the next", MMC_ASYNC),
 ];

@@ -312,7 +312,7 @@ fn one_request_is_not_slower_than_its_halves() {
 fn links_never_exceed_their_rate() {
     for profile in PROFILES {
         let Some(config) = profile.flash_config("").unwrap() else { continue };
-        let depth = config.queue_depth.min(32) as usize;
+        let depth = config.most_at_once().min(32) as usize;
         for (op, rate) in [(Op::Read, config.read_link), (Op::Write, config.write_link)] {
             let list: Vec<_> = (0..2_000).map(|i| (op, i * 131072, 131072)).collect();
             let mut served = drive(&mut profile.open("", 1).unwrap(), depth, 0, &list);

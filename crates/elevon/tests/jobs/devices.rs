@@ -365,3 +365,23 @@ fn a_disk_takes_requests_as_large_as_the_kernel_makes_them() {
         }
     }
 }
+
+/// A card without command queueing does one command at a time, but its driver has tags for more:
+/// requests wait in the scheduler, which serves the classes of its processes.
+#[test]
+fn a_card_of_one_command_at_a_time_leaves_the_choice_to_the_scheduler() {
+    let bench = bench();
+    let page = bench.stdout(&["devices", "emmc-5.1", "--kernel", "7.3"]);
+    assert!(page.lines().any(|line| line == "queue/nr_requests 128"), "{page}");
+    bench.file(
+        "classes.fio",
+        "[global]\nrw=randread\nbs=4k\nioengine=libaio\ndirect=1\nruntime=1\ntime_based\n\
+         [urgent]\nprioclass=1\niodepth=2\n[other]\niodepth=16\n",
+    );
+    for (scheduler, shares) in [("none", 0.05..0.3), ("mq-deadline", 0.9..1.0), ("bfq", 0.9..1.0)] {
+        let json = bench.json("classes.fio", &["--device", "emmc-5.1", "--scheduler", scheduler]);
+        let rates = [0, 1].map(|job| json["jobs"][job]["read"]["iops"].as_f64().expect("a number"));
+        let share = rates[0] / (rates[0] + rates[1]);
+        assert!(shares.contains(&share), "{scheduler}: the urgent reads are {share:.2} of {rates:?}");
+    }
+}

@@ -10,6 +10,7 @@ pub struct FlashConfig {
     pub size: u64,
     pub hw_queues: u64,
     pub queue_depth: u64,
+    pub at_once: u64,
     pub fixed_latency: u64,
     pub write_latency: u64,
     pub command_on_link: u64,
@@ -53,6 +54,7 @@ impl Default for FlashConfig {
             size: 1_000_000_000_000,
             hw_queues: 1,
             queue_depth: 31,
+            at_once: 0,
             fixed_latency: 8_000,
             write_latency: 15_000,
             command_on_link: 0,
@@ -101,6 +103,7 @@ pub const PARAMETERS: &[Parameter<FlashConfig>] = parameters! {
     size Size in (1 << 20, 1 << 50), "capacity";
     hw_queues Count in (1, 1024), "hardware queues; a kernel uses as many as it has CPUs, so the NVMe profiles have 2";
     queue_depth Count in (1, 65535), "commands that each hardware queue holds";
+    at_once Count in (0, 65535), "commands that the device does at once, if fewer: the driver takes one more, which it prepares, and is busy then; 0: all that are held";
     fixed_latency Time in TIME, "host interface, interrupt and completion of a read; occupies nothing";
     write_latency Time in TIME, "the same for a write, a flush or a discard";
     command_on_link Switch in SWITCH, "1: the cost of a command holds the link (SATA, UFS); 0: a command stage before it (NVMe)";
@@ -174,6 +177,12 @@ impl Cost {
 }
 
 impl FlashConfig {
+    /// Returns how many commands the device does at once.
+    pub(crate) fn most_at_once(&self) -> u64 {
+        let held = self.hw_queues * self.queue_depth;
+        if self.at_once == 0 { held } else { held.min(self.at_once) }
+    }
+
     /// Returns the write amplification of uniform random overwriting at this over-provisioning: `(1
     /// + rho) / (2 rho)`, the standard approximation; 1 for a fresh drive.
     pub fn write_amplification(&self) -> f64 {

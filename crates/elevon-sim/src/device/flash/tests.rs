@@ -264,6 +264,28 @@ fn a_full_queue_refuses_and_an_abort_makes_room() {
     assert!(!flash.abort(at(900), &commands[1]), "completed long ago");
 }
 
+/// Without command queueing: the driver takes a second command, which begins when the first has
+/// completed, though the dies are free before.
+#[test]
+fn a_device_of_one_command_at_a_time_does_the_next_when_one_completes() {
+    let mut flash = device(FlashConfig { at_once: 1, ..config() });
+    let read = |i: u32| read_command(i, u64::from(i) * 8, 4096);
+    submit(&mut flash, at(0), &read(0));
+    submit(&mut flash, at(0), &read(1));
+    assert_eq!(flash.submit(at(0), &read(2)), Accept::DeviceBusy);
+    let alone = 100_000 + 4096 + 10_000;
+    let mut done = Vec::new();
+    for i in 2..5 {
+        let now = flash.next_event().expect("a read is in the device");
+        let completion = flash.poll(now).expect("it is due");
+        done.push((completion.request.0, now.get()));
+        submit(&mut flash, now, &read(i));
+        assert_eq!(flash.submit(now, &read(9)), Accept::DeviceBusy);
+    }
+    done.extend(finish(&mut flash));
+    assert_eq!(done, [0, 1, 2, 3, 4].map(|i| (i, u64::from(i + 1) * alone)));
+}
+
 /// Rare events occur with the right frequency: stalls and missing mapping entries, by their effect
 /// on the mean.
 #[test]
