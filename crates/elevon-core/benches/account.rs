@@ -22,7 +22,7 @@ fn main() {
         let mut account = Accounting::new(IoTicksForm::Precise, 250, 1, true);
         let (mut now, mut slots) = (0u64, [Instant::ZERO; DEPTH]);
         for tags in 1..=DEPTH as u32 {
-            account.on_start(Instant::ZERO, tags);
+            account.on_start(Instant::ZERO, || tags);
             account.on_issue(Instant::ZERO);
         }
         let (start, mut turns) = (Clock::now(), 0u32);
@@ -36,7 +36,7 @@ fn main() {
                     &CompletionFact { group: StatGroup::Read, task: TaskId(0), start: *slot, issued: *slot, end },
                     true,
                 );
-                account.on_start(end, DEPTH as u32);
+                account.on_start(end, || DEPTH as u32);
                 account.on_issue(end);
                 *slot = end;
             }

@@ -153,10 +153,11 @@ impl Accounting {
     }
 
     /// Updates the whole-jiffy forms up to `now`; costs one comparison unless a jiffy has passed.
+    /// Only then is `moment` asked.
     #[inline(always)]
-    fn tick(&mut self, now: Instant, moment: Moment) {
+    fn tick(&mut self, now: Instant, moment: impl FnOnce() -> Moment) {
         if let Some(jiffy) = self.clock.tick(now) {
-            self.enter_jiffy(jiffy, moment);
+            self.enter_jiffy(jiffy, moment());
         }
     }
 
@@ -167,11 +168,13 @@ impl Accounting {
         }
     }
 
-    /// Counts a request that was allocated. `tags_in_use` includes this one (proposal 003's test).
-    #[inline]
-    pub fn on_start(&mut self, now: Instant, tags_in_use: u32) {
+    /// Counts a request that was allocated. `tags_in_use` includes this one (proposal 003's test);
+    /// it is asked once in a jiffy.
+    #[inline(always)]
+    pub fn on_start(&mut self, now: Instant, tags_in_use: impl FnOnce() -> u32) {
         self.count_to(now);
-        self.tick(now, Moment::Start { in_flight: self.in_flight, tags: tags_in_use });
+        let in_flight = self.in_flight;
+        self.tick(now, || Moment::Start { in_flight, tags: tags_in_use() });
         self.in_flight += 1;
     }
     /// Counts a request that was issued to the driver.
@@ -209,7 +212,7 @@ impl Accounting {
     pub fn on_end(&mut self, fact: &CompletionFact, started: bool) {
         debug_assert!(self.in_flight > 0, "a request ended that never started");
         self.count_to(fact.end);
-        self.tick(fact.end, Moment::End);
+        self.tick(fact.end, || Moment::End);
         self.in_flight -= 1;
         let at = fact.group as usize;
         self.groups[at].ios += 1;
@@ -222,12 +225,18 @@ impl Accounting {
             queued.add(fact.issued.since(fact.start).get(), &mut self.queued[at]);
             let time = fact.end.since(fact.issued);
             serviced.add(time.get(), &mut self.serviced[at]);
-            if fact.task != TaskId::IDLE {
-                if fact.task.index() >= self.device_time.len() {
-                    self.device_time.resize(fact.task.index() + 1, Nanos::ZERO);
-                }
-                self.device_time[fact.task.index()] += time;
+            match self.device_time.get_mut(fact.task.index()) {
+                Some(total) => *total += time,
+                None => self.add_device_time(fact.task, time),
             }
+        }
+    }
+    /// Counts the first time that requests of a task were in the driver; the idle task has none.
+    #[cold]
+    fn add_device_time(&mut self, task: TaskId, time: Nanos) {
+        if task != TaskId::IDLE {
+            self.device_time.resize(task.index() + 1, Nanos::ZERO);
+            self.device_time[task.index()] += time;
         }
     }
     /// Counts a completed device flush.
@@ -258,7 +267,7 @@ impl Accounting {
     pub fn read(&mut self, now: Instant) -> DiskStats {
         self.count_to(now);
         if self.in_flight() > 0 {
-            self.tick(now, Moment::Read);
+            self.tick(now, || Moment::Read);
         }
         let millis = |ticks: &IoTicks| self.clock.millis(ticks.jiffies());
         let utilisation = Utilisation {

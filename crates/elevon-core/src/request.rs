@@ -148,7 +148,7 @@ impl Request {
             cpu: slot.cpu,
             queue: slot.queue,
             tag: slot.tag,
-            place: if bio.has_place { Throttled::of(bio) } else { None },
+            place: if bio.has_place { Throttled::of(bio.op, bio.flags) } else { None },
             start: now,
             issued: now,
             ..Self::FREE

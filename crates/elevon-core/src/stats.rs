@@ -88,8 +88,14 @@ impl Repeats {
     pub fn add(&mut self, ns: u64, stat: &mut LatencyStat) {
         if ns == self.value {
             self.times += 1;
-            return;
+        } else {
+            self.begin(ns, stat);
         }
+    }
+
+    /// Begins to count another value.
+    #[inline(never)]
+    fn begin(&mut self, ns: u64, stat: &mut LatencyStat) {
         match self.times {
             1 => stat.add(self.value),
             times => stat.add_many(self.value, times),

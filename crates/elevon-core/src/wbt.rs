@@ -10,7 +10,6 @@
 //! Cost: O(1) per bio, and nothing that allocates. While nothing was throttled in the last window,
 //! a read stores two times.
 
-use crate::bio::Bio;
 use crate::jiffies::Hz;
 use crate::op::{Flags, Op};
 use crate::units::{Instant, Nanos, RequestId};
@@ -41,11 +40,12 @@ pub(crate) enum Throttled {
 impl Throttled {
     pub(crate) const ALL: [Self; 2] = [Self::Write, Self::Discard];
 
-    /// Returns how a bio is counted; `None` if it is never throttled.
+    /// Returns how a bio of this operation with these flags is counted; `None` if it is never
+    /// throttled.
     #[inline(always)]
-    pub(crate) const fn of(bio: &Bio) -> Option<Self> {
-        match bio.op {
-            Op::Write if !bio.flags.contains(Flags::IDLE) => Some(Self::Write),
+    pub(crate) const fn of(op: Op, flags: Flags) -> Option<Self> {
+        match op {
+            Op::Write if !flags.contains(Flags::IDLE) => Some(Self::Write),
             Op::Discard => Some(Self::Discard),
             _ => None,
         }

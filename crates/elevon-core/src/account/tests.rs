@@ -26,7 +26,7 @@ fn fact(group: StatGroup, start: u64, issued: u64, end: u64) -> CompletionFact {
 
 /// One read from `start` to `end` with no other request in flight.
 fn lone(account: &mut Accounting, start: u64, end: u64) {
-    account.on_start(at(start), 1);
+    account.on_start(at(start), || 1);
     account.on_issue(at(start));
     account.on_sectors(StatGroup::Read, Sectors::new(8));
     account.on_end(&fact(StatGroup::Read, start, start, end), true);
@@ -43,7 +43,7 @@ fn the_seeds_five_requests_in_all_forms_at_once() {
         ] {
             let mut account = Accounting::new(form, 1000, hw_queues, true);
             for n in 0..5 {
-                account.on_start(at(n * 10 * MS), n as u32 + 1);
+                account.on_start(at(n * 10 * MS), || n as u32 + 1);
                 account.on_issue(at(n * 10 * MS));
             }
             for n in 0..5 {
@@ -67,7 +67,7 @@ fn time_in_the_device_counts_for_the_task_that_had_the_request() {
     let mut account = Accounting::new(IoTicksForm::Exact, 250, 1, true);
     lone(&mut account, 10, 30);
     lone(&mut account, 50, 55);
-    account.on_start(at(60), 1);
+    account.on_start(at(60), || 1);
     let nobody = CompletionFact { task: TaskId::IDLE, ..fact(StatGroup::Read, 60, 60, 90) };
     account.on_issue(at(60));
     account.on_end(&nobody, true);
@@ -115,13 +115,13 @@ fn a_second_submitter_hides_stalls_from_sampled() {
         let mut random = Rng(7);
         let mut account = Accounting::new(IoTicksForm::Sampled, 1000, 1, true);
         // Requests in flight during the stall end when the next burst starts.
-        account.on_start(at(0), 1);
+        account.on_start(at(0), || 1);
         let (mut now, mut waiting) = (0, Vec::from([0]));
         let rounds = 2000;
         for round in 0..rounds {
             let (burst_end, end) = (round * 250 * MS + 60 * MS, (round + 1) * 250 * MS);
             waiting.drain(..).for_each(|start| account.on_end(&fact(StatGroup::Read, start, start, now), false));
-            account.on_start(at(now), 1);
+            account.on_start(at(now), || 1);
             waiting.push(now);
             while now < burst_end {
                 lone(&mut account, now, now + 50_000);
@@ -132,7 +132,7 @@ fn a_second_submitter_hides_stalls_from_sampled() {
                 if now >= end {
                     break;
                 }
-                account.on_start(at(now), 2);
+                account.on_start(at(now), || 2);
                 waiting.push(now);
             }
             now = end;
@@ -155,12 +155,12 @@ fn sampled_on_a_busy_device_with_random_starts() {
         let mut random = Rng(11);
         let mut account = Accounting::new(IoTicksForm::Sampled, 1000, 1, true);
         let mut open: Vec<u64> = (0..400).collect();
-        open.iter().for_each(|&start| account.on_start(at(start), 1));
+        open.iter().for_each(|&start| account.on_start(at(start), || 1));
         let (mut start, mut end, mut now) = (400 + gap(&mut random, lambda), 400 + gap(&mut random, lambda), 400);
         while now < 100_000 * MS && open.len() > 1 {
             if start < end {
                 now = start;
-                account.on_start(at(now), open.len() as u32);
+                account.on_start(at(now), || open.len() as u32);
                 open.push(now);
                 start += gap(&mut random, lambda);
             } else {
@@ -181,7 +181,7 @@ fn sampled_on_a_busy_device_with_random_starts() {
 fn reading_moves_io_ticks_forward_while_something_is_in_flight() {
     for (from_allocation, seen) in [(true, 30), (false, 0)] {
         let mut account = Accounting::new(IoTicksForm::Precise, 1000, 1, from_allocation);
-        account.on_start(at(10 * MS), 1);
+        account.on_start(at(10 * MS), || 1);
         // The request is not in the driver yet: 6.1 counts nothing in flight and does not change
         // the ticks.
         let stats = account.read(at(40 * MS));
@@ -202,8 +202,8 @@ fn flushes_and_swallowed_requests() {
     let mut account = Accounting::new(IoTicksForm::Exact, 250, 1, true);
     account.on_flush_end(at(5), at(3 * MS + 5));
     account.on_flush_end(at(4 * MS), at(5 * MS));
-    account.on_start(at(5 * MS), 1);
-    account.on_start(at(6 * MS), 2);
+    account.on_start(at(5 * MS), || 1);
+    account.on_start(at(6 * MS), || 2);
     account.on_merge(StatGroup::Write);
     account.on_request_merged(at(7 * MS), StatGroup::Write);
     account.on_sectors(StatGroup::Write, Sectors::new(24));
@@ -238,7 +238,7 @@ fn agrees_with_a_plain_log_of_requests() {
             let group = groups[random.below(3) as usize];
             match random.below(6) {
                 0 | 1 => {
-                    account.on_start(at(now), open.len() as u32 + 1);
+                    account.on_start(at(now), || open.len() as u32 + 1);
                     open.push(Open { group, start: now, issued: None });
                 }
                 2 if open.get(pick).is_some_and(|r| r.issued.is_none()) => {

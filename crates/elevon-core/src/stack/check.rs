@@ -18,7 +18,7 @@ impl Stack {
         self.control.self_check();
         assert_eq!(self.held.iter().flatten().count(), self.control.held(), "bios that stages keep");
         for throttled in Throttled::ALL {
-            let is_mine = |bio: &Bio| bio.has_place && Throttled::of(bio) == Some(throttled);
+            let is_mine = |bio: &Bio| bio.has_place && Throttled::of(bio.op, bio.flags) == Some(throttled);
             let by_requests = self.requests.iter().filter(|(_, r)| r.place == Some(throttled)).count();
             let waiting = self.queues.iter().flat_map(|queue| &queue.waiters).map(|waiter| waiter.bio);
             let without = waiting.filter(|bio| is_mine(&self.bios[bio.0])).count();

@@ -31,10 +31,10 @@ impl Stack {
         let Completion { request: id, sequence, status, bytes } = completion;
         let request = &self.requests[id];
         if request.state != State::InFlight || request.sequence != sequence {
-            self.note_late(&completion);
+            self.note_late(sequence);
             return;
         }
-        if self.ends_straight(request, &completion) {
+        if self.ends_straight(request, status, bytes) {
             self.end_straight(now, id, driver);
         } else {
             self.end_generally(now, id, status, bytes, driver);
@@ -51,9 +51,9 @@ impl Stack {
     /// Counts the late completion of an aborted command. A command that is not in flight can have
     /// no other completion.
     #[cold]
-    fn note_late(&mut self, completion: &Completion) {
-        let was_aborted = self.aborted.remove(&completion.sequence);
-        assert!(was_aborted, "the answer to a command that is not in flight and was not aborted: {completion:?}");
+    fn note_late(&mut self, sequence: u64) {
+        let was_aborted = self.aborted.remove(&sequence);
+        assert!(was_aborted, "the answer to a command that is not in flight and was not aborted: {sequence}");
         self.counters.late_answers += 1;
     }
 

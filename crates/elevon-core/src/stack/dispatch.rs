@@ -172,7 +172,7 @@ impl Stack {
         };
         let command = command_of(id, slot);
         if accounted {
-            self.accounting.on_start(now, self.queues[command.queue.index()].tags.used());
+            self.accounting.on_start(now, || self.queues[command.queue.index()].tags.used());
         }
         let answer = call_driver(driver, now, &command, &self.bios, slot);
         if answer == Accept::Ok {
@@ -223,8 +223,11 @@ impl Stack {
         self.counters.issued += 1;
         if op.has_data() {
             let sizes = &mut self.counters.sizes[usize::from(op.is_write())];
-            let (sectors, largest) = (bytes.sectors_floor().get() as usize, sizes.len() - 1);
-            sizes[sectors.min(largest)] += 1;
+            let sectors = bytes.sectors_floor().get() as usize;
+            match sizes.get_mut(sectors) {
+                Some(count) => *count += 1,
+                None => *sizes.last_mut().expect("a size for all that is longer") += 1,
+            }
         } else if op == Op::Discard {
             *self.counters.discards.entry(bytes.get()).or_default() += 1;
         }
@@ -242,16 +245,17 @@ impl Stack {
         if self.freed_by_merge {
             self.wake_after_merge(now, driver);
         }
+        let has_queued = self.has_queued(queue);
         let entry = &mut self.queues[queue.index()];
         if entry.running {
             // A recursive call: the outer run checks again.
             entry.restart = true;
             return;
         }
-        if !self.has_more(queue) {
+        if entry.dispatch.is_empty() && !has_queued {
             return;
         }
-        self.queues[queue.index()].running = true;
+        entry.running = true;
         while self.run_once(now, queue, driver) {}
         self.queues[queue.index()].running = false;
         driver.commit(now);
@@ -260,16 +264,17 @@ impl Stack {
     /// Runs the queue once. Returns true if it must run again at once.
     #[inline(always)]
     fn run_once<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) -> bool {
-        if !self.queues[queue.index()].dispatch.is_empty() {
-            self.queues[queue.index()].restart = true;
-            let list = core::mem::take(&mut self.queues[queue.index()].dispatch);
+        let entry = &mut self.queues[queue.index()];
+        if !entry.dispatch.is_empty() {
+            entry.restart = true;
+            let list = core::mem::take(&mut entry.dispatch);
             return match self.send(now, queue, list, true, driver) {
                 Sent::All => self.has_more(queue),
                 Sent::RunAgain => true,
                 Sent::Waits => false,
             };
         }
-        let most = if self.queues[queue.index()].busy > 0 { 1 } else { self.requests_per_queue as usize };
+        let most = if entry.busy > 0 { 1 } else { self.requests_per_queue as usize };
         let Some(first) = self.pull(now, queue) else { return false };
         let mut stop = !self.take_driver_tag(first);
         if !stop && (most == 1 || !self.has_queued(queue)) {

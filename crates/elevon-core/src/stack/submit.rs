@@ -1,7 +1,7 @@
 //! Submission: builds bios from an I/O, splits them, and merges each fragment or takes a tag for
 //! it.
 
-use super::{Call, Io, Stack, Submitted};
+use super::{Call, Io, Stack, Submitted, Task};
 use crate::bio::{BIO_MAX_VECS, Bio, DataRange};
 use crate::build::{self, IoPath};
 use crate::control::{Cause, StageVerdict};
@@ -54,6 +54,7 @@ pub(super) struct Submission {
 struct TagLimit(Option<u32>);
 
 /// What the next bio of a call is.
+#[derive(Clone, Copy, Debug)]
 struct Part {
     op: Op,
     flags: Flags,
@@ -160,12 +161,13 @@ impl Stack {
     #[inline(always)]
     fn start_submission<D: Driver>(&mut self, now: Instant, io: Io, path: IoPath, driver: &mut D) -> Submitted {
         self.advance(now);
-        let blocked = self.task_mut(io.task).blocked;
+        let &mut Task { ref plug, blocked, cpu, queue } = self.task_mut(io.task);
         assert!(!blocked, "a sleeping task submits");
+        let is_plugged = plug.is_open();
         let is_waited = io.flags.contains(Flags::WAITED);
         let io = Io { flags: io.flags.without(Flags::WAITED), ..io };
-        if self.goes_straight(&io, path) {
-            let submitted = self.submit_straight(now, io, is_waited, path, driver);
+        if self.goes_straight(&io, path, is_plugged) {
+            let submitted = self.submit_straight(now, io, is_waited, (path, (cpu, queue)), driver);
             self.sync_written(now, driver);
             return submitted;
         }
@@ -636,9 +638,10 @@ impl Stack {
     /// Begins the accounting of a request.
     #[inline(always)]
     fn account_start(&mut self, now: Instant, id: RequestId) {
-        let entry = &self.queues[self.requests[id].queue.index()];
-        let in_use = entry.tags.used() + entry.sched_tags.as_ref().map_or(0, |tags| tags.used());
-        self.accounting.on_start(now, in_use);
+        self.accounting.on_start(now, || {
+            let entry = &self.queues[self.requests[id].queue.index()];
+            entry.tags.used() + entry.sched_tags.as_ref().map_or(0, |tags| tags.used())
+        });
     }
 
     /// Passes a request on: to the flush machine, to the plug, or directly to the scheduler or

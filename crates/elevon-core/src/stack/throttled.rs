@@ -5,6 +5,7 @@ use alloc::collections::VecDeque;
 
 use super::submit::Submission;
 use super::{Io, Stack, Submitted, Waiter};
+use crate::bio::Bio;
 use crate::driver::Driver;
 use crate::op::Op;
 use crate::units::{BioId, Instant};
@@ -31,7 +32,7 @@ impl Stack {
             return true;
         }
         let bio = &self.bios[id.0];
-        match Throttled::of(bio) {
+        match Throttled::of(bio.op, bio.flags) {
             Some(throttled) if !bio.has_place => self.take_place(now, id, throttled, false),
             _ => true,
         }
@@ -53,7 +54,7 @@ impl Stack {
     pub(super) fn give_place_back(&mut self, now: Instant, id: BioId) {
         let bio = &mut self.bios[id.0];
         if core::mem::take(&mut bio.has_place)
-            && let Some(throttled) = Throttled::of(bio)
+            && let Some(throttled) = Throttled::of(bio.op, bio.flags)
         {
             self.put_place(now, throttled);
         }
@@ -75,7 +76,8 @@ impl Stack {
         bio: BioId,
         driver: &mut D,
     ) -> Submitted {
-        let throttled = Throttled::of(&self.bios[bio.0]).expect("only these wait");
+        let &Bio { op, flags, .. } = &self.bios[bio.0];
+        let throttled = Throttled::of(op, flags).expect("only these wait");
         self.counters.wbt_waits += 1;
         let submission = self.fall_asleep(now, io, submission, driver);
         self.throttled[throttled as usize].waiters.push_back(Waiter { io: *io, submission, bio });

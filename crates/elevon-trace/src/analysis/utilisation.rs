@@ -42,7 +42,7 @@ impl BusyTime {
     pub(super) fn start(&mut self, now: u64) {
         let now = self.now(now);
         let tags = self.account.outstanding().saturating_add(1).min(u64::from(u32::MAX)) as u32;
-        self.account.on_start(now, tags);
+        self.account.on_start(now, || tags);
     }
 
     #[inline]

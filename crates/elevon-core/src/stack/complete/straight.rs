@@ -1,20 +1,21 @@
 //! The short way of a completion: all of an ordinary request of one bio ends, without an error.
 
 use crate::account::CompletionFact;
-use crate::driver::{Completion, Driver};
+use crate::driver::Driver;
 use crate::op::Op;
 use crate::request::{Request, WholeCall};
 use crate::sched::{Scheduler, View};
 use crate::stack::{Done, Stack};
 use crate::status::Status;
-use crate::units::{Instant, RequestId, Tag};
+use crate::units::{Bytes, Instant, RequestId, Tag};
 
 impl Stack {
-    /// Returns true if a completion, of a request that is in flight, ends the only bio of an
-    /// ordinary request, and if nothing that records completions is in force.
+    /// Returns true if a completion with this status, after so many bytes, of a request that is in
+    /// flight ends the only bio of an ordinary request, and if nothing that records completions is
+    /// in force.
     #[inline(always)]
-    pub(in crate::stack) fn ends_straight(&self, request: &Request, completion: &Completion) -> bool {
-        let is_whole = completion.status.is_ok() && completion.bytes >= request.sectors.bytes();
+    pub(in crate::stack) fn ends_straight(&self, request: &Request, status: Status, bytes: Bytes) -> bool {
+        let is_whole = status.is_ok() && bytes >= request.sectors.bytes();
         let is_plain = request.op != Op::Flush && !request.flush.is_some() && request.bio_head == request.bio_tail;
         is_whole && is_plain && !self.tracing && !self.control.is_active()
     }
@@ -23,15 +24,21 @@ impl Stack {
     /// without the steps that have nothing to do for it.
     #[inline(always)]
     pub(super) fn end_straight<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
-        let &Request { queue, op, task, ioprio, call, start, issued, sectors, accounted, in_scheduler, .. } =
-            &self.requests[id];
+        if self.requests[id].in_scheduler {
+            let view = View { requests: &self.requests, rules: &self.rules };
+            self.scheduler.on_finish(now, view, id);
+        }
+        // Nothing below looks at the request.
+        let request = &mut self.requests[id];
+        let Request { queue, op, task, ioprio, call, bio_head, start, issued, sectors, accounted, .. } = *request;
+        let (tag, place) = request.end_use();
         let device = now.since(issued);
         if self.wbt.is_on() {
             self.wbt.on_complete(now, id, op, device);
         }
         if let Some(WholeCall { token, .. }) = call {
             self.end_whole_call(Done { task, token, status: Status::Ok, device, class: ioprio.class() });
-        } else if let Some(bio) = self.requests[id].bio_head {
+        } else if let Some(bio) = bio_head {
             self.end_bio_in_device(bio, Status::Ok, device);
         }
         if accounted {
@@ -39,11 +46,6 @@ impl Stack {
             self.accounting.on_sectors(group, sectors);
             self.accounting.on_end(&CompletionFact { group, task, start, issued, end: now }, true);
         }
-        if in_scheduler {
-            let view = View { requests: &self.requests, rules: &self.rules };
-            self.scheduler.on_finish(now, view, id);
-        }
-        let (tag, place) = self.requests[id].end_use();
         if let Some(throttled) = place {
             self.put_place(now, throttled);
         }

@@ -9,14 +9,14 @@ use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::{Request, WholeCall};
 use crate::stack::{Call, DirectPath, Io, Stack, Submitted};
-use crate::units::{BioId, Instant, RequestId};
+use crate::units::{BioId, HwQueue, Instant, RequestId};
 use crate::wbt::Throttled;
 
 impl Stack {
     /// Returns true if a call is one bio that no limit cuts, and if nothing that may refuse, hold,
-    /// end, gather or record its bio is in force.
+    /// end, gather or record its bio is in force. `is_plugged`: its task has a plug.
     #[inline(always)]
-    pub(in crate::stack) fn goes_straight(&self, io: &Io, path: IoPath) -> bool {
+    pub(in crate::stack) fn goes_straight(&self, io: &Io, path: IoPath, is_plugged: bool) -> bool {
         const SPECIAL: Flags =
             Flags::PREFLUSH.with(Flags::FUA).with(Flags::NOWAIT).with(Flags::ATOMIC).with(Flags::DSYNC);
         let is_plain = matches!(io.op, Op::Read | Op::Write) && !io.flags.intersects(SPECIAL) && !io.bytes.is_zero();
@@ -28,7 +28,7 @@ impl Stack {
             return false;
         }
         let takes_plug = path == IoPath::Direct && self.page_takes_plug(io.op);
-        !takes_plug && !self.tasks[io.task.index()].plug.is_open()
+        !takes_plug && !is_plugged
     }
 
     /// As [`Self::call_takes_plug`], for a read or write inside one page.
@@ -52,15 +52,18 @@ impl Stack {
     }
 
     /// Submits a call that [`Self::goes_straight`]: does the same as [`Self::run_submission`],
-    /// without the steps that have nothing to do for it. `sleeps`: its task sleeps until it ends.
-    /// The call is an argument, and no other function gets its address, so it is not in memory.
+    /// without the steps that have nothing to do for it. `sleeps`: its task sleeps until it ends;
+    /// `place`: the CPU of that task, and the hardware queue of that CPU.
+    ///
+    /// The call is an argument, and other functions get only the address of a copy, so that the
+    /// call itself need not be in memory.
     #[inline(always)]
     pub(super) fn submit_straight<D: Driver>(
         &mut self,
         now: Instant,
         io: Io,
         sleeps: bool,
-        path: IoPath,
+        (path, place): (IoPath, (u16, HwQueue)),
         driver: &mut D,
     ) -> Submitted {
         let is_sync = io.op == Op::Read && path == IoPath::Direct && self.is_sync_page(sleeps);
@@ -68,10 +71,36 @@ impl Stack {
         let part = Part { op: io.op, flags, offset: 0, bytes: io.bytes.get(), segments: 1 };
         self.counters.bios += 1;
         self.whole_calls += 1;
-        let (bio, place) = (part.bio(now, &io, WHOLE_CALL), self.place_of(io.task));
+        let is_throttled = self.wbt.is_on() && Throttled::of(part.op, part.flags).is_some();
+        let is_direct = !self.has_scheduler && !self.has_queued(place.1) && self.queues[place.1.index()].busy == 0;
+        if is_throttled || !is_direct {
+            return self.submit_indirectly(now, io, part, (sleeps, path, place), driver);
+        }
+        if self.wbt.is_on() && io.op == Op::Read {
+            self.wbt.on_read(now);
+        }
+        let limit = TagLimit(None);
+        let Some(request) = self.take_request(limit, place) else {
+            let id = BioId(self.bios.insert({ part }.bio(now, &{ io }, WHOLE_CALL)));
+            return self.wait_straight(now, io, id, (sleeps, path), Some(limit), driver);
+        };
+        self.start_directly(now, request, &part.bio(now, &io, WHOLE_CALL), driver);
+        Submitted::Accepted
+    }
+
+    /// As [`Self::submit_straight`], for a call that may be merged, throttled or queued.
+    #[inline(always)]
+    fn submit_indirectly<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: Io,
+        part: Part,
+        (sleeps, path, place): (bool, IoPath, (u16, HwQueue)),
+        driver: &mut D,
+    ) -> Submitted {
         let mut filed = None;
         // Nothing is plugged, and most bios find nothing that they could be merged with.
-        if self.has_queued(place.1) || (self.wbt.is_on() && Throttled::of(&bio).is_some()) {
+        if self.has_queued(place.1) || (self.wbt.is_on() && Throttled::of(part.op, part.flags).is_some()) {
             let id = BioId(self.bios.insert_with(|| part.bio(now, &io, WHOLE_CALL)));
             if self.merge_with_others(now, io.task, false, id) {
                 if self.freed_by_merge {
@@ -86,17 +115,13 @@ impl Stack {
         } else if self.wbt.is_on() && io.op == Op::Read {
             self.wbt.on_read(now);
         }
-        let limit = self.tag_limit(io.task, bio.op, bio.flags);
+        let limit = self.tag_limit(io.task, part.op, part.flags);
         let Some(request) = self.take_request(limit, place) else {
-            let id = filed.unwrap_or_else(|| BioId(self.bios.insert(bio)));
+            let id = filed.unwrap_or_else(|| BioId(self.bios.insert(part.bio(now, &io, WHOLE_CALL))));
             return self.wait_straight(now, io, id, (sleeps, path), Some(limit), driver);
         };
         match filed {
-            None if !self.has_scheduler && self.queues[place.1.index()].busy == 0 => {
-                self.start_directly(now, request, &bio, driver);
-                return Submitted::Accepted;
-            }
-            None => self.start_call(now, request, &bio),
+            None => self.start_call(now, request, &part.bio(now, &io, WHOLE_CALL)),
             Some(id) => self.start_request(now, request, id),
         }
         self.issue_alone(now, request, driver);

@@ -42,8 +42,10 @@ impl Twins {
         // A task is known from its first call on.
         self.both(|rig| rig.stack.task_mut(io.task).cpu);
         let path = if is_buffered { IoPath::Buffered } else { IoPath::Direct };
-        assert!(!self.general.stack.goes_straight(&io, path), "a call that is traced");
-        self.seen.straight += usize::from(self.short.stack.goes_straight(&io, path));
+        let goes_straight =
+            |Rig { stack, .. }: &Rig| stack.goes_straight(&io, path, stack.tasks[io.task.index()].plug.is_open());
+        assert!(!goes_straight(&self.general), "a call that is traced");
+        self.seen.straight += usize::from(goes_straight(&self.short));
         let submitted = self.both(|rig| match is_buffered {
             true => rig.stack.submit_buffered(rig.now, io, &mut rig.driver),
             false => rig.stack.submit(rig.now, io, &mut rig.driver),
@@ -66,8 +68,7 @@ impl Twins {
         }
         self.seen.failed += usize::from(is_bare && fails);
         let (status, bytes) = if fails { (Status::Medium, Bytes::ZERO) } else { (Status::Ok, command.bytes) };
-        let completion = Completion::of(&command, status, bytes);
-        let ends_straight = |rig: &Rig| rig.stack.ends_straight(&rig.stack.requests[command.request], &completion);
+        let ends_straight = |rig: &Rig| rig.stack.ends_straight(&rig.stack.requests[command.request], status, bytes);
         assert!(!ends_straight(&self.general), "a completion that is traced");
         self.seen.ended += usize::from(ends_straight(&self.short));
         self.both(|rig| rig.complete_with(rig.driver.issued[at], status, bytes));
