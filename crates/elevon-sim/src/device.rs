@@ -152,9 +152,17 @@ impl Device for AnyDevice {
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         each!(self, device => device.poll(now))
     }
+    /// Only a copy of the command is given to a device whose functions are not inlined, so that the
+    /// command of the others need not be in memory.
     #[inline(always)]
     fn submit_then_next(&mut self, now: Instant, command: &Command) -> (Accept, Instant) {
-        each!(self, device => device.submit_then_next(now, command))
+        match self {
+            Self::Null(device) => device.submit_then_next(now, command),
+            Self::Slots(device) => device.submit_then_next(now, &{ *command }),
+            Self::Hdd(device) => device.submit_then_next(now, &{ *command }),
+            Self::Flash(device) => device.submit_then_next(now, &{ *command }),
+            Self::Lun(device) => device.submit_then_next(now, &{ *command }),
+        }
     }
     #[inline(always)]
     fn poll_then_next(&mut self, now: Instant) -> (Option<Completion>, Instant) {

@@ -485,7 +485,8 @@ impl<D: Device> Device for Fault<D> {
         if self.is_plain {
             return self.inner.submit_then_next(now, command);
         }
-        let answer = self.submit_with_faults(now, command);
+        // A copy, so that the command itself need not be in memory.
+        let answer = self.submit_with_faults(now, &{ *command });
         (answer, self.next_event_with_faults().unwrap_or(Instant::MAX))
     }
 

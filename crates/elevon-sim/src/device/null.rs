@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::limits::QueueLimits;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, Sectors};
+use elevon_core::units::{Bytes, Instant, Nanos, RequestId, Sectors};
 
 use super::parameter::{self, HOUR, Parameter, SWITCH, parameters};
 use super::text::TextError;
@@ -84,12 +84,17 @@ pub struct Null {
     description: Description,
     latency: Nanos,
     in_flight: VecDeque<InFlight>,
+    /// When the first of them completes; `Instant::MAX` if there is none.
+    next: Instant,
 }
 
+/// A command, which will succeed.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     at: Instant,
-    completion: Completion,
+    request: RequestId,
+    sequence: u64,
+    bytes: Bytes,
 }
 
 impl Null {
@@ -103,13 +108,19 @@ impl Null {
             queue_depth: parameters.queue_depth,
         };
         let in_flight = VecDeque::with_capacity(description.capacity());
-        Self { description, latency: parameters.latency, in_flight }
+        Self { description, latency: parameters.latency, in_flight, next: Instant::MAX }
     }
 }
 
 impl Null {
     pub(super) const fn description_mut(&mut self) -> &mut Description {
         &mut self.description
+    }
+
+    /// Finds when the first command completes, after one has left.
+    #[inline]
+    fn find_next(&mut self) {
+        self.next = self.in_flight.front().map_or(Instant::MAX, |first| first.at);
     }
 }
 
@@ -123,29 +134,35 @@ impl Device for Null {
         if !in_range(&self.description, command) {
             return Accept::Error(Status::IoError);
         }
-        let completion = Completion::success(command);
-        self.in_flight.push_back(InFlight { at: now + self.latency, completion });
+        let &Command { request, sequence, bytes, .. } = command;
+        let at = now + self.latency;
+        if self.in_flight.is_empty() {
+            self.next = at;
+        }
+        self.in_flight.push_back(InFlight { at, request, sequence, bytes });
         Accept::Ok
     }
 
     #[inline]
     fn next_event(&self) -> Option<Instant> {
-        self.in_flight.front().map(|first| first.at)
+        (self.next < Instant::MAX).then_some(self.next)
     }
 
     #[inline]
     fn poll(&mut self, now: Instant) -> Option<Completion> {
-        let &InFlight { at, completion } = self.in_flight.front()?;
-        if at > now {
+        if self.next > now {
             return None;
         }
-        self.in_flight.pop_front();
-        Some(completion)
+        let InFlight { request, sequence, bytes, .. } = self.in_flight.pop_front()?;
+        self.find_next();
+        Some(Completion { request, sequence, status: Status::Ok, bytes })
     }
 
     fn abort(&mut self, _now: Instant, command: &Command) -> bool {
-        let position = self.in_flight.iter().position(|entry| entry.completion.sequence == command.sequence);
-        position.and_then(|position| self.in_flight.remove(position)).is_some()
+        let position = self.in_flight.iter().position(|entry| entry.sequence == command.sequence);
+        let is_aborted = position.and_then(|position| self.in_flight.remove(position)).is_some();
+        self.find_next();
+        is_aborted
     }
 }
 
