@@ -32,6 +32,12 @@ impl CpuCost {
     pub const fn new(submit: Nanos, complete: Nanos) -> Self {
         Self { submit, complete, scheduler: SchedulerCost { request: Nanos::ZERO, locked: Nanos::ZERO } }
     }
+
+    /// Returns the CPU time from the decision to do an I/O to its submission.
+    #[inline]
+    pub(crate) fn of_submission(&self) -> Nanos {
+        self.submit + self.scheduler.request
+    }
 }
 
 impl SchedulerCost {

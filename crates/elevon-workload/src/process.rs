@@ -124,16 +124,14 @@ enum IoKind {
     SyncRange,
 }
 
-impl IoKind {
-    #[inline(always)]
-    const fn op(self) -> Op {
-        match self {
-            Self::Data(Direction::Read) | Self::Check(_) => Op::Read,
-            Self::Data(Direction::Write) => Op::Write,
-            Self::Data(Direction::Trim) => Op::Discard,
-            Self::Sync | Self::SyncRange => Op::Flush,
-        }
-    }
+/// What is known of an I/O beside its access when it is prepared.
+#[derive(Clone, Copy, Debug)]
+struct Prepared {
+    kind: IoKind,
+    /// What `kind` is to the stack.
+    op: Op,
+    /// The generation of what it writes or checks; 0 if the job does not verify.
+    generation: u32,
 }
 
 /// The state of an I/O. Its index is the token.
@@ -573,21 +571,7 @@ impl Process {
     /// Returns an I/O that has not finished, for submission.
     #[inline(always)]
     pub(crate) fn io(&self, token: u32) -> Io {
-        let slot = &self.slots[token as usize];
-        let flags = self.options.flags[slot.op as usize];
-        Io {
-            task: self.identity.task,
-            token: Token::Job(token).encode(),
-            op: slot.op,
-            flags: if slot.ioprio == self.options.ioprio { flags } else { flags.with(Flags::OWN_PRIO) },
-            sector: slot.offset.sector(),
-            bytes: slot.len,
-            ioprio: slot.ioprio,
-            write_hint: if slot.op == Op::Write { self.options.write_hint } else { 0 },
-            tenant: self.identity.tenant,
-            layout: slot.layout,
-            may_block: self.options.may_block,
-        }
+        alone::io_of(&self.identity, &self.options, token, &self.slots[token as usize])
     }
 
     fn close_batch(&mut self) {

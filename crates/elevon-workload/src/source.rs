@@ -21,16 +21,19 @@ use crate::section_lock::SectionLocks;
 pub(crate) const LARGEST_UNPLUGGED: usize = 2;
 
 /// What a source does next if it submits its I/Os alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Alone {
     /// What [`Source::poll`] says; nothing was done.
     Poll,
     /// It spends CPU time until [`Source::next_wakeup`].
     Busy,
+    /// It submits this I/O now. Only if the submission sleeps, it is reported by
+    /// [`Source::on_submitted`].
+    Submit(Io),
     /// It submits an I/O that it prepares at this instant, at [`Source::next_wakeup`] or now if
     /// there is none. That is taken by [`Source::take_alone`], unless [`Source::keep_alone`] leaves
     /// it to [`Source::poll`].
-    Submit(Instant),
+    Prepare(Instant),
 }
 
 /// One task that submits I/O.

@@ -1,5 +1,5 @@
-//! The fast path of an I/O that is prepared and submitted without a batch, as most I/Os are: it
-//! goes from the pattern to the stack in one step.
+//! An I/O from the pattern to its slot and to the stack. Most I/Os are prepared and submitted
+//! without a batch: they go all the way in one step.
 
 use super::*;
 use crate::source::Alone;
@@ -45,17 +45,47 @@ impl Process {
             }
             self.leave_ramp(at);
         }
-        if at.saturating_add(self.cpu.submit + self.cpu.scheduler.request) >= until {
+        let span = self.cpu.of_submission();
+        let end = at.saturating_add(span);
+        if end >= until {
             return self.end_alone(now);
         }
         let Some(access) = self.draw(None) else { return self.end_alone(now) };
         let Some(token) = self.free.pop() else { return self.end_alone(now) };
         (self.asleep, self.last_taken) = (false, token);
-        let (kind, generation) = self.on_access(&access);
-        self.fill_slot(at, token, kind, &access, generation);
-        self.account_batch(at, 1, 1);
-        self.wakeup = (self.busy_until > now).then_some(self.busy_until);
-        Alone::Submit(at)
+        let prepared = self.on_access(&access);
+        let io = self.fill_slot(at, token, prepared, &access);
+        self.account_batch(span, end, 1, 1);
+        if end > now {
+            self.wakeup = Some(end);
+            return Alone::Prepare(at);
+        }
+        self.wakeup = None;
+        if !self.wants_lock.is_zero() {
+            return Alone::Prepare(at);
+        }
+        self.slots[token as usize].issued = now;
+        Alone::Submit(io)
+    }
+
+    /// Puts an I/O, which the process begins to prepare at `start`, into its slot. Returns it, so
+    /// that it need not be read from the slot where it is submitted at once.
+    #[inline(always)]
+    pub(super) fn fill_slot(&mut self, start: Instant, token: u32, prepared: Prepared, access: &Access) -> Io {
+        let Prepared { kind, op, generation } = prepared;
+        let ioprio = self.draw_priority(kind, access.len);
+        let slot = &mut self.slots[token as usize];
+        slot.kind = kind;
+        slot.op = op;
+        slot.offset = access.offset;
+        slot.len = access.len;
+        slot.file = access.file;
+        slot.generation = generation;
+        slot.ioprio = ioprio;
+        slot.start = start;
+        slot.corrupt = false;
+        slot.checked = false;
+        io_of(&self.identity, &self.options, token, slot)
     }
 
     /// Ends a step that prepared nothing: the process spends the CPU time of what it took.
@@ -80,5 +110,24 @@ impl Process {
     pub(crate) fn keep_alone(&mut self) {
         self.staged.push(self.last_taken);
         self.sealed = true;
+    }
+}
+
+/// Returns the I/O of a slot of a process.
+#[inline(always)]
+pub(super) fn io_of(identity: &Identity, options: &Options, token: u32, slot: &IoSlot) -> Io {
+    let flags = options.flags[slot.op as usize];
+    Io {
+        task: identity.task,
+        token: Token::Job(token).encode(),
+        op: slot.op,
+        flags: if slot.ioprio == options.ioprio { flags } else { flags.with(Flags::OWN_PRIO) },
+        sector: slot.offset.sector(),
+        bytes: slot.len,
+        ioprio: slot.ioprio,
+        write_hint: if slot.op == Op::Write { options.write_hint } else { 0 },
+        tenant: identity.tenant,
+        layout: slot.layout,
+        may_block: options.may_block,
     }
 }

@@ -503,8 +503,8 @@ impl Process {
         if self.ranges.is_some() {
             return self.stage_ranges(now, token, access);
         }
-        let (kind, generation) = self.on_access(&access);
-        self.put(now, token, kind, &access, generation);
+        let prepared = self.on_access(&access);
+        self.put(now, token, prepared, &access);
     }
 
     /// As [`Self::stage`], for an access of which more had to be asked.
@@ -517,64 +517,46 @@ impl Process {
     #[cold]
     fn stage_ranges(&mut self, now: Instant, token: u32, first: Access) {
         let access = self.draw_ranges(token, first);
-        let (kind, generation) = self.on_access(&access);
-        self.put(now, token, kind, &access, generation);
+        let prepared = self.on_access(&access);
+        self.put(now, token, prepared, &access);
     }
 
     /// Prepares an I/O that is not part of the pattern.
     fn stage_other(&mut self, now: Instant) {
         let Some(token) = self.free.pop() else { return };
-        let (kind, access, generation) = self.sync_or_block(token);
-        self.staged_syncs += usize::from(matches!(kind, IoKind::Sync | IoKind::SyncRange));
-        self.put(now, token, kind, &access, generation);
+        let (prepared, access) = self.sync_or_block(token);
+        self.staged_syncs += usize::from(prepared.op == Op::Flush);
+        self.put(now, token, prepared, &access);
     }
 
     /// Puts an I/O into its slot and into the batch.
     #[inline(always)]
-    fn put(&mut self, now: Instant, token: u32, kind: IoKind, access: &Access, generation: u32) {
+    fn put(&mut self, now: Instant, token: u32, prepared: Prepared, access: &Access) {
         let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.staged.len() as u64));
-        self.fill_slot(start, token, kind, access, generation);
+        self.fill_slot(start, token, prepared, access);
         self.staged.push(token);
     }
 
-    /// Puts an I/O, which the process begins to prepare at `start`, into its slot.
-    #[inline(always)]
-    pub(super) fn fill_slot(&mut self, start: Instant, token: u32, kind: IoKind, access: &Access, generation: u32) {
-        let ioprio = self.draw_priority(kind, access.len);
-        let slot = &mut self.slots[token as usize];
-        slot.kind = kind;
-        slot.op = kind.op();
-        slot.offset = access.offset;
-        slot.len = access.len;
-        slot.file = access.file;
-        slot.generation = generation;
-        slot.ioprio = ioprio;
-        slot.start = start;
-        slot.corrupt = false;
-        slot.checked = false;
-    }
-
     /// Returns an I/O that is not part of the pattern: the next block to verify, or a flush.
-    fn sync_or_block(&mut self, token: u32) -> (IoKind, Access, u32) {
+    fn sync_or_block(&mut self, token: u32) -> (Prepared, Access) {
         let (direction, file) = (Direction::Read, 0);
         if self.phase == Phase::Verify
             && let Some((offset, Written { len, generation })) = self.verifier.as_mut().and_then(|v| v.next_block())
         {
-            return (IoKind::Check(Some(generation)), Access { direction, file, offset, len }, generation);
+            let kind = IoKind::Check(Some(generation));
+            return (Prepared { kind, op: Op::Read, generation }, Access { direction, file, offset, len });
         }
         self.sync_due = false;
         self.syncing = self.options.may_block.then_some(token);
         let is_of_range = std::mem::take(&mut self.sync_is_of_range) && self.phase == Phase::Run;
-        (
-            if is_of_range { IoKind::SyncRange } else { IoKind::Sync },
-            Access { direction, file, offset: DeviceOffset::ZERO, len: Bytes::ZERO },
-            0,
-        )
+        let kind = if is_of_range { IoKind::SyncRange } else { IoKind::Sync };
+        let access = Access { direction, file, offset: DeviceOffset::ZERO, len: Bytes::ZERO };
+        (Prepared { kind, op: Op::Flush, generation: 0 }, access)
     }
 
-    /// Counts an access of the pattern. Returns the kind and generation of its I/O.
+    /// Counts an access of the pattern. Returns what its I/O is for.
     #[inline(always)]
-    pub(super) fn on_access(&mut self, access: &Access) -> (IoKind, u32) {
+    pub(super) fn on_access(&mut self, access: &Access) -> Prepared {
         self.issued += 1;
         if !self.options.is_plain {
             self.allowed = self.allowed.saturating_sub(1);
@@ -582,8 +564,10 @@ impl Process {
             self.think.on_issue();
         }
         let (offset, len) = (access.offset, access.len);
+        let check = Prepared { kind: IoKind::Check(None), op: Op::Read, generation: 0 };
+        let data = |op, generation| Prepared { kind: IoKind::Data(access.direction), op, generation };
         match access.direction {
-            Direction::Write if self.options.verify_only => (IoKind::Check(None), 0),
+            Direction::Write if self.options.verify_only => check,
             Direction::Write => {
                 self.wrote = true;
                 self.writes += 1;
@@ -591,22 +575,22 @@ impl Process {
                 if !self.sync_due && self.writes.is_multiple_of(self.options.sync_range_every) {
                     (self.sync_due, self.sync_is_of_range) = (true, true);
                 }
-                (IoKind::Data(Direction::Write), self.verifier.as_mut().map_or(0, |v| v.on_write(offset, len)))
+                data(Op::Write, self.verifier.as_mut().map_or(0, |v| v.on_write(offset, len)))
             }
             Direction::Trim => {
                 self.wrote = true;
                 if let Some(verifier) = &mut self.verifier {
                     verifier.forget(offset, len);
                 }
-                (IoKind::Data(Direction::Trim), 0)
+                data(Op::Discard, 0)
             }
-            Direction::Read if self.options.verify_reads => (IoKind::Check(None), 0),
-            Direction::Read => (IoKind::Data(Direction::Read), 0),
+            Direction::Read if self.options.verify_reads => check,
+            Direction::Read => data(Op::Read, 0),
         }
     }
 
     #[inline(always)]
-    fn draw_priority(&mut self, kind: IoKind, len: Bytes) -> IoPrio {
+    pub(super) fn draw_priority(&mut self, kind: IoKind, len: Bytes) -> IoPrio {
         let d = match kind {
             _ if self.options.has_one_prio => return self.options.ioprio,
             IoKind::Data(Direction::Read) | IoKind::Check(_) => 0,
@@ -640,17 +624,18 @@ impl Process {
     fn seal(&mut self, now: Instant) {
         self.sealed = true;
         self.handed = 0;
-        self.account_batch(now, self.staged.len(), (self.staged.len() - self.staged_syncs) as u64);
+        let ios = self.staged.len();
+        let span = Nanos::new(self.cpu.of_submission().get() * ios as u64);
+        self.account_batch(span, now.saturating_add(span), ios, (ios - self.staged_syncs) as u64);
     }
 
-    /// Counts a batch of so many I/Os, of which `data` have data, and spends its CPU time.
+    /// Counts a batch of so many I/Os, of which `data` have data, and spends its CPU time, `span`
+    /// until `end`.
     #[inline(always)]
-    pub(super) fn account_batch(&mut self, now: Instant, ios: usize, data: u64) {
-        let CpuCost { submit, scheduler, .. } = self.cpu;
-        let span = (submit + scheduler.request).get() * ios as u64;
-        self.wants_lock = Nanos::new(scheduler.locked.get() * ios as u64);
-        self.measure.stats.cpu_ns += span;
-        self.busy_until = now.saturating_add(Nanos::new(span));
+    pub(super) fn account_batch(&mut self, span: Nanos, end: Instant, ios: usize, data: u64) {
+        self.wants_lock = Nanos::new(self.cpu.scheduler.locked.get() * ios as u64);
+        self.measure.stats.cpu_ns += span.get();
+        self.busy_until = end;
         self.measure.on_batch(ios);
         self.measure.on_submit(self.in_use(), data);
     }

@@ -5,7 +5,7 @@
 //! If nothing else happens while a process prepares an I/O, the I/O is submitted without a batch,
 //! from the pattern to the stack in one step ([`Source::go_alone`]).
 
-use elevon_core::stack::Submitted;
+use elevon_core::stack::{Io, Submitted};
 use elevon_core::units::{Instant, Nanos};
 
 use super::layer::Layer;
@@ -102,26 +102,27 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         }
         while turn.waits_left > 0 && turn.now < turn.alone_until {
             let process = &mut self.jobs.processes[task];
-            let is_prepared = match process.go_alone(turn.now, turn.alone_until, turn.is_only) {
+            let io = match process.go_alone(turn.now, turn.alone_until, turn.is_only) {
                 Alone::Poll => return true,
-                Alone::Busy => false,
-                Alone::Submit(prepared) => {
+                Alone::Submit(io) => io,
+                Alone::Busy => {
+                    if !self.wait_alone(task, turn) {
+                        return false;
+                    }
+                    continue;
+                }
+                Alone::Prepare(prepared) => {
                     process.pass_lock(prepared, &mut self.scheduler_lock);
-                    true
+                    let goes_on = self.wait_alone(task, turn);
+                    let process = &mut self.jobs.processes[task];
+                    if !goes_on {
+                        process.keep_alone();
+                        return false;
+                    }
+                    process.take_alone(turn.now)
                 }
             };
-            if let Some(wakeup) = process.next_wakeup()
-                && !self.wait_until(task, wakeup, turn)
-            {
-                if is_prepared {
-                    self.jobs.processes[task].keep_alone();
-                }
-                return false;
-            }
-            if !is_prepared {
-                continue;
-            }
-            let is_asleep = self.submit_alone(task, turn.now);
+            let is_asleep = self.submit_alone(task, turn.now, io);
             turn.quiet_until = Instant::ZERO;
             turn.batches += 1;
             if self.ends_turn(turn.batches) {
@@ -184,6 +185,14 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         self.wait_until(task, wakeup, turn)
     }
 
+    /// Lets a process whose I/Os go alone spend its CPU time within its turn. Returns false if it
+    /// waits as any other.
+    #[inline(always)]
+    fn wait_alone(&mut self, task: usize, turn: &mut Turn) -> bool {
+        let wakeup = self.jobs.processes[task].next_wakeup();
+        wakeup.is_none_or(|wakeup| self.wait_until(task, wakeup, turn))
+    }
+
     /// Lets a process wait until an instant, or a completion, within its turn. Returns false if it
     /// waits as any other.
     #[inline(always)]
@@ -219,8 +228,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// Submits an I/O that its process prepared alone, and whose CPU time is spent. Returns true if
     /// the submission sleeps.
     #[inline(always)]
-    fn submit_alone(&mut self, task: usize, now: Instant) -> bool {
-        let io = self.jobs.processes[task].take_alone(now);
+    fn submit_alone(&mut self, task: usize, now: Instant, io: Io) -> bool {
         let sleeps = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
         if sleeps {
             self.jobs.processes[task].on_submitted(now, true);
