@@ -250,14 +250,14 @@ impl Stack {
         // Read again, because keeping its fields until here would cost more.
         let request = &self.requests[id];
         if request.accounted {
-            let &Request { start, issued, sector, .. } = request;
+            let &Request { start, issued, .. } = request;
             let group = group_of(request);
             self.accounting.on_sectors(group, sectors_at_end(request));
             let fact = CompletionFact { group, task, start, issued, end: now };
             self.accounting.on_end(&fact, is_in_driver);
-            if self.tracing {
-                self.trace_done(now, id, sector, true);
-            }
+        }
+        if self.tracing {
+            self.trace_done(now, id, self.requests[id].sector, true);
         }
         if self.control.is_watched() && self.queues.iter().all(|queue| queue.tags.used() <= 1) {
             self.control.on_device_idle(now);

@@ -109,9 +109,7 @@ impl Stack {
         debug_assert_eq!(id, self.flush_request(queue));
         self.trace_part(now, EventKind::Complete { status }, id, NO_SECTOR, 0);
         self.accounting.on_flush_end(request.start, now);
-        if self.config.iostats {
-            self.trace_done(now, id, Sector::ZERO, false);
-        }
+        self.trace_done(now, id, Sector::ZERO, false);
         self.give_back_driver_tag(id);
         self.requests.free(id);
         let mut over: Vec<RequestId> = core::mem::take(&mut self.over);
@@ -135,9 +133,7 @@ impl Stack {
         let queue = request.queue;
         self.trace_request(now, EventKind::Complete { status }, id);
         self.account_sectors(&request, request.sectors);
-        if request.accounted {
-            self.trace_done(now, id, request.sector, false);
-        }
+        self.trace_done(now, id, request.sector, false);
         if request.accounted && request.state == State::InFlight {
             self.accounting.on_requeue(now);
         }

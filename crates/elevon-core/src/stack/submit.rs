@@ -510,7 +510,10 @@ impl Stack {
             Op::Discard | Op::SecureErase => {
                 let sector = io.sector + Bytes::new(submission.built).sectors_floor();
                 let sectors = build::next_discard_sectors(sector, Bytes::new(left).sectors_floor(), &self.limits);
-                (io.op, io.flags, sectors.bytes().get())
+                // The caller waits for the last bio of its call only.
+                let is_last = sectors.bytes().get() == left;
+                let flags = if is_last { io.flags } else { io.flags.without(Flags::SYNC) };
+                (io.op, flags, sectors.bytes().get())
             }
             Op::WriteZeroes => (io.op, io.flags, build::next_zeroes_bytes(left, &self.limits)),
         };
@@ -627,10 +630,10 @@ impl Stack {
             self.charge_wait(now, bio_id, Cause::Tag);
         }
         self.trace_request(now, EventKind::GetRequest, id);
+        if self.rules.io_start_events {
+            self.trace_request(now, EventKind::IoStart, id);
+        }
         if self.config.iostats {
-            if self.rules.io_start_events {
-                self.trace_request(now, EventKind::IoStart, id);
-            }
             self.account_start(now, id);
         }
     }

@@ -153,6 +153,26 @@ fn a_discard_by_system_call_is_inserted_even_without_a_scheduler() {
 }
 
 #[test]
+fn only_the_last_bio_of_a_discard_is_sync() {
+    // As Linux 6.1, 6.12 and 6.18 record it.
+    let mut config = config(Kernel::V6_18);
+    config.limits.discard_granularity = 4096;
+    let mut rig = Rig::new(config);
+    rig.submit(Op::Discard, Flags::SYNC, 2, 20);
+    let expected = ["Q D 2+6", "G D 2+6", "S", "P", "Q DS 8+14", "M DS 8+14", "UT 1", "I D 2+20", "D D 2+20"];
+    assert_eq!(rig.events(), expected);
+}
+
+#[test]
+fn the_start_and_the_end_of_a_request_are_recorded_without_iostats() {
+    let mut rig = Rig::new(StackConfig { iostats: false, ..config(Kernel::V6_18) });
+    rig.submit(Op::Read, Flags::NONE, 0, 8);
+    rig.complete_all();
+    let events = rig.events();
+    assert_eq!([events[2].as_str(), events[events.len() - 1].as_str()], ["S", "E"]);
+}
+
+#[test]
 fn requeue_and_refusal() {
     let mut rig = Rig::new(config(Kernel::V6_18));
     rig.submit(Op::Read, Flags::NONE, 0, 8);
