@@ -62,7 +62,7 @@ pub enum ClientStep {
     StartTls,
     /// The export is open; requests can be sent.
     Opened(Remote),
-    /// A request is over. All bytes of a READ that succeeded came before, each once.
+    /// A request has finished. All bytes of a READ that succeeded came before, each once.
     Reply {
         /// The request.
         cookie: u64,
@@ -123,10 +123,10 @@ enum Phase {
     /// The caller takes bytes of a READ.
     Payload {
         left: u32,
-        /// The request that is over after that.
+        /// The request that has finished after that.
         ends: Option<u64>,
     },
-    /// A request is over.
+    /// A request has finished.
     End(u64),
 }
 

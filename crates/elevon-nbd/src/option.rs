@@ -149,6 +149,12 @@ pub trait Exports {
     /// The client may not have it.
     fn export(&self, name: &str) -> Result<Export, Refusal>;
 
+    /// Returns the name under which an export is listed: that of the default one, which clients also
+    /// ask for by the empty name, may be another.
+    fn listed_name(&self, name: &str) -> String {
+        name.to_owned()
+    }
+
     /// Returns what is listed of an export beside its name, up to 4096 bytes. A server that counts
     /// whom it refuses does not do it here: a client that lists asks for no export.
     fn description(&self, name: &str) -> String {
@@ -217,8 +223,9 @@ impl<'a> Asked<'a> {
         Some(Self { name, items })
     }
 
-    /// Appends the items of information, each as an answer to `option`.
-    pub(crate) fn answer(&self, out: &mut Vec<u8>, option: u32, export: &Export, structured: bool) {
+    /// Appends the items of information of an export, which is listed under this name, each as an
+    /// answer to `option`.
+    pub(crate) fn answer(&self, out: &mut Vec<u8>, option: u32, (name, export): (&str, &Export), structured: bool) {
         let mut item = Vec::new();
         item.u16(info::EXPORT);
         item.u64(export.size);
@@ -229,7 +236,7 @@ impl<'a> Asked<'a> {
             match asked {
                 Information::Name => {
                     item.u16(info::NAME);
-                    item.extend_from_slice(self.name.as_bytes());
+                    item.extend_from_slice(name.as_bytes());
                 }
                 Information::Description => {
                     item.u16(info::DESCRIPTION);

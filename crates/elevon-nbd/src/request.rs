@@ -99,12 +99,13 @@ impl Header {
         if extended { 32 } else { 28 }
     }
 
-    /// Reads a header; `None` if there are too few bytes.
+    /// Reads a header; `None` if there are too few bytes. A compact header where an extended one was
+    /// agreed on, which is shorter, is refused by its first four bytes, not waited for.
     pub(crate) fn parse(input: &[u8], extended: bool) -> Option<Result<Self, NoRequest>> {
-        let mut fields = Fields(input.get(..Self::size(extended))?);
-        if fields.u32()? != if extended { EXTENDED_REQUEST } else { REQUEST } {
+        if Fields(input).u32()? != if extended { EXTENDED_REQUEST } else { REQUEST } {
             return Some(Err(NoRequest));
         }
+        let mut fields = Fields(input.get(4..Self::size(extended))?);
         let (flags, command, cookie, offset) = (fields.u16()?, fields.u16()?, fields.u64()?, fields.u64()?);
         let length = if extended { fields.u64()? } else { u64::from(fields.u32()?) };
         Some(Ok(Self { flags, command, cookie, offset, length }))

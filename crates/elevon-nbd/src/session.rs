@@ -188,12 +188,6 @@ impl Session {
         self.export.as_ref()
     }
 
-    /// Returns the bytes of which offsets and lengths of requests are multiples: those of a block
-    /// of the export if the client was told them, otherwise 1.
-    pub fn request_block(&self) -> u32 {
-        self.export.as_ref().filter(|_| self.agreed.blocks).map_or(1, |export| export.block)
-    }
-
     /// Returns true if the connection is protected by TLS.
     pub const fn is_tls(&self) -> bool {
         self.is_tls
@@ -224,11 +218,6 @@ impl Session {
         if *left == 0 {
             self.phase = Phase::Transmission;
         }
-    }
-
-    /// Returns the bytes of a WRITE's payload that are left to be taken; 0 outside of a WRITE.
-    pub const fn payload_left(&self) -> u64 {
-        if let Phase::Payload { left } = self.phase { left } else { 0 }
     }
 
     /// Takes the next step with the bytes that came, and returns how many of them it used.
@@ -406,7 +395,7 @@ impl Session {
             Ok(export) => export,
             Err(why) => return refuse(self, why),
         };
-        asked.answer(&mut self.output, kind, &export, self.structured);
+        asked.answer(&mut self.output, kind, (&exports.listed_name(asked.name), &export), self.structured);
         self.reply(kind, answer::ACK, b"");
         if kind == option::INFO {
             return Step::Continue;

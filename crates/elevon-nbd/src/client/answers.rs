@@ -166,10 +166,10 @@ impl Client {
         match command {
             _ if error.is_some() => {}
             Command::Read if awaited.came() < length => {
-                return Err(ClientError::Broken("a READ is over without all of its data"));
+                return Err(ClientError::Broken("a READ has finished without all of its data"));
             }
             Command::BlockStatus { .. } if !has_extents => {
-                return Err(ClientError::Broken("BLOCK_STATUS is over without extents"));
+                return Err(ClientError::Broken("BLOCK_STATUS has finished without extents"));
             }
             _ => {}
         }

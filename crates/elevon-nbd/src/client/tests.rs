@@ -33,24 +33,27 @@ struct Server {
     session: Session,
     input: Vec<u8>,
     output: Vec<u8>,
+    /// Bytes of a payload that are left to be taken.
+    payload: usize,
 }
 
 impl Server {
     fn new() -> Self {
         let mut session = Session::new(SessionConfig::default());
         let output = session.take_output();
-        Self { session, input: Vec::new(), output }
+        Self { session, input: Vec::new(), output, payload: 0 }
     }
 
     fn take(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         loop {
-            let payload = (self.session.payload_left() as usize).min(self.input.len());
-            if payload > 0 {
-                self.session.on_payload(payload as u64);
-                self.input.drain(..payload);
+            let taken = self.input.len().min(self.payload);
+            if taken > 0 {
+                self.session.on_payload(taken as u64);
+                self.input.drain(..taken);
+                self.payload -= taken;
             }
-            if self.session.payload_left() > 0 {
+            if self.payload > 0 {
                 return;
             }
             let (used, step) = self.session.step(&self.input, &Disks);
@@ -69,7 +72,10 @@ impl Server {
                     let data = Extent { length: 1 << 30, hole: false, zero: false };
                     self.session.reply_format().extents(&mut self.output, &request, &[hole, data]);
                 }
-                Step::Request(request) => self.session.reply_format().done(&mut self.output, &request),
+                Step::Request(request) => {
+                    self.payload = if request.command == Command::Write { request.length as usize } else { 0 };
+                    self.session.reply_format().done(&mut self.output, &request);
+                }
                 _ => {}
             }
         }

@@ -12,13 +12,16 @@ impl Exports for Disks {
     }
     fn export(&self, name: &str) -> Result<Export, Refusal> {
         match name {
-            "fast" => Ok(Export { description: "the fast one".into(), ..Export::new(1 << 30) }),
+            "" | "fast" => Ok(Export { description: "the fast one".into(), ..Export::new(1 << 30) }),
             "slow" => Ok(Export { block: 512, ..Export::new(1 << 20) }),
             "large blocks" => Ok(Export { block: 4096, ..Export::new(1 << 20) }),
             "full" => Ok(Export::new(1 << 20)),
             "secret" => Err(Refusal::Policy),
             _ => Err(Refusal::Unknown),
         }
+    }
+    fn listed_name(&self, name: &str) -> String {
+        if name.is_empty() { "fast".into() } else { name.into() }
     }
     fn open(&self, name: &str) -> Result<Export, Refusal> {
         if name == "full" { Err(Refusal::Full) } else { self.export(name) }
@@ -375,7 +378,6 @@ fn a_write_is_followed_by_its_payload() {
         [request(command::WRITE, flag::FUA, 4096, 3), b"abc".to_vec(), request(command::FLUSH, 0, 0, 0)].concat();
     let Step::Request(write) = client.say(&bytes) else { panic!("a request") };
     assert_eq!((write.command, write.offset, write.length, write.fua), (Command::Write, 4096, 3, true));
-    assert_eq!(client.session.payload_left(), 3);
     assert_eq!(&client.input[..3], b"abc");
     client.input.drain(..3);
     client.session.on_payload(2);
@@ -421,18 +423,46 @@ fn the_end_is_the_end() {
     assert_eq!(client.say(&[7; 28]), Step::Close(Close::BadMagic));
 }
 
+/// A client that agreed on extended headers and sends a compact one waits for an answer to it; the
+/// server does not wait for more bytes of it.
+#[test]
+fn a_compact_request_is_no_extended_one() {
+    let mut client = Client::new(Tls::Off);
+    client.option(option::EXTENDED_HEADERS, b"");
+    client.go("fast");
+    assert_eq!(client.say(&REQUEST.to_be_bytes()[..3]), Step::More);
+    assert_eq!(client.say(&REQUEST.to_be_bytes()[3..]), Step::Close(Close::BadMagic));
+}
+
+/// A client that asks for the default export is told under which name it is listed.
+#[test]
+fn the_default_export_has_a_name() {
+    let mut client = Client::new(Tls::Off);
+    client.option(option::INFO, &asked("", &[1]));
+    let name = client.answers().into_iter().find(|(.., item)| item[..2] == [0, 1]).expect("a name").2;
+    assert_eq!(name[2..], *b"fast");
+    client.option(option::STRUCTURED_REPLY, b"");
+    client.option(option::SET_META_CONTEXT, &queries("", &["base:allocation"]));
+    assert_eq!(client.option(option::GO, &asked("", &[])), Step::Opened(String::new()));
+    let step = client.say(&request(command::BLOCK_STATUS, 0, 0, 512));
+    assert!(matches!(step, Step::Request(_)), "the context holds for the name that was used: {step:?}");
+}
+
 /// Runs a session over bytes that come in pieces, and returns its output and steps.
 fn transcript(bytes: &[u8], pieces: &[usize]) -> (Vec<u8>, Vec<Step>) {
     let mut session = Session::new(SessionConfig { tls: Tls::Offered, drain: 1 << 20 });
     let (mut output, mut steps, mut input) = (Vec::new(), Vec::new(), Vec::new());
     let (mut rest, mut pieces) = (bytes, pieces.iter().cycle());
+    // Bytes of a payload that are left to be taken.
+    let mut payload = 0;
     loop {
-        let left = (session.payload_left() as usize).min(input.len());
-        if left > 0 {
-            session.on_payload(left as u64);
-            input.drain(..left);
+        let taken = input.len().min(payload);
+        if taken > 0 {
+            session.on_payload(taken as u64);
+            input.drain(..taken);
+            payload -= taken;
         }
-        let step = if session.payload_left() > 0 {
+        let step = if payload > 0 {
             Step::More
         } else {
             let (used, step) = session.step(&input, &Disks);
@@ -454,7 +484,12 @@ fn transcript(bytes: &[u8], pieces: &[usize]) -> (Vec<u8>, Vec<Step>) {
                 steps.push(step);
                 return (output, steps);
             }
-            step => steps.push(step),
+            step => {
+                if let Step::Request(Request { command: Command::Write, length, .. }) = step {
+                    payload = length as usize;
+                }
+                steps.push(step);
+            }
         }
     }
 }
