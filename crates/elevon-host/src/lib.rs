@@ -25,8 +25,8 @@ pub use file::{Allocation, HostFile, OpenError, OpenOptions};
 pub use mapping::Mapping;
 pub use promise::Promises;
 pub use sockets::{
-    Data, Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, has_hung_up, keep_alive, linger,
-    raise_descriptor_limit, set_send_buffer, shut_socket, unsent,
+    Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, has_hung_up, keep_alive, linger, raise_descriptor_limit,
+    set_send_buffer, shut_socket, unsent,
 };
 
 use std::collections::VecDeque;

@@ -236,22 +236,14 @@ impl Incoming {
 pub struct Outgoing {
     /// Everything that is not data.
     pub heads: Vec<u8>,
-    /// Data, each with the number of bytes of `heads` that come before it.
-    data: Vec<(usize, Data)>,
-}
-
-/// Data of a reply.
-#[derive(Debug)]
-pub enum Data {
-    /// It lies in the buffer of an I/O, which must not be used before it was sent.
-    Slot(SlotBytes),
-    /// It lies in memory of its own.
-    Own(Vec<u8>),
+    /// Data in the buffers of I/O, which must not be used before it was sent; each with the number
+    /// of bytes of `heads` that come before it.
+    data: Vec<(usize, SlotBytes)>,
 }
 
 impl Outgoing {
     /// Appends data behind the heads so far.
-    pub fn push(&mut self, data: Data) {
+    pub fn push(&mut self, data: SlotBytes) {
         self.data.push((self.heads.len(), data));
     }
 
@@ -266,17 +258,14 @@ impl Outgoing {
         self.data.clear();
     }
 
-    /// Moves everything to another, which is empty, and has the bytes of each buffer appended there
-    /// by `take`.
+    /// Moves everything to the heads of another, which is empty, and has the bytes of each buffer
+    /// appended there by `take`.
     pub fn gather_into(&mut self, to: &mut Self, mut take: impl FnMut(&SlotBytes, &mut Vec<u8>)) {
         let mut start = 0;
-        for (end, data) in self.data.drain(..) {
+        for (end, slot) in self.data.drain(..) {
             to.heads.extend_from_slice(&self.heads[start..end]);
             start = end;
-            match data {
-                Data::Slot(slot) => take(&slot, &mut to.heads),
-                own @ Data::Own(_) => to.push(own),
-            }
+            take(&slot, &mut to.heads);
         }
         to.heads.extend_from_slice(&self.heads[start..]);
         self.heads.clear();
@@ -284,14 +273,11 @@ impl Outgoing {
 
     /// Yields the parts in the buffers of I/O.
     pub fn slots(&self) -> impl Iterator<Item = &SlotBytes> {
-        self.data.iter().filter_map(|(_, data)| match data {
-            Data::Slot(slot) => Some(slot),
-            Data::Own(_) => None,
-        })
+        self.data.iter().map(|(_, slot)| slot)
     }
 
     /// Yields what is to be sent, in order: some heads, then some data.
-    pub fn parts(&self) -> impl Iterator<Item = (&[u8], Option<&Data>)> {
+    pub fn parts(&self) -> impl Iterator<Item = (&[u8], Option<&SlotBytes>)> {
         let ends = self.data.iter().map(|(end, data)| (*end, Some(data)));
         let mut start = 0;
         ends.chain([(self.heads.len(), None)]).map(move |(end, data)| {
@@ -418,14 +404,10 @@ impl Socket {
         message.vectors.clear();
         for (heads, data) in outgoing.parts() {
             message.vectors.push(vector(heads.as_ptr().cast_mut(), heads.len()));
-            match data {
-                Some(Data::Slot(slot)) => {
-                    buffers.start(&slot.piece(), false, &mut spans);
-                    let span = spans.last().expect("appended above");
-                    message.vectors.push(vector(span.address, span.len));
-                }
-                Some(Data::Own(bytes)) => message.vectors.push(vector(bytes.as_ptr().cast_mut(), bytes.len())),
-                None => {}
+            if let Some(slot) = data {
+                buffers.start(&slot.piece(), false, &mut spans);
+                let span = spans.last().expect("appended above");
+                message.vectors.push(vector(span.address, span.len));
             }
         }
         let total = message.vectors.iter().map(|vector| vector.iov_len).sum();

@@ -28,8 +28,8 @@ pub(crate) struct Backpressure(Amount);
 impl Backpressure {
     /// Counts a request of so many bytes. Returns false if there is no room for it yet.
     pub(crate) const fn enter(&mut self, bytes: u64) -> bool {
-        let is_over = self.0.bytes > 0 && self.0.bytes.saturating_add(bytes) > BYTES_IN_FLIGHT;
-        if self.0.requests >= IN_FLIGHT || is_over {
+        let is_too_much = self.0.bytes > 0 && self.0.bytes.saturating_add(bytes) > BYTES_IN_FLIGHT;
+        if self.0.requests >= IN_FLIGHT || is_too_much {
             return false;
         }
         self.0.add(bytes);

@@ -11,12 +11,14 @@ use elevon_nbd::{Command, ReplyFormat, Request, Session};
 
 use crate::backpressure::{Amount, Backpressure, IN_FLIGHT};
 use crate::line::{Left, Line};
-use crate::pieces::{Part, Pieces};
+use crate::pieces::{MOST_BUFFERS, Part, Pieces};
 
 /// Buffers of a client on a device, each of [`crate::pieces::PART`] bytes. They exist from its
 /// first request on, and take memory once they are used. READs and payloads leave one of them free,
 /// so that what changes something without a payload always finds one: others may wait for its end.
-pub(crate) const BUFFERS: u32 = IN_FLIGHT + 1;
+/// They are enough for the longest request, and for as many as may be in flight.
+pub(crate) const BUFFERS: u32 = MOST_BUFFERS + 1;
+const _: () = assert!(BUFFERS > IN_FLIGHT);
 
 /// Bytes of answers without data that may wait to be sent, beyond which nothing more is read: a
 /// client cannot have the server keep refusals that it does not take.
@@ -197,11 +199,6 @@ impl Client {
         self.requests[index].as_ref().expect("a request that is not answered")
     }
 
-    /// Returns the memory of a payload that is too long for the buffers.
-    pub(crate) fn own_payload(&mut self, index: usize) -> Option<&mut Vec<u8>> {
-        self.requests[index].as_mut().and_then(Pieces::own_payload)
-    }
-
     /// Returns the next part and its buffer; `None` if there is no part, or no buffer for it.
     pub(crate) fn next(&mut self) -> Option<(u32, Part, &Pieces)> {
         loop {
@@ -242,7 +239,7 @@ impl Client {
         (self.requests[index].as_mut().expect("a request in flight"), part)
     }
 
-    /// Ends the part of a buffer. Returns the request, and its index, if it is over; then it is no
+    /// Ends the part of a buffer. Returns the request, and its index, if it has finished; then it is no
     /// longer among those of the client.
     pub(crate) fn end(&mut self, slot: u32, status: Status) -> Option<(usize, Pieces)> {
         let (index, _) = self.parts[slot as usize].take().expect("a buffer in use");
@@ -267,7 +264,7 @@ impl Client {
 
     /// Fails what is not answered with `status`, so that nothing more of it is submitted. Returns
     /// the next request of which nothing is in flight, and its index; it is no longer among those
-    /// of the client. The others are over once what is in flight has ended.
+    /// of the client. The others have finished once what is in flight has ended.
     pub(crate) fn fail_next(&mut self, status: Status) -> Option<(usize, Pieces)> {
         // The payload of one that comes is taken back by `close`.
         let incomplete = self.payload.map(|(index, _)| index);
@@ -278,8 +275,8 @@ impl Client {
         self.requests[index].take().map(|pieces| (index, pieces))
     }
 
-    /// Puts the reply to a request that is over among what is to be sent.
-    pub(crate) fn answer(&mut self, mut pieces: Pieces) {
+    /// Puts the reply to a request that has finished among what is to be sent.
+    pub(crate) fn answer(&mut self, pieces: Pieces) {
         let mut amount = Amount::default();
         amount.add(Pieces::weight(&pieces.request));
         if self.is_cut {
@@ -362,7 +359,7 @@ impl Client {
     }
 
     /// Returns true if it can be forgotten: nothing of it is under way.
-    pub(crate) const fn is_over(&self) -> bool {
+    pub(crate) const fn has_ended(&self) -> bool {
         let is_silent = self.sending.is_none() && (self.is_cut || self.out.is_empty());
         self.is_closing && is_silent && self.input.is_some() && self.requests() == 0
     }

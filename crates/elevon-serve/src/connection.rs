@@ -14,7 +14,7 @@ use crate::line::{Left, Secure};
 use crate::listen::{Socket, Timed};
 use crate::log::{Field, Level, Record};
 use crate::refused::ConnectionRefusal;
-use crate::shared::{Known, NotOpened, Shared, find};
+use crate::shared::{NotOpened, ServedExport, Shared, find};
 use crate::tls::{Channel, Identity, Tls, Unprotected};
 
 /// Bytes that are read from a socket at a time.
@@ -27,7 +27,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The exports as a client sees them.
 struct Seen<'a> {
     shared: &'a Shared,
-    exports: Arc<Vec<Known>>,
+    exports: Arc<Vec<ServedExport>>,
     /// The number of its connection.
     name: u32,
     client: &'a Arc<Identity>,
@@ -36,7 +36,7 @@ struct Seen<'a> {
     /// The same in words, with the name of the export, if that exists.
     denied: RefCell<Option<(String, String)>>,
     /// What it has open.
-    opened: RefCell<Option<Known>>,
+    opened: RefCell<Option<ServedExport>>,
 }
 
 impl<'a> Seen<'a> {
@@ -73,14 +73,15 @@ impl Exports for Seen<'_> {
             None => Err(self.refuse(ConnectionRefusal::UnknownExport, Refusal::Unknown)),
         }
     }
+    fn listed_name(&self, name: &str) -> String {
+        find(&self.exports, name, self.client).map_or(name, |known| &known.name).to_owned()
+    }
     fn description(&self, name: &str) -> String {
         find(&self.exports, name, self.client).map(|known| known.told.description.clone()).unwrap_or_default()
     }
     fn open(&self, name: &str) -> Result<Export, Refusal> {
         // One that it may not have is said to be so by this.
         self.export(name)?;
-        // The empty name is that of the default export.
-        let found = find(&self.exports, name, self.client).map_or(name, |known| &known.name);
         match self.shared.open(self.name, name, self.client) {
             Ok(known) => {
                 let told = known.told.clone();
@@ -90,7 +91,10 @@ impl Exports for Seen<'_> {
             Err(NotOpened::Unknown) => Err(self.refuse(ConnectionRefusal::UnknownExport, Refusal::Unknown)),
             Err(NotOpened::Drained) => Err(self.refuse(ConnectionRefusal::Drained, Refusal::Shutdown)),
             Err(NotOpened::Full { limit, key, why }) => {
-                self.deny(found, format!("is refused: {limit} connections are open, as many as {key} allows"));
+                self.deny(
+                    &self.listed_name(name),
+                    format!("is refused: {limit} connections are open, as many as {key} allows"),
+                );
                 Err(self.refuse(why, Refusal::Full))
             }
         }
@@ -148,7 +152,7 @@ struct Reader {
 
 impl Reader {
     /// Speaks with a client until it has opened an export. `None` if it left.
-    fn negotiate(&mut self, socket: &Socket, shared: &Shared, tls: Option<&Tls>) -> io::Result<Option<Known>> {
+    fn negotiate(&mut self, socket: &Socket, shared: &Shared, tls: Option<&Tls>) -> io::Result<Option<ServedExport>> {
         loop {
             let client = Arc::clone(&self.client);
             let seen = Seen::new(shared, self.name, &client);
@@ -227,7 +231,7 @@ impl Reader {
     }
 
     /// Logs that an export is open.
-    fn log_opened(&self, shared: &Shared, export: &Known) {
+    fn log_opened(&self, shared: &Shared, export: &ServedExport) {
         let names = self.client.names.join(", ");
         let by = if names.is_empty() { String::new() } else { format!(", by {names}") };
         let message = format!("connection {}: opened export {}{by}", self.name, export.name);
@@ -238,7 +242,7 @@ impl Reader {
     }
 
     /// Gives the connection to the thread of the export's device.
-    fn give(self, socket: Socket, left: Left, shared: &Shared, export: Known) {
+    fn give(self, socket: Socket, left: Left, shared: &Shared, export: ServedExport) {
         let device = shared.devices[export.device].clone();
         let Self { name, session, input, secure, .. } = self;
         let (export, charged, of_client) = (export.name, export.charged, device.clone());

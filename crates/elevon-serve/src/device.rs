@@ -20,7 +20,7 @@ use elevon_core::layout::Layout;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, LayoutId, SECTOR_SIZE, TaskId, TenantId};
+use elevon_core::units::{Instant, LayoutId, TaskId, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_host::{Alarm, Host, Incoming, Outgoing, SlotBytes, SocketEvent};
 use elevon_nbd::{Request, Session};
@@ -124,6 +124,9 @@ struct Question {
 pub struct Parts<D> {
     /// The stack.
     pub stack: Stack,
+    /// The bytes of which offsets and lengths of its I/O are multiples: a power of two, at least
+    /// the stack's logical block, and at most 64 KiB.
+    pub block: u32,
     /// The disk.
     pub disk: D,
     /// The page cache, if there is one. The disk has frames for it ([`Disk::reserve_frames`]).
@@ -137,6 +140,8 @@ pub struct Parts<D> {
 /// A device that is served.
 pub(crate) struct DeviceLoop<D> {
     stack: Stack,
+    /// Bytes of a block of the device.
+    block: u32,
     disk: D,
     cache: Option<Box<DeviceCache>>,
     settings: Settings,
@@ -168,12 +173,13 @@ pub(crate) struct DeviceLoop<D> {
 impl<D: Disk> DeviceLoop<D> {
     /// Makes a device of its parts.
     pub(crate) fn new(parts: Parts<D>, errors: ErrorLog) -> Self {
-        let Parts { mut stack, disk, cache, settings, plan } = parts;
+        let Parts { mut stack, block, disk, cache, settings, plan } = parts;
         let tenants = Tenants::of(&plan);
         let layout = stack.register_layout(Layout::contiguous(PART, 0));
         Self {
             cache: cache.map(|config| Box::new(DeviceCache::new(config, &stack))),
             stack,
+            block,
             disk,
             settings,
             tenants,
@@ -206,7 +212,7 @@ impl<D: Disk> DeviceLoop<D> {
             }
             if !self.queue.is_empty() {
                 // A client whose turn has ended goes on after what has come for others. A wait that
-                // is over at once sends and receives.
+                // ends at once sends and receives.
                 let now = self.disk.now();
                 self.disk.wait(Some(now));
             } else if !moved {
@@ -430,8 +436,7 @@ impl<D: Disk> DeviceLoop<D> {
             self.sockets.resize(self.sockets.len().max(at + 1), TaskId::IDLE);
             self.sockets[at] = task;
         }
-        let block = self.stack.config().limits.logical_block_size.max(SECTOR_SIZE as u32);
-        (client.task, client.block) = (task, block.into());
+        (client.task, client.block) = (task, self.block.into());
         if let Some(cache) = &mut self.cache {
             cache.admit(task, client.charged);
         }
@@ -465,7 +470,7 @@ impl<D: Disk> DeviceLoop<D> {
         self.end_part(now, done.task, done.token as u32, done.status);
     }
 
-    /// Answers a request that is over, and starts those that waited for its end.
+    /// Answers a request that has finished, and starts those that waited for its end.
     fn end_request(&mut self, task: TaskId, index: usize, pieces: Pieces) {
         let has_changed = pieces.changed().is_some();
         self.client(task).answer(pieces);

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod backpressure;
+mod byte_range;
 mod client;
 mod commands;
 mod connection;
@@ -28,7 +29,6 @@ mod server;
 mod shared;
 pub mod simulated;
 mod slots;
-mod span;
 mod tls;
 mod upstream;
 mod view;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use elevon_host::{Data, Host, Incoming, Outgoing, SocketId};
+use elevon_host::{Host, Incoming, Outgoing, SocketId};
 
 use crate::device::{DeviceHandle, Message};
 use crate::listen::Socket;
@@ -156,9 +156,9 @@ impl Reads {
                 // A writer that has ended says nothing.
                 let _ = self.speaks.send(ToWriter::Speak);
             }
-            let is_over = !matches!(read, Ok(1..));
+            let has_ended = !matches!(read, Ok(1..));
             self.device.send(Message::Received { client: self.name, input, result: read });
-            if is_over {
+            if has_ended {
                 return;
             }
         }
@@ -195,16 +195,7 @@ impl Writes {
     }
 
     fn write(&self, outgoing: &Outgoing) -> io::Result<()> {
-        for (heads, data) in outgoing.parts() {
-            if !heads.is_empty() {
-                self.outlet.send(heads)?;
-            }
-            match data {
-                Some(Data::Own(bytes)) => self.outlet.send(bytes)?,
-                Some(Data::Slot(_)) => unreachable!("what is in buffers was gathered"),
-                None => {}
-            }
-        }
-        Ok(())
+        debug_assert!(outgoing.slots().next().is_none(), "what is in buffers was gathered");
+        if outgoing.heads.is_empty() { Ok(()) } else { self.outlet.send(&outgoing.heads) }
     }
 }

@@ -332,8 +332,8 @@ impl<'a> Timed<'a> {
 
 /// Returns the error of a call that waited.
 fn waited(error: io::Error) -> io::Error {
-    let is_over = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
-    if is_over { io::Error::new(io::ErrorKind::TimedOut, "the other side took too long") } else { error }
+    let has_timed_out = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+    if has_timed_out { io::Error::new(io::ErrorKind::TimedOut, "the other side took too long") } else { error }
 }
 
 impl Read for Timed<'_> {

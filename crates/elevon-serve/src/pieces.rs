@@ -3,18 +3,17 @@
 use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, TaskId};
-use elevon_host::{Data, Outgoing, SlotBytes};
-use elevon_nbd::{Command, NbdError, ReplyFormat, Request};
+use elevon_host::{Outgoing, SlotBytes};
+use elevon_nbd::{Command, Export, NbdError, ReplyFormat, Request};
 
-use crate::span::Span;
+use crate::byte_range::ByteRange;
 
 /// Bytes of a buffer. A longer request is carried out in parts, several at a time.
 pub(crate) const PART: u64 = 256 << 10;
 
-/// The longest READ or WRITE whose bytes stay in the buffers of the device from the socket to the
-/// device, or back. Those of a longer one are gathered in memory of its own, so that it does not
-/// need all buffers at once.
-const IN_BUFFERS: u64 = 8 << 20;
+/// The most buffers that a READ or WRITE of an export's longest payload needs: one more if it begins
+/// within a block, and those of two blocks that it changes in part.
+pub(crate) const MOST_BUFFERS: u32 = (Export::PAYLOAD as u64 / PART) as u32 + 3;
 
 /// What is done for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +50,9 @@ pub(crate) struct Pieces {
     block: u64,
     /// The blocks that are read or changed, without those in which zeroes are put; in bytes of the
     /// export.
-    blocks: Span,
-    /// The bytes of `blocks` of a READ or a WRITE that is too long for the buffers.
-    own: Option<Vec<u8>>,
-    /// The buffers of the parts of `blocks` that have their bytes there, in order: of a WRITE all
-    /// of them from the start, of a READ those that were submitted.
+    blocks: ByteRange,
+    /// The buffers of the parts of `blocks`, in order: of a WRITE all of them from the start, of a
+    /// READ those that were submitted. The bytes stay there from the socket to the device, or back.
     slots: Vec<u32>,
     /// The buffers of the blocks that are changed in part, as long as they are needed.
     edge_slots: [Option<u32>; 2],
@@ -66,14 +63,6 @@ pub(crate) struct Pieces {
     status: Status,
     /// A flush follows the data, since the operation cannot be durable by itself.
     flush_follows: bool,
-}
-
-/// Where bytes are written from.
-pub(crate) enum Place<'a> {
-    /// Memory of the request.
-    Own(&'a mut [u8]),
-    /// A buffer, and the byte in it at which they begin.
-    Slot(u32, u64),
 }
 
 /// A part of a request.
@@ -104,20 +93,11 @@ impl Pieces {
             Command::WriteZeroes { no_hole, .. } => zero(no_hole).map_or(Work::WriteZeroData, Work::Plain),
             Command::Flush | Command::Cache | Command::BlockStatus { .. } => Work::Flush,
         };
-        let span = Span::of(&request);
+        let span = ByteRange::of(&request);
         let blocks = if matches!(work, Work::Read | Work::Write) { span.outer(block) } else { span.inner(block) };
-        let own = (request.length > IN_BUFFERS).then(|| match work {
-            Work::Read => Some(vec![0; blocks.length() as usize]),
-            Work::Write => {
-                let mut own = Vec::with_capacity(blocks.length() as usize);
-                own.resize((span.start - blocks.start) as usize, 0);
-                Some(own)
-            }
-            _ => None,
-        });
         let stage = if Self::edges_of(&request, block).next().is_some() { Stage::ReadEdges } else { Stage::Blocks };
         let flush_follows = request.fua && matches!(work, Work::Plain(_)) && !blocks.is_empty();
-        let (own, edge_slots, submitted, parts, status) = (own.flatten(), [None; 2], 0, 0, Status::Ok);
+        let (edge_slots, submitted, parts, status) = ([None; 2], 0, 0, Status::Ok);
         Self {
             request,
             arrived,
@@ -125,7 +105,6 @@ impl Pieces {
             stage,
             block,
             blocks,
-            own,
             slots,
             edge_slots,
             submitted,
@@ -136,21 +115,21 @@ impl Pieces {
     }
 
     /// Yields the blocks that a request changes in part. A trim leaves them as they are.
-    fn edges_of(request: &Request, block: u64) -> impl Iterator<Item = Span> + Clone + use<> {
+    fn edges_of(request: &Request, block: u64) -> impl Iterator<Item = ByteRange> + Clone + use<> {
         let has_some = matches!(request.command, Command::Write | Command::WriteZeroes { .. });
-        has_some.then(|| Span::of(request).edges(block)).into_iter().flatten()
+        has_some.then(|| ByteRange::of(request).edges(block)).into_iter().flatten()
     }
 
     /// Yields the blocks that it changes in part, in bytes of the export.
-    pub(crate) fn edges(&self) -> impl Iterator<Item = Span> + Clone + use<> {
+    pub(crate) fn edges(&self) -> impl Iterator<Item = ByteRange> + Clone + use<> {
         Self::edges_of(&self.request, self.block)
     }
 
     /// Returns the blocks that it writes, those that it changes in part among them, in bytes of the
     /// export; `None` if it changes nothing.
-    pub(crate) fn changed(&self) -> Option<Span> {
+    pub(crate) fn changed(&self) -> Option<ByteRange> {
         match self.request.command {
-            Command::Write | Command::WriteZeroes { .. } => Some(Span::of(&self.request).outer(self.block)),
+            Command::Write | Command::WriteZeroes { .. } => Some(ByteRange::of(&self.request).outer(self.block)),
             Command::Trim => Some(self.blocks),
             _ => None,
         }
@@ -159,8 +138,9 @@ impl Pieces {
     /// Returns how many buffers a request needs before it can begin: for the payload of a WRITE,
     /// and for blocks that it changes in part.
     pub(crate) fn slots_needed(request: &Request, block: u64) -> usize {
-        let is_in_buffers = matches!(request.command, Command::Write) && request.length <= IN_BUFFERS;
-        let of_data = if is_in_buffers { Span::of(request).outer(block).length().div_ceil(PART) as usize } else { 0 };
+        let has_payload = request.command == Command::Write;
+        let of_data =
+            if has_payload { ByteRange::of(request).outer(block).length().div_ceil(PART) as usize } else { 0 };
         of_data + Self::edges_of(request, block).count()
     }
 
@@ -191,11 +171,6 @@ impl Pieces {
         self.slots[submitted..].iter().copied().chain(self.edge_slots.into_iter().flatten())
     }
 
-    /// Returns the memory of a payload that is too long for the buffers.
-    pub(crate) const fn own_payload(&mut self) -> Option<&mut Vec<u8>> {
-        self.own.as_mut()
-    }
-
     /// Yields the buffers of the bytes of the request from `from` on.
     pub(crate) fn slot_bytes(&self, task: TaskId, from: u64) -> impl Iterator<Item = SlotBytes> {
         let before = self.request.offset - self.blocks.start;
@@ -211,7 +186,7 @@ impl Pieces {
 
     /// Returns true if the bytes are in buffers from the start.
     pub(crate) fn has_slots(&self) -> bool {
-        self.work == Work::Write && self.own.is_none()
+        self.work == Work::Write
     }
 
     /// Returns true if the parts of the current stage have buffers from the start, and what they
@@ -230,7 +205,7 @@ impl Pieces {
 
     /// Returns true if the data of a READ stays in its buffers, from which it is sent.
     pub(crate) const fn keeps_slots(&self) -> bool {
-        matches!(self.work, Work::Read) && self.own.is_none()
+        matches!(self.work, Work::Read)
     }
 
     /// Takes the buffer of a part that has ended. Returns false if the request still needs it.
@@ -285,31 +260,13 @@ impl Pieces {
         }
     }
 
-    /// Returns what a part writes that is not in its buffer yet; `None` for zeroes.
-    pub(crate) fn data(&self, part: &Part) -> Option<&[u8]> {
-        let own = self.own.as_ref().filter(|_| self.work == Work::Write)?;
-        Some(&own[(part.at - self.blocks.start) as usize..][..part.length as usize])
+    /// Returns the buffer of a byte of `blocks` of a WRITE, and its place there.
+    pub(crate) fn place_of(&self, byte: u64) -> (u32, u64) {
+        let at = byte - self.blocks.start;
+        (self.slots[(at / PART) as usize], at % PART)
     }
 
-    /// Returns where the data of a part that reads belongs, if it does not stay in its buffer.
-    pub(crate) fn place(&mut self, part: &Part) -> Option<&mut [u8]> {
-        let own = self.own.as_mut().filter(|_| self.work == Work::Read)?;
-        Some(&mut own[(part.at - self.blocks.start) as usize..][..part.length as usize])
-    }
-
-    /// Returns where bytes of `blocks` are written from.
-    pub(crate) fn place_of(&mut self, bytes: Span) -> Place<'_> {
-        let at = bytes.start - self.blocks.start;
-        match &mut self.own {
-            Some(own) => {
-                own.resize(self.blocks.length() as usize, 0);
-                Place::Own(&mut own[at as usize..][..bytes.length() as usize])
-            }
-            None => Place::Slot(self.slots[(at / PART) as usize], at % PART),
-        }
-    }
-
-    /// Ends a part. Returns true if the whole request is over, and [`Self::reply`] can be sent.
+    /// Ends a part. Returns true if the whole request has finished, and [`Self::reply`] can be sent.
     pub(crate) fn end(&mut self, status: Status) -> bool {
         self.parts -= 1;
         if self.status.is_ok() {
@@ -334,7 +291,7 @@ impl Pieces {
     }
 
     /// Fails what is left of it with `status`. Returns true if nothing of it is in flight: then the
-    /// whole request is over.
+    /// whole request has finished.
     pub(crate) fn fail(&mut self, status: Status) -> bool {
         if self.status.is_ok() {
             self.status = status;
@@ -382,19 +339,10 @@ impl Pieces {
     }
 
     /// Appends the reply. Data in buffers is to be sent from there.
-    pub(crate) fn reply(&mut self, format: ReplyFormat, task: TaskId, out: &mut Outgoing) {
+    pub(crate) fn reply(&self, format: ReplyFormat, task: TaskId, out: &mut Outgoing) {
         if self.status.is_ok() && self.work == Work::Read {
             format.data_follows(&mut out.heads, &self.request);
-            match self.own.take() {
-                Some(mut own) => {
-                    let before = (self.request.offset - self.blocks.start) as usize;
-                    own.truncate(before + self.request.length as usize);
-                    own.drain(..before);
-                    out.push(Data::Own(own));
-                }
-                None => self.slot_bytes(task, 0).for_each(|slot| out.push(Data::Slot(slot))),
-            }
-            return;
+            return self.slot_bytes(task, 0).for_each(|slot| out.push(slot));
         }
         match self.status.errno() {
             0 => format.done(&mut out.heads, &self.request),

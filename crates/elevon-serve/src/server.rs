@@ -18,7 +18,7 @@ use crate::disk::Disk;
 use crate::listen::{Address, Listener};
 use crate::log::{Field, Level, Log, Record};
 use crate::reporter::Reporter;
-use crate::shared::{ConnectionLimits, Known, Reload, Shared};
+use crate::shared::{ConnectionLimits, Reload, ServedExport, Shared};
 use crate::tls::Tls;
 
 /// How often the end is looked for.
@@ -232,7 +232,7 @@ impl Server {
         // A connection takes two descriptors. A system that refuses leaves what there is.
         let _ = elevon_host::raise_descriptor_limit();
         let (handles, threads): (Vec<_>, Vec<_>) = self.devices.into_iter().unzip();
-        let exports = self.exports.into_iter().map(Known::of).collect();
+        let exports = self.exports.into_iter().map(ServedExport::of).collect();
         let (reload, notify) = (hooks.reload, hooks.notify);
         let shared = Arc::new(Shared::new(exports, handles, (self.tls, self.limits), reload, notify, self.log));
         for (name, listeners, accept) in [
@@ -358,7 +358,7 @@ mod tests {
         let (release, released) = channel::<()>();
         let reload = move |_: &crate::shared::Control<'_>| {
             started.send(()).expect("it is waited for");
-            // Until the test is over.
+            // Until the test ends.
             let _ = released.recv();
             Ok(Vec::new())
         };

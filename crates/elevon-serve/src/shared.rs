@@ -35,7 +35,7 @@ pub type Reload = Box<dyn FnMut(&Control<'_>) -> Result<Vec<String>, Vec<String>
 
 /// An export as connections know it.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct ServedExport {
     pub(crate) name: String,
     pub(crate) device: usize,
     pub(crate) charged: Charged,
@@ -48,7 +48,7 @@ pub(crate) struct Known {
     pub(crate) is_drained: bool,
 }
 
-impl Known {
+impl ServedExport {
     pub(crate) fn of(export: Exported) -> Self {
         Self {
             name: export.name,
@@ -103,7 +103,7 @@ pub(crate) enum NotOpened {
 
 /// Returns the export of a name among those that a client may open. The empty name is that of the
 /// first, unless one has it.
-pub(crate) fn find<'a>(exports: &'a [Known], name: &str, client: &Identity) -> Option<&'a Known> {
+pub(crate) fn find<'a>(exports: &'a [ServedExport], name: &str, client: &Identity) -> Option<&'a ServedExport> {
     let open = || exports.iter().filter(|export| client.is_one_of(&export.clients));
     open().find(|export| export.name == name).or_else(|| open().next().filter(|_| name.is_empty()))
 }
@@ -121,7 +121,7 @@ type Connections = BTreeMap<u32, Connected>;
 
 /// What the threads of a server share.
 pub(crate) struct Shared {
-    exports: RwLock<Arc<Vec<Known>>>,
+    exports: RwLock<Arc<Vec<ServedExport>>>,
     tls: RwLock<Option<Arc<Tls>>>,
     limits: RwLock<ConnectionLimits>,
     pub(crate) devices: Vec<DeviceHandle>,
@@ -141,7 +141,7 @@ const LOCK: &str = "no thread panics with the lock";
 
 impl Shared {
     pub(crate) fn new(
-        exports: Vec<Known>,
+        exports: Vec<ServedExport>,
         devices: Vec<DeviceHandle>,
         (tls, limits): (Option<Tls>, ConnectionLimits),
         reload: Option<Reload>,
@@ -174,7 +174,7 @@ impl Shared {
     }
 
     /// Returns the exports as they are now.
-    pub(crate) fn exports(&self) -> Arc<Vec<Known>> {
+    pub(crate) fn exports(&self) -> Arc<Vec<ServedExport>> {
         Arc::clone(&self.exports.read().expect(LOCK))
     }
 
@@ -225,7 +225,7 @@ impl Shared {
         }
     }
 
-    /// Logs how many connections had no line, if the time is over in which there may be no more, or
+    /// Logs how many connections had no line, if the time has passed in which there may be no more, or
     /// at the end.
     pub(crate) fn tell_unwarned(&self, is_end: bool) {
         let untold = {
@@ -249,7 +249,7 @@ impl Shared {
     ///
     /// # Errors
     /// Why it does not.
-    pub(crate) fn open(&self, name: u32, export: &str, client: &Arc<Identity>) -> Result<Known, NotOpened> {
+    pub(crate) fn open(&self, name: u32, export: &str, client: &Arc<Identity>) -> Result<ServedExport, NotOpened> {
         let mut connections = self.connections.lock().expect(LOCK);
         let all = connections.as_mut().ok_or(NotOpened::Unknown)?;
         // Under the lock, so that a drain either finds the connection or is found here.
@@ -264,7 +264,7 @@ impl Shared {
     }
 
     /// Returns without an error if a client may open an export beside what is open.
-    fn has_room(&self, all: &Connections, known: &Known, client: &Identity) -> Result<(), NotOpened> {
+    fn has_room(&self, all: &Connections, known: &ServedExport, client: &Identity) -> Result<(), NotOpened> {
         let limits = *self.limits.read().expect(LOCK);
         let open = || all.values().filter(|connected| connected.export.is_some());
         let of_export = open().filter(|connected| connected.export.as_deref() == Some(&*known.name)).count();
@@ -393,7 +393,7 @@ impl Shared {
     }
 
     /// Changes the exports.
-    fn change(&self, change: impl FnOnce(&mut Vec<Known>)) {
+    fn change(&self, change: impl FnOnce(&mut Vec<ServedExport>)) {
         let mut exports = self.exports.write().expect(LOCK);
         let mut new = (**exports).clone();
         change(&mut new);
@@ -430,7 +430,7 @@ impl Control<'_> {
             let all = connections.iter().flatten();
             all.filter(|(_, connected)| connected.export.as_deref() == Some(name)).map(|(&name, _)| name).collect()
         };
-        let view = |known: &Known| ExportView {
+        let view = |known: &ServedExport| ExportView {
             exported: known.exported(),
             clients: clients_of(&known.name),
             is_drained: known.is_drained,
@@ -500,9 +500,9 @@ impl Control<'_> {
     /// Adds an export, or replaces the one of its name for clients that open it from now on.
     pub fn put_export(&self, export: Exported) {
         self.0.change(|exports| {
-            let known = Known::of(export);
+            let known = ServedExport::of(export);
             match exports.iter_mut().find(|other| other.name == known.name) {
-                Some(other) => *other = Known { is_drained: other.is_drained, ..known },
+                Some(other) => *other = ServedExport { is_drained: other.is_drained, ..known },
                 None => exports.push(known),
             }
         });
@@ -511,7 +511,7 @@ impl Control<'_> {
     /// Puts the exports in the order of these names; others follow. A client that names no export
     /// gets the first that it may open.
     pub fn order_exports(&self, names: &[String]) {
-        let place = |known: &Known| names.iter().position(|name| *name == known.name).unwrap_or(names.len());
+        let place = |known: &ServedExport| names.iter().position(|name| *name == known.name).unwrap_or(names.len());
         self.0.change(|exports| exports.sort_by_cached_key(place));
     }
 
@@ -544,6 +544,11 @@ impl Control<'_> {
     /// keep it.
     pub fn set_connection_limits(&self, limits: ConnectionLimits) {
         *self.0.limits.write().expect(LOCK) = limits;
+    }
+
+    /// Returns the TLS of connections that come now.
+    pub fn tls(&self) -> Option<Arc<Tls>> {
+        self.0.tls()
     }
 
     /// Makes this the TLS of connections that come from now on.

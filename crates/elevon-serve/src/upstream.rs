@@ -22,7 +22,7 @@ use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces, Ti
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, Sectors, TaskId};
+use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, SECTOR_SIZE, Sectors, TaskId};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Alarm, Promises};
 use elevon_nbd::{Command as NbdCommand, Extent, Remote};
@@ -91,16 +91,25 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Connects to a server and opens the export.
+    /// The largest blocks that the protocol allows.
+    pub const LARGEST_BLOCKS: u32 = 64 << 10;
+
+    /// Connects to a server and opens the export. Its blocks may have up to `largest_blocks` bytes:
+    /// a page, unless all that the caller submits are multiples of [`Self::block`].
     ///
     /// # Errors
-    /// The server is not there, or does not open the export, or its blocks are larger than a page.
-    pub fn open(address: &UpstreamAddress, interrupt: Interrupt) -> Result<Self, UpstreamError> {
+    /// The server is not there, or does not open the export, or its blocks are larger, or it takes
+    /// less than a page at a time.
+    pub fn open(address: &UpstreamAddress, largest_blocks: u32, interrupt: Interrupt) -> Result<Self, UpstreamError> {
         let mut clock = RealClock::new().map_err(UpstreamError::Machine)?;
         let alarm = clock.alarm().map_err(UpstreamError::Machine)?;
         let (link, remote, answers, notes) = Link::open(address.clone(), alarm)?;
-        if u64::from(remote.block) > PAGE_SIZE {
-            return Err(UpstreamError::Blocks { server: address.server.clone(), block: remote.block });
+        let (server, Remote { block, payload, .. }) = (address.server.clone(), remote);
+        if block > largest_blocks {
+            return Err(UpstreamError::Blocks { server, block, most: largest_blocks });
+        }
+        if u64::from(payload) < PAGE_SIZE {
+            return Err(UpstreamError::Payload { server, payload });
         }
         Ok(Self {
             clock,
@@ -139,20 +148,27 @@ impl Upstream {
         DEPTH
     }
 
-    /// Returns the limits of a queue before it.
+    /// Returns the bytes of its blocks: at least those of a sector.
+    pub fn block(&self) -> u32 {
+        self.remote.block.max(SECTOR_SIZE as u32)
+    }
+
+    /// Returns the limits of a queue before it. A queue has logical blocks of up to a page; it splits
+    /// requests at the ends of physical ones, so that larger blocks of the server stay whole if
+    /// whole ones are submitted.
     pub fn limits(&self) -> QueueLimits {
-        let Remote { block, preferred, payload, .. } = self.remote;
-        let logical_block_size = block.max(512);
+        let Remote { preferred, payload, .. } = self.remote;
+        let block = self.block();
         let if_has = |has: bool| if has { PLAIN } else { Sectors::ZERO };
         QueueLimits {
-            logical_block_size,
-            physical_block_size: preferred.min(4096).max(logical_block_size),
+            logical_block_size: block.min(PAGE_SIZE as u32),
+            physical_block_size: preferred.min(4096).max(block),
             max_hw_sectors: Bytes::new(u64::from(payload.min(elevon_nbd::Export::PAYLOAD))).sectors_floor(),
             max_segments: 1024,
             max_segment_size: u32::MAX,
             seg_boundary_mask: u64::MAX,
             max_hw_discard_sectors: if_has(self.remote.trim),
-            discard_granularity: if self.remote.trim { logical_block_size } else { 0 },
+            discard_granularity: if self.remote.trim { block } else { 0 },
             max_write_zeroes_sectors: if_has(self.remote.write_zeroes),
             write_cache: self.remote.flush,
             fua: self.remote.flush && self.remote.fua,
@@ -302,7 +318,7 @@ impl Backend for Upstream {
             match self.answers.try_recv().ok()? {
                 Answer::Of { cookie, status, extents, .. } if cookie & QUESTION != 0 => {
                     self.questions.remove(&cookie);
-                    let block = u64::from(self.limits().logical_block_size);
+                    let block = self.block().into();
                     let found = if status.is_ok() { Ok(allocation::aligned(&extents, block)) } else { Err(status) };
                     self.found.push_back((cookie, found));
                 }

@@ -76,7 +76,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             Ok((result, outcome))
         }
         Target::Nbd(address) => {
-            let mut disk = Upstream::open(address, interrupt.clone()).map_err(Failure::input)?;
+            let mut disk = Upstream::open(address, PAGE_SIZE as u32, interrupt.clone()).map_err(Failure::input)?;
             if plan.writes() && disk.remote().read_only {
                 return Err(Failure::named(format!("--device {address}"), ConflictError::ReadOnly));
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use elevon_core::units::TaskId;
 use elevon_host::interrupt::Interrupt;
-use elevon_host::{Data, Host, HostFile, Incoming, Method, OpenOptions, Outgoing, SlotBytes, SocketEvent, SocketId};
+use elevon_host::{Host, HostFile, Incoming, Method, OpenOptions, Outgoing, SlotBytes, SocketEvent, SocketId};
 use elevon_workload::backend::Backend;
 
 const SLOT: u64 = 1 << 20;
@@ -104,20 +104,19 @@ fn heads_and_buffers_are_sent_in_order_however_slowly_they_are_read() {
     }
     let mut outgoing = Outgoing::default();
     outgoing.heads.extend(b"one");
-    outgoing.push(Data::Slot(part(0, 0, SLOT)));
-    outgoing.push(Data::Own(vec![9; 5]));
+    outgoing.push(part(0, 0, SLOT));
     outgoing.heads.extend(b"two");
-    outgoing.push(Data::Slot(part(1, 1, SLOT - 1)));
+    outgoing.push(part(1, 1, SLOT - 1));
     outgoing.heads.extend(b"end");
     host.send(socket, outgoing);
     let reader = std::thread::spawn(move || {
-        let mut all = vec![0; 3 + SLOT as usize + 5 + 3 + (SLOT as usize - 1) + 3];
+        let mut all = vec![0; 3 + SLOT as usize + 3 + (SLOT as usize - 1) + 3];
         all.chunks_mut(10_007).for_each(|part| theirs.read_exact(part).expect("bytes"));
         all
     });
     let SocketEvent::Sent(_, outgoing, Ok(())) = next(&mut host) else { panic!("everything was sent") };
     assert_eq!(outgoing.slots().count(), 2);
-    let parts = [b"one".to_vec(), vec![1; SLOT as usize], vec![9; 5], b"two".to_vec(), vec![2; SLOT as usize - 1]];
+    let parts = [b"one".to_vec(), vec![1; SLOT as usize], b"two".to_vec(), vec![2; SLOT as usize - 1]];
     assert!(reader.join().expect("it read everything") == [parts.concat(), b"end".to_vec()].concat());
     // The other side is gone by now.
     host.send(socket, outgoing);
@@ -160,7 +159,7 @@ fn a_peer_that_sends_on_gets_all_that_was_sent_to_it() {
 fn a_host_that_is_dropped_leaves_nothing_in_the_kernel() {
     let Some((mut host, _folder, socket, mut theirs)) = host() else { return };
     let mut outgoing = Outgoing::default();
-    outgoing.push(Data::Slot(part(0, 0, SLOT)));
+    outgoing.push(part(0, 0, SLOT));
     host.send(socket, outgoing);
     host.receive(socket, Incoming::new(4096).expect("memory"), &[part(1, 0, SLOT)]);
     drop(host);

@@ -5,10 +5,10 @@ use elevon_nbd::Command;
 
 use super::DeviceLoop;
 use super::exclusion::{Change, RequestId};
+use crate::byte_range::ByteRange;
 use crate::client::Client;
 use crate::disk::Disk;
-use crate::pieces::{Part, Pieces, Place};
-use crate::span::Span;
+use crate::pieces::{Part, Pieces};
 
 impl<D: Disk> DeviceLoop<D> {
     /// Lets the parts of a request be submitted that has all of its payload: at once, unless it
@@ -61,30 +61,22 @@ fn change_of(client: &Client, index: usize, pieces: &Pieces, is_cached: bool) ->
     Some(Change { id: (client.task, index), blocks, exclusive })
 }
 
-/// Takes the bytes that a part has read into its buffer: those of a long READ are copied, and of a
-/// block that is changed in part those that it keeps are put to those that it gets.
-pub(super) fn take_read(disk: &mut impl Disk, task: TaskId, slot: u32, pieces: &mut Pieces, part: &Part) {
+/// Takes the bytes that a part has read into its buffer: those of a READ stay there, and of a block
+/// that is changed in part those that it keeps are put to those that it gets.
+pub(super) fn take_read(disk: &mut impl Disk, task: TaskId, slot: u32, pieces: &Pieces, part: &Part) {
     let Some(buffer) = disk.buffer(task, slot.into()) else { return };
-    let block = Span { start: part.at, end: part.at + part.length };
-    let in_buffer = |of: Span| (of.start - block.start) as usize..(of.end - block.start) as usize;
+    let block = ByteRange { start: part.at, end: part.at + part.length };
+    let in_buffer = |of: ByteRange| (of.start - block.start) as usize..(of.end - block.start) as usize;
     match pieces.request.command {
-        Command::Read => {
-            if let Some(place) = pieces.place(part) {
-                place.copy_from_slice(&buffer[in_buffer(block)]);
-            }
-        }
-        Command::WriteZeroes { .. } => buffer[in_buffer(Span::of(&pieces.request).within(block))].fill(0),
+        Command::Read => {}
+        Command::WriteZeroes { .. } => buffer[in_buffer(ByteRange::of(&pieces.request).within(block))].fill(0),
         _ => {
-            for kept in Span::of(&pieces.request).gaps(block) {
+            for kept in ByteRange::of(&pieces.request).gaps(block) {
                 let Some(buffer) = disk.buffer(task, slot.into()) else { return };
-                match pieces.place_of(kept) {
-                    Place::Own(place) => place.copy_from_slice(&buffer[in_buffer(kept)]),
-                    Place::Slot(slot, at) => {
-                        let bytes = buffer[in_buffer(kept)].to_vec();
-                        if let Some(data) = disk.buffer(task, slot.into()) {
-                            data[at as usize..][..bytes.len()].copy_from_slice(&bytes);
-                        }
-                    }
+                let bytes = buffer[in_buffer(kept)].to_vec();
+                let (slot, at) = pieces.place_of(kept.start);
+                if let Some(data) = disk.buffer(task, slot.into()) {
+                    data[at as usize..][..bytes.len()].copy_from_slice(&bytes);
                 }
             }
         }

@@ -31,7 +31,7 @@ impl ErrorLog {
         Self { device: device.to_owned(), log, window: Window::default(), news: Window::default() }
     }
 
-    /// Takes a request that is over.
+    /// Takes a request that has finished.
     pub(super) fn take(&mut self, now: Instant, request: &Request, status: Status, owner: &Owner<'_>) {
         // What a device does not support is no error; a client is told.
         if status.is_ok() || status == Status::NotSupported {

@@ -12,7 +12,7 @@
 
 use elevon_core::units::TaskId;
 
-use crate::span::Span;
+use crate::byte_range::ByteRange;
 
 /// The number of a request: the task of its client, and the client's index of it.
 pub(super) type RequestId = (TaskId, usize);
@@ -22,9 +22,9 @@ pub(super) type RequestId = (TaskId, usize);
 pub(super) struct Change {
     pub(super) id: RequestId,
     /// The blocks that it writes.
-    pub(super) blocks: Span,
+    pub(super) blocks: ByteRange,
     /// What nothing else may change meanwhile: the blocks that it changes in part, among others.
-    pub(super) exclusive: [Option<Span>; 2],
+    pub(super) exclusive: [Option<ByteRange>; 2],
 }
 
 impl Change {
@@ -90,7 +90,7 @@ mod tests {
 
     const BLOCK: u64 = 4;
 
-    fn change(number: usize, bytes: Span) -> Change {
+    fn change(number: usize, bytes: ByteRange) -> Change {
         let mut edges = bytes.edges(BLOCK);
         let exclusive = [edges.next(), edges.next()];
         Change { id: (TaskId(7), number), blocks: bytes.outer(BLOCK), exclusive }
@@ -108,7 +108,7 @@ mod tests {
             if running.len() + waiting.len() < 1 + step % 12 && rng.below(2) == 0 {
                 let start = rng.below(60);
                 let aligned = rng.below(2) == 0;
-                let bytes = Span { start, end: start + 1 + rng.below(9) };
+                let bytes = ByteRange { start, end: start + 1 + rng.below(9) };
                 let new = change(number, if aligned { bytes.outer(BLOCK) } else { bytes });
                 number += 1;
                 let is_tracked = !exclusion.is_idle() || new.excludes();

@@ -13,11 +13,11 @@ use elevon_nbd::{Close, Command, Export, Exports, Extent, NbdError, Refusal, Req
 use super::errors::Owner;
 use super::{DeviceCache, DeviceLoop, Question};
 use crate::backpressure::IN_FLIGHT;
+use crate::byte_range::ByteRange;
 use crate::client::{BUFFERS, Charged, Client};
 use crate::disk::{Allocation, Disk};
 use crate::line::{self, Line, ToWriter};
 use crate::pieces::{PART, Part, Pieces};
-use crate::span::Span;
 
 /// Buffers that were not used for this time, and up to twice as long, are given back.
 const IDLE: Nanos = Nanos::from_secs(5);
@@ -54,7 +54,7 @@ impl<D: Disk> DeviceLoop<D> {
             self.understand(task);
         }
         self.send(task);
-        if self.client(task).is_over() {
+        if self.client(task).has_ended() {
             self.forget(task);
         }
     }
@@ -131,15 +131,17 @@ impl<D: Disk> DeviceLoop<D> {
             // Without a page cache there is none that a range could be read into.
             Command::Cache => {
                 if let Some(cache) = &mut self.cache {
-                    let blocks = Span::of(request).outer(client.block).moved(client.charged.base);
+                    let blocks = ByteRange::of(request).outer(client.block).moved(client.charged.base);
                     cache.read_ahead(self.disk.now(), task, blocks.start, blocks.length());
                 }
                 self.answer_at_once(task, request);
             }
-            Command::Trim if Span::of(request).inner(client.block).is_empty() => self.answer_at_once(task, request),
+            Command::Trim if ByteRange::of(request).inner(client.block).is_empty() => {
+                self.answer_at_once(task, request)
+            }
             Command::BlockStatus { .. } => {
                 let arrived = self.disk.now();
-                let blocks = Span::of(request).outer(client.block).moved(client.charged.base);
+                let blocks = ByteRange::of(request).outer(client.block).moved(client.charged.base);
                 match allocation(&mut self.disk, self.cache.as_deref(), blocks) {
                     Allocation::Known(extents) => self.tell_allocation(task, request, arrived, Ok(extents)),
                     Allocation::Asked(number) => {
@@ -201,24 +203,15 @@ impl<D: Disk> DeviceLoop<D> {
         let (index, mut received) = client.payload.expect("a payload that comes");
         let Some(mut input) = client.input.take() else { return false };
         let length = client.request(index).request.length;
-        if let Some(own) = client.own_payload(index) {
+        for slot in client.request(index).slot_bytes(task, received) {
             let bytes = input.bytes();
-            let bytes = &bytes[..bytes.len().min((length - received) as usize)];
-            own.extend_from_slice(bytes);
+            let bytes = &bytes[..bytes.len().min(slot.length as usize)];
+            if let Some(buffer) = self.disk.buffer(task, slot.token) {
+                buffer[slot.start as usize..][..bytes.len()].copy_from_slice(bytes);
+            }
             received += bytes.len() as u64;
             let taken = bytes.len();
             input.take(taken);
-        } else {
-            for slot in client.request(index).slot_bytes(task, received) {
-                let bytes = input.bytes();
-                let bytes = &bytes[..bytes.len().min(slot.length as usize)];
-                if let Some(buffer) = self.disk.buffer(task, slot.token) {
-                    buffer[slot.start as usize..][..bytes.len()].copy_from_slice(bytes);
-                }
-                received += bytes.len() as u64;
-                let taken = bytes.len();
-                input.take(taken);
-            }
         }
         client.input = Some(input);
         client.payload = Some((index, received));
@@ -277,11 +270,8 @@ impl<D: Disk> DeviceLoop<D> {
             }
             Ok(bytes) => {
                 if let (Some((index, received)), Line::Ring(_)) = (client.payload, &client.line) {
-                    let pieces = client.request(index);
-                    if pieces.has_slots() {
-                        let received = (received + bytes as u64).min(pieces.request.length);
-                        client.payload = Some((index, received));
-                    }
+                    let received = (received + bytes as u64).min(client.request(index).request.length);
+                    client.payload = Some((index, received));
                 }
             }
         }
@@ -315,11 +305,8 @@ impl<D: Disk> DeviceLoop<D> {
                 && !pieces.has_part_slots()
                 && let Some(buffer) = self.disk.buffer(task, slot.into())
             {
-                let buffer = &mut buffer[..part.length as usize];
-                match pieces.data(&part) {
-                    Some(data) => buffer.copy_from_slice(data),
-                    None => buffer.fill(0),
-                }
+                // Zeroes that the device cannot make otherwise.
+                buffer[..part.length as usize].fill(0);
             }
             slots.push(slot);
         }
@@ -474,7 +461,7 @@ fn give_back(disk: &mut impl Disk, task: TaskId) {
 }
 
 /// Returns which parts of a range are allocated, those among them whose pages are dirty.
-fn allocation(disk: &mut impl Disk, cache: Option<&DeviceCache>, range: Span) -> Allocation {
+fn allocation(disk: &mut impl Disk, cache: Option<&DeviceCache>, range: ByteRange) -> Allocation {
     let (at, bytes) = (range.start, range.length());
     match cache.map_or((bytes, true), |cache| cache.clean_then_dirty(at, bytes)) {
         (bytes, true) => disk.allocation(at, bytes),

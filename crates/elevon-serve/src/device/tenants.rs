@@ -13,12 +13,12 @@ use elevon_workload::tenants::{Tenant, TenantPlan};
 /// The tenants of a device; the one at index n is [`TenantId`] n + 1.
 #[derive(Debug, Default)]
 pub(super) struct Tenants {
-    known: Vec<Known>,
+    known: Vec<KnownTenant>,
 }
 
 /// A tenant. One that the last list does not have keeps its number and what was counted of it.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownTenant {
     path: String,
     in_force: InForce,
     is_listed: bool,
@@ -27,7 +27,7 @@ struct Known {
 impl Tenants {
     /// The tenants that settings were made of.
     pub(super) fn of(plan: &TenantPlan) -> Self {
-        let known = |tenant: &Tenant| Known {
+        let known = |tenant: &Tenant| KnownTenant {
             path: tenant.path.clone(),
             in_force: InForce::of(&tenant.settings),
             is_listed: true,
@@ -40,7 +40,7 @@ impl Tenants {
         Some(TenantId(index as u32 + 1))
     }
 
-    fn get(&self, tenant: TenantId) -> Option<&Known> {
+    fn get(&self, tenant: TenantId) -> Option<&KnownTenant> {
         self.known.get(tenant.index().checked_sub(1)?)
     }
 
@@ -54,7 +54,7 @@ impl Tenants {
     /// the same limit.
     pub(super) fn check(&self, stack: &Stack, tenant: TenantId, new: &[Setting]) -> Result<(), String> {
         let known = self.get(tenant).filter(|_| stack.config().exact_io_max);
-        let Some(Known { path, mut in_force, .. }) = known.cloned() else { return Ok(()) };
+        let Some(KnownTenant { path, mut in_force, .. }) = known.cloned() else { return Ok(()) };
         for setting in new {
             if let Some(rate) = in_force.limited_by_other(setting) {
                 let rate = rate.name();
@@ -105,7 +105,7 @@ impl Tenants {
                     let parent = parent.unwrap_or(TenantId(0));
                     let id = settings.add_tenant(stack, now, parent).map_err(|error| error.to_string())?;
                     let (path, in_force) = (tenant.path.clone(), InForce::default());
-                    self.known.push(Known { path, in_force, is_listed: true });
+                    self.known.push(KnownTenant { path, in_force, is_listed: true });
                     id
                 }
             };

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
+
 use crate::listen::Address;
 use crate::tls::ServerTlsFiles;
 
@@ -118,16 +120,13 @@ impl fmt::Display for UpstreamAddress {
     }
 }
 
-/// Returns a text with `%41` and the like replaced by the bytes that they stand for.
+/// Returns a text with `%41` and the like replaced by the bytes that they stand for; `None` if a `%`
+/// stands before anything but two digits, or the bytes are no UTF-8.
 fn decoded(text: &str) -> Option<String> {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        let (digits, rest) = part.split_at_checked(2)?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        bytes.extend_from_slice(rest.as_bytes());
-    }
-    String::from_utf8(bytes).ok()
+    let is_byte = |part: &str| part.len() >= 2 && part.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());
+    let is_encoded = text.split('%').skip(1).all(is_byte);
+    let bytes = percent_decode_str(text).decode_utf8().ok().filter(|_| is_encoded)?;
+    Some(bytes.into_owned())
 }
 
 #[cfg(test)]
@@ -176,6 +175,8 @@ mod tests {
             ("nbd://host/x?y=z", UpstreamAddressError::Parameter),
             ("nbd://host/%zz", UpstreamAddressError::Name),
             ("nbd://host/%ff", UpstreamAddressError::Name),
+            ("nbd://host/%+a", UpstreamAddressError::Name),
+            ("nbd://host/a%4", UpstreamAddressError::Name),
             ("http://host/", UpstreamAddressError::Form),
         ] {
             assert_eq!(text.parse::<UpstreamAddress>(), Err(error), "{text}");

@@ -56,13 +56,23 @@ pub enum UpstreamError {
         #[source]
         error: ClientError,
     },
-    /// The disk has larger blocks than a queue takes.
-    #[error("{server}: the server's blocks have {block} bytes; up to {PAGE_SIZE} are supported")]
+    /// The disk has larger blocks than its user takes.
+    #[error("{server}: the server's blocks have {block} bytes; up to {most} are supported")]
     Blocks {
         /// The server.
         server: Address,
         /// The bytes of its smallest request.
         block: u32,
+        /// The most that are taken.
+        most: u32,
+    },
+    /// The server takes less at a time than a queue submits.
+    #[error("{server}: the server takes up to {payload} bytes at a time; at least {PAGE_SIZE} are needed")]
+    Payload {
+        /// The server.
+        server: Address,
+        /// The most bytes that a request of it moves.
+        payload: u32,
     },
     /// The disk is another one than before.
     #[error("{server}: the export has changed: {before:?} before, {now:?} now")]
@@ -107,7 +117,7 @@ pub(super) struct Ask {
 
 /// What came.
 pub(super) enum Answer {
-    /// A request is over.
+    /// A request has finished.
     Of {
         cookie: u64,
         status: Status,
@@ -153,7 +163,7 @@ impl Sockets {
     }
 }
 
-/// The way to a server.
+/// The connections to a server, as the thread of the device has them.
 pub(super) struct Link {
     /// `None` once it ends.
     asks: Option<Sender<Ask>>,
@@ -173,12 +183,12 @@ impl Link {
         let (queue, answers) = channel();
         let (asks, asked) = channel();
         let sockets = Sockets::default();
-        let way = Way { address, answers: Answers { queue, alarm }, sockets: sockets.clone() };
-        let (connections, remote, note) = way.open(None)?;
-        let mut side = Side { way, remote, connections, paused_until: Instant::now() };
+        let connector = Connector { address, answers: Answers { queue, alarm }, sockets: sockets.clone() };
+        let (connections, remote, note) = connector.open(None)?;
+        let mut thread = SenderThread { connector, remote, connections, paused_until: Instant::now() };
         // Those that the server does not serve are not waited for a second time.
-        side.way.address.connections = side.connections.len() as u32;
-        let work = move || side.run(&asked);
+        thread.connector.address.connections = thread.connections.len() as u32;
+        let work = move || thread.run(&asked);
         let sender = std::thread::Builder::new().name("upstream".into()).spawn(work).map_err(UpstreamError::Machine)?;
         let link = Self { asks: Some(asks), sender: Some(sender), sockets };
         Ok((link, remote, answers, note.into_iter().collect()))
@@ -204,14 +214,14 @@ impl Drop for Link {
     }
 }
 
-/// What connections are made with.
-struct Way {
+/// Makes the connections to a server.
+struct Connector {
     address: UpstreamAddress,
     answers: Answers,
     sockets: Sockets,
 }
 
-impl Way {
+impl Connector {
     /// Opens all connections, to the disk that it was `before`. If not as many can be as are
     /// wanted, says why.
     fn open(&self, before: Option<&Remote>) -> Result<(Vec<Connection>, Remote, Option<String>), UpstreamError> {
@@ -230,28 +240,28 @@ impl Way {
 }
 
 /// The thread that sends.
-struct Side {
-    way: Way,
+struct SenderThread {
+    connector: Connector,
     remote: Remote,
     /// None if they are lost.
     connections: Vec<Connection>,
     paused_until: Instant,
 }
 
-impl Side {
+impl SenderThread {
     fn run(&mut self, asked: &Receiver<Ask>) {
         while let Ok(ask) = asked.recv() {
             if self.connections.iter().any(Connection::is_lost) {
                 // Ends the others, and waits until they have failed what they had not answered.
                 self.connections.clear();
-                self.way.answers.tell(Answer::Lost);
+                self.connector.answers.tell(Answer::Lost);
             }
             if self.connections.is_empty() && Instant::now() >= self.paused_until {
                 self.connect();
             }
             let least = self.connections.iter().min_by_key(|connection| connection.lock().client.in_flight());
             if !least.is_some_and(|connection| connection.send(&ask)) {
-                self.way.answers.fail(ask.cookie);
+                self.connector.answers.fail(ask.cookie);
             }
         }
         self.connections.iter().for_each(Connection::leave);
@@ -259,13 +269,13 @@ impl Side {
 
     /// Connects again.
     fn connect(&mut self) {
-        match self.way.open(Some(&self.remote)) {
+        match self.connector.open(Some(&self.remote)) {
             Ok((connections, ..)) => {
                 self.connections = connections;
-                self.way.answers.tell(Answer::Back);
+                self.connector.answers.tell(Answer::Back);
             }
             Err(error) => {
-                self.way.answers.tell(Answer::Away(error.to_string()));
+                self.connector.answers.tell(Answer::Away(error.to_string()));
                 self.paused_until = Instant::now() + PAUSE;
             }
         }
@@ -287,13 +297,13 @@ struct Connection {
 
 impl Connection {
     /// Connects within a time, to the disk that it was `before`.
-    fn open(way: &Way, time: Duration, before: Option<&Remote>) -> Result<(Self, Remote), UpstreamError> {
-        let server = &way.address.server;
+    fn open(connector: &Connector, time: Duration, before: Option<&Remote>) -> Result<(Self, Remote), UpstreamError> {
+        let server = &connector.address.server;
         let until = Instant::now() + time;
         let failed = |error| UpstreamError::Socket { server: server.clone(), error };
-        let protection = Protection::of(&way.address)?;
+        let protection = Protection::of(&connector.address)?;
         let socket = Arc::new(connect(server, time).map_err(failed)?);
-        let mut client = Client::new(&way.address.export, protection.is_some());
+        let mut client = Client::new(&connector.address.export, protection.is_some());
         let Negotiated { remote, channel, protected, input } =
             negotiate(&mut client, server, protection.as_ref(), &socket, until)?;
         if let Some(before) = before.filter(|before| **before != remote) {
@@ -301,11 +311,12 @@ impl Connection {
             return Err(UpstreamError::Changed { server, before, now });
         }
         socket.set_timeouts(None).map_err(UpstreamError::Machine)?;
-        way.sockets.0.lock().expect(LOCK).push(Arc::clone(&socket));
+        connector.sockets.0.lock().expect(LOCK).push(Arc::clone(&socket));
         let outlet = Outlet { socket: Arc::clone(&socket), channel };
         let shared = Arc::new(Mutex::new(Shared { client, is_lost: false }));
         let receiver = {
-            let (shared, answers, sockets) = (Arc::clone(&shared), way.answers.clone(), way.sockets.clone());
+            let (shared, answers, sockets) =
+                (Arc::clone(&shared), connector.answers.clone(), connector.sockets.clone());
             let mut inlet = Inlet { socket, protected };
             let work = move || {
                 receive(&mut inlet, &shared, input, &answers);
@@ -467,7 +478,7 @@ fn read_more(input: &mut Vec<u8>, read: impl FnOnce(&mut [u8]) -> io::Result<usi
 
 /// Receives answers until the connection ends.
 fn receive(inlet: &mut Inlet, shared: &Mutex<Shared>, mut input: Vec<u8>, answers: &Answers) {
-    // What came of requests that are not over.
+    // What came of requests that have not finished.
     let mut parts: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     let mut found: BTreeMap<u64, Vec<Extent>> = BTreeMap::new();
     loop {

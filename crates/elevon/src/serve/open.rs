@@ -15,7 +15,7 @@ use elevon_workload::settings::Settings;
 
 use crate::clamped;
 use crate::device_description;
-use crate::failure::{ConflictError, Failure, MachineError};
+use crate::failure::{ConflictError, Failure, MachineError, ValueError};
 use crate::plan::{Plan, Target};
 
 /// The smallest block of a device.
@@ -108,23 +108,24 @@ fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     host.busy_poll(Duration::from_nanos(planned.busy_poll.get()));
     let description = device_description::of_host(path, &host);
     let notes = host.warnings().to_vec();
-    finish(planned, host, &description, notes)
+    finish(planned, (host, SECTOR), &description, notes)
 }
 
 fn simulated(planned: &Planned) -> Result<OpenDevice<SimulatedDisk<AnyDevice, RealClock>>, Failure> {
     let device = planned.plan.device()?;
     let description = device_description::of_simulated(&planned.plan, &device);
     let disk = SimulatedDisk::new(device, RealClock::new().map_err(MachineError::StartIo)?);
-    finish(planned, disk, &description, in_vain(planned))
+    finish(planned, (disk, SECTOR), &description, in_vain(planned))
 }
 
 fn upstream(planned: &Planned) -> Result<OpenDevice<Upstream>, Failure> {
     let Target::Nbd(address) = &planned.plan.target else { unreachable!("asked for a disk of a server only") };
-    let disk = Upstream::open(address, Interrupt::new()).map_err(Failure::input)?;
+    let disk = Upstream::open(address, Upstream::LARGEST_BLOCKS, Interrupt::new()).map_err(Failure::input)?;
     let description = device_description::of_upstream(address, &disk);
     let is_read_only = disk.remote().read_only;
     let notes = disk.notes().iter().cloned().chain(in_vain(planned)).collect();
-    let mut device = finish(planned, disk, &description, notes)?;
+    let block = disk.block();
+    let mut device = finish(planned, (disk, block), &description, notes)?;
     device.1.read_only = is_read_only;
     Ok(device)
 }
@@ -137,9 +138,11 @@ fn in_vain(planned: &Planned) -> Vec<String> {
     all.into_iter().filter(|(is_given, _)| *is_given).map(|(_, words)| words.to_owned()).collect()
 }
 
+/// Makes the parts of a device, of a disk and the bytes of its blocks, which may be more than those
+/// of the logical blocks of the queue.
 fn finish<D: Disk>(
     planned: &Planned,
-    mut disk: D,
+    (mut disk, block): (D, u32),
     description: &Description,
     mut notes: Vec<String>,
 ) -> Result<OpenDevice<D>, Failure> {
@@ -147,7 +150,11 @@ fn finish<D: Disk>(
     let config = plan.stack_config(description)?;
     notes.extend(clamped::lines(&plan.settings, &config));
     let limits = &config.limits;
-    let block = limits.logical_block_size.max(SECTOR);
+    let block = limits.logical_block_size.max(block);
+    if limits.max_sectors.bytes().get() < block.into() {
+        let expected = format!("at least {} KiB, a block of {}", block / 1024, description.name);
+        return Err(Failure::named("--set max_sectors_kb", ValueError::expected(expected)));
+    }
     let opened = Opened {
         size: Bytes::new(description.size.bytes().get() / u64::from(block) * u64::from(block)),
         block,
@@ -173,5 +180,5 @@ fn finish<D: Disk>(
     }
     let now = disk.now();
     let settings = Settings::new(&mut stack, &plan.tenants, now).map_err(|error| Failure::named("--tenants", error))?;
-    Ok((Parts { stack, disk, cache, settings, plan: plan.tenants.clone() }, opened))
+    Ok((Parts { stack, block, disk, cache, settings, plan: plan.tenants.clone() }, opened))
 }

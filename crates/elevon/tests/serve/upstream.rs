@@ -12,6 +12,7 @@ use crate::common::nbdkit::{Killed, nbdkit, until};
 use crate::common::served::{DISK, Served, ok, pattern};
 
 const EIO: u32 = 5;
+const EINVAL: u32 = 22;
 const ENOSPC: u32 = 28;
 
 /// Serves the disk at the socket `up`.
@@ -25,16 +26,65 @@ fn before_with(bench: Bench, export: &str, options: &[&str]) -> Served {
     Served::run(bench, &[&[&*address, "--name", "disk.img", "--listen", "unix:s"], options].concat())
 }
 
+/// A server that refuses what is not in blocks of 64 KiB, and, for these policies, what else nbdkit
+/// is told of sizes.
+const LARGE: [&str; 6] = [
+    "--filter=blocksize-policy",
+    "memory",
+    "8M",
+    "blocksize-minimum=64K",
+    "blocksize-preferred=64K",
+    "blocksize-error-policy=error",
+];
+
+/// Its clients are told the blocks, and held to them if they asked. Of others what is in parts of
+/// blocks is read and written whole.
 #[test]
-fn larger_blocks_than_a_page_are_refused_by_their_size() {
+fn blocks_larger_than_a_page_are_those_of_clients() {
     let bench = Bench::new();
-    let blocks = ["--filter=blocksize-policy", "memory", "8M", "blocksize-minimum=64K", "blocksize-preferred=64K"];
-    let Some(_nbdkit) = nbdkit(&bench, &blocks) else { return };
-    let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
-    let output = bench.elevon(&["serve", &address, "--listen", "unix:s"]).output().expect("it ran");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && stderr.lines().count() == 1, "{stderr}");
-    assert!(stderr.contains("the server's blocks have 65536 bytes; up to 4096 are supported"), "{stderr}");
+    bench.file("pattern", pattern(DISK));
+    let Some(_nbdkit) = nbdkit(&bench, &LARGE) else { return };
+    let served = before(bench, "");
+    let info = served.client("nbdinfo", &["--json", &served.uri]);
+    if let Some(info) = info {
+        let info: serde_json::Value = serde_json::from_str(&ok(&info)).expect("JSON");
+        let of = |key: &str| info["exports"][0][key].as_u64();
+        assert_eq!((of("block_size_minimum"), of("block_size_preferred")), (Some(65536), Some(65536)));
+        ok(&served.client("nbdcopy", &["--flush", "pattern", &served.uri]).expect("installed"));
+        ok(&served.client("nbdcopy", &[&served.uri, "back"]).expect("installed"));
+        assert!(fs::read(served.bench.path("back")).expect("the copy") == pattern(DISK));
+    }
+    let mut held = Client::open_with_blocks(&served.bench.path("s"), "disk.img").expect("it listens");
+    assert_eq!(held.write(0, 65536, &[1; 65536]).expect("an answer"), 0);
+    assert_eq!(held.write(0, 4096, &[2; 4096]).expect("an answer"), EINVAL);
+    assert_eq!(held.read(65536, 4096).expect("an answer"), Err(EINVAL));
+    let mut free = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
+    assert_eq!(free.write(FUA, 65536 + 1000, &[3; 70_000]).expect("an answer"), 0);
+    let expected = [vec![1; 1000], vec![3; 70_000]].concat();
+    assert_eq!(free.read(65536, 71_000).expect("an answer"), Ok(expected));
+    served.end();
+}
+
+#[test]
+fn sizes_that_cannot_be_kept_are_refused_by_name() {
+    let refused = |server: &[&str], args: &[&str], words: &str| {
+        let bench = Bench::new();
+        let Some(_nbdkit) = nbdkit(&bench, server) else { return };
+        let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
+        let args: Vec<&str> = args.iter().map(|arg| if *arg == "UP" { &*address } else { arg }).collect();
+        let output = bench.elevon(&args).output().expect("it ran");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.lines().count() == 1, "{stderr}");
+        assert!(stderr.contains(words), "{stderr}");
+    };
+    let serve = ["serve", "UP", "--listen", "unix:s"];
+    let with = |more: [&'static str; 2]| [&serve[..], &more].concat();
+    refused(&LARGE, &with(["--cache", "1MiB"]), "its blocks of 65536 bytes are larger than a page");
+    refused(&LARGE, &with(["--set", "max_sectors_kb=32"]), "at least 64 KiB, a block of nbd+unix:///");
+    let run = ["run", "--device", "UP", "--name=a", "--rw=read", "--bs=64k", "--size=1M"];
+    refused(&LARGE, &run, "the server's blocks have 65536 bytes; up to 4096 are supported");
+    let small = ["--filter=blocksize-policy", "memory", "8M", "blocksize-preferred=512", "blocksize-maximum=1K"];
+    refused(&small, &serve, "the server takes up to 1024 bytes at a time; at least 4096 are needed");
 }
 
 #[test]

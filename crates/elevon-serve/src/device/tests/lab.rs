@@ -13,7 +13,7 @@ use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, TaskId, TenantId};
 use elevon_formats::tenants::parse;
-use elevon_host::{Alarm, Data, Incoming};
+use elevon_host::{Alarm, Incoming};
 use elevon_nbd::{Command, Export, Exports, Refusal, Request, Session, SessionConfig, Step};
 use elevon_sim::device::{AnyDevice, Device as _, Fault};
 use elevon_sim::profiles;
@@ -138,14 +138,8 @@ impl Wire {
         self.transfer();
         while let Ok(told) = self.written.try_recv() {
             let ToWriter::Send(outgoing) = told else { return None };
-            for (heads, data) in outgoing.parts() {
-                self.came.extend(heads);
-                match data {
-                    Some(Data::Own(bytes)) => self.came.extend(bytes),
-                    Some(Data::Slot(_)) => panic!("what is in buffers was gathered"),
-                    None => {}
-                }
-            }
+            assert!(outgoing.slots().next().is_none(), "what is in buffers was gathered");
+            self.came.extend(&outgoing.heads);
             self.send.send(Message::Sent { client: self.client, outgoing, result: Ok(()) }).expect("it is there");
         }
         let head: [u8; 16] = self.came.get(..16)?.try_into().expect("16 bytes");
@@ -263,7 +257,9 @@ impl Lab {
         }
         let (send, receive) = channel();
         let plan = tenants.clone();
-        let device = DeviceLoop::new(Parts { stack, disk, cache, settings, plan }, ErrorLog::new("lab", |_| {}));
+        let block = stack.config().limits.logical_block_size;
+        let parts = Parts { stack, block, disk, cache, settings, plan };
+        let device = DeviceLoop::new(parts, ErrorLog::new("lab", |_| {}));
         Self { device, send, receive, clients: Vec::new(), tenants, size }
     }
 

@@ -25,7 +25,7 @@ const fn byte_of(stamp: u8) -> u8 {
 
 /// What a client knows of a block.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct KnownBlock {
     /// The write that was last sent, of data or of zeroes; 0 for none.
     sent: u8,
     /// The last one that was answered.
@@ -35,7 +35,7 @@ struct Known {
     is_busy: bool,
 }
 
-impl Known {
+impl KnownBlock {
     /// Returns true if the block may hold this byte, if it has to be of this write or a later one.
     fn may_hold(&self, byte: u8, from: u8) -> bool {
         (from..=self.sent).any(|stamp| byte_of(stamp) == byte)
@@ -66,7 +66,7 @@ struct Run {
     block: u64,
     reads: u64,
     rng: Rng,
-    blocks: Vec<Known>,
+    blocks: Vec<KnownBlock>,
     asked: BTreeMap<u64, Asked>,
     cookie: u64,
     failed_flushes: u64,
@@ -82,7 +82,7 @@ impl Run {
         let cache = is_cached.then(|| cache(64 << 10, mode));
         let mut lab = Lab::to_be_cut(device, faults, scheduler, cache);
         let wires = (0..1 + u32::from(is_cached || has_parts)).map(|client| lab.open(client, "")).collect();
-        let blocks = vec![Known::default(); BLOCKS as usize];
+        let blocks = vec![KnownBlock::default(); BLOCKS as usize];
         let (rng, asked) = (Rng(seed + 1), BTreeMap::new());
         // Of a page, too.
         let block = match has_parts {
@@ -168,7 +168,7 @@ impl Run {
     }
 
     /// Cuts the power, and returns the blocks that hold something else than they may.
-    fn cut(&mut self, mode: PowerCut) -> Vec<(u64, u8, Known)> {
+    fn cut(&mut self, mode: PowerCut) -> Vec<(u64, u8, KnownBlock)> {
         let atom = self.atom();
         let disk = &mut self.lab.device.disk;
         disk.cut_power(mode, 0);

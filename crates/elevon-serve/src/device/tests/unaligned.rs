@@ -207,10 +207,10 @@ fn requests_that_wait_for_each_other_are_answered() {
     }
 }
 
-/// Long requests, whose bytes do not stay in the buffers of the device.
+/// The longest requests need the most buffers.
 #[test]
-fn long_requests_begin_and_end_at_any_byte() {
-    const LENGTH: u64 = (9 << 20) + 77;
+fn the_longest_requests_begin_and_end_at_any_byte() {
+    const LENGTH: u64 = elevon_nbd::Export::PAYLOAD as u64;
     for (disk, offset) in [(DISKS[0], 1001), (DISKS[1], 4096), (DISKS[1], 5)] {
         let mut lab = Lab::new(disk, &[], "none", "");
         let mut wire = lab.open(0, "");

@@ -4,14 +4,14 @@ use elevon_nbd::Request;
 
 /// A range of bytes, which may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct ByteRange {
     /// The first byte.
     pub(crate) start: u64,
     /// The byte behind the last.
     pub(crate) end: u64,
 }
 
-impl Span {
+impl ByteRange {
     /// Returns the range of a request.
     pub(crate) const fn of(request: &Request) -> Self {
         Self { start: request.offset, end: request.offset + request.length }
@@ -82,9 +82,9 @@ mod tests {
             .flat_map(|start| (start + 1..=BYTES).map(move |end| (start, end)))
             .flat_map(|(start, end)| [1, 4, 8].map(|block| (start, end, block)))
         {
-            let span = Span { start, end };
-            let has = |of: Span, byte: u64| of.start <= byte && byte < of.end;
-            let edges: Vec<Span> = span.edges(block).collect();
+            let span = ByteRange { start, end };
+            let has = |of: ByteRange, byte: u64| of.start <= byte && byte < of.end;
+            let edges: Vec<ByteRange> = span.edges(block).collect();
             for byte in 0..BYTES {
                 let of_block = || (byte / block * block..).take(block as usize);
                 let (any, all) = (of_block().any(|at| has(span, at)), of_block().all(|at| has(span, at)));
@@ -96,7 +96,7 @@ mod tests {
                 assert_eq!(gaps_with, usize::from(any && !all && !has(span, byte)), "{span:?}, {block}, byte {byte}");
             }
             assert!(edges.iter().all(|edge| edge.length() == block));
-            assert!(!span.inner(block).overlaps(Span { start: BYTES, end: 2 * BYTES }));
+            assert!(!span.inner(block).overlaps(ByteRange { start: BYTES, end: 2 * BYTES }));
         }
     }
 }
