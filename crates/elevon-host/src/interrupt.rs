@@ -145,7 +145,7 @@ impl Interrupt {
             Meaning::Stop => {
                 say(name(signal));
                 say(
-                    ": stopping once what is in flight is over; another signal, a second from now or later, gives up\n",
+                    ": stopping once what is in flight has finished; another signal, a second from now or later, gives up\n",
                 );
             }
             Meaning::Same => {}

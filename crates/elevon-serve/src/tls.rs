@@ -11,6 +11,7 @@ mod ends;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -51,7 +52,7 @@ impl TlsFiles {
         Self {
             certificate: folder.join("server-cert.pem"),
             key: folder.join("server-key.pem"),
-            client_ca: ca.exists().then_some(ca),
+            client_ca: (!is_missing(&ca)).then_some(ca),
             required,
         }
     }
@@ -72,7 +73,7 @@ impl ServerTlsFiles {
     /// `client-cert.pem` and `client-key.pem` if they are there.
     pub fn of_folder(folder: &Path) -> Self {
         let (certificate, key) = (folder.join("client-cert.pem"), folder.join("client-key.pem"));
-        let certificate = certificate.exists().then_some((certificate, key));
+        let certificate = (!is_missing(&certificate)).then_some((certificate, key));
         Self { ca: folder.join("ca-cert.pem"), certificate }
     }
 
@@ -93,6 +94,13 @@ impl ServerTlsFiles {
                 .map_err(|error| of_own(certificate, key, error))?,
         }))
     }
+}
+
+/// Returns true if a folder has no entry of this name. A file that may not be read, and a link whose
+/// file is gone, are there: to read them says what is wrong, where to do without them would leave
+/// clients unverified.
+fn is_missing(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 /// Why TLS cannot be used.
@@ -192,7 +200,7 @@ pub struct Tls {
     expires: Option<SystemTime>,
     config: Arc<ServerConfig>,
     is_required: bool,
-    verifies_clients: bool,
+    client_ca: Option<PathBuf>,
 }
 
 impl Tls {
@@ -223,9 +231,8 @@ impl Tls {
         // under another configuration.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        let verifies_clients = files.client_ca.is_some();
-        let (certificate, config) = (files.certificate.clone(), Arc::new(config));
-        Ok(Self { certificate, expires, config, is_required: files.required, verifies_clients })
+        let TlsFiles { certificate, client_ca, required: is_required, .. } = files.clone();
+        Ok(Self { certificate, expires, config: Arc::new(config), is_required, client_ca })
     }
 
     /// Returns the file of the server's certificate.
@@ -243,9 +250,10 @@ impl Tls {
         self.is_required
     }
 
-    /// Returns true if every client shows a certificate.
-    pub const fn verifies_clients(&self) -> bool {
-        self.verifies_clients
+    /// Returns the file of the authorities of which one has signed the certificate of every client
+    /// that uses TLS; `None` if clients need no certificate.
+    pub fn client_ca(&self) -> Option<&Path> {
+        self.client_ca.as_deref()
     }
 
     pub(crate) fn config(&self) -> Arc<ServerConfig> {

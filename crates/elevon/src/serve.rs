@@ -109,7 +109,7 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     let running = Running { path: path.clone(), file: setup.file, opened, files, warnings };
     let scheme = scheme(setup.tls.as_ref());
     let addresses = Addresses { scheme, nbd: setup.addresses, metrics: setup.metrics, passed };
-    server.set_tls(setup.tls);
+    set_tls(&mut server, setup.tls);
     run(server, addresses, &names, &interrupt, Some(reload_of(running)))
 }
 
@@ -147,7 +147,18 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
             "export {name}: {size} bytes of device {device} from {start} on, tenant {tenant}{access}\n"
         ))?;
     }
+    if let Some(tls) = &setup.tls {
+        emit_text(&format!("{}\n", tls::clients_in_words(tls)))?;
+    }
     Ok(Ending::Done)
+}
+
+/// Gives a server its TLS, and logs whether clients are verified by it.
+fn set_tls(server: &mut Server, tls: Option<Tls>) {
+    if let Some(tls) = &tls {
+        log::log(&Record::new(Level::Info, "server", &tls::clients_in_words(tls)));
+    }
+    server.set_tls(tls);
 }
 
 /// Options of a single export, with whether they were given.
@@ -226,7 +237,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     if let Some(path) = &args.control {
         server.listen_for_commands(path)?;
     }
-    server.set_tls(tls);
+    set_tls(&mut server, tls);
     run(server, addresses, &[name], &interrupt, None)
 }
 
@@ -268,7 +279,7 @@ fn run(
     let stop = || {
         if let (true, Some(signal), false) = (interrupt.is_set(), interrupt.signal(), is_text) {
             let message =
-                "stopping once what is in flight is over; another signal, a second from now or later, gives up";
+                "stopping once what is in flight has finished; another signal, a second from now or later, gives up";
             let fields = [("signal", Field::Number(signal as u64))];
             log::log(&Record { level: Level::Info, target: "server", message, fields: &fields });
         }

@@ -40,14 +40,20 @@ fn files_that_cannot_be_used_are_named() {
     std::fs::write(path("cut.pem"), "-----BEGIN CERTIFICATE-----\nMIIB\n").expect("written");
     let good = TlsFiles::of_folder(folder.path(), true);
     let tls = Tls::load(&good).expect("good files");
-    assert!(tls.is_required() && tls.verifies_clients());
+    assert!(tls.is_required() && tls.client_ca().is_some());
     assert_eq!(tls.certificate(), path("server-cert.pem"));
     assert!(tls.expires().is_some_and(|at| at > std::time::UNIX_EPOCH), "as it stands in the certificate");
+    // A file that is there and cannot be read is no reason to do without it.
+    std::fs::remove_file(path("ca-cert.pem")).expect("it was there");
+    assert_eq!(TlsFiles::of_folder(folder.path(), true).client_ca, None);
+    std::os::unix::fs::symlink(path("gone.pem"), path("ca-cert.pem")).expect("a link");
+    let error = Tls::load(&TlsFiles::of_folder(folder.path(), true)).expect_err("a link to nothing");
+    assert_eq!(error.path(), path("ca-cert.pem"), "{error}");
     let no_ca = TlsFiles { client_ca: None, required: false, ..good.clone() };
     let tls = Tls::load(&no_ca).expect("good files");
-    assert!(!tls.is_required() && !tls.verifies_clients());
-    let certificate = |name: &str| TlsFiles { certificate: path(name), ..good.clone() };
-    let key = |name: &str| TlsFiles { key: path(name), ..good.clone() };
+    assert!(!tls.is_required() && tls.client_ca().is_none());
+    let certificate = |name: &str| TlsFiles { certificate: path(name), ..no_ca.clone() };
+    let key = |name: &str| TlsFiles { key: path(name), ..no_ca.clone() };
     let ca = |name: &str| TlsFiles { client_ca: Some(path(name)), ..good.clone() };
     for (files, file, words) in [
         (certificate("none.pem"), "none.pem", "No such file"),
@@ -57,6 +63,7 @@ fn files_that_cannot_be_used_are_named() {
         (key("server-cert.pem"), "server-cert.pem", "no private key in PEM is in it"),
         (key("other-key.pem"), "other-key.pem", "is not the key of"),
         (ca("text.pem"), "text.pem", "no certificate in PEM"),
+        (good.clone(), "ca-cert.pem", "No such file"),
     ] {
         let error = Tls::load(&files).expect_err(words);
         assert_eq!(error.path(), path(file), "{error}");

@@ -33,6 +33,9 @@ impl Running {
     fn reload(&mut self, control: &Control<'_>) -> Result<Vec<String>, Vec<String>> {
         let mut setup = Setup::read(&self.path, &self.files).map_err(|failure| lines(&failure))?;
         let tls = setup.tls.take();
+        if let Some(why) = super::tls::refused(control.tls().as_deref(), tls.as_ref()) {
+            return Err(vec![format!("{}: {why}", self.path.display())]);
+        }
         let mut refused = self.refused(&setup.file);
         let known = self.on_open_devices(&setup, &mut refused)?;
         // The files may be others under the same names: certificates are renewed.

@@ -27,12 +27,31 @@ pub(super) fn of_file(file: &ServeFile) -> Result<Option<Tls>, Failure> {
     let tls = Tls::load(&files).map_err(|error| placed(table, &error))?;
     let named = file.exports.iter().find_map(|export| export.clients.first());
     match (named, &table.certificates) {
-        (Some(clients), Some(folder)) if !tls.verifies_clients() => {
+        (Some(clients), Some(folder)) if tls.client_ca().is_none() => {
             let message = format!("names of clients come from their certificates; {} has no ca-cert.pem", folder.value);
             Err(Failure::text(vec![clients.place.diagnostic(&clients.key, Problem::Missing.because(message))]))
         }
         _ => Ok(Some(tls)),
     }
+}
+
+/// Returns whether clients have to show a certificate, in words.
+pub(super) fn clients_in_words(tls: &Tls) -> String {
+    match tls.client_ca() {
+        Some(ca) => {
+            let others = if tls.is_required() { "" } else { "; those without TLS are not" };
+            let ca = ca.display();
+            format!("clients that use TLS are verified: an authority of {ca} has signed their certificates{others}")
+        }
+        None => "clients that use TLS are not verified: there is no certificate of an authority for them".to_owned(),
+    }
+}
+
+/// Returns why TLS cannot take the place of what is in force; `None` if it can. Whom an authority
+/// kept out is not let in by a file that was moved away.
+pub(super) fn refused(old: Option<&Tls>, new: Option<&Tls>) -> Option<String> {
+    let ca = old.and_then(Tls::client_ca).filter(|_| new.and_then(Tls::client_ca).is_none())?;
+    Some(format!("tls: clients are verified by {} and would no longer be; that takes a restart", ca.display()))
 }
 
 /// A certificate that ends within this time is warned of.
@@ -72,7 +91,7 @@ pub(super) fn of_args(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
     };
     let load = Tls::load(&files);
     if let (Ok(tls), Some(name)) = (&load, args.clients.first())
-        && !tls.verifies_clients()
+        && tls.client_ca().is_none()
     {
         let error = ConflictError::NoClientAuthority { folder: args.tls_certificates.clone() };
         return Err(Failure::named(format!("--client {name}"), error));

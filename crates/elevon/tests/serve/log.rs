@@ -57,7 +57,8 @@ const IDLE: &str = "c.toml:8: tenant.other: pays for no export; an export's tena
 const FAILED: &str = "device bad: READ of 4096 bytes at byte 1048576 failed: critical medium (errno 61)";
 const REFUSED: &str = "c.toml: listen: takes a restart; it stays as it was";
 const RELOADED: &str = "reloaded, but for what is said above";
-const STOPPING: &str = "stopping once what is in flight is over; another signal, a second from now or later, gives up";
+const STOPPING: &str =
+    "stopping once what is in flight has finished; another signal, a second from now or later, gives up";
 
 #[test]
 fn lines_of_text_are_the_default() {

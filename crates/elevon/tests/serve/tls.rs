@@ -235,6 +235,37 @@ fn a_reload_takes_renewed_certificates_and_other_clients() {
     served.end();
 }
 
+/// No reload lets in whom an authority kept out.
+#[test]
+fn a_reload_never_ends_the_verification_of_clients() {
+    let bench = with_certificates(true);
+    let config = CONFIG.replace("REQUIRED", "true").replace("clients = ", "# ");
+    bench.file("c.toml", &config);
+    let said = |bench: &Bench| ok(&bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran"));
+    assert!(said(&bench).ends_with("are verified: an authority of server/ca-cert.pem has signed their certificates\n"));
+    let served = Served::run(bench, &["c.toml"]);
+    let without_tls =
+        config.split_once("[tls]").expect("TLS").0.to_owned() + "[device.fast]\ndevice = './disk.img'\n[export.open]\n";
+    fs::rename(served.bench.path("server/ca-cert.pem"), served.bench.path("away.pem")).expect("renamed");
+    for config in [&config, &without_tls] {
+        served.bench.file("c.toml", config);
+        let output = served.bench.elevon(&["ctl", "ctl", "reload"]).output().expect("it ran");
+        refused(
+            &output,
+            "c.toml: tls: clients are verified by server/ca-cert.pem and would no longer be; that takes a restart",
+        );
+        assert!(Client::open(&served.bench.path("s"), "open").is_err(), "a client without TLS");
+    }
+    served.bench.file("c.toml", &config);
+    assert!(said(&served.bench).contains("\nclients that use TLS are not verified: "));
+    fs::create_dir(served.bench.path("nobody")).expect("a folder");
+    fs::copy(served.bench.path("away.pem"), served.bench.path("nobody/ca-cert.pem")).expect("copied");
+    if let Some(size) = served.client("nbdinfo", &["--size", &uri(&served, "open", "nobody")]) {
+        assert!(!size.status.success(), "a client without a certificate");
+    }
+    served.end();
+}
+
 /// A client of an export is sent away when it is no longer one of those that may have it open.
 #[test]
 fn a_client_that_may_no_longer_have_an_export_is_sent_away() {
