@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use elevon_core::ioprio::IoPrio;
+use elevon_core::ioprio::{IoPrio, PrioPolicy};
+use elevon_core::sched::{Reads, SchedulerInfo};
 use elevon_core::units::TenantId;
 use elevon_formats::cgroup::{Limit, Setting};
 use elevon_formats::device::Given;
@@ -70,6 +71,7 @@ impl Setup {
                 Ok(planned) => {
                     let said = planned.plan.warnings.iter().map(|line| said_of(&name, table, line));
                     warnings.extend(said);
+                    warnings.extend(classes_in_vain(&file, index, planned.plan.scheduler.info()));
                     devices.push(planned);
                 }
                 Err(failure) => take(placed(table, failure)),
@@ -240,6 +242,52 @@ fn limits_of_nothing(file: &ServeFile) -> Vec<String> {
         format!("{name}:{line}: tenant.{path}: limit has no effect: it has no rate, such as bps or iops")
     };
     tables.map(say).collect()
+}
+
+/// Returns a warning for each class of a tenant of a device that no other I/O there meets where
+/// classes count: in a scheduler that serves by class, which those with weights do within a tenant
+/// only, or at a limit.
+fn classes_in_vain(file: &ServeFile, device: usize, scheduler: &SchedulerInfo) -> Vec<String> {
+    let is_below = |path: &str, other: &str| path != other && is_at_or_above(other, path);
+    let has_limit = |table: &TenantTable| table.settings.iter().any(is_limit);
+    let pays = |is_payer: &dyn Fn(&str) -> bool| {
+        file.exports.iter().any(|export| export.device == device && is_payer(&export.tenant))
+    };
+    let why = |table: &TenantTable| {
+        let path = table.path.as_str();
+        let has_others = pays(&|payer| is_below(payer, path));
+        let meets_at_limit = file
+            .tenants
+            .iter()
+            .any(|other| has_limit(other) && (is_below(path, &other.path) || (other.path == path && has_others)));
+        let is_priority = |reads: &Reads| matches!(reads, Reads::Priority | Reads::PriorityClass);
+        let (name, serves_by_class) = (scheduler.name, scheduler.reads.iter().any(is_priority));
+        if !pays(&|payer| payer == path) {
+            Some("a class is that of a tenant's own I/O, and it pays for no export itself".to_owned())
+        } else if meets_at_limit || (serves_by_class && (has_others || scheduler.divides_as.is_none())) {
+            None
+        } else if serves_by_class {
+            Some(format!("{name} serves by class within a tenant, and none below it pays for an export"))
+        } else {
+            Some(format!("{name} does not serve by class; mq-deadline does, and within a tenant flow and bfq do"))
+        }
+    };
+    let is_class = |setting: &Setting| matches!(setting, Setting::Class(policy) if *policy != PrioPolicy::NoChange);
+    let has_class =
+        |table: &&TenantTable| table.settings.iter().any(is_class) && pays(&|payer| is_at_or_above(&table.path, payer));
+    let say = |table: &TenantTable| {
+        let (name, line, path) = (&table.place.file, table.place.line, &table.path);
+        Some(format!("{name}:{line}: tenant.{path}: class has no effect: {}", why(table)?))
+    };
+    file.tenants.iter().filter(has_class).filter_map(say).collect()
+}
+
+/// Returns true if a setting holds I/O at a rate.
+const fn is_limit(setting: &Setting) -> bool {
+    matches!(
+        setting,
+        Setting::IoMax(_) | Setting::Flat(..) | Setting::Limit(_) | Setting::Bandwidth(_) | Setting::Iops(_)
+    )
 }
 
 /// Returns a warning for each table of a tenant that pays for no export.

@@ -126,6 +126,40 @@ fn a_check_says_what_a_start_would_refuse_and_what_has_no_effect() {
     }
 }
 
+/// A class counts where I/O of several classes meets.
+#[test]
+fn a_class_that_meets_no_other_is_told() {
+    let bench = Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    let (idle, limit) = ("class = 'idle'\n", "limit = { iops = 100 }\n");
+    let of_t = &format!("[tenant.t]\n{idle}");
+    let with_limit = &format!("{of_t}{limit}");
+    let below_limit = &format!("[tenant.v]\n{limit}[tenant.'v/t']\n{idle}");
+    let within = "flow serves by class within a tenant, and none below it pays for an export";
+    for (scheduler, payer, other, tables, words) in [
+        ("none", "t", "u", of_t, Some("none does not serve by class; mq-deadline does")),
+        ("kyber", "t", "t/u", of_t, Some("kyber does not serve by class")),
+        ("flow", "t", "u", of_t, Some(within)),
+        ("bfq", "t", "t/u", of_t, None),
+        ("mq-deadline", "t", "u", of_t, None),
+        ("mq-deadline", "t/v", "u", of_t, Some("a class is that of a tenant's own I/O, and it pays for no export")),
+        ("none", "t", "u", with_limit, Some("none does not serve by class")),
+        ("none", "t", "t/u", with_limit, None),
+        ("flow", "v/t", "v/u", below_limit, None),
+    ] {
+        let config = format!(
+            "listen = 'unix:s'\n[device.one]\ndevice = './disk.img'\nscheduler = '{scheduler}'\n\
+             [export.a]\ntenant = '{payer}'\nsize = '1MiB'\n[export.b]\ntenant = '{other}'\nstart = '1MiB'\n{tables}"
+        );
+        bench.file("c.toml", &config);
+        let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
+        ok(&output);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let says = |words: &str| stderr.contains(&format!("class has no effect: {words}"));
+        assert!(words.map_or(!says(""), says), "{config}{stderr}");
+    }
+}
+
 /// The device is open, whatever became of its name; a file that has grown takes a restart.
 #[test]
 fn a_reload_knows_a_device_whose_file_is_gone_or_has_grown() {
