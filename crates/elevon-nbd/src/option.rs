@@ -149,8 +149,8 @@ pub trait Exports {
     /// The client may not have it.
     fn export(&self, name: &str) -> Result<Export, Refusal>;
 
-    /// Returns the name under which an export is listed: that of the default one, which clients also
-    /// ask for by the empty name, may be another.
+    /// Returns the name under which an export is listed: that of the default one, for which clients
+    /// also ask by the empty name, may be another.
     fn listed_name(&self, name: &str) -> String {
         name.to_owned()
     }

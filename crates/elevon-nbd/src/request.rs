@@ -99,8 +99,8 @@ impl Header {
         if extended { 32 } else { 28 }
     }
 
-    /// Reads a header; `None` if there are too few bytes. A compact header where an extended one was
-    /// agreed on, which is shorter, is refused by its first four bytes, not waited for.
+    /// Reads a header; `None` if there are too few bytes. A compact header where an extended one
+    /// was agreed on, which is shorter, is refused by its first four bytes, not waited for.
     pub(crate) fn parse(input: &[u8], extended: bool) -> Option<Result<Self, NoRequest>> {
         if Fields(input).u32()? != if extended { EXTENDED_REQUEST } else { REQUEST } {
             return Some(Err(NoRequest));

@@ -239,8 +239,8 @@ impl Client {
         (self.requests[index].as_mut().expect("a request in flight"), part)
     }
 
-    /// Ends the part of a buffer. Returns the request, and its index, if it has finished; then it is no
-    /// longer among those of the client.
+    /// Ends the part of a buffer. Returns the request, and its index, if it has finished; then
+    /// it is no longer among those of the client.
     pub(crate) fn end(&mut self, slot: u32, status: Status) -> Option<(usize, Pieces)> {
         let (index, _) = self.parts[slot as usize].take().expect("a buffer in use");
         let pieces = self.requests[index].as_mut().expect("a request in flight");

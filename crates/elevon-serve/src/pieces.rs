@@ -11,8 +11,8 @@ use crate::byte_range::ByteRange;
 /// Bytes of a buffer. A longer request is carried out in parts, several at a time.
 pub(crate) const PART: u64 = 256 << 10;
 
-/// The most buffers that a READ or WRITE of an export's longest payload needs: one more if it begins
-/// within a block, and those of two blocks that it changes in part.
+/// The most buffers that a READ or WRITE of an export's longest payload needs: one more if it
+/// begins within a block, and those of two blocks that it changes in part.
 pub(crate) const MOST_BUFFERS: u32 = (Export::PAYLOAD as u64 / PART) as u32 + 3;
 
 /// What is done for a request.
@@ -266,7 +266,8 @@ impl Pieces {
         (self.slots[(at / PART) as usize], at % PART)
     }
 
-    /// Ends a part. Returns true if the whole request has finished, and [`Self::reply`] can be sent.
+    /// Ends a part. Returns true if the whole request has finished, so that [`Self::reply`] can be
+    /// sent.
     pub(crate) fn end(&mut self, status: Status) -> bool {
         self.parts -= 1;
         if self.status.is_ok() {

@@ -225,8 +225,8 @@ impl Shared {
         }
     }
 
-    /// Logs how many connections had no line, if the time has passed in which there may be no more, or
-    /// at the end.
+    /// Logs how many connections had no line, if the time has passed in which there may be no
+    /// more, or at the end.
     pub(crate) fn tell_unwarned(&self, is_end: bool) {
         let untold = {
             let mut warned = self.warned.lock().expect(LOCK);

@@ -96,9 +96,9 @@ impl ServerTlsFiles {
     }
 }
 
-/// Returns true if a folder has no entry of this name. A file that may not be read, and a link whose
-/// file is gone, are there: to read them says what is wrong, where to do without them would leave
-/// clients unverified.
+/// Returns true if a folder has no entry of this name. A file that may not be read, and a link
+/// whose file is gone, are there: to read them says what is wrong, where to do without them would
+/// leave clients unverified.
 fn is_missing(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }

@@ -153,9 +153,9 @@ impl Upstream {
         self.remote.block.max(SECTOR_SIZE as u32)
     }
 
-    /// Returns the limits of a queue before it. A queue has logical blocks of up to a page; it splits
-    /// requests at the ends of physical ones, so that larger blocks of the server stay whole if
-    /// whole ones are submitted.
+    /// Returns the limits of a queue before it. A queue has logical blocks of up to a page; it
+    /// splits requests at the ends of physical ones, so that larger blocks of the server stay whole
+    /// if whole ones are submitted.
     pub fn limits(&self) -> QueueLimits {
         let Remote { preferred, payload, .. } = self.remote;
         let block = self.block();

@@ -120,8 +120,8 @@ impl fmt::Display for UpstreamAddress {
     }
 }
 
-/// Returns a text with `%41` and the like replaced by the bytes that they stand for; `None` if a `%`
-/// stands before anything but two digits, or the bytes are no UTF-8.
+/// Returns a text with `%41` and the like replaced by the bytes that they stand for; `None` if a
+/// `%` stands before anything but two digits, or the bytes are no UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let is_byte = |part: &str| part.len() >= 2 && part.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());
     let is_encoded = text.split('%').skip(1).all(is_byte);
