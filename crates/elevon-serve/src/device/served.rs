@@ -137,7 +137,7 @@ impl<D: Disk> DeviceLoop<D> {
                 self.answer_at_once(task, request);
             }
             Command::Trim if ByteRange::of(request).inner(client.block).is_empty() => {
-                self.answer_at_once(task, request)
+                self.answer_at_once(task, request);
             }
             Command::BlockStatus { .. } => {
                 let arrived = self.disk.now();
