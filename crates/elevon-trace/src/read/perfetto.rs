@@ -4,6 +4,7 @@
 //! or zstd. Events are in bundles of one CPU each; a window sorts the events of the bundles. Cost:
 //! O(bytes) for parsing, and the sort of the window.
 
+mod described;
 mod event;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use crate::names::{MAX_NAMES, NameId};
 use crate::reader::EventSource;
 use crate::report::{Gap, Position};
 use crate::sink::{BATCH, Sink};
+use described::Described;
 use wire::{Fields, NoMessage, looks_like_message, varint};
 
 /// Field numbers of the messages read here.
@@ -39,6 +41,7 @@ mod field {
     pub(super) const BUNDLE_FTRACE_TIME: u32 = 6;
     pub(super) const BUNDLE_BOOT_TIME: u32 = 7;
     pub(super) const BUNDLE_PREVIOUS_END: u32 = 10;
+    pub(super) const BUNDLE_DESCRIPTOR: u32 = 11;
     /// Times of events of the scheduler that are kept in columns, each less the one before.
     pub(super) const SCHED_SWITCH_TIME: u32 = 1;
     pub(super) const SCHED_WAKING_TIME: u32 = 7;
@@ -92,6 +95,8 @@ struct PacketState {
     begin: Option<u64>,
     /// Process and name of each thread.
     threads: HashMap<u32, Thread, FxBuildHasher>,
+    /// Events for which Perfetto has no message.
+    described: Described,
     /// Packets that were compressed in one, at which position of the file; where the next of them
     /// starts; and whether they are all that was compressed.
     unpacked: Vec<u8>,
@@ -123,6 +128,7 @@ impl PerfettoSource {
             cpus: Vec::new(),
             begin: None,
             threads: HashMap::default(),
+            described: Described::default(),
             unpacked: Vec::new(),
             unpacked_from: Position::Byte(0),
             unpacked_next: 0,
@@ -346,6 +352,11 @@ impl PacketState {
                 field::BUNDLE_BOOT_TIME => boot_time = Some(value.number()),
                 field::BUNDLE_PREVIOUS_END => previous_end = value.number(),
                 field::BUNDLE_EVENT => span.add(time_of(value.bytes())),
+                field::BUNDLE_DESCRIPTOR => {
+                    if self.described.add(value.bytes()).is_err() {
+                        sink.skip(0, at, "a descriptor of an event");
+                    }
+                }
                 field::BUNDLE_SCHED => span.add_columns(value.bytes())?,
                 _ => {}
             }
@@ -411,7 +422,7 @@ impl PacketState {
                 event::TIMESTAMP => time = Some(value.number().wrapping_add(offset.unwrap_or(0))),
                 event::PID => tid = u32::try_from(value.number()).ok(),
                 event::SCHED_SWITCH => self.switched(value.bytes(), sink)?,
-                _ => match event::block_event(number, value.bytes()) {
+                _ => match event::block_event(number, value.bytes(), &self.described) {
                     Ok(Some(event)) => found = Some(event),
                     Ok(None) => match event::command(number, value.bytes()) {
                         Ok(Some(Command { mut event, device })) => {

@@ -3,6 +3,7 @@
 use elevon_core::ioprio::IoPrio;
 
 use super::super::hardware::{Command, Ufs};
+use super::described::{Described, FIRST};
 use super::wire::{Fields, NoMessage, Value};
 use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
@@ -13,7 +14,7 @@ pub(super) const PID: u32 = 2;
 pub(super) const SCHED_SWITCH: u32 = 4;
 
 /// The field numbers in an event's message; 0 for a field that the event does not have.
-struct Layout {
+pub(super) struct Layout {
     kind: TraceKind,
     bytes: u32,
     letters: u32,
@@ -101,8 +102,18 @@ pub(super) const DAMAGED: &str = "a whole event";
 /// Returns the block event in a field of `FtraceEvent`, with its thread's name; `None` for another
 /// event.
 #[inline]
-pub(super) fn block_event(field: u32, message: &[u8]) -> Result<Option<(TraceEvent, &[u8])>, &'static str> {
+pub(super) fn block_event<'a>(
+    field: u32,
+    message: &'a [u8],
+    described: &Described,
+) -> Result<Option<(TraceEvent, &'a [u8])>, &'static str> {
     // Nearly all other events of a trace are of the scheduler, whose field numbers are small.
+    if field >= FIRST {
+        let Some(of) = described.event(field) else { return Ok(None) };
+        let mut event = TraceEvent::new(of.layout.kind);
+        let comm = placed(&mut event, &of.layout, of.fields(message));
+        return comm.map(|comm| Some((event, comm))).map_err(|NoMessage| DAMAGED);
+    }
     if !matches!(field, 45 | 115..=133 | GENERIC_EVENT | 546 | 547) {
         return Ok(None);
     }
@@ -136,7 +147,13 @@ fn plug<'a>(event: &mut TraceEvent, layout: &Layout, message: &'a [u8]) -> Resul
 /// Returns the layout of an event for which Perfetto has no message, by its name.
 fn generic_layout(message: &[u8]) -> Option<Layout> {
     let name = Fields::of(message).map_while(Result::ok).find(|(number, _)| *number == 1)?.1;
-    let kind = match name.bytes() {
+    named_layout(name.bytes())
+}
+
+/// Returns the layout of an event for which Perfetto has no message, by its name; the numbers of
+/// fields are those of [`generic_number`].
+pub(super) fn named_layout(name: &[u8]) -> Option<Layout> {
+    let kind = match name {
         b"block_rq_merge" => TraceKind::RequestMerge,
         b"block_rq_error" => TraceKind::RequestError,
         b"block_io_start" => TraceKind::IoStart,
@@ -144,6 +161,22 @@ fn generic_layout(message: &[u8]) -> Option<Layout> {
         _ => return None,
     };
     Some(Layout { kind, errors: [GENERIC_ERROR, 0], ..ACCOUNT })
+}
+
+/// Returns the number in [`ACCOUNT`] of a field with this name.
+pub(super) fn generic_number(name: &[u8]) -> u32 {
+    match name {
+        b"dev" => 1,
+        b"sector" => 2,
+        b"nr_sector" => 3,
+        b"bytes" => ACCOUNT.bytes,
+        b"ioprio" => ACCOUNT.ioprio,
+        b"rwbs" => ACCOUNT.letters,
+        b"comm" => ACCOUNT.comm,
+        b"cmd" => ACCOUNT.command,
+        b"error" => GENERIC_ERROR,
+        _ => u32::MAX,
+    }
 }
 
 /// Yields the fields of a generic event, which has their names, by their numbers in [`ACCOUNT`].
@@ -157,19 +190,7 @@ fn generic_fields(message: &[u8]) -> impl Iterator<Item = Result<(u32, Value<'_>
                 _ => {}
             }
         }
-        let number = match name {
-            b"dev" => 1,
-            b"sector" => 2,
-            b"nr_sector" => 3,
-            b"bytes" => ACCOUNT.bytes,
-            b"ioprio" => ACCOUNT.ioprio,
-            b"rwbs" => ACCOUNT.letters,
-            b"comm" => ACCOUNT.comm,
-            b"cmd" => ACCOUNT.command,
-            b"error" => GENERIC_ERROR,
-            _ => u32::MAX,
-        };
-        Ok((number, value))
+        Ok((generic_number(name), value))
     })
 }
 

@@ -284,3 +284,43 @@ fn commands_of_ufs() {
     }
     assert_eq!(events.iter().filter_map(|event| event.time).collect::<Vec<_>>(), [100, 300, 400, 500]);
 }
+
+/// Returns the description of an event in a bundle: its field in `FtraceEvent`, its name, and the
+/// names of its fields, numbered from 1.
+fn descriptor(field: u64, name: &str, fields: &[&str]) -> Vec<u8> {
+    let fields: Vec<u8> = fields
+        .iter()
+        .zip(1..)
+        .flat_map(|(name, at)| bytes(2, &[bytes(1, name.as_bytes()), number(3, at), number(5, 4)].concat()))
+        .collect();
+    bytes(11, &[number(1, field), bytes(2, &[bytes(1, name.as_bytes()), fields].concat())].concat())
+}
+
+/// Since version 50 Perfetto describes an event for which it has no message once, and then writes
+/// its fields by number.
+#[test]
+fn events_that_a_bundle_describes_are_read() {
+    let fields = ["dev", "sector", "nr_sector", "error", "rwbs", "cmd"];
+    let described = [
+        descriptor(70_000, "block_rq_error", &fields),
+        descriptor(70_001, "ext4_sync_file_enter", &["dev"]),
+        descriptor(9, "block_rq_error", &fields),
+    ];
+    let body = [number(1, 8 << 8), number(2, 64), number(3, 16), number(4, 5), bytes(5, b"WS")].concat();
+    let event = |field| bytes(2, &[number(1, 100 + u64::from(field)), number(2, 7), bytes(field, &body)].concat());
+    // The events may come before the descriptions, in the same bundle.
+    let first = [event(70_000), event(70_001), event(70_002), described.concat()].concat();
+    let trace = [bundle(0, false, &[first]), bundle(1, false, &[event(70_000), event(9)])].concat();
+    let (events, reader) = read_bytes(trace);
+    let found: Vec<_> = events.iter().map(|event| (event.kind, event.sector, event.bytes, event.error)).collect();
+    assert_eq!(found, [(TraceKind::RequestError, Some(64), Some(8192), Some(5)); 2]);
+    assert_eq!(events[0].op, Some(TraceOp::Write));
+    assert_eq!(reader.report().skipped_count(), 0);
+}
+
+#[test]
+fn a_descriptor_that_is_no_message_is_skipped_and_counted() {
+    let damaged = [bytes(11, &[number(1, 70_000), bytes(2, b"\x0a\xff")].concat()), queue(100, 0)].concat();
+    let (events, reader) = read_bytes(bundle(0, false, &[damaged]));
+    assert_eq!((events.len(), reader.report().skipped_count()), (1, 1));
+}
