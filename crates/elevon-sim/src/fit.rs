@@ -25,7 +25,7 @@ mod model;
 mod place;
 mod refine;
 
-pub use like::{LikeFit, distance, fit_like};
+pub use like::{LikeFit, distance, fit_like, is_fitted};
 pub use model::{Cost, Kind, Model, Served};
 
 /// Maximum number of requests that a fit uses; if there are more, it uses the first ones.

@@ -59,6 +59,11 @@ const FITTED: [&str; 18] = [
     "erase_time",
 ];
 
+/// Returns true if [`fit_like`] fits the parameter with this key.
+pub fn is_fitted(key: &str) -> bool {
+    FITTED.contains(&key)
+}
+
 /// Factors by which parameters are changed, with the number of rounds.
 const STEPS: [(f64, usize); 5] = [(1.4, 2), (1.2, 2), (1.1, 2), (1.05, 2), (1.02, 2)];
 
@@ -290,7 +295,7 @@ fn triggers(served: &[Served]) -> Vec<Trigger> {
 
 /// Returns the rows of the parameters that are fitted.
 fn fitted_rows() -> Vec<&'static Parameter<FlashConfig>> {
-    PARAMETERS.iter().filter(|row| FITTED.contains(&row.key)).collect()
+    PARAMETERS.iter().filter(|row| is_fitted(row.key)).collect()
 }
 
 fn search(observed: &Observed<'_>, profile: &FlashConfig, on_trial: &mut dyn FnMut(u64)) -> FlashConfig {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use elevon_formats::quantity;
 use elevon_sim::device::{Description, Device as _, FlashConfig};
-use elevon_sim::fit::{LikeFit, Served, distance, fit_like};
+use elevon_sim::fit::{LikeFit, Served, distance, fit_like, is_fitted};
 use elevon_sim::profiles::{self, Profile};
 use elevon_trace::served::ServedRequests;
 use elevon_trace::{DeviceNumber, Recorded};
@@ -16,6 +16,10 @@ use super::nearest::SERVERS;
 use super::trace::{hundredths, json_tables, latency_table, size_of};
 use crate::bar::Bar;
 use crate::failure::{Failure, ValueError};
+use crate::kernels::wrapped;
+
+/// Parameters that are the hardware's, which a trace may tell of.
+const OF_HARDWARE: [&str; 3] = ["size", "hw_queues", "queue_depth"];
 
 /// In place of a name: the profile that the trace is nearest to.
 pub(super) const ANY: &str = "any";
@@ -153,6 +157,13 @@ impl Likeness {
         out
     }
 
+    /// Yields the parameters that are not fitted, with the profile's values. What the trace tells of
+    /// the hardware is not among them.
+    fn kept(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let lines = self.profile.parameters().into_iter();
+        lines.filter(|line| !is_fitted(line.key) && !OF_HARDWARE.contains(&line.key)).map(|line| (line.key, line.value))
+    }
+
     /// Describes the fit.
     pub(super) fn text(&self, name: &str) -> String {
         let Self { device, profile, parameters, fit, .. } = self;
@@ -167,6 +178,9 @@ impl Likeness {
             let meaning = meanings.iter().find(|line| line.key == *key).map_or("", |line| line.meaning);
             let _ = writeln!(out, "{key:<20} {before:>12} {now:>12}  {meaning}");
         }
+        let kept: Vec<String> = self.kept().map(|(key, value)| format!("{key}={value}")).collect();
+        out.push_str("\nnot fitted, as the profile has them:\n");
+        wrapped(&mut out, "  ", &kept.join(", "));
         let (looked_at, all) = fit.requests;
         let of = if all > looked_at { format!(", the first of {all}") } else { String::new() };
         let _ = writeln!(
@@ -193,6 +207,7 @@ impl Likeness {
             "requests": fit.requests.0,
             "requests_in_trace": fit.requests.1,
             "parameters": parameters.collect::<serde_json::Map<_, _>>(),
+            "not_fitted": self.kept().map(|(key, value)| (key.to_owned(), Value::from(value))).collect::<serde_json::Map<_, _>>(),
             "depth_max": fit.depth,
             "distribution_error_percent": hundredths(fit.distribution_percent),
             "profile_distribution_error_percent": hundredths(fit.profile_percent),
