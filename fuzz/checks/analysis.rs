@@ -101,6 +101,8 @@ fn workload(trace: &[u8]) {
     for (process, after) in found.processes.iter().zip(&after) {
         assert_eq!(process.ios.len(), after.len());
         assert!(after.iter().enumerate().all(|(at, after)| after.completions as usize <= at));
+        let mut follows = after.iter().filter_map(|after| after.follows);
+        assert!(follows.all(|of| (1..=found.processes[of.process].ios.len()).contains(&(of.count as usize))));
     }
     for process in &found.processes {
         assert!(process.ios.is_sorted_by_key(|io| io.at), "I/Os in order of time");

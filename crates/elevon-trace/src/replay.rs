@@ -23,6 +23,7 @@ use crate::report::ReadReport;
 mod crop;
 mod ended;
 mod exclusion;
+mod follow;
 mod infer;
 mod join;
 mod lacking;
@@ -30,6 +31,7 @@ mod pace;
 mod writeback;
 
 pub use exclusion::{Exclusion, Section};
+pub use follow::{Follows, Milestone};
 pub use infer::After;
 use join::Joined;
 pub use pace::Pace;

@@ -12,7 +12,7 @@ use crate::pattern::Seeds;
 use crate::process::{CpuCost, Identity, Process};
 use crate::region::{Extent, Placement};
 use crate::replay::{NewLayout, Replayed, Script};
-use crate::section_lock::SectionLocks;
+use crate::run::Dependencies;
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::steady::{Moved, SteadyWatches};
@@ -105,8 +105,8 @@ pub struct Jobs<S = Process> {
     pub(crate) processes: Vec<S>,
     pub(crate) flows: Flows,
     pub(crate) steady: SteadyWatches,
-    /// Who is in a critical section, of processes of a trace.
-    pub(crate) locks: SectionLocks,
+    /// What processes of a trace wait for in each other.
+    pub(crate) dependencies: Dependencies,
     open: Open,
 }
 
@@ -206,8 +206,8 @@ impl Jobs {
         let flows = Flows::new(members.iter().map(|member: &Member| &specs[member.spec]));
         let steady = SteadyWatches::new(members.iter().map(|member: &Member| (&specs[member.spec], member.group)));
         let (specs, open) = (specs.to_vec(), Open::new(&members, specs));
-        let (settings, locks) = (Settings::default(), SectionLocks::default());
-        Ok(Self { specs, tenants, settings, members, processes, flows, steady, locks, open })
+        let (settings, dependencies) = (Settings::default(), Dependencies::default());
+        Ok(Self { specs, tenants, settings, members, processes, flows, steady, dependencies, open })
     }
 }
 
@@ -219,7 +219,7 @@ impl Jobs<Replayed> {
         let whole = Extent { regions: Vec::new(), files: Vec::new(), bytes: Bytes::ZERO };
         let tenants = tenants(specs);
         let by_path = TenantsByPath::new(&tenants);
-        let locks = SectionLocks::new(&scripts.iter().map(|script| script.exclusion).collect::<Vec<_>>());
+        let dependencies = Dependencies::new(&scripts);
         let (mut members, mut processes) = (Vec::new(), Vec::new());
         for (index, (spec, script)) in specs.iter().zip(scripts).enumerate() {
             let task = TaskId(index as u32);
@@ -241,7 +241,7 @@ impl Jobs<Replayed> {
         }
         let (flows, steady, open) = (Flows::default(), SteadyWatches::default(), Open::new(&members, specs));
         let (specs, settings) = (specs.to_vec(), Settings::default());
-        Self { specs, tenants, settings, members, processes, flows, steady, locks, open }
+        Self { specs, tenants, settings, members, processes, flows, steady, dependencies, open }
     }
 }
 
@@ -249,9 +249,9 @@ impl Jobs<Replayed> {
 impl<S> Jobs<S> {
     /// The same with other sources in place of these.
     pub(crate) fn map_sources<T>(self, other: impl FnMut(S) -> T) -> Jobs<T> {
-        let Self { specs, tenants, settings, members, processes, flows, steady, locks, open } = self;
+        let Self { specs, tenants, settings, members, processes, flows, steady, dependencies, open } = self;
         let processes = processes.into_iter().map(other).collect();
-        Jobs { specs, tenants, settings, members, processes, flows, steady, locks, open }
+        Jobs { specs, tenants, settings, members, processes, flows, steady, dependencies, open }
     }
 }
 

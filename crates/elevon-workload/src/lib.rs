@@ -18,6 +18,7 @@ mod taus;
 // One process, and the statistics and logs of its I/O.
 pub mod cpu;
 pub mod fio_flow;
+pub mod followers;
 mod latency_target;
 pub mod logs;
 mod measure;

@@ -12,6 +12,8 @@
 //!   issued as soon as possible.
 //! - A refused I/O (a write, if nothing may be written) counts as completed when it would have been
 //!   issued.
+//! - An I/O may follow one of another process, too ([`Follow`]): its think time begins with the
+//!   later of the two.
 //! - Processes may have critical sections ([`SectionEdge`]): one that is to begin a section waits
 //!   for the lock of its group until those that asked before have ended theirs.
 //! - An error of the device is counted and ends nothing. An operation that the device does not
@@ -31,14 +33,19 @@ use elevon_core::stats::{Direction, JobStats};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, TaskId, TenantId};
 
+use crate::followers::{FlusherRule, Follow};
 use crate::measure::{Finished, Measure};
 use crate::pace::{Ahead, AheadWait};
 use crate::process::Poll;
 use crate::readings::Progressed;
-use crate::section_lock::SectionLocks;
+use crate::run::Dependencies;
 use crate::source::Source;
 use crate::token::Token;
 use crate::verify::fill_random;
+
+mod ties;
+
+use ties::{Next, Ties};
 
 /// The maximum length of an I/O: that of a bio in the kernel, whose length has 32 bits. A call asks
 /// for no more than half of it; a damaged trace may show any length.
@@ -98,6 +105,10 @@ pub struct ReplayIo {
     pub continues: bool,
     /// A critical section begins or ends with it, if its script has an exclusion.
     pub section: Option<SectionEdge>,
+    /// What it follows in another process.
+    pub follows: Option<Follow>,
+    /// It is a write of the kernel's flusher.
+    pub is_flushed: bool,
 }
 
 /// The I/Os of a process of a trace.
@@ -126,6 +137,8 @@ pub struct Script {
     pub drains: bool,
     /// Set if the process has critical sections.
     pub exclusion: Option<SectionRule>,
+    /// Set if it writes back the page cache while tasks sleep for the limit of dirty pages.
+    pub flusher: Option<FlusherRule>,
 }
 
 /// The changes that [`Script::fit`] made.
@@ -298,6 +311,7 @@ pub struct Replayed {
     /// The end of its last sleep because it was ahead of its pace: it wanted nothing before.
     slept_until: Instant,
     section: SectionState,
+    ties: Ties,
     deadline: Instant,
     stopping: bool,
     started: Option<Instant>,
@@ -340,6 +354,7 @@ impl Replayed {
             ahead: Ahead::No,
             slept_until: Instant::ZERO,
             section: SectionState::Outside,
+            ties: Ties::default(),
             deadline: Instant::MAX,
             stopping: false,
             started: None,
@@ -357,13 +372,13 @@ impl Replayed {
     }
 
     /// Returns the instant at which the next I/O is due; `None` if it follows a completion still to
-    /// come.
-    fn due(&mut self) -> Option<Instant> {
+    /// come. `since`: when another process had come so far as it follows.
+    fn due(&mut self, since: Instant) -> Option<Instant> {
         let ReplayIo { think, continues, .. } = self.script.ios[self.next];
         if !continues {
             self.lag = Nanos::ZERO;
         }
-        self.undelayed = self.followed()?.saturating_add(think);
+        self.undelayed = self.followed()?.max(since).saturating_add(think);
         Some(self.undelayed.max(self.paced()))
     }
 
@@ -392,6 +407,8 @@ impl Replayed {
             let io = &self.script.ios[self.next];
             if io.is_refused {
                 self.times.push_back(now);
+                self.ties.on_submitted();
+                self.ties.on_completed(&ReplayIo { is_flushed: false, ..*io });
                 if io.section == Some(SectionEdge::Ends) && self.script.exclusion.is_some() {
                     self.section = SectionState::Leaves;
                 }
@@ -411,6 +428,7 @@ impl Replayed {
                 });
                 let is_filled = self.slots[token as usize].is_filled;
                 self.slots[token as usize] = Slot { is_filled, ..slot };
+                self.ties.on_staged(io);
                 self.staged.push(token);
             }
             self.next += 1;
@@ -460,6 +478,7 @@ impl Replayed {
 
     fn finish(&mut self, now: Instant) {
         self.ended = Some(now);
+        self.ties.on_ended();
         self.measure.end_phase(now, self.used);
         self.measure.finish();
     }
@@ -583,8 +602,13 @@ impl Source for Replayed {
                     return Poll::Wait;
                 }
             }
-            let due = match self.due() {
-                Some(due) => due.max(self.slept_until),
+            let next = Next::of(&self.script, self.next, self.deviations.repeats);
+            let Some((since, earliest)) = self.ties.free(next) else {
+                self.wakeup = Some(self.limit()).filter(|&limit| limit < Instant::MAX);
+                return Poll::Wait;
+            };
+            let due = match self.due(since) {
+                Some(due) => due.max(self.slept_until).max(earliest),
                 None if self.in_flight() > 0 => return Poll::Wait,
                 // The I/O follows more completions than there can be; no other event will come.
                 None => now,
@@ -613,16 +637,21 @@ impl Source for Replayed {
         }
     }
 
-    fn wants_section_lock(&self) -> bool {
-        match self.section {
+    fn is_unsettled(&self) -> bool {
+        let wants_lock = match self.section {
             SectionState::Wants | SectionState::Leaves => true,
             SectionState::Outside => false,
             SectionState::Waits | SectionState::Inside(_) => self.ended.is_some(),
-        }
+        };
+        wants_lock || self.ties.is_unsettled()
     }
 
-    fn pass_section_lock(&mut self, now: Instant, locks: &mut SectionLocks) {
+    fn settle(&mut self, now: Instant, dependencies: &mut Dependencies) {
+        let Dependencies { locks, followers } = dependencies;
         let task = self.task.index();
+        let is_over = self.ended.is_some() || self.next == self.script.ios.len();
+        let next = (!is_over).then(|| Next::of(&self.script, self.next, self.deviations.repeats));
+        self.ties.settle(now, task, self.script.flusher, next, followers);
         match (self.section, self.script.exclusion) {
             (SectionState::Outside, _) | (_, None) => {}
             (SectionState::Leaves, _) => {
@@ -678,7 +707,9 @@ impl Source for Replayed {
         slot.issued = now;
         let depth = self.slots.len() - self.free.len();
         self.measure.on_submit(depth, 1);
-        if blocked {
+        if !blocked {
+            self.ties.on_submitted();
+        } else {
             self.blocked = Some(self.last_taken);
             self.measure.stats.context_switches += 1;
         }
@@ -691,6 +722,7 @@ impl Source for Replayed {
     fn unblocked(&mut self, now: Instant) {
         if let Some(token) = self.blocked.take() {
             self.slots[token as usize].issued = now;
+            self.ties.on_submitted();
             self.lag = now.since(self.undelayed);
         }
     }
@@ -700,6 +732,7 @@ impl Source for Replayed {
         let io = self.script.ios[io as usize];
         self.free.push(token as u32);
         self.times.push_back(now);
+        self.ties.on_completed(&io);
         if io.section == Some(SectionEdge::Ends) && self.script.exclusion.is_some() {
             self.section = SectionState::Leaves;
         }
@@ -742,4 +775,4 @@ impl Source for Replayed {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

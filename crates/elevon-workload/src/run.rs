@@ -23,6 +23,7 @@ use crate::series::{Load, Series};
 use crate::source::Source;
 use crate::wakeups::Wakeups;
 
+mod dependencies;
 mod layer;
 mod observer;
 mod outcome;
@@ -33,6 +34,7 @@ mod turn;
 #[cfg(test)]
 mod tests;
 
+pub use dependencies::Dependencies;
 use layer::{Layer, NoLayer};
 use observer::Watcher;
 pub use observer::{NoObserver, Observer, Probe};
@@ -399,8 +401,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             let allowed = self.jobs.flows.allowance(task, standing);
             self.jobs.processes[task].allow(allowed);
         }
-        if self.jobs.locks.has(task) {
-            self.poll_with_locks(task);
+        if self.jobs.dependencies.has(task) {
+            self.poll_with_others(task);
         } else {
             let may_pass_time = self.may_pass_time(in_flow);
             self.take_turn(task, now, may_pass_time);
@@ -410,20 +412,20 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         }
     }
 
-    /// Polls a process that has critical sections until it waits for more than their lock.
-    fn poll_with_locks(&mut self, task: usize) {
+    /// Polls a process that depends on others until it waits for more than that they are told.
+    fn poll_with_others(&mut self, task: usize) {
         loop {
             let now = self.backend.now();
             let jobs = &mut *self.jobs;
-            jobs.processes[task].pass_section_lock(now, &mut jobs.locks);
-            while let Some(next) = self.jobs.locks.next_woken() {
+            jobs.processes[task].settle(now, &mut jobs.dependencies);
+            while let Some(next) = self.jobs.dependencies.next_woken() {
                 self.make_ready(next);
             }
             if self.jobs.processes[task].ended().is_some() {
                 return;
             }
             self.take_turn(task, now, false);
-            if !self.jobs.processes[task].wants_section_lock() {
+            if !self.jobs.processes[task].is_unsettled() {
                 return;
             }
         }

@@ -14,7 +14,7 @@ use crate::fio_flow::Standing;
 use crate::logs::Logger;
 use crate::process::{Poll, Process};
 use crate::readings::Progressed;
-use crate::section_lock::SectionLocks;
+use crate::run::Dependencies;
 
 /// The largest batch that one system call carries without a plug: io_submit and io_uring use a plug
 /// from three I/Os on.
@@ -150,13 +150,14 @@ pub trait Source {
     /// Takes the scheduler's lock for the batch that is ready to leave, if it needs the lock.
     #[inline]
     fn pass_lock(&mut self, _now: Instant, _lock: &mut SchedulerLock) {}
-    /// Returns true if the source waits to take or to release the lock of its critical section.
-    fn wants_section_lock(&self) -> bool {
+    /// Returns true if the source waits to take or to release the lock of its critical section, or
+    /// has something to tell or to ask of other sources.
+    fn is_unsettled(&self) -> bool {
         false
     }
-    /// Takes or releases the lock of the source's critical section, if it wants to. The caller
-    /// polls the source afterwards, and those that get the lock.
-    fn pass_section_lock(&mut self, _now: Instant, _locks: &mut SectionLocks) {}
+    /// Takes or releases the lock of the source's critical section, if it wants to, and tells others
+    /// how far it has come. The caller polls the source afterwards, and those that are woken.
+    fn settle(&mut self, _now: Instant, _dependencies: &mut Dependencies) {}
     /// Returns the queue depth that `latency_target` has arrived at, if the source looks for one.
     fn latency_depth(&self) -> Option<u32> {
         None

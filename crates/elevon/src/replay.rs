@@ -14,8 +14,10 @@ use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
 use elevon_sim::device::Description;
 use elevon_trace::Recorded;
 use elevon_trace::replay::{
-    After, Crowds, Exclusion, LONGEST, Workload, WorkloadIo, WorkloadProcess, WorkloadReadError,
+    After, Crowds, Exclusion, Follows, LONGEST, Milestone as Reached, Workload, WorkloadIo, WorkloadProcess,
+    WorkloadReadError,
 };
+use elevon_workload::followers::{FlusherRule, Follow, Milestone};
 use elevon_workload::jobs::Jobs;
 use elevon_workload::replay::{FitChanges, NewLayout, ReplayIo, Replayed, Script, SectionEdge, SectionRule};
 
@@ -275,6 +277,9 @@ impl Replay {
         layouts: &mut NewLayout<'_>,
     ) -> (Jobs<Replayed>, Vec<String>) {
         let mut scripts = self.scripts.to_vec();
+        if !self.workload.crowds.show_dirty_sleeps(device.stack_config().most_background_writes()) {
+            scripts.iter_mut().for_each(|script| script.flusher = None);
+        }
         let mut all = FitChanges::default();
         for script in &mut scripts {
             let fitted = script.fit(device.size.bytes(), block);
@@ -336,10 +341,21 @@ pub(crate) fn read_workload(path: &Path, dev: Option<&str>) -> Result<Workload, 
 
 fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
     let after = how.closed.then(|| workload.infer());
-    let by_time = workload.ended_by_time();
+    let mut by_time = workload.ended_by_time();
+    if let Some(after) = &after {
+        // A journal goes on for as long as those that ask for its commits.
+        let ended = by_time.clone();
+        for at in (0..after.len()).filter(|&at| workload.processes[at].is_journal()) {
+            by_time[at] |= after[at].iter().filter_map(|io| io.follows).any(|of| ended[of.process]);
+        }
+    }
     let repeats = |at: usize| how.time_based || (how.closed && !how.once && by_time[at]);
     let exclusions = match how.closed {
         true => workload.exclusions(),
+        false => vec![None; workload.processes.len()],
+    };
+    let flushers = match how.closed {
+        true => workload.flushers(),
         false => vec![None; workload.processes.len()],
     };
     let speed = how.speed.unwrap_or(1.0);
@@ -354,13 +370,13 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
             let ios = process.ios.iter().enumerate().map(|(n, io)| {
                 let when = match &after {
                     // At its pace a process waits for its time, and for no more than its depth.
-                    Some(_) if n < kept => {
-                        After { completions: (n as u64 + 1).saturating_sub(depth), think: 0, continues: false }
-                    }
+                    Some(_) if n < kept => After::completions((n as u64 + 1).saturating_sub(depth)),
                     Some(after) => after[at][n],
-                    None => After { completions: 0, think: scaled(io.at - first, speed), continues: false },
+                    None => After { think: scaled(io.at - first, speed), ..After::completions(0) },
                 };
-                replay_io(io, when)
+                // One that waits for a lock must not keep others waiting that hold the lock.
+                let holds_nobody = |follows: &Follows| exclusions[follows.process].is_none();
+                replay_io(io, After { follows: when.follows.filter(holds_nobody), ..when }, flushers[at].is_some())
             });
             let mut ios = with_plugs(ios.collect());
             let exclusion = exclusions[at].as_ref().map(|exclusion| with_sections(&mut ios, exclusion));
@@ -374,6 +390,7 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
                 period: Nanos::new(pace.map_or(0, |pace| pace.period)),
                 drains: pace.is_some_and(|pace| pace.drains),
                 exclusion,
+                flusher: flushers[at].map(|(flusher, most_bytes)| FlusherRule { flusher, most_bytes }),
             }
         })
         .collect()
@@ -406,7 +423,7 @@ fn scaled(ns: u64, speed: f64) -> u64 {
     if speed == 1.0 { ns } else { (ns as f64 / speed) as u64 }
 }
 
-fn replay_io(io: &WorkloadIo, when: After) -> ReplayIo {
+fn replay_io(io: &WorkloadIo, when: After, by_flusher: bool) -> ReplayIo {
     ReplayIo {
         after: when.completions,
         think: Nanos::new(when.think),
@@ -420,7 +437,17 @@ fn replay_io(io: &WorkloadIo, when: After) -> ReplayIo {
         is_refused: false,
         continues: when.continues,
         section: None,
+        follows: when.follows.map(follow),
+        is_flushed: by_flusher && io.is_throttled(),
     }
+}
+
+fn follow(Follows { process, milestone, count }: Follows) -> Follow {
+    let milestone = match milestone {
+        Reached::Entered => Milestone::Entered,
+        Reached::Completed => Milestone::Completed,
+    };
+    Follow { process: process as u32, milestone, count }
 }
 
 /// Returns the tenant of a process whose cgroup is in the trace; the root has none.

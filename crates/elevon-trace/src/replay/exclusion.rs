@@ -24,7 +24,7 @@ const EXPECTED_OVERLAPS: u64 = 20_000;
 const MOST_GROUPS: usize = 16;
 /// A section that begins more than this many nanoseconds after the end of another did not wait for
 /// it: to wake a process takes some tens of microseconds, and where processors are busy, some more.
-const LONGEST_WAKEUP: u64 = 500_000;
+pub(super) const LONGEST_WAKEUP: u64 = 500_000;
 
 /// A critical section of a process: writes that a task waits for, and the flush that follows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Infers which completions each I/O of a process followed.
 
+use super::follow::{self, Follows};
 use super::{Workload, WorkloadIo, WorkloadProcess};
 
 /// Completions within this time before a process continues are handled together: a process that is
@@ -17,6 +18,15 @@ pub struct After {
     /// It is a write of the page cache that follows the one before it: if the process sleeps for
     /// that one, it goes later by as much.
     pub continues: bool,
+    /// What it follows in another process, too; the think time begins with the later of the two.
+    pub follows: Option<Follows>,
+}
+
+impl After {
+    /// Returns what an I/O follows that is issued as soon as so many of its process have completed.
+    pub const fn completions(completions: u64) -> Self {
+        Self { completions, think: 0, continues: false, follows: None }
+    }
 }
 
 impl Workload {
@@ -39,11 +49,18 @@ impl Workload {
     /// flight follows what that one followed, and for how long the process slept for a place is no
     /// time of its own.
     ///
+    /// I/O that follows that of another process ([`Follows`]) is of two kinds. Where processes wait
+    /// for the journal of ext4, they follow its I/O, and its commits follow theirs. Writes of the
+    /// kernel's flusher follow each other, whichever worker does them.
+    ///
     /// A completion that the trace does not show counts as one at the start of the gap of lost
     /// events in which it may lie, so that the replay waits for the gap. Without a gap, it counts
     /// as one that never came.
     pub fn infer(&self) -> Vec<Vec<After>> {
-        self.processes.iter().map(|process| of_process(process, &self.gaps)).collect()
+        let mut all: Vec<_> = self.processes.iter().map(|process| of_process(process, &self.gaps)).collect();
+        follow::add_journal(self, &mut all);
+        self.add_flushers(&mut all);
+        all
     }
 }
 
@@ -72,7 +89,8 @@ fn of_process(process: &WorkloadProcess, gaps: &[(u64, u64)]) -> Vec<After> {
             // No I/O follows itself, or one that was issued later.
             let completions = (seen - early.saturating_sub(at)).min(begin + at);
             let since = completions.checked_sub(1).map_or(first.at, |last| ends[last]);
-            all.push(After { completions: completions as u64, think: io.at.saturating_sub(since), continues: false });
+            let think = io.at.saturating_sub(since);
+            all.push(After { completions: completions as u64, think, continues: false, follows: None });
         }
         seen_before = seen;
         begin += len;

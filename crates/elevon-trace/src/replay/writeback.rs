@@ -35,7 +35,7 @@ pub(super) fn find_buffered(processes: &mut [WorkloadProcess]) {
 
 impl WorkloadIo {
     /// Returns true for a write that writeback throttling may hold back.
-    pub(super) fn is_throttled(&self) -> bool {
+    pub fn is_throttled(&self) -> bool {
         self.op == Op::Write && !self.flags.contains(Flags::IDLE)
     }
 

@@ -2,7 +2,7 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-fn io(after: u64, think_ms: u64) -> ReplayIo {
+pub(crate) fn io(after: u64, think_ms: u64) -> ReplayIo {
     ReplayIo {
         after,
         think: Nanos::from_millis(think_ms),
@@ -16,6 +16,8 @@ fn io(after: u64, think_ms: u64) -> ReplayIo {
         is_refused: false,
         continues: false,
         section: None,
+        follows: None,
+        is_flushed: false,
     }
 }
 

@@ -13,8 +13,8 @@ pub(super) const FIRST: u32 = 65536;
 const MOST_FIELDS: usize = 64;
 const MOST_EVENTS: usize = 4096;
 
-/// Field numbers of `GenericEventDescriptor`, and of `DescriptorProto` and `FieldDescriptorProto` of
-/// protobuf, which it contains.
+/// Field numbers of `GenericEventDescriptor`, and of the messages `DescriptorProto` and
+/// `FieldDescriptorProto` of protobuf, which it contains.
 mod field {
     pub(super) const EVENT_FIELD: u32 = 1;
     pub(super) const EVENT_DESCRIPTOR: u32 = 2;
