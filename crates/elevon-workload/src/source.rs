@@ -155,7 +155,7 @@ pub trait Source {
     fn is_unsettled(&self) -> bool {
         false
     }
-    /// Takes or releases the lock of the source's critical section, if it wants to, and tells others
+    /// Takes or releases the lock of the section, if the source wants to, and tells others
     /// how far it has come. The caller polls the source afterwards, and those that are woken.
     fn settle(&mut self, _now: Instant, _dependencies: &mut Dependencies) {}
     /// Returns the queue depth that `latency_target` has arrived at, if the source looks for one.

@@ -157,8 +157,8 @@ impl Likeness {
         out
     }
 
-    /// Yields the parameters that are not fitted, with the profile's values. What the trace tells of
-    /// the hardware is not among them.
+    /// Yields the parameters that are not fitted, with the values of the profile. What the trace
+    /// tells of the hardware is not among them.
     fn kept(&self) -> impl Iterator<Item = (&'static str, String)> {
         let lines = self.profile.parameters().into_iter();
         lines.filter(|line| !is_fitted(line.key) && !OF_HARDWARE.contains(&line.key)).map(|line| (line.key, line.value))
