@@ -352,10 +352,8 @@ impl PacketState {
                 field::BUNDLE_BOOT_TIME => boot_time = Some(value.number()),
                 field::BUNDLE_PREVIOUS_END => previous_end = value.number(),
                 field::BUNDLE_EVENT => span.add(time_of(value.bytes())),
-                field::BUNDLE_DESCRIPTOR => {
-                    if self.described.add(value.bytes()).is_err() {
-                        sink.skip(0, at, "a descriptor of an event");
-                    }
+                field::BUNDLE_DESCRIPTOR if self.described.add(value.bytes()).is_err() => {
+                    sink.skip(0, at, "a descriptor of an event");
                 }
                 field::BUNDLE_SCHED => span.add_columns(value.bytes())?,
                 _ => {}

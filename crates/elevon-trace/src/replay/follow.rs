@@ -189,11 +189,14 @@ fn add_requests(
 /// Lets a burst follow a completion of another process: when it was, and the number of completions
 /// until then.
 fn follow(process: &WorkloadProcess, after: &mut [After], burst: &Burst, other: usize, (end, count): (u64, u64)) {
-    for at in burst.first..burst.end {
-        after[at].follows = Some(Follows { process: other, milestone: Milestone::Completed, count });
-        after[at].completions = burst.first as u64;
-        after[at].think = process.ios[at].at - burst.idle_since.max(end);
-        after[at].continues = false;
+    let all = burst.first..burst.end;
+    for (io, after) in process.ios[all.clone()].iter().zip(&mut after[all]) {
+        *after = After {
+            completions: burst.first as u64,
+            think: io.at - burst.idle_since.max(end),
+            continues: false,
+            follows: Some(Follows { process: other, milestone: Milestone::Completed, count }),
+        };
     }
 }
 
