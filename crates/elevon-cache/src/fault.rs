@@ -37,7 +37,7 @@ pub fn on_miss(
     cached: impl Fn(PageIndex) -> bool,
 ) -> ReadaheadWindow {
     let single = ReadaheadWindow { start: index, size: 1, async_size: 0 };
-    match ra.advice() {
+    match ra.mapping_advice() {
         Advice::Random => return single,
         Advice::Sequential => {
             let req = PageCount::new(ra.ra_pages().max(1).into());
@@ -115,11 +115,15 @@ mod tests {
     #[test]
     fn advice_decides_what_a_miss_reads() {
         let mut ra = Readahead::new(32, 128);
-        ra.advise(Advice::Random, 32);
+        ra.advise_mapping(Advice::Random);
         assert_eq!(on_miss(&mut ra, PageIndex::new(9), &RULES, |_| false).size, 1);
-        ra.advise(Advice::Sequential, 32);
-        let window = on_miss(&mut ra, PageIndex::ZERO, &RULES, |_| false);
-        assert_eq!((window.start.get(), window.size), (0, 64));
-        assert!(!hints_active(ra.advice()) && hints_active(Advice::Normal));
+        ra.advise_mapping(Advice::Sequential);
+        let windows = [(Advice::Normal, 32), (Advice::Sequential, 64), (Advice::Random, 32)];
+        for (of_file, pages) in windows {
+            ra.advise(of_file, 32);
+            let window = on_miss(&mut ra, PageIndex::ZERO, &RULES, |_| false);
+            assert_eq!((window.start.get(), window.size), (0, pages), "{of_file:?}");
+        }
+        assert!(!hints_active(ra.mapping_advice()) && hints_active(Advice::Normal));
     }
 }

@@ -7,7 +7,8 @@
 //! another call that writes its pages. A sync is one call for each file that its program has open.
 //!
 //! Direct I/O goes to the device. If pages of its range are cached, the dirty ones are written back
-//! first; a direct write also drops the cached pages before and after. Before a program reads back
+//! first; a direct write also drops the cached pages before and after. A discard drops them without
+//! writing them. Before a program reads back
 //! its writes, its files can be written back and dropped, so that the data comes from the device
 //! and not from memory.
 //!
@@ -39,7 +40,7 @@ use alloc::vec::Vec;
 pub use program::{Access, OpenPart, Program};
 
 use crate::FileId;
-use crate::page_cache::{CacheConfig, Call, CallDone, CallKind, Called, PageCache, WriteMode};
+use crate::page_cache::{CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, WriteMode};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, PageCount, TaskId};
 
@@ -78,21 +79,9 @@ pub struct FileOp {
     pub position: DeviceOffset,
     /// Length in bytes.
     pub bytes: Bytes,
-    /// Whether the program's files are dropped from the cache before this I/O.
-    pub drops: Drops,
-}
-
-/// What of a program's files is dropped from the cache before an I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drops {
-    /// Nothing.
-    Nothing,
-    /// The clean pages, by the advice DONTNEED: the I/O is the first of another pass over the
-    /// files.
-    Clean,
-    /// The clean pages, and with bytes all pages, after they were written back: the I/O is the
-    /// first that reads back the program's writes.
-    ToVerify,
+    /// The I/O is the first that reads back the program's writes: its files are written back and
+    /// dropped from the cache before it.
+    pub is_first_check: bool,
 }
 
 /// The result of the start of an I/O.
@@ -197,7 +186,8 @@ enum FileIoState {
     SyncRange,
     /// The direct I/O has the dirty pages of its range written back.
     DirectWriteBack,
-    /// The direct write has the cached pages of its range dropped before it goes to the device.
+    /// The direct write or discard has the cached pages of its range dropped before it goes to the
+    /// device.
     DirectInvalidate,
     /// The direct I/O goes to the device, or is at the device.
     DirectDevice,
@@ -235,6 +225,7 @@ struct Operation {
     offset: FileOffset,
     bytes: Bytes,
     is_write: bool,
+    is_discard: bool,
     is_durable: bool,
     status: Status,
 }
@@ -249,6 +240,7 @@ impl Operation {
         offset: FileOffset::ZERO,
         bytes: Bytes::ZERO,
         is_write: false,
+        is_discard: false,
         is_durable: false,
         status: Status::Ok,
     };
@@ -443,10 +435,11 @@ impl FileIo {
         let (state, file) = match op.kind {
             FileOpKind::Sync => (FileIoState::Sync, 0),
             FileOpKind::SyncRange => (FileIoState::SyncRange, 0),
+            FileOpKind::Discard => (FileIoState::DirectInvalidate, file),
             _ if is_direct => (FileIoState::DirectWriteBack, file),
             _ if running.program.access == Access::Mapping => (FileIoState::Fault, file),
             FileOpKind::Read => (FileIoState::Read, file),
-            FileOpKind::Write | FileOpKind::DurableWrite | FileOpKind::Discard => (FileIoState::Write, file),
+            FileOpKind::Write | FileOpKind::DurableWrite => (FileIoState::Write, file),
         };
         let is_write = op.kind != FileOpKind::Read;
         let at = &mut running.operations[op.token as usize];
@@ -459,6 +452,7 @@ impl FileIo {
             offset,
             bytes: op.bytes,
             is_write,
+            is_discard: op.kind == FileOpKind::Discard,
             is_durable: running.program.sync_writes || op.kind == FileOpKind::DurableWrite,
             ..Operation::NONE
         };
@@ -466,10 +460,8 @@ impl FileIo {
             at_device(&mut running.operations[op.token as usize], is_sync);
             return Begun::Device;
         }
-        match op.drops {
-            Drops::Nothing => {}
-            Drops::ToVerify if self.has_bytes => self.begin_verify(op),
-            Drops::Clean | Drops::ToVerify => self.drop_clean(now, op.task),
+        if op.is_first_check {
+            self.begin_verify(op);
         }
         let running = &mut self.programs[op.task.index()];
         if running.verifying.is_some_and(|first| first != op.token) {
@@ -563,6 +555,16 @@ impl FileIo {
         bytes: Bytes,
     ) -> Called {
         let call = self.programs[task.index()].call(task, NO_IO, file, kind, offset, bytes);
+        self.cache.call(now, call)
+    }
+
+    /// Makes a call of a task, such as a program's, for the whole of an open file, which need not be
+    /// one of the program's. If the call sleeps, [`FileIoEvent::Call`] follows.
+    pub fn call_whole(&mut self, now: Instant, task: TaskId, open: OpenId, kind: CallKind) -> Called {
+        let mut call = Call::new(task, NO_IO, open, kind, FileOffset::ZERO, Bytes::ZERO);
+        if let Some(Running { program, .. }) = self.programs.get(task.index()) {
+            (call.submitter, call.tenant) = (program.submitter, program.tenant);
+        }
         self.cache.call(now, call)
     }
 

@@ -543,11 +543,19 @@ impl PageCache {
             CallKind::Read => self.step_read(now, at),
             CallKind::Write => self.step_write(now, at),
             CallKind::Fault { write } => self.step_fault(now, at, write),
-            CallKind::Fsync | CallKind::Fdatasync | CallKind::SyncRange(RangeSync::ALL) => self.step_sync(at),
+            CallKind::Fsync
+            | CallKind::Fdatasync
+            | CallKind::SyncRange(RangeSync::ALL)
+            | CallKind::FlushBuffers
+            | CallKind::LastClose => self.step_sync(at),
             CallKind::SyncRange(how) => self.step_sync_range(at, how),
             CallKind::Fadvise(advice) => self.advise(now, at, advice),
+            CallKind::Madvise(advice) => {
+                self.opens[at.call.open.0 as usize].ra.advise_mapping(advice);
+                CallStep::Done(Status::Ok)
+            }
             CallKind::Truncate => self.step_truncate(at),
-            CallKind::Invalidate => self.step_invalidate(at),
+            CallKind::Invalidate | CallKind::Discard => self.step_invalidate(at),
             CallKind::DropCaches => {
                 (0..self.files.len() as u32)
                     .for_each(|file| self.invalidate(FileId(file), PageIndex::ZERO, PageIndex::MAX));

@@ -88,6 +88,8 @@ pub struct Readahead {
     /// Page in which the last read ended.
     prev: Option<PageIndex>,
     advice: Advice,
+    /// The advice on its mapping.
+    mapping_advice: Advice,
     /// Faults that missed, less those that hit; see [`super::fault`].
     pub(super) mmap_miss: u32,
 }
@@ -97,7 +99,8 @@ impl Readahead {
     /// of at most `io_pages`.
     pub const fn new(ra_pages: u32, io_pages: u32) -> Self {
         let (start, size, async_size, order, prev, mmap_miss) = (PageIndex::ZERO, 0, 0, 0, None, 0);
-        Self { start, size, async_size, order, ra_pages, io_pages, prev, advice: Advice::Normal, mmap_miss }
+        let (advice, mapping_advice) = (Advice::Normal, Advice::Normal);
+        Self { start, size, async_size, order, ra_pages, io_pages, prev, advice, mapping_advice, mmap_miss }
     }
 
     /// Applies advice. NORMAL, SEQUENTIAL and RANDOM apply to the whole file and stay in force; the
@@ -111,9 +114,19 @@ impl Readahead {
         self.advice = advice;
     }
 
+    /// Applies advice on the mapping, which changes only what a fault reads.
+    pub const fn advise_mapping(&mut self, advice: Advice) {
+        self.mapping_advice = advice;
+    }
+
     /// Returns the advice in force.
     pub const fn advice(&self) -> Advice {
         self.advice
+    }
+
+    /// Returns the advice in force on the mapping.
+    pub const fn mapping_advice(&self) -> Advice {
+        self.mapping_advice
     }
 
     /// Returns its window limit in pages.

@@ -289,7 +289,8 @@ impl OtherPrograms {
             }
             17 => CallKind::DropCaches,
             18 | 19 => CallKind::Invalidate,
-            20 | 21 => CallKind::Fadvise(*dice.pick(&[Advice::Random, Advice::Sequential, Advice::Normal])),
+            20 => CallKind::Fadvise(*dice.pick(&[Advice::Random, Advice::Sequential, Advice::Normal])),
+            21 => CallKind::Madvise(*dice.pick(&[Advice::Random, Advice::Sequential, Advice::Normal])),
             _ => CallKind::Fadvise(*dice.pick(&[Advice::DontNeed, Advice::WillNeed])),
         };
         // The jobs' area of the device starts at 1 MiB; a file of the jobs need not start there.

@@ -12,9 +12,11 @@
 //!
 //! Before a job starts, as in fio: `pre_read` reads its files (not timed), otherwise `invalidate`
 //! drops them; then `fadvise_hint` applies. At each further pass over its files, and before a job
-//! reads back what it wrote, `invalidate` drops its files again (measured: fio 3.33 calls
-//! posix_fadvise there); before it reads back with real bytes dirty pages are written first, so
-//! that the device is verified and not memory. A queue of buffered I/O
+//! reads back what it wrote, it closes and opens its files (`setup`), and `invalidate` drops them
+//! again; before it reads back with real bytes dirty pages are written first, so
+//! that the device is verified and not memory. A block device is written and dropped whole, by
+//! `invalidate` and when the last process that has it open closes it (`devices`); a process with
+//! direct I/O has it open, too. A queue of buffered I/O
 //! has one I/O at a time if submission blocks (libaio), as in Linux; io_uring has up to its depth,
 //! but only as many writes and syncs as it has workers (`workers`).
 //!
@@ -27,6 +29,7 @@
 
 mod bios;
 mod call_account;
+mod devices;
 mod setup;
 mod stats;
 mod workers;
@@ -35,9 +38,9 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use elevon_cache::FrameId;
-use elevon_cache::file_io::{Begun, Drops, FileIo, FileIoEvent, FileOp, FileOpKind, NO_IO};
+use elevon_cache::file_io::{Begun, FileIo, FileIoEvent, FileOp, FileOpKind, NO_IO};
 use elevon_cache::page_cache::{
-    ByteCopy, CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, RangeSync, Reading, Way,
+    ByteCopy, CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, Reading, Way,
 };
 use elevon_cache::pages::Flags as PageFlags;
 use elevon_cache::readahead::Advice;
@@ -55,6 +58,7 @@ use crate::token::Token;
 pub use bios::CacheBios;
 pub use call_account::CacheCost;
 use call_account::{CallAccount, Charges};
+use devices::CachedDevices;
 pub use stats::{ActivityControl, CacheIoStats, IoStatsBySource};
 use workers::Workers;
 
@@ -65,7 +69,11 @@ enum FileSetup {
     Due,
     /// Reading the file of this number, from this byte on.
     Reading(usize, Bytes),
-    /// The process may begin.
+    /// The files are closed, and are opened again when no device of them is being closed.
+    Closed,
+    /// Dropping the devices from this one on from the cache, and then the files.
+    Dropping(usize),
+    /// The process may do its I/O.
     Over,
 }
 
@@ -83,6 +91,11 @@ struct User {
     pre_reads: Bytes,
     invalidates: bool,
     advice: Option<Advice>,
+    mapping_advice: Option<Advice>,
+    /// The block devices among its files, by their index in `devices`.
+    devices: Vec<usize>,
+    /// I/Os that wait for the setup before another pass; at most its depth.
+    held: Vec<FileOp>,
     /// The cost of the calls of an I/O so far, by its token.
     costs: Vec<Nanos>,
     /// CPU time of bios it built that has not been charged to an I/O.
@@ -140,10 +153,8 @@ pub struct BufferedIo {
     done_of_other_programs: VecDeque<CallDone>,
     settles: bool,
     last_write_back: LastWriteBack,
-    /// Simulated block devices that are cached, which their last user closes.
-    devices: Vec<OpenId>,
-    /// The process that finished last.
-    closer: TaskId,
+    /// Simulated block devices that are cached.
+    devices: CachedDevices,
 }
 
 /// The write-back of dirty pages when all jobs have finished.
@@ -182,8 +193,7 @@ impl BufferedIo {
             done_of_other_programs: VecDeque::new(),
             settles,
             last_write_back: LastWriteBack::NotDue,
-            devices: Vec::new(),
-            closer: flusher,
+            devices: CachedDevices::default(),
         };
         layer.add_jobs(jobs, stack.config().cpus);
         layer
@@ -343,14 +353,17 @@ impl BufferedIo {
             Op::Discard => FileOpKind::Discard,
             _ => FileOpKind::Write,
         };
-        let passes = std::mem::replace(&mut user.passes, process.passes());
-        let drops = match user.is_buffered && user.invalidates {
-            true if passes.verify != user.passes.verify => Drops::ToVerify,
-            true if passes.files != user.passes.files => Drops::Clean,
-            _ => Drops::Nothing,
-        };
+        let before = std::mem::replace(&mut user.passes, process.passes());
+        let is_check = before.verify != user.passes.verify;
+        let begins_pass = before != user.passes;
+        let is_first_check = is_check && self.files.has_bytes() && user.is_buffered && user.invalidates;
         let (position, bytes) = process.range(io.token);
-        let op = FileOp { task, token, kind, file: process.file(io.token), position, bytes, drops };
+        let op = FileOp { task, token, kind, file: process.file(io.token), position, bytes, is_first_check };
+        if begins_pass && !is_first_check {
+            let reopens = is_check || !process.goes_round();
+            self.begin_pass(now, task.index(), reopens);
+        }
+        let user = &mut self.users[task.index()];
         match user.workers.as_mut().is_none_or(|workers| workers.give(&op)) {
             true => self.begin_op(now, processes, &op),
             false => Route::Waits { sleeps: false },
@@ -360,7 +373,13 @@ impl BufferedIo {
     /// Begins an I/O whose process or worker makes its calls now.
     #[inline]
     fn begin_op(&mut self, now: Instant, processes: &mut [Process], op: &FileOp) -> Route {
-        let sleeps = self.users[op.task.index()].submits_in_line;
+        let user = &mut self.users[op.task.index()];
+        let sleeps = user.submits_in_line;
+        if user.file_setup != FileSetup::Over {
+            user.held.push(*op);
+            debug_assert!(user.held.len() <= user.costs.len(), "an I/O is held twice");
+            return Route::Waits { sleeps: sleeps || !user.is_buffered };
+        }
         let Self { files, charges, users, .. } = self;
         match files.begin(now, op, &mut CallAccount { now, charges, users, processes }) {
             Begun::Device => Route::Stack,
@@ -394,6 +413,9 @@ impl BufferedIo {
     /// Returns the next event of the I/Os, or of what comes before the first I/O.
     #[inline]
     pub(crate) fn poll(&mut self, now: Instant, processes: &mut [Process]) -> Option<Event> {
+        if let Some(task) = self.devices.next_waiting() {
+            return Some(self.go_on_with_setup(now, task));
+        }
         if let Some(op) = self.given.pop_front() {
             return Some(match self.begin_op(now, processes, &op) {
                 Route::Stack => Event::Device { task: op.task.index(), token: op.token },
@@ -409,13 +431,8 @@ impl BufferedIo {
             FileIoEvent::Call(done) => done,
         };
         match done.task.cmp(&self.flusher) {
-            Ordering::Less if self.last_write_back == LastWriteBack::Begun => self.close_devices(now, done.status),
-            Ordering::Less => {
-                let task = done.task.index();
-                if self.pre_read(now, task) {
-                    return Some(Event::Prepared { task });
-                }
-            }
+            _ if self.devices.is_closing(done.task) => self.device_closed(now, &done),
+            Ordering::Less => return Some(self.go_on_with_setup(now, done.task.index())),
             Ordering::Equal => self.last_write_back = LastWriteBack::Over(done.status),
             Ordering::Greater => self.done_of_other_programs.push_back(done),
         }
@@ -435,15 +452,15 @@ impl BufferedIo {
     }
 
     /// Writes dirty pages when all jobs have finished: with bytes all of them, and flushes the
-    /// device; in simulation those of block devices, as their last user closes them, without a
-    /// flush. Does so once.
+    /// device; in simulation those of block devices that are still open, without a flush. Does so
+    /// once.
     pub(crate) fn write_back(&mut self, now: Instant) {
         if self.last_write_back != LastWriteBack::NotDue {
             return;
         }
         if !self.has_bytes() {
             if self.settles || !self.devices.is_empty() {
-                self.close_devices(now, Status::Ok);
+                self.close_all(now);
             }
             return;
         }
@@ -452,25 +469,6 @@ impl BufferedIo {
         if let Called::Done(done) = self.files.cache_mut().call(now, call) {
             self.last_write_back = LastWriteBack::Over(done.status);
         }
-    }
-
-    /// Writes what is dirty of each block device that is left, after one had this status.
-    fn close_devices(&mut self, now: Instant, mut status: Status) {
-        self.last_write_back = LastWriteBack::Begun;
-        while status.is_ok()
-            && let Some(open) = self.devices.pop()
-        {
-            let kind = CallKind::SyncRange(RangeSync::ALL);
-            match self
-                .files
-                .cache_mut()
-                .call(now, Call::new(self.closer, NO_IO, open, kind, FileOffset::ZERO, Bytes::ZERO))
-            {
-                Called::Wait => return,
-                Called::Done(done) => status = done.status,
-            }
-        }
-        self.last_write_back = LastWriteBack::Over(status);
     }
 
     /// Returns when [`Self::handle_timers`] has work next.

@@ -146,6 +146,23 @@ fn each_pass_over_a_file_reads_the_device_again() {
 }
 
 #[test]
+fn a_block_device_loses_its_cache_when_its_last_user_closes_it() {
+    let on_device = |name, edit: fn(&mut JobSpec)| {
+        job(name, |s| {
+            (s.filenames, s.invalidate) = (vec!["/dev/x".into()], false);
+            edit(s);
+        })
+    };
+    let (a, later) = (|edit| on_device("a", edit), on_device("later", |s| s.stonewall = true));
+    let read = |jobs: &[JobSpec]| go(jobs).bytes(Op::Read) / MIB;
+    assert_eq!(read(&[a(|s| s.loops = 3)]), 3);
+    assert_eq!(read(&[a(|_| {}), later.clone()]), 2);
+    assert_eq!(read(&[a(|_| {}), on_device("beside", |_| {})]), 1);
+    let written = go(&[a(writes), later]);
+    assert_eq!((written.bytes(Op::Write), written.bytes(Op::Read) / MIB), (MIB, 1), "written, dropped and read");
+}
+
+#[test]
 fn what_a_job_mapped_does_not_stay_for_a_later_one_that_drops_the_file() {
     let first = job("first", |s| engine(s, "mmap", true));
     let second = job("second", |s| s.stonewall = true);
@@ -217,7 +234,7 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
     let specs = [
         job("m", |s| {
             engine(s, "mmap", true);
-            s.fadvise = Fadvise::Random;
+            s.rw.random = true;
         }),
         job("r", |s| s.filenames = vec!["other".into()]),
         job("w", |s| {

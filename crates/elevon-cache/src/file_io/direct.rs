@@ -6,7 +6,7 @@ use crate::page_cache::RangeSync;
 impl Operation {
     /// Has the dirty pages written back, so that the device has their data. A write also has the
     /// pages dropped, because they would be out of date, and drops them again when it has
-    /// completed.
+    /// completed. A discard has the pages dropped at once, so that nobody writes what it discards.
     pub(super) fn step_direct(&mut self, done: Option<&CallDone>) -> Step {
         if done.is_some() {
             self.state = match self.state {
@@ -19,6 +19,7 @@ impl Operation {
         match self.state {
             FileIoState::DirectWriteBack => self.of_range(CallKind::SyncRange(RangeSync::ALL)),
             FileIoState::DirectDevice => Step::Device,
+            FileIoState::DirectInvalidate if self.is_discard => self.of_range(CallKind::Discard),
             _ => {
                 debug_assert!(self.is_write, "a read drops no pages");
                 self.of_range(CallKind::Invalidate)

@@ -1,14 +1,8 @@
-//! Drops a program's files from the cache before the program reads back its writes, so that the
-//! data comes from the device, or before another pass over its files.
-//!
-//! Before it reads back with bytes, dirty pages are written back first and no page is left, because
-//! the device is to be verified. Otherwise the advice DONTNEED drops the clean pages, as fio does.
+//! Writes back a program's files and drops them from the cache before the program reads back its
+//! writes, so that the device is verified and not memory.
 
-use super::{
-    CallDone, CallKind, Called, FileIo, FileIoState, FileOp, Instant, Opened, Operation, Running, Step, TaskId,
-};
+use super::{CallDone, CallKind, FileIo, FileIoState, FileOp, Opened, Operation, Running, Step};
 use crate::page_cache::RangeSync;
-use crate::readahead::Advice;
 
 impl FileIo {
     /// Begins the pass in which the I/O `op` has the files dropped.
@@ -17,15 +11,6 @@ impl FileIo {
         debug_assert!(running.verifying.is_none(), "two passes of one program at once");
         running.verifying = Some(op.token);
         running.operations[op.token as usize].state = FileIoState::VerifyWriteBack;
-    }
-
-    /// Drops the clean pages of a program's files.
-    pub(super) fn drop_clean(&mut self, now: Instant, task: TaskId) {
-        for file in 0..self.programs[task.index()].files.len() {
-            let part = self.programs[task.index()].files[file].part;
-            let called = self.call(now, task, file, CallKind::Fadvise(Advice::DontNeed), part.offset(), part.len);
-            debug_assert!(called != Called::Wait, "advice does not sleep");
-        }
     }
 }
 

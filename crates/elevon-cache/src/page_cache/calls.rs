@@ -28,6 +28,9 @@ pub enum CallKind {
     SyncRange(RangeSync),
     /// Give advice on the file or a range of it (posix_fadvise).
     Fadvise(Advice),
+    /// Give advice on the mapping of the file (madvise): NORMAL, SEQUENTIAL or RANDOM. It decides
+    /// what a fault reads, and leaves the readahead of the file as it is.
+    Madvise(Advice),
     /// Cut or extend the file to `offset` bytes.
     Truncate,
     /// Drop every clean page that is not mapped, of all files.
@@ -35,6 +38,15 @@ pub enum CallKind {
     /// Drop all pages of the range, before and after a direct write, even if they are mapped. Dirty
     /// pages are written first.
     Invalidate,
+    /// Drop all pages of the range before it is discarded, even if they are mapped. Pages that lie
+    /// in the range as a whole are dropped without being written.
+    Discard,
+    /// Write the dirty pages of the file and wait for them, then drop the pages that are clean and
+    /// not mapped (BLKFLSBUF on a block device).
+    FlushBuffers,
+    /// Write the dirty pages of the file and wait for them, then drop all pages (the last close of
+    /// a block device).
+    LastClose,
 }
 
 /// The steps of a range sync, in this order. None of them flushes the device.

@@ -37,7 +37,7 @@ impl PageCache {
                 continue;
             }
             pages.unmap(frame);
-            if pages.take_accessed(frame) && hints_active(ra.advice()) {
+            if pages.take_accessed(frame) && hints_active(ra.mapping_advice()) {
                 self.resident.access(frame, Context::Read);
             }
         }
@@ -127,7 +127,7 @@ impl PageCache {
     }
 
     pub(super) const fn fault_context(&self, at: &Progress) -> Context {
-        let advice = self.opens.as_slice()[at.call.open.0 as usize].ra.advice();
+        let advice = self.opens.as_slice()[at.call.open.0 as usize].ra.mapping_advice();
         if hints_active(advice) { Context::Fault } else { Context::Readahead }
     }
 
@@ -156,8 +156,9 @@ impl PageCache {
         self.resident.access(frame, Context::Fault);
     }
 
-    /// Makes the page writable and dirty.
+    /// Makes the page writable and dirty, which clears the mark of reclaim.
     fn store(&mut self, now: Instant, at: &mut Progress, frame: FrameId) -> CallStep {
+        self.resident.pages_mut().clear(frame, PageFlags::RECLAIM);
         self.dirty_page(now, &at.call, at.file, frame);
         at.phase = Phase::Wait;
         self.pause_store(now, at)

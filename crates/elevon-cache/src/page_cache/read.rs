@@ -93,8 +93,8 @@ impl PageCache {
     /// Handles a page that carries the marker of a readahead window: reads the next window.
     pub(super) fn hit_marker(&mut self, now: Instant, at: &mut Progress, frame: FrameId) {
         let pages = self.resident.pages_mut();
-        // On a page that is dirty or under writeback, the bit belongs to reclaim.
-        if pages.has(frame, PageFlags::DIRTY | PageFlags::WRITEBACK) {
+        // On a page under writeback, the bit belongs to reclaim.
+        if pages.has(frame, PageFlags::WRITEBACK) {
             return;
         }
         pages.clear(frame, PageFlags::READAHEAD);

@@ -48,9 +48,13 @@ impl Cause {
             | CallKind::Fdatasync
             | CallKind::SyncRange(_)
             | CallKind::Fadvise(_)
+            | CallKind::Madvise(_)
             | CallKind::Truncate
             | CallKind::DropCaches
-            | CallKind::Invalidate => Self::Fsync,
+            | CallKind::Invalidate
+            | CallKind::Discard
+            | CallKind::FlushBuffers
+            | CallKind::LastClose => Self::Fsync,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for writes: fsync, sync_file_range, truncation.
+//! Waiting for writes: fsync, sync_file_range, truncation, and what drops pages that were written.
 
 use super::{
     BioAttributes, Call, CallKind, CallStep, FileId, Origin, PageCache, PageFlags, Phase, Progress, RangeSync, Status,
@@ -69,7 +69,7 @@ impl PageCache {
             return step;
         }
         if at.phase == Phase::Wait {
-            if let Some(step) = self.wait_for_writes(at) {
+            if let Some(step) = self.wait_for_writes(at).or_else(|| self.drop_written(at)) {
                 return step;
             }
             let error = self.take_error(at);
@@ -163,14 +163,43 @@ impl PageCache {
         if core::mem::replace(&mut open.errors_seen, file.errors) == file.errors { Status::Ok } else { file.error }
     }
 
-    /// Drops the pages of the range, even if they are mapped. Dirty pages are written, and the call
-    /// waits for pages that are being read or written.
+    /// Drops the pages of a block device that [`CallKind::FlushBuffers`] and
+    /// [`CallKind::LastClose`] have written. Returns a sleep for a page that the last close needs
+    /// and that is still being read.
+    fn drop_written(&mut self, at: &Progress) -> Option<CallStep> {
+        match at.call.kind {
+            CallKind::FlushBuffers => self.invalidate(at.file, PageIndex::ZERO, PageIndex::MAX),
+            CallKind::LastClose => {
+                while let Some((_, frame)) = self.resident.pages().next(at.file, PageIndex::ZERO) {
+                    self.resident.pages_mut().cancel_dirty(frame);
+                    if self.resident.drop_page(frame).is_none() {
+                        return Some(CallStep::Page(frame));
+                    }
+                }
+                self.resident.pages_mut().forget(at.file, PageIndex::ZERO, PageIndex::MAX);
+                self.note_clean(at.file);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Drops the pages of the range, even if they are mapped. The call waits for pages that are
+    /// being read or written. Dirty pages are written, except those that a discard covers.
     pub(super) fn step_invalidate(&mut self, at: &mut Progress) -> CallStep {
         if at.phase == Phase::Start {
             Self::begin_range(at, Phase::Pages);
         }
+        let covered = match at.call.kind {
+            CallKind::Discard => at.call.offset.page_ceil()..(at.call.offset + at.call.bytes).page(),
+            _ => at.end..at.end,
+        };
         while let Some((index, frame)) = self.resident.pages().next(at.file, at.pos).filter(|&(n, _)| n < at.end) {
             at.pos = index;
+            if covered.contains(&index) {
+                self.resident.pages_mut().cancel_dirty(frame);
+                self.note_clean(at.file);
+            }
             let pages = self.resident.pages();
             if pages.has(frame, PageFlags::DIRTY) && !pages.has(frame, PageFlags::WRITEBACK) {
                 let attributes = self.writes_for(&at.call);

@@ -644,7 +644,7 @@ impl Pair {
         match *step {
             Step::Dirty(_) => {
                 self.memory.pages_mut().set_dirty(frame, ROOT);
-                (self.naive.page(key).dirty, self.naive.page(key).reclaim) = (true, false);
+                self.naive.page(key).dirty = true;
             }
             Step::Begin(_) if page.dirty && !page.writeback => {
                 self.memory.pages_mut().begin_writeback(frame);

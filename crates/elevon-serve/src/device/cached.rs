@@ -16,8 +16,7 @@ use std::collections::BTreeMap;
 use elevon_cache::FileId;
 use elevon_cache::activity::Submitter;
 use elevon_cache::file_io::{
-    Access, Begun, CallClass, CallEnd, Drops, FileIo, FileIoEvent, FileIoObserver, FileOp, FileOpKind, OpenPart,
-    Program,
+    Access, Begun, CallClass, CallEnd, FileIo, FileIoEvent, FileIoObserver, FileOp, FileOpKind, OpenPart, Program,
 };
 use elevon_cache::page_cache::{CacheConfig, Call, CallKind, Called, Reading, WriteMode};
 use elevon_cache::pages::{Flags as PageFlags, Tag};
@@ -240,7 +239,7 @@ impl DeviceCache {
             Op::Discard | Op::SecureErase | Op::WriteZeroes | Op::ZoneAppend => FileOpKind::Discard,
         };
         let (position, bytes) = (DeviceOffset::new(at), Bytes::new(part.length));
-        let op = FileOp { task, token, kind, file: 0, position, bytes, drops: Drops::Nothing };
+        let op = FileOp { task, token, kind, file: 0, position, bytes, is_first_check: false };
         self.files.begin(now, &op, &mut self.users)
     }
 

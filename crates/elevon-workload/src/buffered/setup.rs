@@ -1,5 +1,10 @@
 //! The setup before the first I/O: the files of the cache, the files that each process has open,
 //! and what fio does to files before a job.
+//!
+//! Before each further pass over its files a process does most of it again: fio 3.33 closes a file
+//! at the end of a pass and opens it for the next, with the same calls; a job that runs by time
+//! only drops it from the cache (measured, files and block devices). The first I/O of the pass
+//! waits for it.
 
 use elevon_cache::FileId;
 use elevon_cache::activity::Submitter;
@@ -25,7 +30,8 @@ impl BufferedIo {
         for (member, process) in jobs.members.iter().zip(&mut jobs.processes) {
             let spec = &jobs.specs[member.spec];
             let workers = spec.bounded_workers(cpus).filter(|_| is_simulated && spec.is_buffered());
-            let user = user(spec, process, workers);
+            let devices = self.devices_of(&files, member);
+            let user = user(spec, process, workers, devices, is_simulated);
             if user.is_buffered {
                 let submit = if user.is_mapped { Nanos::ZERO } else { call };
                 process.set_cpu(CpuCost { submit, ..CpuCost::default() });
@@ -64,7 +70,7 @@ impl BufferedIo {
             let JobFile { place, is_device } = *known;
             let file = cache.add_file(place.start.sector(), place.len, place.len);
             if is_device {
-                self.devices.push(cache.open(file));
+                self.devices.add(file, cache.open(file));
             }
             if is_unwritten(jobs, known) {
                 cache.set_unwritten(file);
@@ -92,21 +98,96 @@ impl BufferedIo {
         parts
     }
 
-    /// Begins what comes before a process's I/O, if it is due. An event follows when files have
-    /// been read.
+    /// Returns the block devices that a process has open, each once, by their index.
+    fn devices_of(&self, files: &[JobFile], member: &Member) -> Vec<usize> {
+        let positions =
+            member.extent.files.iter().filter_map(|file| files.iter().position(|known| is_same(known, file)));
+        let mut devices: Vec<usize> = positions.filter_map(|at| self.devices.index_of(FileId(at as u32))).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
+    }
+
+    /// Begins what comes before a process's I/O, if it is due. An event follows if it sleeps.
     pub(crate) fn prepare(&mut self, now: Instant, task: usize) -> Option<Event> {
-        if self.users[task].file_setup != FileSetup::Due {
-            return None;
+        let is_due = self.users[task].file_setup == FileSetup::Due;
+        (is_due && self.set_up(now, task)).then_some(Event::Prepared { task })
+    }
+
+    /// Begins another pass of a process over its files. A pass that begins while the setup for the
+    /// last one is not over has none of its own: only a queue that holds several passes at once has
+    /// such passes.
+    pub(super) fn begin_pass(&mut self, now: Instant, task: usize, reopens: bool) {
+        if self.users[task].file_setup != FileSetup::Over {
+            return;
         }
+        if reopens {
+            self.close_files(now, task);
+        } else {
+            self.users[task].file_setup = FileSetup::Dropping(0);
+        }
+        self.set_up(now, task);
+    }
+
+    /// Goes on with the setup of a process, whose call has finished or which may open its files.
+    pub(super) fn go_on_with_setup(&mut self, now: Instant, task: usize) -> Event {
+        if !self.set_up(now, task) {
+            return Event::Sleeps;
+        }
+        self.given.extend(self.users[task].held.drain(..));
+        Event::Prepared { task }
+    }
+
+    /// Does what comes before the I/O of a process until a call sleeps. Returns true if all is
+    /// done.
+    fn set_up(&mut self, now: Instant, task: usize) -> bool {
+        loop {
+            match self.users[task].file_setup {
+                state @ (FileSetup::Due | FileSetup::Closed) => {
+                    if !self.open_devices(task) {
+                        return false;
+                    }
+                    let is_mapped = self.users[task].is_mapped;
+                    self.for_each_part(task, |cache, part| {
+                        cache.reopen(part.open);
+                        if is_mapped {
+                            cache.map(part.open);
+                        }
+                    });
+                    let reads = state == FileSetup::Due && !self.users[task].pre_reads.is_zero();
+                    self.users[task].file_setup =
+                        if reads { FileSetup::Reading(0, Bytes::ZERO) } else { FileSetup::Dropping(0) };
+                }
+                FileSetup::Reading(..) => {
+                    if !self.pre_read(now, task) {
+                        return false;
+                    }
+                    self.users[task].unpaid = Nanos::ZERO;
+                    self.close_files(now, task);
+                }
+                FileSetup::Dropping(index) => {
+                    let User { invalidates, devices, .. } = &self.users[task];
+                    let Some(&device) = devices.get(index).filter(|_| *invalidates) else {
+                        self.advise(now, task);
+                        return true;
+                    };
+                    self.users[task].file_setup = FileSetup::Dropping(index + 1);
+                    if self.flush_device(now, task, device) == Called::Wait {
+                        return false;
+                    }
+                }
+                FileSetup::Over => return true,
+            }
+        }
+    }
+
+    /// Closes the files of a process.
+    fn close_files(&mut self, now: Instant, task: usize) {
         if self.users[task].is_mapped {
-            self.for_each_part(task, |cache, part| cache.map(part.open));
+            self.for_each_part(task, |cache, part| cache.unmap(part.open));
         }
-        if self.users[task].pre_reads.is_zero() {
-            self.advise(now, task);
-            return None;
-        }
-        self.users[task].file_setup = FileSetup::Reading(0, Bytes::ZERO);
-        self.pre_read(now, task).then_some(Event::Prepared { task })
+        self.users[task].file_setup = FileSetup::Closed;
+        self.close_devices(now, task);
     }
 
     /// Returns true if what comes before a process's I/O has finished.
@@ -114,11 +195,11 @@ impl BufferedIo {
         self.users[task].file_setup == FileSetup::Over
     }
 
-    /// Removes the mappings of a process that has finished.
-    pub(crate) fn on_process_over(&mut self, task: usize) {
-        self.closer = TaskId(task as u32);
-        if self.users[task].is_mapped && self.users[task].file_setup != FileSetup::Due {
-            self.for_each_part(task, |cache, part| cache.unmap(part.open));
+    /// Closes the files of a process that has finished. One that was ended during its setup may be
+    /// in a call: its devices are closed with the run.
+    pub(crate) fn on_process_over(&mut self, now: Instant, task: usize) {
+        if self.users[task].file_setup == FileSetup::Over {
+            self.close_files(now, task);
         }
     }
 
@@ -137,13 +218,10 @@ impl BufferedIo {
     }
 
     /// Reads the files of a process block by block, until it must wait. Returns true if all files
-    /// were read and the advice after them was given.
-    pub(super) fn pre_read(&mut self, now: Instant, task: usize) -> bool {
+    /// were read.
+    fn pre_read(&mut self, now: Instant, task: usize) -> bool {
         while let FileSetup::Reading(index, offset) = self.users[task].file_setup {
-            let Some(part) = self.part(task, index) else {
-                self.advise(now, task);
-                return true;
-            };
+            let Some(part) = self.part(task, index) else { return true };
             let left = part.len.saturating_sub(offset);
             if left.is_zero() {
                 self.users[task].file_setup = FileSetup::Reading(index + 1, Bytes::ZERO);
@@ -160,22 +238,23 @@ impl BufferedIo {
         true
     }
 
+    /// Drops the files of a process that are not devices, and gives the advice of `fadvise_hint`.
     fn advise(&mut self, now: Instant, task: usize) {
         self.users[task].file_setup = FileSetup::Over;
-        self.users[task].unpaid = Nanos::ZERO;
-        let User { invalidates, advice, .. } = self.users[task];
+        let User { invalidates, advice, mapping_advice, .. } = self.users[task];
         for (index, part) in self.parts(task).into_iter().enumerate() {
-            if invalidates {
-                self.tell(now, task, index, Advice::DontNeed, part.offset(), part.len);
+            if invalidates && self.devices.index_of(part.file).is_none() {
+                self.tell(now, task, index, CallKind::Fadvise(Advice::DontNeed), part.offset(), part.len);
             }
-            if let Some(advice) = advice {
-                self.tell(now, task, index, advice, FileOffset::ZERO, Bytes::ZERO);
+            let whole = [advice.map(CallKind::Fadvise), mapping_advice.map(CallKind::Madvise)];
+            for kind in whole.into_iter().flatten() {
+                self.tell(now, task, index, kind, FileOffset::ZERO, Bytes::ZERO);
             }
         }
     }
 
-    fn tell(&mut self, now: Instant, task: usize, index: usize, advice: Advice, offset: FileOffset, bytes: Bytes) {
-        let called = self.files.call(now, TaskId(task as u32), index, CallKind::Fadvise(advice), offset, bytes);
+    fn tell(&mut self, now: Instant, task: usize, index: usize, kind: CallKind, offset: FileOffset, bytes: Bytes) {
+        let called = self.files.call(now, TaskId(task as u32), index, kind, offset, bytes);
         debug_assert!(called != Called::Wait, "advice does not sleep");
     }
 }
@@ -200,24 +279,33 @@ fn program(spec: &JobSpec, process: &Process) -> Program {
     }
 }
 
-fn user(spec: &JobSpec, process: &Process, workers: Option<usize>) -> User {
+fn user(spec: &JobSpec, process: &Process, workers: Option<usize>, devices: Vec<usize>, is_simulated: bool) -> User {
+    let by_workload = if spec.rw.random { Advice::Random } else { Advice::Sequential };
     let advice = match spec.fadvise {
         Fadvise::None => None,
-        Fadvise::ByWorkload if spec.rw.random => Some(Advice::Random),
-        Fadvise::ByWorkload | Fadvise::Sequential => Some(Advice::Sequential),
+        Fadvise::ByWorkload => Some(by_workload),
+        Fadvise::Sequential => Some(Advice::Sequential),
         Fadvise::Random => Some(Advice::Random),
     };
     let is_buffered = spec.is_buffered();
     User {
         is_buffered,
-        is_mapped: spec.engine.is_mapped(),
+        is_mapped: is_buffered && spec.engine.is_mapped(),
         submits_in_line: spec.engine.asynchronous && spec.submission_blocks(),
         may_block: spec.submission_blocks(),
         workers: workers.map(|count| Box::new(Workers::new(count, process.depth()))),
-        file_setup: if is_buffered { FileSetup::Due } else { FileSetup::Over },
-        pre_reads: if spec.pre_read { Bytes::new(largest_block(spec).max(PAGE_SIZE)) } else { Bytes::ZERO },
+        file_setup: if is_buffered || is_simulated { FileSetup::Due } else { FileSetup::Over },
+        pre_reads: if is_buffered && spec.pre_read {
+            Bytes::new(largest_block(spec).max(PAGE_SIZE))
+        } else {
+            Bytes::ZERO
+        },
         invalidates: spec.invalidate && !spec.pre_read,
         advice,
+        // fio 3.33 gives it by `rw=` alone, and none with `fadvise_hint=0` (measured).
+        mapping_advice: (spec.engine.is_mapped() && advice.is_some()).then_some(by_workload),
+        devices,
+        held: Vec::new(),
         costs: vec![Nanos::ZERO; process.depth()],
         unpaid: Nanos::ZERO,
         passes: Passes::default(),

@@ -56,7 +56,6 @@ impl Workers {
 
 #[cfg(test)]
 mod tests {
-    use elevon_cache::file_io::Drops;
     use elevon_core::units::{Bytes, DeviceOffset, TaskId};
     use elevon_formats::fio::spec::JobSpec;
 
@@ -64,7 +63,7 @@ mod tests {
 
     fn op(token: u32, kind: FileOpKind) -> FileOp {
         let (position, bytes) = (DeviceOffset::ZERO, Bytes::new(4096));
-        FileOp { task: TaskId(0), token, kind, file: 0, position, bytes, drops: Drops::Nothing }
+        FileOp { task: TaskId(0), token, kind, file: 0, position, bytes, is_first_check: false }
     }
 
     #[test]

@@ -455,7 +455,7 @@ impl Process {
 
     /// Returns true if a job that runs by time continues without a pause: it neither verifies nor
     /// trims before it writes.
-    const fn goes_round(&self) -> bool {
+    pub(crate) const fn goes_round(&self) -> bool {
         self.options.loops == u64::MAX && !self.options.verify_after && !self.options.trim_then_write
     }
 

@@ -34,7 +34,7 @@ pub(super) trait Layer<S>: Sized {
     fn handle_timers(&mut self, _now: Instant) {}
 
     /// Handles the end of a process.
-    fn on_process_over(&mut self, _task: usize) {}
+    fn on_process_over(&mut self, _now: Instant, _task: usize) {}
 
     /// Returns the page cache's layer, for observers and probes.
     fn buffered(&mut self) -> Option<&mut BufferedIo> {

@@ -39,8 +39,8 @@ impl Layer<Process> for &mut BufferedIo {
         (**self).handle_timers(now);
     }
 
-    fn on_process_over(&mut self, task: usize) {
-        (**self).on_process_over(task);
+    fn on_process_over(&mut self, now: Instant, task: usize) {
+        (**self).on_process_over(now, task);
     }
 
     fn buffered(&mut self) -> Option<&mut BufferedIo> {

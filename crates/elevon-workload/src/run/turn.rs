@@ -164,7 +164,8 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
                 self.end_open_batch(task);
                 self.set_context(task, turn.now);
                 self.wakeups.set(task, Instant::MAX);
-                self.layer.on_process_over(task);
+                let now = self.backend.now();
+                self.layer.on_process_over(now, task);
                 self.on_over(task, turn.now);
                 false
             }

@@ -16,6 +16,13 @@ fn quick(cache: &mut PageCache, open: OpenId, kind: CallKind, page: u64) {
     assert_eq!(cache.poll_done().is_some(), called == Called::Wait);
 }
 
+/// Lets reads and faults read no page but their own.
+fn read_single_pages(cache: &mut PageCache, open: OpenId) {
+    for kind in [CallKind::Fadvise(Advice::Random), CallKind::Madvise(Advice::Random)] {
+        run(cache, T0, call(open, kind, 0, 0));
+    }
+}
+
 #[test]
 fn idle_memory_makes_room_for_files_where_there_is_zram() {
     for name in POLICIES {
@@ -25,7 +32,7 @@ fn idle_memory_makes_room_for_files_where_there_is_zram() {
                 (config.reserved, config.idle) = (Bytes::new(16 * MIB), Bytes::new(12 * MIB));
                 config.zram = Bytes::new(zram);
             });
-            run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Random), 0, 0));
+            read_single_pages(&mut cache, open);
             // Slightly more than memory holds is read repeatedly, most of it through a mapping.
             for n in 0..40_000u64 {
                 let page = n * 7 % 4800;
@@ -52,7 +59,7 @@ fn an_idle_program_ends_before_young_pages_go() {
         config.policy = ReplacementConfig::Mglru { version: Version::V6_1, min_ttl };
         (config.reserved, config.idle) = (Bytes::new(9 * MIB), Bytes::new(8 * MIB));
     });
-    run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Random), 0, 0));
+    read_single_pages(&mut cache, open);
     let (mut now, mut killed) = (T0, 0);
     for page in 0..4000 {
         let wanted = call(open, CallKind::Read, page * PAGE, PAGE);
@@ -87,7 +94,7 @@ fn who_finds_no_memory_waits_a_jiffy_or_for_writeback() {
             let min_ttl = Nanos::from_millis(150);
             config.policy = ReplacementConfig::Mglru { version: Version::V6_1, min_ttl };
         });
-        run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Random), 0, 0));
+        read_single_pages(&mut cache, open);
         let mut held = Vec::new();
         if is_writing {
             run(&mut cache, T0, call(open, CallKind::Write, 0, PAGE));

@@ -296,3 +296,65 @@ fn the_flusher_begins_above_the_background_threshold() {
     let pages: u64 = written.iter().map(|&(_, _, pages)| pages).sum();
     assert!(pages >= poll && cache.resident().pages().dirty() <= background, "{pages} written");
 }
+
+/// BLKFLSBUF and the last close of a block device.
+#[test]
+fn a_block_device_is_written_and_dropped() {
+    let (mut cache, open) = cache(64, 64, |_| {});
+    let mut go = |kind, page: u64, pages: u64| run(&mut cache, T0, call(open, kind, page * PAGE, pages * PAGE)).1;
+    go(CallKind::Write, 0, 2);
+    go(CallKind::Write, 40, 1);
+    assert_eq!(go(CallKind::FlushBuffers, 0, 0), [(Op::Write, 0, 2), (Op::Write, 40, 1)]);
+    assert_eq!(cache.resident().pages().used(), 0);
+    // A page that is mapped stays, but not after the last close.
+    cache.map(open);
+    let mut go = |kind, page: u64, pages: u64| run(&mut cache, T0, call(open, kind, page * PAGE, pages * PAGE)).1;
+    go(CallKind::Fault { write: true }, 3, 1);
+    assert_eq!(go(CallKind::FlushBuffers, 0, 0), [(Op::Write, 3, 1)]);
+    assert!(cache.resident().pages().used() > 0);
+    assert_eq!(run(&mut cache, T0, call(open, CallKind::LastClose, 0, 0)).1, [(Op::Write, 0, 0); 0]);
+    assert_eq!(cache.resident().pages().used(), 0);
+}
+
+#[test]
+fn the_last_close_waits_for_pages_that_are_read() {
+    let (mut cache, open) = cache(64, 64, |_| {});
+    run(&mut cache, T0, call(open, CallKind::Read, 0, PAGE));
+    // The next window is read ahead.
+    let read = cache.call(T0, call(open, CallKind::Read, PAGE, PAGE));
+    assert!(matches!(read, Called::Done(_)), "{read:?}");
+    assert_eq!(cache.call(T0, call(open, CallKind::LastClose, 0, 0)), Called::Wait);
+    drain(&mut cache, T0);
+    assert_eq!(cache.poll_done().map(|done| done.status), Some(Status::Ok));
+    assert_eq!(cache.resident().pages().used(), 0);
+}
+
+#[test]
+fn a_write_to_a_marked_page_leaves_the_marker_and_its_writeback_takes_it() {
+    for (sync, reads) in [(false, 1), (true, 0)] {
+        let (mut cache, open) = cache(64, 64, |_| {});
+        run(&mut cache, T0, call(open, CallKind::Read, 0, PAGE));
+        run(&mut cache, T0, call(open, CallKind::Write, PAGE, PAGE));
+        if sync {
+            run(&mut cache, T0, call(open, CallKind::Fsync, 0, 0));
+        }
+        let (_, bios) = run(&mut cache, T0, call(open, CallKind::Read, PAGE, PAGE));
+        assert_eq!(bios.len(), reads, "{sync}: {bios:?}");
+    }
+}
+
+#[test]
+fn advice_on_the_mapping_decides_what_a_fault_reads() {
+    for (of_file, of_mapping, pages) in [
+        (Advice::Random, Advice::Sequential, 32),
+        (Advice::Sequential, Advice::Random, 1),
+        (Advice::Sequential, Advice::Sequential, 64),
+    ] {
+        let (mut cache, open) = cache(64, 256, |_| {});
+        cache.map(open);
+        run(&mut cache, T0, call(open, CallKind::Fadvise(of_file), 0, 0));
+        run(&mut cache, T0, call(open, CallKind::Madvise(of_mapping), 0, 0));
+        let (_, bios) = run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 0, PAGE));
+        assert_eq!(bios, [(Op::Read, 0, pages)], "{of_file:?} {of_mapping:?}");
+    }
+}
