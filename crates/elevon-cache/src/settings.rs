@@ -23,7 +23,7 @@ const fn number(
     get: fn(&CacheConfig) -> u64,
     set: fn(&mut CacheConfig, u64) -> Result<(), &'static str>,
 ) -> SettingValue<CacheConfig> {
-    SettingValue::Number { unit, range, multiple_of: 1, get, set }
+    SettingValue::Number { unit, range, takes_more: false, get, set }
 }
 
 /// Returns the setting of a number that every configuration takes. `$get` reads its value, and the
@@ -87,13 +87,13 @@ pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
     ),
     CacheSetting {
         key: "read_ahead_kb",
-        help: "readahead window of an open file",
+        help: "readahead window of an open file, rounded down to whole pages",
         follows: Some("128; by device: 2 io_opt; from 6.17, rotational: 2 max_sectors_kb"),
         reported: Reported::Always,
         value: SettingValue::Number {
             unit: "KiB",
-            range: (0, 1 << 20),
-            multiple_of: 4,
+            range: (0, u32::MAX as u64),
+            takes_more: false,
             get: |c| u64::from(c.ra_pages) * 4,
             set: |c, kb| {
                 c.ra_pages = (kb / 4) as u32;
@@ -255,8 +255,10 @@ mod tests {
             set.set(key, value).expect("good");
         }
         assert_eq!((set.ra_pages, set.dirty.dirty, set.flusher_times.expire), (128, 40, Nanos::from_secs(2)));
-        let error = config().set("read_ahead_kb", "5").expect_err("no whole page");
-        assert_eq!(error.to_string(), "read_ahead_kb=5: expected a multiple of 4 from 0 to 1048576 (KiB)");
+        set.set("read_ahead_kb", "5").expect("a page, and a part of one");
+        assert_eq!(set.ra_pages, 1);
+        let error = config().set("read_ahead_kb", "4294967296").expect_err("more than 32 bits");
+        assert_eq!(error.to_string(), "read_ahead_kb=4294967296: expected a whole number from 0 to 4294967295 (KiB)");
     }
 
     #[test]

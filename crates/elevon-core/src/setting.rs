@@ -51,8 +51,8 @@ pub enum SettingValue<C: 'static> {
         unit: &'static str,
         /// The smallest and the largest value.
         range: (u64, u64),
-        /// The value is a multiple of this.
-        multiple_of: u64,
+        /// Larger numbers are taken, too: `set` puts another in their place, as Linux does.
+        takes_more: bool,
         /// Returns the value in force.
         get: fn(&C) -> u64,
         /// Sets a value that is in the range. Fails with a text that says what would be right if
@@ -117,9 +117,10 @@ impl<C> SettingRow<C> {
     pub fn set(&self, config: &mut C, text: &str) -> Result<(), SettingError> {
         let bad = |want| SettingError::Value { key: self.key.to_string(), value: text.to_string(), want };
         match self.value {
-            SettingValue::Number { range: (least, most), multiple_of, set, .. } => {
+            SettingValue::Number { range: (least, most), takes_more, set, .. } => {
+                let most = if takes_more { u64::MAX } else { most };
                 let number = text.parse::<u64>().ok().filter(|n| (least..=most).contains(n));
-                let number = number.filter(|n| n.is_multiple_of(multiple_of)).ok_or_else(|| bad(self.expected()))?;
+                let number = number.ok_or_else(|| bad(self.expected()))?;
                 set(config, number).map_err(|want| bad(want.to_string()))
             }
             SettingValue::Switch { set, .. } => {
@@ -135,13 +136,9 @@ impl<C> SettingRow<C> {
     /// Returns the description of a valid value, for an error message.
     fn expected(&self) -> String {
         match self.value {
-            SettingValue::Number { unit, range: (least, most), multiple_of, .. } => {
-                let what = match multiple_of {
-                    1 => "a whole number".to_string(),
-                    step => format!("a multiple of {step}"),
-                };
+            SettingValue::Number { unit, range: (least, most), .. } => {
                 let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
-                format!("{what} from {least} to {most}{unit}")
+                format!("a whole number from {least} to {most}{unit}")
             }
             SettingValue::Switch { .. } => "0 or 1".to_string(),
             SettingValue::Text { takes, .. } => takes.to_string(),

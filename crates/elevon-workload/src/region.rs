@@ -57,6 +57,17 @@ pub struct Extent {
     pub bytes: Bytes,
 }
 
+/// Returns true if the file of a job is a block device by its name, or because the job has no size.
+pub fn uses_device(spec: &JobSpec) -> bool {
+    let sized = spec.size.is_some() || spec.file_size.is_some();
+    let names = &spec.filenames;
+    !(sized || spec.fill_device) || !names.is_empty() && names.iter().all(|name| is_device_name(name))
+}
+
+fn is_device_name(name: &str) -> bool {
+    name.starts_with("/dev/") && !name.starts_with("/dev/shm/")
+}
+
 /// Assigns regions of a device; one for all jobs of a run.
 #[derive(Clone, Debug)]
 pub struct Placement {
@@ -154,8 +165,7 @@ impl Placement {
     }
 
     fn is_device(&self, name: &str) -> bool {
-        let is_below_dev = name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
-        is_below_dev || self.device_path.as_deref() == Some(name)
+        is_device_name(name) || self.device_path.as_deref() == Some(name)
     }
 
     /// Returns the regions of one clone.

@@ -1,45 +1,63 @@
-//! Finds settings whose value in force differs from the requested one, because the kernel clamps or
-//! rounds it silently.
+//! Finds settings and tunables whose value in force differs from the requested one, because the
+//! kernel clamps or rounds it silently.
 
 use std::collections::BTreeMap;
 
+use elevon_cache::page_cache::CacheConfig;
+use elevon_cache::settings as cache_settings;
 use elevon_core::limits::{QueueLimits, SYSFS};
+use elevon_core::sched::SchedulerConfig;
 use elevon_core::setting::{self, SettingRow, SettingValue};
 use elevon_core::stack::StackConfig;
 use elevon_core::stack::config::SETTINGS;
 use elevon_core::units::Sectors;
 
-/// Returns a line for each `--set KEY=VALUE` whose value differs from the one in force. If a key is
-/// given more than once, the last one counts.
-pub(crate) fn lines(settings: &[(String, String)], config: &StackConfig) -> Vec<String> {
+/// Returns a line for each `--set KEY=VALUE` and each tunable whose value differs from the one in
+/// force. If a key is given more than once, the last one counts. `cache`: the page cache, if there
+/// is one.
+pub(crate) fn lines(settings: &[(String, String)], config: &StackConfig, cache: Option<&CacheConfig>) -> Vec<String> {
     let last: BTreeMap<&str, &str> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    last.into_iter().filter_map(|(key, value)| line(key, value.parse().ok()?, config)).collect()
+    let of_set = last.into_iter().filter_map(|(key, value)| line(key, value.parse().ok()?, config, cache));
+    of_set.chain(of_tunables(&config.scheduler)).collect()
 }
 
-fn line(key: &str, asked: i64, config: &StackConfig) -> Option<String> {
+fn of_tunables(scheduler: &SchedulerConfig) -> impl Iterator<Item = String> {
+    scheduler.tunables.iter().filter_map(|&(name, asked)| {
+        let tunable = scheduler.info().tunables.iter().find(|tunable| tunable.name == name)?;
+        let got = tunable.in_force(asked);
+        let scheduler = scheduler.name;
+        (got != asked).then(|| format!("--scheduler {scheduler}:{name}={asked}: in force is {got}, as in the kernel"))
+    })
+}
+
+fn line(key: &str, asked: i64, config: &StackConfig, cache: Option<&CacheConfig>) -> Option<String> {
     let (unit, got) = match setting::find(SETTINGS, key) {
         Some(SettingRow { value: SettingValue::Number { unit, get, .. }, .. }) => (*unit, get(config) as i64),
-        Some(_) => return None,
-        None => {
-            let row = SYSFS.iter().find(|row| row.name == key)?;
-            (if row.unit == "0 or 1" { "" } else { row.unit }, config.limits.read(key)?)
-        }
+        Some(row) => ("", row.text(config).parse().ok()?),
+        None => match SYSFS.iter().find(|row| row.name == key) {
+            Some(row) => (if row.unit == "0 or 1" { "" } else { row.unit }, config.limits.read(key)?),
+            None => match &setting::find(cache_settings::SETTINGS, key)?.value {
+                SettingValue::Number { unit, get, .. } => (*unit, get(cache?) as i64),
+                _ => return None,
+            },
+        },
     };
     // These numbers request the default.
     let is_default = match key {
         "max_sectors_kb" | "max_segment_size" | "discard_granularity" => asked == 0,
+        "wbt_lat_usec" => asked == -1,
         _ => false,
     };
     if got == asked || is_default {
         return None;
     }
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-    let why = why(key, asked, config);
+    let why = why(key, asked, got, config);
     Some(format!("--set {key}={asked}: in force is {got}{unit}{why}"))
 }
 
 /// Explains what limits a setting, and which other setting removes the limit.
-fn why(key: &str, asked: i64, config: &StackConfig) -> String {
+fn why(key: &str, asked: i64, got: i64, config: &StackConfig) -> String {
     let limits = &config.limits;
     match key {
         "max_sectors_kb" => {
@@ -47,6 +65,9 @@ fn why(key: &str, asked: i64, config: &StackConfig) -> String {
             let lift = format!("--set {cap}={asked} lifts it");
             format!(", since the hardware takes no more ({cap}={kb}); {lift}")
         }
+        "read_ahead_kb" => ", whole pages, as in the kernel".to_owned(),
+        "nomerges" | "rotational" | "iostats" | "wbt_lat_usec" => ", as in the kernel".to_owned(),
+        "nr_requests" if got > asked => ", the least that the kernel has".to_owned(),
         "nr_requests" => {
             let depth = config.queue_depth;
             format!(
@@ -78,6 +99,7 @@ fn hardware_cap(limits: &QueueLimits) -> (&'static str, u64) {
 #[cfg(test)]
 mod tests {
     use elevon_core::kernel::Kernel;
+    use elevon_core::sched::SchedulerConfig;
     use elevon_sim::device::Device;
 
     fn lines(device: &str, set: &[(&str, &str)]) -> Vec<String> {
@@ -88,7 +110,7 @@ mod tests {
         for (key, value) in &settings {
             config.set(key, value).expect("a good setting");
         }
-        super::lines(&settings, &config)
+        super::lines(&settings, &config, None)
     }
 
     #[test]
@@ -106,6 +128,18 @@ mod tests {
         assert!(requests.len() == 1 && requests[0].contains("in force is 31 requests"), "{requests:?}");
         let fua = lines("hdd-7200", &[("write_cache", "0"), ("fua", "1")]);
         assert!(fua.len() == 1 && fua[0].contains("--set write_cache=1 first"), "{fua:?}");
+        let flags =
+            lines("ufs-4.0", &[("nomerges", "3"), ("rotational", "5"), ("iostats", "2"), ("wbt_lat_usec", "-1")]);
+        let in_force = ["iostats=2", "nomerges=3", "rotational=5"]
+            .map(|set| format!("--set {set}: in force is 1, as in the kernel"));
+        assert_eq!(flags, in_force);
+        let tunables = "mq-deadline:front_merges=2,read_expire=-1,fifo_batch=8";
+        let tunables = super::of_tunables(&SchedulerConfig::parse(tunables).expect("a scheduler"));
+        let told = ["front_merges=2: in force is 1", "read_expire=-1: in force is 0"];
+        assert_eq!(
+            tunables.collect::<Vec<_>>(),
+            told.map(|one| format!("--scheduler mq-deadline:{one}, as in the kernel"))
+        );
         let rounded = lines("ufs-4.0", &[("max_hw_sectors_kb", "510")]);
         assert!(rounded.len() == 1 && rounded[0].contains("in force is 508 KiB"), "{rounded:?}");
     }

@@ -20,7 +20,6 @@ use elevon_workload::run::{self, EndedEarly, JobOutcome, Observer};
 use elevon_workload::settings::{Settings, TenantSettingError};
 use elevon_workload::source::Source;
 
-use crate::clamped;
 use crate::device_description;
 use crate::failure::{ConflictError, Ending, Failure, MachineError};
 use crate::plan::{Plan, Target};
@@ -82,7 +81,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             }
             let description = device_description::of_upstream(address, &disk);
             let mut warnings = disk.notes().to_vec();
-            warnings.extend(clamped::lines(&plan.settings, &plan.stack_config(&description)?));
+            warnings.extend(plan.clamped(&plan.stack_config(&description)?));
             run_on(plan, &description, &mut disk, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)
         }
         Target::Real(path) => {
@@ -106,7 +105,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
                 host.reserve_frames(cache.frames()).map_err(|error| MachineError::Frames { bytes, error })?;
             }
             let mut warnings = host.warnings().to_vec();
-            warnings.extend(clamped::lines(&plan.settings, &plan.stack_config(&description)?));
+            warnings.extend(plan.clamped(&plan.stack_config(&description)?));
             let (mut result, outcome) =
                 run_on(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)?;
             let failure = host.failure();

@@ -8,7 +8,7 @@ use elevon_cache::settings;
 use elevon_core::kernel::{Kernel, RULES, Rules};
 use elevon_core::limits::QueueLimits;
 use elevon_core::sched::SchedulerConfig;
-use elevon_core::stack::StackConfig;
+use elevon_core::stack::{DirectPath, StackConfig};
 use elevon_formats::fio::{JobOption, ParsedJobs, parse_all_with};
 use elevon_serve::{UpstreamAddress, UpstreamAddressError};
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
@@ -16,6 +16,7 @@ use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
 use elevon_workload::WorkloadError;
 use elevon_workload::cpu::CpuCost;
+use elevon_workload::region::uses_device;
 use elevon_workload::tenants::TenantPlan;
 
 use crate::args::{DEFAULT_KERNEL, StackArgs};
@@ -232,7 +233,7 @@ impl Plan {
             let device = plan.device()?;
             let config = plan.stack_config(device.description())?;
             plan.refuse_not_atomic(&config.limits)?;
-            plan.warnings.extend(clamped::lines(&plan.settings, &config));
+            plan.warnings.extend(plan.clamped(&config));
             plan.warnings.extend(surprises(&plan.jobs.jobs, &args.device, device.description().size.bytes()));
         }
         Ok(plan)
@@ -253,6 +254,19 @@ impl Plan {
             (RULES[row].copy)(&other.rules(), &mut rules);
         }
         rules
+    }
+
+    /// Returns a line for each setting and tunable that has another value in force.
+    pub(crate) fn clamped(&self, config: &StackConfig) -> Vec<String> {
+        let cache = self.cache.as_ref().map(|cache| cache.config(config));
+        clamped::lines(&self.settings, config, cache.as_ref())
+    }
+
+    /// Returns true if the page cache is that of block devices: every buffered job uses one, in
+    /// simulation.
+    fn caches_devices(&self) -> bool {
+        let mut buffered = self.jobs.jobs.iter().filter(|job| job.is_buffered()).peekable();
+        self.cache.is_some() && !self.is_real() && buffered.peek().is_some() && buffered.all(uses_device)
     }
 
     /// Returns the configuration of the stack for a device.
@@ -283,6 +297,9 @@ impl Plan {
         }
         if let Some(own) = &self.own {
             own.limit(&mut config.limits, &rules)?;
+        }
+        if self.caches_devices() {
+            config.buffered_path = DirectPath::Blkdev;
         }
         // FUA needs a write cache, so it is set last, in whatever order they are given.
         let of_queue = || self.settings.iter().filter(|(key, _)| !settings::is_setting(key));

@@ -106,7 +106,10 @@ macro_rules! number {
 }
 macro_rules! flag {
     ($name:literal, $rw:ident, $field:ident, $help:literal) => {
-        row!($name, "0 or 1", $rw, $help, 1, |l| l.$field.into(), Write::Sets(|l, v| l.$field = v == 1))
+        flag!($name, $rw, $field, $help, 1)
+    };
+    ($name:literal, $rw:ident, $field:ident, $help:literal, $most:expr) => {
+        row!($name, "0 or 1", $rw, $help, $most, |l| l.$field.into(), Write::Sets(|l, v| l.$field = v != 0))
     };
 }
 macro_rules! in_bytes {
@@ -183,7 +186,7 @@ pub const SYSFS: &[SysfsLimit] = &[
         "KiB",
         rw,
         "soft limit of a request: splits and merges heed it; 0 for the default",
-        MOST_BYTES / 1024,
+        u32::MAX,
         |l| kb(l.max_sectors),
         Write::Sets(|l, v| l.max_user_sectors = sectors_of_kb(v))
     ),
@@ -251,7 +254,8 @@ pub const SYSFS: &[SysfsLimit] = &[
     number!("atomic_write_unit_max_bytes", "bytes", ro, atomic_write_unit_max: u32, "largest single atomic write, 0 for the largest possible"),
     flag!("write_cache", rw, write_cache, "the device has a volatile write cache"),
     flag!("fua", ro, fua, "it can write through that cache"),
-    flag!("rotational", rw, rotational, "it turns"),
+    // Linux takes any number, and shows 1 after all but 0 (measured with 6.18).
+    flag!("rotational", rw, rotational, "it turns", u64::MAX),
     shown!("nowait", "0 or 1", "NOWAIT bios are taken (no file)", |l| l.nowait.into(), NO_NOWAIT),
     shown!("io_poll", "0 or 1", "completions can be polled for", |l| l.poll.into(), NO_POLL),
 ];

@@ -83,6 +83,11 @@ impl TunableInfo {
         if self.choices.is_empty() { text.parse().ok() } else { named }
     }
 
+    /// Returns the value that is in force after a value was set: the nearest in the range.
+    pub fn in_force(&self, value: i64) -> i64 {
+        value.clamp(self.min, self.max)
+    }
+
     /// Returns a value as text.
     pub fn show(&self, value: i64) -> String {
         let name = usize::try_from(value - self.min).ok().and_then(|at| self.choices.get(at));
@@ -95,7 +100,8 @@ impl TunableInfo {
 pub struct SchedulerConfig {
     /// Name, one of [`SCHEDULERS`].
     pub name: &'static str,
-    /// Checked tunables in the order given; if a name occurs twice, the later value is used.
+    /// Checked tunables in the order given; if a name occurs twice, the later value is used. A value
+    /// may lie outside the range; see [`TunableInfo::in_force`].
     pub tunables: Vec<(&'static str, i64)>,
 }
 
@@ -149,11 +155,22 @@ pub(super) fn is_tunable(name: &str, rules: &Rules) -> bool {
     !(rules.queue_async_depth && name == "async_depth")
 }
 
-/// Finds a tunable of a scheduler and checks that `value` is in its range.
-pub(super) fn check(scheduler: &'static SchedulerInfo, name: &str, value: i64) -> Result<&'static str, SchedulerError> {
+/// Finds a tunable of a scheduler and checks that its kernel takes `value`. Linux 6.18 takes every
+/// 32-bit number for mq-deadline's and every number from 0 for bfq's, and clamps it to the range
+/// (measured); it refuses others, and so does Kyber.
+pub(super) fn check(
+    scheduler: &'static SchedulerInfo,
+    name: &str,
+    value: i64,
+) -> Result<&'static TunableInfo, SchedulerError> {
     let tunable = find(scheduler, name)?;
-    if (tunable.min..=tunable.max).contains(&value) {
-        Ok(tunable.name)
+    let taken = match scheduler.name {
+        "mq-deadline" => i32::MIN.into()..=i32::MAX.into(),
+        "bfq" if tunable.choices.is_empty() => 0..=i64::MAX,
+        _ => tunable.min..=tunable.max,
+    };
+    if taken.contains(&value) {
+        Ok(tunable)
     } else {
         Err(SchedulerError::BadValue { tunable, value: value.to_string() })
     }
@@ -219,7 +236,7 @@ impl SchedulerConfig {
             if tunables.iter().any(|(name, _)| *name == tunable.name) {
                 return Err(SchedulerError::Twice { tunable: tunable.name });
             }
-            tunables.push((check(info, tunable.name, value)?, value));
+            tunables.push((check(info, tunable.name, value)?.name, value));
         }
         Ok(Self { name: info.name, tunables })
     }
@@ -324,8 +341,9 @@ mod tests {
             ("mq-deadline:", r#""" after the scheduler's name is not of the form tunable=value"#),
             ("mq-deadline:fifo_batch", r#""fifo_batch" after the scheduler's name is not of the form tunable=value"#),
             ("mq-deadline:fifo_batch=16k", "fifo_batch=16k: must be an integer in 0..2147483647 (requests)"),
-            ("mq-deadline:async_depth=0", "async_depth=0: must be an integer in 1..2147483647 (requests)"),
-            ("mq-deadline:read_expire=-1", "read_expire=-1: must be an integer in 0..2147483647 (ms)"),
+            ("mq-deadline:read_expire=2147483648", "read_expire=2147483648: must be an integer in 0..2147483647 (ms)"),
+            ("bfq:slice_idle=-1", "slice_idle=-1: must be an integer in 0..2147483647 (ms)"),
+            ("kyber:read_lat_nsec=-1", "read_lat_nsec=-1: must be an integer in 0..9223372036854775807 (ns)"),
             (
                 "mq-deadline:front_merges=99999999999999999999",
                 "front_merges=99999999999999999999: must be an integer in 0..1 (boolean)",

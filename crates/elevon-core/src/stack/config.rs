@@ -254,12 +254,12 @@ impl StackConfig {
         // What sysfs shows and takes for it.
         let value = match (key, value) {
             ("write_cache", "write back") => "1",
-            ("write_cache", "write through") => "0",
+            ("write_cache", "write through" | "none") => "0",
             _ => value,
         };
         let bad = |_| {
             let want = match limit.unit {
-                _ if key == "write_cache" => "0 or 1, write through or write back".to_string(),
+                _ if key == "write_cache" => "0 or 1, write through, write back or none".to_string(),
                 "0 or 1" => limit.unit.to_string(),
                 "" => "a whole number".to_string(),
                 unit => format!("a whole number ({unit})"),
@@ -297,6 +297,8 @@ type StackSetting = SettingRow<StackConfig>;
 
 /// The largest `nr_requests` that Linux takes while a scheduler is in use.
 const MAX_SCHEDULER_REQUESTS: u64 = 2048;
+/// The largest `wbt_lat_usec`: Linux keeps it in nanoseconds.
+const MOST_MICROS: i64 = i64::MAX / 1000;
 /// What a smaller `nr_requests` becomes (measured: Linux 6.18 shows 4 after 0 to 3 was written,
 /// with a scheduler and without).
 const LEAST_REQUESTS: u32 = 4;
@@ -307,7 +309,7 @@ macro_rules! number {
         SettingValue::Number {
             unit: $unit,
             range: $range,
-            multiple_of: 1,
+            takes_more: false,
             get: |c: &StackConfig| c.$key.into(),
             set: |c: &mut StackConfig, n| {
                 c.$key = n as $type;
@@ -368,7 +370,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         value: SettingValue::Number {
             unit: "requests",
             range: (0, MAX_DEPTH as u64),
-            multiple_of: 1,
+            takes_more: false,
             get: |c| c.nr_requests().into(),
             set: |c, n| {
                 if n > MAX_SCHEDULER_REQUESTS && c.scheduler.info().in_linux && !c.scheduler.is_none() {
@@ -387,7 +389,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         value: SettingValue::Number {
             unit: "requests",
             range: (1, MAX_DEPTH as u64),
-            multiple_of: 1,
+            takes_more: false,
             get: |c| c.async_depth().into(),
             set: |c, n| {
                 if !c.rules().queue_async_depth {
@@ -403,10 +405,19 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
     },
     StackSetting {
         key: "nomerges",
-        help: "1: only cheap merges in the scheduler; 2: no merging",
+        help: "1, and every number above 2: only cheap merges in the scheduler; 2: no merging",
         follows: None,
         reported: Reported::Always,
-        value: number!(nomerges: u8, (0, 2), ""),
+        value: SettingValue::Number {
+            unit: "",
+            range: (0, 2),
+            takes_more: true,
+            get: |c| c.nomerges.into(),
+            set: |c, n| {
+                c.nomerges = if n > 2 { 1 } else { n as u8 };
+                Ok(())
+            },
+        },
     },
     StackSetting {
         key: "cpus",
@@ -423,7 +434,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         value: SettingValue::Number {
             unit: "ms",
             range: (1, 86_400_000),
-            multiple_of: 1,
+            takes_more: false,
             get: |c| c.io_timeout.as_millis(),
             set: |c, ms| {
                 c.io_timeout = Nanos::from_millis(ms);
@@ -452,7 +463,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
     StackSetting {
         key: "buffered_path",
         help: "buffered writes of the device itself or of a file system: a bio for each block, or for each range of pages",
-        follows: None,
+        follows: Some("iomap; blkdev if all cached files of the jobs are block devices"),
         reported: Reported::IfChanged,
         value: SettingValue::Choice {
             names: setting_names!(DirectPath),
@@ -467,13 +478,13 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         follows: Some("2000; rotational: 75000; 0 under bfq, flow"),
         reported: Reported::IfChanged,
         value: SettingValue::Text {
-            takes: "0..60000000 us, or -1",
+            takes: "0..9223372036854775 us, or -1",
             get: |c| c.wbt_target().map_or(0, Nanos::as_micros).to_string(),
             set: |c, text| {
                 c.wbt_lat = match text.parse::<i64>() {
                     Ok(-1) => None,
-                    Ok(us @ 0..=60_000_000) => Some(Nanos::from_micros(us as u64)),
-                    _ => return Err("a whole number from 0 to 60000000 (us), or -1 for the default"),
+                    Ok(us @ 0..=MOST_MICROS) => Some(Nanos::from_micros(us as u64)),
+                    _ => return Err("a whole number from 0 to 9223372036854775 (us), or -1 for the default"),
                 };
                 Ok(())
             },
@@ -495,10 +506,17 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
     },
     StackSetting {
         key: "iostats",
-        help: "account requests",
+        help: "account requests; a number above 1 is 1",
         follows: None,
         reported: Reported::IfChanged,
-        value: switch!(iostats),
+        value: SettingValue::Text {
+            takes: "0|1",
+            get: |c| u8::from(c.iostats).to_string(),
+            set: |c, text| {
+                c.iostats = text.parse::<u64>().map_err(|_| "0 or 1")? != 0;
+                Ok(())
+            },
+        },
     },
     StackSetting {
         key: "throttle_counter",

@@ -13,7 +13,6 @@ use elevon_serve::{Disk, Parts, Server, Upstream};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
 
-use crate::clamped;
 use crate::device_description;
 use crate::failure::{ConflictError, Failure, MachineError, ValueError};
 use crate::plan::{Plan, Target};
@@ -148,7 +147,7 @@ fn finish<D: Disk>(
 ) -> Result<OpenDevice<D>, Failure> {
     let plan = &planned.plan;
     let config = plan.stack_config(description)?;
-    notes.extend(clamped::lines(&plan.settings, &config));
+    notes.extend(plan.clamped(&config));
     let limits = &config.limits;
     let block = limits.logical_block_size.max(block);
     if limits.max_sectors.bytes().get() < block.into() {

@@ -295,7 +295,7 @@ fn event(line: &str, with_priority: bool) -> Option<(&str, String)> {
 }
 
 /// Returns the events whose time is not the device's, without priorities.
-fn events(trace: &str) -> Vec<String> {
+pub(crate) fn events(trace: &str) -> Vec<String> {
     let of_stack = trace.lines().filter_map(|line| event(line, false));
     of_stack.filter(|(kind, _)| !LEFT_OUT.contains(kind)).map(|(_, text)| text).collect()
 }

@@ -3,6 +3,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod attribute_parity;
+mod close_parity;
 mod event_parity;
 mod fio_examples;
 mod fio_language;
