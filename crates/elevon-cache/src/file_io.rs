@@ -558,8 +558,8 @@ impl FileIo {
         self.cache.call(now, call)
     }
 
-    /// Makes a call of a task, such as a program's, for the whole of an open file, which need not be
-    /// one of the program's. If the call sleeps, [`FileIoEvent::Call`] follows.
+    /// Makes a call of a task, such as a program's, for the whole of an open file, which need not
+    /// be one of the program's. If the call sleeps, [`FileIoEvent::Call`] follows.
     pub fn call_whole(&mut self, now: Instant, task: TaskId, open: OpenId, kind: CallKind) -> Called {
         let mut call = Call::new(task, NO_IO, open, kind, FileOffset::ZERO, Bytes::ZERO);
         if let Some(Running { program, .. }) = self.programs.get(task.index()) {

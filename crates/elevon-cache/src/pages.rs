@@ -342,8 +342,8 @@ impl Pages {
     }
 
     /// Marks a page dirty. Returns true if it was clean; it then belongs to this tenant until it is
-    /// clean again. The marker of readahead and the mark of reclaim stay, as measured with writes to
-    /// a block device and to ext4 on Linux 6.18.
+    /// clean again. The marker of readahead and the mark of reclaim stay, as measured with writes
+    /// to a block device and to ext4 on Linux 6.18.
     pub fn set_dirty(&mut self, frame: FrameId, tenant: TenantId) -> bool {
         let place = self.place_of(frame);
         let was_clean = !self.at(place).has(Flags::DIRTY);

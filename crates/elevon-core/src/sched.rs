@@ -315,8 +315,8 @@ impl AnyScheduler {
         }
     }
 
-    /// Sets a tunable by its sysfs name, in sysfs units, clamped to its range. As in Linux, requests
-    /// may be queued.
+    /// Sets a tunable by its sysfs name, in sysfs units, clamped to its range. As in Linux,
+    /// requests may be queued.
     pub fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), SchedulerError> {
         let tunable = tunable::check(self.info(), name, value)?;
         let (name, value) = (tunable.name, tunable.in_force(value));

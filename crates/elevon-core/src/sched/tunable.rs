@@ -100,8 +100,8 @@ impl TunableInfo {
 pub struct SchedulerConfig {
     /// Name, one of [`SCHEDULERS`].
     pub name: &'static str,
-    /// Checked tunables in the order given; if a name occurs twice, the later value is used. A value
-    /// may lie outside the range; see [`TunableInfo::in_force`].
+    /// Checked tunables in the order given; if a name occurs twice, the later value is used. A
+    /// value may lie outside the range; see [`TunableInfo::in_force`].
     pub tunables: Vec<(&'static str, i64)>,
 }
 

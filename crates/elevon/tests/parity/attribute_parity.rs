@@ -1,5 +1,5 @@
-//! Holds what `--set` and `--scheduler` take, clamp and refuse to what Linux 6.18 does when the same
-//! is written to the queue attributes and tunables of a loop device without discard (HZ 250).
+//! Holds what `--set` and `--scheduler` take, clamp and refuse to what Linux 6.18 does when the
+//! same is written to the queue attributes and tunables of a loop device without discard (HZ 250).
 
 use std::fs;
 
