@@ -82,8 +82,8 @@ impl Seeds {
         };
         Taus88::new(taus::seed_of(seed, usage, self.process))
     }
-    /// Returns the sequences of sizes by direction. With `verify` (even if nothing is read back) fio
-    /// 3.33 draws sizes of writes from a sequence like that of reads.
+    /// Returns the sequences of sizes by direction. With `verify` (even if nothing is read back)
+    /// fio 3.33 draws sizes of writes from a sequence like that of reads.
     fn sizes_as_fio(&self, verifies: bool) -> [Taus88; 3] {
         let own = [Use::ReadSize, Use::WriteSize, Use::TrimSize];
         (if verifies { [Use::ReadSize; 3] } else { own }).map(|usage| self.as_fio(usage))
@@ -422,8 +422,8 @@ impl Pattern {
         }
     }
 
-    /// Returns true if a sequential job of one file without zones has no space for one more I/O in a
-    /// direction, so that fio begins the pass anew in all of them.
+    /// Returns true if a sequential job of one file without zones has no space for one more I/O in
+    /// a direction, so that fio begins the pass anew in all of them.
     #[inline(always)]
     fn is_at_end(&self, direction: Direction) -> bool {
         let (d, file) = (direction as usize, &self.files[0]);

@@ -649,14 +649,6 @@ fn flows_and_full_devices() {
 }
 
 #[test]
-fn a_size_of_writes_beside_trims_is_told_to_have_no_effect() {
-    let warnings = |text: &str| crate::common::parsed(text).unwrap().warnings;
-    let told = warnings("[a]\nrw=trimwrite\nbs=4k,8k,16k\n");
-    assert!(told.len() == 1 && told[0].message.contains("has the size of the trim before it"), "{told:?}");
-    assert_eq!(warnings("[a]\nrw=trimwrite\nbs=64k\n"), []);
-}
-
-#[test]
 fn a_size_below_the_logical_block_suggests_the_missing_k() {
     // The job of proposal 003 says bs=64, but means 64 KiB.
     let parsed = parsed("[global]\ndirect=1\n[write]\nrw=write\n  bs=64\n").unwrap();
@@ -666,11 +658,6 @@ fn a_size_below_the_logical_block_suggests_the_missing_k() {
         found.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["job.fio:5:6: bs: 64 bytes is no multiple of the device's logical block of 512; did you mean 64k?"]
     );
-    // fio's KiB are 1000 bytes.
-    for text in ["bs=4KiB", "bs=4000"] {
-        let message = &crate::common::parsed(&format!("[a]\n{text}\n")).unwrap().unaligned(512, false)[0].message;
-        assert!(message.contains("; did you mean 4k? (KiB is 1000 bytes"), "{message}");
-    }
     let parsed = crate::common::parsed("[a]\nbs=5001\n").unwrap();
     let message = &parsed.unaligned(512, false)[0].message;
     assert!(message.contains(", as is needed without a page cache") && message.ends_with("use 5120"), "{message}");

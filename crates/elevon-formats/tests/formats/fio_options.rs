@@ -77,3 +77,20 @@ fn the_nearest_name_is_offered_only_when_near() {
         assert_eq!(nearest(typed), meant, "{typed}");
     }
 }
+
+#[test]
+fn a_size_of_writes_beside_trims_is_told_to_have_no_effect() {
+    let warnings = |text: &str| crate::common::parsed(text).unwrap().warnings;
+    let told = warnings("[a]\nrw=trimwrite\nbs=4k,8k,16k\n");
+    assert!(told.len() == 1 && told[0].message.contains("has the size of the trim before it"), "{told:?}");
+    assert_eq!(warnings("[a]\nrw=trimwrite\nbs=64k\n"), []);
+}
+
+#[test]
+fn a_size_in_thousands_suggests_as_many_k() {
+    // fio's KiB are 1000 bytes.
+    for text in ["bs=4KiB", "bs=4000"] {
+        let message = &crate::common::parsed(&format!("[a]\n{text}\n")).unwrap().unaligned(512, false)[0].message;
+        assert!(message.contains("; did you mean 4k? (KiB is 1000 bytes"), "{message}");
+    }
+}
