@@ -81,9 +81,9 @@ fn the_nearest_name_is_offered_only_when_near() {
 #[test]
 fn a_size_of_writes_beside_trims_is_told_to_have_no_effect() {
     let warnings = |text: &str| crate::common::parsed(text).unwrap().warnings;
-    let told = warnings("[a]\nrw=trimwrite\nbs=4k,8k,16k\n");
+    let told = warnings("[a]\ndirect=1\nrw=trimwrite\nbs=4k,8k,16k\n");
     assert!(told.len() == 1 && told[0].message.contains("has the size of the trim before it"), "{told:?}");
-    assert_eq!(warnings("[a]\nrw=trimwrite\nbs=64k\n"), []);
+    assert_eq!(warnings("[a]\ndirect=1\nrw=trimwrite\nbs=64k\n"), []);
 }
 
 #[test]
