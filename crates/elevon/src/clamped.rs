@@ -134,7 +134,8 @@ mod tests {
             .map(|set| format!("--set {set}: in force is 1, as in the kernel"));
         assert_eq!(flags, in_force);
         let tunables = "mq-deadline:front_merges=2,read_expire=-1,fifo_batch=8";
-        let tunables = super::of_tunables(&SchedulerConfig::parse(tunables).expect("a scheduler"));
+        let scheduler = SchedulerConfig::parse(tunables).expect("a scheduler");
+        let tunables = super::of_tunables(&scheduler);
         let told = ["front_merges=2: in force is 1", "read_expire=-1: in force is 0"];
         assert_eq!(
             tunables.collect::<Vec<_>>(),

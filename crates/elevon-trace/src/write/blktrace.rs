@@ -287,7 +287,7 @@ impl<W: Write, O: Outputs<W>> EventWriter for BlktraceWriter<W, O> {
     fn recorded(&mut self, recorded: &Recorded, first: &TraceEvent) -> io::Result<()> {
         recorded.lines().iter().try_for_each(|line| {
             let end = (0..=line.len().min(MESSAGE_MAX)).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0);
-            let text = line[..end].as_bytes();
+            let text = &line.as_bytes()[..end];
             self.notify(action::NOTIFY_MESSAGE, first, first.cpu.unwrap_or(0), text)
         })
     }

@@ -467,7 +467,7 @@ fn a_full_device_ends_a_job_that_fills_it_without_an_error() {
         let full = |edit: fn(&mut JobSpec)| {
             let mut bench = Bench::new(&job(|s| {
                 writes(s);
-                s.verify.method = verify.clone();
+                s.verify.method = verify;
                 edit(s);
             }));
             bench.memory = Some(vec![0; (START + (1 << 20)) as usize]);
