@@ -31,7 +31,8 @@ impl Life {
     pub(super) fn account_done(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
         let with_data = Place { class: place.class & !EMPTY, ..place };
         let Some(id) = self.request_at(with_data, true).or_else(|| self.request_at(place, true)) else {
-            return collect.on_completed_unknown(&TraceEvent { bytes: None, ..*event }, now);
+            // A flush has no start of accounting, and the data of a flush sequence ends twice.
+            return;
         };
         let Request { sectors, class, .. } = self.requests[id as usize];
         self.complete(event, Place { sectors, class, ..place }, now, collect);
