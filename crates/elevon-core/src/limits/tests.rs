@@ -216,7 +216,6 @@ fn setting_is_checked() {
     let mut limits = QueueLimits { max_hw_discard_sectors: Sectors::new(4096), ..QueueLimits::default() };
     limits.discard_granularity = 4096;
     let mut refused = |name, value| limits.set_sysfs(name, value, &rules).unwrap_err().to_string();
-    assert_eq!(refused("rotational", 2), "rotational=2: out of range; must be 0 to 1");
     assert_eq!(refused("max_segments", 65536), "max_segments=65536: out of range; must be 1 to 65535");
     assert_eq!(refused("max_segments", 0), "max_segments=0: out of range; must be 1 to 65535");
     assert_eq!(refused("max_discard_segments", 0), "max_discard_segments=0: out of range; must be 1 to 65535");

@@ -463,7 +463,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
     StackSetting {
         key: "buffered_path",
         help: "buffered writes of the device itself or of a file system: a bio for each block, or for each range of pages",
-        follows: Some("iomap; blkdev if all cached files of the jobs are block devices"),
+        follows: Some("by the files: blkdev if all cached ones are block devices, otherwise iomap"),
         reported: Reported::IfChanged,
         value: SettingValue::Choice {
             names: setting_names!(DirectPath),
@@ -658,7 +658,6 @@ mod tests {
     fn what_is_refused_says_why() {
         for (key, value, error) in [
             ("hz", "50", "hz=50: expected a whole number from 100 to 1000 (ticks/s)"),
-            ("nomerges", "3", "nomerges=3: expected a whole number from 0 to 2"),
             ("iostats", "yes", "iostats=yes: expected 0 or 1"),
             ("fill", "half", "fill=half: expected full, folio, max-sectors, trim or trim-256k"),
             ("max_sectors_kb", "512k", "max_sectors_kb=512k: expected a whole number (KiB)"),
@@ -670,7 +669,7 @@ mod tests {
             ),
             ("fil", "full", "fil: no such setting"),
             ("zoned", "host-managed", "zoned: cannot be set: no device here has zones"),
-            ("write_cache", "on", "write_cache=on: expected 0 or 1, write through or write back"),
+            ("write_cache", "on", "write_cache=on: expected 0 or 1, write through, write back or none"),
         ] {
             let mut config = StackConfig { kernel: crate::kernel::Kernel::V6_18, ..config() };
             assert_eq!(config.set(key, value).expect_err(key).to_string(), error);

@@ -61,8 +61,9 @@ impl ParsedJobs {
 
     /// Returns complaints about sizes and offsets of I/O that a device with logical blocks of
     /// `logical_block` bytes cannot do; empty if there are none. `cached`: buffered jobs go through
-    /// a page cache, and may have any size. The complaint suggests what was meant: 1024 bytes for each
-    /// thousand (`KiB` is 1000 bytes, as in fio), or a `k` that was forgotten behind a small number.
+    /// a page cache, and may have any size. The complaint suggests what was meant: 1024 bytes for
+    /// each thousand (`KiB` is 1000 bytes, as in fio), or a `k` that was forgotten behind a small
+    /// number.
     pub fn unaligned(&self, logical_block: u64, cached: bool) -> Vec<Diagnostic> {
         let mut found = Vec::new();
         let is_in_blocks = |job: &JobSpec| !cached || !job.goes_in_bytes();

@@ -10,9 +10,13 @@ use std::collections::VecDeque;
 use elevon_cache::FileId;
 use elevon_cache::page_cache::{CallDone, CallKind, Called, OpenId};
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, TaskId};
+use elevon_core::units::{Instant, Nanos, TaskId};
 
 use super::{BufferedIo, LastWriteBack};
+
+/// Time in which the processes of a group begin. In fio they open their files and wait for each
+/// other; in runs of Linux 6.18 no reader waited for what a writer beside it had just written.
+const TOGETHER: Nanos = Nanos::new(1_000_000);
 
 /// A block device that is cached.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ struct CachedDevice {
     users: usize,
     /// The task that is closing it.
     closer: Option<TaskId>,
+    /// When it was flushed last.
+    flushed_at: Option<Instant>,
 }
 
 /// The block devices that are cached, in the order in which they were added.
@@ -40,7 +46,7 @@ pub(super) struct CachedDevices {
 impl CachedDevices {
     /// Adds a device.
     pub(super) fn add(&mut self, file: FileId, open: OpenId) {
-        self.all.push(CachedDevice { file, open, users: 0, closer: None });
+        self.all.push(CachedDevice { file, open, users: 0, closer: None, flushed_at: None });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -80,10 +86,17 @@ impl BufferedIo {
         true
     }
 
-    /// Has a process write the dirty pages of a device and drop its clean ones (BLKFLSBUF).
-    pub(super) fn flush_device(&mut self, now: Instant, task: usize, index: usize) -> Called {
-        let open = self.devices.all[index].open;
-        self.files.call_whole(now, TaskId(task as u32), open, CallKind::FlushBuffers)
+    /// Has a process write the dirty pages of a device and drop its clean ones (BLKFLSBUF). Returns
+    /// true if the process waits. Processes that begin within [`TOGETHER`] open the device before
+    /// any of them does an I/O, so that the first flush is for all.
+    pub(super) fn flush_device(&mut self, now: Instant, task: usize, index: usize) -> bool {
+        let device = &mut self.devices.all[index];
+        if device.flushed_at.is_some_and(|at| now.since(at) < TOGETHER) {
+            return false;
+        }
+        device.flushed_at = Some(now);
+        let open = device.open;
+        self.files.call_whole(now, TaskId(task as u32), open, CallKind::FlushBuffers) == Called::Wait
     }
 
     /// Closes the devices of a process that has them open.

@@ -172,7 +172,7 @@ impl BufferedIo {
                         return true;
                     };
                     self.users[task].file_setup = FileSetup::Dropping(index + 1);
-                    if self.flush_device(now, task, device) == Called::Wait {
+                    if self.flush_device(now, task, device) {
                         return false;
                     }
                 }

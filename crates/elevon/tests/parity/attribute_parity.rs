@@ -14,7 +14,7 @@ use elevon_core::units::{Bytes, Sectors, TaskId};
 use crate::common::kernel_truth;
 
 /// What differs on purpose or is not modelled, by the beginning of the line, and why.
-const DIFFERENT: [(&str, &str); 14] = [
+const DIFFERENT: [(&str, &str); 15] = [
     ("nomerges <- '':", "an empty value is a mistake of the command line"),
     ("nr_requests <- '129'", "clamped to the depth, which the same command line may change"),
     ("nr_requests <- '10", "clamped to the depth: 1000 and 10240"),
@@ -28,6 +28,7 @@ const DIFFERENT: [(&str, &str); 14] = [
     ("scheduler", "an option of its own"),
     ("write_cache <- '", "0 and 1 are taken, too; the words have a test below"),
     ("mq-deadline:read_expire <- '2147483", "the kernel shows a negative number for the largest"),
+    ("mq-deadline:read_expire <- '99999999999'", "what it shows is left of the one before"),
     ("bfq:slice_idle <- '2147483648'", "the kernel keeps 32 bits of microseconds"),
 ];
 

@@ -69,6 +69,7 @@ fn blocks_larger_than_a_page_are_those_of_clients() {
 fn sizes_that_cannot_be_kept_are_refused_by_name() {
     let refused = |server: &[&str], args: &[&str], words: &str| {
         let bench = Bench::new();
+        bench.file("a.fio", "[a]\nrw=read\ndirect=1\nbs=64k\nsize=1M\n");
         let Some(_nbdkit) = nbdkit(&bench, server) else { return };
         let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
         let args: Vec<&str> = args.iter().map(|arg| if *arg == "UP" { &*address } else { arg }).collect();
@@ -81,7 +82,7 @@ fn sizes_that_cannot_be_kept_are_refused_by_name() {
     let with = |more: [&'static str; 2]| [&serve[..], &more].concat();
     refused(&LARGE, &with(["--cache", "1MiB"]), "its blocks of 65536 bytes are larger than a page");
     refused(&LARGE, &with(["--set", "max_sectors_kb=32"]), "at least 64 KiB, a block of nbd+unix:///");
-    let run = ["run", "--device", "UP", "--name=a", "--rw=read", "--bs=64k", "--size=1M"];
+    let run = ["run", "a.fio", "--device", "UP"];
     refused(&LARGE, &run, "the server's blocks have 65536 bytes; up to 4096 are supported");
     let small = ["--filter=blocksize-policy", "memory", "8M", "blocksize-preferred=512", "blocksize-maximum=1K"];
     refused(&small, &serve, "the server takes up to 1024 bytes at a time; at least 4096 are needed");

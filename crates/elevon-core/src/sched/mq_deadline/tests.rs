@@ -374,7 +374,10 @@ fn tunables_read_back_in_sysfs_units() {
     };
     assert_eq!(any.tunables(), expected(16));
     any.set_tunable("fifo_batch", 1).unwrap();
-    assert!(any.set_tunable("fifo_batch", -1).is_err());
+    // As Linux 6.18 does, it takes a negative number for 0.
+    any.set_tunable("fifo_batch", -1).unwrap();
+    assert_eq!(any.tunables(), expected(0));
+    any.set_tunable("fifo_batch", 1).unwrap();
     assert!(any.set_tunable("slice_idle", 1).is_err());
     assert_eq!(any.tunables(), expected(1));
     for row in INFO.tunables.iter().filter(|row| row.name != "async_depth") {
