@@ -1,6 +1,6 @@
 //! Writes Perfetto's protobuf trace: for each device one track per (hardware queue, tag) with a
-//! slice from issue to completion, tracks of waiting requests with a slice from allocation to issue,
-//! and counters.
+//! slice from issue to completion, tracks of waiting requests with a slice from allocation to
+//! issue, and counters.
 //!
 //! Field numbers are those of `perfetto/trace/*.proto`. Packets are independent, so a truncated
 //! file is readable except for its last packet. Slices are written when they end, which is not in
