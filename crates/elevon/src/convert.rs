@@ -48,8 +48,8 @@ fn write_all(reader: &mut Reader, name: &str, place: &TracePlace) -> Result<u64,
     let bar = Bar::new(name);
     let unread = |error| MachineError::Read { trace: name.to_owned(), error };
     let first = reader.next_batch().map_err(unread)?.map(<[TraceEvent]>::to_vec).unwrap_or_default();
-    // A trace of many CPUs is as many files of blktrace; without more descriptors, creating one says
-    // so.
+    // A trace of many CPUs is as many files of blktrace. If there are no more descriptors, creating
+    // one of the files says so.
     let _ = elevon_host::raise_descriptor_limit();
     let mut writer = write::create(&place.hidden(), options(reader)).map_err(MachineError::from)?;
     let fail = |error: io::Error| place.failure(error);

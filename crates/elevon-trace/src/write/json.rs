@@ -18,8 +18,8 @@ const HEAD: &str = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
 const FOOT: &str = "\n]}\n";
 /// Bytes that are buffered before they are written.
 const CHUNK: usize = 64 * 1024;
-/// Process numbers of a device: that of the waiting requests, then those of the hardware queues, then
-/// these.
+/// Process numbers of a device: that of the waiting requests, then those of the hardware queues,
+/// then these.
 const UNTAGGED_PROCESS: u64 = 0x1_0001;
 const IO_PROCESS: u64 = 0x1_0002;
 /// Distance of the process numbers of two devices.

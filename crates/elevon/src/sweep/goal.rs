@@ -97,7 +97,8 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Parses `METRIC<VALUE` or `METRIC>VALUE`, or with `<=` and `>=`: a number, or one with a unit of time or size.
+    /// Parses `METRIC<VALUE` or `METRIC>VALUE`, or with `<=` and `>=`: a number, or one with a unit
+    /// of time or size.
     pub(super) fn parse(text: &str) -> Result<Self, SweepError> {
         let bad = || SweepError::Bound { text: text.to_owned() };
         let at = text.find(['<', '>']).ok_or_else(bad)?;
