@@ -264,9 +264,9 @@ fn a_steady_job_ends_and_says_so_as_by_fio() {
     if let Some(fio) = fio {
         assert_eq!(shape(steady), shape(&fio["jobs"][0]["steadystate"]));
     }
-    // In virtual time the samples are exact: 3 s of ramps, of which that of the job is in no figure,
-    // then a sample each second. The first job is steady after three of them, the second never is
-    // and has its last three samples.
+    // In virtual time the samples are exact: 3 s of ramps, of which that of the job is in no
+    // figure, then a sample each second. The first job is steady after three of them, the second
+    // never is and has its last three samples.
     let job = "[global]\nbs=4k\nrw=randread\ndirect=1\ntime_based\nruntime=8\nrate_iops=200\nramp_time=1\nss_ramp=2\n\
                [a]\nss=bw_slope:1\nss_dur=3\n[b]\nss=iops:0\nss_dur=3\n\
                [c]\nnumjobs=2\nnew_group\ngroup_reporting\nss=iops_slope:0.1%\nss_dur=3\nss_interval=500ms\n";
