@@ -65,6 +65,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     turns_wbt_off: false,
     first_requests: requests_of_linux,
     async_quarters: 3,
+    taken: TunableInfo::values,
     tunables: &[
         latency("read_lat_nsec", "2000000", "latency that 99 % of reads are to keep, from allocation to completion"),
         latency("write_lat_nsec", "10000000", "latency that 99 % of writes are to keep, from allocation to completion"),

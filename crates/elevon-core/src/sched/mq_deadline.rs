@@ -22,8 +22,8 @@ use alloc::vec::Vec;
 
 use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
-use super::tunable::requests_of_linux;
-use super::{Reads, Scheduler, SchedulerInfo, TunableInfo, View};
+use super::tunable::{NATURAL, POSITIVE, requests_of_linux, row};
+use super::{Reads, Scheduler, SchedulerInfo, View};
 use crate::bio::Bio;
 use crate::ioprio::IoPrio;
 use crate::ioprio::PrioClass;
@@ -39,20 +39,6 @@ const READ: usize = 0;
 const WRITE: usize = 1;
 /// Best effort, the first class that is checked for aged requests.
 const BE: usize = PrioClass::Be.rank();
-const INT_MAX: i64 = i32::MAX as i64;
-
-const fn row(
-    name: &'static str,
-    unit: &'static str,
-    default: &'static str,
-    range: (&'static str, i64, i64),
-    help: &'static str,
-) -> TunableInfo {
-    let (range, min, max) = range;
-    TunableInfo { name, unit, default, range, min, max, help, choices: &[] }
-}
-
-const NATURAL: (&str, i64, i64) = ("0..2147483647", 0, INT_MAX);
 
 /// The entry of `elevon schedulers`.
 pub const INFO: SchedulerInfo = SchedulerInfo {
@@ -65,14 +51,10 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     turns_wbt_off: false,
     first_requests: requests_of_linux,
     async_quarters: 4,
+    // Measured on Linux 6.18.
+    taken: |_| i32::MIN.into()..=i32::MAX.into(),
     tunables: &[
-        row(
-            "async_depth",
-            "requests",
-            "nr_requests",
-            ("1..2147483647", 1, INT_MAX),
-            "scheduler tags that everything but reads may take",
-        ),
+        row("async_depth", "requests", "nr_requests", POSITIVE, "scheduler tags that everything but reads may take"),
         row("fifo_batch", "requests", "16", NATURAL, "requests in a batch; 0 acts like 1"),
         row("front_merges", "boolean", "1", ("0..1", 0, 1), "look for requests that a bio may be put in front of"),
         row("prio_aging_expire", "ms", "10000", NATURAL, "age from which a request passes higher classes"),
@@ -82,7 +64,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
             "writes_starved",
             "batches",
             "2",
-            ("-2147483648..2147483647", i32::MIN as i64, INT_MAX),
+            ("-2147483648..2147483647", i32::MIN as i64, i32::MAX as i64),
             "read batches that pass waiting writes; negative: writes wait for the last read",
         ),
     ],
@@ -228,7 +210,8 @@ impl MqDeadline {
     }
 
     /// Returns the counters of the classes: RT, BE, IDLE.
-    pub fn counters(&self) -> [ClassCounters; 3] {
+    #[cfg(test)]
+    fn counters(&self) -> [ClassCounters; 3] {
         [0, 1, 2].map(|c: usize| self.classes[c].counters)
     }
 

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use super::contexts::Contexts;
 use super::fifo::{Fifo, FifoLinks};
-use super::{Scheduler, SchedulerInfo, View};
+use super::{Scheduler, SchedulerInfo, TunableInfo, View};
 use crate::bio::Bio;
 use crate::merge::MergeKind;
 use crate::units::{HwQueue, Instant, RequestId};
@@ -29,6 +29,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     turns_wbt_off: false,
     first_requests: |depth| depth,
     async_quarters: 4,
+    taken: TunableInfo::values,
     tunables: &[],
 };
 

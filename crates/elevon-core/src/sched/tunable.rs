@@ -4,6 +4,7 @@ extern crate alloc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::RangeInclusive;
 
 use super::SCHEDULERS;
 use crate::kernel::Rules;
@@ -34,6 +35,9 @@ pub struct SchedulerInfo {
     /// Quarters of `nr_requests` that asynchronous requests may take by default, 1 to 4 (the
     /// queue's `async_depth` of 7.0 and later).
     pub async_quarters: u32,
+    /// Returns the values that may be written to a tunable; those outside of its range are clamped
+    /// ([`TunableInfo::in_force`]).
+    pub taken: fn(&TunableInfo) -> RangeInclusive<i64>,
 }
 
 /// The `nr_requests` that Linux gives a queue with a scheduler: twice the device's depth, of which
@@ -76,11 +80,33 @@ pub struct TunableInfo {
     pub choices: &'static [&'static str],
 }
 
+const INT_MAX: i64 = i32::MAX as i64;
+/// Range of a C `int` from 0 on: the text, and the ends.
+pub(super) const NATURAL: (&str, i64, i64) = ("0..2147483647", 0, INT_MAX);
+/// Range of a C `int` from 1 on: the text, and the ends.
+pub(super) const POSITIVE: (&str, i64, i64) = ("1..2147483647", 1, INT_MAX);
+
+/// Returns the row of a tunable that is a number.
+pub(super) const fn row(
+    name: &'static str,
+    unit: &'static str,
+    default: &'static str,
+    (range, min, max): (&'static str, i64, i64),
+    help: &'static str,
+) -> TunableInfo {
+    TunableInfo { name, unit, default, range, min, max, help, choices: &[] }
+}
+
 impl TunableInfo {
     /// Parses a value: an integer, or one of the names if the tunable has names.
     pub fn parse(&self, text: &str) -> Option<i64> {
         let named = self.choices.iter().position(|&name| name == text).map(|at| self.min + at as i64);
         if self.choices.is_empty() { text.parse().ok() } else { named }
+    }
+
+    /// Returns the range.
+    pub fn values(&self) -> RangeInclusive<i64> {
+        self.min..=self.max
     }
 
     /// Returns the value that is in force after a value was set: the nearest in the range.
@@ -155,21 +181,14 @@ pub(super) fn is_tunable(name: &str, rules: &Rules) -> bool {
     !(rules.queue_async_depth && name == "async_depth")
 }
 
-/// Finds a tunable of a scheduler and checks that its kernel takes `value`. Linux 6.18 takes every
-/// 32-bit number for mq-deadline's and every number from 0 for bfq's, and clamps it to the range
-/// (measured); it refuses others, and so does Kyber.
+/// Finds a tunable of a scheduler and checks that `value` may be written to it.
 pub(super) fn check(
     scheduler: &'static SchedulerInfo,
     name: &str,
     value: i64,
 ) -> Result<&'static TunableInfo, SchedulerError> {
     let tunable = find(scheduler, name)?;
-    let taken = match scheduler.name {
-        "mq-deadline" => i32::MIN.into()..=i32::MAX.into(),
-        "bfq" if tunable.choices.is_empty() => 0..=i64::MAX,
-        _ => tunable.min..=tunable.max,
-    };
-    if taken.contains(&value) {
+    if (scheduler.taken)(tunable).contains(&value) {
         Ok(tunable)
     } else {
         Err(SchedulerError::BadValue { tunable, value: value.to_string() })
@@ -365,7 +384,7 @@ mod tests {
                 let range = if t.choices.is_empty() { alloc::format!("{}..{}", t.min, t.max) } else { named };
                 assert_eq!(t.range, range, "{}", t.name);
                 let default = t.parse(t.default);
-                assert!(default.is_some_and(|d| (t.min..=t.max).contains(&d)) || t.default == "nr_requests");
+                assert!(default.is_some_and(|d| t.values().contains(&d)) || t.default == "nr_requests");
                 assert!(default.is_none_or(|d| t.show(d) == t.default));
             }
             assert!(scheduler.tunables.is_sorted_by_key(|t| t.name));

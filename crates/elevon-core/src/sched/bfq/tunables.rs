@@ -4,24 +4,11 @@ use super::Bfq;
 use super::injection::Inject;
 use super::queueing::Queueing;
 use crate::jiffies::to_ticks;
-use crate::sched::tunable::requests_of_linux;
+use crate::sched::tunable::{NATURAL, POSITIVE, requests_of_linux, row};
 use crate::sched::{Reads, SchedulerInfo, TunableInfo};
 use crate::units::Nanos;
 
-const INT_MAX: i64 = i32::MAX as i64;
-const NATURAL: (&str, i64, i64) = ("0..2147483647", 0, INT_MAX);
-const POSITIVE: (&str, i64, i64) = ("1..2147483647", 1, INT_MAX);
 const FLAG: (&str, i64, i64) = ("0..1", 0, 1);
-
-const fn row(
-    name: &'static str,
-    unit: &'static str,
-    default: &'static str,
-    (range, min, max): (&'static str, i64, i64),
-    help: &'static str,
-) -> TunableInfo {
-    TunableInfo { name, unit, default, range, min, max, help, choices: &[] }
-}
 
 const fn choice(
     name: &'static str,
@@ -45,6 +32,8 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     turns_wbt_off: true,
     first_requests: requests_of_linux,
     async_quarters: 3,
+    // Measured on Linux 6.18.
+    taken: |tunable| if tunable.choices.is_empty() { 0..=i64::MAX } else { tunable.values() },
     tunables: &[
         row("back_seek_max", "KiB", "16384", NATURAL, "how far back a request may lie and still count as near"),
         row("back_seek_penalty", "factor", "2", POSITIVE, "how much longer a way back counts than a way ahead"),

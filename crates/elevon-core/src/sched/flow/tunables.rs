@@ -17,6 +17,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     // Tasks wait for tags in the order of arrival, which ignores weights: few are to wait.
     first_requests: |_| 1024,
     async_quarters: 4,
+    taken: TunableInfo::values,
     tunables: &[
         TunableInfo {
             name: "class_expire",
