@@ -38,6 +38,11 @@ pub enum StatGroup {
     Discard = 2,
 }
 
+impl StatGroup {
+    /// The name of each group in reports, in their order.
+    pub const NAMES: [&'static str; 3] = ["read", "write", "discard"];
+}
+
 impl Op {
     /// Returns true if data (or intent) goes to the device: the operation number is odd.
     #[inline]

@@ -33,7 +33,7 @@ use crate::watched::Watched;
 const KERNEL: Kernel = Kernel::V6_18;
 /// CPU time of an I/O, as of `elevon run`: BFQ learns from latencies, and at no CPU time at all it
 /// learns nothing. What a scheduler takes is left out: its policy is compared here, not its cost.
-const CPU: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_400));
+const CPU: CpuCost = CpuCost::DEFAULT;
 
 /// Runs mixes and keeps what was measured of devices.
 #[derive(Debug, Default)]

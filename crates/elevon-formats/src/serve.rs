@@ -649,7 +649,6 @@ fn max_connections(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) ->
 /// Returns a number of bytes: a size with its unit, or a number.
 fn bytes(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<u64> {
     let size = match entry.value {
-        Value::String(text) if text == "0" => Some(0),
         Value::String(text) => quantity::size(text, Short::Nothing).ok().map(|size| size.get()),
         Value::Integer(number) if number.radix() == 10 => number.as_str().replace('_', "").parse().ok(),
         _ => None,

@@ -61,6 +61,11 @@ pub struct TenantTable {
     pub settings: Vec<Setting>,
 }
 
+/// Returns true if a tenant's path is that of another, or of an ancestor of it.
+pub fn is_at_or_above(path: &str, other: &str) -> bool {
+    other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// One `[[change]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {

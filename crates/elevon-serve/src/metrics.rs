@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use elevon_cache::page_cache::Reading;
 use elevon_core::control::Cause;
+use elevon_core::op::StatGroup;
 use elevon_core::units::{Nanos, PAGE_SIZE, TenantId};
 use elevon_report::result::TenantResult;
 use prometheus_client::collector::Collector;
@@ -16,7 +17,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::device::{BUCKETS, RequestCounts};
-use crate::view::{DeviceView, GROUPS, Observed};
+use crate::view::{DeviceView, Observed};
 
 /// The content type of each format.
 pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -212,7 +213,7 @@ impl Scrape {
         let by_group = |values: fn(&TenantResult) -> [u64; 3]| {
             all().flat_map(move |(view, tenant)| {
                 let labels = labels_of(view, tenant);
-                GROUPS
+                StatGroup::NAMES
                     .iter()
                     .zip(values(tenant))
                     .map(move |(op, value)| ([&labels[..], &[("op", *op)]].concat(), value))
@@ -255,7 +256,7 @@ impl Scrape {
         let all = || self.observed.devices.iter().map(|view| (vec![("device", view.name.as_str())], view));
         let groups = || {
             all().flat_map(|(labels, view)| {
-                let of = GROUPS.iter().zip(&view.disk.groups);
+                let of = StatGroup::NAMES.iter().zip(&view.disk.groups);
                 of.map(move |(op, group)| ([&labels[..], &[("op", *op)]].concat(), group))
             })
         };

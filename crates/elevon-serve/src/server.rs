@@ -178,11 +178,7 @@ impl Server {
     /// # Errors
     /// The address cannot be listened at.
     pub fn listen(&mut self, address: &Address) -> Result<Address, ServeError> {
-        let fail = |error| ServeError::Listen { address: address.clone(), error };
-        let listener = Listener::bind(address).map_err(fail)?;
-        let bound = listener.address().map_err(fail)?;
-        self.listeners.push(listener);
-        Ok(bound)
+        bind(address, &mut self.listeners)
     }
 
     /// Listens at a socket that was passed to the process. One named `control` takes commands, one
@@ -215,11 +211,7 @@ impl Server {
     /// # Errors
     /// The address cannot be listened at.
     pub fn listen_for_http(&mut self, address: &Address) -> Result<Address, ServeError> {
-        let fail = |error| ServeError::Listen { address: address.clone(), error };
-        let listener = Listener::bind(address).map_err(fail)?;
-        let bound = listener.address().map_err(fail)?;
-        self.http.push(listener);
-        Ok(bound)
+        bind(address, &mut self.http)
     }
 
     /// Serves until it is told to stop, or the thread of a device has ended. Then no connection is
@@ -318,6 +310,15 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
             shared.left(name, Some(error));
         }
     }
+}
+
+/// Listens at an address, and returns it with the port that was chosen for port 0.
+fn bind(address: &Address, listeners: &mut Vec<Listener>) -> Result<Address, ServeError> {
+    let fail = |error| ServeError::Listen { address: address.clone(), error };
+    let listener = Listener::bind(address).map_err(fail)?;
+    let bound = listener.address().map_err(fail)?;
+    listeners.push(listener);
+    Ok(bound)
 }
 
 #[cfg(test)]

@@ -129,11 +129,6 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
         &self.device
     }
 
-    /// Returns the device, to be changed between steps.
-    pub const fn device_mut(&mut self) -> &mut Fault<D> {
-        &mut self.device
-    }
-
     /// Returns the bytes of a range as they are now.
     pub fn peek(&self, offset: u64, bytes: usize) -> Vec<u8> {
         let mut into = vec![0; bytes];

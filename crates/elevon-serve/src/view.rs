@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use elevon_core::account::DiskStats;
 use elevon_core::control::{Cause, Wait};
 use elevon_core::nearest::did_you_mean;
+use elevon_core::op::StatGroup;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, PAGE_SIZE, TenantId};
 use elevon_report::result::TenantResult;
@@ -153,9 +154,6 @@ pub(crate) fn unknown_tenant(devices: &[DeviceView], name: &str) -> String {
     format!("{name}: no such tenant{}", did_you_mean(name, all.map(|tenant| &*tenant.path)))
 }
 
-/// The names of the groups of I/O.
-pub(crate) const GROUPS: [&str; 3] = ["read", "write", "discard"];
-
 impl DeviceView {
     /// Returns a tenant by its path.
     pub fn tenant(&self, path: &str) -> Option<&TenantResult> {
@@ -166,7 +164,7 @@ impl DeviceView {
     pub fn json(&self) -> Value {
         let disk = &self.disk;
         let mut groups = serde_json::Map::new();
-        for (name, counters) in GROUPS.iter().zip(&disk.groups) {
+        for (name, counters) in StatGroup::NAMES.iter().zip(&disk.groups) {
             let bytes = counters.sectors << 9;
             let value =
                 json!({ "ios": counters.ios, "merges": counters.merges, "bytes": bytes, "ns": counters.ticks.get() });
@@ -329,5 +327,5 @@ fn subtract(wait: &mut Wait, old: &[(Cause, Wait)], cause: Cause) {
 }
 
 fn groups(values: &[u64; 3]) -> Value {
-    GROUPS.iter().zip(values).map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
+    StatGroup::NAMES.iter().zip(values).map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
 }

@@ -8,6 +8,7 @@ use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
 use elevon_report::result::RunResult;
 use elevon_sim::profiles;
+use elevon_trace::DeviceNumber;
 use elevon_workload::run::NoObserver;
 
 use crate::args::{CalibrateArgs, StackArgs, TextOrJson};
@@ -233,12 +234,7 @@ fn check_that_time_passes(args: &CalibrateArgs, stack: &StackArgs, interrupt: &I
 fn device_number(device: &str) -> String {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     match std::fs::metadata(Path::new(device)) {
-        Ok(metadata) if metadata.file_type().is_block_device() => {
-            let dev = metadata.rdev();
-            let major = ((dev >> 8) & 0xfff) | ((dev >> 32) & 0xffff_f000);
-            let minor = (dev & 0xff) | ((dev >> 12) & 0xffff_ff00);
-            format!("{major}:{minor}")
-        }
+        Ok(metadata) if metadata.file_type().is_block_device() => DeviceNumber::from_user(metadata.rdev()).to_string(),
         Ok(_) | Err(_) => "MAJ:MIN".to_owned(),
     }
 }

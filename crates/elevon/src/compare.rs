@@ -206,13 +206,7 @@ fn labelled(label: &str, warning: &str) -> String {
 }
 
 fn in_variant(vs: &str, failure: Failure) -> Failure {
-    match failure {
-        Failure::Input(errors) => {
-            let named = |error| InputError::InVariant { vs: vs.to_owned(), error: Box::new(error) };
-            Failure::Input(errors.into_iter().map(named).collect())
-        }
-        Failure::Output(_) | Failure::Machine(_) | Failure::Told(_) => failure,
-    }
+    failure.within(|error| InputError::InVariant { vs: vs.to_owned(), error })
 }
 
 #[cfg(test)]

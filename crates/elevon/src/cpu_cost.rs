@@ -12,11 +12,6 @@ use crate::failure::{Failure, ValueError};
 #[path = "../../../fuzz/checks/cpu_cost.rs"]
 mod check;
 
-/// Default CPU time of an I/O. Measured with fio 3.33 on Linux 6.18 (2 virtual CPUs of an AMD
-/// EPYC): a 4 KiB direct random read of a file on ext4 at depth 32 takes 5.4 us of CPU with
-/// io_uring and libaio alike, of which about 4 us are in the submission.
-const DEFAULT_CPU_COST: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_400));
-
 /// Default CPU time of the page cache. Measured on the same machine (ext4): a cached read of 4 KiB
 /// takes 1.1 us, one of 128 KiB 0.5 us per page, and a store that faults (tmpfs, one page) 1.4 us.
 /// A read fault that maps sixteen pages took 4.5 us; here it counts as one fault.
@@ -29,7 +24,7 @@ const DEFAULT_CACHE_COST: CacheCost =
 pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Result<(CpuCost, CacheCost), Failure> {
     let low_latency = scheduler.tunables.iter().all(|(name, value)| *name != "low_latency" || *value != 0);
     let of_scheduler = SchedulerCost::measured(scheduler.name, low_latency);
-    let mut cost = CpuCost { scheduler: of_scheduler, ..DEFAULT_CPU_COST };
+    let mut cost = CpuCost { scheduler: of_scheduler, ..CpuCost::DEFAULT };
     let mut of_cache = DEFAULT_CACHE_COST;
     let Some(text) = text else { return Ok((cost, of_cache)) };
     let bad = |part: &str| {

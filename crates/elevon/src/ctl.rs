@@ -123,7 +123,7 @@ fn text(command: &CtlCommand, answer: &Value) -> String {
     }
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 

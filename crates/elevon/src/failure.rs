@@ -71,6 +71,14 @@ impl Failure {
         Self::Input(errors.into_iter().map(InputError::Text).collect())
     }
 
+    /// Names in each error of the input what it belongs to; another failure stays as it is.
+    pub(crate) fn within(self, name: impl Fn(Box<InputError>) -> InputError) -> Self {
+        match self {
+            Self::Input(errors) => Self::Input(errors.into_iter().map(|error| name(Box::new(error))).collect()),
+            Self::Output(_) | Self::Machine(_) | Self::Told(_) => self,
+        }
+    }
+
     /// Returns true if the reader of stdout closed it before the end.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)

@@ -73,11 +73,6 @@ enum PageVerdict {
 }
 
 impl Classic {
-    /// Returns the number of evictions and activations so far.
-    pub const fn nonresident(&self) -> u64 {
-        self.nonresident
-    }
-
     /// Returns the number of pages on the active list.
     pub const fn active(&self) -> u64 {
         self.active.len()

@@ -1,6 +1,7 @@
 //! The `elevon` object: figures for which fio's schema has no key.
 
 use elevon_core::kernel::IoTicksForm;
+use elevon_core::op::StatGroup;
 use serde_json::{Map, Value, json};
 
 use super::{JsonOptions, SCHEMA_VERSION, latency, strings};
@@ -10,7 +11,6 @@ use crate::result::{JobResult, ReadFile, RunResult, Series};
 use crate::settings;
 use crate::summary::{DiskDelta, ratio};
 
-const GROUPS: [&str; 3] = ["read", "write", "discard"];
 /// Percentiles of the stages, in millionths.
 const STAGE_PERCENTILES: [u32; 6] = [10_000, 500_000, 900_000, 990_000, 999_000, 999_900];
 
@@ -117,7 +117,7 @@ fn device(run: &RunResult) -> Value {
 
 fn stages(run: &RunResult, options: JsonOptions) -> Value {
     let of = |stat| latency(stat, &STAGE_PERCENTILES, options.bins);
-    let groups = GROUPS.iter().zip(&run.disk.stages).map(|(group, stage)| {
+    let groups = StatGroup::NAMES.iter().zip(&run.disk.stages).map(|(group, stage)| {
         let both = json!({
             "queued_to_dispatched_ns": of(&stage.queued_to_dispatched),
             "dispatched_to_completed_ns": of(&stage.dispatched_to_completed),
@@ -128,7 +128,7 @@ fn stages(run: &RunResult, options: JsonOptions) -> Value {
 }
 
 fn request_sizes(run: &RunResult) -> Value {
-    let groups = GROUPS.iter().zip(&run.disk.request_sizes).map(|(group, sizes)| {
+    let groups = StatGroup::NAMES.iter().zip(&run.disk.request_sizes).map(|(group, sizes)| {
         let counts: Map<_, _> = sizes.0.iter().map(|&(bytes, n)| (bytes.to_string(), json!(n))).collect();
         ((*group).to_owned(), Value::Object(counts))
     });

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 use elevon_core::kernel::IoTicksForm;
+use elevon_core::op::StatGroup;
 use elevon_core::stats::LatencyStat;
 
 use crate::cpu;
@@ -12,8 +13,6 @@ use crate::number::{bytes_binary, bytes_decimal, counted, grouped, significant, 
 use crate::result::RunResult;
 use crate::settings;
 use crate::summary::{DiskDelta, latency_mean, percentile, ratio};
-
-const GROUPS: [&str; 3] = ["read", "write", "discard"];
 
 /// Returns the first line: whether the device is real, and which stack the run used.
 pub(super) fn headline(run: &RunResult) -> String {
@@ -93,7 +92,7 @@ fn stages(out: &mut String, run: &RunResult) {
     let mut table = plain_table();
     table.set_header(["Stage latency", "requests", "mean", "50%", "99%", "99.9%", "max"]);
     let mut any = false;
-    for (group, stage) in GROUPS.iter().zip(&run.disk.stages) {
+    for (group, stage) in StatGroup::NAMES.iter().zip(&run.disk.stages) {
         for (what, stat) in [
             ("queued to dispatched", &stage.queued_to_dispatched),
             ("dispatched to completed", &stage.dispatched_to_completed),
@@ -125,7 +124,7 @@ fn stage_row(name: &str, stat: &LatencyStat) -> Vec<String> {
 
 /// Writes the most frequent request sizes, largest share first.
 fn sizes(out: &mut String, run: &RunResult) {
-    for (group, sizes) in GROUPS.iter().zip(&run.disk.request_sizes) {
+    for (group, sizes) in StatGroup::NAMES.iter().zip(&run.disk.request_sizes) {
         let total = sizes.total();
         if total == 0 {
             continue;

@@ -4,6 +4,7 @@
 use elevon_core::stack::Stack;
 use elevon_core::units::{Instant, TenantId};
 use elevon_formats::cgroup::Setting;
+use elevon_formats::tenants::is_at_or_above;
 use elevon_report::collect::{self, Named, TenantFigures};
 use elevon_report::result::TenantResult;
 use elevon_workload::in_force::InForce;
@@ -156,8 +157,4 @@ impl Tenants {
         }
         all
     }
-}
-
-fn is_at_or_above(path: &str, other: &str) -> bool {
-    other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -282,14 +282,3 @@ pub fn measure(profile: &Profile, settings: &str, prediction: &Prediction, seed:
         Quantity::MegabytesPerSecond => per_ns * workload.bytes as f64 * 1e3,
     })
 }
-
-#[cfg(test)]
-impl Profile {
-    /// Returns true if [`predictions`] is not empty for it.
-    pub(crate) fn is_predictable(&self) -> bool {
-        match self.base {
-            Base::Flash { .. } | Base::Lun { .. } | Base::Disk(_) => true,
-            Base::Model { .. } => false,
-        }
-    }
-}

@@ -11,8 +11,8 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-use super::hardware;
 use super::lines::{LineFormat, TextLine};
+use super::{hardware, of_cpu};
 use crate::input::MAX_PIECE;
 use crate::recorded::Recorded;
 use crate::report::{Gap, Position};
@@ -20,9 +20,6 @@ use crate::sink::Sink;
 
 pub use super::hardware::ScsiAddress;
 pub use line::{Line, NamedDevice, Record, parse_line};
-
-/// Maximum number of CPUs whose gaps are tracked; the kernel's own limit is 8192.
-const MAX_CPUS: usize = 8192;
 
 /// Returns true if a line may be from such a text: a block event, or another event with ftrace's or
 /// perf's prefix.
@@ -107,14 +104,7 @@ impl Ftrace {
     }
 
     fn cpu(&mut self, cpu: u32) -> Option<&mut Cpu> {
-        let cpu = cpu as usize;
-        if cpu >= self.cpus.len() {
-            if cpu >= MAX_CPUS {
-                return None;
-            }
-            self.cpus.resize(cpu + 1, Cpu::default());
-        }
-        self.cpus.get_mut(cpu)
+        of_cpu(&mut self.cpus, cpu)
     }
 
     fn lost(&mut self, cpu: Option<u32>, events: Option<u64>, sink: &mut Sink) {

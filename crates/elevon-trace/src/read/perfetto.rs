@@ -16,6 +16,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::hardware::{Command, UFS_NOTE};
+use super::of_cpu;
 use crate::event::TraceEvent;
 use crate::input::{Input, MAX_PIECE};
 use crate::names::{MAX_NAMES, NameId};
@@ -53,8 +54,6 @@ const WINDOW: usize = 1 << 17;
 const MAX_PACKET: usize = 16 << 20;
 /// Maximum length of a packet's decompressed content in bytes.
 const MAX_UNPACKED: u64 = 64 << 20;
-/// Maximum number of CPUs whose gaps are tracked.
-const MAX_CPUS: usize = 8192;
 /// Clock ids in a snapshot.
 const CLOCK_REALTIME: u64 = 1;
 const CLOCK_BOOT: u64 = 6;
@@ -394,14 +393,7 @@ impl PacketState {
     }
 
     fn cpu(&mut self, cpu: u32) -> Option<&mut Cpu> {
-        let cpu = cpu as usize;
-        if cpu >= self.cpus.len() {
-            if cpu >= MAX_CPUS {
-                return None;
-            }
-            self.cpus.resize(cpu + 1, Cpu::default());
-        }
-        self.cpus.get_mut(cpu)
+        of_cpu(&mut self.cpus, cpu)
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use elevon_formats::cgroup::{Limit, Setting};
 use elevon_formats::device::Given;
 use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, Span, read_text_file};
 use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile, parse};
-use elevon_formats::tenants::{TenantTable, TenantsFile};
+use elevon_formats::tenants::{TenantTable, TenantsFile, is_at_or_above};
 use elevon_serve::{Address, ConnectionLimits, Exported, ServerTlsFiles, Tls};
 use elevon_workload::tenants::TenantPlan;
 
@@ -298,10 +298,6 @@ fn without_export(file: &ServeFile) -> Vec<String> {
         format!("{name}:{line}: tenant.{path}: pays for no export; an export's tenant is its name, or its key tenant")
     };
     file.tenants.iter().filter(is_idle).map(say).collect()
-}
-
-fn is_at_or_above(path: &str, other: &str) -> bool {
-    other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns the tenants of a device: those that pay for its exports, and their ancestors.

@@ -55,14 +55,11 @@ pub(crate) fn check(
 /// Names the point in the errors of its plan. Errors that every point has are returned as they are.
 pub(super) fn at_point(definition: &Definition, point: usize, failure: Failure) -> Failure {
     let of_all = definition.plan_without_point().is_err_and(|other| other.to_string() == failure.to_string());
-    match failure {
-        Failure::Input(errors) if !of_all => {
-            let point = definition.in_words(point);
-            let named = |error| SweepError::AtPoint { point: point.clone(), error: Box::new(error) }.into();
-            Failure::Input(errors.into_iter().map(named).collect())
-        }
-        Failure::Input(_) | Failure::Output(_) | Failure::Machine(_) | Failure::Told(_) => failure,
+    if of_all {
+        return failure;
     }
+    let point = definition.in_words(point);
+    failure.within(|error| SweepError::AtPoint { point: point.clone(), error }.into())
 }
 
 /// Does these runs, and writes each to the journal. Ends early at an interrupt.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use elevon_core::op::StatGroup;
 use elevon_report::number;
 use serde_json::Value;
 
 use super::cache::{CacheRates, CacheUse};
-use crate::ctl::{columns, waiting_line};
+use crate::ctl::{columns, list, waiting_line};
 
 /// What a device did between two answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,10 +60,6 @@ pub(super) fn rates(before: &Value, now: &Value) -> Vec<DeviceRates> {
     list(&now["devices"]).filter_map(|device| device_rates(old(&device["name"])?, device)).collect()
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
@@ -80,7 +77,7 @@ fn device_rates(before: &Value, now: &Value) -> Option<DeviceRates> {
     }
     let seconds = nanos / 1e9;
     let of = |key: &str| -> f64 {
-        ["read", "write", "discard"].iter().map(|group| since(before, now, &format!("/requests/{group}/{key}"))).sum()
+        StatGroup::NAMES.iter().map(|group| since(before, now, &format!("/requests/{group}/{key}"))).sum()
     };
     let tenants: Vec<&Value> = list(&now["tenants"]).collect();
     let is_alone = tenants.len() == 1;

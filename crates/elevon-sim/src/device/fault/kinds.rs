@@ -4,8 +4,6 @@
 //! [`Rule::parse`](super::Rule::parse) takes names, keys and defaults from here, so a kind or a key
 //! without a row cannot be used.
 
-use core::fmt::Write;
-
 /// A key of a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
@@ -205,19 +203,4 @@ pub const KINDS: &[FaultKind] = &[
 /// Returns the kind with a name.
 pub fn kind(name: &str) -> Option<&'static FaultKind> {
     KINDS.iter().find(|kind| kind.name == name)
-}
-
-/// Returns the list of `docs/faults.md`: a section for each kind, with its keys as a table.
-pub fn markdown() -> String {
-    let mut text = String::new();
-    for kind in KINDS {
-        let _ = write!(text, "### {}\n\n{} Counted: {}.\n\n", kind.name, kind.effect, kind.counts);
-        text.push_str("| key | takes | default | meaning |\n|---|---|---|---|\n");
-        for key in kind.keys {
-            let default = key.default.map_or_else(|| "none".to_owned(), |default| format!("`{default}`"));
-            let _ = writeln!(text, "| `{}` | {} | {default} | {} |", key.name, key.takes, key.meaning);
-        }
-        let _ = write!(text, "\nExample: `--fault {}`\n\n", kind.example);
-    }
-    text
 }
