@@ -1,4 +1,4 @@
-//! Tables in Parquet's columns: the common part of every Parquet file that Elevon writes.
+//! Tables of events and requests in Parquet's columns.
 //!
 //! Numbers are INT64, texts are UTF-8 in dictionaries, every column may be null, and all are
 //! compressed by zstd. Cost: one value per column and row. Memory: one row group.
