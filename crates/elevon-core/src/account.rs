@@ -97,10 +97,11 @@ pub struct Accounting {
     counted: Instant,
     busy: u64,
     integral: u128,
-    /// Requests between start and end, and those of them that are in the driver.
+    /// Requests between start and end.
     in_flight: u64,
-    started: u64,
     groups: [GroupCounters; 3],
+    /// Those of them that are in the driver.
+    started: u64,
     flushes: u64,
     flush_ticks: Nanos,
     queued: [LatencyStat; 3],
@@ -144,12 +145,14 @@ impl Accounting {
     #[inline]
     fn count_to(&mut self, now: Instant) {
         debug_assert!(now >= self.counted, "time went backwards");
-        let span = now.since(self.counted).get();
-        if span > 0 && self.in_flight > 0 {
-            self.busy += span;
-            self.integral += u128::from(span) * u128::from(self.in_flight);
+        if now > self.counted {
+            if self.in_flight > 0 {
+                let span = (now - self.counted).get();
+                self.busy += span;
+                self.integral += u128::from(span) * u128::from(self.in_flight);
+            }
+            self.counted = now;
         }
-        self.counted = now;
     }
 
     /// Updates the whole-jiffy forms up to `now`; costs one comparison unless a jiffy has passed.
@@ -222,8 +225,8 @@ impl Accounting {
             self.started -= 1;
             // Without a scheduler most requests do not wait, and with one many wait as long.
             let [queued, serviced] = &mut self.repeats[at];
-            queued.add(fact.issued.since(fact.start).get(), &mut self.queued[at]);
-            let time = fact.end.since(fact.issued);
+            queued.add((fact.issued - fact.start).get(), &mut self.queued[at]);
+            let time = fact.end - fact.issued;
             serviced.add(time.get(), &mut self.serviced[at]);
             match self.device_time.get_mut(fact.task.index()) {
                 Some(total) => *total += time,

@@ -90,8 +90,8 @@ pub struct Request {
     pub start: Instant,
     /// When it was last given to the driver.
     pub issued: Instant,
-    /// When the request times out; valid only in flight.
-    pub deadline: Instant,
+    /// When the timer of its timeout was set; valid only in flight.
+    pub(crate) timer: Instant,
     /// Sequence number of its command; valid only in flight.
     pub sequence: u64,
 }
@@ -122,14 +122,14 @@ impl Request {
         place: None,
         start: Instant::ZERO,
         issued: Instant::ZERO,
-        deadline: Instant::MAX,
+        timer: Instant::ZERO,
         sequence: 0,
     };
 
-    /// Returns a new request for a bio, which is not accounted. Its queue, CPU and tag are those of
-    /// `slot`. The bio is in the table under `id`; without one it is a whole call.
+    /// Returns a new request for a bio, which is not accounted, in the place that was allocated. The
+    /// bio is in the table under `id`; without one it is a whole call.
     #[inline(always)]
-    pub(crate) fn of(now: Instant, id: Option<BioId>, bio: &Bio, slot: &Self) -> Self {
+    pub(crate) fn of(now: Instant, id: Option<BioId>, bio: &Bio, allocated: &Allocated) -> Self {
         let call = WholeCall { token: bio.token, layout: bio.data.layout };
         Self {
             state: State::Queued,
@@ -145,9 +145,9 @@ impl Request {
             call: if id.is_none() { Some(call) } else { None },
             task: bio.task,
             tenant: bio.tenant,
-            cpu: slot.cpu,
-            queue: slot.queue,
-            tag: slot.tag,
+            cpu: allocated.cpu,
+            queue: allocated.queue,
+            tag: allocated.tag,
             place: if bio.has_place { Throttled::of(bio.op, bio.flags) } else { None },
             start: now,
             issued: now,
@@ -159,8 +159,6 @@ impl Request {
     #[inline(always)]
     pub(crate) fn end_use(&mut self) -> (Option<Tag>, Option<Throttled>) {
         self.state = State::Free;
-        self.bio_head = None;
-        self.call = None;
         (self.tag.take(), self.place.take())
     }
 
@@ -175,6 +173,16 @@ impl Request {
     pub const fn is_sync(&self) -> bool {
         crate::op::is_sync(self.op, self.flags)
     }
+}
+
+/// A free request that a tag was taken for, and what the new request has from its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allocated {
+    pub(crate) id: RequestId,
+    pub(crate) cpu: u16,
+    pub(crate) queue: HwQueue,
+    /// The driver tag, if it has one already.
+    pub(crate) tag: Option<Tag>,
 }
 
 /// Every request of a queue, by key.

@@ -28,7 +28,7 @@ use crate::bio::Bio;
 use crate::control::{ControlConfig, TenantControl};
 use crate::event::{Event, EventKind};
 use crate::flush::FlushMachine;
-use crate::ioprio::{IoPrio, PrioClass};
+use crate::ioprio::IoPrio;
 use crate::kernel::{IoTicksForm, Rules};
 use crate::layout::Layout;
 use crate::limits::{LimitsError, QueueLimits};
@@ -60,7 +60,7 @@ mod throttled;
 pub use config::{DirectPath, StackConfig};
 
 use plug::Plug;
-use submit::Submission;
+use submit::{PageCalls, Submission};
 use tenants::GatedBio;
 use throttled::WaitQueue;
 
@@ -114,8 +114,8 @@ pub struct Done {
     pub status: Status,
     /// How long its last command was in the device; zero if no command of it was issued.
     pub device: Nanos,
-    /// The class that its last bio was served in, after the cgroup's priority policy was applied.
-    pub class: PrioClass,
+    /// The priority of its last bio, after the cgroup's priority policy was applied.
+    pub ioprio: IoPrio,
 }
 
 /// Counters that the kernel's statistics do not have.
@@ -184,8 +184,8 @@ struct Call {
     status: Status,
     /// How long the last completed command was in the device.
     device: Nanos,
-    /// The class of the bio that completed last in the device.
-    class: PrioClass,
+    /// The priority of the bio that completed last in the device.
+    ioprio: IoPrio,
     /// Bios that have not completed, plus one while the submission is in progress.
     parts: u32,
     /// The key of the flush with which an `O_DSYNC` write ends, once its data is written.
@@ -200,7 +200,7 @@ impl Call {
             token: io.token,
             status: Status::Ok,
             device: Nanos::ZERO,
-            class: io.ioprio.class(),
+            ioprio: io.ioprio,
             parts: 1,
             sync,
         }
@@ -278,6 +278,7 @@ pub struct Stack {
     /// By layout: the most bytes of a call that is one bio inside one page
     /// ([`Self::goes_straight`]).
     page_rooms: Vec<u64>,
+    page_calls: PageCalls,
     tasks: Vec<Task>,
     requests: Requests,
     queues: Vec<HwQueueState>,
@@ -295,8 +296,8 @@ pub struct Stack {
 
     accounting: Accounting,
     counters: Counters,
-    /// I/Os that completed since the caller last asked. The caller takes all of them after each
-    /// call, so there are at most as many as were in flight.
+    /// I/Os that completed since the caller last took all of them, as it does after each call: so
+    /// there are at most as many as were in flight.
     done: Vec<Done>,
     /// How many of them it has taken.
     taken: usize,
@@ -398,6 +399,7 @@ impl Stack {
             calls: Pool::new(),
             whole_calls: 0,
             page_rooms: alloc::vec![page_room(&anywhere, &limits)],
+            page_calls: PageCalls::new(&config, &rules),
             layouts: alloc::vec![anywhere],
             limits,
             tasks: Vec::new(),
@@ -452,14 +454,14 @@ impl Stack {
 
     /// Returns the next completed I/O, in order of completion.
     #[inline]
-    pub fn poll_done(&mut self) -> Option<Done> {
-        let done = *self.done.get(self.taken)?;
-        self.taken += 1;
+    pub fn poll_done(&mut self) -> Option<&Done> {
         if self.taken == self.done.len() {
             self.done.clear();
             self.taken = 0;
+            return None;
         }
-        Some(done)
+        self.taken += 1;
+        Some(&self.done[self.taken - 1])
     }
 
     /// Returns the next task that may submit again.
@@ -471,7 +473,7 @@ impl Stack {
     /// Returns true if [`Self::poll_done`] or [`Self::poll_unblocked`] has something.
     #[inline]
     pub fn has_done(&self) -> bool {
-        !self.done.is_empty() || !self.unblocked.is_empty()
+        self.taken < self.done.len() || !self.unblocked.is_empty()
     }
 
     /// Turns the recording of events on or off. It is off at first.

@@ -5,6 +5,7 @@
 
 extern crate alloc;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use crate::units::Tag;
 
@@ -25,7 +26,8 @@ pub enum Shallow {
 /// The tags of one hardware queue.
 #[derive(Clone, Debug)]
 pub struct TagMap {
-    words: Vec<u64>,
+    /// The bits of free tags.
+    free: Vec<u64>,
     depth: u32,
     /// log2 of the number of bits in a word of the kernel's bitmap.
     shift: u32,
@@ -44,7 +46,11 @@ impl TagMap {
     /// Returns a map of `depth` free tags, `0..depth`, in words of 2^`shift` bits, at most 64.
     pub fn in_words(depth: u32, shift: u32) -> Self {
         assert!((1..=MAX_DEPTH).contains(&depth), "a tag set holds 1 to {MAX_DEPTH} tags");
-        Self { words: alloc::vec![0; depth.div_ceil(64) as usize], depth, shift, used: 0, first_free_word: 0 }
+        let mut free = alloc::vec![u64::MAX; depth.div_ceil(u64::BITS) as usize];
+        if let Some(last) = free.last_mut() {
+            *last >>= (u64::BITS - depth % u64::BITS) % u64::BITS;
+        }
+        Self { free, depth, shift, used: 0, first_free_word: 0 }
     }
 
     /// Number of tags.
@@ -61,27 +67,21 @@ impl TagMap {
     /// Takes the lowest free tag.
     #[inline]
     pub fn take(&mut self) -> Option<Tag> {
-        if self.used == self.depth {
-            return None;
-        }
-        // The last word may have fewer tags than bits, but if all its tags were taken, `used ==
-        // depth` returned above.
-        loop {
-            let word = &mut self.words[self.first_free_word];
-            let bit = word.trailing_ones();
-            if bit < u64::BITS {
-                *word |= 1 << bit;
+        while let Some(word) = self.free.get_mut(self.first_free_word) {
+            if let Some(free) = NonZeroU64::new(*word) {
+                *word = free.get() & (free.get() - 1);
                 self.used += 1;
-                return Some(Tag(self.first_free_word as u32 * u64::BITS + bit));
+                return Some(Tag(self.first_free_word as u32 * u64::BITS + free.trailing_zeros()));
             }
             self.first_free_word += 1;
         }
+        None
     }
 
     /// Takes the lowest tag that a shallow depth allows.
     pub fn take_shallow(&mut self, limit: u32, shallow: Shallow) -> Option<Tag> {
         let tag = self.first_free_shallow(limit, shallow)?;
-        self.words[(tag / 64) as usize] |= 1 << (tag % 64);
+        self.free[(tag / 64) as usize] &= !(1 << (tag % 64));
         self.used += 1;
         Some(Tag(tag))
     }
@@ -112,7 +112,7 @@ impl TagMap {
             let allowed = (each + u32::from(word < more)).min(word_bits).min(self.depth - first);
             // A shift by 64 would be one by 0.
             let mask = if allowed == 0 { 0 } else { u64::MAX >> (64 - allowed) };
-            let free = !(self.words[(first / 64) as usize] >> (first % 64)) & mask;
+            let free = self.free[(first / 64) as usize] >> (first % 64) & mask;
             (free != 0).then(|| first + free.trailing_zeros())
         })
     }
@@ -120,16 +120,16 @@ impl TagMap {
     /// Returns true if a tag is taken.
     #[inline]
     pub fn is_taken(&self, tag: Tag) -> bool {
-        self.words[(tag.0 / 64) as usize] >> (tag.0 % 64) & 1 == 1
+        self.free[(tag.0 / 64) as usize] >> (tag.0 % 64) & 1 == 0
     }
 
     /// Frees a tag, which must be taken.
     #[inline]
     pub fn free(&mut self, tag: Tag) {
         let (word, bit) = ((tag.0 / 64) as usize, 1 << (tag.0 % 64));
-        let taken = &mut self.words[word];
-        assert!(*taken & bit != 0, "tag {} is freed twice", tag.0);
-        *taken &= !bit;
+        let free = &mut self.free[word];
+        assert!(*free & bit == 0, "tag {} is freed twice", tag.0);
+        *free |= bit;
         self.first_free_word = self.first_free_word.min(word);
         self.used -= 1;
     }

@@ -189,10 +189,10 @@ impl Wbt {
         self.last_dirty_sleep = Some(now);
     }
 
-    /// Notes that a request was given to the driver.
+    /// Notes that a request was given to the driver, if there is a target.
     #[inline(always)]
     pub(crate) const fn on_issue(&mut self, now: Instant, id: RequestId, op: Op) {
-        if matches!(op, Op::Read) && self.oldest_read.is_none() {
+        if self.oldest_read.is_none() && matches!(op, Op::Read) && self.is_on() {
             self.oldest_read = Some((id, now));
         }
     }

@@ -173,7 +173,7 @@ impl Run {
             if self.stack.next_timer().is_some_and(|at| at <= next) {
                 self.stack.handle_timers(next, &mut self.device);
             }
-            while let Some(done) = self.stack.poll_done() {
+            while let Some(&done) = self.stack.poll_done() {
                 let started = self.started.remove(&done.token).expect("it was submitted");
                 let index = done.task.index();
                 if started >= from {

@@ -289,7 +289,7 @@ impl<D: Disk> DeviceLoop<D> {
         if self.look_for_idle.is_some_and(|at| at <= now) {
             self.take_back_buffers(now);
         }
-        while let Some(done) = self.stack.poll_done() {
+        while let Some(&done) = self.stack.poll_done() {
             self.on_done(now, &done);
             moved = true;
         }

@@ -400,7 +400,7 @@ impl BufferedIo {
         if !done.status.is_ok() {
             self.note_failure(bio);
         }
-        self.files.cache_mut().complete_as(now, bio.into(), done.status, done.device, done.class);
+        self.files.cache_mut().complete_as(now, bio.into(), done.status, done.device, done.ioprio.class());
     }
 
     #[cold]

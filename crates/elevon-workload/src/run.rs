@@ -346,7 +346,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     #[inline(always)]
     fn drain(&mut self, now: Instant) -> bool {
         let mut any = false;
-        while let Some(done) = self.stack.poll_done() {
+        while let Some(&done) = self.stack.poll_done() {
             self.last_progress = now;
             any = true;
             if L::take_done(self, now, &done) {

@@ -345,13 +345,12 @@ impl Stack {
     #[inline(always)]
     pub(super) fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) {
         let &Bio { io: call, task, token, ioprio, .. } = self.bios.remove(id.0);
-        let class = ioprio.class();
         if call == WHOLE_CALL {
-            self.end_whole_call(Done { task, token, status, device, class });
+            self.end_whole_call(Done { task, token, status, device, ioprio });
             return;
         }
         let entry = &mut self.calls[call];
-        (entry.device, entry.class) = (device, class);
+        (entry.device, entry.ioprio) = (device, ioprio);
         self.end_part(call, status);
     }
 
@@ -377,8 +376,8 @@ impl Stack {
         if entry.sync.is_some() && self.flush_written(call) {
             return;
         }
-        let &Call { task, token, status, device, class, .. } = self.calls.remove(call);
-        self.done.push(Done { task, token, status, device, class });
+        let &Call { task, token, status, device, ioprio, .. } = self.calls.remove(call);
+        self.done.push(Done { task, token, status, device, ioprio });
     }
 
     /// Lets a call whose data is written continue with its flush. Returns false if the data could

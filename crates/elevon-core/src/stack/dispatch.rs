@@ -11,7 +11,7 @@ use crate::event::EventKind;
 use crate::jiffies::{Hz, to_ticks};
 use crate::op::{Flags, Op};
 use crate::pool::Pool;
-use crate::request::{Request, State, WholeCall};
+use crate::request::{Allocated, Request, State, WholeCall};
 use crate::sched::{Scheduler, View};
 use crate::status::Status;
 use crate::units::{Bytes, HwQueue, Instant, Nanos, RequestId};
@@ -160,22 +160,23 @@ impl Stack {
     /// has no scheduler and was not busy lately. Most requests are accepted, so what they are then
     /// is written at once.
     #[inline(always)]
-    pub(super) fn start_directly<D: Driver>(&mut self, now: Instant, id: RequestId, bio: &Bio, driver: &mut D) {
+    pub(super) fn start_directly<D: Driver>(&mut self, now: Instant, allocated: &Allocated, bio: &Bio, driver: &mut D) {
+        let id = allocated.id;
         let slot = &mut self.requests[id];
         let accounted = self.config.iostats;
         *slot = Request {
             state: State::InFlight,
             accounted,
-            deadline: now.saturating_add(self.config.io_timeout),
+            timer: now,
             sequence: self.sequence,
-            ..Request::of(now, None, bio, slot)
+            ..Request::of(now, None, bio, allocated)
         };
         let command = command_of(id, slot);
         if accounted {
             self.accounting.on_start(now, || self.queues[command.queue.index()].tags.used());
         }
         let answer = call_driver(driver, now, &command, &self.bios, slot);
-        if answer == Accept::Ok {
+        if matches!(answer, Accept::Ok) {
             self.sequence += 1;
             self.count_issue(now, &command, accounted);
         } else {
@@ -199,8 +200,7 @@ impl Stack {
         let request = &mut self.requests[id];
         debug_assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} is started", request.state);
         request.state = State::InFlight;
-        request.issued = now;
-        request.deadline = now.saturating_add(self.config.io_timeout);
+        (request.issued, request.timer) = (now, now);
         let accounted = request.accounted;
         self.count_issue(now, command, accounted);
         if self.control.is_watched() {
@@ -231,9 +231,7 @@ impl Stack {
         } else if op == Op::Discard {
             *self.counters.discards.entry(bytes.get()).or_default() += 1;
         }
-        if self.wbt.is_on() {
-            self.wbt.on_issue(now, request, op);
-        }
+        self.wbt.on_issue(now, request, op);
         if accounted && op != Op::Flush {
             self.accounting.on_issue(now);
         }
@@ -556,9 +554,10 @@ impl Stack {
     /// Handles the requests in flight whose deadline has passed, and sets the time of the next
     /// scan.
     pub(super) fn scan_timeouts<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        let in_flight = |r: &Request| r.state == State::InFlight;
-        let overdue: Vec<RequestId> =
-            self.requests.iter().filter(|(_, r)| in_flight(r) && r.deadline <= now).map(|(id, _)| id).collect();
+        let timeout = self.config.io_timeout;
+        let deadline = |r: &Request| (r.state == State::InFlight).then(|| r.timer.saturating_add(timeout));
+        let is_overdue = |r: &Request| deadline(r).is_some_and(|at| at <= now);
+        let overdue: Vec<RequestId> = self.requests.iter().filter(|(_, r)| is_overdue(r)).map(|(id, _)| id).collect();
         for id in overdue {
             self.counters.timeouts += 1;
             let command = command_of(id, &self.requests[id]);
@@ -568,11 +567,11 @@ impl Stack {
                     self.end_in_driver(now, id, Status::Timeout, Bytes::ZERO, driver);
                 }
                 TimeoutAction::ResetTimer => {
-                    self.requests[id].deadline = now.saturating_add(self.config.io_timeout);
+                    self.requests[id].timer = now;
                 }
             }
         }
-        let deadlines = self.requests.iter().filter(|(_, r)| in_flight(r)).map(|(_, r)| r.deadline);
+        let deadlines = self.requests.iter().filter_map(|(_, r)| deadline(r));
         self.timeout_scan = deadlines.min().unwrap_or(Instant::MAX);
     }
 }

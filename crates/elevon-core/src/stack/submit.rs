@@ -9,7 +9,7 @@ use crate::driver::Driver;
 use crate::event::EventKind;
 use crate::ioprio::{IoPrio, PrioClass};
 use crate::op::{Flags, Op};
-use crate::request::{Request, State};
+use crate::request::{Allocated, Request, State};
 use crate::sched::Scheduler;
 use crate::split::{Split, split};
 use crate::status::Status;
@@ -18,6 +18,8 @@ use crate::units::{BioId, Bytes, HwQueue, Instant, PAGE_SIZE, RequestId, Sector,
 
 mod straight;
 mod waiting;
+
+pub(super) use straight::PageCalls;
 
 /// Block size of a file system, in bytes: that of ext4 and XFS if nothing else was asked for, and
 /// that of an opened block device.
@@ -385,7 +387,7 @@ impl Stack {
             if self.wbt.is_on() && !self.takes_place(now, self.bios[id.0].op, id) {
                 return self.sleep_for_place(now, io, submission, id, driver);
             }
-            let Some(request) = self.allocate_request(&mut submission, id) else {
+            let Some(allocated) = self.allocate_request(&mut submission, id) else {
                 if io.flags.contains(Flags::NOWAIT) {
                     self.give_place_back(now, id);
                     self.drop_bio(id);
@@ -394,8 +396,8 @@ impl Stack {
                 }
                 return self.sleep_for_tag(now, io, submission, id, driver);
             };
-            self.start_request(now, request, id);
-            self.place_request(now, io, &submission, request, driver);
+            self.start_request(now, &allocated, id);
+            self.place_request(now, io, &submission, allocated.id, driver);
             if submission.is_built(io) {
                 break;
             }
@@ -577,31 +579,35 @@ impl Stack {
 
     /// Allocates a tag, and so a request, for a fragment of a submission.
     #[inline(always)]
-    fn allocate_request(&mut self, submission: &mut Submission, bio: BioId) -> Option<RequestId> {
+    fn allocate_request(&mut self, submission: &mut Submission, bio: BioId) -> Option<Allocated> {
         let &Bio { task, op, flags, .. } = &self.bios[bio.0];
         let limit = *submission.tag_limit.get_or_insert_with(|| self.tag_limit(task, op, flags));
         let place = self.place_of(task);
-        let id = self.take_request(limit, place)?;
+        let allocated = self.take_request(limit, place)?;
         submission.tag_limit = None;
-        Some(id)
+        Some(allocated)
     }
 
     /// Takes a tag within a limit, and so a request, on a CPU and the hardware queue of that CPU.
     #[inline(always)]
-    fn take_request(&mut self, limit: TagLimit, (cpu, queue): (u16, HwQueue)) -> Option<RequestId> {
+    fn take_request(&mut self, limit: TagLimit, place: (u16, HwQueue)) -> Option<Allocated> {
         let shallow = self.shallow();
-        let entry = &mut self.queues[queue.index()];
+        let entry = &mut self.queues[place.1.index()];
         let map = entry.sched_tags.as_mut().unwrap_or(&mut entry.tags);
-        let Tag(tag) = match limit.0 {
+        let tag = match limit.0 {
             Some(limit) => map.take_shallow(limit, shallow)?,
             None => map.take()?,
         };
-        let id = RequestId(u32::from(queue.0) * self.requests_per_queue + tag);
-        let driver_tag = (!self.has_scheduler).then_some(Tag(tag));
-        let request = &mut self.requests[id];
-        assert_eq!(request.state, State::Free, "a tag was free whose request is not");
-        (request.cpu, request.queue, request.tag) = (cpu, queue, driver_tag);
-        Some(id)
+        let driver_tag = (!self.has_scheduler).then_some(tag);
+        Some(self.request_of_tag(tag, driver_tag, place))
+    }
+
+    /// Returns the request of a tag that was taken.
+    #[inline(always)]
+    fn request_of_tag(&self, tag: Tag, driver_tag: Option<Tag>, (cpu, queue): (u16, HwQueue)) -> Allocated {
+        let id = RequestId(u32::from(queue.0) * self.requests_per_queue + tag.0);
+        assert_eq!(self.requests[id].state, State::Free, "a tag was free whose request is not");
+        Allocated { id, cpu, queue, tag: driver_tag }
     }
 
     /// Returns how many tags the scheduler lets a bio choose from. Flushes and FUA writes are not
@@ -623,9 +629,10 @@ impl Stack {
 
     /// Fills a new request from its bio (G) and begins its accounting.
     #[inline(always)]
-    fn start_request(&mut self, now: Instant, id: RequestId, bio_id: BioId) {
-        let (slot, bio) = (&mut self.requests[id], &self.bios[bio_id.0]);
-        *slot = Request { accounted: self.config.iostats, ..Request::of(now, Some(bio_id), bio, slot) };
+    fn start_request(&mut self, now: Instant, allocated: &Allocated, bio_id: BioId) {
+        let (id, bio) = (allocated.id, &self.bios[bio_id.0]);
+        self.requests[id] =
+            Request { accounted: self.config.iostats, ..Request::of(now, Some(bio_id), bio, allocated) };
         if self.control.is_active() {
             self.charge_wait(now, bio_id, Cause::Tag);
         }

@@ -12,6 +12,7 @@ use elevon_testkit::Rng;
 
 use super::*;
 use crate::driver::{Accept, Command, Completion, Driver, Piece, Pieces, TimeoutAction};
+use crate::ioprio::PrioClass;
 use crate::kernel::Kernel;
 use crate::op::Rwbs;
 use crate::units::Sectors;
@@ -194,7 +195,7 @@ impl Rig {
     }
 
     fn done(&mut self) -> Vec<(u64, Status)> {
-        core::iter::from_fn(|| self.stack.poll_done()).map(|d| (d.token, d.status)).collect()
+        core::iter::from_fn(|| self.stack.poll_done().copied()).map(|d| (d.token, d.status)).collect()
     }
 
     /// Returns events as `LETTER rwbs sector+n`.

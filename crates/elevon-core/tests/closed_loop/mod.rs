@@ -173,7 +173,7 @@ pub(crate) fn run(
         if stack.next_timer().is_some_and(|at| at <= now) {
             stack.handle_timers(now, &mut device);
         }
-        while let Some(done) = stack.poll_done() {
+        while let Some(&done) = stack.poll_done() {
             let source = &mut sources[done.task.index()];
             source.done += 1;
             source.longest = source.longest.max(now - source.submitted[done.token as usize]);

@@ -263,7 +263,7 @@ impl DeviceCache {
                 self.lost.get_or_insert(done.status);
             }
         }
-        self.files.cache_mut().complete_as(now, bio.into(), done.status, done.device, done.class);
+        self.files.cache_mut().complete_as(now, bio.into(), done.status, done.device, done.ioprio.class());
         lost
     }
 

@@ -16,8 +16,10 @@ impl Stack {
     #[inline(always)]
     pub(in crate::stack) fn ends_straight(&self, request: &Request, status: Status, bytes: Bytes) -> bool {
         let is_whole = status.is_ok() && bytes >= request.sectors.bytes();
-        let is_plain = request.op != Op::Flush && !request.flush.is_some() && request.bio_head == request.bio_tail;
-        is_whole && is_plain && !self.tracing && !self.control.is_active()
+        let has_one_bio =
+            || request.op != Op::Flush && !request.flush.is_some() && request.bio_head == request.bio_tail;
+        // A request that is a whole call has no part in a flush sequence.
+        (request.call.is_some() || has_one_bio()) && is_whole && !self.tracing && !self.control.is_active()
     }
 
     /// Ends a request that [`Self::ends_straight`]: does the same as [`Self::end_in_driver`],
@@ -28,23 +30,24 @@ impl Stack {
             let view = View { requests: &self.requests, rules: &self.rules };
             self.scheduler.on_finish(now, view, id);
         }
-        // Nothing below looks at the request.
-        let request = &mut self.requests[id];
-        let Request { queue, op, task, ioprio, call, bio_head, start, issued, sectors, accounted, .. } = *request;
-        let (tag, place) = request.end_use();
-        let device = now.since(issued);
-        if self.wbt.is_on() {
-            self.wbt.on_complete(now, id, op, device);
-        }
-        if let Some(WholeCall { token, .. }) = call {
-            self.end_whole_call(Done { task, token, status: Status::Ok, device, class: ioprio.class() });
-        } else if let Some(bio) = bio_head {
-            self.end_bio_in_device(bio, Status::Ok, device);
-        }
+        let &Request { op, task, start, issued, sectors, accounted, .. } = &self.requests[id];
         if accounted {
             let group = op.stat_group();
             self.accounting.on_sectors(group, sectors);
             self.accounting.on_end(&CompletionFact { group, task, start, issued, end: now }, true);
+        }
+        let device = now - issued;
+        if self.wbt.is_on() {
+            self.wbt.on_complete(now, id, op, device);
+        }
+        // Nothing below looks at the request.
+        let request = &mut self.requests[id];
+        let Request { queue, ioprio, call, bio_head, .. } = *request;
+        let (tag, place) = request.end_use();
+        if let Some(WholeCall { token, .. }) = call {
+            self.end_whole_call(Done { task, token, status: Status::Ok, device, ioprio });
+        } else if let Some(bio) = bio_head {
+            self.end_bio_in_device(bio, Status::Ok, device);
         }
         if let Some(throttled) = place {
             self.put_place(now, throttled);

@@ -6,11 +6,52 @@ use super::{Part, Submission, TagLimit};
 use crate::bio::{Bio, DataRange, WHOLE_CALL};
 use crate::build::IoPath;
 use crate::driver::Driver;
+use crate::kernel::Rules;
 use crate::op::{Flags, Op};
-use crate::request::{Request, WholeCall};
-use crate::stack::{Call, DirectPath, Io, Stack, Submitted};
+use crate::request::{Allocated, Request, WholeCall};
+use crate::stack::{Call, DirectPath, Io, Stack, StackConfig, Submitted};
 use crate::units::{BioId, HwQueue, Instant, RequestId};
 use crate::wbt::Throttled;
+
+/// What the configuration says of calls that are one bio inside one page.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::stack) struct PageCalls {
+    /// Of reads and of writes: a call takes no plug, and nothing may end its bio before it has a
+    /// request.
+    direct: [bool; 2],
+    /// The same for I/O of the page cache.
+    buffered: bool,
+    /// The bio of a direct read is sync: of one that nobody sleeps for, and of one that its task
+    /// sleeps for (as [`Stack::is_sync_read`]).
+    sync_reads: [bool; 2],
+}
+
+impl PageCalls {
+    pub(in crate::stack) fn new(config: &StackConfig, rules: &Rules) -> Self {
+        // As `Stack::call_takes_plug`.
+        let takes_plug = |op| match (config.direct_path, op) {
+            (DirectPath::Iomap, Op::Read) => !rules.iomap_small_reads_are_plain,
+            (DirectPath::Iomap, _) => true,
+            (DirectPath::Blkdev, Op::Read) => false,
+            (DirectPath::Blkdev, _) => rules.blkdev_writes_take_plug,
+        };
+        let sync_reads = [false, true].map(|sleeps| match config.direct_path {
+            DirectPath::Iomap => rules.iomap_reads_are_sync && (sleeps || !rules.iomap_small_reads_are_plain),
+            DirectPath::Blkdev => sleeps,
+        });
+        let buffered = config.error_injection.is_empty();
+        Self { direct: [Op::Read, Op::Write].map(|op| buffered && !takes_plug(op)), buffered, sync_reads }
+    }
+
+    #[inline(always)]
+    const fn go_straight(&self, path: IoPath, op: Op) -> bool {
+        match (path, op) {
+            (IoPath::Direct, Op::Read | Op::Write) => self.direct[op as usize],
+            (IoPath::Buffered, Op::Read | Op::Write) => self.buffered,
+            _ => false,
+        }
+    }
+}
 
 impl Stack {
     /// Returns true if a call is one bio that no limit cuts, and if nothing that may refuse, hold,
@@ -19,36 +60,12 @@ impl Stack {
     pub(in crate::stack) fn goes_straight(&self, io: &Io, path: IoPath, is_plugged: bool) -> bool {
         const SPECIAL: Flags =
             Flags::PREFLUSH.with(Flags::FUA).with(Flags::NOWAIT).with(Flags::ATOMIC).with(Flags::DSYNC);
-        let is_plain = matches!(io.op, Op::Read | Op::Write) && !io.flags.intersects(SPECIAL) && !io.bytes.is_zero();
-        let is_seen = self.tracing || self.control.is_active() || !self.config.error_injection.is_empty();
-        if !is_plain || is_seen || self.is_misaligned(io) || self.is_past_end(io) {
+        let is_plain = self.page_calls.go_straight(path, io.op) && !io.flags.intersects(SPECIAL);
+        if !is_plain || is_plugged || self.tracing || self.control.is_active() {
             return false;
         }
-        if io.bytes.get() > self.page_rooms[io.layout.index()] {
-            return false;
-        }
-        let takes_plug = path == IoPath::Direct && self.page_takes_plug(io.op);
-        !takes_plug && !is_plugged
-    }
-
-    /// As [`Self::call_takes_plug`], for a read or write inside one page.
-    #[inline(always)]
-    fn page_takes_plug(&self, op: Op) -> bool {
-        match (self.config.direct_path, op) {
-            (DirectPath::Iomap, Op::Read) => !self.rules.iomap_small_reads_are_plain,
-            (DirectPath::Iomap, _) => true,
-            (DirectPath::Blkdev, Op::Read) => false,
-            (DirectPath::Blkdev, _) => self.rules.blkdev_writes_take_plug,
-        }
-    }
-
-    /// As [`Self::is_sync_read`], for a read inside one page.
-    #[inline(always)]
-    fn is_sync_page(&self, sleeps: bool) -> bool {
-        match self.config.direct_path {
-            DirectPath::Iomap => self.rules.iomap_reads_are_sync && (sleeps || !self.rules.iomap_small_reads_are_plain),
-            DirectPath::Blkdev => sleeps,
-        }
+        let is_in_page = !io.bytes.is_zero() && io.bytes.get() <= self.page_rooms[io.layout.index()];
+        is_in_page && !self.is_misaligned(io) && !self.is_past_end(io)
     }
 
     /// Submits a call that [`Self::goes_straight`]: does the same as [`Self::run_submission`],
@@ -66,25 +83,28 @@ impl Stack {
         (path, place): (IoPath, (u16, HwQueue)),
         driver: &mut D,
     ) -> Submitted {
-        let is_sync = io.op == Op::Read && path == IoPath::Direct && self.is_sync_page(sleeps);
+        let is_sync = io.op == Op::Read && path == IoPath::Direct && self.page_calls.sync_reads[usize::from(sleeps)];
         let flags = if is_sync { io.flags | Flags::SYNC } else { io.flags };
         let part = Part { op: io.op, flags, offset: 0, bytes: io.bytes.get(), segments: 1 };
         self.counters.bios += 1;
         self.whole_calls += 1;
-        let is_throttled = self.wbt.is_on() && Throttled::of(part.op, part.flags).is_some();
-        let is_direct = !self.has_scheduler && !self.has_queued(place.1) && self.queues[place.1.index()].busy == 0;
-        if is_throttled || !is_direct {
+        let is_throttled = io.op == Op::Write && self.wbt.is_on() && Throttled::of(part.op, part.flags).is_some();
+        if self.has_scheduler || is_throttled || self.has_queued(place.1) {
             return self.submit_indirectly(now, io, part, (sleeps, path, place), driver);
         }
-        if self.wbt.is_on() && io.op == Op::Read {
+        let entry = &mut self.queues[place.1.index()];
+        if entry.busy > 0 {
+            return self.submit_indirectly(now, io, part, (sleeps, path, place), driver);
+        }
+        if io.op == Op::Read && self.wbt.is_on() {
             self.wbt.on_read(now);
         }
-        let limit = TagLimit(None);
-        let Some(request) = self.take_request(limit, place) else {
+        let Some(tag) = entry.tags.take() else {
             let id = BioId(self.bios.insert({ part }.bio(now, &{ io }, WHOLE_CALL)));
-            return self.wait_straight(now, io, id, (sleeps, path), Some(limit), driver);
+            return self.wait_straight(now, io, id, (sleeps, path), Some(TagLimit(None)), driver);
         };
-        self.start_directly(now, request, &part.bio(now, &io, WHOLE_CALL), driver);
+        let allocated = self.request_of_tag(tag, Some(tag), place);
+        self.start_directly(now, &allocated, &part.bio(now, &io, WHOLE_CALL), driver);
         Submitted::Accepted
     }
 
@@ -116,23 +136,23 @@ impl Stack {
             self.wbt.on_read(now);
         }
         let limit = self.tag_limit(io.task, part.op, part.flags);
-        let Some(request) = self.take_request(limit, place) else {
+        let Some(allocated) = self.take_request(limit, place) else {
             let id = filed.unwrap_or_else(|| BioId(self.bios.insert(part.bio(now, &io, WHOLE_CALL))));
             return self.wait_straight(now, io, id, (sleeps, path), Some(limit), driver);
         };
         match filed {
-            None => self.start_call(now, request, &part.bio(now, &io, WHOLE_CALL)),
-            Some(id) => self.start_request(now, request, id),
+            None => self.start_call(now, &allocated, &part.bio(now, &io, WHOLE_CALL)),
+            Some(id) => self.start_request(now, &allocated, id),
         }
-        self.issue_alone(now, request, driver);
+        self.issue_alone(now, allocated.id, driver);
         Submitted::Accepted
     }
 
     /// As [`Self::start_request`], for a bio that is a whole call and not in the table.
     #[inline(always)]
-    fn start_call(&mut self, now: Instant, id: RequestId, bio: &Bio) {
-        let slot = &mut self.requests[id];
-        *slot = Request { accounted: self.config.iostats, ..Request::of(now, None, bio, slot) };
+    fn start_call(&mut self, now: Instant, allocated: &Allocated, bio: &Bio) {
+        let id = allocated.id;
+        self.requests[id] = Request { accounted: self.config.iostats, ..Request::of(now, None, bio, allocated) };
         if self.config.iostats {
             self.account_start(now, id);
         }

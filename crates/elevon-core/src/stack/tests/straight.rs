@@ -84,7 +84,7 @@ impl Twins {
             }
             rig.stack.self_check();
             let commands = format!("{:?} {:?}", rig.driver.issued, core::mem::take(&mut rig.driver.pieces));
-            let done: Vec<Done> = core::iter::from_fn(|| rig.stack.poll_done()).collect();
+            let done: Vec<Done> = core::iter::from_fn(|| rig.stack.poll_done().copied()).collect();
             (commands, done, rig.stack.next_timer(), rig.stack.ios_in_flight(), rig.stack.counters().clone())
         });
     }

@@ -119,7 +119,7 @@ fn what_is_withdrawn_ends_and_its_tenant_does_not_pay_for_it() {
         assert_eq!((limit.level(), rig.stack.control().holds(above)), (Some(above), None));
         rig.stack.withdraw(rig.now, TaskId(0), Status::Offline);
         rig.stack.self_check();
-        let ended: Vec<_> = std::iter::from_fn(|| rig.stack.poll_done()).collect();
+        let ended: Vec<_> = std::iter::from_fn(|| rig.stack.poll_done().copied()).collect();
         assert!(ended.iter().all(|done| (done.task, done.status) == (TaskId(0), Status::Offline)));
         assert_eq!((ended.len(), rig.driver.issued.len()), (held - rig.stack.control().held(), issued));
         assert!(rig.stack.control().held() > 0, "those of the other task wait");
@@ -227,7 +227,7 @@ fn random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for() {
                     }
                 }
             }
-            while let Some(done) = rig.stack.poll_done() {
+            while let Some(&done) = rig.stack.poll_done() {
                 let start = started.remove(&done.token).expect("an I/O is over once");
                 assert!(done.status.is_ok());
                 took += rig.now.since(start).get();
