@@ -69,15 +69,22 @@ impl Sampler {
         Self { len, kind }
     }
 
+    /// Returns true if [`Self::draw`] is [`Self::draw_evenly`].
     #[inline(always)]
-    pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
-        if matches!(self.kind, Shape::Uniform) { rng.below(self.len) } else { self.draw_uneven(rng) }
+    pub(crate) const fn is_uniform(&self) -> bool {
+        matches!(self.kind, Shape::Uniform)
+    }
+
+    /// Draws any block with the same chance.
+    #[inline(always)]
+    pub(crate) fn draw_evenly(&self, rng: &mut Rng) -> u64 {
+        rng.below(self.len)
     }
 
     #[inline(never)]
-    fn draw_uneven(&self, rng: &mut Rng) -> u64 {
+    pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
         match &self.kind {
-            Shape::Uniform => rng.below(self.len),
+            Shape::Uniform => self.draw_evenly(rng),
             Shape::Ranked { rank, place } => {
                 let rank = match rank {
                     Rank::Zipf(zipf) => zipf.draw(rng),

@@ -46,8 +46,6 @@ pub(crate) struct Measure {
     asynchronous: bool,
     /// The latency that is recorded per priority, if any.
     by_priority: Option<PriorityLatency>,
-    /// There is no logger, and no latency is recorded per priority.
-    only_counts: bool,
     /// True once the statistics have begun, after the ramp.
     begun: bool,
     ramp_end: Instant,
@@ -60,8 +58,18 @@ pub(crate) struct Measure {
     sample_start: Instant,
     /// Bytes and I/Os of each direction before this sample.
     sampled: [(u64, u64); 3],
+    /// By direction, what is still to be counted in `repeats`.
+    alike: [Alike; 3],
     /// Latencies (clat, lat, slat) by direction that are still to be counted in `stats`.
     repeats: [[Repeats; 3]; 3],
+}
+
+/// I/Os in a row with the same latencies: most of a run on a device of constant latency.
+#[derive(Clone, Copy, Debug, Default)]
+struct Alike {
+    /// From the submission to the completion, and before the submission.
+    latencies: (Nanos, Nanos),
+    times: u64,
 }
 
 impl Measure {
@@ -69,7 +77,6 @@ impl Measure {
         Self {
             stats: JobStats::default(),
             cache_use: None,
-            only_counts: logger.is_none() && by_priority.is_none(),
             logger: logger.map(Box::new),
             asynchronous,
             by_priority,
@@ -81,6 +88,7 @@ impl Measure {
             sample_end: Instant::MAX,
             sample_start: Instant::ZERO,
             sampled: [(0, 0); 3],
+            alike: Default::default(),
             repeats: Default::default(),
         }
     }
@@ -111,7 +119,7 @@ impl Measure {
         self.sample_start = at;
         self.sample_end = at.saturating_add(Nanos::new(SAMPLE));
         self.sampled = [(0, 0); 3];
-        self.repeats = Default::default();
+        (self.alike, self.repeats) = Default::default();
         if let Some(logger) = &mut self.logger {
             logger.start(at);
         }
@@ -141,7 +149,8 @@ impl Measure {
 
     #[inline]
     pub(crate) fn on_submit(&mut self, depth: usize, ios: u64) {
-        let level = (usize::BITS - 1 - depth.max(1).leading_zeros()).min(6);
+        // No depth counts as one.
+        let level = (depth | 1).ilog2().min(6);
         self.stats.depth_levels[level as usize] += ios;
     }
 
@@ -153,10 +162,16 @@ impl Measure {
         self.stats.complete_levels[batch_level(ios)] += 1;
     }
 
-    /// Returns true if [`Self::count`] does all that [`Self::on_done`] would do.
-    #[inline]
+    /// Returns true if [`Self::count`] does all that [`Self::on_done`] would do, once the statistics
+    /// have begun: there is no logger, and no latency is recorded per priority.
     pub(crate) const fn only_counts(&self) -> bool {
-        self.only_counts && self.begun
+        self.logger.is_none() && self.by_priority.is_none()
+    }
+
+    /// Returns true if the statistics have begun.
+    #[inline]
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.begun
     }
 
     /// Counts a completed I/O, with its latencies.
@@ -169,11 +184,39 @@ impl Measure {
         let stats = &mut self.stats.directions[d];
         stats.ios += 1;
         stats.bytes += len.get();
+        debug_assert!(start <= issued && issued <= end, "an I/O ends before it was submitted");
+        let latencies = (end.since(issued), issued.since(start));
+        let alike = &mut self.alike[d];
+        if alike.latencies == latencies {
+            alike.times += 1;
+        } else {
+            self.begin_alike(d, latencies);
+        }
+    }
+
+    /// Counts an I/O whose latencies are not those of the one before.
+    #[inline(never)]
+    fn begin_alike(&mut self, d: usize, latencies: (Nanos, Nanos)) {
+        self.settle(d);
+        let stats = &mut self.stats.directions[d];
         let [clat, lat, slat] = &mut self.repeats[d];
-        clat.add(end.since(issued).get(), &mut stats.clat);
-        lat.add(end.since(start).get(), &mut stats.lat);
+        clat.add(latencies.0.get(), &mut stats.clat);
+        lat.add((latencies.0 + latencies.1).get(), &mut stats.lat);
         if self.asynchronous {
-            slat.add(issued.since(start).get(), &mut stats.slat);
+            slat.add(latencies.1.get(), &mut stats.slat);
+        }
+        self.alike[d].latencies = latencies;
+    }
+
+    /// Counts in `repeats` what is still to be counted there: of each, its last value.
+    #[inline(always)]
+    fn settle(&mut self, d: usize) {
+        let times = std::mem::take(&mut self.alike[d].times);
+        let [clat, lat, slat] = &mut self.repeats[d];
+        clat.repeat(times);
+        lat.repeat(times);
+        if self.asynchronous {
+            slat.repeat(times);
         }
     }
 
@@ -240,6 +283,7 @@ impl Measure {
                 add_sample(stats, bytes, ios, span);
             }
         }
+        (0..3).for_each(|d| self.settle(d));
         for (stats, [clat, lat, slat]) in self.stats.directions.iter_mut().zip(&mut self.repeats) {
             clat.flush(&mut stats.clat);
             lat.flush(&mut stats.lat);
@@ -275,5 +319,40 @@ const fn batch_level(ios: usize) -> usize {
         17..=32 => 4,
         33..=64 => 5,
         _ => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use elevon_testkit::Rng;
+
+    #[test]
+    fn latencies_in_a_row_are_counted_as_each() {
+        for asynchronous in [true, false] {
+            let mut rng = Rng(5);
+            let mut measure = Measure::new(asynchronous, None, None);
+            let mut naive =
+                [[LatencyStat::default(), LatencyStat::default(), LatencyStat::default()], Default::default()];
+            for at in 0..2_000 {
+                // Of few values, so that many come in a row; zeros come first.
+                let mut draw = || if at < 5 { 0 } else { rng.below(2) * 700 };
+                let (clat, slat) = (draw(), draw());
+                let direction = if at % 3 == 2 { Direction::Write } else { Direction::Read };
+                let (start, issued) = (Instant::new(at), Instant::new(at + slat));
+                measure.count(direction, Bytes::new(512), start, issued, issued.saturating_add(Nanos::new(clat)));
+                let of = &mut naive[direction as usize];
+                [clat, clat + slat].into_iter().zip(&mut *of).for_each(|(latency, stat)| stat.add(latency));
+                if asynchronous {
+                    of[2].add(slat);
+                }
+            }
+            // A look in the middle changes nothing.
+            let _ = measure.stats_at(Instant::new(9_999), [true; 3]);
+            measure.finish();
+            for (stats, naive) in measure.stats.directions.iter().zip(naive) {
+                assert_eq!([&stats.clat, &stats.lat, &stats.slat], naive.each_ref(), "asynchronous: {asynchronous}");
+            }
+        }
     }
 }

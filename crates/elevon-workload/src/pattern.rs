@@ -444,8 +444,15 @@ impl Pattern {
     }
 
     /// Returns the next access in a direction that the pattern has.
-    #[inline(never)]
+    #[inline(always)]
     pub fn access_in(&mut self, direction: Direction, limit: Bytes) -> Access {
+        // A copy, so that an access of [`Self::uniform_access`] need not be in memory.
+        let Access { direction, file, offset, len } = self.any_access(direction, limit);
+        Access { direction, file, offset, len }
+    }
+
+    #[inline(never)]
+    fn any_access(&mut self, direction: Direction, limit: Bytes) -> Access {
         let d = direction as usize;
         self.begin_pass_if_due();
         let index = if self.files.len() == 1 { 0 } else { self.draw_file() };
@@ -639,6 +646,12 @@ impl Pattern {
 /// order.
 #[inline(always)]
 fn next_start(source: &mut Option<UnitOrder>, unit: u64, rng: &mut Rng) -> u64 {
+    // Asked before the others: most orders are these.
+    if let Some(UnitOrder::Any(sampler)) = source
+        && sampler.is_uniform()
+    {
+        return sampler.draw_evenly(rng);
+    }
     match source {
         Some(UnitOrder::Any(sampler)) => sampler.draw(rng),
         Some(UnitOrder::Once { order, next }) => next_of_order(order, next, rng) * unit,

@@ -117,8 +117,10 @@ pub enum Poll {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IoKind {
     Data(Direction),
-    /// A read that checks written content; the generation, if this run wrote it.
-    Check(Option<u32>),
+    /// A read that checks written content.
+    Check,
+    /// The same of content that this run wrote: its generation is known.
+    CheckOwn,
     Sync,
     /// A sync of the data written since the last sync (sync_file_range).
     SyncRange,
@@ -285,6 +287,7 @@ impl Process {
         let options = Options::new(spec);
         let which = if spec.lat_percentiles { PriorityLatency::Whole } else { PriorityLatency::Completion };
         let by_priority = spec.has_command_prio().then_some(which);
+        let measure = Measure::new(asynchronous, by_priority, Logger::new(&spec.logs));
         let content_seed = seeds.base(Purpose::Buffer) ^ u64::from(identity.job) << 32;
         Self {
             identity,
@@ -333,8 +336,8 @@ impl Process {
             flow_sleep_until: Instant::ZERO,
             depth_limit: if spec.latency_target.is_some() { 1 } else { usize::MAX },
             search: spec.latency_target.map(|target| Box::new(Search::new(target, depth as u32))),
-            measure: Measure::new(asynchronous, by_priority, Logger::new(&spec.logs)),
-            options,
+            options: Options { only_counts: options.only_counts && measure.only_counts(), ..options },
+            measure,
             spec: Box::new(spec.clone()),
         }
     }
@@ -741,14 +744,15 @@ impl Process {
     /// [`Self::complete`].
     #[inline]
     pub fn wants_check(&self, token: u64) -> bool {
-        let is_check = |slot: &IoSlot| matches!(slot.kind, IoKind::Check(_));
+        let is_check = |slot: &IoSlot| matches!(slot.kind, IoKind::Check | IoKind::CheckOwn);
         self.verifier.is_some() && self.slots.get(token as usize).is_some_and(is_check)
     }
 
     /// Checks the content of a read.
     pub fn check(&mut self, token: u64, buffer: &[u8]) {
         let slot = &mut self.slots[token as usize];
-        if let (Some(verifier), IoKind::Check(generation)) = (&self.verifier, slot.kind) {
+        let generation = (slot.kind == IoKind::CheckOwn).then_some(slot.generation);
+        if let (Some(verifier), IoKind::Check | IoKind::CheckOwn) = (&self.verifier, slot.kind) {
             let len = buffer.len().min(slot.len.get() as usize);
             slot.checked = true;
             slot.corrupt = !verifier.check(&buffer[..len], slot.offset, generation);

@@ -51,7 +51,13 @@ pub struct Series {
     point_end: Instant,
     /// The integral of the requests in flight that the points have.
     integral: u128,
+    /// I/Os and bytes that completed in the current point and are not in it yet, by operation.
+    ios: [u64; OPERATIONS],
+    bytes: [u64; OPERATIONS],
 }
+
+/// The number of operations, and of the numbers between them.
+const OPERATIONS: usize = Op::WriteZeroes as usize + 1;
 
 impl Series {
     pub(crate) fn new(start: Instant, load: Load) -> Self {
@@ -59,7 +65,15 @@ impl Series {
         let mut points = Vec::with_capacity(MAX_POINTS);
         points.push(Point::default());
         let point_end = start.saturating_add(Nanos::new(interval));
-        Self { start, interval, points, point_end, integral: load.integral }
+        Self {
+            start,
+            interval,
+            points,
+            point_end,
+            integral: load.integral,
+            ios: [0; OPERATIONS],
+            bytes: [0; OPERATIONS],
+        }
     }
 
     /// Returns the length of a point.
@@ -70,7 +84,8 @@ impl Series {
     pub const fn start(&self) -> Instant {
         self.start
     }
-    /// Returns the points in order, from [`Self::start`] on.
+    /// Returns the points in order, from [`Self::start`] on; the last is as it was when it was
+    /// brought up to date.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
@@ -89,11 +104,18 @@ impl Series {
         self.count_until(load.integral);
     }
 
-    /// Counts the requests in flight until their integral has this value in the current point.
+    /// Counts in the current point what completed in it, and the requests in flight until their
+    /// integral has this value.
     fn count_until(&mut self, integral: u128) {
         let counted = integral.saturating_sub(self.integral);
         self.integral += counted;
-        self.current().in_flight += counted;
+        let (ios, bytes) = (std::mem::take(&mut self.ios), std::mem::take(&mut self.bytes));
+        let point = self.current();
+        point.in_flight += counted;
+        for (d, op) in [Op::Read, Op::Write, Op::Discard].into_iter().enumerate() {
+            point.ios[d] += ios[op as usize];
+            point.bytes[d] += bytes[op as usize];
+        }
     }
 
     /// Advances time to the end of each point that has ended by `now`.
@@ -145,15 +167,8 @@ impl Series {
 
     #[inline]
     pub(crate) fn on_done(&mut self, op: Op, bytes: Bytes) {
-        let d = match op {
-            Op::Read => 0,
-            Op::Write => 1,
-            Op::Discard => 2,
-            _ => return,
-        };
-        let point = self.current();
-        point.bytes[d] += bytes.get();
-        point.ios[d] += 1;
+        self.ios[op as usize] += 1;
+        self.bytes[op as usize] += bytes.get();
     }
 }
 
@@ -195,6 +210,7 @@ mod tests {
         let later = Instant::new(3_600_000_000_000);
         series.advance(later, || none);
         series.on_done(Op::Read, Bytes::new(512));
+        series.update(later, none);
         let points = series.points();
         assert_eq!((points[0].ios[0], points[points.len() - 1].ios[0]), (1, 1));
         assert_eq!(points.len() as u64, later.get() / series.interval().get() + 1);

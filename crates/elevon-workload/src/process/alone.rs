@@ -36,14 +36,17 @@ impl Process {
             if self.ready.len() < need {
                 return Alone::Poll;
             }
-            self.reap(now, self.options.complete_max.max(need));
+            self.reap(now, self.options.complete_max);
             self.refill_at_low = self.is_above_low();
             self.asleep = false;
             at = self.busy_until;
-            if self.refill_at_low || self.is_ending(at) || (at > now && !is_only) {
+            let is_later = at > now;
+            if self.refill_at_low || self.stopping || (is_later && (!is_only || self.is_ending(at))) {
                 return self.end_alone(now);
             }
-            self.leave_ramp(at);
+            if is_later {
+                self.leave_ramp(at);
+            }
         }
         let span = self.cpu.of_submission();
         let end = at.saturating_add(span);
@@ -125,7 +128,7 @@ pub(super) fn io_of(identity: &Identity, options: &Options, token: u32, slot: &I
         sector: slot.offset.sector(),
         bytes: slot.len,
         ioprio: slot.ioprio,
-        write_hint: if slot.op == Op::Write { options.write_hint } else { 0 },
+        write_hint: options.write_hints[slot.op as usize],
         tenant: identity.tenant,
         layout: slot.layout,
         may_block: options.may_block,

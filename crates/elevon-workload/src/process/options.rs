@@ -13,11 +13,13 @@ pub(super) struct Options {
     pub(super) goes_alone: bool,
     /// An I/O is handed on: to a thread, to a worker, or as several ranges.
     pub(super) has_parts: bool,
-    /// The job is plain and has no `max_latency`: its I/Os that complete are only counted.
+    /// The job is plain and has no `max_latency`, logs or latencies by priority: once its
+    /// statistics have begun, I/Os that complete are only counted.
     pub(super) only_counts: bool,
     pub(super) may_block: bool,
     pub(super) batch_submit: usize,
     pub(super) complete_min: usize,
+    /// At least one, and at least the minimum.
     pub(super) complete_max: usize,
     pub(super) low: usize,
     /// By operation: reads, writes, flushes, discards.
@@ -28,7 +30,8 @@ pub(super) struct Options {
     pub(super) has_one_prio: bool,
     /// Priorities depend on the size (`cmdprio_bssplit`).
     pub(super) prio_by_size: bool,
-    pub(super) write_hint: u8,
+    /// By operation, as `flags`.
+    pub(super) write_hints: [u8; 4],
     pub(super) max_latency: [Nanos; 3],
     pub(super) trim_then_write: bool,
     pub(super) serialize_overlap: bool,
@@ -105,14 +108,14 @@ impl Options {
             may_block: spec.submission_blocks(),
             batch_submit,
             complete_min,
-            complete_max: or_most(spec.iodepth_batch_complete_max),
+            complete_max: or_most(spec.iodepth_batch_complete_max).max(complete_min),
             low: (spec.iodepth_low as usize).min(most),
             flags: flags_of(spec, write_flags),
             ioprio: spec.ioprio,
             has_one_prio: !spec.has_command_prio(),
             command_prio: spec.command_prio.map(|prio| prio.filter(|(percent, _)| *percent > 0)),
             prio_by_size: spec.command_prio_split.iter().any(|parts| !parts.is_empty()),
-            write_hint: spec.write_hint,
+            write_hints: std::array::from_fn(|op| if op == Op::Write as usize { spec.write_hint } else { 0 }),
             trim_then_write: spec.rw.trim_then_write,
             serialize_overlap: spec.serialize_overlap,
             max_latency: spec.max_latency.map(|span| if span.is_zero() { Nanos::new(u64::MAX) } else { span }),

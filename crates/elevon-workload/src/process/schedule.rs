@@ -123,7 +123,7 @@ impl Process {
         if self.ready.len() < need {
             return otherwise;
         }
-        self.reap_many(now, self.options.complete_max.max(need));
+        self.reap_many(now, self.options.complete_max);
         self.refill_at_low = full && self.is_above_low();
         ProcessStep::Again
     }
@@ -417,9 +417,7 @@ impl Process {
             return None;
         }
         self.budget.left -= access.len;
-        if self.budget.ios_left != u64::MAX {
-            self.budget.ios_left -= 1;
-        }
+        self.budget.ios_left -= 1;
         Some(access)
     }
 
@@ -543,8 +541,8 @@ impl Process {
         if self.phase == Phase::Verify
             && let Some((offset, Written { len, generation })) = self.verifier.as_mut().and_then(|v| v.next_block())
         {
-            let kind = IoKind::Check(Some(generation));
-            return (Prepared { kind, op: Op::Read, generation }, Access { direction, file, offset, len });
+            let prepared = Prepared { kind: IoKind::CheckOwn, op: Op::Read, generation };
+            return (prepared, Access { direction, file, offset, len });
         }
         self.sync_due = false;
         self.syncing = self.options.may_block.then_some(token);
@@ -564,7 +562,7 @@ impl Process {
             self.think.on_issue();
         }
         let (offset, len) = (access.offset, access.len);
-        let check = Prepared { kind: IoKind::Check(None), op: Op::Read, generation: 0 };
+        let check = Prepared { kind: IoKind::Check, op: Op::Read, generation: 0 };
         let data = |op, generation| Prepared { kind: IoKind::Data(access.direction), op, generation };
         match access.direction {
             Direction::Write if self.options.verify_only => check,
@@ -593,7 +591,7 @@ impl Process {
     pub(super) fn draw_priority(&mut self, kind: IoKind, len: Bytes) -> IoPrio {
         let d = match kind {
             _ if self.options.has_one_prio => return self.options.ioprio,
-            IoKind::Data(Direction::Read) | IoKind::Check(_) => 0,
+            IoKind::Data(Direction::Read) | IoKind::Check | IoKind::CheckOwn => 0,
             IoKind::Data(Direction::Write) => 1,
             IoKind::Data(Direction::Trim) | IoKind::Sync | IoKind::SyncRange => return self.options.ioprio,
         };
@@ -658,7 +656,7 @@ impl Process {
             self.on_over(end, token, status);
             self.free.push(token);
         }
-        self.measure.stats.cpu_ns += end.since(now).get();
+        self.measure.stats.cpu_ns += (end - now).get();
         self.busy_until = end;
     }
 
@@ -666,7 +664,7 @@ impl Process {
     fn on_over(&mut self, end: Instant, token: u32, status: Status) {
         let slot = &self.slots[token as usize];
         match slot.kind {
-            IoKind::Data(direction) if self.options.only_counts && status.is_ok() && self.measure.only_counts() => {
+            IoKind::Data(direction) if self.options.only_counts && status.is_ok() && self.measure.has_begun() => {
                 self.measure.count(direction, slot.len, slot.start, slot.issued.max(slot.start), end);
             }
             _ => self.on_any_over(end, token, status),
@@ -680,7 +678,7 @@ impl Process {
         let direction = match slot.kind {
             IoKind::Sync | IoKind::SyncRange => return self.on_sync_over(end, &slot, status),
             IoKind::Data(direction) => direction,
-            IoKind::Check(_) => Direction::Read,
+            IoKind::Check | IoKind::CheckOwn => Direction::Read,
         };
         if !status.is_ok() {
             return self.on_error(&slot, direction, status);
