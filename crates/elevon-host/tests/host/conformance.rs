@@ -184,14 +184,16 @@ fn a_file_that_is_cut_short_fails_the_job_and_nothing_hangs() {
     }
 }
 
-/// Sets the interrupt at the first interval.
+/// Sets the interrupt at the first interval in which something was done.
 struct Stop(Interrupt);
 impl Observer for Stop {
     fn interval(&self) -> Option<Nanos> {
         Some(Nanos::from_millis(20))
     }
-    fn on_interval(&mut self, _: elevon_core::units::Instant, _: &mut dyn FnMut() -> DiskStats, _: &[Progress]) {
-        self.0.set();
+    fn on_interval(&mut self, _: elevon_core::units::Instant, _: &mut dyn FnMut() -> DiskStats, jobs: &[Progress]) {
+        if jobs.iter().any(|job| job.ios[0] > 0) {
+            self.0.set();
+        }
     }
 }
 

@@ -48,7 +48,7 @@ const TARGETS: [&str; 13] = [
     "umount",
 ];
 /// How long a guest may take for its next line.
-const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What a guest is started from.
 pub(crate) struct GuestImage {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use super::Bench;
-use super::nbd::Client;
+use super::nbd::{Client, WRITE};
 
 pub(crate) const DISK: usize = 8 << 20;
 
@@ -102,17 +102,25 @@ impl Served {
         Some(command.current_dir(self.bench.path("")).args(args).output().expect("the tool ran"))
     }
 
-    /// Writes to an export until it is told to stop, and returns the number of writes.
+    /// Writes to an export until it is told to stop, and returns the number of writes. Several wait
+    /// at a time, so that a limit holds some however slowly this client gets on.
     pub(crate) fn load(&self, export: &str, stop: &Arc<AtomicBool>) -> JoinHandle<u64> {
+        const WAITING: u64 = 4;
         let mut client = Client::open(&self.bench.path("s"), export).expect("it listens");
         let stop = Arc::clone(stop);
         std::thread::spawn(move || {
-            let mut writes = 0;
-            while !stop.load(Ordering::Relaxed) {
-                assert_eq!(client.write(0, 0, &[1; 4096]).expect("an answer"), 0);
-                writes += 1;
+            let (mut sent, mut answered) = (0, 0);
+            while answered < sent || !stop.load(Ordering::Relaxed) {
+                while sent < answered + WAITING && !stop.load(Ordering::Relaxed) {
+                    client.send(0, WRITE, 0, 4096, &[1; 4096]).expect("sent");
+                    sent += 1;
+                }
+                if answered < sent {
+                    assert_eq!(client.answer().expect("an answer").1, 0);
+                    answered += 1;
+                }
             }
-            writes
+            answered
         })
     }
 

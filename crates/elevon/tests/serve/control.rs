@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::Bench;
 use crate::common::nbd::Client;
@@ -65,12 +67,10 @@ fn a_server_tells_who_does_what_and_why() {
     assert!(status == Some(0) && text.starts_with("device fast: "), "{text}");
     // A limit that is in the way is named.
     assert_eq!(ctl(&served, &["set", "a", "limit = { iops = 20 }"]).0, Some(0));
-    let socket = served.bench.path("s");
-    let writing = std::thread::spawn(move || {
-        let mut a = Client::open(&socket, "a").expect("it listens");
-        (0..20).for_each(|_| assert_eq!(a.write(0, 0, &[2; 4096]).expect("an answer"), 0));
-    });
+    let stop = Arc::new(AtomicBool::new(false));
+    let writing = served.load("a", &stop);
     let explained = json(&served, &["explain", "a", "--seconds", "0.5"]);
+    stop.store(true, Ordering::Relaxed);
     writing.join().expect("every write was answered");
     let causes = explained["devices"][0]["causes"].as_array().expect("causes").clone();
     let limited = causes.iter().find(|cause| cause["words"] == "own limit iops=20").expect("it is named");

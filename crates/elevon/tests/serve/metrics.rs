@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::common::Bench;
 use crate::common::exposition::Exposition;
 use crate::common::http::{Answer, get, send};
-use crate::common::nbd::{Client, FLUSH};
+use crate::common::nbd::{Client, FLUSH, WRITE};
 use crate::common::served::Served;
 use serde_json::Value;
 
@@ -57,10 +57,13 @@ fn metrics_have_the_form_of_the_format_and_agree_with_the_statistics() {
     let served = Served::config(CONFIG);
     let client = |export: &str| Client::open(&served.bench.path("s"), export).expect("it listens");
     let (mut a, mut b, mut broken) = (client("a"), client("a \"b\\c"), client("broken"));
+    // All at once: the limit holds what has come, not a client that is slow.
+    let writes: Vec<u64> =
+        (0..10).map(|block| a.send(0, WRITE, block * 4096, 4096, &[1; 4096]).expect("sent")).collect();
     for block in 0..10 {
-        assert_eq!(a.write(0, block * 4096, &[1; 4096]).expect("an answer"), 0);
         assert!(b.read(block * 4096, 8192).expect("an answer").is_ok());
     }
+    assert!(writes.iter().all(|_| a.answer().expect("an answer").1 == 0));
     assert_eq!(b.flush().expect("an answer"), 0);
     assert_eq!(broken.read(2048 * 512, 4096).expect("an answer"), Err(5), "EIO");
     let metrics = scrape(&served);
@@ -94,7 +97,7 @@ fn metrics_have_the_form_of_the_format_and_agree_with_the_statistics() {
     assert_eq!(metrics.sum("elevon_requests_total"), 22.0, "a request is counted once");
     let error = [of("bad", "broken", "read"), vec![("errno", "EIO")]].concat();
     assert_eq!(metrics.value("elevon_request_errors_total", &error), 1.0);
-    // Ten writes of 50 a second wait, and the limit is named.
+    // Ten writes of 50 a second wait, together 0.9 s, and the limit is named.
     let limit = [("device", "fast"), ("tenant", "a"), ("cause", "limit"), ("rule", "iops"), ("level", "a")];
     let waited = metrics.value("elevon_tenant_wait_seconds_total", &limit);
     assert!(waited > 0.1, "{waited}");
@@ -211,7 +214,7 @@ fn connections_that_are_refused_are_counted_by_the_reason() {
     // A connection is counted when its thread ends.
     let began = Instant::now();
     while expected.iter().any(|(reason, count)| value(of(reason)) != *count) {
-        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", expected.map(|(reason, _)| value(of(reason))));
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", expected.map(|(reason, _)| value(of(reason))));
     }
     assert_eq!(scrape(&served).sum("elevon_connections_refused_total"), 5.0);
     served.end();

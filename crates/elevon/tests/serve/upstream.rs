@@ -223,7 +223,7 @@ fn a_server_that_does_not_answer_in_time_is_taken_for_lost() {
     let bench = Bench::new();
     let Some(_nbdkit) = nbdkit(&bench, &["--filter=delay", "memory", "8M", "rdelay=600"]) else { return };
     let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
-    let args = [&address, "--name", "disk.img", "--listen", "unix:s", "--set", "io_timeout=300"];
+    let args = [&address, "--name", "disk.img", "--listen", "unix:s", "--set", "io_timeout=2000"];
     let served = Served::run(bench, &args);
     let mut client = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
     assert_eq!(client.read(0, 4096).expect("an answer"), Err(EIO));
