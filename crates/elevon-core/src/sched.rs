@@ -193,6 +193,8 @@ pub const SCHEDULERS: &[SchedulerInfo] = &[none::INFO, mq_deadline::INFO, kyber:
 // There is one for each device. Boxing the larger variants would cost an indirection on every call
 // and save nothing.
 #[allow(clippy::large_enum_variant)]
+// The tag has a byte of its own: one that is hidden in a field takes more to read at every call.
+#[repr(u8)]
 pub enum AnyScheduler {
     /// `none`.
     None(NoneScheduler),

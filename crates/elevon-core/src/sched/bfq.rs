@@ -40,7 +40,7 @@ pub use tunables::INFO;
 
 use budget::Budgets;
 use cooperation::Burst;
-use entity::EntityId;
+use entity::{EntityId, NIL};
 use idling::{BusyQueues, WeightCounters};
 use peak_rate::{PeakRate, Reference};
 use process::{GroupState, Process};
@@ -82,7 +82,6 @@ enum RequestState {
 #[derive(Clone, Copy, Debug, Default)]
 struct RequestInfo {
     place: RequestState,
-    sync: bool,
     meta: bool,
     /// Its queue; `None` if no task submitted it.
     queue: Option<EntityId>,
@@ -95,7 +94,6 @@ impl RequestInfo {
     fn of(request: &Request, place: RequestState, queue: Option<EntityId>, deadline: Instant) -> Self {
         Self {
             place,
-            sync: request.is_sync(),
             meta: request.flags.contains(Flags::META),
             queue,
             task: request.task,
@@ -139,7 +137,8 @@ pub struct Bfq {
     /// Requests dispatched and not completed.
     in_flight: u32,
 
-    in_service: Option<EntityId>,
+    /// The queue in service, or [`NIL`]: at most steps of a queue it is asked if it is this one.
+    serving: u32,
     slot_start: Instant,
     idling_since: Instant,
     /// When idling for the queue in service ends; `Instant::MAX` if it does not idle.
@@ -213,7 +212,7 @@ impl Bfq {
             at_head: Fifo::EMPTY,
             queued: 0,
             in_flight: 0,
-            in_service: None,
+            serving: NIL,
             slot_start: Instant::ZERO,
             idling_since: Instant::ZERO,
             timer: Instant::MAX,
@@ -248,11 +247,24 @@ impl Bfq {
         self.queueing.decided()
     }
 
+    /// Returns the queue in service.
+    #[inline]
+    fn in_service(&self) -> Option<EntityId> {
+        (self.serving != NIL).then_some(EntityId(self.serving))
+    }
+
+    #[inline]
+    fn is_in_service(&self, q: EntityId) -> bool {
+        self.serving == q.0
+    }
+
     fn advance(&mut self, now: Instant) {
         debug_assert!(now >= self.now, "time goes back");
-        self.now = now;
-        self.tick = self.clock.at(now);
-        self.engine.tick = self.tick;
+        if now != self.now {
+            self.now = now;
+            self.tick = self.clock.at(now);
+            self.engine.tick = self.tick;
+        }
     }
 
     fn grow(&mut self, requests: usize) {

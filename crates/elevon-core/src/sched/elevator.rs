@@ -129,17 +129,25 @@ impl Elevator {
     pub fn add(&mut self, view: View<'_>, id: RequestId) {
         let request = &view.requests[id];
         if request_is_mergeable(request) {
-            self.file(view);
-            self.unfiled = Some(id);
+            let before = self.unfiled.replace(id);
+            self.file(view, before);
             self.last_merge.get_or_insert(id);
         }
     }
 
-    /// Files the request that was added last.
-    fn file(&mut self, view: View<'_>) {
-        if let Some(id) = self.unfiled.take() {
+    /// Files a request that was to be filed.
+    #[inline]
+    fn file(&mut self, view: View<'_>, unfiled: Option<RequestId>) {
+        if let Some(id) = unfiled {
             self.by_end.insert(id, view.requests[id].end());
         }
+    }
+
+    /// Files the request that was added last.
+    #[inline]
+    fn file_last(&mut self, view: View<'_>) {
+        let last = self.unfiled.take();
+        self.file(view, last);
     }
 
     /// Removes a request from the lookup. It has no effect if the request was never added.
@@ -211,7 +219,7 @@ impl Elevator {
     /// Returns the newest request that ends at `sector`. Removes requests that no longer merge from
     /// the lookup.
     fn ending_at(&mut self, view: View<'_>, sector: Sector) -> Option<RequestId> {
-        self.file(view);
+        self.file_last(view);
         loop {
             let id = self.by_end.find(sector)?;
             if request_is_mergeable(&view.requests[id]) {
@@ -223,7 +231,7 @@ impl Elevator {
 
     /// Called after a bio was merged into a request, which is already larger.
     pub fn on_bio_merged(&mut self, view: View<'_>, id: RequestId) {
-        self.file(view);
+        self.file_last(view);
         self.move_end(id, view.requests[id].end());
         self.last_merge = Some(id);
     }
@@ -231,7 +239,7 @@ impl Elevator {
     /// Called before `swallowed` is merged into `survivor` and leaves the queue.
     pub fn on_requests_merged(&mut self, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
         self.remove(swallowed);
-        self.file(view);
+        self.file_last(view);
         self.move_end(survivor, view.requests[survivor].end() + view.requests[swallowed].sectors);
         self.last_merge = Some(survivor);
     }

@@ -4,7 +4,7 @@
 use super::budget::Reason;
 use super::entity::{Class, EntityId};
 use super::think_time::{Clock, is_seek};
-use super::{Bfq, RequestInfo, RequestState};
+use super::{Bfq, BfqQueue, RequestInfo, RequestState};
 use crate::request::Request;
 use crate::units::{Nanos, RequestId};
 
@@ -22,32 +22,31 @@ impl Bfq {
     pub(super) fn arrive(&mut self, request: &Request, id: RequestId, at_head: bool) {
         let task = request.task;
         let mut q = self.queue_for(request);
-        if self.queue(q).just_created && (self.burst.size > 0 || self.busy_queues() == 0) {
+        let BfqQueue { just_created, sync, .. } = self.queues[q.index()];
+        if just_created && (self.burst.size > 0 || self.busy_queues() == 0) {
             self.join_burst(q);
         }
-        let outstanding = &mut self.processes[task.index()].outstanding;
-        *outstanding += 1;
-        let is_only = *outstanding == 1;
+        let process = &mut self.processes[task.index()];
+        process.outstanding += 1;
+        let (is_only, may_merge) = (process.outstanding == 1, process.stable_target.is_some());
         if at_head {
             self.slots[id.index()] = RequestInfo::of(request, RequestState::AtHead, Some(q), self.now);
             self.engine.hold(q);
             self.lists.push_front(&mut self.at_head, id);
             return;
         }
-        if self.queue(q).sync
-            && let Some(target) = self.cooperator(task, q, request.sector)
-        {
+        if sync && let Some(target) = self.cooperator(task, q, request.sector, may_merge) {
             self.merge_queues(task, q, target);
             q = target;
         }
         self.engine.hold(q);
         self.observe(q, request);
-        if is_only && self.queue(q).sync {
+        if is_only && sync {
             self.detect_waker(q);
             self.prepare_measurement(q);
         }
         self.file(q, request, id);
-        self.end_wait(q, id);
+        self.end_wait(q, request);
     }
 
     /// Returns how the time before a queue's first request counts.
@@ -131,14 +130,16 @@ impl Bfq {
     }
 
     /// Applies a new weight to a queue that waits in its tree, by inserting it again.
+    #[inline(never)]
     fn update_raise_now(&mut self, q: EntityId) {
-        if self.in_service != Some(q) {
+        if !self.is_in_service(q) {
             self.engine.requeue(q, super::wf2q::Change { expiration: false });
             self.recount(q);
         }
     }
 
     /// Makes an idle queue busy. Returns whether it looks interactive.
+    #[inline(never)]
     fn turn_busy(&mut self, q: EntityId, id: RequestId) -> bool {
         let (now, tick) = (self.now, self.tick);
         let looks = self.looks(q);
@@ -165,7 +166,7 @@ impl Bfq {
         let raising = &mut self.queue_mut(q).raising;
         (raising.backlogged_at, raising.backlogged_service, raising.soft_rt_pending) = (tick, 0, false);
         self.enter_busy(q);
-        if let Some(serving) = self.in_service.filter(|&serving| serving != q)
+        if let Some(serving) = self.in_service().filter(|&serving| serving != q)
             && self.engine.next_is_another()
             && self.may_preempt(q, serving, resumes)
         {
@@ -186,12 +187,13 @@ impl Bfq {
     }
 
     /// Ends the wait for the queue in service: its request has arrived.
-    fn end_wait(&mut self, q: EntityId, id: RequestId) {
-        if self.in_service != Some(q) || !self.queue(q).waiting {
+    fn end_wait(&mut self, q: EntityId, request: &Request) {
+        let queue = self.queue(q);
+        if !self.is_in_service(q) || !queue.waiting {
             return;
         }
         let timed_out = self.slot_timed_out(q);
-        let small = self.queue(q).queued == 1 && self.slots[id.index()].sectors < SMALL;
+        let small = queue.queued == 1 && request.sectors.get() < SMALL;
         if small && self.idling_boosts(q) && !timed_out {
             return;
         }

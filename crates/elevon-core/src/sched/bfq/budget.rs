@@ -6,7 +6,7 @@
 //! would take the device from all others.
 
 use super::Bfq;
-use super::entity::EntityId;
+use super::entity::{EntityId, NIL};
 use super::injection::Inject;
 use super::wf2q::Change;
 use crate::units::Instant;
@@ -94,6 +94,7 @@ const fn slowness(span_ns: u64, seeky: bool, rotational: bool, service: u64, max
 
 impl Bfq {
     /// Follows the measured peak rate, unless the user has set a largest budget.
+    #[inline(never)]
     pub(super) fn update_max_budget(&mut self) {
         let timeout_ms = (self.settings.timeout * 1000 / i64::from(self.hz)) as u64;
         self.budgets.measured = match self.settings.max_budget {
@@ -110,14 +111,18 @@ impl Bfq {
     /// Returns true if the slot is to end because of its timeout. It is not ended while the queue
     /// is waited for with little of its budget left.
     pub(super) fn ends_by_timeout(&self, q: EntityId) -> bool {
-        let (queue, entity) = (self.queue(q), &self.engine[q]);
-        self.slot_timed_out(q) && (!queue.waiting || entity.budget_left() >= entity.budget / 3)
+        let keeps_waiting = || {
+            let entity = &self.engine[q];
+            self.queue(q).waiting && entity.budget_left() < entity.budget / 3
+        };
+        self.slot_timed_out(q) && !keeps_waiting()
     }
 
     /// Ends the slot of the queue in service. `compensate`: the time since idling began is not
     /// charged to it.
+    #[inline(never)]
     pub(super) fn expire(&mut self, q: EntityId, compensate: bool, reason: Reason) {
-        debug_assert_eq!(self.in_service, Some(q));
+        debug_assert_eq!(self.in_service(), Some(q));
         self.charge_time(q, compensate, reason);
         let tick = self.tick;
         if self.settings.low_latency {
@@ -211,7 +216,7 @@ impl Bfq {
         }
         self.queue_mut(q).waiting = false;
         self.timer = Instant::MAX;
-        self.in_service = None;
+        self.serving = NIL;
         self.engine.end_service(q);
     }
 }

@@ -54,21 +54,37 @@ pub(super) struct Saved {
 }
 
 impl Bfq {
-    /// Returns the queue that should serve a request of `q` instead, if any.
-    pub(super) fn cooperator(&mut self, task: TaskId, q: EntityId, sector: Sector) -> Option<EntityId> {
+    /// Returns the queue that should serve a request of `q` instead, if any. `may_merge`: there is
+    /// one to merge into when `q` is old enough.
+    pub(super) fn cooperator(
+        &mut self,
+        task: TaskId,
+        q: EntityId,
+        sector: Sector,
+        may_merge: bool,
+    ) -> Option<EntityId> {
         if let Some(target) = self.queue(q).merged_into {
             return (self.queue(target).processes > 0).then_some(target);
         }
-        if let Some(target) = self.late_stable_merge(task, q) {
+        if may_merge && let Some(target) = self.late_stable_merge(task, q) {
             return Some(target);
         }
         // A seeky queue is never merged, so no search is needed.
-        let seeky = self.queue(q).is_seeky();
-        if seeky || self.is_queueing_flash() || self.is_late(q) || self.busy_queues() == 1 {
+        if self.queue(q).is_seeky() || self.is_queueing_flash() {
+            return None;
+        }
+        self.near(q, sector)
+    }
+
+    /// Returns the queue that has, or had, a request near a sector of `q`, if the two may be
+    /// merged.
+    #[inline(never)]
+    fn near(&self, q: EntityId, sector: Sector) -> Option<EntityId> {
+        if self.is_late(q) || self.busy_queues() == 1 {
             return None;
         }
         let close = |position: Sector| position.get().abs_diff(sector.get()) <= CLOSE;
-        if let Some(serving) = self.in_service.filter(|&s| s != q)
+        if let Some(serving) = self.in_service().filter(|&s| s != q)
             && close(self.in_service_position)
             && self.may_cooperate(q, serving)
         {
@@ -105,6 +121,7 @@ impl Bfq {
         }
     }
 
+    #[inline(never)]
     fn move_position(&mut self, q: EntityId, key: RequestId) {
         let next = self.queue(q).next.filter(|_| !self.is_queueing_flash());
         let sector = next.filter(|_| self.engine[q].class != Class::Idle).map(|next| self.tree.key(next));
@@ -125,6 +142,7 @@ impl Bfq {
 
     /// Moves the process of `q` to the queue `target`; the requests that `q` still has are served
     /// from `q`.
+    #[inline(never)]
     pub(super) fn merge_queues(&mut self, task: TaskId, q: EntityId, target: EntityId) {
         let queue = *self.queue(q);
         let raise = self.engine[q].raise;
@@ -162,7 +180,7 @@ impl Bfq {
     /// Removes a queue from its tree if no process uses it and it is empty.
     pub(super) fn leave_if_abandoned(&mut self, q: EntityId) {
         let queue = self.queue(q);
-        if queue.processes == 0 && queue.busy && queue.is_empty() && self.in_service != Some(q) {
+        if queue.processes == 0 && queue.busy && queue.is_empty() && !self.is_in_service(q) {
             self.leave_busy(q, false);
         }
         self.release_if_unused(q);
@@ -226,6 +244,7 @@ impl Bfq {
             && self.queue(b).processes > 0
     }
 
+    #[inline(never)]
     fn late_stable_merge(&mut self, task: TaskId, q: EntityId) -> Option<EntityId> {
         let (target, serial) = self.processes[task.index()].stable_target?;
         let (queue, wait) = (self.queue(q), self.ms(STABLE_MS));
@@ -250,8 +269,18 @@ impl Bfq {
     /// Checks if a process's only request, which arrives now, was caused by a completion of another
     /// queue.
     pub(super) fn detect_waker(&mut self, q: EntityId) {
+        if let Some(last) = self.last_completed.filter(|&last| last != q) {
+            self.consider_waker(q, last);
+        }
+    }
+
+    /// The same if `last` is the queue of the request that completed last.
+    #[inline(never)]
+    fn consider_waker(&mut self, q: EntityId, last: EntityId) {
         let queue = self.queue(q);
-        let Some(last) = self.last_completed.filter(|&last| last != q && self.queue(last).live) else { return };
+        if !self.queue(last).live {
+            return;
+        }
         let late = self.now.since(self.last_completion) >= WAKE;
         if queue.short_think || queue.waker.waker == Some(last) || late || self.queue(last).shared {
             return;
@@ -332,6 +361,7 @@ impl Burst {
 
 impl Bfq {
     /// Handles the first request of a new queue: checks if the queue is part of a burst.
+    #[inline(never)]
     pub(super) fn join_burst(&mut self, q: EntityId) {
         let queue = self.queue(q);
         let listed = self.burst.members[..self.burst.listed].contains(&q);

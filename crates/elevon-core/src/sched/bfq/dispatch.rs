@@ -29,14 +29,14 @@ impl Bfq {
     /// service if it may continue, another one to inject while it is waited for, or the next one.
     #[inline(always)]
     fn select(&mut self) -> Option<(EntityId, RequestId, u64)> {
-        if let Some(q) = self.in_service
+        if let Some(q) = self.in_service()
             && self.ends_by_timeout(q)
             && !(self.queue(q).is_empty() && self.is_better_to_idle(q))
         {
             self.expire(q, false, Reason::Timeout);
         }
         loop {
-            let q = match self.in_service {
+            let q = match self.in_service() {
                 Some(q) => q,
                 None => self.enter_service()?,
             };
@@ -61,6 +61,7 @@ impl Bfq {
     }
 
     /// Puts the next queue into service.
+    #[inline(never)]
     fn enter_service(&mut self) -> Option<EntityId> {
         let q = self.engine.serve_next()?;
         self.budgets.on_selection();
@@ -72,7 +73,7 @@ impl Bfq {
         queue.fifo_checked = false;
         queue.waiting = false;
         queue.budget_timeout = timeout;
-        self.in_service = Some(q);
+        self.serving = q.0;
         self.slot_start = self.now;
         self.in_service_position = crate::units::Sector::ZERO;
         Some(q)
@@ -81,18 +82,22 @@ impl Bfq {
     /// Charges a queue for its next request and removes the request from it.
     #[inline(always)]
     fn dispatch_from(&mut self, q: EntityId, id: RequestId, charge: u64) -> RequestId {
-        let in_service = self.in_service == Some(q);
+        let in_service = self.is_in_service(q);
         if in_service && core::mem::take(&mut self.measuring) {
             self.waited = Some(id);
         }
-        self.serve(q, charge);
-        self.sample_rate(id, in_service);
+        let is_raised = self.serve(q, charge);
+        let slot = &mut self.slots[id.index()];
+        slot.place = RequestState::InDevice;
+        let sectors = slot.sectors;
+        self.sample_rate(id, sectors, in_service);
         self.remove_request(q, id);
-        self.slots[id.index()].place = RequestState::InDevice;
         self.in_flight += 1;
         debug_assert!(self.is_counted(q), "a queue that has a request is counted otherwise");
         if in_service {
-            self.check_raising(q);
+            if is_raised {
+                self.check_raising(q);
+            }
             if self.busy_queues() > 1 && self.engine[q].class == Class::Idle {
                 self.expire(q, false, Reason::Exhausted);
             }
@@ -103,9 +108,11 @@ impl Bfq {
     }
 
     /// Counts a request that a queue gives to the device, and charges the queue for it. The counts
-    /// of queues stay the same, because a queue with requests is busy.
-    fn serve(&mut self, q: EntityId, sectors: u64) {
-        let (tick, raised) = (self.tick, self.engine[q].raise > 1);
+    /// of queues stay the same, because a queue with requests is busy. Returns true if the queue
+    /// is raised, or its weight still is.
+    fn serve(&mut self, q: EntityId, sectors: u64) -> bool {
+        let entity = &self.engine[q];
+        let (tick, raised, is_heavy) = (self.tick, entity.raise > 1, entity.weight > entity.orig_weight);
         let queue = self.queue_mut(q);
         queue.dispatched += 1;
         if queue.raising.backlogged_service == 0 {
@@ -116,11 +123,11 @@ impl Bfq {
             queue.raising.service += sectors;
         }
         self.engine.serve(q, sectors);
+        raised || is_heavy
     }
 
     /// Measures the device's rate with a dispatched request.
-    fn sample_rate(&mut self, id: RequestId, in_service: bool) {
-        let sectors = self.slots[id.index()].sectors;
+    fn sample_rate(&mut self, id: RequestId, sectors: u64, in_service: bool) {
         let start = self.tree.key(id);
         let seeky = is_seek(self.last_position, start, sectors, self.rotational);
         if self.peak.on_dispatch(self.now, sectors, seeky, self.in_flight, self.last_completion) {
@@ -160,7 +167,7 @@ impl Bfq {
                 self.set_next_soft_rt(q);
             }
         }
-        if self.in_service == Some(q) && self.goes_on_waiting(q) {
+        if self.is_in_service(q) && self.goes_on_waiting(q) {
             return;
         }
         if self.in_flight == 0 && self.queued > 0 {
@@ -187,7 +194,7 @@ impl Bfq {
     }
 
     fn watch_queueing(&mut self) {
-        let (queues, in_service) = (&self.queues, self.in_service);
+        let (queues, in_service) = (&self.queues, self.in_service());
         let is_held_back = || {
             in_service.is_some_and(|q| {
                 let queue = &queues[q.index()];

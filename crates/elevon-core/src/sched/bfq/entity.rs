@@ -57,6 +57,9 @@ pub(super) enum TreeState {
     Idle,
 }
 
+/// No entity.
+pub(super) const NIL: u32 = u32::MAX;
+
 /// Fractional bits of virtual times.
 pub(super) const SHIFT: u32 = 22;
 
@@ -92,6 +95,8 @@ pub(super) struct Entity {
     pub(super) place: TreeState,
     /// The group in which it competes.
     pub(super) group: GroupId,
+    /// The entity of that group, or [`NIL`]: it is asked for at every step up.
+    pub(super) parent: u32,
     /// The group that it represents, if any.
     pub(super) child: Option<GroupId>,
     /// Neighbours in the list of active queues.
@@ -117,9 +122,10 @@ impl Entity {
             class,
             place: TreeState::Nowhere,
             group,
+            parent: NIL,
             child,
-            newer: u32::MAX,
-            older: u32::MAX,
+            newer: NIL,
+            older: NIL,
             allocated: 0,
         }
     }
@@ -128,6 +134,12 @@ impl Entity {
     #[inline]
     pub(super) fn finish_after(&mut self, sectors: u64) {
         self.finish = self.start.wrapping_add(delta(sectors, self.weight));
+    }
+
+    /// Returns the entity of its group; `None` in the root.
+    #[inline]
+    pub(super) const fn parent(&self) -> Option<EntityId> {
+        if self.parent == NIL { None } else { Some(EntityId(self.parent)) }
     }
 
     /// Returns the sectors left of the budget.

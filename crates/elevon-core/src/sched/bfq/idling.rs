@@ -183,6 +183,7 @@ impl Bfq {
     /// scheduler does not wait for queues of the smallest weight. The older forms of injection did
     /// wait for them; and without any injection such a queue would hardly be served, because each
     /// of its requests is a slot that is charged at least 2 ms.
+    #[inline]
     pub(super) fn is_asymmetric(&self, q: EntityId) -> bool {
         let own = || self.queue(q).counted.weight();
         let is_spared = || match self.settings.inject {
@@ -210,6 +211,7 @@ impl Bfq {
     }
 
     /// Returns true if the scheduler should wait for this queue when it is empty.
+    #[inline]
     pub(super) fn is_better_to_idle(&self, q: EntityId) -> bool {
         let queue = self.queue(q);
         if queue.processes == 0 {
@@ -221,7 +223,7 @@ impl Bfq {
         if self.settings.slice_idle.is_zero() || !queue.sync || self.engine[q].class == Class::Idle {
             return false;
         }
-        self.idling_boosts(q) || self.idling_needed(q)
+        self.idling_needed(q) || self.idling_boosts(q)
     }
 
     /// Starts the idle timer for the queue in service.
@@ -249,7 +251,7 @@ impl Bfq {
     /// Handles the expiry of the idle timer.
     pub(super) fn on_idle_timer(&mut self) {
         self.timer = Instant::MAX;
-        let Some(q) = self.in_service else { return };
+        let Some(q) = self.in_service() else { return };
         self.queue_mut(q).waiting = false;
         if self.slot_timed_out(q) {
             self.expire(q, true, super::budget::Reason::Timeout);

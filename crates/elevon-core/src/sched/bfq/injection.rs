@@ -104,6 +104,7 @@ impl Injection {
 
 impl Bfq {
     /// Returns a queue to serve while `q`, which is in service and empty, is waited for.
+    #[inline(never)]
     pub(super) fn choose_for_injection(&mut self, q: EntityId) -> Option<EntityId> {
         match self.settings.inject {
             Inject::Off => None,
@@ -178,8 +179,9 @@ impl Bfq {
 
     /// Accounts for a dispatched request of a queue that is not in service. `charge`: what it was
     /// charged.
+    #[inline(never)]
     pub(super) fn on_injected(&mut self, other: EntityId, charge: u64) {
-        let Some(q) = self.in_service else { return };
+        let Some(q) = self.in_service() else { return };
         self.queue_mut(q).injection.service += charge;
         if self.settings.inject == Inject::Fair && self.queue(other).busy {
             self.engine.settle(other);
@@ -189,15 +191,14 @@ impl Bfq {
     /// Starts a measurement of the service time if it is due, when a process's only request
     /// arrives; resets what was learnt if it is too old.
     pub(super) fn prepare_measurement(&mut self, q: EntityId) {
-        let (tick, reset_after, rest) = (self.tick, self.ms(RESET_MS), self.ms(REST_MS));
-        let queue = &self.queues[q.index()];
-        if tick >= queue.injection.decreased.saturating_add(reset_after) {
+        let age = self.tick - self.queue(q).injection.decreased;
+        if age >= self.ms(RESET_MS) {
             self.reset_injection(q);
         }
-        let injection = self.queue(q).injection;
+        let injection = &self.queues[q.index()].injection;
         let alone = self.in_flight == 0;
-        if self.in_service == Some(q)
-            && tick >= injection.decreased.saturating_add(rest)
+        if self.is_in_service(q)
+            && self.tick - injection.decreased >= self.ms(REST_MS)
             && (alone || (injection.baseline > 0 && self.injected))
         {
             self.last_empty_occupied = self.now;
@@ -208,6 +209,7 @@ impl Bfq {
         }
     }
 
+    #[inline(never)]
     pub(super) fn reset_injection(&mut self, q: EntityId) {
         let tick = self.tick;
         let queue = self.queue_mut(q);

@@ -68,11 +68,10 @@ impl PeakRate {
         in_flight: u32,
         last_completion: Instant,
     ) -> bool {
-        let pause = self.samples > 0 && now.since(self.last) > PAUSE && in_flight == 0;
         let mut changed = false;
         if self.samples == 0 {
             self.restart(now, sectors);
-        } else if pause {
+        } else if in_flight == 0 && now.since(self.last) > PAUSE {
             changed = self.close(last_completion);
             self.restart(now, sectors);
         } else {
@@ -105,6 +104,7 @@ impl PeakRate {
     }
 
     /// Ends the interval and updates the rate according to its influence.
+    #[inline(never)]
     fn close(&mut self, last_completion: Instant) -> bool {
         let length = self.last.since(self.first);
         if self.samples < SAMPLES_MIN || length < INTERVAL_MIN {

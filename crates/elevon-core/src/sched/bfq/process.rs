@@ -173,6 +173,7 @@ impl Bfq {
         q
     }
 
+    #[inline(never)]
     fn async_queue(&mut self, group: GroupId, ioprio: IoPrio) -> EntityId {
         let (class, level) = class_and_level(ioprio);
         let index = match class {
@@ -228,7 +229,7 @@ impl Bfq {
 
     /// Moves a queue, with its requests, to another group.
     fn move_queue(&mut self, q: EntityId, group: GroupId) {
-        if self.in_service == Some(q) {
+        if self.is_in_service(q) {
             self.expire(q, false, budget::Reason::Preempted);
         }
         let old = self.engine[q].group.index();
@@ -284,7 +285,7 @@ impl Bfq {
         }
         if self.queue(q).processes == 0 {
             self.leave_burst(q);
-            if self.in_service == Some(q) {
+            if self.is_in_service(q) {
                 self.leave_service(q, budget::Reason::Timeout);
                 self.engine[q].service = 0;
                 self.kick = self.now;
@@ -306,7 +307,7 @@ impl Bfq {
     fn release_if_idle(&mut self, q: EntityId) {
         let queue = self.queue(q);
         let used = queue.busy || self.engine[q].allocated > 0 || !queue.live;
-        if used || self.in_service == Some(q) {
+        if used || self.is_in_service(q) {
             return;
         }
         self.forget_wakers(q);
@@ -368,6 +369,7 @@ impl Bfq {
             for id in self.lists.iter(queue.fifo) {
                 let (slot, request) = (&self.slots[id.index()], &view.requests[id]);
                 assert_eq!((slot.place, slot.queue), (super::RequestState::Sorted, Some(q)));
+                assert_eq!(request.is_sync(), queue.sync, "queue {index} holds requests of its kind only");
                 assert_eq!((self.tree.key(id), slot.sectors), (request.sector, request.sectors.get()));
             }
             queued += queue.queued;
@@ -380,8 +382,8 @@ impl Bfq {
                 matches!(place, TreeState::Active | TreeState::Serving),
                 "queue {index} is {place:?}"
             );
-            assert_eq!(place == TreeState::Serving, self.in_service == Some(q), "queue {index} in service");
-            assert!(!queue.waiting || self.in_service == Some(q));
+            assert_eq!(place == TreeState::Serving, self.is_in_service(q), "queue {index} in service");
+            assert!(!queue.waiting || self.is_in_service(q));
             let mine = |slot: &&super::RequestInfo| slot.queue == Some(q);
             let held = self.slots.iter().filter(mine).count();
             assert_eq!(self.engine[q].allocated as usize, held, "requests that queue {index} holds");

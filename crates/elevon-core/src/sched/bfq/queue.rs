@@ -129,20 +129,18 @@ impl BfqQueue {
     }
 }
 
-/// The attributes of a request that a choice compares.
+/// The attributes of a request that a choice compares. Sync requests and others are never in one
+/// queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) sector: u64,
-    pub(super) sync: bool,
     pub(super) meta: bool,
 }
 
-/// Returns true if the first of two requests goes before the second, seen from a position. `reach`:
-/// how far back counts as near, in sectors; `penalty`: factor for backward distances.
+/// Returns true if the first of two requests of a queue goes before the second, seen from a
+/// position. `reach`: how far back counts as near, in sectors; `penalty`: factor for backward
+/// distances.
 pub(super) fn goes_first(a: Candidate, b: Candidate, last: u64, reach: u64, penalty: u64) -> bool {
-    if a.sync != b.sync {
-        return a.sync;
-    }
     if a.meta != b.meta {
         return a.meta;
     }
@@ -172,8 +170,7 @@ impl Bfq {
     }
 
     fn candidate(&self, id: RequestId) -> Candidate {
-        let slot = &self.slots[id.index()];
-        Candidate { sector: self.tree.key(id).get(), sync: slot.sync, meta: slot.meta }
+        Candidate { sector: self.tree.key(id).get(), meta: self.slots[id.index()].meta }
     }
 
     /// Returns the better of two requests to dispatch next.
@@ -204,6 +201,7 @@ impl Bfq {
     }
 
     /// Returns the successor of a request that is about to be removed.
+    #[inline(never)]
     fn successor(&mut self, q: EntityId, id: RequestId) -> Option<RequestId> {
         if let Some(expired) = self.expired_request(q).filter(|&expired| expired != id) {
             return Some(expired);
@@ -218,27 +216,25 @@ impl Bfq {
     #[inline(always)]
     pub(super) fn remove_request(&mut self, q: EntityId, id: RequestId) {
         let queue = self.queue_mut(q);
-        if queue.queued == 1 {
-            // The only one has no successor, and is no longer to be looked for among those that
-            // are due.
-            queue.fifo_checked = true;
-        } else if queue.next == Some(id) {
+        if queue.queued > 1 && queue.next == Some(id) {
             let next = self.successor(q, id);
             self.queue_mut(q).next = next;
             self.update_budget_for_next(q);
         }
         let queue = &mut self.queues[q.index()];
         self.tree.remove(&mut queue.sorted, id);
-        self.lists.remove(&mut queue.fifo, id);
         self.elevator.remove(id);
         queue.queued -= 1;
         self.queued -= 1;
         if queue.is_empty() {
-            queue.next = None;
-            if queue.busy && self.in_service != Some(q) {
+            // The only one is no longer to be looked for among those that are due.
+            (queue.fifo, queue.next, queue.fifo_checked) = (Fifo::EMPTY, None, true);
+            if queue.busy && self.serving != q.0 {
                 self.leave_busy(q, false);
                 (self.engine[q].budget, self.engine[q].service) = (0, 0);
             }
+        } else {
+            self.lists.remove(&mut queue.fifo, id);
         }
         self.refile_position(q);
     }
@@ -246,11 +242,12 @@ impl Bfq {
     /// Gives a waiting queue a budget that is enough for its next request.
     #[inline]
     pub(super) fn update_budget_for_next(&mut self, q: EntityId) {
-        if self.in_service != Some(q) {
+        if !self.is_in_service(q) {
             self.update_waiting_budget(q);
         }
     }
 
+    #[inline(never)]
     fn update_waiting_budget(&mut self, q: EntityId) {
         let Some(next) = self.queue(q).next else { return };
         let budget = self.queue(q).max_budget.max(self.charge(q, next)).max(self.engine[q].service);
@@ -280,6 +277,7 @@ impl Bfq {
     }
 
     /// Removes a queue from its tree.
+    #[inline(never)]
     pub(super) fn leave_busy(&mut self, q: EntityId, expiration: bool) {
         let tick = self.tick;
         self.engine.deactivate(q, true, Change { expiration });

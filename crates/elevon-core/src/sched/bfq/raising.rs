@@ -141,6 +141,7 @@ impl Bfq {
     }
 
     /// Raises an async queue with more requests from time to time.
+    #[inline(never)]
     pub(super) fn raise_async(&mut self, q: EntityId) -> bool {
         let queue = self.queue(q);
         let rested = self.tick > queue.raising.since.saturating_add(self.ms(ASYNC_PAUSE_MS));
@@ -178,10 +179,11 @@ impl Bfq {
         }
     }
 
-    /// Checks after a dispatch if the raising of the queue in service ends, by time or by service.
+    /// Checks after a dispatch if the raising of the queue in service, which is raised or still has
+    /// the weight, ends by time or by service.
+    #[inline(never)]
     pub(super) fn check_raising(&mut self, q: EntityId) {
-        let entity = &self.engine[q];
-        if entity.raise > 1 {
+        if self.engine[q].raise > 1 {
             let queue = self.queue(q);
             let raising = queue.raising;
             if queue.in_large_burst {
@@ -202,6 +204,7 @@ impl Bfq {
     }
 
     /// Ends soft real-time raising of a queue that seeks all the time.
+    #[inline(never)]
     pub(super) fn demote_seeky(&mut self, q: EntityId) {
         if self.engine[q].raise > 1 && self.queue(q).raising.soft_rt && self.queue(q).seeks.is_totally_seeky() {
             self.end_soft_rt(q);

@@ -33,6 +33,7 @@ impl ServiceTree {
     /// Removes an entity that is no longer ahead of the virtual time: one per call. If nothing is
     /// active, time is first set back to the largest idle finish, so that a single idle entity has
     /// no advantage from service that others got alone.
+    #[inline(never)]
     pub(super) fn forget_idle(&mut self, entities: &mut [Entity], trees: &mut FinishTrees) {
         if self.idle.is_empty() {
             return;

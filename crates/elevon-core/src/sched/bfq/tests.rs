@@ -78,7 +78,7 @@ impl Bed<Bfq> {
 
 #[test]
 fn which_of_two_requests_goes_first() {
-    let near = |sector| Candidate { sector, sync: true, meta: false };
+    let near = |sector| Candidate { sector, meta: false };
     let first = |a: Candidate, b: Candidate, last| if goes_first(a, b, last, 32768, 2) { a.sector } else { b.sector };
     assert_eq!(first(near(1100), near(960), 1000), 960);
     assert_eq!(first(near(1100), near(940), 1000), 1100);
@@ -87,7 +87,6 @@ fn which_of_two_requests_goes_first() {
     assert_eq!(first(near(67232), near(200000), 100000), 67232);
     assert_eq!(first(near(67231), near(200000), 100000), 200000);
     assert_eq!(first(near(10), near(20), 100000), 10);
-    assert_eq!(first(near(9000), Candidate { sync: false, ..near(1001) }, 1000), 9000);
     assert_eq!(first(Candidate { meta: true, ..near(9000) }, near(1001), 1000), 9000);
 }
 

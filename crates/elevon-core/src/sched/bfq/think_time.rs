@@ -95,7 +95,8 @@ impl Seeks {
 /// request before.
 pub(super) const fn is_seek(last: Sector, start: Sector, sectors: u64, rotational: bool) -> bool {
     let distance = last.get().abs_diff(start.get());
-    last.get() != 0 && distance > SEEK_DISTANCE && (rotational || sectors < BIG_REQUEST)
+    // Without branches: any of the three may be either.
+    (last.get() != 0) & (distance > SEEK_DISTANCE) & (rotational | (sectors < BIG_REQUEST))
 }
 
 /// Whether a process waits for I/O for at least four fifths of its time, in a window that is halved

@@ -24,11 +24,9 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
-use super::entity::{Class, Entity, EntityId, GroupId, TreeState};
+use super::entity::{Class, Entity, EntityId, GroupId, NIL, TreeState};
 use super::service_tree::ServiceTree;
 use crate::sched::finish_tree::{FinishTrees, later};
-
-const NIL: u32 = u32::MAX;
 
 /// A group: three service trees, strictly by class.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +91,8 @@ impl Engine {
         self.add_entity(Entity::new(group, None, class, weight))
     }
 
-    fn add_entity(&mut self, entity: Entity) -> EntityId {
+    fn add_entity(&mut self, mut entity: Entity) -> EntityId {
+        entity.parent = self.entity_of(entity.group);
         match self.free.pop() {
             Some(key) => {
                 self.entities[key as usize] = entity;
@@ -141,7 +140,12 @@ impl Engine {
     /// Moves an entity that is in no tree to another group.
     pub(super) fn set_group(&mut self, id: EntityId, group: GroupId) {
         debug_assert_eq!(self[id].place, TreeState::Nowhere);
-        self[id].group = group;
+        (self[id].group, self[id].parent) = (group, self.entity_of(group));
+    }
+
+    /// Returns the entity of a group, or [`NIL`] for the root.
+    fn entity_of(&self, group: GroupId) -> u32 {
+        self.groups[group.index()].entity.map_or(NIL, |entity| entity.0)
     }
 
     pub(super) fn group_count(&self) -> usize {
@@ -155,7 +159,7 @@ impl Engine {
     /// Returns the parent of an entity: the entity of its group.
     #[inline]
     pub(super) fn parent(&self, id: EntityId) -> Option<EntityId> {
-        self.groups[self[id].group.index()].entity
+        self[id].parent()
     }
 
     #[inline]
@@ -178,15 +182,13 @@ impl Engine {
     /// Charges a queue, and every ancestor, for `sectors`.
     #[inline(always)]
     pub(super) fn serve(&mut self, queue: EntityId, sectors: u64) {
-        let Self { entities, groups, trees, .. } = self;
         let mut at = Some(queue);
         while let Some(id) = at {
-            let entity = &mut entities[id.index()];
+            let entity = &mut self.entities[id.index()];
             entity.service += sectors;
-            let class = entity.class;
-            let group = &mut groups[entity.group.index()];
-            at = group.entity;
-            group.trees[class as usize].advance(sectors, entities, trees);
+            at = entity.parent();
+            let tree = &mut self.groups[entity.group.index()].trees[entity.class as usize];
+            tree.advance(sectors, &mut self.entities, &mut self.trees);
         }
     }
 
@@ -197,7 +199,7 @@ impl Engine {
         while let Some(id) = at {
             let entity = &mut self.entities[id.index()];
             entity.allocated += 1;
-            at = self.groups[entity.group.index()].entity;
+            at = entity.parent();
         }
     }
 
@@ -208,7 +210,7 @@ impl Engine {
         while let Some(id) = at {
             let entity = &mut self.entities[id.index()];
             entity.allocated -= 1;
-            at = self.groups[entity.group.index()].entity;
+            at = entity.parent();
         }
     }
 
@@ -552,6 +554,9 @@ impl Engine {
         let mut listed = 0;
         for (index, group) in self.groups.iter().enumerate() {
             let mut active = 0;
+            let is_child = |e: &&Entity| e.group.index() == index;
+            let is_linked = |e: &Entity| e.parent() == group.entity;
+            assert!(self.entities.iter().filter(is_child).all(is_linked), "children of group {index} know its entity");
             for class in Class::ALL {
                 let tree = &group.trees[class as usize];
                 tree.self_check(&self.trees);
