@@ -336,12 +336,17 @@ impl Flow {
 
     /// Returns what a request is charged.
     fn charge_of(&self, slot: &Slot) -> u64 {
-        let alone = self.alone_of(slot);
-        if self.rotational { alone } else { self.occupancy.of(slot.cell, alone) }
+        if self.rotational {
+            return self.alone_of(slot);
+        }
+        self.occupancy.of(slot.cell, self.costs.of(slot.op, slot.sectors, slot.is_next))
     }
 
-    fn cost_of(&self, id: RequestId) -> u64 {
-        self.charge_of(&self.slots[id.index()])
+    /// Returns what a request is charged, and its kind.
+    #[inline]
+    fn cost_and_kind_of(&self, id: RequestId) -> (u64, usize) {
+        let slot = &self.slots[id.index()];
+        (self.charge_of(slot), usize::from(is_write(slot.op)))
     }
 
     /// Files an arrived request in its queue.
@@ -369,7 +374,7 @@ impl Flow {
 
     /// Makes a queue wait whose first request has arrived.
     fn begin_stretch(&mut self, q: QueueId, id: RequestId) {
-        let (cost, kind) = (self.cost_of(id), self.kind_of(id));
+        let (cost, kind) = self.cost_and_kind_of(id);
         self.counts.stretches += 1;
         let queue = &mut self.queues[q.index()];
         (queue.stretch, queue.charged) = (self.counts.stretches, 0);
@@ -483,17 +488,18 @@ impl Flow {
     fn serve_owed(&mut self, q: QueueId, id: RequestId, kinds: Kinds, owed: Option<GroupId>) -> RequestId {
         let (now, member) = (self.now, self.queue(q).member);
         let (is_next, idle) = self.take_turn(q, id);
-        self.slots[id.index()].is_next = is_next;
-        let is_looked_at = self.occupancy.looks_at() == Some(self.slots[id.index()].cell);
-        let cost = if is_looked_at { 1 } else { self.cost_of(id) + idle.get() };
+        let slot = &mut self.slots[id.index()];
+        slot.is_next = is_next;
+        let looks_at = self.occupancy.looks_at();
+        let cost = if looks_at == Some(slot.cell) { 1 } else { self.cost_and_kind_of(id).0 + idle.get() };
         self.charge_turn(q, cost);
         self.unfile(q, id);
         self.elevator.remove(id);
-        let next = self.queue(q).fifo.first().map(|next| (self.cost_of(next), self.kind_of(next)));
+        let next = self.queue(q).fifo.first().map(|next| self.cost_and_kind_of(next));
         let queue = &mut self.queues[q.index()];
         queue.charged += cost;
         queue.largest = queue.largest.max(next.map_or(cost, |(next, _)| next.max(cost)));
-        let is_looked_at = self.occupancy.looks_at().is_some() || self.depth.is_solo();
+        let is_looked_at = looks_at.is_some() || self.depth.is_solo();
         let is_constrained = kinds != Kinds::ALL || is_looked_at || owed.is_some();
         self.counts.constrained += u64::from(is_constrained);
         self.count_for_floors(member, id, owed.is_some());
@@ -660,12 +666,15 @@ impl Scheduler for Flow {
             let wait = slot.dispatched.since(slot.arrived);
             let queue = &mut self.queues[q.index()];
             queue.on_end(now, slot.arrived, wait, Nanos::new(alone));
+            let exited = queue.exited;
             if self.rotational {
                 self.wait_in_turn(q, Nanos::new(self.costs.of(slot.op, slot.sectors, false)));
             } else if self.waiting > 0 {
                 self.hold_for(q, &slot, alone);
             }
-            self.end_if_unused(q);
+            if exited {
+                self.end_if_unused(q);
+            }
         }
         if self.waiting > 0 {
             self.kick = now;
@@ -718,7 +727,9 @@ impl Scheduler for Flow {
         self.advance(now);
         self.kick = Instant::MAX;
         self.end_holds();
-        self.turn.until = self.turn.until.filter(|end| *end > now);
+        if self.turn.until.is_some_and(|end| end <= now) {
+            self.turn.until = None;
+        }
     }
 
     fn measured(&self) -> Option<(&'static str, u64)> {

@@ -50,13 +50,14 @@ impl Flow {
     /// process, if that will soon need it and is owed service even if what it has waiting goes
     /// first, in other places that are free.
     pub(super) fn hold_for(&mut self, q: QueueId, slot: &Slot, alone: u64) {
-        let queue = self.queue(q);
-        if queue.exited || self.holds.len() == HOLDS || self.depth.is_solo() {
+        let (queue, limit) = (self.queue(q), self.limit());
+        let places = limit.saturating_sub(self.in_flight).max(1);
+        // Most have enough waiting for every place.
+        if queue.queued >= places || queue.exited || self.holds.len() == HOLDS || self.depth.is_solo() {
             return;
         }
-        let kept = self.holds.iter().filter(|hold| hold.queue == q).count() as u32;
-        let (first, limit) = (queue.queued + kept, self.limit());
-        if first >= limit.saturating_sub(self.in_flight).max(1) {
+        let first = queue.queued + self.holds.iter().filter(|hold| hold.queue == q).count() as u32;
+        if first >= places {
             return;
         }
         self.allow_holds(limit);

@@ -113,12 +113,16 @@ impl Flow {
         let time = now.since(issued).get();
         let sample = self.depth.sample(slot.mark, time, alone, self.occupancy.occupied(slot.cell, alone));
         let is_look = self.occupancy.looks_at().is_some();
-        let quiet = match self.depth.quiet(&sample, self.costs.is_known(slot.op)) {
+        let is_known = self.costs.is_known(slot.op);
+        let quiet = match self.depth.quiet(&sample, is_known) {
             _ if self.settings.depth > 0 => Quiet::Probably,
             Quiet::Probably if is_look => Quiet::No,
             quiet => quiet,
         };
-        self.learn_cost(slot, time, quiet);
+        // What has waited says nothing more once others are known.
+        if quiet != Quiet::No || !is_known {
+            self.learn_cost(slot, time, quiet);
+        }
         if self.settings.depth > 0 {
             return;
         }
@@ -172,13 +176,8 @@ impl Flow {
     }
 
     /// Learns what requests take by themselves. What they were seen to occupy stays the same.
-    #[inline]
     fn learn_cost(&mut self, slot: &Slot, time: u64, quiet: Quiet) {
         let Self { occupancy, costs, .. } = self;
-        // What has waited says nothing more once others are known.
-        if quiet == Quiet::No && costs.is_known(slot.op) {
-            return;
-        }
         if costs.learn(slot.op, slot.sectors, false, time, quiet) {
             let op = |is_write: bool| if is_write { Op::Write } else { Op::Read };
             occupancy.on_new_costs(|is_write, sectors| costs.of(op(is_write), sectors, false));

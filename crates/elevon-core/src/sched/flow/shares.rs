@@ -174,29 +174,36 @@ impl ClassTree {
         time.wrapping_sub(delta(CREDIT * cost, weight).max(lost))
     }
 
+    /// Returns the first of what each of these kinds has, by virtual time; of equal ones that of
+    /// the lower kind.
+    #[inline]
+    fn first(&self, kinds: Kinds, of: impl Fn(&WaitingMembers) -> Option<(u64, u32)>) -> Option<(u64, u32)> {
+        let of = |kind: usize| if kinds.has(kind) { of(&self.active[kind]) } else { None };
+        match (of(0), of(1)) {
+            (Some(a), Some(b)) => Some(if later(a.0, b.0) { b } else { a }),
+            (first, None) | (None, first) => first,
+        }
+    }
+
     /// Returns the virtual time at which somebody who waits with a request of these kinds is
     /// eligible.
     #[inline]
     fn jump(&self, kinds: Kinds) -> u64 {
-        let of_kinds = || self.active.iter().enumerate().filter(|(kind, _)| kinds.has(*kind)).map(|(_, one)| one);
-        if of_kinds().any(|one| one.first_eligible().is_some()) {
+        if self.first(kinds, WaitingMembers::first_eligible).is_some() {
             return self.time;
         }
-        let starts = of_kinds().filter_map(WaitingMembers::first_early).map(|(start, _)| start);
-        starts.reduce(|a, b| if later(a, b) { b } else { a }).unwrap_or(self.time)
+        let start = |of: &WaitingMembers| of.first_early().map(|(start, (_, key))| (start, key));
+        self.first(kinds, start).map_or(self.time, |(start, _)| start)
     }
 
     /// Returns the member that is served next of those whose next request is of these kinds, and
     /// its finish.
     #[inline]
     fn best(&self, kinds: Kinds) -> Option<(u64, MemberId)> {
-        let of_kinds = || self.active.iter().enumerate().filter(|(kind, _)| kinds.has(*kind)).map(|(_, one)| one);
-        let earlier = |a: (u64, u32), b: (u64, u32)| if later(a.0, b.0) { b } else { a };
-        let eligible = of_kinds().filter_map(WaitingMembers::first_eligible).reduce(earlier);
+        let eligible = self.first(kinds, WaitingMembers::first_eligible);
         let best = eligible.or_else(|| {
             let time = self.jump(kinds);
-            let first = of_kinds().filter_map(WaitingMembers::first_early).filter(|(start, _)| *start == time);
-            first.map(|(_, first)| first).reduce(earlier)
+            self.first(kinds, |of| of.first_early().filter(|(start, _)| *start == time).map(|(_, first)| first))
         });
         best.map(|(finish, key)| (finish, member_of_key(key)))
     }
@@ -454,7 +461,7 @@ impl Shares {
         let (class, group) = (usize::from(class), &mut self.groups[group.index()]);
         let tree = &mut group.classes[class];
         for kind in (0..KINDS).filter(|&kind| kinds.has(kind)) {
-            tree.active[kind].remove(&mut self.places, key(id, kind));
+            tree.active[kind].remove(&mut self.places, key(id, kind), tree.time);
             if tree.active[kind].is_empty() {
                 group.waits.remove(class, kind);
             }
@@ -661,8 +668,7 @@ impl Shares {
                 match (had.has(kind), kinds.has(kind)) {
                     (true, true) => waiting.refile(&mut self.places, key(id, kind), times, tree.time),
                     (true, false) => {
-                        waiting.remove(&mut self.places, key(id, kind));
-                        waiting.advance(&mut self.places, tree.time);
+                        waiting.remove(&mut self.places, key(id, kind), tree.time);
                         if waiting.is_empty() {
                             waits.remove(class, kind);
                         }
@@ -675,12 +681,18 @@ impl Shares {
                     (false, false) => waiting.advance(&mut self.places, tree.time),
                 }
             }
+            let has_ahead = !tree.ahead.is_empty();
             if kinds.is_empty() {
                 self.settle(now, id);
             }
-            self.forget(now, group, class);
-            // Of a group the cost of the next request is not known: that of this one stands for it.
-            (kinds, next_cost) = (self.kinds_in(group), cost);
+            if has_ahead {
+                self.forget(now, group, class);
+            }
+            if at.is_some() {
+                // Of a group the cost of the next request is not known: that of this one stands
+                // for it.
+                (kinds, next_cost) = (self.kinds_in(group), cost);
+            }
         }
     }
 

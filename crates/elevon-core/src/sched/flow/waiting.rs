@@ -181,10 +181,19 @@ impl WaitingMembers {
         is_eligible
     }
 
-    /// Takes a member out.
-    pub(super) fn remove(&mut self, places: &mut Places, key: u32) {
+    /// Takes a member out and advances to `time`. If the first of the others becomes eligible just
+    /// then, it takes the place.
+    pub(super) fn remove(&mut self, places: &mut Places, key: u32, time: u64) {
         let at = places.at[key as usize] as usize;
-        if self.eligible_at(at, key) { self.eligible.remove(places, at) } else { self.early.remove(places, at) }
+        match (self.eligible_at(at, key), self.first_due(time)) {
+            (true, Some(due)) => {
+                self.eligible.replace(places, at, due);
+                self.early.remove(places, 0);
+            }
+            (true, None) => self.eligible.remove(places, at),
+            (false, _) => self.early.remove(places, at),
+        }
+        self.advance(places, time);
     }
 
     /// Takes a member out, advances to `time` and files the member with other times. If the first
@@ -281,7 +290,8 @@ mod tests {
                             waiting.refile(&mut places, key, (start, finish), time);
                             oracle.push((key, start, finish));
                         } else {
-                            waiting.remove(&mut places, key);
+                            time = time.wrapping_add(rng.below(3));
+                            waiting.remove(&mut places, key, time);
                         }
                     }
                     None => {
