@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 use elevon_core::kernel::Kernel;
 use elevon_core::nearest::did_you_mean;
-use elevon_core::units::Nanos;
+use elevon_core::units::{Bytes, Nanos};
 
 use crate::cgroup::{FileOwner, Setting};
 use crate::device::Given;
@@ -53,6 +53,8 @@ pub struct ServeFile {
     pub tls: Option<TlsTable>,
     /// Connections that may have exports open, of all clients: 1 to [`MAX_CONNECTIONS_MAX`].
     pub max_connections: u32,
+    /// Memory for the data of requests of all clients: [`REQUEST_MEMORY_MIN`] or more.
+    pub request_memory: Bytes,
     /// The kernel whose rules every device's stack follows.
     pub kernel: Kernel,
     /// The devices, in the file's order; at least one.
@@ -212,14 +214,25 @@ struct Draft {
     metrics: Option<Given>,
     tls: Option<TlsTable>,
     max_connections: Option<u32>,
+    request_memory: Option<Bytes>,
     kernel: Kernel,
     devices: Vec<DeviceTable>,
     exports: Vec<(ExportTable, Option<Given>)>,
     tenants: TenantsFile,
 }
 
-const KEYS: [&str; 9] =
-    ["listen", "control", "metrics", "tls", "max_connections", "kernel", "device", "export", "tenant"];
+const KEYS: [&str; 10] = [
+    "listen",
+    "control",
+    "metrics",
+    "tls",
+    "max_connections",
+    "request_memory",
+    "kernel",
+    "device",
+    "export",
+    "tenant",
+];
 const TLS_KEYS: [&str; 6] = ["certificates", "certificate", "key", "client_ca", "required", "max_connections"];
 const DEVICE_KEYS: [&str; 10] =
     ["device", "scheduler", "set", "fault", "seed", "direct", "cache", "busy_poll", "connections", "tls"];
@@ -256,6 +269,26 @@ pub const MAX_CONNECTIONS: u32 = 1024;
 /// The most of them that can be allowed.
 pub const MAX_CONNECTIONS_MAX: u32 = 65_536;
 
+/// Memory for the data of requests of all clients, beyond what each may have, unless told
+/// otherwise.
+pub const REQUEST_MEMORY: Bytes = Bytes::new(1 << 30);
+
+/// The least that can be allowed.
+pub const REQUEST_MEMORY_MIN: Bytes = Bytes::new(128 << 20);
+
+/// Parses an amount of memory for the data of requests.
+///
+/// # Errors
+/// The text is none, or less than [`REQUEST_MEMORY_MIN`].
+pub fn request_memory(text: &str) -> Result<Bytes, RequestMemoryError> {
+    quantity::size(text, Short::Nothing).ok().filter(|size| *size >= REQUEST_MEMORY_MIN).ok_or(RequestMemoryError)
+}
+
+/// A text that is no memory for the data of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a size with its unit, 128MiB or more, such as 1GiB")]
+pub struct RequestMemoryError;
+
 impl Draft {
     fn take_kernel(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
         let Some(given) = string(reader, "kernel", entry) else { return };
@@ -277,6 +310,13 @@ impl Draft {
             ("metrics", _) => self.metrics = string(reader, "metrics", entry),
             ("tls", Value::Table(table)) => self.take_tls(reader, entry, table),
             ("max_connections", _) => self.max_connections = max_connections(reader, entry.name, entry),
+            ("request_memory", _) => {
+                let Some(given) = string(reader, entry.name, entry) else { return };
+                match request_memory(&given.value) {
+                    Ok(memory) => self.request_memory = Some(memory),
+                    Err(error) => reader.complain(entry.at.start, entry.name, error.to_string()),
+                }
+            }
             ("tls", _) => reader.complain(entry.at.start, "tls", "expected a table: [tls]"),
             ("device", Value::Table(table)) => {
                 for entry in reader::entries(table) {
@@ -483,7 +523,8 @@ impl Draft {
     }
 
     fn finish(self, mut reader: Reader<'_>) -> Result<ServeFile, Vec<Diagnostic>> {
-        let Self { listen, control, metrics, tls, max_connections, kernel, devices, exports, tenants } = self;
+        let Self { listen, control, metrics, tls, max_connections, request_memory, kernel, devices, exports, tenants } =
+            self;
         let mut complaints = std::mem::take(&mut reader.complaints);
         let mut missing = |key: &str, message: &str| {
             complaints.push(reader.place(0).diagnostic(key, Problem::Missing.because(message)));
@@ -518,8 +559,18 @@ impl Draft {
         }
         if complaints.is_empty() {
             let (listen, tenants) = (listen.unwrap_or_default(), tenants.tenants);
-            let max_connections = max_connections.unwrap_or(MAX_CONNECTIONS);
-            return Ok(ServeFile { listen, control, metrics, tls, max_connections, kernel, devices, exports, tenants });
+            return Ok(ServeFile {
+                listen,
+                control,
+                metrics,
+                tls,
+                max_connections: max_connections.unwrap_or(MAX_CONNECTIONS),
+                request_memory: request_memory.unwrap_or(REQUEST_MEMORY),
+                kernel,
+                devices,
+                exports,
+                tenants,
+            });
         }
         complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
         Err(complaints)

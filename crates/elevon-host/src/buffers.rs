@@ -123,6 +123,15 @@ impl Buffers {
         self.slabs.get_mut(task.index())?.as_mut()?.slot(token)
     }
 
+    /// Gives back the memory of a slot that has no command in flight.
+    pub(crate) fn empty_slot(&mut self, task: TaskId, token: u64) {
+        let Some(Some(slab)) = self.slabs.get_mut(task.index()) else { return };
+        if slab.slot(token).is_some() {
+            let start = token as usize * slab.slot_bytes;
+            slab.memory.give_back(start..start + slab.slot_bytes);
+        }
+    }
+
     /// Marks a piece as in flight and appends its memory to `spans`. Panics if the piece exceeds
     /// its slot.
     pub(crate) fn start(&mut self, piece: &Piece, is_read: bool, spans: &mut Vec<Span>) {

@@ -182,6 +182,16 @@ impl Host {
         if self.is_broken() { Ok(()) } else { self.buffers.prepare(task, slots, bytes) }
     }
 
+    /// Gives back the memory of a buffer that has no command in flight. The buffer stays.
+    ///
+    /// # Panics
+    /// If a command is in flight.
+    pub fn empty_buffer(&mut self, task: TaskId, token: u64) {
+        if !self.is_broken() {
+            self.buffers.empty_slot(task, token);
+        }
+    }
+
     /// Returns warnings for the user about how this run was made.
     pub fn warnings(&self) -> &[String] {
         &self.warnings

@@ -51,12 +51,16 @@ impl Mapping {
         self.bytes
     }
 
-    /// Gives back the memory of the whole pages from a byte on, whose bytes are zero then.
-    pub(crate) fn give_back_from(&mut self, byte: usize) {
-        let from = byte.next_multiple_of(PAGE_SIZE as usize).min(self.bytes);
-        // SAFETY: whole pages inside the mapping, which nobody else uses: it is borrowed. An error
-        // means that they stay.
-        unsafe { libc::madvise(self.start().add(from).cast(), self.bytes - from, libc::MADV_DONTNEED) };
+    /// Gives back the memory of the whole pages of a range, whose bytes are zero then. Nothing but
+    /// the caller may be using them.
+    pub fn give_back(&mut self, range: std::ops::Range<usize>) {
+        let page = PAGE_SIZE as usize;
+        let (from, to) = (range.start.next_multiple_of(page), range.end.min(self.bytes) / page * page);
+        if from < to {
+            // SAFETY: whole pages inside the mapping, which is borrowed. An error means that they
+            // stay.
+            unsafe { libc::madvise(self.start().add(from).cast(), to - from, libc::MADV_DONTNEED) };
+        }
     }
 
     /// Lets the memory stay mapped for good, since the kernel may still be using it.
@@ -96,9 +100,12 @@ mod tests {
         // SAFETY: inside the mapping.
         unsafe { mapping.start().write_bytes(7, 8 * PAGE) };
         assert_eq!(resident(&mapping), 8);
-        mapping.give_back_from(8 * PAGE);
+        mapping.give_back(8 * PAGE..9 * PAGE);
+        mapping.give_back(PAGE + 1..3 * PAGE - 1);
         assert_eq!(resident(&mapping), 8);
-        mapping.give_back_from(PAGE + 1);
+        mapping.give_back(5 * PAGE..6 * PAGE);
+        assert_eq!(resident(&mapping), 7);
+        mapping.give_back(PAGE + 1..8 * PAGE);
         assert_eq!(resident(&mapping), 2);
         // SAFETY: as above.
         let bytes = unsafe { std::slice::from_raw_parts(mapping.start(), 8 * PAGE) };

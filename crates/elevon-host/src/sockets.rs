@@ -217,7 +217,7 @@ impl Incoming {
     /// Gives back the memory behind the bytes that were not taken.
     pub fn give_back(&mut self) {
         self.move_to_front();
-        self.memory.give_back_from(self.end);
+        self.memory.give_back(self.end..self.memory.len());
     }
 
     fn move_to_front(&mut self) {
@@ -259,8 +259,10 @@ impl Outgoing {
     }
 
     /// Moves everything to the heads of another, which is empty, and has the bytes of each buffer
-    /// appended there by `take`.
+    /// appended there by `take`. No more memory is taken than that needs.
     pub fn gather_into(&mut self, to: &mut Self, mut take: impl FnMut(&SlotBytes, &mut Vec<u8>)) {
+        let of_slots: u64 = self.slots().map(|slot| slot.length).sum();
+        to.heads.reserve_exact(self.heads.len() + of_slots as usize);
         let mut start = 0;
         for (end, slot) in self.data.drain(..) {
             to.heads.extend_from_slice(&self.heads[start..end]);

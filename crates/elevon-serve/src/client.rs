@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use elevon_core::ioprio::IoPrio;
+use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, TaskId, TenantId};
 use elevon_host::{Incoming, Outgoing};
@@ -12,6 +13,7 @@ use elevon_nbd::{Command, ReplyFormat, Request, Session};
 use crate::backpressure::{Amount, Backpressure, IN_FLIGHT};
 use crate::line::{Left, Line};
 use crate::pieces::{MOST_BUFFERS, Part, Pieces};
+use crate::request_memory::{Holding, RequestMemory};
 
 /// Buffers of a client on a device, each of [`crate::pieces::PART`] bytes. They exist from its
 /// first request on, and take memory once they are used. READs and payloads leave one of them free,
@@ -35,6 +37,17 @@ pub(crate) struct Charged {
     pub(crate) size: u64,
 }
 
+/// What becomes of a request that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It is let in.
+    Granted,
+    /// It waits for others of its client.
+    Later,
+    /// There is too little memory for it, which other clients may have.
+    NoMemory,
+}
+
 /// A client.
 pub(crate) struct Client {
     /// The number of its connection.
@@ -55,6 +68,8 @@ pub(crate) struct Client {
     /// The WRITE whose payload is being received, and how much of it came.
     pub(crate) payload: Option<(usize, u64)>,
     pub(crate) backpressure: Backpressure,
+    /// The memory of its buffers.
+    holding: Holding,
     /// What is to be sent next, and the requests that it answers.
     pub(crate) out: Outgoing,
     pub(crate) out_amount: Amount,
@@ -99,7 +114,10 @@ impl Client {
         session: Session,
         line: (Line, Incoming),
         left: Left,
+        memory: RequestMemory,
     ) -> Self {
+        // A thread is given a copy of what it sends.
+        let copies = if matches!(line.0, Line::Ring(_)) { 1 } else { 2 };
         Self {
             name,
             task: TaskId::IDLE,
@@ -113,6 +131,7 @@ impl Client {
             held: None,
             payload: None,
             backpressure: Backpressure::default(),
+            holding: Holding::new(memory, copies),
             out: Outgoing::default(),
             out_amount: Amount::default(),
             sending: None,
@@ -147,6 +166,19 @@ impl Client {
         self.has_buffers = false;
         (self.out, self.spare) = (Outgoing::default(), Outgoing::default());
         (self.parts, self.free, self.spare_slots) = (Vec::new(), Vec::new(), Vec::new());
+        self.holding.empty_all();
+    }
+
+    /// Yields the buffers that have memory and are not in use. They have none any more: the caller
+    /// gives it back. What a thread sends was in buffers before, and stays counted as theirs.
+    pub(crate) fn empty_unused(&mut self) -> impl Iterator<Item = u32> {
+        let is_copied = !matches!(self.line, Line::Ring(_));
+        let has_copy = is_copied && self.sending.is_some();
+        if is_copied && !has_copy {
+            self.spare = Outgoing::default();
+        }
+        let holding = &mut self.holding;
+        self.free.iter().copied().filter(move |&slot| !has_copy && holding.empty(slot))
     }
 
     /// Returns true if it has buffers and has not used them since it was asked the last time.
@@ -163,10 +195,19 @@ impl Client {
     /// Lets a request in if there is room, and buffers for a payload and for blocks that it changes
     /// in part. Those are taken in the order of requests, all at once, so that no two requests wait
     /// for each other's.
-    pub(crate) fn admit(&mut self, request: &Request) -> bool {
+    pub(crate) fn admit(&mut self, request: &Request) -> Admission {
         let needed = Pieces::slots_needed(request, self.block);
-        (needed == 0 || (self.waiting.is_empty() && self.free.len() > needed))
-            && self.backpressure.enter(Pieces::weight(request))
+        let has_buffers = needed == 0 || (self.waiting.is_empty() && self.free.len() > needed);
+        if !has_buffers || !self.backpressure.enter(Pieces::weight(request)) {
+            return Admission::Later;
+        }
+        if self.holding.expect(Pieces::memory_needed(request, self.block)) {
+            return Admission::Granted;
+        }
+        let mut amount = Amount::default();
+        amount.add(Pieces::weight(request));
+        self.backpressure.leave(amount);
+        Admission::NoMemory
     }
 
     /// Adds a request that was let in, by `pieces` of an empty list of buffers, and gives it the
@@ -174,7 +215,13 @@ impl Client {
     pub(crate) fn add(&mut self, pieces: impl FnOnce(Vec<u32>) -> Pieces) -> usize {
         let mut pieces = pieces(self.spare_slots.pop().unwrap_or_default());
         let needed = Pieces::slots_needed(&pieces.request, self.block);
+        let mut given = 0;
         pieces.give_slots(self.free.drain(self.free.len() - needed..).rev());
+        for (slot, bytes) in pieces.given_slots() {
+            self.holding.fill(slot, bytes);
+            given += bytes;
+        }
+        pieces.expected -= given;
         let index = self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(None);
             self.requests.len() - 1
@@ -213,6 +260,10 @@ impl Client {
             let slot = pieces.slot_of(&part).or_else(|| self.free.pop()).expect("there is a next part");
             if pieces.keeps_slots() {
                 pieces.add_slot(slot);
+            }
+            if matches!(part.op, Op::Read | Op::Write) && !pieces.has_part_slots() {
+                self.holding.fill(slot, part.length);
+                pieces.expected = pieces.expected.saturating_sub(part.length);
             }
             self.parts[slot as usize] = Some((index, part));
             return self.requests[index].as_ref().map(|pieces| (slot, part, pieces));
@@ -317,6 +368,7 @@ impl Client {
         if !is_sent_from {
             self.free.extend(pieces.unused_slots());
         }
+        self.holding.forgo(pieces.expected);
         let mut slots = pieces.into_slots();
         slots.clear();
         self.spare_slots.push(slots);

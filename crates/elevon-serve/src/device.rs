@@ -33,6 +33,7 @@ use crate::disk::Disk;
 use crate::line::{Left, Line, Secure};
 use crate::listen::Socket;
 use crate::pieces::{PART, Pieces};
+use crate::request_memory::RequestMemory;
 use crate::view::{ClientView, DeviceView, WaitingRequests};
 pub(crate) use cached::DeviceCache;
 use cached::FLUSHER;
@@ -164,6 +165,12 @@ pub(crate) struct DeviceLoop<D> {
     questions: BTreeMap<u64, Question>,
     /// When buffers that were not used are given back; `None` if no client has any.
     look_for_idle: Option<Instant>,
+    /// The memory of all clients' buffers.
+    memory: RequestMemory,
+    /// Clients with a request for which there was too little of it.
+    short: BTreeSet<TaskId>,
+    /// When they are looked at again: clients of other devices may have given some back.
+    look_for_memory: Option<Instant>,
     /// Lists to be used again: parts by their buffers, and buffers.
     parts: Vec<u32>,
     slots: Vec<SlotBytes>,
@@ -172,7 +179,7 @@ pub(crate) struct DeviceLoop<D> {
 
 impl<D: Disk> DeviceLoop<D> {
     /// Makes a device of its parts.
-    pub(crate) fn new(parts: Parts<D>, errors: ErrorLog) -> Self {
+    pub(crate) fn new(parts: Parts<D>, errors: ErrorLog, memory: RequestMemory) -> Self {
         let Parts { mut stack, block, disk, cache, settings, plan } = parts;
         let tenants = Tenants::of(&plan);
         let layout = stack.register_layout(Layout::contiguous(PART, 0));
@@ -194,6 +201,9 @@ impl<D: Disk> DeviceLoop<D> {
             delayed: BTreeSet::new(),
             questions: BTreeMap::new(),
             look_for_idle: None,
+            memory,
+            short: BTreeSet::new(),
+            look_for_memory: None,
             parts: Vec::new(),
             slots: Vec::new(),
             is_stopping: false,
@@ -253,8 +263,8 @@ impl<D: Disk> DeviceLoop<D> {
         let delayed = self.delayed.first().map(|(until, _)| *until);
         let of_cache = self.cache.as_ref().and_then(|cache| cache.next_timer());
         let of_log = self.errors.next_timer();
-        let timers =
-            [self.stack.next_timer(), self.settings.next_change(), delayed, self.look_for_idle, of_cache, of_log];
+        let of_buffers = [self.look_for_idle, self.look_for_memory].into_iter().flatten().min();
+        let timers = [self.stack.next_timer(), self.settings.next_change(), delayed, of_buffers, of_cache, of_log];
         self.disk.wait(timers.into_iter().flatten().min())
     }
 
@@ -288,6 +298,9 @@ impl<D: Disk> DeviceLoop<D> {
         self.errors.handle_timers(now);
         if self.look_for_idle.is_some_and(|at| at <= now) {
             self.take_back_buffers(now);
+        }
+        if self.look_for_memory.is_some_and(|at| at <= now) {
+            self.look_for_memory();
         }
         while let Some(&done) = self.stack.poll_done() {
             self.on_done(now, &done);
@@ -418,7 +431,10 @@ impl<D: Disk> DeviceLoop<D> {
             return;
         }
         match Line::open(name, socket, secure, &input, self.disk.host(), device) {
-            Ok(line) => self.add(Client::new(name, export, charged, session, line, left)),
+            Ok(line) => {
+                let memory = self.memory.clone();
+                self.add(Client::new(name, export, charged, session, line, left, memory));
+            }
             // Its socket is closed, which is all that it is told.
             Err(error) => left.error = Some(error),
         }

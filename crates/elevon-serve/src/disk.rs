@@ -51,6 +51,9 @@ pub trait Disk: Backend {
     /// The machine has not enough memory. The task has no buffers then.
     fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> io::Result<()>;
 
+    /// Gives back the memory of a buffer that is not in use. The buffer stays.
+    fn empty_buffer(&mut self, task: TaskId, token: u64);
+
     /// Makes the frames of a page cache, before the first I/O.
     ///
     /// # Errors
@@ -98,6 +101,10 @@ impl Disk for Host {
 
     fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> io::Result<()> {
         Self::make_buffers(self, task, slots, bytes)
+    }
+
+    fn empty_buffer(&mut self, task: TaskId, token: u64) {
+        Self::empty_buffer(self, task, token);
     }
 
     fn reserve_frames(&mut self, memory: Bytes) -> io::Result<()> {

@@ -25,6 +25,7 @@ mod metrics;
 mod pieces;
 mod refused;
 mod reporter;
+mod request_memory;
 mod server;
 mod shared;
 pub mod simulated;

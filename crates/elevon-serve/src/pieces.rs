@@ -15,6 +15,9 @@ pub(crate) const PART: u64 = 256 << 10;
 /// begins within a block, and those of two blocks that it changes in part.
 pub(crate) const MOST_BUFFERS: u32 = (Export::PAYLOAD as u64 / PART) as u32 + 3;
 
+/// Parts of zeroes that a request writes at a time where the device cannot make them otherwise.
+const ZEROES: u32 = 8;
+
 /// What is done for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -63,6 +66,8 @@ pub(crate) struct Pieces {
     status: Status,
     /// A flush follows the data, since the operation cannot be durable by itself.
     flush_follows: bool,
+    /// Bytes of memory that were taken for it and are in no buffer yet.
+    pub(crate) expected: u64,
 }
 
 /// A part of a request.
@@ -98,6 +103,7 @@ impl Pieces {
         let stage = if Self::edges_of(&request, block).next().is_some() { Stage::ReadEdges } else { Stage::Blocks };
         let flush_follows = request.fua && matches!(work, Work::Plain(_)) && !blocks.is_empty();
         let (edge_slots, submitted, parts, status) = ([None; 2], 0, 0, Status::Ok);
+        let expected = Self::memory_needed(&request, block);
         Self {
             request,
             arrived,
@@ -111,7 +117,27 @@ impl Pieces {
             parts,
             status,
             flush_follows,
+            expected,
         }
+    }
+
+    /// Returns how many bytes of buffers a request uses at most.
+    pub(crate) fn memory_needed(request: &Request, block: u64) -> u64 {
+        let of_edges = block * Self::edges_of(request, block).count() as u64;
+        of_edges
+            + match request.command {
+                Command::Read | Command::Write => ByteRange::of(request).outer(block).length(),
+                Command::WriteZeroes { .. } => request.length.min(u64::from(ZEROES) * PART),
+                _ => 0,
+            }
+    }
+
+    /// Yields the buffers that it was given at its start, and how many bytes of each it uses.
+    pub(crate) fn given_slots(&self) -> impl Iterator<Item = (u32, u64)> {
+        let of_edges = self.edge_slots.into_iter().flatten().map(|slot| (slot, self.block));
+        let starts = (0..self.blocks.length()).step_by(PART as usize);
+        of_edges
+            .chain(self.slots.iter().zip(starts).map(|(&slot, start)| (slot, PART.min(self.blocks.length() - start))))
     }
 
     /// Yields the blocks that a request changes in part. A trim leaves them as they are.
@@ -255,6 +281,7 @@ impl Pieces {
     pub(crate) fn has_next(&self) -> bool {
         match (self.stage, self.work) {
             (Stage::Blocks, Work::Flush) => self.submitted == 0,
+            (Stage::Blocks, Work::WriteZeroData) if self.parts >= ZEROES => false,
             (Stage::Blocks, _) => self.status.is_ok() && self.submitted < self.blocks.length(),
             _ => self.status.is_ok() && self.submitted < self.edges().count() as u64,
         }

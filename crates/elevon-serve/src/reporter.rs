@@ -81,10 +81,12 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use elevon_core::kernel::Kernel;
+    use elevon_formats::serve::REQUEST_MEMORY;
     use elevon_host::Alarm;
 
     use super::*;
     use crate::device::DeviceHandle;
+    use crate::request_memory::RequestMemory;
     use crate::shared::ConnectionLimits;
 
     static ALIVE: AtomicU32 = AtomicU32::new(0);
@@ -104,8 +106,9 @@ mod tests {
             messages,
             alarm: Alarm::new().expect("a descriptor"),
         };
-        let limits = ConnectionLimits { all: 1, of_client: None };
-        let shared = Arc::new(Shared::new(Vec::new(), vec![device], (None, limits), None, count, |_| {}));
+        let limits = ConnectionLimits { all: 1, of_client: None, request_memory: REQUEST_MEMORY };
+        let memory = RequestMemory::new(REQUEST_MEMORY);
+        let shared = Arc::new(Shared::new(Vec::new(), vec![device], (None, limits, memory), None, count, |_| {}));
         let mut reporter = Reporter::new(Some(Duration::ZERO));
         let mut alive = || {
             reporter.report(&shared);

@@ -18,6 +18,7 @@ use crate::disk::Disk;
 use crate::listen::{Address, Listener};
 use crate::log::{Field, Level, Log, Record};
 use crate::reporter::Reporter;
+use crate::request_memory::RequestMemory;
 use crate::shared::{ConnectionLimits, Reload, ServedExport, Shared};
 use crate::tls::Tls;
 
@@ -104,13 +105,14 @@ pub struct Server {
     http: Vec<Listener>,
     tls: Option<Tls>,
     limits: ConnectionLimits,
+    memory: RequestMemory,
     log: Log,
 }
 
 impl Server {
     /// Creates a server without devices, in which so many connections may have exports open. `log`
     /// takes records of what goes wrong and what is done.
-    pub const fn new(limits: ConnectionLimits, log: Log) -> Self {
+    pub fn new(limits: ConnectionLimits, log: Log) -> Self {
         Self {
             devices: Vec::new(),
             exports: Vec::new(),
@@ -118,6 +120,7 @@ impl Server {
             commands: Vec::new(),
             http: Vec::new(),
             tls: None,
+            memory: RequestMemory::new(limits.request_memory),
             limits,
             log,
         }
@@ -136,11 +139,11 @@ impl Server {
     ) -> Result<T, E> {
         let (messages, received) = channel();
         let (tell, told) = channel();
-        let errors = ErrorLog::new(name, self.log);
+        let (errors, memory) = (ErrorLog::new(name, self.log), self.memory.clone());
         let work = move || {
             let opened = open().and_then(|(mut parts, said)| {
                 let alarm = parts.disk.alarm().map_err(ServeError::Thread)?;
-                Ok((DeviceLoop::new(parts, errors), alarm, said))
+                Ok((DeviceLoop::new(parts, errors, memory), alarm, said))
             });
             match opened {
                 Ok((device, alarm, said)) => {
@@ -226,7 +229,8 @@ impl Server {
         let (handles, threads): (Vec<_>, Vec<_>) = self.devices.into_iter().unzip();
         let exports = self.exports.into_iter().map(ServedExport::of).collect();
         let (reload, notify) = (hooks.reload, hooks.notify);
-        let shared = Arc::new(Shared::new(exports, handles, (self.tls, self.limits), reload, notify, self.log));
+        let shared =
+            Arc::new(Shared::new(exports, handles, (self.tls, self.limits, self.memory), reload, notify, self.log));
         for (name, listeners, accept) in [
             ("accept", &self.listeners, accept as fn(&Listener, &Arc<Shared>)),
             ("commands", &self.commands, crate::commands::accept),
@@ -326,12 +330,14 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use elevon_core::kernel::Kernel;
+    use elevon_formats::serve::REQUEST_MEMORY;
     use elevon_host::Alarm;
 
     use super::*;
 
     fn server(threads: Vec<fn() -> bool>) -> Server {
-        let mut server = Server::new(ConnectionLimits { all: 1, of_client: None }, |_| {});
+        let mut server =
+            Server::new(ConnectionLimits { all: 1, of_client: None, request_memory: REQUEST_MEMORY }, |_| {});
         for work in threads {
             let alarm = Alarm::new().expect("a descriptor");
             let handle = DeviceHandle { name: "d".to_owned(), kernel: Kernel::DEFAULT, messages: channel().0, alarm };

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use elevon_core::kernel::Kernel;
-use elevon_core::units::TenantId;
+use elevon_core::units::{Bytes, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_nbd::Export;
 use elevon_workload::tenants::Tenant;
@@ -19,6 +19,7 @@ use crate::device::{DeviceHandle, Message};
 use crate::listen::Socket;
 use crate::log::{Field, Level, Log, Record, Window};
 use crate::refused::{ConnectionRefusal, RefusedConnections};
+use crate::request_memory::RequestMemory;
 use crate::server::{Event, Exported, LOOK};
 use crate::tls::{Identity, Tls};
 use crate::view::{DeviceView, unknown_tenant};
@@ -80,7 +81,7 @@ impl ServedExport {
     }
 }
 
-/// How many connections may have exports open.
+/// How many connections may have exports open, and what memory they may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// All of them.
@@ -88,6 +89,8 @@ pub struct ConnectionLimits {
     /// Those of one client, told by the names in its certificate; one without names has no such
     /// limit.
     pub of_client: Option<u32>,
+    /// Memory for the data of requests of all of them, beyond the 512 KiB that each may have.
+    pub request_memory: Bytes,
 }
 
 /// Why a client does not get an export.
@@ -124,6 +127,7 @@ pub(crate) struct Shared {
     exports: RwLock<Arc<Vec<ServedExport>>>,
     tls: RwLock<Option<Arc<Tls>>>,
     limits: RwLock<ConnectionLimits>,
+    memory: RequestMemory,
     pub(crate) devices: Vec<DeviceHandle>,
     pub(crate) refused: RefusedConnections,
     /// `None` once the server has ended.
@@ -143,7 +147,7 @@ impl Shared {
     pub(crate) fn new(
         exports: Vec<ServedExport>,
         devices: Vec<DeviceHandle>,
-        (tls, limits): (Option<Tls>, ConnectionLimits),
+        (tls, limits, memory): (Option<Tls>, ConnectionLimits, RequestMemory),
         reload: Option<Reload>,
         notify: fn(Event<'_>),
         log: Log,
@@ -152,6 +156,7 @@ impl Shared {
             exports: RwLock::new(Arc::new(exports)),
             tls: RwLock::new(tls.map(Arc::new)),
             limits: RwLock::new(limits),
+            memory,
             devices,
             refused: RefusedConnections::default(),
             connections: Mutex::new(Some(Connections::new())),
@@ -540,9 +545,10 @@ impl Control<'_> {
         });
     }
 
-    /// Makes these the numbers of connections that may have exports open. Those that have one open
-    /// keep it.
+    /// Makes these the numbers of connections that may have exports open, and their memory. Those
+    /// that have one open keep it, and what memory they have.
     pub fn set_connection_limits(&self, limits: ConnectionLimits) {
+        self.0.memory.set_limit(limits.request_memory);
         *self.0.limits.write().expect(LOCK) = limits;
     }
 

@@ -271,6 +271,10 @@ impl<D: Device, C: Clock> Disk for SimulatedDisk<D, C> {
         self.slots.prepare(task, slots, bytes)
     }
 
+    fn empty_buffer(&mut self, task: TaskId, token: u64) {
+        self.slots.empty(task, token);
+    }
+
     fn reserve_frames(&mut self, memory: Bytes) -> io::Result<()> {
         self.slots.reserve_frames(memory);
         Ok(())

@@ -52,6 +52,14 @@ impl Slots {
         Ok(())
     }
 
+    /// Gives back the memory of a buffer.
+    pub(crate) fn empty(&mut self, task: TaskId, token: u64) {
+        if let Some(Some(of_task)) = self.tasks.get_mut(task.index()) {
+            let start = token as usize * of_task.of_each;
+            of_task.bytes.give_back(start..start + of_task.of_each);
+        }
+    }
+
     /// Returns a buffer, if it exists.
     pub(crate) fn slot(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
         self.tasks.get_mut(task.index())?.as_mut()?.slot(token)

@@ -403,6 +403,10 @@ impl Disk for Upstream {
         self.slots.prepare(task, slots, bytes)
     }
 
+    fn empty_buffer(&mut self, task: TaskId, token: u64) {
+        self.slots.empty(task, token);
+    }
+
     fn reserve_frames(&mut self, memory: Bytes) -> io::Result<()> {
         self.slots.reserve_frames(memory);
         Ok(())

@@ -13,7 +13,7 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::nearest::{did_you_mean, nearest};
 use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
-use elevon_formats::serve::{BUSY_POLL, MAX_CONNECTIONS, NAME_MAX, busy_poll};
+use elevon_formats::serve::{BUSY_POLL, MAX_CONNECTIONS, NAME_MAX, REQUEST_MEMORY, busy_poll, request_memory};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::passed::{self, Passed};
 use elevon_serve::{
@@ -162,7 +162,7 @@ fn set_tls(server: &mut Server, tls: Option<Tls>) {
 }
 
 /// Options of a single export, with whether they were given.
-fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 21] {
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 22] {
     [
         ("--listen", !args.listen.is_empty()),
         ("--control", args.control.is_some()),
@@ -175,6 +175,7 @@ fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 21] {
         ("--client", !args.clients.is_empty()),
         ("--name", args.name.is_some()),
         ("--max-connections", args.max_connections.is_some()),
+        ("--request-memory", args.request_memory.is_some()),
         ("--read-only", args.read_only),
         ("--direct", args.direct),
         ("--cache", args.cache.is_some()),
@@ -211,12 +212,16 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     }
     let parse = |text: &str| busy_poll(text).map_err(|error| Failure::named(format!("--busy-poll {text}"), error));
     let busy_poll = args.busy_poll.as_deref().map_or(Ok(BUSY_POLL), parse)?;
+    let parse =
+        |text: &str| request_memory(text).map_err(|error| Failure::named(format!("--request-memory {text}"), error));
+    let request_memory = args.request_memory.as_deref().map_or(Ok(REQUEST_MEMORY), parse)?;
     let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args, device), None)?;
     let tenant = tenant(&plan, args.tenant.as_deref())?;
     // Without jobs, every tenant of the file seems to be without a use.
     warn(&plan.warnings.iter().filter(|line| !plan.tenants.warnings.contains(line)).cloned().collect::<Vec<_>>());
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-    let limits = ConnectionLimits { all: args.max_connections.unwrap_or(MAX_CONNECTIONS), of_client: None };
+    let all = args.max_connections.unwrap_or(MAX_CONNECTIONS);
+    let limits = ConnectionLimits { all, of_client: None, request_memory };
     let mut server = Server::new(limits, log::log);
     let is_watched = args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
     let planned = Planned { plan, read_only: args.read_only, direct: args.direct, busy_poll, is_watched };

@@ -203,6 +203,14 @@ fn connections_are_bounded_in_all_for_an_export_and_for_a_client() {
     assert_eq!((file.exports[0].max_connections, file.exports[1].max_connections), (Some(2), None));
     let all = parse("c.toml", &format!("max_connections = 7\n{text}")).expect("a good file");
     assert_eq!(all.max_connections, 7);
+    assert_eq!(all.request_memory, REQUEST_MEMORY);
+    let memory = |value: &str| parse("c.toml", &format!("request_memory = {value}\n{text}"));
+    assert_eq!(memory("'256MiB'").expect("a good file").request_memory, Bytes::new(256 << 20));
+    for value in ["'127MiB'", "'much'", "'128'"] {
+        let complaints = memory(value).expect_err("no such amount");
+        let expected = "c.toml:1:18: request_memory: expected a size with its unit, 128MiB or more, such as 1GiB";
+        assert_eq!(complaints[0].to_string(), expected, "{value}");
+    }
     for (from, to, expected) in [
         (
             "max_connections = 2",

@@ -14,13 +14,16 @@ use super::errors::Owner;
 use super::{DeviceCache, DeviceLoop, Question};
 use crate::backpressure::IN_FLIGHT;
 use crate::byte_range::ByteRange;
-use crate::client::{BUFFERS, Charged, Client};
+use crate::client::{Admission, BUFFERS, Charged, Client};
 use crate::disk::{Allocation, Disk};
 use crate::line::{self, Line, ToWriter};
 use crate::pieces::{PART, Part, Pieces};
 
 /// Buffers that were not used for this time, and up to twice as long, are given back.
 const IDLE: Nanos = Nanos::from_secs(5);
+
+/// After this time it is tried again whether there is memory for a request.
+const SHORT: Nanos = Nanos::from_millis(2);
 
 /// Steps of a client's session after which other clients, and the device, have their turn: no more
 /// than a client may have in flight, so that only one that is answered without I/O is interrupted.
@@ -124,9 +127,10 @@ impl<D: Disk> DeviceLoop<D> {
             self.look_for_idle.get_or_insert(self.disk.now() + IDLE);
         }
         client.uses_buffers = true;
-        if !client.admit(request) {
+        if !self.admit(task, request) {
             return false;
         }
+        let client = client_of(&mut self.clients, task);
         match request.command {
             // Without a page cache there is none that a range could be read into.
             Command::Cache => {
@@ -163,6 +167,35 @@ impl<D: Disk> DeviceLoop<D> {
             }
         }
         true
+    }
+
+    /// Lets a request in, if there is room and memory for it.
+    fn admit(&mut self, task: TaskId, request: &Request) -> bool {
+        let mut admission = self.client(task).admit(request);
+        if admission == Admission::NoMemory {
+            // What its other requests have used before may be enough.
+            self.empty_unused(task);
+            admission = self.client(task).admit(request);
+        }
+        if admission == Admission::NoMemory {
+            self.short.insert(task);
+            self.look_for_memory = Some(self.disk.now() + SHORT);
+        }
+        admission == Admission::Granted
+    }
+
+    /// Gives back the memory of the buffers of a client that are not in use.
+    fn empty_unused(&mut self, task: TaskId) {
+        let client = client_of(&mut self.clients, task);
+        client.empty_unused().for_each(|slot| self.disk.empty_buffer(task, slot.into()));
+    }
+
+    /// Takes back what no client uses now, and looks at the requests that wait for memory.
+    pub(super) fn look_for_memory(&mut self) {
+        self.look_for_memory = None;
+        let all: Vec<TaskId> = self.tasks.values().copied().collect();
+        all.into_iter().for_each(|task| self.empty_unused(task));
+        std::mem::take(&mut self.short).into_iter().for_each(|task| self.look_at(task));
     }
 
     /// Answers a request for which nothing has to be done.
@@ -422,6 +455,7 @@ impl<D: Disk> DeviceLoop<D> {
         let client = self.clients[task.index()].take().expect("a client that is there");
         self.tasks.remove(&client.name);
         self.delayed.retain(|(_, delayed)| *delayed != task);
+        self.short.remove(&task);
         let now = self.disk.now();
         self.stack.handle_exit(now, task);
         if client.has_buffers {

@@ -5,5 +5,6 @@ mod cached;
 mod cut;
 mod guarantees;
 mod lab;
+mod memory;
 mod power;
 mod unaligned;

@@ -71,6 +71,11 @@ pub(crate) struct ServeArgs {
     /// Connections that may have the export open, from 1 to 65536 [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_CONNECTIONS_MAX)))]
     pub(crate) max_connections: Option<u32>,
+    /// Memory for the data of requests of all clients, beyond the 512 KiB that each may have: a
+    /// size with its unit, at least 128MiB. A request for which there is not enough waits [default:
+    /// 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) request_memory: Option<String>,
     /// Refuse to write
     #[arg(long)]
     pub(crate) read_only: bool,

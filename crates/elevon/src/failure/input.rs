@@ -11,7 +11,7 @@ use elevon_core::setting::SettingError;
 use elevon_core::stack::BuildError;
 use elevon_core::units::Nanos;
 use elevon_formats::fio::{Diagnostic, SourceError};
-use elevon_formats::serve::BusyPollError;
+use elevon_formats::serve::{BusyPollError, RequestMemoryError};
 use elevon_host::OpenError;
 use elevon_serve::{AddressError, ServeError, TlsError, UpstreamAddressError, UpstreamError};
 use elevon_sim::device::text::TextError;
@@ -75,6 +75,9 @@ pub(crate) enum InputError {
     /// For how long a thread is to poll.
     #[error(transparent)]
     BusyPoll(#[from] BusyPollError),
+    /// Memory for the data of requests.
+    #[error(transparent)]
+    RequestMemory(#[from] RequestMemoryError),
     /// A setting of a tenant.
     #[error(transparent)]
     Tenant(#[from] TenantSettingError),

@@ -184,10 +184,10 @@ pub(super) fn exported(
     })
 }
 
-/// Returns how many connections may have exports open.
+/// Returns how many connections may have exports open, and their memory.
 pub(super) fn connection_limits(file: &ServeFile) -> ConnectionLimits {
     let of_client = file.tls.as_ref().and_then(|tls| tls.max_connections);
-    ConnectionLimits { all: file.max_connections, of_client }
+    ConnectionLimits { all: file.max_connections, of_client, request_memory: file.request_memory }
 }
 
 /// Returns a warning for each pair of exports that share bytes of which one can be written.

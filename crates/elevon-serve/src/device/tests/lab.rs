@@ -12,6 +12,7 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, TaskId, TenantId};
+use elevon_formats::serve::REQUEST_MEMORY;
 use elevon_formats::tenants::parse;
 use elevon_host::{Alarm, Incoming};
 use elevon_nbd::{Command, Export, Exports, Refusal, Request, Session, SessionConfig, Step};
@@ -26,6 +27,7 @@ use crate::client::{Charged, Client};
 use crate::device::{DeviceLoop, ErrorLog, Message, Parts};
 use crate::disk::Disk as _;
 use crate::line::{Left, Line, ToWriter};
+use crate::request_memory::RequestMemory;
 use crate::simulated::{Clock, SimulatedDisk};
 
 /// A clock that only a wait moves.
@@ -256,10 +258,11 @@ impl Lab {
             disk.reserve_frames(cache.memory).expect("memory");
         }
         let (send, receive) = channel();
+        let memory = RequestMemory::new(REQUEST_MEMORY);
         let plan = tenants.clone();
         let block = stack.config().limits.logical_block_size;
         let parts = Parts { stack, block, disk, cache, settings, plan };
-        let device = DeviceLoop::new(parts, ErrorLog::new("lab", |_| {}));
+        let device = DeviceLoop::new(parts, ErrorLog::new("lab", |_| {}), memory);
         Self { device, send, receive, clients: Vec::new(), tenants, size }
     }
 
@@ -279,7 +282,15 @@ impl Lab {
         let charged = Charged { tenant, ioprio: IoPrio::NONE, base, size };
         let ((reader, memory), (writer, written)) = (channel(), channel());
         let line = (Line::Threads { reader, writer, socket: None }, Incoming::new(256 << 10).expect("memory"));
-        self.device.add(Client::new(client, String::new(), charged, session(size), line, Left::default()));
+        self.device.add(Client::new(
+            client,
+            String::new(),
+            charged,
+            session(size),
+            line,
+            Left::default(),
+            self.device.memory.clone(),
+        ));
         let (send, data) = (self.send.clone(), BTreeMap::new());
         Wire { client, send, memory, written, unsent: Vec::new(), came: Vec::new(), data, read: Vec::new() }
     }

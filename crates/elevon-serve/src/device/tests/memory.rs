@@ -1,0 +1,77 @@
+//! The memory for the data of requests, of which clients ask for more than there is.
+
+use elevon_core::units::Nanos;
+use elevon_formats::serve::REQUEST_MEMORY_MIN;
+use elevon_nbd::{Command, Export, Request};
+
+use super::lab::{Lab, Wire};
+
+const DISK: &str = "slots:slots=8,latency=100us,bandwidth=2GB/s,size=1GiB,queue_depth=64";
+const CLIENTS: u32 = 6;
+const LONGEST: u64 = Export::PAYLOAD as u64;
+
+const fn request(command: Command, length: u64) -> Request {
+    Request { command, fua: false, df: false, cookie: 1, offset: 4096, length }
+}
+
+#[test]
+fn clients_share_the_memory_and_short_requests_never_wait_for_it() {
+    let mut lab = Lab::new(DISK, &[], "none", "");
+    lab.device.memory.set_limit(REQUEST_MEMORY_MIN);
+    let mut wires: Vec<Wire> = (0..CLIENTS).map(|client| lab.open(client, "")).collect();
+    for (command, payload) in [(Command::Read, Vec::new()), (Command::Write, vec![1; LONGEST as usize])] {
+        wires.iter_mut().for_each(|wire| wire.ask(&request(command, LONGEST), &payload));
+        // Nobody takes an answer, and no more of a payload is sent than the device lets come.
+        for _ in 0..1000 {
+            for wire in &mut wires {
+                wire.transfer();
+            }
+            lab.step();
+        }
+        assert!(lab.device.short.len() >= CLIENTS as usize - 2, "{command:?}: {:?} wait", lab.device.short);
+        let mut other = lab.open(CLIENTS, "");
+        for (command, payload) in [(Command::Write, vec![2; 256 << 10]), (Command::Read, Vec::new())] {
+            assert!(lab.ask(&mut other, &request(command, 256 << 10), &payload));
+        }
+        assert!(lab.device.memory.taken() <= REQUEST_MEMORY_MIN.get());
+        lab.close(other);
+        let mut answered = vec![false; wires.len()];
+        while answered.contains(&false) {
+            for (wire, answered) in wires.iter_mut().zip(&mut answered) {
+                if let Some((_, is_ok)) = wire.answer() {
+                    assert!(is_ok && !std::mem::replace(answered, true));
+                }
+            }
+            lab.step();
+            assert!(lab.device.memory.taken() <= REQUEST_MEMORY_MIN.get());
+        }
+    }
+    assert!(lab.device.disk.peek(4096, LONGEST as usize).iter().all(|&byte| byte == 1));
+    // A client that leaves gives back what it has.
+    wires.iter_mut().for_each(|wire| wire.ask(&request(Command::Read, LONGEST), &[]));
+    lab.wait_for(Nanos::from_millis(100));
+    assert!(!lab.device.short.is_empty());
+    // What waits has its turn after others have gone.
+    for _ in 0..CLIENTS {
+        wires.iter_mut().for_each(Wire::hang_up);
+        lab.wait_for(Nanos::from_millis(100));
+    }
+    assert_eq!((lab.device.tasks.len(), lab.device.memory.taken()), (0, 0));
+}
+
+/// Where the device makes no zeroes they are written out of buffers, of which it uses a few.
+#[test]
+fn zeroes_that_are_written_as_data_use_little_memory() {
+    let mut lab = Lab::new("hdd-7200", &[], "none", "");
+    let mut wire = lab.open(0, "");
+    let zeroes = request(Command::WriteZeroes { no_hole: true, fast: false }, 512 << 20);
+    assert!(lab.ask(&mut wire, &request(Command::Write, 4096), &[7; 4096]));
+    wire.ask(&zeroes, &[]);
+    let mut most = 0;
+    while wire.answer().is_none() {
+        lab.step();
+        most = lab.device.memory.taken().max(most);
+    }
+    assert_eq!(lab.device.disk.peek(4096, 4096), [0; 4096]);
+    assert!(most > 0 && most <= 2 * (2 << 20), "{most} bytes");
+}

@@ -1,0 +1,214 @@
+//! Memory for the data of requests, which the clients of all devices of a server share.
+//!
+//! Every client may have [`OWN`] bytes whatever others have, so that requests of the usual length
+//! never wait for memory. What a client has beyond that comes out of one amount for all of them. A
+//! client takes at most half of what is free, so that something is left for those that come, and a
+//! request for which there is not enough waits in its client's socket.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use elevon_core::units::{Bytes, PAGE_SIZE};
+use elevon_formats::serve::REQUEST_MEMORY_MIN;
+use elevon_nbd::Export;
+
+/// Bytes for data that every client may have.
+pub(crate) const OWN: u64 = 512 << 10;
+
+// If nobody else has any, half of the least is enough for the longest request and its copy.
+const _: () = assert!(REQUEST_MEMORY_MIN.get() / 2 >= 2 * (Export::PAYLOAD as u64 + 2 * (64 << 10)) - OWN);
+
+/// The memory of all clients beyond what each may have.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestMemory(Arc<Amounts>);
+
+#[derive(Debug)]
+struct Amounts {
+    limit: AtomicU64,
+    taken: AtomicU64,
+}
+
+impl RequestMemory {
+    pub(crate) fn new(limit: Bytes) -> Self {
+        Self(Arc::new(Amounts { limit: limit.get().into(), taken: AtomicU64::new(0) }))
+    }
+
+    /// Changes how much there is. What was taken stays taken.
+    pub(crate) fn set_limit(&self, limit: Bytes) {
+        self.0.limit.store(limit.get(), Relaxed);
+    }
+
+    /// Returns how much of it clients have.
+    #[cfg(test)]
+    pub(crate) fn taken(&self) -> u64 {
+        self.0.taken.load(Relaxed)
+    }
+
+    /// Counts what a client has in any case.
+    fn add(&self, from: u64, to: u64) {
+        self.0.taken.fetch_add(to.saturating_sub(OWN) - from.saturating_sub(OWN), Relaxed);
+    }
+
+    /// Lets a client that has `from` bytes have `to`. Returns false if there is not enough for
+    /// more; less is always accepted.
+    fn change(&self, from: u64, to: u64) -> bool {
+        let (from, to) = (from.saturating_sub(OWN), to.saturating_sub(OWN));
+        if to <= from {
+            // Most requests change nothing, and the amount is of all devices' threads.
+            if to < from {
+                self.0.taken.fetch_sub(from - to, Relaxed);
+            }
+            return true;
+        }
+        let limit = self.0.limit.load(Relaxed);
+        let take = |taken: u64| (to - from <= limit.saturating_sub(taken) / 2).then_some(taken + to - from);
+        self.0.taken.fetch_update(Relaxed, Relaxed, take).is_ok()
+    }
+}
+
+/// What a client has of it.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    memory: RequestMemory,
+    /// Copies of the data that there are: 2 if a thread is given what it sends, else 1.
+    copies: u64,
+    /// Bytes that are counted as the client's.
+    counted: u64,
+    /// Bytes of each buffer that have memory.
+    buffers: Vec<u64>,
+    in_buffers: u64,
+    /// Bytes for which requests were let in, and that are in no buffer yet.
+    expected: u64,
+}
+
+impl Holding {
+    pub(crate) const fn new(memory: RequestMemory, copies: u64) -> Self {
+        Self { memory, copies, counted: 0, buffers: Vec::new(), in_buffers: 0, expected: 0 }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.copies * (self.in_buffers + self.expected)
+    }
+
+    /// Takes memory for a request of so many bytes. Returns false if there is not enough.
+    pub(crate) fn expect(&mut self, bytes: u64) -> bool {
+        let wanted = (self.bytes() + self.copies * bytes).max(self.counted);
+        let has_enough = self.memory.change(self.counted, wanted);
+        if has_enough {
+            self.counted = wanted;
+            self.expected += bytes;
+        }
+        has_enough
+    }
+
+    /// Bytes that were expected are put into a buffer. Of more than were expected (zeroes that are
+    /// written as data) it is counted what the buffer takes.
+    pub(crate) fn fill(&mut self, buffer: u32, bytes: u64) {
+        self.expected = self.expected.saturating_sub(bytes);
+        let index = buffer as usize;
+        if index >= self.buffers.len() {
+            self.buffers.resize(index + 1, 0);
+        }
+        let more = bytes.next_multiple_of(PAGE_SIZE).saturating_sub(self.buffers[index]);
+        self.buffers[index] += more;
+        self.in_buffers += more;
+        let has = self.bytes();
+        if has > self.counted {
+            self.memory.add(self.counted, has);
+            self.counted = has;
+        }
+    }
+
+    /// Bytes that were expected do not come.
+    pub(crate) fn forgo(&mut self, bytes: u64) {
+        self.expected = self.expected.saturating_sub(bytes);
+        self.settle();
+    }
+
+    /// Returns true if a buffer has memory, which it has no more.
+    pub(crate) fn empty(&mut self, buffer: u32) -> bool {
+        let bytes = self.buffers.get_mut(buffer as usize).map_or(0, std::mem::take);
+        self.in_buffers -= bytes;
+        self.settle();
+        bytes > 0
+    }
+
+    /// No buffer has memory any more.
+    pub(crate) fn empty_all(&mut self) {
+        self.buffers = Vec::new();
+        self.in_buffers = 0;
+        self.settle();
+    }
+
+    /// Gives back what is counted and not needed any more.
+    fn settle(&mut self) {
+        let needed = self.bytes().min(self.counted);
+        self.memory.change(self.counted, needed);
+        self.counted = needed;
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.memory.change(self.counted, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn memory() -> RequestMemory {
+        RequestMemory::new(Bytes::new(64 * MIB))
+    }
+
+    #[test]
+    fn what_every_client_may_have_is_never_refused() {
+        let memory = memory();
+        let mut all: Vec<Holding> = (0..1000).map(|_| Holding::new(memory.clone(), 1)).collect();
+        while all.iter_mut().any(|holding| holding.expect(MIB)) {}
+        let mut late = Holding::new(memory.clone(), 1);
+        assert!(late.expect(OWN) && !late.expect(8 * MIB));
+        assert!(memory.taken() <= 64 * MIB);
+        drop((all, late));
+        assert_eq!(memory.taken(), 0, "all of it comes back");
+    }
+
+    #[test]
+    fn one_client_leaves_something_to_others() {
+        let memory = memory();
+        let mut greedy = Holding::new(memory.clone(), 1);
+        assert!(!greedy.expect(33 * MIB), "more than half");
+        assert!(greedy.expect(32 * MIB) && !greedy.expect(20 * MIB));
+        let mut other = Holding::new(memory.clone(), 1);
+        assert!(other.expect(16 * MIB));
+        memory.set_limit(Bytes::new(128 * MIB));
+        assert!(greedy.expect(20 * MIB));
+    }
+
+    /// A buffer that was used keeps its memory until it is given back.
+    #[test]
+    fn buffers_are_counted_by_the_most_that_was_in_them() {
+        let memory = memory();
+        let mut holding = Holding::new(memory.clone(), 2);
+        for _ in 0..3 {
+            assert!(holding.expect(2 * MIB));
+            holding.fill(0, MIB);
+            holding.fill(1, MIB);
+            holding.forgo(0);
+            assert_eq!(memory.taken(), 4 * MIB - OWN, "both copies, once");
+        }
+        holding.fill(2, MIB);
+        assert_eq!(memory.taken(), 6 * MIB - OWN, "what was not expected");
+        assert!(holding.empty(2));
+        assert!(holding.expect(4 * MIB));
+        holding.forgo(4 * MIB);
+        assert_eq!(memory.taken(), 4 * MIB - OWN);
+        assert!(holding.empty(1) && !holding.empty(1) && !holding.empty(7));
+        assert_eq!(memory.taken(), 2 * MIB - OWN);
+        holding.empty_all();
+        assert_eq!(memory.taken(), 0);
+    }
+}
