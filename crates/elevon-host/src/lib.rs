@@ -69,7 +69,7 @@ pub struct Host {
     buffers: Buffers,
     file: HostFile,
     depth: u32,
-    /// True if reads, writes and flushes are carried out when they are queued.
+    /// True if [`Self::is_done_at_once`] says what is carried out when it is queued.
     is_at_once: bool,
     /// What was carried out so, and a list of spans to be used for the next.
     finished: VecDeque<Finished>,
@@ -77,6 +77,10 @@ pub struct Host {
     promises: Promises,
     warnings: Vec<String>,
 }
+
+/// Bytes from which on a write of a file in memory is left to a worker, which copies while the
+/// caller receives the next. A shorter one is over before a worker has begun.
+const LONG_WRITE: u64 = 128 << 10;
 
 const NO_RING: &str = "there is a ring if there is a socket";
 
@@ -144,10 +148,11 @@ impl Host {
         })
     }
 
-    /// From now on, if the file lies in memory, reads, writes and flushes are carried out by the
-    /// caller's thread when they are queued: io_uring would hand them to a worker, since these
-    /// file systems have no way to ask for I/O that does not wait. A run that measures such a file
-    /// does not want it: nothing would be in flight.
+    /// From now on, if the file lies in memory, reads, flushes and all but long writes are carried
+    /// out by the caller's thread when they are queued: io_uring would hand them to a worker, since
+    /// these file systems have no way to ask for I/O that does not wait. A long write is
+    /// handed to one all the same: meanwhile the caller receives the next. A run that measures such
+    /// a file does not want it: nothing would be in flight.
     pub const fn carry_out_at_once(&mut self) {
         self.is_at_once = self.file.is_in_memory;
     }
@@ -332,6 +337,15 @@ impl Host {
         }
     }
 
+    /// Returns true if a command of a file in memory is carried out when it is queued.
+    const fn is_done_at_once(&self, command: &Command) -> bool {
+        match command.op {
+            Op::Read | Op::Flush => true,
+            Op::Write => command.bytes.get() < LONG_WRITE || matches!(self.engine, Engine::Threads(_)),
+            _ => false,
+        }
+    }
+
     /// Returns true if the engine failed: the kernel may still be using memory of abandoned
     /// commands, so this memory must not be accessed.
     fn is_broken(&self) -> bool {
@@ -349,7 +363,7 @@ impl Driver for Host {
         if !command.op.has_data() && !is_one_range(command, pieces) {
             return Accept::Error(Status::NotSupported);
         }
-        if self.is_at_once && matches!(command.op, Op::Read | Op::Write | Op::Flush) {
+        if self.is_at_once && self.is_done_at_once(command) {
             let mut work = Work::new(std::mem::take(&mut self.spare), &mut self.buffers, command, pieces);
             work.carry_out(&self.file.file, &self.file.flush_file, false);
             let (finished, spans) = work.end(&mut self.buffers);

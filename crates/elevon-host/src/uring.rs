@@ -396,10 +396,16 @@ impl Uring {
         }
         let began = Instant::now();
         if let Some(window) = self.busy_poll.window(limit) {
-            self.submit();
+            if !self.ring.submission().is_empty() {
+                self.submit();
+            }
             let has_found = self.finds_result(began, window);
             self.busy_poll.record_poll(has_found);
-            self.sleep(limit);
+            // A result that is there needs no call. What is only marked does, and would wait for
+            // long if there always were another result.
+            if self.ring.completion().is_empty() || self.ring.submission().taskrun() {
+                self.sleep(limit);
+            }
         } else {
             self.sleep(limit);
             self.busy_poll.record_sleep(began.elapsed());
