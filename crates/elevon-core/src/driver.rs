@@ -131,6 +131,12 @@ pub trait Driver {
         Nanos::ZERO
     }
 
+    /// Returns the time from waking a process, for a completion or a freed tag, until it runs.
+    /// Zero: it runs at once, as where the machine's own time passes.
+    fn wake_delay(&mut self) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// Tells the driver that no more commands follow for now: ring the doorbell.
     fn commit(&mut self, _now: Instant) {}
 

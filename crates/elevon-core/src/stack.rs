@@ -227,6 +227,14 @@ struct Waiter {
     bio: BioId,
 }
 
+/// A submission that was woken for a tag of a queue, and looks for one when its task runs.
+#[derive(Clone, Copy, Debug)]
+struct Woken {
+    at: Instant,
+    queue: HwQueue,
+    waiter: Waiter,
+}
+
 /// A hardware queue.
 #[derive(Clone, Debug)]
 struct HwQueueState {
@@ -289,6 +297,9 @@ pub struct Stack {
     wbt: Wbt,
     /// Nothing is throttled while io.cost is enabled.
     wbt_yields_to_io_cost: bool,
+    /// Submissions whose tasks were woken for a tag and do not run yet, and when the first does.
+    woken: Vec<Woken>,
+    next_woken: Instant,
     /// What waits for a place of writeback throttling, by kind.
     throttled: [WaitQueue; 2],
     /// Bios held by a stage of [`TenantControl`], by bio id; as long as the table of bios ever was.
@@ -410,6 +421,8 @@ impl Stack {
             control,
             wbt,
             wbt_yields_to_io_cost: config.wbt_yields_to_io_cost(),
+            woken: Vec::new(),
+            next_woken: Instant::MAX,
             throttled: Default::default(),
             held: Vec::new(),
             accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation),

@@ -10,6 +10,8 @@ use crate::device::Device;
 
 /// Purpose of the draws of late workers.
 const WORKERS: u64 = 0x51b0_0001;
+/// Purpose of the draws of when woken processes run.
+const PROCESSES: u64 = 0x51b0_0002;
 /// One worker in so many is late: the process whose I/O has just ended submits its next before the
 /// worker runs. On Linux 6.18.15 under BFQ with `strict_guarantees` the process was first after 56
 /// of 1082 completions; of the lone requests in the traces of 6.1 and 7.3 in
@@ -29,18 +31,37 @@ pub struct Simulation<D> {
     /// The seed of the workers' delays, and how many were drawn.
     seed: u64,
     workers_woken: u64,
+    /// From when to when after its wake-up a process runs, and how many were woken.
+    wakes: (Nanos, Nanos),
+    processes_woken: u64,
 }
 
 impl<D: Device> Simulation<D> {
     /// Returns a simulation that starts at time zero.
     pub const fn new(device: D) -> Self {
-        Self { device, now: Instant::ZERO, next_event: Instant::ZERO, interrupt: None, seed: 0, workers_woken: 0 }
+        Self {
+            device,
+            now: Instant::ZERO,
+            next_event: Instant::ZERO,
+            interrupt: None,
+            seed: 0,
+            workers_woken: 0,
+            wakes: (Nanos::ZERO, Nanos::ZERO),
+            processes_woken: 0,
+        }
     }
 
     /// Draws from `seed` which workers of the kernel are late.
     #[must_use]
     pub const fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// Lets a process run so long after it was woken, drawn evenly from `least` to `most`.
+    #[must_use]
+    pub const fn with_wakes(mut self, least: Nanos, most: Nanos) -> Self {
+        self.wakes = (least, most);
         self
     }
 
@@ -77,6 +98,12 @@ impl<D: Device> Driver for Simulation<D> {
         if is_late { LATE } else { WORKER_DELAY }
     }
 
+    fn wake_delay(&mut self) -> Nanos {
+        let (least, most) = self.wakes;
+        self.processes_woken += 1;
+        least + Nanos::new(below(draw(self.seed, PROCESSES, self.processes_woken), (most - least).get() + 1))
+    }
+
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
         // A command that the device does not abort, or has just completed, must not be ended here:
         // its request would be used again, and the late completion would end another command.
@@ -88,6 +115,10 @@ impl<D: Device> Driver for Simulation<D> {
 impl<D: Device> Backend for Simulation<D> {
     const WAITS_FREELY: bool = true;
     const HAS_BYTES: bool = false;
+
+    fn delays_wakes(&self) -> bool {
+        !self.wakes.1.is_zero()
+    }
 
     #[inline]
     fn now(&mut self) -> Instant {
@@ -154,5 +185,17 @@ mod tests {
         assert!(first.iter().all(|&delay| delay == LATE || delay == WORKER_DELAY));
         assert_eq!(first, delays(1));
         assert_ne!(first, delays(2));
+    }
+
+    #[test]
+    fn a_process_runs_in_the_time_given_after_it_was_woken() {
+        let [least, most] = [11, 23].map(Nanos::from_micros);
+        let simulation = || Simulation::new(open("null", 1).expect("a device")).with_seed(1);
+        let (mut at_once, mut later) = (simulation(), simulation().with_wakes(least, most));
+        assert!(!at_once.delays_wakes() && later.delays_wakes());
+        let delays: Vec<Nanos> = (0..10_000).map(|_| later.wake_delay()).collect();
+        assert!(delays.iter().all(|delay| (least..=most).contains(delay)) && at_once.wake_delay().is_zero());
+        let mean = delays.iter().map(|delay| delay.get()).sum::<u64>() / 10_000;
+        assert!((16_800..17_200).contains(&mean), "{mean}");
     }
 }

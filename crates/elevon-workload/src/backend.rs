@@ -15,6 +15,11 @@ pub trait Backend: Driver {
     /// False if [`Self::buffer`] never returns a buffer: the loop then need not look for one.
     const HAS_BYTES: bool = true;
 
+    /// Returns true if a process that was woken runs later ([`Driver::wake_delay`]).
+    fn delays_wakes(&self) -> bool {
+        false
+    }
+
     /// Returns the time. It never goes backwards; in virtual time it changes only in
     /// [`Self::wait`].
     fn now(&mut self) -> Instant;

@@ -16,6 +16,9 @@ pub struct CpuCost {
     pub complete: Nanos,
     /// The CPU time that a scheduler adds to the submission.
     pub scheduler: SchedulerCost,
+    /// From when to when a process runs after it was woken, by a completion or for a tag; drawn
+    /// evenly in between. It uses no CPU time meanwhile.
+    pub wakes: (Nanos, Nanos),
 }
 
 /// CPU time that a scheduler adds to each I/O, compared with submission without a scheduler.
@@ -35,7 +38,8 @@ impl CpuCost {
 
     /// Returns the cost without a scheduler.
     pub const fn new(submit: Nanos, complete: Nanos) -> Self {
-        Self { submit, complete, scheduler: SchedulerCost { request: Nanos::ZERO, locked: Nanos::ZERO } }
+        let scheduler = SchedulerCost { request: Nanos::ZERO, locked: Nanos::ZERO };
+        Self { submit, complete, scheduler, wakes: (Nanos::ZERO, Nanos::ZERO) }
     }
 
     /// Returns the CPU time from the decision to do an I/O to its submission.

@@ -479,6 +479,13 @@ impl Process {
         self.busy_until = self.busy_until.max(until);
     }
 
+    /// A completion wakes the process, which runs at `at`; one that runs already goes on.
+    pub fn wake_at(&mut self, now: Instant, at: Instant) {
+        if self.busy_until <= now && self.blocked.is_none() {
+            self.busy_until = at;
+        }
+    }
+
     /// Returns the state of the task after [`Self::poll`], for the pressure of its tenant. A
     /// process that sleeps for a time of its own choice is idle, even with I/Os in flight.
     pub fn context(&self, now: Instant) -> ContextState {

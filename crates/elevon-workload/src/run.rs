@@ -370,6 +370,9 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             } else if L::IS_NONE && process.is_busy(now) {
                 continue;
             }
+            if self.backend.delays_wakes() {
+                process.wake_at(now, now + self.backend.wake_delay());
+            }
             self.make_ready(task);
         }
         while let Some(task) = self.stack.poll_unblocked() {

@@ -78,6 +78,9 @@ pub trait Source {
     /// Keeps the task out of user space until this instant, as the kernel delays a task for what
     /// its tenant owes.
     fn delay(&mut self, until: Instant);
+    /// A completion wakes it, if it sleeps, and it runs at `at`. What is no process of its own goes
+    /// on at once.
+    fn wake_at(&mut self, _now: Instant, _at: Instant) {}
     /// Returns the state of the task after [`Self::poll`], for the pressure of its tenant.
     fn context(&self, now: Instant) -> ContextState;
     /// Stops issuing; I/Os in flight still complete. The caller polls it afterwards.
@@ -217,6 +220,9 @@ impl Source for Process {
     }
     fn delay(&mut self, until: Instant) {
         self.delay(until);
+    }
+    fn wake_at(&mut self, now: Instant, at: Instant) {
+        self.wake_at(now, at);
     }
     fn context(&self, now: Instant) -> ContextState {
         self.context(now)

@@ -28,12 +28,16 @@ pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Resul
     let mut of_cache = DEFAULT_CACHE_COST;
     let Some(text) = text else { return Ok((cost, of_cache)) };
     let bad = |part: &str| {
-        let right = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=TIME, hit=TIME or fault=TIME, such as submit=4us";
+        let right = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=TIME, hit=TIME, fault=TIME or wake=TIME..TIME, such as submit=4us";
         Failure::named(format!("--cpu-cost {text}: {part}"), ValueError::expected(right))
     };
     let mut lock = None;
     for part in text.split(',') {
         let (key, value) = part.split_once('=').ok_or_else(|| bad(part))?;
+        if key == "wake" {
+            cost.wakes = wakes(value).ok_or_else(|| bad(part))?;
+            continue;
+        }
         let time = quantity::time(value).map_err(|_| bad(part))?;
         match key {
             "submit" => cost.submit = time,
@@ -56,6 +60,13 @@ pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Resul
         None => cost.scheduler.locked = cost.scheduler.locked.min(most),
     }
     Ok((cost, of_cache))
+}
+
+/// Parses `TIME..TIME`, or one time for both.
+fn wakes(text: &str) -> Option<(Nanos, Nanos)> {
+    let (least, most) = text.split_once("..").unwrap_or((text, text));
+    let (least, most) = (quantity::time(least).ok()?, quantity::time(most).ok()?);
+    (least <= most).then_some((least, most))
 }
 
 #[cfg(test)]

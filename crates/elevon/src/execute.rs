@@ -65,7 +65,9 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
         Target::Simulated(_) => {
             let device = plan.device()?;
             let description = device_description::of_simulated(plan, &device);
-            let mut simulation = Simulation::new(device).with_seed(plan.seed).with_interrupt({
+            let (least, most) = plan.cpu.wakes;
+            let wakes = Simulation::new(device).with_seed(plan.seed).with_wakes(least, most);
+            let mut simulation = wakes.with_interrupt({
                 let interrupt = interrupt.clone();
                 move || interrupt.is_set()
             });

@@ -20,7 +20,8 @@ impl Stack {
         for throttled in Throttled::ALL {
             let is_mine = |bio: &Bio| bio.has_place && Throttled::of(bio.op, bio.flags) == Some(throttled);
             let by_requests = self.requests.iter().filter(|(_, r)| r.place == Some(throttled)).count();
-            let waiting = self.queues.iter().flat_map(|queue| &queue.waiters).map(|waiter| waiter.bio);
+            let woken = self.woken.iter().map(|woken| &woken.waiter);
+            let waiting = self.queues.iter().flat_map(|queue| &queue.waiters).chain(woken).map(|waiter| waiter.bio);
             let without = waiting.filter(|bio| is_mine(&self.bios[bio.0])).count();
             let taken = self.wbt.in_flight()[throttled as usize] as usize;
             assert_eq!(taken, by_requests + without, "places of writeback throttling for {throttled:?}");

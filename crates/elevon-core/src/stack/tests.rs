@@ -47,6 +47,8 @@ struct Notebook {
     timeouts: Vec<u64>,
     /// Time that a worker of the kernel needs.
     worker_delay: Nanos,
+    /// Time that a process needs that was woken.
+    wake_delay: Nanos,
 }
 
 impl Driver for Notebook {
@@ -71,6 +73,10 @@ impl Driver for Notebook {
 
     fn worker_delay(&mut self) -> Nanos {
         self.worker_delay
+    }
+
+    fn wake_delay(&mut self) -> Nanos {
+        self.wake_delay
     }
 
     fn handle_timeout(&mut self, now: Instant, _command: &Command) -> TimeoutAction {

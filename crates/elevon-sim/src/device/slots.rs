@@ -73,6 +73,10 @@ pub struct SlotsParameters {
     pub write_cache: bool,
     /// Time of every command that occupies no server, after its service.
     pub base_latency: Nanos,
+    /// The most by which the thread that delivers completions wakes late.
+    pub deliver_late: Nanos,
+    /// Time that it takes for each.
+    pub deliver_each: Nanos,
     /// Time from when a server becomes free to when a waiting command takes it; one that comes
     /// meanwhile takes the server.
     pub hand_over: Nanos,
@@ -111,6 +115,8 @@ impl Default for SlotsParameters {
             flush_latency: Nanos::ZERO,
             write_cache: false,
             base_latency: Nanos::ZERO,
+            deliver_late: Nanos::ZERO,
+            deliver_each: Nanos::ZERO,
             hand_over: Nanos::ZERO,
             disorder: 0,
             spread: Quantiles::EVEN,
@@ -142,6 +148,8 @@ impl SlotsParameters {
         flush_latency Time in (0, HOUR), "the same for a flush; 0: as latency";
         write_cache Switch in SWITCH, "1: the queue says that there is a volatile cache, so that flushes reach the device";
         base_latency Time in (0, HOUR), "time of every command that occupies no server, after its service";
+        deliver_late Time in (0, HOUR), "one thread delivers completions: it wakes up to this much after the first, and delivers all that are there";
+        deliver_each Time in (0, HOUR), "time that this thread takes for each completion";
         hand_over Time in (0, HOUR), "time until a waiting command takes a server that is free; one that comes meanwhile takes it";
         disorder Share in (0, 1_000_000), "chance that a free server takes any waiting command instead of the oldest";
         flush_waits Switch in SWITCH, "1: a flush waits for a server as every command; 0: it occupies none";
@@ -200,7 +208,8 @@ impl SlotsParameters {
     /// How its servers are given away.
     fn rules(&self, seed: u64) -> Rules {
         let &Self { slots: servers, hand_over, base_latency: base, disorder, .. } = self;
-        Rules { servers, hand_over, base, disorder, seed }
+        let (late, each) = (self.deliver_late, self.deliver_each);
+        Rules { servers, hand_over, base, late, each, disorder, seed }
     }
 
     /// Latency and bandwidth by kind, but for flushes.

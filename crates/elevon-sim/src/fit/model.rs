@@ -148,6 +148,7 @@ impl Model {
             base: Nanos::new(self.base as u64),
             disorder: parts(self.disorder),
             seed: SEED,
+            ..Rules::default()
         }
     }
 

@@ -241,7 +241,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// neither a page cache, a probe nor a flow has to see each step.
     #[inline]
     pub(super) fn may_pass_time(&mut self, in_flow: bool) -> bool {
-        B::WAITS_FREELY && L::IS_NONE && !in_flow && self.watcher.probe().is_none()
+        B::WAITS_FREELY && L::IS_NONE && !in_flow && !self.backend.delays_wakes() && self.watcher.probe().is_none()
     }
 
     /// Returns until when a process may let its I/Os go alone ([`Source::go_alone`]): something

@@ -14,8 +14,8 @@ use crate::common::records::{TOLERANCE, compare_rates, records, simulate, simula
 const FILES: [(&str, &str, usize); 8] = [
     ("schedulers.jsonl", "Linux 6.18, schedulers", 33),
     ("telling.jsonl", "Linux 6.18, chosen so that a wrong scheduler misses them", 24),
-    ("in-order.jsonl", "Linux 6.18, over a store that keeps the order", 75),
-    ("undisturbed.jsonl", "Linux 6.18, before the processes of others, jobs that nobody had compared", 272),
+    ("in-order.jsonl", "Linux 6.18, over a store that keeps the order", 76),
+    ("undisturbed.jsonl", "Linux 6.18, before the processes of others, jobs that nobody had compared", 271),
     ("cached.jsonl", "Linux 6.18, through the page cache, and POSIX AIO", 11),
     ("groups.jsonl", "Linux 6.18, BFQ with cgroup weights", 4),
     ("cost.jsonl", "Linux 6.12, io.cost and io.max", 12),

@@ -108,6 +108,22 @@ fn four_processes_meet_at_the_lock_of_bfq() {
     assert!(figures(&run(&["--scheduler", "bfq", "--cpu-cost", "scheduler=0"]))[0].0 > 1.9 * iops);
 }
 
+/// It has its completion and sleeps for that long, and its next I/O follows; another whose I/O is
+/// still in flight is not touched.
+#[test]
+fn a_process_runs_some_time_after_it_was_woken() {
+    let bench = Bench::new();
+    let job = bench.file("one.fio", "[a]\nrw=randread\nbs=4k\ndirect=1\nioengine=psync\nnumber_ios=1000\n");
+    let device = ["--device", "slots:slots=1,latency=1ms,bandwidth=1000MB/s"];
+    let period = |cost: &str| {
+        let run = bench.json(job, &[&device[..], &["--cpu-cost", cost]].concat());
+        1e6 / figures(&run)[0].0
+    };
+    let [without, fixed, even] =
+        ["", ",wake=100us", ",wake=50us..150us"].map(|wake| period(&["submit=0,complete=0", wake].concat()));
+    assert!((fixed - without - 100.0).abs() < 1.0 && (even - without - 100.0).abs() < 5.0, "{without} {fixed} {even}");
+}
+
 #[test]
 fn a_report_says_that_the_cpu_limits() {
     let bench = Bench::new();

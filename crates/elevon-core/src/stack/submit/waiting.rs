@@ -4,7 +4,7 @@ use super::{Submission, TagLimit};
 use crate::driver::Driver;
 use crate::event::EventKind;
 use crate::sched::Scheduler;
-use crate::stack::{Io, Stack, Submitted, Waiter};
+use crate::stack::{Io, Stack, Submitted, Waiter, Woken};
 use crate::units::{BioId, HwQueue, Instant};
 
 impl Stack {
@@ -119,15 +119,43 @@ impl Stack {
             entry.freed = entry.freed.saturating_sub(batch);
             for _ in 0..count {
                 let Some(waiter) = self.queues[queue.index()].waiters.pop_front() else { break };
-                let Waiter { io, submission, bio } = waiter;
-                if self.has_tag_for(queue, submission.tag_limit) {
-                    self.wake_submission(now, &io, submission, Some(bio), driver);
+                let delay = driver.wake_delay();
+                if delay.is_zero() {
+                    self.look_for_tag(now, queue, waiter, driver);
                 } else {
-                    self.queues[queue.index()].waiters.push_back(waiter);
+                    self.woken.push(Woken { at: now + delay, queue, waiter });
+                    self.next_woken = self.next_woken.min(now + delay);
                 }
             }
         }
         self.queues[queue.index()].waking = false;
+    }
+
+    /// Continues a submission that was woken, if a tag is left for it. If none is, its task runs the
+    /// queue before it sleeps again, as it did before its first sleep: what the scheduler held back
+    /// then goes if it may go now, although no completion ran the queue.
+    fn look_for_tag<D: Driver>(&mut self, now: Instant, queue: HwQueue, waiter: Waiter, driver: &mut D) {
+        let Waiter { io, submission, bio } = waiter;
+        if !self.has_tag_for(queue, submission.tag_limit) {
+            self.run_queue(now, queue, driver);
+        }
+        if self.has_tag_for(queue, submission.tag_limit) {
+            self.wake_submission(now, &io, submission, Some(bio), driver);
+        } else {
+            self.queues[queue.index()].waiters.push_back(waiter);
+        }
+    }
+
+    /// Lets the submissions look for a tag whose tasks were woken and run by now, the earliest
+    /// first. They are few: a linear search.
+    pub(in crate::stack) fn run_woken<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        let is_due = |woken: &&Woken| woken.at <= now;
+        while let Some(at) = self.woken.iter().filter(is_due).map(|woken| woken.at).min() {
+            let place = self.woken.iter().position(|woken| woken.at == at).expect("the earliest");
+            let Woken { queue, waiter, .. } = self.woken.remove(place);
+            self.look_for_tag(now, queue, waiter, driver);
+        }
+        self.next_woken = self.woken.iter().map(|woken| woken.at).min().unwrap_or(Instant::MAX);
     }
 
     /// Wakes submissions that wait for a tag, in order, while tags are free.

@@ -7,6 +7,9 @@
 //!   takes the server, and what had its turn goes back to the end of the queue. So do thread pools
 //!   and user-space servers whose waiting threads must be woken.
 //! - With `base`, what is served is finished that much later, and holds nothing meanwhile.
+//! - With `late` or `each`, one thread delivers what is finished: it wakes up to `late` after the
+//!   first, takes `each` for one, and goes on while there is more. So what is finished at nearly
+//!   the same time is delivered in one go, and a late delivery does not keep a server.
 //!
 //! Cost: O(1) for each that arrives while times are nearly in order, O(log n) otherwise; with
 //! `disorder` O(waiting).
@@ -21,6 +24,8 @@ use crate::device::queue::EventQueue;
 /// Purpose of the draws of a place in the queue, and of whether one is drawn.
 const PLACE: u64 = 0x5107_0001;
 const WHETHER: u64 = 0x5107_0002;
+/// Purpose of the draws of how late the thread that delivers wakes.
+const WAKE: u64 = 0x5107_0004;
 
 /// Parts of the whole, for [`Rules::disorder`].
 const WHOLE: u64 = 1_000_000;
@@ -34,6 +39,10 @@ pub struct Rules {
     pub hand_over: Nanos,
     /// Time after a server is left, until what it served is finished.
     pub base: Nanos,
+    /// The most by which the thread that delivers wakes late.
+    pub late: Nanos,
+    /// Time that it takes to deliver one.
+    pub each: Nanos,
     /// Chance, in parts in a million, that a free server takes any of those that wait.
     pub disorder: u64,
     /// Random seed of the draws for that.
@@ -56,6 +65,8 @@ enum Step {
     Leave,
     /// It is finished.
     Finish,
+    /// The thread delivers it.
+    Deliver,
 }
 
 /// Servers and their queue. No two that are inside may have one sequence number.
@@ -65,6 +76,9 @@ pub struct Servers<T> {
     free: u32,
     waiting: VecDeque<Held<T>>,
     events: EventQueue<(Step, Held<T>)>,
+    /// When the thread that delivers has nothing left to do, and how often it woke.
+    delivering_until: Instant,
+    wakes: u64,
 }
 
 impl<T: Copy> Servers<T> {
@@ -75,6 +89,8 @@ impl<T: Copy> Servers<T> {
             free: rules.servers,
             waiting: VecDeque::with_capacity(capacity),
             events: EventQueue::with_capacity(rules.servers as usize),
+            delivering_until: Instant::ZERO,
+            wakes: 0,
         }
     }
 
@@ -104,16 +120,38 @@ impl<T: Copy> Servers<T> {
             let (at, (step, held)) = self.events.pop_due(now)?;
             match step {
                 Step::Turn => self.take_or_wait(at, held),
-                Step::Finish => return Some((at, held.item)),
-                Step::Leave => {
-                    self.leave(at, held.sequence);
-                    if self.rules.base.is_zero() {
+                Step::Deliver => return Some((at, held.item)),
+                Step::Finish => {
+                    if !self.is_delivered_later(at, held) {
                         return Some((at, held.item));
                     }
-                    self.events.push(at.saturating_add(self.rules.base), held.sequence, (Step::Finish, held));
+                }
+                Step::Leave => {
+                    self.leave(at, held.sequence);
+                    if !self.rules.base.is_zero() {
+                        self.events.push(at.saturating_add(self.rules.base), held.sequence, (Step::Finish, held));
+                    } else if !self.is_delivered_later(at, held) {
+                        return Some((at, held.item));
+                    }
                 }
             }
         }
+    }
+
+    /// Leaves what is finished to the thread that delivers. Returns false if there is none.
+    #[inline]
+    fn is_delivered_later(&mut self, at: Instant, held: Held<T>) -> bool {
+        let Rules { late, each, seed, .. } = self.rules;
+        if late.is_zero() && each.is_zero() {
+            return false;
+        }
+        if self.delivering_until < at {
+            self.wakes += 1;
+            self.delivering_until = at.saturating_add(Nanos::new(below(draw(seed, WAKE, self.wakes), late.get() + 1)));
+        }
+        self.delivering_until = self.delivering_until.saturating_add(each);
+        self.events.push(self.delivering_until, held.sequence, (Step::Deliver, held));
+        true
     }
 
     /// Removes one; a server that it held is free. Returns false if it is not inside.
@@ -124,7 +162,7 @@ impl<T: Copy> Servers<T> {
         match self.events.remove(sequence) {
             Some((Step::Leave, _)) => self.leave(now, sequence),
             Some((Step::Turn, _)) => self.call_next(now, sequence),
-            Some((Step::Finish, _)) => {}
+            Some((Step::Finish | Step::Deliver, _)) => {}
             None => return false,
         }
         true
@@ -198,6 +236,21 @@ mod tests {
     fn the_base_holds_nothing() {
         let rules = Rules { servers: 1, base: Nanos::from_micros(30), ..Rules::default() };
         assert_eq!(run(rules, &[0, 10]), [(130, 0), (230, 1)]);
+    }
+
+    /// The thread sleeps until 130, when two servers have finished, takes 5 us for each, and the
+    /// servers go on meanwhile.
+    #[test]
+    fn one_thread_delivers_what_is_finished() {
+        let rules = Rules { servers: 2, base: Nanos::from_micros(30), each: Nanos::from_micros(5), ..Rules::default() };
+        assert_eq!(run(rules, &[0, 1, 2, 3]), [(135, 0), (140, 1), (235, 2), (240, 3)]);
+        let rules = Rules { servers: 1, late: Nanos::from_micros(10), seed: 1, ..Rules::default() };
+        let done = run(rules, &[0; 200]);
+        // Lateness does not add up, because the server does not wait for it.
+        let late: Vec<u64> = done.iter().enumerate().map(|(at, done)| done.0 - 100 * (at as u64 + 1)).collect();
+        assert_eq!((late.iter().min(), late.iter().max()), (Some(&0), Some(&9)));
+        let rules = Rules { servers: 4, ..rules };
+        assert!(run(rules, &[0; 200]).chunks(4).all(|group| group.iter().all(|done| done.0 == group[0].0)));
     }
 
     /// The server is free at 100. What comes at 110 takes it before the one that is called, and
