@@ -126,8 +126,8 @@ impl Request {
         sequence: 0,
     };
 
-    /// Returns a new request for a bio, which is not accounted, in the place that was allocated. The
-    /// bio is in the table under `id`; without one it is a whole call.
+    /// Returns a new request for a bio, which is not accounted, in the place that was allocated.
+    /// The bio is in the table under `id`; without one it is a whole call.
     #[inline(always)]
     pub(crate) fn of(now: Instant, id: Option<BioId>, bio: &Bio, allocated: &Allocated) -> Self {
         let call = WholeCall { token: bio.token, layout: bio.data.layout };

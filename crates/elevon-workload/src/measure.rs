@@ -162,8 +162,8 @@ impl Measure {
         self.stats.complete_levels[batch_level(ios)] += 1;
     }
 
-    /// Returns true if [`Self::count`] does all that [`Self::on_done`] would do, once the statistics
-    /// have begun: there is no logger, and no latency is recorded per priority.
+    /// Returns true if [`Self::count`] does all that [`Self::on_done`] would do, once the
+    /// statistics have begun: there is no logger, and no latency is recorded per priority.
     pub(crate) const fn only_counts(&self) -> bool {
         self.logger.is_none() && self.by_priority.is_none()
     }
