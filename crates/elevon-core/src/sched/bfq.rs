@@ -11,6 +11,9 @@
 //! towards the depth limits from insertion, not from allocation; a bio merge never causes two
 //! queues to merge (the arrival of a request does).
 //!
+//! What most requests do without is marked `inline(never)`, where it would take registers from what
+//! all of them do.
+//!
 //! Cost, with n requests in a queue, q queues in a group and d levels of groups: insert O(log n),
 //! and O(d · log q) if the queue becomes busy; dispatch O(log n + d), and O(d · log q) if a slot
 //! ends; completion O(1), and O(d · log q) if it ends a slot.

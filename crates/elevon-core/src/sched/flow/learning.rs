@@ -109,8 +109,7 @@ impl Flow {
             self.learn_of_disk(slot);
             return;
         }
-        let alone = self.costs.of(slot.op, slot.sectors, false);
-        let time = now.since(issued).get();
+        let (alone, time) = (self.costs.of(slot.op, slot.sectors, false), now.since(issued).get());
         let sample = self.depth.sample(slot.mark, time, alone, self.occupancy.occupied(slot.cell, alone));
         let is_look = self.occupancy.looks_at().is_some();
         let is_known = self.costs.is_known(slot.op);
@@ -119,10 +118,7 @@ impl Flow {
             Quiet::Probably if is_look => Quiet::No,
             quiet => quiet,
         };
-        // What has waited says nothing more once others are known.
-        if quiet != Quiet::No || !is_known {
-            self.learn_cost(slot, time, quiet);
-        }
+        self.learn_cost(slot, time, quiet, is_known);
         if self.settings.depth > 0 {
             return;
         }
@@ -176,7 +172,13 @@ impl Flow {
     }
 
     /// Learns what requests take by themselves. What they were seen to occupy stays the same.
-    fn learn_cost(&mut self, slot: &Slot, time: u64, quiet: Quiet) {
+    /// `is_known`: that was seen before of requests that did not wait.
+    #[inline]
+    fn learn_cost(&mut self, slot: &Slot, time: u64, quiet: Quiet, is_known: bool) {
+        // What has waited says nothing more once others are known.
+        if quiet == Quiet::No && is_known {
+            return;
+        }
         let Self { occupancy, costs, .. } = self;
         if costs.learn(slot.op, slot.sectors, false, time, quiet) {
             let op = |is_write: bool| if is_write { Op::Write } else { Op::Read };

@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 
 use super::decisions::GroupClass;
 use super::kinds::{KINDS, Kinds, Waits};
-use super::waiting::{Places, WaitingMembers};
+use super::waiting::{Places, WaitingMembers, key, member_of_key};
 use crate::sched::finish_tree::{FinishTrees, Root, later, latest};
 use crate::units::{Instant, Nanos};
 
@@ -43,15 +43,6 @@ const LINGER: Nanos = Nanos::from_millis(10);
 pub(super) const CLASSES: usize = 3;
 /// The class of groups.
 pub(super) const BEST_EFFORT: usize = 1;
-
-/// Returns the key of a member that waits with a request of a kind.
-const fn key(id: MemberId, kind: usize) -> u32 {
-    id.0 * KINDS as u32 + kind as u32
-}
-
-const fn member_of_key(key: u32) -> MemberId {
-    MemberId(key / KINDS as u32)
-}
 
 /// A member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -174,8 +165,7 @@ impl ClassTree {
         time.wrapping_sub(delta(CREDIT * cost, weight).max(lost))
     }
 
-    /// Returns the first of what each of these kinds has, by virtual time; of equal ones that of
-    /// the lower kind.
+    /// Returns the first by virtual time of what each of these kinds has; of equal ones the lower.
     #[inline]
     fn first(&self, kinds: Kinds, of: impl Fn(&WaitingMembers) -> Option<(u64, u32)>) -> Option<(u64, u32)> {
         let of = |kind: usize| if kinds.has(kind) { of(&self.active[kind]) } else { None };
@@ -200,8 +190,7 @@ impl ClassTree {
     /// its finish.
     #[inline]
     fn best(&self, kinds: Kinds) -> Option<(u64, MemberId)> {
-        let eligible = self.first(kinds, WaitingMembers::first_eligible);
-        let best = eligible.or_else(|| {
+        let best = self.first(kinds, WaitingMembers::first_eligible).or_else(|| {
             let time = self.jump(kinds);
             self.first(kinds, |of| of.first_early().filter(|(start, _)| *start == time).map(|(_, first)| first))
         });
@@ -641,7 +630,7 @@ impl Shares {
             debug_assert_eq!(member.place, Place::Active, "member {} is served without requests", id.0);
             let (group, class) = (member.group, usize::from(member.class));
             let Group { classes, waits, member: above } = &mut self.groups[group.index()];
-            (at, member.in_device) = (*above, member.in_device + 1);
+            (at, member.in_device, member.cost) = (*above, member.in_device + 1, next_cost);
             let tree = &mut classes[class];
             let is_free = is_owed && later(member.start, tree.time);
             let (before, cost) = if is_free { (tree.time, 0) } else { (tree.jump(among), cost) };
@@ -657,7 +646,6 @@ impl Shares {
             }
             member.start = member.start.wrapping_add(own);
             let had = core::mem::replace(&mut member.kinds, kinds);
-            member.cost = next_cost;
             if !kinds.is_empty() {
                 tree.weights = tree.weights - u64::from(member.weight) + u64::from(member.weight_next);
                 member.weight = member.weight_next;
@@ -688,9 +676,8 @@ impl Shares {
             if has_ahead {
                 self.forget(now, group, class);
             }
+            // Of a group the cost of the next request is not known: that of this one stands for it.
             if at.is_some() {
-                // Of a group the cost of the next request is not known: that of this one stands
-                // for it.
                 (kinds, next_cost) = (self.kinds_in(group), cost);
             }
         }

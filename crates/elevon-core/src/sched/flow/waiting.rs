@@ -12,10 +12,22 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
+use super::kinds::KINDS;
+use super::shares::MemberId;
 use crate::sched::finish_tree::later;
 
 /// Children of an entry of a heap: with four, half as many levels as with two.
 const CHILDREN: usize = 4;
+
+/// Returns the key of a member that waits with a request of a kind.
+pub(super) const fn key(id: MemberId, kind: usize) -> u32 {
+    id.0 * KINDS as u32 + kind as u32
+}
+
+/// Returns the member that a key is of.
+pub(super) const fn member_of_key(key: u32) -> MemberId {
+    MemberId(key / KINDS as u32)
+}
 
 /// Where each member that waits is in its heap, by key: one table for any number of
 /// [`WaitingMembers`].
