@@ -297,9 +297,8 @@ pub struct Stack {
     wbt: Wbt,
     /// Nothing is throttled while io.cost is enabled.
     wbt_yields_to_io_cost: bool,
-    /// Submissions whose tasks were woken for a tag and do not run yet, and when the first does.
+    /// Submissions whose tasks were woken for a tag and do not run yet.
     woken: Vec<Woken>,
-    next_woken: Instant,
     /// What waits for a place of writeback throttling, by kind.
     throttled: [WaitQueue; 2],
     /// Bios held by a stage of [`TenantControl`], by bio id; as long as the table of bios ever was.
@@ -380,7 +379,6 @@ impl Stack {
         let rules = config.rules();
         let mut limits = config.limits.clone();
         limits.validate(&rules).map_err(BuildError::Limits)?;
-        let has_scheduler = !config.scheduler.is_none();
         let nr_requests = config.nr_requests();
         let requests = usize::from(config.hw_queues) * (nr_requests as usize + 1);
         let mut scheduler =
@@ -403,7 +401,7 @@ impl Stack {
         let anywhere = Layout::contiguous(u64::MAX >> 1, 1 << 30);
         Ok(Self {
             rules,
-            has_scheduler,
+            has_scheduler: !config.scheduler.is_none(),
             scheduler_has_timers: scheduler.has_timers(),
             requests_per_queue: nr_requests,
             bios: Pool::new(),
@@ -422,7 +420,6 @@ impl Stack {
             wbt,
             wbt_yields_to_io_cost: config.wbt_yields_to_io_cost(),
             woken: Vec::new(),
-            next_woken: Instant::MAX,
             throttled: Default::default(),
             held: Vec::new(),
             accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation),

@@ -68,7 +68,10 @@ impl Stack {
     /// is set.
     #[inline(always)]
     fn next_of_others(&self) -> Instant {
-        let mut earliest = self.timeout_scan.min(self.wbt.next_wakeup()).min(self.next_woken);
+        let mut earliest = self.timeout_scan.min(self.wbt.next_wakeup());
+        if !self.woken.is_empty() {
+            earliest = earliest.min(self.next_woken());
+        }
         if self.scheduler_has_timers {
             earliest = earliest.min(self.scheduler.next_wakeup());
         }
@@ -116,7 +119,7 @@ impl Stack {
         if self.wbt.next_wakeup() <= now {
             self.end_wbt_window(now, driver);
         }
-        if self.next_woken <= now {
+        if !self.woken.is_empty() {
             self.run_woken(now, driver);
         }
     }

@@ -124,16 +124,15 @@ impl Stack {
                     self.look_for_tag(now, queue, waiter, driver);
                 } else {
                     self.woken.push(Woken { at: now + delay, queue, waiter });
-                    self.next_woken = self.next_woken.min(now + delay);
                 }
             }
         }
         self.queues[queue.index()].waking = false;
     }
 
-    /// Continues a submission that was woken, if a tag is left for it. If none is, its task runs the
-    /// queue before it sleeps again, as it did before its first sleep: what the scheduler held back
-    /// then goes if it may go now, although no completion ran the queue.
+    /// Continues a submission that was woken, if a tag is left for it. If none is, its task runs
+    /// the queue before it sleeps again, as it did before its first sleep: what the scheduler held
+    /// back then goes if it may go now, although no completion ran the queue.
     fn look_for_tag<D: Driver>(&mut self, now: Instant, queue: HwQueue, waiter: Waiter, driver: &mut D) {
         let Waiter { io, submission, bio } = waiter;
         if !self.has_tag_for(queue, submission.tag_limit) {
@@ -146,16 +145,22 @@ impl Stack {
         }
     }
 
+    /// Returns when the first of those that were woken for a tag runs. They are few: a linear
+    /// search.
+    pub(in crate::stack) fn next_woken(&self) -> Instant {
+        self.woken.iter().map(|woken| woken.at).min().unwrap_or(Instant::MAX)
+    }
+
     /// Lets the submissions look for a tag whose tasks were woken and run by now, the earliest
-    /// first. They are few: a linear search.
+    /// first.
     pub(in crate::stack) fn run_woken<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        let is_due = |woken: &&Woken| woken.at <= now;
-        while let Some(at) = self.woken.iter().filter(is_due).map(|woken| woken.at).min() {
-            let place = self.woken.iter().position(|woken| woken.at == at).expect("the earliest");
+        loop {
+            let next = self.next_woken();
+            let place = self.woken.iter().position(|woken| woken.at == next);
+            let Some(place) = place.filter(|_| next <= now) else { break };
             let Woken { queue, waiter, .. } = self.woken.remove(place);
             self.look_for_tag(now, queue, waiter, driver);
         }
-        self.next_woken = self.woken.iter().map(|woken| woken.at).min().unwrap_or(Instant::MAX);
     }
 
     /// Wakes submissions that wait for a tag, in order, while tags are free.
