@@ -381,19 +381,7 @@ impl Stack {
         limits.validate(&rules).map_err(BuildError::Limits)?;
         let nr_requests = config.nr_requests();
         let requests = usize::from(config.hw_queues) * (nr_requests as usize + 1);
-        let mut scheduler =
-            AnyScheduler::new(&config.scheduler, rules, config.hz, config.hw_queues, config.cpus, requests)
-                .map_err(BuildError::Scheduler)?;
-        scheduler.on_driver_tags(config.queue_depth.saturating_mul(config.hw_queues.into()));
-        scheduler.on_queue_info(limits.rotational && !limits.rotational_written_later);
-        if limits.rotational && limits.rotational_written_later {
-            scheduler.on_rotational_written(true);
-        }
-        scheduler.on_depth_updated(nr_requests, config.word_shift());
-        if config.async_depth.is_some() {
-            scheduler.set_async_depth(config.async_depth());
-        }
-        scheduler.set_discard_ranges(limits.max_discard_segments);
+        let scheduler = scheduler_of(&config, rules, &limits, requests).map_err(BuildError::Scheduler)?;
         let control = control_of(&config, rules, &limits, nr_requests);
         let wbt = Wbt::new(config.wbt_target(), config.queue_depth.min(nr_requests), limits.write_cache, config.hz)
             .grown_to(config.wbt_writes, config.wbt_dirty_sleeps);
@@ -705,6 +693,28 @@ impl Stack {
             tag: request.tag,
         });
     }
+}
+
+/// Returns the scheduler of a configuration, for a queue with these limits and so many requests.
+fn scheduler_of(
+    config: &StackConfig,
+    rules: Rules,
+    limits: &QueueLimits,
+    requests: usize,
+) -> Result<AnyScheduler, SchedulerError> {
+    let mut scheduler =
+        AnyScheduler::new(&config.scheduler, rules, config.hz, config.hw_queues, config.cpus, requests)?;
+    scheduler.on_driver_tags(config.queue_depth.saturating_mul(config.hw_queues.into()));
+    scheduler.on_queue_info(limits.rotational && !limits.rotational_written_later);
+    if limits.rotational && limits.rotational_written_later {
+        scheduler.on_rotational_written(true);
+    }
+    scheduler.on_depth_updated(config.nr_requests(), config.word_shift());
+    if config.async_depth.is_some() {
+        scheduler.set_async_depth(config.async_depth());
+    }
+    scheduler.set_discard_ranges(limits.max_discard_segments);
+    Ok(scheduler)
 }
 
 /// Returns the control of tenants of a configuration, with these limits in force.
