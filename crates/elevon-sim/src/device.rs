@@ -283,7 +283,7 @@ mod tests {
             rate if rate.ends_with("/s") => "70MB/s",
             _ => "5",
         };
-        for (name, count) in [("null", 7), ("slots", 69)] {
+        for (name, count) in [("null", 7), ("slots", 71)] {
             let model = parse_model(name).unwrap();
             assert_eq!(parse_model(&model.to_string()), Ok(model.clone()));
             let lines = model.keys();
@@ -292,7 +292,7 @@ mod tests {
                 let value = match line.key {
                     key if key.ends_with("latency") => "30us",
                     "write_bandwidth" | "seq_bandwidth" | "seq_write_bandwidth" => "70MB/s",
-                    "hand_over" => "30us",
+                    "hand_over" | "deliver_late" | "deliver_each" => "30us",
                     "flush_waits" => "0",
                     key if key == "disorder" || key.contains("spread_") => "50%",
                     _ => other(&line.value),
