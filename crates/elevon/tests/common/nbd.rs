@@ -3,6 +3,7 @@
 use std::io::{Read, Result, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 /// Commands of the protocol.
 pub(crate) const READ: u16 = 0;
@@ -10,6 +11,15 @@ pub(crate) const WRITE: u16 = 1;
 pub(crate) const FLUSH: u16 = 3;
 /// The flag of a command that is to be durable before its answer.
 pub(crate) const FUA: u16 = 1;
+
+/// Connects to a server. A test whose answer never comes fails by its name, and does not hang.
+fn connect(socket: &Path) -> Result<UnixStream> {
+    const PATIENCE: Option<Duration> = Some(Duration::from_secs(300));
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(PATIENCE)?;
+    stream.set_write_timeout(PATIENCE)?;
+    Ok(stream)
+}
 
 /// A connection with an export open.
 pub(crate) struct Client {
@@ -20,7 +30,7 @@ pub(crate) struct Client {
 impl Client {
     /// Opens an export at a socket by GO, and asks for its block sizes.
     pub(crate) fn open_with_blocks(socket: &Path, export: &str) -> Result<Self> {
-        let mut stream = UnixStream::connect(socket)?;
+        let mut stream = connect(socket)?;
         stream.read_exact(&mut [0; 18])?;
         // Fixed newstyle without zeroes, then GO with one item, the block sizes.
         stream.write_all(&[0, 0, 0, 3])?;
@@ -45,7 +55,7 @@ impl Client {
 
     /// Opens an export at a socket. The client asks for nothing, block sizes neither.
     pub(crate) fn open(socket: &Path, export: &str) -> Result<Self> {
-        let mut stream = UnixStream::connect(socket)?;
+        let mut stream = connect(socket)?;
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting)?;
         // Fixed newstyle without zeroes, then EXPORT_NAME.
