@@ -3,7 +3,8 @@
 //! Every client may have [`OWN`] bytes whatever others have, so that requests of the usual length
 //! never wait for memory. What a client has beyond that comes out of one amount for all of them. A
 //! client takes at most half of what is free, so that something is left for those that come, and a
-//! request for which there is not enough waits in its client's socket.
+//! request for which there is not enough waits in its client's socket. That some wait is known to
+//! all devices: one whose client keeps memory and stands still sends it away.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,16 +27,22 @@ pub(crate) struct RequestMemory(Arc<Amounts>);
 struct Amounts {
     limit: AtomicU64,
     taken: AtomicU64,
+    refusals: AtomicU64,
 }
 
 impl RequestMemory {
     pub(crate) fn new(limit: Bytes) -> Self {
-        Self(Arc::new(Amounts { limit: limit.get().into(), taken: AtomicU64::new(0) }))
+        Self(Arc::new(Amounts { limit: limit.get().into(), taken: AtomicU64::new(0), refusals: AtomicU64::new(0) }))
     }
 
     /// Changes how much there is. What was taken stays taken.
     pub(crate) fn set_limit(&self, limit: Bytes) {
         self.0.limit.store(limit.get(), Relaxed);
+    }
+
+    /// Returns how often there was not enough. A request that waits is refused again and again.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.0.refusals.load(Relaxed)
     }
 
     /// Returns how much of it clients have.
@@ -62,7 +69,11 @@ impl RequestMemory {
         }
         let limit = self.0.limit.load(Relaxed);
         let take = |taken: u64| (to - from <= limit.saturating_sub(taken) / 2).then_some(taken + to - from);
-        self.0.taken.fetch_update(Relaxed, Relaxed, take).is_ok()
+        let is_taken = self.0.taken.fetch_update(Relaxed, Relaxed, take).is_ok();
+        if !is_taken {
+            self.0.refusals.fetch_add(1, Relaxed);
+        }
+        is_taken
     }
 }
 
@@ -84,6 +95,11 @@ pub(crate) struct Holding {
 impl Holding {
     pub(crate) const fn new(memory: RequestMemory, copies: u64) -> Self {
         Self { memory, copies, counted: 0, buffers: Vec::new(), in_buffers: 0, expected: 0 }
+    }
+
+    /// Returns true if it has memory that others could have.
+    pub(crate) const fn is_of_others(&self) -> bool {
+        self.counted > OWN
     }
 
     fn bytes(&self) -> u64 {

@@ -22,6 +22,9 @@ use crate::pieces::{PART, Part, Pieces};
 /// Buffers that were not used for this time, and up to twice as long, are given back.
 const IDLE: Nanos = Nanos::from_secs(5);
 
+/// A client may stand still in so many looks at it, [`IDLE`] apart, while others wait for memory
+/// that it keeps.
+const STILL: u32 = 12;
 /// After this time it is tried again whether there is memory for a request.
 const SHORT: Nanos = Nanos::from_millis(2);
 
@@ -306,6 +309,7 @@ impl<D: Disk> DeviceLoop<D> {
                     let received = (received + bytes as u64).min(client.request(index).request.length);
                     client.payload = Some((index, received));
                 }
+                client.looks_at_payload = 0;
             }
         }
         self.look_at(task);
@@ -409,6 +413,7 @@ impl<D: Disk> DeviceLoop<D> {
         outgoing.slots().for_each(|slot| client.free_slot(slot.token as u32));
         outgoing.clear();
         client.spare = outgoing;
+        client.looks_at_replies = 0;
         let answered = client.sending.take().expect("replies on their way");
         client.backpressure.leave(answered);
         if let Err(error) = result {
@@ -419,21 +424,30 @@ impl<D: Disk> DeviceLoop<D> {
                 true => client.cut(error),
                 false => drop(self.cut(task, error)),
             }
-            match &client_of(&mut self.clients, task).line {
-                Line::Ring(socket) => {
-                    let socket = *socket;
-                    self.disk.host().expect("it has the socket").shut_socket(socket);
-                }
-                Line::Threads { socket, .. } => {
-                    socket.iter().for_each(|socket| socket.shutdown(std::net::Shutdown::Both));
-                }
-            }
+            self.shut(task);
         }
         self.look_at(task);
     }
 
-    /// Gives back the buffers of clients that have not used them for a while.
+    /// Ends the connection of a client that was cut off.
+    fn shut(&mut self, task: TaskId) {
+        match &client_of(&mut self.clients, task).line {
+            Line::Ring(socket) => {
+                let socket = *socket;
+                self.disk.host().expect("it has the socket").shut_socket(socket);
+            }
+            Line::Threads { socket, .. } => {
+                socket.iter().for_each(|socket| socket.shutdown(std::net::Shutdown::Both));
+            }
+        }
+    }
+
+    /// Gives back the buffers of clients that have not used them for a while. Sends clients away
+    /// that stand still and keep memory for which others wait.
     pub(super) fn take_back_buffers(&mut self, now: Instant) {
+        let refusals = self.memory.refusals();
+        let others_wait = std::mem::replace(&mut self.refusals, refusals) != refusals;
+        let mut still = Vec::new();
         let mut have_some = false;
         for (index, client) in self.clients.iter_mut().enumerate() {
             let Some(client) = client else { continue };
@@ -446,6 +460,15 @@ impl<D: Disk> DeviceLoop<D> {
                 give_back(&mut self.disk, TaskId(index as u32));
             }
             have_some |= client.has_buffers;
+            if client.stands_still(STILL) && others_wait && !client.is_cut {
+                still.push(client.task);
+            }
+        }
+        for task in still {
+            let why = "for a minute it took no replies, or did not send what it had begun, while others waited for \
+                       the memory of that";
+            self.cut(task, io::Error::new(io::ErrorKind::TimedOut, why));
+            self.shut(task);
         }
         self.look_for_idle = have_some.then(|| now + IDLE);
     }

@@ -59,6 +59,44 @@ fn clients_share_the_memory_and_short_requests_never_wait_for_it() {
     assert_eq!((lab.device.tasks.len(), lab.device.memory.taken()), (0, 0));
 }
 
+/// One takes no reply, one does not send the end of a write: they are sent away once another has
+/// waited for what they keep, and one that takes its replies at times is not.
+#[test]
+fn clients_that_stand_still_keep_no_memory_for_which_others_wait() {
+    let mut lab = Lab::new(DISK, &[], "none", "");
+    lab.device.memory.set_limit(REQUEST_MEMORY_MIN);
+    let [mut deaf, mut torn, mut slow, mut other] = [0, 1, 2, 3].map(|client| lab.open(client, ""));
+    deaf.ask(&request(Command::Read, LONGEST), &[]);
+    torn.ask(&request(Command::Write, LONGEST / 2), &vec![1; LONGEST as usize / 2 - 1]);
+    slow.ask(&request(Command::Read, LONGEST / 8), &[]);
+    let mut taken = 0;
+    for half_minutes in 0..30 {
+        if half_minutes == 20 {
+            assert!(!lab.device.clients.iter().flatten().any(|client| client.is_cut), "nobody waits");
+            other.ask(&request(Command::Read, LONGEST / 2), &[]);
+        }
+        for _ in 0..300 {
+            for wire in [&mut deaf, &mut torn, &mut slow, &mut other] {
+                wire.transfer();
+            }
+            lab.wait_for(Nanos::from_millis(100));
+        }
+        if slow.answer().is_some() {
+            taken += 1;
+            slow.ask(&request(Command::Read, LONGEST / 8), &[]);
+        }
+    }
+    assert_eq!(taken, 30);
+    let clients = lab.device.clients.iter().flatten();
+    let cut: Vec<u32> = clients.filter(|client| client.is_cut).map(|client| client.name).collect();
+    assert_eq!(cut, [0, 1]);
+    deaf.hang_up();
+    torn.hang_up();
+    lab.wait_for(Nanos::from_secs(1));
+    assert!(other.answer().is_some_and(|(_, is_ok)| is_ok));
+    assert_eq!(lab.device.tasks.len(), 2);
+}
+
 /// Where the device makes no zeroes they are written out of buffers, of which it uses a few.
 #[test]
 fn zeroes_that_are_written_as_data_use_little_memory() {
