@@ -266,8 +266,10 @@ impl Accounting {
     }
 
     /// Returns what the stat file shows if it is read now. A read updates io_ticks while a request
-    /// is in flight (5.18 and later).
+    /// is in flight (5.18 and later). If `now` is before what was counted last, it is read as of
+    /// that: a real clock passes the end of a ramp in the middle of a step.
     pub fn read(&mut self, now: Instant) -> DiskStats {
+        let now = now.max(self.counted);
         self.count_to(now);
         if self.in_flight() > 0 {
             self.tick(now, || Moment::Read);

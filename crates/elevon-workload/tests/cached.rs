@@ -756,6 +756,12 @@ fn a_job_that_finds_everything_in_the_cache_leaves_others_their_turn() {
     assert!(other < busy / 10, "256 direct I/Os took {other} ns beside a job of {busy} ns");
 }
 
+#[test]
+fn a_ramp_ends_in_the_middle_of_a_step() {
+    let ramp = |us: u64| job("a", |s| (s.direct, s.ramp_time) = (true, Nanos::from_micros(us)));
+    (1..100).for_each(|us| drop(go_ticking(&[ramp(us)], u64::MAX)));
+}
+
 /// A device in virtual time whose user stops the run after a number of checks for an interrupt.
 struct Impatient {
     device: Fixed,
