@@ -81,10 +81,10 @@ pub(crate) struct Client {
     pub(crate) has_buffers: bool,
     /// True if they were used since [`Self::idles`] was asked the last time.
     pub(crate) uses_buffers: bool,
-    /// How often [`Self::stands_still`] was asked since a reply was sent, and since a part of a
-    /// payload came.
-    pub(crate) looks_at_replies: u32,
-    pub(crate) looks_at_payload: u32,
+    /// Looks at it ([`Self::look`]) since a reply was sent while one waited to be, and since a part
+    /// of a payload came while more of it had to.
+    pub(crate) looks_without_reply: u32,
+    pub(crate) looks_without_payload: u32,
     /// True if it is among those to be looked at.
     pub(crate) is_queued: bool,
     /// True if no request follows.
@@ -142,8 +142,8 @@ impl Client {
             spare: Outgoing::default(),
             has_buffers: false,
             uses_buffers: false,
-            looks_at_replies: 0,
-            looks_at_payload: 0,
+            looks_without_reply: 0,
+            looks_without_payload: 0,
             is_queued: false,
             is_closing: false,
             took_leave: false,
@@ -193,13 +193,17 @@ impl Client {
         self.has_buffers && !is_used && self.held.is_none() && self.sending.is_none() && self.out.is_empty()
     }
 
-    /// Returns true if it keeps memory that others could have and did nothing for that, the last
-    /// `looks` times that it was asked: it takes no reply, or does not send what it has begun.
-    pub(crate) fn stands_still(&mut self, looks: u32) -> bool {
+    /// Counts a look at what it does.
+    pub(crate) fn look(&mut self) {
         let count = |is_awaited: bool, looks: u32| if is_awaited { looks + 1 } else { 0 };
-        self.looks_at_replies = count(self.sending.is_some(), self.looks_at_replies);
-        self.looks_at_payload = count(self.payload.is_some(), self.looks_at_payload);
-        self.holding.is_of_others() && self.looks_at_replies.max(self.looks_at_payload) > looks
+        self.looks_without_reply = count(self.sending.is_some(), self.looks_without_reply);
+        self.looks_without_payload = count(self.payload.is_some(), self.looks_without_payload);
+    }
+
+    /// Returns true if it keeps memory that others could have and did nothing for that in more
+    /// than `looks` looks: it takes no reply, or does not send what it has begun.
+    pub(crate) fn stands_still(&self, looks: u32) -> bool {
+        self.holding.has_shared() && self.looks_without_reply.max(self.looks_without_payload) > looks
     }
 
     /// Returns true if requests can be taken: it takes its answers.

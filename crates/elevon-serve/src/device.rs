@@ -167,8 +167,8 @@ pub(crate) struct DeviceLoop<D> {
     look_for_idle: Option<Instant>,
     /// The memory of all clients' buffers.
     memory: RequestMemory,
-    /// How often it was too little for a request of any client, when buffers were last given back.
-    refusals: u64,
+    /// [`RequestMemory::waits`] when buffers were last given back.
+    waits: u64,
     /// Clients with a request for which there was too little of it.
     short: BTreeSet<TaskId>,
     /// When they are looked at again: clients of other devices may have given some back.
@@ -203,7 +203,7 @@ impl<D: Disk> DeviceLoop<D> {
             delayed: BTreeSet::new(),
             questions: BTreeMap::new(),
             look_for_idle: None,
-            refusals: memory.refusals(),
+            waits: memory.waits(),
             memory,
             short: BTreeSet::new(),
             look_for_memory: None,

@@ -3,8 +3,8 @@
 //! Every client may have [`OWN`] bytes whatever others have, so that requests of the usual length
 //! never wait for memory. What a client has beyond that comes out of one amount for all of them. A
 //! client takes at most half of what is free, so that something is left for those that come, and a
-//! request for which there is not enough waits in its client's socket. That some wait is known to
-//! all devices: one whose client keeps memory and stands still sends it away.
+//! request for which there is not enough waits in its client's socket. That one waits is told to the
+//! threads of all devices: each sends away those of its clients that keep memory and stand still.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,12 +27,12 @@ pub(crate) struct RequestMemory(Arc<Amounts>);
 struct Amounts {
     limit: AtomicU64,
     taken: AtomicU64,
-    refusals: AtomicU64,
+    waits: AtomicU64,
 }
 
 impl RequestMemory {
     pub(crate) fn new(limit: Bytes) -> Self {
-        Self(Arc::new(Amounts { limit: limit.get().into(), taken: AtomicU64::new(0), refusals: AtomicU64::new(0) }))
+        Self(Arc::new(Amounts { limit: limit.get().into(), taken: AtomicU64::new(0), waits: AtomicU64::new(0) }))
     }
 
     /// Changes how much there is. What was taken stays taken.
@@ -40,9 +40,15 @@ impl RequestMemory {
         self.0.limit.store(limit.get(), Relaxed);
     }
 
-    /// Returns how often there was not enough. A request that waits is refused again and again.
-    pub(crate) fn refusals(&self) -> u64 {
-        self.0.refusals.load(Relaxed)
+    /// Tells all devices that a request waits for memory. It tells so again each time that it is
+    /// refused.
+    pub(crate) fn tell_wait(&self) {
+        self.0.waits.fetch_add(1, Relaxed);
+    }
+
+    /// Returns how often that was told.
+    pub(crate) fn waits(&self) -> u64 {
+        self.0.waits.load(Relaxed)
     }
 
     /// Returns how much of it clients have.
@@ -69,11 +75,7 @@ impl RequestMemory {
         }
         let limit = self.0.limit.load(Relaxed);
         let take = |taken: u64| (to - from <= limit.saturating_sub(taken) / 2).then_some(taken + to - from);
-        let is_taken = self.0.taken.fetch_update(Relaxed, Relaxed, take).is_ok();
-        if !is_taken {
-            self.0.refusals.fetch_add(1, Relaxed);
-        }
-        is_taken
+        self.0.taken.fetch_update(Relaxed, Relaxed, take).is_ok()
     }
 }
 
@@ -98,7 +100,7 @@ impl Holding {
     }
 
     /// Returns true if it has memory that others could have.
-    pub(crate) const fn is_of_others(&self) -> bool {
+    pub(crate) const fn has_shared(&self) -> bool {
         self.counted > OWN
     }
 

@@ -181,6 +181,10 @@ impl<D: Disk> DeviceLoop<D> {
             admission = self.client(task).admit(request);
         }
         if admission == Admission::NoMemory {
+            // One that the next look may send away is not sent away for what it waits for itself.
+            if !self.client(task).stands_still(STILL - 1) {
+                self.memory.tell_wait();
+            }
             self.short.insert(task);
             self.look_for_memory = Some(self.disk.now() + SHORT);
         }
@@ -309,7 +313,7 @@ impl<D: Disk> DeviceLoop<D> {
                     let received = (received + bytes as u64).min(client.request(index).request.length);
                     client.payload = Some((index, received));
                 }
-                client.looks_at_payload = 0;
+                client.looks_without_payload = 0;
             }
         }
         self.look_at(task);
@@ -413,7 +417,7 @@ impl<D: Disk> DeviceLoop<D> {
         outgoing.slots().for_each(|slot| client.free_slot(slot.token as u32));
         outgoing.clear();
         client.spare = outgoing;
-        client.looks_at_replies = 0;
+        client.looks_without_reply = 0;
         let answered = client.sending.take().expect("replies on their way");
         client.backpressure.leave(answered);
         if let Err(error) = result {
@@ -445,8 +449,8 @@ impl<D: Disk> DeviceLoop<D> {
     /// Gives back the buffers of clients that have not used them for a while. Sends clients away
     /// that stand still and keep memory for which others wait.
     pub(super) fn take_back_buffers(&mut self, now: Instant) {
-        let refusals = self.memory.refusals();
-        let others_wait = std::mem::replace(&mut self.refusals, refusals) != refusals;
+        let waits = self.memory.waits();
+        let others_wait = std::mem::replace(&mut self.waits, waits) != waits;
         let mut still = Vec::new();
         let mut have_some = false;
         for (index, client) in self.clients.iter_mut().enumerate() {
@@ -460,6 +464,7 @@ impl<D: Disk> DeviceLoop<D> {
                 give_back(&mut self.disk, TaskId(index as u32));
             }
             have_some |= client.has_buffers;
+            client.look();
             if client.stands_still(STILL) && others_wait && !client.is_cut {
                 still.push(client.task);
             }

@@ -1,6 +1,6 @@
 //! The memory for the data of requests, of which clients ask for more than there is.
 
-use elevon_core::units::Nanos;
+use elevon_core::units::{Bytes, Nanos};
 use elevon_formats::serve::REQUEST_MEMORY_MIN;
 use elevon_nbd::{Command, Export, Request};
 
@@ -95,6 +95,24 @@ fn clients_that_stand_still_keep_no_memory_for_which_others_wait() {
     lab.wait_for(Nanos::from_secs(1));
     assert!(other.answer().is_some_and(|(_, is_ok)| is_ok));
     assert_eq!(lab.device.tasks.len(), 2);
+}
+
+/// It takes no reply, and its own next request waits for memory.
+#[test]
+fn a_client_that_stands_still_is_not_sent_away_for_its_own_requests() {
+    let mut lab = Lab::new(DISK, &[], "none", "");
+    let mut deaf = lab.open(0, "");
+    deaf.ask(&request(Command::Read, 2 << 20), &[]);
+    while lab.device.clients.iter().flatten().all(|client| client.sending.is_none()) {
+        deaf.transfer();
+        lab.step();
+    }
+    lab.device.memory.set_limit(Bytes::ZERO);
+    deaf.ask(&request(Command::Read, 2 << 20), &[]);
+    lab.wait_for(Nanos::from_secs(600));
+    let client = lab.device.clients.iter().flatten().next().expect("it is there");
+    assert!(client.stands_still(100) && !client.is_cut);
+    assert_eq!(lab.device.short.len(), 1, "its second request waits");
 }
 
 /// Where the device makes no zeroes they are written out of buffers, of which it uses a few.
