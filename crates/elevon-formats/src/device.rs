@@ -24,23 +24,11 @@
 //! This module checks only the TOML; the caller, which knows the bases, checks what a base takes.
 //! All errors are reported at once, one line each, with their places. Cost: O(size of the file).
 
-use elevon_core::nearest::did_you_mean;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
 use crate::diagnostic::{Diagnostic, Problem, Span};
-use crate::tenants::reader::Reader;
+use crate::toml_reader::{Reader, TomlEntry, Value, entries};
+use crate::toml_text::quoted;
 
-/// A key, its value as text, and the place of the value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
-    /// The key.
-    pub key: String,
-    /// The value; a number is written as on the command line.
-    pub value: String,
-    /// The place of the value.
-    pub place: Span,
-}
+pub use crate::toml_reader::Given;
 
 /// How values were derived from their source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +95,8 @@ pub fn parse(file: &str, text: &str) -> Result<DeviceFile, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, text);
     let Some(table) = reader.table() else { return Err(reader.complaints) };
     let mut found = Parts::default();
-    for (key, value) in entries(table.get_ref()) {
-        found.take(&mut reader, key, value);
+    for entry in entries(table.get_ref()) {
+        found.take(&mut reader, &entry);
     }
     for (name, is_given) in [("name", found.name.is_some()), ("base", found.base.is_some())] {
         if !is_given {
@@ -132,73 +120,6 @@ pub fn parse(file: &str, text: &str) -> Result<DeviceFile, Vec<Diagnostic>> {
     }
 }
 
-pub(crate) type Key<'t> = &'t Spanned<std::borrow::Cow<'t, str>>;
-pub(crate) type Value<'t> = &'t Spanned<DeValue<'t>>;
-
-/// Returns the entries of a table, in the file's order.
-pub(crate) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<(Key<'t>, Value<'t>)> {
-    let mut all: Vec<_> = table.iter().collect();
-    all.sort_by_key(|(key, _)| key.span().start);
-    all
-}
-
-impl Reader<'_> {
-    pub(crate) fn unknown(&mut self, key: Key<'_>, known: &[&'static str]) {
-        let name: &str = key.get_ref();
-        let meant = did_you_mean(name, known.iter().copied());
-        let message = format!("no such key{meant}; there are {}", known.join(", "));
-        self.complain(key.span().start, name, Problem::Unknown.because(message));
-    }
-
-    /// Returns a string, or complains of any other value.
-    fn string(&mut self, key: &str, value: Value<'_>) -> Option<String> {
-        match value.get_ref() {
-            DeValue::String(text) => Some(text.to_string()),
-            _ => {
-                self.complain(value.span().start, key, "expected a string in quotes");
-                None
-            }
-        }
-    }
-
-    /// Returns a string that is not empty, or complains.
-    pub(crate) fn given(&mut self, key: &str, value: Value<'_>) -> Option<Given> {
-        let text = self.string(key, value)?;
-        if text.trim().is_empty() {
-            self.complain(value.span().start, key, Problem::Missing.because("must not be empty"));
-            return None;
-        }
-        Some(Given { key: key.to_owned(), value: text, place: self.place(value.span().start) })
-    }
-
-    /// Returns the entries of a table of settings: strings, whole numbers, true and false.
-    pub(crate) fn settings(&mut self, title: &str, value: Value<'_>) -> Vec<Given> {
-        let DeValue::Table(table) = value.get_ref() else {
-            self.complain(value.span().start, title, format!("expected a table: [{title}]"));
-            return Vec::new();
-        };
-        let mut all = Vec::new();
-        for (key, value) in entries(table) {
-            let text = match value.get_ref() {
-                DeValue::String(text) if !text.contains([',', '=']) => Some(text.to_string()),
-                DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().replace('_', "")),
-                DeValue::Boolean(flag) => Some(u8::from(*flag).to_string()),
-                _ => None,
-            };
-            let place = self.place(value.span().start);
-            match text {
-                Some(value) => all.push(Given { key: key.get_ref().to_string(), value, place }),
-                None => {
-                    let right =
-                        "expected a whole number, true, false, or a quantity with its unit in quotes, such as \"39us\"";
-                    self.complain(value.span().start, &format!("{title}.{}", key.get_ref()), right);
-                }
-            }
-        }
-        all
-    }
-}
-
 #[derive(Default)]
 struct Parts {
     name: Option<Given>,
@@ -210,40 +131,38 @@ struct Parts {
 }
 
 impl Parts {
-    fn take(&mut self, reader: &mut Reader<'_>, key: Key<'_>, value: Value<'_>) {
-        let name: &str = key.get_ref();
-        match name {
-            "name" => self.name = reader.given(name, value).filter(|given| is_name(reader, given, value)),
-            "base" => self.base = reader.given(name, value),
-            "summary" => self.summary = reader.given(name, value),
-            "parameters" => self.parameters = reader.settings(name, value),
-            "limits" => self.limits = reader.settings(name, value),
-            "source" => match value.get_ref() {
-                DeValue::Array(array) => {
-                    for element in array.iter() {
-                        self.sources.extend(source(reader, element));
-                    }
-                }
-                _ => reader.complain(value.span().start, name, "expected [[source]], with two brackets"),
-            },
-            _ => reader.unknown(key, &["name", "base", "summary", "parameters", "limits", "source"]),
+    fn take(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
+        match (entry.name, entry.value) {
+            ("name", _) => self.name = reader.text("name", entry).filter(|given| is_name(reader, given, entry)),
+            ("base", _) => self.base = reader.text("base", entry),
+            ("summary", _) => self.summary = reader.text("summary", entry),
+            ("parameters", _) => self.parameters = reader.settings("parameters", entry),
+            ("limits", _) => self.limits = reader.settings("limits", entry),
+            ("source", Value::Array(all)) => {
+                self.sources = all.iter().filter_map(|one| source(reader, one.get_ref(), one.span().start)).collect();
+            }
+            ("source", _) => reader.complain(entry.at.start, "source", "expected [[source]], with two brackets"),
+            _ => reader.unknown(
+                &quoted(entry.name),
+                entry,
+                &["name", "base", "summary", "parameters", "limits", "source"],
+            ),
         }
     }
 }
 
 /// Checks a device's name, which appears in reports, tables and file names.
-fn is_name(reader: &mut Reader<'_>, given: &Given, value: Value<'_>) -> bool {
+fn is_name(reader: &mut Reader<'_>, given: &Given, entry: &TomlEntry<'_>) -> bool {
     let is_good = given.value.chars().all(|c| c.is_alphanumeric() || "-_.+ ".contains(c));
     if !is_good {
-        reader.complain(value.span().start, "name", "expected letters, digits, blanks and the characters - _ . +");
+        reader.complain(entry.at.start, "name", "expected letters, digits, blanks and the characters - _ . +");
     }
     is_good
 }
 
-fn source(reader: &mut Reader<'_>, element: Value<'_>) -> Option<DeviceSource> {
+fn source(reader: &mut Reader<'_>, element: &Value<'_>, at: usize) -> Option<DeviceSource> {
     const KEYS: [&str; 6] = ["parameters", "value", "basis", "origin", "date", "address"];
-    let at = element.span().start;
-    let DeValue::Table(table) = element.get_ref() else {
+    let Value::Table(table) = element else {
         reader.complain(at, "source", "expected a table: [[source]]");
         return None;
     };
@@ -257,30 +176,29 @@ fn source(reader: &mut Reader<'_>, element: Value<'_>) -> Option<DeviceSource> {
         address: String::new(),
         place: reader.place(at),
     };
-    for (key, value) in entries(table) {
-        let name: &str = key.get_ref();
-        match (name, value.get_ref()) {
-            ("parameters", DeValue::Array(array)) => {
-                found.parameters = array.iter().filter_map(|name| reader.string("source.parameters", name)).collect();
+    for entry in entries(table) {
+        let key = format!("source.{}", entry.name);
+        let mut text = || reader.text(&key, &entry).map(|given| given.value).unwrap_or_default();
+        match (entry.name, entry.value) {
+            ("parameters", Value::Array(_)) => {
+                found.parameters = reader.texts(&key, &entry).into_iter().map(|given| given.value).collect();
             }
-            ("parameters", _) => {
-                reader.complain(value.span().start, "source.parameters", "expected a list of names: [\"dies\"]");
-            }
+            ("parameters", _) => reader.complain(entry.at.start, &key, "expected a list of names: [\"dies\"]"),
             ("basis", _) => {
-                let text = reader.string("source.basis", value).unwrap_or_default();
+                let text = text();
                 match BASES.iter().find(|(name, _)| *name == text) {
                     Some(&(_, basis)) => found.basis = basis,
                     None => {
                         let complaint = Problem::NoChoice.because("expected stated, fitted or estimated");
-                        reader.complain(value.span().start, "source.basis", complaint);
+                        reader.complain(entry.at.start, &key, complaint);
                     }
                 }
             }
-            ("value", _) => found.value = reader.string("source.value", value).unwrap_or_default(),
-            ("origin", _) => found.origin = reader.string("source.origin", value).unwrap_or_default(),
-            ("date", _) => found.date = reader.string("source.date", value).unwrap_or_default(),
-            ("address", _) => found.address = reader.string("source.address", value).unwrap_or_default(),
-            _ => reader.unknown(key, &KEYS),
+            ("value", _) => found.value = text(),
+            ("origin", _) => found.origin = text(),
+            ("date", _) => found.date = text(),
+            ("address", _) => found.address = text(),
+            _ => reader.unknown(&quoted(entry.name), &entry, &KEYS),
         }
     }
     for (key, text) in [("value", &found.value), ("origin", &found.origin)] {
@@ -326,16 +244,19 @@ date = \"2026-11-20\"
         assert_eq!(device.limits[0].value, "1024");
         assert_eq!(device.sources[0].basis, DeviceBasis::Fitted);
         assert_eq!(device.sources[0].parameters, ["read_command_cost", "dies"]);
-        let odd = GOOD.replace("on my desk", "\\\"on\\\" my\\tdesk");
+        let odd = GOOD.replace("on my desk", "\\\"on\\\" my\\u0020desk");
         let device = parse("d.toml", &odd).expect("a good file");
-        assert_eq!(device.summary, "the phone \"on\" my\tdesk");
+        assert_eq!(device.summary, "the phone \"on\" my desk");
     }
 
     #[test]
     fn everything_wrong_is_said_with_its_place() {
         for (text, expected) in [
             ("", &["d.toml:1:1: name: is not given", "d.toml:1:1: base: is not given"][..]),
-            ("name = \"a\"\nbase = 5\n", &["d.toml:1:1: base: is not given", "d.toml:2:8: base: expected a string"]),
+            (
+                "name = \"a\"\nbase = 5\n",
+                &["d.toml:1:1: base: is not given", "d.toml:2:8: base: expected a text in quotes"],
+            ),
             (
                 "name = \"a/b\"\nbase = \"null\"",
                 &["d.toml:1:1: name: is not given", "d.toml:1:8: name: expected letters"],

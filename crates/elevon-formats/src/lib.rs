@@ -10,4 +10,5 @@ pub mod quantity;
 pub mod serve;
 pub mod sweep;
 pub mod tenants;
+mod toml_reader;
 pub mod toml_text;

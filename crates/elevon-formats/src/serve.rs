@@ -26,11 +26,10 @@ use elevon_core::nearest::did_you_mean;
 use elevon_core::units::{Bytes, Nanos};
 
 use crate::cgroup::{FileOwner, Setting};
-use crate::device::Given;
 use crate::diagnostic::{Diagnostic, Problem, Span};
 use crate::quantity::{self, Short};
-use crate::tenants::reader::{self, Reader, TomlEntry, Value};
 use crate::tenants::{TenantTable, TenantsFile, normal_path, path_names, settings};
+use crate::toml_reader::{self, Given, Reader, TomlEntry, Value, whole_number};
 use crate::toml_text::quoted;
 
 #[cfg(test)]
@@ -188,7 +187,7 @@ pub fn parse(file: &str, text: &str) -> Result<ServeFile, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, text);
     let mut draft = Draft::default();
     let Some(table) = reader.table() else { return Err(reader.complaints) };
-    let entries = reader::entries(table.get_ref());
+    let entries = toml_reader::entries(table.get_ref());
     // Settings are read under the kernel's rules, wherever in the file it is named.
     for entry in entries.iter().filter(|entry| entry.name == "kernel") {
         draft.take_kernel(&mut reader, entry);
@@ -291,7 +290,7 @@ pub struct RequestMemoryError;
 
 impl Draft {
     fn take_kernel(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
-        let Some(given) = string(reader, "kernel", entry) else { return };
+        let Some(given) = reader.text("kernel", entry) else { return };
         match Kernel::from_name(&given.value) {
             Some(kernel) => self.kernel = kernel,
             None => {
@@ -305,13 +304,13 @@ impl Draft {
 
     fn take(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
         match (entry.name, entry.value) {
-            ("listen", _) => self.listen = Some(strings(reader, "listen", entry)),
-            ("control", _) => self.control = string(reader, "control", entry),
-            ("metrics", _) => self.metrics = string(reader, "metrics", entry),
+            ("listen", _) => self.listen = Some(reader.texts("listen", entry)),
+            ("control", _) => self.control = reader.text("control", entry),
+            ("metrics", _) => self.metrics = reader.text("metrics", entry),
             ("tls", Value::Table(table)) => self.take_tls(reader, entry, table),
             ("max_connections", _) => self.max_connections = max_connections(reader, entry.name, entry),
             ("request_memory", _) => {
-                let Some(given) = string(reader, entry.name, entry) else { return };
+                let Some(given) = reader.text(entry.name, entry) else { return };
                 match request_memory(&given.value) {
                     Ok(memory) => self.request_memory = Some(memory),
                     Err(error) => reader.complain(entry.at.start, entry.name, error.to_string()),
@@ -319,20 +318,20 @@ impl Draft {
             }
             ("tls", _) => reader.complain(entry.at.start, "tls", "expected a table: [tls]"),
             ("device", Value::Table(table)) => {
-                for entry in reader::entries(table) {
+                for entry in toml_reader::entries(table) {
                     self.take_device(reader, &entry);
                 }
                 self.devices.sort_by_key(|device| (device.place.line, device.place.column));
             }
             ("export", Value::Table(table)) => {
-                for entry in reader::entries(table) {
+                for entry in toml_reader::entries(table) {
                     self.take_export(reader, &entry);
                 }
                 self.exports.sort_by_key(|(export, _)| (export.place.line, export.place.column));
             }
             ("tenant", Value::Table(table)) => {
                 let (rules, mut known) = (self.kernel.rules(), BTreeMap::new());
-                for entry in reader::entries(table) {
+                for entry in toml_reader::entries(table) {
                     self.tenants.take_tenant(reader, &rules, &entry, &mut known);
                 }
                 self.tenants.tenants.sort_by_key(|tenant| (tenant.place.line, tenant.place.column));
@@ -345,7 +344,7 @@ impl Draft {
                 let message = "a server has no end to count from; set it when it is time, with `elevon ctl set`";
                 reader.complain(entry.key.start, "change", Problem::Unsupported.because(message));
             }
-            (name, _) => unknown(reader, "", name, entry, &KEYS),
+            (name, _) => reader.unknown(&quoted(name), entry, &KEYS),
         }
     }
 
@@ -361,16 +360,16 @@ impl Draft {
             max_connections: None,
         };
         let before = reader.complaints.len();
-        for inner in reader::entries(table) {
+        for inner in toml_reader::entries(table) {
             let key = format!("tls.{}", quoted(inner.name));
             match inner.name {
-                "certificates" => found.certificates = string(reader, &key, &inner),
-                "certificate" => found.certificate = string(reader, &key, &inner),
-                "key" => found.key = string(reader, &key, &inner),
-                "client_ca" => found.client_ca = string(reader, &key, &inner),
-                "required" => found.required = flag(reader, &key, &inner),
+                "certificates" => found.certificates = reader.text(&key, &inner),
+                "certificate" => found.certificate = reader.text(&key, &inner),
+                "key" => found.key = reader.text(&key, &inner),
+                "client_ca" => found.client_ca = reader.text(&key, &inner),
+                "required" => found.required = reader.flag(&key, &inner),
                 "max_connections" => found.max_connections = max_connections(reader, &key, &inner),
-                name => unknown(reader, &key, name, &inner, &TLS_KEYS),
+                _ => reader.unknown(&key, &inner, &TLS_KEYS),
             }
         }
         let is_given = (found.certificates.is_some(), found.certificate.is_some(), found.key.is_some());
@@ -398,25 +397,25 @@ impl Draft {
         let (mut device, mut rest) = (None, Vec::new());
         let mut found = DeviceTable::empty(entry.name, place);
         let before = reader.complaints.len();
-        for inner in reader::flattened(reader::entries(table)) {
+        for inner in toml_reader::flattened(toml_reader::entries(table)) {
             let key = format!("{scope}.{}", quoted(inner.full_name()));
             match inner.full_name() {
-                "device" => device = string(reader, &key, &inner),
-                "scheduler" => found.scheduler = string(reader, &key, &inner),
-                "set" => found.set = strings(reader, &key, &inner),
-                "fault" => found.fault = strings(reader, &key, &inner),
-                "seed" => found.seed = number(reader, &key, &inner).unwrap_or_default(),
-                "direct" => found.direct = flag(reader, &key, &inner),
-                "cache" => found.cache = string(reader, &key, &inner),
+                "device" => device = reader.text(&key, &inner),
+                "scheduler" => found.scheduler = reader.text(&key, &inner),
+                "set" => found.set = reader.texts(&key, &inner),
+                "fault" => found.fault = reader.texts(&key, &inner),
+                "seed" => found.seed = reader.number(&key, &inner).unwrap_or_default(),
+                "direct" => found.direct = reader.flag(&key, &inner),
+                "cache" => found.cache = reader.text(&key, &inner),
                 "busy_poll" => {
-                    if let Some(given) = string(reader, &key, &inner) {
+                    if let Some(given) = reader.text(&key, &inner) {
                         match busy_poll(&given.value) {
                             Ok(time) => found.busy_poll = time,
                             Err(error) => reader.complain(inner.at.start, &key, error.to_string()),
                         }
                     }
                 }
-                "connections" => match number(reader, &key, &inner) {
+                "connections" => match reader.number(&key, &inner) {
                     None => {}
                     Some(count @ 1..=CONNECTIONS_MAX) => {
                         found.connections = Some((count as u32, reader.place(inner.at.start)));
@@ -428,10 +427,7 @@ impl Draft {
                 },
                 "tls" => found.tls = device_tls(reader, &key, &inner),
                 name if crate::cgroup::find(name).is_some() => rest.push(inner),
-                name => {
-                    let name = name.to_owned();
-                    unknown(reader, &key, &name, &inner, &DEVICE_KEYS);
-                }
+                _ => reader.unknown(&key, &inner, &DEVICE_KEYS),
             }
         }
         // Its lines name this device, whatever those of others name.
@@ -476,10 +472,10 @@ impl Draft {
             max_connections: None,
         };
         let (mut device, mut tenant, mut start) = (None, None, None);
-        for inner in reader::entries(table) {
+        for inner in toml_reader::entries(table) {
             let key = format!("{scope}.{}", quoted(inner.name));
             match inner.name {
-                "device" => device = string(reader, &key, &inner),
+                "device" => device = reader.text(&key, &inner),
                 "start" => {
                     found.start = bytes(reader, &key, &inner).unwrap_or_default();
                     start = Some(reader.place(inner.at.start));
@@ -491,18 +487,18 @@ impl Draft {
                     }
                     found.range = reader.place(inner.at.start);
                 }
-                "read_only" => found.read_only = flag(reader, &key, &inner),
-                "tenant" => tenant = string(reader, &key, &inner).map(|given| (given, inner.at.start)),
-                "description" => found.description = string(reader, &key, &inner).map(|given| given.value),
+                "read_only" => found.read_only = reader.flag(&key, &inner),
+                "tenant" => tenant = reader.text(&key, &inner).map(|given| (given, inner.at.start)),
+                "description" => found.description = reader.text(&key, &inner).map(|given| given.value),
                 "clients" => {
-                    found.clients = strings(reader, &key, &inner);
+                    found.clients = reader.texts(&key, &inner);
                     if matches!(inner.value, Value::Array(all) if all.is_empty()) {
                         let message = "nobody could open it; leave the key out for everybody";
                         reader.complain(inner.at.start, &key, Problem::OutOfRange.because(message));
                     }
                 }
                 "max_connections" => found.max_connections = max_connections(reader, &key, &inner),
-                name => unknown(reader, &key, name, &inner, &EXPORT_KEYS),
+                _ => reader.unknown(&key, &inner, &EXPORT_KEYS),
             }
         }
         if let (None, Some(place)) = (found.size, start) {
@@ -584,15 +580,15 @@ fn device_tls(reader: &mut Reader<'_>, scope: &str, entry: &TomlEntry<'_>) -> Op
         return None;
     };
     let (mut found, before) = (DeviceTlsTable::default(), reader.complaints.len());
-    for inner in reader::entries(table) {
+    for inner in toml_reader::entries(table) {
         let key = format!("{scope}.{}", quoted(inner.name));
         match inner.name {
-            "certificates" => found.certificates = string(reader, &key, &inner),
-            "ca" => found.ca = string(reader, &key, &inner),
-            "certificate" => found.certificate = string(reader, &key, &inner),
-            "key" => found.key = string(reader, &key, &inner),
-            "hostname" => found.hostname = string(reader, &key, &inner),
-            name => unknown(reader, &key, name, &inner, &DEVICE_TLS_KEYS),
+            "certificates" => found.certificates = reader.text(&key, &inner),
+            "ca" => found.ca = reader.text(&key, &inner),
+            "certificate" => found.certificate = reader.text(&key, &inner),
+            "key" => found.key = reader.text(&key, &inner),
+            "hostname" => found.hostname = reader.text(&key, &inner),
+            _ => reader.unknown(&key, &inner, &DEVICE_TLS_KEYS),
         }
     }
     let has_own = (found.certificate.is_some(), found.key.is_some());
@@ -629,66 +625,9 @@ fn device_of(export: &ExportTable, given: Option<Given>, devices: &[DeviceTable]
     }
 }
 
-fn unknown(reader: &mut Reader<'_>, key: &str, name: &str, entry: &TomlEntry<'_>, known: &[&str]) {
-    let key = if key.is_empty() { quoted(name) } else { key.to_owned() };
-    let meant = did_you_mean(name, known.iter().copied());
-    let message = format!("no such key{meant}; there are {}", known.join(", "));
-    reader.complain(entry.key.start, &key, Problem::Unknown.because(message));
-}
-
-/// Returns a text that is not empty, or complains.
-fn string(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<Given> {
-    text_of(reader, key, entry.value, entry.at.start)
-}
-
-fn text_of(reader: &mut Reader<'_>, key: &str, value: &Value<'_>, at: usize) -> Option<Given> {
-    match value {
-        Value::String(text) if !text.trim().is_empty() && !text.contains(char::is_control) => {
-            Some(Given { key: key.to_owned(), value: text.to_string(), place: reader.place(at) })
-        }
-        Value::String(_) => {
-            reader.complain(at, key, "expected a text in one line that is not empty");
-            None
-        }
-        _ => {
-            reader.complain(at, key, "expected a text in quotes");
-            None
-        }
-    }
-}
-
-/// Returns a text, or each of an array of texts.
-fn strings(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Vec<Given> {
-    match entry.value {
-        Value::Array(all) => {
-            all.iter().filter_map(|value| text_of(reader, key, value.get_ref(), value.span().start)).collect()
-        }
-        value => text_of(reader, key, value, entry.at.start).into_iter().collect(),
-    }
-}
-
-fn flag(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> bool {
-    if let Value::Boolean(flag) = entry.value {
-        return *flag;
-    }
-    reader.complain(entry.at.start, key, "expected true or false");
-    false
-}
-
-fn number(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<u64> {
-    let number = match entry.value {
-        Value::Integer(number) if number.radix() == 10 => number.as_str().replace('_', "").parse().ok(),
-        _ => None,
-    };
-    if number.is_none() {
-        reader.complain(entry.at.start, key, "expected a whole number, 0 or more");
-    }
-    number
-}
-
 /// Returns a number of connections.
 fn max_connections(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<u32> {
-    let count = number(reader, key, entry)?;
+    let count = reader.number(key, entry)?;
     let allowed = u32::try_from(count).ok().filter(|count| (1..=MAX_CONNECTIONS_MAX).contains(count));
     if allowed.is_none() {
         let message = format!("expected a number from 1 to {MAX_CONNECTIONS_MAX}");
@@ -701,8 +640,7 @@ fn max_connections(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) ->
 fn bytes(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<u64> {
     let size = match entry.value {
         Value::String(text) => quantity::size(text, Short::Nothing).ok().map(|size| size.get()),
-        Value::Integer(number) if number.radix() == 10 => number.as_str().replace('_', "").parse().ok(),
-        _ => None,
+        value => whole_number(value).and_then(|number| number.parse().ok()),
     };
     if size.is_none() {
         reader.complain(entry.at.start, key, "expected bytes: a number, or a size with its unit, such as \"10GiB\"");

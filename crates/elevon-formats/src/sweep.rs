@@ -18,11 +18,9 @@
 //! This module checks only the TOML; the caller knows options, settings and ranges. All errors are
 //! reported at once, one line each, with their places. Cost: O(size of the file).
 
-use toml::de::DeValue;
-
-use crate::device::{Given, Key, Value, entries};
 use crate::diagnostic::{Diagnostic, Problem, Span};
-use crate::tenants::reader::Reader;
+use crate::toml_reader::{Given, Reader, TomlEntry, Value, entries, scalar};
+use crate::toml_text::quoted;
 
 /// A key with several values, and the place of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,8 +69,8 @@ pub fn parse(file: &str, text: &str, options: &[&'static str]) -> Result<SweepFi
     let mut reader = Reader::new(file, text);
     let Some(table) = reader.table() else { return Err(reader.complaints) };
     let mut found = SweepFile::default();
-    for (key, value) in entries(table.get_ref()) {
-        found.take(&mut reader, key, value, options);
+    for entry in entries(table.get_ref()) {
+        found.take(&mut reader, &entry, options);
     }
     if found.job.is_none() && reader.complaints.is_empty() {
         let message = "is not given; a sweep runs a job file, such as job = \"reader.fio\"";
@@ -82,63 +80,53 @@ pub fn parse(file: &str, text: &str, options: &[&'static str]) -> Result<SweepFi
 }
 
 impl SweepFile {
-    fn take(&mut self, reader: &mut Reader<'_>, key: Key<'_>, value: Value<'_>, options: &[&'static str]) {
-        let name: &str = key.get_ref();
-        match name {
-            "job" => self.job = reader.given(name, value),
-            "sample" => self.sample = reader.given(name, value),
-            "compare" => self.compare = reader.given(name, value),
-            "seeds" => self.seeds = list(reader, name, value).map(|list| joined(reader, name, value, &list)),
-            "set" => self.set = reader.settings(name, value),
-            "over" => {
-                let DeValue::Table(table) = value.get_ref() else {
-                    return reader.complain(value.span().start, name, "expected a table: [over]");
-                };
-                for (key, value) in entries(table) {
-                    let place = reader.place(key.span().start);
-                    if let Some(values) = list(reader, &format!("over.{}", key.get_ref()), value) {
-                        let is_list = matches!(value.get_ref(), DeValue::Array(_));
-                        self.over.push(GivenList { key: key.get_ref().to_string(), values, is_list, place });
+    fn take(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>, options: &[&'static str]) {
+        let &TomlEntry { name, ref key, ref at, .. } = entry;
+        match (name, entry.value) {
+            ("job", _) => self.job = reader.text(name, entry),
+            ("sample", _) => self.sample = reader.text(name, entry),
+            ("compare", _) => self.compare = reader.text(name, entry),
+            ("seeds", _) => {
+                let (key, place) = (name.to_owned(), reader.place(at.start));
+                self.seeds = list(reader, name, entry).map(|list| Given { key, value: list.join(","), place });
+            }
+            ("set", _) => self.set = reader.settings(name, entry),
+            ("over", Value::Table(table)) => {
+                for entry in entries(table) {
+                    let place = reader.place(entry.key.start);
+                    if let Some(values) = list(reader, &format!("over.{}", entry.name), &entry) {
+                        let is_list = matches!(entry.value, Value::Array(_));
+                        self.over.push(GivenList { key: entry.name.to_owned(), values, is_list, place });
                     }
                 }
             }
+            ("over", _) => reader.complain(at.start, name, "expected a table: [over]"),
             _ if options.contains(&name) => {
-                let values = list(reader, name, value).unwrap_or_default();
+                let values = list(reader, name, entry).unwrap_or_default();
                 if values.len() > 1 && !REPEATED.contains(&name) {
                     let message = format!("is one value here; what varies stands under [over]: {name} = [...]");
-                    return reader.complain(value.span().start, name, Problem::TooMany.because(message));
+                    return reader.complain(at.start, name, Problem::TooMany.because(message));
                 }
                 for value in values {
-                    self.options.push(Given { key: name.to_owned(), value, place: reader.place(key.span().start) });
+                    self.options.push(Given { key: name.to_owned(), value, place: reader.place(key.start) });
                 }
             }
             _ => {
-                let known: Vec<&'static str> = KEYS.iter().chain(options).copied().collect();
-                reader.unknown(key, &known);
+                let known: Vec<&str> = KEYS.iter().chain(options).copied().collect();
+                reader.unknown(&quoted(name), entry, &known);
             }
         }
     }
 }
 
-fn joined(reader: &Reader<'_>, key: &str, value: Value<'_>, list: &[String]) -> Given {
-    Given { key: key.to_owned(), value: list.join(","), place: reader.place(value.span().start) }
-}
-
 /// Returns a text or number, or each of an array, or complains.
-fn list(reader: &mut Reader<'_>, key: &str, value: Value<'_>) -> Option<Vec<String>> {
-    let one = |value: Value<'_>| match value.get_ref() {
-        DeValue::String(text) => Some(text.to_string()),
-        DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().replace('_', "")),
-        DeValue::Float(number) => Some(number.as_str().replace('_', "")),
-        DeValue::Boolean(flag) => Some(u8::from(*flag).to_string()),
-        _ => None,
-    };
-    let all: Option<Vec<String>> = match value.get_ref() {
-        DeValue::Array(array) => array.iter().map(one).collect(),
-        _ => one(value).map(|text| vec![text]),
+fn list(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<Vec<String>> {
+    let all: Option<Vec<String>> = match entry.value {
+        Value::Array(array) => array.iter().map(|value| scalar(value.get_ref())).collect(),
+        value => scalar(value).map(|text| vec![text]),
     };
     if all.is_none() {
-        reader.complain(value.span().start, key, "expected a string, a number, true, false, or a list of these");
+        reader.complain(entry.at.start, key, "expected a string, a number, true, false, or a list of these");
     }
     all
 }

@@ -28,14 +28,12 @@ use std::ops::Range;
 use crate::cgroup::{FileOwner, Setting};
 use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
 use crate::quantity;
+use crate::toml_reader::{self, Reader, TomlEntry, Value};
 use crate::toml_text::quoted;
 
 mod knob;
-pub(crate) mod reader;
 
 pub use knob::{KNOBS, Knob};
-
-use reader::{Reader, TomlEntry, Value};
 
 /// A file of tenants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,7 +83,7 @@ pub fn parse(file: &str, text: &str, rules: &Rules) -> Result<TenantsFile, Vec<D
     let mut reader = Reader::new(file, text);
     let mut result = TenantsFile::default();
     let Some(table) = reader.table() else { return Err(reader.complaints) };
-    for entry in reader::entries(table.get_ref()) {
+    for entry in toml_reader::entries(table.get_ref()) {
         result.take(&mut reader, rules, &entry);
     }
     result.named = reader.one_device();
@@ -103,11 +101,11 @@ impl TenantsFile {
     fn take(&mut self, reader: &mut Reader<'_>, rules: &Rules, entry: &TomlEntry<'_>) {
         match (entry.name, entry.value) {
             ("device", Value::Table(table)) => {
-                self.device = settings(reader, rules, "device", Some(FileOwner::Device), reader::entries(table));
+                self.device = settings(reader, rules, "device", Some(FileOwner::Device), toml_reader::entries(table));
             }
             ("tenant", Value::Table(table)) => {
                 let mut known = BTreeMap::new();
-                for entry in reader::entries(table) {
+                for entry in toml_reader::entries(table) {
                     self.take_tenant(reader, rules, &entry, &mut known);
                 }
                 self.tenants.sort_by_key(|tenant| (tenant.place.line, tenant.place.column));
@@ -115,7 +113,9 @@ impl TenantsFile {
             ("change", Value::Array(array)) => {
                 for element in array.iter() {
                     match element.get_ref() {
-                        Value::Table(table) => self.take_change(reader, rules, element.span(), reader::entries(table)),
+                        Value::Table(table) => {
+                            self.take_change(reader, rules, element.span(), toml_reader::entries(table));
+                        }
                         _ => reader.complain(element.span().start, "change", "expected a table: [[change]]"),
                     }
                 }
@@ -152,7 +152,8 @@ impl TenantsFile {
                     reader.complain(entry.key.start, &scope, Problem::Conflict.because(message));
                 }
                 None => {
-                    let settings = settings(reader, rules, &scope, Some(FileOwner::Tenant), reader::entries(table));
+                    let settings =
+                        settings(reader, rules, &scope, Some(FileOwner::Tenant), toml_reader::entries(table));
                     self.tenants.push(TenantTable { path, place, settings });
                 }
             },
@@ -225,7 +226,7 @@ pub(crate) fn settings(
     entries: Vec<TomlEntry<'_>>,
 ) -> Vec<Setting> {
     let mut found = Vec::new();
-    for entry in reader::flattened(entries) {
+    for entry in toml_reader::flattened(entries) {
         knob::take(reader, rules, scope, whose, &entry, &mut found);
     }
     found

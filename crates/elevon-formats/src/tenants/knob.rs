@@ -6,10 +6,10 @@ use elevon_core::sched::Reserve;
 use elevon_core::units::{Bytes, Nanos};
 use toml::de::DeInteger;
 
-use super::reader::{Reader, TomlEntry, Value, entries};
 use crate::cgroup::{self, Cap, ControlFile, FILES, FileOwner, Floor, Limit, Setting, parse_class};
 use crate::diagnostic::{Complaint, Problem};
 use crate::quantity::{self, Short};
+use crate::toml_reader::{Reader, TomlEntry, Value, entries};
 use crate::toml_text::quoted;
 
 /// One of Elevon's own knobs.
