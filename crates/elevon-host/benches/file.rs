@@ -29,7 +29,7 @@ fn job(ios: u64, batch: u32, path: Option<&Path>) -> String {
 
 fn ours(path: &Path, text: &str) -> f64 {
     let parsed = parse(&mut MemorySource::one("bench.fio", text), "bench.fio").expect("a job of this file");
-    let options = OpenOptions { write: false, direct: false, grow_to: 0 };
+    let options = OpenOptions { write: false, direct: false, grow_to: 0, fill: false };
     let file = HostFile::open(path, options).expect("the file was just written");
     let (limits, size) = (file.limits.clone(), file.size);
     let mut host = Host::new(file, 1024, None, Interrupt::new()).expect("the machine does I/O");

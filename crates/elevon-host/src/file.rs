@@ -42,6 +42,10 @@ pub struct OpenOptions {
     pub direct: bool,
     /// Create a regular file of this size, or extend one to it; 0 keeps the size.
     pub grow_to: u64,
+    /// The file system is to be filled: a regular file grows without taking room (a write for which
+    /// there is none left fails with ENOSPC), and a new one with a `grow_to` of 0 becomes as long as
+    /// all that is free.
+    pub fill: bool,
 }
 
 /// An open file or block device.
@@ -138,7 +142,13 @@ impl HostFile {
         let io = |action| move |error| OpenError::Io { path: path.to_owned(), action, error };
         let existing = match std::fs::metadata(path) {
             Ok(meta) => Some(meta),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && options.write && options.grow_to > 0 => None,
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound
+                    && options.write
+                    && (options.grow_to > 0 || options.fill) =>
+            {
+                None
+            }
             Err(error) => return Err(io("open it")(error)),
         };
         let is_block_device = existing.as_ref().is_some_and(|meta| meta.file_type().is_block_device());
@@ -153,8 +163,13 @@ impl HostFile {
             _ => io("open it")(error),
         })?;
         let mut bytes = size_of(&file, is_block_device).map_err(io("find its size"))?;
-        if !is_block_device && options.write && bytes < options.grow_to {
-            grow(&file, options.grow_to).map_err(|error| {
+        let wanted = match (options.fill && created, options.grow_to) {
+            (true, 0) => free_bytes(&file).map_err(io("find what is free"))?,
+            (_, wanted) => wanted,
+        };
+        if !is_block_device && options.write && bytes < wanted {
+            let grown = if options.fill { file.set_len(wanted) } else { grow(&file, wanted) };
+            grown.map_err(|error| {
                 if created {
                     // Remove an incomplete file.
                     let _ = std::fs::remove_file(path);
@@ -163,7 +178,7 @@ impl HostFile {
                 }
                 OpenError::Io { path: path.to_owned(), action: "make room for it", error }
             })?;
-            bytes = options.grow_to;
+            bytes = wanted;
         }
         let limits = limits_of(&file, is_block_device, is_direct);
         let size = Bytes::new(bytes - bytes % u64::from(limits.logical_block_size)).sectors_floor();
@@ -331,6 +346,18 @@ fn grow(file: &File, bytes: u64) -> std::io::Result<()> {
     }
 }
 
+/// Returns how many bytes of a file's file system are free.
+fn free_bytes(file: &File) -> std::io::Result<u64> {
+    let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: a valid descriptor, and room for the answer.
+    if unsafe { libc::fstatvfs(file.as_raw_fd(), found.as_mut_ptr()) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so all of it is written.
+    let found = unsafe { found.assume_init() };
+    Ok(found.f_bfree.saturating_mul(found.f_frsize))
+}
+
 /// Returns a block device's limits from sysfs; for a file, what io_uring accepts in one call.
 fn limits_of(file: &File, is_block_device: bool, is_direct: bool) -> QueueLimits {
     let mut limits = QueueLimits {
@@ -421,7 +448,10 @@ mod tests {
     fn a_file_is_of_one_server_alone_or_of_several() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
-        let open = || HostFile::open(&path, OpenOptions { write: true, direct: false, grow_to: 4096 }).expect("a file");
+        let open = || {
+            HostFile::open(&path, OpenOptions { write: true, direct: false, grow_to: 4096, fill: false })
+                .expect("a file")
+        };
         let (one, other) = (open(), open());
         assert!(one.lock(true).is_ok());
         assert!(other.lock(true).is_err() && other.lock(false).is_err());
@@ -460,7 +490,7 @@ mod tests {
     #[test]
     fn flushes_have_an_open_file_of_their_own() {
         let directory = tempfile::tempdir().expect("a directory");
-        let options = OpenOptions { write: true, direct: false, grow_to: 8192 };
+        let options = OpenOptions { write: true, direct: false, grow_to: 8192, fill: false };
         let file = HostFile::open(&directory.path().join("file"), options).expect("a file");
         // Descriptors of one open file share its position.
         (&file.flush_file).seek(SeekFrom::Start(4096)).expect("a seek");

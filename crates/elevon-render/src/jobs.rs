@@ -302,6 +302,9 @@ fn distribution(list: &[Distribution; 3], page: &mut Page) {
         Distribution::Normal(deviation, centre) => Some(("normal", skewed(*deviation, *centre))),
         Distribution::Zoned(zones) => Some(("zoned", pairs(zones))),
         Distribution::ZonedAbsolute(zones) => Some(("zoned_abs", pairs(zones))),
+        Distribution::Sequence { blocks, .. } => {
+            Some(("sequence", blocks.iter().map(u64::to_string).collect::<Vec<_>>().join(",")))
+        }
     };
     let forms = list.each_ref().map(form);
     let Some((name, parameters)) = forms.iter().flatten().next() else { return };
@@ -313,6 +316,10 @@ fn distribution(list: &[Distribution; 3], page: &mut Page) {
         _ => parameters.clone(),
     };
     page.line("random_distribution", format!("{name}:{value}"));
+    page.flag(
+        "random_sequence_stride",
+        list.iter().any(|one| matches!(one, Distribution::Sequence { stride: true, .. })),
+    );
 }
 
 fn skewed(parameter: f64, centre: Option<f64>) -> String {

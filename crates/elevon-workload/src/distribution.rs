@@ -26,6 +26,8 @@ enum Shape {
     },
     /// (cumulative percentage of accesses, first block, number of blocks).
     Zones(Vec<(u64, u64, u64)>),
+    /// Not by chance.
+    Listed(Sequence),
 }
 
 #[derive(Clone, Debug)]
@@ -65,6 +67,7 @@ impl Sampler {
             Distribution::ZonedAbsolute(zones) => {
                 zoned(len, zones.iter().map(|&(share, bytes)| (share, bytes / block)))
             }
+            Distribution::Sequence { blocks, stride } => Shape::Listed(Sequence::new(blocks, *stride, len)),
         };
         Self { len, kind }
     }
@@ -82,9 +85,10 @@ impl Sampler {
     }
 
     #[inline(never)]
-    pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
-        match &self.kind {
-            Shape::Uniform => self.draw_evenly(rng),
+    pub(crate) fn draw(&mut self, rng: &mut Rng) -> u64 {
+        match &mut self.kind {
+            Shape::Uniform => rng.below(self.len),
+            Shape::Listed(sequence) => sequence.next(self.len),
             Shape::Ranked { rank, place } => {
                 let rank = match rank {
                     Rank::Zipf(zipf) => zipf.draw(rng),
@@ -92,7 +96,7 @@ impl Sampler {
                     // accesses.
                     Rank::Pareto(power) => {
                         let u = rng.unit();
-                        let share = if u <= 0.0 { 0.0 } else { exp(ln(u) * power) };
+                        let share = if u <= 0.0 { 0.0 } else { exp(ln(u) * *power) };
                         ((share * self.len as f64) as u64).min(self.len - 1)
                     }
                 };
@@ -101,7 +105,7 @@ impl Sampler {
                     RankOrder::From(centre) => ((u128::from(*centre) + u128::from(rank)) % u128::from(self.len)) as u64,
                 }
             }
-            Shape::Normal { centre, deviation } => self.normal(*centre, *deviation, rng),
+            Shape::Normal { centre, deviation } => normal(self.len, *centre, *deviation, rng),
             Shape::Zones(zones) => {
                 let share = rng.below(100);
                 let &(_, first, blocks) = zones.iter().find(|z| share < z.0).unwrap_or(&zones[zones.len() - 1]);
@@ -110,17 +114,56 @@ impl Sampler {
         }
     }
 
-    /// Draws the sum of twelve uniform draws, which has variance 1; a draw outside the range is
-    /// repeated.
-    fn normal(&self, centre: f64, deviation: f64, rng: &mut Rng) -> u64 {
-        for _ in 0..16 {
-            let sum: f64 = (0..6).map(|_| rng.next_u64()).map(|w| ((w >> 32) + (w & 0xffff_ffff)) as f64).sum();
-            let at = centre + (sum / (1u64 << 32) as f64 - 6.0) * deviation;
-            if at >= 0.0 && at < self.len as f64 {
-                return at as u64;
-            }
+    /// Starts again: a list with its first round.
+    pub(crate) const fn rewind(&mut self) {
+        if let Shape::Listed(sequence) = &mut self.kind {
+            (sequence.next, sequence.base) = (0, 0);
         }
-        (centre as u64).min(self.len - 1)
+    }
+}
+
+/// Draws the sum of twelve uniform draws, which has variance 1; a draw outside the range is
+/// repeated.
+fn normal(len: u64, centre: f64, deviation: f64, rng: &mut Rng) -> u64 {
+    for _ in 0..16 {
+        let sum: f64 = (0..6).map(|_| rng.next_u64()).map(|w| ((w >> 32) + (w & 0xffff_ffff)) as f64).sum();
+        let at = centre + (sum / (1u64 << 32) as f64 - 6.0) * deviation;
+        if at >= 0.0 && at < len as f64 {
+            return at as u64;
+        }
+    }
+    (centre as u64).min(len - 1)
+}
+
+/// Blocks in the order of a list, round after round.
+#[derive(Clone, Debug)]
+struct Sequence {
+    blocks: Vec<u64>,
+    /// Blocks that a round lies behind the one before it.
+    step: u64,
+    /// The next entry of the list.
+    next: usize,
+    /// Blocks from the front of the range to where the round lies.
+    base: u64,
+}
+
+impl Sequence {
+    /// Returns the order of at least one block in a range of `len` blocks, at least 1: what lies
+    /// beyond it starts again at its front. With `stride` each round lies as much further on as it
+    /// has blocks.
+    fn new(blocks: &[u64], stride: bool, len: u64) -> Self {
+        let step = if stride { blocks.len() as u64 % len } else { 0 };
+        Self { blocks: blocks.iter().map(|block| block % len).collect(), step, next: 0, base: 0 }
+    }
+
+    /// Returns the next block of a range of `len` blocks.
+    fn next(&mut self, len: u64) -> u64 {
+        let block = (self.base + self.blocks[self.next]) % len;
+        self.next += 1;
+        if self.next == self.blocks.len() {
+            (self.next, self.base) = (0, (self.base + self.step) % len);
+        }
+        block
     }
 }
 
@@ -193,7 +236,7 @@ mod tests {
 
     fn counts(distribution: &Distribution, draws: usize) -> Vec<usize> {
         let mut rng = Rng::new(3);
-        let sampler = Sampler::new(distribution, LEN, 4096, &mut rng);
+        let mut sampler = Sampler::new(distribution, LEN, 4096, &mut rng);
         let mut counts = vec![0; LEN as usize];
         for _ in 0..draws {
             counts[sampler.draw(&mut rng) as usize] += 1;
@@ -244,6 +287,24 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_gone_through_in_rounds() {
+        let draws = |blocks: &[u64], stride, len| -> Vec<u64> {
+            let mut rng = Rng::new(1);
+            let list = Distribution::Sequence { blocks: blocks.to_vec(), stride };
+            let mut sampler = Sampler::new(&list, len, 4096, &mut rng);
+            let mut draw = || (0..7).map(|_| sampler.draw(&mut rng)).collect();
+            let first: Vec<u64> = draw();
+            sampler.rewind();
+            assert_eq!((0..7).map(|_| sampler.draw(&mut rng)).collect::<Vec<_>>(), first);
+            first
+        };
+        assert_eq!(draws(&[2, 0, 1], false, 100), [2, 0, 1, 2, 0, 1, 2]);
+        assert_eq!(draws(&[2, 0, 1], true, 100), [2, 0, 1, 5, 3, 4, 8]);
+        assert_eq!(draws(&[2, 0, 1], true, 5), [2, 0, 1, 0, 3, 4, 3], "what lies beyond the end is at the front");
+        assert_eq!(draws(&[7], true, 3), [1, 2, 0, 1, 2, 0, 1]);
+    }
+
+    #[test]
     fn zones_get_their_share() {
         // The manual's example: 60 % to the first 10 %, 30 % to the next 20 %, 8 % to the next 30
         // %, 2 % to the last 40 %.
@@ -269,7 +330,7 @@ mod tests {
                 Distribution::Zoned(vec![(50, 50), (50, 50)]),
                 Distribution::ZonedAbsolute(vec![(100, 1 << 40)]),
             ] {
-                let sampler = Sampler::new(&d, len, 512, &mut rng);
+                let mut sampler = Sampler::new(&d, len, 512, &mut rng);
                 assert!((0..200).all(|_| sampler.draw(&mut rng) < len), "{d:?} {len}");
             }
         }

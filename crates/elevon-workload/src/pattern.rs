@@ -342,7 +342,7 @@ impl Pattern {
                     *next = 0;
                 }
                 UnitOrder::Map(map) => *map = FreeMap::new(map.len()),
-                UnitOrder::Any(_) => {}
+                UnitOrder::Any(sampler) => sampler.rewind(),
             }
         }
     }

@@ -93,7 +93,8 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             let grow_to = if plan.writes() { bytes_needed(plan) } else { 0 };
             // Jobs with direct=0, too: what the kernel's page cache holds is not known, and no I/O
             // of the stack is to end there. A page cache is one of our own above the stack.
-            let options = OpenOptions { write: plan.writes(), direct: true, grow_to };
+            let fill = plan.writes() && plan.jobs.jobs.iter().any(|job| job.fill_device);
+            let options = OpenOptions { write: plan.writes(), direct: true, grow_to, fill };
             let file = HostFile::open(path, options).map_err(Failure::input)?;
             let mut host = Host::new(file, 1024, None, interrupt.clone()).map_err(MachineError::StartIo)?;
             let description = device_description::of_host(path, &host);

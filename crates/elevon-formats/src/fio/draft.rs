@@ -4,7 +4,8 @@
 use super::number::PerDirection;
 use super::options::OptionRow;
 use super::spec::{
-    Amount, BlockSizes, Flow, JobSpec, LatencyTarget, SizePrio, SteadyMetric, SteadyState, StridedZones, VerifyMethod,
+    Amount, BlockSizes, Distribution, Flow, JobSpec, LatencyTarget, SizePrio, SteadyMetric, SteadyState, StridedZones,
+    VerifyMethod,
 };
 use crate::diagnostic::Span;
 use elevon_core::ioprio::{CpuPolicy, IoPrio, PrioClass};
@@ -35,6 +36,7 @@ pub struct Draft {
     fixed: [u64; 3],
     pub(crate) ranges: PerDirection<(u64, u64)>,
     pub(crate) splits: PerDirection<Vec<(u64, u32)>>,
+    pub(crate) sequence_stride: bool,
     pub(crate) bs_is_seq_rand: bool,
     pub(crate) prio: Option<u8>,
     pub(crate) prio_class: Option<u8>,
@@ -63,6 +65,7 @@ impl Draft {
             fixed: [4096; 3],
             ranges: [None; 3],
             splits: [None, None, None],
+            sequence_stride: false,
             bs_is_seq_rand: false,
             prio: None,
             prio_class: None,
@@ -151,7 +154,17 @@ impl Draft {
         // With `thinktime_iotime` alone, the default of one block does not apply.
         let blocks = if spec.think_time_io_time.is_zero() { 1 } else { 0 };
         spec.think_time_blocks = self.think_blocks.unwrap_or(blocks);
-        let uniform = spec.distribution.iter().all(|one| *one == super::spec::Distribution::Random);
+        for one in &mut spec.distribution {
+            match one {
+                Distribution::Sequence { stride, .. } => *stride = self.sequence_stride,
+                _ if self.sequence_stride => {
+                    warn("random_sequence_stride", "has no effect without random_distribution=sequence:".to_owned());
+                    break;
+                }
+                _ => {}
+            }
+        }
+        let uniform = spec.distribution.iter().all(|one| *one == Distribution::Random);
         // An alignment to the least block is none, as with fio.
         for (align, sizes) in spec.block_align.iter_mut().zip(&spec.block_sizes) {
             *align = if *align == smallest(sizes) { 0 } else { *align };

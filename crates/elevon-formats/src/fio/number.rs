@@ -208,6 +208,9 @@ fn unknown_unit(text: &str, suffix: &str, unit: Unit) -> Complaint {
             format!("`{text}` counts zones, and zoned devices are not supported; must be bytes, such as `256m`");
         return Problem::Unsupported.because(message);
     }
+    if suffix.starts_with("..") {
+        return Problem::NotANumber.because(format!("`{text}` is no number; must be one such as `4096` or `4k`"));
+    }
     if suffix.starts_with('.') {
         return Problem::Malformed.because(format!("`{text}` is no whole number; use a smaller unit"));
     }

@@ -377,6 +377,9 @@ fn chance() {
     assert_eq!(both[1], Distribution::Zoned(vec![(50, 50), (50, 50)]));
     let sizes = vec![(60, 20 << 30), (30, 100 << 30), (10, 500 << 30)];
     assert_eq!(spread("zoned_abs:60/20G:30/100G:10/500g").distribution[0], Distribution::ZonedAbsolute(sizes));
+    let listed = spread("sequence:0,2,0x10\nrandom_sequence_stride=1");
+    assert_eq!(listed.distribution[1], Distribution::Sequence { blocks: vec![0, 2, 16], stride: true });
+    assert!(listed.norandommap && spread("sequence:5").distribution[0] != listed.distribution[0]);
     assert_eq!(job("percentage_random=50,60").percentage_random, [50, 60, 60]);
     let seeds = job("randseed=0x1234\nrandrepeat=0\nallrandrepeat=1\nnorandommap");
     assert_eq!(
@@ -732,6 +735,10 @@ fn bad_lines_and_what_is_said_of_them() {
         (
             "[a]\nrandom_distribution=zipf:1\n",
             "job.fio:2:21: random_distribution: theta 1 is out of range; must be 0 or more, and not 1",
+        ),
+        (
+            "[a]\nrandom_distribution=sequence:\n",
+            "job.fio:2:21: random_distribution: `` has 0 blocks; must be 1 to 65536, such as sequence:0,2,1,3",
         ),
         ("[a]\npercentile_list=99:101\n", "job.fio:2:17: percentile_list: `101` is out of range; must be 0 to 100"),
         ("[a]\ninclude\n", "job.fio:2:1: include: names no file; write `include common.fio`"),

@@ -62,7 +62,7 @@ fn a_command_that_is_never_heard_fails_in_the_end() {
 #[test]
 fn only_buffers_of_a_run_are_registered() {
     let directory = tempfile::tempdir().expect("a directory");
-    let options = OpenOptions { write: true, direct: false, grow_to: 1 << 20 };
+    let options = OpenOptions { write: true, direct: false, grow_to: 1 << 20, fill: false };
     let mut file = HostFile::open(&directory.path().join("file"), options).expect("a file");
     file.is_direct = true;
     let mut ring = match Uring::new(8) {
@@ -108,7 +108,7 @@ fn a_ring_without_time_limits_is_refused() {
 #[test]
 fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
-    let options = OpenOptions { write: true, direct: false, grow_to: 1 << 20 };
+    let options = OpenOptions { write: true, direct: false, grow_to: 1 << 20, fill: false };
     let file = HostFile::open(&directory.path().join("file"), options).expect("a file");
     let mut ring = match Uring::new(8) {
         Ok(ring) => ring,

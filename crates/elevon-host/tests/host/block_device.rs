@@ -62,7 +62,7 @@ impl Drop for Loop {
 }
 
 fn open(path: &Path, write: bool) -> Result<HostFile, OpenError> {
-    HostFile::open(path, OpenOptions { write, direct: true, grow_to: 0 })
+    HostFile::open(path, OpenOptions { write, direct: true, grow_to: 0, fill: false })
 }
 
 #[test]

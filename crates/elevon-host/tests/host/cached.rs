@@ -150,7 +150,8 @@ fn a_write_that_fails_is_told_to_the_fsync_and_to_the_end() {
     drop(host(&path, Method::Threads, LARGE).expect("a file"));
     // The file is opened for reading only, so every write fails.
     for (sync, told) in [("fsync=8\n", true), ("", false)] {
-        let file = HostFile::open(&path, OpenOptions { write: false, direct: true, grow_to: 0 }).expect("a file");
+        let file =
+            HostFile::open(&path, OpenOptions { write: false, direct: true, grow_to: 0, fill: false }).expect("a file");
         let (limits, size) = (file.limits.clone(), file.size);
         let mut host = Host::new(file, 64, Some(Method::Threads), Interrupt::new()).expect("threads");
         host.reserve_frames(Bytes::new(LARGE)).expect("memory");

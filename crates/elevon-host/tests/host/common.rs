@@ -62,7 +62,7 @@ pub(crate) fn quick_directory() -> tempfile::TempDir {
 
 /// Returns the method's host over the file; `None` if this machine does not allow io_uring.
 pub(crate) fn host(path: &Path, method: Method, frames: u64) -> Option<Host> {
-    let options = OpenOptions { write: true, direct: true, grow_to: SIZE };
+    let options = OpenOptions { write: true, direct: true, grow_to: SIZE, fill: false };
     let file = HostFile::open(path, options).expect("a file in a directory of ours");
     match Host::new(file, 64, Some(method), Interrupt::new()) {
         Ok(mut host) => {

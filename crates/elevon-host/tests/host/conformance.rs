@@ -63,7 +63,8 @@ fn run_job<B: Backend>(
 }
 
 fn open(path: &Path, direct: bool) -> HostFile {
-    HostFile::open(path, OpenOptions { write: true, direct, grow_to: SIZE }).expect("a file in a directory of ours")
+    HostFile::open(path, OpenOptions { write: true, direct, grow_to: SIZE, fill: false })
+        .expect("a file in a directory of ours")
 }
 
 /// Returns the method's host; `None` if this machine does not allow io_uring.
@@ -216,8 +217,8 @@ fn an_interrupt_ends_the_run_and_keeps_its_figures() {
 #[test]
 fn what_cannot_be_opened_is_named_and_left_alone() {
     let directory = tempfile::tempdir().expect("a directory");
-    let read = OpenOptions { write: false, direct: false, grow_to: 0 };
-    let write = OpenOptions { write: true, direct: false, grow_to: SIZE };
+    let read = OpenOptions { write: false, direct: false, grow_to: 0, fill: false };
+    let write = OpenOptions { write: true, direct: false, grow_to: SIZE, fill: false };
     let check = |path: &Path, options: OpenOptions, words: &str| {
         let error = HostFile::open(path, options).expect_err("it cannot be opened").to_string();
         assert!(
@@ -247,7 +248,7 @@ fn what_cannot_be_opened_is_named_and_left_alone() {
 fn a_full_disk_leaves_nothing_behind() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("large");
-    let options = OpenOptions { write: true, direct: false, grow_to: 1 << 62 };
+    let options = OpenOptions { write: true, direct: false, grow_to: 1 << 62, fill: false };
     let error = HostFile::open(&path, options).expect_err("no disk is that large");
     assert!(matches!(error, OpenError::Io { action: "make room for it", .. }), "{error}");
     assert!(!path.exists(), "a file was left behind");

@@ -18,7 +18,7 @@ const TASK: TaskId = TaskId(0);
 /// where io_uring is denied.
 fn host() -> Option<(Host, tempfile::TempDir, SocketId, UnixStream)> {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = OpenOptions { write: true, direct: false, grow_to: SLOT };
+    let options = OpenOptions { write: true, direct: false, grow_to: SLOT, fill: false };
     let file = HostFile::open(&folder.path().join("file"), options).expect("a file");
     match Host::new(file, 8, Some(Method::IoUring), Interrupt::new()) {
         Ok(mut host) => {

@@ -100,7 +100,7 @@ fn locked(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
 fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     let Target::Real(path) = &planned.plan.target else { unreachable!("asked for a real device only") };
     let direct = planned.direct || planned.plan.cache.is_some();
-    let options = OpenOptions { write: !planned.read_only, direct, grow_to: 0 };
+    let options = OpenOptions { write: !planned.read_only, direct, grow_to: 0, fill: false };
     let file = HostFile::open(path, options).map_err(Failure::input)?;
     let mut host = Host::new(file, DEPTH, None, Interrupt::new()).map_err(MachineError::StartIo)?;
     host.carry_out_at_once();

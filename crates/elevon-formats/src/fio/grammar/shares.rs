@@ -10,6 +10,8 @@ use elevon_core::ioprio::IoPrio;
 const SIZES: usize = 64;
 /// The maximum number of zones of one direction.
 const ZONES: usize = 256;
+/// The maximum number of blocks of a `sequence`.
+const SEQUENCE: usize = 65_536;
 /// fio's parameter of zipf if none is given.
 const ZIPF_THETA: f64 = 1.1;
 const PARETO_POWER: f64 = 0.2;
@@ -139,18 +141,34 @@ pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &
             by_direction(arguments, |part| zones(part, name == "zoned", scan))?
         }
         "random" => [const { Some(Distribution::Random) }; 3],
+        "sequence" => {
+            let one = sequence(arguments.unwrap_or(""), scan)?;
+            [Some(one.clone()), Some(one.clone()), Some(one)]
+        }
         "zipf" | "pareto" | "normal" => {
             let one = skewed(name, arguments.unwrap_or(""))?;
             [Some(one.clone()), Some(one.clone()), Some(one)]
         }
         _ => {
-            let choices = "random zipf pareto normal zoned zoned_abs";
+            let choices = "random zipf pareto normal zoned zoned_abs sequence";
             return Err(Problem::NoChoice.because(format!("`{name}` is no distribution; must be one of {choices}")));
         }
     };
     // The whole job has one form of distribution: a direction that is left out is uniform.
     draft.spec.distribution = list.map(|one| one.unwrap_or(Distribution::Random));
     Ok(())
+}
+
+/// Parses numbers of blocks with commas between. Whether rounds go on is an option of its own.
+fn sequence(text: &str, scan: &mut Scan) -> Result<Distribution, Complaint> {
+    let entries = text.split(',').filter(|entry| !entry.trim().is_empty());
+    let blocks = entries.map(|entry| scan.unsigned(entry, Unit::Plain)).collect::<Result<Vec<u64>, _>>()?;
+    if blocks.is_empty() || blocks.len() > SEQUENCE {
+        let count = blocks.len();
+        return Err(Problem::TooMany
+            .because(format!("`{text}` has {count} blocks; must be 1 to {SEQUENCE}, such as sequence:0,2,1,3")));
+    }
+    Ok(Distribution::Sequence { blocks, stride: false })
 }
 
 fn real(text: &str) -> Result<f64, Complaint> {

@@ -27,4 +27,11 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .alias(&["random_seed"]),
     row("random_distribution", OptionKind::Text(grammar::distribution), "", "random", "where random offsets fall"),
+    row(
+        "random_sequence_stride",
+        OptionKind::Bool(|d, on| d.sequence_stride = on),
+        "",
+        "0",
+        "each round of random_distribution=sequence: is as much further on as it has blocks",
+    ),
 ];
