@@ -21,6 +21,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
+mod active_tree;
 mod arrival;
 mod budget;
 mod cooperation;

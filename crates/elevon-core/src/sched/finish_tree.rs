@@ -1,6 +1,5 @@
 //! Trees of entities ordered by virtual finish time; each node stores the smallest start below it.
 //!
-//! With this number, the smallest finish of all entities that have started is found in one descent.
 //! One table of nodes serves any number of trees, because an entity is in at most one at a time; a
 //! tree is only its [`Root`]. Virtual times wrap, so they are compared by signed difference; equal
 //! finishes keep the order of insertion.
@@ -103,35 +102,6 @@ impl FinishTrees {
         Self::found(self.nodes.rightmost(root.0))
     }
 
-    /// Returns the smallest start in a tree.
-    #[inline]
-    pub(in crate::sched) fn min_start(&self, root: Root) -> Option<u64> {
-        Self::found(root.0).map(|n| self.nodes.at(n).sum)
-    }
-
-    /// Returns the entity with the smallest finish of all whose start is not after `time`; of equal
-    /// finishes the one inserted first.
-    ///
-    /// Exact; the kernel's walk can miss a node on the right of an ineligible one (named
-    /// deviation).
-    pub(in crate::sched) fn first_eligible(&self, root: Root, time: u64) -> Option<u32> {
-        let mut n = root.0;
-        if n == NIL || later(self.nodes.at(n).sum, time) {
-            return None;
-        }
-        loop {
-            let node = self.nodes.at(n);
-            n = if node.left != NIL && !later(self.nodes.at(node.left).sum, time) {
-                node.left
-            } else if !later(node.item.start, time) {
-                return Some(n);
-            } else {
-                // An entity below has started, and it is neither here nor on the left.
-                node.right
-            };
-        }
-    }
-
     /// Checks order, heap, links and smallest starts, and returns the keys in order. For tests:
     /// O(n).
     pub(in crate::sched) fn self_check(&self, root: Root) -> Vec<u32> {
@@ -173,11 +143,6 @@ mod tests {
                 assert!(trees.self_check(root).iter().eq(oracle.iter().map(|e| &e.0)));
                 assert_eq!(trees.first(root), oracle.first().map(|e| e.0));
                 assert_eq!(trees.last(root), oracle.last().map(|e| e.0));
-                let time = base.wrapping_add(rng.below(45));
-                let eligible = oracle.iter().find(|e| !later(e.1, time)).map(|e| e.0);
-                assert_eq!(trees.first_eligible(root, time), eligible);
-                let least = oracle.iter().map(|e| e.1.wrapping_sub(base)).min();
-                assert_eq!(trees.min_start(root).map(|s| s.wrapping_sub(base)), least);
                 assert_eq!(trees.contains(id), oracle.iter().any(|e| e.0 == id));
             }
         }

@@ -93,6 +93,8 @@ pub(super) struct Entity {
     pub(super) changed: bool,
     pub(super) class: Class,
     pub(super) place: TreeState,
+    /// Its place in the active tree, if it is there.
+    pub(super) seat: u32,
     /// The group in which it competes.
     pub(super) group: GroupId,
     /// The entity of that group, or [`NIL`]: it is asked for at every step up.
@@ -121,6 +123,7 @@ impl Entity {
             changed: false,
             class,
             place: TreeState::Nowhere,
+            seat: 0,
             group,
             parent: NIL,
             child,

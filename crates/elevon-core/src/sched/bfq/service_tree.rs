@@ -1,12 +1,13 @@
 //! The trees of one class in one group, with its virtual time.
 
+use super::active_tree::ActiveTree;
 use super::entity::{Entity, EntityId, TreeState, delta};
-use crate::sched::finish_tree::{FinishTrees, Root, later, latest};
+use crate::sched::finish_tree::{FinishTrees, Root, later};
 
 /// Active and idle tree of a class, with its virtual time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ServiceTree {
-    pub(super) active: Root,
+    pub(super) active: ActiveTree,
     pub(super) idle: Root,
     /// The first entity of the idle tree, cached because it is compared with the virtual time at
     /// every service.
@@ -19,7 +20,7 @@ pub(super) struct ServiceTree {
 
 impl ServiceTree {
     pub(super) const EMPTY: Self =
-        Self { active: Root::EMPTY, idle: Root::EMPTY, idle_first: None, time: 0, weights: 0 };
+        Self { active: ActiveTree::EMPTY, idle: Root::EMPTY, idle_first: None, time: 0, weights: 0 };
 
     /// Advances the virtual time by the service of `sectors`.
     #[inline]
@@ -77,9 +78,28 @@ impl ServiceTree {
         assert_eq!(self.idle_first, trees.first(self.idle), "the first idle entity");
     }
 
-    /// Returns the virtual time that makes at least one active entity eligible.
-    #[inline]
-    pub(super) fn jump(&self, trees: &FinishTrees) -> u64 {
-        trees.min_start(self.active).map_or(self.time, |start| latest(self.time, start))
+    /// Returns the entity to serve next: of those that are eligible, or otherwise start first, the
+    /// one with the smallest finish. `may_jump`: if none is eligible, virtual time moves to the
+    /// start of that.
+    pub(super) fn search(
+        &mut self,
+        may_jump: bool,
+        entities: &mut [Entity],
+        trees: &mut FinishTrees,
+    ) -> Option<EntityId> {
+        let next = match self.active.first_eligible(self.time) {
+            Some(next) => next,
+            None => {
+                let (next, start) = self.active.first_to_start()?;
+                if may_jump {
+                    self.time = start;
+                }
+                next
+            }
+        };
+        if may_jump {
+            self.forget_idle(entities, trees);
+        }
+        Some(EntityId(next))
     }
 }

@@ -19,7 +19,8 @@
 //! exact.
 //!
 //! Cost, with d levels and q entities in a group: serve O(d) (and O(log q) if an idle entity is
-//! removed), activate, requeue, deactivate and choosing the next O(d · log q).
+//! removed), activate, requeue and deactivate O(d · log q); choosing the next O(d), and O(log q) for
+//! each entity that has become eligible.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -29,7 +30,7 @@ use super::service_tree::ServiceTree;
 use crate::sched::finish_tree::{FinishTrees, later};
 
 /// A group: three service trees, strictly by class.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) trees: [ServiceTree; 3],
     /// The child in service.
@@ -43,6 +44,13 @@ pub(super) struct Group {
     guard: i64,
     /// Its entity in its parent; `None` for the root.
     pub(super) entity: Option<EntityId>,
+}
+
+impl Group {
+    const fn new(entity: Option<EntityId>, tick: i64) -> Self {
+        let trees = [ServiceTree::EMPTY; 3];
+        Self { trees, in_service: None, next: None, active: 0, guard: tick, entity }
+    }
 }
 
 /// The context of a walk up the hierarchy.
@@ -72,12 +80,10 @@ pub(super) struct Engine {
 impl Engine {
     /// Returns an engine with a root group. `guard_ticks`: 200 ms.
     pub(super) fn new(guard_ticks: i64) -> Self {
-        let root =
-            Group { trees: [ServiceTree::EMPTY; 3], in_service: None, next: None, active: 0, guard: 0, entity: None };
         Self {
             entities: Vec::new(),
             free: Vec::new(),
-            groups: alloc::vec![root],
+            groups: alloc::vec![Group::new(None, 0)],
             trees: FinishTrees::default(),
             newest: NIL,
             oldest: NIL,
@@ -110,9 +116,7 @@ impl Engine {
     pub(super) fn add_group(&mut self, parent: GroupId, weight: u64) -> GroupId {
         let id = GroupId(self.groups.len() as u32);
         let entity = self.add_entity(Entity::new(parent, Some(id), Class::Be, weight));
-        self.groups.push(Group { entity: Some(entity), guard: self.tick, ..self.groups[0] });
-        let group = &mut self.groups[id.index()];
-        (group.trees, group.in_service, group.next, group.active) = ([ServiceTree::EMPTY; 3], None, None, 0);
+        self.groups.push(Group::new(Some(entity), self.tick));
         id
     }
 
@@ -318,9 +322,10 @@ impl Engine {
     /// the head of the list.
     fn enter_active(&mut self, id: EntityId) {
         let Entity { start, finish, child, .. } = self[id];
-        let (tree, entities, trees) = self.tree_mut(id);
-        trees.insert(&mut tree.active, id.0, start, finish);
-        entities[id.index()].place = TreeState::Active;
+        let (tree, entities, _) = self.tree_mut(id);
+        let entity = &mut entities[id.index()];
+        entity.seat = tree.active.insert(id.0, start, finish, tree.time);
+        entity.place = TreeState::Active;
         if child.is_none() {
             let older = core::mem::replace(&mut self.newest, id.0);
             (self[id].newer, self[id].older) = (NIL, older);
@@ -333,12 +338,12 @@ impl Engine {
 
     /// Removes an entity from the active tree if it is there; its weight still counts.
     fn leave_active(&mut self, id: EntityId) {
-        let Entity { place, child, newer, older, .. } = self[id];
+        let Entity { place, seat, child, newer, older, .. } = self[id];
         if place != TreeState::Active {
             return;
         }
-        let (tree, entities, trees) = self.tree_mut(id);
-        trees.remove(&mut tree.active, id.0);
+        let (tree, entities, _) = self.tree_mut(id);
+        tree.active.remove(seat);
         entities[id.index()].place = TreeState::Serving;
         if child.is_none() {
             match newer {
@@ -438,18 +443,7 @@ impl Engine {
             group.guard = tick;
         }
         let may_jump = group.in_service.is_none() || change.expiration;
-        for tree in &mut group.trees[first..] {
-            if tree.active.is_empty() {
-                continue;
-            }
-            let time = tree.jump(trees);
-            if may_jump {
-                tree.time = time;
-                tree.forget_idle(entities, trees);
-            }
-            return trees.first_eligible(tree.active, time).map(EntityId);
-        }
-        None
+        group.trees[first..].iter_mut().find_map(|tree| tree.search(may_jump, entities, trees))
     }
 
     /// Puts the next entity into service, at every level down to a queue.
@@ -530,12 +524,12 @@ impl Engine {
 
     /// Returns the active queue that a fair server would serve beside the one in service: started,
     /// with the smallest finish, class after class down to `lowest`, at every level.
-    pub(super) fn eligible(&self, lowest: Class) -> Option<EntityId> {
+    pub(super) fn eligible(&mut self, lowest: Class) -> Option<EntityId> {
         let mut group = GroupId::ROOT;
         loop {
-            let trees = &self.groups[group.index()].trees[..=lowest as usize];
-            let tree = trees.iter().find(|tree| !tree.active.is_empty())?;
-            let id = EntityId(self.trees.first_eligible(tree.active, tree.time)?);
+            let trees = &mut self.groups[group.index()].trees[..=lowest as usize];
+            let tree = trees.iter_mut().find(|tree| !tree.active.is_empty())?;
+            let id = EntityId(tree.active.first_eligible(tree.time)?);
             match self[id].child {
                 Some(child) => group = child,
                 None => return Some(id),
@@ -565,7 +559,7 @@ impl Engine {
                     let e = &self.entities[*id as usize];
                     assert_eq!((e.group.index(), e.class, e.place), (index, class, place), "entity {id} is elsewhere");
                 };
-                for id in self.trees.self_check(tree.active) {
+                for id in tree.active.self_check(tree.time) {
                     mine(&id, TreeState::Active);
                     weights += self.entities[id as usize].weight;
                     listed += usize::from(self.entities[id as usize].child.is_none());
