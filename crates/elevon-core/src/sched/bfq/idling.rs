@@ -28,30 +28,29 @@ impl Counted {
     const PRESENT: u64 = 1;
     const BUSY: u64 = 2;
     const RAISED: u64 = 4;
+    const CLASS: u64 = 0xff00;
 
     const fn has(self, flags: u64) -> bool {
         self.0 & flags == flags
     }
-    /// Its weight, if it is present and not raised.
-    fn weight(self) -> Option<u16> {
-        (self.has(Self::PRESENT) && !self.has(Self::RAISED)).then_some((self.0 >> 16) as u16)
+    /// Its weight, if it is present and not raised; otherwise 0.
+    const fn weight(self) -> u16 {
+        if self.0 & (Self::PRESENT | Self::RAISED) == Self::PRESENT { (self.0 >> 16) as u16 } else { 0 }
     }
-    /// Its class, if it is busy.
-    fn busy(self) -> Option<Class> {
-        self.has(Self::BUSY).then(|| Class::ALL[usize::from((self.0 >> 8) as u8)])
+    const fn class(self) -> Class {
+        Class::ALL[(self.0 >> 8 & 3) as usize]
     }
     /// Returns true if it is busy and raised.
     const fn raised_busy(self) -> bool {
         self.has(Self::BUSY | Self::RAISED)
     }
-    /// Its group, if it is present.
-    fn group(self) -> Option<GroupId> {
-        self.has(Self::PRESENT).then_some(GroupId((self.0 >> 32) as u32))
+    const fn group(self) -> GroupId {
+        GroupId((self.0 >> 32) as u32)
     }
 }
 
-/// The number of queues with each weight. Returns the smallest weight and whether there are two:
-/// O(1) and O(16).
+/// The number of queues with each weight; weight 0 is that of queues that do not count. Returns the
+/// smallest weight and whether there are two: O(1) and O(16).
 #[derive(Clone, Debug)]
 pub(super) struct WeightCounters {
     counts: [u32; 1001],
@@ -64,6 +63,9 @@ impl WeightCounters {
         Self { counts: [0; 1001], used: [0; 16], distinct: 0 }
     }
     fn add(&mut self, weight: u16) {
+        if weight == 0 {
+            return;
+        }
         let count = &mut self.counts[usize::from(weight)];
         *count += 1;
         if *count == 1 {
@@ -72,6 +74,9 @@ impl WeightCounters {
         }
     }
     fn remove(&mut self, weight: u16) {
+        if weight == 0 {
+            return;
+        }
         let count = &mut self.counts[usize::from(weight)];
         *count -= 1;
         if *count == 0 {
@@ -142,24 +147,43 @@ impl Bfq {
     }
 
     fn change_counts(&mut self, old: Counted, new: Counted) {
-        if old.weight() != new.weight() {
-            old.weight().into_iter().for_each(|w| self.weights.remove(w));
-            new.weight().into_iter().for_each(|w| self.weights.add(w));
+        // Each count on its own: mostly one or two of them change.
+        let (from, to) = (old.weight(), new.weight());
+        if from != to {
+            self.weights.remove(from);
+            self.weights.add(to);
         }
-        if old.busy() != new.busy() {
-            old.busy().into_iter().for_each(|class| self.busy.remove(class));
-            new.busy().into_iter().for_each(|class| self.busy.add(class));
+        let flags = Counted::BUSY | Counted::RAISED | Counted::CLASS;
+        if (old.0 ^ new.0) & flags != 0 {
+            self.change_busy(old, new);
+        }
+        if old.has(Counted::PRESENT) != new.has(Counted::PRESENT) || old.group() != new.group() {
+            self.change_pending(old, new);
+        }
+    }
+
+    /// Counts a queue among the busy ones as it is now.
+    fn change_busy(&mut self, old: Counted, new: Counted) {
+        if old.has(Counted::BUSY) {
+            self.busy.remove(old.class());
+        }
+        if new.has(Counted::BUSY) {
+            self.busy.add(new.class());
         }
         self.raised_busy = self.raised_busy + u32::from(new.raised_busy()) - u32::from(old.raised_busy());
-        if old.group() != new.group() {
-            for (group, came) in [(old.group(), false), (new.group(), true)] {
-                let Some(group) = group else { continue };
-                let pending = &mut self.groups[group.index()].pending;
-                *pending = if came { *pending + 1 } else { *pending - 1 };
-                if *pending == u32::from(came) {
-                    self.pending_groups = if came { self.pending_groups + 1 } else { self.pending_groups - 1 };
-                }
-            }
+    }
+
+    /// Counts a queue that is present among those of its group.
+    fn change_pending(&mut self, old: Counted, new: Counted) {
+        if old.has(Counted::PRESENT) {
+            let pending = &mut self.groups[old.group().index()].pending;
+            *pending -= 1;
+            self.pending_groups -= u32::from(*pending == 0);
+        }
+        if new.has(Counted::PRESENT) {
+            let pending = &mut self.groups[new.group().index()].pending;
+            *pending += 1;
+            self.pending_groups += u32::from(*pending == 1);
         }
     }
 
@@ -188,7 +212,7 @@ impl Bfq {
         let own = || self.queue(q).counted.weight();
         let is_spared = || match self.settings.inject {
             Inject::Off | Inject::Seed => false,
-            Inject::Limit | Inject::Fair => own().is_some() && own() == self.weights.smallest(),
+            Inject::Limit | Inject::Fair => own() > 0 && Some(own()) == self.weights.smallest(),
         };
         let weights_differ = self.weights.distinct > 1 && !is_spared();
         let root = u32::from(self.rules.bfq_counts_root_group || self.groups[0].pending > 0);
