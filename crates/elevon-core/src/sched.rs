@@ -10,6 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 pub mod bfq;
+mod by_sector;
 mod contexts;
 pub mod elevator;
 pub mod fifo;

@@ -31,6 +31,7 @@ mod entity;
 mod idling;
 mod injection;
 mod peak_rate;
+mod positions;
 mod process;
 mod queue;
 mod queueing;
@@ -47,6 +48,7 @@ use cooperation::Burst;
 use entity::{EntityId, NIL};
 use idling::{BusyQueues, WeightCounters};
 use peak_rate::{PeakRate, Reference};
+use positions::Positions;
 use process::{GroupState, Process};
 use queue::BfqQueue;
 use queueing::Queueing;
@@ -182,8 +184,7 @@ pub struct Bfq {
     last_created: Option<EntityId>,
     /// Queues created so far.
     births: u64,
-    /// Queues, sorted by the position of their next request.
-    positions: TreeLinks,
+    positions: Positions,
 }
 
 impl Bfq {
@@ -241,7 +242,7 @@ impl Bfq {
             burst: Burst::new(),
             last_created: None,
             births: 0,
-            positions: TreeLinks::new(0),
+            positions: Positions::new(),
         }
     }
 

@@ -11,97 +11,17 @@
 //! mq-deadline.) The request that was added last is entered at the next search: it is often
 //! dispatched before one.
 
-extern crate alloc;
-use alloc::vec::Vec;
-
 use super::View;
+use super::by_sector::BySector;
 use crate::bio::Bio;
 use crate::merge::{MergeKind, is_compatible, position, request_is_mergeable, requests_are_compatible};
 use crate::op::Op;
 use crate::units::{RequestId, Sector};
 
-const NIL: u32 = u32::MAX;
-
-/// Requests by end sector: chained buckets, linked by index. Of several requests with the same end
-/// the newest is found first.
-#[derive(Clone, Debug)]
-struct ByEnd {
-    /// First request of each bucket; the number of buckets is a power of two.
-    buckets: Vec<u32>,
-    links: Vec<EndLink>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct EndLink {
-    end: Sector,
-    prev: u32,
-    next: u32,
-    filed: bool,
-}
-
-impl ByEnd {
-    fn new(requests: usize) -> Self {
-        let mut table = Self { buckets: alloc::vec![NIL; requests.next_power_of_two().max(64)], links: Vec::new() };
-        table.grow(requests);
-        table
-    }
-
-    /// Makes room for the keys below `requests`; the number of buckets does not change.
-    fn grow(&mut self, requests: usize) {
-        if requests > self.links.len() {
-            self.links.resize(requests, EndLink { end: Sector::ZERO, prev: NIL, next: NIL, filed: false });
-        }
-    }
-
-    /// Multiplication by the golden ratio spreads any stride over the high bits.
-    fn bucket(&self, end: Sector) -> usize {
-        let hash = end.get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (hash >> (64 - self.buckets.len().trailing_zeros())) as usize
-    }
-
-    fn contains(&self, id: RequestId) -> bool {
-        self.links.get(id.index()).is_some_and(|link| link.filed)
-    }
-
-    fn insert(&mut self, id: RequestId, end: Sector) {
-        debug_assert!(!self.contains(id));
-        let bucket = self.bucket(end);
-        let next = core::mem::replace(&mut self.buckets[bucket], id.0);
-        self.links[id.index()] = EndLink { end, prev: NIL, next, filed: true };
-        if next != NIL {
-            self.links[next as usize].prev = id.0;
-        }
-    }
-
-    fn remove(&mut self, id: RequestId) {
-        debug_assert!(self.contains(id));
-        let EndLink { end, prev, next, .. } = self.links[id.index()];
-        if prev == NIL {
-            let bucket = self.bucket(end);
-            self.buckets[bucket] = next;
-        } else {
-            self.links[prev as usize].next = next;
-        }
-        if next != NIL {
-            self.links[next as usize].prev = prev;
-        }
-        self.links[id.index()].filed = false;
-    }
-
-    /// Returns the newest request that ends at `end`.
-    fn find(&self, end: Sector) -> Option<RequestId> {
-        let mut n = self.buckets[self.bucket(end)];
-        while n != NIL && self.links[n as usize].end != end {
-            n = self.links[n as usize].next;
-        }
-        if n == NIL { None } else { Some(RequestId(n)) }
-    }
-}
-
 /// Merge lookup over the requests of one queue.
 #[derive(Clone, Debug)]
 pub struct Elevator {
-    by_end: ByEnd,
+    by_end: BySector,
     /// The request that was added last, if it is still to be filed by its end.
     unfiled: Option<RequestId>,
     last_merge: Option<RequestId>,
@@ -111,7 +31,7 @@ pub struct Elevator {
 impl Elevator {
     /// Returns an empty lookup for the keys below `requests`.
     pub fn new(requests: usize) -> Self {
-        Self { by_end: ByEnd::new(requests), unfiled: None, last_merge: None, discard_ranges: 1 }
+        Self { by_end: BySector::new(requests), unfiled: None, last_merge: None, discard_ranges: 1 }
     }
 
     /// Makes room for the keys below `requests`.
@@ -221,7 +141,7 @@ impl Elevator {
     fn ending_at(&mut self, view: View<'_>, sector: Sector) -> Option<RequestId> {
         self.file_last(view);
         loop {
-            let id = self.by_end.find(sector)?;
+            let id = self.by_end.find(sector, |_| true)?;
             if request_is_mergeable(&view.requests[id]) {
                 return Some(id);
             }
@@ -245,7 +165,7 @@ impl Elevator {
     }
 
     fn move_end(&mut self, id: RequestId, end: Sector) {
-        if self.by_end.contains(id) && self.by_end.links[id.index()].end != end {
+        if self.by_end.get(id).is_some_and(|before| before != end) {
             self.by_end.remove(id);
             self.by_end.insert(id, end);
         }
@@ -254,10 +174,10 @@ impl Elevator {
     /// Checks that each entry is filed under its end sector. `is_queued` returns true for requests
     /// that the scheduler still sorts.
     pub fn self_check(&self, view: View<'_>, is_queued: impl Fn(RequestId) -> bool) {
-        for (id, link) in (0..).map(RequestId).zip(&self.by_end.links).filter(|(_, link)| link.filed) {
-            assert_eq!(link.end, view.requests[id].end(), "request {} is filed under another end", id.0);
+        for (id, end) in self.by_end.iter() {
+            assert_eq!(end, view.requests[id].end(), "request {} is filed under another end", id.0);
             assert!(is_queued(id), "request {} is filed but not queued", id.0);
-            assert!(self.by_end.find(link.end).is_some(), "request {} cannot be found", id.0);
+            assert!(self.by_end.find(end, |_| true).is_some(), "request {} cannot be found", id.0);
         }
         assert!(self.unfiled.is_none_or(&is_queued), "a request is to be filed that is gone");
         assert!(self.last_merge.is_none_or(is_queued), "the one-hit cache names a request that is gone");

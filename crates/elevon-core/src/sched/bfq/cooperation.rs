@@ -14,7 +14,7 @@ use super::injection::Injection;
 use super::queue::LONG_AGO;
 use super::raising::Raising;
 use super::think_time::{IoBound, ThinkTime};
-use crate::units::{Instant, Nanos, RequestId, Sector, TaskId};
+use crate::units::{Instant, Nanos, Sector, TaskId};
 
 /// Distance within which requests are close, in sectors.
 const CLOSE: u64 = 8192;
@@ -79,7 +79,7 @@ impl Bfq {
     /// Returns the queue that has, or had, a request near a sector of `q`, if the two may be
     /// merged.
     #[inline(never)]
-    fn near(&self, q: EntityId, sector: Sector) -> Option<EntityId> {
+    fn near(&mut self, q: EntityId, sector: Sector) -> Option<EntityId> {
         if self.is_late(q) || self.busy_queues() == 1 {
             return None;
         }
@@ -90,13 +90,10 @@ impl Bfq {
         {
             return Some(serving);
         }
-        let group = self.engine[q].group;
-        let positions = self.groups[group.index()].positions;
-        let around = [self.positions.lower_bound(positions, sector), self.positions.floor(positions, sector)];
-        around.into_iter().flatten().map(|key| EntityId(key.0)).find(|&other| {
-            let position = self.positions.key(RequestId(other.0));
-            other != q && close(position) && self.may_cooperate(q, other)
-        })
+        let around = self.positions.around(self.engine[q].group, sector);
+        let is_near =
+            |&(other, position): &(EntityId, Sector)| other != q && close(position) && self.may_cooperate(q, other);
+        around.into_iter().flatten().find(is_near).map(|(other, _)| other)
     }
 
     fn is_late(&self, q: EntityId) -> bool {
@@ -115,28 +112,24 @@ impl Bfq {
     /// already, it is not filed.
     #[inline]
     pub(super) fn refile_position(&mut self, q: EntityId) {
-        let key = RequestId(q.0);
-        if !self.is_queueing_flash() || self.positions.contains(key) {
-            self.move_position(q, key);
+        if !self.is_queueing_flash() || self.positions.get(q).is_some() {
+            self.move_position(q);
         }
     }
 
     #[inline(never)]
-    fn move_position(&mut self, q: EntityId, key: RequestId) {
+    fn move_position(&mut self, q: EntityId) {
         let next = self.queue(q).next.filter(|_| !self.is_queueing_flash());
         let sector = next.filter(|_| self.engine[q].class != Class::Idle).map(|next| self.tree.key(next));
-        let filed = self.positions.contains(key);
-        if filed && sector == Some(self.positions.key(key)) || !filed && sector.is_none() {
+        let before = self.positions.get(q);
+        if before == sector {
             return;
         }
-        let positions = &mut self.groups[self.engine[q].group.index()].positions;
-        if filed {
-            self.positions.remove(positions, key);
+        if before.is_some() {
+            self.positions.remove(q);
         }
-        let Some(sector) = sector else { return };
-        self.positions.grow(self.queues.len());
-        if self.positions.lower_bound(*positions, sector).is_none_or(|at| self.positions.key(at) != sector) {
-            self.positions.insert(positions, sector, key);
+        if let Some(sector) = sector {
+            self.positions.insert(q, self.engine[q].group, sector);
         }
     }
 

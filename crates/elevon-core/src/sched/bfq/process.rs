@@ -12,7 +12,6 @@ use crate::ioprio::{IoPrio, PrioClass};
 use crate::op::{Flags, Op};
 use crate::request::Request;
 use crate::sched::View;
-use crate::tree::Root;
 use crate::units::{TaskId, TenantId};
 
 /// State of a process. It is read for every request, so rarely used parts are stored elsewhere.
@@ -40,13 +39,11 @@ pub(super) struct GroupState {
     asynchronous: [Option<EntityId>; 17],
     /// Queues that are busy or have requests in the device.
     pub(super) pending: u32,
-    /// Queues by the position of their next request.
-    pub(super) positions: Root,
 }
 
 impl Default for GroupState {
     fn default() -> Self {
-        Self { asynchronous: [None; 17], pending: 0, positions: Root::EMPTY }
+        Self { asynchronous: [None; 17], pending: 0 }
     }
 }
 
@@ -232,10 +229,8 @@ impl Bfq {
         if self.is_in_service(q) {
             self.expire(q, false, budget::Reason::Preempted);
         }
-        let old = self.engine[q].group.index();
-        let key = crate::units::RequestId(q.0);
-        if self.positions.contains(key) {
-            self.positions.remove(&mut self.groups[old].positions, key);
+        if self.positions.get(q).is_some() {
+            self.positions.remove(q);
         }
         let busy = self.queue(q).busy;
         if busy {
