@@ -81,7 +81,13 @@ impl Chains {
     /// Returns true if an entry is in the map.
     #[inline]
     pub(super) fn has(&self, id: u32) -> bool {
-        self.links.get(id as usize).is_some_and(|link| link.is_in)
+        self.key(id).is_some()
+    }
+
+    /// Returns the key of an entry, if it is in the map.
+    #[inline]
+    pub(super) fn key(&self, id: u32) -> Option<Key> {
+        self.links.get(id as usize).filter(|link| link.is_in).map(|link| link.key)
     }
 
     /// Returns the entry after another one in the same chain.

@@ -92,8 +92,8 @@ pub struct Counts {
     pub unmatched: u64,
     /// Latencies that were not counted because events were lost in between.
     pub across_gaps: u64,
-    /// Requests that were issued and whose completion seems to be missing in the trace; they no
-    /// longer count as in the device.
+    /// Requests that were issued and whose completion seems to be missing in the trace, and flush
+    /// sequences whose end does; they no longer count as in progress.
     pub overdue: u64,
     /// Bios and requests in progress when events were lost, or when there were too many to follow.
     pub forgotten: u64,
@@ -324,8 +324,11 @@ impl Collector {
         self.watch.tails.on_split(bio, front, now);
     }
 
-    pub(super) const fn on_split_of_unknown(&mut self) {
+    /// Counts a split whose event does not name the bio: that of a process on a stacked device,
+    /// which names the remainder.
+    pub(super) fn on_split_of_unknown(&mut self, process: u32) {
         self.counts.splits += 1;
+        self.process(process).splits += 1;
     }
 
     /// Processes a request that is seen for the first time.
@@ -345,6 +348,12 @@ impl Collector {
     /// A flush sequence has no data, or no more: until it ends it only counts as in flight.
     pub(super) fn on_sequence_started(&mut self, now: u64) {
         self.busy.start(now);
+    }
+
+    /// Processes a flush sequence whose end is missing.
+    pub(super) fn on_sequence_lost(&mut self, now: u64) {
+        self.counts.overdue += 1;
+        self.busy.swallowed(now);
     }
 
     pub(super) fn on_sequence_ended(&mut self, group: Group, now: u64) {

@@ -12,7 +12,9 @@
 //! many requests; nothing is allocated per event in a steady trace.
 
 mod accounting;
+mod bio_based;
 mod overdue;
+mod sequences;
 
 use std::collections::VecDeque;
 
@@ -26,6 +28,7 @@ use super::place::{COMMAND, EMPTY, Place};
 use super::{ABSENT, Group};
 use crate::event::{TraceEvent, TraceKind};
 use crate::op::TraceOp;
+use sequences::Sequences;
 
 /// Maximum number of bios, and of requests, that are followed at a time. Real queues hold far fewer
 /// (the tags of all hardware queues: at most some ten thousand). If a trace without completions
@@ -91,9 +94,9 @@ pub(super) struct Request {
     pub(super) note: super::collect::Note,
     /// True if it was counted as started.
     pub(super) is_started: bool,
-    /// It is a flush sequence without data, or one whose data is written: the kernel counts it as
-    /// in flight until the sequence ends.
-    is_sequence: bool,
+    /// When it became a flush sequence without data, or one whose data is written: the kernel
+    /// counts it as in flight until the sequence ends. Otherwise [`ABSENT`].
+    sequence: u64,
     /// True if it contains the remainder of a split bio.
     pub(super) has_tail: bool,
     /// True if the driver gave it back before.
@@ -154,6 +157,10 @@ pub(super) struct Life {
     free_bios: Vec<u32>,
     /// Bios that are not completely in requests, by their cursor.
     waiting: Chains,
+    /// The same by the sector after their last one, if the device has completions of bios.
+    ends: Chains,
+    /// True if the device has completions of bios.
+    is_bio_based: bool,
     requests: Vec<Request>,
     free_requests: Vec<u32>,
     /// Requests by their first sector.
@@ -170,6 +177,7 @@ pub(super) struct Life {
     longest: u64,
     /// True if the trace has completions of requests.
     has_completions: bool,
+    sequences: Sequences,
     /// The last request of a discard, which may have ended since.
     last_discard: Option<u32>,
 }
@@ -185,6 +193,7 @@ impl Life {
         self.bios.clear();
         self.free_bios.clear();
         self.waiting.clear();
+        self.ends.clear();
         self.requests.clear();
         self.free_requests.clear();
         self.by_start.clear();
@@ -193,6 +202,7 @@ impl Life {
         self.free_piece = None;
         self.last_discard = None;
         self.in_device.clear();
+        self.sequences = Sequences::default();
     }
 
     /// Processes an event of `process` at `now` ([`ABSENT`] if it has no time).
@@ -262,6 +272,9 @@ impl Life {
         }
         let id = put(&mut self.bios, &mut self.free_bios, bio);
         self.waiting.push(id, key);
+        if self.is_bio_based {
+            self.ends.push(id, Key { sector: bio.end, ..key });
+        }
         collect.on_bio_queued(&bio, event.flags, now);
     }
 
@@ -277,7 +290,7 @@ impl Life {
     fn split(&mut self, place: Place, new_sector: u64, process: u32, now: u64, collect: &mut Collector) {
         let key = Key { sector: place.start, class: place.class & !EMPTY };
         let Some(id) = self.waiting_at(key, process) else {
-            collect.on_split_of_unknown();
+            collect.on_split_of_unknown(process);
             return;
         };
         let bio = &mut self.bios[id as usize];
@@ -372,7 +385,7 @@ impl Life {
             bios: 0,
             note: super::collect::Note::default(),
             is_started: false,
-            is_sequence: false,
+            sequence: ABSENT,
             has_tail: false,
             is_requeued: false,
             error: 0,
@@ -424,7 +437,8 @@ impl Life {
         let request = &mut self.requests[id as usize];
         request.allocated = now;
         if place.class & EMPTY != 0 && now != ABSENT {
-            request.is_sequence = true;
+            request.sequence = now;
+            self.sequences.started(id, now);
             collect.on_sequence_started(now);
         }
         collect.on_allocated(request, now);
@@ -575,6 +589,9 @@ impl Life {
         request.is_overdue = false;
         collect.on_issued(request, is_again, now);
         if now != ABSENT {
+            if request.op == Some(TraceOp::Flush) {
+                self.sequences.flush_issued(now);
+            }
             self.enter_device(id, now);
         }
     }
@@ -607,8 +624,12 @@ impl Life {
                     self.longest = self.longest.max(now - request.issued);
                 }
             }
+            let (op, issued) = (request.op, request.issued);
             self.end_request(id, now, collect);
             if now != ABSENT {
+                if op == Some(TraceOp::Flush) {
+                    self.end_flush(issued, now, collect);
+                }
                 self.check_overdue(now, collect);
             }
             return;
@@ -649,7 +670,8 @@ impl Life {
             request.is_data_done = true;
             request.issued = ABSENT;
             if now != ABSENT {
-                request.is_sequence = true;
+                request.sequence = now;
+                self.sequences.started(id, now);
                 collect.on_sequence_started(now);
             }
             let key = request.key();
@@ -717,6 +739,7 @@ impl Life {
             if bio.left == 0 {
                 collect.on_bio_completed(bio, now);
             }
+            self.ends.remove(id);
             self.free_bios.push(id);
         }
     }
@@ -734,30 +757,13 @@ impl Life {
             at = next;
         }
         let request = &mut self.requests[id as usize];
-        if request.is_sequence && now != ABSENT {
+        if request.sequence != ABSENT && now != ABSENT {
             collect.on_sequence_ended(request.group, now);
         }
         // It is not in the device: see `check_overdue`.
         request.issued = ABSENT;
+        request.sequence = ABSENT;
         self.free_requests.push(id);
-    }
-
-    /// Completes a bio of a device that has no requests.
-    fn complete_bio(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
-        let Some(id) = self.waiting.first(place.key()) else {
-            return;
-        };
-        self.waiting.remove(id);
-        let bio = &mut self.bios[id as usize];
-        let (was, live) = (*bio, bio.live);
-        // The bio no longer waits for anything.
-        bio.cursor = bio.end;
-        bio.left = u64::MAX;
-        collect.on_bio_completed(&was, now);
-        collect.on_bio_without_request(&was, event.error, now);
-        if live == 0 {
-            self.free_bios.push(id);
-        }
     }
 }
 

@@ -182,6 +182,52 @@ fn flush_sequences_end_with_an_empty_completion() {
     assert_eq!(found.utilisation.exact.get(), 32_000 + 43_000 + 4_000);
 }
 
+/// The first of four flushes lacks the end of its sequence: it does not end with the next one, and
+/// neither do those after it.
+#[test]
+fn a_lost_end_of_a_flush_does_not_shift_the_next_ones() {
+    let mut script = Script::default();
+    for at in [0, 1000, 2000, 3000] {
+        script.line(at + 10, "a-1", "bio_queue: 8,0 FWS 0 + 0 [a]");
+        script.line(at + 11, "a-1", "getrq: 8,0 FWS 0 + 0 [a]");
+        script.line(at + 15, "k-2", "rq_issue: 8,0 FF 0 () 0 + 0 none,0,0 [k]");
+        script.line(at + 45, "k-2", "rq_complete: 8,0 FF () 18446744073709551615 + 0 none,0,0 [0]");
+        if at > 0 {
+            script.line(at + 46, "k-2", "rq_complete: 8,0 WS () 0 + 0 be,0,4 [0]");
+        }
+    }
+    let found = script.inspect("8:0");
+    let flush = &found.stages[Group::Flush as usize];
+    assert_eq!((flush.bio_total.count, flush.bio_total.min, flush.bio_total.max), (3, 36_000, 36_000));
+    assert_eq!((found.counts.overdue, found.bios_under_way, found.requests_under_way), (1, 0, 0));
+    // Busy as before from each allocation to the end of the sequence; the first until its loss is certain.
+    assert_eq!(found.utilisation.exact.get(), (1_045 - 11 + 1 + 2 * 35) * 1_000);
+}
+
+/// A bio of a device without requests is split; its completion names the last part.
+#[test]
+fn a_split_bio_of_a_stacked_device_completes_at_its_end() {
+    let mut script = Script::default();
+    for (at, event) in [
+        (10, "bio_queue: 253,0 R 0 + 384 [a]"),
+        (11, "split: 253,0 R 128 / 128 [a]"),
+        (12, "split: 253,0 R 256 / 256 [a]"),
+        (20, "bio_queue: 253,0 R 256 + 8 [a]"),
+        (30, "bio_complete: 253,0 R 256 + 128 [0]"),
+        (40, "bio_complete: 253,0 R 256 + 8 [0]"),
+        (50, "bio_queue: 253,0 R 200 + 184 [a]"),
+        (51, "split: 253,0 R 256 / 256 [a]"),
+        (60, "bio_complete: 253,0 R 256 + 128 [0]"),
+    ] {
+        script.line(at, "a-1", event);
+    }
+    let found = script.inspect("253:0");
+    let total = &found.stages[READ].bio_total;
+    assert_eq!((total.count, total.min, total.max, total.sum), (3, 10_000, 20_000, 50_000));
+    assert_eq!((found.counts.splits, found.processes[0].splits, found.bios_under_way), (3, 3, 0));
+    assert_eq!(found.timeline.slots.iter().map(|slot| slot.bytes[READ]).sum::<u64>(), 576 * 512);
+}
+
 /// Without getrq and insert events, a request takes the bios of its range when it is issued.
 #[test]
 fn bios_are_found_without_events_of_allocation() {
