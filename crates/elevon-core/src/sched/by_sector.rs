@@ -146,7 +146,7 @@ mod tests {
             }
             let sector = rng.below(60);
             for modulus in [1, 2] {
-                let allows = |id: u32| id % modulus == 0;
+                let allows = |id: u32| id.is_multiple_of(modulus);
                 let newest = oracle.iter().rev().find(|e| e.1 == sector && allows(e.0));
                 let found = table.find(Sector::new(sector), |id| allows(id.0));
                 assert_eq!(found, newest.map(|e| RequestId(e.0)));

@@ -33,18 +33,12 @@ pub(super) struct Process {
 }
 
 /// State of a group.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct GroupState {
     /// Async queues: eight levels of RT, eight of BE, one of IDLE.
     asynchronous: [Option<EntityId>; 17],
     /// Queues that are busy or have requests in the device.
     pub(super) pending: u32,
-}
-
-impl Default for GroupState {
-    fn default() -> Self {
-        Self { asynchronous: [None; 17], pending: 0 }
-    }
 }
 
 /// Returns class and level of a priority; NONE is the default.
