@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict, Union
 
+from elevon._elevon import InputError
+
 #: A value of an option: ``True`` is 1, ``None`` stands for an option without a value, such as ``time_based``.
 Value = Union[str, int, float, bool, None]
 #: A job file: its path, its text (anything with a line end in it), or its sections.
@@ -89,9 +91,25 @@ def read(job: JobInput) -> tuple[str, dict[str, str]]:
 
 
 def text_of(sections: Mapping[str, Mapping[str, Value]]) -> str:
-    """Returns sections as the text of a job file."""
+    """Returns sections as the text of a job file: each option is one line of its section."""
     lines: list[str] = []
     for name, options in sections.items():
-        lines.append(f"[{name}]")
-        lines.extend(key if value is None else f"{key}={word(value)}" for key, value in options.items())
+        if not isinstance(options, Mapping):
+            raise TypeError(f'job: {name!r} is {options!r}; must be a section with options, as {{"reader": {{"iodepth": 3}}}}')
+        lines.append(f"[{_part(name, ']', 'the name of a section')}]")
+        for key, value in options.items():
+            key = _part(key, "=", f"{name}: the name of an option")
+            if key.lstrip().startswith(("[", "#", ";")):
+                raise InputError(f"job: {name}: the name of an option is {key!r}; must not begin with [, # or ;")
+            lines.append(key if value is None else f"{key}={_part(word(value), '', f'{name}: {key}')}")
     return "\n".join(lines) + "\n"
+
+
+def _part(text: object, excluded: str, what: str) -> str:
+    """Returns a part of a line that would not be another line, or another part."""
+    if not isinstance(text, str):
+        raise TypeError(f"job: {what} is {text!r}; must be a text")
+    for found, name in [("\n", "a line end"), ("\r", "a line end"), *((one, one) for one in excluded)]:
+        if found in text:
+            raise InputError(f"job: {what} is {text!r}; must be without {name}")
+    return text

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+class _Percentiles(dict[float, int]):
+    """Latencies by percentage."""
+
+    def __missing__(self, at: object) -> int:
+        there = ", ".join(f"{one:g}" for one in self) or "none"
+        raise KeyError(f"{at}; there are {there}; the option percentile_list of a job has others")
+
+
 @dataclass(frozen=True)
 class Latency:
     """A distribution of latencies, in nanoseconds."""
@@ -33,7 +41,7 @@ class Latency:
 
     @classmethod
     def _of(cls, json: Mapping[str, Any]) -> Latency:
-        percentiles = {float(key): value for key, value in json.get("percentile", {}).items()}
+        percentiles = _Percentiles({float(key): value for key, value in json.get("percentile", {}).items()})
         return cls(json["N"], json["min"], json["max"], json["mean"], json["stddev"], percentiles)
 
 

@@ -94,6 +94,33 @@ def test_what_is_wrong_is_said(reader):
         elevon.run({"reader": {**reader, "direct": 0}}, device="hdd-7200")
 
 
+def test_a_section_is_no_more_than_it_says(reader):
+    for job, part in [
+        ({"reader": {"bs": "4k\n[other]\nrw=write"}}, "reader: bs is .*must be without a line end"),
+        ({"a]\n[b": reader}, "the name of a section is .*must be without a line end"),
+        ({"a]b": reader}, "the name of a section is .*must be without ]"),
+        ({"reader": {"bs=4k": None}}, "the name of an option is .*must be without ="),
+        ({"reader": {"[b]": None}}, "must not begin with"),
+    ]:
+        with pytest.raises(elevon.InputError, match=part):
+            elevon.run(job)
+    for job in [{"iodepth": 3}, {3: reader}, {"reader": {3: 4}}]:
+        with pytest.raises(TypeError, match="job: .*must be a"):
+            elevon.run(job)
+
+
+def test_a_percentile_that_is_not_there_says_which_are(reader):
+    percentiles = elevon.run({"reader": reader}, device="hdd-7200")["reader"].read.clat.percentiles
+    with pytest.raises(KeyError, match="98.0; there are 1, 5, 10, .*percentile_list"):
+        percentiles[98.0]
+
+
+def test_a_bad_option_is_told_as_it_was_given(reader):
+    with pytest.raises(elevon.InputError, match="--seed") as error:
+        elevon.run({"reader": reader}, seed=-1)
+    assert "--vs" not in str(error.value)
+
+
 def test_a_job_that_fails_says_so(reader):
     with pytest.warns(UserWarning, match="ended by an I/O error"):
         run = elevon.run({"reader": reader}, device="hdd-7200", fault="error:ppm=100000,status=medium")
