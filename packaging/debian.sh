@@ -36,7 +36,7 @@ Version: $version
 Architecture: $architecture
 Maintainer: The Elevon developers <elevon@localhost>
 Installed-Size: $(du -sk "$stage/usr" | cut -f1)
-Depends: libc6 (>= $libc)
+Depends: libc6 (>= $libc), libgcc-s1
 Section: utils
 Priority: optional
 Description: The Linux block layer as a user-space system

@@ -50,9 +50,11 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<Ending, Failure> {
 
 /// Writes `elevon.1` and a page for each command: `elevon-run.1`, `elevon-sweep-merge.1`.
 pub(crate) fn pages(args: &ManArgs) -> Result<Ending, Failure> {
-    if !args.folder.is_dir() {
-        return Err(Failure::named(args.folder.display().to_string(), FileError::NotADirectory));
+    let name = args.folder.display().to_string();
+    if args.folder.exists() && !args.folder.is_dir() {
+        return Err(Failure::named(name, FileError::NotADirectory));
     }
+    std::fs::create_dir_all(&args.folder).map_err(|error| Failure::named(name, error))?;
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     write_page(&command, &args.folder)?;
@@ -104,6 +106,9 @@ mod tests {
         for command in Cli::command().get_subcommands() {
             assert!(folder.path().join(format!("elevon-{}.1", command.get_name())).exists(), "{}", command.get_name());
         }
-        assert!(pages(&ManArgs { folder: folder.path().join("none") }).is_err());
+        let new = folder.path().join("share/man1");
+        pages(&ManArgs { folder: new.clone() }).expect("a folder is made");
+        let error = pages(&ManArgs { folder: new.join("elevon.1") }).expect_err("a file").to_string();
+        assert!(error.contains("elevon.1: is not a directory; name a folder"), "{error}");
     }
 }

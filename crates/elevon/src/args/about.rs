@@ -206,4 +206,4 @@ Examples:
 
 pub(super) const MAN_EXAMPLES: &str = "\
 Examples:
-  mkdir -p ~/.local/share/man/man1 && elevon man ~/.local/share/man/man1    then: man elevon-run";
+  elevon man ~/.local/share/man/man1    then: man elevon-run";
