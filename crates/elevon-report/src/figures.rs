@@ -52,6 +52,12 @@ pub fn rows(run: &RunResult) -> Vec<FigureRow> {
     rows
 }
 
+/// Returns true if a figure is a whole number, by its name: a count, or a time other than a mean.
+pub fn is_whole(figure: &str) -> bool {
+    let fractions = ["_percent", "_per_second", "iops", "_mean", "_mean_ns"];
+    !fractions.iter().any(|end| figure.ends_with(end))
+}
+
 /// Returns a different name for each job: those of one name (clones without `group_reporting`,
 /// sections of one name) are `NAME#1`, `NAME#2` and so on, and so is a job named [`ALL_JOBS`].
 pub fn job_names(names: &[&str]) -> Vec<String> {
@@ -111,6 +117,16 @@ mod tests {
         let figures = of_directions(&[read.clone(), DirectionStats::default(), DirectionStats::default()], &read);
         let of = |name: &str| figures.iter().find(|(own, _)| own == name).map(|(_, value)| *value);
         assert_eq!((of("ios"), of("read_ios"), of("write_ios")), (Some(3.0), Some(3.0), None));
+    }
+
+    #[test]
+    fn names_say_what_is_whole() {
+        for (name, value) in of_directions(&Default::default(), &DirectionStats::default()) {
+            assert!(!is_whole(&name) || value.fract() == 0.0, "{name}");
+        }
+        assert!(["ios", "read_errors", "lat_p99_9_ns", "splits", "elapsed_ns"].iter().all(|name| is_whole(name)));
+        let fractions = ["iops", "read_iops", "lat_mean_ns", "in_flight_mean", "bw_bytes_per_second", "hit_percent"];
+        assert!(!fractions.iter().any(|name| is_whole(name)));
     }
 
     #[test]

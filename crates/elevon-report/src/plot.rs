@@ -48,9 +48,11 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// A label for each point, or empty.
     pub labels: Vec<String>,
-    /// Half of the interval around each point's y, in its unit, for [`Mark::Curve`]; 0 is none.
-    /// Empty if no point has one.
+    /// Half of the interval around each point's y, in its unit, for [`Mark::Curve`] and
+    /// [`Mark::Points`]; 0 is none. Empty if no point has one.
     pub half_widths: Vec<f64>,
+    /// A line connects the dots of [`Mark::Points`].
+    pub is_joined: bool,
 }
 
 /// A plot.
@@ -191,7 +193,8 @@ impl Plot {
         let plot_width = WIDTH - left - self.right_room();
         let x_ticks = match self.mark {
             Mark::Bars => Ticks::categories(&self.x, &categories, plot_width),
-            Mark::Line | Mark::Curve | Mark::Step | Mark::StepBefore | Mark::Points => {
+            Mark::Curve => Ticks::at_values(&self.x, &categories, plot_width, CHARACTER),
+            Mark::Line | Mark::Step | Mark::StepBefore | Mark::Points => {
                 Ticks::new(&self.x, points().map(|p| p.0), plot_width, CHARACTER, false)
             }
         };
@@ -213,7 +216,15 @@ impl Plot {
                     frame.intervals(&mut out, series);
                 }
                 Mark::Bars => frame.bars(&mut out, series, &categories, slot, self.series.len()),
-                Mark::Points => frame.dots(&mut out, series),
+                Mark::Points => {
+                    if series.is_joined {
+                        frame.line(&mut out, series, self.mark, &style);
+                    }
+                    if !series.half_widths.is_empty() {
+                        frame.intervals(&mut out, series);
+                    }
+                    frame.dots(&mut out, series);
+                }
             }
         }
         if self.mark == Mark::Points {

@@ -139,7 +139,7 @@ pub fn run(jobs: &[String], options: &[String], texts: Texts, interrupt: &Interr
 }
 
 fn stack(options: &[String]) -> Result<StackArgs, Failure> {
-    StackArgs::of_text(&quoted(options.iter().map(String::as_str))).map_err(Failure::input)
+    StackArgs::of_text(&quoted(options.iter().map(String::as_str))).map_err(|error| Failure::input(error.alone()))
 }
 
 #[cfg(test)]

@@ -161,6 +161,11 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Returns the command without its seed: what runs with other seeds share.
+    pub(crate) fn command_without_seed(&self) -> String {
+        self.command.replacen(&format!(" --seed {}", self.seed), "", 1)
+    }
+
     /// Gives tenants what a text says that is a file of `--tenants`.
     pub(crate) fn set_tenants(&mut self, text: &str) -> Result<(), Failure> {
         let file = elevon_formats::tenants::parse("tenants", text, &self.kernel.rules()).map_err(Failure::text)?;

@@ -5,8 +5,10 @@
 //! row in the results has the command that repeats it. Runs are simulated and deterministic: the
 //! results do not depend on the number of threads, on interrupts, or on shards.
 
+mod amount;
 mod axis;
 mod definition;
+mod drawing;
 mod goal;
 mod journal;
 mod points;

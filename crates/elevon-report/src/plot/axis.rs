@@ -45,7 +45,7 @@ pub struct Axis {
 
 impl Unit {
     /// Returns the divisor and the unit name for an axis up to `max`.
-    fn step_for(self, max: f64) -> (f64, &'static str) {
+    pub(super) fn step_for(self, max: f64) -> (f64, &'static str) {
         let pick = |steps: &[(f64, &'static str)]| {
             steps.iter().rev().copied().find(|&(size, _)| max >= size).unwrap_or((steps[0].0, steps[0].1))
         };
@@ -88,7 +88,7 @@ impl Unit {
 }
 
 /// Formats a number with four digits, without trailing zeros.
-fn plain(value: f64) -> String {
+pub(super) fn plain(value: f64) -> String {
     let text = significant(value, 4);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
@@ -162,8 +162,25 @@ impl Ticks {
         }
     }
 
-    /// Chooses ticks at powers of ten, then at 2 and 5 between them if there is space. If that
-    /// leaves fewer than two ticks, chooses equal steps.
+    /// Chooses ticks at the values, all or every second of them, if they have space; otherwise as
+    /// [`Self::new`] does on a horizontal axis.
+    pub(super) fn at_values(axis: &Axis, values: &[f64], length: f64, character: f64) -> Self {
+        let round = Self::new(axis, values.iter().copied(), length, character, false);
+        let (size, _) = axis.unit.step_for(round.high);
+        let label = |value: f64| match axis.scale {
+            Scale::Linear => plain(value / size),
+            Scale::Log => axis.unit.exact(value),
+        };
+        let room = |label: &str| (label.chars().count() + 1) as f64 * character;
+        let every = |n: usize| -> Vec<(f64, String)> {
+            values.iter().step_by(n).map(|&value| (round.fraction(value), label(value))).collect()
+        };
+        let own = (1..=2).map(every).find(|ticks| ticks.len() > 1 && fit(ticks, length, &room));
+        Self { ticks: own.unwrap_or_else(|| round.ticks.clone()), ..round }
+    }
+
+    /// Chooses ticks at powers of ten (of sizes in bytes: of two), then at 2 and 5 between them if
+    /// there is space. If that leaves fewer than two ticks, chooses equal steps.
     fn log(axis: &Axis, low: f64, high: f64, length: f64, room: impl Fn(&str) -> f64) -> Self {
         let (low, high) = match high / low {
             ratio if ratio <= 1.0 => (low, low * 10.0),
@@ -177,6 +194,11 @@ impl Ticks {
         let fraction = |value: f64| (libm::log10(value) - range.0) / (range.1 - range.0);
         let in_range = |value: &f64| (-1e-9..=1.0 + 1e-9).contains(&fraction(*value));
         let candidates = |multiple: f64| -> Vec<f64> {
+            if matches!(axis.unit, Unit::KiB | Unit::Bytes) {
+                let powers = libm::log2(low).floor() as i32..=libm::log2(high).ceil() as i32;
+                let sizes = powers.filter(|_| multiple == 1.0).map(|power| libm::pow(2.0, f64::from(power)));
+                return sizes.filter(in_range).collect();
+            }
             let values = (first..=last).map(|power| multiple * libm::pow(10.0, f64::from(power))).filter(in_range);
             match axis.unit {
                 // Shown are the percentiles at odds of powers of ten, and the median at 2; the 80th

@@ -4,15 +4,19 @@ use std::fmt::Write as _;
 
 use maud::{Markup, PreEscaped, html};
 
-use super::{CHARACTER, Unit, WIDTH, escape};
+use super::axis::plain;
+use super::{Axis, CHARACTER, Scale, WIDTH, escape};
 use crate::html::text;
 
 /// Height of a row of cells.
 const ROW: f64 = 22.0;
-/// Space below the cells for labels and title.
-const BELOW: f64 = 40.0;
-/// Maximum number of columns whose cells have room for their values.
-const WITH_VALUES: usize = 8;
+/// Space below the cells for labels, title and legend.
+const BELOW: f64 = 62.0;
+/// Space right of the cells.
+const RIGHT: f64 = 8.0;
+/// Least and largest width of the legend's bar, and its parts.
+const BAR: (f64, f64) = (40.0, 120.0);
+const PARTS: u32 = 12;
 
 /// A heat map. Rows are drawn from the bottom up, as in a plot.
 #[derive(Clone, Debug)]
@@ -27,8 +31,8 @@ pub struct HeatMap {
     pub y: (String, Vec<String>),
     /// Values by row and column; `None` for a pair without one.
     pub cells: Vec<Vec<Option<f64>>>,
-    /// The unit of the values.
-    pub unit: Unit,
+    /// What the values are, how they map to shades, and their unit.
+    pub value: Axis,
 }
 
 impl HeatMap {
@@ -48,7 +52,7 @@ impl HeatMap {
         let longest = self.y.1.iter().map(|label| label.chars().count()).max().unwrap_or(0);
         let left = 22.0 + longest as f64 * CHARACTER + 6.0;
         let columns = self.x.1.len().max(1);
-        let width = (WIDTH - left - 8.0) / columns as f64;
+        let width = (WIDTH - left - RIGHT) / columns as f64;
         let bottom = 6.0 + ROW * self.y.1.len() as f64;
         let height = bottom + BELOW;
         let mut out = format!(
@@ -57,24 +61,19 @@ impl HeatMap {
             escape(&self.title),
             escape(&self.description)
         );
-        let (least, most) = self.ends();
+        // All values are in one unit, which the legend names.
+        let (size, _) = self.value.unit.step_for(self.ends().1);
+        let words = |value: f64| plain(value / size);
+        let values = self.cells.iter().flatten().flatten();
+        let has_room = values.map(|value| room_of(&words(*value))).fold(0.0, f64::max) < width;
         for (row, cells) in self.cells.iter().enumerate() {
             let y = bottom - ROW * (row + 1) as f64;
             for (column, value) in cells.iter().enumerate() {
                 let Some(value) = value else { continue };
                 let x = left + width * column as f64;
-                // The smallest value is faint and not invisible.
-                let share = if most > least { (value - least) / (most - least) } else { 1.0 };
-                let _ = write!(
-                    out,
-                    "<rect class=\"fill k0\" fill-opacity=\"{:.2}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
-                    0.08 + 0.72 * share,
-                    width - 1.0,
-                    ROW - 1.0
-                );
-                if columns <= WITH_VALUES {
-                    let middle = (x + width / 2.0, y + ROW / 2.0 + 4.0);
-                    label(&mut out, middle, "middle", &self.unit.exact(*value));
+                shade(&mut out, self.share(*value), (x, y), (width - 1.0, ROW - 1.0));
+                if has_room {
+                    label(&mut out, (x + width / 2.0, y + ROW / 2.0 + 4.0), "middle", &words(*value));
                 }
             }
             label(&mut out, (left - 6.0, y + ROW / 2.0 + 4.0), "end", &self.y.1[row]);
@@ -85,7 +84,8 @@ impl HeatMap {
         for (column, name) in self.x.1.iter().enumerate().step_by(every) {
             label(&mut out, (left + width * (column as f64 + 0.5), bottom + 16.0), "middle", name);
         }
-        label(&mut out, ((left + WIDTH) / 2.0, height - 4.0), "middle", &self.x.0);
+        label(&mut out, ((left + WIDTH) / 2.0, bottom + 34.0), "middle", &self.x.0);
+        self.legend(&mut out, left, height - 4.0);
         let _ = write!(
             out,
             "<text transform=\"translate(12 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text></svg>",
@@ -95,6 +95,38 @@ impl HeatMap {
         out
     }
 
+    /// Draws what the values are in, and a bar of shades between the least and the largest.
+    fn legend(&self, out: &mut String, left: f64, y: f64) {
+        let (least, most) = self.ends();
+        let (size, unit) = self.value.unit.step_for(most);
+        let title = if unit.is_empty() { self.value.title.clone() } else { format!("{}, {unit}", self.value.title) };
+        label(out, (left, y), "start", &title);
+        if least >= most {
+            return;
+        }
+        let ends = [plain(least / size), plain(most / size)];
+        let rest = WIDTH - left - RIGHT - room_of(&title) - room_of(&ends[0]) - room_of(&ends[1]) - 12.0;
+        let width = rest.clamp(BAR.0, BAR.1);
+        let right = WIDTH - RIGHT - room_of(&ends[1]);
+        let part = width / f64::from(PARTS);
+        for at in 0..PARTS {
+            let place = (f64::from(at).mul_add(part, right - width), y - 9.0);
+            shade(out, f64::from(at) / f64::from(PARTS - 1), place, (part, 10.0));
+        }
+        label(out, (right - width - 6.0, y), "end", &ends[0]);
+        label(out, (right + 6.0, y), "start", &ends[1]);
+    }
+
+    /// Returns how dark a value is, from 0 to 1.
+    fn share(&self, value: f64) -> f64 {
+        let of = |value: f64| match self.value.scale {
+            Scale::Linear => value,
+            Scale::Log => libm::log(value.max(f64::MIN_POSITIVE)),
+        };
+        let (least, most) = self.ends();
+        if most > least { (of(value) - of(least)) / (of(most) - of(least)) } else { 1.0 }
+    }
+
     /// Returns the smallest and the largest value.
     fn ends(&self) -> (f64, f64) {
         let values = self.cells.iter().flatten().flatten();
@@ -102,7 +134,7 @@ impl HeatMap {
     }
 
     fn table(&self) -> Markup {
-        let shown = |value: &Option<f64>| value.map_or_else(String::new, |value| self.unit.exact(value));
+        let shown = |value: &Option<f64>| value.map_or_else(String::new, |value| self.value.unit.exact(value));
         html! {
             div class="scroll" {
                 table {
@@ -118,6 +150,21 @@ impl HeatMap {
     }
 }
 
+/// Draws a rectangle, the darker the larger `share` is. The smallest value is faint and not
+/// invisible.
+fn shade(out: &mut String, share: f64, (x, y): (f64, f64), (width, height): (f64, f64)) {
+    let _ = write!(
+        out,
+        "<rect class=\"fill k0\" fill-opacity=\"{:.2}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>",
+        0.08 + 0.72 * share
+    );
+}
+
+/// Returns the width of a label with the space beside it.
+fn room_of(label: &str) -> f64 {
+    label.chars().count() as f64 * CHARACTER + 4.0
+}
+
 fn label(out: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
     let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(words));
 }
@@ -125,6 +172,7 @@ fn label(out: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::Unit;
 
     fn map() -> HeatMap {
         HeatMap {
@@ -133,17 +181,56 @@ mod tests {
             x: ("iodepth".to_owned(), vec!["1".to_owned(), "2".to_owned()]),
             y: ("bs".to_owned(), vec!["4k".to_owned(), "8k".to_owned()]),
             cells: vec![vec![Some(1.0), Some(3.0)], vec![None, Some(2.0)]],
-            unit: Unit::Count,
+            value: Axis { title: "I/Os".to_owned(), scale: Scale::Linear, unit: Unit::Count },
         }
     }
 
     #[test]
     fn a_cell_is_as_dark_as_its_value_is_large() {
+        let opacities = |map: HeatMap| -> Vec<String> {
+            let svg = map.svg("m");
+            let shades = svg.split("fill-opacity=\"").skip(1).filter_map(|rest| rest.split('"').next());
+            shades.map(str::to_owned).collect()
+        };
+        let linear = opacities(map());
+        assert_eq!(linear[..3], ["0.08", "0.80", "0.44"], "none for the pair without a value");
+        assert_eq!((linear.len(), linear[3].as_str(), linear[14].as_str()), (15, "0.08", "0.80"), "the legend");
+        let value = Axis { scale: Scale::Log, ..map().value };
+        let cells = vec![vec![Some(1.0), Some(100.0)], vec![None, Some(10.0)]];
+        assert_eq!(opacities(HeatMap { cells, value, ..map() })[..3], ["0.08", "0.80", "0.44"]);
         let svg = map().svg("m");
-        let opacity: Vec<&str> =
-            svg.split("fill-opacity=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-        assert_eq!(opacity, ["0.08", "0.80", "0.44"], "none for the pair without a value");
         assert!(svg.contains("a &lt; b") && svg.ends_with("</svg>"));
+    }
+
+    /// Returns the texts that stand in the middle of something above the columns' labels.
+    fn cell_labels(svg: &str, bottom: f64) -> Vec<(f64, String)> {
+        let texts = svg.split("<text x=\"").skip(1).filter(|text| text.contains("\"middle\""));
+        let parts = texts.filter_map(|text| {
+            let y: f64 = text.split("y=\"").nth(1)?.split('"').next()?.parse().ok()?;
+            let words = text.split('>').nth(1)?.split('<').next()?;
+            Some((text.split('"').next()?.parse().ok()?, words.to_owned())).filter(|_| y < bottom)
+        });
+        parts.collect()
+    }
+
+    /// Values are in one unit, and stand in their cells only if the longest of them fits.
+    #[test]
+    fn values_of_cells_never_touch() {
+        for columns in 1..40 {
+            let row: Vec<Option<f64>> =
+                (0..columns).map(|at| Some(98_780_000.0 + f64::from(at) * 12_345_678.0)).collect();
+            let x = ("iodepth".to_owned(), (0..columns).map(|at| at.to_string()).collect());
+            let value = Axis { unit: Unit::BytesPerSecond, ..map().value };
+            let svg = HeatMap { x, cells: vec![row.clone(), row], value, ..map() }.svg("m");
+            let labels = cell_labels(&svg, 6.0 + 2.0 * ROW);
+            assert_eq!(labels.is_empty(), columns > 9, "{columns}: {labels:?}");
+            for pair in labels.windows(2).filter(|pair| pair[1].0 > pair[0].0) {
+                let halves = (pair[0].1.len() + pair[1].1.len()) as f64 * CHARACTER / 2.0;
+                assert!(pair[1].0 - pair[0].0 >= halves, "{columns}: {labels:?}");
+            }
+            assert!(labels.iter().all(|(_, words)| words.parse::<f64>().is_ok()), "{labels:?}");
+            assert!(svg.contains(">I/Os, MB/s</text>"), "{svg}");
+        }
     }
 
     #[test]

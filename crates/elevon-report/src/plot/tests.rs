@@ -119,6 +119,41 @@ fn a_curve_has_dots_and_intervals() {
     assert!(plot.figure("p").into_string().contains("10 ± 5"));
 }
 
+/// The values that were tried are the ticks, if they have space.
+#[test]
+fn a_curve_has_ticks_at_its_values() {
+    let labels = |scale: Scale, unit: Unit, values: &[f64]| -> Vec<String> {
+        let points = values.iter().map(|&x| (x, 1.0)).collect();
+        let svg = plot(Mark::Curve, (scale, unit), (Scale::Linear, Unit::Count), points).svg("p");
+        x_labels(&svg).into_iter().map(|(_, label)| label).collect()
+    };
+    let depths: Vec<f64> = (0..7).map(|power| f64::from(1 << power)).collect();
+    assert_eq!(labels(Scale::Log, Unit::Count, &depths), ["1", "2", "4", "8", "16", "32", "64"]);
+    let sizes: Vec<f64> = (12..21).map(|power| f64::from(1 << power)).collect();
+    assert_eq!(labels(Scale::Log, Unit::Bytes, &sizes), ["4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB"]);
+    assert_eq!(labels(Scale::Linear, Unit::Count, &[1.0, 3.0, 7.0]), ["1", "3", "7"]);
+    let many: Vec<f64> = (1..=64).map(f64::from).collect();
+    assert_eq!(labels(Scale::Linear, Unit::Count, &many)[..3], ["0", "10", "20"]);
+}
+
+#[test]
+fn dots_can_be_joined_and_have_intervals() {
+    let mut plot =
+        plot(Mark::Points, (Scale::Log, Unit::Bytes), (Scale::Linear, Unit::Count), vec![(5000.0, 1.0), (3e5, 2.0)]);
+    assert!(!plot.svg("p").contains("class=\"line"));
+    plot.series[0].is_joined = true;
+    plot.series[0].half_widths = vec![0.5, 0.5];
+    let svg = plot.svg("p");
+    assert_eq!((svg.matches("class=\"line ink k0\"").count(), svg.matches("class=\"interval").count()), (1, 2));
+    // Sizes are powers of two.
+    assert!(
+        x_labels(&svg)
+            .iter()
+            .all(|(_, label)| ["8", "16", "32", "64", "128", "256"].contains(&label.trim_end_matches(" KiB"))),
+        "{svg}"
+    );
+}
+
 #[test]
 fn no_points_still_give_axes() {
     for scale in [Scale::Linear, Scale::Log] {

@@ -73,7 +73,7 @@ pub(super) fn compare(
         axes: &[Axis::of_names("variant", names)],
         points: &(0..plans.len()).map(|at| vec![at]).collect::<Vec<_>>(),
         seeds: &seeds,
-        command: &plans[0].1.command,
+        command: &plans[0].1.command_without_seed(),
         warnings: &warnings,
         jobs: &jobs,
         samples: &samples,

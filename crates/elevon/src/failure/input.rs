@@ -294,7 +294,7 @@ pub(crate) enum FileError {
     #[error("is a block device; name a file")]
     BlockDevice,
     /// A folder was expected and the path is something else.
-    #[error("is not a directory")]
+    #[error("is not a directory; name a folder")]
     NotADirectory,
     /// A file that must be new exists.
     #[error("exists; name a new file, or remove it first")]
@@ -554,6 +554,16 @@ pub(crate) enum VsError {
     },
 }
 
+impl VsError {
+    /// Returns the error for options that no `--vs` gave.
+    pub(crate) fn alone(self) -> InputError {
+        match self {
+            Self::Option { error, .. } => error.into(),
+            other => other.into(),
+        }
+    }
+}
+
 /// Why no advice can be given on a trace.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum AdviseError {
@@ -702,6 +712,9 @@ pub(crate) enum SweepError {
         /// The plan.
         plan: String,
     },
+    /// A plan that is no text.
+    #[error("is not text; must be a plan in TOML, with lines such as job = \"reader.fio\"")]
+    NoPlan,
     /// The device is a path.
     #[error("is real; a sweep is of simulated devices, whose runs repeat")]
     RealDevice,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use elevon_report::figures::is_whole;
 use serde_json::{Value, json};
 
 use super::{Interrupt, LabError, Texts, stack};
@@ -139,11 +140,12 @@ impl Sweep {
 /// A column of the table of results.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Whole numbers: of runs, of seeds.
+    /// Whole numbers: of runs, of seeds, and figures that are counts or times and that every job
+    /// has.
     Count(Vec<u64>),
     /// Words.
     Text(Vec<String>),
-    /// Figures; NaN where a job does not have the figure.
+    /// Other figures; NaN where a job does not have the figure.
     Figure(Vec<f64>),
 }
 
@@ -175,8 +177,12 @@ impl SweepResults {
         columns.push(("job".to_owned(), text(&|row| rows[row].job.clone())));
         columns.push(("error".to_owned(), text(&|row| rows[row].error.clone())));
         for (at, name) in table.figures.iter().enumerate() {
-            let values = rows.iter().map(|row| row.figures[at].unwrap_or(f64::NAN)).collect();
-            columns.push((name.clone(), Column::Figure(values)));
+            let all: Option<Vec<f64>> = rows.iter().map(|row| row.figures[at]).collect();
+            let column = match all.filter(|_| is_whole(name)) {
+                Some(all) => Column::Count(all.into_iter().map(|value| value as u64).collect()),
+                None => Column::Figure(rows.iter().map(|row| row.figures[at].unwrap_or(f64::NAN)).collect()),
+            };
+            columns.push((name.clone(), column));
         }
         columns.push(("command".to_owned(), text(&|row| rows[row].command.clone())));
         Self { files, summary, json, columns }

@@ -112,6 +112,25 @@ impl Axis {
         (self.target == Target::Job).then(|| format!("{}: ", self.words(value).join(" ")))
     }
 
+    /// Returns a text in which the value of an option or a setting stands for all: `nr_requests=36`
+    /// is `nr_requests=...`.
+    pub(super) fn without(&self, value: &str, text: &str) -> String {
+        if self.target == Target::Stack {
+            return text.to_owned();
+        }
+        let is_part =
+            |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
+        let given = format!("={value}");
+        let mut parts = text.split(&given).peekable();
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            // 36 is no part of 360, nor of 3.6.
+            out += if is_part(part) { &given } else { "=..." };
+            out += part;
+        }
+        out
+    }
+
     /// Returns what `base` gives for this axis, and its values would replace.
     pub(super) fn given_in(&self, base: &StackArgs) -> Option<String> {
         let is_own = |text: &&String| self.has_key(text.split_once('=').map_or(text.as_str(), |(key, _)| key).trim());
@@ -151,6 +170,25 @@ impl Axis {
                 usize::try_from(number - ends.0).ok().filter(|&at| self.value(at) == value)
             }
         }
+    }
+
+    /// Returns true if its values are numbers, of which some have a unit of sizes: 4k.
+    pub(super) fn is_of_sizes(&self) -> bool {
+        match &self.values {
+            Values::Range { unit, .. } => *unit > 1,
+            Values::List(values) => self.is_numeric() && values.iter().any(|value| value.parse::<f64>().is_err()),
+        }
+    }
+
+    /// Returns the values, or some of many, as a message has them.
+    pub(super) fn in_words(&self) -> String {
+        const MOST: usize = 20;
+        if let Values::Range { .. } = self.values {
+            return format!("{} to {}", self.value(0), self.value(self.len() - 1));
+        }
+        let some: Vec<String> = (0..self.len().min(MOST)).map(|at| self.value(at)).collect();
+        let more = if self.len() > MOST { format!(" and {} more", self.len() - MOST) } else { String::new() };
+        some.join(", ") + &more
     }
 
     /// Returns true if all values are numbers: 7.3 is the name of a kernel.

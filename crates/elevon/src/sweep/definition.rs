@@ -167,8 +167,8 @@ impl Definition {
             return Err(Failure::input(SweepError::SeedBesideSeeds { seed: base.seed }));
         }
         let sampling = sample.as_deref().map_or(Ok(Sampling::Grid), Sampling::parse).map_err(Failure::input)?;
-        let points = points(&axes, sampling, base.seed).map_err(Failure::input)?;
         let compare = compare_text.as_deref().map(|text| compared(text, &axes)).transpose().map_err(Failure::input)?;
+        let points = points(&axes, sampling, base.seed, compare.map(|(axis, _)| axis)).map_err(Failure::input)?;
         let sampling = sample.unwrap_or_else(|| "grid".to_owned());
         Ok(Self { job, base, texts, variables: String::new(), axes, sampling, points, seeds, compare_text, compare })
     }
@@ -255,7 +255,9 @@ impl Definition {
         let values = self.values(point);
         let places: Vec<String> = self.axes.iter().zip(&values).filter_map(|(axis, value)| axis.place(value)).collect();
         let rest = |text: &String| places.iter().find_map(|place| text.strip_prefix(place.as_str())).map(str::to_owned);
-        warnings.iter().map(|text| rest(text).unwrap_or_else(|| text.clone())).collect()
+        let all = || self.axes.iter().zip(&values);
+        let without = |text: String| all().fold(text, |text, (axis, value)| axis.without(value, &text));
+        warnings.iter().map(|text| without(rest(text).unwrap_or_else(|| text.clone()))).collect()
     }
 
     /// Returns what tells this sweep from others: the head of its journal.
@@ -325,7 +327,8 @@ impl Definition {
 /// Reads a plan.
 fn of_plan(path: &Path) -> Result<Parts, Failure> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::named(&name, error))?;
+    let bytes = std::fs::read(path).map_err(|error| Failure::named(&name, error))?;
+    let text = String::from_utf8(bytes).map_err(|_| Failure::named(&name, SweepError::NoPlan))?;
     let plan = file::parse(&name, &text, &OPTIONS).map_err(Failure::text)?;
     let at = |place: &elevon_formats::fio::Span, error: SweepError| {
         let complaint = elevon_formats::fio::Problem::Malformed.because(error.to_string());
@@ -334,7 +337,8 @@ fn of_plan(path: &Path) -> Result<Parts, Failure> {
     let options = plan.options.iter().map(|given| [format!("--{}", given.key), given.value.clone()]);
     let settings = plan.set.iter().map(|given| ["--set".to_owned(), format!("{}={}", given.key, given.value)]);
     let words: Vec<String> = options.chain(settings).flatten().collect();
-    let base = StackArgs::of_text(&quoted(words.iter().map(String::as_str))).map_err(Failure::input)?;
+    let base = StackArgs::of_text(&quoted(words.iter().map(String::as_str)));
+    let base = base.map_err(|error| Failure::named(&name, error.alone()))?;
     let axis = |given: &file::GivenList| {
         let axis = match given.values.as_slice() {
             [one] if !given.is_list => Axis::parse(&format!("{}={one}", given.key)),
@@ -378,6 +382,7 @@ fn compared(text: &str, axes: &[Axis]) -> Result<(usize, usize), SweepError> {
         text.split_once('=').ok_or_else(|| bad("must be AXIS=VALUE, such as scheduler=none".to_owned()))?;
     let at = axes.iter().position(|axis| axis.key == key);
     let at = at.ok_or_else(|| bad(format!("no such axis; there are {}", keys())))?;
-    let value = axes[at].index_of(value).ok_or_else(|| bad(format!("{key} does not take that value here")))?;
+    let value = axes[at].index_of(value);
+    let value = value.ok_or_else(|| bad(format!("no such value; {key} is {} here", axes[at].in_words())))?;
     Ok((at, value))
 }

@@ -1,9 +1,9 @@
 //! What is to be made large or small, and within which bounds.
 
 use elevon_report::figures::{ALL_JOBS, FigureRow};
-use elevon_report::number::{bytes_decimal, count, span};
 use elevon_report::plot::Unit;
 
+use super::amount::amount;
 use crate::failure::SweepError;
 
 /// Short names of figures.
@@ -76,12 +76,7 @@ impl Metric {
 
     /// Formats a value with its unit.
     pub(super) fn show(&self, value: f64) -> String {
-        match self.unit() {
-            Unit::Nanos => span(value),
-            Unit::BytesPerSecond => bytes_decimal(value) + "/s",
-            Unit::Percent => format!("{value:.1}%"),
-            _ => count(value),
-        }
+        amount(self.unit(), value)
     }
 }
 

@@ -77,18 +77,22 @@ impl Journal {
                 path.display()
             ));
         }
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(fail)?;
-        // What follows the last line end was cut off.
-        let whole = text.rfind('\n').map_or(0, |at| at + 1);
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(fail)?;
+        let first = format!("{head}\n");
+        let whole = whole_lines(&bytes);
         let mut done = BTreeMap::new();
-        if whole == 0 {
+        if whole.is_empty() {
+            // A head that was cut off; anything else is no journal.
+            if !first.as_bytes().starts_with(&bytes) {
+                return Err(no_journal(path, 1));
+            }
             file.set_len(0).map_err(fail)?;
             file.seek(SeekFrom::Start(0)).map_err(fail)?;
-            file.write_all(format!("{head}\n").as_bytes()).map_err(fail)?;
+            file.write_all(first.as_bytes()).map_err(fail)?;
         } else {
-            done = parse(path, &text[..whole], head, runs)?;
-            file.set_len(whole as u64).map_err(fail)?;
+            done = parse(path, whole, head, runs)?;
+            file.set_len(whole.len() as u64).map_err(fail)?;
             file.seek(SeekFrom::End(0)).map_err(fail)?;
         }
         Ok(Self { path: path.to_owned(), file, done })
@@ -116,26 +120,33 @@ fn not_locked(path: &Path, locked: Result<(), TryLockError>) -> Result<Option<io
 
 /// Returns the head of a journal.
 pub(super) fn head_of(path: &Path) -> Result<Value, Failure> {
-    let text = text_of(path)?;
-    let first = text.lines().next().unwrap_or_default();
-    serde_json::from_str(first).map_err(|_| no_journal(path, 1))
+    let bytes = bytes_of(path)?;
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    serde_json::from_slice(first).map_err(|_| no_journal(path, 1))
 }
 
 /// Reads a journal whose sweep has this head, and this number of runs.
 pub(super) fn read(path: &Path, head: &Value, runs: usize) -> Result<BTreeMap<usize, Outcome>, Failure> {
-    let text = text_of(path)?;
-    let whole = text.rfind('\n').map_or(0, |at| at + 1);
-    parse(path, &text[..whole], head, runs)
+    let bytes = bytes_of(path)?;
+    parse(path, whole_lines(&bytes), head, runs)
 }
 
-fn text_of(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| Failure::named(path.display().to_string(), error))
+fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| Failure::named(path.display().to_string(), error))
 }
 
-fn parse(path: &Path, text: &str, head: &Value, runs: usize) -> Result<BTreeMap<usize, Outcome>, Failure> {
+/// Returns what ends in a line end. What follows the last one was cut off, perhaps within a
+/// character.
+fn whole_lines(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    &bytes[..end]
+}
+
+/// Parses lines, of which each has an end.
+fn parse(path: &Path, lines: &[u8], head: &Value, runs: usize) -> Result<BTreeMap<usize, Outcome>, Failure> {
     let mut done = BTreeMap::new();
-    for (at, line) in text.lines().enumerate() {
-        let value: Value = serde_json::from_str(line).map_err(|_| no_journal(path, at + 1))?;
+    for (at, line) in lines.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let value: Value = serde_json::from_slice(line).map_err(|_| no_journal(path, at + 1))?;
         if at == 0 {
             let (own, wanted) = (of_runs(&value), of_runs(head));
             if own != wanted {
@@ -166,14 +177,19 @@ fn no_journal(path: &Path, line: usize) -> Failure {
     Failure::named(format!("{}:{line}", path.display()), SweepError::NoJournal)
 }
 
-/// The key of what is compared, which changes the summary and no run.
+/// The key of what is compared. Of it, only the axis changes the points, and only those of a
+/// sample.
 const COMPARE: &str = "compare";
 
 /// Returns what of a head decides the runs.
 pub(super) fn of_runs(head: &Value) -> Value {
     let mut head = head.clone();
+    let is_sample = head.get("sample").is_some_and(|sample| sample != "grid");
     if let Some(keys) = head.as_object_mut() {
-        keys.remove(COMPARE);
+        let axis = keys.remove(COMPARE).and_then(|text| Some(text.as_str()?.split_once('=')?.0.to_owned()));
+        if let Some(axis) = axis.filter(|_| is_sample) {
+            keys.insert(COMPARE.to_owned(), axis.into());
+        }
     }
     head
 }
@@ -213,8 +229,10 @@ mod tests {
         journal.add(3, outcome(1e9 / 3.0)).expect("space");
         journal.add(0, outcome(7.0)).expect("space");
         drop(journal);
-        let text = std::fs::read_to_string(&path).expect("a journal");
-        std::fs::write(&path, format!("{text}{{\"run\": 1, \"err")).expect("space");
+        let text = std::fs::read(&path).expect("a journal");
+        // Cut off within a character.
+        std::fs::write(&path, [&text[..], b"{\"run\": 1, \"error\": \"\xc3"].concat()).expect("space");
+        assert_eq!(read(&path, &head, 4).expect("a journal").len(), 2);
         let mut journal = Journal::open(&path, &head, 4).expect("the same journal");
         let expected: BTreeMap<usize, Outcome> = [(0, outcome(7.0)), (3, outcome(1e9 / 3.0))].into();
         assert_eq!(journal.done, expected);
@@ -230,6 +248,10 @@ mod tests {
             3,
             "what is compared is no other sweep"
         );
+
+        let of_sample = |compare: &str| of_runs(&json!({"sample": "sobol:4", "compare": compare}));
+        assert_eq!(of_sample("iodepth=1"), of_sample("iodepth=2"));
+        assert_ne!(of_sample("iodepth=1"), of_sample("bs=4k"), "a sample has all values of the axis");
 
         let line = outcome(9.0).to_json(1);
         std::fs::write(&path, format!("{}{line}\n", std::fs::read_to_string(&path).expect("text"))).expect("space");
@@ -249,8 +271,16 @@ mod tests {
         drop(first);
         let error = Journal::open(&path, &json!({"over": ["iodepth=1,4"], "seeds": [1]}), 2).expect_err("another");
         assert!(error.to_string().contains("over"), "{error}");
-        std::fs::write(&path, "no json\n").expect("space");
-        assert!(Journal::open(&path, &json!({}), 2).is_err());
+        for text in [&b"no json\n"[..], b"\xff\xfe\n", b"no line"] {
+            std::fs::write(&path, text).expect("space");
+            let error = Journal::open(&path, &json!({}), 2).expect_err("no journal").to_string();
+            assert!(error.contains("runs.jsonl:1: is no line of a sweep's journal"), "{error}");
+            assert_eq!(std::fs::read(&path).expect("it is left"), text);
+        }
+        // A head that was cut off is written again.
+        std::fs::write(&path, "{\"ove").expect("space");
+        Journal::open(&path, &json!({"over": []}), 2).expect("a new journal");
+        assert_eq!(std::fs::read_to_string(&path).expect("a head"), "{\"over\":[]}\n");
     }
 
     #[test]

@@ -45,26 +45,44 @@ impl Sampling {
 pub(crate) type Point = Vec<usize>;
 
 /// Returns the points in order: of a grid the last axis changes fastest, as nested loops would. A
-/// point that a sample meets twice is there once.
-pub(super) fn points(axes: &[Axis], sampling: Sampling, seed: u64) -> Result<Vec<Point>, SweepError> {
+/// point that a sample meets twice is there once. Of the axis that is `compared`, a sample has all
+/// values at each place on the others.
+pub(super) fn points(
+    axes: &[Axis],
+    sampling: Sampling,
+    seed: u64,
+    compared: Option<usize>,
+) -> Result<Vec<Point>, SweepError> {
+    let mut drawn: Vec<&Axis> = axes.iter().collect();
+    let apart = compared.map(|at| (at, drawn.remove(at).len()));
     let all = match sampling {
         Sampling::Grid => return grid(axes),
-        Sampling::Latin(count) => latin(axes.len(), count, seed),
-        Sampling::Sobol(count) => sobol(axes.len(), count, seed),
+        Sampling::Latin(count) => latin(drawn.len(), count, seed),
+        Sampling::Sobol(count) => sobol(drawn.len(), count, seed),
     };
-    Ok(on_axes(axes, all))
+    let sample = on_axes(&drawn, all);
+    let Some((at, values)) = apart else { return Ok(sample) };
+    if sample.len().saturating_mul(values) as u64 > MOST {
+        return Err(SweepError::TooMany { points: format!("{} x {values}", sample.len()), most: MOST });
+    }
+    let with = |place: &Point, value: usize| {
+        let mut point = place.clone();
+        point.insert(at, value);
+        point
+    };
+    Ok(sample.iter().flat_map(|place| (0..values).map(move |value| with(place, value))).collect())
 }
 
 /// Returns points of Sobol's sequence.
 pub(super) fn sobol_points(axes: &[Axis], count: u64, seed: u64) -> Vec<Point> {
-    on_axes(axes, sobol(axes.len(), count, seed))
+    on_axes(&axes.iter().collect::<Vec<_>>(), sobol(axes.len(), count, seed))
 }
 
 /// Returns the points of the axes for points of the unit cube, each once.
-fn on_axes(axes: &[Axis], cube: Vec<Vec<f64>>) -> Vec<Point> {
+fn on_axes(axes: &[&Axis], cube: Vec<Vec<f64>>) -> Vec<Point> {
     let mut seen = std::collections::BTreeSet::new();
     let point = |shares: Vec<f64>| -> Point {
-        let place = |(share, axis): (f64, &Axis)| ((share * axis.len() as f64) as usize).min(axis.len() - 1);
+        let place = |(share, axis): (f64, &&Axis)| ((share * axis.len() as f64) as usize).min(axis.len() - 1);
         shares.into_iter().zip(axes).map(place).collect()
     };
     cube.into_iter().map(point).filter(|point| seen.insert(point.clone())).collect()
@@ -125,7 +143,7 @@ mod tests {
     #[test]
     fn a_grid_is_nested_loops() {
         let axes: Vec<Axis> = axes().into_iter().skip(1).collect();
-        let points = points(&axes, Sampling::Grid, 1).expect("few points");
+        let points = points(&axes, Sampling::Grid, 1, None).expect("few points");
         assert_eq!(points, [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]);
     }
 
@@ -133,30 +151,51 @@ mod tests {
     #[test]
     fn a_latin_hypercube_covers_every_axis_evenly() {
         for seed in 0..5 {
-            let points = points(&axes(), Sampling::Latin(50), seed).expect("points");
+            let points = points(&axes(), Sampling::Latin(50), seed, None).expect("points");
             let mut parts: Vec<usize> = points.iter().map(|point| point[0] / 20).collect();
             parts.sort_unstable();
             assert_eq!(parts, (0..50).collect::<Vec<_>>());
             assert_eq!(points.iter().filter(|point| point[1] == 0).count(), 25);
         }
-        let of = |seed| points(&axes(), Sampling::Latin(50), seed).expect("points");
+        let of = |seed| points(&axes(), Sampling::Latin(50), seed, None).expect("points");
         assert!(of(1) == of(1) && of(1) != of(2));
     }
 
     /// Of 64 points of Sobol's sequence, each sixteenth of an axis has four.
     #[test]
     fn sobols_sequence_fills_the_space() {
-        let points = points(&axes(), Sampling::Sobol(64), 1).expect("points");
+        let points = points(&axes(), Sampling::Sobol(64), 1, None).expect("points");
         assert_eq!(points.len(), 64);
         let mut parts = [0; 16];
         points.iter().for_each(|point| parts[point[0] * 16 / 1000] += 1);
         assert!(parts.iter().all(|&count| (3..=5).contains(&count)), "{parts:?}");
     }
 
+    /// Each place on the other axes has every value of the one that is compared.
+    #[test]
+    fn a_sample_has_all_values_of_what_is_compared() {
+        let axes = axes();
+        for sampling in [Sampling::Sobol(20), Sampling::Latin(20)] {
+            let points = points(&axes, sampling, 1, Some(1)).expect("points");
+            assert_eq!(points.len(), 40);
+            for pair in points.chunks(2) {
+                assert_eq!((pair[0][1], pair[1][1]), (0, 1));
+                assert_eq!((pair[0][0], pair[0][2]), (pair[1][0], pair[1][2]));
+            }
+        }
+        let error = points(
+            &[Axis::parse("iodepth=1..9000").expect("an axis"), axes[0].clone()],
+            Sampling::Latin(200),
+            1,
+            Some(0),
+        );
+        assert!(error.expect_err("too many").to_string().contains("200 x 9000 points"));
+    }
+
     #[test]
     fn a_point_is_there_once() {
         let axes: Vec<Axis> = axes().into_iter().skip(1).collect();
-        let found = points(&axes, Sampling::Sobol(64), 1).expect("points");
+        let found = points(&axes, Sampling::Sobol(64), 1, None).expect("points");
         assert_eq!(found.len(), 6, "there are no more");
     }
 
@@ -164,7 +203,7 @@ mod tests {
     fn too_many_points_are_refused() {
         let axes =
             vec![Axis::parse("iodepth=1..2000").expect("an axis"), Axis::parse("nice=0..2000").expect("an axis")];
-        let error = points(&axes, Sampling::Grid, 1).expect_err("millions").to_string();
+        let error = points(&axes, Sampling::Grid, 1, None).expect_err("millions").to_string();
         assert!(error.contains("2000 x 2001"), "{error}");
         for text in ["latin", "latin:0", "halton:5", "sobol:9999999"] {
             assert!(Sampling::parse(text).is_err(), "{text}");

@@ -1,53 +1,41 @@
-//! What a sweep shows: means with 95 % intervals over seeds, paired differences, curves and heat
-//! maps.
+//! What a sweep shows: means with 95 % intervals over seeds, paired differences, and plots.
 
 use std::collections::BTreeMap;
 
 use elevon_report::document::{Document, Table};
 use elevon_report::figures::ALL_JOBS;
 use elevon_report::interval::Interval;
-use elevon_report::number::{count, counted, span};
-use elevon_report::plot::{Axis as PlotAxis, HeatMap, Mark, Plot, Scale, Series, Unit};
-
+use elevon_report::number::counted;
+use elevon_report::plot::Unit;
 use serde_json::{Map, Value, json};
 
-use super::axis::{Axis, numeric};
+use super::amount::{change_in_words, with_interval};
+use super::axis::Axis;
 use super::points::Point;
 use crate::args::DEFAULT_KERNEL;
 
 /// Maximum number of rows of a table of the summary; the files have all.
 const ROWS: usize = 60;
-/// Maximum number of lines in a plot, and of plots of a figure.
-const LINES: usize = 8;
-const PLOTS: usize = 12;
-/// From this ratio of the largest to the smallest value on, an axis is logarithmic.
-const WIDE: f64 = 20.0;
+/// Maximum number of jobs that have plots of their own.
+const JOBS: usize = 8;
 
 /// A figure of the summary: name in the table of results, heading, unit.
-struct Shown {
-    key: &'static str,
-    title: &'static str,
-    unit: Unit,
-    format: fn(f64) -> String,
+pub(super) struct Shown {
+    pub(super) key: &'static str,
+    pub(super) title: &'static str,
+    pub(super) unit: Unit,
 }
 
-const SHOWN: [Shown; 4] = [
-    Shown { key: "iops", title: "I/Os a second", unit: Unit::Count, format: count },
-    Shown { key: "bw_bytes_per_second", title: "throughput", unit: Unit::BytesPerSecond, format: rate },
-    Shown { key: "lat_p50_ns", title: "median latency", unit: Unit::Nanos, format: span },
-    Shown { key: "lat_p99_ns", title: "99% latency", unit: Unit::Nanos, format: span },
+pub(super) const SHOWN: [Shown; 4] = [
+    Shown { key: "iops", title: "I/Os a second", unit: Unit::Count },
+    Shown { key: "bw_bytes_per_second", title: "throughput", unit: Unit::BytesPerSecond },
+    Shown { key: "lat_p50_ns", title: "median latency", unit: Unit::Nanos },
+    Shown { key: "lat_p99_ns", title: "99% latency", unit: Unit::Nanos },
 ];
-
-fn rate(bytes_per_second: f64) -> String {
-    elevon_report::number::bytes_decimal(bytes_per_second) + "/s"
-}
 
 /// Figures of all runs: by name of the figure and point, one value for each seed in order; `None`
 /// where the run failed or the job has no such figure.
 pub(crate) type Samples = BTreeMap<(String, String), Vec<Vec<Option<f64>>>>;
-
-/// The points of each line of a plot, by the index of the line's value.
-type Lines = BTreeMap<usize, Vec<(f64, Interval)>>;
 
 /// The results of a sweep.
 pub(crate) struct Results<'a> {
@@ -92,13 +80,14 @@ impl Results<'_> {
             document
                 .paragraph(format!("{} runs failed; results.csv says why, and they count nowhere here.", self.failed));
         }
-        if let Some(x) = self.x_axis() {
-            SHOWN.iter().for_each(|shown| self.curves(&mut document, shown, x));
-        }
-        for job in self.jobs {
+        self.plots(&mut document, ALL_JOBS);
+        for (at, job) in self.jobs.iter().enumerate() {
             let of = if job == ALL_JOBS { "All jobs".to_owned() } else { format!("Job {job}") };
             if self.jobs.len() > 1 {
                 document.heading(of);
+            }
+            if job != ALL_JOBS && at < JOBS {
+                self.plots(&mut document, job);
             }
             self.means(&mut document, job);
             self.differences(&mut document, job);
@@ -176,7 +165,7 @@ impl Results<'_> {
     }
 
     /// Returns the values of a figure of a job at a point.
-    fn values(&self, job: &str, key: &str, point: usize) -> Vec<f64> {
+    pub(super) fn values(&self, job: &str, key: &str, point: usize) -> Vec<f64> {
         let samples = self.samples.get(&(job.to_owned(), key.to_owned()));
         samples.map(|samples| samples[point].iter().flatten().copied().collect()).unwrap_or_default()
     }
@@ -188,7 +177,10 @@ impl Results<'_> {
         for (at, point) in self.points.iter().enumerate().take(ROWS) {
             let mut row = self.labels(point);
             for shown in &SHOWN {
-                row.push(Interval::of(&self.values(job, shown.key, at)).map_or("-".to_owned(), |of| words(&of, shown)));
+                row.push(
+                    Interval::of(&self.values(job, shown.key, at))
+                        .map_or("-".to_owned(), |of| with_interval(shown.unit, &of)),
+                );
             }
             table.rows.push(row);
         }
@@ -231,124 +223,6 @@ impl Results<'_> {
         document.table(table);
         self.note_of_rest(document, pairs.len());
     }
-
-    /// Returns the axis along the bottom of the plots: the one with the most numbers, at least
-    /// three.
-    fn x_axis(&self) -> Option<usize> {
-        let numbers = self.axes.iter().map(|axis| if axis.is_numeric() { axis.len() } else { 0 });
-        let (at, most) = numbers.enumerate().max_by_key(|&(at, count)| (count, std::cmp::Reverse(at)))?;
-        (most >= 3).then_some(at)
-    }
-
-    fn curves(&self, document: &mut Document, shown: &Shown, x: usize) {
-        let others: Vec<usize> = (0..self.axes.len()).filter(|&axis| axis != x).collect();
-        // The lines of a plot are the values of one axis, the other axes have a plot for each
-        // combination.
-        let lines = others.iter().copied().find(|&axis| !self.axes[axis].is_numeric()).or(others.first().copied());
-        let rest: Vec<usize> = others.into_iter().filter(|&axis| Some(axis) != lines).collect();
-        let mut groups: BTreeMap<Vec<usize>, Lines> = BTreeMap::new();
-        for (at, point) in self.points.iter().enumerate() {
-            let place = numeric(&self.axes[x].value(point[x]));
-            let Some((place, mean)) = place.zip(Interval::of(&self.values(ALL_JOBS, shown.key, at))) else { continue };
-            let group = groups.entry(rest.iter().map(|&axis| point[axis]).collect()).or_default();
-            group.entry(lines.map_or(0, |axis| point[axis])).or_default().push((place, mean));
-        }
-        if groups.len() > PLOTS {
-            document.paragraph(format!(
-                "{}: {} more plots, of other values of the other axes, are not drawn; results.csv has all.",
-                capital(shown.title),
-                groups.len() - PLOTS
-            ));
-        }
-        if self.is_map(lines) {
-            groups.iter().take(PLOTS).for_each(|(fixed, group)| {
-                document.heat_map(self.heat_map(shown, x, lines.unwrap_or(0), &self.fixed(&rest, fixed), group));
-            });
-            return;
-        }
-        for (fixed, group) in groups.iter().take(PLOTS) {
-            if let Some(axis) = lines.filter(|_| group.len() > LINES) {
-                let left: Vec<String> = group.keys().skip(LINES).map(|&at| self.axes[axis].value(at)).collect();
-                let key = &self.axes[axis].key;
-                document.paragraph(format!("Not drawn, of {LINES} lines at most: {key}={}.", left.join(", ")));
-            }
-            let series = group.iter().take(LINES).enumerate().map(|(colour, (&value, points))| {
-                let mut points = points.clone();
-                points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                let name = lines.map_or_else(String::new, |axis| {
-                    format!("{}={}", self.axes[axis].key, self.axes[axis].value(value))
-                });
-                Series {
-                    name,
-                    colour,
-                    points: points.iter().map(|(x, of)| (*x, of.mean)).collect(),
-                    half_widths: points.iter().map(|(_, of)| of.half_width.unwrap_or(0.0)).collect(),
-                    ..Series::default()
-                }
-            });
-            document.plot(Plot {
-                title: format!("{}{}", capital(shown.title), self.fixed(&rest, fixed)),
-                description: format!("{}, all jobs together, by {}.", self.mean_words(), self.axes[x].key),
-                mark: Mark::Curve,
-                x: PlotAxis {
-                    title: self.axes[x].key.clone(),
-                    scale: scale_of(group.values().flatten().map(|point| point.0)),
-                    unit: Unit::Count,
-                },
-                y: PlotAxis {
-                    title: shown.title.to_owned(),
-                    scale: scale_of(group.values().flatten().map(|point| point.1.mean)),
-                    unit: shown.unit,
-                },
-                series: series.collect(),
-            });
-        }
-    }
-
-    /// Says what the values of curves are.
-    const fn mean_words(&self) -> &'static str {
-        if self.seeds.len() > 1 { "Mean over seeds with its 95 % interval" } else { "One run for each point" }
-    }
-
-    /// Returns true if the axis has too many numbers for a line each, so that a map shows them.
-    fn is_map(&self, lines: Option<usize>) -> bool {
-        lines.is_some_and(|axis| self.axes[axis].is_numeric() && self.axes[axis].len() > 3)
-    }
-
-    fn heat_map(&self, shown: &Shown, x: usize, y: usize, fixed: &str, group: &Lines) -> HeatMap {
-        let mut columns: Vec<f64> = group.values().flatten().map(|point| point.0).collect();
-        columns.sort_by(f64::total_cmp);
-        columns.dedup();
-        let row = |points: &Vec<(f64, Interval)>| {
-            columns
-                .iter()
-                .map(|column| points.iter().find(|point| point.0 == *column).map(|point| point.1.mean))
-                .collect()
-        };
-        HeatMap {
-            title: format!("{}{fixed}", capital(shown.title)),
-            description: format!(
-                "{}, all jobs together, by {} and {}.",
-                if self.seeds.len() > 1 { "Mean over seeds" } else { "One run for each point" },
-                self.axes[x].key,
-                self.axes[y].key
-            ),
-            x: (self.axes[x].key.clone(), columns.iter().map(|value| count(*value)).collect()),
-            y: (self.axes[y].key.clone(), group.keys().map(|&at| self.axes[y].value(at)).collect()),
-            cells: group.values().map(row).collect(),
-            unit: shown.unit,
-        }
-    }
-
-    /// Returns the values of the axes that a plot holds fixed, for its title.
-    fn fixed(&self, axes: &[usize], values: &[usize]) -> String {
-        let parts = axes
-            .iter()
-            .zip(values)
-            .map(|(&axis, &at)| format!("{}={}", self.axes[axis].key, self.axes[axis].value(at)));
-        let parts: Vec<String> = parts.collect();
-        if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) }
-    }
 }
 
 /// Names seeds: `seeds 1 to 10`, `seeds 3, 5, 9`.
@@ -365,36 +239,4 @@ fn seeds_in_words(seeds: &[u64]) -> String {
     let rest = seeds.len().saturating_sub(MOST);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     format!("seeds {}{more}", some.join(", "))
-}
-
-/// Returns a logarithmic scale for positive values that are far apart.
-fn scale_of(values: impl Iterator<Item = f64>) -> Scale {
-    let (least, most) =
-        values.fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
-    if least > 0.0 && most / least >= WIDE { Scale::Log } else { Scale::Linear }
-}
-
-fn capital(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
-}
-
-fn words(interval: &Interval, shown: &Shown) -> String {
-    let format = shown.format;
-    match interval.half_width {
-        // A whole number would hide what the interval has to say.
-        Some(half) if shown.unit == Unit::Count && half < 10.0 && interval.mean < 10_000.0 => {
-            format!("{:.1} ± {half:.1}", interval.mean)
-        }
-        Some(half) => format!("{} ± {}", format(interval.mean), format(half)),
-        None => format(interval.mean),
-    }
-}
-
-fn change_in_words(change: &Interval) -> String {
-    let mark = if change.is_clear() { " *" } else { "" };
-    match change.half_width {
-        Some(half) => format!("{:+.1} % ± {half:.1}{mark}", change.mean),
-        None => format!("{:+.1} %", change.mean),
-    }
 }

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use elevon_report::figures::is_whole;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -77,8 +78,12 @@ impl Table {
             let value = |axis: usize| whole[axis].as_ref().map_or_else(|| json!(row.point[axis]), |all| json!(all[at]));
             let point: Map<String, Value> =
                 (0..).zip(&self.axes).map(|(axis, key)| (key.clone(), value(axis))).collect();
-            let figures: Map<String, Value> =
-                self.figures.iter().zip(&row.figures).map(|(name, value)| (name.clone(), json!(value))).collect();
+            let figures: Map<String, Value> = self
+                .figures
+                .iter()
+                .zip(&row.figures)
+                .map(|(name, value)| (name.clone(), number(name, *value)))
+                .collect();
             let object = json!({
                 "run": row.run, "point": point, "seed": row.seed, "job": row.job, "error": row.error,
                 "figures": figures, "command": row.command,
@@ -115,7 +120,13 @@ impl Table {
         for at in 0..self.figures.len() {
             let values: Vec<f64> = self.rows.iter().filter_map(|row| row.figures[at]).collect();
             let levels: Vec<i16> = self.rows.iter().map(|row| i16::from(row.figures[at].is_some())).collect();
-            next(&mut |c| c.typed::<DoubleType>().write_batch(&values, Some(&levels), None))?;
+            next(&mut |c| match is_whole(&self.figures[at]) {
+                true => {
+                    let whole: Vec<i64> = values.iter().map(|value| *value as i64).collect();
+                    c.typed::<Int64Type>().write_batch(&whole, Some(&levels), None)
+                }
+                false => c.typed::<DoubleType>().write_batch(&values, Some(&levels), None),
+            })?;
         }
         next(&mut |c| c.typed::<ByteArrayType>().write_batch(&texts(&|row| &row.command), None, None))?;
         group.close()?;
@@ -137,10 +148,19 @@ impl Table {
         let seed = column("seed", PhysicalType::INT64, Some(unsigned), Repetition::REQUIRED)?;
         fields.extend([seed, text("job")?, text("error")?]);
         for figure in &self.figures {
-            fields.push(column(figure, PhysicalType::DOUBLE, None, Repetition::OPTIONAL)?);
+            let physical = if is_whole(figure) { PhysicalType::INT64 } else { PhysicalType::DOUBLE };
+            fields.push(column(figure, physical, None, Repetition::OPTIONAL)?);
         }
         fields.push(text("command")?);
         Type::group_type_builder("run").with_fields(fields).build().map(Arc::new)
+    }
+}
+
+/// Returns a figure as a number of JSON: a whole one without a fraction.
+fn number(figure: &str, value: Option<f64>) -> Value {
+    match value {
+        Some(value) if is_whole(figure) => json!(value as u64),
+        value => json!(value),
     }
 }
 
@@ -167,8 +187,11 @@ mod tests {
         };
         Table {
             axes: vec!["bs".to_owned()],
-            figures: vec!["iops".to_owned(), "read_iops".to_owned()],
-            rows: vec![row(0, "4k", vec![Some(1e9 / 3.0), None]), row(1, "8,16k", vec![Some(2.0), Some(0.5)])],
+            figures: ["iops", "read_iops", "ios"].map(str::to_owned).to_vec(),
+            rows: vec![
+                row(0, "4k", vec![Some(1e9 / 3.0), None, Some(2000.0)]),
+                row(1, "8,16k", vec![Some(2.0), Some(0.5), None]),
+            ],
         }
     }
 
@@ -177,13 +200,14 @@ mod tests {
         let csv = String::from_utf8(table().csv().expect("memory")).expect("text");
         assert_eq!(
             csv,
-            "run,bs,seed,job,error,iops,read_iops,command\n\
-             0,4k,18446744073709551615,a,,333333333.3333333,,elevon run 'a b.fio' --seed 1\n\
-             1,\"8,16k\",18446744073709551615,a,,2,0.5,elevon run 'a b.fio' --seed 1\n"
+            "run,bs,seed,job,error,iops,read_iops,ios,command\n\
+             0,4k,18446744073709551615,a,,333333333.3333333,,2000,elevon run 'a b.fio' --seed 1\n\
+             1,\"8,16k\",18446744073709551615,a,,2,0.5,,elevon run 'a b.fio' --seed 1\n"
         );
         let json = table().json_lines();
         let first: Value = serde_json::from_str(json.lines().next().expect("a line")).expect("JSON");
         assert_eq!(first["figures"]["iops"], json!(1e9 / 3.0));
+        assert_eq!(first["figures"]["ios"], json!(2000), "a count is a whole number");
         assert_eq!((&first["figures"]["read_iops"], &first["point"]["bs"]), (&Value::Null, &json!("4k")));
     }
 
@@ -197,6 +221,7 @@ mod tests {
         assert_eq!((rows[0].get_long(0).expect("run"), rows[1].get_string(1).expect("bs").as_str()), (0, "8,16k"));
         assert_eq!(rows[0].get_ulong(2).expect("a seed"), u64::MAX);
         assert_eq!(rows[0].get_double(5).expect("iops").to_bits(), (1e9f64 / 3.0).to_bits());
+        assert!(rows[0].get_long(7).expect("ios") == 2000 && rows[1].get_long(7).is_err());
         assert!(rows[0].get_double(6).is_err() && rows[1].get_double(6).expect("read_iops") == 0.5);
     }
 }

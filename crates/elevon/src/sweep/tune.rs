@@ -2,7 +2,8 @@
 //!
 //! A space with no more points than trials is tried whole. Otherwise the first third of the trials
 //! is a Sobol sample, and the rest are neighbours of the best so far: an evolution strategy over
-//! the front of trials that no other is better than. Trials are made in generations of a fixed
+//! the front of trials that no other is better than. A sample has no ends of axes, where goals
+//! often are best, so one in four neighbours of the best of a goal goes to such an end. Trials are made in generations of a fixed
 //! size, so that the result does not depend on the number of threads.
 
 use std::cmp::Ordering;
@@ -12,12 +13,14 @@ use elevon_host::interrupt::Interrupt;
 use elevon_report::document::{Document, Table};
 use elevon_report::figures::{ALL_JOBS, FigureRow};
 use elevon_report::interval::Interval;
-use elevon_report::plot::{Axis as PlotAxis, Mark, Plot, Scale, Series};
+use elevon_report::plot::{Axis as PlotAxis, Mark, Plot, Series};
 use elevon_sim::chance::{below, draw};
 use serde_json::{Map, Value, json};
 
+use super::amount::with_interval;
 use super::axis::Values;
 use super::definition::Definition;
+use super::drawing::scale_of;
 use super::goal::{Bound, Metric};
 use super::journal::Outcome;
 use super::points::{Point, sobol_points};
@@ -210,10 +213,22 @@ impl Search {
             return None;
         }
         for _ in 0..1000 {
-            let parent = front[self.below(front.len())];
+            // The first and the last of the front are the best of a goal each.
+            let to_end = self.below(4) == 0;
+            let parent = match self.below(if to_end { 2 } else { front.len() }) {
+                1 if to_end => front[front.len() - 1],
+                at => front[at],
+            };
             let mut point = self.definition.points[self.trials[parent].point].clone();
             // One axis changes always, each other one with a chance of one in four.
             let always = self.below(point.len());
+            if to_end && self.is_ordered(always) {
+                point[always] = self.below(2) * (self.definition.axes[always].len() - 1);
+                if self.seen.contains(&point) {
+                    continue;
+                }
+                return Some(point);
+            }
             for (axis, at) in point.iter_mut().enumerate() {
                 if axis == always || self.below(4) == 0 {
                     *at = self.moved(axis, *at);
@@ -226,15 +241,19 @@ impl Search {
         None
     }
 
+    /// Returns true if the values of an axis have an order.
+    fn is_ordered(&self, axis: usize) -> bool {
+        let axis = &self.definition.axes[axis];
+        matches!(axis.values, Values::Range { .. }) || axis.is_numeric()
+    }
+
     /// Returns another value of an axis: of words any, of numbers one at a distance that is small
     /// more often than large.
     fn moved(&mut self, axis: usize, from: usize) -> usize {
-        let axis = &self.definition.axes[axis];
-        let count = axis.len();
+        let (count, is_ordered) = (self.definition.axes[axis].len(), self.is_ordered(axis));
         if count < 2 {
             return from;
         }
-        let is_ordered = matches!(axis.values, Values::Range { .. }) || axis.is_numeric();
         if !is_ordered {
             let other = self.below(count - 1);
             return if other >= from { other + 1 } else { other };
@@ -402,15 +421,15 @@ impl Search {
             document.paragraph("No trial meets the bounds; these miss them least.");
         }
         let metrics = self.goals.metrics();
+        if metrics.len() > 1 {
+            document.plot(self.plot(&best, metrics[0], metrics[1]));
+        }
         if self.goals.all.len() == 1 {
             document.heading(if self.keeps_bounds() { "The best" } else { "The nearest" });
             document.table(self.table(&best, &metrics));
             document.command(self.command(first)?);
         } else {
             self.front_in(&mut document, &best, &metrics)?;
-        }
-        if metrics.len() > 1 {
-            document.plot(self.plot(&best, metrics[0], metrics[1]));
         }
         Ok(document)
     }
@@ -428,7 +447,7 @@ impl Search {
         // They are in the order of the first goal, and so in the opposite order of the second.
         let ends = front.iter().take(1).chain(front[1..].last());
         for ((metric, _), &end) in self.goals.all.iter().zip(ends) {
-            let of = if front.len() == 1 { "both".to_owned() } else { metric.name() };
+            let of = if front.len() == 1 { "both".to_owned() } else { metric.title() };
             document.paragraph(format!("Best in {of}:"));
             document.command(self.command(end)?);
         }
@@ -438,45 +457,50 @@ impl Search {
     /// Returns trials with their values and figures.
     fn table(&self, trials: &[usize], metrics: &[&Metric]) -> Table {
         let heads =
-            self.definition.axes.iter().map(|axis| axis.key.clone()).chain(metrics.iter().map(|metric| metric.name()));
+            self.definition.axes.iter().map(|axis| axis.key.clone()).chain(metrics.iter().map(|metric| metric.title()));
         let words = (0..self.definition.axes.len()).collect();
         let mut table = Table { header: heads.collect(), words, rows: Vec::new() };
         for &at in trials {
             let trial = &self.trials[at];
             let mut row = self.definition.values(trial.point);
-            row.extend(metrics.iter().zip(&trial.means).map(|(metric, mean)| match mean.half_width {
-                Some(half) => format!("{} ± {}", metric.show(mean.mean), metric.show(half)),
-                None => metric.show(mean.mean),
-            }));
+            row.extend(metrics.iter().zip(&trial.means).map(|(metric, mean)| with_interval(metric.unit(), mean)));
             table.rows.push(row);
         }
         table
     }
 
-    /// Returns every trial by two metrics, with the best apart.
+    /// Returns every trial by two metrics, with the best apart. The front of two goals is a line.
     fn plot(&self, best: &[usize], y: &Metric, x: &Metric) -> Plot {
+        let is_front = self.goals.all.len() > 1;
+        let front: BTreeSet<usize> = best.iter().copied().take(if is_front { best.len() } else { 1 }).collect();
         let series = |name: &str, colour: usize, of: &dyn Fn(usize) -> bool| {
             let taken = (0..self.trials.len()).filter(|&at| self.trials[at].means.len() > 1 && of(at));
-            let points = taken.map(|at| (self.trials[at].means[1].mean, self.trials[at].means[0].mean)).collect();
+            let mut points: Vec<(f64, f64)> =
+                taken.map(|at| (self.trials[at].means[1].mean, self.trials[at].means[0].mean)).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
             Series { name: name.to_owned(), colour, points, ..Series::default() }
         };
-        let front: BTreeSet<usize> = if self.goals.all.len() > 1 {
-            best.iter().copied().collect()
-        } else {
-            best.iter().copied().take(1).collect()
-        };
-        let axis = |metric: &Metric| PlotAxis { title: metric.title(), scale: Scale::Linear, unit: metric.unit() };
+        let name = if is_front { "front" } else { "best" };
         let all = [
             series("misses a bound", 5, &|at| self.trials[at].missed > 0.0 && !front.contains(&at)),
             series("tried", 0, &|at| self.trials[at].missed == 0.0 && !front.contains(&at)),
-            series("best", 1, &|at| front.contains(&at)),
+            Series { is_joined: is_front, ..series(name, 1, &|at| front.contains(&at)) },
         ];
+        let axis = |metric: &Metric, of: fn(&(f64, f64)) -> f64| PlotAxis {
+            title: metric.title(),
+            scale: scale_of(all.iter().flat_map(|series| &series.points).map(of)),
+            unit: metric.unit(),
+        };
         Plot {
             title: format!("{} against {}", y.title(), x.title()),
-            description: "A dot for each trial.".to_owned(),
+            description: if is_front {
+                "A dot for each trial; a line joins those that no other is better than in both.".to_owned()
+            } else {
+                "A dot for each trial.".to_owned()
+            },
             mark: Mark::Points,
-            x: axis(x),
-            y: axis(y),
+            x: axis(x, |point| point.0),
+            y: axis(y, |point| point.1),
             series: all.into_iter().filter(|series| !series.points.is_empty()).collect(),
         }
     }

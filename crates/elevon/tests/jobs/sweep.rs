@@ -293,7 +293,7 @@ fn two_goals_have_a_front() {
     let table = text.split("No other trial is better in both").nth(1).expect("a front");
     let rows = table.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit())).count();
     assert!(rows == front.len() && front.len() > 2, "{} of {}: {text}", rows, front.len());
-    assert!(text.contains("Best in iops:") && text.contains("Best in lat_p99_ns:"), "{text}");
+    assert!(text.contains("Best in I/Os a second:") && text.contains("Best in 99% latency:"), "{text}");
     assert_eq!(text.matches("elevon run job.fio").count(), 2, "{text}");
 }
 
