@@ -8,7 +8,7 @@ use elevon_report::interval::Interval;
 use elevon_report::plot::{Axis as PlotAxis, HeatMap, Mark, Plot, Scale, Series, Unit};
 
 use super::axis::numeric;
-use super::summary::{Results, SHOWN, Shown};
+use super::summary::{JOBS, Results, SHOWN, Shown};
 
 /// Maximum number of lines in a plot, and of plots of a figure.
 const LINES: usize = 8;
@@ -24,6 +24,10 @@ impl Results<'_> {
     /// Adds the plots of a job.
     pub(super) fn plots(&self, document: &mut Document, job: &str) {
         let x = self.x_axis();
+        let own = self.jobs.len().saturating_sub(1);
+        if job == ALL_JOBS && own > JOBS && (x.is_some() || self.is_sample()) {
+            document.paragraph(format!("Plots are of all jobs together and of the first {JOBS} of {own}."));
+        }
         for shown in &SHOWN {
             match x {
                 _ if self.is_sample() => self.dots(document, shown, job),

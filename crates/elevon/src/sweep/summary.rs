@@ -17,7 +17,7 @@ use crate::args::DEFAULT_KERNEL;
 /// Maximum number of rows of a table of the summary; the files have all.
 const ROWS: usize = 60;
 /// Maximum number of jobs that have plots of their own.
-const JOBS: usize = 8;
+pub(super) const JOBS: usize = 8;
 
 /// A figure of the summary: name in the table of results, heading, unit.
 pub(super) struct Shown {

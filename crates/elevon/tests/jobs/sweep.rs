@@ -161,6 +161,7 @@ fn the_same_seeds_make_pairs() {
     assert!(iops["samples"] == 4 && iops["half_width_95"].as_f64() > Some(0.0), "{iops}");
     let text = bench.stdout(&compare[..6]);
     assert!(text.contains("Against variant=baseline") && text.contains("--scheduler bfq"), "{text}");
+    assert!(!text.contains("--seed "), "each run has its own: {text}");
 }
 
 #[test]
@@ -169,6 +170,7 @@ fn what_cannot_run_is_one_line() {
     bench.file("bad.toml", "job = \"job.fio\"\n[over]\niodepht = [1, 2]\n");
     bench.file("logs.fio", "[a]\nwrite_lat_log=x\nsize=1m\n");
     bench.file("disk", [0; 4096]);
+    bench.file("binary.toml", [0xff; 16]);
     let over = ["--over", "iodepth=1,2"];
     for (arguments, part) in [
         (&["job.fio"][..], "nothing varies"),
@@ -181,6 +183,8 @@ fn what_cannot_run_is_one_line() {
         (&["job.fio", over[0], over[1], "--seeds", "2", "--seed", "7"], "--seed 7: --seeds gives the seeds"),
         (&["job.fio", over[0], over[1], "--shard", "0/2"], "--shard 0/2: must be"),
         (&["job.fio", over[0], over[1], "--compare", "bs=4k"], "no such axis; there are iodepth"),
+        (&["job.fio", over[0], over[1], "--compare", "iodepth=3"], "no such value; iodepth is 1, 2 here"),
+        (&["binary.toml"], "binary.toml: is not text; must be a plan in TOML"),
         (&["logs.fio", over[0], over[1]], "writes logs"),
         (&["bad.toml"], "bad.toml:3:1: --over iodepht: did you mean iodepth?"),
         (&["merge", "."], "no runs*.jsonl"),
@@ -374,6 +378,53 @@ fn a_summary_stands_alone() {
     let found =
         points.iter().find(|row| row["job"] == "*").expect("all jobs")["figures"]["iops"]["mean_percent"].as_f64();
     assert!((found.expect("a difference") - expected).abs() < 1e-6, "{found:?} and {expected}");
+}
+
+/// Of a sample each axis of numbers has a plot with all points, of all jobs and of each; the axis
+/// that is compared is not drawn from, so that there are pairs.
+#[test]
+fn a_sample_is_drawn_as_dots_and_compared() {
+    let bench = bench();
+    let over = ["--over", "iodepth=1..64", "--over", "bs=4k..64k", "--over", "scheduler=none,bfq"];
+    let sample = ["job.fio", "--sample", "sobol:6", "--compare", "scheduler=none"];
+    let whole = files(&bench, "out", &[&sample[..], &over[..]].concat());
+    assert_eq!(rows(&bench, "out").len(), 12 * 3, "six places, two schedulers; two jobs and all together");
+    let summary = String::from_utf8(whole[3].clone()).expect("text");
+    assert_eq!(summary.lines().filter(|line| line.contains(" bfq ") && line.contains(" % ")).count(), 6 * 3);
+    let page = String::from_utf8(whole[4].clone()).expect("text");
+    // Two axes of numbers, four figures, two jobs and all together.
+    assert_eq!(page.matches("<figure").count(), 2 * 4 * 3);
+    assert_eq!(page.matches("<circle class=\"fill k0\" cx").count(), 2 * 4 * 3 * (6 + 1), "dots, and one of a legend");
+    assert!(page.contains("job reader, by iodepth") && page.contains("reader: 99% latency"), "{page}");
+    let other = ["job.fio", "--sample", "sobol:6", "--compare", "scheduler=bfq", "-o", "out"];
+    assert!(sweep(&bench, &[&other[..], &over[..]].concat()).status.success(), "the same runs");
+    let none = sweep(&bench, &[&["job.fio", "--sample", "sobol:6", "-o", "out"], &over[..]].concat());
+    assert!(none.status.code() == Some(2), "other points: {}", String::from_utf8_lossy(&none.stderr));
+}
+
+/// Warnings that differ in a swept value alone are one.
+#[test]
+fn values_that_vary_are_no_other_warning() {
+    let bench = bench();
+    let over = ["job.fio", "--device", "sata-ssd-860evo", "--over", "nr_requests=32..36:+1", "-o", "out"];
+    let told = String::from_utf8_lossy(&sweep(&bench, &over).stderr).into_owned();
+    assert_eq!(told.matches("warning").count(), 1, "{told}");
+    assert!(told.contains("--set nr_requests=...: in force is 32") && told.contains("(in 4 of 5 points)"), "{told}");
+}
+
+/// The least latency is that of one I/O at a time, an end of the axis that a sample does not have.
+#[test]
+fn a_search_finds_the_ends_of_axes() {
+    let bench = Bench::new();
+    bench.file("job.fio", "[a]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nsize=64m\nnumber_ios=300\n");
+    for seed in ["1", "2", "3"] {
+        let goals = ["tune", "job.fio", "--maximise", "iops", "--minimise", "p99", "--over", "iodepth=1..256"];
+        let rest = ["--over", "scheduler=none,bfq,kyber", "--seed", seed, "--output-format", "json"];
+        let report: Value = serde_json::from_str(&bench.stdout(&[&goals[..], &rest].concat())).expect("JSON");
+        let last = report["best"].as_array().and_then(|best| best.last()?.as_u64()).expect("a front");
+        let point = &report["trials"][last as usize]["point"];
+        assert_eq!((&point["iodepth"], &point["scheduler"]), (&"1".into(), &"none".into()), "seed {seed}");
+    }
 }
 
 #[test]
