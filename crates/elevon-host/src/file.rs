@@ -43,8 +43,8 @@ pub struct OpenOptions {
     /// Create a regular file of this size, or extend one to it; 0 keeps the size.
     pub grow_to: u64,
     /// The file system is to be filled: a regular file grows without taking room (a write for which
-    /// there is none left fails with ENOSPC), and a new one with a `grow_to` of 0 becomes as long as
-    /// all that is free.
+    /// there is none left fails with ENOSPC), and a new one with a `grow_to` of 0 becomes as long
+    /// as all that is free.
     pub fill: bool,
 }
 

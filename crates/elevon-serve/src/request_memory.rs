@@ -3,8 +3,9 @@
 //! Every client may have [`OWN`] bytes whatever others have, so that requests of the usual length
 //! never wait for memory. What a client has beyond that comes out of one amount for all of them. A
 //! client takes at most half of what is free, so that something is left for those that come, and a
-//! request for which there is not enough waits in its client's socket. That one waits is told to the
-//! threads of all devices: each sends away those of its clients that keep memory and stand still.
+//! request for which there is not enough waits in its client's socket. That one waits is told to
+//! the threads of all devices: each sends away those of its clients that keep memory and stand
+//! still.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -439,8 +439,8 @@ pub enum Distribution {
     Zoned(Vec<(u32, u32)>),
     /// (percent of accesses, bytes of the range).
     ZonedAbsolute(Vec<(u32, u64)>),
-    /// These blocks in turn, again and again. With `stride` (`random_sequence_stride`) each round is
-    /// as many blocks further on as there are in the list.
+    /// These blocks in turn, again and again. With `stride` (`random_sequence_stride`) each round
+    /// is as many blocks further on as there are in the list.
     Sequence {
         /// Numbers of blocks, at least one.
         blocks: Vec<u64>,

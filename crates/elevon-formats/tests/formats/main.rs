@@ -15,6 +15,7 @@ mod cgroup_properties;
 mod common;
 mod corpora;
 mod fio_differential;
+mod fio_errors;
 mod fio_jobs;
 mod fio_manual;
 mod fio_options;

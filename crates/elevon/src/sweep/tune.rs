@@ -3,8 +3,9 @@
 //! A space with no more points than trials is tried whole. Otherwise the first third of the trials
 //! is a Sobol sample, and the rest are neighbours of the best so far: an evolution strategy over
 //! the front of trials that no other is better than. A sample has no ends of axes, where goals
-//! often are best, so one in four neighbours of the best of a goal goes to such an end. Trials are made in generations of a fixed
-//! size, so that the result does not depend on the number of threads.
+//! often are best, so one in four neighbours of the best of a goal goes to such an end. Trials are
+//! made in generations of a fixed size, so that the result does not depend on the number of
+//! threads.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

@@ -4,8 +4,8 @@
 //! queue: none of a seeky queue, and none of one that was served for a while. So a hash table says
 //! where a queue is filed, and the sorted trees follow when something is looked for.
 //!
-//! Cost, with q queues: filing O(1), a search O(log q), and O(log q) for each queue that moved since
-//! the last one.
+//! Cost, with q queues: filing O(1), a search O(log q), and O(log q) for each queue that moved
+//! since the last one.
 
 extern crate alloc;
 use alloc::vec::Vec;

@@ -19,8 +19,8 @@
 //! exact.
 //!
 //! Cost, with d levels and q entities in a group: serve O(d) (and O(log q) if an idle entity is
-//! removed), activate, requeue and deactivate O(d · log q); choosing the next O(d), and O(log q) for
-//! each entity that has become eligible.
+//! removed), activate, requeue and deactivate O(d · log q); choosing the next O(d), and O(log q)
+//! for each entity that has become eligible.
 
 extern crate alloc;
 use alloc::vec::Vec;

@@ -27,8 +27,8 @@ impl Life {
         }
     }
 
-    /// Returns the bio that a completion ends. If a bio was split, its front parts are bios of their
-    /// own, without events; the completion names the last part, so only its end is the bio's.
+    /// Returns the bio that a completion ends. If a bio was split, its front parts are bios of
+    /// their own, without events; the completion names the last part, so only its end is the bio's.
     fn bio_completed_at(&self, place: Place) -> Option<u32> {
         let bio = |id: u32| &self.bios[id as usize];
         let at_start = || self.waiting.all(place.key()).take(LOOKED_AT);

@@ -200,7 +200,8 @@ fn a_lost_end_of_a_flush_does_not_shift_the_next_ones() {
     let flush = &found.stages[Group::Flush as usize];
     assert_eq!((flush.bio_total.count, flush.bio_total.min, flush.bio_total.max), (3, 36_000, 36_000));
     assert_eq!((found.counts.overdue, found.bios_under_way, found.requests_under_way), (1, 0, 0));
-    // Busy as before from each allocation to the end of the sequence; the first until its loss is certain.
+    // Busy as before from each allocation to the end of the sequence; the first until its loss is
+    // certain.
     assert_eq!(found.utilisation.exact.get(), (1_045 - 11 + 1 + 2 * 35) * 1_000);
 }
 
