@@ -92,7 +92,7 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("tests/tenants.rs random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for", "one walk of an oracle"),
     ("closed_loop/mod.rs run", "one event loop of a test, without the crates that have one"),
     ("tenants/tests.rs a_mistake_is_a_line_with_its_place", "a table of bad input and answers"),
-    ("formats/fio_jobs.rs bad_lines_and_what_is_said_of_them", "a table of bad input and answers"),
+    ("formats/fio_errors.rs bad_lines_and_what_is_said_of_them", "a table of bad input and answers"),
     ("ftrace/tests.rs every_shape_of_tail", "a table of lines and what they say"),
 ];
 /// Maximum width of a comment, in characters with its indentation; rows of tables and drawings may
