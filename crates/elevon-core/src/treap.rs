@@ -33,19 +33,9 @@ impl Default for Root {
     }
 }
 
-/// The data of a node, and the sum that is kept for each subtree.
-pub(crate) trait Item: Copy + Default {
-    /// The sum of a subtree, stored at its top.
-    type Sum: Copy + Default + PartialEq + core::fmt::Debug;
-
-    /// Returns the sum of a subtree from its top and the subtrees below.
-    fn sum(&self, left: Option<Self::Sum>, right: Option<Self::Sum>) -> Self::Sum;
-}
-
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TreapNode<T: Item> {
+pub(crate) struct TreapNode<T> {
     pub(crate) item: T,
-    pub(crate) sum: T::Sum,
     pub(crate) left: u32,
     pub(crate) right: u32,
     pub(crate) parent: u32,
@@ -54,7 +44,7 @@ pub(crate) struct TreapNode<T: Item> {
 
 /// The nodes of any number of trees. Each node is in at most one of them at a time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Treap<T: Item> {
+pub(crate) struct Treap<T> {
     nodes: Vec<TreapNode<T>>,
 }
 
@@ -67,16 +57,12 @@ const fn mix(id: u32) -> u32 {
     x ^ x >> 16
 }
 
-impl<T: Item> Treap<T> {
-    /// Whether there is a sum to maintain.
-    const SUMS: bool = size_of::<T::Sum>() > 0;
-
+impl<T: Copy + Default> Treap<T> {
     /// Makes room for the nodes below `count`; never shrinks.
     pub(crate) fn grow(&mut self, count: usize) {
         for id in self.nodes.len() as u32..count as u32 {
             let priority = mix(id);
-            let (item, sum) = Default::default();
-            self.nodes.push(TreapNode { item, sum, left: NIL, right: NIL, parent: ABSENT, priority });
+            self.nodes.push(TreapNode { item: T::default(), left: NIL, right: NIL, parent: ABSENT, priority });
         }
     }
 
@@ -96,11 +82,11 @@ impl<T: Item> Treap<T> {
     }
 
     /// Inserts a node below `parent`, on the side that is free, or as the top of an empty tree if
-    /// `parent` is [`NIL`], and rotates it up to its place. The sums above must already include it.
+    /// `parent` is [`NIL`], and rotates it up to its place.
     #[inline]
     pub(crate) fn insert_at(&mut self, root: &mut Root, n: u32, item: T, mut parent: u32, goes_left: bool) {
         let node = self.at_mut(n);
-        (node.item, node.sum, node.left, node.right, node.parent) = (item, item.sum(None, None), NIL, NIL, parent);
+        (node.item, node.left, node.right, node.parent) = (item, NIL, NIL, parent);
         let priority = node.priority;
         match parent {
             NIL => root.0 = n,
@@ -140,28 +126,8 @@ impl<T: Item> Treap<T> {
             }
             self.replace_child(root, parent, n, child);
             self.at_mut(n).parent = ABSENT;
-            let mut above = parent;
-            // If the sum of a subtree does not change, no sum above it changes.
-            while Self::SUMS && above != NIL && self.sum_up(above) {
-                above = self.at(above).parent;
-            }
             return;
         }
-    }
-
-    /// Returns the sum of a subtree, computed from its top and the subtrees below.
-    #[inline(always)]
-    fn sum_of(&self, n: u32) -> T::Sum {
-        let node = self.at(n);
-        let below = |child: u32| (child != NIL).then(|| self.at(child).sum);
-        node.item.sum(below(node.left), below(node.right))
-    }
-
-    /// Updates the sum. Returns true if it changed.
-    #[inline(always)]
-    fn sum_up(&mut self, n: u32) -> bool {
-        let sum = self.sum_of(n);
-        core::mem::replace(&mut self.at_mut(n).sum, sum) != sum
     }
 
     /// Replaces the child `old` of `parent` by `new`.
@@ -179,10 +145,10 @@ impl<T: Item> Treap<T> {
         }
     }
 
-    /// Exchanges a node with its parent; order and sums remain correct.
+    /// Exchanges a node with its parent; the order remains correct.
     fn rotate_up(&mut self, root: &mut Root, n: u32) {
         let TreapNode { left, right, parent, .. } = *self.at(n);
-        let TreapNode { parent: grandparent, sum, .. } = *self.at(parent);
+        let grandparent = self.at(parent).parent;
         let moved = if self.at(parent).left == n {
             self.at_mut(parent).left = right;
             self.at_mut(n).right = parent;
@@ -198,10 +164,6 @@ impl<T: Item> Treap<T> {
         self.at_mut(parent).parent = n;
         self.at_mut(n).parent = grandparent;
         self.replace_child(root, grandparent, parent, n);
-        if Self::SUMS {
-            self.sum_up(parent);
-            self.at_mut(n).sum = sum;
-        }
     }
 
     /// Returns the first node of a subtree in order; [`NIL`] if it is empty.
@@ -222,7 +184,7 @@ impl<T: Item> Treap<T> {
         n
     }
 
-    /// Checks links, heights and sums, and returns the nodes of a tree in order. For tests: O(n),
+    /// Checks links and heights, and returns the nodes of a tree in order. For tests: O(n),
     /// panics if one is wrong.
     pub(crate) fn self_check(&self, root: Root) -> Vec<u32> {
         let mut order = Vec::new();
@@ -245,6 +207,5 @@ impl<T: Item> Treap<T> {
         below(node.left, order);
         order.push(n);
         below(node.right, order);
-        assert_eq!(node.sum, self.sum_of(n), "the sum at {n}");
     }
 }

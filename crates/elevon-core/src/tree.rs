@@ -10,20 +10,13 @@
 
 use crate::merge::MergeKind;
 pub use crate::treap::Root;
-use crate::treap::{Item, NIL, Treap};
+use crate::treap::{NIL, Treap};
 use crate::units::{RequestId, Sector};
 
 /// The links of every tree over one request table.
 #[derive(Clone, Debug, Default)]
 pub struct TreeLinks {
     nodes: Treap<Sector>,
-}
-
-impl Item for Sector {
-    type Sum = ();
-
-    #[inline]
-    fn sum(&self, _left: Option<()>, _right: Option<()>) {}
 }
 
 impl TreeLinks {

@@ -27,7 +27,7 @@ mod budget;
 mod cooperation;
 mod dispatch;
 mod entity;
-
+mod idle_tree;
 mod idling;
 mod injection;
 mod peak_rate;

@@ -1,4 +1,4 @@
-//! Trees of entities ordered by virtual finish time; each node stores the smallest start below it.
+//! Trees of entities ordered by virtual finish time.
 //!
 //! One table of nodes serves any number of trees, because an entity is in at most one at a time; a
 //! tree is only its [`Root`]. Virtual times wrap, so they are compared by signed difference; equal
@@ -11,7 +11,7 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 pub(in crate::sched) use crate::treap::Root;
-use crate::treap::{Item, NIL, Treap};
+use crate::treap::{NIL, Treap};
 
 /// Returns true if a virtual time is after another. Correct if they differ by less than half the
 /// range.
@@ -26,32 +26,10 @@ pub(in crate::sched) const fn latest(a: u64, b: u64) -> u64 {
     if later(a, b) { a } else { b }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    start: u64,
-    finish: u64,
-}
-
-impl Item for Times {
-    /// The smallest start.
-    type Sum = u64;
-
-    #[inline]
-    fn sum(&self, left: Option<u64>, right: Option<u64>) -> u64 {
-        let mut min = self.start;
-        for below in [left, right].into_iter().flatten() {
-            if later(min, below) {
-                min = below;
-            }
-        }
-        min
-    }
-}
-
 /// The nodes of every tree.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sched) struct FinishTrees {
-    nodes: Treap<Times>,
+    nodes: Treap<u64>,
 }
 
 impl FinishTrees {
@@ -71,19 +49,22 @@ impl FinishTrees {
     }
 
     /// Inserts an entity, behind those with the same finish.
-    pub(in crate::sched) fn insert(&mut self, root: &mut Root, id: u32, start: u64, finish: u64) {
+    pub(in crate::sched) fn insert(&mut self, root: &mut Root, id: u32, finish: u64) {
         debug_assert!(!self.nodes.contains(id), "entity {id} is filed twice");
         let (mut parent, mut child, mut goes_left) = (NIL, root.0, false);
         while child != NIL {
-            let node = self.nodes.at_mut(child);
-            if later(node.sum, start) {
-                node.sum = start;
-            }
-            goes_left = later(node.item.finish, finish);
+            let node = self.nodes.at(child);
+            goes_left = later(node.item, finish);
             // The branch is unpredictable.
             (parent, child) = (child, core::hint::select_unpredictable(goes_left, node.left, node.right));
         }
-        self.nodes.insert_at(root, id, Times { start, finish }, parent, goes_left);
+        self.nodes.insert_at(root, id, finish, parent, goes_left);
+    }
+
+    /// Returns the finish of an entity; valid while it is in a tree.
+    #[inline]
+    pub(in crate::sched) fn finish(&self, id: u32) -> u64 {
+        self.nodes.at(id).item
     }
 
     /// Removes an entity from its tree.
@@ -102,12 +83,13 @@ impl FinishTrees {
         Self::found(self.nodes.rightmost(root.0))
     }
 
-    /// Checks order, heap, links and smallest starts, and returns the keys in order. For tests:
-    /// O(n).
+    /// Checks order, heap and links, and returns the keys in order. For tests: O(n).
     pub(in crate::sched) fn self_check(&self, root: Root) -> Vec<u32> {
         let order = self.nodes.self_check(root);
-        let finish = |n: u32| self.nodes.at(n).item.finish;
-        assert!(order.windows(2).all(|pair| !later(finish(pair[0]), finish(pair[1]))), "finishes out of order");
+        assert!(
+            order.windows(2).all(|pair| !later(self.finish(pair[0]), self.finish(pair[1]))),
+            "finishes out of order"
+        );
         order
     }
 }
@@ -127,18 +109,17 @@ mod tests {
             let mut trees = FinishTrees::default();
             trees.grow(count);
             let mut root = Root::EMPTY;
-            let mut oracle: Vec<(u32, u64, u64)> = Vec::new();
+            let mut oracle: Vec<(u32, u64)> = Vec::new();
             for _ in 0..3000 {
                 let id = rng.below(count as u64) as u32;
                 if let Some(at) = oracle.iter().position(|e| e.0 == id) {
                     trees.remove(&mut root, id);
                     oracle.remove(at);
                 } else {
-                    let start = base.wrapping_add(rng.below(40));
-                    let finish = start.wrapping_add(rng.below(20));
-                    trees.insert(&mut root, id, start, finish);
-                    let at = oracle.iter().position(|e| later(e.2, finish)).unwrap_or(oracle.len());
-                    oracle.insert(at, (id, start, finish));
+                    let finish = base.wrapping_add(rng.below(60));
+                    trees.insert(&mut root, id, finish);
+                    let at = oracle.iter().position(|e| later(e.1, finish)).unwrap_or(oracle.len());
+                    oracle.insert(at, (id, finish));
                 }
                 assert!(trees.self_check(root).iter().eq(oracle.iter().map(|e| &e.0)));
                 assert_eq!(trees.first(root), oracle.first().map(|e| e.0));

@@ -93,7 +93,7 @@ pub(super) struct Entity {
     pub(super) changed: bool,
     pub(super) class: Class,
     pub(super) place: TreeState,
-    /// Its place in the active tree, if it is there.
+    /// Its place in the active or idle tree, if it is there.
     pub(super) seat: u32,
     /// The group in which it competes.
     pub(super) group: GroupId,

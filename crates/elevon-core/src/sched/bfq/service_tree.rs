@@ -2,16 +2,14 @@
 
 use super::active_tree::ActiveTree;
 use super::entity::{Entity, EntityId, TreeState, delta};
-use crate::sched::finish_tree::{FinishTrees, Root, later};
+use super::idle_tree::IdleTree;
+use crate::sched::finish_tree::{FinishTrees, later};
 
 /// Active and idle tree of a class, with its virtual time.
 #[derive(Clone, Debug)]
 pub(super) struct ServiceTree {
     pub(super) active: ActiveTree,
-    pub(super) idle: Root,
-    /// The first entity of the idle tree, cached because it is compared with the virtual time at
-    /// every service.
-    idle_first: Option<u32>,
+    pub(super) idle: IdleTree,
     /// V, in the unit of [`delta`].
     pub(super) time: u64,
     /// Sum of the weights of all entities that are active, idle or in service.
@@ -19,74 +17,58 @@ pub(super) struct ServiceTree {
 }
 
 impl ServiceTree {
-    pub(super) const EMPTY: Self =
-        Self { active: ActiveTree::EMPTY, idle: Root::EMPTY, idle_first: None, time: 0, weights: 0 };
+    pub(super) const EMPTY: Self = Self { active: ActiveTree::EMPTY, idle: IdleTree::EMPTY, time: 0, weights: 0 };
 
     /// Advances the virtual time by the service of `sectors`.
     #[inline]
     pub(super) fn advance(&mut self, sectors: u64, entities: &mut [Entity], trees: &mut FinishTrees) {
         self.time = self.time.wrapping_add(delta(sectors, self.weights));
-        if !self.idle.is_empty() {
-            self.forget_idle(entities, trees);
-        }
+        self.forget_idle(entities, trees);
     }
 
     /// Removes an entity that is no longer ahead of the virtual time: one per call. If nothing is
     /// active, time is first set back to the largest idle finish, so that a single idle entity has
     /// no advantage from service that others got alone.
-    #[inline(never)]
+    #[inline]
     pub(super) fn forget_idle(&mut self, entities: &mut [Entity], trees: &mut FinishTrees) {
-        if self.idle.is_empty() {
-            return;
+        // If the first one is ahead, the last one is.
+        if self.idle.may_be_reached(self.time) {
+            self.forget_first(entities, trees);
         }
+    }
+
+    #[inline(never)]
+    fn forget_first(&mut self, entities: &mut [Entity], trees: &mut FinishTrees) {
         if self.active.is_empty()
-            && let Some(last) = trees.last(self.idle)
-            && !later(entities[last as usize].finish, self.time)
+            && let Some(last) = self.idle.last_finish(trees)
+            && !later(last, self.time)
         {
-            self.time = entities[last as usize].finish;
+            self.time = last;
         }
-        if let Some(first) = self.idle_first
-            && !later(entities[first as usize].finish, self.time)
+        if let Some(first) = self.idle.first(trees)
+            && !later(trees.finish(first.0), self.time)
         {
-            self.leave_idle(EntityId(first), trees);
-            let entity = &mut entities[first as usize];
+            let entity = &mut entities[first.index()];
             entity.place = TreeState::Nowhere;
             self.weights -= entity.weight;
+            self.idle.remove(first, entity.seat, trees);
+            self.idle.first(trees);
         }
-    }
-
-    #[inline]
-    pub(super) fn leave_idle(&mut self, id: EntityId, trees: &mut FinishTrees) {
-        trees.remove(&mut self.idle, id.0);
-        if self.idle_first == Some(id.0) {
-            self.idle_first = trees.first(self.idle);
-        }
-    }
-
-    /// Inserts an entity that is ahead of the virtual time into the idle tree.
-    #[inline]
-    pub(super) fn enter_idle(&mut self, id: EntityId, entities: &[Entity], trees: &mut FinishTrees) {
-        let entity = &entities[id.index()];
-        trees.insert(&mut self.idle, id.0, entity.start, entity.finish);
-        if self.idle_first.is_none_or(|first| later(entities[first as usize].finish, entity.finish)) {
-            self.idle_first = Some(id.0);
-        }
-    }
-
-    /// Checks that the cached first entity of the idle tree is right.
-    pub(super) fn self_check(&self, trees: &FinishTrees) {
-        assert_eq!(self.idle_first, trees.first(self.idle), "the first idle entity");
     }
 
     /// Returns the entity to serve next: of those that are eligible, or otherwise start first, the
     /// one with the smallest finish. `may_jump`: if none is eligible, virtual time moves to the
     /// start of that.
+    #[inline]
     pub(super) fn search(
         &mut self,
         may_jump: bool,
         entities: &mut [Entity],
         trees: &mut FinishTrees,
     ) -> Option<EntityId> {
+        if self.active.is_empty() {
+            return None;
+        }
         let next = match self.active.first_eligible(self.time) {
             Some(next) => next,
             None => {

@@ -128,13 +128,12 @@ impl Engine {
 
     /// Removes an idle entity from the idle tree and from the sum of weights.
     pub(super) fn forget(&mut self, id: EntityId) {
-        let Entity { group, class, weight, place, .. } = self[id];
-        match place {
+        let (tree, entity, trees) = self.tree_mut(id);
+        match entity.place {
             TreeState::Idle => {
-                let tree = &mut self.groups[group.index()].trees[class as usize];
-                tree.leave_idle(id, &mut self.trees);
-                tree.weights -= weight;
-                self[id].place = TreeState::Nowhere;
+                tree.idle.remove(id, entity.seat, trees);
+                tree.weights -= entity.weight;
+                entity.place = TreeState::Nowhere;
             }
             TreeState::Nowhere => {}
             TreeState::Active | TreeState::Serving => panic!("an active entity is forgotten"),
@@ -173,9 +172,9 @@ impl Engine {
     }
 
     #[inline]
-    fn tree_mut(&mut self, id: EntityId) -> (&mut ServiceTree, &mut [Entity], &mut FinishTrees) {
-        let Entity { group, class, .. } = self.entities[id.index()];
-        (&mut self.groups[group.index()].trees[class as usize], &mut self.entities, &mut self.trees)
+    fn tree_mut(&mut self, id: EntityId) -> (&mut ServiceTree, &mut Entity, &mut FinishTrees) {
+        let entity = &mut self.entities[id.index()];
+        (&mut self.groups[entity.group.index()].trees[entity.class as usize], entity, &mut self.trees)
     }
 
     /// Returns true if the root would continue with another entity than the one in service.
@@ -283,9 +282,9 @@ impl Engine {
         let shifted = back_shift && later(time, entity.finish);
         let earliest = if shifted { entity.finish } else { time };
         if entity.place == TreeState::Idle {
-            let (tree, _, trees) = self.tree_mut(id);
-            tree.leave_idle(id, trees);
-            self[id].start = if later(earliest, entity.finish) { earliest } else { entity.finish };
+            let (tree, entity, trees) = self.tree_mut(id);
+            tree.idle.remove(id, entity.seat, trees);
+            entity.start = if later(earliest, entity.finish) { earliest } else { entity.finish };
         } else {
             self.tree_mut(id).0.weights += entity.weight;
             self[id].start = earliest;
@@ -321,12 +320,10 @@ impl Engine {
     /// Inserts an entity, whose start and finish are set, into its active tree, and a queue also at
     /// the head of the list.
     fn enter_active(&mut self, id: EntityId) {
-        let Entity { start, finish, child, .. } = self[id];
-        let (tree, entities, _) = self.tree_mut(id);
-        let entity = &mut entities[id.index()];
-        entity.seat = tree.active.insert(id.0, start, finish, tree.time);
+        let (tree, entity, _) = self.tree_mut(id);
+        entity.seat = tree.active.insert(id.0, entity.start, entity.finish, tree.time);
         entity.place = TreeState::Active;
-        if child.is_none() {
+        if entity.child.is_none() {
             let older = core::mem::replace(&mut self.newest, id.0);
             (self[id].newer, self[id].older) = (NIL, older);
             match older {
@@ -338,14 +335,13 @@ impl Engine {
 
     /// Removes an entity from the active tree if it is there; its weight still counts.
     fn leave_active(&mut self, id: EntityId) {
-        let Entity { place, seat, child, newer, older, .. } = self[id];
-        if place != TreeState::Active {
+        let (tree, entity, _) = self.tree_mut(id);
+        if entity.place != TreeState::Active {
             return;
         }
-        let (tree, entities, _) = self.tree_mut(id);
-        tree.active.remove(seat);
-        entities[id.index()].place = TreeState::Serving;
-        if child.is_none() {
+        tree.active.remove(entity.seat);
+        entity.place = TreeState::Serving;
+        if let Entity { child: None, newer, older, .. } = *entity {
             match newer {
                 NIL => self.newest = older,
                 _ => self.entities[newer as usize].older = older,
@@ -394,14 +390,13 @@ impl Engine {
         self.groups[group].active -= 1;
         let entity = &mut self[id];
         entity.finish_after(entity.service);
-        let Entity { finish, weight, .. } = *entity;
-        let (tree, entities, trees) = self.tree_mut(id);
-        if keep_ahead && later(finish, tree.time) {
-            tree.enter_idle(id, entities, trees);
-            entities[id.index()].place = TreeState::Idle;
+        let (tree, entity, trees) = self.tree_mut(id);
+        if keep_ahead && later(entity.finish, tree.time) {
+            entity.seat = tree.idle.insert(id, entity.finish, trees);
+            entity.place = TreeState::Idle;
         } else {
-            tree.weights -= weight;
-            entities[id.index()].place = TreeState::Nowhere;
+            tree.weights -= entity.weight;
+            entity.place = TreeState::Nowhere;
         }
     }
 
@@ -553,7 +548,6 @@ impl Engine {
             assert!(self.entities.iter().filter(is_child).all(is_linked), "children of group {index} know its entity");
             for class in Class::ALL {
                 let tree = &group.trees[class as usize];
-                tree.self_check(&self.trees);
                 let mut weights = 0;
                 let mine = |id: &u32, place| {
                     let e = &self.entities[*id as usize];
@@ -565,7 +559,7 @@ impl Engine {
                     listed += usize::from(self.entities[id as usize].child.is_none());
                     active += 1;
                 }
-                for id in self.trees.self_check(tree.idle) {
+                for id in tree.idle.self_check(&self.trees) {
                     mine(&id, TreeState::Idle);
                     weights += self.entities[id as usize].weight;
                 }

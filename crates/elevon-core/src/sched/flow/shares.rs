@@ -496,12 +496,12 @@ impl Shares {
         let Member { group, class, start, weight, in_device, left, .. } = self.members[id.index()];
         let tree = &mut self.groups[group.index()].classes[usize::from(class)];
         self.members[id.index()].place = if later(start, tree.time) {
-            self.trees.insert(&mut tree.ahead, id.0, start, start);
+            self.trees.insert(&mut tree.ahead, id.0, start);
             Place::Ahead
         } else if in_device > 0 {
             Place::Served
         } else if now.since(left) < LINGER {
-            self.trees.insert(&mut self.lingering, id.0, left.get(), left.get());
+            self.trees.insert(&mut self.lingering, id.0, left.get());
             Place::Lingering
         } else {
             tree.weights -= u64::from(weight);
@@ -538,7 +538,7 @@ impl Shares {
                 member.left = now;
                 if member.place == Place::Served {
                     member.place = Place::Lingering;
-                    self.trees.insert(&mut self.lingering, id.0, now.get(), now.get());
+                    self.trees.insert(&mut self.lingering, id.0, now.get());
                 }
             }
         }
