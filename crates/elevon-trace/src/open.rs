@@ -209,7 +209,7 @@ fn source_of(format: TraceFormat, input: Input) -> Box<dyn EventSource> {
     match format {
         TraceFormat::Blktrace => Box::new(BlktraceSource::new(vec![input])),
         TraceFormat::Ftrace => Box::new(LineSource::new(input, Ftrace::default())),
-        TraceFormat::Blkparse => Box::new(LineSource::new(input, Blkparse)),
+        TraceFormat::Blkparse => Box::new(LineSource::new(input, Blkparse::default())),
         TraceFormat::Perfetto => Box::new(PerfettoSource::new(input)),
         TraceFormat::FioLog => Box::new(LineSource::new(input, FioLog::default())),
         TraceFormat::Msr => csv(input, CsvKind::Msr),

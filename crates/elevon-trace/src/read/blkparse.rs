@@ -1,12 +1,14 @@
 //! Reads the output of `blkparse` in its default form, with or without the times that `-t` adds.
 //!
-//! The text does not distinguish a bio's completion from a request's, or a merged bio from a merged
-//! request: they are read as a request's completion and a bio's merge. Cost: O(length of the line).
+//! The text does not distinguish a bio's completion from a request's ([`Completions`] does), or a
+//! merged bio from a merged request, which is read as a bio's merge. Cost: O(length of the line).
 
 #[cfg(test)]
 mod tests;
 
 use elevon_core::op::Flags;
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
 
 use super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed};
 use super::lines::{LineFormat, TextLine};
@@ -20,7 +22,49 @@ use crate::sink::Sink;
 const ERROR: Expected = "an error number in brackets (what blkparse prints with -f is not read)";
 
 /// Reads one text.
-pub(crate) struct Blkparse;
+#[derive(Default)]
+pub(crate) struct Blkparse {
+    completions: Completions,
+}
+
+/// Maximum number of devices that are remembered, because a malicious file may name any number.
+const MAX_DEVICES: usize = 1 << 16;
+
+/// Tells completions of bios from those of requests, which have the same letter.
+#[derive(Default)]
+pub(crate) struct Completions {
+    /// Devices of which bios were queued, or requests seen: true if requests were.
+    has_requests: HashMap<DeviceNumber, bool, FxBuildHasher>,
+}
+
+impl Completions {
+    /// Makes a completion one of a bio if bios of its device were queued and no request was seen,
+    /// as of devices of the device mapper. Must be called for every event. Cost: one hash.
+    pub(crate) fn tell_apart(&mut self, event: &mut TraceEvent) {
+        let Some(device) = event.device else { return };
+        let is_of_request = match event.kind {
+            TraceKind::Complete => {
+                if self.has_requests.get(&device) == Some(&false) {
+                    event.kind = TraceKind::BioComplete;
+                }
+                return;
+            }
+            TraceKind::Queue => false,
+            TraceKind::GetRequest
+            | TraceKind::BackMerge
+            | TraceKind::FrontMerge
+            | TraceKind::Insert
+            | TraceKind::Issue
+            | TraceKind::Requeue => true,
+            _ => return,
+        };
+        if let Some(has_requests) = self.has_requests.get_mut(&device) {
+            *has_requests |= is_of_request;
+        } else if self.has_requests.len() < MAX_DEVICES {
+            self.has_requests.insert(device, is_of_request);
+        }
+    }
+}
 
 /// Returns true if a line is an event of blkparse.
 pub(crate) fn is_line(line: &[u8]) -> bool {
@@ -35,6 +79,7 @@ impl LineFormat for Blkparse {
         match parse(line.text) {
             Ok(Some((mut event, comm))) => {
                 event.comm = comm.and_then(|comm| sink.names.intern(comm));
+                self.completions.tell_apart(&mut event);
                 sink.report.resolution_ns.get_or_insert(1);
                 sink.push(event, 0, Position::Line(line.number));
             }

@@ -11,6 +11,7 @@ mod line;
 #[cfg(test)]
 mod tests;
 
+use super::blkparse::Completions;
 use super::lines::{LineFormat, TextLine};
 use super::{hardware, of_cpu};
 use crate::input::MAX_PIECE;
@@ -58,6 +59,7 @@ pub(crate) struct Ftrace {
     /// Number of that line.
     wrapped_at: u64,
     cpus: Vec<Cpu>,
+    completions: Completions,
     /// Time of the last event, number of events with a time, and how many were before the last.
     last: u64,
     timed: u64,
@@ -67,7 +69,10 @@ pub(crate) struct Ftrace {
 impl Ftrace {
     /// Appends an event, after a gap if there was one.
     fn push(&mut self, record: &Record<'_>, number: u64, sink: &mut Sink) {
-        let Record { mut event, comm, resolution_ns, named } = *record;
+        let Record { mut event, comm, resolution_ns, named, is_of_blk } = *record;
+        if is_of_blk {
+            self.completions.tell_apart(&mut event);
+        }
         match named {
             None => {}
             Some(NamedDevice::Ufs(name)) => {

@@ -70,6 +70,25 @@ fn every_kind_of_line() {
     assert_eq!((report.gap_count, report.lost, report.notes.len()), (1, 17, 1));
 }
 
+/// A device of the device mapper has no requests, so its completions are of bios; those of its disk
+/// are of requests.
+#[test]
+fn completions_of_a_device_without_requests_are_of_bios() {
+    let (events, _) = read_bytes(
+        "253,0    0        1     0.000000000   168  Q  WS 8 + 8 [fio]\n  \
+         8,0    0        1     0.000001000   168  A  WS 2056 + 8 <- (253,0) 8\n  \
+         8,0    0        2     0.000002000   168  Q  WS 2056 + 8 [fio]\n  \
+         8,0    0        3     0.000003000   168  G  WS 2056 + 8 [fio]\n  \
+         8,0    0        4     0.000004000   168  D  WS 2056 + 8 [fio]\n  \
+         8,0    0        5     0.000050000     0  C  WS 2056 + 8 [0]\n\
+         253,0    0        2     0.000051000     0  C  WS 8 + 8 [0]\n\
+         253,1    0        1     0.000060000     0  C  WS 8 + 8 [0]\n",
+    );
+    let completions = events.iter().filter(|event| event.kind.letter() == Some('C'));
+    let kinds: Vec<&str> = completions.map(|event| event.kind.name()).collect();
+    assert_eq!(kinds, ["complete", "bio_complete", "complete"], "of 253:1 no bio was queued");
+}
+
 /// What `-t` adds to a flush, which has no place, is no command.
 #[test]
 fn a_flush_may_have_the_times_of_an_option() {

@@ -25,6 +25,8 @@ pub struct Record<'a> {
     pub resolution_ns: Option<u64>,
     /// The device, if the event names it instead of giving its numbers.
     pub named: Option<NamedDevice<'a>>,
+    /// True for a line of the kernel's tracer `blk`, whose completions are of requests or bios.
+    pub is_of_blk: bool,
 }
 
 /// A device that an event names instead of giving its numbers: the events of host controllers.
@@ -212,6 +214,7 @@ fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Op
         comm: prefix.comm,
         resolution_ns: prefix.resolution(),
         named: None,
+        is_of_blk: false,
     };
     prefix.apply(&mut record.event);
     let is_read = match fields::is_fields(tail) {
@@ -255,7 +258,7 @@ fn blk<'a>(prefix: &'a [u8], rest: &'a [u8]) -> Option<Line<'a>> {
     let prefix = parse_prefix(prefix).ok().filter(|prefix| prefix.cpu.is_some())?;
     prefix.apply(&mut event);
     let (comm, resolution_ns) = (prefix.comm.or(comm), prefix.resolution());
-    Some(Line::Event(Record { event, comm, resolution_ns, named: None }))
+    Some(Line::Event(Record { event, comm, resolution_ns, named: None, is_of_blk: true }))
 }
 
 /// Places of a line at which the name of a host controller's event is looked for: the name of a
@@ -298,7 +301,7 @@ fn command(line: &[u8]) -> Option<Line<'_>> {
             Ok(Some((mut event, named))) => {
                 prefix.apply(&mut event);
                 let (comm, resolution_ns) = (prefix.comm, prefix.resolution());
-                Line::Event(Record { event, comm, resolution_ns, named: Some(named) })
+                Line::Event(Record { event, comm, resolution_ns, named: Some(named), is_of_blk: false })
             }
         });
     }

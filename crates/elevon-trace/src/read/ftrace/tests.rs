@@ -762,6 +762,16 @@ fn lines_of_the_tracer_blk() {
     assert_eq!((events[7].error, events[0].device), (Some(0), Some(DeviceNumber::new(8, 0))));
 }
 
+/// The tracer `blk` prints the completion of a bio as that of a request.
+#[test]
+fn bios_of_the_tracer_blk() {
+    let text = "# tracer: blk\n\
+        dd-7 [001] ..... 1.000001: 253,0    Q  WS 8 + 8 [dd]\n\
+        <idle>-0 [001] ..s1. 1.000050: 253,0    C  WS 8 + 8 [0]\n";
+    let (events, _) = read_bytes(text);
+    assert_eq!(counts(&events), [("queue", 1), ("bio_complete", 1)]);
+}
+
 /// A task's name may contain a line end, which cuts its events in two.
 #[test]
 fn a_name_with_a_line_end() {
