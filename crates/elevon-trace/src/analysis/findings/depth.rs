@@ -31,6 +31,19 @@ const BLOATED_PERMILLE: u32 = 200;
 /// deepens the queue by one until it is noticed.
 const LOST_PERMILLE: u32 = 5;
 
+/// A row's rate times its latency, in percent of its greatest depth, up to which the rate is one of
+/// that depth. By Little's law it is at most 100; requests that are issued at a depth may complete at
+/// another. Where more complete while the depth happens to be small, as at the end of a burst, they
+/// were served at another depth.
+const PLAUSIBLE_PERCENT: u128 = 150;
+
+/// Returns true if a row's rate can be one of its depth.
+fn is_plausible(at: usize, row: &DepthRow) -> bool {
+    let depth = (1u128 << at) - 1;
+    let served = u128::from(row.completed) * u128::from(row.mean_latency().unwrap_or(0));
+    served * 100 <= depth * PLAUSIBLE_PERCENT * u128::from(row.time)
+}
+
 /// Returns the rows with enough requests.
 fn rows<'a>(context: &Context<'a>) -> Vec<(usize, &'a DepthRow)> {
     let rows = context.depths.rows.iter().enumerate().skip(1);
@@ -120,7 +133,7 @@ pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
         percent(more_bytes, bytes).saturating_mul(percent(more_ios, ios)) <= NO_GAIN_PERCENT * NO_GAIN_PERCENT
     };
     // The shallowest row that has at least the throughput of every row of four times its depth.
-    let (knee, few) = *rows.iter().find(|&&(at, few)| {
+    let (knee, few) = *rows.iter().filter(|(at, row)| is_plausible(*at, row)).find(|&&(at, few)| {
         let mut deeper = rows.iter().filter(|&&(other, _)| other >= at + ROWS_APART).peekable();
         deeper.peek().is_some() && deeper.all(|&(_, many)| gains_nothing(few, many))
     })?;

@@ -405,6 +405,18 @@ fn depth_that_only_adds_latency() {
     assert_none(&deep(32), FindingKind::DeviceBufferbloat);
 }
 
+/// Bursts that the device serves together: while the last of one complete the depth is small for a
+/// moment, in which many more complete than at that depth can.
+#[test]
+fn the_end_of_a_burst_is_no_rate_of_a_small_depth() {
+    let mut ios = Vec::new();
+    for burst in 0..100 {
+        let at = burst * 1000;
+        ios.extend((0..16).map(|n| READ.at(at + n, at + n, at + if n == 0 { 100 } else { 200 + n })));
+    }
+    assert_none(&inspect_ios(&ios), FindingKind::DeviceBufferbloat);
+}
+
 /// Ten readers; in every tenth period a backup is active, and then reads take `slow` microseconds.
 fn neighbours(slow: u64) -> Inspection {
     let tasks = ["a-1", "b-2", "c-3", "d-4"];
