@@ -48,4 +48,4 @@ pub use op::{TraceOp, TraceRwbs, parse_rwbs};
 pub use open::{OpenError, from_bytes, from_read, open};
 pub use reader::Reader;
 pub use recorded::Recorded;
-pub use report::{Gap, Place, Position, ReadReport, Skipped};
+pub use report::{Gap, Place, Position, ReadReport, Skipped, UnusableError};

@@ -1,6 +1,7 @@
 //! What a reader found: the format, what it could not read and where, gaps, devices and clocks.
 
 use std::fmt;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -14,6 +15,10 @@ const MAX_PROBLEMS: usize = 32;
 /// Maximum number of devices that are counted separately, because a malicious file may name any
 /// number.
 const MAX_DEVICES: usize = 1 << 16;
+
+/// What is expected of an event that comes too late to be sorted.
+const TOO_LATE: &str =
+    "a time near those before it, and not one older than the window in which events are put in order";
 
 /// A place in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +71,29 @@ pub struct Gap {
     pub until: Option<u64>,
 }
 
+/// Why a trace that was read to its end tells nothing that could be relied on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableError {
+    /// Many events come so late that they cannot be put in order.
+    #[error(
+        "{at}: times go back by {back:?}, and {late} of {all} events cannot be put in order: it has one CPU after the \
+         other, or two captures; sort its events by time, or give the files of CPUs by their base name"
+    )]
+    TimesStartAgain {
+        /// The first event that comes too late.
+        at: Position,
+        /// From its time to the latest time before it.
+        back: Duration,
+        /// Number of events that come too late.
+        late: u64,
+        /// Number of all events.
+        all: u64,
+    },
+}
+
+/// Of so many events one may come too late in a trace that is of use.
+const LATE_OF: u64 = 10;
+
 /// What was read, and what was skipped.
 #[derive(Clone, Debug)]
 pub struct ReadReport {
@@ -104,6 +132,9 @@ pub struct ReadReport {
     pub recorded: Option<Box<Recorded>>,
     /// Notes for users of the trace: assumptions that were made, figures that are missing.
     pub notes: Vec<&'static str>,
+    /// The first event that came too late to be put in order, with what is from its time to the
+    /// latest before it, and the number of all those.
+    late: Option<(Position, Duration, u64)>,
     last_device: usize,
     device_index: HashMap<DeviceNumber, usize, FxBuildHasher>,
 }
@@ -128,6 +159,7 @@ impl ReadReport {
             resolution_ns: None,
             recorded: None,
             notes: Vec::new(),
+            late: None,
             last_device: 0,
             device_index: HashMap::with_hasher(FxBuildHasher),
         }
@@ -136,6 +168,22 @@ impl ReadReport {
     /// Returns the number of all damaged lines or records.
     pub fn skipped_count(&self) -> u64 {
         self.skipped.iter().map(|skipped| skipped.count).sum()
+    }
+
+    /// Returns an error if the trace is of no use as a whole. Must be called at its end.
+    ///
+    /// # Errors
+    /// Says what is wrong with the trace, and what to do.
+    pub fn check(&self) -> Result<(), UnusableError> {
+        let Some((at, back, late)) = self.late else { return Ok(()) };
+        let all = self.events + late;
+        if late * LATE_OF < all { Ok(()) } else { Err(UnusableError::TimesStartAgain { at, back, late, all }) }
+    }
+
+    /// Counts an event that comes too late to be put in order.
+    pub(crate) fn late(&mut self, file: u32, at: Position, back_ns: u64) {
+        self.skip(file, at, TOO_LATE);
+        self.late.get_or_insert((at, Duration::from_nanos(back_ns), 0)).2 += 1;
     }
 
     /// Counts a damaged line or record.

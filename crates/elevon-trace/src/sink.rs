@@ -11,10 +11,6 @@ use crate::report::{Gap, Position, ReadReport};
 /// Approximate number of events delivered at once.
 pub(crate) const BATCH: usize = 4096;
 
-/// What is expected of an event that comes too late to be sorted.
-const TOO_LATE: &str =
-    "a time near those before it, and not one older than the window in which events are put in order";
-
 /// What is expected of an event without a time.
 const NO_TIME: &str = "a time, as the events before it have";
 
@@ -83,7 +79,7 @@ impl Sink {
             Some(time) if time >= self.latest => self.latest = time,
             Some(_) if self.order == Order::File => {}
             Some(time) if time < self.floor => {
-                self.report.skip(file, at, TOO_LATE);
+                self.report.late(file, at, self.latest - time);
                 return;
             }
             Some(_) => self.is_sorted = false,

@@ -28,6 +28,7 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<Ending, Failure> {
     let place = TracePlace::new(args.out.display().to_string(), &args.out, format, &mut files)?;
     place.check_parts(1)?;
     let taken = write_all(&mut reader, name, &place)?;
+    reader.report().check().map_err(|error| trace.failure(error.into()))?;
     trace.warn(reader.report());
     let devices = &reader.report().devices;
     if let Some(device) = device.filter(|device| devices.iter().all(|(found, _)| found != device)) {

@@ -7,6 +7,7 @@ use super::{Analysis, Choice, ChooseError, Inspection, RequestSink};
 use crate::event::{DeviceNumber, TraceEvent};
 use crate::open::OpenError;
 use crate::reader::Reader;
+use crate::report::UnusableError;
 
 /// Number of events that are read before a device is chosen: about 3 MB, which stay in a cache of
 /// the processor. A wrong choice costs a second pass.
@@ -21,6 +22,9 @@ pub enum InspectError {
     /// The trace could not be read to its end.
     #[error("it cannot be read: {0}")]
     Read(#[from] io::Error),
+    /// The trace was read and is of no use.
+    #[error(transparent)]
+    Unusable(#[from] UnusableError),
     /// No device was chosen, and none has nearly all events.
     #[error(transparent)]
     Choose(#[from] ChooseError),
@@ -41,8 +45,8 @@ pub enum InspectError {
 /// read so far.
 ///
 /// # Errors
-/// Returns an error for a trace that cannot be opened or read, for a device without events, and for
-/// several devices of which none was chosen.
+/// Returns an error for a trace that cannot be opened or read or is of no use, for a device without
+/// events, and for several devices of which none was chosen.
 pub fn inspect(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<DeviceNumber>,
@@ -130,6 +134,7 @@ fn pass(
         events += batch.len() as u64;
         progress(events);
     }
+    reader.report().check()?;
     analysis.end();
     if let Some(sink) = sink {
         analysis.hand_out(&reader, &mut **sink);

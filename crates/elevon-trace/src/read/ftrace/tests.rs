@@ -786,6 +786,22 @@ fn a_name_with_a_line_end() {
     assert_eq!(reader.report().skipped_count(), 1, "a line that is cut");
 }
 
+/// A file that has one CPU after the other, or two captures, loses the second; one late event of
+/// many is counted only.
+#[test]
+fn times_that_start_again_are_refused() {
+    let text = |times: &mut dyn Iterator<Item = u64>| {
+        let line = |us: u64| format!("dd-7 [000] ..... 1.{us:06}: block_getrq: 8,0 R 0 + 8 [dd]\n");
+        times.map(line).collect::<String>()
+    };
+    let (events, reader) = read_bytes(text(&mut (0..12_000).chain(0..12_000)));
+    let error = reader.report().check().expect_err("half of it is lost").to_string();
+    let expected = format!("line 12001: times go back by 11.999ms, and {} of 24000 events", 24_000 - events.len());
+    assert!(error.starts_with(&expected), "{error}");
+    let (_, reader) = read_bytes(text(&mut (1..12_000).chain([0]).chain(12_000..24_000)));
+    assert_eq!((reader.report().check(), reader.report().skipped_count()), (Ok(()), 1));
+}
+
 /// Times since the event before cannot be told from times by one line, but by many.
 #[test]
 fn times_since_the_event_before_are_noted() {
