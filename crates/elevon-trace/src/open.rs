@@ -186,6 +186,9 @@ fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> R
     if lacks_cpus(&report.files) {
         report.note(MISSING_CPU_NOTE);
     }
+    if inputs.iter().any(|(_, input)| input.buffered().is_empty()) {
+        report.note(EMPTY_CPU_NOTE);
+    }
     let mut inputs = inputs.into_iter().map(|(_, input)| input);
     if format == TraceFormat::Blktrace {
         return Ok(Reader::new(Box::new(BlktraceSource::new(inputs.collect())), report));
@@ -196,6 +199,10 @@ fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> R
 /// What is said of per-CPU files of which one with a lower number is not there.
 const MISSING_CPU_NOTE: &str = "there is no file of some CPU with a lower number: unless that CPU was offline, its \
     events are missing, and I/O that began or ended on it is incomplete";
+
+/// What is said of per-CPU files of which one is empty.
+const EMPTY_CPU_NOTE: &str = "the file of some CPU is empty: unless nothing happened on that CPU, its events are \
+    missing, and I/O that began or ended on it is incomplete";
 
 /// Returns true if the files are those of CPUs, and one is missing before the last.
 fn lacks_cpus(files: &[String]) -> bool {

@@ -328,7 +328,8 @@ fn build(
     processes.retain(|process| !process.ios.is_empty());
     writeback::find_buffered(&mut processes);
     let since = |time: u64| time.saturating_sub(first);
-    let gaps = reader.report().gaps.iter().filter_map(|gap| Some((since(gap.from?), since(gap.until.or(gap.from)?))));
+    let gaps =
+        reader.report().gaps.iter().filter_map(|gap| Some((since(gap.from?), since(gap.until.unwrap_or(u64::MAX)))));
     Ok(Workload {
         device,
         taken,

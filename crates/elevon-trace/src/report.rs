@@ -67,7 +67,7 @@ pub struct Gap {
     pub events: Option<u64>,
     /// Time of the last event before the gap.
     pub from: Option<u64>,
-    /// Time of the first event after the gap.
+    /// Time of the first event after the gap; absent if it lasts to the end of the trace.
     pub until: Option<u64>,
 }
 

@@ -98,8 +98,17 @@ impl Sink {
     /// Appends a gap of lost events. If it starts before events that were delivered, it starts at
     /// the last of these instead; if nobody knows when, at the latest event.
     pub(crate) fn push_gap(&mut self, gap: Gap) {
+        self.push_lost(gap, gap.until);
+    }
+
+    /// Appends a gap of lost events of a CPU from a time to the end of the trace.
+    pub(crate) fn push_gap_to_end(&mut self, cpu: u32, from: u64) {
+        self.push_lost(Gap { cpu: Some(cpu), events: None, from: Some(from), until: None }, Some(u64::MAX));
+    }
+
+    fn push_lost(&mut self, gap: Gap, until: Option<u64>) {
         self.report.gap(gap);
-        let mut event = TraceEvent::new(TraceKind::Lost { events: gap.events, until: gap.until });
+        let mut event = TraceEvent::new(TraceKind::Lost { events: gap.events, until });
         event.cpu = gap.cpu;
         let known = gap.from.or(gap.until).or((self.order == Order::Time).then_some(self.latest));
         event.time = known.map(|time| time.max(self.floor));

@@ -3,7 +3,8 @@
 //!
 //! A damaged record is counted, and reading continues at the next record's magic number; so it does
 //! if the length of a record is damaged, which may span any number of others. A jump in
-//! a CPU's sequence numbers is a gap of lost events. Cost: O(log CPUs) per record; a buffer per
+//! a CPU's sequence numbers is a gap of lost events, and so is the rest of a CPU's file that is cut.
+//! Cost: O(log CPUs) per record; a buffer per
 //! CPU.
 
 mod record;
@@ -45,13 +46,16 @@ struct CpuFile {
     number: u32,
     /// Header of the record at the front of the input, if there is one.
     head: Option<Header>,
+    /// CPU and time of the last record if the file is cut behind it.
+    cut: Option<(u32, u64)>,
 }
 
 impl CpuFile {
     /// Advances to the next record, and skips other bytes.
     #[inline]
     fn advance(&mut self, sink: &mut Sink) -> io::Result<()> {
-        if let Some(head) = self.head.take() {
+        let last = self.head.take();
+        if let Some(head) = &last {
             self.input.consume(head.size());
         }
         // Nearly every record is of this kind, and whole in the buffer with the next header.
@@ -63,17 +67,21 @@ impl CpuFile {
             self.head = Some(header);
             return Ok(());
         }
-        self.advance_slowly(sink)
+        if self.advance_slowly(sink)? {
+            self.cut = last.map(|last| (last.cpu, last.time));
+        }
+        Ok(())
     }
 
-    fn advance_slowly(&mut self, sink: &mut Sink) -> io::Result<()> {
-        let mut is_lost = false;
+    /// Returns true if the file ends here and is cut.
+    fn advance_slowly(&mut self, sink: &mut Sink) -> io::Result<bool> {
+        let (mut is_lost, mut is_cut) = (false, false);
         loop {
             let whole = self.input.fill_to(record::MAX_HEADER)?;
             let bytes = self.input.buffered();
             if bytes.is_empty() {
                 self.input.report_damage(self.number, sink);
-                return Ok(());
+                return Ok(is_cut || self.input.is_damaged());
             }
             let at = Position::Byte(self.input.offset());
             if let Some(header) = Header::parse(bytes) {
@@ -87,15 +95,16 @@ impl CpuFile {
                 }
                 if self.input.buffered().len() >= header.size() {
                     self.head = Some(header);
-                    return Ok(());
+                    return Ok(false);
                 }
+                is_cut = true;
                 sink.skip(self.number, at, "a whole record: the file ends within it");
                 self.input.consume(self.input.buffered().len());
                 continue;
             }
             if !is_lost {
                 is_lost = true;
-                let is_cut = !whole && record::version_at(bytes).is_some();
+                is_cut = !whole && record::version_at(bytes).is_some();
                 let reason = if is_cut { "a whole record: the file ends within it" } else { "a record's magic number" };
                 sink.skip(self.number, at, reason);
             }
@@ -180,7 +189,7 @@ impl BlktraceSource {
         let files = inputs
             .into_iter()
             .enumerate()
-            .map(|(number, input)| CpuFile { input, number: number as u32, head: None })
+            .map(|(number, input)| CpuFile { input, number: number as u32, head: None, cut: None })
             .collect();
         Self {
             files,
@@ -194,15 +203,24 @@ impl BlktraceSource {
     /// Advances a file to its next record, and sorts the file into `heads`.
     fn advance(&mut self, file: usize, sink: &mut Sink) -> io::Result<()> {
         self.files[file].advance(sink)?;
-        if let Some(head) = &self.files[file].head {
-            self.heads.push(Reverse((head.time, file)));
+        match &self.files[file].head {
+            Some(head) => self.heads.push(Reverse((head.time, file))),
+            None => self.end(file, sink),
         }
         Ok(())
     }
 
+    /// Processes the end of a file. The rest of a file that is cut is a gap, in which the other CPUs
+    /// go on.
+    fn end(&self, file: usize, sink: &mut Sink) {
+        if let Some((cpu, last)) = self.files[file].cut.filter(|_| self.files.len() > 1) {
+            sink.push_gap_to_end(cpu, last);
+        }
+    }
+
     /// Reads the record at the front of a file.
     fn take(&mut self, file: usize, sink: &mut Sink) {
-        let CpuFile { input, number, head: Some(header) } = &self.files[file] else { return };
+        let CpuFile { input, number, head: Some(header), .. } = &self.files[file] else { return };
         let payload = &input.buffered()[header.length..header.size()];
         let at = Position::Byte(input.offset());
         if header.is_notify() {
@@ -261,7 +279,10 @@ impl EventSource for BlktraceSource {
                 records += 1;
                 self.take(file, sink);
                 self.files[file].advance(sink)?;
-                let Some(head) = &self.files[file].head else { break };
+                let Some(head) = &self.files[file].head else {
+                    self.end(file, sink);
+                    break;
+                };
                 if bound.is_some_and(|bound| bound < (head.time, file)) || records >= BATCH {
                     self.heads.push(Reverse((head.time, file)));
                     break;

@@ -384,4 +384,28 @@ fn a_damaged_and_a_missing_file_of_a_cpu_are_told() {
     std::fs::remove_file(copy.path().join("dd-none.blktrace.0")).unwrap();
     let (_, reader) = read_file(&copy.path().join("dd-none"));
     assert!(reader.report().notes[0].starts_with("there is no file of some CPU"));
+    put(0, &[]);
+    let (_, reader) = read_file(&copy.path().join("dd-none"));
+    assert!(reader.report().notes[0].starts_with("the file of some CPU is empty"));
+}
+
+/// Where a CPU's file is cut, its events are missing to the end: nothing is computed of what the
+/// other CPUs say after that.
+#[test]
+fn a_file_of_a_cpu_that_is_cut_is_a_gap_to_the_end() {
+    let copy = tempfile::tempdir().unwrap();
+    let bytes = |sequence, time, cpu| {
+        let mut record = Made::new(sequence, time, Q);
+        record.cpu = cpu;
+        record.bytes(false)
+    };
+    let cut = [bytes(1, 100, 0), bytes(2, 200, 0)].concat();
+    std::fs::write(copy.path().join("a.blktrace.0"), &cut[..cut.len() - 8]).unwrap();
+    std::fs::write(copy.path().join("a.blktrace.1"), [bytes(1, 50, 1), bytes(2, 300, 1)].concat()).unwrap();
+    let (events, reader) = read_file(&copy.path().join("a"));
+    let kinds: Vec<_> = events.iter().map(|event| (event.time, event.kind.name())).collect();
+    assert_eq!(kinds, [(Some(50), "queue"), (Some(100), "queue"), (Some(100), "lost"), (Some(300), "queue")]);
+    assert_eq!(events[2].kind, TraceKind::Lost { events: None, until: Some(u64::MAX) });
+    let gap = reader.report().gaps[0];
+    assert_eq!((gap.cpu, gap.from, gap.until, reader.report().skipped_count()), (Some(0), Some(100), None, 1));
 }
