@@ -89,6 +89,12 @@ pub enum UnusableError {
         /// Number of all events.
         all: u64,
     },
+    /// Its times are those since the event before.
+    #[error(
+        "its times go back again and again, as times since the event before do (`perf script --deltatime`); `perf \
+         script --ns` prints times that serve"
+    )]
+    TimesSinceEvent,
 }
 
 /// Of so many events one may come too late in a trace that is of use.
@@ -135,6 +141,8 @@ pub struct ReadReport {
     /// The first event that came too late to be put in order, with what is from its time to the
     /// latest before it, and the number of all those.
     late: Option<(Position, Duration, u64)>,
+    /// Why the reader of the format takes the trace to be of no use.
+    pub(crate) unusable: Option<UnusableError>,
     last_device: usize,
     device_index: HashMap<DeviceNumber, usize, FxBuildHasher>,
 }
@@ -160,6 +168,7 @@ impl ReadReport {
             recorded: None,
             notes: Vec::new(),
             late: None,
+            unusable: None,
             last_device: 0,
             device_index: HashMap::with_hasher(FxBuildHasher),
         }
@@ -175,6 +184,7 @@ impl ReadReport {
     /// # Errors
     /// Says what is wrong with the trace, and what to do.
     pub fn check(&self) -> Result<(), UnusableError> {
+        self.unusable.clone().map_or(Ok(()), Err)?;
         let Some((at, back, late)) = self.late else { return Ok(()) };
         let all = self.events + late;
         if late * LATE_OF < all { Ok(()) } else { Err(UnusableError::TimesStartAgain { at, back, late, all }) }

@@ -16,7 +16,7 @@ use super::lines::{LineFormat, TextLine};
 use super::{hardware, of_cpu};
 use crate::input::MAX_PIECE;
 use crate::recorded::Recorded;
-use crate::report::{Gap, Position};
+use crate::report::{Gap, Position, UnusableError};
 use crate::sink::Sink;
 
 pub use super::hardware::ScsiAddress;
@@ -36,10 +36,8 @@ pub(crate) fn is_line(line: &[u8]) -> bool {
 const NO_SECONDS_NOTE: &str = "its times have no unit (a clock such as counter, uptime or x86-tsc), or are missing: \
     there is the order of events, but no latency";
 
-/// What is said of a trace whose times go back at more than every fourth event.
-const DELTA_NOTE: &str = "its times go back again and again, as times since the event before do (`perf script \
-    --deltatime`): latencies are wrong; `perf script --ns` prints times that serve";
-/// Minimum number of events of which that is said.
+/// Minimum number of events with times of which more than a quarter go back, so that these are taken
+/// for times since the event before.
 const MIN_DELTAS: u64 = 16;
 
 /// State of a CPU.
@@ -169,7 +167,7 @@ impl LineFormat for Ftrace {
             sink.skip(0, Position::Line(self.wrapped_at), "the rest of the line");
         }
         if self.timed >= MIN_DELTAS && self.back > self.timed / 4 {
-            sink.report.note(DELTA_NOTE);
+            sink.report.unusable = Some(UnusableError::TimesSinceEvent);
         }
         for (number, cpu) in self.cpus.iter_mut().enumerate() {
             if let Some(events) = cpu.lost.take() {
