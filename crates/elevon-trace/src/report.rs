@@ -95,6 +95,12 @@ pub enum UnusableError {
          script --ns` prints times that serve"
     )]
     TimesSinceEvent,
+    /// No completion of blkparse's text can be read.
+    #[error(
+        "none of its completions can be read: it may be what `blkparse -f` prints, which does not say what its columns \
+         are; elevon reads what blkparse prints without -f, and the files of blktrace"
+    )]
+    NoCompletionReadable,
 }
 
 /// Of so many events one may come too late in a trace that is of use.

@@ -14,7 +14,7 @@ use super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed};
 use super::lines::{LineFormat, TextLine};
 use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
-use crate::report::{Gap, Position};
+use crate::report::{Gap, Position, UnusableError};
 use crate::sink::Sink;
 
 /// What ends the line of a completion. Formats of `-f` often have the task there, in which case
@@ -25,7 +25,13 @@ const ERROR: Expected = "an error number in brackets (what blkparse prints with 
 #[derive(Default)]
 pub(crate) struct Blkparse {
     completions: Completions,
+    /// Numbers of completions and requeues that were read, and of those that cannot be.
+    ended: u64,
+    unreadable: u64,
 }
+
+/// Minimum number of completions of which none can be read, in a text that is refused.
+const MIN_UNREADABLE: u64 = 8;
 
 /// Maximum number of devices that are remembered, because a malicious file may name any number.
 const MAX_DEVICES: usize = 1 << 16;
@@ -80,6 +86,7 @@ impl LineFormat for Blkparse {
             Ok(Some((mut event, comm))) => {
                 event.comm = comm.and_then(|comm| sink.names.intern(comm));
                 self.completions.tell_apart(&mut event);
+                self.ended += u64::from(event.error.is_some());
                 sink.report.resolution_ns.get_or_insert(1);
                 sink.push(event, 0, Position::Line(line.number));
             }
@@ -90,7 +97,16 @@ impl LineFormat for Blkparse {
                     sink.report.note("blkparse reports lost events but not where: latencies may cross the gap");
                 }
             }
-            Err(expected) => sink.skip(0, Position::Line(line.number), expected),
+            Err(expected) => {
+                self.unreadable += u64::from(expected == ERROR);
+                sink.skip(0, Position::Line(line.number), expected);
+            }
+        }
+    }
+
+    fn finish(&mut self, sink: &mut Sink) {
+        if self.ended == 0 && self.unreadable >= MIN_UNREADABLE {
+            sink.report.unusable = Some(UnusableError::NoCompletionReadable);
         }
     }
 }
