@@ -1,4 +1,5 @@
-//! Reads the output of `blkparse` in its default form, with or without the times that `-t` adds.
+//! Reads the output of `blkparse` in its default form, with or without the times that `-t` adds, and
+//! the lines of the kernel's tracer `blk` with the option `blk_classic`.
 //!
 //! The text does not distinguish a bio's completion from a request's ([`Completions`] does), or a
 //! merged bio from a merged request, which is read as a bio's merge. Cost: O(length of the line).
@@ -140,8 +141,15 @@ fn parse(line: &[u8]) -> Result<Option<Parsed<'_>>, Expected> {
     let mut at = Cursor::new(line);
     let Ok((major, minor)) = at.device() else { return Ok(None) };
     let cpu = at.number("a CPU")?;
-    at.number("a sequence number")?;
-    let (time, _) = seconds(at.word()?).ok_or("a time in seconds")?;
+    let word = at.word()?;
+    // The kernel's option `blk_classic` prints no sequence number.
+    let (time, _) = match seconds(word) {
+        Some(time) => time,
+        None => {
+            whole_number(word).ok_or("a sequence number")?;
+            seconds(at.word()?).ok_or("a time in seconds")?
+        }
+    };
     let tid = at.number("the number of a task")?;
     let Some((mut event, comm)) = body(at, DeviceNumber::new(major, minor))? else { return Ok(None) };
     event.time = Some(time);

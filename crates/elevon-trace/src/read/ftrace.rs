@@ -28,7 +28,10 @@ pub(crate) fn is_line(line: &[u8]) -> bool {
     match parse_line(line) {
         Line::Event(_) | Line::Lost { .. } => true,
         Line::Other => line::has_prefix(line),
-        Line::Comment | Line::Malformed { .. } => line.starts_with(b"# tracer: "),
+        // The tracer `blk` has two forms, of which one is read as blkparse's.
+        Line::Comment | Line::Malformed { .. } => {
+            line.starts_with(b"# tracer: ") && !line.starts_with(b"# tracer: blk")
+        }
     }
 }
 

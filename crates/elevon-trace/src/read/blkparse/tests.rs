@@ -89,6 +89,21 @@ fn completions_of_a_device_without_requests_are_of_bios() {
     assert_eq!(kinds, ["complete", "bio_complete", "complete"], "of 253:1 no bio was queued");
 }
 
+/// The kernel's tracer `blk` with the option `blk_classic`: no sequence number.
+#[test]
+fn lines_of_blk_classic() {
+    let (events, reader) = read_bytes(
+        "# tracer: blk\n#\n# DEV   CPU TIMESTAMP     PID ACT FLG\n#  |     |     |           |   |   |\n\
+         254,16   0    57.421600615   235  Q   R 12352 + 8 [fio]\n\
+         254,16   0    57.422103679   235  m   N bfq235S add to busy\n\
+         254,16   0    57.422414100   235  G   R 12352 + 8 [fio]\n\
+         254,16   0    57.500000000     0  C   R 12352 + 8 [0]\n",
+    );
+    assert_eq!((reader.format(), reader.report().skipped_count()), (crate::TraceFormat::Blkparse, 0));
+    assert_eq!(counts(&events), [("queue", 1), ("getrq", 1), ("complete", 1)]);
+    assert_eq!((events[0].time, events[0].tid, events[0].cpu), (Some(57_421_600_615), Some(235), Some(0)));
+}
+
 /// What `-t` adds to a flush, which has no place, is no command.
 #[test]
 fn a_flush_may_have_the_times_of_an_option() {
