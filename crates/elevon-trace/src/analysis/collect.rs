@@ -376,8 +376,9 @@ impl Collector {
         self.process(process).merges += 1;
     }
 
-    pub(super) fn on_request_merged(&mut self, absorbed: Option<&Request>, now: u64) {
+    pub(super) fn on_request_merged(&mut self, absorbed: Option<&Request>, process: u32, now: u64) {
         self.counts.request_merges += 1;
+        self.process(absorbed.map_or(process, |absorbed| absorbed.process)).merges += 1;
         let Some(absorbed) = absorbed.filter(|absorbed| absorbed.is_started && now != ABSENT) else { return };
         if absorbed.issued == ABSENT {
             self.waiting = self.waiting.saturating_sub(1);

@@ -12,6 +12,7 @@
 //! many requests; nothing is allocated per event in a steady trace.
 
 mod accounting;
+mod appends;
 mod bio_based;
 mod overdue;
 mod sequences;
@@ -220,7 +221,7 @@ impl Life {
                 self.allocate(event, place, now, process, collect);
             }
             TraceKind::BackMerge | TraceKind::FrontMerge => self.merge(event, place, now, process, collect),
-            TraceKind::RequestMerge => self.merge_requests(place, now, collect),
+            TraceKind::RequestMerge => self.merge_requests(place, process, now, collect),
             TraceKind::Insert => self.insert(event, place, now, process, collect),
             TraceKind::Issue => self.issue(event, place, now, process, collect),
             TraceKind::IoStart => self.account_start(event, place, now, process, collect),
@@ -497,10 +498,12 @@ impl Life {
     }
 
     /// Appends the request at a sector to the request that ends there.
-    fn merge_requests(&mut self, place: Place, now: u64, collect: &mut Collector) {
-        let Some(next) = self.by_start.first(place.key()) else { return collect.on_request_merged(None, now) };
+    fn merge_requests(&mut self, place: Place, process: u32, now: u64, collect: &mut Collector) {
+        let Some(next) = self.by_start.first(place.key()) else {
+            return collect.on_request_merged(None, process, now);
+        };
         let absorbed = self.requests[next as usize];
-        collect.on_request_merged(Some(&absorbed), now);
+        collect.on_request_merged(Some(&absorbed), process, now);
         let into = self.by_end.first(Key { sector: place.start, class: place.class }).filter(|&into| into != next);
         let Some(into) = into else { return self.drop_request(next, now, collect) };
         let request = &mut self.requests[into as usize];
@@ -609,7 +612,8 @@ impl Life {
     }
 
     fn complete(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
-        let Some(id) = self.request_at(place, true) else {
+        let found = self.request_at(place, true).or_else(|| self.append_completed_at(event, place));
+        let Some(id) = found else {
             collect.on_completed_unknown(event, now);
             return;
         };

@@ -26,7 +26,7 @@ pub struct ProcessStats {
     pub requests: [u64; Group::COUNT],
     /// Splits of its bios.
     pub splits: u64,
-    /// Its bios that were merged into a request.
+    /// Its bios that were merged into a request, and its requests that were merged into another.
     pub merges: u64,
     /// Its bios that started where its previous bio ended.
     pub sequential: u64,

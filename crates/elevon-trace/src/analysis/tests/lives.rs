@@ -636,7 +636,8 @@ fn an_error_of_a_part_is_an_error() {
     assert_eq!((moved(|slot| slot.completed[READ]), moved(|slot| slot.bytes[READ])), (2, 8192));
 }
 
-/// A merge counts for the process of the bio, whoever's request it joins, and if that is unknown.
+/// A merge counts for the process of the bio, whoever's request it joins, and if that is unknown; one
+/// of a request for the process of the request.
 #[test]
 fn a_merge_is_of_the_process_of_the_bio() {
     let mut script = Script::default();
@@ -647,13 +648,16 @@ fn a_merge_is_of_the_process_of_the_bio() {
         (13, "beta-2", "bio_backmerge: 8,0 W 8 + 8 [beta]"),
         (14, "beta-2", "bio_queue: 8,0 W 1000 + 8 [beta]"),
         (15, "beta-2", "bio_frontmerge: 8,0 W 1000 + 8 [beta]"),
+        (16, "gamma-3", "bio_queue: 8,0 W 16 + 8 [gamma]"),
+        (17, "gamma-3", "getrq: 8,0 W 16 + 8 [gamma]"),
+        (18, "beta-2", "rq_merge: 8,0 W 4096 () 16 + 8 be,0,4 [beta]"),
     ] {
         script.line(at, task, event);
     }
     let found = script.inspect("8:0");
     let merges =
         |name: &str| found.processes.iter().find(|row| row.name.as_deref() == Some(name)).map(|row| row.merges);
-    assert_eq!((merges("alpha"), merges("beta")), (Some(0), Some(2)));
+    assert_eq!((merges("alpha"), merges("beta"), merges("gamma")), (Some(0), Some(2), Some(1)));
 }
 
 /// A requeued request is issued twice and lies in one place of the order.
@@ -669,4 +673,28 @@ fn a_requeued_request_is_sequential_once() {
     }
     let found = script.inspect("8:0");
     assert_eq!((found.issue_seeks.count, found.issue_seeks.sequential, found.counts.issued[READ]), (9, 9, 10));
+}
+
+/// The completion of a zone append names the sector that was written; its bio and request name the
+/// start of the zone.
+#[test]
+fn a_zone_append_completes_elsewhere() {
+    let mut script = Script::default();
+    for (at, event) in [
+        (10, "bio_queue: 259,0 ZA 0 + 8 [a]"),
+        (11, "rq_issue: 259,0 ZA 4096 () 0 + 8 none,0,0 [a]"),
+        (12, "bio_queue: 259,0 ZA 524288 + 8 [a]"),
+        (13, "rq_issue: 259,0 ZA 4096 () 524288 + 8 none,0,0 [a]"),
+        (20, "bio_queue: 259,0 ZA 524288 + 8 [a]"),
+        (21, "rq_issue: 259,0 ZA 4096 () 524288 + 8 none,0,0 [a]"),
+        (63, "rq_complete: 259,0 ZA () 524352 + 8 none,0,0 [0]"),
+        (81, "rq_complete: 259,0 ZA () 524360 + 8 none,0,0 [0]"),
+        (111, "rq_complete: 259,0 ZA () 64 + 8 none,0,0 [0]"),
+    ] {
+        script.line(at, "a-1", event);
+    }
+    let found = script.inspect("259:0");
+    assert_eq!((found.counts.unmatched, found.requests_under_way, found.bios_under_way), (0, 0, 0));
+    let served = &found.stages[WRITE].issued_to_completed;
+    assert_eq!((served.count, served.sum, served.max), (3, 210_000, 100_000));
 }
