@@ -434,7 +434,7 @@ impl Collector {
         if request.is_started {
             self.waiting += 1;
         }
-        self.watch.on_left_device(request, self.in_device, now);
+        self.watch.on_requeued(request, self.in_device, now);
     }
 
     pub(super) const fn on_part_completed(&mut self) {

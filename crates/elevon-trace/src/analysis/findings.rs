@@ -8,6 +8,7 @@ mod flush;
 mod idle;
 mod inversion;
 mod neighbour;
+mod requeues;
 mod starvation;
 mod tails;
 
@@ -15,6 +16,7 @@ pub(super) use flush::Flushes;
 pub(super) use idle::IdleWaits;
 pub(super) use inversion::Inversions;
 pub(super) use neighbour::Neighbours;
+pub(super) use requeues::Requeues;
 pub(super) use starvation::Starvation;
 pub(super) use tails::Tails;
 
@@ -45,11 +47,13 @@ pub enum FindingKind {
     DeviceBufferbloat,
     /// One process determines the 99th percentile of all others.
     NoisyNeighbour,
+    /// The driver gives many requests back (requeue).
+    RequestsGivenBack,
 }
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::SmallTails,
         Self::ReaderStarved,
         Self::PriorityInversion,
@@ -58,12 +62,17 @@ impl FindingKind {
         Self::IdleWhileWaiting,
         Self::DeviceBufferbloat,
         Self::NoisyNeighbour,
+        Self::RequestsGivenBack,
     ];
 
     /// Returns true if it is about what the device does, which all its partitions together make.
     const fn is_of_device(self) -> bool {
         match self {
-            Self::FlushStorm | Self::ShallowQueue | Self::IdleWhileWaiting | Self::DeviceBufferbloat => true,
+            Self::FlushStorm
+            | Self::ShallowQueue
+            | Self::IdleWhileWaiting
+            | Self::DeviceBufferbloat
+            | Self::RequestsGivenBack => true,
             Self::SmallTails | Self::ReaderStarved | Self::PriorityInversion | Self::NoisyNeighbour => false,
         }
     }
@@ -79,6 +88,7 @@ impl FindingKind {
             Self::IdleWhileWaiting => "idle_while_waiting",
             Self::DeviceBufferbloat => "device_bufferbloat",
             Self::NoisyNeighbour => "noisy_neighbour",
+            Self::RequestsGivenBack => "requests_given_back",
         }
     }
 }
@@ -205,6 +215,7 @@ pub(super) struct Watchers {
     inversions: Inversions,
     idle: IdleWaits,
     neighbours: Neighbours,
+    requeues: Requeues,
 }
 
 impl Watchers {
@@ -272,6 +283,12 @@ impl Watchers {
         }
     }
 
+    /// Counts a request that the driver gave back, as it was before.
+    pub(super) fn on_requeued(&mut self, request: &Request, in_device: u64, now: u64) {
+        self.requeues.on_requeued(request, now);
+        self.on_left_device(request, in_device, now);
+    }
+
     /// Counts a completed request; `total` is its latency as far as it is known.
     #[inline]
     pub(super) fn on_completed(&mut self, request: &Request, _bytes: u64, serviced: Option<u64>, total: u64, now: u64) {
@@ -301,6 +318,7 @@ impl Watchers {
             self.idle.finding(context),
             depth::bufferbloat(context),
             self.neighbours.finding(context),
+            self.requeues.finding(context),
         ]
         .into_iter()
         .flatten()

@@ -362,12 +362,15 @@ fn an_idle_device_of_which_the_driver_gives_requests_back() {
         }
     }
     let found = script.inspect("8:0");
+    let finding = get(&found, FindingKind::RequestsGivenBack);
+    assert_eq!((figure(finding, "requeues"), figure(finding, "requests_given_back")), (20, 20), "{finding:?}");
     let finding = get(&found, FindingKind::IdleWhileWaiting);
     assert_eq!(finding.evidence[1], "20 times the driver gave a request back (requeue), for 20 requests");
     assert!(finding.advice[0].starts_with("a driver gives requests back"), "{:?}", finding.advice);
     let found = held_back(5_000);
     let advice = &get(&found, FindingKind::IdleWhileWaiting).advice;
     assert!(!advice[0].starts_with("a driver"), "{advice:?}");
+    assert_none(&found, FindingKind::RequestsGivenBack);
 }
 
 /// A device that serves `slots` requests at a time, a millisecond each, first with two in it, then
