@@ -5,8 +5,8 @@
 
 use std::io::{self, Read};
 
-use flate2::read::MultiGzDecoder;
-use memchr::memchr;
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use memchr::{memchr, memmem};
 
 use crate::report::Position;
 use crate::sink::Sink;
@@ -19,6 +19,22 @@ const CHUNK: usize = 1 << 16;
 const UNPACKED: usize = 1 << 13;
 /// Maximum nesting of compressed data.
 const MAX_LAYERS: usize = 3;
+
+/// Bytes that are looked at for what `atrace -z` prints before what it compresses.
+const ATRACE_HEAD: usize = 128;
+
+/// Returns true for the start of data that zlib compressed, at any level but 2 to 5, whose start is
+/// text.
+const fn is_zlib(head: &[u8]) -> bool {
+    matches!(head, [0x78, 0x01 | 0x9c | 0xda, ..])
+}
+
+/// Returns the place of what `atrace -z` compresses by zlib, behind its line `TRACE:`.
+fn behind_mark(head: &[u8]) -> Option<usize> {
+    const MARK: &[u8] = b"TRACE:\n";
+    let at = memmem::find(&head[..head.len().min(ATRACE_HEAD)], MARK)? + MARK.len();
+    is_zlib(&head[at..]).then_some(at)
+}
 
 /// A buffered input.
 pub(crate) struct Input {
@@ -43,9 +59,13 @@ impl Input {
     pub(crate) fn new(source: Box<dyn Read + Send>) -> io::Result<Self> {
         let mut input = Self::plain(source, false);
         for _ in 0..MAX_LAYERS {
-            input.fill_to(4)?;
+            input.fill_to(ATRACE_HEAD)?;
+            if let Some(at) = behind_mark(input.buffered()) {
+                input.consume(at);
+            }
             let source: Box<dyn Read + Send> = match input.buffered() {
                 [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(input)),
+                head if is_zlib(head) => Box::new(ZlibDecoder::new(input)),
                 // pzstd writes the length of a frame into one before it, which is skipped.
                 [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
                     Box::new(zstd::Decoder::new(input)?)

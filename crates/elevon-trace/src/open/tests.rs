@@ -46,6 +46,20 @@ fn a_frame_that_is_skipped_may_come_first() {
     assert_eq!(from_bytes(packed.repeat(2)).unwrap().read_all().unwrap().len(), 3999 * 2);
 }
 
+/// `atrace -z` prints a line and then the trace, compressed by zlib.
+#[test]
+fn zlib_is_taken_off() {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text().as_bytes()).unwrap();
+    let packed = encoder.finish().unwrap();
+    for before in ["", "TRACE:\n", "capturing trace... done\nTRACE:\n"] {
+        let mut reader = from_bytes([before.as_bytes(), &packed].concat()).unwrap();
+        assert_eq!(reader.read_all().unwrap().len(), 3999, "{before}");
+    }
+    let plain = format!("capturing trace... done\nTRACE:\n{}", text());
+    assert_eq!(from_bytes(plain.into_bytes()).unwrap().read_all().unwrap().len(), 3999);
+}
+
 /// What people take for a trace is called by its name, with what makes a trace of it.
 #[test]
 fn other_files_are_called_by_their_names() {
