@@ -67,6 +67,18 @@ const OTHERS: [(&[u8], &str); 9] = [
     (b"\xfe\xff", "it is text in UTF-16, and elevon reads UTF-8: `iconv -f UTF-16 FILE | elevon inspect -`"),
 ];
 
+/// Files of JSON that people take for traces: a key near their start, and what to do with them.
+const JSON: [(&[u8], &str); 2] = [
+    (
+        b"\"systemTraceEvents\"",
+        "it is Chrome's JSON, and elevon reads the text in it: `jq -r .systemTraceEvents FILE | elevon inspect -`",
+    ),
+    (
+        b"\"linux-perf-json-version\"",
+        "it is what `perf data convert` makes, and elevon reads what `perf script --ns` prints of the perf.data",
+    ),
+];
+
 /// Number of bytes of content of an unknown format that are kept: the header of a tar.
 const HEAD: usize = 512;
 
@@ -81,6 +93,9 @@ fn unknown(head: &[u8]) -> String {
         return "it is a tar archive: `tar -xOf FILE TRACE | elevon inspect -` reads a trace in it".to_owned();
     }
     if let Some((_, advice)) = OTHERS.iter().find(|(start, _)| head.starts_with(start)) {
+        return (*advice).to_owned();
+    }
+    if let Some((_, advice)) = JSON.iter().find(|(key, _)| memchr::memmem::find(head, key).is_some()) {
         return (*advice).to_owned();
     }
     let formats: Vec<&str> = TraceFormat::ALL.into_iter().map(TraceFormat::name).collect();

@@ -72,6 +72,8 @@ fn other_files_are_called_by_their_names() {
         (b"PK\x03\x04\x14\0", "zip"),
         (b"PAR1\x15\x04", "Parquet"),
         (b"\xff\xfe#\0 \0", "UTF-16"),
+        (b"{\"traceEvents\": [], \"systemTraceEvents\": \"# tracer: nop\\n\"}", "jq -r"),
+        (b"{\n\t\"linux-perf-json-version\": 1,\n", "perf script"),
         (b"    0.054647070   8,0   D WS 86392 8 fio\n", "without -f"),
         (b"     0.000 fio/7168 block:block_bio_queue(dev: 266338304, sector: 20594664)\n", "perf script"),
     ] {

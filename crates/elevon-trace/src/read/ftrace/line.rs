@@ -81,6 +81,8 @@ pub(super) fn parse_wrapped(line: &[u8]) -> Line<'_> {
 
 fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
     let line = without_quotes(line).trim_ascii_end();
+    // Old systrace pages have the trace as one string of JavaScript.
+    let line = line.strip_suffix(b"\\n\\").unwrap_or(line);
     if line.is_empty() || line[0] == b'#' {
         return started(line).unwrap_or(Line::Comment);
     }

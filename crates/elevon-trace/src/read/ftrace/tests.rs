@@ -802,6 +802,17 @@ fn times_that_start_again_are_refused() {
     assert_eq!((reader.report().check(), reader.report().skipped_count()), (Ok(()), 1));
 }
 
+/// Pages of old systrace have the trace as a string of JavaScript.
+#[test]
+fn lines_of_a_page_of_old_systrace() {
+    let text = "<html>\n<script>\nvar linuxPerfData = \"\\\n# tracer: nop\\n\\\n#\\n\\\n\
+        dd-7 [000] ..... 1.000001: block_bio_queue: 8,0 R 0 + 8 [dd]\\n\\\n\
+        dd-7 [000] ..... 1.000100: block_rq_complete: 8,0 R () 0 + 8 [0]\\n\\\n\";\n</script>\n";
+    let (events, reader) = read_bytes(text);
+    assert_eq!(counts(&events), [("queue", 1), ("complete", 1)]);
+    assert_eq!(reader.report().skipped, []);
+}
+
 /// Times since the event before cannot be told from times by one line, but by many.
 #[test]
 fn times_since_the_event_before_are_refused() {
