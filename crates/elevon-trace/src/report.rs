@@ -15,6 +15,8 @@ const MAX_PROBLEMS: usize = 32;
 /// Maximum number of devices that are counted separately, because a malicious file may name any
 /// number.
 const MAX_DEVICES: usize = 1 << 16;
+/// Maximum number of pairs of devices of which one lies on the other.
+const MAX_REMAPS: usize = 64;
 
 /// What is expected of an event that comes too late to be sorted.
 const TOO_LATE: &str =
@@ -118,6 +120,9 @@ pub struct ReadReport {
     /// Devices of the whole trace with the number of their events, in order of appearance, even if
     /// one device was chosen.
     pub devices: Vec<(DeviceNumber, u64)>,
+    /// Devices and those on which they lie, such as a partition and its disk: the remaps of bios, in
+    /// order of appearance.
+    pub remaps: Vec<(DeviceNumber, DeviceNumber)>,
     /// Lines or records that contain no block event: comments, other tracepoints, summaries.
     pub other: u64,
     /// Lines or records that were damaged, by reason.
@@ -160,6 +165,7 @@ impl ReadReport {
             files: Vec::new(),
             events: 0,
             devices: Vec::new(),
+            remaps: Vec::new(),
             other: 0,
             skipped: Vec::new(),
             problems: Vec::new(),
@@ -211,6 +217,18 @@ impl ReadReport {
         }
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push((place, reason));
+        }
+    }
+
+    /// Returns the devices on which a device lies.
+    pub fn below(&self, device: DeviceNumber) -> impl Iterator<Item = DeviceNumber> + '_ {
+        self.remaps.iter().filter(move |(upper, _)| *upper == device).map(|&(_, lower)| lower)
+    }
+
+    /// Records that bios of one device are remapped to another. Cost: the pairs that are known.
+    pub(crate) fn remapped(&mut self, from: DeviceNumber, to: DeviceNumber) {
+        if self.remaps.len() < MAX_REMAPS && !self.remaps.contains(&(from, to)) {
+            self.remaps.push((from, to));
         }
     }
 

@@ -71,6 +71,9 @@ impl Sink {
     pub(crate) fn push(&mut self, event: TraceEvent, file: u32, at: Position) {
         if let Some(device) = event.device {
             self.report.count_device(device);
+            if let TraceKind::Remap { from, .. } = event.kind {
+                self.report.remapped(from, device);
+            }
             if self.only.is_some_and(|only| only != device) {
                 return;
             }

@@ -83,17 +83,26 @@ impl Told {
 }
 
 /// Returns what it means that a trace has no findings.
-pub(super) fn why_no_findings(found: &Inspection) -> &'static str {
+pub(super) fn why_no_findings(found: &Inspection) -> String {
     let told = Told::by(found);
-    if told.depth {
+    let text = if told.depth {
         "Nothing in this trace passes the threshold of a known problem."
     } else if found.events[TraceKind::Io { response_ns: None }.index()] > 0 && told.completions {
         "This trace has one record for each I/O; problems are found where it tells when requests were issued and completed, too."
+    } else if let below = found.report.below(found.device).collect::<Vec<_>>()
+        && let [first, ..] = below[..]
+    {
+        let of = below.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+        return format!(
+            "This device lies on {of}, of which this trace tells when requests were issued and completed: problems are \
+             found there (--dev {first})."
+        );
     } else if told.requests || told.completions {
         "This trace does not tell of this device when requests were issued and completed; problems are found where it does."
     } else {
         "This trace only tells what was asked for; problems are found where it tells when requests were issued and completed, too."
-    }
+    };
+    text.to_owned()
 }
 
 /// Writes bios and requests by group.

@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::detect::TraceFormat;
 use crate::event::DeviceNumber;
-use crate::names::Names;
 use crate::reader::Reader;
 use crate::report::{ReadReport, Skipped};
 
@@ -32,6 +31,8 @@ pub struct DeviceEvents {
     pub events: u64,
     /// The name that the trace gives it, if it gives one.
     pub name: Option<String>,
+    /// The devices on which it lies, as far as the trace has remaps of bios.
+    pub below: Vec<DeviceNumber>,
 }
 
 impl fmt::Display for DeviceEvents {
@@ -40,15 +41,23 @@ impl fmt::Display for DeviceEvents {
         if let Some(name) = &self.name {
             write!(f, " {name}")?;
         }
+        for (at, below) in self.below.iter().enumerate() {
+            write!(f, "{}{below}", if at == 0 { " on " } else { " and " })?;
+        }
         write!(f, " ({} events)", self.events)
     }
 }
 
-/// Adds names to devices, and puts those with most events first.
-pub(super) fn named(mut devices: Vec<(DeviceNumber, u64)>, names: &Names) -> Vec<DeviceEvents> {
+/// Adds to devices what a trace says of them, and puts those with most events first.
+pub(super) fn described(mut devices: Vec<(DeviceNumber, u64)>, reader: &Reader) -> Vec<DeviceEvents> {
     devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));
-    let name = |device| names.device(device).map(str::to_owned);
-    devices.into_iter().map(|(device, events)| DeviceEvents { device, events, name: name(device) }).collect()
+    let describe = |(device, events)| DeviceEvents {
+        device,
+        events,
+        name: reader.names().device(device).map(str::to_owned),
+        below: reader.report().below(device).collect(),
+    };
+    devices.into_iter().map(describe).collect()
 }
 
 /// Why no device could be chosen.
@@ -105,7 +114,7 @@ impl Choice {
     /// # Errors
     /// Returns an error if there is no such device.
     pub fn of(reader: &Reader) -> Result<Self, ChooseError> {
-        let devices = named(candidates(reader.report()), reader.names());
+        let devices = described(candidates(reader.report()), reader);
         let all: u64 = devices.iter().map(|found| found.events).sum();
         let &DeviceEvents { device, events, .. } =
             devices.first().ok_or_else(|| ChooseError::no_device(reader.report()))?;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::device::{DeviceEvents, candidates, list, named};
+use super::device::{DeviceEvents, candidates, described, list};
 use super::{Analysis, Choice, ChooseError, Inspection, RequestSink};
 use crate::event::{DeviceNumber, TraceEvent};
 use crate::open::OpenError;
@@ -69,7 +69,7 @@ pub(crate) fn analyse(
     let (analysis, reader) = pass(open()?, device, keeps_bios, &mut sink, progress)?;
     if let Some(chosen) = device {
         if analysis.events.iter().all(|&count| count == 0) {
-            let devices = named(reader.report().devices.clone(), reader.names());
+            let devices = described(reader.report().devices.clone(), &reader);
             if devices.is_empty() {
                 return Err(ChooseError::no_device(reader.report()).into());
             }

@@ -62,3 +62,19 @@ fn a_partition_waits_for_the_load_of_others() {
         assert!((89_000_000..=90_000_000).contains(&found.depths.busy()), "{device}: {}", found.depths.busy());
     }
 }
+
+/// Remaps of bios say which device lies on which, so that one can be chosen.
+#[test]
+fn several_devices_are_listed_with_those_below() {
+    let mut script = Script::default();
+    for (at, event) in [
+        (10, "bio_queue: 253,0 R 8 + 8 [a]"),
+        (11, "bio_remap: 8,0 R 2056 + 8 <- (253,0) 8"),
+        (12, "bio_queue: 8,0 R 2056 + 8 [a]"),
+    ] {
+        script.line(at, "a-1", event);
+    }
+    let open = &mut || crate::from_bytes(script.0.clone().into_bytes());
+    let error = inspect(open, None, None, &mut |_| {}).expect_err("two devices").to_string();
+    assert!(error.ends_with("--dev: 8:0 (2 events), 253:0 on 8:0 (1 events)"), "{error}");
+}
