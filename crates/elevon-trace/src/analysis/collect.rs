@@ -424,6 +424,9 @@ impl Collector {
 
     pub(super) fn on_requeued(&mut self, request: Option<&Request>, now: u64) {
         self.counts.requeues += 1;
+        if let Some(request) = request {
+            self.watch.requeues.on_requeued(request, now);
+        }
         let Some(request) = request.filter(|request| request.issued != ABSENT && now != ABSENT) else { return };
         if request.is_overdue {
             return;
@@ -434,7 +437,7 @@ impl Collector {
         if request.is_started {
             self.waiting += 1;
         }
-        self.watch.on_requeued(request, self.in_device, now);
+        self.watch.on_left_device(request, self.in_device, now);
     }
 
     pub(super) const fn on_part_completed(&mut self) {

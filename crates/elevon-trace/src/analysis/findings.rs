@@ -215,7 +215,7 @@ pub(super) struct Watchers {
     inversions: Inversions,
     idle: IdleWaits,
     neighbours: Neighbours,
-    requeues: Requeues,
+    pub(super) requeues: Requeues,
 }
 
 impl Watchers {
@@ -281,12 +281,6 @@ impl Watchers {
         if request.group == Group::Flush {
             self.flushes.on_left(now);
         }
-    }
-
-    /// Counts a request that the driver gave back, as it was before.
-    pub(super) fn on_requeued(&mut self, request: &Request, in_device: u64, now: u64) {
-        self.requeues.on_requeued(request, now);
-        self.on_left_device(request, in_device, now);
     }
 
     /// Counts a completed request; `total` is its latency as far as it is known.

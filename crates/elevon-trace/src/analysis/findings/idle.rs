@@ -174,7 +174,7 @@ fn gave_back(context: &Context<'_>) -> Option<String> {
         .then(|| format!("{times} times the driver gave a request back (requeue), for {issued} requests"))
 }
 
-/// Returns what to try; bfq's idling only if bfq may have been in use.
+/// Returns what to try; bfq's idling first if bfq was in use, and not if another scheduler was.
 fn advice(context: &Context<'_>) -> Vec<String> {
     let scheduler = context.recorded.and_then(Recorded::scheduler);
     let mut advice = Vec::new();
@@ -185,17 +185,25 @@ fn advice(context: &Context<'_>) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if matches!(scheduler, None | Some("bfq")) {
-        advice.push(format!(
-            "bfq idles on purpose for the next request of the process it serves: slice_idle=0{} or low_latency=0{} if \
-             throughput matters more than that process",
-            context.it_was("iosched/slice_idle"),
-            context.it_was("iosched/low_latency")
-        ));
+    let of_bfq = format!(
+        "bfq idles on purpose for the next request of the process it serves: slice_idle=0{} or low_latency=0{} if \
+         throughput matters more than that process",
+        context.it_was("iosched/slice_idle"),
+        context.it_was("iosched/low_latency")
+    );
+    if scheduler == Some("bfq") {
+        advice.push(of_bfq.clone());
     }
     let wbt = context.it_was("wbt_lat_usec");
     advice
         .push(format!("limits that hold I/O back show like this: io.max, io.cost, wbt_lat_usec{wbt}, a token bucket"));
     advice.push("a process that batches submissions holds them in a plug: submit earlier".to_owned());
+    if scheduler.is_none() {
+        advice.push(of_bfq);
+    }
+    advice.push(
+        "a busy CPU delays whoever issues the requests, the kernel's own worker (kworker) among them: see that CPU's load"
+            .to_owned(),
+    );
     advice
 }

@@ -22,9 +22,9 @@ pub(in crate::analysis) struct Requeues {
 }
 
 impl Requeues {
-    /// Counts a request, as it was before the driver gave it back.
-    #[inline]
-    pub(super) fn on_requeued(&mut self, request: &Request, now: u64) {
+    /// Counts a request, as it was before the driver gave it back. Drivers do so after its issue, or
+    /// before, so that it has none.
+    pub(in crate::analysis) fn on_requeued(&mut self, request: &Request, now: u64) {
         self.times += 1;
         self.requests += u64::from(!request.is_requeued);
         self.by_process.add(request.process, 1);

@@ -369,8 +369,29 @@ fn an_idle_device_of_which_the_driver_gives_requests_back() {
     assert!(finding.advice[0].starts_with("a driver gives requests back"), "{:?}", finding.advice);
     let found = held_back(5_000);
     let advice = &get(&found, FindingKind::IdleWhileWaiting).advice;
-    assert!(!advice[0].starts_with("a driver"), "{advice:?}");
+    assert!(!advice[0].starts_with("a driver") && !advice[0].starts_with("bfq"), "{advice:?}");
+    assert!(advice.iter().any(|what| what.contains("kworker")), "{advice:?}");
     assert_none(&found, FindingKind::RequestsGivenBack);
+}
+
+/// SCSI gives a request back before it is issued if the device has no room.
+#[test]
+fn requests_given_back_before_they_are_issued() {
+    let mut script = Script::default();
+    for n in 0..30 {
+        for (after, event) in [
+            (0, "getrq: 8,0 R 8 + 8 [a]"),
+            (2, "rq_requeue: 8,0 R () 8 + 8 [0]"),
+            (4, "rq_requeue: 8,0 R () 8 + 8 [0]"),
+            (6, "rq_issue: 8,0 R 4096 () 8 + 8 [a]"),
+            (90, "rq_complete: 8,0 R () 8 + 8 [0]"),
+        ] {
+            script.line(n * 100 + after, "a-1", event);
+        }
+    }
+    let found = script.inspect("8:0");
+    let finding = get(&found, FindingKind::RequestsGivenBack);
+    assert_eq!((figure(finding, "requeues"), figure(finding, "requests_given_back")), (60, 30), "{finding:?}");
 }
 
 /// A device that serves `slots` requests at a time, a millisecond each, first with two in it, then
