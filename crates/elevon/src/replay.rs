@@ -245,6 +245,7 @@ impl Replay {
                 report.gap_count
             ));
         }
+        lines.extend(self.how.closed.then(|| self.without_completions()).flatten());
         if *left_out > 0 {
             lines.push(format!(
                 "{name}: {left_out} I/Os have no bytes, or an operation that the stack does not have; they are left out"
@@ -266,6 +267,24 @@ impl Replay {
             ));
         }
         lines
+    }
+
+    /// Returns a remark about processes of which the trace has no completion, if there are some: a
+    /// closed loop follows completions.
+    fn without_completions(&self) -> Option<String> {
+        let is_open = |process: &&WorkloadProcess| process.ios.iter().all(|io| io.completed.is_none());
+        let open: Vec<String> = self.workload.processes.iter().filter(is_open).map(WorkloadProcess::label).collect();
+        let shown = open.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+        (!open.is_empty() && self.workload.gaps.is_empty()).then(|| {
+            format!(
+                "{}: {} of {} processes ({shown}{}) have no completions in the trace: their loop is not closed, and their \
+                 I/O comes as timed",
+                self.path.display(),
+                open.len(),
+                self.workload.processes.len(),
+                if open.len() > 3 { ", ..." } else { "" }
+            )
+        })
     }
 
     /// Returns the processes, adapted to the device, and remarks about that.

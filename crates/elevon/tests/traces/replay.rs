@@ -195,6 +195,24 @@ CPU:0 [LOST 42 EVENTS]
     }
 }
 
+/// The loop of a process without completions cannot be closed, and a remark says so.
+#[test]
+fn a_loop_that_is_not_closed_is_told() {
+    let bench = Bench::new();
+    let trace = "\
+  a-11 [000] ..... 1.000000: block_rq_issue: 8,0 R 4096 () 100 + 8 [a]
+  b-12 [000] ..... 1.000100: block_rq_issue: 8,0 R 4096 () 200 + 8 [b]
+  a-11 [000] ..... 1.000500: block_rq_complete: 8,0 R () 100 + 8 [0]
+";
+    bench.file("trace.txt", trace);
+    for (closed, is_told) in [(&["--closed"][..], true), (&[], false)] {
+        let args = [&["replay", "trace.txt", "--device", "null:latency=1ms"], closed].concat();
+        let output = bench.elevon(&args).output().expect("the command ran");
+        let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(stderr.contains("1 of 2 processes (b-12) have no completions"), is_told, "{stderr}");
+    }
+}
+
 #[test]
 fn requests_stand_in_where_no_bios_were_traced() {
     let bench = Bench::new();
