@@ -3,7 +3,7 @@
 pub(crate) mod blkparse;
 pub mod blktrace;
 pub(crate) mod csv;
-mod cursor;
+pub(crate) mod cursor;
 pub(crate) mod event_csv;
 pub(crate) mod fio_log;
 pub mod ftrace;

@@ -15,6 +15,7 @@
 //! with lines `key:value` as `grep -r . dev size queue mq` prints them in `/sys/block/NAME`.
 
 use crate::event::DeviceNumber;
+use crate::read::cursor::Cursor;
 
 /// The line that begins the notes of a real device's trace.
 const CAPTURE: &str = "elevon capture ";
@@ -132,6 +133,33 @@ impl Recorded {
         std::iter::once(format!("{title}{VERSION}")).chain(notes).collect()
     }
 
+    /// Takes a message of `device` in its trace. BFQ writes messages that begin with its name: it
+    /// is the scheduler, if nothing else is known of that.
+    pub(crate) fn read_message(found: &mut Option<Box<Self>>, device: DeviceNumber, message: &[u8]) {
+        if !message.starts_with(b"bfq") || found.as_ref().is_some_and(|known| known.scheduler().is_some()) {
+            return;
+        }
+        let recorded = found.get_or_insert_default();
+        if recorded.device().is_none() {
+            recorded.note("device", &device.to_string());
+        }
+        if recorded.device() == Some(device) {
+            recorded.note("queue/scheduler", "[bfq]");
+        }
+    }
+
+    /// The same for a line of text that may have a message, as blkparse and the tracer `blk` print
+    /// it: `8,0 1 0 0.5 0  m   N bfq12S allocated`.
+    pub(crate) fn read_message_line(found: &mut Option<Box<Self>>, line: &[u8]) {
+        const MARK: &[u8] = b" m   N ";
+        let Some(at) = memchr::memmem::find(line, MARK) else { return };
+        let mut words = line[..at].split(|byte| byte.is_ascii_whitespace());
+        let device = words.find_map(|word| Cursor::new(word).device().ok());
+        if let Some((major, minor)) = device {
+            Self::read_message(found, DeviceNumber::new(major, minor), &line[at + MARK.len()..]);
+        }
+    }
+
     /// Takes a comment of a text's head. Returns true if it is one of these lines: the title, or
     /// one that follows it.
     pub(crate) fn read_comment(found: &mut Option<Box<Self>>, comment: &[u8]) -> bool {
@@ -202,6 +230,26 @@ mod tests {
         assert_eq!((recorded.device(), recorded.number("sectors")), (Some(DeviceNumber::new(8, 16)), Some(2048)));
         assert_eq!((recorded.scheduler(), recorded.driver_tags()), (Some("none"), Some(31)));
         assert_eq!((recorded.get("kernel"), recorded.iter().count()), (Some("6.1.5"), 5));
+    }
+
+    #[test]
+    fn messages_tell_of_bfq() {
+        let lines = [
+            "  8,16   1        3     0.000000000   235  m   N cfq235S allocated",
+            "             fio-235     [000] d..1.    57.447729: 8,16  1,0  m   N bfq235S allocated",
+            "  8,0    1        3     0.000000000   235  m   N bfq235S allocated",
+        ];
+        let read = |lines: &[&str]| {
+            let mut found = None;
+            lines.iter().for_each(|line| Recorded::read_message_line(&mut found, line.as_bytes()));
+            found.map(|found| (found.device(), found.scheduler().map(str::to_owned)))
+        };
+        let expected = |minor| Some((Some(DeviceNumber::new(8, minor)), Some("bfq".to_owned())));
+        assert_eq!((read(&lines[..1]), read(&lines), read(&lines[2..])), (None, expected(16), expected(0)));
+        // What the head says counts.
+        let mut found = Some(Box::new(Recorded::of_settings("dev:8:16\nqueue/scheduler:[none] bfq\n")));
+        Recorded::read_message_line(&mut found, lines[1].as_bytes());
+        assert_eq!(found.expect("notes").scheduler(), Some("none"));
     }
 
     #[test]

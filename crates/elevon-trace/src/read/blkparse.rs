@@ -15,6 +15,7 @@ use super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed};
 use super::lines::{LineFormat, TextLine};
 use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
+use crate::recorded::Recorded;
 use crate::report::{Gap, Position, UnusableError};
 use crate::sink::Sink;
 
@@ -93,6 +94,7 @@ impl LineFormat for Blkparse {
             }
             Ok(None) => {
                 sink.report.other += 1;
+                Recorded::read_message_line(&mut sink.report.recorded, line.text);
                 if let Some(events) = skips(line.text) {
                     sink.report.gap(Gap { cpu: None, events: Some(events), from: None, until: None });
                     sink.report.note("blkparse reports lost events but not where: latencies may cross the gap");

@@ -237,6 +237,7 @@ impl BlktraceSource {
                 record::Notify::Message(text) => {
                     sink.report.other += 1;
                     Recorded::read_line(&mut sink.report.recorded, text);
+                    Recorded::read_message(&mut sink.report.recorded, header.device(), text);
                 }
                 record::Notify::Other => sink.report.other += 1,
             }

@@ -155,7 +155,10 @@ impl LineFormat for Ftrace {
                     sink.report.overwritten = written.checked_sub(kept).filter(|&count| count > 0);
                 }
             }
-            Line::Other => sink.report.other += 1,
+            Line::Other => {
+                sink.report.other += 1;
+                Recorded::read_message_line(&mut sink.report.recorded, text);
+            }
             Line::Lost { cpu, events } => self.lost(cpu, events, sink),
             Line::Malformed { .. } if line::goes_on(text) && text.len() < MAX_PIECE / 2 => {
                 self.wrapped_at = number;
