@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use elevon_report::inspect::{self, PageRequests};
 use elevon_sim::fit::{Kind, Served, fit};
 use elevon_trace::analysis::{ProcessStats, RequestRecord, RequestSink, RequestWriter};
-use elevon_trace::served::ServedRequest;
+use elevon_trace::served::{ServedKind, ServedRequest};
 use elevon_trace::{TraceKind, from_bytes};
 
 /// Maximum length of the bytes of a trace: a short one has every overflow that a long one has.
@@ -129,18 +129,20 @@ fn device(trace: &[u8]) {
         Err(error) => return one_line(&error),
     };
     let served = |one: &ServedRequest| {
-        let kind = match (one.bytes, one.is_write) {
-            (0, _) => Kind::Flush,
-            (_, false) => Kind::Read,
-            (_, true) => Kind::Write,
+        let kind = match one.kind {
+            ServedKind::Read => Kind::Read,
+            ServedKind::Write => Kind::Write,
+            ServedKind::Discard => Kind::Discard,
+            ServedKind::Flush => Kind::Flush,
         };
-        Served { issued: one.issued, completed: one.completed, sector: one.sector, bytes: one.bytes, kind }
+        let bytes = if kind.has_data() { one.bytes } else { 0 };
+        Served { issued: one.issued, completed: one.completed, sector: one.sector, bytes, kind }
     };
     let served: Vec<Served> = found.requests.iter().take(MOST_FITTED).map(served).collect();
     if let Some(fit) = fit(&served) {
         let errors = [fit.each_percent, fit.distribution_percent, fit.fifo_percent];
         assert!(errors.iter().all(|error| error.is_finite()), "{fit:?}");
-        let parameters = fit.model.parameters(served.iter().any(|one| one.kind == Kind::Flush));
+        let parameters = fit.parameters();
         assert!(parameters.slots >= 1 && parameters.bandwidth.get() > 0, "{parameters:?}");
     }
 }

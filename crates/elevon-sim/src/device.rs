@@ -176,6 +176,14 @@ impl Device for AnyDevice {
 }
 
 impl AnyDevice {
+    /// [`Slots::beyond_trace`]; `None` for the other models.
+    pub fn beyond_trace(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Slots(device) => device.beyond_trace(),
+            Self::Null(_) | Self::Hdd(_) | Self::Flash(_) | Self::Lun(_) => None,
+        }
+    }
+
     /// [`Device::submit_then_next`] of a device that takes more time than a call. It is not inlined
     /// where the other is.
     #[inline(never)]

@@ -4,9 +4,9 @@
 //! The fit uses the times at which requests were issued, so layers above the device do not count.
 //! It has two parts, which are done twice if the place matters (`place.rs`).
 //!
-//! 1. `fifo`: servers behind one FIFO, and the time for which a read, a write and a flush occupy
-//!    one. It minimises the mean absolute difference between the latency of each request and that
-//!    of the model.
+//! 1. `fifo`: servers behind one FIFO, and the time for which a read, a write, a discard and a
+//!    flush occupy one. It minimises the mean absolute difference between the latency of each
+//!    request and that of the model.
 //! 2. `refine`: the spread of service times, time that occupies no server, hand-over of servers
 //!    and disorder. These are random or nearly so, so which request they delay is not known.
 //!    Therefore this part compares distributions of latency, of requests of one kind and size that
@@ -19,6 +19,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use crate::device::SlotsParameters;
+
 mod fifo;
 mod like;
 mod model;
@@ -26,7 +28,7 @@ mod place;
 mod refine;
 
 pub use like::{LikeFit, distance, fit_like, is_fitted};
-pub use model::{Cost, Kind, Model, Served};
+pub use model::{ByKind, Cost, Kind, Model, Served};
 
 /// Maximum number of requests that a fit uses; if there are more, it uses the first ones.
 pub const MOST: usize = 100_000;
@@ -85,6 +87,11 @@ pub struct Fit {
     pub by_servers: Vec<(u64, f64)>,
     /// Maximum number of requests that were in the device at once.
     pub depth: u64,
+    /// True if the number of servers is a lower bound: the requests do not show that any waited for
+    /// a server.
+    pub may_have_more: bool,
+    /// Number of requests of each kind.
+    pub by_kind: ByKind<u64>,
     /// Latencies by kind and bytes; only the most frequent sizes.
     pub by_size: Vec<(Kind, u64, LatencyRow)>,
     /// Latencies by number of requests in the device at issue, including the request itself: 1, 2,
@@ -92,13 +99,32 @@ pub struct Fit {
     pub by_depth: Vec<(u64, LatencyRow)>,
 }
 
+impl Fit {
+    /// Returns true if there were requests of this kind; reads and writes may be sequential ones.
+    pub fn has(&self, kind: Kind) -> bool {
+        let count = |kind: Kind| self.by_kind[kind as usize];
+        match kind {
+            Kind::Read => count(Kind::Read) + count(Kind::SequentialRead) > 0,
+            Kind::Write => count(Kind::Write) + count(Kind::SequentialWrite) > 0,
+            _ => count(kind) > 0,
+        }
+    }
+
+    /// Returns the model as parameters of a device, which has a volatile cache if there were
+    /// flushes.
+    pub fn parameters(&self) -> SlotsParameters {
+        let traced_depth = if self.may_have_more { self.depth.min(4096) as u32 } else { 0 };
+        SlotsParameters { traced_depth, ..self.model.parameters(|kind| self.has(kind)) }
+    }
+}
+
 /// Fits a device to requests in order of issue. Returns `None` if there is no read or write.
 ///
-/// The kinds of `served` are reads, writes and flushes. Sequential ones are found here.
+/// The kinds of `served` are reads, writes, discards and flushes. Sequential ones are found here.
 pub fn fit(served: &[Served]) -> Option<Fit> {
     let all = served.len() as u64;
     let served = &served[..served.len().min(MOST)];
-    if served.iter().all(|one| one.kind == Kind::Flush) {
+    if !served.iter().any(|one| one.kind.has_data()) {
         return None;
     }
     let plain = Trial::of(served);
@@ -123,6 +149,8 @@ pub fn fit(served: &[Served]) -> Option<Fit> {
         fifo_percent: groups.error(fifo_ends)[0] * 100.0,
         by_servers: by_servers.clone(),
         depth: depths.iter().copied().max().unwrap_or(1),
+        may_have_more: has_no_bound(model, by_servers) || refine::may_have_more(model, served, depths, &whole, &groups),
+        by_kind: Kind::ALL.map(|kind| served.iter().filter(|one| one.kind == kind).count() as u64),
         by_size: by_size(served, ends),
         by_depth: by_depth(served, ends, depths),
         model: *model,
@@ -154,6 +182,13 @@ impl Trial {
     }
 }
 
+/// Returns true if behind a FIFO the latency of each request comes out as well with so many servers
+/// that none waits as with those of the model.
+fn has_no_bound(model: &Model, by_servers: &[(u64, f64)]) -> bool {
+    let own = by_servers.iter().rev().find(|&&(servers, _)| servers <= model.servers);
+    own.zip(by_servers.last()).is_some_and(|(own, none_waits)| none_waits.1 <= own.1)
+}
+
 /// Returns the windows that a trial uses: the first request and the one after the last.
 fn windows(served: &[Served], most: usize) -> Vec<(usize, usize)> {
     let count = served.len().div_ceil(WINDOW);
@@ -162,7 +197,7 @@ fn windows(served: &[Served], most: usize) -> Vec<(usize, usize)> {
     (0..taken).map(|n| (at(n), (at(n) + WINDOW).min(served.len()))).collect()
 }
 
-/// Returns the number of reads and writes (and flushes, if they count) in the device when each
+/// Returns the number of requests (without flushes, unless they count) in the device when each
 /// request is issued, including itself.
 fn depths(served: &[Served], flushes_count: bool) -> Vec<u64> {
     let mut ends = BinaryHeap::new();

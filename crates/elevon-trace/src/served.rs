@@ -4,6 +4,7 @@
 
 use crate::analysis::{Group, InspectError, ProcessStats, RequestRecord, RequestSink, analyse};
 use crate::event::DeviceNumber;
+use crate::op::TraceOp;
 use crate::open::OpenError;
 use crate::reader::Reader;
 use crate::recorded::Recorded;
@@ -11,7 +12,34 @@ use crate::recorded::Recorded;
 /// Minimum number of reads and writes for a fit.
 pub const FEWEST: usize = 20;
 
-/// A read, write or flush that succeeded. Times are nanoseconds of the trace's clock.
+/// What a request asks of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServedKind {
+    /// A read.
+    Read,
+    /// A write or a zone append.
+    Write,
+    /// A discard, a secure erase or a write of zeroes.
+    Discard,
+    /// A flush.
+    Flush,
+}
+
+impl ServedKind {
+    /// Returns the kind of a request; `None` if no device model has its operation.
+    fn of(request: &RequestRecord) -> Option<Self> {
+        match request.group {
+            _ if request.op == Some(TraceOp::WriteZeroes) => Some(Self::Discard),
+            Group::Read => Some(Self::Read),
+            Group::Write => Some(Self::Write),
+            Group::Discard => Some(Self::Discard),
+            Group::Flush => Some(Self::Flush),
+            Group::Other => None,
+        }
+    }
+}
+
+/// A request that succeeded. Times are nanoseconds of the trace's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServedRequest {
     /// When it was issued to the driver.
@@ -22,8 +50,19 @@ pub struct ServedRequest {
     pub sector: u64,
     /// Length; 0 only for a flush.
     pub bytes: u64,
-    /// True for a write, false for a read or a flush.
-    pub is_write: bool,
+    /// What it asks of the device.
+    pub kind: ServedKind,
+}
+
+/// Numbers of requests that completed and to which no device is fitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Whose issue the trace does not show.
+    pub unissued: u64,
+    /// That failed.
+    pub failed: u64,
+    /// Passthrough commands, zone management, and those without an operation or a size.
+    pub other: u64,
 }
 
 /// The requests of one device.
@@ -35,6 +74,8 @@ pub struct ServedRequests {
     pub partition: Option<DeviceNumber>,
     /// Requests in order of issue.
     pub requests: Vec<ServedRequest>,
+    /// What is not among them.
+    pub left_out: LeftOut,
     /// Sector after the last one used.
     pub end_sector: u64,
     /// Largest request in bytes if bios were split, which shows a queue limit.
@@ -60,12 +101,28 @@ pub enum ServedError {
         /// Number of requests in the trace.
         found: usize,
     },
+    /// The format, or the events that were traced, do not tell of the driver.
+    #[error(
+        "device {device}: {requests} requests completed, but the trace does not tell when they were issued to the \
+         driver; a device is fitted to the time from issue to completion, which blktrace and the block events of \
+         ftrace, perf and Perfetto have"
+    )]
+    Unissued {
+        /// The device.
+        device: DeviceNumber,
+        /// Number of requests whose issue is not known.
+        requests: u64,
+    },
+    /// The events of the device have no times.
+    #[error("device {0}: the events have no times, so nothing says how long a request took")]
+    Untimed(DeviceNumber),
 }
 
 /// Collects requests as they complete.
 #[derive(Default)]
 struct Requests {
     served: Vec<ServedRequest>,
+    left_out: LeftOut,
     moved_data: usize,
     end_sector: u64,
     largest: u64,
@@ -74,27 +131,28 @@ struct Requests {
 impl RequestSink for Requests {
     fn requests(&mut self, requests: &[RequestRecord], _processes: &[ProcessStats]) {
         for request in requests {
-            let (Some(issued), Some(completed)) = (request.issued, request.completed) else { continue };
-            if completed < issued || request.error.is_some_and(|error| error != 0) {
+            let Some(completed) = request.completed else { continue };
+            let Some(issued) = request.issued.filter(|&issued| issued <= completed) else {
+                self.left_out.unissued += 1;
+                continue;
+            };
+            if request.error.is_some_and(|error| error != 0) {
+                self.left_out.failed += 1;
                 continue;
             }
-            let is_write = request.group == Group::Write;
-            match request.group {
-                Group::Read | Group::Write if request.bytes > 0 => {
-                    self.end_sector = self.end_sector.max(request.sector.saturating_add(request.bytes.div_ceil(512)));
-                    self.largest = self.largest.max(request.bytes);
-                    self.moved_data += 1;
-                    self.served.push(ServedRequest {
-                        issued,
-                        completed,
-                        sector: request.sector,
-                        bytes: request.bytes,
-                        is_write,
-                    });
-                }
-                Group::Flush => self.served.push(ServedRequest { issued, completed, sector: 0, bytes: 0, is_write }),
-                _ => {}
+            let kind = ServedKind::of(request).filter(|&kind| request.bytes > 0 || kind == ServedKind::Flush);
+            let Some(kind) = kind else {
+                self.left_out.other += 1;
+                continue;
+            };
+            let is_flush = kind == ServedKind::Flush;
+            let (sector, bytes) = if is_flush { (0, 0) } else { (request.sector, request.bytes) };
+            self.end_sector = self.end_sector.max(sector.saturating_add(bytes.div_ceil(512)));
+            if matches!(kind, ServedKind::Read | ServedKind::Write) {
+                self.largest = self.largest.max(bytes);
+                self.moved_data += 1;
             }
+            self.served.push(ServedRequest { issued, completed, sector, bytes, kind });
         }
     }
 
@@ -125,9 +183,14 @@ pub fn read(
         (analysis, reader) = analyse(open, disk, false, Some(&mut requests), progress)?;
     }
     let found = analysis.finish(&reader);
-    let Requests { mut served, moved_data, end_sector, largest } = requests;
+    let Requests { mut served, left_out, moved_data, end_sector, largest } = requests;
     if moved_data < FEWEST {
-        return Err(ServedError::TooFew { device: found.device, found: moved_data });
+        let device = found.device;
+        return Err(match left_out.unissued {
+            _ if found.untimed > 0 && moved_data == 0 => ServedError::Untimed(device),
+            requests if requests >= FEWEST as u64 => ServedError::Unissued { device, requests },
+            _ => ServedError::TooFew { device, found: moved_data },
+        });
     }
     served.sort_by_key(|one| (one.issued, one.completed));
     let split_at = (found.counts.splits > 0).then_some(largest);
@@ -135,6 +198,7 @@ pub fn read(
         device: found.device,
         partition: disk.and(device),
         requests: served,
+        left_out,
         end_sector,
         split_at,
         recorded: found.recorded,
@@ -181,6 +245,30 @@ mod tests {
         assert_eq!((whole.partition, whole.requests == found.requests), (None, true));
     }
 
+    /// Discards and writes of zeroes are requests of the device; what no model has, and what failed
+    /// is counted.
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let mut text = String::new();
+        let rows = [("R", 8, 0), ("D", 4096, 0), ("WZ", 512, 0), ("W", 8, -5), ("ZR", 8, 0)];
+        for (n, (rwbs, sectors, error)) in rows.into_iter().cycle().take(5 * FEWEST).enumerate() {
+            let (at, sector, bytes) = (n * 1000 + 10, n * 8192, sectors * 512);
+            text.push_str(&format!(
+                "a-11 [000] ..... 1.{at:06}: block_rq_issue: 8,0 {rwbs} {bytes} () {sector} + {sectors} [a]\n\
+                 a-11 [000] ..... 1.{:06}: block_rq_complete: 8,0 {rwbs} () {sector} + {sectors} [{error}]\n",
+                at + 100
+            ));
+        }
+        let mut open = || crate::from_bytes(text.clone().into_bytes());
+        let found = read(&mut open, None, &mut |_| {}).expect("requests");
+        let few = FEWEST as u64;
+        assert_eq!(found.left_out, LeftOut { unissued: 0, failed: few, other: few });
+        let discards = found.requests.iter().filter(|one| one.kind == ServedKind::Discard).count();
+        assert_eq!((found.requests.len(), discards), (3 * FEWEST, 2 * FEWEST));
+        let last_discard = 5 * (FEWEST - 1) + 1;
+        assert_eq!(found.end_sector as usize, (last_discard + 1) * 8192 + 512, "the zeroes behind it");
+    }
+
     #[test]
     fn too_few_requests_are_refused() {
         let text = "\
@@ -190,5 +278,23 @@ mod tests {
         let mut open = || crate::from_bytes(text.as_bytes().to_vec());
         let error = read(&mut open, None, &mut |_| {}).expect_err("one request").to_string();
         assert!(error.contains("1 reads and writes") && error.contains("too few"), "{error}");
+    }
+
+    /// A trace of response times, one without times: what is missing is named.
+    #[test]
+    fn what_a_trace_lacks_is_named() {
+        let rows: String = (0..FEWEST)
+            .map(|n| format!("{},host,0,Read,{},4096,5000\n", 128_166_372_003_061_629 + n, n * 4096))
+            .collect();
+        let mut open = || crate::from_bytes(rows.clone().into_bytes());
+        let error = read(&mut open, None, &mut |_| {}).expect_err("no issue").to_string();
+        assert!(error.contains("20 requests completed") && error.contains("issued to the driver"), "{error}");
+        let untimed = |n: usize| {
+            format!("block_rq_issue: 8,0 R 8192 () {n} + 16 [a]\nblock_rq_complete: 8,0 R () {n} + 16 [0]\n")
+        };
+        let text: String = (0..FEWEST).map(|n| untimed(n * 16)).collect();
+        let mut open = || crate::from_bytes(text.clone().into_bytes());
+        let error = read(&mut open, None, &mut |_| {}).expect_err("no times").to_string();
+        assert!(error.contains("no times"), "{error}");
     }
 }

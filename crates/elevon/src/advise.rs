@@ -6,6 +6,7 @@
 //! replayed again on each half of the trace, and must not lose in either.
 
 mod captured;
+mod check;
 mod claims;
 mod figures;
 mod goal;
@@ -14,8 +15,12 @@ mod knobs;
 mod lines;
 mod search;
 mod setup;
+mod summary;
 mod text;
 mod trial;
+mod why_off;
+
+pub(crate) use check::Check;
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -28,12 +33,14 @@ use elevon_trace::replay::{Taken, Workload, WorkloadProcess};
 
 use crate::args::{AdviseArgs, Goal, QueueArgs, StackArgs, TextOrJson};
 use crate::bar::Bar;
+use crate::calibrate::FittedDevice;
 use crate::execute::SIGINT;
 use crate::failure::AdviseError;
 use crate::failure::{Ending, Failure, MachineError, UnknownName, ValueError, emit, emit_text, tell};
 use crate::plan::{self, Target};
 use crate::replay::lacking;
 use crate::text_files::STDIN;
+use crate::trace_input::TraceInput;
 use captured::{Captured, ReplayDevice};
 use figures::{Figure, Figures};
 use goal::{Objective, Subject};
@@ -68,11 +75,13 @@ struct Proposal {
 struct Advice {
     device: elevon_trace::DeviceNumber,
     /// The fit of the device, if it was fitted.
-    calibration: Option<crate::calibrate::FittedDevice>,
+    calibration: Option<FittedDevice>,
     captured: Captured,
     objective: Objective,
     before: Trial,
     proposals: Vec<Proposal>,
+    /// If the replay as captured is far off from the trace: that, and what may be the reasons.
+    why_off: Option<(String, Vec<String>)>,
     /// If nothing is proposed, what came nearest, and whether it failed in a half of the trace.
     runner_up: Option<(Scored, bool)>,
     /// Configurations that were replayed.
@@ -126,7 +135,7 @@ fn check(args: &AdviseArgs) -> Result<(), Failure> {
 fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Result<Option<Advice>, Failure> {
     let name = args.input.display().to_string();
     let in_trace = whole.len();
-    let workload = match stretch(&whole, args)? {
+    let workload = match stretch(&whole, args.ios, args.for_process.as_deref())? {
         Some((from, until)) => whole.between(from, until),
         None => whole,
     };
@@ -138,7 +147,9 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
     let device = ReplayDevice::new(args, &base)?;
     let bar = Bar::new(&name);
     let mut bench = Bench::new(workload, args.once, &base, device.own.as_ref(), interrupt, &bar)?;
-    let Some((captured, before)) = captured::find(args, &mut bench)? else { return Ok(None) };
+    let given = QueueArgs { scheduler: args.scheduler.clone(), set: args.set.clone(), ..QueueArgs::default() };
+    let found = captured::find(&args.input, args.dev.as_deref(), &given, &mut bench)?;
+    let Some((captured, before)) = found else { return Ok(None) };
     let Some(objective) = objective(args, &wanted, &bench, &before)? else { return Ok(None) };
     let claimants = if args.for_process.is_some() { &wanted[..] } else { &[] };
     let stack = bench.stack(&captured.setup)?;
@@ -157,13 +168,15 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
             continue;
         }
         let setup = &scored.trial.setup;
-        let lines = Lines::new(setup, &captured.setup, &disk, &objective.processes, &bench.cost_model);
+        let steps = captured.steps_to(setup);
+        let lines = Lines::new(setup, &steps, &disk, &objective.processes, &bench.cost_model);
         let tenants = bench.tenants_text(setup);
         proposals.push(Proposal { scored, in_halves, lines, tenants });
     }
     let runner_up = || failed.map(|one| (one, true)).or_else(|| Some((search.most_promising()?.clone(), false)));
     Ok(Some(Advice {
         device: bench.workload.device,
+        why_off: why_off(args, &objective.processes, device.calibration.as_ref())?,
         calibration: device.calibration,
         runner_up: if proposals.is_empty() { runner_up() } else { None },
         proposals,
@@ -179,12 +192,12 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
 /// Returns the stretch of a long trace that is replayed, as the times of its first and last I/O:
 /// the busiest, or the one where the processes that the goal is for meet others most. `None` is all
 /// of a short one.
-fn stretch(whole: &Workload, args: &AdviseArgs) -> Result<Option<(u64, u64)>, Failure> {
-    if whole.len() <= args.ios {
+fn stretch(whole: &Workload, ios: usize, for_process: Option<&str>) -> Result<Option<(u64, u64)>, Failure> {
+    if whole.len() <= ios {
         return Ok(None);
     }
     // Ascending.
-    let wanted = wanted(whole, args.for_process.as_deref())?;
+    let wanted = wanted(whole, for_process)?;
     let processes = whole.processes.iter().enumerate();
     let times = processes.flat_map(|(at, process)| {
         let is_wanted = wanted.binary_search(&at).is_ok();
@@ -192,7 +205,7 @@ fn stretch(whole: &Workload, args: &AdviseArgs) -> Result<Option<(u64, u64)>, Fa
     });
     let mut times: Vec<(u64, bool)> = times.collect();
     times.sort_unstable();
-    Ok(densest(&times, args.ios))
+    Ok(densest(&times, ios))
 }
 
 /// Returns the first and last of `count` successive times of which most are wanted and as many
@@ -248,6 +261,35 @@ fn wanted(workload: &Workload, text: Option<&str>) -> Result<Vec<usize>, Failure
     Err(Failure::named("--for", UnknownName { kind: "process", name: text.to_owned(), meant, known }))
 }
 
+/// Returns the processes with their figures in the trace and in the replay as captured.
+fn subjects(bench: &Bench<'_>, before: &Trial, is_wanted: &dyn Fn(usize) -> bool) -> Vec<Subject> {
+    let processes = bench.workload.processes.iter().zip(&before.traced).enumerate();
+    processes
+        .map(|(at, (process, checked))| Subject {
+            label: process.label(),
+            name: process.name.clone(),
+            id: process.id,
+            measured: Figures::measured(process),
+            checked: *checked,
+            is_waited_for: figures::is_waited_for(process),
+            is_wanted: is_wanted(at),
+            alone: None,
+        })
+        .collect()
+}
+
+/// Says whether the replay as captured is far off, and what may be the reasons.
+fn why_off(
+    args: &AdviseArgs,
+    processes: &[Subject],
+    fitted: Option<&FittedDevice>,
+) -> Result<Option<(String, Vec<String>)>, Failure> {
+    let Some(what) = why_off::far_off(processes) else { return Ok(None) };
+    let trace = TraceInput::new(&args.input, args.dev.as_deref())?.analysed()?;
+    let of_device = fitted.map_or_else(Vec::new, FittedDevice::doubts);
+    Ok(Some((what, why_off::reasons(processes, &trace, of_device))))
+}
+
 /// Returns what is wanted, with the error of the prediction; `None` if the user interrupted it.
 fn objective(
     args: &AdviseArgs,
@@ -255,19 +297,7 @@ fn objective(
     bench: &Bench<'_>,
     before: &Trial,
 ) -> Result<Option<Objective>, Failure> {
-    let mut processes: Vec<Subject> = Vec::new();
-    for (at, (process, checked)) in bench.workload.processes.iter().zip(&before.traced).enumerate() {
-        processes.push(Subject {
-            label: process.label(),
-            name: process.name.clone(),
-            id: process.id,
-            measured: Figures::measured(process),
-            checked: *checked,
-            is_waited_for: figures::is_waited_for(process),
-            is_wanted: wanted.contains(&at),
-            alone: None,
-        });
-    }
+    let mut processes = subjects(bench, before, &|at| wanted.contains(&at));
     if args.goal == Goal::Fair {
         let is_counted = |at: &usize| processes[*at].checked.get(Figure::Throughput).is_some();
         let counted: Vec<usize> = (0..processes.len()).filter(is_counted).take(MOST_ALONE).collect();

@@ -7,7 +7,7 @@ use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_report::result::{FaultResult, RunResult};
 use elevon_serve::Upstream;
-use elevon_sim::device::Description;
+use elevon_sim::device::{AnyDevice, Description};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
 use elevon_workload::backend::Backend;
@@ -74,6 +74,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             let (mut result, outcome) =
                 run_on(plan, &description, &mut simulation, plan.cpu, &plan.memory, watch, Vec::new())?;
             count_faults(plan, simulation.device().fired_by_rule(), &mut result);
+            result.warnings.extend(beyond_trace(simulation.device().inner(), &description.name));
             Ok((result, outcome))
         }
         Target::Nbd(address) => {
@@ -117,6 +118,15 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             Ok((result, outcome))
         }
     }
+}
+
+/// Warns of a device that was asked for more at once than the trace shows that it was fitted to.
+fn beyond_trace(device: &AnyDevice, name: &str) -> Option<String> {
+    let (traced, deepest) = device.beyond_trace()?;
+    Some(format!(
+        "{name}: the trace that it was fitted to had at most {traced} requests in the device at once, and this run had \
+         {deepest}: a device that serves more at once than the trace shows is faster"
+    ))
 }
 
 /// Adds to the result how often each fault rule fired, and warns of rules that never fired.

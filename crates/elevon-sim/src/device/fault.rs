@@ -210,6 +210,11 @@ impl<D: Device> Fault<D> {
         self.fired.iter().sum()
     }
 
+    /// Returns the device below.
+    pub const fn inner(&self) -> &D {
+        &self.inner
+    }
+
     /// Returns how often each rule has fired, in the order in which they were given.
     /// [`kinds::KINDS`] says what counts as one time.
     pub fn fired_by_rule(&self) -> &[u64] {

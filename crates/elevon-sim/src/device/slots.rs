@@ -3,8 +3,8 @@
 //! The measurements on real kernels were made on this device, so by default the model has nothing
 //! else. Commands that move no data (discard, write zeroes, flush) hold a server only for the
 //! latency. A flush is not ordered specially: it is a command in the FIFO like any other, because
-//! there is no cache to wait for. Writes (with discards and write zeroes) and flushes may have
-//! costs of their own, which `elevon calibrate TRACE` finds.
+//! there is no cache to wait for. Writes, discards (with write zeroes) and
+//! flushes may have costs of their own, which `elevon calibrate TRACE` finds.
 //!
 //! The bandwidth applies to each server. A fraction of a nanosecond is rounded up.
 //!
@@ -67,6 +67,8 @@ pub struct SlotsParameters {
     pub seq_write_latency: Nanos,
     /// Bytes per second of each server for sequential writes; zero: as for other writes.
     pub seq_write_bandwidth: Bytes,
+    /// What a discard or a write of zeroes costs; zero: the latency of a write.
+    pub discard_latency: Nanos,
     /// What a flush costs; zero: as a read.
     pub flush_latency: Nanos,
     /// Whether it says that it has a volatile cache, so that flushes reach it.
@@ -84,6 +86,9 @@ pub struct SlotsParameters {
     pub disorder: u64,
     /// Whether a flush waits for a server as every command does.
     pub flush_waits: bool,
+    /// The most requests that were in the device at once in the trace that it was fitted to, if
+    /// they were too few to show how many it serves at once; otherwise zero.
+    pub traced_depth: u32,
     /// Spread of the time that a read holds a server.
     pub spread: Quantiles,
     /// The same for all else; quantiles of 0 are those of reads.
@@ -92,6 +97,8 @@ pub struct SlotsParameters {
     pub seq_spread: Quantiles,
     /// The same for sequential writes; quantiles of 0 are those of other writes.
     pub seq_write_spread: Quantiles,
+    /// The same for discards and writes of zeroes; quantiles of 0 are those of writes.
+    pub discard_spread: Quantiles,
     /// The same for flushes; quantiles of 0 are those of writes.
     pub flush_spread: Quantiles,
 }
@@ -112,6 +119,7 @@ impl Default for SlotsParameters {
             seq_bandwidth: Bytes::ZERO,
             seq_write_latency: Nanos::ZERO,
             seq_write_bandwidth: Bytes::ZERO,
+            discard_latency: Nanos::ZERO,
             flush_latency: Nanos::ZERO,
             write_cache: false,
             base_latency: Nanos::ZERO,
@@ -123,8 +131,10 @@ impl Default for SlotsParameters {
             write_spread: Quantiles::UNSET,
             seq_spread: Quantiles::UNSET,
             seq_write_spread: Quantiles::UNSET,
+            discard_spread: Quantiles::UNSET,
             flush_spread: Quantiles::UNSET,
             flush_waits: true,
+            traced_depth: 0,
         }
     }
 }
@@ -139,12 +149,13 @@ impl SlotsParameters {
         rotational Switch in SWITCH, "1: the queue says rotational, which schedulers look at";
         hw_queues Count in (1, 1024), "hardware queues";
         queue_depth Count in (1, 65536), "commands that each hardware queue holds";
-        write_latency Time in (0, HOUR), "the same for writes, discards and write zeroes; 0: as latency";
+        write_latency Time in (0, HOUR), "the same for writes; 0: as latency";
         write_bandwidth Rate in (0, 1_000_000_000_000_000), "the same for writes; 0: as bandwidth";
         seq_latency Time in (0, HOUR), "the same for a read that begins within 256 KiB of where one of the last reads ended; 0: as latency";
         seq_bandwidth Rate in (0, 1_000_000_000_000_000), "the same for such a read; 0: as bandwidth";
         seq_write_latency Time in (0, HOUR), "the same for such a write; 0: as write_latency";
         seq_write_bandwidth Rate in (0, 1_000_000_000_000_000), "the same for such a write; 0: as write_bandwidth";
+        discard_latency Time in (0, HOUR), "the same for discards and write zeroes, whatever the size; 0: as write_latency";
         flush_latency Time in (0, HOUR), "the same for a flush; 0: as latency";
         write_cache Switch in SWITCH, "1: the queue says that there is a volatile cache, so that flushes reach the device";
         base_latency Time in (0, HOUR), "time of every command that occupies no server, after its service";
@@ -153,6 +164,7 @@ impl SlotsParameters {
         hand_over Time in (0, HOUR), "time until a waiting command takes a server that is free; one that comes meanwhile takes it";
         disorder Share in (0, 1_000_000), "chance that a free server takes any waiting command instead of the oldest";
         flush_waits Switch in SWITCH, "1: a flush waits for a server as every command; 0: it occupies none";
+        traced_depth Count in (0, 4096), "the most commands at once in the trace that it was fitted to, if more might be served at once than that shows; a run that goes deeper gets a warning; 0: no such bound";
         spread_min = spread.min Share in SPREAD, "the shortest time that a read holds a server, as a share of latency and transfer";
         spread_p10 = spread.p10 Share in SPREAD, "one read in ten is shorter";
         spread_p25 = spread.p25 Share in SPREAD, "a quarter is shorter";
@@ -193,6 +205,16 @@ impl SlotsParameters {
         seq_write_spread_p99 = seq_write_spread.p99 Share in SPREAD, "0: as write_spread_p99";
         seq_write_spread_p999 = seq_write_spread.p999 Share in SPREAD, "0: as write_spread_p999";
         seq_write_spread_max = seq_write_spread.max Share in SPREAD, "0: as write_spread_max";
+        discard_spread_min = discard_spread.min Share in SPREAD, "the same for discards and write zeroes; 0: as write_spread_min";
+        discard_spread_p10 = discard_spread.p10 Share in SPREAD, "0: as write_spread_p10";
+        discard_spread_p25 = discard_spread.p25 Share in SPREAD, "0: as write_spread_p25";
+        discard_spread_p50 = discard_spread.p50 Share in SPREAD, "0: as write_spread_p50";
+        discard_spread_p75 = discard_spread.p75 Share in SPREAD, "0: as write_spread_p75";
+        discard_spread_p90 = discard_spread.p90 Share in SPREAD, "0: as write_spread_p90";
+        discard_spread_p95 = discard_spread.p95 Share in SPREAD, "0: as write_spread_p95";
+        discard_spread_p99 = discard_spread.p99 Share in SPREAD, "0: as write_spread_p99";
+        discard_spread_p999 = discard_spread.p999 Share in SPREAD, "0: as write_spread_p999";
+        discard_spread_max = discard_spread.max Share in SPREAD, "0: as write_spread_max";
         flush_spread_min = flush_spread.min Share in SPREAD, "the same for flushes; 0: as write_spread_min";
         flush_spread_p10 = flush_spread.p10 Share in SPREAD, "0: as write_spread_p10";
         flush_spread_p25 = flush_spread.p25 Share in SPREAD, "0: as write_spread_p25";
@@ -212,7 +234,7 @@ impl SlotsParameters {
         Rules { servers, hand_over, base, late, each, disorder, seed }
     }
 
-    /// Latency and bandwidth by kind, but for flushes.
+    /// Latency and bandwidth by kind of commands that move data.
     fn costs(&self) -> [(Nanos, Bytes); 4] {
         let or = |latency: Nanos, bandwidth: Bytes, (other_latency, other_bandwidth): (Nanos, Bytes)| {
             let latency = if latency.is_zero() { other_latency } else { latency };
@@ -224,11 +246,11 @@ impl SlotsParameters {
         [read, write, seq_read, or(self.seq_write_latency, self.seq_write_bandwidth, write)]
     }
 
-    /// The spreads by kind.
-    fn spreads(&self) -> [Quantiles; 5] {
+    /// The spreads by kind: as [`Self::costs`], then discards and flushes.
+    fn spreads(&self) -> [Quantiles; 6] {
         let writes = self.write_spread.or(&self.spread);
         let (seq_reads, seq_writes) = (self.seq_spread.or(&self.spread), self.seq_write_spread.or(&writes));
-        [self.spread, writes, seq_reads, seq_writes, self.flush_spread.or(&writes)]
+        [self.spread, writes, seq_reads, seq_writes, self.discard_spread.or(&writes), self.flush_spread.or(&writes)]
     }
 
     /// Parses the text form, for example `slots=8,latency=2ms`.
@@ -265,15 +287,19 @@ pub struct Slots {
     costs: [(Nanos, Bytes); 4],
     /// The streams of reads and of writes, if sequential ones differ.
     streams: Option<Box<[Streams; 2]>>,
-    /// How the times spread by kind, flushes last, if they do.
-    spreads: Option<Box<[Spread; 5]>>,
-    /// What a flush takes, and whether it waits for a server.
-    flush: Nanos,
+    /// How the times spread by kind, if they do.
+    spreads: Option<Box<[Spread; 6]>>,
+    /// What a discard and a flush take.
+    without_data: [Nanos; 2],
+    /// Servers, and the depth up to which a trace has shown what it does, if it has a bound.
+    shown: (u32, u32),
+    /// Whether a flush waits for a server.
     flush_waits: bool,
 }
 
-/// Kind of a flush. The others are in the order of [`Slots::costs`].
-const FLUSH: usize = 4;
+/// Kinds of commands that move no data. The others are in the order of [`Slots::costs`].
+const DISCARD: usize = 4;
+const FLUSH: usize = 5;
 
 impl Slots {
     /// Returns a device with these parameters; `seed` is its random seed.
@@ -305,28 +331,33 @@ impl Slots {
             costs,
             streams: is_by_place.then(Box::default),
             spreads: (!spreads.iter().all(Spread::is_even)).then(|| Box::new(spreads)),
-            flush: if parameters.flush_latency.is_zero() { parameters.latency } else { parameters.flush_latency },
+            without_data: [(parameters.discard_latency, costs[1].0), (parameters.flush_latency, parameters.latency)]
+                .map(|(own, other)| if own.is_zero() { other } else { own }),
             flush_waits: parameters.flush_waits,
+            shown: (parameters.slots, parameters.traced_depth),
             description,
         }
     }
 
     #[inline]
     fn service(&mut self, command: &Command) -> Nanos {
-        let bytes = if command.op.has_data() { command.bytes } else { Bytes::ZERO };
-        let mut kind = if command.op == Op::Flush { FLUSH } else { usize::from(command.op.is_write()) };
+        let mut kind = match command.op {
+            op if op.has_data() => usize::from(op.is_write()),
+            Op::Flush => FLUSH,
+            _ => DISCARD,
+        };
         if let Some(streams) = &mut self.streams
-            && command.op.has_data()
+            && kind < DISCARD
             && streams[kind].go_on(command.sector, command.bytes)
         {
             kind += 2;
         }
         let even = match self.last.get_mut(kind) {
-            None => self.flush,
+            None => self.without_data[kind - DISCARD],
             Some(last) => {
-                if last.0 != bytes {
+                if last.0 != command.bytes {
                     let (latency, bandwidth) = self.costs[kind];
-                    *last = (bytes, latency + transfer(bytes, bandwidth));
+                    *last = (command.bytes, latency + transfer(command.bytes, bandwidth));
                 }
                 last.1
             }
@@ -338,6 +369,13 @@ impl Slots {
 }
 
 impl Slots {
+    /// Returns the depth of the trace that it was fitted to and the larger one that commands have
+    /// reached since, if more of them might be served at once than that trace shows.
+    pub fn beyond_trace(&self) -> Option<(u32, u32)> {
+        let ((servers, traced), waiting) = (self.shown, self.servers.most_waiting() as u32);
+        (traced > 0 && waiting > 0 && servers + waiting > traced).then_some((traced, servers + waiting))
+    }
+
     pub(super) const fn description_mut(&mut self) -> &mut Description {
         &mut self.description
     }
@@ -417,6 +455,9 @@ mod tests {
         assert_eq!(all.map(|op| ends(text, op)), [1_050_000, 3_100_000, 3_000_000, 50_000].map(Some));
         let plain = "latency=1ms,bandwidth=100MB/s";
         assert_eq!(all.map(|op| ends(plain, op)), [1_050_000, 1_050_000, 1_000_000, 1_000_000].map(Some));
+        let discards = format!("{text},discard_latency=7ms,discard_spread_min=200%");
+        let all = [Op::Write, Op::Discard, Op::WriteZeroes, Op::Flush];
+        assert_eq!(all.map(|op| ends(&discards, op)), [3_100_000, 14_000_000, 14_000_000, 50_000].map(Some));
     }
 
     /// Reads and writes have streams of their own, and what is not set is as elsewhere.

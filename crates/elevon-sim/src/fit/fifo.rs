@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::model::{Cost, Kind, Model, Served};
+use super::model::{ByKind, Cost, Kind, Model, Served};
 use super::{LOOKED_AT, WINDOW, error, windows};
 
 /// Minimum number of requests of a kind that found a free server; with fewer, the samples of all
@@ -24,7 +24,7 @@ struct Fifo<'a> {
     served: &'a [Served],
     windows: &'a [(usize, usize)],
     servers: u64,
-    costs: [Cost; 5],
+    costs: ByKind<Cost>,
 }
 
 /// A figure of a [`Fifo`] that can be changed.
@@ -66,7 +66,7 @@ impl Fifo<'_> {
 
     /// Returns the error of each number of servers that is tried: in steps of one at first, then of
     /// a sixteenth.
-    fn by_servers(&self, most: u64, costs: impl Fn(u64) -> [Cost; 5]) -> Vec<(u64, f64)> {
+    fn by_servers(&self, most: u64, costs: impl Fn(u64) -> ByKind<Cost>) -> Vec<(u64, f64)> {
         let mut tried = Vec::new();
         let mut servers = 1;
         while servers <= most {
@@ -95,7 +95,7 @@ impl Fifo<'_> {
     fn figures(&self) -> Vec<Figure> {
         let occurs = |kind: &Kind| self.served.iter().any(|one| one.kind == *kind);
         let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(occurs).collect();
-        let with_data = kinds.iter().copied().filter(|&kind| kind != Kind::Flush);
+        let with_data = kinds.iter().copied().filter(|kind| kind.has_data());
         let costs = kinds.iter().copied().map(Figure::Latency).chain(with_data.map(Figure::PerByte));
         costs.chain([Figure::MoreServers, Figure::FewerServers]).collect()
     }
@@ -197,8 +197,8 @@ fn best_servers(tried: &[(u64, f64)]) -> u64 {
 /// Returns bytes and service time (with the base) of requests, by kind. Each request gets the
 /// server that was left first, at the time when the request before it on that server completed.
 /// Only requests that found a free server are used, unless a kind has too few of them.
-pub(super) fn samples(served: &[Served], model: &Model) -> [Vec<(u64, f64)>; 5] {
-    let mut all: [Vec<(u64, f64, bool)>; 5] = Default::default();
+pub(super) fn samples(served: &[Served], model: &Model) -> ByKind<Vec<(u64, f64)>> {
+    let mut all: ByKind<Vec<(u64, f64, bool)>> = Default::default();
     let mut left: BinaryHeap<Reverse<u64>> = (0..model.servers).map(|_| Reverse(0)).collect();
     let before = model.hand_over - model.base;
     for one in served {
@@ -221,7 +221,7 @@ pub(super) fn samples(served: &[Served], model: &Model) -> [Vec<(u64, f64)>; 5] 
 }
 
 /// Returns the cost of each kind: the line through the medians of the samples of each size.
-pub(super) fn costs_of(samples: &[Vec<(u64, f64)>; 5], costs: [Cost; 5]) -> [Cost; 5] {
+pub(super) fn costs_of(samples: &ByKind<Vec<(u64, f64)>>, costs: ByKind<Cost>) -> ByKind<Cost> {
     let mut new = costs;
     for (kind, samples) in samples.iter().enumerate() {
         let mut sizes: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -243,7 +243,7 @@ pub(super) fn costs_of(samples: &[Vec<(u64, f64)>; 5], costs: [Cost; 5]) -> [Cos
     // A kind without samples has the costs of another.
     for kind in Kind::ALL.into_iter().filter(|&kind| samples[kind as usize].is_empty()) {
         let other = new[kind.other() as usize];
-        new[kind as usize] = if kind == Kind::Flush { Cost { per_byte: 0.0, ..other } } else { other };
+        new[kind as usize] = if kind.has_data() { other } else { Cost { per_byte: 0.0, ..other } };
     }
     new
 }
@@ -272,8 +272,8 @@ pub(super) type Point = (f64, f64, f64);
 
 /// Returns the costs of requests that met an idle device, or for each size of those that met the
 /// fewest others.
-fn first_costs(served: &[Served], depths: &[u64], start: Start) -> [Cost; 5] {
-    let mut sizes: [BTreeMap<u64, Vec<(u64, u64)>>; 5] = Default::default();
+fn first_costs(served: &[Served], depths: &[u64], start: Start) -> ByKind<Cost> {
+    let mut sizes: ByKind<BTreeMap<u64, Vec<(u64, u64)>>> = Default::default();
     for (one, &depth) in served.iter().zip(depths) {
         sizes[one.kind as usize].entry(one.bytes).or_default().push((depth, one.latency()));
     }

@@ -59,9 +59,13 @@ const FITTED: [&str; 18] = [
     "erase_time",
 ];
 
-/// Returns true if [`fit_like`] fits the parameter with this key.
-pub fn is_fitted(key: &str) -> bool {
-    FITTED.contains(&key)
+/// Fitted as well if there are discards.
+const OF_DISCARDS: &str = "discard_time";
+
+/// Returns true if [`fit_like`] fits the parameter with this key to requests with or without
+/// discards.
+pub fn is_fitted(key: &str, has_discards: bool) -> bool {
+    FITTED.contains(&key) || has_discards && key == OF_DISCARDS
 }
 
 /// Factors by which parameters are changed, with the number of rounds.
@@ -117,6 +121,8 @@ pub struct LikeFit {
     pub time_percent: f64,
     /// Maximum number of requests that were in the device at once.
     pub depth: u64,
+    /// True if there were discards.
+    pub has_discards: bool,
     /// Latencies by kind and bytes; only the most frequent sizes.
     pub by_size: Vec<(Kind, u64, LatencyRow)>,
     /// Latencies by number of requests in the device at issue, including the request itself: 1, 2,
@@ -135,7 +141,7 @@ pub fn fit_like(
 ) -> Option<LikeFit> {
     let all = served.len() as u64;
     let served = &served[..served.len().min(MOST)];
-    if served.iter().all(|one| one.kind == Kind::Flush) {
+    if !served.iter().any(|one| one.kind.has_data()) {
         return None;
     }
     let short = Observed::of(&served[..looked_at(served)], described);
@@ -150,6 +156,7 @@ pub fn fit_like(
         profile_percent: percent(&plain),
         time_percent: (time as f64 / whole.time.max(1) as f64 - 1.0) * 100.0,
         depth: whole.depths.iter().copied().max().unwrap_or(1),
+        has_discards: has_discards(served),
         by_size: by_size(served, &latencies),
         by_depth: by_depth(served, &latencies, &whole.depths),
         config: fitted,
@@ -161,7 +168,7 @@ pub fn fit_like(
 /// farther from a drive of its own kind than one of another.
 pub fn distance(config: &FlashConfig, described: &Description, served: &[Served]) -> f64 {
     let observed = Observed::of(&served[..looked_at(served).min(FIRST_LOOK)], described);
-    evolve(&|config| observed.error(config), config, &fitted_rows(), FIRST_GENERATIONS, &mut |_| {}).1
+    evolve(&|config| observed.error(config), config, &fitted_rows(served), FIRST_GENERATIONS, &mut |_| {}).1
 }
 
 /// Returns the number of requests that a trial uses: so many, or so many bytes.
@@ -263,6 +270,7 @@ impl<'a> Observed<'a> {
                 let one = &self.served[n as usize];
                 let op = match one.kind {
                     Kind::Flush => Op::Flush,
+                    Kind::Discard => Op::Discard,
                     Kind::Read | Kind::SequentialRead => Op::Read,
                     Kind::Write | Kind::SequentialWrite => Op::Write,
                 };
@@ -293,13 +301,19 @@ fn triggers(served: &[Served]) -> Vec<Trigger> {
     served.iter().enumerate().map(trigger).collect()
 }
 
+/// Returns true if there are discards.
+fn has_discards(served: &[Served]) -> bool {
+    served.iter().any(|one| one.kind == Kind::Discard)
+}
+
 /// Returns the rows of the parameters that are fitted.
-fn fitted_rows() -> Vec<&'static Parameter<FlashConfig>> {
-    PARAMETERS.iter().filter(|row| is_fitted(row.key)).collect()
+fn fitted_rows(served: &[Served]) -> Vec<&'static Parameter<FlashConfig>> {
+    let has_discards = has_discards(served);
+    PARAMETERS.iter().filter(|row| is_fitted(row.key, has_discards)).collect()
 }
 
 fn search(observed: &Observed<'_>, profile: &FlashConfig, on_trial: &mut dyn FnMut(u64)) -> FlashConfig {
-    let rows = fitted_rows();
+    let rows = fitted_rows(observed.served);
     let cost = |config: &FlashConfig| observed.error(config) * (1.0 + FARTHER * farness(config, profile, &rows));
     let (mut best, _) = descend(&cost, evolve(&cost, profile, &rows, GENERATIONS, on_trial), &rows);
     // What hardly matters is as in the profile, what matters least first.

@@ -20,6 +20,10 @@ const SLOWEST: Bytes = Bytes::new(1000);
 /// Marks a request that was in the device before a window began.
 const BEFORE: u32 = u32::MAX;
 
+/// A value for each kind, at its index. The length is a number, because the compiler fails on
+/// closures that update a field whose length is a constant of a type.
+pub type ByKind<T> = [T; 6];
+
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -31,20 +35,28 @@ pub enum Kind {
     SequentialRead,
     /// A write that goes on where another ended.
     SequentialWrite,
+    /// A discard, a secure erase or a write of zeroes, which take one time whatever their size.
+    Discard,
     /// A flush.
     Flush,
 }
 
 impl Kind {
     /// All kinds, each at its own index.
-    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::SequentialRead, Self::SequentialWrite, Self::Flush];
+    pub const ALL: ByKind<Self> =
+        [Self::Read, Self::Write, Self::SequentialRead, Self::SequentialWrite, Self::Discard, Self::Flush];
+
+    /// Returns true if requests of this kind move data.
+    pub const fn has_data(self) -> bool {
+        !matches!(self, Self::Discard | Self::Flush)
+    }
 
     /// Returns the kind whose costs this one has if there are none of it.
     pub(super) const fn other(self) -> Self {
         match self {
             Self::Read => Self::Write,
             Self::Write | Self::SequentialRead => Self::Read,
-            Self::SequentialWrite | Self::Flush => Self::Write,
+            Self::SequentialWrite | Self::Discard | Self::Flush => Self::Write,
         }
     }
 }
@@ -58,7 +70,7 @@ pub struct Served {
     pub completed: u64,
     /// First sector.
     pub sector: u64,
-    /// Length; 0 for a flush.
+    /// Length; 0 for a flush and a discard.
     pub bytes: u64,
     /// Its kind.
     pub kind: Kind,
@@ -98,7 +110,7 @@ pub struct Model {
     pub servers: u64,
     /// Costs by kind, which include [`Model::base`]. A kind without requests has the costs of
     /// another.
-    pub costs: [Cost; 5],
+    pub costs: ByKind<Cost>,
     /// Nanoseconds of each cost that do not occupy a server.
     pub base: f64,
     /// Nanoseconds until a waiting request takes a free server.
@@ -108,12 +120,12 @@ pub struct Model {
     /// True if a flush waits for a server, as reads and writes do.
     pub flush_waits: bool,
     /// Spread of the service times by kind.
-    pub spreads: [Quantiles; 5],
+    pub spreads: ByKind<Quantiles>,
 }
 
 impl Model {
-    pub(super) fn of(servers: u64, costs: [Cost; 5]) -> Self {
-        let spreads = [Quantiles::EVEN; 5];
+    pub(super) fn of(servers: u64, costs: ByKind<Cost>) -> Self {
+        let spreads = [Quantiles::EVEN; 6];
         Self { servers, costs, base: 0.0, hand_over: 0.0, disorder: 0.0, flush_waits: true, spreads }
     }
 
@@ -152,18 +164,20 @@ impl Model {
         }
     }
 
-    /// Returns the model as parameters of a device, with a volatile cache if `has_flushes`. Times
-    /// are at least 100 ns, because zero refers to another time, and every figure is within the
-    /// range of its parameter.
-    pub fn parameters(&self, has_flushes: bool) -> SlotsParameters {
+    /// Returns the model as parameters of a device. `has` tells which kinds of requests there were:
+    /// without flushes the device has no volatile cache, and without writes or discards it has no
+    /// times of their own. Times are at least 100 ns, because zero refers to another time, and
+    /// every figure is within the range of its parameter.
+    pub(super) fn parameters(&self, has: impl Fn(Kind) -> bool) -> SlotsParameters {
         let time = |ns: f64| Nanos::new(((ns / 100.0).round() as u64).clamp(1, HOUR / 100) * 100);
         let or_none = |ns: f64| if ns < 50.0 { Nanos::ZERO } else { time(ns) };
         let rate = |cost: Cost| {
             let rate = Bytes::new(cost.bandwidth() / 1000 * 1000);
             if cost.per_byte > 0.0 { rate.clamp(SLOWEST, FASTEST) } else { FASTEST }
         };
-        let [read, write, seq_read, seq_write, flush] = Kind::ALL.map(|kind| self.held(kind));
-        let [spread, writes, seq_reads, seq_writes, flushes] = self.spreads;
+        let [read, write, seq_read, seq_write, discard, flush] = Kind::ALL.map(|kind| self.held(kind));
+        let [spread, writes, seq_reads, seq_writes, discards, flushes] = self.spreads;
+        let [has_writes, has_discards, has_flushes] = [Kind::Write, Kind::Discard, Kind::Flush].map(has);
         let unless = |own: Quantiles, other: Quantiles| if own == other { Quantiles::UNSET } else { own };
         let [seq_read, seq_write] = [(seq_read, read), (seq_write, write)]
             .map(|(own, other)| if own == other { (Nanos::ZERO, Bytes::ZERO) } else { (time(own.latency), rate(own)) });
@@ -171,12 +185,13 @@ impl Model {
             slots: self.servers as u32,
             latency: time(read.latency),
             bandwidth: rate(read),
-            write_latency: time(write.latency),
-            write_bandwidth: rate(write),
+            write_latency: if has_writes { time(write.latency) } else { Nanos::ZERO },
+            write_bandwidth: if has_writes { rate(write) } else { Bytes::ZERO },
             seq_latency: seq_read.0,
             seq_bandwidth: seq_read.1,
             seq_write_latency: seq_write.0,
             seq_write_bandwidth: seq_write.1,
+            discard_latency: if has_discards { time(discard.latency) } else { Nanos::ZERO },
             flush_latency: if has_flushes { time(flush.latency) } else { Nanos::ZERO },
             write_cache: has_flushes,
             base_latency: or_none(self.base),
@@ -187,6 +202,7 @@ impl Model {
             write_spread: unless(writes, spread),
             seq_spread: unless(seq_reads, spread),
             seq_write_spread: unless(seq_writes, writes),
+            discard_spread: if has_discards { unless(discards, writes) } else { Quantiles::UNSET },
             flush_spread: if has_flushes { unless(flushes, writes) } else { Quantiles::UNSET },
             ..SlotsParameters::default()
         }
@@ -262,8 +278,8 @@ impl Model {
 
 /// Draws service times of a model.
 struct Service {
-    held: [Cost; 5],
-    spreads: [Spread; 5],
+    held: ByKind<Cost>,
+    spreads: ByKind<Spread>,
 }
 
 impl Service {

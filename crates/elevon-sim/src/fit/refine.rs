@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::fifo::{costs_of, samples};
-use super::model::{Kind, Model, Served};
+use super::model::{ByKind, Kind, Model, Served};
 use crate::device::slots::spread::{PLACES, Quantiles};
 
 /// Minimum number of requests of one kind and size for a group of their own. Requests of rarer
@@ -153,6 +153,21 @@ pub(super) fn fit(
     if refine.error(&other) < refine.error(&one) { other } else { one }
 }
 
+/// Returns true if the requests do not show that the model has no more servers: with so many that
+/// none waits, the error is not clearly larger.
+pub(super) fn may_have_more(
+    model: &Model,
+    served: &[Served],
+    depths: &[u64],
+    windows: &[(usize, usize)],
+    groups: &Groups,
+) -> bool {
+    let most = depths.iter().copied().max().unwrap_or(1);
+    let refine = Refine { served, windows, groups, most };
+    let none_waits = refine.anchored(&Model { servers: most, ..*model });
+    model.servers >= most || refine.error(&none_waits) * WORTH <= refine.error(model)
+}
+
 impl Refine<'_> {
     fn error(&self, model: &Model) -> f64 {
         error(self.groups, &model.latencies(self.served, self.windows))
@@ -264,7 +279,7 @@ impl Refine<'_> {
 }
 
 /// Returns the spread of [`samples`] relative to the costs of the model, by kind.
-fn spreads(model: &Model, samples: [Vec<(u64, f64)>; 5]) -> [Quantiles; 5] {
+fn spreads(model: &Model, samples: ByKind<Vec<(u64, f64)>>) -> ByKind<Quantiles> {
     let mut kinds = Kind::ALL.into_iter();
     let found = samples.map(|samples| {
         let kind = kinds.next()?;

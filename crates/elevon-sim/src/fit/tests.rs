@@ -9,6 +9,11 @@ use crate::device::{Device, Slots, SlotsParameters};
 /// Clients of a device known exactly, as many at a time as a phase says; each thinks for up to a
 /// tenth of a millisecond.
 fn served(text: &str, phases: &[(usize, usize)]) -> Vec<Served> {
+    served_with(text, phases, false)
+}
+
+/// The same; a quarter of them may be discards.
+fn served_with(text: &str, phases: &[(usize, usize)], has_discards: bool) -> Vec<Served> {
     let mut device = Slots::new(&SlotsParameters::parse(text).expect("parameters"), 5);
     let mut random = elevon_testkit::Rng(7);
     let (mut all, mut issues): (Vec<Served>, Vec<Served>) = (Vec::new(), Vec::new());
@@ -33,6 +38,9 @@ fn served(text: &str, phases: &[(usize, usize)]) -> Vec<Served> {
                     ][random.below(4) as usize];
                     let (kind, op, bytes) =
                         if random.below(16) == 0 { (Kind::Flush, Op::Flush, 0) } else { (kind, op, bytes) };
+                    let is_discard = has_discards && random.below(4) == 0;
+                    let (kind, op, bytes) =
+                        if is_discard { (Kind::Discard, Op::Discard, 0) } else { (kind, op, bytes) };
                     let id = issues.len() as u32;
                     issues.push(Served { issued: now, completed: now, sector: 0, bytes, kind });
                     device.submit(Instant::new(now), &Command { op, ..read_command(id, 0, bytes) });
@@ -109,6 +117,22 @@ fn hand_over_is_found() {
     }
 }
 
+/// A discard holds a server for its own time. Without them the servers would seem to be fewer, and
+/// a trace without writes or discards says nothing of their times.
+#[test]
+fn discards_are_found() {
+    let text = "slots=4,latency=1ms,bandwidth=500MB/s,discard_latency=3ms";
+    let served = served_with(text, &PHASES, true);
+    let fit = fit(&served).expect("there are reads");
+    let parameters = fit.parameters();
+    assert_eq!((fit.model.servers, fit.has(Kind::Discard)), (4, true), "{fit:?}");
+    assert!((parameters.discard_latency.get() as f64 / 3e6 - 1.0).abs() < 0.02, "{parameters:?}");
+    assert!(fit.distribution_percent < 2.0, "{fit:?}");
+    let reads: Vec<Served> = served.into_iter().filter(|one| one.kind == Kind::Read).collect();
+    let parameters = super::fit(&reads).expect("there are reads").parameters();
+    assert!(parameters.write_latency.is_zero() && parameters.discard_latency.is_zero(), "{parameters:?}");
+}
+
 #[test]
 fn disorder_is_found() {
     let fit = found(&format!("{BASE},disorder=40%"));
@@ -153,7 +177,7 @@ fn sequential_writes_are_found() {
             all[done as usize].completed = at.get();
         }
     }
-    let parameters = fit(&all).expect("there are reads").model.parameters(false);
+    let parameters = fit(&all).expect("there are reads").parameters();
     let us = |time: elevon_core::units::Nanos| time.get() / 1000;
     let held = [parameters.latency, parameters.write_latency, parameters.seq_write_latency].map(us);
     assert!(held.iter().zip([100, 500, 100]).all(|(own, known)| own.abs_diff(known) < 12), "{parameters:?}");
@@ -164,7 +188,7 @@ fn sequential_writes_are_found() {
 fn what_is_fitted_is_what_the_device_does() {
     let text = format!("{BASE},base_latency=100us,hand_over=60us");
     let fit = found(&text);
-    let parameters = fit.model.parameters(true);
+    let parameters = fit.parameters();
     let again = parameters.clone();
     assert_eq!(SlotsParameters { size: parameters.size, ..again }, parameters);
     let known = SlotsParameters::parse(&text).expect("parameters");

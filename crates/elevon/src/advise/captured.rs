@@ -8,7 +8,7 @@ use elevon_trace::TraceKind;
 
 use super::figures::{Figure, Figures};
 use super::goal::mean;
-use super::setup::{IN_KERNEL, Setup};
+use super::setup::{IN_KERNEL, Setup, Step};
 use super::trial::{Bench, Trial};
 use crate::args::{AdviseArgs, QueueArgs, StackArgs};
 use crate::failure::Failure;
@@ -56,6 +56,18 @@ pub(super) enum KnownBy {
 }
 
 impl KnownBy {
+    /// Says it to people.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Given => "as --scheduler and --set say",
+            Self::Recorded => "as recorded with the trace",
+            Self::Shown => "as the events show; --set says which settings it had",
+            Self::Guessed => {
+                "a guess: it fits the events, and its replay is nearest; --scheduler and --set say what it was"
+            }
+        }
+    }
+
     /// A word for it.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -73,13 +85,31 @@ pub(super) struct Captured {
     pub(super) known_by: KnownBy,
 }
 
+impl Captured {
+    /// What has to be done to get from here to a configuration. A scheduler that was only guessed
+    /// has to be set, too.
+    pub(super) fn steps_to(&self, setup: &Setup) -> Vec<Step> {
+        let mut steps = setup.steps(&self.setup);
+        if self.known_by == KnownBy::Guessed && setup.scheduler == self.setup.scheduler {
+            steps.insert(0, Step::Scheduler(setup.scheduler));
+        }
+        steps
+    }
+}
+
 /// A guess that is worse by no more than this is as good, as a logarithm.
 const AS_GOOD: f64 = 0.01;
 
-/// Finds the configuration and replays the trace under it; `None` if the user interrupted it. Sets
-/// the kernel that was recorded.
-pub(super) fn find(args: &AdviseArgs, bench: &mut Bench<'_>) -> Result<Option<(Captured, Trial)>, Failure> {
-    let queue = QueueArgs { scheduler: args.scheduler.clone(), set: args.set.clone(), ..bench.base.queue.clone() };
+/// Finds the configuration and replays the trace under it, with the scheduler and the settings that
+/// are given; `None` if the user interrupted it. Sets the kernel that was recorded.
+pub(super) fn find(
+    input: &Path,
+    dev: Option<&str>,
+    given: &QueueArgs,
+    bench: &mut Bench<'_>,
+) -> Result<Option<(Captured, Trial)>, Failure> {
+    let QueueArgs { scheduler, set, .. } = given.clone();
+    let queue = QueueArgs { scheduler, set, ..bench.base.queue.clone() };
     let given = StackArgs { queue, ..bench.base.clone() };
     bench.check(&given)?;
     let filled = match &bench.workload.recorded {
@@ -92,7 +122,7 @@ pub(super) fn find(args: &AdviseArgs, bench: &mut Bench<'_>) -> Result<Option<(C
         (Some(_), _) => (KnownBy::Given, vec![setup]),
         (None, Some(_)) => (KnownBy::Recorded, vec![setup]),
         (None, None) => {
-            let names = possible(&args.input, args.dev.as_deref())?;
+            let names = possible(input, dev)?;
             (KnownBy::Guessed, names.map(|name| setup.with_scheduler(name)).collect())
         }
     };
@@ -128,4 +158,20 @@ fn possible(path: &Path, dev: Option<&str>) -> Result<impl Iterator<Item = &'sta
     let is_known = inserted > 0 || count(TraceKind::GetRequest) > 0;
     let is_scheduled = 2 * inserted >= issued;
     Ok(IN_KERNEL.into_iter().filter(move |&name| !is_known || is_scheduled == (name != "none")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheduler_that_was_guessed_is_set() {
+        let setup = Setup::of_scheduler("mq-deadline");
+        let wanted = setup.with(&Step::Setting("nr_requests".into(), "16".into()));
+        let steps = |known_by| Captured { setup: setup.clone(), known_by }.steps_to(&wanted);
+        let [nr_requests] = &steps(KnownBy::Recorded)[..] else { panic!("one step") };
+        assert_eq!(steps(KnownBy::Guessed), [Step::Scheduler("mq-deadline"), nr_requests.clone()]);
+        let other = Captured { setup: setup.clone(), known_by: KnownBy::Guessed }.steps_to(&Setup::of_scheduler("bfq"));
+        assert_eq!(other, [Step::Scheduler("bfq")]);
+    }
 }

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::captured::Captured;
 use super::claims::COST_QOS;
 use super::figures::{Figure, Figures};
 use super::goal::{Subject, percent};
 use super::setup::{Setup, Step, prio_words, shown};
+use super::summary::summary;
 use super::text::{cpu, losses};
 use super::trial::Trial;
 use super::{Advice, Proposal};
@@ -39,9 +41,10 @@ pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> S
         "ios": advice.ios.0,
         "ios_in_trace": advice.ios.1,
         "span_ns": advice.span,
-        "captured": captured(advice),
+        "captured": captured(&advice.captured),
         "calibration": calibration,
         "check": check,
+        "why_off": advice.why_off.as_ref().map(|(_, reasons)| reasons),
         "tried": advice.tried,
         "is_worth_it": !advice.proposals.is_empty(),
         "proposals": proposals,
@@ -55,9 +58,9 @@ fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-fn captured(advice: &Advice) -> Value {
-    let setup = &advice.captured.setup;
-    json!({ "scheduler": setup.scheduler_text(), "settings": setup.settings, "source": advice.captured.known_by.name() })
+pub(super) fn captured(captured: &Captured) -> Value {
+    let Captured { setup, known_by } = captured;
+    json!({ "scheduler": setup.scheduler_text(), "settings": setup.settings, "source": known_by.name() })
 }
 
 /// Keys of a figure.
@@ -75,7 +78,7 @@ fn change(from: &Figures, to: &Figures, figure: Figure) -> Option<f64> {
     Some(rounded(percent(if figure == Figure::Throughput { gain } else { -gain })))
 }
 
-fn checked(subject: &Subject) -> Value {
+pub(super) fn checked(subject: &Subject) -> Value {
     let mut row = json!({ "process": subject.label, "ios": subject.measured.ios, "is_wanted": subject.is_wanted });
     for figure in Figure::ALL {
         row[key(figure)] = json!({
@@ -142,6 +145,7 @@ fn step(step: &Step, setup: &Setup, label: &dyn Fn(&usize) -> String) -> Value {
 fn proposal(proposal: &Proposal, advice: &Advice) -> Value {
     let trial = &proposal.scored.trial;
     let mut all = configuration(&trial.setup, advice);
+    all["summary"] = summary(advice, proposal).into();
     all["score"] = rounded(proposal.scored.score).into();
     all["score_in_halves"] = json!(proposal.in_halves.map(|score| score.map(rounded)));
     all["processes"] = processes(advice, trial);

@@ -86,11 +86,10 @@ fn attribute(step: &Step, setup: &Setup) -> Option<(String, String)> {
 }
 
 impl Lines {
-    /// The lines for a configuration, from another one. `cost_model` is the line of io.cost.model
-    /// without the device.
-    pub(super) fn new(setup: &Setup, from: &Setup, disk: &Disk, processes: &[Subject], cost_model: &str) -> Self {
+    /// The lines for a configuration to which these steps lead. `cost_model` is the line of
+    /// io.cost.model without the device.
+    pub(super) fn new(setup: &Setup, steps: &[Step], disk: &Disk, processes: &[Subject], cost_model: &str) -> Self {
         let mut lines = Self::default();
-        let steps = setup.steps(from);
         let attributes: Vec<(String, String)> = steps.iter().filter_map(|step| attribute(step, setup)).collect();
         let folder = disk.folder();
         for (attribute, value) in &attributes {
@@ -285,7 +284,7 @@ mod tests {
         let setup = steps.iter().fold(from.clone(), |setup, step| setup.with(step));
         let processes = [subject("kworker/u8:3", 44), subject("db", 7)];
         let disk = Disk { device: DeviceNumber::new(8, 16), name: None };
-        let lines = Lines::new(&setup, &from, &disk, &processes, "");
+        let lines = Lines::new(&setup, &setup.steps(&from), &disk, &processes, "");
         assert_eq!(lines.shell[0], "echo bfq > /sys/dev/block/8:16/queue/scheduler");
         assert_eq!(
             lines.udev[1],
@@ -293,7 +292,8 @@ mod tests {
              ATTR{queue/iosched/slice_idle}=\"0\""
         );
         assert_eq!(lines.udev.len(), 4, "no kernel has fill=: {:?}", lines.udev);
-        let named = Lines::new(&setup, &from, &Disk { name: Some("sdb".into()), ..disk.clone() }, &processes, "");
+        let named =
+            Lines::new(&setup, &setup.steps(&from), &Disk { name: Some("sdb".into()), ..disk.clone() }, &processes, "");
         assert!(named.udev[0].contains("KERNEL==\"sdb\", ATTR{queue/scheduler}=\"bfq\""), "{:?}", named.udev);
         let text = named.text(0);
         for part in [
@@ -319,7 +319,8 @@ mod tests {
         let from = Setup::of_scheduler("none");
         let setup = from.with(&Step::Cost).with(&Step::Weight(0, 300));
         let disk = Disk { device: DeviceNumber::new(259, 1), name: None };
-        let lines = Lines::new(&setup, &from, &disk, &[subject("db", 7)], "ctrl=user model=linear rbps=1");
+        let lines =
+            Lines::new(&setup, &setup.steps(&from), &disk, &[subject("db", 7)], "ctrl=user model=linear rbps=1");
         assert_eq!(lines.shell[0], "echo '259:1 ctrl=user model=linear rbps=1' > /sys/fs/cgroup/io.cost.model");
         assert!(
             lines.shell[1].starts_with("echo '259:1 enable=1 ") && lines.shell[2].contains("IOWeight=300 "),

@@ -6,20 +6,19 @@ use elevon_core::units::Nanos;
 use elevon_report::number;
 use elevon_workload::cpu::SchedulerCost;
 
-use super::captured::KnownBy;
 use super::figures::{Figure, Figures};
-use super::goal::{NOISE, Objective, Subject, mean, percent};
+use super::goal::{NOISE, Objective, Subject, percent};
 use super::setup::{Setup, Step, prio_words, shown};
+use super::summary::summary;
 use super::trial::Trial;
 use super::{Advice, Proposal};
 use crate::args::{AdviseArgs, Goal};
+use crate::kernels;
 
 /// Processes that a table has at most.
 const MOST_ROWS: usize = 16;
 /// Losses below this are not worth a word, in percent.
 const LOSS_WORTH_A_WORD: f64 = -3.0;
-/// Mean error of the check, in percent, from which it is worth a word.
-const FAR_OFF: f64 = 40.0;
 /// Share of a CPU from which a scheduler's work is worth a word, in percent.
 const CPU_WORTH_A_WORD: f64 = 1.0;
 
@@ -34,6 +33,7 @@ pub(super) fn text(args: &AdviseArgs, advice: &Advice) -> String {
     }
     for (number, proposal) in advice.proposals.iter().enumerate() {
         let _ = writeln!(out, "\n{}. {}", number + 1, changes(proposal, advice));
+        wrapped(&mut out, "   ", &summary(advice, proposal));
         gains(&mut out, &advice.objective, &advice.before, &proposal.scored.trial);
         for line in risks(advice, proposal) {
             wrapped(&mut out, "   ", &line);
@@ -80,14 +80,7 @@ fn head(out: &mut String, args: &AdviseArgs, advice: &Advice) {
         advice.objective.processes.len(),
         Nanos::new(advice.span),
     );
-    let said = match advice.captured.known_by {
-        KnownBy::Given => "as --scheduler and --set say",
-        KnownBy::Recorded => "as recorded with the trace",
-        KnownBy::Shown => "as the events show; --set says which settings it had",
-        KnownBy::Guessed => {
-            "a guess: it fits the events, and its replay is nearest; --scheduler and --set say what it was"
-        }
-    };
+    let said = advice.captured.known_by.words();
     wrapped(out, "", &format!("captured under {} ({said})", advice.captured.setup));
     let line = match &advice.calibration {
         Some(found) => format!(
@@ -130,15 +123,15 @@ fn shown_figure(figure: Figure, value: f64) -> String {
 }
 
 /// A change in percent.
-fn change(gain: f64, figure: Figure) -> f64 {
+pub(super) fn change(gain: f64, figure: Figure) -> f64 {
     // A latency that is better is lower.
     if figure == Figure::Throughput { percent(gain) } else { percent(-gain) }
 }
 
 /// The processes that a table shows: those with most I/Os.
-fn rows(objective: &Objective) -> Vec<usize> {
-    let mut all: Vec<usize> = (0..objective.processes.len()).collect();
-    all.sort_by_key(|&at| (std::cmp::Reverse(objective.processes[at].measured.ios), at));
+fn rows(processes: &[Subject]) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..processes.len()).collect();
+    all.sort_by_key(|&at| (std::cmp::Reverse(processes[at].measured.ios), at));
     all.truncate(MOST_ROWS);
     all
 }
@@ -146,11 +139,28 @@ fn rows(objective: &Objective) -> Vec<usize> {
 /// The replay as captured beside the trace.
 fn check(out: &mut String, advice: &Advice) {
     out.push_str("\nCheck: replayed as captured, beside the trace. What is missed here is missed below, too.\n");
+    check_table(out, &advice.objective.processes);
+    let Some((what, reasons)) = &advice.why_off else { return };
+    wrapped(out, "", &format!("{what} Only what gains more than that is proposed."));
+    if reasons.is_empty() {
+        wrapped(
+            out,
+            "",
+            "The device or the settings are not what the trace was captured on, or the trace is too short to fit a device to it.",
+        );
+    } else {
+        out.push_str("What may be the reason:\n");
+        reasons.iter().for_each(|reason| kernels::wrapped(out, "- ", reason));
+    }
+}
+
+/// The figures of a replay as captured beside those of the trace.
+pub(super) fn check_table(out: &mut String, processes: &[Subject]) {
     let _ = writeln!(out, "{:<22} {:^26} {:^26} {:^26}", "", "I/Os a second", "p50, us", "p99, us");
     let head = format!("{:>9} {:>9} {:>6}", "trace", "replay", "");
     let _ = writeln!(out, "{:<22} {head} {head} {head}", "process");
-    for at in rows(&advice.objective) {
-        let Subject { label, measured, checked, .. } = &advice.objective.processes[at];
+    for at in rows(processes) {
+        let Subject { label, measured, checked, .. } = &processes[at];
         let _ = write!(out, "{label:<22}");
         for figure in Figure::ALL {
             match (measured.get(figure), checked.get(figure), measured.gain(checked, figure)) {
@@ -165,31 +175,15 @@ fn check(out: &mut String, advice: &Advice) {
         }
         trim_end(out);
     }
-    others(out, &advice.objective);
-    let subjects = advice.objective.processes.iter();
-    let errors = subjects.flat_map(|one| Figure::ALL.into_iter().filter_map(|figure| one.error(figure)));
-    if let Some(error) = mean(errors).map(percent).filter(|&error| error >= FAR_OFF) {
-        wrapped(
-            out,
-            "",
-            &format!(
-                "The replay is off by {error:.0} % on average: the device or the settings are not what the trace was captured on, \
-             or the trace is too short to fit a device to it. Only what gains more than that is proposed."
-            ),
-        );
+    let more = processes.len().saturating_sub(MOST_ROWS);
+    if more > 0 {
+        let _ = writeln!(out, "and {more} with fewer I/Os");
     }
 }
 
 fn trim_end(out: &mut String) {
     out.truncate(out.trim_end_matches(' ').len());
     out.push('\n');
-}
-
-fn others(out: &mut String, objective: &Objective) {
-    let more = objective.processes.len().saturating_sub(MOST_ROWS);
-    if more > 0 {
-        let _ = writeln!(out, "and {more} with fewer I/Os");
-    }
 }
 
 /// What a step does, in a few words.
@@ -225,7 +219,7 @@ fn gains(out: &mut String, objective: &Objective, before: &Trial, after: &Trial)
     let _ = writeln!(out, "   {:<19} {:^27} {:^27} {:^27}", "", "I/Os a second", "p50, us", "p99, us");
     let _ = writeln!(out, "   {:<19} {head} {head} {head}", "process");
     let mut is_uncertain = false;
-    for at in rows(objective) {
+    for at in rows(&objective.processes) {
         let subject = &objective.processes[at];
         let _ = write!(out, "   {:<19}", subject.label);
         for figure in Figure::ALL {

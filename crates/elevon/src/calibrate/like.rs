@@ -7,13 +7,13 @@ use elevon_formats::quantity;
 use elevon_sim::device::{Description, Device as _, FlashConfig};
 use elevon_sim::fit::{LikeFit, Served, distance, fit_like, is_fitted};
 use elevon_sim::profiles::{self, Profile};
-use elevon_trace::served::ServedRequests;
+use elevon_trace::served::{LeftOut, ServedRequests};
 use elevon_trace::{DeviceNumber, Recorded};
 use serde_json::Value;
 
 use super::hardware::{self, Hardware};
 use super::nearest::SERVERS;
-use super::trace::{hundredths, json_tables, latency_table, size_of};
+use super::trace::{hundredths, json_tables, latency_table, left_out_json, left_out_words, size_of};
 use crate::bar::Bar;
 use crate::failure::{Failure, ValueError};
 use crate::kernels::wrapped;
@@ -83,13 +83,14 @@ pub(crate) struct Likeness {
     /// Its parameters, and what they are in the profile.
     parameters: Vec<(&'static str, String, String)>,
     recorded: Option<Recorded>,
+    pub(super) left_out: LeftOut,
     pub(crate) fit: LikeFit,
 }
 
 impl Likeness {
     /// Fits a profile to what a trace has.
     pub(super) fn of(found: &ServedRequests, requests: &[Served], start: Start, name: &str) -> Self {
-        let &ServedRequests { device, end_sector, ref recorded, .. } = found;
+        let &ServedRequests { device, end_sector, left_out, ref recorded, .. } = found;
         let Start { profile, config, described } = start;
         let bar = Bar::new(&format!("{name}: {}", profile.name));
         bar.expect(100);
@@ -108,7 +109,7 @@ impl Likeness {
                 parameters.push((key, line.value, text));
             }
         }
-        Self { device, profile, parameters, recorded: recorded.clone(), fit }
+        Self { device, profile, parameters, recorded: recorded.clone(), left_out, fit }
     }
 
     /// Returns the name of the profile.
@@ -118,7 +119,7 @@ impl Likeness {
 
     /// Returns the file for `--device @FILE`.
     pub(super) fn profile(&self, name: &str) -> String {
-        let Self { device, profile, parameters, recorded, fit } = self;
+        let Self { device, profile, parameters, recorded, fit, .. } = self;
         let mut out = format!(
             "name = \"traced-{}-{}\"\nbase = {:?}\nsummary = {:?}\n\n[parameters]\n",
             device.major,
@@ -161,7 +162,9 @@ impl Likeness {
     /// tells of the hardware is not among them.
     fn kept(&self) -> impl Iterator<Item = (&'static str, String)> {
         let lines = self.profile.parameters().into_iter();
-        lines.filter(|line| !is_fitted(line.key) && !OF_HARDWARE.contains(&line.key)).map(|line| (line.key, line.value))
+        lines
+            .filter(|line| !is_fitted(line.key, self.fit.has_discards) && !OF_HARDWARE.contains(&line.key))
+            .map(|line| (line.key, line.value))
     }
 
     /// Describes the fit.
@@ -189,6 +192,9 @@ impl Likeness {
              {:.1} % ({:.1} % with the profile as it was), the time that all took by {:+.1} %",
             fit.distribution_percent, fit.profile_percent, fit.time_percent
         );
+        if let Some(words) = left_out_words(&self.left_out, all) {
+            let _ = writeln!(out, "{words}");
+        }
         latency_table(&mut out, &fit.by_size, &fit.by_depth);
         out
     }
@@ -206,6 +212,7 @@ impl Likeness {
             "like": profile.name,
             "requests": fit.requests.0,
             "requests_in_trace": fit.requests.1,
+            "left_out": left_out_json(&self.left_out),
             "parameters": parameters.collect::<serde_json::Map<_, _>>(),
             "not_fitted": self.kept().map(|(key, value)| (key.to_owned(), Value::from(value))).collect::<serde_json::Map<_, _>>(),
             "depth_max": fit.depth,

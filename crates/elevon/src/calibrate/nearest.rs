@@ -5,9 +5,11 @@ use std::path::Path;
 
 use elevon_sim::fit::Served;
 use elevon_trace::served::ServedRequests;
+use serde_json::Value;
 
 use super::like::{ANY, Likeness, Starts};
 use super::trace::{self, Calibration, hundredths};
+use crate::advise::Check;
 use crate::failure::Failure;
 
 /// In place of a profile for `--like`: servers.
@@ -20,6 +22,9 @@ const HOPEFUL: f64 = 3.0;
 /// (docs/what-if.md): servers take all of its requests for alike. (Of those drives it was at most
 /// 1.4.)
 const NEAR: (f64, f64) = (1.5, 20.0);
+
+/// Error of a fit, in percent, from which it is worth a word beside a bad prediction.
+const BAD_FIT: f64 = 20.0;
 
 /// The kinds of device that may be fitted.
 pub(super) enum Kinds {
@@ -51,6 +56,10 @@ impl FittedModel {
     /// Returns what it is, in few words.
     pub(crate) fn words(&self) -> String {
         match self {
+            Self::Servers(found) if found.fit.may_have_more => {
+                let depth = found.fit.depth;
+                format!("{} servers or more, as at most {depth} requests were in it at once", found.fit.model.servers)
+            }
             Self::Servers(found) => format!("{} servers", found.fit.model.servers),
             Self::Flash(found) => format!("like {}", found.name()),
         }
@@ -62,6 +71,22 @@ impl FittedModel {
             Self::Servers(found) => found.fit.distribution_percent,
             Self::Flash(found) => found.fit.distribution_percent,
         }
+    }
+
+    /// Returns what may make a prediction on this device wrong.
+    fn doubts(&self) -> Vec<String> {
+        let (left_out, bound) = match self {
+            Self::Servers(found) => (&found.left_out, found.fit.may_have_more.then_some(found.fit.depth)),
+            Self::Flash(found) => (&found.left_out, None),
+        };
+        let bound = bound.map(|depth| {
+            format!(
+                "the trace had at most {depth} requests in the device, which may serve more at once than that shows"
+            )
+        });
+        let error = self.error_percent();
+        let far = (error >= BAD_FIT).then(|| format!("the fitted device itself is off by {error:.0} %"));
+        bound.into_iter().chain(trace::left_out_words(left_out, self.requests())).chain(far).collect()
     }
 
     /// Returns the number of requests that it was fitted to.
@@ -85,6 +110,11 @@ impl FittedDevice {
     pub(crate) fn to(path: &Path, dev: Option<&str>) -> Result<Self, Failure> {
         let name = path.display().to_string();
         Ok(Self::of(&trace::read(path, dev)?, Kinds::All, &name))
+    }
+
+    /// Returns what may make a prediction on this device wrong.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        self.model.doubts()
     }
 
     pub(super) fn of(found: &ServedRequests, kinds: Kinds, name: &str) -> Self {
@@ -138,17 +168,18 @@ impl FittedDevice {
     }
 
     /// Describes the fit for programs.
-    pub(super) fn json(&self, name: &str) -> String {
+    pub(super) fn json(&self, name: &str, check: Option<&Check>) -> String {
         let mut all = match &self.model {
             FittedModel::Servers(found) => trace::json(name, found),
             FittedModel::Flash(found) => found.json(name),
         };
-        all["tried"] = self.other.as_ref().map_or(serde_json::Value::Null, |other| {
+        all["tried"] = self.other.as_ref().map_or(Value::Null, |other| {
             serde_json::json!({
                 "device": other.words(),
                 "distribution_error_percent": hundredths(other.error_percent()),
             })
         });
+        all["check"] = check.map_or(Value::Null, Check::json);
         format!("{all:#}\n")
     }
 }

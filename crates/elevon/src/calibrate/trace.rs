@@ -5,16 +5,18 @@ use std::path::Path;
 
 use elevon_core::units::Bytes;
 use elevon_formats::quantity;
+use elevon_host::interrupt::Interrupt;
 use elevon_sim::device::{Model, SlotsParameters};
-use elevon_sim::fit::{Fit, Kind, LatencyRow, Served, fit};
-use elevon_trace::served::{ServedError, ServedRequest, ServedRequests};
+use elevon_sim::fit::{ByKind, Fit, Kind, LatencyRow, Served, fit};
+use elevon_trace::served::{LeftOut, ServedError, ServedKind, ServedRequest, ServedRequests};
 use elevon_trace::{DeviceNumber, Recorded};
 use serde_json::Value;
 
 use super::hardware::{self, Hardware};
 use super::nearest::{FittedDevice, Kinds};
+use crate::advise::Check;
 use crate::args::{CalibrateArgs, TextOrJson};
-use crate::failure::{Ending, Failure, all, emit, emit_text, tell};
+use crate::failure::{Ending, Failure, MachineError, all, emit, emit_text, tell};
 use crate::files::Files;
 use crate::output::NewFile;
 use crate::trace_input::TraceInput;
@@ -31,7 +33,9 @@ pub(super) fn read(path: &Path, dev: Option<&str>) -> Result<ServedRequests, Fai
     let trace = TraceInput::new(path, dev)?;
     let found = trace.read(elevon_trace::served::read).map_err(|error| match error {
         ServedError::Trace(error) => trace.failure(error),
-        error @ ServedError::TooFew { .. } => Failure::named(&trace.name, error),
+        error @ (ServedError::TooFew { .. } | ServedError::Unissued { .. } | ServedError::Untimed(_)) => {
+            Failure::named(&trace.name, error)
+        }
     })?;
     if let Some(partition) = found.partition {
         let disk = found.device;
@@ -53,8 +57,15 @@ pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Fai
     let output = args.output.as_deref().map(|path| NewFile::create("--output", path)).transpose()?;
     let is_text = args.output_format == TextOrJson::Normal;
     let kinds = Kinds::named(args.like.as_deref())?;
-    let found = FittedDevice::of(&read(path, args.dev.as_deref())?, kinds, &name);
-    let (report, profile) = (if is_text { found.text(&name) } else { found.json(&name) }, found.profile(&name));
+    let served = read(path, args.dev.as_deref())?;
+    let found = FittedDevice::of(&served, kinds, &name);
+    let profile = found.profile(&name);
+    let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
+    let check = Check::of(path, &served.device.to_string(), &profile, &interrupt)?;
+    let report = match is_text {
+        true => found.text(&name) + &check.as_ref().map_or_else(String::new, Check::text),
+        false => found.json(&name, check.as_ref()),
+    };
     let printed = if is_text {
         let saved = args.output.as_ref().map(|path| format!("\nSaved for --device @{}\n", path.display()));
         let file = saved.unwrap_or_else(|| format!("\nThe file for --device @FILE (-o FILE saves it):\n\n{profile}"));
@@ -71,17 +82,16 @@ pub(crate) struct Calibration {
     device: DeviceNumber,
     end_sector: u64,
     split_at: Option<u64>,
-    has_flushes: bool,
+    pub(super) left_out: LeftOut,
     recorded: Option<Recorded>,
     pub(crate) fit: Fit,
 }
 
 impl Calibration {
     pub(super) fn of(found: &ServedRequests, requests: &[Served]) -> Self {
-        let &ServedRequests { device, end_sector, split_at, ref recorded, .. } = found;
-        let has_flushes = requests.iter().any(|one| one.kind == Kind::Flush);
+        let &ServedRequests { device, end_sector, split_at, left_out, ref recorded, .. } = found;
         let fit = fit(requests).expect("there are reads or writes");
-        Self { device, end_sector, split_at, has_flushes, recorded: recorded.clone(), fit }
+        Self { device, end_sector, split_at, left_out, recorded: recorded.clone(), fit }
     }
 
     /// Returns the parameters of `slots`.
@@ -92,7 +102,7 @@ impl Calibration {
             size: Bytes::new(size),
             hw_queues: queues.map_or(1, |queues| queues as u16),
             queue_depth: tags.unwrap_or(self.fit.depth.clamp(QUEUE_DEPTH, 65536)) as u32,
-            ..self.fit.model.parameters(self.has_flushes)
+            ..self.fit.parameters()
         }
     }
 }
@@ -104,11 +114,12 @@ pub(super) fn size_of(sectors: u64) -> u64 {
 }
 
 pub(super) fn served(request: &ServedRequest) -> Served {
-    let &ServedRequest { issued, completed, sector, bytes, is_write } = request;
-    let kind = match (bytes, is_write) {
-        (0, _) => Kind::Flush,
-        (_, false) => Kind::Read,
-        (_, true) => Kind::Write,
+    let &ServedRequest { issued, completed, sector, bytes, kind } = request;
+    let (kind, bytes) = match kind {
+        ServedKind::Read => (Kind::Read, bytes),
+        ServedKind::Write => (Kind::Write, bytes),
+        ServedKind::Discard => (Kind::Discard, 0),
+        ServedKind::Flush => (Kind::Flush, 0),
     };
     Served { issued, completed, sector, bytes, kind }
 }
@@ -119,13 +130,13 @@ fn time(ns: f64) -> String {
 }
 
 /// Names of the kinds.
-const KINDS: [&str; 5] = ["read", "write", "sequential read", "sequential write", "flush"];
+const KINDS: ByKind<&str> = ["read", "write", "sequential read", "sequential write", "discard", "flush"];
 
 /// Explains how certain the number of servers is.
 fn servers_words(fit: &Fit) -> String {
-    let servers = fit.model.servers;
-    if servers >= fit.depth {
-        return format!("{servers}, or more: no more requests were in the device at once");
+    let (servers, depth) = (fit.model.servers, fit.depth);
+    if fit.may_have_more {
+        return format!("{servers}, or more: at most {depth} requests were in the device at once");
     }
     servers.to_string()
 }
@@ -166,7 +177,7 @@ pub(super) fn profile(name: &str, found: &Calibration) -> String {
     }
     let fitted: Vec<String> = parameters
         .iter()
-        .filter(|(key, _)| !matches!(*key, "size" | "queue_depth" | "hw_queues" | "write_cache"))
+        .filter(|(key, _)| !matches!(*key, "size" | "queue_depth" | "hw_queues" | "write_cache" | "traced_depth"))
         .map(|(key, _)| quoted(key))
         .collect();
     let _ = write!(
@@ -199,7 +210,13 @@ fn source_of_the_rest(name: &str, found: &Calibration, parameters: &[(&str, Stri
     )
 }
 
+/// Fewer requests make no row of the table.
+const FEWEST_OF_ROW: u64 = 20;
+
 fn figures(out: &mut String, name: &str, row: &LatencyRow) {
+    if row.requests < FEWEST_OF_ROW {
+        return;
+    }
     let us = |ns: f64| ns / 1e3;
     let _ = write!(out, "{name:<22} {:>9}", row.requests);
     for figure in [row.mean, row.p50, row.p99] {
@@ -208,21 +225,46 @@ fn figures(out: &mut String, name: &str, row: &LatencyRow) {
     out.push('\n');
 }
 
-/// Returns the kinds that have costs of their own in the model, or that everybody asks for.
+/// Returns the kinds that the trace has and that have costs of their own in the model.
 fn kinds(found: &Calibration) -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|&kind| match kind {
-        Kind::Read | Kind::Write => true,
         Kind::SequentialRead | Kind::SequentialWrite => found.fit.model.is_by_place(kind),
-        Kind::Flush => found.has_flushes,
+        _ => found.fit.has(kind),
     })
+}
+
+/// Says which of reads and writes the trace does not have, and what they cost in the model.
+fn unseen(fit: &Fit) -> Option<&'static str> {
+    match [Kind::Read, Kind::Write].map(|kind| fit.has(kind)) {
+        [true, false] => Some("no writes in the trace: they are taken to cost what reads do"),
+        [false, true] => Some("no reads in the trace: they are taken to cost what writes do"),
+        _ => None,
+    }
+}
+
+/// Says what was left out of the fit, with the share of all requests; `None` if that is nothing.
+pub(super) fn left_out_words(left_out: &LeftOut, fitted: u64) -> Option<String> {
+    let LeftOut { unissued, failed, other } = *left_out;
+    let parts: Vec<String> = [
+        (unissued, "without an issue event"),
+        (failed, "that failed"),
+        (other, "that are neither reads, writes, discards nor flushes"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .collect();
+    let all = unissued + failed + other;
+    let percent = all as f64 / (all + fitted) as f64 * 100.0;
+    (all > 0).then(|| format!("left out of the fit: {} ({percent:.1} % of all requests)", parts.join(", ")))
 }
 
 /// Describes the model in sentences.
 fn model_words(out: &mut String, found: &Calibration) {
-    let Calibration { fit, has_flushes, .. } = found;
+    let fit = &found.fit;
     let model = &fit.model;
     let _ = writeln!(out, "servers: {}", servers_words(fit));
-    for kind in kinds(found).filter(|&kind| kind != Kind::Flush) {
+    for kind in kinds(found).filter(|kind| kind.has_data()) {
         let (name, cost) = (KINDS[kind as usize], model.held(kind));
         let bandwidth = match cost.bandwidth() {
             0 => "whatever its size".to_owned(),
@@ -230,7 +272,14 @@ fn model_words(out: &mut String, found: &Calibration) {
         };
         let _ = writeln!(out, "a {name} holds one for {} {bandwidth}", time(cost.latency));
     }
-    if *has_flushes {
+    if fit.has(Kind::Discard) {
+        let time = time(model.held(Kind::Discard).latency);
+        let _ = writeln!(out, "a discard or a write of zeroes holds one for {time} whatever its size");
+    }
+    if let Some(words) = unseen(fit) {
+        let _ = writeln!(out, "{words}");
+    }
+    if fit.has(Kind::Flush) {
         let holds = if model.flush_waits { "holds one for" } else { "waits for none, and takes" };
         let _ = writeln!(out, "a flush {holds} {}", time(model.held(Kind::Flush).latency));
     }
@@ -266,7 +315,7 @@ pub(super) fn latency_table(out: &mut String, by_size: &[(Kind, u64, LatencyRow)
     out.push_str("\nLatency from issue to completion in us: measured, model, error in %\n");
     let _ = writeln!(out, "{:<22} {:>9} {:^26} {:^26} {:^26}", "", "requests", "mean", "p50", "p99");
     for (kind, bytes, row) in by_size {
-        let size = if *kind == Kind::Flush { String::new() } else { quantity::text(*bytes, quantity::SIZES) };
+        let size = if kind.has_data() { quantity::text(*bytes, quantity::SIZES) } else { String::new() };
         figures(out, format!("{} {size}", KINDS[*kind as usize]).trim_end(), row);
     }
     for (depth, row) in by_depth {
@@ -288,6 +337,9 @@ pub(super) fn text(name: &str, found: &Calibration) -> String {
          {:.1} % ({:.1} % without spread, hand-over and disorder), the latency of one request by {:.1} % on average",
         fit.distribution_percent, fit.fifo_percent, fit.each_percent
     );
+    if let Some(words) = left_out_words(&found.left_out, all) {
+        let _ = writeln!(out, "{words}");
+    }
     latency_table(&mut out, &fit.by_size, &fit.by_depth);
     let near = |&&(servers, _): &&(u64, f64)| servers.abs_diff(fit.model.servers) <= 3;
     let tried: Vec<String> = fit
@@ -333,27 +385,36 @@ pub(super) fn json_tables(by_size: &[(Kind, u64, LatencyRow)], by_depth: &[(u64,
     [by_size.collect(), by_depth.collect()]
 }
 
+/// Returns what was left out of a fit.
+pub(super) fn left_out_json(left_out: &LeftOut) -> Value {
+    let &LeftOut { unissued, failed, other } = left_out;
+    serde_json::json!({ "unissued": unissued, "failed": failed, "other": other })
+}
+
 /// Describes the fit for programs.
 pub(super) fn json(name: &str, found: &Calibration) -> Value {
     let fit = &found.fit;
     let [by_size, by_depth] = json_tables(&fit.by_size, &fit.by_depth);
-    let [read, write, sequential_read, sequential_write, _] = Kind::ALL.map(|kind| {
+    let [read, write, sequential_read, sequential_write, ..] = Kind::ALL.map(|kind| {
         let cost = fit.model.held(kind);
         let json = || serde_json::json!({ "latency_ns": cost.latency.round(), "bandwidth_bytes": cost.bandwidth() });
         kinds(found).any(|own| own == kind).then(json)
     });
+    let latency = |kind: Kind| fit.has(kind).then(|| fit.model.held(kind).latency.round());
     serde_json::json!({
         "trace": name,
         "device": found.device.to_string(),
         "requests": fit.requests.0,
         "requests_in_trace": fit.requests.1,
+        "left_out": left_out_json(&found.left_out),
         "servers": fit.model.servers,
-        "servers_is_lower_bound": fit.model.servers >= fit.depth,
+        "servers_is_lower_bound": fit.may_have_more,
         "read": read,
         "write": write,
         "sequential_read": sequential_read,
         "sequential_write": sequential_write,
-        "flush_ns": found.has_flushes.then(|| fit.model.held(Kind::Flush).latency.round()),
+        "discard_ns": latency(Kind::Discard),
+        "flush_ns": latency(Kind::Flush),
         "flush_waits": fit.model.flush_waits,
         "base_ns": fit.model.base.round(),
         "hand_over_ns": fit.model.hand_over.round(),

@@ -88,6 +88,8 @@ fn what_is_advised_holds_in_the_run_that_was_traced() {
         let (after, bulk) = of_job(&bench, options);
         let figures = proposal["processes"].as_array().expect("processes").iter();
         let db = figures.clone().find(|one| one["process"] == "db-1001").expect("db");
+        let summary = proposal["summary"].as_str().expect("a summary");
+        assert!(summary.contains("p99 of db-1001 ") && summary.contains(" % lower"), "{summary}");
         let promised = number(&db["p99_ns"]["before"]) / number(&db["p99_ns"]["after"]);
         let got = before / after;
         assert!(promised > 1.2 && got > promised.sqrt(), "{options}: {promised} was promised, and {got} came");

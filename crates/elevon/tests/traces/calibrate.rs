@@ -119,6 +119,54 @@ fn a_device_fitted_to_a_trace_is_one_for_device() {
     assert!(mean > own && mean < own * 1.05, "{mean}, {own}");
 }
 
+/// Reads beside discards, which occupy the servers, too: without them there would seem to be two.
+/// The closed replay at the end tells the error of a prediction.
+#[test]
+fn discards_keep_the_device_busy() {
+    let bench = Bench::new();
+    bench.file(
+        "job.fio",
+        "[global]\nioengine=libaio\ndirect=1\nruntime=1\ntime_based\n\
+         [rd]\nrw=randread\nbs=4k\niodepth=3\nsize=100m\nthinktime=500\n\
+         [tr]\nrw=randtrim\nbs=64k\niodepth=4\noffset=300m\nsize=200m\n",
+    );
+    bench.stdout(&["run", "job.fio", "--device", SLOTS, "--trace", "job.ftrace"]);
+    let found = bench.stdout(&["calibrate", "job.ftrace", "--output-format", "json"]);
+    let found: Value = serde_json::from_str(&found).expect("JSON");
+    assert_eq!((&found["servers"], &found["servers_is_lower_bound"]), (&4.into(), &false.into()), "{found:#}");
+    let discard = found["discard_ns"].as_f64().expect("a time of discards");
+    assert!((discard / 1e6 - 1.0).abs() < 0.02 && found["write"].is_null(), "{found:#}");
+    let profile = found["profile"].as_str().expect("a file");
+    assert!(profile.contains("discard_latency") && !profile.contains("\nwrite_latency"), "{profile}");
+    let processes = found["check"]["processes"].as_array().expect("the replay as captured");
+    assert_eq!(processes.len(), 2);
+    for process in processes {
+        let error = process["iops"]["error_percent"].as_f64().expect("an error");
+        assert!(error.abs() < 3.0, "{process:#}");
+    }
+    let text = bench.stdout(&["calibrate", "job.ftrace"]);
+    assert!(text.contains("no writes in the trace") && !text.contains("\nalone"), "{text}");
+    assert!(text.contains("Replayed as captured (elevon replay --closed, under none"), "{text}");
+}
+
+/// Of 64 servers a trace with at most 8 requests in the device shows 8. A run that goes deeper gets
+/// a warning.
+#[test]
+fn a_run_that_goes_deeper_than_the_trace_is_warned_of() {
+    let bench = Bench::new();
+    let job = |depth: u32| format!("[a]\nioengine=libaio\nrw=randread\nbs=4k\niodepth={depth}\nnumber_ios=2000\n");
+    bench.file("8.fio", job(8));
+    bench.file("32.fio", job(32));
+    let device = "slots:slots=64,latency=4ms,bandwidth=400MB/s,size=1GiB";
+    bench.stdout(&["run", "8.fio", "--device", device, "--trace", "8.ftrace"]);
+    let text = bench.stdout(&["calibrate", "8.ftrace", "-o", "disk.toml"]);
+    assert!(text.contains(", or more: at most 8 requests were in the device at once"), "{text}");
+    let warnings = |job: &str| bench.json(job, &["--device", "@disk.toml"])["elevon"]["warnings"].to_string();
+    assert!(!warnings("8.fio").contains("at once"), "{}", warnings("8.fio"));
+    let said = warnings("32.fio");
+    assert!(said.contains("at most 8 requests in the device at once, and this run had 32"), "{said}");
+}
+
 #[test]
 fn a_trace_that_says_nothing_of_its_device_is_refused() {
     let bench = Bench::new();

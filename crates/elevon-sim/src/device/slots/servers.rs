@@ -75,6 +75,8 @@ pub struct Servers<T> {
     rules: Rules,
     free: u32,
     waiting: VecDeque<Held<T>>,
+    /// The largest number that waited at once.
+    most_waiting: usize,
     events: EventQueue<(Step, Held<T>)>,
     /// When the thread that delivers has nothing left to do, and how often it woke.
     delivering_until: Instant,
@@ -88,6 +90,7 @@ impl<T: Copy> Servers<T> {
             rules,
             free: rules.servers,
             waiting: VecDeque::with_capacity(capacity),
+            most_waiting: 0,
             events: EventQueue::with_capacity(rules.servers as usize),
             delivering_until: Instant::ZERO,
             wakes: 0,
@@ -98,6 +101,11 @@ impl<T: Copy> Servers<T> {
     #[inline]
     pub fn arrive(&mut self, now: Instant, sequence: u64, service: Nanos, item: T) {
         self.take_or_wait(now, Held { sequence, service, item });
+    }
+
+    /// Returns the largest number that waited at once.
+    pub const fn most_waiting(&self) -> usize {
+        self.most_waiting
     }
 
     /// Adds an item that needs no server and is finished after `service`.
@@ -175,6 +183,7 @@ impl<T: Copy> Servers<T> {
             self.events.push(now.saturating_add(held.service), held.sequence, (Step::Leave, held));
         } else {
             self.waiting.push_back(held);
+            self.most_waiting = self.most_waiting.max(self.waiting.len());
         }
     }
 
