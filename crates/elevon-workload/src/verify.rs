@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crc32c::crc32c;
 use elevon_core::units::{Bytes, DeviceOffset};
@@ -52,7 +53,7 @@ pub(crate) struct Written {
 pub(crate) struct Verifier {
     pub(crate) method: VerifyMethod,
     interval: u64,
-    pattern: Vec<u8>,
+    pattern: Arc<[u8]>,
     /// The places in the pattern that hold the block's offset.
     pattern_offsets: Vec<u16>,
     seed: u64,
@@ -125,7 +126,7 @@ impl Verifier {
         if self.pattern_offsets.is_empty() {
             return Cow::Borrowed(&self.pattern);
         }
-        let mut pattern = self.pattern.clone();
+        let mut pattern = self.pattern.to_vec();
         for &at in &self.pattern_offsets {
             pattern[usize::from(at)..][..8].copy_from_slice(&offset.get().to_le_bytes());
         }
@@ -220,7 +221,7 @@ mod tests {
         let mut spec = JobSpec::default_job("v");
         spec.verify.method = Some(method);
         spec.verify.interval = interval;
-        spec.verify.pattern = pattern.to_vec();
+        spec.verify.pattern = pattern.into();
         Verifier::new(&spec, 7).expect("verifies")
     }
 

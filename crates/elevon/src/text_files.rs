@@ -31,7 +31,7 @@ pub(crate) type Texts = Arc<BTreeMap<String, String>>;
 pub(crate) struct TextFiles {
     host: HostSource,
     texts: Texts,
-    /// `None` if a file could not be read.
+    /// `None` if a file could not be read, and for that of a pattern.
     read: BTreeMap<String, Option<String>>,
 }
 
@@ -70,6 +70,10 @@ impl JobSource for TextFiles {
         let text = self.host.read_included(path, job_file);
         self.read.insert(path.to_owned(), text.as_ref().ok().cloned());
         text
+    }
+    fn read_pattern(&mut self, path: &str, job_file: &str) -> Result<Vec<u8>, SourceError> {
+        self.read.insert(path.to_owned(), None);
+        self.host.read_pattern(path, job_file)
     }
     fn variable(&self, name: &str) -> Option<String> {
         self.host.variable(name)

@@ -257,17 +257,18 @@ impl StackConfig {
             ("write_cache", "write through" | "none") => "0",
             _ => value,
         };
-        let bad = |_| {
+        let bad = || {
             let want = match limit.unit {
                 _ if key == "write_cache" => "0 or 1, write through, write back or none".to_string(),
                 "0 or 1" => limit.unit.to_string(),
                 "" => "a whole number".to_string(),
+                "bytes" => "a whole number of bytes, with k, m or g for powers of 1024".to_string(),
                 unit => format!("a whole number ({unit})"),
             };
             SettingError::Value { key: key.to_string(), value: written.to_string(), want }
         };
         // What cannot be set at all is refused with that reason, whatever the value.
-        let number = if limit.is_settable() { value.parse().map_err(bad)? } else { 0 };
+        let number = if limit.is_settable() { number(value, limit.unit).ok_or_else(bad)? } else { 0 };
         self.limits.set_sysfs(key, number, &self.rules()).map_err(SettingError::Limit)
     }
 
@@ -286,6 +287,16 @@ impl StackConfig {
     pub fn changed(&self) -> Vec<(&'static str, String)> {
         setting::changed(SETTINGS, self, &Self::unset())
     }
+}
+
+/// Returns the number that a text is; one of bytes may be so many KiB (`k`), MiB or GiB.
+fn number(text: &str, unit: &str) -> Option<u64> {
+    let of_bytes = |(suffix, shift)| Some((text.strip_suffix(suffix)?, shift));
+    let (digits, shift) = match unit {
+        "bytes" => [('k', 10u32), ('m', 20), ('g', 30)].into_iter().find_map(of_bytes).unwrap_or((text, 0)),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// Returns every row of [`SETTINGS`] as text.
@@ -683,7 +694,7 @@ mod tests {
             assert_eq!(config.set("nr_requests", "2048"), Ok(()));
         }
         let mut config = StackConfig { kernel: crate::kernel::Kernel::V6_6, ..config() };
-        let atomic = ("atomic_write_max_bytes", "4096");
+        let atomic = ("atomic_write_max_bytes", "4k");
         let error = config.set(atomic.0, atomic.1).expect_err("6.6 has none").to_string();
         assert!(
             error.ends_with("expected --kernel 6.12 or a later one: Linux has atomic writes from 6.11 on"),

@@ -6,6 +6,8 @@
 //! An `include FILE` line is allowed in a section. FILE is relative to the including file, holds
 //! only options and may include further files.
 
+use std::collections::BTreeMap;
+
 use super::parse::MOST_ERRORS;
 use super::source::{Environment, JobSource, Machine};
 use crate::diagnostic::{Diagnostic, Problem, Span};
@@ -25,7 +27,15 @@ pub(crate) struct KeyValue {
     pub(crate) value: Option<String>,
     /// Variables in the value that are not set, and were therefore left out.
     pub(crate) unset: Vec<String>,
+    /// The files that a pattern names.
+    pub(crate) files: PatternFiles,
 }
+
+/// Bytes of the files that a pattern names, by those names; `Err` says why one cannot be read.
+pub(crate) type PatternFiles = BTreeMap<String, Result<Vec<u8>, String>>;
+
+/// The options whose values may name files: `'NAME'`.
+const PATTERNS: [&str; 2] = ["buffer_pattern", "verify_pattern"];
 
 /// A section head and its entries.
 #[derive(Clone, Debug)]
@@ -151,7 +161,20 @@ impl Reader<'_> {
         }
         let mut unset = Vec::new();
         let value = value.map(|text| expand(text, self.source, &mut self.environment, &mut unset));
-        section.entries.push(KeyValue { at, value_column, key: key.to_owned(), value, unset });
+        let pattern = value.as_deref().filter(|_| PATTERNS.contains(&key));
+        let files = self.pattern_files(&at.file, pattern.unwrap_or_default());
+        section.entries.push(KeyValue { at, value_column, key: key.to_owned(), value, unset, files });
+    }
+
+    /// Reads the files that a pattern names between single quotes.
+    fn pattern_files(&mut self, file: &str, pattern: &str) -> PatternFiles {
+        let mut files = PatternFiles::new();
+        for name in pattern.split('\'').skip(1).step_by(2) {
+            let path = beside(file, name);
+            let bytes = self.source.read_pattern(&path, &self.job_file);
+            files.insert(name.to_owned(), bytes.map_err(|why| format!("cannot read `{path}` ({why})")));
+        }
+        files
     }
 
     fn include(&mut self, at: &Span, name: &str, sections: &mut Vec<Section>, depth: u32) {
@@ -168,10 +191,7 @@ impl Reader<'_> {
                 format!("more than {INCLUDE_DEPTH} includes inside one another; a file may not include itself");
             return self.errors.push(at.diagnostic("include", Problem::TooMany.because(message)));
         }
-        let path = match at.file.rsplit_once('/') {
-            Some((directory, _)) if !name.starts_with('/') => format!("{directory}/{name}"),
-            _ => name.to_owned(),
-        };
+        let path = beside(&at.file, name);
         let read = self.source.read_included(&path, &self.job_file);
         match read {
             Ok(text) => self.text(&path, &text, sections, depth + 1),
@@ -180,6 +200,14 @@ impl Reader<'_> {
                 self.errors.push(at.diagnostic("include", Problem::File.because(message)));
             }
         }
+    }
+}
+
+/// Returns the path of a file that is named relative to another.
+fn beside(file: &str, name: &str) -> String {
+    match file.rsplit_once('/') {
+        Some((directory, _)) if !name.starts_with('/') => format!("{directory}/{name}"),
+        _ => name.to_owned(),
     }
 }
 

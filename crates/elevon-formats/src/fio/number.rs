@@ -5,6 +5,7 @@
 //! with a warning. Negative counts, which fio wraps around or strips of their sign, are errors.
 
 use super::arithmetic;
+use super::lines::PatternFiles;
 use super::spec::Amount;
 use crate::diagnostic::{Complaint, Problem};
 
@@ -29,12 +30,14 @@ pub struct Scan {
     pub kb_base: u64,
     /// Warnings about the current value.
     pub notes: Vec<Complaint>,
+    /// The files that the current value names, if it is a pattern of a job file.
+    pub(crate) files: PatternFiles,
 }
 
 impl Scan {
     /// Returns a reader with fio's default, `kb_base=1024`.
     pub fn new() -> Self {
-        Self { kb_base: 1024, notes: Vec::new() }
+        Self { kb_base: 1024, notes: Vec::new(), files: PatternFiles::new() }
     }
 
     /// Parses a number with an optional unit, or an expression in parentheses.
@@ -218,11 +221,29 @@ fn unknown_unit(text: &str, suffix: &str, unit: Unit) -> Complaint {
         return Problem::Malformed
             .because(format!("`{text}` is a range; must be one number (sizes from a range: bsrange=)"));
     }
+    if let (Unit::Time(_), Some(whole)) = (unit, in_one_unit(text)) {
+        let message = format!("`{text}` has several units, for which fio 3.33 stops at once; write {whole}");
+        return Problem::Malformed.because(message);
+    }
     let known = match unit {
         Unit::Plain => "k m g t p (kib mib ... for the other base)",
         Unit::Time(_) => "us ms s m h d",
     };
     Problem::UnknownUnit.because(format!("unknown unit `{suffix}` in `{text}`; must be one of {known}, or none"))
+}
+
+/// Returns a time such as `2m30s` in its smallest unit, `150s`; `None` if it is no such time.
+fn in_one_unit(text: &str) -> Option<String> {
+    let (mut rest, mut sum, mut least) = (text, 0u64, ("", u64::MAX));
+    while !rest.is_empty() {
+        let (digits, tail) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let (suffix, tail) = tail.split_at(tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len()));
+        let factor = factor(suffix, Unit::Time(1), 1024)?;
+        sum = sum.checked_add(digits.parse::<u64>().ok()?.checked_mul(factor)?)?;
+        least = if factor < least.1 { (suffix, factor) } else { least };
+        rest = tail;
+    }
+    Some(format!("{}{}", sum / least.1, least.0))
 }
 
 fn in_range(value: i128, text: &str) -> Result<i128, Complaint> {

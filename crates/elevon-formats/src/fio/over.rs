@@ -1,6 +1,6 @@
 //! Options that a command line gives to jobs, over what their file says.
 
-use super::lines::KeyValue;
+use super::lines::{KeyValue, PatternFiles};
 use crate::diagnostic::{Diagnostic, Problem, Span};
 
 /// An option of jobs from a command line: `[JOB:]KEY[=VALUE]`. It is applied after the options of
@@ -32,7 +32,8 @@ impl JobOption {
             let complaint = Problem::Syntax.because("must be KEY=VALUE or JOB:KEY=VALUE, such as iodepth=32");
             return Err(at.diagnostic("", complaint));
         }
-        let entry = KeyValue { at, value_column: 0, key: key.to_owned(), value, unset: Vec::new() };
+        let entry =
+            KeyValue { at, value_column: 0, key: key.to_owned(), value, unset: Vec::new(), files: PatternFiles::new() };
         Ok(Self { job, entry })
     }
 

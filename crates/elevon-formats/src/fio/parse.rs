@@ -101,11 +101,15 @@ impl ParsedJobs {
                 let message = "Linux has atomic writes from 6.11 on; use --kernel 6.12 or a later one";
                 return Some(self.diagnostic(index, "atomic", Problem::Unsupported.because(message)));
             }
+            let sizes = &job.block_sizes[usize::from(!job.bs_is_seq_rand)..2];
             if limits.atomic_write_max == 0 {
-                let message = "the device has no atomic writes: its atomic_write_max_bytes is 0";
+                let most = sizes.iter().flat_map(each).max().unwrap_or(4096).next_power_of_two();
+                let message = format!(
+                    "the device has no atomic writes: its atomic_write_max_bytes is 0; \
+                     a simulated one has them with --set atomic_write_max_bytes={most}"
+                );
                 return Some(self.diagnostic(index, "atomic", Problem::Unsupported.because(message)));
             }
-            let sizes = &job.block_sizes[usize::from(!job.bs_is_seq_rand)..2];
             let fits = |bytes: &u64| limits.takes_atomic(Sector::ZERO, Bytes::new(*bytes));
             let bytes = sizes.iter().flat_map(each).find(|bytes| !fits(bytes))?;
             let (least, most) = (limits.atomic_write_unit_min, limits.atomic_write_unit_max);
@@ -273,7 +277,7 @@ impl Parser {
                 .error(entry.at.diagnostic(&entry.key, Problem::Unknown.because(format!("unknown option; {right}"))));
         };
         let at = Span { column: entry.value_column, ..entry.at.clone() };
-        let mut scan = Scan { kb_base: draft.kb_base, notes: Vec::new() };
+        let mut scan = Scan { kb_base: draft.kb_base, notes: Vec::new(), files: entry.files.clone() };
         let value = entry.value.as_deref();
         // An option of the command line takes the place of the section's.
         let is_over = entry.at.line == 0;

@@ -69,6 +69,11 @@ pub trait JobSource {
     /// The reason why it cannot be read, in a few words. A file outside the folders that may be
     /// included from is not opened.
     fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, SourceError>;
+    /// Returns the bytes of a file that a pattern names, under the same rules.
+    ///
+    /// # Errors
+    /// As of [`read_included`](Self::read_included); it need not be text.
+    fn read_pattern(&mut self, path: &str, job_file: &str) -> Result<Vec<u8>, SourceError>;
     /// Returns the environment variable `name`, for `${name}`; an unset variable expands to
     /// nothing.
     fn variable(&self, name: &str) -> Option<String>;
@@ -108,6 +113,9 @@ impl JobSource for MemorySource {
         }
         self.read(path)
     }
+    fn read_pattern(&mut self, path: &str, job_file: &str) -> Result<Vec<u8>, SourceError> {
+        self.read_included(path, job_file).map(String::into_bytes)
+    }
     fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).cloned()
     }
@@ -124,12 +132,13 @@ const LARGEST_TEXT: u64 = 16 << 20;
 /// # Errors
 /// The reason why it cannot be read, in a few words.
 pub fn read_text(from: impl Read) -> Result<String, SourceError> {
+    String::from_utf8(read_bytes(from)?).map_err(|_| SourceError::NotText)
+}
+
+fn read_bytes(from: impl Read) -> Result<Vec<u8>, SourceError> {
     let mut bytes = Vec::new();
     from.take(LARGEST_TEXT + 1).read_to_end(&mut bytes).map_err(SourceError::Io)?;
-    if bytes.len() as u64 > LARGEST_TEXT {
-        return Err(SourceError::TooLarge);
-    }
-    String::from_utf8(bytes).map_err(|_| SourceError::NotText)
+    if bytes.len() as u64 > LARGEST_TEXT { Err(SourceError::TooLarge) } else { Ok(bytes) }
 }
 
 /// Reads a file as [`read_text`] does.
@@ -145,6 +154,25 @@ pub fn read_text_file(path: &Path) -> Result<String, SourceError> {
 pub struct HostSource {
     /// The folder from which job files may include, besides their own.
     pub include_folder: Option<PathBuf>,
+}
+
+impl HostSource {
+    /// Returns an error if a job file may not include from `path`.
+    fn permit(&self, path: &str, job_file: &str) -> Result<(), SourceError> {
+        let own = folder_of(job_file);
+        let folders: Vec<&Path> = [Some(own), self.include_folder.as_deref()].into_iter().flatten().collect();
+        let base = std::env::current_dir()?;
+        if !folders.iter().any(|folder| is_below(Path::new(path), folder, &base)) {
+            return Err(outside(own));
+        }
+        // The target of a symbolic link decides, not its name.
+        let real = std::fs::canonicalize(path)?;
+        let real_folders = folders.iter().filter_map(|folder| std::fs::canonicalize(folder).ok());
+        if !real_folders.into_iter().any(|folder| real.starts_with(folder)) {
+            return Err(outside(own));
+        }
+        Ok(())
+    }
 }
 
 /// Returns the folder of a file, `.` for a plain name.
@@ -185,19 +213,12 @@ impl JobSource for HostSource {
         read_text_file(Path::new(name))
     }
     fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, SourceError> {
-        let own = folder_of(job_file);
-        let folders: Vec<&Path> = [Some(own), self.include_folder.as_deref()].into_iter().flatten().collect();
-        let base = std::env::current_dir()?;
-        if !folders.iter().any(|folder| is_below(Path::new(path), folder, &base)) {
-            return Err(outside(own));
-        }
-        // The target of a symbolic link decides, not its name.
-        let real = std::fs::canonicalize(path)?;
-        let real_folders = folders.iter().filter_map(|folder| std::fs::canonicalize(folder).ok());
-        if !real_folders.into_iter().any(|folder| real.starts_with(folder)) {
-            return Err(outside(own));
-        }
+        self.permit(path, job_file)?;
         self.read(path)
+    }
+    fn read_pattern(&mut self, path: &str, job_file: &str) -> Result<Vec<u8>, SourceError> {
+        self.permit(path, job_file)?;
+        read_bytes(std::fs::File::open(path)?)
     }
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()

@@ -1,5 +1,7 @@
 //! A job as it will be run: every honoured option of a fio job, typed, with units.
 
+use std::sync::Arc;
+
 use super::engine::{Behaviour, find_engine};
 use elevon_core::ioprio::IoPrio;
 use elevon_core::units::Nanos;
@@ -197,7 +199,7 @@ pub struct JobSpec {
     /// `zero_buffers`.
     pub zero_buffers: bool,
     /// `buffer_pattern`: bytes that are repeated.
-    pub buffer_pattern: Option<Vec<u8>>,
+    pub buffer_pattern: Option<Arc<[u8]>>,
     /// `refill_buffers`: each write has new content.
     pub refill_buffers: bool,
     /// `write_hint`; 0: none.
@@ -483,7 +485,7 @@ pub struct Verify {
     /// `verify_interval` in bytes; 0: one header per block.
     pub interval: u64,
     /// `verify_pattern`, with zeroes in the places of `pattern_offsets`.
-    pub pattern: Vec<u8>,
+    pub pattern: Arc<[u8]>,
     /// The places in `pattern` of `%o`: 8 bytes with the block's offset, low byte first.
     pub pattern_offsets: Vec<u16>,
     /// `verify_backlog`: verify after this many writes; 0: at the end.

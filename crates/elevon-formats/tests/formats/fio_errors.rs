@@ -24,6 +24,14 @@ fn bad_lines_and_what_is_said_of_them() {
             "job.fio:2:8: bs: unknown unit `x` in `4x`; must be one of k m g t p (kib mib ... for the other base), or none",
         ),
         ("[a]\nbs=4k-64k\n", "job.fio:2:4: bs: `4k-64k` is a range; must be one number (sizes from a range: bsrange=)"),
+        (
+            "[a]\nruntime=2m30s\n",
+            "job.fio:2:9: runtime: `2m30s` has several units, for which fio 3.33 stops at once; write 150s",
+        ),
+        (
+            "[a]\nramp_time=1s500ms\n",
+            "job.fio:2:11: ramp_time: `1s500ms` has several units, for which fio 3.33 stops at once; write 1500ms",
+        ),
         ("[a]\nbs=4.5k\n", "job.fio:2:4: bs: `4.5k` is no whole number; use a smaller unit"),
         ("[a]\nbs=0\n", "job.fio:2:4: bs: `0` is out of range; must be 1 to 4294967295 (bytes)"),
         ("[a]\nbs=-4\n", "job.fio:2:4: bs: `-4` is negative; must be 0 or more"),

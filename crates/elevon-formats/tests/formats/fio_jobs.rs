@@ -407,7 +407,7 @@ fn sync_verify_and_content() {
     assert_eq!(job("sync=1").sync, SyncMode::Sync);
     assert_eq!(job("verify=crc32c").verify.method, Some(VerifyMethod::Crc32c));
     let check = job("verify=pattern\nverify_pattern=0xff\"abcd\"-12\nverify_backlog=10\nverify_fatal=1").verify;
-    assert_eq!(check.pattern, [0xff, b'a', b'b', b'c', b'd', 0xf4, 0xff, 0xff, 0xff]);
+    assert_eq!(check.pattern, [0xff, b'a', b'b', b'c', b'd', 0xf4, 0xff, 0xff, 0xff].into());
     assert_eq!((check.backlog, check.fatal, check.after_write), (10, true, true));
     let check = job("verify=pattern\nverify_pattern=0xabc%o%o\"z\"").verify;
     assert_eq!((check.pattern.len(), check.pattern_offsets), (19, vec![2, 10]));
@@ -415,8 +415,38 @@ fn sync_verify_and_content() {
     assert_eq!(job("verify_pattern=0xff").verify.method, Some(VerifyMethod::Pattern), "as fio does");
     assert_eq!(job("verify_pattern=0xff\nverify=0").verify.method, None);
     assert!(warnings("verify=pattern")[0].contains("verify: without verify_pattern= there is nothing to compare"));
-    assert_eq!(job("buffer_pattern=0xdeadface").buffer_pattern, Some(vec![0xde, 0xad, 0xfa, 0xce]));
-    assert_eq!(job("buffer_pattern=123").buffer_pattern, Some(vec![123]));
+    assert_eq!(job("buffer_pattern=0xdeadface").buffer_pattern, Some([0xde, 0xad, 0xfa, 0xce].into()));
+    assert_eq!(job("buffer_pattern=123").buffer_pattern, Some([123].into()));
+    // What fio 3.33 wrote for these: a number ends before the 0 of the next one's 0x.
+    let mixed = [b'a', b'b', b'c', b'd', 0xf4, 0xff, 0xff, 0xff, 0xde, 0xad, 0xfa, 0xce];
+    assert_eq!(job("buffer_pattern=\"abcd\"-120xdeadface").buffer_pattern, Some(mixed.into()));
+    assert_eq!(job("buffer_pattern=120x12").buffer_pattern, Some([12, 0x12].into()));
+    assert_eq!(job("buffer_pattern=12-3").buffer_pattern, Some([12, 0xfd, 0xff, 0xff, 0xff].into()));
+}
+
+#[test]
+fn a_pattern_may_be_the_content_of_a_file_beside_the_job_file() {
+    let text = "[a]\nsize=1m\nbuffer_pattern=0xff'content.bin'\n[b]\nsize=1m\nverify_pattern='sub/content.bin'%o\n";
+    let mut source = MemorySource::one("jobs/main.fio", text);
+    source.files.insert("jobs/content.bin".into(), "x".repeat(600));
+    source.files.insert("jobs/sub/content.bin".into(), "yz".into());
+    let jobs = parse(&mut source, "jobs/main.fio").unwrap().jobs;
+    let content = jobs[0].buffer_pattern.as_deref().unwrap();
+    assert_eq!((content.len(), &content[..2]), (601, &[0xff, b'x'][..]), "longer than 512 bytes, which is fio's most");
+    assert_eq!(&jobs[1].verify.pattern[..], b"yz\0\0\0\0\0\0\0\0");
+    let said = |text: &str, content: &str| {
+        let mut source = MemorySource::one("jobs/main.fio", &format!("[a]\nbuffer_pattern={text}\n"));
+        source.files.insert("jobs/content.bin".into(), content.to_owned());
+        parse(&mut source, "jobs/main.fio").expect_err(text)[0].to_string()
+    };
+    let at = "jobs/main.fio:2:16: buffer_pattern:";
+    let gone =
+        "cannot read `jobs/gone` (No such file or directory); the name is relative to the file that has the option";
+    assert_eq!(said("'gone'", ""), format!("{at} {gone}"));
+    assert!(said("'../content.bin'", "").contains("not below jobs, the job file's folder; --include-dir"));
+    assert_eq!(said("'content.bin", ""), format!("{at} `'content.bin` lacks its closing quote"));
+    assert_eq!(said("'content.bin'", ""), format!("{at} is 0 bytes long; must be 1 to 65536"));
+    assert_eq!(said("'content.bin'", &"x".repeat(65537)), format!("{at} is 65537 bytes long; must be 1 to 65536"));
 }
 
 #[test]
@@ -501,7 +531,11 @@ fn atomic_writes() {
         assert!(of(text)[0].ends_with("; must be a power of two from 4096 to 65536"), "{:?}", of(text));
     }
     let error = said("rw=write", none.clone(), Kernel::DEFAULT);
-    assert_eq!(error, ["job.fio:4:8: atomic: the device has no atomic writes: its atomic_write_max_bytes is 0"]);
+    let with = "a simulated one has them with --set atomic_write_max_bytes=4096";
+    let without = "job.fio:4:8: atomic: the device has no atomic writes: its atomic_write_max_bytes is 0";
+    assert_eq!(error, [format!("{without}; {with}")]);
+    let error = said("rw=write\nbs=48k", none.clone(), Kernel::DEFAULT);
+    assert!(error[0].ends_with("atomic_write_max_bytes=65536"), "the least that takes its largest write: {error:?}");
     assert_eq!(said("rw=read", none, Kernel::V6_1), [""; 0], "nothing is written");
     let error = said("rw=write", some, Kernel::V6_6);
     assert!(error[0].contains("Linux has atomic writes from 6.11 on; use --kernel 6.12"), "{error:?}");

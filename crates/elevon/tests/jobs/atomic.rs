@@ -57,7 +57,8 @@ fn what_has_no_atomic_writes_refuses_them() {
     let bench = Bench::new();
     bench.file("job.fio", JOB);
     bench.file("disk.img", vec![0; 2 << 20]);
-    let none = "job.fio:6:8: atomic: the device has no atomic writes: its atomic_write_max_bytes is 0";
+    let none = "job.fio:6:8: atomic: the device has no atomic writes: its atomic_write_max_bytes is 0; \
+                a simulated one has them with --set atomic_write_max_bytes=4096";
     refused(&bench, &[], none);
     refused(&bench, &["--device", "null"], none);
     refused(&bench, &["--device", "qemu-nvme"], "job.fio:8:4: bs: 4096 bytes are no atomic write of the device");

@@ -57,6 +57,24 @@ fn moved(json: &Value, job: &str, direction: &str) -> u64 {
 }
 
 #[test]
+fn the_content_of_a_file_is_written_and_verified() {
+    let bench = Bench::new();
+    let content: Vec<u8> = (0..16384u32).map(|i| (i.wrapping_mul(i) >> 3) as u8).collect();
+    let job = "[global]\nfilename=x\nsize=16k\nbs=16k\ndirect=1\n\
+               [write_job]\nrw=write\nbuffer_pattern='content'\n\
+               [read_job]\nstonewall\nrw=read\nverify=pattern\nverify_pattern='content'\n";
+    let job = bench.file("job.fio", job);
+    bench.file("content", content.clone());
+    bench.file("disk.img", vec![0; 16384]);
+    let json = bench.json(job, &["--device", "./disk.img"]);
+    assert_eq!((moved(&json, "read_job", "read"), &json["jobs"][1]["error"]), (16384, &Value::from(0)));
+    assert!(
+        std::fs::read(bench.path("disk.img")).expect("the device") == content,
+        "other bytes than those of the file"
+    );
+}
+
+#[test]
 fn fio_examples_run_both_ways() {
     for (what, text, expected) in EXAMPLES {
         let bench = Bench::new();

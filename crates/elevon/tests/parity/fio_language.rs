@@ -117,9 +117,18 @@ fn random_zones_are_visited_as_by_fio() {
 
 #[test]
 fn patterns_are_written_as_by_fio() {
-    for pattern in
-        ["0xabc", "0x010203", "0x0102030405060708090a0b", "300", "\"abc\"", "%o", "0xff%o\"abcd\"-12", "-1%o"]
-    {
+    for pattern in [
+        "0xabc",
+        "0x010203",
+        "0x0102030405060708090a0b",
+        "300",
+        "\"abc\"",
+        "%o",
+        "0xff%o\"abcd\"-12",
+        "-1%o",
+        "\"abcd\"-120xdeadface",
+        "120x12",
+    ] {
         let job =
             format!("[a]\nfilename=file.img\nsize=1m\nbs=20k\nrw=write\nverify=pattern\nverify_pattern={pattern}\n");
         let job = job.replace("size=1m", "size=1000k");

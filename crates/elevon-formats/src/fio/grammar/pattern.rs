@@ -1,26 +1,30 @@
-//! Bytes of a pattern: a sequence of `"text"`, `0xhex` in the order written, decimal numbers (32
-//! bits, low byte first, without the zero bytes above the highest non-zero one), and in
-//! `verify_pattern` `%o` (8 bytes: the block's offset, low byte first).
+//! Bytes of a pattern: a sequence of `"text"`, `'file'` (its content), `0xhex` in the order written,
+//! decimal numbers (32 bits, low byte first, without the zero bytes above the highest non-zero one),
+//! and in `verify_pattern` `%o` (8 bytes: the block's offset, low byte first).
 
 use super::super::draft::Draft;
 use super::super::number::Scan;
 use crate::diagnostic::{Complaint, Problem};
 
-/// The maximum number of bytes, as in fio.
+/// The maximum number of bytes without a file, as in fio.
 const LONGEST: usize = 512;
 
-pub(in super::super) fn buffer_pattern(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
-    let (pattern, offsets) = bytes(text)?;
+/// The maximum number of bytes with a file: places in a pattern have 16 bits.
+const LONGEST_WITH_FILE: usize = 1 << 16;
+
+pub(in super::super) fn buffer_pattern(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
+    let (pattern, offsets) = bytes(text, scan)?;
     if !offsets.is_empty() {
         return Err(Problem::Unsupported
             .because(format!("`{text}`: %o is a format of verify_pattern=; must be bytes such as 0xdeadbeef")));
     }
-    draft.spec.buffer_pattern = Some(pattern);
+    draft.spec.buffer_pattern = Some(pattern.into());
     Ok(())
 }
 
-pub(in super::super) fn verify_pattern(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
-    (draft.spec.verify.pattern, draft.spec.verify.pattern_offsets) = bytes(text)?;
+pub(in super::super) fn verify_pattern(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
+    let (pattern, offsets) = bytes(text, scan)?;
+    (draft.spec.verify.pattern, draft.spec.verify.pattern_offsets) = (pattern.into(), offsets);
     Ok(())
 }
 
@@ -28,7 +32,7 @@ pub(in super::super) fn verify_pattern(draft: &mut Draft, _: &mut Scan, text: &s
 const OFFSET_BYTES: usize = 8;
 
 /// Returns the bytes of a pattern, and the places of its offsets in them.
-fn bytes(text: &str) -> Result<(Vec<u8>, Vec<u16>), Complaint> {
+fn bytes(text: &str, scan: &Scan) -> Result<(Vec<u8>, Vec<u16>), Complaint> {
     let (mut out, mut offsets) = (Vec::new(), Vec::new());
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -36,11 +40,13 @@ fn bytes(text: &str) -> Result<(Vec<u8>, Vec<u16>), Complaint> {
     }
     while !rest.is_empty() {
         if let Some(tail) = rest.strip_prefix('"') {
-            let (inside, after) = tail
-                .split_once('"')
-                .ok_or_else(|| Problem::Missing.because(format!("`{rest}` lacks its closing quote")))?;
+            let inside;
+            (inside, rest) = quoted(tail, '"')?;
             out.extend_from_slice(inside.as_bytes());
-            rest = after;
+        } else if let Some(tail) = rest.strip_prefix('\'') {
+            let name;
+            (name, rest) = quoted(tail, '\'')?;
+            out.extend_from_slice(file(name, scan)?);
         } else if let Some(tail) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
             rest = hex(tail, &mut out)?;
         } else if rest.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
@@ -53,17 +59,35 @@ fn bytes(text: &str) -> Result<(Vec<u8>, Vec<u16>), Complaint> {
         } else if rest.starts_with('%') {
             return Err(Problem::Unsupported
                 .because(format!("`{rest}`: there is no such format; must be %o, the offset, or bytes such as 0xff")));
-        } else if rest.starts_with('\'') {
-            return Err(Problem::Unsupported
-                .because(format!("{rest}: a file's content is not read; must be bytes such as 0xdeadbeef")));
         } else {
             return Err(Problem::Malformed
                 .because(format!("`{rest}` is no pattern; must be bytes such as 0xdeadbeef, 123 or \"text\"")));
         }
     }
+    let longest = if scan.files.is_empty() { LONGEST } else { LONGEST_WITH_FILE };
     match out.len() {
-        1..=LONGEST => Ok((out, offsets)),
-        length => Err(Problem::OutOfRange.because(format!("is {length} bytes long; must be 1 to {LONGEST}"))),
+        length if (1..=longest).contains(&length) => Ok((out, offsets)),
+        length => Err(Problem::OutOfRange.because(format!("is {length} bytes long; must be 1 to {longest}"))),
+    }
+}
+
+/// Splits a text behind an opening quote into what is quoted and what follows.
+fn quoted(text: &str, quote: char) -> Result<(&str, &str), Complaint> {
+    let missing = || Problem::Missing.because(format!("`{quote}{text}` lacks its closing quote"));
+    text.split_once(quote).ok_or_else(missing)
+}
+
+/// Returns the content of a file that a pattern names.
+fn file<'a>(name: &str, scan: &'a Scan) -> Result<&'a [u8], Complaint> {
+    match scan.files.get(name) {
+        Some(Ok(bytes)) => Ok(bytes),
+        Some(Err(why)) => {
+            Err(Problem::File.because(format!("{why}; the name is relative to the file that has the option")))
+        }
+        None => {
+            let message = format!("'{name}': only a job file can name a file with a pattern; put the option there");
+            Err(Problem::Unsupported.because(message))
+        }
     }
 }
 
@@ -83,7 +107,9 @@ fn hex<'a>(text: &'a str, out: &mut Vec<u8>) -> Result<&'a str, Complaint> {
 
 fn number<'a>(text: &'a str, out: &mut Vec<u8>) -> Result<&'a str, Complaint> {
     let end = text.char_indices().skip(1).find(|(_, c)| !c.is_ascii_digit()).map_or(text.len(), |(at, _)| at);
-    let (digits, rest) = text.split_at(end);
+    // The 0 before an x starts a hexadecimal number: 120xff is 12 and 0xff.
+    let is_before_hex = end > 1 && text[..end].ends_with('0') && text[end..].starts_with(['x', 'X']);
+    let (digits, rest) = text.split_at(if is_before_hex { end - 1 } else { end });
     let value: i64 = digits
         .parse()
         .map_err(|_| Problem::OutOfRange.because(format!("`{digits}` is no number; must be below 2^32, or hex")))?;

@@ -40,7 +40,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .no_effect("offsets come from Elevon's own generator, with the same distribution and coverage"),
     row("sprandom", BOOL, "", "0", "random writes that leave a drive preconditioned in one pass")
-        .refused("not supported; use rw=randwrite with a map over twice the size"),
+        .refused("use rw=randwrite with loops=2, which takes two passes"),
     row("spr_num_regions", super::COUNT, "", "100", "regions of sprandom").no_effect("it belongs to sprandom"),
     row("spr_op", super::TEXT, "%", "0.15", "over-provisioning that sprandom assumes")
         .no_effect("it belongs to sprandom"),

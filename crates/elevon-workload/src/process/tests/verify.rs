@@ -23,7 +23,7 @@ fn what_was_written_is_read_back() {
         |s| s.verify.interval = 1024,
         |s| {
             s.verify.method = Some(VerifyMethod::Pattern);
-            s.verify.pattern = vec![0xde, 0xad, 0xbe];
+            s.verify.pattern = vec![0xde, 0xad, 0xbe].into();
         },
     ] {
         let bench = verified(edit).run();
