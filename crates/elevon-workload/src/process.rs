@@ -173,8 +173,7 @@ struct Budget {
     left: Bytes,
     /// Bytes that must be left for one more I/O.
     least: Bytes,
-    /// Bytes that the last I/O that `io_size` needs may go beyond it, as with fio; they are part of
-    /// `per_loop`.
+    /// Bytes that the last I/O may go beyond the loop's, as with fio; they are part of `per_loop`.
     beyond: Bytes,
     ios_left: u64,
     loops_left: u64,
@@ -183,17 +182,22 @@ struct Budget {
 impl Budget {
     /// Returns the budget of a job that moves `bytes` in a loop.
     fn new(spec: &JobSpec, bytes: Bytes, options: &Options) -> Self {
-        let (least, beyond) = match spec.io_size {
-            Some(_) => (largest_block(spec), largest_block(spec) - 1),
-            None => (smallest_block(spec), 0),
+        // The I/O that reaches `io_size` is done whole, and so is one whose size was drawn, where
+        // its file has space for it. What is left of `size` may be too little for any I/O.
+        let (smallest, largest) = (smallest_block(spec), largest_block(spec));
+        let (rest, beyond) = match spec.io_size {
+            Some(_) => (1, largest - 1),
+            None if smallest < largest => (smallest, largest - 1),
+            None => (smallest, 0),
         };
+        let least = rest + beyond;
         let per_loop = Bytes::new(bytes.get().saturating_add(beyond));
         let (ios_left, loops_left) = (options.number_ios, options.loops);
         let (least, beyond) = (Bytes::new(least), Bytes::new(beyond));
         Self { per_loop, left: per_loop, least, beyond, ios_left, loops_left }
     }
 
-    /// Begins a loop. What the last one moved beyond `io_size` counts in this one.
+    /// Begins a loop. What the last one moved beyond its bytes counts in this one.
     fn refill(&mut self, ios: u64) {
         self.left = self.per_loop - self.beyond + self.left.min(self.beyond);
         self.ios_left = ios;
