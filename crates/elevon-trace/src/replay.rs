@@ -18,7 +18,7 @@ use crate::op::TraceOp;
 use crate::open::OpenError;
 use crate::reader::Reader;
 use crate::recorded::Recorded;
-use crate::report::ReadReport;
+use crate::report::{Gap, ReadReport};
 
 mod crop;
 mod ended;
@@ -328,8 +328,7 @@ fn build(
     processes.retain(|process| !process.ios.is_empty());
     writeback::find_buffered(&mut processes);
     let since = |time: u64| time.saturating_sub(first);
-    let gaps =
-        reader.report().gaps.iter().filter_map(|gap| Some((since(gap.from?), since(gap.until.unwrap_or(u64::MAX)))));
+    let gap = |gap: &Gap| Some((since(gap.from?), since(gap.until.unwrap_or(u64::MAX))));
     Ok(Workload {
         device,
         taken,
@@ -337,7 +336,7 @@ fn build(
         bio_ends: joined.bio_ends,
         duration: span.map_or(0, |(_, last)| since(last)).max(last_io),
         left_out,
-        gaps: gaps.collect(),
+        gaps: reader.report().gaps.iter().filter_map(gap).collect(),
         crowds: Crowds::of(requests, first),
         recorded,
         report: reader.report().clone(),

@@ -120,8 +120,8 @@ pub struct ReadReport {
     /// Devices of the whole trace with the number of their events, in order of appearance, even if
     /// one device was chosen.
     pub devices: Vec<(DeviceNumber, u64)>,
-    /// Devices and those on which they lie, such as a partition and its disk: the remaps of bios, in
-    /// order of appearance.
+    /// Devices and those on which they lie, such as a partition and its disk, from remaps of bios
+    /// in order of appearance.
     pub remaps: Vec<(DeviceNumber, DeviceNumber)>,
     /// Lines or records that contain no block event: comments, other tracepoints, summaries.
     pub other: u64,

@@ -1,5 +1,5 @@
-//! Reads the output of `blkparse` in its default form, with or without the times that `-t` adds, and
-//! the lines of the kernel's tracer `blk` with the option `blk_classic`.
+//! Reads the output of `blkparse` in its default form, with or without the times that `-t` adds,
+//! and the lines of the kernel's tracer `blk` with the option `blk_classic`.
 //!
 //! The text does not distinguish a bio's completion from a request's ([`Completions`] does), or a
 //! merged bio from a merged request, which is read as a bio's merge. Cost: O(length of the line).

@@ -2,10 +2,9 @@
 //! by time, CPU and sequence number, or one merged file.
 //!
 //! A damaged record is counted, and reading continues at the next record's magic number; so it does
-//! if the length of a record is damaged, which may span any number of others. A jump in
-//! a CPU's sequence numbers is a gap of lost events, and so is the rest of a CPU's file that is cut.
-//! Cost: O(log CPUs) per record; a buffer per
-//! CPU.
+//! if the length of a record is damaged, which may span any number of others. A jump in a CPU's
+//! sequence numbers is a gap of lost events, and so is the rest of a CPU's file that is cut. Cost:
+//! O(log CPUs) per record; a buffer per CPU.
 
 mod record;
 #[cfg(test)]
@@ -210,8 +209,8 @@ impl BlktraceSource {
         Ok(())
     }
 
-    /// Processes the end of a file. The rest of a file that is cut is a gap, in which the other CPUs
-    /// go on.
+    /// Processes the end of a file. The rest of a file that is cut is a gap, in which the other
+    /// CPUs go on.
     fn end(&self, file: usize, sink: &mut Sink) {
         if let Some((cpu, last)) = self.files[file].cut.filter(|_| self.files.len() > 1) {
             sink.push_gap_to_end(cpu, last);

@@ -39,8 +39,8 @@ pub(crate) fn is_line(line: &[u8]) -> bool {
 const NO_SECONDS_NOTE: &str = "its times have no unit (a clock such as counter, uptime or x86-tsc), or are missing: \
     there is the order of events, but no latency";
 
-/// Minimum number of events with times of which more than a quarter go back, so that these are taken
-/// for times since the event before.
+/// Minimum number of events with times of which more than a quarter go back, so that these are
+/// taken for times since the event before.
 const MIN_DELTAS: u64 = 16;
 
 /// State of a CPU.

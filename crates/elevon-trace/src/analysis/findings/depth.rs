@@ -32,9 +32,9 @@ const BLOATED_PERMILLE: u32 = 200;
 const LOST_PERMILLE: u32 = 5;
 
 /// A row's rate times its latency, in percent of its greatest depth, up to which the rate is one of
-/// that depth. By Little's law it is at most 100; requests that are issued at a depth may complete at
-/// another. Where more complete while the depth happens to be small, as at the end of a burst, they
-/// were served at another depth.
+/// that depth. By Little's law it is at most 100; requests that are issued at a depth may complete
+/// at another. Where more complete while the depth happens to be small, as at the end of a burst,
+/// they were served at another depth.
 const PLAUSIBLE_PERCENT: u128 = 150;
 
 /// Returns true if a row's rate can be one of its depth.

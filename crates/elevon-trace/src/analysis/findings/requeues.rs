@@ -22,8 +22,8 @@ pub(in crate::analysis) struct Requeues {
 }
 
 impl Requeues {
-    /// Counts a request, as it was before the driver gave it back. Drivers do so after its issue, or
-    /// before, so that it has none.
+    /// Counts a request, as it was before the driver gave it back. Drivers do so after its issue,
+    /// or before, so that it has none.
     pub(in crate::analysis) fn on_requeued(&mut self, request: &Request, now: u64) {
         self.times += 1;
         self.requests += u64::from(!request.is_requeued);

@@ -1,5 +1,5 @@
-//! Completions of zone appends, which name the sector that was written: the bio and the request name
-//! the start of the zone.
+//! Completions of zone appends, which name the sector that was written: the bio and the request
+//! name the start of the zone.
 
 use super::{Life, Place, TraceEvent};
 use crate::op::TraceOp;
