@@ -200,8 +200,9 @@ CPU:0 [LOST 42 EVENTS]
 fn a_loop_that_is_not_closed_is_told() {
     let bench = Bench::new();
     let trace = "\
-  a-11 [000] ..... 1.000000: block_rq_issue: 8,0 R 4096 () 100 + 8 [a]
-  b-12 [000] ..... 1.000100: block_rq_issue: 8,0 R 4096 () 200 + 8 [b]
+  a-11 [000] ..... 1.000000: block_bio_queue: 8,0 R 100 + 8 [a]
+  a-11 [000] ..... 1.000010: block_rq_issue: 8,0 R 4096 () 100 + 8 [a]
+  b-12 [000] ..... 1.000100: block_bio_queue: 8,0 R 200 + 8 [b]
   a-11 [000] ..... 1.000500: block_rq_complete: 8,0 R () 100 + 8 [0]
 ";
     bench.file("trace.txt", trace);

@@ -126,7 +126,7 @@ fn formats_of_an_option_are_not_taken_for_the_default() {
     let (events, reader) = read_bytes(["  8,0    0  1  0.0  130  Q  WS 86392 + 8 [fio]\n", line].concat());
     assert_eq!((events.len(), reader.report().skipped[0].reason), (1, ERROR));
     assert_eq!(reader.report().check(), Ok(()), "one line may be damaged");
-    let (_, reader) = read_bytes([&"  8,0    0  1  0.0  130  Q  WS 86392 + 8 [fio]\n"[..], &line.repeat(8)].concat());
+    let (_, reader) = read_bytes(["  8,0    0  1  0.0  130  Q  WS 86392 + 8 [fio]\n", &line.repeat(8)].concat());
     assert_eq!(reader.report().check(), Err(UnusableError::NoCompletionReadable));
     for line in ["0.054647070   8,0   D WS 8 16 fio", "8,0 Q DS 409600", "0.05,130,fio,I,WS,86392,4096"] {
         assert!(may_be_custom(line.as_bytes()), "{line}");
