@@ -22,7 +22,8 @@ const HEAD: &str = "\
 `--set KEY=VALUE` sets one of these; of a key that is given twice the last value counts. A report's `Config` has those in
 force. `elevon schedulers` lists them too, with the tunables of each scheduler, which `--scheduler NAME:tunable=value` sets.
 
-Values of `--set` and of tunables are plain numbers in the kernel's units. Everywhere else on the command line, in devices and in tenants' files, a
+Values of `--set` and of tunables are plain numbers in the kernel's units; one in bytes may also have `k`, `m` or `g` behind it, for
+powers of 1024. Everywhere else on the command line, in devices and in tenants' files, a
 size has its unit: `4Ki` or `4KiB` is 4096 bytes, `4kB` or `4KB` is 4000. `4K` alone is 4096 in `--memory` and `--cache` and
 4000 in tenants' files; for a device it is refused, because devices are sold in both units. A plain number is bytes in tenants' files only.
 A rate may have `/s` behind it. A time has `ns`, `us`, `ms` or `s`. All take decimals, as in `1.5us`; what is left of less
