@@ -291,8 +291,8 @@ impl Stack {
         }
         let is_own = self.config.hw_queues == 1;
         match self.send(now, queue, list, is_own, driver) {
-            // Also if the scheduler gave no more in this round: it is asked once more. On Linux 6.18
-            // `starved` of mq-deadline grew by three for each request of a higher class.
+            // Also if the scheduler gave no more in this round: it is asked once more. On Linux
+            // 6.18 `starved` of mq-deadline grew by three for each request of a higher class.
             Sent::All => self.has_more(queue),
             // Also if the scheduler or the tags stopped the list: nothing else would run the queue
             // again.
