@@ -291,7 +291,7 @@ mod tests {
             rate if rate.ends_with("/s") => "70MB/s",
             _ => "5",
         };
-        for (name, count) in [("null", 7), ("slots", 71)] {
+        for (name, count) in [("null", 7), ("slots", 83)] {
             let model = parse_model(name).unwrap();
             assert_eq!(parse_model(&model.to_string()), Ok(model.clone()));
             let lines = model.keys();
