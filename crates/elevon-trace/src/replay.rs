@@ -27,6 +27,7 @@ mod follow;
 mod infer;
 mod join;
 mod lacking;
+mod own_time;
 mod pace;
 mod writeback;
 
@@ -109,6 +110,8 @@ pub struct WorkloadProcess {
     pub name: Option<String>,
     /// The cgroup of most of its I/O, if the trace has it.
     pub cgroup: Option<u64>,
+    /// True if one thread queued all its I/Os, as far as the trace tells threads apart.
+    pub is_one_thread: bool,
     /// Its I/Os, in order of time.
     pub ios: Vec<WorkloadIo>,
 }
@@ -265,6 +268,7 @@ fn of_request(request: &RequestRecord) -> Option<BioRecord> {
         op: request.op,
         flags: Some(request.flags),
         process: request.process,
+        tid: None,
         cgroup: None,
         prio: request.prio,
         plug: 0,
@@ -284,6 +288,7 @@ fn build(
     let mut processes: Vec<_> = analysis.processes().iter().map(|row| process(row, reader)).collect();
     let mut cgroups: Vec<Option<u64>> = vec![None; processes.len()];
     let mut plugs: Vec<u32> = vec![0; processes.len()];
+    let mut threads: Vec<Option<Option<u32>>> = vec![None; processes.len()];
     let (mut first, mut left_out, mut untimed) = (None, 0, false);
     let mut joined = Joined::new(&bios);
     for number in 0..bios.len() {
@@ -301,6 +306,7 @@ fn build(
         cgroups[at] = cgroups[at].or(bio.cgroup);
         let joins = bio.plug != 0 && bio.plug == plugs[at];
         plugs[at] = bio.plug;
+        processes[at].is_one_thread &= bio.tid.is_some() && *threads[at].get_or_insert(bio.tid) == bio.tid;
         processes[at].ios.push(WorkloadIo {
             at: bio.queued - first,
             completed: (bio.completed != ABSENT).then(|| bio.completed.saturating_sub(first)),
@@ -346,7 +352,7 @@ fn build(
 fn process(row: &ProcessStats, reader: &Reader) -> WorkloadProcess {
     let names = reader.names();
     let name = row.comm.map(|comm| names.name(comm)).or_else(|| row.id.and_then(|id| names.process(id)));
-    WorkloadProcess { id: row.id, name: name.map(str::to_owned), cgroup: None, ios: Vec::new() }
+    WorkloadProcess { id: row.id, name: name.map(str::to_owned), cgroup: None, is_one_thread: true, ios: Vec::new() }
 }
 
 /// Returns the flags of an I/O as it was submitted. No format tells a direct write from another.

@@ -6,7 +6,9 @@
 //! stands for the start of the process, so I/Os are issued at their traced times. In a closed loop
 //! it is the number of I/Os that had completed when the process continued, and the time is its
 //! think time then: the process keeps its depth at any speed of the device. `elevon_trace::replay`
-//! finds both numbers in a trace.
+//! finds both numbers in a trace. It also finds for how long the thread was at work since it
+//! submitted the previous I/O: that passes between the two whenever completions come, because a
+//! thread has one CPU.
 //!
 //! - An I/O is late if its process sleeps for a tag or has no free slot. It is counted as late, and
 //!   issued as soon as possible.
@@ -85,6 +87,8 @@ pub struct ReplayIo {
     pub after: u64,
     /// Time from that completion, or from the start of the process.
     pub think: Nanos,
+    /// Least time from when the I/O before it was submitted; 0 for none.
+    pub own: Nanos,
     /// Read, write, flush, discard, ...
     pub op: Op,
     /// SYNC, META, FUA, PREFLUSH ... as traced.
@@ -292,6 +296,8 @@ pub struct Replayed {
     /// The next I/O of the script, and the instant at which the previous one was issued.
     next: usize,
     went_at: Instant,
+    /// The instant at which it was submitted, after any sleep.
+    free_since: Instant,
     /// The I/Os to submit now, and the number of them already submitted.
     staged: Vec<u32>,
     handed: usize,
@@ -341,6 +347,7 @@ impl Replayed {
             free: Vec::new(),
             next: 0,
             went_at: Instant::ZERO,
+            free_since: Instant::ZERO,
             staged: Vec::new(),
             handed: 0,
             last_taken: 0,
@@ -374,11 +381,14 @@ impl Replayed {
     /// Returns the instant at which the next I/O is due; `None` if it follows a completion still to
     /// come. `since`: when another process had come so far as it follows.
     fn due(&mut self, since: Instant) -> Option<Instant> {
-        let ReplayIo { think, continues, .. } = self.script.ios[self.next];
+        let ReplayIo { think, own, continues, .. } = self.script.ios[self.next];
         if !continues {
             self.lag = Nanos::ZERO;
         }
         self.undelayed = self.followed()?.max(since).saturating_add(think);
+        if !own.is_zero() {
+            self.undelayed = self.undelayed.max(self.free_since.saturating_add(own));
+        }
         Some(self.undelayed.max(self.paced()))
     }
 
@@ -433,6 +443,7 @@ impl Replayed {
             }
             self.next += 1;
             self.went_at = now.max(due);
+            self.free_since = now;
             if self.script.ios.get(self.next).is_none_or(|next| !next.joins) {
                 return;
             }
@@ -724,6 +735,7 @@ impl Source for Replayed {
             self.slots[token as usize].issued = now;
             self.ties.on_submitted();
             self.lag = now.since(self.undelayed);
+            self.free_since = now;
         }
     }
 

@@ -422,6 +422,7 @@ fn with_sections(ios: &mut [ReplayIo], exclusion: &Exclusion) -> SectionRule {
         let first = &mut ios[section.first];
         first.section = Some(SectionEdge::Begins);
         first.think = first.think.saturating_sub(Nanos::new(section.waited));
+        first.own = first.own.min(first.think);
         ios[section.last].section = Some(SectionEdge::Ends);
     }
     let Exclusion { group, hand_over, is_together, .. } = *exclusion;
@@ -433,6 +434,7 @@ fn with_plugs(mut ios: Vec<ReplayIo>) -> Vec<ReplayIo> {
     for at in (1..ios.len()).rev() {
         if ios[at].joins {
             (ios[at - 1].after, ios[at - 1].think) = (ios[at].after, ios[at].think);
+            ios[at - 1].own = Nanos::new(ios[at - 1].own.get().saturating_add(ios[at].own.get()));
         }
     }
     ios
@@ -446,6 +448,7 @@ fn replay_io(io: &WorkloadIo, when: After, by_flusher: bool) -> ReplayIo {
     ReplayIo {
         after: when.completions,
         think: Nanos::new(when.think),
+        own: Nanos::new(when.own),
         op: io.op,
         flags: if io.op == Op::Flush { Flags::PREFLUSH.with(Flags::SYNC) } else { io.flags },
         sector: Sector::new(io.sector),

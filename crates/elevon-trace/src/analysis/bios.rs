@@ -28,6 +28,8 @@ pub(crate) struct BioRecord {
     pub(crate) flags: Option<Flags>,
     /// Index of the process in order of appearance.
     pub(crate) process: u32,
+    /// The thread that queued it, if the trace tells.
+    pub(crate) tid: Option<u32>,
     pub(crate) cgroup: Option<u64>,
     pub(crate) prio: Option<IoPrio>,
     /// Number of the plug that it shared with other bios; 0 for none.
@@ -70,6 +72,7 @@ impl BioLog {
             op: event.op,
             flags: event.flags,
             process,
+            tid: event.tid,
             cgroup: event.cgroup,
             prio: event.ioprio,
             plug: 0,

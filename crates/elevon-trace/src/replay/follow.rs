@@ -194,6 +194,7 @@ fn follow(process: &WorkloadProcess, after: &mut [After], burst: &Burst, other: 
         *after = After {
             completions: burst.first as u64,
             think: io.at - burst.idle_since.max(end),
+            own: 0,
             continues: false,
             follows: Some(Follows { process: other, milestone: Milestone::Completed, count }),
         };
@@ -285,7 +286,7 @@ impl Workload {
                     None => (awake, Follows { process, milestone: Milestone::Entered, count: earlier as u64 + 1 }),
                 };
                 let think = io.at.saturating_sub(since);
-                all[at][number] = After { completions: 0, think, continues: false, follows: Some(follows) };
+                all[at][number] = After { completions: 0, think, own: 0, continues: false, follows: Some(follows) };
             }
         }
     }

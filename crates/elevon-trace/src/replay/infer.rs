@@ -1,7 +1,7 @@
 //! Infers which completions each I/O of a process followed.
 
 use super::follow::{self, Follows};
-use super::{Workload, WorkloadIo, WorkloadProcess};
+use super::{Workload, WorkloadIo, WorkloadProcess, own_time};
 
 /// Completions within this time before a process continues are handled together: a process that is
 /// woken for one completion also finds those that arrived while it woke up.
@@ -15,6 +15,9 @@ pub struct After {
     pub completions: u64,
     /// Nanoseconds since the last of these completions, or since the start of the process.
     pub think: u64,
+    /// Nanoseconds for which its thread was at work since it submitted the I/O before; 0 if that is
+    /// not known. At most the think time.
+    pub own: u64,
     /// It is a write of the page cache that follows the one before it: if the process sleeps for
     /// that one, it goes later by as much.
     pub continues: bool,
@@ -25,7 +28,7 @@ pub struct After {
 impl After {
     /// Returns what an I/O follows that is issued as soon as so many of its process have completed.
     pub const fn completions(completions: u64) -> Self {
-        Self { completions, think: 0, continues: false, follows: None }
+        Self { completions, think: 0, own: 0, continues: false, follows: None }
     }
 }
 
@@ -90,11 +93,12 @@ fn of_process(process: &WorkloadProcess, gaps: &[(u64, u64)]) -> Vec<After> {
             let completions = (seen - early.saturating_sub(at)).min(begin + at);
             let since = completions.checked_sub(1).map_or(first.at, |last| ends[last]);
             let think = io.at.saturating_sub(since);
-            all.push(After { completions: completions as u64, think, continues: false, follows: None });
+            all.push(After { completions: completions as u64, think, own: 0, continues: false, follows: None });
         }
         seen_before = seen;
         begin += len;
     }
+    own_time::add(process, &ends, &mut all);
     all
 }
 

@@ -20,7 +20,7 @@ pub(super) fn io(at: u64, completed: Option<u64>) -> WorkloadIo {
 }
 
 pub(super) fn process(ios: Vec<WorkloadIo>) -> WorkloadProcess {
-    WorkloadProcess { id: Some(1), name: None, cgroup: None, ios }
+    WorkloadProcess { id: Some(1), name: None, cgroup: None, is_one_thread: true, ios }
 }
 
 pub(super) fn workload(processes: Vec<WorkloadProcess>, gaps: Vec<(u64, u64)>) -> Workload {

@@ -6,6 +6,7 @@ pub(crate) fn io(after: u64, think_ms: u64) -> ReplayIo {
     ReplayIo {
         after,
         think: Nanos::from_millis(think_ms),
+        own: Nanos::ZERO,
         op: Op::Read,
         flags: Flags::NONE,
         sector: Sector::new(8),

@@ -198,7 +198,13 @@ mod tests {
             bio_ends: 0,
         };
         let waits = |ios: &[WorkloadIo]| {
-            is_waited_for(&WorkloadProcess { id: Some(1), name: None, cgroup: None, ios: ios.to_vec() })
+            is_waited_for(&WorkloadProcess {
+                id: Some(1),
+                name: None,
+                cgroup: None,
+                is_one_thread: true,
+                ios: ios.to_vec(),
+            })
         };
         let [read, commit] = [io(Op::Read, Flags::RAHEAD), io(Op::Write, Flags::SYNC)];
         let background = io(Op::Write, Flags::NONE);

@@ -41,7 +41,7 @@ pub(super) fn reasons(processes: &[Subject], trace: &Inspection, of_device: Vec<
     reasons.extend(of_device);
     if let Some((subject, _)) = worst(processes).filter(|(_, gain)| percent(*gain) >= FAR_OFF) {
         reasons.push(format!(
-            "a process that is busy with its CPU between I/Os, as {} may be, goes faster in a replay than its CPU",
+            "what may have kept {} from its CPU (interrupts, workers, other processes) is not in a replay",
             subject.label
         ));
     }

@@ -195,6 +195,34 @@ CPU:0 [LOST 42 EVENTS]
     }
 }
 
+/// A process that its CPU limits, and one that the device limits, on a device three times as fast:
+/// the replay of each does what the process itself does there.
+#[test]
+fn a_process_bound_by_its_cpu_stays_so_on_a_faster_device() {
+    let bench = Bench::new();
+    bench.file(
+        "busy.fio",
+        "[busy]\nrw=randread\nbs=4k\nioengine=libaio\niodepth=16\ndirect=1\nsize=180m\nruntime=1\ntime_based\n",
+    );
+    let device = |latency: &str| {
+        format!(
+            "slots:slots=6,latency={latency},spread_min=10%,spread_p50=100%,spread_p90=275%,spread_max=800%,size=1GiB"
+        )
+    };
+    let rate = |args: &[&str]| {
+        let found: Value = serde_json::from_str(&bench.stdout(args)).expect("JSON");
+        found["jobs"][0]["read"]["iops"].as_f64().expect("a number")
+    };
+    for cost in ["submit=400us,complete=200us", "submit=100us,complete=50us", "submit=10us,complete=10us"] {
+        let run = ["run", "busy.fio", "--output-format", "json", "--cpu-cost", cost, "--device"];
+        rate(&[&run[..], &[&device("700us"), "--trace", "busy.ftrace"]].concat());
+        let really = rate(&[&run[..], &[&device("200us")]].concat());
+        let replayed =
+            rate(&["replay", "busy.ftrace", "--closed", "--output-format", "json", "--device", &device("200us")]);
+        assert!((replayed / really - 1.0).abs() < 0.05, "{cost}: {replayed} I/Os a second, really {really}");
+    }
+}
+
 /// The loop of a process without completions cannot be closed, and a remark says so.
 #[test]
 fn a_loop_that_is_not_closed_is_told() {

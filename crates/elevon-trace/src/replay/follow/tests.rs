@@ -38,10 +38,11 @@ fn a_task_follows_the_journal_and_its_commits_follow_the_task() {
     let after = follows(files(Flags::PREFLUSH | Flags::FUA));
     let of = |process, count| Some(Follows { process, milestone: Milestone::Completed, count });
     for round in 1..30 {
-        let begins = After { completions: round, think: 100 * US, continues: false, follows: of(1, 2 * round) };
+        let begins = After { completions: round, think: 100 * US, own: 0, continues: false, follows: of(1, 2 * round) };
         assert_eq!(after[0][round as usize], begins);
         let at = 2 * round as usize;
-        let commit = After { completions: 2 * round, think: 100 * US, continues: false, follows: of(0, round + 1) };
+        let commit =
+            After { completions: 2 * round, think: 100 * US, own: 0, continues: false, follows: of(0, round + 1) };
         assert_eq!(after[1][at], commit);
         assert_eq!((after[1][at + 1].follows, after[1][at + 1].think), (None, 50 * US), "the record");
     }
@@ -65,7 +66,7 @@ fn a_commit_that_begins_at_the_end_of_another_follows_who_asked_since_that_began
     let after = follows(processes);
     // The first write of a commit begins 50 us after the record before; `late` had asked.
     let asked = Follows { process: 3, milestone: Milestone::Completed, count: 1 };
-    assert_eq!(after[1][2], After { completions: 2, think: 50 * US, continues: false, follows: Some(asked) });
+    assert_eq!(after[1][2], After { completions: 2, think: 50 * US, own: 0, continues: false, follows: Some(asked) });
 }
 
 #[test]
