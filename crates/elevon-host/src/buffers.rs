@@ -12,6 +12,7 @@ use elevon_workload::token::Token;
 
 use crate::frames::Frames;
 use crate::mapping::Mapping;
+use crate::registered::Registered;
 
 /// Alignment of slabs and slots: enough for every O_DIRECT file system.
 const ALIGN: usize = 4096;
@@ -20,10 +21,16 @@ const ALIGN: usize = 4096;
 struct Slab {
     memory: Mapping,
     slot_bytes: usize,
-    /// Commands in flight on each slot.
-    in_flight: Vec<u32>,
-    /// Its index among the buffers registered with the ring, if it is one of them.
-    registered: Option<u16>,
+    slots: Vec<Slot>,
+}
+
+/// A slot of a slab.
+#[derive(Clone, Default)]
+struct Slot {
+    /// Commands in flight.
+    in_flight: u32,
+    /// Its entry among the buffers that are registered with the ring, if it has one.
+    registered: Option<Registered>,
 }
 
 impl Drop for Slab {
@@ -39,17 +46,17 @@ impl Slab {
     fn new(slots: u32, bytes: u64) -> std::io::Result<Self> {
         let slot_bytes = (bytes.max(1) as usize).next_multiple_of(ALIGN);
         let memory = Mapping::new(slot_bytes.saturating_mul(slots.max(1) as usize))?;
-        Ok(Self { memory, slot_bytes, in_flight: vec![0; slots.max(1) as usize], registered: None })
+        Ok(Self { memory, slot_bytes, slots: vec![Slot::default(); slots.max(1) as usize] })
     }
 
     fn is_idle(&self) -> bool {
-        self.in_flight.iter().all(|&commands| commands == 0)
+        self.slots.iter().all(|slot| slot.in_flight == 0)
     }
 
     fn slot(&mut self, token: u64) -> Option<&mut [u8]> {
         let index = usize::try_from(token).ok()?;
-        assert_eq!(*self.in_flight.get(index)?, 0, "the buffer of an I/O in flight is asked for");
-        // SAFETY: the slot lies inside the slab (its counter exists), no command is in flight on
+        assert_eq!(self.slots.get(index)?.in_flight, 0, "the buffer of an I/O in flight is asked for");
+        // SAFETY: the slot lies inside the slab (it is in the list), no command is in flight on
         // it, and the slice borrows the slab, so no command can start while it lives.
         Some(unsafe {
             std::slice::from_raw_parts_mut(self.memory.start().add(index * self.slot_bytes), self.slot_bytes)
@@ -62,7 +69,8 @@ impl Slab {
 pub(crate) struct Span {
     pub(crate) address: *mut u8,
     pub(crate) len: usize,
-    /// Index among the buffers registered with the ring, if its slab is one of them.
+    /// Index of its buffer among those that are registered with the ring, once
+    /// [`Buffers::register`] has looked for it.
     pub(crate) registered: Option<u16>,
     /// Index of the slab, which is that of the task; or [`FRAMES`].
     slab: u32,
@@ -144,11 +152,11 @@ impl Buffers {
         };
         let slab = self.slabs[piece.task.index()].as_mut().expect("buffers are prepared before I/O");
         let (offset, len) = (piece.offset as usize, piece.len as usize);
-        assert!(slot < slab.in_flight.len() && offset + len <= slab.slot_bytes, "a piece lies outside its buffer");
-        slab.in_flight[slot] += 1;
+        assert!(slot < slab.slots.len() && offset + len <= slab.slot_bytes, "a piece lies outside its buffer");
+        slab.slots[slot].in_flight += 1;
         // SAFETY: inside the slab by the assertion above.
         let address = unsafe { slab.memory.start().add(slot * slab.slot_bytes + offset) };
-        spans.push(Span { address, len, registered: slab.registered, slab: piece.task.0, slot: slot as u32 });
+        spans.push(Span { address, len, registered: None, slab: piece.task.0, slot: slot as u32 });
     }
 
     /// Ends the command of a span.
@@ -158,7 +166,7 @@ impl Buffers {
                 frames.finish(span, is_read);
             }
         } else if let Some(Some(slab)) = self.slabs.get_mut(span.slab as usize) {
-            slab.in_flight[span.slot as usize] -= 1;
+            slab.slots[span.slot as usize].in_flight -= 1;
         }
     }
 
@@ -169,27 +177,30 @@ impl Buffers {
         frames.carry_out(copy, slab.and_then(|slab| slab.slot(copy.token)));
     }
 
-    /// Registers slabs by `register`, which returns true on success: as many as one call accepts,
-    /// and none that is too large. The other slabs have no index.
-    pub(crate) fn register(&mut self, register: impl FnOnce(&[libc::iovec]) -> bool) {
-        const LARGEST: usize = 1 << 30;
-        const MOST: usize = 1024;
-        let fit = |slab: &&mut Slab| slab.memory.len() <= LARGEST;
-        let mut slabs: Vec<&mut Slab> = self.slabs.iter_mut().flatten().filter(fit).take(MOST).collect();
-        let iovec = |slab: &&mut Slab| libc::iovec { iov_base: slab.memory.start().cast(), iov_len: slab.memory.len() };
-        let iovecs: Vec<libc::iovec> = slabs.iter().map(iovec).collect();
-        if !iovecs.is_empty() && register(&iovecs) {
-            for (index, slab) in slabs.iter_mut().enumerate() {
-                slab.registered = Some(index as u16);
-            }
-        }
+    /// Looks for a span in flight among the buffers that are registered with the ring. `cover` is
+    /// given the entry of its buffer, where the buffer begins, and how many bytes of it are needed.
+    pub(crate) fn register(
+        &mut self,
+        span: &mut Span,
+        cover: impl FnOnce(&mut Option<Registered>, *mut u8, usize) -> Option<u16>,
+    ) {
+        // The frames of a page cache are not registered.
+        let Some(Some(slab)) = self.slabs.get_mut(span.slab as usize) else { return };
+        let start = slab.memory.start().wrapping_add(span.slot as usize * slab.slot_bytes);
+        let bytes = (span.end().addr() - start.addr()).next_multiple_of(ALIGN);
+        span.registered = cover(&mut slab.slots[span.slot as usize].registered, start, bytes);
     }
 
-    /// Marks all slabs as not registered.
-    pub(crate) fn unregister(&mut self) {
-        for slab in self.slabs.iter_mut().flatten() {
-            slab.registered = None;
-        }
+    /// Takes away the entries of a task's buffers among those that are registered with the ring, or
+    /// that of one of them, and yields their indices.
+    pub(crate) fn unregister(&mut self, task: TaskId, token: Option<u64>) -> impl Iterator<Item = u16> {
+        let slots = self.slabs.get_mut(task.index()).and_then(Option::as_mut).map(|slab| &mut slab.slots[..]);
+        let slots = slots.unwrap_or_default();
+        let chosen = match token.map(|token| token as usize) {
+            None => slots,
+            Some(one) => slots.get_mut(one..=one).unwrap_or_default(),
+        };
+        chosen.iter_mut().filter_map(|slot| slot.registered.take()).map(|entry| entry.index)
     }
 }
 
@@ -269,30 +280,30 @@ mod tests {
         buffers.finish(&spans[2], true);
         buffers.finish(&spans[1], true);
         assert!(buffers.slot(TaskId(65_537), 1).is_some() && buffers.slot(TaskId(65_535), 1).is_some());
-        let of_the_first = |buffers: &mut Buffers| buffers.slabs[1].as_ref().expect("prepared").in_flight[1];
+        let of_the_first = |buffers: &mut Buffers| buffers.slabs[1].as_ref().expect("prepared").slots[1].in_flight;
         assert_eq!(of_the_first(&mut buffers), 1, "its command is still in flight");
         buffers.finish(&spans[0], true);
         assert_eq!(of_the_first(&mut buffers), 0);
     }
 
     #[test]
-    fn only_slabs_that_were_registered_have_an_index() {
+    fn a_buffer_is_registered_as_far_as_a_span_needs_it() {
         let mut buffers = Buffers::default();
-        prepare(&mut buffers, 3, 2, 4096);
-        prepare(&mut buffers, 5, 2, 4096);
-        let index = |buffers: &mut Buffers, task: u32| {
-            let mut spans = Vec::new();
-            buffers.start(&Piece { task: TaskId(task), ..piece(0, 4096) }, true, &mut spans);
-            buffers.finish(&spans[0], true);
-            spans[0].registered
-        };
-        buffers.register(|iovecs| iovecs.len() == 2);
-        assert_eq!((index(&mut buffers, 3), index(&mut buffers, 5)), (Some(0), Some(1)));
-        prepare(&mut buffers, 3, 2, 8192);
-        prepare(&mut buffers, 4, 2, 4096);
-        let all = [3, 4, 5].map(|task| index(&mut buffers, task));
-        assert_eq!(all, [None, None, Some(1)]);
-        buffers.unregister();
-        assert_eq!(index(&mut buffers, 5), None);
+        prepare(&mut buffers, 0, 3, 64 << 10);
+        let mut spans = Vec::new();
+        buffers.start(&piece(5000, 4000), true, &mut spans);
+        let mut asked = None;
+        buffers.register(&mut spans[0], |known, start, bytes| {
+            asked = Some((*known, start.addr(), bytes));
+            *known = Some(Registered { index: 7, bytes });
+            Some(7)
+        });
+        let address = spans[0].address.addr();
+        assert_eq!(asked, Some((None, address - 5000, 12_288)));
+        assert_eq!(spans[0].registered, Some(7));
+        buffers.finish(&spans[0], true);
+        let mut unregister = |token| buffers.unregister(TaskId(0), token).collect::<Vec<_>>();
+        assert_eq!((unregister(Some(0)), unregister(Some(9))), (vec![], vec![]));
+        assert_eq!((unregister(Some(1)), unregister(None)), (vec![7], vec![]));
     }
 }

@@ -15,6 +15,7 @@ mod mapping;
 pub mod memory;
 pub mod passed;
 mod promise;
+mod registered;
 mod sockets;
 mod threads;
 mod uring;
@@ -47,7 +48,8 @@ use threads::Work;
 /// How I/O is submitted to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// io_uring, with the buffers of a run registered if the memory lock limit allows.
+    /// io_uring, with the buffers of direct I/O registered as far as the limit of locked memory
+    /// allows.
     IoUring,
     /// System calls on a pool of threads.
     Threads,
@@ -176,15 +178,17 @@ impl Host {
         Ok(())
     }
 
-    /// Makes the buffers of a task as [`Backend::prepare_buffers`] does, at any time, and does not
-    /// register them: registration would take the memory of all of them at once, whether it is used
-    /// or not, and be made again for all tasks.
+    /// Makes the buffers of a task as [`Backend::prepare_buffers`] does, at any time.
     ///
     /// # Errors
     /// The machine has not enough memory. The task has no buffers then.
     pub fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> std::io::Result<()> {
         // What was abandoned in a ring that failed still has its buffers.
-        if self.is_broken() { Ok(()) } else { self.buffers.prepare(task, slots, bytes) }
+        if self.is_broken() {
+            return Ok(());
+        }
+        self.unregister(task, None);
+        self.buffers.prepare(task, slots, bytes)
     }
 
     /// Gives back the memory of a buffer that has no command in flight. The buffer stays.
@@ -193,7 +197,14 @@ impl Host {
     /// If a command is in flight.
     pub fn empty_buffer(&mut self, task: TaskId, token: u64) {
         if !self.is_broken() {
+            self.unregister(task, Some(token));
             self.buffers.empty_slot(task, token);
+        }
+    }
+
+    fn unregister(&mut self, task: TaskId, token: Option<u64>) {
+        if let Engine::Uring(ring) = &mut self.engine {
+            ring.unregister(&mut self.buffers, task, token);
         }
     }
 
@@ -447,13 +458,7 @@ impl Backend for Host {
     }
 
     fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
-        if self.is_broken() {
-            return;
-        }
-        if let Engine::Uring(ring) = &mut self.engine {
-            ring.register_again(&mut self.buffers);
-        }
-        let prepared = self.buffers.prepare(task, slots, bytes);
+        let prepared = self.make_buffers(task, slots, bytes);
         prepared.unwrap_or_else(|error| panic!("no memory for the buffers of a task: {error}"));
     }
 

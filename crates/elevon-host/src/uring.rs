@@ -1,5 +1,5 @@
-//! Commands by io_uring: registered buffers if the kernel allows them, one system call to submit a
-//! batch and wait.
+//! Commands by io_uring: registered buffers for direct I/O if the kernel allows them, one system call
+//! to submit a batch and wait.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use elevon_core::driver::{Accept, Command, Pieces};
 use elevon_core::op::Op;
 use elevon_core::status::Status;
-use elevon_core::units::Bytes;
+use elevon_core::units::{Bytes, TaskId};
 use io_uring::{IoUring, opcode, squeue, types};
 
 use crate::buffers::{Buffers, Span};
 use crate::busy_poll::BusyPoll;
 use crate::promise::is_promise;
+use crate::registered::RegisteredTable;
 use crate::sockets::{Incoming, Next, Outgoing, SlotBytes, Socket, SocketEvent, SocketId};
 use crate::threads::rw_flags;
 use crate::{Finished, HostFile};
@@ -63,7 +64,7 @@ pub(crate) struct Uring {
     free: Vec<u32>,
     in_flight: usize,
     unsubmitted: usize,
-    registration: Registration,
+    registered: RegisteredTable,
     /// Results taken from the ring and not yet passed on.
     results: VecDeque<(u32, i32)>,
     sockets: Vec<Option<Box<Socket>>>,
@@ -78,16 +79,6 @@ pub(crate) struct Uring {
     /// Another engine's alarm, and whether a poll for it is in the ring.
     alarm: Option<(RawFd, bool)>,
     busy_poll: BusyPoll,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Registration {
-    /// Plain addresses are used: nobody asked for another way, or registration was refused (memory
-    /// lock limit, too many).
-    None,
-    /// Registration is to be tried before the next command.
-    Wanted,
-    Done,
 }
 
 impl Uring {
@@ -108,7 +99,7 @@ impl Uring {
             free: Vec::new(),
             in_flight: 0,
             unsubmitted: 0,
-            registration: Registration::None,
+            registered: RegisteredTable::default(),
             results: VecDeque::new(),
             sockets: Vec::new(),
             of_sockets: VecDeque::new(),
@@ -136,33 +127,11 @@ impl Uring {
         self.alarm = Some((alarm, false));
     }
 
-    /// Prepares for a change of buffers that are to be registered before the next command, all of
-    /// them, unless commands are in flight: the kernel may wait for those before it releases a
-    /// registration. In that case the new buffers are used by their plain addresses.
-    pub(crate) fn register_again(&mut self, buffers: &mut Buffers) {
-        if self.in_flight > 0 {
-            return;
-        }
-        if self.registration == Registration::Done {
-            // An error leaves the old registration, which is not used any more.
-            let _ = self.ring.submitter().unregister_buffers();
-            buffers.unregister();
-        }
-        self.registration = Registration::Wanted;
-    }
-
-    fn register(&mut self, buffers: &mut Buffers) {
-        self.registration = Registration::None;
-        buffers.register(|iovecs| {
-            // SAFETY: the slabs exist as long as a command may refer to them by their index: a slab
-            // that is replaced has none in flight, and its successor has no index before it is
-            // registered itself. The kernel keeps the pages.
-            let is_done = unsafe { self.ring.submitter().register_buffers(iovecs) }.is_ok();
-            if is_done {
-                self.registration = Registration::Done;
-            }
-            is_done
-        });
+    /// The memory of a task's buffers, or of one of them, is about to change: they are not
+    /// registered any more. None of their commands is in flight.
+    pub(crate) fn unregister(&mut self, buffers: &mut Buffers, task: TaskId, token: Option<u64>) {
+        let submitter = self.ring.submitter();
+        buffers.unregister(task, token).for_each(|index| self.registered.release(&submitter, index));
     }
 
     pub(crate) fn queue(
@@ -174,11 +143,6 @@ impl Uring {
     ) -> Accept {
         if self.broken.is_some() {
             return Accept::Error(Status::Offline);
-        }
-        // The kernel copies to and from the page cache by plain addresses. Registering would only
-        // pin the memory, all of it.
-        if file.is_direct && self.registration == Registration::Wanted {
-            self.register(buffers);
         }
         let key = self.free.pop().unwrap_or_else(|| {
             let (spans, iovecs) = (Vec::new(), Vec::new());
@@ -192,6 +156,13 @@ impl Uring {
         if command.op.has_data() {
             let is_read = command.op == Op::Read;
             pieces.for_each(&mut |piece| buffers.start(&piece, is_read, &mut entry.spans));
+            // An entry is one range of memory. What is not direct is copied, for which the kernel
+            // looks no pages up.
+            if let (true, [span]) = (file.is_direct, &mut entry.spans[..]) {
+                let (table, ring) = (&mut self.registered, self.ring.submitter());
+                // SAFETY: the buffer is there until `unregister`, or until the ring was dropped.
+                buffers.register(span, |known, start, bytes| unsafe { table.cover(&ring, known, start, bytes) });
+            }
         }
         self.in_flight += 1;
         self.push(file, key);

@@ -1,5 +1,6 @@
 use std::os::fd::FromRawFd;
 
+use elevon_core::driver::Piece;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
 use elevon_core::units::{HwQueue, RequestId, Sector, Tag};
@@ -10,7 +11,7 @@ use crate::OpenOptions;
 struct NoPieces;
 
 impl Pieces for NoPieces {
-    fn for_each(&self, _each: &mut dyn FnMut(elevon_core::driver::Piece)) {}
+    fn for_each(&self, _each: &mut dyn FnMut(Piece)) {}
 }
 
 fn command(sequence: u64, op: Op, flags: Flags) -> Command {
@@ -58,32 +59,59 @@ fn a_command_that_is_never_heard_fails_in_the_end() {
     assert_eq!(tries, Some(TRIES - 1));
 }
 
-/// Buffers that are made while others are in use are not, and nor is memory for them taken.
+/// The first bytes of buffer 1 of a task.
+struct FirstBytes(u64);
+
+impl Pieces for FirstBytes {
+    fn for_each(&self, each: &mut dyn FnMut(Piece)) {
+        each(Piece { task: TaskId(0), token: 1, offset: 0, len: self.0, sector: Sector::ZERO });
+    }
+}
+
+/// The kernel keeps the pages of what is registered, also when the process has others there.
 #[test]
-fn only_buffers_of_a_run_are_registered() {
+fn a_buffer_is_registered_with_its_first_direct_io_and_not_when_its_memory_changes() {
     let directory = tempfile::tempdir().expect("a directory");
     let options = OpenOptions { write: true, direct: false, grow_to: 1 << 20, fill: false };
     let mut file = HostFile::open(&directory.path().join("file"), options).expect("a file");
-    file.is_direct = true;
     let mut ring = match Uring::new(8) {
         Ok(ring) => ring,
         Err(error) => return elevon_testkit::denied(&format!("io_uring is denied here: {error}")),
     };
-    let mut buffers = Buffers::default();
-    buffers.prepare(elevon_core::units::TaskId(0), 1, 4096).expect("memory");
-    let flush = |ring: &mut Uring, buffers: &mut Buffers| {
-        let accept = ring.queue(&file, buffers, &command(0, Op::Flush, Flags::NONE), &NoPieces);
-        assert_eq!(accept, Accept::Ok);
-        while ring.poll(&file, buffers).is_none() {
-            assert!(ring.wait(None, false));
+    let (task, mut buffers) = (TaskId(0), Buffers::default());
+    buffers.prepare(task, 2, 16 << 10).expect("memory");
+    // Returns the entry that the I/O used.
+    let mut carry_out = |ring: &mut Uring, buffers: &mut Buffers, file: &HostFile, op, bytes| {
+        let command = Command { bytes: Bytes::new(bytes), ..command(0, op, Flags::NONE) };
+        assert_eq!(ring.queue(file, buffers, &command, &FirstBytes(bytes)), Accept::Ok);
+        loop {
+            match ring.poll(file, buffers) {
+                Some(finished) => break assert_eq!(finished.status, Status::Ok),
+                None => assert!(ring.wait(None, false)),
+            }
         }
+        ring.table[0].spans[0].registered
     };
-    flush(&mut ring, &mut buffers);
-    assert!(ring.registration == Registration::None);
-    ring.register_again(&mut buffers);
-    assert!(ring.registration == Registration::Wanted);
-    flush(&mut ring, &mut buffers);
-    assert!(ring.registration != Registration::Wanted, "it was tried");
+    buffers.slot(task, 1).expect("it is idle").fill(7);
+    assert_eq!(carry_out(&mut ring, &mut buffers, &file, Op::Write, 8192), None, "through the page cache");
+    file.is_direct = true;
+    let Some(index) = carry_out(&mut ring, &mut buffers, &file, Op::Write, 4096) else {
+        return elevon_testkit::denied("the kernel registers no buffers here");
+    };
+    let mut reads = |ring: &mut Uring, buffers: &mut Buffers, bytes| {
+        buffers.slot(task, 1).expect("it is idle").fill(1);
+        let entry = carry_out(ring, buffers, &file, Op::Read, bytes);
+        let is_read = |byte: &u8| *byte == 7;
+        assert!(buffers.slot(task, 1).expect("it is idle")[..bytes as usize].iter().all(is_read), "{bytes} bytes");
+        entry
+    };
+    assert_eq!(reads(&mut ring, &mut buffers, 8192), Some(index), "the entry has grown");
+    ring.unregister(&mut buffers, task, Some(1));
+    buffers.empty_slot(task, 1);
+    assert_eq!(reads(&mut ring, &mut buffers, 4096), Some(index), "an entry that was released is used again");
+    ring.unregister(&mut buffers, task, None);
+    buffers.prepare(task, 2, 8192).expect("memory");
+    assert_eq!(reads(&mut ring, &mut buffers, 8192), Some(index));
 }
 
 #[test]
