@@ -137,6 +137,12 @@ pub trait Driver {
         Nanos::ZERO
     }
 
+    /// Returns true if a worker of the driver, which the command that was just accepted has woken,
+    /// runs before the task that dispatches: it has that task's CPU and a higher priority.
+    fn preempts(&mut self) -> bool {
+        false
+    }
+
     /// Tells the driver that no more commands follow for now: ring the doorbell.
     fn commit(&mut self, _now: Instant) {}
 

@@ -227,12 +227,20 @@ struct Waiter {
     bio: BioId,
 }
 
-/// A submission that was woken for a tag of a queue, and looks for one when its task runs.
+/// A task that was woken, and what it does when it runs.
 #[derive(Clone, Copy, Debug)]
 struct Woken {
     at: Instant,
-    queue: HwQueue,
-    waiter: Waiter,
+    step: WokenStep,
+}
+
+/// What a task does that was woken.
+#[derive(Clone, Copy, Debug)]
+enum WokenStep {
+    /// It looks for a tag of a queue.
+    LookForTag(HwQueue, Waiter),
+    /// It submits the flush of its `O_DSYNC` write, the call with this key.
+    Flush(u32, Io),
 }
 
 /// A hardware queue.
@@ -297,7 +305,7 @@ pub struct Stack {
     wbt: Wbt,
     /// Nothing is throttled while io.cost is enabled.
     wbt_yields_to_io_cost: bool,
-    /// Submissions whose tasks were woken for a tag and do not run yet.
+    /// Tasks that were woken, for a tag or the flush of a write, and do not run yet.
     woken: Vec<Woken>,
     /// What waits for a place of writeback throttling, by kind.
     throttled: [WaitQueue; 2],

@@ -12,6 +12,8 @@ use crate::device::Device;
 const WORKERS: u64 = 0x51b0_0001;
 /// Purpose of the draws of when woken processes run.
 const PROCESSES: u64 = 0x51b0_0002;
+/// Purpose of the draws of dispatches that a worker of the driver preempts.
+const DISPATCHES: u64 = 0x51b0_0003;
 /// One worker in so many is late: the process whose I/O has just ended submits its next before the
 /// worker runs. On Linux 6.18.15 under BFQ with `strict_guarantees` the process was first after 56
 /// of 1082 completions; of the lone requests in the traces of 6.1 and 7.3 in
@@ -34,6 +36,10 @@ pub struct Simulation<D> {
     /// From when to when after its wake-up a process runs, and how many were woken.
     wakes: (Nanos, Nanos),
     processes_woken: u64,
+    /// How many dispatches of a process in a million a worker of the driver preempts, and how many
+    /// were drawn.
+    preempted: u64,
+    dispatches: u64,
 }
 
 impl<D: Device> Simulation<D> {
@@ -48,6 +54,8 @@ impl<D: Device> Simulation<D> {
             workers_woken: 0,
             wakes: (Nanos::ZERO, Nanos::ZERO),
             processes_woken: 0,
+            preempted: 0,
+            dispatches: 0,
         }
     }
 
@@ -62,6 +70,13 @@ impl<D: Device> Simulation<D> {
     #[must_use]
     pub const fn with_wakes(mut self, least: Nanos, most: Nanos) -> Self {
         self.wakes = (least, most);
+        self
+    }
+
+    /// Lets a worker of the driver preempt so many of a million dispatches of a process.
+    #[must_use]
+    pub const fn with_preemption(mut self, ppm: u64) -> Self {
+        self.preempted = ppm;
         self
     }
 
@@ -102,6 +117,14 @@ impl<D: Device> Driver for Simulation<D> {
         let (least, most) = self.wakes;
         self.processes_woken += 1;
         least + Nanos::new(below(draw(self.seed, PROCESSES, self.processes_woken), (most - least).get() + 1))
+    }
+
+    fn preempts(&mut self) -> bool {
+        if self.preempted == 0 {
+            return false;
+        }
+        self.dispatches += 1;
+        below(draw(self.seed, DISPATCHES, self.dispatches), 1_000_000) < self.preempted
     }
 
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
@@ -197,5 +220,16 @@ mod tests {
         assert!(delays.iter().all(|delay| (least..=most).contains(delay)) && at_once.wake_delay().is_zero());
         let mean = delays.iter().map(|delay| delay.get()).sum::<u64>() / 10_000;
         assert!((16_800..17_200).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn a_worker_preempts_the_given_share_of_dispatches() {
+        let count = |ppm| {
+            let device = open("null", 1).expect("a device");
+            let mut simulation = Simulation::new(device).with_seed(1).with_preemption(ppm);
+            (0..10_000).filter(|_| simulation.preempts()).count()
+        };
+        assert_eq!((count(0), count(1_000_000)), (0, 10_000));
+        assert!((6_300..6_700).contains(&count(650_000)));
     }
 }

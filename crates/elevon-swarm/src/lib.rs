@@ -699,6 +699,10 @@ impl Driver for Border {
         self.simulation.worker_delay()
     }
 
+    fn preempts(&mut self) -> bool {
+        self.simulation.preempts()
+    }
+
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
         let action = match self.gone.remove(&command.sequence) {
             true => TimeoutAction::Aborted,

@@ -19,6 +19,8 @@ pub struct CpuCost {
     /// From when to when a process runs after it was woken, by a completion or for a tag; drawn
     /// evenly in between. It uses no CPU time meanwhile.
     pub wakes: (Nanos, Nanos),
+    /// After how many of a million dispatches by a process a worker of the driver runs before it.
+    pub preempted: u64,
 }
 
 /// CPU time that a scheduler adds to each I/O, compared with submission without a scheduler.
@@ -39,7 +41,7 @@ impl CpuCost {
     /// Returns the cost without a scheduler.
     pub const fn new(submit: Nanos, complete: Nanos) -> Self {
         let scheduler = SchedulerCost { request: Nanos::ZERO, locked: Nanos::ZERO };
-        Self { submit, complete, scheduler, wakes: (Nanos::ZERO, Nanos::ZERO) }
+        Self { submit, complete, scheduler, wakes: (Nanos::ZERO, Nanos::ZERO), preempted: 0 }
     }
 
     /// Returns the CPU time from the decision to do an I/O to its submission.

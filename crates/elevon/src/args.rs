@@ -161,7 +161,9 @@ pub(crate) struct StackArgs {
     /// is not in Linux, 0; 0 switches it off) and lock= (the part of that under a lock for the
     /// whole device: bfq 5.3us, with low_latency=0 3us, others 0). With --memory also call= (a
     /// system call on the page cache), hit= (a page found and copied) and fault= (a page fault).
-    /// wake=T..T, no CPU time: from when to when a process runs after it was woken [default: 0]
+    /// wake=T..T, no CPU time: from when to when a process runs after it was woken [default: 0].
+    /// preempt=SHARE: how many dispatches by a process a worker of the driver, as loop's, preempts,
+    /// so that a worker of the block layer does the rest [default: 0%]
     #[arg(long, value_name = "submit=T,complete=T")]
     pub(crate) cpu_cost: Option<String>,
     /// Memory of the simulated machine, of which a page cache has what others leave:

@@ -28,25 +28,23 @@ pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Resul
     let mut of_cache = DEFAULT_CACHE_COST;
     let Some(text) = text else { return Ok((cost, of_cache)) };
     let bad = |part: &str| {
-        let right = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=TIME, hit=TIME, fault=TIME or wake=TIME..TIME, such as submit=4us";
+        let right = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=TIME, hit=TIME, fault=TIME, wake=TIME..TIME or preempt=SHARE, such as submit=4us";
         Failure::named(format!("--cpu-cost {text}: {part}"), ValueError::expected(right))
     };
     let mut lock = None;
     for part in text.split(',') {
         let (key, value) = part.split_once('=').ok_or_else(|| bad(part))?;
-        if key == "wake" {
-            cost.wakes = wakes(value).ok_or_else(|| bad(part))?;
-            continue;
-        }
-        let time = quantity::time(value).map_err(|_| bad(part))?;
+        let time = || quantity::time(value).map_err(|_| bad(part));
         match key {
-            "submit" => cost.submit = time,
-            "complete" => cost.complete = time,
-            "scheduler" => cost.scheduler.request = time,
-            "lock" => lock = Some((part, time)),
-            "call" => of_cache.call = time,
-            "hit" => of_cache.hit = time,
-            "fault" => of_cache.fault = time,
+            "submit" => cost.submit = time()?,
+            "complete" => cost.complete = time()?,
+            "scheduler" => cost.scheduler.request = time()?,
+            "lock" => lock = Some((part, time()?)),
+            "call" => of_cache.call = time()?,
+            "hit" => of_cache.hit = time()?,
+            "fault" => of_cache.fault = time()?,
+            "wake" => cost.wakes = wakes(value).ok_or_else(|| bad(part))?,
+            "preempt" => cost.preempted = preempted(value).ok_or_else(|| bad(part))?,
             _ => return Err(bad(part)),
         }
     }
@@ -67,6 +65,11 @@ fn wakes(text: &str) -> Option<(Nanos, Nanos)> {
     let (least, most) = text.split_once("..").unwrap_or((text, text));
     let (least, most) = (quantity::time(least).ok()?, quantity::time(most).ok()?);
     (least <= most).then_some((least, most))
+}
+
+/// Parses a share of at most 100 %, in parts in a million.
+fn preempted(text: &str) -> Option<u64> {
+    quantity::share(text).ok().filter(|&ppm| ppm <= 1_000_000)
 }
 
 #[cfg(test)]

@@ -66,8 +66,11 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             let device = plan.device()?;
             let description = device_description::of_simulated(plan, &device);
             let (least, most) = plan.cpu.wakes;
-            let wakes = Simulation::new(device).with_seed(plan.seed).with_wakes(least, most);
-            let mut simulation = wakes.with_interrupt({
+            let simulation = Simulation::new(device)
+                .with_seed(plan.seed)
+                .with_wakes(least, most)
+                .with_preemption(plan.cpu.preempted);
+            let mut simulation = simulation.with_interrupt({
                 let interrupt = interrupt.clone();
                 move || interrupt.is_set()
             });

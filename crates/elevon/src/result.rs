@@ -109,7 +109,7 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
     rows.extend(config.reported());
     if !real {
         rows.push(("buffers", plan.memory.to_string()));
-        let CpuCost { submit, complete, scheduler: SchedulerCost { request, locked }, wakes } = plan.cpu;
+        let CpuCost { submit, complete, scheduler: SchedulerCost { request, locked }, wakes, preempted } = plan.cpu;
         let of_cache = plan.cache.as_ref().map(|CachePlan { cost: CacheCost { call, hit, fault }, .. }| {
             format!(",call={call},hit={hit},fault={fault}")
         });
@@ -118,8 +118,9 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
             if plan.scheduler.is_none() { String::new() } else { format!("scheduler={request},lock={locked},") };
         let of_wakes =
             if wakes == CpuCost::default().wakes { String::new() } else { format!(",wake={}..{}", wakes.0, wakes.1) };
+        let of_preemption = if preempted == 0 { String::new() } else { format!(",preempt={preempted}ppm") };
         let of_cache = of_cache.unwrap_or_default();
-        let cost = format!("{of_scheduler}submit={submit},complete={complete}{of_cache}{of_wakes}");
+        let cost = format!("{of_scheduler}submit={submit},complete={complete}{of_cache}{of_wakes}{of_preemption}");
         // The times of a trace have it in them.
         rows.extend(plan.replay.is_none().then_some(("cpu_cost", cost)));
     }

@@ -1,6 +1,6 @@
 //! Invariants of the stack between two calls.
 
-use super::Stack;
+use super::{Stack, WokenStep};
 use crate::bio::Bio;
 use crate::op::Op;
 use crate::request::State;
@@ -20,7 +20,10 @@ impl Stack {
         for throttled in Throttled::ALL {
             let is_mine = |bio: &Bio| bio.has_place && Throttled::of(bio.op, bio.flags) == Some(throttled);
             let by_requests = self.requests.iter().filter(|(_, r)| r.place == Some(throttled)).count();
-            let woken = self.woken.iter().map(|woken| &woken.waiter);
+            let woken = self.woken.iter().filter_map(|woken| match &woken.step {
+                WokenStep::LookForTag(_, waiter) => Some(waiter),
+                WokenStep::Flush(..) => None,
+            });
             let waiting = self.queues.iter().flat_map(|queue| &queue.waiters).chain(woken).map(|waiter| waiter.bio);
             let without = waiting.filter(|bio| is_mine(&self.bios[bio.0])).count();
             let taken = self.wbt.in_flight()[throttled as usize] as usize;

@@ -240,6 +240,15 @@ impl Stack {
     /// Runs a hardware queue: first the requests that the driver refused before, then the scheduler
     /// or the software queues.
     pub(super) fn run_queue<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
+        self.run_queue_by(now, queue, false, driver);
+    }
+
+    /// Runs a hardware queue as a task does that submits (`by_task`), or a worker. If what the
+    /// driver woke runs before the task ([`Driver::preempts`]), a worker does the rest of the run.
+    /// That takes the place of a delayed run: if the scheduler holds back what is left, the delay
+    /// begins anew, so it never ends while requests follow each other faster. On Linux 6.18 the
+    /// timer was cancelled after each such request, and set by the worker.
+    pub(super) fn run_queue_by<D: Driver>(&mut self, now: Instant, queue: HwQueue, by_task: bool, driver: &mut D) {
         if self.freed_by_merge {
             self.wake_after_merge(now, driver);
         }
@@ -254,7 +263,13 @@ impl Stack {
             return;
         }
         entry.running = true;
-        while self.run_once(now, queue, driver) {}
+        let mut may_be_preempted = by_task;
+        while self.run_once(now, queue, driver) {
+            if core::mem::take(&mut may_be_preempted) && driver.preempts() {
+                self.rerun_at(queue, now + driver.worker_delay());
+                break;
+            }
+        }
         self.queues[queue.index()].running = false;
         driver.commit(now);
     }

@@ -172,7 +172,7 @@ impl Stack {
                 self.requests[id].plugged = true;
                 self.insert_request(now, id, false);
             }
-            self.run_queue(now, queue, driver);
+            self.run_queue_by(now, queue, !from_schedule, driver);
             first += group;
         }
         batch.clear();

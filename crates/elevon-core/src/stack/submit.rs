@@ -1,7 +1,7 @@
 //! Submission: builds bios from an I/O, splits them, and merges each fragment or takes a tag for
 //! it.
 
-use super::{Call, Io, Stack, Submitted, Task};
+use super::{Call, Io, Stack, Submitted, Task, Woken, WokenStep};
 use crate::bio::{BIO_MAX_VECS, Bio, DataRange};
 use crate::build::{self, IoPath};
 use crate::control::{Cause, StageVerdict};
@@ -232,7 +232,8 @@ impl Stack {
         flushes.then(|| self.syncs.insert(flush))
     }
 
-    /// Submits the flushes of `O_DSYNC` writes whose data is written.
+    /// Lets the tasks of `O_DSYNC` writes whose data is written submit their flushes: each was
+    /// woken, and so the one that runs first is not always the one whose data was first.
     #[inline]
     pub(super) fn sync_written<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         if !self.written.is_empty() {
@@ -243,19 +244,28 @@ impl Stack {
     #[cold]
     fn submit_flushes<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while let Some((call, io)) = self.written.pop_front() {
-            let submission = Submission {
-                call,
-                built: 0,
-                flush_to_build: true,
-                rest: None,
-                plugged: false,
-                sleeps: false,
-                path: IoPath::Direct,
-                in_worker: true,
-                tag_limit: None,
-            };
-            self.run_submission(now, &io, submission, None, driver);
+            let delay = driver.wake_delay();
+            if delay.is_zero() {
+                self.submit_flush(now, call, &io, driver);
+            } else {
+                self.woken.push(Woken { at: now + delay, step: WokenStep::Flush(call, io) });
+            }
         }
+    }
+
+    fn submit_flush<D: Driver>(&mut self, now: Instant, call: u32, io: &Io, driver: &mut D) {
+        let submission = Submission {
+            call,
+            built: 0,
+            flush_to_build: true,
+            rest: None,
+            plugged: false,
+            sleeps: false,
+            path: IoPath::Direct,
+            in_worker: true,
+            tag_limit: None,
+        };
+        self.run_submission(now, io, submission, None, driver);
     }
 
     /// Returns the error of a call that fails before any bio is built. The checks are in the

@@ -49,6 +49,8 @@ struct Notebook {
     worker_delay: Nanos,
     /// Time that a process needs that was woken.
     wake_delay: Nanos,
+    /// True if a worker of the driver runs before the task that dispatches.
+    preempts: bool,
 }
 
 impl Driver for Notebook {
@@ -77,6 +79,10 @@ impl Driver for Notebook {
 
     fn wake_delay(&mut self) -> Nanos {
         self.wake_delay
+    }
+
+    fn preempts(&mut self) -> bool {
+        self.preempts
     }
 
     fn handle_timeout(&mut self, now: Instant, _command: &Command) -> TimeoutAction {
@@ -139,6 +145,12 @@ impl Rig {
     fn submit(&mut self, op: Op, flags: Flags, sector: u64, sectors: u64) -> Submitted {
         let io = self.io(op, flags, sector, sectors);
         self.stack.submit(self.now, io, &mut self.driver)
+    }
+
+    /// Submits a read of 4 KiB with a priority of this class.
+    fn submit_in_class(&mut self, class: PrioClass, sector: u64) {
+        let io = Io { ioprio: IoPrio::new(class, 4), ..self.io(Op::Read, Flags::NONE, sector, 8) };
+        self.stack.submit(self.now, io, &mut self.driver);
     }
 
     /// Submits one call with a buffer of these runs (in pages), through a file system: everything

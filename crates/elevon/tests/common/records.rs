@@ -27,6 +27,8 @@ const SPREAD: &str = ",spread_min=99.1%,spread_p10=99.4%,spread_p25=99.6%,spread
 /// of an I/O.
 const DELIVERY: &str = ",deliver_late=31us,deliver_each=4us";
 const WAKES: &str = "wake=11us..23us";
+/// Where the worker of loop ran before fio (`worker_first`), it preempts each dispatch of fio's.
+const WORKER_FIRST: &str = ",preempt=100%";
 /// The mean of these two in microseconds. They are part of what was measured outside of the slots
 /// for an I/O, the first also of what was measured for a flush.
 const DELIVERY_US: u64 = 20;
@@ -50,7 +52,7 @@ pub(crate) fn records(file: &str) -> Vec<Vec<Value>> {
     for line in all.lines() {
         let mut record: Value = serde_json::from_str(line).expect("a record");
         keep_wbt_target(&mut wbt_target, &mut record);
-        let keys = ["name", "scheduler", "tunables", "set", "device", "job", "tenants"];
+        let keys = ["name", "scheduler", "tunables", "set", "device", "job", "tenants", "worker_first"];
         let key = keys.map(|key| record[key].to_string()).concat();
         match runs.iter_mut().find(|(other, _)| *other == key) {
             Some((_, records)) => records.push(record),
@@ -133,8 +135,9 @@ fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Val
     let kernel: Vec<&str> = text(&record["kernel"]).split('.').take(2).collect();
     let (kernel, limit) = (kernel.join("."), format!("max_sectors_kb={}", given("max_sectors_kb").unwrap_or(512)));
     let mut args = vec!["--device", &device, "--scheduler", scheduler, "--kernel", &kernel, "--set", &limit];
+    let cpu = [WAKES, if record["worker_first"] == true { WORKER_FIRST } else { "" }].concat();
     if outside.is_some() {
-        args.extend(["--cpu-cost", WAKES]);
+        args.extend(["--cpu-cost", &cpu]);
     }
     for setting in record["set"].as_array().into_iter().flatten() {
         args.extend(["--set", text(setting)]);

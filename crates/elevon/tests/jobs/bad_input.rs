@@ -182,6 +182,7 @@ const CASES: &[Case] = &[
     (&["run", "good.fio", "--cpu-cost", "5us"], &["--cpu-cost", "submit=TIME"]),
     (&["run", "good.fio", "--cpu-cost", "submit=5"], &["submit=5", "TIME"]),
     (&["run", "good.fio", "--cpu-cost", "wake=30us..20us"], &["wake=30us..20us", "wake=TIME..TIME"]),
+    (&["run", "good.fio", "--cpu-cost", "preempt=101%"], &["preempt=101%", "preempt=SHARE"]),
     (&["run", "good.fio", "--fault", "gremlin"], &["--fault", "gremlin", "error"]),
     (&["run", "good.fio", "--fault", "error:sectors=9-1"], &["sectors=9-1", "FIRST-LAST"]),
     (&["run", "good.fio", "--seed", "-1"], &["--seed", "-1"]),

@@ -199,6 +199,23 @@ fn when_processes_begin_decides_between_two_states() {
     assert!(first.off <= TOLERANCE && second.off <= TOLERANCE, "{:.1} and {:.1}", first.ours, second.ours);
 }
 
+/// An RT reader beside two others, one of which BFQ lets go when a delayed run of the queue comes
+/// while it waits. Where the worker of loop ran before fio, each dispatch of fio's put that off: in
+/// both orders as the kernel's two runs, which are further from each other than the tolerance.
+#[test]
+fn who_runs_first_decides_how_often_others_are_injected() {
+    let of_job = |runs: &Vec<Value>| runs[0]["name"] == "n-rot-idle-rt";
+    let both: Vec<Vec<Value>> = records("undisturbed.jsonl").into_iter().filter(of_job).collect();
+    assert_eq!(both.len(), 2);
+    for (runs, other) in [(&both[0], &both[1]), (&both[1], &both[0])] {
+        let ours = simulate(&runs[0]);
+        for Rate { name, seen, ours, off } in compare_rates(runs, &ours) {
+            assert!(off <= TOLERANCE, "{name}: kernel {seen:?}, here {ours:.1}");
+        }
+        assert!(compare_rates(other, &ours).iter().any(|rate| rate.off > TOLERANCE));
+    }
+}
+
 /// Returns the steps of one trace: bios queued and split, requests allocated, inserted and issued.
 /// Completions are omitted, because their times depend on the device.
 fn decisions(steps: Vec<Step>) -> Vec<String> {

@@ -4,7 +4,7 @@ use super::{Submission, TagLimit};
 use crate::driver::Driver;
 use crate::event::EventKind;
 use crate::sched::Scheduler;
-use crate::stack::{Io, Stack, Submitted, Waiter, Woken};
+use crate::stack::{Io, Stack, Submitted, Waiter, Woken, WokenStep};
 use crate::units::{BioId, HwQueue, Instant};
 
 impl Stack {
@@ -123,7 +123,7 @@ impl Stack {
                 if delay.is_zero() {
                     self.look_for_tag(now, queue, waiter, driver);
                 } else {
-                    self.woken.push(Woken { at: now + delay, queue, waiter });
+                    self.woken.push(Woken { at: now + delay, step: WokenStep::LookForTag(queue, waiter) });
                 }
             }
         }
@@ -145,21 +145,21 @@ impl Stack {
         }
     }
 
-    /// Returns when the first of those that were woken for a tag runs. They are few: a linear
-    /// search.
+    /// Returns when the first task that was woken runs. They are few: a linear search.
     pub(in crate::stack) fn next_woken(&self) -> Instant {
         self.woken.iter().map(|woken| woken.at).min().unwrap_or(Instant::MAX)
     }
 
-    /// Lets the submissions look for a tag whose tasks were woken and run by now, the earliest
-    /// first.
+    /// Lets the tasks go on that were woken and run by now, the earliest first.
     pub(in crate::stack) fn run_woken<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         loop {
             let next = self.next_woken();
             let place = self.woken.iter().position(|woken| woken.at == next);
             let Some(place) = place.filter(|_| next <= now) else { break };
-            let Woken { queue, waiter, .. } = self.woken.remove(place);
-            self.look_for_tag(now, queue, waiter, driver);
+            match self.woken.remove(place).step {
+                WokenStep::LookForTag(queue, waiter) => self.look_for_tag(now, queue, waiter, driver),
+                WokenStep::Flush(call, io) => self.submit_flush(now, call, &io, driver),
+            }
         }
     }
 

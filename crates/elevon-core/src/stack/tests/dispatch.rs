@@ -173,6 +173,29 @@ fn bfq_goes_on_when_the_worker_runs() {
     }
 }
 
+/// A read of class BE waits for those of class RT, and for the delayed run of the queue. A worker
+/// of the driver that preempts the dispatch of an RT read leaves the rest of the run to a worker,
+/// which puts the delayed run off. Traced on Linux 6.18 with BFQ behind loop, whose worker had a
+/// higher priority: the timer was cancelled, the worker queued, and the timer set by it.
+#[test]
+fn a_dispatch_that_is_preempted_puts_off_the_delayed_run() {
+    let at = |us| Some(Instant::ZERO + Nanos::from_micros(us));
+    for (preempts, next, ends) in [(false, at(8_000), at(8_000)), (true, at(5_004), at(12_000))] {
+        let mut rig = Rig::new(with_scheduler(Kernel::V6_18));
+        (rig.driver.preempts, rig.driver.worker_delay) = (preempts, Nanos::from_micros(4));
+        rig.submit_in_class(PrioClass::Rt, 0);
+        rig.run_worker();
+        rig.submit_in_class(PrioClass::Be, 1000);
+        assert_eq!(rig.stack.next_timer(), at(8_000));
+        rig.now = Instant::ZERO + Nanos::from_millis(5);
+        rig.submit_in_class(PrioClass::Rt, 2000);
+        assert_eq!(rig.issued(), ["0+8", "2000+8"]);
+        assert_eq!(rig.stack.next_timer(), next, "preempts: {preempts}");
+        rig.run_worker();
+        assert_eq!(rig.stack.next_timer(), ends, "preempts: {preempts}");
+    }
+}
+
 /// A driver that refuses one command, and passes later ones on.
 struct BusyOnce<'a> {
     driver: &'a mut Notebook,

@@ -217,6 +217,20 @@ fn a_flush_follows_an_o_dsync_write_of_the_device_if_its_caller_waits() {
     }
 }
 
+/// The task was woken by the completion of its data, and needs a while until it runs.
+#[test]
+fn the_flush_of_an_o_dsync_write_comes_when_its_task_runs() {
+    let mut rig = Rig::new(cached(true));
+    rig.driver.wake_delay = Nanos::from_micros(20);
+    rig.submit(Op::Write, Flags::WAITED | Flags::SYNC | Flags::DSYNC, 0, 8);
+    rig.complete_first();
+    assert!(rig.driver.issued.is_empty() && rig.done().is_empty(), "its task does not run yet");
+    assert_eq!(rig.stack.next_timer(), Some(Instant::ZERO + Nanos::from_micros(20)));
+    rig.run_worker();
+    assert_eq!(rig.complete_first().op, Op::Flush);
+    assert_eq!((rig.done(), rig.stack.counters().flushes), (vec![(1, Status::Ok)], 1));
+}
+
 /// Drivers of NVMe and SCSI retry a flush: docs/faithfulness.md, "retries".
 #[test]
 fn a_flush_is_tried_again_like_any_command_by_a_driver_that_retries() {
