@@ -73,7 +73,7 @@ use crate::ioprio::{IoPrio, PrioClass};
 use crate::merge::MergeKind;
 use crate::op::Op;
 use crate::request::Request;
-use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, TaskId, TenantId};
+use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, Sectors, TaskId, TenantId};
 
 /// Requests in flight on a disk, which does one at a time, beside one of a process that is owed
 /// service: more would starve each other there, and they are sorted here.
@@ -397,9 +397,12 @@ impl Flow {
         self.note_front(q);
     }
 
-    /// Notes the size of a request that was merged with.
-    fn resize(&mut self, id: RequestId, sectors: u64) {
+    /// Notes the size of a request that was merged with, and where it ends now.
+    fn resize(&mut self, id: RequestId, sectors: u64, end: Sector) {
         let slot = &mut self.slots[id.index()];
+        if let Some(q) = slot.queue {
+            self.queues[q.index()].grow(slot.sector + Sectors::new(slot.sectors), end);
+        }
         slot.sectors = sectors;
         if slot.place == Place::Queued {
             self.occupancy.leave(slot.cell);
@@ -612,7 +615,7 @@ impl Scheduler for Flow {
 
     fn on_bio_merged(&mut self, view: View<'_>, id: RequestId, _kind: MergeKind, before: Sector) {
         let request = &view.requests[id];
-        self.resize(id, request.sectors.get());
+        self.resize(id, request.sectors.get(), request.end());
         if let Some(q) = self.slots[id.index()].queue {
             let Self { by_sector, lists, slots, queues, .. } = self;
             let queue = &mut queues[q.index()];
@@ -635,7 +638,9 @@ impl Scheduler for Flow {
             self.grow(view.requests.len());
         }
         self.elevator.on_requests_merged(view, survivor, swallowed);
-        self.resize(survivor, self.slots[survivor.index()].sectors + view.requests[swallowed].sectors.get());
+        let swallowed_request = &view.requests[swallowed];
+        let sectors = self.slots[survivor.index()].sectors + swallowed_request.sectors.get();
+        self.resize(survivor, sectors, swallowed_request.end());
         let gone = self.slots[swallowed.index()];
         if let (Place::Queued, Some(q)) = (gone.place, gone.queue) {
             self.unfile(q, swallowed);

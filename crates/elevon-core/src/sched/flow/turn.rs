@@ -124,6 +124,14 @@ impl super::Queue {
         self.end = Sector::new(sector.get() + sectors);
         self.run >= STREAM
     }
+
+    /// Notes that a request that ended at one sector ends at another: what comes after that of the
+    /// request that arrived last continues the stream.
+    pub(super) fn grow(&mut self, from: Sector, to: Sector) {
+        if from == self.end {
+            self.end = to;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -56,6 +56,8 @@ pub(super) struct Load {
     pub(super) depth: usize,
     /// In order, or at random places.
     pub(super) in_order: bool,
+    /// The first byte of the device that it uses.
+    pub(super) base: u64,
 }
 
 /// The client's end of a connection, in place of the two threads of one.
@@ -344,7 +346,7 @@ impl Lab {
     /// Adds a client that begins at once.
     pub(super) fn add(&mut self, load: Load) {
         let client = self.clients.len() as u32;
-        let wire = self.open(client, load.tenant);
+        let wire = self.open_range(client, load.tenant, load.base, self.size - load.base);
         let rng = Rng(u64::from(client) + 1);
         let (sent, latency) = (Vec::new(), Histogram::new());
         self.clients.push(LabClient { load, wire, sent, next: 0, rng, done: 0, latency });
@@ -354,8 +356,9 @@ impl Lab {
     }
 
     fn next_of(&mut self, index: usize) {
-        let (now, blocks) = (self.now(), self.size / self.clients[index].load.bytes);
+        let now = self.now();
         let client = &mut self.clients[index];
+        let blocks = (self.size - client.load.base) / client.load.bytes;
         let (cookie, load) = (client.next, client.load);
         client.next += 1;
         client.sent.push((cookie, now));

@@ -3,10 +3,11 @@
 
 use crate::ioprio::PrioClass;
 use crate::kernel::Kernel;
+use crate::merge::MergeKind;
 use crate::op::Op;
 use crate::sched::Scheduler;
 use crate::sched::flow::Flow;
-use crate::sched::testing::Bed;
+use crate::sched::testing::{Bed, bio};
 use crate::units::{Instant, Nanos, RequestId, TaskId};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -99,4 +100,30 @@ fn random_requests_share_the_disk_with_streams() {
     all_get(&[DEEP_STREAM, RANDOM], 95, 80);
     // Beside several that keep the disk, one that seeks request by request gets 0.7 of its share.
     all_get(&[STREAM, RANDOM, DEEP_RANDOM, DEEP_STREAM], 95, 60);
+}
+
+/// A queue whose requests grow while they wait is the stream that it would be if they came so: the
+/// disk waits for the next.
+#[test]
+fn a_stream_whose_requests_grow_is_waited_for() {
+    let mut flow = Flow::new(64);
+    flow.on_queue_info(true);
+    let mut bed = Bed::new(Kernel::V7_3, flow, 64);
+    let mut sector = 1 << 20;
+    for _ in 0..8 {
+        let id = bed.read(sector);
+        bed.join(&bio(Op::Read, sector + 8, 8, PrioClass::Be), id, MergeKind::Back);
+        let behind = bed.prepare(Op::Read, sector + 16, PrioClass::Be);
+        bed.swallow(id, behind);
+        sector += 24;
+        assert_eq!(bed.dispatch(), Some(id));
+        bed.now = bed.now + NEXT;
+        bed.finish(id);
+    }
+    let queue = bed.scheduler.queues[0];
+    assert!(queue.run >= super::STREAM && queue.end.get() == sector, "{queue:?}");
+    let other = bed.prepare(Op::Read, 0, PrioClass::Be);
+    bed.requests[other].task = TaskId(1);
+    bed.insert_prepared(other, false);
+    assert_eq!(bed.dispatch(), None, "the stream has its turn");
 }
