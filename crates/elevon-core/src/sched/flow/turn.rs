@@ -4,7 +4,8 @@
 //! request costs a long seek each time. So a queue keeps the device, and its requests go in the
 //! order of their sectors, until its turn has lasted `turn_ms`, it has no requests left, or a more
 //! urgent class has some. A stream, which is a queue whose requests follow one another, is waited
-//! for, but no longer than a seek takes. What a queue owes after its turn, the others get.
+//! for as long as a seek takes, if it usually comes back in less than half of that. What a queue
+//! owes after its turn, the others get.
 //!
 //! Cost: O(log n) for each request, with n requests in the queue.
 
@@ -110,8 +111,10 @@ impl Flow {
         let queue = self.queue(q);
         let is_empty = queue.queued == 0 && queue.in_device == 0 && !queue.exited;
         if self.turn.queue == Some(q) && is_empty {
-            let most = if queue.run >= STREAM { seek } else { seek.min(self.settings.hold) };
-            self.turn.until = queue.hold(most).map(|hold| self.now + hold);
+            let is_stream = queue.run >= STREAM;
+            let most = if is_stream { seek } else { seek.min(self.settings.hold) };
+            // Also if it is late this time: to come back to its place later takes as long.
+            self.turn.until = queue.hold(most).map(|hold| self.now + if is_stream { most } else { hold });
         }
     }
 }

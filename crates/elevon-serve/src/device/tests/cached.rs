@@ -156,7 +156,8 @@ fn hits_are_counted_for_their_tenant_and_pass_no_limit() {
 fn a_writer_is_held_by_its_dirty_pages() {
     let disk = "slots:slots=1,latency=1ms,bandwidth=20MB/s,size=64MiB,queue_depth=64";
     let mut lab = Lab::cached(disk, &[], "none", "[tenant.a]\n", cache(8 << 20, WriteMode::Back));
-    lab.add(Load { tenant: "a", is_write: true, bytes: 64 << 10, depth: 16, in_order: true, base: 0 });
+    let (base, late) = (0, Nanos::ZERO);
+    lab.add(Load { tenant: "a", is_write: true, bytes: 64 << 10, depth: 16, in_order: true, base, late });
     lab.warm_up(Nanos::from_secs(5));
     lab.run(Nanos::from_secs(5));
     let rate = (lab.clients[0].done << 16) as f64 / 5.0;

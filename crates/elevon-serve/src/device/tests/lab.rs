@@ -1,8 +1,11 @@
 //! Clients of a device in virtual time. Each keeps requests in flight as a client with so many
-//! would: one that is answered is followed by the next at once.
+//! would: one that is answered is followed by the next, at once or after the time that a client
+//! takes for an answer and its next request.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use elevon_cache::page_cache::{CacheConfig, WriteMode};
@@ -31,16 +34,24 @@ use crate::request_memory::RequestMemory;
 use crate::simulated::{Clock, SimulatedDisk};
 
 /// A clock that only a wait moves.
-#[derive(Debug, Default)]
-pub(super) struct VirtualClock(Instant);
+#[derive(Debug)]
+pub(super) struct VirtualClock {
+    now: Instant,
+    /// When the next client asks again: no wait is longer.
+    next_request: Rc<Cell<Instant>>,
+}
 
 impl Clock for VirtualClock {
     fn now(&mut self) -> Instant {
-        self.0
+        self.now
     }
     fn wait(&mut self, until: Option<Instant>) -> bool {
-        self.0 = self.0.max(until.unwrap_or(self.0));
-        until.is_some()
+        let until = until.unwrap_or(Instant::MAX).min(self.next_request.get());
+        if until == Instant::MAX {
+            return false;
+        }
+        self.now = self.now.max(until);
+        true
     }
     fn alarm(&mut self) -> io::Result<Alarm> {
         Alarm::new()
@@ -58,6 +69,9 @@ pub(super) struct Load {
     pub(super) in_order: bool,
     /// The first byte of the device that it uses.
     pub(super) base: u64,
+    /// What it takes for one answer in 64 and its next request: its processor is elsewhere. For the
+    /// others it takes a 64th of that.
+    pub(super) late: Nanos,
 }
 
 /// The client's end of a connection, in place of the two threads of one.
@@ -164,6 +178,8 @@ pub(super) struct LabClient {
     /// When each request in flight was sent, by cookie.
     sent: Vec<(u64, Instant)>,
     next: u64,
+    /// When it asks again, for each answer.
+    due: VecDeque<Instant>,
     rng: Rng,
     pub(super) done: u64,
     pub(super) latency: Histogram,
@@ -182,6 +198,8 @@ pub(super) struct Lab {
     pub(super) clients: Vec<LabClient>,
     tenants: TenantPlan,
     size: u64,
+    /// As [`VirtualClock::next_request`].
+    next_request: Rc<Cell<Instant>>,
 }
 
 /// Returns a page cache for so many bytes of data.
@@ -252,7 +270,9 @@ impl Lab {
         let mut stack = Stack::new(config).expect("a stack");
         stack.control_mut().watch();
         let settings = Settings::new(&mut stack, &tenants, Instant::ZERO).expect("good settings");
-        let mut disk = SimulatedDisk::new(device, VirtualClock::default());
+        let next_request = Rc::new(Cell::new(Instant::MAX));
+        let clock = VirtualClock { now: Instant::ZERO, next_request: Rc::clone(&next_request) };
+        let mut disk = SimulatedDisk::new(device, clock);
         if is_cut {
             disk.track_writes();
         }
@@ -265,7 +285,7 @@ impl Lab {
         let block = stack.config().limits.logical_block_size;
         let parts = Parts { stack, block, disk, cache, settings, plan };
         let device = DeviceLoop::new(parts, ErrorLog::new("lab", |_| {}), memory);
-        Self { device, send, receive, clients: Vec::new(), tenants, size }
+        Self { device, send, receive, clients: Vec::new(), tenants, size, next_request }
     }
 
     pub(super) fn now(&mut self) -> Instant {
@@ -348,8 +368,8 @@ impl Lab {
         let client = self.clients.len() as u32;
         let wire = self.open_range(client, load.tenant, load.base, self.size - load.base);
         let rng = Rng(u64::from(client) + 1);
-        let (sent, latency) = (Vec::new(), Histogram::new());
-        self.clients.push(LabClient { load, wire, sent, next: 0, rng, done: 0, latency });
+        let (sent, due, latency) = (Vec::new(), VecDeque::new(), Histogram::new());
+        self.clients.push(LabClient { load, wire, sent, next: 0, due, rng, done: 0, latency });
         for _ in 0..load.depth {
             self.next_of(client as usize);
         }
@@ -373,20 +393,30 @@ impl Lab {
     pub(super) fn step(&mut self) -> bool {
         let moved = self.device.turn(&self.receive);
         let now = self.now();
-        let mut answered = Vec::new();
-        for (index, client) in self.clients.iter_mut().enumerate() {
+        let (mut has_asked, mut next_request) = (false, Instant::MAX);
+        for index in 0..self.clients.len() {
+            let client = &mut self.clients[index];
             while let Some((cookie, is_ok)) = client.wire.answer() {
                 assert!(is_ok, "the request succeeded");
                 let at = client.sent.iter().position(|(sent, _)| *sent == cookie).expect("an answer to a question");
                 let (_, sent) = client.sent.swap_remove(at);
                 client.done += 1;
                 client.latency.add(now.since(sent).get());
-                answered.push(index);
+                let late = client.load.late;
+                let takes =
+                    if late > Nanos::ZERO && !client.rng.one_in(64) { Nanos::new(late.get() / 64) } else { late };
+                let since = client.due.back().map_or(now, |last| now.max(*last));
+                client.due.push_back(since.saturating_add(takes));
             }
+            while self.clients[index].due.front().is_some_and(|due| *due <= now) {
+                self.clients[index].due.pop_front();
+                self.next_of(index);
+                has_asked = true;
+            }
+            next_request = next_request.min(self.clients[index].due.front().copied().unwrap_or(Instant::MAX));
         }
-        let is_idle = answered.is_empty() && !moved;
-        answered.into_iter().for_each(|index| self.next_of(index));
-        !is_idle || self.device.wait()
+        self.next_request.set(next_request);
+        has_asked || moved || self.device.wait()
     }
 
     /// Runs for a time, and then counts from nothing.
