@@ -19,7 +19,7 @@ const FILES: [(&str, &str, usize); 8] = [
     ("cached.jsonl", "Linux 6.18, through the page cache, and POSIX AIO", 11),
     ("groups.jsonl", "Linux 6.18, BFQ with cgroup weights", 4),
     ("cost.jsonl", "Linux 6.12, io.cost and io.max", 12),
-    ("cost-short-period.jsonl", "Linux 6.12, io.cost with a period shorter than a tick", 1),
+    ("cost-short-period.jsonl", "Linux 6.12, io.cost with a period shorter than a tick", 5),
 ];
 
 /// One figure of a record.

@@ -144,9 +144,9 @@ fn ageing_of_mq_deadline_on_a_device_without_order() {
 }
 
 /// A period of 1 ms lasts two ticks, 8 ms, so budget that is left at its end is made up for eight
-/// times over, and a tenant that leaves some once keeps up twice the model's rate. Nobody leaves
-/// any if no process ever pauses. The kernel's ran in an emulated machine, where they do: with
-/// 1.5 ms in a hundred reads the rates are the kernel's.
+/// times over, and a tenant that leaves some once keeps up twice the model's rate. One that is
+/// alone never does, if its process never pauses. The kernel's ran in an emulated machine, where
+/// processes pause: with 1.5 ms in a hundred reads all rates are the kernel's.
 #[test]
 fn a_short_period_of_io_cost_where_processes_pause() {
     const PAUSE: &str = "[global]\nthinktime=1500\nthinktime_blocks=100";
@@ -159,8 +159,8 @@ fn a_short_period_of_io_cost_where_processes_pause() {
         let off = |runs: &[Value]| {
             compare_rates(runs, &simulate(&runs[0])).into_iter().map(|rate| rate.off).fold(0.0, f64::max)
         };
-        let never_pausing = off(&runs);
-        assert!(name == "iocost-donate" || never_pausing > 0.4, "{name}: {never_pausing:.2}");
+        // One process alone stays in the first state, however slowly it starts.
+        assert!(name != "iocost-solo" || off(&runs) > 0.4);
         runs[0]["job"] = text(&runs[0]["job"]).replace("[global]", PAUSE).into();
         let pausing = off(&runs);
         assert!(pausing < 0.12, "{name}: {pausing:.2}");
