@@ -51,7 +51,7 @@ pub use floors::Reserve;
 pub use tunables::INFO;
 
 use by_sector::BySector;
-use cost::CostModel;
+use cost::{CostModel, Direction};
 use decisions::Counts;
 use depth::Depth;
 use floors::Floors;
@@ -71,7 +71,6 @@ use super::{Scheduler, View};
 use crate::bio::Bio;
 use crate::ioprio::{IoPrio, PrioClass};
 use crate::merge::MergeKind;
-use crate::op::Op;
 use crate::request::Request;
 use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, Sectors, TaskId, TenantId};
 
@@ -81,8 +80,14 @@ const DISK_DEPTH: u32 = 1;
 /// What happened within this time counts as the present.
 const RECENT: Nanos = Nanos::from_millis(100);
 
-/// The queues of a process by class.
-type OfTask = [Option<QueueId>; 3];
+/// What is known of a process.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfTask {
+    /// Its queues by class.
+    queues: [Option<QueueId>; 3],
+    /// Priority, tenant and queue of its last request, if the queue was in the group of the tenant.
+    last: Option<(IoPrio, TenantId, QueueId)>,
+}
 
 /// The flow scheduler of one device.
 #[derive(Clone, Debug)]
@@ -144,11 +149,6 @@ pub struct Flow {
     /// it was owed, the floor of its tenant was due, or there were less urgent requests there.
     unfair_at: Option<Instant>,
     rotational: bool,
-}
-
-/// Returns true if a request counts towards the limit of writes.
-const fn is_write(op: Op) -> bool {
-    matches!(op, Op::Write | Op::ZoneAppend)
 }
 
 /// Returns class, most urgent first, and weight of a priority; NONE is the default.
@@ -226,6 +226,7 @@ impl Flow {
                     self.tenants.resize(tenant.index() + 1, None);
                 }
                 self.tenants[tenant.index()] = Some(group);
+                self.tasks.iter_mut().for_each(|task| task.last = None);
             }
         }
     }
@@ -260,15 +261,24 @@ impl Flow {
     }
 
     /// Returns the queue of a process for a priority; creates it if needed.
+    #[inline]
     fn queue_for(&mut self, request: &Request) -> QueueId {
+        match self.tasks.get(request.task.index()).map(|task| task.last) {
+            Some(Some((ioprio, tenant, q))) if ioprio == request.ioprio && tenant == request.tenant => q,
+            _ => self.other_queue_for(request),
+        }
+    }
+
+    /// The same of a process whose request before was of another priority or tenant.
+    fn other_queue_for(&mut self, request: &Request) -> QueueId {
         let (task, group) = (request.task, self.group_of(request.tenant));
         let (class, weight) = class_and_weight(request.ioprio);
         if task.index() >= self.tasks.len() {
-            self.tasks.resize(task.index() + 1, [None; 3]);
+            self.tasks.resize(task.index() + 1, OfTask::default());
         }
-        let q = self.tasks[task.index()][class].unwrap_or_else(|| {
+        let q = self.tasks[task.index()].queues[class].unwrap_or_else(|| {
             let q = self.new_queue(group, class, weight);
-            self.tasks[task.index()][class] = Some(q);
+            self.tasks[task.index()].queues[class] = Some(q);
             q
         });
         let queue = &self.queues[q.index()];
@@ -277,6 +287,8 @@ impl Flow {
             self.shares.move_to(self.now, member, group);
         }
         self.shares.set_weight(member, weight);
+        let is_there = self.shares.group_of(member) == group;
+        self.tasks[task.index()].last = is_there.then_some((request.ioprio, request.tenant, q));
         q
     }
 
@@ -322,16 +334,16 @@ impl Flow {
     }
 
     fn kind_of(&self, id: RequestId) -> usize {
-        usize::from(is_write(self.slots[id.index()].op))
+        usize::from(self.slots[id.index()].direction.is_write())
     }
 
     /// Returns how long a request takes if nothing else is in the device.
     fn alone_of(&self, slot: &Slot) -> u64 {
-        let Slot { op, sectors, is_next, .. } = *slot;
-        let cost = self.costs.of(op, sectors, is_next);
+        let Slot { direction, sectors, is_next, .. } = *slot;
+        let cost = self.costs.of(direction, sectors, is_next);
         // A write that a disk has buffered ends early, and moves the head later like a read.
-        let moves_head = self.rotational && is_write(op) && !is_next;
-        if moves_head { cost.max(self.costs.of(Op::Read, sectors, false)) } else { cost }
+        let moves_head = self.rotational && direction.is_write() && !is_next;
+        if moves_head { cost.max(self.costs.of(Direction::Read, sectors, false)) } else { cost }
     }
 
     /// Returns what a request is charged.
@@ -339,14 +351,14 @@ impl Flow {
         if self.rotational {
             return self.alone_of(slot);
         }
-        self.occupancy.of(slot.cell, self.costs.of(slot.op, slot.sectors, slot.is_next))
+        self.occupancy.of(slot.cell, self.costs.of(slot.direction, slot.sectors, slot.is_next))
     }
 
     /// Returns what a request is charged, and its kind.
     #[inline]
     fn cost_and_kind_of(&self, id: RequestId) -> (u64, usize) {
         let slot = &self.slots[id.index()];
-        (self.charge_of(slot), usize::from(is_write(slot.op)))
+        (self.charge_of(slot), usize::from(slot.direction.is_write()))
     }
 
     /// Files an arrived request in its queue.
@@ -357,7 +369,7 @@ impl Flow {
         let slot = &mut self.slots[id.index()];
         let follows = queue.follow(slot.sector, slot.sectors);
         slot.is_next = follows && self.rotational;
-        slot.cell = occupancy::cell(slot.op, slot.sectors, follows);
+        slot.cell = occupancy::cell(slot.direction, slot.sectors, follows);
         self.occupancy.enter(slot.cell);
         self.lists.push_back(&mut queue.fifo, id);
         self.by_sector.add(queue, slot.sector, id);
@@ -406,7 +418,7 @@ impl Flow {
         slot.sectors = sectors;
         if slot.place == Place::Queued {
             self.occupancy.leave(slot.cell);
-            slot.cell = occupancy::cell(slot.op, sectors, occupancy::follows(slot.cell));
+            slot.cell = occupancy::cell(slot.direction, sectors, occupancy::follows(slot.cell));
             self.occupancy.enter(slot.cell);
             if let Some(q) = slot.queue {
                 self.note_front(q);
@@ -519,7 +531,7 @@ impl Flow {
         let mark = self.depth.mark();
         let slot = &mut self.slots[id.index()];
         (slot.place, slot.dispatched, slot.mark) = (Place::InDevice, now, mark);
-        if is_write(slot.op) {
+        if slot.direction.is_write() {
             self.write_depth.pass(now, self.writes_in_flight);
             self.writes_in_flight += 1;
             slot.write_mark = self.write_depth.mark();
@@ -535,7 +547,7 @@ impl Flow {
         self.depth.pass(now, self.in_flight);
         self.in_flight -= 1;
         self.occupancy.leave(slot.cell);
-        if is_write(slot.op) {
+        if slot.direction.is_write() {
             self.write_depth.pass(now, self.writes_in_flight);
             self.writes_in_flight -= 1;
         }
@@ -556,28 +568,20 @@ impl Scheduler for Flow {
         }
         let request = &view.requests[id];
         debug_assert_eq!(self.slots[id.index()].place, Place::Unknown, "request {} is inserted twice", id.0);
-        let mut slot = Slot {
-            place: Place::AtHead,
-            op: request.op,
-            sector: request.sector,
-            sectors: request.sectors.get(),
-            arrived: now,
-            ..Slot::default()
-        };
         self.waiting += 1;
-        if request.task != TaskId::IDLE {
-            slot.queue = Some(self.queue_for(request));
-        }
-        if let (Some(q), false) = (slot.queue, at_head) {
-            slot.place = Place::Queued;
-            self.slots[id.index()] = slot;
+        let queue = (request.task != TaskId::IDLE).then(|| self.queue_for(request));
+        let filed_in = queue.filter(|_| !at_head);
+        let slot = &mut self.slots[id.index()];
+        (slot.place, slot.queue) = (if filed_in.is_some() { Place::Queued } else { Place::AtHead }, queue);
+        (slot.direction, slot.is_next, slot.arrived) = (Direction::of(request.op), false, now);
+        (slot.sector, slot.sectors) = (request.sector, request.sectors.get());
+        if let Some(q) = filed_in {
             self.file(q, id);
             self.elevator.add(view, id);
             return;
         }
-        slot.cell = occupancy::cell(slot.op, slot.sectors, false);
+        slot.cell = occupancy::cell(slot.direction, slot.sectors, false);
         self.occupancy.enter(slot.cell);
-        self.slots[id.index()] = slot;
         if at_head {
             self.lists.push_front(&mut self.at_head, id);
         } else {
@@ -601,7 +605,7 @@ impl Scheduler for Flow {
 
     fn find_merge(&mut self, view: View<'_>, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
         let (class, _) = class_and_weight(bio.ioprio);
-        let q = self.tasks.get(bio.task.index())?[class]?;
+        let q = self.tasks.get(bio.task.index())?.queues[class]?;
         let Self { elevator, slots, queues, lists, by_sector, .. } = self;
         let allows = |id: RequestId| slots[id.index()].queue == Some(q);
         elevator.find_merge_among(view, bio, one_hit_only, allows, || {
@@ -673,7 +677,7 @@ impl Scheduler for Flow {
             queue.on_end(now, slot.arrived, wait, Nanos::new(alone));
             let exited = queue.exited;
             if self.rotational {
-                self.wait_in_turn(q, Nanos::new(self.costs.of(slot.op, slot.sectors, false)));
+                self.wait_in_turn(q, Nanos::new(self.costs.of(slot.direction, slot.sectors, false)));
             } else if self.waiting > 0 {
                 self.hold_for(q, &slot, alone);
             }
@@ -700,7 +704,7 @@ impl Scheduler for Flow {
     fn on_task_exit(&mut self, now: Instant, task: TaskId) {
         self.advance(now);
         let Some(of_task) = self.tasks.get_mut(task.index()) else { return };
-        for q in core::mem::take(of_task).into_iter().flatten() {
+        for q in core::mem::take(of_task).queues.into_iter().flatten() {
             self.queues[q.index()].exited = true;
             self.end_if_unused(q);
         }

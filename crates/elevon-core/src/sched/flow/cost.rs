@@ -29,27 +29,54 @@ const RIDGE: i128 = 64;
 /// The longest time in the device that counts as it is: nanoseconds.
 pub(super) const LONGEST: u64 = 1 << 31;
 
-/// Directions with lines of their own.
+/// Lines: of reads, writes and what moves no data, and of reads and writes that follow the request
+/// before.
 const KINDS: usize = 5;
 
 /// The line of what moves no data.
-const NO_DATA: usize = 2;
+const NO_DATA: usize = Direction::NoData as usize;
+/// From the line of a direction to that of requests which follow the one before.
+const NEXT: usize = 3;
 /// For each line the one that stands for it until it is known itself.
 const OTHER: [usize; KINDS] = [1, 0, NO_DATA, 0, 1];
 
 /// For each line the ones that change with it: itself, and those that it stands for.
 const CHANGED_WITH: [&[usize]; KINDS] = [&[0, 1, 3], &[0, 1, 4], &[NO_DATA], &[3], &[4]];
 
-/// Returns the line of a request: reads, writes, what moves no data, and reads and writes that
-/// follow the request before.
-#[inline]
-const fn kind(op: Op, is_next: bool) -> usize {
-    match op {
-        Op::Read if is_next => 3,
-        Op::Write | Op::ZoneAppend if is_next => 4,
-        Op::Read => 0,
-        Op::Write | Op::ZoneAppend => 1,
-        Op::Discard | Op::Flush | Op::SecureErase | Op::WriteZeroes => NO_DATA,
+/// What moves between memory and the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Direction {
+    /// Data to memory.
+    #[default]
+    Read,
+    /// Data to the device.
+    Write,
+    /// Nothing.
+    NoData,
+}
+
+impl Direction {
+    /// Returns the direction of an operation.
+    pub(super) const fn of(op: Op) -> Self {
+        match op {
+            Op::Read => Self::Read,
+            Op::Write | Op::ZoneAppend => Self::Write,
+            Op::Discard | Op::Flush | Op::SecureErase | Op::WriteZeroes => Self::NoData,
+        }
+    }
+
+    /// Returns true for writes, which have a limit of their own.
+    #[inline]
+    pub(super) const fn is_write(self) -> bool {
+        matches!(self, Self::Write)
+    }
+
+    /// Returns the line of a request; `is_next`: it follows the one before.
+    #[inline]
+    const fn line(self, is_next: bool) -> usize {
+        let at = self as usize;
+        if is_next && at != NO_DATA { at + NEXT } else { at }
     }
 }
 
@@ -176,33 +203,34 @@ impl Line {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CostModel {
     lines: [Line; KINDS],
-    /// Base and slope of the line that holds for each kind.
+    /// Base and slope of the line that holds for each kind. What moves no data has no slope.
     holds: [(u64, u64); KINDS],
 }
 
 impl CostModel {
     pub(super) const fn new() -> Self {
-        Self { lines: [Line::NEW; KINDS], holds: [(BASE_PRIOR, SLOPE_PRIOR); KINDS] }
+        let mut holds = [(BASE_PRIOR, SLOPE_PRIOR); KINDS];
+        holds[NO_DATA].1 = 0;
+        Self { lines: [Line::NEW; KINDS], holds }
     }
 
     /// Returns the time in nanoseconds that a request takes in the device by itself, at least 1.
     /// `is_next`: it begins where the one before it ends, on a disk.
     #[inline]
-    pub(super) fn of(&self, op: Op, sectors: u64, is_next: bool) -> u64 {
-        let at = kind(op, is_next);
-        let (base, slope) = self.holds[at];
-        if at == NO_DATA { base } else { base + ((slope * sectors) >> SLOPE_SHIFT) }
+    pub(super) fn of(&self, direction: Direction, sectors: u64, is_next: bool) -> u64 {
+        let (base, slope) = self.holds[direction.line(is_next)];
+        base + ((slope * sectors) >> SLOPE_SHIFT)
     }
 
-    /// Returns true if requests of an operation were seen that did not wait in the device.
-    pub(super) const fn is_known(&self, op: Op) -> bool {
-        self.lines[kind(op, false)].is_known()
+    /// Returns true if requests of a direction were seen that did not wait in the device.
+    pub(super) const fn is_known(&self, direction: Direction) -> bool {
+        self.lines[direction.line(false)].is_known()
     }
 
     /// Learns from a request that was in the device for `time` nanoseconds. Returns true if what
     /// requests take by themselves is known anew.
-    pub(super) fn learn(&mut self, op: Op, sectors: u64, is_next: bool, time: u64, quiet: Quiet) -> bool {
-        let at = kind(op, is_next);
+    pub(super) fn learn(&mut self, direction: Direction, sectors: u64, is_next: bool, time: u64, quiet: Quiet) -> bool {
+        let at = direction.line(is_next);
         let sectors = if at == NO_DATA { 0 } else { sectors };
         let line = &mut self.lines[at];
         let before = line.says();
@@ -213,7 +241,7 @@ impl CostModel {
                 // What is known of the other direction, or of requests that do not follow another,
                 // is better than what includes waiting.
                 let line = if !own.is_known() && other.is_known() { other } else { own };
-                self.holds[of] = (line.base, line.slope);
+                self.holds[of] = (line.base, if of == NO_DATA { 0 } else { line.slope });
             }
         }
         changes
@@ -254,13 +282,13 @@ mod tests {
                 let alone = n % 50 == 0;
                 let wait = if alone { 0 } else { waiting };
                 let quiet = if alone { Quiet::Yes } else { Quiet::No };
-                model.learn(Op::Read, sectors, false, wait + exact * (90 + rng.below(21)) / 100, quiet);
+                model.learn(Direction::Read, sectors, false, wait + exact * (90 + rng.below(21)) / 100, quiet);
             }
             for sectors in [8, 64, 1024] {
-                let (got, due) = (model.of(Op::Read, sectors, false), 150_000 + 900 * sectors);
+                let (got, due) = (model.of(Direction::Read, sectors, false), 150_000 + 900 * sectors);
                 assert!(near(got, due, 12), "{sectors} sectors behind {waiting}: {got} instead of {due}");
             }
-            assert_eq!(model.of(Op::Discard, 0, false), BASE_PRIOR, "what moves no data has a line of its own");
+            assert_eq!(model.of(Direction::NoData, 0, false), BASE_PRIOR, "what moves no data has a line of its own");
         }
     }
 
@@ -269,28 +297,36 @@ mod tests {
     fn what_waits_leaves_no_trace_once_others_are_known() {
         let mut model = CostModel::new();
         for _ in 0..32 {
-            model.learn(Op::Read, 8, false, 20_000_000, Quiet::No);
-            model.learn(Op::Read, 128, false, 40_000_000, Quiet::No);
+            model.learn(Direction::Read, 8, false, 20_000_000, Quiet::No);
+            model.learn(Direction::Read, 128, false, 40_000_000, Quiet::No);
         }
-        assert!(!model.is_known(Op::Read));
-        (0..4).for_each(|_| assert!(model.learn(Op::Read, 8, false, 2_000_000, Quiet::Yes)));
-        assert!(model.is_known(Op::Read));
-        let large = model.of(Op::Read, 128, false);
+        assert!(!model.is_known(Direction::Read));
+        (0..4).for_each(|_| assert!(model.learn(Direction::Read, 8, false, 2_000_000, Quiet::Yes)));
+        assert!(model.is_known(Direction::Read));
+        let large = model.of(Direction::Read, 128, false);
         assert!(large < 3_000_000, "{large}");
     }
 
     #[test]
     fn one_size_alone_is_met_after_two_requests_and_followed() {
         let mut model = CostModel::new();
-        (0..2).for_each(|_| assert!(model.learn(Op::Write, 512, false, 2_500_000, Quiet::Yes)));
-        assert!(near(model.of(Op::Write, 512, false), 2_500_000, 1), "{}", model.of(Op::Write, 512, false));
+        (0..2).for_each(|_| assert!(model.learn(Direction::Write, 512, false, 2_500_000, Quiet::Yes)));
+        assert!(
+            near(model.of(Direction::Write, 512, false), 2_500_000, 1),
+            "{}",
+            model.of(Direction::Write, 512, false)
+        );
         for _ in 0..40 {
-            model.learn(Op::Write, 512, false, 25_000_000, Quiet::Yes);
+            model.learn(Direction::Write, 512, false, 25_000_000, Quiet::Yes);
         }
-        assert!(near(model.of(Op::Write, 512, false), 25_000_000, 5), "{}", model.of(Op::Write, 512, false));
+        assert!(
+            near(model.of(Direction::Write, 512, false), 25_000_000, 5),
+            "{}",
+            model.of(Direction::Write, 512, false)
+        );
         // Shorter than the prior slope allows for.
         let mut fast = CostModel::new();
-        (0..200).for_each(|_| assert!(fast.learn(Op::Read, 2048, false, 30_000, Quiet::Yes)));
-        assert!(near(fast.of(Op::Read, 2048, false), 30_000, 5), "{}", fast.of(Op::Read, 2048, false));
+        (0..200).for_each(|_| assert!(fast.learn(Direction::Read, 2048, false, 30_000, Quiet::Yes)));
+        assert!(near(fast.of(Direction::Read, 2048, false), 30_000, 5), "{}", fast.of(Direction::Read, 2048, false));
     }
 }

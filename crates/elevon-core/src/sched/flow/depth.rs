@@ -103,6 +103,7 @@ impl Sums {
 
     fn add(&mut self, sample: Sample) {
         let (t, e) = (sample.time >> 6, sample.alone.min(LONGEST) >> 6);
+        let Occupied { known, rest } = sample.occupied;
         self.n += 1;
         self.t += t;
         self.e += e;
@@ -110,8 +111,8 @@ impl Sums {
         self.te += t * e;
         self.ee += e * e;
         self.area += sample.area >> 6;
-        self.o += sample.occupied.known.min(LONGEST) >> 3;
-        self.r += sample.occupied.rest.min(LONGEST) >> 3;
+        self.o += known.min(LONGEST) >> 3;
+        self.r += rest.min(LONGEST) >> 3;
     }
 
     fn halve(&mut self) {
@@ -264,6 +265,8 @@ pub(super) enum Event {
 /// The usable depth of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Depth {
+    usable: u32,
+    /// The limit now: of the probe, if one is under way.
     limit: u32,
     /// The largest limit: what the driver takes at a time.
     most: u32,
@@ -308,6 +311,7 @@ pub(super) struct Depth {
 impl Depth {
     pub(super) const fn new(has_solo: bool) -> Self {
         Self {
+            usable: FIRST,
             limit: FIRST,
             most: LARGEST,
             epoch: 0,
@@ -341,7 +345,8 @@ impl Depth {
     /// comes too late.
     pub(super) fn bound(&mut self, tags: u32) {
         self.most = tags.clamp(1, LARGEST);
-        self.limit = self.limit.min(self.most);
+        self.usable = self.usable.min(self.most);
+        self.limit = self.probe.map_or(self.usable, |probe| probe.depth);
     }
 
     /// Returns how many requests the driver takes at a time.
@@ -351,13 +356,13 @@ impl Depth {
 
     /// Returns how many requests may be in flight now.
     #[inline]
-    pub(super) fn limit(&self) -> u32 {
-        self.probe.map_or(self.limit, |probe| probe.depth)
+    pub(super) const fn limit(&self) -> u32 {
+        self.limit
     }
 
     /// Returns the usable depth found so far.
     pub(super) const fn usable(&self) -> u32 {
-        self.limit
+        self.usable
     }
 
     /// Returns true while nothing unusual is tried.
@@ -450,8 +455,16 @@ impl Depth {
         (self.window, self.peak, self.recent) = (0, 0, (0, 0));
     }
 
-    /// Learns from a request that has ended.
-    pub(super) fn learn(&mut self, now: Instant, sample: Sample, load: Load) -> Event {
+    /// Learns from a request that has ended. `is_unfair`: see [`Load`], the rest of which is seldom
+    /// asked for.
+    #[inline]
+    pub(super) fn learn(
+        &mut self,
+        now: Instant,
+        sample: Sample,
+        is_unfair: bool,
+        load: impl FnOnce() -> Load,
+    ) -> Event {
         if self.order.note(sample.time) && self.probe.is_none() && self.order.decide() {
             self.renew_baseline();
         }
@@ -466,7 +479,7 @@ impl Depth {
             return Event::None;
         }
         if let Some(probe) = self.probe {
-            return self.learn_in_probe(now, probe, sample, load);
+            return self.learn_in_probe(now, probe, sample, load());
         }
         let depth = sample.area * FRACTION / sample.time;
         if !self.follow_load(now, depth) {
@@ -489,7 +502,7 @@ impl Depth {
             self.baseline.halve();
             self.began = self.began + Nanos::new(span.get() / 2);
         }
-        self.consider_probe(now, load)
+        if self.may_probe(now, is_unfair) { self.consider_probe(now, load()) } else { Event::None }
     }
 
     /// Follows the depth that the load reaches, and notices when times change at the same depth.
@@ -545,7 +558,7 @@ impl Depth {
 
     /// Returns how many requests the load puts in flight, at most the limit.
     fn reached(&self) -> u32 {
-        self.limit.min(((self.top + FRACTION / 2) / FRACTION) as u32)
+        self.usable.min(((self.top + FRACTION / 2) / FRACTION) as u32)
     }
 
     /// Returns true if noticeably more requests are in the device than are served at a time.
@@ -553,11 +566,20 @@ impl Depth {
         self.baseline.depth() * 16 * 10 > self.baseline.served() * 11
     }
 
-    /// Begins a probe if one is due.
-    fn consider_probe(&mut self, now: Instant, load: Load) -> Event {
+    /// Returns true if enough is known for a probe and one may be due.
+    #[inline]
+    fn may_probe(&self, now: Instant, is_unfair: bool) -> bool {
+        if now < self.up.next && !is_unfair {
+            return false;
+        }
         // By rate it takes longer to know what is delivered.
         let shortest = if self.order.is_lost { LONG } else { SHORT };
-        if self.baseline.n < FEWEST || now.since(self.began) < shortest || !load.may_probe {
+        self.baseline.n >= FEWEST && now.since(self.began) >= shortest
+    }
+
+    /// Begins a probe if one is due.
+    fn consider_probe(&mut self, now: Instant, load: Load) -> Event {
+        if !load.may_probe {
             return Event::None;
         }
         let may_go_down = load.is_unfair && self.reached() > 1;
@@ -574,8 +596,8 @@ impl Depth {
             let guess = if self.refused == 0 { busy.clamp(1, step) } else { guess };
             let depth = if self.down.step < 8 || self.is_verified { step } else { guess };
             self.begin(now, Way::Down, depth, load);
-        } else if load.is_binding && !is_too_deep && now >= self.up.next && self.limit < self.most {
-            let deeper = self.limit + (self.limit / self.up.step).max(1);
+        } else if load.is_binding && !is_too_deep && now >= self.up.next && self.usable < self.most {
+            let deeper = self.usable + (self.usable / self.up.step).max(1);
             self.begin(now, Way::Up, deeper.min(self.most), load);
         }
         if self.probe.is_some() { Event::Probe } else { Event::None }
@@ -583,6 +605,7 @@ impl Depth {
 
     fn begin(&mut self, now: Instant, way: Way, depth: u32, load: Load) {
         self.epoch = self.epoch.wrapping_add(1);
+        self.limit = depth;
         // Going up, the first requests still see fewer.
         let skip = if way == Way::Up { depth } else { 0 };
         let step = u64::from(depth.abs_diff(self.reached())) * FRACTION;
@@ -654,6 +677,7 @@ impl Depth {
 
     fn end(&mut self) {
         self.probe = None;
+        self.limit = self.usable;
         self.epoch = self.epoch.wrapping_add(1);
         self.restart_window();
     }
@@ -669,7 +693,7 @@ impl Depth {
             pace.accept(now);
             other.step = 8;
             other.next = other.next.max(now + other.pause);
-            self.limit = probe.depth;
+            (self.usable, self.limit) = (probe.depth, probe.depth);
             self.refused = 0;
             self.delivered_before = match probe.way {
                 Way::Up => self.delivered_before.map(|before| before.max(probe.sums.delivered(rest))),

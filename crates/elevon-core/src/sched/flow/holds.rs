@@ -25,8 +25,15 @@ impl Flow {
     /// Ends the holds whose time has passed.
     #[inline]
     pub(super) fn end_holds(&mut self) {
+        if !self.holds.is_empty() {
+            self.end_passed_holds();
+        }
+    }
+
+    #[cold]
+    fn end_passed_holds(&mut self) {
         let now = self.now;
-        while !self.holds.is_empty() && self.end_hold(|hold| hold.until <= now) {}
+        while self.end_hold(|hold| hold.until <= now) {}
     }
 
     /// Ends the first of such holds, which is taken from the allowance. Returns false if there is

@@ -1,14 +1,13 @@
 //! What the completions of requests say about the device, and the looks at one kind of request
 //! that this takes.
 
-use super::cost::Quiet;
+use super::cost::{Direction, Quiet};
 use super::depth::{Event, Load};
 use super::kinds::Kinds;
 use super::queue::{Mean, QueueId};
 use super::shares::BEST_EFFORT;
 use super::slot::Slot;
-use super::{Flow, RECENT, is_write};
-use crate::op::Op;
+use super::{Flow, RECENT};
 use crate::units::{Instant, RequestId};
 
 impl Flow {
@@ -102,17 +101,17 @@ impl Flow {
     /// Learns from a request that ends.
     pub(super) fn learn(&mut self, slot: &Slot, issued: Instant) {
         let now = self.now;
-        if issued < slot.dispatched || !slot.op.has_data() {
+        if issued < slot.dispatched || slot.direction == Direction::NoData {
             return;
         }
         if self.rotational {
             self.learn_of_disk(slot);
             return;
         }
-        let (alone, time) = (self.costs.of(slot.op, slot.sectors, false), now.since(issued).get());
+        let (alone, time) = (self.costs.of(slot.direction, slot.sectors, false), now.since(issued).get());
         let sample = self.depth.sample(slot.mark, time, alone, self.occupancy.occupied(slot.cell, alone));
         let is_look = self.occupancy.looks_at().is_some();
-        let is_known = self.costs.is_known(slot.op);
+        let is_known = self.costs.is_known(slot.direction);
         let quiet = match self.depth.quiet(&sample, is_known) {
             _ if self.settings.depth > 0 => Quiet::Probably,
             Quiet::Probably if is_look => Quiet::No,
@@ -134,34 +133,42 @@ impl Flow {
         }
         let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);
         let is_unfair = was_recently(self.unfair_at);
-        let is_write = is_write(slot.op);
+        let is_write = slot.direction.is_write();
         // Only where it decides something: it takes divisions.
         let matters = is_unfair && (self.depth.may_be_down_due(now) || self.write_depth.may_be_down_due(now));
         // For the sake of reads, writes that gain nothing from their depth are limited first.
         let are_mixed = matters && was_recently(self.read_at) && was_recently(self.write_at);
         let writes_prevail = are_mixed && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
         let are_writes_limited = matters && (!writes_prevail || self.write_depth.is_at_bottom(now));
-        let load = Load {
-            is_binding: self.waiting > 0,
+        let Self { depth, write_depth, waiting, .. } = self;
+        let (is_binding, rest) = (*waiting > 0, self.occupancy.rest());
+        let event = depth.learn(now, sample, is_unfair, || Load {
+            is_binding,
             is_unfair,
-            may_probe: self.write_depth.is_settled(),
+            may_probe: write_depth.is_settled(),
             may_shrink: are_writes_limited,
-            rest: self.occupancy.rest(),
+            rest,
             others: None,
-        };
-        match self.depth.learn(now, sample, load) {
+        });
+        match event {
             Event::None => {}
             event => self.write_depth.on_other(event == Event::Costs),
         }
         if is_write {
             self.write_at = Some(now);
+            let Self { depth, write_depth, read_times, writes_in_flight, .. } = self;
+            let limit = write_depth.limit();
             let is_unfair = is_unfair && was_recently(self.read_at);
-            let is_binding = self.waiting > 0 && self.writes_in_flight + 1 >= self.write_depth.limit();
-            let others = Some(self.read_times);
-            let may_shrink = writes_prevail && !self.depth.needs_solo(now);
-            let load = Load { is_binding, is_unfair, may_probe: self.depth.is_settled(), may_shrink, others, ..load };
-            let sample = self.write_depth.sample(slot.write_mark, time, alone, sample.occupied);
-            if self.write_depth.learn(now, sample, load) != Event::None {
+            let sample = write_depth.sample(slot.write_mark, time, alone, sample.occupied);
+            let event = write_depth.learn(now, sample, is_unfair, || Load {
+                is_binding: is_binding && *writes_in_flight + 1 >= limit,
+                is_unfair,
+                may_probe: depth.is_settled(),
+                may_shrink: writes_prevail && !depth.needs_solo(now),
+                rest,
+                others: Some(*read_times),
+            });
+            if event != Event::None {
                 self.read_times = Mean::default();
                 self.depth.on_other(false);
             }
@@ -180,9 +187,9 @@ impl Flow {
             return;
         }
         let Self { occupancy, costs, .. } = self;
-        if costs.learn(slot.op, slot.sectors, false, time, quiet) {
-            let op = |is_write: bool| if is_write { Op::Write } else { Op::Read };
-            occupancy.on_new_costs(|is_write, sectors| costs.of(op(is_write), sectors, false));
+        if costs.learn(slot.direction, slot.sectors, false, time, quiet) {
+            let direction = |is_write: bool| if is_write { Direction::Write } else { Direction::Read };
+            occupancy.on_new_costs(|is_write, sectors| costs.of(direction(is_write), sectors, false));
         }
     }
 
@@ -192,7 +199,7 @@ impl Flow {
         let is_alone = slot.queue.is_none_or(|q| self.queue(q).in_device == self.in_flight);
         if is_alone || !slot.is_next {
             let time = self.now.since(slot.dispatched.max(self.ended)).get();
-            self.costs.learn(slot.op, slot.sectors, slot.is_next, time, Quiet::Probably);
+            self.costs.learn(slot.direction, slot.sectors, slot.is_next, time, Quiet::Probably);
         }
     }
 }

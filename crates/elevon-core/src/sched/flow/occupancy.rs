@@ -14,8 +14,8 @@
 //!
 //! Cost: O(1) for each request, O([`CELLS`]) every [`REST`].
 
+use super::cost::Direction;
 use super::slot::Slot;
-use crate::op::Op;
 use crate::units::{Instant, Nanos};
 
 /// Cells: two directions, requests that follow one another or do not, eight sizes.
@@ -46,10 +46,9 @@ const LEAST: u64 = (1 << SHIFT) / 256;
 
 /// Returns the cell of a request. `follows`: it begins where the one before of its process ends.
 #[inline]
-pub(super) fn cell(op: Op, sectors: u64, follows: bool) -> u8 {
+pub(super) fn cell(direction: Direction, sectors: u64, follows: bool) -> u8 {
     let size = (sectors | 1).ilog2().saturating_sub(2).min(7) as u8;
-    let is_write = matches!(op, Op::Write | Op::ZoneAppend);
-    u8::from(is_write) << 4 | u8::from(follows) << 3 | size
+    u8::from(direction.is_write()) << 4 | u8::from(follows) << 3 | size
 }
 
 /// Returns true if a cell is one of requests that follow one another.
@@ -427,7 +426,7 @@ mod tests {
 
     /// Two cells in use, the first of which has requests waiting.
     fn in_use(occupancy: &mut Occupancy, now: Instant) -> [u8; 2] {
-        let cells = [cell(Op::Read, 8, false), cell(Op::Write, 512, true)];
+        let cells = [cell(Direction::Read, 8, false), cell(Direction::Write, 512, true)];
         (0..FEWEST).for_each(|_| occupancy.enter(cells[0]));
         for cell in cells {
             occupancy.note(now, cell, 100_000);
@@ -438,15 +437,16 @@ mod tests {
     #[test]
     fn cells_tell_direction_order_and_size_apart() {
         let all = [false, true].map(|follows| {
-            [Op::Read, Op::Write].map(|op| (0..12).map(|shift| cell(op, 1 << shift, follows)).collect::<Vec<_>>())
+            [Direction::Read, Direction::Write]
+                .map(|direction| (0..12).map(|shift| cell(direction, 1 << shift, follows)).collect::<Vec<_>>())
         });
         let mut cells: Vec<u8> = all.into_iter().flatten().flatten().collect();
         assert!(cells.iter().all(|cell| usize::from(*cell) < CELLS));
         cells.sort_unstable();
         cells.dedup();
         assert_eq!(cells.len(), CELLS);
-        assert_eq!(cell(Op::Read, 8, false), cell(Op::Read, 15, false));
-        assert!(follows(cell(Op::Write, 8, true)) && !follows(cell(Op::Write, 8, false)));
+        assert_eq!(cell(Direction::Read, 8, false), cell(Direction::Read, 15, false));
+        assert!(follows(cell(Direction::Write, 8, true)) && !follows(cell(Direction::Write, 8, false)));
     }
 
     #[test]
@@ -584,7 +584,7 @@ mod tests {
     #[test]
     fn a_look_needs_two_cells_and_ends() {
         let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
-        let read = cell(Op::Read, 8, false);
+        let read = cell(Direction::Read, 8, false);
         (0..FEWEST).for_each(|_| occupancy.enter(read));
         occupancy.note(now, read, 100_000);
         assert!(!occupancy.consider(now + REST), "there is nothing to be told apart");

@@ -15,16 +15,20 @@ impl QueueId {
     }
 }
 
-/// A moving average with weight 1/8, in nanoseconds; `None` before the first sample.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Average(Option<i64>);
+/// A moving average with weight 1/8, in nanoseconds; below zero before the first sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Average(i64);
 
 impl Average {
-    pub(super) fn add(&mut self, sample: i64) {
-        self.0 = Some(self.0.map_or(sample, |mean| mean + (sample - mean) / 8));
+    const NONE: Self = Self(-1);
+
+    #[inline]
+    pub(super) const fn add(&mut self, sample: Nanos) {
+        let sample = sample.get() as i64;
+        self.0 = if self.0 < 0 { sample } else { self.0 + (sample - self.0) / 8 };
     }
-    pub(super) const fn get(self) -> Option<i64> {
-        self.0
+    pub(super) const fn get(self) -> Option<u64> {
+        if self.0 < 0 { None } else { Some(self.0 as u64) }
     }
 }
 
@@ -103,27 +107,27 @@ impl Queue {
             sectors: 0,
             exited: false,
             left: None,
-            think: Average::default(),
-            total: Average::default(),
-            wait: Average::default(),
+            think: Average::NONE,
+            total: Average::NONE,
+            wait: Average::NONE,
         }
     }
 
     /// Notes the arrival of a request.
     pub(super) fn on_arrival(&mut self, now: Instant) {
         if let Some(left) = self.left.take() {
-            self.think.add(now.since(left).get() as i64);
+            self.think.add(now.since(left));
         }
     }
 
     /// Notes the end of a request that arrived at `arrived` and waited here for `wait`; the device
     /// takes it `alone` if nothing else is there.
     pub(super) fn on_end(&mut self, now: Instant, arrived: Instant, wait: Nanos, alone: Nanos) {
-        let total = now.since(arrived).get() as i64;
+        let total = now.since(arrived);
         self.total.add(total);
         // What is expected of the device errs by some percent.
-        let inside = total - wait.get() as i64 - alone.get() as i64 * 33 / 32;
-        self.wait.add(wait.get() as i64 + inside.max(0));
+        let inside = total.get().saturating_sub(wait.get() + alone.get() * 33 / 32);
+        self.wait.add(wait + Nanos::new(inside));
         self.left = Some(now);
     }
 
@@ -131,7 +135,7 @@ impl Queue {
     /// a place for it would help: more than 1/20, or more than the place is idle for it.
     pub(super) fn is_delayed(&self, hold: Nanos) -> bool {
         match (self.wait.get(), self.total.get()) {
-            (Some(wait), Some(total)) => wait * 20 > total || wait > 4 * hold.get() as i64,
+            (Some(wait), Some(total)) => wait * 20 > total || wait > 4 * hold.get(),
             _ => true,
         }
     }
@@ -139,10 +143,7 @@ impl Queue {
     /// Returns how long to wait for the next request of the process: twice the time that it
     /// usually takes, if that is not above `most`.
     pub(super) fn hold(&self, most: Nanos) -> Option<Nanos> {
-        let think = match self.think.get() {
-            Some(think) => think.max(0) as u64,
-            None => most.get() / 8,
-        };
+        let think = self.think.get().unwrap_or(most.get() / 8);
         let hold = Nanos::new(think * 2 + 1_000);
         (hold <= most).then_some(hold)
     }

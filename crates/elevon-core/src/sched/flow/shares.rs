@@ -662,7 +662,6 @@ impl Shares {
                         }
                     }
                     (false, true) => {
-                        waiting.advance(&mut self.places, tree.time);
                         waiting.insert(&mut self.places, key(id, kind), times, tree.time);
                         waits.insert(class, kind);
                     }

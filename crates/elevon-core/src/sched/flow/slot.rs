@@ -1,8 +1,8 @@
 //! What is known of each request.
 
+use super::cost::Direction;
 use super::depth::Mark;
 use super::queue::QueueId;
-use crate::op::Op;
 use crate::units::{Instant, Sector};
 
 /// Where a request is.
@@ -24,7 +24,7 @@ pub(super) enum Place {
 pub(super) struct Slot {
     pub(super) place: Place,
     pub(super) queue: Option<QueueId>,
-    pub(super) op: Op,
+    pub(super) direction: Direction,
     pub(super) sector: Sector,
     pub(super) sectors: u64,
     /// It begins where the one before it ends, on a disk: expected when it arrives, known when it
@@ -44,7 +44,7 @@ impl Default for Slot {
         Self {
             place: Place::Unknown,
             queue: None,
-            op: Op::Read,
+            direction: Direction::Read,
             sector: Sector::ZERO,
             sectors: 0,
             is_next: false,

@@ -9,10 +9,10 @@
 //!
 //! Cost: O(log n) for each request, with n requests in the queue.
 
+use super::cost::Direction;
 use super::kinds::Kinds;
 use super::slot::Slot;
 use super::{Flow, QueueId};
-use crate::op::Op;
 use crate::units::{Instant, Nanos, RequestId, Sector};
 
 /// Requests that follow another in a row after which a queue is a stream.
@@ -65,7 +65,7 @@ impl Flow {
         // Beside a process that seeks, others that seek may go: the disk chooses among them. But
         // nobody begins a turn while it is owed service.
         let begins_a_turn = other.is_some_and(|other| other.run >= STREAM || other.queued > 1);
-        let cost = self.costs.of(Op::Read, queue.sectors, false);
+        let cost = self.costs.of(Direction::Read, queue.sectors, false);
         let is_owed = || self.shares.would_be_next(self.now, queue.member, cost, 0);
         if queue.run >= STREAM || (begins_a_turn && is_owed()) { Next::Wait } else { Next::Any }
     }

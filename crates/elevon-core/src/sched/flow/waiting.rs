@@ -175,14 +175,23 @@ impl WaitingMembers {
         u64::from(places.filed) << 32 | u64::from(key)
     }
 
-    /// Files a member; virtual time is `time`.
+    /// Advances to `time` and files a member. If the first of the others becomes eligible just
+    /// then, a member that is not takes its place.
     pub(super) fn insert(&mut self, places: &mut Places, key: u32, (start, finish): (u64, u64), time: u64) {
         let filed = Self::filed(places, key);
-        if later(start, time) {
-            self.early.push(places, [start, finish.wrapping_sub(start), filed]);
-        } else {
+        if !later(start, time) {
             self.eligible.push(places, [finish, filed]);
+        } else {
+            let early = [start, finish.wrapping_sub(start), filed];
+            match self.first_due(time) {
+                Some(due) => {
+                    self.early.replace(places, 0, early);
+                    self.eligible.push(places, due);
+                }
+                None => return self.early.push(places, early),
+            }
         }
+        self.advance(places, time);
     }
 
     /// Returns true if a member, which is at `at` in its heap, is eligible.

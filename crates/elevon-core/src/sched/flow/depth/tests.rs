@@ -43,14 +43,14 @@ fn many_small_steps_keep_most_of_the_throughput() {
     let mut now = Instant::ZERO;
     let load =
         Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, rest: 1 << 16, others: None };
-    let mut lowest = depth.limit;
+    let mut lowest = depth.usable;
     for _ in 0..60_000 {
         let count = u64::from(depth.limit());
         let time = ALONE * count * 1000 / served(count);
         now = now + Nanos::new(time / count);
         let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied: seen(ALONE), area: count * time };
-        depth.learn(now, sample, load);
-        lowest = lowest.min(depth.limit);
+        depth.learn(now, sample, load.is_unfair, || load);
+        lowest = lowest.min(depth.usable);
     }
     assert!(lowest < FIRST, "no smaller depth was taken");
     assert!(served(lowest.into()) * KEPT.1 >= served(FIRST.into()) * KEPT.0, "{lowest} is too few");
@@ -68,7 +68,7 @@ fn a_smaller_depth_that_costs_much_is_soon_given_up() {
             let time = time(count);
             now = now + Nanos::new(time / count);
             let sample = Sample { mark, time, alone: 1_000_000, occupied: seen(1_000_000), area: count * time };
-            depth.learn(now, sample, load);
+            depth.learn(now, sample, load.is_unfair, || load);
             began = began.or((!depth.is_settled()).then_some(now));
         }
         now.since(began.expect("a probe began")).as_millis()
@@ -88,7 +88,7 @@ fn the_limit_is_never_above_what_the_driver_takes() {
         now = now + Nanos::new(1_000_000 / u64::from(depth.limit()));
         let area = u64::from(depth.limit()) * 1_000_000;
         let sample = Sample { mark: depth.mark(), time: 1_000_000, alone: 1_000_000, occupied: seen(1_000_000), area };
-        depth.learn(now, sample, load);
+        depth.learn(now, sample, load.is_unfair, || load);
         assert!(depth.limit() <= 40, "{}", depth.limit());
     }
     assert_eq!(depth.usable(), 40);
@@ -164,7 +164,7 @@ fn a_new_estimate_of_what_requests_occupy_changes_no_comparison() {
                 Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, rest, others: None };
             let occupied = Occupied { known: 0, rest: ALONE };
             let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied, area: count * time };
-            depth.learn(now, sample, load);
+            depth.learn(now, sample, load.is_unfair, || load);
         }
         depth.usable()
     };
@@ -197,7 +197,7 @@ fn a_device_that_serves_the_newest_first_has_the_depth_of_its_servers() {
         let sample = depth.sample(mark, now.since(since).get(), 2_000_000, seen(250_000));
         let load =
             Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, rest: 1 << 16, others: None };
-        depth.learn(now, sample, load);
+        depth.learn(now, sample, load.is_unfair, || load);
         limits.push(depth.usable());
     }
     // From the first second on.
