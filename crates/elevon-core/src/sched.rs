@@ -133,6 +133,10 @@ pub trait Scheduler {
     /// hardware queues.
     fn on_driver_tags(&mut self, _tags: u32) {}
 
+    /// Called when the driver refuses a command until another one ends, although a tag was free:
+    /// over all hardware queues it takes `held` at a time now.
+    fn on_driver_full(&mut self, _now: Instant, _held: u32) {}
+
     /// Called after [`Self::on_queue_info`] if `rotational` was written to the queue after the
     /// scheduler had started.
     fn on_rotational_written(&mut self, rotational: bool) {
@@ -400,6 +404,9 @@ impl Scheduler for AnyScheduler {
     }
     fn on_driver_tags(&mut self, tags: u32) {
         each!(self, s => s.on_driver_tags(tags));
+    }
+    fn on_driver_full(&mut self, now: Instant, held: u32) {
+        each!(self, s => s.on_driver_full(now, held));
     }
     fn on_rotational_written(&mut self, rotational: bool) {
         each!(self, s => s.on_rotational_written(rotational));

@@ -38,6 +38,18 @@ fn flow_is_not_beaten_by_any_other() {
     assert_eq!(beaten.into_iter().collect::<Vec<_>>(), BEATEN, "seeds of mixes in which flow is beaten");
 }
 
+/// The driver of an eMMC card has 64 tags and takes two commands: what it refused would go before
+/// the requests of a process that has one at a time, which had a third of its share.
+#[test]
+fn a_driver_that_refuses_commands_is_shared() {
+    if Setup::FLOW.is_there() {
+        let mix = random_mix(64);
+        assert_eq!(mix.device, "emmc-5.1");
+        let unfairness = points(&Lab::new(), &mix, &[Setup::FLOW])[0].division.unfairness();
+        assert!(unfairness < 0.1, "{unfairness}");
+    }
+}
+
 /// Shares that are found with the oracle are right where the device is a number of servers: what
 /// was delivered is what the servers had time for, and nobody has more than alone.
 #[test]

@@ -714,6 +714,10 @@ impl Scheduler for Flow {
         self.depth.bound(tags);
     }
 
+    fn on_driver_full(&mut self, now: Instant, held: u32) {
+        self.depth.on_full(now, held);
+    }
+
     fn on_queue_info(&mut self, rotational: bool) {
         self.rotational = rotational;
         self.shares.has_turns = rotational;

@@ -150,6 +150,9 @@ impl Stack {
                 self.requests[id].state = State::Dispatch;
                 self.counters.requeues += 1;
                 self.trace_request(now, EventKind::Requeue, id);
+                if answer == Accept::DeviceBusy {
+                    self.driver_is_full(now, command.queue);
+                }
                 Issue::Busy { promised: answer == Accept::DeviceBusy }
             }
         }
@@ -185,6 +188,13 @@ impl Stack {
             self.after_direct_issue(now, id, issue, driver);
         }
         driver.commit(now);
+    }
+
+    /// Tells the scheduler that the driver has refused a command until another one ends.
+    #[cold]
+    fn driver_is_full(&mut self, now: Instant, queue: HwQueue) {
+        let held = self.queues[queue.index()].in_driver.saturating_mul(self.config.hw_queues.into());
+        self.scheduler.on_driver_full(now, held);
     }
 
     /// Ends a command that the driver refused for good.

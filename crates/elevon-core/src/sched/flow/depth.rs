@@ -22,8 +22,8 @@
 //! A slow device that serves in disorder (see [`order`]) is measured by the rate at which requests
 //! end, of whatever epoch, and each counts as one that took the mean of their times.
 //!
-//! Two bounds hold beside: the limit is never above what the driver takes at a time, and all steps
-//! down together leave at least [`KEPT`] of the throughput.
+//! Two bounds hold beside: the limit is never above what the driver takes at a time, by its tags or
+//! when it refused one, and all steps down together leave at least [`KEPT`] of the throughput.
 //!
 //! Cost: O(1) for each completion.
 
@@ -70,6 +70,8 @@ const TOO_LONG: Nanos = Nanos::from_millis(500);
 const SOLO: (u64, u64) = (6, 8);
 const SOLO_LONG: Nanos = Nanos::from_millis(50);
 const SOLO_PAUSE: (Nanos, Nanos) = (Nanos::from_secs(8), Nanos::from_secs(32));
+/// Time for which the driver is not offered more than it took when it refused a command.
+const FULL: Nanos = Nanos::from_secs(1);
 /// Elasticity in percent above which a larger depth is taken.
 const GAINS: i64 = 20;
 /// Elasticity in percent below which a smaller depth is taken.
@@ -268,8 +270,11 @@ pub(super) struct Depth {
     usable: u32,
     /// The limit now: of the probe, if one is under way.
     limit: u32,
-    /// The largest limit: what the driver takes at a time.
+    /// The largest limit: what the driver takes at a time, and what it takes by its tags, which
+    /// counts again from `full_until` on.
     most: u32,
+    tags: u32,
+    full_until: Instant,
     epoch: u32,
     /// Requests in flight, integrated over time in nanoseconds, up to `seen`; it wraps.
     area: u64,
@@ -314,6 +319,8 @@ impl Depth {
             usable: FIRST,
             limit: FIRST,
             most: LARGEST,
+            tags: LARGEST,
+            full_until: Instant::ZERO,
             epoch: 0,
             area: 0,
             seen: Instant::ZERO,
@@ -344,9 +351,24 @@ impl Depth {
     /// dispatched beyond it waits in the order of dispatch, and a request that is owed service
     /// comes too late.
     pub(super) fn bound(&mut self, tags: u32) {
-        self.most = tags.clamp(1, LARGEST);
-        self.usable = self.usable.min(self.most);
+        self.tags = tags.clamp(1, LARGEST);
+        self.bound_by(self.tags);
+    }
+
+    fn bound_by(&mut self, most: u32) {
+        self.most = most;
+        self.usable = self.usable.min(most);
         self.limit = self.probe.map_or(self.usable, |probe| probe.depth);
+    }
+
+    /// The driver has refused a command: it takes `held` at a time, whatever the number of its
+    /// tags. What others have in the device may be the reason, so that it is not for ever.
+    pub(super) fn on_full(&mut self, now: Instant, held: u32) {
+        if self.probe.is_some_and(|probe| probe.depth > held) {
+            self.end();
+        }
+        self.bound_by(held.clamp(1, self.tags));
+        self.full_until = now + FULL;
     }
 
     /// Returns how many requests the driver takes at a time.
@@ -581,6 +603,9 @@ impl Depth {
     fn consider_probe(&mut self, now: Instant, load: Load) -> Event {
         if !load.may_probe {
             return Event::None;
+        }
+        if now >= self.full_until {
+            self.most = self.tags;
         }
         let may_go_down = load.is_unfair && self.reached() > 1;
         let is_too_deep = may_go_down && self.queues_inside();

@@ -148,6 +148,29 @@ fn one_tag_is_shared_by_weight() {
     assert!(device.served[0].abs_diff(800) <= 8, "{:?}", device.served);
 }
 
+/// A device that takes fewer commands than its driver has tags: what it refuses would wait in the
+/// order of dispatch.
+#[test]
+fn a_driver_is_offered_what_it_takes() {
+    let mut device = TestDevice::new(1, &[]);
+    device.bed.scheduler.on_driver_tags(64);
+    (0..16).for_each(|at| device.send(at % 2, PrioClass::Be, 4 * (at % 2) as u8));
+    let mut refused = 0;
+    for step in 0..10_000 {
+        device.dispatch();
+        if device.in_flight.len() > 2 {
+            refused += u32::from(step >= 100);
+            device.bed.scheduler.on_driver_full(device.bed.now, 2);
+        }
+        for task in device.step() {
+            device.send(task, PrioClass::Be, 4 * task as u8);
+        }
+    }
+    assert!(refused <= 20, "{refused} times in ten seconds");
+    let [first, second, ..] = device.served;
+    assert!(first.abs_diff(2 * second) <= 400, "{first} and {second} by weights 80 and 40");
+}
+
 /// The limit of writes protects reads. Where there are none, the limit of all protects a writer.
 #[test]
 fn writers_alone_share_by_weight_too() {
