@@ -81,7 +81,7 @@ fn a_buffer_is_registered_with_its_first_direct_io_and_not_when_its_memory_chang
     let (task, mut buffers) = (TaskId(0), Buffers::default());
     buffers.prepare(task, 2, 16 << 10).expect("memory");
     // Returns the entry that the I/O used.
-    let mut carry_out = |ring: &mut Uring, buffers: &mut Buffers, file: &HostFile, op, bytes| {
+    let carry_out = |ring: &mut Uring, buffers: &mut Buffers, file: &HostFile, op, bytes| {
         let command = Command { bytes: Bytes::new(bytes), ..command(0, op, Flags::NONE) };
         assert_eq!(ring.queue(file, buffers, &command, &FirstBytes(bytes)), Accept::Ok);
         loop {
@@ -98,7 +98,7 @@ fn a_buffer_is_registered_with_its_first_direct_io_and_not_when_its_memory_chang
     let Some(index) = carry_out(&mut ring, &mut buffers, &file, Op::Write, 4096) else {
         return elevon_testkit::denied("the kernel registers no buffers here");
     };
-    let mut reads = |ring: &mut Uring, buffers: &mut Buffers, bytes| {
+    let reads = |ring: &mut Uring, buffers: &mut Buffers, bytes| {
         buffers.slot(task, 1).expect("it is idle").fill(1);
         let entry = carry_out(ring, buffers, &file, Op::Read, bytes);
         let is_read = |byte: &u8| *byte == 7;
