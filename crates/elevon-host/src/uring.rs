@@ -1,5 +1,5 @@
-//! Commands by io_uring: registered buffers for direct I/O if the kernel allows them, one system call
-//! to submit a batch and wait.
+//! Commands by io_uring: registered buffers for direct I/O if the kernel allows them, one system
+//! call to submit a batch and wait.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
