@@ -110,6 +110,6 @@ mod tests {
         let found = elevon_trace::analysis::inspect(&mut open, None, None, &mut |_| {}).expect("a trace");
         let reasons = reasons(&[subject("a-1", 100.0, 168.0)], &found, vec!["a doubt".to_owned()]);
         assert!(reasons[0].starts_with("30 % of the time of requests"), "{reasons:?}");
-        assert!(reasons[1] == "a doubt" && reasons[2].contains("as a-1 may be"), "{reasons:?}");
+        assert!(reasons[1] == "a doubt" && reasons[2].contains("kept a-1 from its CPU"), "{reasons:?}");
     }
 }
