@@ -2,7 +2,7 @@
 //! that this takes.
 
 use super::cost::{Direction, Quiet};
-use super::depth::{Event, Load};
+use super::depth::{Event, Load, Sample};
 use super::kinds::Kinds;
 use super::queue::{Mean, QueueId};
 use super::shares::BEST_EFFORT;
@@ -121,14 +121,7 @@ impl Flow {
         if self.settings.depth > 0 {
             return;
         }
-        if is_look {
-            let is_of_look = self.depth.is_current(slot.mark);
-            if is_of_look && self.occupancy.learn(now, slot, time, sample.area(), alone) {
-                self.end_look();
-            }
-            return;
-        }
-        if !self.occupancy.note(now, slot.cell, alone) || (self.occupancy.is_due(now) && self.begins_look()) {
+        if self.is_for_looks(slot, time, &sample) {
             return;
         }
         let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);
@@ -176,6 +169,22 @@ impl Flow {
             self.read_at = Some(now);
             self.read_times.add(time * 1024 / alone);
         }
+    }
+
+    /// Lets a look at what requests occupy, or the time for the next, have a request that ends.
+    /// Returns true if the request, which took so long, says nothing else.
+    #[inline]
+    fn is_for_looks(&mut self, slot: &Slot, time: u64, sample: &Sample) -> bool {
+        let now = self.now;
+        if self.occupancy.looks_at().is_none() {
+            return !self.occupancy.note(now, slot.cell, sample.alone)
+                || (self.occupancy.is_due(now) && self.begins_look());
+        }
+        let is_of_look = self.depth.is_current(slot.mark);
+        if is_of_look && self.occupancy.learn(now, slot, time, sample.area(), sample.alone) {
+            self.end_look();
+        }
+        true
     }
 
     /// Learns what requests take by themselves. What they were seen to occupy stays the same.
