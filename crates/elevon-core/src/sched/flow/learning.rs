@@ -143,9 +143,8 @@ impl Flow {
             rest,
             others: None,
         });
-        match event {
-            Event::None => {}
-            event => self.write_depth.on_other(event == Event::Costs),
+        if event != Event::None {
+            self.write_depth.on_other(event == Event::Costs);
         }
         if is_write {
             self.write_at = Some(now);
