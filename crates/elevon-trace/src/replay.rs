@@ -286,7 +286,6 @@ fn build(
     let (device, span) = analysis.device_and_span();
     let recorded = analysis.recorded(reader).cloned();
     let mut processes: Vec<_> = analysis.processes().iter().map(|row| process(row, reader)).collect();
-    let mut cgroups: Vec<Option<u64>> = vec![None; processes.len()];
     let mut plugs: Vec<u32> = vec![0; processes.len()];
     let mut threads: Vec<Option<Option<u32>>> = vec![None; processes.len()];
     let (mut first, mut left_out, mut untimed) = (None, 0, false);
@@ -303,7 +302,7 @@ fn build(
         };
         let first = *first.get_or_insert(bio.queued);
         let at = bio.process as usize;
-        cgroups[at] = cgroups[at].or(bio.cgroup);
+        processes[at].cgroup = processes[at].cgroup.or(bio.cgroup);
         let joins = bio.plug != 0 && bio.plug == plugs[at];
         plugs[at] = bio.plug;
         processes[at].is_one_thread &= bio.tid.is_some() && *threads[at].get_or_insert(bio.tid) == bio.tid;
@@ -330,7 +329,6 @@ fn build(
     if last > LONGEST {
         return Err(WorkloadReadError::TooLong(device, last / YEAR));
     }
-    processes.iter_mut().zip(cgroups).for_each(|(process, cgroup)| process.cgroup = cgroup);
     processes.retain(|process| !process.ios.is_empty());
     writeback::find_buffered(&mut processes);
     let since = |time: u64| time.saturating_sub(first);
