@@ -287,7 +287,7 @@ fn build(
     let recorded = analysis.recorded(reader).cloned();
     let mut processes: Vec<_> = analysis.processes().iter().map(|row| process(row, reader)).collect();
     let mut plugs: Vec<u32> = vec![0; processes.len()];
-    let mut threads: Vec<Option<Option<u32>>> = vec![None; processes.len()];
+    let mut threads: Vec<Option<u32>> = vec![None; processes.len()];
     let (mut first, mut left_out, mut untimed) = (None, 0, false);
     let mut joined = Joined::new(&bios);
     for number in 0..bios.len() {
@@ -305,7 +305,7 @@ fn build(
         processes[at].cgroup = processes[at].cgroup.or(bio.cgroup);
         let joins = bio.plug != 0 && bio.plug == plugs[at];
         plugs[at] = bio.plug;
-        processes[at].is_one_thread &= bio.tid.is_some() && *threads[at].get_or_insert(bio.tid) == bio.tid;
+        processes[at].is_one_thread &= bio.tid.is_some_and(|tid| *threads[at].get_or_insert(tid) == tid);
         processes[at].ios.push(WorkloadIo {
             at: bio.queued - first,
             completed: (bio.completed != ABSENT).then(|| bio.completed.saturating_sub(first)),

@@ -16,7 +16,7 @@ pub struct After {
     /// Nanoseconds since the last of these completions, or since the start of the process.
     pub think: u64,
     /// Nanoseconds for which its thread was at work since it submitted the I/O before; 0 if that is
-    /// not known. At most the think time.
+    /// not known, or does not matter.
     pub own: u64,
     /// It is a write of the page cache that follows the one before it: if the process sleeps for
     /// that one, it goes later by as much.

@@ -2,8 +2,8 @@
 //!
 //! A thread has one CPU. So what it does between a completion and the I/O that follows cannot
 //! overlap what it did for the I/O before, however fast the device is. And a thread that has more
-//! to do than a CPU can leaves completions lying: then the last completion before an I/O explains
-//! nothing, and the I/O did not wait for it.
+//! to do than a CPU can finds completions that came long before: then the last completion before an
+//! I/O explains nothing, and the I/O did not wait for it.
 //!
 //! A trace does not show when a thread ran. It shows how long the thread took from one I/O to the
 //! next with no completion in between: that was time of its own, whether it computed or slept. A
@@ -83,8 +83,8 @@ pub(super) fn add(process: &WorkloadProcess, ends: &[u64], all: &mut [After]) {
     }
 }
 
-/// Returns the largest depth that a tenth of the I/Os reached: some that a thread left lying, or a
-/// process that had one more in flight once, are not its depth.
+/// Returns the largest depth that a tenth of the I/Os reached: one that was reached once or twice
+/// is not the depth of the process.
 fn usual_depth(in_flight: &[usize]) -> usize {
     let mut depths = in_flight.to_vec();
     depths.sort_unstable();
