@@ -169,8 +169,8 @@ pub(crate) struct DeviceLoop<D> {
     memory: RequestMemory,
     /// [`RequestMemory::waits`] when buffers were last given back.
     waits: u64,
-    /// Clients with a request for which there was too little of it.
-    short: BTreeSet<TaskId>,
+    /// Clients with a request for which there was too little of it, the longest waiting first.
+    short: Vec<TaskId>,
     /// When they are looked at again: clients of other devices may have given some back.
     look_for_memory: Option<Instant>,
     /// Lists to be used again: parts by their buffers, and buffers.
@@ -205,7 +205,7 @@ impl<D: Disk> DeviceLoop<D> {
             look_for_idle: None,
             waits: memory.waits(),
             memory,
-            short: BTreeSet::new(),
+            short: Vec::new(),
             look_for_memory: None,
             parts: Vec::new(),
             slots: Vec::new(),

@@ -185,7 +185,9 @@ impl<D: Disk> DeviceLoop<D> {
             if !self.client(task).stands_still(STILL - 1) {
                 self.memory.tell_wait();
             }
-            self.short.insert(task);
+            if !self.short.contains(&task) {
+                self.short.push(task);
+            }
             self.look_for_memory = Some(self.disk.now() + SHORT);
         }
         admission == Admission::Granted
@@ -483,7 +485,7 @@ impl<D: Disk> DeviceLoop<D> {
         let client = self.clients[task.index()].take().expect("a client that is there");
         self.tasks.remove(&client.name);
         self.delayed.retain(|(_, delayed)| *delayed != task);
-        self.short.remove(&task);
+        self.short.retain(|waiting| *waiting != task);
         let now = self.disk.now();
         self.stack.handle_exit(now, task);
         if client.has_buffers {

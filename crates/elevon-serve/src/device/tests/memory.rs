@@ -59,6 +59,44 @@ fn clients_share_the_memory_and_short_requests_never_wait_for_it() {
     assert_eq!((lab.device.tasks.len(), lab.device.memory.taken()), (0, 0));
 }
 
+/// Each has its turn in the order in which they asked, and not in that of their connections.
+#[test]
+fn who_waits_for_memory_has_it_in_the_order_of_arrival() {
+    let mut lab = Lab::new(DISK, &[], "none", "");
+    let mut wires = [0, 1, 2].map(|client| lab.open(client, ""));
+    let mut first = lab.open(3, "");
+    let mut needed = 0;
+    first.ask(&request(Command::Read, 2 << 20), &[]);
+    while first.answer().is_none() {
+        first.transfer();
+        lab.step();
+        needed = needed.max(lab.device.memory.taken());
+    }
+    first.hang_up();
+    lab.wait_for(Nanos::from_secs(1));
+    lab.device.memory.set_limit(Bytes::ZERO);
+    for wire in wires.iter_mut().rev() {
+        wire.ask(&request(Command::Read, 2 << 20), &[]);
+        wire.transfer();
+        lab.wait_for(Nanos::from_secs(1));
+    }
+    assert!(wires.iter_mut().all(|wire| wire.answer().is_none()), "all wait");
+    while !lab.device.queue.is_empty() {
+        lab.step();
+    }
+    // A request gets half of what is free at most.
+    lab.device.memory.set_limit(Bytes::new(2 * needed));
+    let mut answered = Vec::new();
+    for _ in 0..1000 {
+        for (client, wire) in wires.iter_mut().enumerate() {
+            wire.transfer();
+            answered.extend(wire.answer().map(|(_, is_ok)| (client, is_ok)));
+        }
+        lab.wait_for(Nanos::from_millis(10));
+    }
+    assert_eq!(answered, [(2, true), (1, true), (0, true)]);
+}
+
 /// One takes no reply, one does not send the end of a write: they are sent away once another has
 /// waited for what they keep, and one that takes its replies at times is not.
 #[test]
