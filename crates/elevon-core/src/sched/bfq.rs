@@ -7,7 +7,8 @@
 //! the size of budgets, `idling` decides when to wait, `injection` what is served meanwhile,
 //! `raising` whose weight is raised, and `cooperation` which processes share a queue.
 //!
-//! Reproduces Linux 6.1 to 6.18, with the deviations that `wf2q` names and these: requests count
+//! Reproduces Linux 5.10 to 7.3 (`Rules` has what differs between versions; measured from 6.1
+//! on), with the deviations that `wf2q` names and these: requests count
 //! towards the depth limits from insertion, not from allocation; a bio merge never causes two
 //! queues to merge (the arrival of a request does).
 //!
