@@ -142,6 +142,10 @@ impl TenantControl {
     }
 
     /// Adds a tenant.
+    ///
+    /// # Errors
+    /// The parent is unknown or removed, or the tenant would be too deep. Nothing is changed in
+    /// this case.
     pub fn add_tenant(&mut self, parent: TenantId) -> Result<TenantId, TenantError> {
         self.tenants.add(parent)
     }
@@ -231,6 +235,10 @@ impl TenantControl {
     }
 
     /// Sets or removes a rule of io-throttle.
+    ///
+    /// # Errors
+    /// The tenant is the root, unknown or removed, or the limit is 0. Nothing is changed in this
+    /// case.
     pub fn set_io_throttle(
         &mut self,
         now: Instant,
@@ -268,6 +276,9 @@ impl TenantControl {
 
     /// Sets a tenant's weight under io.cost, 1 to 10000, which is its weight among those that wait
     /// for one exact limit, too.
+    ///
+    /// # Errors
+    /// The weight is out of its range. Nothing is changed in this case.
     pub fn set_weight(&mut self, now: Instant, tenant: TenantId, weight: u16) -> Result<(), io_cost::WeightError> {
         self.cost.set_weight(now, &self.tenants, tenant, weight)?;
         self.exact.set_weight(tenant, weight);

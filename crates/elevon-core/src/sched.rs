@@ -231,6 +231,9 @@ impl AnyScheduler {
     /// built with 250 or 1000), `queues` the number of hardware queues, `cpus` the number of CPUs
     /// that submit, `requests` the size of the request table over all hardware queues. The tables
     /// grow if a key is larger.
+    ///
+    /// # Errors
+    /// There is no such scheduler, or it does not have one of the tunables or not with this value.
     pub fn new(
         config: &SchedulerConfig,
         rules: Rules,
@@ -324,6 +327,10 @@ impl AnyScheduler {
 
     /// Sets a tunable by its sysfs name, in sysfs units, clamped to its range. As in Linux,
     /// requests may be queued.
+    ///
+    /// # Errors
+    /// The scheduler has no such tunable, or the value is one that the kernel refuses. Nothing is
+    /// changed in this case.
     pub fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), SchedulerError> {
         let tunable = tunable::check(self.info(), name, value)?;
         let (name, value) = (tunable.name, tunable.in_force(value));

@@ -383,6 +383,9 @@ impl HwQueueState {
 
 impl Stack {
     /// Builds a stack. Validates limits and scheduler.
+    ///
+    /// # Errors
+    /// The limits contradict each other, or the scheduler's configuration is not valid.
     pub fn new(config: StackConfig) -> Result<Self, BuildError> {
         let rules = config.rules();
         let mut limits = config.limits.clone();
@@ -575,6 +578,10 @@ impl Stack {
     }
 
     /// Changes a scheduler's tunable while I/O is in flight.
+    ///
+    /// # Errors
+    /// The scheduler has no such tunable, or the value is one that the kernel refuses. Nothing is
+    /// changed in this case.
     pub fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), SchedulerError> {
         self.scheduler.set_tunable(name, value)
     }

@@ -71,6 +71,10 @@ impl Tenants {
     }
 
     /// Adds a tenant below another.
+    ///
+    /// # Errors
+    /// The parent is unknown or removed, or the tenant would be deeper than [`MAX_DEPTH`]. Nothing
+    /// is changed in this case.
     pub fn add(&mut self, parent: TenantId) -> Result<TenantId, TenantError> {
         let above = self.nodes.get_mut(parent.index()).filter(|node| node.alive).ok_or(TenantError::Unknown)?;
         if above.depth >= MAX_DEPTH {
@@ -84,6 +88,10 @@ impl Tenants {
     }
 
     /// Removes a tenant without children. Its late I/O is charged to the nearest living ancestor.
+    ///
+    /// # Errors
+    /// The tenant is the root, unknown or removed, or has children. Nothing is changed in this
+    /// case.
     pub fn remove(&mut self, tenant: TenantId) -> Result<(), TenantError> {
         if tenant == ROOT {
             return Err(TenantError::Root);

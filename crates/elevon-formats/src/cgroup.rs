@@ -345,6 +345,10 @@ pub fn find(name: &str) -> Option<&'static ControlFile> {
 }
 
 /// Parses a line as if it were written to a control file under a kernel's rules.
+///
+/// # Errors
+/// There is no such file, or it does not take the line: what the kernel would return, and what
+/// would be right.
 pub fn parse<'a>(file: &str, line: &'a str, rules: &Rules) -> Result<Line<'a>, FileError> {
     let Some(known) = find(file) else {
         let meant = did_you_mean(file, FILES.iter().map(|file| file.name));
@@ -359,6 +363,9 @@ pub fn parse<'a>(file: &str, line: &'a str, rules: &Rules) -> Result<Line<'a>, F
 
 impl ControlFile {
     /// Parses a line as if it were written to this file under a kernel's rules.
+    ///
+    /// # Errors
+    /// The file does not take the line: what the kernel would return, and what would be right.
     pub fn parse<'a>(&self, line: &'a str, rules: &Rules) -> Result<Line<'a>, FileError> {
         let body = line.trim_end_matches('\n');
         if let Some(at) = body.find(|c: char| c.is_control() && c != '\t') {

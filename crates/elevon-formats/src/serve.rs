@@ -183,6 +183,9 @@ pub struct ExportTable {
 
 /// Parses the text of a file. `file` is its name in complaints. Returns either the configuration or
 /// all complaints.
+///
+/// # Errors
+/// All complaints, each with its place in the file. At least one.
 pub fn parse(file: &str, text: &str) -> Result<ServeFile, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, text);
     let mut draft = Draft::default();

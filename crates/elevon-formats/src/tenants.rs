@@ -79,6 +79,9 @@ pub struct Change {
 
 /// Parses the text of a file. `file` is its name in complaints. Returns either the settings or all
 /// complaints.
+///
+/// # Errors
+/// All complaints, each with its place in the file. At least one.
 pub fn parse(file: &str, text: &str, rules: &Rules) -> Result<TenantsFile, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, text);
     let mut result = TenantsFile::default();
@@ -233,6 +236,9 @@ pub(crate) fn settings(
 }
 
 /// Returns a tenant's path without leading, trailing or repeated slashes, or what is wrong with it.
+///
+/// # Errors
+/// It is the root, too deep, or has a name that no tenant can have.
 pub fn normal_path(text: &str) -> Result<String, Complaint> {
     let names = path_names(text)?;
     if names.is_empty() {
@@ -248,6 +254,9 @@ pub fn normal_path(text: &str) -> Result<String, Complaint> {
 
 /// Returns the names of a path below the root; empty for the root itself. Empty names and `.` are
 /// left out, as in the kernel.
+///
+/// # Errors
+/// A name is `..`, longer than 255 bytes, or has control characters.
 pub fn path_names(text: &str) -> Result<Vec<&str>, Complaint> {
     let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
     match names.iter().find(|name| **name == ".." || name.len() > 255 || name.contains(char::is_control)) {

@@ -138,6 +138,10 @@ pub enum OpenError {
 impl HostFile {
     /// Opens a path. A regular file is created or extended only if the caller writes and gives a
     /// size.
+    ///
+    /// # Errors
+    /// The path is no regular file or block device, is in use, is empty, or cannot be opened as
+    /// asked.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
         let io = |action| move |error| OpenError::Io { path: path.to_owned(), action, error };
         let existing = match std::fs::metadata(path) {

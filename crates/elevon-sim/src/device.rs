@@ -252,6 +252,9 @@ impl fmt::Display for Model {
 
 /// Parses `MODEL[:key=value,...]`, for example `slots:slots=8,latency=2ms`; keys that are not given
 /// have the model's default.
+///
+/// # Errors
+/// There is no such model or key, or a value is not valid.
 pub fn parse_model(text: &str) -> Result<Model, TextError> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     match name {

@@ -190,6 +190,9 @@ pub fn profile(name: &str) -> Option<&'static Profile> {
 
 /// Opens the device that `spec` describes: the name of a profile or model, with `:key=value,...`
 /// after it for changed settings. `seed` is its random seed.
+///
+/// # Errors
+/// There is no such profile or model, or a setting is unknown, not valid, or contradicts another.
 pub fn open(spec: &str, seed: u64) -> Result<AnyDevice, DeviceError> {
     let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
     if let Some(profile) = profile(name) {
@@ -203,6 +206,9 @@ pub fn open(spec: &str, seed: u64) -> Result<AnyDevice, DeviceError> {
 
 impl Profile {
     /// Opens the device of this profile; `settings` override its own.
+    ///
+    /// # Errors
+    /// A setting is unknown, not valid, or contradicts another.
     pub fn open(&self, settings: &str, seed: u64) -> Result<AnyDevice, DeviceError> {
         match self.base {
             Base::Flash { class, .. } => {
@@ -231,6 +237,9 @@ impl Profile {
     }
 
     /// As [`Self::flash_config`], for a profile of a model with its own text form.
+    ///
+    /// # Errors
+    /// A setting is unknown or not valid, or is one of the driver's.
     pub fn model(&self, settings: &str) -> Result<Option<Model>, DeviceError> {
         let Base::Model { model, settings: own, presented } = self.base else { return Ok(None) };
         let key = |setting: &str| setting.split('=').next().unwrap_or("").trim().to_string();
@@ -255,6 +264,9 @@ impl Profile {
 
     /// Returns the flash parameters of this profile, overridden by `settings`; `None` if it is not
     /// a flash device.
+    ///
+    /// # Errors
+    /// A setting is unknown, not valid, or contradicts another.
     pub fn flash_config(&self, settings: &str) -> Result<Option<FlashConfig>, DeviceError> {
         let Base::Flash { settings: own, .. } = self.base else { return Ok(None) };
         let config = self.configured(flash::PARAMETERS, FlashConfig::default(), own, settings)?;
@@ -268,12 +280,18 @@ impl Profile {
     }
 
     /// As [`Self::flash_config`], for a LUN.
+    ///
+    /// # Errors
+    /// A setting is unknown or not valid.
     pub fn lun_config(&self, settings: &str) -> Result<Option<LunConfig>, DeviceError> {
         let Base::Lun { settings: own, .. } = self.base else { return Ok(None) };
         self.configured(lun::PARAMETERS, LunConfig::default(), own, settings).map(Some)
     }
 
     /// As [`Self::flash_config`], for a hard disk.
+    ///
+    /// # Errors
+    /// A setting is unknown or not valid.
     pub fn disk_parameters(&self, settings: &str) -> Result<Option<HddParameters>, DeviceError> {
         let Base::Disk(base) = self.base else { return Ok(None) };
         let changed = self.configured(disk::PARAMETERS, DiskSettings::of(base), "", settings)?;

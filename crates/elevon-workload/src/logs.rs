@@ -285,6 +285,9 @@ impl Logger {
     /// Writes one log in fio's format: `time_ms, value, ddir, bs, offset, prio`, with the offset
     /// only if `log_offset` is set. With `log_window_value=both` a latency log has the mean as the
     /// value, and the largest latency of the window after it.
+    ///
+    /// # Errors
+    /// `out` could not be written.
     pub fn write(&self, log: &Log, out: &mut dyn Write) -> io::Result<()> {
         for e in &log.entries {
             let ddir = e.direction as u8;
@@ -306,6 +309,9 @@ impl Logger {
     }
 
     /// Writes the histogram log: `time_ms, ddir, bs, b0, ..., b1855`.
+    ///
+    /// # Errors
+    /// `out` could not be written.
     pub fn write_histograms(&self, out: &mut dyn Write) -> io::Result<()> {
         for e in &self.histograms {
             write!(out, "{}, {}, {}", e.time_ms, e.direction as u8, e.block_size)?;

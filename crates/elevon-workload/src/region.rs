@@ -169,6 +169,10 @@ impl Placement {
     }
 
     /// Returns the regions of one clone.
+    ///
+    /// # Errors
+    /// A file does not fit on the device, or a job does not fit in its file: the job, the key, and
+    /// what would be right.
     pub fn place(&mut self, spec: &JobSpec, clone: u32, rng_base: u64) -> Result<Extent, WorkloadError> {
         let names: Vec<String> = match spec.filenames.is_empty() {
             false => spec.filenames.clone(),

@@ -161,6 +161,9 @@ pub fn in_vain<'a>(
 impl TenantPlan {
     /// Returns the tenants of jobs and of a file, if there is one. The file's weights override
     /// those of jobs.
+    ///
+    /// # Errors
+    /// A job's `cgroup` is no path of a tenant, or a tenant cannot be made: all complaints.
     pub fn new(specs: &[JobSpec], file: Option<&TenantsFile>) -> Result<Self, Vec<Diagnostic>> {
         let bad = |spec: &JobSpec| {
             let message = path_names(spec.cgroup.as_deref()?).err()?;

@@ -192,6 +192,9 @@ impl IoCost {
 
     /// Sets `io.cost.qos` as a user does. The automatic values are not used again until
     /// [`Self::set_auto`].
+    ///
+    /// # Errors
+    /// A percentile is above 100 %, or `min` above `max`. Nothing is changed in this case.
     pub fn set_qos(&mut self, now: Instant, qos: Qos) -> Result<(), QosError> {
         let qos = qos.checked()?;
         self.auto.user_qos = true;
@@ -214,6 +217,9 @@ impl IoCost {
 
     /// Sets a tenant's `io.weight` for this device. It takes effect at once if the tenant is
     /// active.
+    ///
+    /// # Errors
+    /// The weight is not one of [`WEIGHTS`]. Nothing is changed in this case.
     pub fn set_weight(
         &mut self,
         now: Instant,

@@ -293,6 +293,10 @@ impl IoThrottle {
     /// Sets a limit of a tenant or, with `None`, removes it. Waiting bios keep the time that they
     /// have waited; the rest is computed again from now on. A limiter without debt starts again (a
     /// token bucket is full).
+    ///
+    /// # Errors
+    /// The tenant is the root, unknown or removed, or the rate or the bucket is 0. Nothing is
+    /// changed in this case.
     pub fn set(
         &mut self,
         now: Instant,

@@ -233,11 +233,17 @@ impl SchedulerConfig {
     }
 
     /// Returns a scheduler with default tunables.
+    ///
+    /// # Errors
+    /// There is no such scheduler.
     pub fn new(name: &str) -> Result<Self, SchedulerError> {
         Self::parse(name)
     }
 
     /// Parses `NAME[:tunable=value,...]`: names and units of sysfs, values as integers.
+    ///
+    /// # Errors
+    /// There is no such scheduler or tunable, or a value is missing or not valid.
     pub fn parse(text: &str) -> Result<Self, SchedulerError> {
         let (name, rest) = match text.split_once(':') {
             Some((name, rest)) => (name.trim(), Some(rest)),

@@ -56,6 +56,10 @@ impl Stack {
 
     /// Removes a tenant that has no children. Its rules are removed, bios that they held continue
     /// at once, and its late I/O is charged to the nearest living ancestor.
+    ///
+    /// # Errors
+    /// The tenant is the root, unknown or removed, or has children. Nothing is changed in this
+    /// case.
     pub fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
         self.advance(now);
         self.control.remove_tenant(now, tenant)?;

@@ -62,6 +62,9 @@ impl NullParameters {
     };
 
     /// Parses the text form, for example `size=100GiB,latency=0`.
+    ///
+    /// # Errors
+    /// There is no such key, it is given twice, or its value is not valid.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         parameter::parse("device null", Self::KEYS, text)
     }

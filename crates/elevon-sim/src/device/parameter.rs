@@ -242,6 +242,10 @@ impl core::fmt::Display for ParameterError {
 impl std::error::Error for ParameterError {}
 
 /// Applies `key=value,key=value` to a configuration.
+///
+/// # Errors
+/// There is no such key, it is given twice, or its value is not valid. What stands before it is
+/// applied.
 pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result<(), ParameterError> {
     let mut given: Vec<&str> = Vec::new();
     for setting in settings.split(',').map(str::trim).filter(|s| !s.is_empty()) {

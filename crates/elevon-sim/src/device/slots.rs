@@ -254,6 +254,9 @@ impl SlotsParameters {
     }
 
     /// Parses the text form, for example `slots=8,latency=2ms`.
+    ///
+    /// # Errors
+    /// There is no such key, it is given twice, or its value is not valid.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         parameter::parse("device slots", Self::KEYS, text)
     }

@@ -84,6 +84,9 @@ pub struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// Splits `text` at commas and `=`. Error messages begin with `scope`; `known` are the valid
     /// keys.
+    ///
+    /// # Errors
+    /// There is no such key, or it is given twice.
     pub fn parse(scope: &str, text: &'a str, known: &[&'static str]) -> Result<Self, TextError> {
         let mut fields = Self { scope: scope.into(), pairs: Vec::new() };
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
@@ -134,17 +137,26 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns a span of time, at most an hour.
+    ///
+    /// # Errors
+    /// The value is not such a time.
     pub fn span(&self, key: &str, default: Nanos) -> Result<Nanos, TextError> {
         let expected = "a time up to 3600s with its unit: ns, us, ms or s, as in 2ms";
         self.quantity(key, default, expected, quantity::time, |ns| *ns <= Nanos::from_secs(3_600))
     }
 
     /// Returns a size in whole 4096-byte blocks, at most 8 EiB.
+    ///
+    /// # Errors
+    /// The value is not such a size.
     pub fn size(&self, key: &str, default: Bytes) -> Result<Bytes, TextError> {
         self.size_in(key, default, Short::Nothing)
     }
 
     /// Returns a size of memory, as [`Self::size`], but `4G` is 4 GiB.
+    ///
+    /// # Errors
+    /// The value is not such a size.
     pub fn memory(&self, key: &str, default: Bytes) -> Result<Bytes, TextError> {
         self.size_in(key, default, Short::Binary)
     }
@@ -157,6 +169,9 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns a plain number within a range.
+    ///
+    /// # Errors
+    /// The value is no number or out of the range.
     pub fn count(&self, key: &str, default: u64, range: RangeInclusive<u64>) -> Result<u64, TextError> {
         let expected = format!("a number from {} to {}", range.start(), range.end());
         let Some(text) = self.raw(key) else { return Ok(default) };
@@ -164,6 +179,9 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns a flag, 0 or 1.
+    ///
+    /// # Errors
+    /// The value is neither 0 nor 1.
     pub fn flag(&self, key: &str, default: bool) -> Result<bool, TextError> {
         self.count(key, default.into(), 0..=1).map(|n| n == 1)
     }

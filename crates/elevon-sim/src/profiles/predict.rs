@@ -65,6 +65,9 @@ const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 128 << 10, 512 << 10, 1 <<
 
 /// Returns every figure that follows from a profile's parameters. Empty if its model has no closed
 /// form here.
+///
+/// # Errors
+/// The profile's own settings are not valid.
 pub fn predictions(profile: &Profile) -> Result<Vec<Prediction>, DeviceError> {
     predictions_with(profile, "")
 }
@@ -266,6 +269,9 @@ pub(super) fn run(
 /// The run is long enough for an accuracy of about a per cent. Only the second half of the requests
 /// is measured, when a write buffer is full and a limiter's first burst has ended. `settings`
 /// override the profile's own.
+///
+/// # Errors
+/// A setting is unknown, not valid, or contradicts another.
 pub fn measure(profile: &Profile, settings: &str, prediction: &Prediction, seed: u64) -> Result<f64, DeviceError> {
     let workload = prediction.workload;
     let ios = match profile.base {

@@ -118,6 +118,9 @@ impl Oracle {
 
     /// Compares what a power cut left with what is legal; the content after the cut is then the new
     /// start. A block that is not in `left` has its content from the start.
+    ///
+    /// # Errors
+    /// A block has content that it cannot have; the content known so far is not changed.
     pub fn power_cut(&mut self, left: &Survivors) -> Result<(), Violation> {
         for &block in self.writes.keys() {
             let found = left.get(&block).copied().unwrap_or(0);
