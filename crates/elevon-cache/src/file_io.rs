@@ -90,7 +90,7 @@ pub enum Begun {
     /// The I/O goes to the device at once; call [`FileIo::on_device_done`] when it has completed.
     Device,
     /// The I/O has finished.
-    Over(Status),
+    Finished(Status),
     /// The I/O waits; [`FileIo::poll`] returns its next event.
     Waits {
         /// True for direct I/O: its program sleeps in the submission.
@@ -102,7 +102,7 @@ pub enum Begun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileIoEvent {
     /// The I/O has finished.
-    Over {
+    Finished {
         /// The program's task.
         task: TaskId,
         /// The I/O's token.
@@ -143,8 +143,8 @@ pub trait FileIoObserver {
     /// Called when a call of an I/O has finished.
     fn call_over(&mut self, end: &CallEnd<'_>);
 
-    /// Called when an I/O has finished, which the caller learns from [`Begun::Over`] at once or
-    /// from [`FileIoEvent::Over`] later.
+    /// Called when an I/O has finished, which the caller learns from [`Begun::Finished`] at once or
+    /// from [`FileIoEvent::Finished`] later.
     fn io_over(&mut self, task: TaskId, token: u32);
 }
 
@@ -197,7 +197,7 @@ enum FileIoState {
     DirectUncached,
     /// The I/O has finished, or it is direct, its range had no cached page, and it is at the device
     /// (no write).
-    Over,
+    Finished,
 }
 
 impl FileIoState {
@@ -208,7 +208,7 @@ impl FileIoState {
 
     /// Returns true if the I/O can be in a call of the cache.
     const fn makes_calls(self) -> bool {
-        !matches!(self, Self::DirectDevice | Self::DirectUncached | Self::Over)
+        !matches!(self, Self::DirectDevice | Self::DirectUncached | Self::Finished)
     }
 }
 
@@ -232,8 +232,8 @@ struct Operation {
 
 impl Operation {
     const NONE: Self = Self {
-        state: FileIoState::Over,
-        after_verify: FileIoState::Over,
+        state: FileIoState::Finished,
+        after_verify: FileIoState::Finished,
         verify_file: 0,
         file: 0,
         at: FileOffset::ZERO,
@@ -277,7 +277,7 @@ impl Operation {
             | FileIoState::DirectDevice
             | FileIoState::DirectInvalidateAgain
             | FileIoState::DirectUncached
-            | FileIoState::Over => return None,
+            | FileIoState::Finished => return None,
         })
     }
 }
@@ -292,14 +292,14 @@ enum Step {
     /// The I/O goes to the device.
     Device,
     /// The I/O has finished.
-    Over,
+    Finished,
 }
 
 /// The result of an I/O that makes no further call now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Device,
-    Over,
+    Finished,
 }
 
 /// A file that a program has open.
@@ -383,7 +383,7 @@ impl FileIo {
     /// If the program has not exactly one file, or an I/O of it has not finished.
     pub fn replace_program(&mut self, task: TaskId, program: Program, start: DeviceOffset, len: Bytes) {
         let running = &mut self.programs[task.index()];
-        let is_over = |at: &Operation| at.state == FileIoState::Over;
+        let is_over = |at: &Operation| at.state == FileIoState::Finished;
         assert!(running.operations.iter().all(is_over) && !running.is_blocked, "{task:?} has I/O in flight");
         let &[Opened { part, .. }] = &running.files[..] else { panic!("{task:?} has another number of files than 1") };
         running.operations.resize(program.depth, Operation::NONE);
@@ -470,7 +470,9 @@ impl FileIo {
             return Begun::Waits { is_direct };
         }
         match self.drive(now, op.task, op.token, None, observer) {
-            Some(Outcome::Over) => Begun::Over(self.programs[op.task.index()].operations[op.token as usize].status),
+            Some(Outcome::Finished) => {
+                Begun::Finished(self.programs[op.task.index()].operations[op.token as usize].status)
+            }
             Some(Outcome::Device) => {
                 self.ready.push_back(Ready { task: op.task, token: op.token, is_done: false });
                 Begun::Waits { is_direct }
@@ -496,11 +498,11 @@ impl FileIo {
             FileIoState::DirectUncached => {
                 is_cached(&self.cache, running, false, running.files[file].part.file, offset, bytes)
             }
-            FileIoState::Over => false,
+            FileIoState::Finished => false,
             state => panic!("I/O {token} of {task:?} is not at the device: {state:?}"),
         };
         let at = &mut self.programs[task.index()].operations[token as usize];
-        (at.status, at.state) = (status, FileIoState::Over);
+        (at.status, at.state) = (status, FileIoState::Finished);
         if !is_left {
             return false;
         }
@@ -508,7 +510,7 @@ impl FileIo {
             at.state = FileIoState::DirectInvalidateAgain;
         }
         if let Some(outcome) = self.drive(now, task, token, None, observer) {
-            self.ready.push_back(Ready { task, token, is_done: outcome == Outcome::Over });
+            self.ready.push_back(Ready { task, token, is_done: outcome == Outcome::Finished });
         }
         true
     }
@@ -530,7 +532,7 @@ impl FileIo {
         };
         Some(match self.drive(now, task, token, done, observer) {
             Some(Outcome::Device) => FileIoEvent::Device { task, token },
-            Some(Outcome::Over) => self.over(task, token),
+            Some(Outcome::Finished) => self.over(task, token),
             None => FileIoEvent::Sleeps,
         })
     }
@@ -539,8 +541,8 @@ impl FileIo {
     #[inline]
     fn over(&self, task: TaskId, token: u32) -> FileIoEvent {
         let Operation { state, status, .. } = self.programs[task.index()].operations[token as usize];
-        debug_assert_eq!(state, FileIoState::Over, "I/O {token} of {task:?}");
-        FileIoEvent::Over { task, token, status }
+        debug_assert_eq!(state, FileIoState::Finished, "I/O {token} of {task:?}");
+        FileIoEvent::Finished { task, token, status }
     }
 
     /// Makes a call of a program that belongs to none of its I/Os, such as one before its first
@@ -587,7 +589,7 @@ impl FileIo {
             debug_assert!(slept_for_bio || running.held.is_empty(), "I/Os of {task:?} are held for nothing");
             let Running { held, operations, .. } = running;
             for token in held.drain(..) {
-                let is_done = operations[token as usize].state == FileIoState::Over;
+                let is_done = operations[token as usize].state == FileIoState::Finished;
                 if is_done {
                     observer.io_over(task, token);
                 }
@@ -635,14 +637,14 @@ impl FileIo {
                     continue;
                 }
                 Step::Device => Outcome::Device,
-                Step::Over => Outcome::Over,
+                Step::Finished => Outcome::Finished,
             };
             if running.is_blocked {
                 running.held.push(token);
                 debug_assert!(running.held.len() <= running.program.depth, "an I/O is held twice");
                 return None;
             }
-            if outcome == Outcome::Over {
+            if outcome == Outcome::Finished {
                 observer.io_over(task, token);
             }
             return Some(outcome);
@@ -672,7 +674,10 @@ impl FileIo {
             assert!(running.verifying.is_some() || running.after_verify.is_empty(), "program {n} waits for no pass");
             for &token in &running.held {
                 let state = running.operations[token as usize].state;
-                assert!(matches!(state, FileIoState::DirectDevice | FileIoState::Over), "{token} is held in {state:?}");
+                assert!(
+                    matches!(state, FileIoState::DirectDevice | FileIoState::Finished),
+                    "{token} is held in {state:?}"
+                );
             }
         }
     }
@@ -706,7 +711,7 @@ impl Running {
         let at = &mut operations[token as usize];
         if let Some(done) = done {
             if !done.status.is_ok() {
-                (at.status, at.state) = (done.status, FileIoState::Over);
+                (at.status, at.state) = (done.status, FileIoState::Finished);
             } else if program.range_sync.is_some()
                 && at.is_write
                 && matches!(at.state, FileIoState::Write | FileIoState::Fault)
@@ -729,10 +734,10 @@ impl Running {
             | FileIoState::DirectDevice
             | FileIoState::DirectInvalidateAgain => at.step_direct(done),
             FileIoState::DirectUncached => unreachable!("I/O {token} is at the device"),
-            FileIoState::Over => Step::Over,
+            FileIoState::Finished => Step::Finished,
         };
-        if matches!(step, Step::Over) {
-            at.state = FileIoState::Over;
+        if matches!(step, Step::Finished) {
+            at.state = FileIoState::Finished;
         }
         step
     }
@@ -767,5 +772,5 @@ fn is_cached(
 /// Sets the state of direct I/O without cached pages, which goes to the device. A page of the range
 /// may be read while a write is in flight; that is checked when the write has completed.
 const fn at_device(at: &mut Operation, is_sync: bool) {
-    at.state = if at.is_write && !is_sync { FileIoState::DirectUncached } else { FileIoState::Over };
+    at.state = if at.is_write && !is_sync { FileIoState::DirectUncached } else { FileIoState::Finished };
 }

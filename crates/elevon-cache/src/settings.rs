@@ -69,7 +69,7 @@ pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
     },
     row(
         "cache_mode",
-        "when a write is over: its pages are dirty, or the device has them; ours",
+        "when a write has finished: its pages are dirty, or the device has them; ours",
         SettingValue::Choice {
             names: setting_names!(WriteMode),
             get: |c| c.write_mode.name(),

@@ -52,7 +52,7 @@ pub struct OpenOptions {
 #[derive(Debug)]
 pub struct HostFile {
     pub(crate) file: File,
-    /// The same file, opened a second time for flushes. The kernel reports a lost write once to
+    /// The file, opened a second time for flushes. The kernel reports a lost write once to
     /// each open file. If flushes shared `file` with writes, a FUA write (`RWF_DSYNC`) could
     /// consume the error that belongs to a flush in flight, and that flush would succeed.
     pub(crate) flush_file: File,

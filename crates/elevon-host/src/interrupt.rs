@@ -58,7 +58,8 @@ impl Interrupt {
         Ok(flags)
     }
 
-    /// The same, except that SIGHUP asks to read the configuration again.
+    /// Returns flags that signals set as in [`Self::on_signals`], except that SIGHUP asks to read
+    /// the configuration again.
     ///
     /// # Errors
     /// A handler cannot be installed.

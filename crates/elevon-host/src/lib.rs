@@ -81,7 +81,7 @@ pub struct Host {
 }
 
 /// Bytes from which on a write of a file in memory is left to a worker, which copies while the
-/// caller receives the next. A shorter one is over before a worker has begun.
+/// caller receives the next. A shorter one has finished before a worker would have begun.
 const LONG_WRITE: u64 = 128 << 10;
 
 const NO_RING: &str = "there is a ring if there is a socket";

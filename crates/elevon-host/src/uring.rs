@@ -68,7 +68,7 @@ pub(crate) struct Uring {
     /// Results taken from the ring and not yet passed on.
     results: VecDeque<(u32, i32)>,
     sockets: Vec<Option<Box<Socket>>>,
-    /// The same of sockets, by key.
+    /// Results of sockets, by key, that were taken from the ring and not yet passed on.
     of_sockets: VecDeque<(u64, i32)>,
     /// Why the ring does not work any more, if it failed.
     broken: Option<std::io::Error>,
@@ -250,7 +250,7 @@ impl Uring {
                     self.push(file, key);
                     continue;
                 }
-                Settled::Over(status) => status,
+                Settled::Finished(status) => status,
             };
             for span in &entry.spans {
                 buffers.finish(span, entry.command.op == Op::Read);
@@ -458,7 +458,7 @@ fn waits_with_a_limit(has_ext_arg: bool) -> std::io::Result<()> {
 enum Settled {
     /// The command is not finished: the rest has to be submitted.
     Again,
-    Over(Status),
+    Finished(Status),
 }
 
 impl InFlight {
@@ -470,16 +470,16 @@ impl InFlight {
                 // would have reported may be lost.
                 self.tries += 1;
                 let is_final = is_promise(&self.command) || self.tries >= TRIES;
-                if is_final { Settled::Over(Status::from_errno(-result)) } else { Settled::Again }
+                if is_final { Settled::Finished(Status::from_errno(-result)) } else { Settled::Again }
             }
-            _ if result < 0 => Settled::Over(Status::from_errno(-result)),
-            _ if !self.command.op.has_data() => Settled::Over(Status::Ok),
+            _ if result < 0 => Settled::Finished(Status::from_errno(-result)),
+            _ if !self.command.op.has_data() => Settled::Finished(Status::Ok),
             // The end of the file was reached: the file is shorter than before.
-            0 => Settled::Over(Status::IoError),
+            0 => Settled::Finished(Status::IoError),
             _ => {
                 self.tries = 0;
                 self.moved += u64::from(result.unsigned_abs());
-                if self.moved >= self.command.bytes.get() { Settled::Over(Status::Ok) } else { Settled::Again }
+                if self.moved >= self.command.bytes.get() { Settled::Finished(Status::Ok) } else { Settled::Again }
             }
         }
     }

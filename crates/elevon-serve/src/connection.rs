@@ -33,7 +33,7 @@ struct Seen<'a> {
     client: &'a Arc<Identity>,
     /// Why it did not get an export.
     refused: Cell<Option<ConnectionRefusal>>,
-    /// The same in words, with the name of the export, if that exists.
+    /// Why it did not get an export, in words, with the name of the export, if that exists.
     denied: RefCell<Option<(String, String)>>,
     /// What it has open.
     opened: RefCell<Option<ServedExport>>,

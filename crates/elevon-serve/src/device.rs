@@ -69,16 +69,16 @@ pub(crate) enum Message {
     Received { client: u32, input: Incoming, result: io::Result<usize> },
     /// A thread has sent replies to a client.
     Sent { client: u32, outgoing: Outgoing, result: io::Result<()> },
-    /// Is the device's thread alive?
+    /// Asks for a sign of life of the device's thread.
     Ping { answer: Sender<()> },
-    /// What is the device doing?
+    /// Asks for the device's state.
     View { answer: Sender<DeviceView> },
-    /// Set something of a tenant, or with no tenant something of the device. The answer says what
+    /// Sets something of a tenant, or with no tenant something of the device. The answer says what
     /// of it has no effect.
     Set { tenant: Option<String>, settings: Vec<Setting>, answer: Sender<Result<Vec<&'static str>, String>> },
-    /// Can this be set of a tenant?
+    /// Asks if these settings could be set for a tenant.
     Check { tenant: String, settings: Vec<Setting>, answer: Sender<Result<(), String>> },
-    /// Make these the tenants, with these settings.
+    /// Makes these the tenants, with these settings.
     Tenants { tenants: Vec<Tenant>, answer: Sender<Result<Vec<TenantId>, String>> },
     /// Cut these clients off, as far as they are there. The answer is how many requests each of
     /// them had that were not answered; they are not carried out.

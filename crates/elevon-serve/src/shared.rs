@@ -308,7 +308,7 @@ impl Shared {
         }
     }
 
-    /// The same, with a line for each thing that is to be known.
+    /// Reads the configuration again, and logs a line for each thing that is to be known.
     pub(crate) fn reload_and_log(self: &Arc<Self>) {
         let (lines, level, end) = match self.reload() {
             Ok(refused) if refused.is_empty() => (refused, Level::Info, "reloaded"),
@@ -376,8 +376,8 @@ impl Shared {
         counts.into_iter().map(line).collect()
     }
 
-    /// The same, and waits until those that were cut have left: what their device has begun ends,
-    /// and so does, behind a page cache, what their limits hold.
+    /// Does as [`Self::finish`], and waits until those that were cut have left: what their device
+    /// has begun ends, and so does, behind a page cache, what their limits hold.
     fn finish_all(&self, which: &dyn Fn(Option<&str>, &Identity) -> bool) -> Vec<String> {
         let mut lines = self.finish(which);
         if !lines.is_empty() {

@@ -148,8 +148,8 @@ impl Recorded {
         }
     }
 
-    /// The same for a line of text that may have a message, as blkparse and the tracer `blk` print
-    /// it: `8,0 1 0 0.5 0  m   N bfq12S allocated`.
+    /// Notes the scheduler of a line of text that may have a message, as blkparse and the tracer
+    /// `blk` print it: `8,0 1 0 0.5 0  m   N bfq12S allocated`.
     pub(crate) fn read_message_line(found: &mut Option<Box<Self>>, line: &[u8]) {
         const MARK: &[u8] = b" m   N ";
         let Some(at) = memchr::memmem::find(line, MARK) else { return };

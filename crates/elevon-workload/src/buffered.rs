@@ -74,7 +74,7 @@ enum FileSetup {
     /// Dropping the devices from this one on from the cache, and then the files.
     Dropping(usize),
     /// The process may do its I/O.
-    Over,
+    Finished,
 }
 
 /// The layer's state of a process.
@@ -108,7 +108,7 @@ struct User {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     /// The I/O has finished. The process is busy for `cost` before it has it back.
-    Over { task: usize, token: u32, status: Status, cost: Nanos },
+    Finished { task: usize, token: u32, status: Status, cost: Nanos },
     /// The I/O is direct, and must be submitted to the stack.
     Device { task: usize, token: u32 },
     /// What comes before the process's first I/O has finished.
@@ -123,7 +123,7 @@ pub(crate) enum Route {
     /// It goes to the stack at once.
     Stack,
     /// It has finished.
-    Over(Event),
+    Finished(Event),
     /// An event will report its end.
     Waits {
         /// The process sleeps in the submission.
@@ -165,7 +165,7 @@ enum LastWriteBack {
     /// It has begun and not finished.
     Begun,
     /// It has finished with this status.
-    Over(Status),
+    Finished(Status),
 }
 
 impl BufferedIo {
@@ -291,7 +291,7 @@ impl BufferedIo {
         match self.last_write_back {
             LastWriteBack::NotDue => Status::Ok,
             LastWriteBack::Begun => Status::IoError,
-            LastWriteBack::Over(status) => status,
+            LastWriteBack::Finished(status) => status,
         }
     }
 
@@ -375,7 +375,7 @@ impl BufferedIo {
     fn begin_op(&mut self, now: Instant, processes: &mut [Process], op: &FileOp) -> Route {
         let user = &mut self.users[op.task.index()];
         let sleeps = user.submits_in_line;
-        if user.file_setup != FileSetup::Over {
+        if user.file_setup != FileSetup::Finished {
             user.held.push(*op);
             debug_assert!(user.held.len() <= user.costs.len(), "an I/O is held twice");
             return Route::Waits { sleeps: sleeps || !user.is_buffered };
@@ -383,7 +383,7 @@ impl BufferedIo {
         let Self { files, charges, users, .. } = self;
         match files.begin(now, op, &mut CallAccount { now, charges, users, processes }) {
             Begun::Device => Route::Stack,
-            Begun::Over(status) => Route::Over(self.over(op.task, op.token, status)),
+            Begun::Finished(status) => Route::Finished(self.over(op.task, op.token, status)),
             Begun::Waits { is_direct } => Route::Waits { sleeps: sleeps || is_direct },
         }
     }
@@ -419,13 +419,13 @@ impl BufferedIo {
         if let Some(op) = self.given.pop_front() {
             return Some(match self.begin_op(now, processes, &op) {
                 Route::Stack => Event::Device { task: op.task.index(), token: op.token },
-                Route::Over(event) => event,
+                Route::Finished(event) => event,
                 Route::Waits { .. } => Event::Sleeps,
             });
         }
         let Self { files, charges, users, .. } = self;
         let done = match files.poll(now, &mut CallAccount { now, charges, users, processes })? {
-            FileIoEvent::Over { task, token, status } => return Some(self.over(task, token, status)),
+            FileIoEvent::Finished { task, token, status } => return Some(self.over(task, token, status)),
             FileIoEvent::Device { task, token } => return Some(Event::Device { task: task.index(), token }),
             FileIoEvent::Sleeps => return Some(Event::Sleeps),
             FileIoEvent::Call(done) => done,
@@ -433,7 +433,7 @@ impl BufferedIo {
         match done.task.cmp(&self.flusher) {
             _ if self.devices.is_closing(done.task) => self.device_closed(now, &done),
             Ordering::Less => return Some(self.go_on_with_setup(now, done.task.index())),
-            Ordering::Equal => self.last_write_back = LastWriteBack::Over(done.status),
+            Ordering::Equal => self.last_write_back = LastWriteBack::Finished(done.status),
             Ordering::Greater => self.done_of_other_programs.push_back(done),
         }
         Some(Event::Sleeps)
@@ -467,7 +467,7 @@ impl BufferedIo {
         self.last_write_back = LastWriteBack::Begun;
         let call = Call::new(self.flusher, 0, OpenId(0), CallKind::Fsync, FileOffset::ZERO, Bytes::ZERO);
         if let Called::Done(done) = self.files.cache_mut().call(now, call) {
-            self.last_write_back = LastWriteBack::Over(done.status);
+            self.last_write_back = LastWriteBack::Finished(done.status);
         }
     }
 
@@ -486,6 +486,6 @@ impl BufferedIo {
     fn over(&mut self, task: TaskId, token: u32, status: Status) -> Event {
         let User { workers, costs, .. } = &mut self.users[task.index()];
         self.given.extend(workers.as_mut().and_then(|workers| workers.end(token)));
-        Event::Over { task: task.index(), token, status, cost: costs[token as usize] }
+        Event::Finished { task: task.index(), token, status, cost: costs[token as usize] }
     }
 }

@@ -78,7 +78,7 @@ enum JobState {
     /// It may start, and does so at this instant.
     Delayed(Instant),
     Running,
-    Over,
+    Finished,
     /// It was ended before it started.
     Never,
 }
@@ -333,7 +333,7 @@ impl<S: Source> Jobs<S> {
                 self.steady.on_start(task, now);
                 true
             }
-            JobState::Waiting | JobState::Delayed(_) | JobState::Over | JobState::Never => false,
+            JobState::Waiting | JobState::Delayed(_) | JobState::Finished | JobState::Never => false,
         }
     }
 
@@ -341,14 +341,14 @@ impl<S: Source> Jobs<S> {
     pub(crate) fn start_of(&self, task: usize) -> Option<Instant> {
         match self.members[task].state {
             JobState::Delayed(at) => Some(at),
-            JobState::Waiting | JobState::Running | JobState::Over | JobState::Never => None,
+            JobState::Waiting | JobState::Running | JobState::Finished | JobState::Never => None,
         }
     }
 
     /// Handles the end of a process. Calls `poll(task)` for every process that `exitall` ends with
     /// it.
     pub(crate) fn on_over(&mut self, task: usize, mut poll: impl FnMut(usize)) {
-        self.members[task].state = JobState::Over;
+        self.members[task].state = JobState::Finished;
         self.open.close(&self.members[task]);
         let spec = &self.specs[self.members[task].spec];
         let failed = spec.exitall_on_error && self.processes[task].stats().error != 0;
@@ -404,7 +404,7 @@ impl<S: Source> Jobs<S> {
                 self.processes[task].terminate();
                 poll(task);
             }
-            JobState::Over | JobState::Never => {}
+            JobState::Finished | JobState::Never => {}
         }
     }
 }

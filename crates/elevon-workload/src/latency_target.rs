@@ -4,7 +4,7 @@
 //! After each window (`latency_window`) it is judged whether `latency_percentile` of the I/Os that
 //! began and ended in the window took no longer than the target. If so, the depth doubles, or goes
 //! half of the way to the least depth that failed; if not, it goes half of the way back to the
-//! greatest depth that passed. When these are neighbours the search is over. The process then
+//! greatest depth that passed. When these are neighbours the search has ended. The process then
 //! waits for the I/Os in flight, forgets its statistics, and does one more window: if that one
 //! passes too, the job ends. With `latency_run` it goes on; after three windows that pass at the
 //! depth that was found it tries the next greater one, and after one that fails the next smaller.
@@ -93,7 +93,7 @@ impl Search {
         self.start(now);
     }
 
-    /// Counts an I/O that ended, and judges the window if it is over.
+    /// Counts an I/O that ended, and judges the window if it has ended.
     pub(crate) fn on_done(&mut self, start: Instant, end: Instant) -> Verdict {
         if start < self.window_start {
             return Verdict::GoOn;

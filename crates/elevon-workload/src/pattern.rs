@@ -414,7 +414,7 @@ impl Pattern {
         }
     }
 
-    /// Begins the next pass over the file of a job that has one, if the last is over.
+    /// Begins the next pass over the file of a job that has one, if the last has ended.
     #[inline(always)]
     fn begin_pass_if_due(&mut self) {
         if self.files.len() == 1 && self.is_finished(0) {

@@ -163,7 +163,7 @@ enum Phase {
     Run,
     Verify,
     EndSync,
-    Over,
+    Finished,
 }
 
 /// The remaining work.
@@ -520,7 +520,7 @@ impl Process {
     #[inline(always)]
     pub fn poll(&mut self, now: Instant) -> Poll {
         self.wakeup = None;
-        if self.phase == Phase::Over {
+        if self.phase == Phase::Finished {
             return Poll::Done;
         }
         match self.pending(now) {
@@ -771,7 +771,7 @@ impl Process {
     }
 
     fn finish(&mut self, now: Instant) {
-        self.phase = Phase::Over;
+        self.phase = Phase::Finished;
         let end = now.max(self.busy_until);
         self.ended = Some(end);
         self.measure.end_phase(end, self.options.used);

@@ -12,7 +12,7 @@ impl Operation {
             debug_assert!(self.at + done.bytes <= self.end(), "more was read than asked for");
             self.at = self.at + done.bytes;
             if done.bytes.is_zero() || self.at >= self.end() {
-                return Step::Over;
+                return Step::Finished;
             }
         }
         Step::Call { file: self.file, kind: CallKind::Read, offset: self.at, bytes: self.end() - self.at }
@@ -30,7 +30,7 @@ impl Operation {
             }
             (state, _) => {
                 debug_assert!(matches!(state, FileIoState::Write | FileIoState::SyncAfterWrite));
-                Step::Over
+                Step::Finished
             }
         }
     }

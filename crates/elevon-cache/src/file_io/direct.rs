@@ -12,7 +12,7 @@ impl Operation {
             self.state = match self.state {
                 FileIoState::DirectWriteBack if self.is_write => FileIoState::DirectInvalidate,
                 FileIoState::DirectWriteBack | FileIoState::DirectInvalidate => FileIoState::DirectDevice,
-                FileIoState::DirectInvalidateAgain => return Step::Over,
+                FileIoState::DirectInvalidateAgain => return Step::Finished,
                 state => unreachable!("direct I/O made a call in {state:?}"),
             };
         }

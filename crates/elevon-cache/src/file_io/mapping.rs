@@ -11,12 +11,12 @@ impl Operation {
         debug_assert!(matches!(self.state, FileIoState::Fault | FileIoState::WriteThrough));
         if done.is_some() {
             if self.state == FileIoState::WriteThrough {
-                return Step::Over;
+                return Step::Finished;
             }
             self.at = self.at.page().next().start();
             if self.at >= self.end() {
                 if !(self.is_write && writes_through) {
-                    return Step::Over;
+                    return Step::Finished;
                 }
                 self.state = FileIoState::WriteThrough;
                 return self.of_range(CallKind::SyncRange(RangeSync::ALL));

@@ -13,7 +13,7 @@ impl Operation {
             files[self.file].written = None;
             self.file += 1;
         }
-        let Some(Opened { part, .. }) = files.get(self.file) else { return Step::Over };
+        let Some(Opened { part, .. }) = files.get(self.file) else { return Step::Finished };
         let (offset, bytes) = if has_bytes { (part.offset(), part.len) } else { (FileOffset::ZERO, Bytes::ZERO) };
         Step::Call { file: self.file, kind: CallKind::Fsync, offset, bytes }
     }
@@ -35,6 +35,6 @@ impl Operation {
             }
             self.file += 1;
         }
-        Step::Over
+        Step::Finished
     }
 }

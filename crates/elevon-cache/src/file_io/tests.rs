@@ -156,9 +156,9 @@ impl Bed {
     /// Does an I/O until it has finished.
     fn run(&mut self, kind: FileOpKind, page: u64, pages: u64) -> Status {
         match self.begin(3, kind, page, pages) {
-            Begun::Over(status) => status,
+            Begun::Finished(status) => status,
             Begun::Waits { .. } => match self.settle()[..] {
-                [FileIoEvent::Over { task: T0, token: 3, status }] => status,
+                [FileIoEvent::Finished { task: T0, token: 3, status }] => status,
                 ref other => panic!("{other:?}"),
             },
             Begun::Device => panic!("it goes past the cache"),
@@ -182,7 +182,7 @@ impl Bed {
 }
 
 const fn over(token: u32) -> FileIoEvent {
-    FileIoEvent::Over { task: T0, token, status: Status::Ok }
+    FileIoEvent::Finished { task: T0, token, status: Status::Ok }
 }
 
 const DIRECT: Begun = Begun::Waits { is_direct: true };
@@ -193,7 +193,7 @@ fn a_read_is_one_call_and_a_second_one_hits() {
     let mut bed = bed(program(Access::Descriptor), |_| {});
     assert_eq!(bed.begin(0, FileOpKind::Read, 2, 1), BUFFERED);
     assert_eq!(bed.settle(), [over(0)]);
-    assert_eq!(bed.begin(1, FileOpKind::Read, 2, 1), Begun::Over(Status::Ok));
+    assert_eq!(bed.begin(1, FileOpKind::Read, 2, 1), Begun::Finished(Status::Ok));
     assert_eq!((&bed.seen.calls[..], &bed.seen.over[..]), (&[CallClass::Read; 2][..], &[0, 1][..]));
 }
 
@@ -262,14 +262,14 @@ fn a_page_that_cannot_be_read_fails_the_rest_of_its_read() {
     // The window failed; the page is read again alone, and fails again.
     assert_eq!(bed.complete(Status::Medium), []);
     bed.submit();
-    let failed = FileIoEvent::Over { task: T0, token: 0, status: Status::Medium };
+    let failed = FileIoEvent::Finished { task: T0, token: 0, status: Status::Medium };
     assert_eq!(bed.complete(Status::Medium), [failed]);
 }
 
 #[test]
 fn a_write_is_over_when_its_pages_are_dirty_and_one_with_sync_when_the_device_has_them() {
     let mut plain = bed(program(Access::Descriptor), |_| {});
-    assert_eq!(plain.begin(0, FileOpKind::Write, 1, 2), Begun::Over(Status::Ok));
+    assert_eq!(plain.begin(0, FileOpKind::Write, 1, 2), Begun::Finished(Status::Ok));
     assert_eq!(plain.submit(), [""; 0]);
 
     for (sync_writes, kind) in [(true, FileOpKind::Write), (false, FileOpKind::DurableWrite)] {
@@ -280,7 +280,7 @@ fn a_write_is_over_when_its_pages_are_dirty_and_one_with_sync_when_the_device_ha
         assert_eq!(sync.submit(), ["flush"]);
         assert_eq!(sync.complete(Status::Ok), [over(0)]);
         assert_eq!(sync.seen.calls, [CallClass::Write, CallClass::Sync]);
-        let next = if sync_writes { BUFFERED } else { Begun::Over(Status::Ok) };
+        let next = if sync_writes { BUFFERED } else { Begun::Finished(Status::Ok) };
         assert_eq!(sync.begin(0, FileOpKind::Write, 3, 1), next, "each write for itself");
     }
 }
@@ -291,7 +291,7 @@ fn an_error_of_the_second_call_is_the_answer_of_the_write() {
     assert_eq!(bed.begin(0, FileOpKind::Write, 1, 1), BUFFERED);
     bed.submit();
     let events = bed.complete(Status::Medium);
-    assert!(matches!(events[..], [FileIoEvent::Over { token: 0, status, .. }] if !status.is_ok()), "{events:?}");
+    assert!(matches!(events[..], [FileIoEvent::Finished { token: 0, status, .. }] if !status.is_ok()), "{events:?}");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_mapping_is_touched_page_by_page() {
     assert_eq!(bed.seen.calls.len(), 3);
     assert_eq!(bed.seen.calls[0], CallClass::Fault);
     bed.seen.calls.clear();
-    assert_eq!(bed.begin(0, FileOpKind::Read, 0, 3), Begun::Over(Status::Ok));
+    assert_eq!(bed.begin(0, FileOpKind::Read, 0, 3), Begun::Finished(Status::Ok));
     assert_eq!(bed.seen.calls, [CallClass::Touch; 3]);
 }
 
@@ -337,7 +337,7 @@ fn a_range_sync_writes_what_was_written_since_the_last_and_flushes_nothing() {
     }
     assert_eq!(bed.run(FileOpKind::SyncRange, 0, 0), Status::Ok);
     assert_eq!(bed.take_log(), ["W1+1", "W4+1"]);
-    assert_eq!(bed.begin(0, FileOpKind::SyncRange, 0, 0), Begun::Over(Status::Ok), "nothing was written since");
+    assert_eq!(bed.begin(0, FileOpKind::SyncRange, 0, 0), Begun::Finished(Status::Ok), "nothing was written since");
     assert_eq!(bed.run(FileOpKind::Write, FILE_PAGES + 2, 1), Status::Ok);
     assert_eq!(bed.run(FileOpKind::SyncRange, 0, 0), Status::Ok);
     assert_eq!(bed.take_log(), ["W18+1"]);
@@ -384,7 +384,7 @@ fn a_direct_write_drops_pages_before_and_after() {
     other_call(&mut bed, CallKind::Read, 4, 1);
     assert!(bed.is_cached(4), "read from under the write");
     assert!(bed.io.on_device_done(bed.now, T0, 0, Status::Medium, &mut bed.seen));
-    assert_eq!(bed.poll(), [FileIoEvent::Over { task: T0, token: 0, status: Status::Medium }]);
+    assert_eq!(bed.poll(), [FileIoEvent::Finished { task: T0, token: 0, status: Status::Medium }]);
     assert!(!bed.is_cached(4));
 }
 
@@ -405,7 +405,7 @@ fn an_error_of_the_write_back_keeps_direct_io_from_the_device() {
     assert_eq!(bed.begin(0, FileOpKind::Read, 2, 4), DIRECT);
     bed.submit();
     let events = bed.complete(Status::Medium);
-    assert!(matches!(events[..], [FileIoEvent::Over { status, .. }] if !status.is_ok()), "{events:?}");
+    assert!(matches!(events[..], [FileIoEvent::Finished { status, .. }] if !status.is_ok()), "{events:?}");
 }
 
 #[test]
@@ -418,11 +418,11 @@ fn another_program_takes_the_place_of_one_that_has_ended() {
     let part = OpenPart { open, file: FileId(0), file_start: start, start, len: Bytes::new(PAGE) };
     one.add_program(program(Access::Descriptor), &[part]);
     bed.io = one;
-    assert_eq!(bed.begin(0, FileOpKind::Write, 0, 1), Begun::Over(Status::Ok));
+    assert_eq!(bed.begin(0, FileOpKind::Write, 0, 1), Begun::Finished(Status::Ok));
     assert_eq!(bed.submit(), [""; 0]);
     let other = Program { tenant: TenantId(3), depth: 8, ..program(Access::Descriptor) };
     bed.io.replace_program(T0, other, DeviceOffset::new(4 * PAGE), Bytes::new(PAGE));
-    assert_eq!(bed.begin(7, FileOpKind::Write, 4, 1), Begun::Over(Status::Ok), "it has a greater depth");
+    assert_eq!(bed.begin(7, FileOpKind::Write, 4, 1), Begun::Finished(Status::Ok), "it has a greater depth");
     assert_eq!(bed.submit(), [""; 0]);
     assert_eq!(bed.begin(1, FileOpKind::Sync, 0, 0), BUFFERED);
     assert_eq!(bed.submit(), ["W4+1"], "its own part");
@@ -477,7 +477,7 @@ fn an_error_before_a_verification_ends_its_io_and_lets_the_others_go() {
     assert_eq!(bed.begin(1, FileOpKind::Read, 2, 1), BUFFERED);
     bed.submit();
     let events = bed.complete(Status::Medium);
-    assert!(matches!(events[..], [FileIoEvent::Over { token: 0, status, .. }] if !status.is_ok()), "{events:?}");
+    assert!(matches!(events[..], [FileIoEvent::Finished { token: 0, status, .. }] if !status.is_ok()), "{events:?}");
     assert_eq!(bed.settle(), [over(1)]);
 }
 

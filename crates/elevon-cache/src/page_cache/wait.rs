@@ -124,7 +124,7 @@ impl Waiting {
 impl PageCache {
     pub(super) fn sleep(&mut self, now: Instant, call: u32, step: CallStep) {
         match step {
-            CallStep::Done(_) => unreachable!("a call that is over does not sleep"),
+            CallStep::Done(_) => unreachable!("a call that has finished does not sleep"),
             CallStep::Page(frame) => {
                 debug_assert!(self.resident.pages().has(frame, PageFlags::LOCKED | PageFlags::WRITEBACK));
                 self.waiting.queues[Waiting::queue(frame)].push_back((frame, call));

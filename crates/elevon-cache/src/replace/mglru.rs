@@ -540,7 +540,7 @@ impl Replacement for Mglru {
         for (index, list) in self.lists.iter().enumerate() {
             list.self_check(pages);
             let exists = (self.min_seq..=self.max_seq).any(|seq| at(seq) == index);
-            assert!(exists || list.is_empty(), "a generation that is over has pages");
+            assert!(exists || list.is_empty(), "a generation that has ended has pages");
             list.iter(pages).for_each(|frame| assert_eq!(pages.list_tag(frame) as usize, index + 1));
         }
         assert_eq!(self.total(), pages.used());

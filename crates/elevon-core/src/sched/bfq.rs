@@ -85,10 +85,10 @@ enum RequestState {
     Swallowed,
 }
 
-/// State of a request in the scheduler.
+/// What the scheduler knows of a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct RequestInfo {
-    place: RequestState,
+    state: RequestState,
     meta: bool,
     /// Its queue; `None` if no task submitted it.
     queue: Option<EntityId>,
@@ -98,9 +98,9 @@ struct RequestInfo {
 }
 
 impl RequestInfo {
-    fn of(request: &Request, place: RequestState, queue: Option<EntityId>, deadline: Instant) -> Self {
+    fn of(request: &Request, state: RequestState, queue: Option<EntityId>, deadline: Instant) -> Self {
         Self {
-            place,
+            state,
             meta: request.flags.contains(Flags::META),
             queue,
             task: request.task,
@@ -313,7 +313,7 @@ impl Scheduler for Bfq {
         if id.index() >= self.slots.len() {
             self.grow(view.requests.len());
         }
-        debug_assert_eq!(self.slots[id.index()].place, RequestState::Unknown, "request {} is inserted twice", id.0);
+        debug_assert_eq!(self.slots[id.index()].state, RequestState::Unknown, "request {} is inserted twice", id.0);
         let request = &view.requests[id];
         if request.task == TaskId::IDLE {
             self.slots[id.index()] = RequestInfo::of(request, RequestState::AtHead, None, now);
@@ -381,7 +381,7 @@ impl Scheduler for Bfq {
             self.grow(view.requests.len());
         }
         let (gone, kept) = (self.slots[swallowed.index()], self.slots[survivor.index()]);
-        if gone.place == RequestState::Sorted
+        if gone.state == RequestState::Sorted
             && let Some(q) = gone.queue
         {
             if gone.queue == kept.queue && gone.deadline < kept.deadline {
@@ -403,12 +403,12 @@ impl Scheduler for Bfq {
             self.elevator.on_requests_merged(view, survivor, swallowed);
             self.slots[survivor.index()].sectors += view.requests[swallowed].sectors.get();
         }
-        self.slots[swallowed.index()].place = RequestState::Swallowed;
+        self.slots[swallowed.index()].state = RequestState::Swallowed;
     }
 
     fn on_finish(&mut self, now: Instant, _view: View<'_>, id: RequestId) {
         let Some(slot) = self.slots.get_mut(id.index()) else { return };
-        let (place, task, queue) = (core::mem::take(&mut slot.place), slot.task, slot.queue.take());
+        let (place, task, queue) = (core::mem::take(&mut slot.state), slot.task, slot.queue.take());
         self.advance(now);
         let Some(q) = queue else { return };
         if place == RequestState::InDevice {

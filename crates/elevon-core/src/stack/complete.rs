@@ -311,7 +311,7 @@ impl Stack {
         }
     }
 
-    /// Tells the scheduler, if it has the request, that the request is over.
+    /// Tells the scheduler, if it has the request, that the request has finished.
     #[inline(always)]
     pub(super) fn end_in_scheduler(&mut self, now: Instant, id: RequestId) {
         if core::mem::take(&mut self.requests[id].in_scheduler) {

@@ -37,7 +37,7 @@ fn entry(op: Op, flags: Flags) -> InFlight {
 fn over(settled: &Settled) -> Option<Status> {
     match settled {
         Settled::Again => None,
-        Settled::Over(status) => Some(*status),
+        Settled::Finished(status) => Some(*status),
     }
 }
 

@@ -337,7 +337,7 @@ impl<D: Disk> DeviceLoop<D> {
         let begun = cache.begin(now, task, slot, &part, at);
         cache.move_bytes(&mut self.disk);
         match begun {
-            Begun::Over(status) => self.end_cached(now, task, slot, status),
+            Begun::Finished(status) => self.end_cached(now, task, slot, status),
             Begun::Device => self.submit_all(task, &mut vec![slot]),
             Begun::Waits { .. } => {}
         }
@@ -356,7 +356,7 @@ impl<D: Disk> DeviceLoop<D> {
             {
                 cache.move_bytes(&mut self.disk);
                 match event {
-                    FileIoEvent::Over { task, token, status } => self.end_cached(now, task, token, status),
+                    FileIoEvent::Finished { task, token, status } => self.end_cached(now, task, token, status),
                     FileIoEvent::Device { task, token } => self.submit_all(task, &mut vec![token]),
                     FileIoEvent::Call(done) => cache.written_back = Some(done.status),
                     FileIoEvent::Sleeps => {}

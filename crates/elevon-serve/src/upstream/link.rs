@@ -27,8 +27,8 @@ use crate::tls::{Channel, Inlet, Outlet, TlsError, Unprotected};
 
 /// How long a server may take to open the export.
 const NEGOTIATION: Duration = Duration::from_secs(10);
-/// The same for each connection after the first: some servers let those wait that they do not
-/// serve.
+/// How long it may take for each connection after the first: some servers let those wait that
+/// they do not serve.
 const FURTHER: Duration = Duration::from_secs(2);
 /// After a connection was not made, how long until the next is tried. Requests fail meanwhile.
 const PAUSE: Duration = Duration::from_millis(200);

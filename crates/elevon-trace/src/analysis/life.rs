@@ -158,7 +158,7 @@ pub(super) struct Life {
     free_bios: Vec<u32>,
     /// Bios that are not completely in requests, by their cursor.
     waiting: Chains,
-    /// The same by the sector after their last one, if the device has completions of bios.
+    /// Bios by the sector after their last one, if the device has completions of bios.
     ends: Chains,
     /// True if the device has completions of bios.
     is_bio_based: bool,

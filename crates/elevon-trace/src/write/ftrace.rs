@@ -29,7 +29,7 @@ const COLUMNS: &str = "\
 #           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
 #              | |         |   |||||     |         |
 ";
-/// The same with the process of each thread, as the option `record-tgid` shows it.
+/// Heads of columns with the process of each thread, as the option `record-tgid` shows it.
 const COLUMNS_WITH_PROCESS: &str = "\
 #
 #                                          _-----=> irqs-off/BH-disabled

@@ -136,7 +136,7 @@ impl BufferedIo {
             }
         }
         if self.last_write_back == LastWriteBack::Begun && self.devices.all.iter().all(|one| one.closer.is_none()) {
-            self.last_write_back = LastWriteBack::Over(self.devices.status);
+            self.last_write_back = LastWriteBack::Finished(self.devices.status);
         }
     }
 

@@ -118,7 +118,7 @@ impl BufferedIo {
     /// last one is not over has none of its own: only a queue that holds several passes at once has
     /// such passes.
     pub(super) fn begin_pass(&mut self, now: Instant, task: usize, reopens: bool) {
-        if self.users[task].file_setup != FileSetup::Over {
+        if self.users[task].file_setup != FileSetup::Finished {
             return;
         }
         if reopens {
@@ -176,7 +176,7 @@ impl BufferedIo {
                         return false;
                     }
                 }
-                FileSetup::Over => return true,
+                FileSetup::Finished => return true,
             }
         }
     }
@@ -192,13 +192,13 @@ impl BufferedIo {
 
     /// Returns true if what comes before a process's I/O has finished.
     pub(crate) fn is_prepared(&self, task: usize) -> bool {
-        self.users[task].file_setup == FileSetup::Over
+        self.users[task].file_setup == FileSetup::Finished
     }
 
     /// Closes the files of a process that has finished. One that was ended during its setup may be
     /// in a call: its devices are closed with the run.
     pub(crate) fn on_process_over(&mut self, now: Instant, task: usize) {
-        if self.users[task].file_setup == FileSetup::Over {
+        if self.users[task].file_setup == FileSetup::Finished {
             self.close_files(now, task);
         }
     }
@@ -240,7 +240,7 @@ impl BufferedIo {
 
     /// Drops the files of a process that are not devices, and gives the advice of `fadvise_hint`.
     fn advise(&mut self, now: Instant, task: usize) {
-        self.users[task].file_setup = FileSetup::Over;
+        self.users[task].file_setup = FileSetup::Finished;
         let User { invalidates, advice, mapping_advice, .. } = self.users[task];
         for (index, part) in self.parts(task).into_iter().enumerate() {
             if invalidates && self.devices.index_of(part.file).is_none() {
@@ -294,7 +294,7 @@ fn user(spec: &JobSpec, process: &Process, workers: Option<usize>, devices: Vec<
         submits_in_line: spec.engine.asynchronous && spec.submission_blocks(),
         may_block: spec.submission_blocks(),
         workers: workers.map(|count| Box::new(Workers::new(count, process.depth()))),
-        file_setup: if is_buffered || is_simulated { FileSetup::Due } else { FileSetup::Over },
+        file_setup: if is_buffered || is_simulated { FileSetup::Due } else { FileSetup::Finished },
         pre_reads: if is_buffered && spec.pre_read {
             Bytes::new(largest_block(spec).max(PAGE_SIZE))
         } else {

@@ -1,5 +1,5 @@
-//! Trims of several ranges (`num_range`): each range is a discard of its own, and the I/O is over
-//! when the last of them is.
+//! Trims of several ranges (`num_range`): each range is a discard of its own, and the I/O ends
+//! with the last of them.
 //!
 //! Range n of the I/O in slot s has the token s + n times the number of slots.
 

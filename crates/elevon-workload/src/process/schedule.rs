@@ -9,7 +9,7 @@ pub(super) enum ProcessStep {
     /// There is nothing to do until a completion or this instant.
     Sleep(Option<Instant>),
     /// The process has finished.
-    Over,
+    Finished,
 }
 
 /// The answer to whether an I/O may be prepared now.
@@ -52,7 +52,7 @@ impl Process {
                     }
                     return Poll::Wait;
                 }
-                ProcessStep::Over => {
+                ProcessStep::Finished => {
                     self.finish(now);
                     return Poll::Done;
                 }
@@ -95,7 +95,7 @@ impl Process {
             Want::WaitForInFlight => return self.wait_or_reap(now, false, ProcessStep::Sleep(None)),
             Want::Until(at) => return self.wait_or_reap(now, false, ProcessStep::Sleep(Some(at))),
             Want::Never => {
-                let end = if self.in_use() == 0 { ProcessStep::Over } else { ProcessStep::Sleep(None) };
+                let end = if self.in_use() == 0 { ProcessStep::Finished } else { ProcessStep::Sleep(None) };
                 return self.wait_or_reap(now, false, end);
             }
         }
@@ -181,7 +181,7 @@ impl Process {
             Phase::Run => self.want_in_run(now),
             Phase::Verify => self.want_in_verify(now),
             Phase::EndSync => self.want_end_sync(),
-            Phase::Over => Want::Never,
+            Phase::Finished => Want::Never,
         }
     }
 

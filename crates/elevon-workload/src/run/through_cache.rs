@@ -71,7 +71,7 @@ impl Layer<Process> for &mut BufferedIo {
             }
             let (is_asleep, over) = match runner.layer.begin(now, &mut runner.jobs.processes, &io) {
                 Route::Stack => (submit_direct(runner, now, io), None),
-                Route::Over(event) => (false, Some(event)),
+                Route::Finished(event) => (false, Some(event)),
                 Route::Waits { sleeps } => (sleeps, None),
             };
             let now = runner.backend.now();
@@ -196,7 +196,7 @@ fn submit_direct<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, io: Io
 
 fn on_event<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, event: Event) {
     match event {
-        Event::Over { task, token, status, cost } => end_io(runner, now, task, token, status, cost),
+        Event::Finished { task, token, status, cost } => end_io(runner, now, task, token, status, cost),
         Event::Device { task, token } => {
             let io = runner.jobs.processes[task].io(token);
             if !submit_direct(runner, now, io) {

@@ -63,7 +63,7 @@ impl Setup {
         Self { scheduler: name, ..Self::default() }
     }
 
-    /// The same under another scheduler, whose tunables are at their defaults.
+    /// Returns this setup under another scheduler, whose tunables are at their defaults.
     pub(super) fn with_scheduler(&self, name: &'static str) -> Self {
         let mut new = Self { scheduler: name, tunables: BTreeMap::new(), ..self.clone() };
         if name != self.scheduler {
@@ -85,7 +85,7 @@ impl Setup {
         }
     }
 
-    /// The same with one difference.
+    /// Returns this setup with one difference.
     pub(super) fn with(&self, step: &Step) -> Self {
         let mut new = self.clone();
         match step {
@@ -111,7 +111,7 @@ impl Setup {
         new
     }
 
-    /// The same without a difference to `from`.
+    /// Returns this setup without a difference to `from`.
     pub(super) fn without(&self, step: &Step, from: &Self) -> Self {
         let mut new = self.clone();
         match step {
@@ -153,7 +153,7 @@ impl Setup {
         new
     }
 
-    /// The same for processes that have other numbers; `index` gives the new number of one.
+    /// Returns this setup for processes that have other numbers; `index` gives the new number of one.
     pub(super) fn mapped(&self, index: &dyn Fn(usize) -> Option<usize>) -> Self {
         let prios = self.prios.iter().filter_map(|(&at, &prio)| Some((index(at)?, prio))).collect();
         Self { prios, claims: self.claims.mapped(index), ..self.clone() }

@@ -181,7 +181,7 @@ fn no_journal(path: &Path, line: usize) -> Failure {
 /// sample.
 const COMPARE: &str = "compare";
 
-/// Returns what of a head decides the runs.
+/// Returns the fields of the head that determine the runs.
 pub(super) fn of_runs(head: &Value) -> Value {
     let mut head = head.clone();
     let is_sample = head.get("sample").is_some_and(|sample| sample != "grid");

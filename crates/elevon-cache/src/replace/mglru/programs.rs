@@ -91,7 +91,7 @@ impl Programs {
         assert!(self.min_seq < max_seq && max_seq - self.min_seq < GENERATIONS);
         for index in 0..GENERATIONS as usize {
             let exists = (self.min_seq..=max_seq).any(|seq| at(seq) == index);
-            assert!(exists || self.lists[index].len() == 0, "a generation that is over has programs' pages");
+            assert!(exists || self.lists[index].len() == 0, "a generation that has ended has programs' pages");
         }
         let Anonymous { touched, idle, .. } = self.anonymous;
         let sum = self.lists.iter().fold(Population::default(), |mut sum, &list| {

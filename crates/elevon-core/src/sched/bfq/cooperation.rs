@@ -267,7 +267,7 @@ impl Bfq {
         }
     }
 
-    /// The same if `last` is the queue of the request that completed last.
+    /// Checks if the only request of `q`, which arrives now, was caused by a completion of `last`.
     #[inline(never)]
     fn consider_waker(&mut self, q: EntityId, last: EntityId) {
         let queue = self.queue(q);

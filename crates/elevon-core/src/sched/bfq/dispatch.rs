@@ -10,7 +10,7 @@ impl Bfq {
     /// Returns the next request, if there is one and it is not better to wait.
     pub(super) fn next_request(&mut self) -> Option<RequestId> {
         if let Some(id) = self.lists.pop_front(&mut self.at_head) {
-            self.slots[id.index()].place = RequestState::InDevice;
+            self.slots[id.index()].state = RequestState::InDevice;
             if let Some(q) = self.slots[id.index()].queue {
                 self.queue_mut(q).dispatched += 1;
                 self.in_flight += 1;
@@ -88,7 +88,7 @@ impl Bfq {
         }
         let is_raised = self.serve(q, charge);
         let slot = &mut self.slots[id.index()];
-        slot.place = RequestState::InDevice;
+        slot.state = RequestState::InDevice;
         let sectors = slot.sectors;
         self.sample_rate(id, sectors, in_service);
         self.remove_request(q, id);

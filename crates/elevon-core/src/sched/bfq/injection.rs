@@ -45,7 +45,8 @@ impl Inject {
     pub(super) const ALL: [Self; 4] = [Self::Off, Self::Seed, Self::Limit, Self::Fair];
 }
 
-/// Tenths of a sector of own service that a sector of injected service needs (seed).
+/// With `inject=seed`: tenths of a sector of own service that a queue needs for each sector that
+/// may be injected.
 const SEED_COEFFICIENT: u64 = 1;
 /// Time after which a limit is learnt again.
 const RESET_MS: i64 = 1000;

@@ -357,7 +357,7 @@ impl Bfq {
             assert_eq!(self.lists.self_check(queue.fifo), queue.queued as usize, "FIFO of queue {index}");
             for id in self.lists.iter(queue.fifo) {
                 let (slot, request) = (&self.slots[id.index()], &view.requests[id]);
-                assert_eq!((slot.place, slot.queue), (super::RequestState::Sorted, Some(q)));
+                assert_eq!((slot.state, slot.queue), (super::RequestState::Sorted, Some(q)));
                 assert_eq!(request.is_sync(), queue.sync, "queue {index} holds requests of its kind only");
                 assert_eq!((self.tree.key(id), slot.sectors), (request.sector, request.sectors.get()));
             }
@@ -376,7 +376,7 @@ impl Bfq {
             let mine = |slot: &&super::RequestInfo| slot.queue == Some(q);
             let held = self.slots.iter().filter(mine).count();
             assert_eq!(self.engine[q].allocated as usize, held, "requests that queue {index} holds");
-            let in_device = |slot: &&super::RequestInfo| mine(slot) && slot.place == super::RequestState::InDevice;
+            let in_device = |slot: &&super::RequestInfo| mine(slot) && slot.state == super::RequestState::InDevice;
             assert_eq!(queue.dispatched as usize, self.slots.iter().filter(in_device).count());
             let points = |p: &&super::Process| p.sync == Some(q);
             if queue.sync {
@@ -386,6 +386,6 @@ impl Bfq {
         assert_eq!(self.queued, queued);
         let busy = self.queues.iter().filter(|queue| queue.live && queue.busy).count();
         assert_eq!(self.busy_queues() as usize, busy);
-        self.elevator.self_check(view, |id| self.slots[id.index()].place == super::RequestState::Sorted);
+        self.elevator.self_check(view, |id| self.slots[id.index()].state == super::RequestState::Sorted);
     }
 }

@@ -11,10 +11,12 @@ pub(super) struct Queueing {
     pub(super) in_flight_max: u32,
 }
 
-/// Number of requests needed for a decision, and the depth that must be exceeded.
+/// A completion is a sample if more than this many requests are queued or in the device. The device
+/// queues commands if the deepest sample is above it.
 const THRESHOLD: u32 = 3;
-/// The same in the first version with injection (4.20).
+/// [`THRESHOLD`] in the first version with injection (4.20).
 const THRESHOLD_OF_SEED: u32 = 4;
+/// Number of samples needed for a decision.
 const SAMPLES: u32 = 32;
 
 impl Queueing {

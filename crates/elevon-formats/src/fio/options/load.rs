@@ -58,7 +58,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("loops", OptionKind::Int(0, ANY, |d, n| d.spec.loops = n.max(1)), "", "1", "times over the region"),
     row("runtime", OptionKind::Time(SECONDS, |d, t| d.spec.runtime = t), "s", "0", "end after this long")
         .alias(&["timeout"]),
-    row("time_based", OptionKind::Flag(|d, on| d.spec.time_based = on), "", "", "go on until runtime is over"),
+    row("time_based", OptionKind::Flag(|d, on| d.spec.time_based = on), "", "", "go on until runtime has passed"),
     row(
         "ramp_time",
         OptionKind::Time(SECONDS, |d, t| d.spec.ramp_time = t),
