@@ -304,6 +304,15 @@ impl Host {
         ring.has_hung_up(socket)
     }
 
+    /// Returns how many bytes have come to a socket and were not received yet.
+    ///
+    /// # Panics
+    /// Without a ring, see [`Self::takes_sockets`].
+    pub fn unread(&mut self, socket: SocketId) -> u64 {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        ring.unread(socket)
+    }
+
     /// Takes a socket out of the ring.
     ///
     /// # Panics
@@ -437,7 +446,11 @@ impl Backend for Host {
         let finished = self.finished.pop_front().or_else(of_engine);
         let of_pool = || self.pool.as_mut()?.poll(&mut self.buffers);
         let Finished { command, status, bytes } = finished.or_else(of_pool)?;
-        Some(Completion::of(&command, self.promises.settle(&command, status), bytes))
+        let settled = match self.file.is_block_device {
+            true => self.promises.settle(&command, status),
+            false => self.promises.settle_of_regular_file(&command, status),
+        };
+        Some(Completion::of(&command, settled, bytes))
     }
 
     fn wait(&mut self, until: Option<Instant>) -> bool {

@@ -11,6 +11,9 @@ use elevon_core::status::Status;
 /// succeeds, although the lost write may be another job's. So after a failed flush or FUA write, no
 /// flush of the run succeeds: data that the failed one covered is never reported as durable by a
 /// later one.
+///
+/// A FUA write of a regular file for which there was no room is no such failure: if its sync met
+/// lost data of others, the kernel reports that to the open file of the flushes as well.
 #[derive(Debug, Default)]
 pub struct Promises {
     broken: Option<Status>,
@@ -30,6 +33,13 @@ impl Promises {
             Some(broken) if command.op == Op::Flush => broken,
             _ => status,
         }
+    }
+
+    /// Returns the status to report for a command of a regular file whose flushes go through an
+    /// open file of their own.
+    pub fn settle_of_regular_file(&mut self, command: &Command, status: Status) -> Status {
+        let has_no_room = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG].contains(&status.errno().abs());
+        if command.op == Op::Write && has_no_room { status } else { self.settle(command, status) }
     }
 
     /// Returns why no flush succeeds any more, if that is so.
@@ -81,6 +91,22 @@ mod tests {
             assert_eq!(promises.settle(&flush, Status::IoError), Status::IoError, "an error stays what it is");
             assert_eq!(promises.settle(&flush, Status::Ok), Status::Os(122));
         }
+    }
+
+    #[test]
+    fn a_write_without_room_breaks_no_promise_of_a_regular_file() {
+        let (flush, write) = (command(Op::Flush, Flags::NONE), command(Op::Write, Flags::FUA));
+        let mut promises = Promises::default();
+        assert_eq!(promises.settle_of_regular_file(&write, Status::NoSpace), Status::NoSpace);
+        assert_eq!(promises.settle_of_regular_file(&flush, Status::Ok), Status::Ok);
+        assert_eq!(promises.settle_of_regular_file(&write, Status::IoError), Status::IoError);
+        assert_eq!(promises.settle_of_regular_file(&flush, Status::Ok), Status::IoError);
+        let mut promises = Promises::default();
+        assert_eq!(promises.settle_of_regular_file(&flush, Status::NoSpace), Status::NoSpace);
+        assert_eq!(promises.settle_of_regular_file(&flush, Status::Ok), Status::NoSpace, "its flush failed");
+        let mut promises = Promises::default();
+        promises.settle(&write, Status::NoSpace);
+        assert_eq!(promises.settle(&flush, Status::Ok), Status::NoSpace, "a device's cache may have lost others'");
     }
 
     #[test]

@@ -78,6 +78,14 @@ pub fn has_hung_up(socket: &impl AsRawFd) -> bool {
     found > 0 && poll.revents & (libc::POLLHUP | libc::POLLERR) != 0
 }
 
+/// Returns how many bytes have come to a socket and were not received yet.
+fn unread(socket: &impl AsRawFd) -> u64 {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: an open descriptor, and memory for the number. An error leaves 0.
+    unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    u64::try_from(bytes).unwrap_or(0)
+}
+
 /// Returns how many bytes were sent through a TCP connection that the system of its peer does not
 /// have yet; 0 for a socket of another kind, which keeps for its peer what was sent.
 pub fn unsent(socket: &impl AsRawFd) -> usize {
@@ -488,6 +496,11 @@ impl Socket {
     /// Returns true if its peer has closed it in both directions.
     pub(crate) fn has_hung_up(&self) -> bool {
         has_hung_up(&self.fd)
+    }
+
+    /// Returns how many bytes have come and were not received yet.
+    pub(crate) fn unread(&self) -> u64 {
+        unread(&self.fd)
     }
 
     /// Returns its descriptor.

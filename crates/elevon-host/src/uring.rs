@@ -294,6 +294,10 @@ impl Uring {
         self.socket(id).has_hung_up()
     }
 
+    pub(crate) fn unread(&mut self, id: SocketId) -> u64 {
+        self.socket(id).unread()
+    }
+
     /// Returns the descriptor of a socket, which has nothing in the ring, and forgets it.
     pub(crate) fn remove_socket(&mut self, id: SocketId) -> OwnedFd {
         let socket = self.sockets[id.0 as usize].take().expect("a socket of the ring");

@@ -87,6 +87,9 @@ pub(crate) struct Client {
     pub(crate) looks_without_payload: u32,
     /// True if it is among those to be looked at.
     pub(crate) is_queued: bool,
+    /// Bytes that came before it was asked to end and are still to be received; `None` if it was
+    /// not asked. A request that has begun is received to its end.
+    pub(crate) last_bytes: Option<u64>,
     /// True if no request follows.
     pub(crate) is_closing: bool,
     /// True if it has said that no request follows: what it asked for is carried out, even if it
@@ -146,6 +149,7 @@ impl Client {
             looks_without_payload: 0,
             is_queued: false,
             is_closing: false,
+            last_bytes: None,
             took_leave: false,
             is_cut: false,
             delayed: Instant::ZERO,
@@ -209,6 +213,11 @@ impl Client {
     /// Returns true if requests can be taken: it takes its answers.
     pub(crate) fn is_read(&self) -> bool {
         !self.is_closing && self.out.heads.len() < ANSWERS
+    }
+
+    /// Returns true if no request has come of which a part is missing.
+    pub(crate) fn has_no_part(&self) -> bool {
+        self.payload.is_none() && self.input.as_ref().is_none_or(|input| input.bytes().is_empty())
     }
 
     /// Lets a request in if there is room, and buffers for a payload and for blocks that it changes

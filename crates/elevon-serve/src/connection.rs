@@ -159,7 +159,9 @@ impl Reader {
             let (used, step) = self.session.step(&self.input, &seen);
             self.refused = seen.refused.get().or(self.refused);
             if let Some((export, why)) = seen.denied.into_inner() {
-                self.deny(shared, &export, &why);
+                self.deny(shared, &format!("export {export} {why}"), Some(&export));
+            } else if self.secure.is_none() && self.session.was_refused_without_tls() {
+                self.deny(shared, "is refused: it asks for an export without TLS, which is required", None);
             }
             let opened = seen.opened.into_inner();
             self.input.drain(..used);
@@ -204,14 +206,14 @@ impl Reader {
     }
 
     /// Logs that the client does not get an export, once for a connection.
-    fn deny(&mut self, shared: &Shared, export: &str, why: &str) {
+    fn deny(&mut self, shared: &Shared, why: &str, export: Option<&str>) {
         if std::mem::replace(&mut self.was_denied, true) {
             return;
         }
         let names = self.client.names.join(", ");
-        let message = format!("connection {}: export {export} {why}", self.name);
+        let message = format!("connection {}: {why}", self.name);
         let client = ("client", Field::Number(self.name.into()));
-        let fields = [client, ("export", Field::Text(export)), ("names", Field::Text(&names))];
+        let fields = [client, ("export", Field::Text(export.unwrap_or_default())), ("names", Field::Text(&names))];
         shared.warn(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
     }
 

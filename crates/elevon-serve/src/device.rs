@@ -80,6 +80,9 @@ pub(crate) enum Message {
     Check { tenant: String, settings: Vec<Setting>, answer: Sender<Result<(), String>> },
     /// Makes these the tenants, with these settings.
     Tenants { tenants: Vec<Tenant>, answer: Sender<Result<Vec<TenantId>, String>> },
+    /// Receives what has come from these clients, as far as they are there, and nothing after it.
+    /// They are closed when they have their answers.
+    Finish { clients: Vec<u32> },
     /// Cut these clients off, as far as they are there. The answer is how many requests each of
     /// them had that were not answered; they are not carried out.
     Cut { clients: Vec<u32>, answer: Sender<Vec<(u32, usize)>> },
@@ -283,6 +286,9 @@ impl<D: Disk> DeviceLoop<D> {
             self.errors.news(now, level, &news);
             moved = true;
         }
+        if self.disk.is_lost() {
+            self.errors.lost();
+        }
         while let Some((number, found)) = self.disk.poll_allocation() {
             let Question { task, request, arrived } = self.questions.remove(&number).expect("a question");
             self.client(task).questions -= 1;
@@ -354,6 +360,10 @@ impl<D: Disk> DeviceLoop<D> {
                 let replaced = self.tenants.replace(&mut self.stack, &mut self.settings, now, &tenants);
                 drop(answer.send(replaced));
             }
+            Message::Finish { clients } => {
+                let tasks: Vec<TaskId> = clients.iter().filter_map(|client| self.tasks.get(client).copied()).collect();
+                tasks.into_iter().for_each(|task| self.finish(task));
+            }
             Message::Cut { clients, answer } => {
                 let tasks = clients.iter().filter_map(|client| self.tasks.get_key_value(client));
                 let cut: Vec<(u32, TaskId)> = tasks.map(|(&client, &task)| (client, task)).collect();
@@ -416,7 +426,7 @@ impl<D: Disk> DeviceLoop<D> {
             disk: self.stack.disk_stats(now),
             in_flight: self.stack.ios_in_flight(),
             failure: self.disk.failure(),
-            is_lost: self.disk.is_lost(),
+            is_lost: self.disk.is_lost() || self.cache.as_ref().is_some_and(|cache| cache.view().lost.is_some()),
             clients,
             tenants: self.tenants.view(&mut self.stack, now, &in_use),
             requests: self.counts.clone(),

@@ -326,7 +326,22 @@ impl Shared {
         let connections = self.connections.lock().expect(LOCK);
         let is_chosen = |connected: &Connected| which(connected.export.as_deref(), &connected.client);
         let chosen = connections.iter().flatten().filter(|(_, connected)| is_chosen(connected));
-        chosen.map(|(_, connected)| connected.socket.shutdown(how)).count()
+        let (mut count, mut of_devices) = (0, Vec::new());
+        for (&name, connected) in chosen {
+            count += 1;
+            // Through a Unix socket a peer cannot send any more once nothing is read.
+            match (&connected.socket, how) {
+                (Socket::Unix(_), Shutdown::Read) if connected.export.is_some() => of_devices.push(name),
+                (socket, how) => socket.shutdown(how),
+            }
+        }
+        drop(connections);
+        if !of_devices.is_empty() {
+            for device in &self.devices {
+                device.send(Message::Finish { clients: of_devices.clone() });
+            }
+        }
+        count
     }
 
     /// Ends the sockets of connections, and waits until they have left, for [`GRACE`] at most.

@@ -17,8 +17,8 @@ use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces, TimeoutAction};
 use elevon_core::op::Op;
 use elevon_core::units::{Bytes, Instant, TaskId};
-use elevon_host::Alarm;
 use elevon_host::interrupt::Interrupt;
+use elevon_host::{Alarm, Promises};
 use elevon_sim::device::fault::Silent;
 use elevon_sim::device::{Device, Fault};
 use elevon_workload::backend::Backend;
@@ -82,6 +82,8 @@ impl Clock for RealClock {
 struct Flight {
     sequence: Option<u64>,
     op: Option<Op>,
+    /// The last command of this request, whose success may promise that data is durable.
+    command: Option<Command>,
     pieces: Vec<Piece>,
     silent: Option<Silent>,
     first: u64,
@@ -98,6 +100,7 @@ pub struct SimulatedDisk<D, C> {
     /// Commands in the device, by request.
     flights: Vec<Flight>,
     bytes: SparseBytes,
+    promises: Promises,
     /// What each block was ever told to hold, by the number of the write; kept if the power may be
     /// cut.
     #[cfg(test)]
@@ -117,6 +120,7 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
             slots: Slots::default(),
             flights: Vec::new(),
             bytes: SparseBytes::default(),
+            promises: Promises::default(),
             #[cfg(test)]
             writes: None,
             #[cfg(test)]
@@ -189,11 +193,12 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
 impl<D: Device, C: Clock> Driver for SimulatedDisk<D, C> {
     fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
         let accept = self.device.submit(now, command);
+        let index = command.request.index();
+        if index >= self.flights.len() {
+            self.flights.resize_with(index + 1, Flight::default);
+        }
+        self.flights[index].command = Some(*command);
         if accept == Accept::Ok && command.op != Op::Flush {
-            let index = command.request.index();
-            if index >= self.flights.len() {
-                self.flights.resize_with(index + 1, Flight::default);
-            }
             let silent = self.device.silent(command);
             let flight = &mut self.flights[index];
             flight.pieces.clear();
@@ -229,7 +234,10 @@ impl<D: Device, C: Clock> Backend for SimulatedDisk<D, C> {
         let now = self.clock.now();
         let completion = self.device.poll(now)?;
         self.carry_out(&completion);
-        Some(completion)
+        let flight = self.flights.get(completion.request.index());
+        let command = flight.and_then(|flight| flight.command).filter(|of| of.sequence == completion.sequence);
+        let settled = command.map(|command| self.promises.settle(&command, completion.status));
+        Some(Completion { status: settled.unwrap_or(completion.status), ..completion })
     }
 
     fn wait(&mut self, until: Option<Instant>) -> bool {
@@ -251,6 +259,10 @@ impl<D: Device, C: Clock> Backend for SimulatedDisk<D, C> {
 }
 
 impl<D: Device, C: Clock> Disk for SimulatedDisk<D, C> {
+    fn is_lost(&self) -> bool {
+        self.promises.broken().is_some()
+    }
+
     fn alarm(&mut self) -> io::Result<Alarm> {
         self.clock.alarm()
     }

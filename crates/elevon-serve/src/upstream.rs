@@ -187,7 +187,7 @@ impl Upstream {
         if unflushed > 0 && self.promises.broken().is_none() {
             self.promises.break_with(Status::IoError);
             let message = format!(
-                "{unflushed} writes were answered and not flushed before that, so the server may have lost them: no flush succeeds until Elevon is started again"
+                "{unflushed} writes were answered and not flushed before that, so the server may have lost them"
             );
             self.tell(Level::Error, message);
         }

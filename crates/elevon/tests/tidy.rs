@@ -27,6 +27,14 @@ fn sources() -> Vec<(PathBuf, String)> {
     found
 }
 
+/// Returns README, ARCHITECTURE, CHANGELOG and the pages of `docs/` with their texts.
+fn documents() -> Vec<(PathBuf, String)> {
+    let files = [root(), root().join("docs")].into_iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
+    let paths = files.map(|file| file.expect("a readable entry").path());
+    let pages = paths.filter(|path| path.extension().is_some_and(|e| e == "md"));
+    pages.map(|path| (path.clone(), fs::read_to_string(&path).expect("UTF-8 text"))).collect()
+}
+
 /// Yields the crates but for the command, without `elevon-` before their names.
 fn library_crates() -> impl Iterator<Item = String> {
     let folders = fs::read_dir(root().join("crates")).expect("the crates");
@@ -176,10 +184,12 @@ const RIDDLES: [(&str, &str); 10] = [
 
 #[test]
 fn comments_say_what_they_mean() {
-    for (path, text) in sources().into_iter().filter(|(path, _)| !path.ends_with("tests/tidy.rs")) {
+    let sources = sources().into_iter().filter(|(path, _)| !path.ends_with("tests/tidy.rs"));
+    for (path, text) in sources.chain(documents()) {
+        let is_document = path.extension().is_some_and(|e| e == "md");
         for (number, line) in text.lines().enumerate() {
-            let Some((_, comment)) = line.split_once("//") else { continue };
-            let comment = comment.to_lowercase();
+            let comment = if is_document { Some(line) } else { line.split_once("//").map(|(_, comment)| comment) };
+            let Some(comment) = comment.map(str::to_lowercase) else { continue };
             if let Some((riddle, plain)) = RIDDLES.iter().find(|(riddle, _)| comment.contains(riddle)) {
                 panic!("{}:{}: \"{riddle}\": write \"{plain}\" or better: {line}", path.display(), number + 1);
             }
@@ -392,4 +402,23 @@ fn what_is_cited_is_in_the_repository() {
             assert!(!documents.iter().any(|title| comment.contains(title)), "{place}: cite what is here: {line}");
         }
     }
+}
+
+/// A document names a source file by its whole path or by the end of it.
+#[test]
+fn source_files_that_documents_name_exist() {
+    let sources = sources();
+    let exists = |named: &str| sources.iter().any(|(path, _)| path.ends_with(named));
+    let mut named = 0;
+    for (path, text) in documents() {
+        // Between two backticks is every second part of a line.
+        let words = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+        for file in
+            words.filter(|word| word.ends_with(".rs") && !word.contains([' ', '*', '<']) && *word != "foo/tests.rs")
+        {
+            assert!(exists(file), "{}: there is no `{file}`", path.display());
+            named += 1;
+        }
+    }
+    assert!(named > 50, "only {named} were found");
 }

@@ -52,7 +52,10 @@
       const used = key => past && past.cache && one.cache ? (one.cache[key] - past.cache[key]) / seconds : 0;
       const held = [[used('paused_ns') / 1e9, 'held by its dirty pages'], [used('starved_ns') / 1e9, 'held until memory is free']]
         .filter(one => one[0] > 0).map(([count, words]) => count.toPrecision(3) + ' ' + words);
-      return { path: one.path, depth: one.depth, held, reads: used('reads'), hits: used('hits'), ios: since('ios'), bytes: since('bytes'), in_flight: one.in_flight, bins,
+      // Of a tenant whose I/O all waits none has ended that could say why.
+      const waits = one.waiting, oldest = time(waits.oldest_ns);
+      const waiting = waits.held_by ? [waits.requests + (waits.requests === 1 ? ' request waits, for ' + oldest : ' requests wait, the oldest for ' + oldest) + ', held by ' + waits.held_by] : [];
+      return { path: one.path, depth: one.depth, held, waiting, reads: used('reads'), hits: used('hits'), ios: since('ios'), bytes: since('bytes'), in_flight: one.in_flight, bins,
         causes: causes(one, past), settings: Object.entries(one.settings).map(([name, text]) => name + ' = ' + text).join('; ') };
     });
     return {
@@ -159,7 +162,8 @@
   }
   function drawTenants(sample) {
     by('tenants').replaceChildren(...sample.tenants.map(one => {
-      const held = [...one.held, ...one.causes.slice(0, 3).map(([words, share]) => share.toFixed(1) + ' % ' + words)].join(', ');
+      const ended = [...one.held, ...one.causes.slice(0, 3).map(([words, share]) => share.toFixed(1) + ' % ' + words)];
+      const held = (ended.length > 0 ? ended : one.waiting).join(', ');
       const row = cells([one.path, rate(sum(one.ios)), bytes(one.bytes.read), bytes(one.bytes.write), one.in_flight,
         time(percentile(one.bins, 0.5)), time(percentile(one.bins, 0.99)), one.reads > 0 ? (one.hits * 100 / one.reads).toFixed(1) + ' %' : '-', held || '-']);
       row.firstChild.style.paddingLeft = one.depth * 0.9 + 'rem';

@@ -24,11 +24,19 @@ pub(crate) struct ErrorLog {
     window: Window,
     /// Of what becomes of the device, which must not be lost among failed requests.
     news: Window,
+    /// True if it was told that no flush succeeds any more.
+    has_told_lost: bool,
 }
 
 impl ErrorLog {
     pub(crate) fn new(device: &str, log: Log) -> Self {
-        Self { device: device.to_owned(), log, window: Window::default(), news: Window::default() }
+        Self {
+            device: device.to_owned(),
+            log,
+            window: Window::default(),
+            news: Window::default(),
+            has_told_lost: false,
+        }
     }
 
     /// Takes a request that has finished.
@@ -91,6 +99,18 @@ impl ErrorLog {
     pub(super) fn limits_stay(&self, why: &str) {
         let device = &self.device;
         let message = format!("device {device}: what its limits hold is waited for at the end: {why}");
+        self.error(&message, &[("device", Field::Text(device))]);
+    }
+
+    /// Says, once, that no flush succeeds any more.
+    pub(super) fn lost(&mut self) {
+        if std::mem::replace(&mut self.has_told_lost, true) {
+            return;
+        }
+        let device = &self.device;
+        let message = format!(
+            "device {device}: what was written and not flushed may be lost: no flush succeeds until the server is started again"
+        );
         self.error(&message, &[("device", Field::Text(device))]);
     }
 

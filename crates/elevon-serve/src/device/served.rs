@@ -269,6 +269,10 @@ impl<D: Disk> DeviceLoop<D> {
     /// Lets more come: the rest of a payload into its buffers, and what follows.
     fn receive(&mut self, task: TaskId) {
         let client = client_of(&mut self.clients, task);
+        if client.last_bytes == Some(0) && client.has_no_part() {
+            client.close(None);
+            return self.look_at(task);
+        }
         let Some(input) = client.input.take() else { return };
         match &client.line {
             Line::Ring(socket) => {
@@ -311,6 +315,7 @@ impl<D: Disk> DeviceLoop<D> {
                 }
             }
             Ok(bytes) => {
+                client.last_bytes = client.last_bytes.map(|left| left.saturating_sub(bytes as u64));
                 if let (Some((index, received)), Line::Ring(_)) = (client.payload, &client.line) {
                     let received = (received + bytes as u64).min(client.request(index).request.length);
                     client.payload = Some((index, received));
@@ -326,10 +331,32 @@ impl<D: Disk> DeviceLoop<D> {
         input.give_back();
         let client = self.client(task);
         client.input = Some(input);
-        if client.is_closing {
+        if client.is_closing || client.last_bytes == Some(0) && client.has_no_part() {
             client.close(None);
         }
         self.look_at(task);
+    }
+
+    /// Lets no request follow those that have come. The socket stays open in both directions: a
+    /// peer whose send fails may drop the answers that it has not read.
+    pub(super) fn finish(&mut self, task: TaskId) {
+        let client = client_of(&mut self.clients, task);
+        match &client.line {
+            Line::Ring(socket) if client.last_bytes.is_none() => {
+                let socket = *socket;
+                let host = self.disk.host().expect("it has the socket");
+                let bytes = host.unread(socket);
+                client.last_bytes = Some(bytes);
+                if bytes == 0 && client.input.is_none() {
+                    host.cancel_receive(socket);
+                }
+                self.look_at(task);
+            }
+            Line::Ring(_) => {}
+            Line::Threads { socket, .. } => {
+                socket.iter().for_each(|socket| socket.shutdown(std::net::Shutdown::Read));
+            }
+        }
     }
 
     /// Submits what the client has buffers for. Returns false if there was nothing.

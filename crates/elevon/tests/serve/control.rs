@@ -172,6 +172,32 @@ fn a_drained_export_answers_what_came_and_is_closed() {
     assert_eq!(served.child.wait().expect("it ended").code(), Some(0), "stopped by command");
 }
 
+/// Under a limit the answers come late. What a client sends meanwhile does not fail in its hands: a
+/// client whose send fails drops the answers to come.
+#[test]
+fn a_client_that_sends_on_while_its_export_is_drained_gets_its_answers() {
+    let served = Served::config(CONFIG);
+    let mut a = client(&served, "a");
+    assert_eq!(ctl(&served, &["set", "a", "limit = { iops = 40 }"]).0, Some(0));
+    let mut send = || a.send(0, 3, 0, 0, &[]);
+    let sent: Vec<u64> = (0..12).map(|_| send().expect("sent")).collect();
+    let drain = std::thread::scope(|scope| {
+        let drain = scope.spawn(|| ctl(&served, &["drain", "a"]).0);
+        // It ends once the client has its answers.
+        while !drain.is_finished() && send().is_ok() {
+            std::thread::yield_now();
+        }
+        drain.join().expect("it ended")
+    });
+    assert_eq!(drain, Some(0));
+    let mut answered = Vec::new();
+    while let Ok((cookie, errno)) = a.answer() {
+        assert_eq!(errno, 0);
+        answered.push(cookie);
+    }
+    assert!(sent.iter().all(|cookie| answered.contains(cookie)), "{sent:?}: {answered:?}");
+}
+
 #[test]
 fn a_reload_changes_what_can_change_and_refuses_the_rest_by_name() {
     let served = Served::config(CONFIG);

@@ -223,7 +223,8 @@ fn the_loss_of_the_server_of_a_disk_is_told() {
     let log = log();
     for words in [
         "the connection was lost, and what was in flight failed",
-        "1 writes were answered and not flushed before that, so the server may have lost them: no flush succeeds until Elevon is started again",
+        "1 writes were answered and not flushed before that, so the server may have lost them",
+        "device d: what was written and not flushed may be lost: no flush succeeds until the server is started again",
         "connected again",
     ] {
         assert_eq!(log.matches(words).count(), 1, "{words}: {log}");

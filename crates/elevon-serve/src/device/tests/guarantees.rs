@@ -55,6 +55,23 @@ fn a_disk_is_shared_by_streams() {
     }
 }
 
+/// A simulated device goes on after a flush that failed; what that should have written is not told
+/// to be durable by a later one.
+#[test]
+fn a_flush_that_failed_is_not_healed_by_the_next() {
+    let mut lab = Lab::new("ufs-3.1", &["flush_error:ppm=100000"], "none", "");
+    let mut wire = lab.open(0, "");
+    let mut results = Vec::new();
+    let request = |command, length| Request { command, fua: false, df: false, cookie: 1, offset: 0, length };
+    for _ in 0..40 {
+        assert!(lab.ask(&mut wire, &request(Command::Write, 4096), &[7; 4096]));
+        results.push(lab.ask(&mut wire, &request(Command::Flush, 0), &[]));
+    }
+    let succeeded = results.iter().take_while(|is_ok| **is_ok).count();
+    assert!((1..40).contains(&succeeded), "{results:?}");
+    assert!(results[succeeded..].iter().all(|is_ok| !is_ok), "{results:?}");
+}
+
 /// A client that pauses keeps its connection and gives back its buffers; one that goes on keeps
 /// them.
 #[test]
