@@ -439,6 +439,7 @@ impl Scheduler for AnyScheduler {
     fn next_wakeup(&self) -> Instant {
         each!(self, s => s.next_wakeup())
     }
+    #[inline]
     fn on_wakeup(&mut self, now: Instant) {
         each!(self, s => s.on_wakeup(now));
     }

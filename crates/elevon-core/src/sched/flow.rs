@@ -28,6 +28,7 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 mod by_sector;
+mod charges;
 mod cost;
 mod decisions;
 mod depth;
@@ -51,6 +52,7 @@ pub use floors::Reserve;
 pub use tunables::INFO;
 
 use by_sector::BySector;
+use charges::Charges;
 use cost::{CostModel, Direction};
 use decisions::Counts;
 use depth::Depth;
@@ -337,28 +339,10 @@ impl Flow {
         usize::from(self.slots[id.index()].direction.is_write())
     }
 
-    /// Returns how long a request takes if nothing else is in the device.
-    fn alone_of(&self, slot: &Slot) -> u64 {
-        let Slot { direction, sectors, is_next, .. } = *slot;
-        let cost = self.costs.of(direction, sectors, is_next);
-        // A write that a disk has buffered ends early, and moves the head later like a read.
-        let moves_head = self.rotational && direction.is_write() && !is_next;
-        if moves_head { cost.max(self.costs.of(Direction::Read, sectors, false)) } else { cost }
-    }
-
-    /// Returns what a request is charged.
-    fn charge_of(&self, slot: &Slot) -> u64 {
-        if self.rotational {
-            return self.alone_of(slot);
-        }
-        self.occupancy.of(slot.cell, self.costs.of(slot.direction, slot.sectors, slot.is_next))
-    }
-
-    /// Returns what a request is charged, and its kind.
-    #[inline]
-    fn cost_and_kind_of(&self, id: RequestId) -> (u64, usize) {
-        let slot = &self.slots[id.index()];
-        (self.charge_of(slot), usize::from(slot.direction.is_write()))
+    /// Returns what is charged for requests.
+    #[inline(always)]
+    const fn charges(&self) -> Charges<'_> {
+        Charges { costs: &self.costs, occupancy: &self.occupancy, rotational: self.rotational }
     }
 
     /// Files an arrived request in its queue.
@@ -386,7 +370,7 @@ impl Flow {
 
     /// Makes a queue wait whose first request has arrived.
     fn begin_stretch(&mut self, q: QueueId, id: RequestId) {
-        let (cost, kind) = self.cost_and_kind_of(id);
+        let (cost, kind) = self.charges().cost_and_kind_of(&self.slots[id.index()]);
         self.counts.stretches += 1;
         let queue = &mut self.queues[q.index()];
         (queue.stretch, queue.charged) = (self.counts.stretches, 0);
@@ -401,10 +385,15 @@ impl Flow {
     /// Takes a request out of its queue.
     fn unfile(&mut self, q: QueueId, id: RequestId) {
         let queue = &mut self.queues[q.index()];
-        self.lists.remove(&mut queue.fifo, id);
-        self.by_sector.remove(queue, self.slots[id.index()].sector, id);
-        queue.queued -= 1;
-        self.urgent -= u32::from(queue.class < BEST_EFFORT);
+        queue.take(id, self.slots[id.index()].sector, &mut self.lists, &mut self.by_sector);
+        let class = queue.class;
+        self.note_taken(q, class);
+    }
+
+    /// Notes that a request was taken out of a queue of a class.
+    #[inline]
+    fn note_taken(&mut self, q: QueueId, class: usize) {
+        self.urgent -= u32::from(class < BEST_EFFORT);
         self.waiting -= 1;
         self.note_front(q);
     }
@@ -501,29 +490,32 @@ impl Flow {
     /// The same, if not `None`, because the floor of this group asks for it.
     #[inline]
     fn serve_owed(&mut self, q: QueueId, id: RequestId, kinds: Kinds, owed: Option<GroupId>) -> RequestId {
-        let (now, member) = (self.now, self.queue(q).member);
         let (is_next, idle) = self.take_turn(q, id);
-        let slot = &mut self.slots[id.index()];
+        let charges = Charges { costs: &self.costs, occupancy: &self.occupancy, rotational: self.rotational };
+        let (slots, queue) = (self.slots.as_mut_slice(), &mut self.queues[q.index()]);
+        let slot = &mut slots[id.index()];
         slot.is_next = is_next;
         let looks_at = self.occupancy.looks_at();
-        let cost = if looks_at == Some(slot.cell) { 1 } else { self.cost_and_kind_of(id).0 + idle.get() };
-        self.charge_turn(q, cost);
-        self.unfile(q, id);
-        self.elevator.remove(id);
-        let next = self.queue(q).fifo.first().map(|next| self.cost_and_kind_of(next));
-        let queue = &mut self.queues[q.index()];
+        let cost = if looks_at == Some(slot.cell) { 1 } else { charges.of(slot) + idle.get() };
+        queue.take(id, slot.sector, &mut self.lists, &mut self.by_sector);
+        let next = queue.fifo.first().map(|next| charges.cost_and_kind_of(&slots[next.index()]));
         queue.charged += cost;
         queue.largest = queue.largest.max(next.map_or(cost, |(next, _)| next.max(cost)));
+        let (member, class) = (queue.member, queue.class);
+        self.note_taken(q, class);
+        self.elevator.remove(id);
         let is_looked_at = looks_at.is_some() || self.depth.is_solo();
         let is_constrained = kinds != Kinds::ALL || is_looked_at || owed.is_some();
         self.counts.constrained += u64::from(is_constrained);
+        self.charge_turn(q, cost);
         self.count_for_floors(member, id, owed.is_some());
         self.start(id);
-        self.shares.serve(now, member, kinds, cost, next, owed);
+        self.shares.serve(self.now, member, kinds, cost, next, owed);
         id
     }
 
     /// Notes that a request goes to the device.
+    #[inline(always)]
     fn start(&mut self, id: RequestId) {
         let now = self.now;
         self.depth.pass(now, self.in_flight);
@@ -671,7 +663,7 @@ impl Scheduler for Flow {
         self.learn(&slot, view.requests[id].issued);
         self.ended = now;
         if let Some(q) = slot.queue {
-            let alone = self.alone_of(&slot);
+            let alone = self.charges().alone(&slot);
             let wait = slot.dispatched.since(slot.arrived);
             let queue = &mut self.queues[q.index()];
             queue.on_end(now, slot.arrived, wait, Nanos::new(alone));

@@ -29,6 +29,16 @@ pub(super) struct BySector {
     is_complete: bool,
 }
 
+impl Queue {
+    /// Takes out a request, which begins at `sector`.
+    #[inline]
+    pub(super) fn take(&mut self, id: RequestId, sector: Sector, lists: &mut FifoLinks, by_sector: &mut BySector) {
+        lists.remove(&mut self.fifo, id);
+        by_sector.remove(self, sector, id);
+        self.queued -= 1;
+    }
+}
+
 impl BySector {
     /// Makes room for the keys below `requests`.
     pub(super) fn new(requests: usize) -> Self {

@@ -490,14 +490,12 @@ impl Depth {
         if self.order.note(sample.time) && self.probe.is_none() && self.order.decide() {
             self.renew_baseline();
         }
-        let (last, epoch) = core::mem::replace(&mut self.ended, (now, self.epoch));
-        let (sample, counts) = if self.order.is_lost && !self.is_solo() {
-            let counts = epoch == self.epoch && self.in_flight <= self.limit();
-            (sample.by_rate(now.since(last).get(), self.in_flight), counts)
-        } else {
-            (sample, sample.mark.epoch == self.epoch)
-        };
-        if !counts {
+        let before = core::mem::replace(&mut self.ended, (now, self.epoch));
+        let mut sample = sample;
+        if self.order.is_lost && !self.is_solo() {
+            let Some(by_rate) = self.by_rate(now, before, &sample) else { return Event::None };
+            sample = by_rate;
+        } else if sample.mark.epoch != self.epoch {
             return Event::None;
         }
         if let Some(probe) = self.probe {
@@ -525,6 +523,15 @@ impl Depth {
             self.began = self.began + Nanos::new(span.get() / 2);
         }
         if self.may_probe(now, is_unfair) { self.consider_probe(now, load()) } else { Event::None }
+    }
+
+    /// Returns the sample of a request of a device that serves in disorder, by the rate at which
+    /// requests end, if it counts. `before`: when the one before it ended, and in which epoch.
+    #[inline(never)]
+    fn by_rate(&self, now: Instant, before: (Instant, u32), sample: &Sample) -> Option<Sample> {
+        let (last, epoch) = before;
+        let counts = epoch == self.epoch && self.in_flight <= self.limit();
+        counts.then(|| sample.by_rate(now.since(last).get(), self.in_flight))
     }
 
     /// Follows the depth that the load reaches, and notices when times change at the same depth.

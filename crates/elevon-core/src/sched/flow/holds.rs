@@ -71,7 +71,7 @@ impl Flow {
         let most = (alone / 8).max(self.allowance.min(alone));
         let queue = self.queue(q);
         let Some(hold) = queue.hold(Nanos::new(most).min(self.settings.hold)) else { return };
-        let cost = self.charge_of(slot);
+        let cost = self.charges().of(slot);
         let is_short = |member| self.shares.would_be_next(self.now, member, cost, u64::from(first) * cost);
         let is_owed = self.would_be_owed(queue.member, first, slot.sectors);
         if is_owed || (queue.is_delayed(hold) && is_short(queue.member)) {

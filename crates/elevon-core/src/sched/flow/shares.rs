@@ -24,9 +24,13 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
+mod class_tree;
+
+use class_tree::ClassTree;
+
 use super::decisions::GroupClass;
 use super::kinds::{KINDS, Kinds, Waits};
-use super::waiting::{Places, WaitingMembers, key, member_of_key};
+use super::waiting::{Places, key, member_of_key};
 use crate::sched::finish_tree::{FinishTrees, Root, later, latest};
 use crate::units::{Instant, Nanos};
 
@@ -105,97 +109,6 @@ pub(super) struct Member {
     finish: u64,
     /// Cost of its next request in nanoseconds; of a group, of its last one.
     cost: u64,
-}
-
-/// The members of one class of a group.
-#[derive(Clone, Debug)]
-struct ClassTree {
-    /// Members that have requests, by the kind of the next one; a group is in both if it has both.
-    active: [WaitingMembers; KINDS],
-    ahead: Root,
-    /// Members, whether they wait or not.
-    members: usize,
-    /// V.
-    time: u64,
-    /// What is left of the last division of cost by weights.
-    rest: u64,
-    /// Sum of the weights of members that are not away.
-    weights: u64,
-    /// When the class was last served, or began to wait.
-    waits_since: Instant,
-    /// Requests of it that were served, and those of them that are in the device.
-    served: u64,
-    in_device: u32,
-    /// The largest costs that were served in this stretch of [`MEMORY`] and in the one before.
-    largest: [u64; 2],
-    /// When this stretch began.
-    began: Instant,
-}
-
-impl ClassTree {
-    const EMPTY: Self = Self {
-        active: [WaitingMembers::EMPTY; KINDS],
-        ahead: Root::EMPTY,
-        members: 0,
-        time: 0,
-        rest: 0,
-        weights: 0,
-        waits_since: Instant::ZERO,
-        served: 0,
-        in_device: 0,
-        largest: [0; 2],
-        began: Instant::ZERO,
-    };
-
-    /// Notes a cost that is served.
-    fn note(&mut self, now: Instant, cost: u64) {
-        if now.since(self.began) > MEMORY {
-            (self.largest, self.began) = ([0, self.largest[0]], now);
-        }
-        self.largest[0] = self.largest[0].max(cost);
-    }
-
-    /// Returns the oldest start of a member of this weight that is served, if V is `time`: it is
-    /// owed [`CREDIT`] requests of `cost` at most, or what it lost when the largest request of
-    /// another was served before its own.
-    fn oldest(&self, time: u64, cost: u64, weight: u32) -> u64 {
-        let largest = self.largest[0].max(self.largest[1]);
-        let weight = u64::from(weight);
-        let lost = delta(cost, weight) + delta(largest, self.weights.max(weight));
-        time.wrapping_sub(delta(CREDIT * cost, weight).max(lost))
-    }
-
-    /// Returns the first by virtual time of what each of these kinds has; of equal ones the lower.
-    #[inline]
-    fn first(&self, kinds: Kinds, of: impl Fn(&WaitingMembers) -> Option<(u64, u32)>) -> Option<(u64, u32)> {
-        let of = |kind: usize| if kinds.has(kind) { of(&self.active[kind]) } else { None };
-        match (of(0), of(1)) {
-            (Some(a), Some(b)) => Some(if later(a.0, b.0) { b } else { a }),
-            (first, None) | (None, first) => first,
-        }
-    }
-
-    /// Returns the virtual time at which somebody who waits with a request of these kinds is
-    /// eligible.
-    #[inline]
-    fn jump(&self, kinds: Kinds) -> u64 {
-        if self.first(kinds, WaitingMembers::first_eligible).is_some() {
-            return self.time;
-        }
-        let start = |of: &WaitingMembers| of.first_early().map(|(start, (_, key))| (start, key));
-        self.first(kinds, start).map_or(self.time, |(start, _)| start)
-    }
-
-    /// Returns the member that is served next of those whose next request is of these kinds, and
-    /// its finish.
-    #[inline]
-    fn best(&self, kinds: Kinds) -> Option<(u64, MemberId)> {
-        let best = self.first(kinds, WaitingMembers::first_eligible).or_else(|| {
-            let time = self.jump(kinds);
-            self.first(kinds, |of| of.first_early().filter(|(start, _)| *start == time).map(|(_, first)| first))
-        });
-        best.map(|(finish, key)| (finish, member_of_key(key)))
-    }
 }
 
 /// A group.
@@ -579,13 +492,17 @@ impl Shares {
     #[inline]
     fn class_of(&self, now: Instant, group: &Group, kinds: Kinds) -> Option<usize> {
         let (first, others) = group.waits.first(kinds)?;
+        let is_only = others == Waits::default();
+        Some(if is_only { first } else { self.class_of_several(now, group, first, others) })
+    }
+
+    /// The same of `first` and less urgent classes that wait.
+    #[inline(never)]
+    fn class_of_several(&self, now: Instant, group: &Group, first: usize, others: Waits) -> usize {
         let since = |class: usize| group.classes[class].waits_since;
-        if others == Waits::default() {
-            return Some(first);
-        }
         let waits = |class: usize| class == first || others.has(class);
         let is_overdue = |&class: &usize| waits(class) && now.since(since(class)) >= self.patience;
-        Some((first..CLASSES).filter(is_overdue).min_by_key(|&class| since(class)).unwrap_or(first))
+        (first..CLASSES).filter(is_overdue).min_by_key(|&class| since(class)).unwrap_or(first)
     }
 
     /// Returns the flow to serve next of those whose next request is of these kinds.
@@ -596,15 +513,31 @@ impl Shares {
     /// The same among the flows of a group.
     #[inline]
     pub(super) fn choose_in(&self, group: GroupId, now: Instant, kinds: Kinds) -> Option<MemberId> {
-        let mut group = &self.groups[group.index()];
+        let id = self.choose_member(group, now, kinds)?;
+        match self.members[id.index()].own {
+            Some(own) => self.choose_below(own, now, kinds),
+            None => Some(id),
+        }
+    }
+
+    /// The same of a group that is below another.
+    #[inline(never)]
+    fn choose_below(&self, mut group: GroupId, now: Instant, kinds: Kinds) -> Option<MemberId> {
         loop {
-            let class = self.class_of(now, group, kinds)?;
-            let (_, id) = group.classes[class].best(kinds)?;
+            let id = self.choose_member(group, now, kinds)?;
             match self.members[id.index()].own {
-                Some(own) => group = &self.groups[own.index()],
+                Some(own) => group = own,
                 None => return Some(id),
             }
         }
+    }
+
+    /// Returns the member of a group to serve next.
+    #[inline]
+    fn choose_member(&self, group: GroupId, now: Instant, kinds: Kinds) -> Option<MemberId> {
+        let group = &self.groups[group.index()];
+        let class = self.class_of(now, group, kinds)?;
+        group.classes[class].best(kinds).map(|(_, id)| id)
     }
 
     /// Serves a flow that was chosen among those with requests of the kinds `among`: its request
@@ -612,6 +545,7 @@ impl Shares {
     /// request if there is one. If the floor of a group asks for it (`owed`), who is ahead of its
     /// share owes nothing for it from this group up, and V stands still: it gets this besides what
     /// is shared by weight.
+    #[inline(never)]
     pub(super) fn serve(
         &mut self,
         now: Instant,

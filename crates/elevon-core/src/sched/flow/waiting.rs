@@ -75,7 +75,7 @@ impl<const WORDS: usize> Heap<WORDS> {
     }
 
     /// Puts an entry into the hole at `at` or, from there, nearer to the top.
-    #[inline]
+    #[inline(always)]
     fn rise(&mut self, places: &mut Places, mut at: usize, entry: Entry<WORDS>) {
         let entries = self.entries.as_mut_slice();
         while at > 0 {
@@ -177,6 +177,7 @@ impl WaitingMembers {
 
     /// Advances to `time` and files a member. If the first of the others becomes eligible just
     /// then, a member that is not takes its place.
+    #[inline(never)]
     pub(super) fn insert(&mut self, places: &mut Places, key: u32, (start, finish): (u64, u64), time: u64) {
         let filed = Self::filed(places, key);
         if !later(start, time) {
@@ -204,6 +205,7 @@ impl WaitingMembers {
 
     /// Takes a member out and advances to `time`. If the first of the others becomes eligible just
     /// then, it takes the place.
+    #[inline(never)]
     pub(super) fn remove(&mut self, places: &mut Places, key: u32, time: u64) {
         let at = places.at[key as usize] as usize;
         match (self.eligible_at(at, key), self.first_due(time)) {
@@ -219,6 +221,7 @@ impl WaitingMembers {
 
     /// Takes a member out, advances to `time` and files the member with other times. If the first
     /// of the others becomes eligible just then, the two change places.
+    #[inline(never)]
     pub(super) fn refile(&mut self, places: &mut Places, key: u32, (start, finish): (u64, u64), time: u64) {
         let at = places.at[key as usize] as usize;
         let (was_eligible, filed) = (self.eligible_at(at, key), Self::filed(places, key));
@@ -252,12 +255,26 @@ impl WaitingMembers {
     }
 
     /// Virtual time has advanced.
-    #[inline]
+    #[inline(always)]
     pub(super) fn advance(&mut self, places: &mut Places, time: u64) {
+        if self.first_due(time).is_some() {
+            self.admit(places, time);
+        }
+    }
+
+    /// Makes those eligible whose start has come.
+    #[inline(never)]
+    fn admit(&mut self, places: &mut Places, time: u64) {
         while let Some(due) = self.first_due(time) {
             self.early.remove(places, 0);
             self.eligible.push(places, due);
         }
+    }
+
+    /// Returns true if a member is eligible.
+    #[inline]
+    pub(super) const fn has_eligible(&self) -> bool {
+        !self.eligible.entries.is_empty()
     }
 
     /// Returns the finish and the key of the eligible member with the smallest finish.

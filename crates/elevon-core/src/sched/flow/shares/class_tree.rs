@@ -1,0 +1,107 @@
+//! The members of one class of a group: virtual time, and who is served next.
+
+use super::{CREDIT, MEMORY, MemberId, delta};
+use crate::sched::finish_tree::{Root, later};
+use crate::sched::flow::kinds::{KINDS, Kinds};
+use crate::sched::flow::waiting::{WaitingMembers, member_of_key};
+use crate::units::Instant;
+
+/// The members of one class of a group.
+#[derive(Clone, Debug)]
+pub(super) struct ClassTree {
+    /// Members that have requests, by the kind of the next one; a group is in both if it has both.
+    pub(super) active: [WaitingMembers; KINDS],
+    pub(super) ahead: Root,
+    /// Members, whether they wait or not.
+    pub(super) members: usize,
+    /// V.
+    pub(super) time: u64,
+    /// What is left of the last division of cost by weights.
+    pub(super) rest: u64,
+    /// Sum of the weights of members that are not away.
+    pub(super) weights: u64,
+    /// When the class was last served, or began to wait.
+    pub(super) waits_since: Instant,
+    /// Requests of it that were served, and those of them that are in the device.
+    pub(super) served: u64,
+    pub(super) in_device: u32,
+    /// The largest costs that were served in this stretch of [`MEMORY`] and in the one before.
+    pub(super) largest: [u64; 2],
+    /// When this stretch began.
+    pub(super) began: Instant,
+}
+
+impl ClassTree {
+    pub(super) const EMPTY: Self = Self {
+        active: [WaitingMembers::EMPTY; KINDS],
+        ahead: Root::EMPTY,
+        members: 0,
+        time: 0,
+        rest: 0,
+        weights: 0,
+        waits_since: Instant::ZERO,
+        served: 0,
+        in_device: 0,
+        largest: [0; 2],
+        began: Instant::ZERO,
+    };
+
+    /// Notes a cost that is served.
+    pub(super) fn note(&mut self, now: Instant, cost: u64) {
+        if now.since(self.began) > MEMORY {
+            (self.largest, self.began) = ([0, self.largest[0]], now);
+        }
+        self.largest[0] = self.largest[0].max(cost);
+    }
+
+    /// Returns the oldest start of a member of this weight that is served, if V is `time`: it is
+    /// owed [`CREDIT`] requests of `cost` at most, or what it lost when the largest request of
+    /// another was served before its own.
+    pub(super) fn oldest(&self, time: u64, cost: u64, weight: u32) -> u64 {
+        let largest = self.largest[0].max(self.largest[1]);
+        let weight = u64::from(weight);
+        let lost = delta(cost, weight) + delta(largest, self.weights.max(weight));
+        time.wrapping_sub(delta(CREDIT * cost, weight).max(lost))
+    }
+
+    /// Returns the first by virtual time of what each of these kinds has; of equal ones the lower.
+    #[inline]
+    fn first(&self, kinds: Kinds, of: impl Fn(&WaitingMembers) -> Option<(u64, u32)>) -> Option<(u64, u32)> {
+        let of = |kind: usize| if kinds.has(kind) { of(&self.active[kind]) } else { None };
+        match (of(0), of(1)) {
+            (Some(a), Some(b)) => Some(if later(a.0, b.0) { b } else { a }),
+            (first, None) | (None, first) => first,
+        }
+    }
+
+    /// Returns the virtual time at which somebody who waits with a request of these kinds is
+    /// eligible.
+    #[inline]
+    pub(super) fn jump(&self, kinds: Kinds) -> u64 {
+        let [reads, writes] = &self.active;
+        let has_eligible = (kinds.has(0) && reads.has_eligible()) || (kinds.has(1) && writes.has_eligible());
+        if has_eligible { self.time } else { self.first_start(kinds) }
+    }
+
+    /// The same if nobody is eligible yet.
+    #[inline(never)]
+    fn first_start(&self, kinds: Kinds) -> u64 {
+        let start = |of: &WaitingMembers| of.first_early().map(|(start, (_, key))| (start, key));
+        self.first(kinds, start).map_or(self.time, |(start, _)| start)
+    }
+
+    /// Returns the member that is served next of those whose next request is of these kinds, and
+    /// its finish.
+    #[inline]
+    pub(super) fn best(&self, kinds: Kinds) -> Option<(u64, MemberId)> {
+        let best = self.first(kinds, WaitingMembers::first_eligible).or_else(|| self.first_early(kinds));
+        best.map(|(finish, key)| (finish, member_of_key(key)))
+    }
+
+    /// The same, by finish and key, if nobody is eligible yet.
+    #[inline(never)]
+    fn first_early(&self, kinds: Kinds) -> Option<(u64, u32)> {
+        let time = self.first_start(kinds);
+        self.first(kinds, |of| of.first_early().filter(|(start, _)| *start == time).map(|(_, first)| first))
+    }
+}
