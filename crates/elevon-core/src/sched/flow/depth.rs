@@ -113,8 +113,12 @@ impl Sums {
         self.te += t * e;
         self.ee += e * e;
         self.area += sample.area >> 6;
-        self.o += known.min(LONGEST) >> 3;
-        self.r += rest.min(LONGEST) >> 3;
+        // One of the two is zero: two branches cost less than two comparisons.
+        if rest == 0 {
+            self.o += known.min(LONGEST) >> 3;
+        } else {
+            self.r += rest.min(LONGEST) >> 3;
+        }
     }
 
     fn halve(&mut self) {

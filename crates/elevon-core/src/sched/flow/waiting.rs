@@ -99,11 +99,16 @@ impl<const WORDS: usize> Heap<WORDS> {
         self.rise(places, self.entries.len() - 1, entry);
     }
 
-    /// Replaces the entry at `at` by another. The hole sinks to the bottom, and the new entry,
-    /// which seldom belongs far above, rises from there.
+    /// Replaces the entry at `at` by another.
     fn replace(&mut self, places: &mut Places, at: usize, entry: Entry<WORDS>) {
+        self.fill(places, at, entry);
+    }
+
+    /// Puts an entry into the heap, which has a hole. The hole sinks to the bottom, and the entry,
+    /// which seldom belongs far above, rises from there.
+    #[inline(always)]
+    fn fill(&mut self, places: &mut Places, mut hole: usize, entry: Entry<WORDS>) {
         let entries = self.entries.as_mut_slice();
-        let mut hole = at;
         loop {
             let first = hole * CHILDREN + 1;
             let Some(below) = entries.get(first..) else { break };
@@ -129,6 +134,16 @@ impl<const WORDS: usize> Heap<WORDS> {
             && at < self.entries.len()
         {
             self.replace(places, at, last);
+        }
+    }
+
+    /// Removes the first entry.
+    #[inline(always)]
+    fn remove_first(&mut self, places: &mut Places) {
+        if let Some(last) = self.entries.pop()
+            && !self.entries.is_empty()
+        {
+            self.fill(places, 0, last);
         }
     }
 
@@ -266,7 +281,7 @@ impl WaitingMembers {
     #[inline(never)]
     fn admit(&mut self, places: &mut Places, time: u64) {
         while let Some(due) = self.first_due(time) {
-            self.early.remove(places, 0);
+            self.early.remove_first(places);
             self.eligible.push(places, due);
         }
     }
