@@ -101,6 +101,9 @@ struct Progress {
     first: PageIndex,
     pos: PageIndex,
     end: PageIndex,
+    /// Where the last look for pages under writeback ended, and whether another follows.
+    looked: PageIndex,
+    looks_on: bool,
     /// The call has issued its own read for this page. If that read fails, the call fails.
     read_alone: bool,
     /// The current page was not cached, or not up to date.
@@ -523,6 +526,8 @@ impl PageCache {
             end: PageIndex::ZERO,
             read_alone: false,
             is_miss: false,
+            looked: PageIndex::ZERO,
+            looks_on: false,
             missed: PageIndex::ZERO,
             rebalance: false,
             status: Status::Ok,

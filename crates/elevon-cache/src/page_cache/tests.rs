@@ -252,6 +252,23 @@ fn an_fsync_ends_though_pages_are_dirtied_for_ever() {
 }
 
 #[test]
+fn an_fsync_waits_for_later_writes_only_if_it_looks_again() {
+    for (pages, looks_again) in [(8, false), (30, false), (31, true), (40, true)] {
+        let (mut cache, open) = cache(64, 512, |_| {});
+        run(&mut cache, T0, call(open, CallKind::Write, 0, pages * PAGE));
+        assert_eq!(cache.call(T0, call(open, CallKind::Fsync, 0, 0)), Called::Wait);
+        let own = bios(&mut cache, T0);
+        let other = |kind, offset, bytes| Call { task: TaskId(1), token: 8, ..call(open, kind, offset, bytes) };
+        assert!(matches!(cache.call(T0, other(CallKind::Write, 100 * PAGE, PAGE)), Called::Done(_)));
+        assert_eq!(cache.call(T0, other(CallKind::Fsync, 0, 0)), Called::Wait);
+        assert_eq!((own.len(), bios(&mut cache, T0).len()), (1, 1));
+        cache.complete(ms(1), own[0].0.token, Status::Ok, Nanos::ZERO);
+        let flushes = bios(&mut cache, ms(1)).iter().any(|(io, ..)| io.op == Op::Flush && io.task == TaskId(0));
+        assert_eq!(flushes, !looks_again, "{pages} pages");
+    }
+}
+
+#[test]
 fn write_errors_are_told_once_to_each_open_file() {
     let (mut cache, open) = cache(64, 512, |_| {});
     let other = cache.open(FileId(0));

@@ -144,7 +144,7 @@ fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Val
     if outside.is_some() {
         args.extend(["--cpu-cost", &cpu]);
     }
-    for setting in record["set"].as_array().into_iter().flatten() {
+    for setting in ["set", "in_force"].iter().filter_map(|key| record[*key].as_array()).flatten() {
         args.extend(["--set", text(setting)]);
     }
     if let Some(memory) = record["memory"].as_str() {
