@@ -20,6 +20,7 @@ use crate::reader::Reader;
 use crate::recorded::Recorded;
 use crate::report::{Gap, ReadReport};
 
+mod completions;
 mod crop;
 mod ended;
 mod exclusion;
@@ -31,6 +32,7 @@ mod own_time;
 mod pace;
 mod writeback;
 
+use completions::Completions;
 pub use exclusion::{Exclusion, Section};
 pub use follow::{Follows, Milestone};
 pub use infer::After;
@@ -149,12 +151,11 @@ fn depth_of(ios: &[WorkloadIo]) -> u64 {
 /// Returns for each of these I/Os of one process how many others were in flight when it began. I/Os
 /// whose completion is not known are left out.
 fn others_in_flight(ios: &[WorkloadIo]) -> impl Iterator<Item = u64> {
-    let mut ends: Vec<u64> = ios.iter().filter_map(|io| io.completed).collect();
-    ends.sort_unstable();
-    let mut over = 0;
+    let completions = Completions::new(ios.iter().filter_map(|io| io.completed));
+    let mut seen = 0;
     ios.iter().filter(|io| io.completed.is_some()).enumerate().map(move |(begun, io)| {
-        over += ends[over..].iter().take_while(|&&end| end <= io.at).count();
-        (begun - over.min(begun)) as u64
+        seen = completions.seen_until(seen, io.at);
+        (begun - seen.min(begun)) as u64
     })
 }
 

@@ -13,6 +13,7 @@
 
 use elevon_core::op::Flags;
 
+use super::completions::{Burst, Completions};
 use super::exclusion::LONGEST_WAKEUP;
 use super::infer::After;
 use super::{Workload, WorkloadProcess};
@@ -44,9 +45,9 @@ pub struct Follows {
     pub count: u64,
 }
 
-/// I/Os of a process between two of its completions, with no other of its I/Os in flight.
+/// A burst of I/Os of a process before which none of its I/Os was in flight.
 #[derive(Clone, Copy, Debug)]
-struct Burst {
+struct IdleBurst {
     first: usize,
     end: usize,
     /// When the first was queued, and when the last I/O before it had completed.
@@ -54,30 +55,22 @@ struct Burst {
     idle_since: u64,
 }
 
-/// The completions of a process, in order, and its bursts.
+/// The completions of a process, and its bursts.
 struct Timeline {
     ends: Vec<u64>,
-    bursts: Vec<Burst>,
+    bursts: Vec<IdleBurst>,
 }
 
 impl Timeline {
     fn new(process: &WorkloadProcess) -> Self {
         let ios = &process.ios;
-        let mut ends: Vec<u64> = ios.iter().filter_map(|io| io.completed).collect();
-        ends.sort_unstable();
-        let mut bursts: Vec<Burst> = Vec::new();
-        let mut completed = 0;
-        let mut first = 0;
-        while first < ios.len() {
-            completed += ends[completed..].iter().take_while(|&&end| end <= ios[first].at).count();
-            let next_end = ends.get(completed).copied().unwrap_or(u64::MAX);
-            let end = first + 1 + ios[first + 1..].iter().take_while(|io| io.at < next_end).count();
-            if completed == first && first > 0 {
-                bursts.push(Burst { first, end, at: ios[first].at, idle_since: ends[completed - 1] });
-            }
-            first = end;
-        }
-        Self { ends, bursts }
+        let completions = Completions::new(ios.iter().filter_map(|io| io.completed));
+        let idle = completions.bursts(ios).filter(|burst| burst.seen == burst.first && burst.first > 0);
+        let bursts = idle.map(|Burst { first, end, seen }| {
+            let idle_since = completions.ends[seen - 1];
+            IdleBurst { first, end, at: ios[first].at, idle_since }
+        });
+        Self { bursts: bursts.collect(), ends: completions.ends }
     }
 
     /// Returns the last completion before `at`, with the number of completions until then. One at
@@ -95,7 +88,7 @@ impl Timeline {
 
     /// Returns the completion that a burst may have followed: the last one, if it came after the
     /// burst's own process had become idle and at most the time of a wake-up before it.
-    fn woke(&self, burst: &Burst) -> Option<(u64, u64)> {
+    fn woke(&self, burst: &IdleBurst) -> Option<(u64, u64)> {
         let (end, count) = self.last_before(burst.at)?;
         (end > burst.idle_since && burst.at - end <= LONGEST_WAKEUP).then_some((end, count))
     }
@@ -110,7 +103,7 @@ impl Timeline {
     /// Returns true if bursts begin soon after completions of `journal` more often than by chance.
     fn waits_for(&self, journal: &Self, duration: u64) -> bool {
         let found = self.bursts.iter().filter(|burst| journal.woke(burst).is_some()).count() as u64;
-        let idle = |burst: &Burst| u128::from((burst.at - burst.idle_since).min(LONGEST_WAKEUP));
+        let idle = |burst: &IdleBurst| u128::from((burst.at - burst.idle_since).min(LONGEST_WAKEUP));
         let idle: u128 = self.bursts.iter().map(idle).sum();
         let by_chance = idle * u128::from(journal.wakeups()) / u128::from(duration.max(1));
         let beyond = u128::from(found).saturating_sub(by_chance);
@@ -188,7 +181,7 @@ fn add_requests(
 
 /// Lets a burst follow a completion of another process: when it was, and the number of completions
 /// until then.
-fn follow(process: &WorkloadProcess, after: &mut [After], burst: &Burst, other: usize, (end, count): (u64, u64)) {
+fn follow(process: &WorkloadProcess, after: &mut [After], burst: &IdleBurst, other: usize, (end, count): (u64, u64)) {
     let all = burst.first..burst.end;
     for (io, after) in process.ios[all.clone()].iter().zip(&mut after[all]) {
         *after = After {

@@ -1,5 +1,6 @@
 //! Infers which completions each I/O of a process followed.
 
+use super::completions::{Burst, Completions};
 use super::follow::{self, Follows};
 use super::{Workload, WorkloadIo, WorkloadProcess, own_time};
 
@@ -70,20 +71,16 @@ impl Workload {
 fn of_process(process: &WorkloadProcess, gaps: &[(u64, u64)]) -> Vec<After> {
     let ios = &process.ios;
     let Some(first) = ios.first() else { return Vec::new() };
-    let mut ends: Vec<u64> = ios.iter().map(|io| end_of(io, gaps)).collect();
-    ends.sort_unstable();
+    let completed = Completions::new(ios.iter().map(|io| end_of(io, gaps)));
+    let ends = &completed.ends;
     let mut all: Vec<After> = Vec::with_capacity(ios.len());
-    // Completions before this burst of I/Os, and before the previous burst.
-    let (mut seen, mut seen_before) = (0, 0);
-    let mut begin = 0;
-    while begin < ios.len() {
-        seen += ends[seen..].iter().take_while(|&&end| end <= ios[begin].at).count();
-        let next_end = ends.get(seen).copied().unwrap_or(u64::MAX);
-        let len = 1 + ios[begin + 1..].iter().take_while(|io| io.at < next_end).count();
+    // Number of completions until the burst before.
+    let mut seen_before = 0;
+    for Burst { first: begin, end, seen } in completed.bursts(ios) {
         let recent = ends[seen_before..seen].iter().rev();
         let recent = recent.take_while(|&&end| ios[begin].at - end <= ONE_WAKEUP).count();
-        let early = recent.min(len).saturating_sub(1).min((seen - seen_before).saturating_sub(1));
-        for (at, io) in ios[begin..begin + len].iter().enumerate() {
+        let early = recent.min(end - begin).saturating_sub(1).min((seen - seen_before).saturating_sub(1));
+        for (at, io) in ios[begin..end].iter().enumerate() {
             let before = (begin + at).checked_sub(1).map(|before| (&ios[before], all[before]));
             if let Some(after) = before.and_then(|(before, after)| at_once(before, after, io)) {
                 all.push(after);
@@ -96,9 +93,8 @@ fn of_process(process: &WorkloadProcess, gaps: &[(u64, u64)]) -> Vec<After> {
             all.push(After { completions: completions as u64, think, own: 0, continues: false, follows: None });
         }
         seen_before = seen;
-        begin += len;
     }
-    own_time::add(process, &ends, &mut all);
+    own_time::add(process, &completed, &mut all);
     all
 }
 

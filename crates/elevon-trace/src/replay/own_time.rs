@@ -10,6 +10,7 @@
 //! time between two I/Os that is no longer than those needs no completion to explain it either.
 
 use super::WorkloadProcess;
+use super::completions::Completions;
 use super::infer::After;
 
 /// Minimum number of times of a thread's own from which its other times are judged.
@@ -22,8 +23,8 @@ const NEIGHBOURS: usize = 64;
 /// any device that is not as many times as fast.
 const BUSY: u64 = 4;
 
-/// Adds to each I/O of a process how long its thread was at work since the I/O before. `ends` are
-/// the completions of the process in order, `all` what its I/Os follow.
+/// Adds to each I/O of a process how long its thread was at work since the I/O before. `all`
+/// is what its I/Os follow.
 ///
 /// An I/O that a time of the thread's own explains follows no completion but the one that made
 /// room for it in the depth of the process, if there was room when the I/O before went.
@@ -32,19 +33,16 @@ const BUSY: u64 = 4;
 /// case; to processes of several threads, whose times overlap; to those that keep a pace, which
 /// sleep less when they are late; and to writes of the page cache, which keep their distance from
 /// each other.
-pub(super) fn add(process: &WorkloadProcess, ends: &[u64], all: &mut [After]) {
+pub(super) fn add(process: &WorkloadProcess, completions: &Completions, all: &mut [After]) {
     let ios = &process.ios;
     if !process.is_one_thread || process.pace().is_some() {
         return;
     }
-    let mut completed = 0;
-    let seen: Vec<usize> = ios
-        .iter()
-        .map(|io| {
-            completed += ends[completed..].iter().take_while(|&&end| end <= io.at).count();
-            completed
-        })
-        .collect();
+    let seen = ios.iter().scan(0, |seen, io| {
+        *seen = completions.seen_until(*seen, io.at);
+        Some(*seen)
+    });
+    let seen: Vec<usize> = seen.collect();
     let in_flight: Vec<usize> = seen.iter().enumerate().map(|(n, &seen)| (n + 1).saturating_sub(seen)).collect();
     let depths: Vec<usize> = in_flight.chunks(NEIGHBOURS).map(usual_depth).collect();
     let since = |n: usize| ios[n].at.saturating_sub(ios[n - 1].awake());
@@ -61,7 +59,7 @@ pub(super) fn add(process: &WorkloadProcess, ends: &[u64], all: &mut [After]) {
             _ if depths[n / NEIGHBOURS] == 1 || is_of_cache(n, &all[n]) => 0,
             _ if of_thread(n) => since(n),
             _ => {
-                let woken = seen[n].checked_sub(1).map_or(0, |last| ends[last]);
+                let woken = seen[n].checked_sub(1).map_or(0, |last| completions.ends[last]);
                 since(n).min(ios[n].at - woken).min(all[n].think)
             }
         })
