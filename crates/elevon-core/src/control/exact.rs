@@ -322,7 +322,8 @@ impl Exact {
         self.nodes.get(tenant.index()).map_or_else(Limits::default, |node| node.limits)
     }
 
-    /// Sets a tenant's limits. Its debt remains, at the new rate; waiting bios are checked again.
+    /// Sets a tenant's limits. What it may submit at once remains, up to the new burst, and so does
+    /// what it owes beyond the old one, at the new rate. Waiting bios are checked again.
     /// Panics if a limit is 0: it would never let a bio go.
     pub fn set(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, limits: Limits) {
         assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
@@ -334,8 +335,12 @@ impl Exact {
         let is_same = old.counts_both() == limits.counts_both();
         let waiting = if is_same { Vec::new() } else { self.leave_all(tenants, tenant) };
         let node = self.nodes.of(tenant);
-        let rates = |l: &Limits| [l.bps[0], l.bps[1], l.iops[0], l.iops[1], l.total_bps, l.total_iops];
-        for (bucket, (old, new)) in node.buckets.iter_mut().zip(rates(&old).into_iter().zip(rates(&limits))) {
+        let all = |l: &Limits| {
+            let (bytes, ios) = (|rate| (rate, l.burst_bytes), |rate| (rate, l.burst_ios));
+            let [[read, write], [reads, writes]] = [l.bps.map(bytes), l.iops.map(ios)];
+            [read, write, reads, writes, bytes(l.total_bps), ios(l.total_iops)]
+        };
+        for (bucket, (old, new)) in node.buckets.iter_mut().zip(all(&old).into_iter().zip(all(&limits))) {
             if old != new {
                 bucket.change(now.get(), old, new);
             }
