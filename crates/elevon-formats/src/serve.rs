@@ -37,6 +37,8 @@ mod tests;
 
 /// The longest name of an export, in bytes; every client can use such a name.
 pub const NAME_MAX: usize = 255;
+/// The longest text of NBD in bytes, and so the longest description of an export.
+pub const DESCRIPTION_MAX: usize = 4096;
 
 /// A configuration of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,6 +181,16 @@ pub struct ExportTable {
     pub clients: Vec<Given>,
     /// Connections that may have it open; up to [`ServeFile::max_connections`] if not given.
     pub max_connections: Option<u32>,
+}
+
+/// Returns the description of an export.
+fn description(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<String> {
+    let text = reader.text(key, entry)?.value;
+    if text.len() > DESCRIPTION_MAX {
+        let message = format!("{} bytes; a text of NBD has at most {DESCRIPTION_MAX}", text.len());
+        reader.complain(entry.at.start, key, Problem::OutOfRange.because(message));
+    }
+    Some(text)
 }
 
 /// Parses the text of a file. `file` is its name in complaints. Returns either the configuration or
@@ -492,7 +504,7 @@ impl Draft {
                 }
                 "read_only" => found.read_only = reader.flag(&key, &inner),
                 "tenant" => tenant = reader.text(&key, &inner).map(|given| (given, inner.at.start)),
-                "description" => found.description = reader.text(&key, &inner).map(|given| given.value),
+                "description" => found.description = description(reader, &key, &inner),
                 "clients" => {
                     found.clients = reader.texts(&key, &inner);
                     if matches!(inner.value, Value::Array(all) if all.is_empty()) {
@@ -525,10 +537,12 @@ impl Draft {
         let Self { listen, control, metrics, tls, max_connections, request_memory, kernel, devices, exports, tenants } =
             self;
         let mut complaints = std::mem::take(&mut reader.complaints);
+        let is_listen_wrong = complaints.iter().any(|complaint| complaint.key == "listen");
         let mut missing = |key: &str, message: &str| {
             complaints.push(reader.place(0).diagnostic(key, Problem::Missing.because(message)));
         };
-        if listen.as_ref().is_some_and(Vec::is_empty) {
+        // Of a value that is wrong there is a complaint already.
+        if listen.as_ref().is_some_and(Vec::is_empty) && !is_listen_wrong {
             missing("listen", "nothing to listen at; write listen = [\"unix:/run/elevon/nbd.sock\"]");
         }
         if devices.is_empty() {
