@@ -65,6 +65,7 @@ pub use run::{InspectError, inspect};
 pub use seek::Seeks;
 pub use sizes::{SIZE_ROWS, SizeStat, Sizes};
 pub use timeline::{SLOTS as TIMELINE_SLOTS, Slot, Timeline};
+pub use words::percent;
 
 use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::op::TraceOp;

@@ -3,7 +3,7 @@
 use comfy_table::Table;
 use elevon_core::stats::LatencyStat;
 use elevon_trace::TraceKind;
-use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Slot, Stages, depth_row_name};
+use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Slot, Stages, depth_row_name, percent};
 
 use super::PERCENTILES;
 use crate::number::{bytes_binary, grouped, span};
@@ -43,9 +43,9 @@ fn count(value: u64) -> String {
     if value == 0 { "-".to_owned() } else { grouped(value) }
 }
 
-/// Formats `part` as percent of `whole`.
-pub(super) fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.1}%", 100.0 * part as f64 / whole as f64) }
+/// Formats `part` as percent of `whole`; `-` if that is nothing.
+pub(super) fn percent_or_none(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { percent(part, whole) }
 }
 
 /// What the events of a device tell; the rest is not known, not zero.
@@ -220,8 +220,8 @@ pub(super) fn processes(out: &mut String, found: &Inspection) {
         cells.push(count(row.all_requests()));
         cells.push(count(row.splits));
         cells.push(count(row.merges));
-        cells.push(percent(row.sequential, row.all_bios()));
-        cells.push(percent(row.device_time, device));
+        cells.push(percent_or_none(row.sequential, row.all_bios()));
+        cells.push(percent_or_none(row.device_time, device));
         table.add_row(cells);
     }
     put(out, "", table);
@@ -274,7 +274,7 @@ pub(super) fn depth(out: &mut String, found: &Inspection) {
         let has = row.completed > 0 && row.time > 0;
         table.add_row([
             depth_row_name(at),
-            percent(row.time, time),
+            percent_or_none(row.time, time),
             count(row.count),
             row.mean_latency().map_or_else(|| "-".to_owned(), |ns| span(ns as f64)),
             if row.count > 0 { span(row.latency.percentile(990_000) as f64) } else { "-".to_owned() },
@@ -339,7 +339,7 @@ pub(super) fn over_time(out: &mut String, found: &Inspection) {
             moved(completed(Group::Flush)),
             in_device(format!("{:.1}", sum(&|slot| slot.in_device) as f64 / width as f64)),
             in_device(format!("{:.1}", sum(&|slot| slot.waiting) as f64 / width as f64)),
-            in_device(percent(sum(&|slot| slot.busy), width)),
+            in_device(percent_or_none(sum(&|slot| slot.busy), width)),
             latency.map_or_else(|| "-".to_owned(), |ns| span(ns as f64)),
             slots
                 .iter()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use elevon_trace::analysis::{Counts, Finding, HZ, Inspection};
+use elevon_trace::analysis::{Counts, Finding, HZ, Inspection, percent};
 use elevon_trace::{Recorded, TraceKind};
 
 use super::tables::{self, Told};
@@ -125,7 +125,7 @@ fn shape(out: &mut String, found: &Inspection) {
             let _ = writeln!(
                 out,
                 "sequential as {name}: {} of {}; distance between two: mean {}, median {}",
-                tables::percent(seeks.sequential, seeks.count),
+                percent(seeks.sequential, seeks.count),
                 grouped(seeks.count),
                 bytes_binary(mean * 512.0),
                 bytes_binary(seeks.distances.percentile(500_000) as f64 * 512.0)
@@ -165,16 +165,15 @@ fn utilisation(out: &mut String, found: &Inspection) {
         return;
     }
     let busy = &found.utilisation;
-    let ms = found.observed as f64 / 1e6;
-    let percent = |value: f64| format!("{:.1}%", (100.0 * value / ms).min(100.0));
+    let share = |ns: u64| percent(ns.min(found.observed), found.observed);
     let _ = writeln!(
         out,
         "\nUtilisation (%util): exact {}; as kernels count it at HZ={HZ}: sampled (5.7 to 6.9) {}, inflight (proposal 003) {}, \
          precise (6.10 and later) {}",
-        percent(busy.exact.get() as f64 / 1e6),
-        percent(busy.sampled_ms as f64),
-        percent(busy.inflight_ms as f64),
-        percent(busy.precise_ms as f64)
+        share(busy.exact.get()),
+        share(busy.sampled_ms.saturating_mul(1_000_000)),
+        share(busy.inflight_ms.saturating_mul(1_000_000)),
+        share(busy.precise_ms.saturating_mul(1_000_000))
     );
     if !told.depth {
         return;
@@ -186,7 +185,7 @@ fn utilisation(out: &mut String, found: &Inspection) {
         "Requests in the device{of_disk}: mean {:.2} while busy, at most {}; the device was busy {} of the time",
         depths.mean_busy_depth(),
         grouped(depths.max),
-        tables::percent(depths.busy(), depths.time())
+        tables::percent_or_none(depths.busy(), depths.time())
     );
 }
 

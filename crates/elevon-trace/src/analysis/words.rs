@@ -24,10 +24,10 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// Formats a part of a whole in percent: `12 %`, and below 10 with a decimal: `1.2 %`.
-pub(super) fn percent(part: u64, whole: u64) -> String {
+/// Formats a part of a whole in percent: `12.3 %`.
+pub fn percent(part: u64, whole: u64) -> String {
     let value = if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
-    if value < 10.0 { format!("{value:.1} %") } else { format!("{value:.0} %") }
+    format!("{value:.1} %")
 }
 
 /// Returns a part of a whole in thousandths, at most 1000.
@@ -48,7 +48,7 @@ mod tests {
     fn numbers_for_people() {
         assert_eq!([999, 1_500, 12_340_000, 123_400_000_000].map(span), ["999 ns", "1.50 us", "12.3 ms", "123 s"]);
         assert_eq!([512, 4096, 1536, 524_288, 3 << 30].map(bytes), ["512 B", "4 KiB", "1.5 KiB", "512 KiB", "3 GiB"]);
-        assert_eq!([percent(1, 3), percent(1, 80), percent(1, 0)], ["33 %", "1.2 %", "0.0 %"]);
+        assert_eq!([percent(1, 3), percent(1, 80), percent(1, 0)], ["33.3 %", "1.2 %", "0.0 %"]);
         assert_eq!((permille(1, 3), permille(5, 3), ratio(7, 2)), (333, 1000, "3.5".to_owned()));
     }
 }

@@ -347,7 +347,10 @@ fn rates_leave_out_lost_time() {
     let text = bench.stdout(&["inspect", "gap.txt"]);
     let row = text.lines().find(|line| line.starts_with("read ")).expect("reads");
     assert!(row.contains(" 1001.0 "), "1000 in 0.999 s: {row}");
-    assert!(text.contains("%util): exact 50.1%;") && text.contains("the device was busy 50.1% of the time"), "{text}");
+    assert!(
+        text.contains("%util): exact 50.1 %;") && text.contains("the device was busy 50.1 % of the time"),
+        "{text}"
+    );
     let lines = text.lines().skip_while(|line| !line.starts_with("Time ")).skip(1).take_while(|line| !line.is_empty());
     let rates: Vec<&str> = lines.filter_map(|line| line.split_whitespace().nth(2)).collect();
     assert!(rates.iter().filter(|&&rate| rate == "-").count() >= 4 && !rates.contains(&"0"), "{rates:?}");
