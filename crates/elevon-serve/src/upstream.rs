@@ -104,12 +104,12 @@ impl Upstream {
         let mut clock = RealClock::new().map_err(UpstreamError::Machine)?;
         let alarm = clock.alarm().map_err(UpstreamError::Machine)?;
         let (link, remote, answers, notes) = Link::open(address.clone(), alarm)?;
-        let (server, Remote { block, payload, .. }) = (address.server.clone(), remote);
+        let (export, Remote { block, payload, .. }) = (address.to_string(), remote);
         if block > largest_blocks {
-            return Err(UpstreamError::Blocks { server, block, most: largest_blocks });
+            return Err(UpstreamError::Blocks { export, block, most: largest_blocks });
         }
         if u64::from(payload) < PAGE_SIZE {
-            return Err(UpstreamError::Payload { server, payload });
+            return Err(UpstreamError::Payload { export, payload });
         }
         Ok(Self {
             clock,

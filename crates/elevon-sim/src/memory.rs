@@ -107,30 +107,22 @@ impl MemoryModel {
     pub fn parse(text: &str) -> Result<Self, TextError> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
         match name {
-            "contiguous" => Fields::parse("memory contiguous", parameters, &[]).map(|_| Self::Contiguous),
+            "contiguous" => Fields::parse("contiguous", parameters, &[]).map(|_| Self::Contiguous),
             "runs" => parse_runs(parameters),
             "fragmented" => parse_orders(parameters),
             "buddy" => parse_buddy(parameters),
-            _ => Err(TextError::BadValue {
-                scope: "memory".into(),
-                key: "model".into(),
-                value: name.into(),
-                expected: Self::FORMS.map(|(form, _)| form).join(", or "),
-            }),
+            _ => Err(TextError::Whole(format!("expected {}", Self::FORMS.map(|(form, _)| form).join(", or ")))),
         }
     }
 }
 
 fn parse_runs(text: &str) -> Result<MemoryModel, TextError> {
-    let bad = |value: &str| {
-        TextError::BadValue {
-        scope: "memory runs".into(),
-        key: "runs".into(),
-        value: value.into(),
-        expected:
-            "run lengths in pages from 1 to 1048576, each with how often it comes (1 to 1048576, all together), as in 2x11,1x245"
-                .into(),
-    }
+    let bad = |item: &str| {
+        let item = if item.is_empty() { String::new() } else { format!("`{item}`: ") };
+        TextError::Whole(format!(
+            "{item}expected run lengths in pages from 1 to 1048576, each with how often it comes (1 to 1048576, all \
+             together), as in 2x11,1x245"
+        ))
     };
     let mut runs = Vec::new();
     for item in text.split(',') {
@@ -147,7 +139,7 @@ fn parse_orders(text: &str) -> Result<MemoryModel, TextError> {
     if text.is_empty() {
         return Ok(MemoryModel::default());
     }
-    let fields = Fields::parse("memory fragmented", text, ORDER_KEYS)?;
+    let fields = Fields::parse("fragmented", text, ORDER_KEYS)?;
     let mut orders = [0; MAX_ORDER + 1];
     let mut left = MILLION;
     for (order, key) in orders[1..].iter_mut().zip(ORDER_KEYS) {
@@ -159,7 +151,7 @@ fn parse_orders(text: &str) -> Result<MemoryModel, TextError> {
 }
 
 fn parse_buddy(text: &str) -> Result<MemoryModel, TextError> {
-    let fields = Fields::parse("memory buddy", text, BUDDY_KEYS)?;
+    let fields = Fields::parse("buddy", text, BUDDY_KEYS)?;
     let default = BuddyParameters::default();
     let percent = |key: &str, default: u8, most: u8| match fields.raw(key) {
         None => Ok(default),

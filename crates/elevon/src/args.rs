@@ -3,22 +3,19 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use elevon_core::kernel::Kernel;
-
-use crate::failure::VsError;
 
 // Paths are the same for the fuzz target that includes this file.
 #[path = "args/about.rs"]
 mod about;
-#[cfg(test)]
-#[path = "../../../fuzz/checks/vs.rs"]
-mod check;
 #[path = "args/server.rs"]
 mod server;
+#[path = "args/stack.rs"]
+mod stack;
 #[path = "args/usage.rs"]
 mod usage;
 
 pub(crate) use server::{CtlArgs, CtlCommand, LogFormat, LogLevel, ServeArgs, TopArgs};
+pub(crate) use stack::{DEFAULT_KERNEL, DEFAULT_SEED, JobArgs, QueueArgs, RealCacheArgs, StackArgs, TENANTS_SCHEDULER};
 pub(crate) use usage::one_line;
 
 /// The Linux block layer as a user-space system.
@@ -69,6 +66,7 @@ pub(crate) enum Command {
     #[command(after_help = server::CTL_EXAMPLES)]
     Ctl(CtlArgs),
     /// Watch the tenants of a server that runs: rates, latency, utilisation, and what holds them
+    #[command(after_help = server::TOP_EXAMPLES)]
     Top(TopArgs),
     /// Do the I/O of a trace again, under any device, scheduler, kernel and settings
     #[command(long_about = about::REPLAY_ABOUT, after_help = about::REPLAY_EXAMPLES)]
@@ -77,13 +75,17 @@ pub(crate) enum Command {
     #[command(long_about = about::ADVISE_ABOUT, after_help = about::ADVISE_EXAMPLES)]
     Advise(AdviseArgs),
     /// Repeat a published experiment: the figures then and ours, and why they differ
+    #[command(after_help = about::REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),
     /// List the simulated devices, or show one: parameters, sources, predictions beside what the
     /// model does; or the attributes of its queue under a kernel
+    #[command(after_help = about::DEVICES_EXAMPLES)]
     Devices(DevicesArgs),
     /// List the faults that a simulated device can be given, or show one: keys, units, defaults
+    #[command(after_help = about::FAULTS_EXAMPLES)]
     Faults(NameArgs),
     /// List the I/O schedulers and queue settings, or show one scheduler with its tunables
+    #[command(after_help = about::SCHEDULERS_EXAMPLES)]
     Schedulers(NameArgs),
     /// List the kernel versions, show the rules of one, or what differs between two for I/O
     #[command(after_help = about::KERNELS_EXAMPLES)]
@@ -96,105 +98,9 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// The scheduler if tenants share the device and nothing says otherwise.
-pub(crate) const TENANTS_SCHEDULER: &str = "flow";
-
-/// The scheduler if nothing says otherwise.
-pub(crate) const DEFAULT_SCHEDULER: &str = "none";
-/// The kernel version if nothing says otherwise.
-pub(crate) const DEFAULT_KERNEL: &str = Kernel::DEFAULT.name();
-/// `--seed` unless given.
-pub(crate) const DEFAULT_SEED: u64 = 1;
-
-/// How I/O is treated on its way to the device, of a run and of a server.
-#[derive(Args, Clone, Debug, Default, PartialEq)]
-pub(crate) struct QueueArgs {
-    /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device
-    /// is not applied [default: none, with --tenants flow]
-    #[arg(long, value_name = "S")]
-    pub(crate) scheduler: Option<String>,
-    /// Kernel version whose rules are followed; `elevon kernels` lists them. A stable release such
-    /// as 6.1.55 is read as its version [default: 7.3]
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) kernel: Option<String>,
-    /// Queue setting by its sysfs name, a variant (fill=, io_ticks=, hz=) or, where there is a page
-    /// cache, a setting of it; `elevon schedulers` lists them (repeatable)
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium; `elevon faults`
-    /// lists kinds, keys and defaults (repeatable)
-    #[arg(long, value_name = "FAULT")]
-    pub(crate) fault: Vec<String>,
-    /// Limits, weights and priority classes of tenants (cgroups; jobs name theirs with cgroup=),
-    /// and changes of them during the run: TOML, with the kernel's file names or knobs of our own;
-    /// docs/tenants.md describes it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tenants: Option<PathBuf>,
-}
-
-/// What decides how I/O travels: device, kernel, scheduler, settings.
-#[derive(Args, Clone, Debug, PartialEq)]
-pub(crate) struct StackArgs {
-    /// Device: a profile (`elevon devices` lists them), a model with parameters, @FILE for a
-    /// description of a device of your own in TOML (docs/devices.md), or the path of a file or
-    /// block device, or nbd://HOST/EXPORT (docs/serve.md), which is then really read and written.
-    /// Paths without a slash must exist
-    #[arg(long, value_name = "D", default_value = "nvme-datacenter", value_parser = usage::utf8())]
-    pub(crate) device: String,
-    #[command(flatten)]
-    pub(crate) queue: QueueArgs,
-    /// Option for every job, or for the one that is named, over what the job file says and what
-    /// every job gets (repeatable)
-    #[arg(long, value_name = "[JOB:]KEY=VALUE")]
-    pub(crate) job_option: Vec<String>,
-    /// Seed of every random choice: same seed, same bytes out, on every machine, in simulation
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, allow_negative_numbers = true)]
-    pub(crate) seed: u64,
-    /// Physical memory behind user buffers in simulation, which decides how much a bio holds:
-    /// contiguous, fragmented[:...], buddy[:...], or runs:PAGESxTIMES,... as they are [default:
-    /// fragmented]
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) buffers: Option<String>,
-    /// CPU time that a process spends on every I/O in simulation [default:
-    /// submit=4us,complete=1.4us]. Also scheduler= (what the I/O scheduler adds; its default was
-    /// measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; flow, which
-    /// is not in Linux, 0; 0 switches it off) and lock= (the part of that under a lock for the
-    /// whole device: bfq 5.3us, with low_latency=0 3us, others 0). With --memory also call= (a
-    /// system call on the page cache), hit= (a page found and copied) and fault= (a page fault).
-    /// wake=T..T, no CPU time: from when to when a process runs after it was woken [default: 0].
-    /// preempt=SHARE: how many dispatches by a process a worker of the driver, as loop's, preempts,
-    /// so that a worker of the block layer does the rest [default: 0%]
-    #[arg(long, value_name = "submit=T,complete=T")]
-    pub(crate) cpu_cost: Option<String>,
-    /// Memory of the simulated machine, of which a page cache has what others leave:
-    /// SIZE[,others=SIZE[,idle=SIZE[,zram=SIZE]]]; idle is the part of others' that nobody touches,
-    /// zram how much of it reclaim may compress (--set swappiness). Without it there is no page
-    /// cache, and buffered jobs run as direct ones
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) memory: Option<String>,
-    /// Page cache before a real device, with bytes in this process's memory:
-    /// SIZE[,write-back|write-through]. Jobs with direct=0 or ioengine=mmap go through it; the
-    /// cache's settings are among those of --set. Write-back (the default): what an fsync, a sync=
-    /// write or the end of the run was told is durable, the rest is in memory. Write-through: a
-    /// write is over when the device has it, durable after a sync. docs/cache.md has the whole
-    /// table
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) cache: Option<String>,
-    /// The device is served: a page cache may stand before any kind of it.
-    #[arg(skip)]
-    pub(crate) is_served: bool,
-    /// Folder of the logs that jobs ask for (write_bw_log= and the like), the current one unless
-    /// given; a job's prefix cannot lead out of it
-    #[arg(long, value_name = "DIR")]
-    pub(crate) log_dir: Option<PathBuf>,
-    /// Folder from which job files may include, besides their own
-    #[arg(long, value_name = "DIR")]
-    pub(crate) include_dir: Option<PathBuf>,
-}
-
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// fio job files; the jobs of each file start when those of the one before are over
+    /// fio job files; the jobs of each file start when those of the one before have finished
     #[arg(required = true, value_name = "JOB.fio")]
     pub(crate) jobs: Vec<PathBuf>,
     #[command(flatten)]
@@ -250,7 +156,7 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(crate) how: ReplayOptions,
     #[command(flatten)]
-    pub(crate) stack: StackArgs,
+    pub(crate) stack: StackArgs<(), ()>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
@@ -359,7 +265,7 @@ pub(crate) struct SweepRunArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TextOrJson::Normal)]
     pub(crate) output_format: TextOrJson,
     #[command(flatten)]
-    pub(crate) stack: StackArgs,
+    pub(crate) stack: StackArgs<JobArgs, ()>,
 }
 
 #[derive(Args, Debug)]
@@ -392,7 +298,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) stack: StackArgs,
+    pub(crate) stack: StackArgs<JobArgs, ()>,
 }
 
 #[derive(Args, Debug)]
@@ -404,7 +310,7 @@ pub(crate) struct CompletionsArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ManArgs {
-    /// The folder, which must exist
+    /// The folder; it is created if it does not exist
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
 }
@@ -436,7 +342,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "PROFILE", requires = "input")]
     pub(crate) like: Option<String>,
     /// Save what was fitted to the trace as a device for --device @FILE
-    #[arg(short, long, value_name = "PROFILE", requires = "input")]
+    #[arg(short, long, value_name = "FILE", requires = "input")]
     pub(crate) output: Option<PathBuf>,
     /// Device: a profile (`elevon devices` lists them), a model with parameters, or the path of a
     /// file or block device, which is then really read
@@ -486,8 +392,8 @@ pub(crate) struct InspectArgs {
     /// there is none, they are listed
     #[arg(long, value_name = "MAJ:MIN")]
     pub(crate) dev: Option<String>,
-    /// Also write every request that completed as a row of CSV or Parquet, as the name ends: when
-    /// it was queued, allocated, inserted, issued and completed, what it was, whose it was
+    /// Also write every request that completed as a row of CSV or Parquet, as the name ends: its
+    /// times, operation, place, size and process
     #[arg(long, value_name = "FILE.csv|FILE.parquet")]
     pub(crate) requests: Option<PathBuf>,
     /// Also write one self-contained page: findings, a timeline that zooms to a single request,
@@ -623,10 +529,10 @@ pub(crate) struct ReproduceArgs {
 #[derive(Args, Debug)]
 pub(crate) struct KernelsArgs {
     /// A version, such as 6.12 or what `uname -r` prints
-    #[arg(value_name = "VERSION")]
+    #[arg(value_name = "FROM")]
     pub(crate) from: Option<String>,
     /// A second one, to be compared with the first
-    #[arg(value_name = "VERSION")]
+    #[arg(value_name = "TO")]
     pub(crate) to: Option<String>,
 }
 
@@ -660,141 +566,5 @@ impl OutputFormat {
     /// Returns true if stdout gets JSON.
     pub(crate) const fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::JsonPlus)
-    }
-}
-
-/// Options of a `--vs`, by themselves.
-#[derive(Debug, Parser)]
-#[command(no_binary_name = true)]
-struct VsCli {
-    #[command(flatten)]
-    stack: StackArgs,
-}
-
-impl StackArgs {
-    /// The scheduler, with its default.
-    pub(crate) fn scheduler(&self) -> &str {
-        self.queue.scheduler.as_deref().unwrap_or(self.default_scheduler())
-    }
-
-    /// The scheduler if none is named: where tenants share the device, one that divides it.
-    pub(crate) const fn default_scheduler(&self) -> &'static str {
-        if self.queue.tenants.is_some() { TENANTS_SCHEDULER } else { DEFAULT_SCHEDULER }
-    }
-
-    /// The kernel version, with its default.
-    pub(crate) fn kernel(&self) -> &str {
-        self.queue.kernel.as_deref().unwrap_or(DEFAULT_KERNEL)
-    }
-
-    /// The defaults, with this device.
-    pub(crate) fn of_device(device: &str) -> Self {
-        Self {
-            device: device.to_owned(),
-            queue: QueueArgs::default(),
-            seed: 1,
-            buffers: None,
-            cpu_cost: None,
-            memory: None,
-            cache: None,
-            is_served: false,
-            log_dir: None,
-            job_option: Vec::new(),
-            include_dir: None,
-        }
-    }
-
-    /// Parses a text of options over the defaults.
-    pub(crate) fn of_text(text: &str) -> Result<Self, VsError> {
-        let parsed = VsCli::try_parse_from(split_words(text)?)
-            .map_err(|error| VsError::Option { text: text.to_owned(), error: one_line(&error) })?;
-        Ok(parsed.stack)
-    }
-
-    /// Returns these options with those of a `--vs` text. A scalar in the text replaces the value
-    /// here; `--job-option`, `--set` and `--fault` are added.
-    pub(crate) fn with(&self, text: &str) -> Result<Self, VsError> {
-        let words = split_words(text)?;
-        if words.is_empty() {
-            return Err(VsError::Empty(text.to_owned()));
-        }
-        let given = |name: &str| words.iter().any(|w| w == name || w.starts_with(&format!("{name}=")));
-        // Without `..`, so that no option can be forgotten.
-        let Self {
-            device,
-            queue: QueueArgs { scheduler, kernel, set, fault, tenants },
-            job_option,
-            seed,
-            buffers,
-            cpu_cost,
-            memory,
-            cache,
-            is_served: _,
-            log_dir,
-            include_dir,
-        } = Self::of_text(text)?;
-        let mut all = self.clone();
-        if given("--device") {
-            all.device = device;
-        }
-        all.queue.scheduler = scheduler.or(all.queue.scheduler);
-        all.queue.kernel = kernel.or(all.queue.kernel);
-        if given("--seed") {
-            all.seed = seed;
-        }
-        if given("--memory") {
-            all.memory = memory;
-        }
-        if given("--cache") {
-            all.cache = cache;
-        }
-        all.buffers = buffers.or(all.buffers);
-        all.cpu_cost = cpu_cost.or(all.cpu_cost);
-        all.queue.tenants = tenants.or(all.queue.tenants);
-        all.log_dir = log_dir.or(all.log_dir);
-        all.include_dir = include_dir.or(all.include_dir);
-        all.job_option.extend(job_option);
-        all.queue.set.extend(set);
-        all.queue.fault.extend(fault);
-        Ok(all)
-    }
-}
-
-/// Splits words as a shell does.
-fn split_words(text: &str) -> Result<Vec<String>, VsError> {
-    shlex::split(text).ok_or_else(|| VsError::Quote(text.to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_corpus_of_the_fuzzer_holds() {
-        crate::corpus::each("vs", 8, 1, b"-='\n", check::vs);
-    }
-
-    fn base() -> StackArgs {
-        VsCli::try_parse_from(["--device", "hdd-7200", "--set", "hz=1000"]).expect("good options").stack
-    }
-
-    #[test]
-    fn a_variant_replaces_scalars_and_adds_settings() {
-        let vs = base().with("--scheduler 'mq-deadline:fifo_batch=1' --set fill=trim").expect("good options");
-        assert_eq!((vs.device.as_str(), vs.scheduler()), ("hdd-7200", "mq-deadline:fifo_batch=1"));
-        assert_eq!((vs.queue.set, vs.queue.tenants), (vec!["hz=1000".to_owned(), "fill=trim".to_owned()], None));
-        let limited = base().with("--tenants a.toml").expect("good options");
-        assert_eq!(limited.queue.tenants.as_deref(), Some(std::path::Path::new("a.toml")));
-        assert_eq!(limited.with("--tenants b.toml").map(|vs| vs.queue.tenants), Ok(Some("b.toml".into())));
-        assert_eq!(limited.with("--kernel 6.1").map(|vs| vs.queue.tenants), Ok(Some("a.toml".into())));
-    }
-
-    #[test]
-    fn a_bad_variant_is_one_line() {
-        let error = base().with("--sheduler none").expect_err("a misspelt option");
-        assert!(matches!(error, VsError::Option { .. }));
-        let error = error.to_string();
-        assert!(error.starts_with("--vs '--sheduler none': ") && !error.contains('\n'), "{error}");
-        assert!(base().with("--scheduler 'none").is_err());
     }
 }

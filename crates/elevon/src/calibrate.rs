@@ -11,7 +11,7 @@ use elevon_sim::profiles;
 use elevon_trace::DeviceNumber;
 use elevon_workload::run::NoObserver;
 
-use crate::args::{CalibrateArgs, StackArgs, TextOrJson};
+use crate::args::{CalibrateArgs, JobArgs, StackArgs, TextOrJson};
 use crate::console::Console;
 use crate::execute::execute;
 use crate::failure::{ConflictError, Ending, Failure, MachineError, ValueError, emit};
@@ -201,7 +201,7 @@ fn stack_args(args: &CalibrateArgs) -> Result<StackArgs, Failure> {
     Ok(match crate::plan::target(&args.device)? {
         Target::Simulated(_) => stack,
         // A real run has real memory and CPU time.
-        Target::Real(_) | Target::Nbd(_) => StackArgs { buffers: None, cpu_cost: None, ..stack },
+        Target::Real(_) | Target::Nbd(_) => StackArgs { buffers: None, of_jobs: JobArgs::default(), ..stack },
     })
 }
 

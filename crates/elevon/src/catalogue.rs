@@ -202,8 +202,12 @@ fn parameters(profile: &Profile, settings: &str, yours: &dyn Fn(&str) -> String)
     };
     let mut text = String::from(
         "Parameters (as in --device NAME:key=value,...). [n]: stated by source n; fitted [n]: chosen so that the model\n\
-         gives what source n states; estimate: no published source\n",
+         gives what source n states; estimate: no published source",
     );
+    if lines.iter().any(|line| line.changed) {
+        text.push_str(";\nyours: set by you; yours [a]: set by the file, from its source a");
+    }
+    text.push('\n');
     for line in &lines {
         let _ = writeln!(text, "  {:<22} {:>12}  {:<12}  {}", line.key, line.value, mark(line), line.meaning);
     }

@@ -18,6 +18,13 @@ mod check;
 const DEFAULT_CACHE_COST: CacheCost =
     CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
 
+/// What the parts of the text have to be.
+const KEYS: &str = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=TIME, hit=TIME, fault=TIME, \
+                    wake=TIME..TIME or preempt=SHARE, such as submit=4us";
+/// What a time has to be, and the two times of `wake=`.
+const TIME: &str = "a time with its unit (ns, us, ms, s), such as 4us";
+const TIMES: &str = "a time with its unit (ns, us, ms, s), or two, such as 5us..20us";
+
 /// Parses `submit=T,complete=T,...`, each time with its unit. A part that is missing has its
 /// default; the default of `scheduler=` and `lock=` depends on the scheduler. The lock is never
 /// held longer than the scheduler's CPU time.
@@ -27,14 +34,17 @@ pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Resul
     let mut cost = CpuCost { scheduler: of_scheduler, ..CpuCost::DEFAULT };
     let mut of_cache = DEFAULT_CACHE_COST;
     let Some(text) = text else { return Ok((cost, of_cache)) };
-    let bad = |part: &str| {
-        let right = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=TIME, hit=TIME, fault=TIME, wake=TIME..TIME or preempt=SHARE, such as submit=4us";
-        Failure::named(format!("--cpu-cost {text}: {part}"), ValueError::expected(right))
-    };
     let mut lock = None;
+    let mut keys: Vec<&str> = Vec::new();
     for part in text.split(',') {
-        let (key, value) = part.split_once('=').ok_or_else(|| bad(part))?;
-        let time = || quantity::time(value).map_err(|_| bad(part));
+        let bad = |error: ValueError| Failure::named(format!("--cpu-cost {text}: {part}"), error);
+        let (key, value) = part.split_once('=').ok_or_else(|| bad(ValueError::expected(KEYS)))?;
+        if keys.contains(&key) {
+            let twice = ValueError::GivenTwice { key: key.to_owned() };
+            return Err(Failure::named(format!("--cpu-cost {text}"), twice));
+        }
+        keys.push(key);
+        let time = || quantity::time(value).map_err(|_| bad(ValueError::expected(TIME)));
         match key {
             "submit" => cost.submit = time()?,
             "complete" => cost.complete = time()?,
@@ -43,9 +53,9 @@ pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Resul
             "call" => of_cache.call = time()?,
             "hit" => of_cache.hit = time()?,
             "fault" => of_cache.fault = time()?,
-            "wake" => cost.wakes = wakes(value).ok_or_else(|| bad(part))?,
-            "preempt" => cost.preempted = preempted(value).ok_or_else(|| bad(part))?,
-            _ => return Err(bad(part)),
+            "wake" => cost.wakes = wakes(value).map_err(bad)?,
+            "preempt" => cost.preempted = preempted(value).map_err(bad)?,
+            _ => return Err(bad(ValueError::expected(KEYS))),
         }
     }
     let most = cost.scheduler.request;
@@ -61,15 +71,17 @@ pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Resul
 }
 
 /// Parses `TIME..TIME`, or one time for both.
-fn wakes(text: &str) -> Option<(Nanos, Nanos)> {
+fn wakes(text: &str) -> Result<(Nanos, Nanos), ValueError> {
     let (least, most) = text.split_once("..").unwrap_or((text, text));
-    let (least, most) = (quantity::time(least).ok()?, quantity::time(most).ok()?);
-    (least <= most).then_some((least, most))
+    let time = |text| quantity::time(text).map_err(|_| ValueError::expected(TIMES));
+    let (least, most) = (time(least)?, time(most)?);
+    if least <= most { Ok((least, most)) } else { Err(ValueError::FirstIsLater) }
 }
 
 /// Parses a share of at most 100 %, in parts in a million.
-fn preempted(text: &str) -> Option<u64> {
-    quantity::share(text).ok().filter(|&ppm| ppm <= 1_000_000)
+fn preempted(text: &str) -> Result<u64, ValueError> {
+    let share = quantity::share(text).ok().filter(|&ppm| ppm <= 1_000_000);
+    share.ok_or_else(|| ValueError::expected("a share from 0% to 100%"))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use elevon_workload::settings::{Settings, TenantSettingError};
 use elevon_workload::source::Source;
 
 use crate::device_description;
-use crate::failure::{ConflictError, Ending, Failure, MachineError};
+use crate::failure::{ConflictError, Ending, Failure, MachineError, without_numbers};
 use crate::plan::{Plan, Target};
 use crate::result::{self, Facts};
 
@@ -52,7 +52,10 @@ pub(crate) fn execute(
     watch: &mut dyn Watch,
     interrupt: &Interrupt,
 ) -> Result<(RunResult, Ending), Failure> {
-    let (result, outcome) = execute_until(plan, watch, interrupt)?;
+    let (mut result, outcome) = execute_until(plan, watch, interrupt)?;
+    for warning in &mut result.warnings {
+        *warning = without_numbers(warning).into_owned();
+    }
     let outcome = match outcome {
         Ending::Interrupted(signal) => Ending::Interrupted(interrupt.signal().unwrap_or(signal)),
         Ending::Done | Ending::Failed => outcome,

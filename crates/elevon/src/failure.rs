@@ -11,12 +11,15 @@ use elevon_formats::fio::{Diagnostic, MOST_ERRORS};
 mod input;
 #[path = "failure/machine.rs"]
 mod machine;
+#[path = "failure/sweep.rs"]
+mod sweep;
 
 pub(crate) use input::{
-    AdviseError, Clash, ConflictError, FileError, InputError, Irreplaceable, SweepError, UnknownName, UsageError,
-    ValueError, VsError,
+    AdviseError, Clash, ConflictError, FileError, InputError, Irreplaceable, UnknownName, UsageError, ValueError,
+    VsError,
 };
 pub(crate) use machine::MachineError;
+pub(crate) use sweep::SweepError;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,15 +116,40 @@ impl fmt::Display for Failure {
                     more => writeln!(f, "elevon: and {more} {others}"),
                 }
             }
-            Self::Output(error) => writeln!(f, "elevon: cannot write the report: {error}"),
+            Self::Output(error) => writeln!(f, "elevon: {}", shown(&format!("cannot write the report: {error}"))),
             Self::Machine(error) => writeln!(f, "elevon: {}", shown(&error.to_string())),
             Self::Told(_) => Ok(()),
         }
     }
 }
 
-/// Returns a line in a form that a terminal can show: not too long, and without control characters.
+/// Returns a line in a form that a terminal can show: not too long, without control characters, and
+/// without the numbers of the system's errors, whose words it has.
 pub(crate) fn shown(line: &str) -> Cow<'_, str> {
+    match without_numbers(line) {
+        Cow::Borrowed(line) => shortened(line),
+        Cow::Owned(line) => Cow::Owned(shortened(&line).into_owned()),
+    }
+}
+
+/// Leaves out what Rust adds to the system's words for an error: ` (os error 2)`.
+pub(crate) fn without_numbers(text: &str) -> Cow<'_, str> {
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default();
+    if first.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = first.to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.parse::<i32>().is_ok() => out.push_str(rest),
+            _ => out.extend([" (os error ", part]),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn shortened(line: &str) -> Cow<'_, str> {
     if line.len() <= LONGEST_LINE {
         return printable(line);
     }
@@ -210,6 +238,13 @@ mod tests {
         assert_eq!((many.lines().count(), many.lines().last()), (21, Some("elevon: and 880 more")));
         let twenty = Failure::Input((0..20).map(|_| usage("x").into()).collect()).to_string();
         assert_eq!(twenty.lines().count(), 20);
+    }
+
+    #[test]
+    fn errors_of_the_system_have_words_and_no_numbers() {
+        let error = std::io::Error::from_raw_os_error(2);
+        assert_eq!(shown(&format!("a: {error}; b")), "a: No such file or directory; b");
+        assert_eq!(without_numbers("a (os error 2) (os error x) (os error -3)."), "a (os error x).");
     }
 
     #[test]

@@ -63,6 +63,9 @@ impl LogFolder {
     fn open(&self) -> Result<PathBuf, Failure> {
         let path = self.path();
         let name = || format!("--log-dir {}", path.display());
+        if !path.exists() {
+            return Err(Failure::named(name(), FileError::NoFolder("make it first, or name one that exists")));
+        }
         let real = path.canonicalize().map_err(|error| Failure::named(name(), error))?;
         if real.is_dir() { Ok(real) } else { Err(Failure::named(name(), FileError::NotADirectory)) }
     }

@@ -11,7 +11,7 @@ use elevon_formats::quantity::memory_text;
 use elevon_sim::device::text::{Fields, TextError};
 use elevon_workload::buffered::{ActivityControl, CacheCost};
 
-use crate::failure::{ConflictError, Failure, InputError, ValueError};
+use crate::failure::{ConflictError, Failure, ValueError};
 use crate::setting;
 
 #[cfg(test)]
@@ -195,7 +195,7 @@ fn is_given_once(memory: Memory<'_>, settings: &[(&str, &str)]) -> Result<(), Fa
 /// kept free for reclaim is added.
 fn real(text: &str) -> Result<CacheConfig, Failure> {
     let name = || format!("--cache {text}");
-    let bad = |error: TextError| Failure::named(name(), error);
+    let bad = |error: TextError| wrong("--cache", text, error);
     let (size, mode) = text.split_once(',').map_or((text, None), |(size, mode)| (size, Some(mode)));
     let mode = mode.map(|mode| {
         let expected = || ValueError::expected("write-back or write-through");
@@ -212,6 +212,17 @@ fn real(text: &str) -> Result<CacheConfig, Failure> {
     Ok(CacheConfig { write_mode, copies: true, ..CacheConfig::new(size + free, TaskId(0)) })
 }
 
+/// Returns the failure for a text that begins with a size, whose key the user did not write.
+fn wrong(option: &str, text: &str, error: TextError) -> Failure {
+    match error {
+        TextError::BadValue { key, value, expected, .. } if key == "size" => {
+            let name = if value == text { format!("{option} {text}") } else { format!("{option} {text}: {value}") };
+            Failure::named(name, ValueError::expected(expected))
+        }
+        error => Failure::named(format!("{option} {text}"), error),
+    }
+}
+
 /// The values of `--memory`.
 #[derive(Debug)]
 struct Sizes {
@@ -223,23 +234,21 @@ struct Sizes {
 
 /// Parses `SIZE[,others=SIZE[,idle=SIZE[,zram=SIZE]]]`.
 fn sizes(text: &str) -> Result<Sizes, Failure> {
-    fn bad(text: &str, error: impl Into<InputError>) -> Failure {
-        Failure::named(format!("--memory {text}"), error)
-    }
+    let bad = |error: ValueError| Failure::named(format!("--memory {text}"), error);
     let pairs = format!("size={text}");
-    let fields =
-        Fields::parse("memory", &pairs, &["size", "others", "idle", "zram"]).map_err(|error| bad(text, error))?;
-    let size = |key| fields.memory(key, Bytes::ZERO).map_err(|error| bad(text, error));
+    let fields = Fields::parse("memory", &pairs, &["size", "others", "idle", "zram"])
+        .map_err(|error| wrong("--memory", text, error))?;
+    let size = |key| fields.memory(key, Bytes::ZERO).map_err(|error| wrong("--memory", text, error));
     let (memory, others, idle, zram) = (size("size")?, size("others")?, size("idle")?, size("zram")?);
     let left = memory.get().saturating_sub(others.get());
     if left < LEAST || memory.get() > MOST {
-        return Err(bad(text, ValueError::MemoryLeft { left }));
+        return Err(bad(ValueError::MemoryLeft { left }));
     }
     if idle > others {
-        return Err(bad(text, ValueError::IdleAboveOthers { idle: idle.get(), others: others.get() }));
+        return Err(bad(ValueError::IdleAboveOthers { idle: idle.get(), others: others.get() }));
     }
     if idle.is_zero() && !zram.is_zero() {
-        return Err(bad(text, ValueError::ZramWithoutIdle));
+        return Err(bad(ValueError::ZramWithoutIdle));
     }
     Ok(Sizes { memory, others, idle, zram })
 }

@@ -1,5 +1,7 @@
 //! A device file of the user, `--device @FILE`, checked against the available profiles and models.
 
+use std::io::ErrorKind;
+
 use elevon_core::kernel::Rules;
 use elevon_core::limits::QueueLimits;
 use elevon_core::nearest::did_you_mean;
@@ -9,6 +11,10 @@ use elevon_sim::device::{Description, Device};
 use elevon_sim::profiles::{self, DeviceError, Profile};
 
 use crate::failure::{Failure, FileError, InputError};
+
+/// What `@FILE` has to be.
+const RIGHT: &str =
+    "name a description of a device in TOML (docs/devices.md), such as `elevon calibrate TRACE -o` saves";
 
 /// A device file that can be opened.
 #[derive(Clone, Debug)]
@@ -24,7 +30,10 @@ pub(crate) struct OwnDevice {
 impl OwnDevice {
     /// Reads and checks the file that `--device @FILE` or `elevon devices @FILE` names.
     pub(crate) fn load(option: &str, path: &str, rules: &Rules) -> Result<Self, Failure> {
-        let text = std::fs::read(path).map_err(|error| Failure::named(format!("{option} @{path}"), error))?;
+        let text = std::fs::read(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Failure::named(format!("{option} @{path}"), FileError::NoFile(RIGHT)),
+            _ => Failure::named(format!("{option} @{path}"), error),
+        })?;
         let not_text = |_| Failure::named(format!("{option} @{path}"), FileError::NotText);
         let text = String::from_utf8(text).map_err(not_text)?;
         Self::of_text(path, &text, rules)

@@ -11,7 +11,8 @@ use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::{DirectPath, StackConfig};
 use elevon_formats::fio::{JobOption, ParsedJobs, parse_all_with};
 use elevon_serve::{UpstreamAddress, UpstreamAddressError};
-use elevon_sim::device::{AnyDevice, Device, fault::Fault};
+use elevon_sim::device::fault::{Fault, Rule};
+use elevon_sim::device::{AnyDevice, Device};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
 use elevon_workload::WorkloadError;
@@ -96,9 +97,16 @@ impl Plan {
 
     /// The same; `texts` are files that the caller has in memory.
     pub(crate) fn of_texts(jobs: &[PathBuf], args: &StackArgs, texts: Texts) -> Result<Self, Failure> {
-        let mut sources = TextFiles::new(args.include_dir.as_deref(), texts);
+        if let Some(folder) = args.of_jobs.include_dir.as_deref().filter(|folder| !folder.is_dir()) {
+            let error = match folder.exists() {
+                true => FileError::NotADirectory,
+                false => FileError::NoFolder("name one that job files include from"),
+            };
+            return Err(Failure::named(format!("--include-dir {}", folder.display()), error));
+        }
+        let mut sources = TextFiles::new(args.of_jobs.include_dir.as_deref(), texts);
         let names: Vec<&str> = jobs.iter().map(|path| text_of("the job file", path)).collect::<Result<_, _>>()?;
-        let over = args.job_option.iter().map(|text| JobOption::parse("--job-option", text));
+        let over = args.of_jobs.job_option.iter().map(|text| JobOption::parse("--job-option", text));
         let over = over.collect::<Result<Vec<_>, _>>().map_err(|error| Failure::text(vec![error]))?;
         let mut parsed = parse_all_with(&mut sources, &names, &over).map_err(|mut errors| {
             // An error in a file that is included twice is reported once.
@@ -190,19 +198,17 @@ impl Plan {
             None => target(&args.device)?,
         };
         of_simulation_only(args, &target)?;
-        let (cpu, cost) = cpu_cost(args.cpu_cost.as_deref(), &scheduler)?;
+        let (cpu, cost) = cpu_cost(args.of_jobs.cpu_cost.as_deref(), &scheduler)?;
         let cache = CachePlan::new(memory(args, &target)?, kernel, &settings, cost)?;
-        if let (Some(cache), Some(text)) = (&cache, &args.cache) {
+        if let (Some(cache), Some(text)) = (&cache, &args.real_cache.cache) {
             cache.fits(text, elevon_host::memory::total())?;
         }
         let of_cache = cache.is_some().then(|| jobs.with_cache()).transpose().map_err(Failure::text)?;
-        let buffers = args.buffers.as_deref().unwrap_or(DEFAULT_BUFFERS);
-        let memory = MemoryModel::parse(buffers).map_err(|error| Failure::named("--buffers", error))?;
         let tenants = tenants(&jobs.jobs, args.queue.tenants.as_deref(), kernel, &mut sources)?;
         let mut plan = Self {
             warnings: jobs.warnings.iter().map(ToString::to_string).chain(tenants.warnings.iter().cloned()).collect(),
             tenants,
-            log_folder: LogFolder::new(args.log_dir.as_deref(), &jobs)?,
+            log_folder: LogFolder::new(args.of_jobs.log_dir.as_deref(), &jobs)?,
             jobs,
             replay: None,
             target,
@@ -211,11 +217,11 @@ impl Plan {
             scheduler,
             settings,
             seed: args.seed,
-            memory,
+            memory: buffers(args)?,
             cpu,
             cache,
             faults: args.queue.fault.clone(),
-            job_option: args.job_option.clone(),
+            job_option: args.of_jobs.job_option.clone(),
             own,
             tenants_file: args.queue.tenants.clone(),
             command: command(verb, names, args),
@@ -249,7 +255,12 @@ impl Plan {
         let Target::Simulated(spec) = &self.target else { unreachable!("asked for a simulated device only") };
         let device =
             profiles::open(spec, self.seed).map_err(|error| Failure::named(format!("--device {spec}"), error))?;
-        Fault::parse(device, self.seed, &self.faults).map_err(|error| Failure::named("--fault", error))
+        let size = device.description().size.get();
+        let rules = self.faults.iter().map(|text| {
+            let rule = Rule::parse(text).and_then(|rule| rule.check_size(size).map(|()| rule));
+            rule.map_err(|error| Failure::named(format!("--fault {text}"), error))
+        });
+        Ok(Fault::new(device, self.seed, rules.collect::<Result<_, _>>()?))
     }
 
     /// Returns the rules that the stack follows.
@@ -395,7 +406,7 @@ fn of_simulation_only(args: &StackArgs, target: &Target) -> Result<(), Failure> 
     let cpu_cost = "only simulated processes are charged CPU time; a real run spends it";
     for (option, value, why) in [
         ("--buffers", args.buffers.as_deref(), buffers),
-        ("--cpu-cost", args.cpu_cost.as_deref(), cpu_cost),
+        ("--cpu-cost", args.of_jobs.cpu_cost.as_deref(), cpu_cost),
         ("--fault", args.queue.fault.first().map(String::as_str), "only a simulated device has faults"),
     ] {
         if let Some(value) = value {
@@ -408,12 +419,18 @@ fn of_simulation_only(args: &StackArgs, target: &Target) -> Result<(), Failure> 
     Ok(())
 }
 
+/// Returns the memory behind user buffers.
+fn buffers(args: &StackArgs) -> Result<MemoryModel, Failure> {
+    let text = args.buffers.as_deref().unwrap_or(DEFAULT_BUFFERS);
+    MemoryModel::parse(text).map_err(|error| Failure::named(format!("--buffers {text}"), error))
+}
+
 /// Returns the memory given on the command line, if it fits the kind of device.
 fn memory<'a>(args: &'a StackArgs, target: &Target) -> Result<Memory<'a>, Failure> {
     if args.is_served {
-        return Ok(args.cache.as_deref().map_or(Memory::NoneServed, Memory::Real));
+        return Ok(args.real_cache.cache.as_deref().map_or(Memory::NoneServed, Memory::Real));
     }
-    match (args.memory.as_deref(), args.cache.as_deref(), target) {
+    match (args.of_jobs.memory.as_deref(), args.real_cache.cache.as_deref(), target) {
         (Some(memory), _, Target::Nbd(address)) => {
             let device = address.to_string();
             Err(Failure::named(format!("--memory {memory}"), ConflictError::MemoryOfReal { device }))
@@ -520,16 +537,17 @@ pub(crate) fn command_with_seed(verb: &str, jobs: &[&str], args: &StackArgs, see
     }
     let buffers = args.buffers.as_deref().filter(|model| *model != DEFAULT_BUFFERS);
     words.extend(buffers.into_iter().flat_map(|model| ["--buffers", model]));
-    words.extend(args.cpu_cost.iter().flat_map(|cost| ["--cpu-cost", cost]));
+    let jobs_only = &args.of_jobs;
+    words.extend(jobs_only.cpu_cost.iter().flat_map(|cost| ["--cpu-cost", cost]));
     let tenants = args.queue.tenants.as_deref().and_then(name_of);
     words.extend(tenants.into_iter().flat_map(|path| ["--tenants", path]));
-    let folders = [("--log-dir", &args.log_dir), ("--include-dir", &args.include_dir)];
+    let folders = [("--log-dir", &jobs_only.log_dir), ("--include-dir", &jobs_only.include_dir)];
     let folders: Vec<(&str, Cow<'_, str>)> =
         folders.iter().flat_map(|(name, folder)| folder.as_deref().map(|f| (*name, f.to_string_lossy()))).collect();
     words.extend(folders.iter().flat_map(|(name, folder)| [*name, folder]));
-    words.extend(args.memory.iter().flat_map(|memory| ["--memory", memory]));
-    words.extend(args.cache.iter().flat_map(|cache| ["--cache", cache]));
-    words.extend(args.job_option.iter().flat_map(|option| ["--job-option", option]));
+    words.extend(jobs_only.memory.iter().flat_map(|memory| ["--memory", memory]));
+    words.extend(args.real_cache.cache.iter().flat_map(|cache| ["--cache", cache]));
+    words.extend(jobs_only.job_option.iter().flat_map(|option| ["--job-option", option]));
     words.extend(args.queue.set.iter().flat_map(|set| ["--set", set]));
     words.extend(args.queue.fault.iter().flat_map(|fault| ["--fault", fault]));
     let is_of_stdin = jobs.contains(&STDIN) || tenants == Some(STDIN);

@@ -45,8 +45,9 @@ const SLACK_PART: u64 = 50;
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Ending, Failure> {
-    let replay = Replay::read(&args.input, &args.how, &args.stack)?;
-    let plan = Plan::of_replay(replay, &args.stack)?;
+    let stack = args.stack.clone().whole();
+    let replay = Replay::read(&args.input, &args.how, &stack)?;
+    let plan = Plan::of_replay(replay, &stack)?;
     run_plan(&plan, &args.input.display().to_string(), &args.report)
 }
 
@@ -140,12 +141,18 @@ impl Replay {
 
     /// Refuses options that have no effect on a replay.
     pub(crate) fn check(&self, args: &StackArgs) -> Result<(), Failure> {
+        let of_jobs = &args.of_jobs;
+        let no_file = "a trace has no job file";
+        let [include_dir, log_dir] =
+            [&of_jobs.include_dir, &of_jobs.log_dir].map(|path| path.as_deref().map(Path::to_string_lossy));
         let cache = "the bios of a trace are below the page cache";
         for (option, value, why) in [
-            ("--cpu-cost", args.cpu_cost.as_ref(), "the times of a trace have the CPU time in them"),
-            ("--memory", args.memory.as_ref(), cache),
-            ("--cache", args.cache.as_ref(), cache),
-            ("--job-option", args.job_option.first(), "a trace has no job file"),
+            ("--cpu-cost", of_jobs.cpu_cost.as_deref(), "the times of a trace have the CPU time in them"),
+            ("--memory", of_jobs.memory.as_deref(), cache),
+            ("--cache", args.real_cache.cache.as_deref(), cache),
+            ("--job-option", of_jobs.job_option.first().map(String::as_str), no_file),
+            ("--include-dir", include_dir.as_deref(), no_file),
+            ("--log-dir", log_dir.as_deref(), no_file),
         ] {
             if let Some(value) = value {
                 return Err(Failure::named(format!("{option} {value}"), ConflictError::NotInReplay { why }));
@@ -342,7 +349,8 @@ pub(crate) fn deviations(jobs: &Jobs<Replayed>) -> Vec<String> {
         ));
     }
     if unsupported > 0 {
-        lines.push(format!("{unsupported} I/Os were not done: the device does not support them"));
+        let (ios, them) = if unsupported == 1 { ("I/O was", "it") } else { ("I/Os were", "them") };
+        lines.push(format!("{unsupported} {ios} not done: the device does not support {them}"));
     }
     lines
 }

@@ -31,6 +31,7 @@ use elevon_workload::settings::Settings;
 use elevon_workload::steady::SteadyOutcome;
 use elevon_workload::tenants::{Tenant, TenantsByPath};
 
+use crate::failure::without_numbers;
 use crate::memory::CachePlan;
 use crate::plan::{Plan, Target};
 
@@ -350,10 +351,7 @@ pub(crate) fn words_of(errno: i32) -> String {
     match Status::from_errno(errno) {
         Status::Ok => String::new(),
         Status::IoError => "Input/output error".to_owned(),
-        Status::Os(_) => {
-            let text = std::io::Error::from_raw_os_error(errno).to_string();
-            text.split(" (os error").next().unwrap_or_default().to_owned()
-        }
+        Status::Os(_) => without_numbers(&std::io::Error::from_raw_os_error(errno).to_string()).into_owned(),
         status => format!("{} error", status.log_words()),
     }
 }

@@ -22,7 +22,7 @@ use elevon_serve::{
 
 use elevon_sim::profiles;
 
-use crate::args::{LogFormat, ServeArgs, StackArgs};
+use crate::args::{LogFormat, RealCacheArgs, ServeArgs, StackArgs};
 use crate::failure::{ConflictError, Ending, Failure, InputError, MachineError, ValueError, emit_text};
 use crate::plan::{Plan, Target, target};
 use config::{Setup, overlapping};
@@ -299,8 +299,8 @@ fn run(
 
 /// Returns the options of a run on the same device.
 fn stack_args(args: &ServeArgs, device: &str) -> StackArgs {
-    let (queue, cache) = (args.queue.clone(), args.cache.clone());
-    StackArgs { queue, cache, is_served: true, ..StackArgs::of_device(device) }
+    let (queue, real_cache) = (args.queue.clone(), RealCacheArgs { cache: args.cache.clone() });
+    StackArgs { queue, real_cache, is_served: true, ..StackArgs::of_device(device) }
 }
 
 /// Returns what is served as `--device` takes it: a file without a slash in its name gets one,

@@ -169,6 +169,10 @@ fn make_folder(folder: &Path, is_named: bool) -> Result<(), Failure> {
 /// Returns the journals in a folder, in order of their names.
 fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let fail = |error| Failure::named(folder.display().to_string(), error);
+    if !folder.exists() {
+        let right = "name the folders of `elevon sweep --shard`";
+        return Err(Failure::named(folder.display().to_string(), FileError::NoFolder(right)));
+    }
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;

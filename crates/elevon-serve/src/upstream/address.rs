@@ -109,12 +109,16 @@ impl FromStr for UpstreamAddress {
     }
 }
 
-/// Without the files of TLS, which say nothing of the disk.
+/// Without the files of TLS, which say nothing of the disk, and without the port if it is NBD's.
 impl fmt::Display for UpstreamAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls.is_some() { "nbds" } else { "nbd" };
         match &self.server {
-            Address::Tcp(place) => write!(f, "{scheme}://{place}/{}", self.export),
+            Address::Tcp(place) => {
+                let port = format!(":{}", elevon_nbd::PORT);
+                let place = place.strip_suffix(&port).unwrap_or(place);
+                write!(f, "{scheme}://{place}/{}", self.export)
+            }
             Address::Unix(path) => write!(f, "{scheme}+unix:///{}?socket={}", self.export, path.display()),
         }
     }

@@ -39,56 +39,56 @@ const READ: usize = 32 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
     /// The server is not there, or ends the connection.
-    #[error("{server}: {error}")]
+    #[error("{export}: {error}")]
     Socket {
-        /// The server.
-        server: Address,
+        /// The export, as its address names it.
+        export: String,
         /// The cause.
         #[source]
         error: io::Error,
     },
     /// The server does not open the export.
-    #[error("{server}: {error}")]
+    #[error("{export}: {error}")]
     Refused {
-        /// The server.
-        server: Address,
+        /// The export, as its address names it.
+        export: String,
         /// Why.
         #[source]
         error: ClientError,
     },
     /// The disk has larger blocks than its user takes.
-    #[error("{server}: the server's blocks have {block} bytes; up to {most} are supported")]
+    #[error("{export}: the server's blocks have {block} bytes; up to {most} are supported")]
     Blocks {
-        /// The server.
-        server: Address,
+        /// The export, as its address names it.
+        export: String,
         /// The bytes of its smallest request.
         block: u32,
         /// The most that are taken.
         most: u32,
     },
     /// The server takes less at a time than a queue submits.
-    #[error("{server}: the server takes up to {payload} bytes at a time; at least {PAGE_SIZE} are needed")]
+    #[error("{export}: the server takes up to {payload} bytes at a time; at least {PAGE_SIZE} are needed")]
     Payload {
-        /// The server.
-        server: Address,
+        /// The export, as its address names it.
+        export: String,
         /// The most bytes that a request of it moves.
         payload: u32,
     },
     /// The disk is another one than before.
-    #[error("{server}: the export has changed: {before:?} before, {now:?} now")]
+    #[error("{export}: the export has changed: {before:?} before, {now:?} now")]
     Changed {
-        /// The server.
-        server: Address,
+        /// The export, as its address names it.
+        export: String,
         /// The disk that was opened first.
         before: Box<Remote>,
         /// The disk that is there now.
         now: Box<Remote>,
     },
     /// The server has to use TLS, and nothing says whom it is known by.
-    #[error("{server}: whose certificates are trusted? Add tls-certificates=DIR, a folder with ca-cert.pem")]
+    #[error("{export}: whose certificates are trusted? Add tls-certificates=DIR, a folder with ca-cert.pem")]
     NoAuthority {
-        /// The server.
-        server: Address,
+        /// The export, as its address names it.
+        export: String,
     },
     /// The files of TLS cannot be used.
     #[error(transparent)]
@@ -300,15 +300,16 @@ impl Connection {
     fn open(connector: &Connector, time: Duration, before: Option<&Remote>) -> Result<(Self, Remote), UpstreamError> {
         let server = &connector.address.server;
         let until = Instant::now() + time;
-        let failed = |error| UpstreamError::Socket { server: server.clone(), error };
+        let export = || connector.address.to_string();
+        let failed = |error| UpstreamError::Socket { export: export(), error };
         let protection = Protection::of(&connector.address)?;
         let socket = Arc::new(connect(server, time).map_err(failed)?);
         let mut client = Client::new(&connector.address.export, protection.is_some());
         let Negotiated { remote, channel, protected, input } =
-            negotiate(&mut client, server, protection.as_ref(), &socket, until)?;
+            negotiate(&mut client, &connector.address, protection.as_ref(), &socket, until)?;
         if let Some(before) = before.filter(|before| **before != remote) {
-            let (server, before, now) = (server.clone(), Box::new(*before), Box::new(remote));
-            return Err(UpstreamError::Changed { server, before, now });
+            let (before, now) = (Box::new(*before), Box::new(remote));
+            return Err(UpstreamError::Changed { export: export(), before, now });
         }
         socket.set_timeouts(None).map_err(UpstreamError::Machine)?;
         connector.sockets.0.lock().expect(LOCK).push(Arc::clone(&socket));
@@ -408,17 +409,17 @@ struct Negotiated {
 /// Opens the export.
 fn negotiate(
     client: &mut Client,
-    server: &Address,
+    address: &UpstreamAddress,
     protection: Option<&Protection>,
     socket: &Socket,
     until: Instant,
 ) -> Result<Negotiated, UpstreamError> {
-    let failed = |error| UpstreamError::Socket { server: server.clone(), error };
+    let failed = |error| UpstreamError::Socket { export: address.to_string(), error };
     let (mut timed, mut input) = (Timed::new(socket, until), Vec::new());
     let (mut channel, mut protected): (Option<Arc<Channel>>, Option<Unprotected>) = (None, None);
     loop {
         let step = client.step(&input);
-        let (used, step) = step.map_err(|error| UpstreamError::Refused { server: server.clone(), error })?;
+        let (used, step) = step.map_err(|error| UpstreamError::Refused { export: address.to_string(), error })?;
         input.drain(..used);
         let output = client.take_output();
         match &channel {
@@ -460,8 +461,7 @@ impl Protection {
     /// Reads the files, which may have been renewed.
     fn of(address: &UpstreamAddress) -> Result<Option<Self>, UpstreamError> {
         let Some(tls) = &address.tls else { return Ok(None) };
-        let server = || address.server.clone();
-        let files = tls.files.as_ref().ok_or_else(|| UpstreamError::NoAuthority { server: server() })?;
+        let files = tls.files.as_ref().ok_or_else(|| UpstreamError::NoAuthority { export: address.to_string() })?;
         let name = address.hostname().to_owned();
         let name = ServerName::try_from(name.clone()).map_err(|_| UpstreamError::Hostname { name })?;
         Ok(Some(Self { config: files.load()?, name }))

@@ -13,7 +13,9 @@ use elevon_formats::quantity::{self, QuantityError, Short};
 /// Why a text form is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextError {
-    /// There is no such device model or fault.
+    /// The text as a whole is wrong: what it lacks, or what was expected in its place.
+    Whole(String),
+    /// There is no such device model.
     UnknownName {
         /// The name that was given.
         name: String,
@@ -59,6 +61,7 @@ pub enum TextError {
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Whole(error) => f.write_str(error),
             Self::UnknownName { name, known } => write!(f, "unknown name `{name}`; there are {known}"),
             Self::Parameter { scope, error } => write!(f, "{scope}: {error}"),
             Self::UnknownKey { scope, key, known } => {

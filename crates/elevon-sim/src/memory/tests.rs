@@ -57,19 +57,19 @@ fn text_forms_read_and_print() {
 #[test]
 fn errors_say_what_would_be_right() {
     for (text, expected) in [
-        ("holes", "memory: `model=holes`: expected contiguous, or runs:2x11,1x245, or fragmented"),
-        ("contiguous:p1=1", "memory contiguous: unknown key `p1`"),
-        ("runs:", "memory runs: `runs=`: expected run lengths in pages"),
-        ("runs:0x3", "memory runs: `runs=0x3`: expected"),
-        ("runs:1x1048576,1", "memory runs: `runs=1`: expected"),
-        ("fragmented:p1=1000001", "memory fragmented: `p1=1000001`: expected a number from 0 to 1000000"),
-        ("fragmented:p1=600000,p2=600000", "memory fragmented: `p2=600000`: expected a number from 0 to 400000"),
-        ("fragmented:p0=1", "memory fragmented: unknown key `p0`; its keys are p1, p2"),
-        ("buddy:fragmentation=60", "memory buddy: `fragmentation=60`: expected 0% to 100%"),
-        ("buddy:used=100%", "memory buddy: `used=100%`: expected 0% to 99%"),
-        ("buddy:size=1MiB", "memory buddy: `size=1MiB`: expected a multiple of 4MiB up to 64GiB"),
+        ("holes", "expected contiguous, or runs:2x11,1x245, or fragmented"),
+        ("contiguous:p1=1", "contiguous: unknown key `p1`"),
+        ("runs:", "expected run lengths in pages"),
+        ("runs:0x3", "`0x3`: expected"),
+        ("runs:1x1048576,1", "`1`: expected"),
+        ("fragmented:p1=1000001", "fragmented: `p1=1000001`: expected a number from 0 to 1000000"),
+        ("fragmented:p1=600000,p2=600000", "fragmented: `p2=600000`: expected a number from 0 to 400000"),
+        ("fragmented:p0=1", "fragmented: unknown key `p0`; its keys are p1, p2"),
+        ("buddy:fragmentation=60", "buddy: `fragmentation=60`: expected 0% to 100%"),
+        ("buddy:used=100%", "buddy: `used=100%`: expected 0% to 99%"),
+        ("buddy:size=1MiB", "buddy: `size=1MiB`: expected a multiple of 4MiB up to 64GiB"),
         ("buddy:size=65GiB", "expected a multiple of 4MiB up to 64GiB"),
-        ("buddy:thp=2", "memory buddy: `thp=2`: expected a number from 0 to 1"),
+        ("buddy:thp=2", "buddy: `thp=2`: expected a number from 0 to 1"),
     ] {
         let error = MemoryModel::parse(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");

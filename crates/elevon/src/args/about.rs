@@ -139,7 +139,7 @@ Examples:
   elevon serve elevon.toml                               several devices, exports and tenants: docs/serve.md
   elevon serve elevon.toml --check                       say what is wrong with it, and serve nothing
 
-Exit status: 0 done, after SIGINT or SIGTERM, 1 the machine failed, 2 bad input.";
+Exit status: 0 done, after SIGINT or SIGTERM, 1 the machine failed or something that was written did not reach its device, 2 bad input.";
 
 pub(super) const CAPTURE_ABOUT: &str = "\
 Record the block events of a device, with its settings, for inspect, calibrate and replay.
@@ -207,3 +207,32 @@ Examples:
 pub(super) const MAN_EXAMPLES: &str = "\
 Examples:
   elevon man ~/.local/share/man/man1    then: man elevon-run";
+
+pub(super) const REPRODUCE_EXAMPLES: &str = "\
+Examples:
+  elevon reproduce                               the experiments
+  elevon reproduce io-ticks --html page.html     one of them, also as a page
+
+Exit status: 0 done, 1 a run failed or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP.";
+
+pub(super) const DEVICES_EXAMPLES: &str = "\
+Examples:
+  elevon devices                           the simulated devices
+  elevon devices hdd-7200                  one of them; @my-disk.toml shows a device of your own
+  elevon devices hdd-7200 --kernel 6.1     the attributes of its queue under Linux 6.1
+
+Exit status: 0 done, 1 something could not be written, 2 bad input.";
+
+pub(super) const FAULTS_EXAMPLES: &str = "\
+Examples:
+  elevon faults          the kinds of faults
+  elevon faults error    the keys of one, for elevon run job.fio --fault error:ppm=100
+
+Exit status: 0 done, 1 something could not be written, 2 bad input.";
+
+pub(super) const SCHEDULERS_EXAMPLES: &str = "\
+Examples:
+  elevon schedulers        the schedulers, and the settings of queue and page cache
+  elevon schedulers bfq    one with its tunables, for elevon run job.fio --scheduler bfq:low_latency=0
+
+Exit status: 0 done, 1 something could not be written, 2 bad input.";

@@ -20,6 +20,13 @@ The path is the server's `control` key, or --control. docs/serve.md has what pro
 
 Exit status: 0 done, 1 the server refused, or a part of it, 2 bad input.";
 
+pub(super) const TOP_EXAMPLES: &str = "\
+Examples:
+  elevon top /run/elevon/ctl.sock                        a screen that is drawn each second; q ends it
+  elevon top /run/elevon/ctl.sock --once --interval 5    one interval of five seconds, as text
+
+Exit status: 0 done, 1 the server does not answer, 2 bad input.";
+
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// What to serve: a file or block device, a simulated device as --device of `elevon run` takes
@@ -132,7 +139,7 @@ pub(crate) struct TopArgs {
     /// The server's control socket
     #[arg(value_name = "SOCKET")]
     pub(crate) socket: PathBuf,
-    /// Print one interval as text, and end; so it is if stdout is no terminal
+    /// Print one interval as text and end (also if stdout is not a terminal)
     #[arg(long)]
     pub(crate) once: bool,
     /// Seconds between two looks, from 0.1 to 60

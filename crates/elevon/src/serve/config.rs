@@ -14,7 +14,7 @@ use elevon_serve::{Address, ConnectionLimits, Exported, ServerTlsFiles, Tls};
 use elevon_workload::tenants::TenantPlan;
 
 use super::open::{Opened, Planned};
-use crate::args::{QueueArgs, StackArgs, TENANTS_SCHEDULER};
+use crate::args::{QueueArgs, RealCacheArgs, StackArgs, TENANTS_SCHEDULER};
 use crate::failure::{Failure, InputError};
 use crate::plan::{Plan, Target, limited_once, weights_in_vain};
 
@@ -330,7 +330,8 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
     let (seed, cache) = (table.seed, table.cache.as_ref().map(|given| given.value.clone()));
     let name = &table.device.value;
     let name = if files.contains(name) { format!("./{name}") } else { name.clone() };
-    let args = StackArgs { queue, seed, cache, is_served: true, ..StackArgs::of_device(&name) };
+    let args =
+        StackArgs { queue, seed, real_cache: RealCacheArgs { cache }, is_served: true, ..StackArgs::of_device(&name) };
     let mut plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &args, None)?;
     reach(table, &mut plan.target)?;
     if let Some(other) = before.iter().position(|other| is_same(&other.plan.target, &plan.target)) {

@@ -15,7 +15,7 @@ use elevon_serve::{Field, Level, Record};
 use serde_json::{Map, Value, json};
 
 use crate::args::{LogFormat, LogLevel, ServeArgs};
-use crate::failure::{Failure, printable, shown};
+use crate::failure::{Failure, printable, shown, without_numbers};
 
 /// Lines that may wait to be written.
 const WAITING: usize = 1024;
@@ -172,7 +172,7 @@ fn line(format: LogFormat, record: &Record<'_>, micros: u64) -> String {
                 ("time", number::timestamp(micros)),
                 ("level", level.to_owned()),
                 ("target", record.target.to_owned()),
-                ("message", record.message.to_owned()),
+                ("message", without_numbers(record.message).into_owned()),
             ] {
                 object.insert(key.to_owned(), Value::String(value));
             }

@@ -136,7 +136,7 @@ impl Axis {
         let is_own = |text: &&String| self.has_key(text.split_once('=').map_or(text.as_str(), |(key, _)| key).trim());
         match self.target {
             Target::Setting => base.queue.set.iter().find(is_own).map(|text| format!("--set {text}")),
-            Target::Job => base.job_option.iter().find(is_own).map(|text| format!("--job-option {text}")),
+            Target::Job => base.of_jobs.job_option.iter().find(is_own).map(|text| format!("--job-option {text}")),
             Target::Stack => {
                 let unset = StackArgs::of_text("").ok()?;
                 let given = single(&self.key, base).filter(|given| single(&self.key, &unset) != Some(*given))?;
@@ -216,8 +216,8 @@ fn single<'a>(key: &str, of: &'a StackArgs) -> Option<&'a str> {
         "scheduler" => of.queue.scheduler.as_deref(),
         "kernel" => of.queue.kernel.as_deref(),
         "buffers" => of.buffers.as_deref(),
-        "cpu-cost" => of.cpu_cost.as_deref(),
-        "memory" => of.memory.as_deref(),
+        "cpu-cost" => of.of_jobs.cpu_cost.as_deref(),
+        "memory" => of.of_jobs.memory.as_deref(),
         "tenants" => of.queue.tenants.as_deref().and_then(name_of),
         _ => None,
     }

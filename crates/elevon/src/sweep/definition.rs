@@ -63,15 +63,16 @@ impl Definition {
     pub(super) fn new(args: &SweepRunArgs) -> Result<Self, Failure> {
         let given = args.over.iter().map(|text| Axis::parse(text)).collect::<Result<Vec<_>, _>>();
         let mut axes = given.map_err(Failure::input)?;
+        let stack = args.stack.clone().whole();
         // A subcommand alone has none.
         let input = args.input.as_deref().unwrap_or(Path::new(""));
         let mut parts = if input.extension().is_some_and(|extension| extension == "toml") {
-            if args.stack != StackArgs::of_text("").map_err(Failure::input)? {
+            if stack != StackArgs::of_text("").map_err(Failure::input)? {
                 return Err(Failure::input(SweepError::InPlan { plan: input.display().to_string() }));
             }
             of_plan(input)?
         } else {
-            let (job, base) = (input.to_owned(), args.stack.clone());
+            let (job, base) = (input.to_owned(), stack);
             Parts {
                 job,
                 base,

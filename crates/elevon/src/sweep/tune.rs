@@ -44,7 +44,8 @@ const FRONT: usize = 60;
 
 pub(crate) fn tune(args: &TuneArgs) -> Result<Ending, Failure> {
     let goals = Goals::new(args)?;
-    let definition = Definition::of_search(&args.input, &args.stack, &args.over, args.seeds.as_deref())?;
+    let definition =
+        Definition::of_search(&args.input, &args.stack.clone().whole(), &args.over, args.seeds.as_deref())?;
     if let Some(path) = &args.html {
         let mut files = definition.files()?;
         files.add_stdout()?;

@@ -249,7 +249,12 @@ fn a_device_file_is_run_and_shown() {
     assert_eq!(own["jobs"][0]["read"]["bw_bytes"], same["jobs"][0]["read"]["bw_bytes"]);
     assert!(own["elevon"]["command"].as_str().expect("a command").contains("@phone.toml"));
     let page = bench.stdout(&["devices", "@phone.toml"]);
-    for line in ["my-phone: the phone on my desk, from ufs-4.0", "20us  yours [a]", "16  yours, no source"] {
+    for line in [
+        "my-phone: the phone on my desk, from ufs-4.0",
+        "20us  yours [a]",
+        "16  yours, no source",
+        "; yours [a]: set by the file",
+    ] {
         assert!(page.contains(line), "{line}: {page}");
     }
     assert!(page.contains("[a] read_command_cost: fitted by 4000 MB/s (fio 3.33 on the phone)"), "{page}");
@@ -285,7 +290,7 @@ fn mistakes_in_a_device_file_have_their_place() {
         }
     }
     let (code, _, stderr) = output(&bench, &["run", "reads.fio", "--device", "@none.toml"]);
-    assert!(code == Some(2) && stderr.contains("--device @none.toml: No such file"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("--device @none.toml: no such file"), "{stderr}");
 }
 
 /// The names of the disks in the table of measured attributes, and the profiles that present them.

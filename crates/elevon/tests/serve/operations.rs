@@ -214,7 +214,7 @@ fn the_loss_of_the_server_of_a_disk_is_told() {
     until("it is lost", || client.read(0, 4096).expect("an answer").is_err());
     until("no other is made", || {
         let _ = client.read(0, 4096).expect("an answer");
-        log().contains("no connection is made again: unix:up: ")
+        log().contains("no connection is made again: nbd+unix:///?socket=up: ")
     });
     let _again = nbdkit(&served.bench, &["memory", "8M"]).expect("installed");
     until("it is there again", || client.read(0, 4096).expect("an answer").is_ok());

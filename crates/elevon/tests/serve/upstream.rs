@@ -252,9 +252,18 @@ limit = { iops = 1000 }
     let said = ok(&bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran"));
     assert!(said.contains("export b: 6291456 bytes of device far from 2097152 on"), "{said}");
     for (to, words) in [
-        ("nbd+unix:///disk.img?socket=none", "c.toml:3:10: device.far.device: unix:none: No such file"),
-        ("nbd+unix:///other?socket=up", "c.toml:3:10: device.far.device: unix:up: the server refuses: no export"),
-        ("nbds+unix:///disk.img?socket=up", "c.toml:3:10: device.far.device: unix:up: whose certificates are trusted?"),
+        (
+            "nbd+unix:///disk.img?socket=none",
+            "c.toml:3:10: device.far.device: nbd+unix:///disk.img?socket=none: No such file",
+        ),
+        (
+            "nbd+unix:///other?socket=up",
+            "c.toml:3:10: device.far.device: nbd+unix:///other?socket=up: the server refuses: no export",
+        ),
+        (
+            "nbds+unix:///disk.img?socket=up",
+            "c.toml:3:10: device.far.device: nbds+unix:///disk.img?socket=up: whose certificates are trusted?",
+        ),
         ("nbd+unix:///disk.img", "c.toml:3:10: device.far.device: nbd+unix:///disk.img: is no address"),
     ] {
         bench.file("c.toml", config.replace("nbd+unix:///disk.img?socket=up", to));
@@ -386,7 +395,7 @@ fn there_are_several_connections_if_the_server_promises_that_they_see_one_disk()
     }
     let (count, said) = connections(&["--filter=limit", "memory", "8M", "limit=2"], "").expect("installed");
     assert_eq!(count, 2);
-    assert!(said.contains("2 connections in place of 4: unix:up: "), "{said}");
+    assert!(said.contains("2 connections in place of 4: nbd+unix:///?socket=up: "), "{said}");
 }
 
 #[test]

@@ -78,11 +78,14 @@ fn a_configuration_names_the_files() {
     let tls = |keys: &str| config("nbds", &format!("tls = {{ {keys} }}"));
     let at = |line: u32, column: u32, rest: &str| format!("elevon: c.toml:{line}:{column}: device.far.{rest}");
     for (text, words) in [
-        (config("nbd", ""), at(3, 10, "device: unix:up: the server refuses: it requires TLS")),
-        (config("nbds", ""), at(3, 10, "device: unix:up: whose certificates are trusted?")),
-        (tls("ca = 'alice/ca-cert.pem'"), at(3, 10, "device: unix:up: ")),
-        (tls("certificates = 'mallory'"), at(3, 10, "device: unix:up: invalid peer certificate: ")),
-        (tls(&format!("{own}, hostname = 'other'")), at(3, 10, "device: unix:up: invalid peer certificate: ")),
+        (config("nbd", ""), at(3, 10, "device: nbd+unix:///?socket=up: the server refuses: it requires TLS")),
+        (config("nbds", ""), at(3, 10, "device: nbds+unix:///?socket=up: whose certificates are trusted?")),
+        (tls("ca = 'alice/ca-cert.pem'"), at(3, 10, "device: nbds+unix:///?socket=up: ")),
+        (tls("certificates = 'mallory'"), at(3, 10, "device: nbds+unix:///?socket=up: invalid peer certificate: ")),
+        (
+            tls(&format!("{own}, hostname = 'other'")),
+            at(3, 10, "device: nbds+unix:///?socket=up: invalid peer certificate: "),
+        ),
         (tls("ca = 'none.pem'"), at(4, 14, "tls.ca: none.pem: No such file")),
         (tls("ca = 'disk.img'"), at(4, 14, "tls.ca: disk.img: no certificate in PEM is in it")),
         (tls("certificates = 'none'"), at(4, 24, "tls.certificates: none/ca-cert.pem: No such file")),

@@ -125,6 +125,8 @@ fn bad_input_is_one_line() {
         (vec!["job.fio", "--dev", "8:0"], "--dev: says how a trace is replayed"),
         (vec![&trace, "--dev", "9:9"], "no event of device 9:9"),
         (vec![&trace, "--speed", "0"], "--speed 0: expected a number from 0.001 to 1000"),
+        (vec![&trace, "--cpu-cost", "submit=1us"], "--cpu-cost submit=1us: the times of a trace"),
+        (vec![&trace, "--include-dir", "."], "--include-dir .: a trace has no job file"),
         (vec![&trace, "--memory", "1GiB"], "--memory 1GiB: the bios of a trace are below the page cache"),
         (vec![&trace, "--vs", "--cache 1GiB"], "--vs '--cache 1GiB'"),
         (

@@ -209,7 +209,7 @@ impl Rule {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let Some(kind) = kind(name) else {
             let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
-            return Err(TextError::UnknownName { name: name.into(), known: known.join(", ") });
+            return Err(TextError::Whole(format!("no such kind; `elevon faults` lists them ({})", known.join(", "))));
         };
         let given = Given::new(kind, rest)?;
         match kind.name {
@@ -333,9 +333,8 @@ impl<'a> Given<'a> {
     /// Refuses a rule without sectors and without a probability: it would do nothing, or make every
     /// command fail.
     fn needs_place_or_share(&self, sectors: Option<SectorRange>) -> Result<(), TextError> {
-        let is_zero = self.fields.raw("ppm").is_some_and(|ppm| ppm == "0");
-        if sectors.is_none() && (self.fields.raw("ppm").is_none() || is_zero) {
-            return Err(self.fields.bad("ppm", "where or how often: sectors=FIRST-LAST, or ppm=1..1000000, or both"));
+        if sectors.is_none() && self.fields.raw("ppm").is_none_or(|ppm| ppm == "0") {
+            return Err(TextError::Whole("needs sectors=FIRST-LAST, ppm=1..1000000, or both".into()));
         }
         Ok(())
     }

@@ -246,13 +246,13 @@ fn flushes_writes_and_whole_devices_fail() {
 #[test]
 fn rules_say_what_would_be_right() {
     for (text, error) in [
-        ("eror:ppm=1", "unknown name `eror`; there are error, latent, "),
-        ("error:", "fault error: `ppm=`: expected where or how often"),
+        ("eror:ppm=1", "no such kind; `elevon faults` lists them (error, latent, "),
+        ("error:", "needs sectors=FIRST-LAST, ppm=1..1000000, or both"),
         ("error:sectors=5-1", "fault error: `sectors=5-1`: expected FIRST-LAST in 512-byte sectors"),
         ("error:sectors=1,status=bad", "expected one of medium, io, transport"),
         ("error:ppm=2000000", "fault error: `ppm=2000000`: expected a number from 1 to 1000000"),
-        ("latent", "fault latent: `ppm=`: expected where or how often"),
-        ("latent:ppm=0", "fault latent: `ppm=0`: expected where or how often"),
+        ("latent", "needs sectors=FIRST-LAST, ppm=1..1000000, or both"),
+        ("latent:ppm=0", "needs sectors=FIRST-LAST, ppm=1..1000000, or both"),
         ("error:ppm=1,op=erase", "fault error: `op=erase`: expected any, read or write"),
         ("misdirected:by=9", "fault misdirected: `by=9`: expected sectors, a multiple of 8"),
         ("uber:bits=1", "fault uber: `bits=1`: expected a number from 4096"),
