@@ -126,8 +126,9 @@ impl Floor {
     }
 
     fn text(&self) -> String {
-        let part = |key: &str, rate: Option<u64>| Some(format!("{key} = {}", number(rate?)));
-        let parts: Vec<String> = part("iops", self.iops).into_iter().chain(part("bps", self.bps)).collect();
+        let iops = self.iops.map(|iops| format!("iops = {}", number(iops)));
+        let bps = self.bps.map(|bps| format!("bps = {}", bytes(bps)));
+        let parts: Vec<String> = iops.into_iter().chain(bps).collect();
         format!("{{ {} }}", parts.join(", "))
     }
 }
@@ -447,6 +448,14 @@ fn number(n: u64) -> String {
     if n > i64::MAX as u64 { format!("\"{n}\"") } else { n.to_string() }
 }
 
+/// Returns a number of bytes as a TOML value with the largest unit of which it is a multiple.
+fn bytes(n: u64) -> String {
+    let units = ["K", "M", "G", "T"].into_iter().zip(1..);
+    let units = units.flat_map(|(unit, power)| [(1000_u64.pow(power), unit, ""), (1024_u64.pow(power), unit, "i")]);
+    let of = units.filter(|(unit, ..)| n > 0 && n.is_multiple_of(*unit)).max();
+    of.map_or_else(|| number(n), |(unit, letter, binary)| format!("\"{}{letter}{binary}B\"", n / unit))
+}
+
 impl Limit {
     /// Returns each rate with its key.
     pub fn rates(&self) -> [(&'static str, Option<Cap>); 6] {
@@ -461,13 +470,14 @@ impl Limit {
     }
 
     fn text(&self) -> String {
-        let rate = |cap| match cap {
+        let rate = |key: &str, cap| match cap {
             Cap::Unlimited => "\"max\"".to_owned(),
+            Cap::At(n) if key.ends_with("bps") => bytes(n),
             Cap::At(n) => number(n),
         };
-        let rates = self.rates().into_iter().filter_map(|(key, cap)| Some(format!("{key} = {}", rate(cap?))));
-        let burst = self.burst.map(|bytes| format!("burst = \"{bytes}B\""));
-        let ios = self.burst_ios.map(|ios| format!("burst_ios = \"{ios}\""));
+        let rates = self.rates().into_iter().filter_map(|(key, cap)| Some(format!("{key} = {}", rate(key, cap?))));
+        let burst = self.burst.map(|burst| format!("burst = {}", bytes(burst)));
+        let ios = self.burst_ios.map(|ios| format!("burst_ios = {}", number(ios)));
         let parts: Vec<String> = rates.chain(burst).chain(ios).collect();
         format!("{{ {} }}", parts.join(", "))
     }

@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::slice;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use elevon_cache::page_cache::CacheConfig;
@@ -20,18 +21,19 @@ use elevon_core::layout::Layout;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, LayoutId, TaskId, TenantId};
+use elevon_core::units::{Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_host::{Alarm, Host, Incoming, Outgoing, SlotBytes, SocketEvent};
 use elevon_nbd::{Request, Session};
 use elevon_workload::settings::Settings;
-use elevon_workload::tenants::{Tenant, TenantPlan, in_vain};
+use elevon_workload::tenants::{Tenant, TenantChange, TenantPlan, in_vain};
 use elevon_workload::token::Token;
 
 use crate::client::{Charged, Client};
 use crate::disk::Disk;
 use crate::line::{Left, Line, Secure};
 use crate::listen::Socket;
+use crate::log::Level;
 use crate::pieces::{PART, Pieces};
 use crate::request_memory::RequestMemory;
 use crate::view::{ClientView, DeviceView, WaitingRequests};
@@ -300,8 +302,8 @@ impl<D: Disk> DeviceLoop<D> {
             self.stack.handle_timers(now, &mut self.disk);
             moved = true;
         }
-        if self.settings.next_change().is_some_and(|at| at <= now) {
-            self.settings.run_changes(&mut self.stack, now);
+        while let Some(change) = self.settings.take_due(now) {
+            self.make(now, &change);
             moved = true;
         }
         self.errors.handle_timers(now);
@@ -387,6 +389,25 @@ impl<D: Disk> DeviceLoop<D> {
         self.stack.config().kernel
     }
 
+    /// Makes a planned change, and logs it. At the end of the server no limit is set any more.
+    fn make(&mut self, now: Instant, change: &TenantChange) {
+        if self.is_stopping {
+            return;
+        }
+        let TenantChange { at, tenant, setting } = change;
+        let made = self.tenants.set(&mut self.stack, &mut self.settings, now, *tenant, slice::from_ref(setting));
+        let whose = match tenant.index() {
+            0 => String::new(),
+            _ => format!("tenant {}: ", self.tenants.path(*tenant)),
+        };
+        let seconds = at.get() as f64 / Nanos::from_secs(1).get() as f64;
+        let what = format!("the change at {seconds} s: {whose}{} = {}", setting.name(), setting.text(None));
+        match made {
+            Ok(()) => self.errors.news(now, Level::Info, &what),
+            Err(error) => self.errors.news(now, Level::Error, &format!("{what}: refused: {error}")),
+        }
+    }
+
     fn find(&self, path: &str) -> Result<TenantId, String> {
         self.tenants.find(path).ok_or_else(|| format!("{path}: no such tenant"))
     }
@@ -397,7 +418,7 @@ impl<D: Disk> DeviceLoop<D> {
             Some(path) => self.find(path)?,
         };
         let now = self.disk.now();
-        self.tenants.set(&mut self.stack, &mut self.settings, now, id, new)?;
+        self.tenants.replace_tables(&mut self.stack, &mut self.settings, now, id, new)?;
         let control = self.stack.control();
         let divides = control.io_cost().qos().enable || control.shares_a_limit(id);
         Ok(in_vain(self.stack.config().scheduler.info(), divides, new))

@@ -119,6 +119,18 @@ impl InForce {
         all
     }
 
+    /// Returns the settings that apply a setting as the file of the tenant would have it: `limit`
+    /// and `reserve` are tables, and a table replaces the one that was there as a whole.
+    pub fn replace(&self, setting: &Setting) -> Vec<Setting> {
+        let defaults = Self::default();
+        let whole = match *setting {
+            Setting::Limit(new) => Self { limit: new.over(defaults.limit), ..*self },
+            Setting::Reserve(new) => Self { reserve: new.over(defaults.reserve), ..*self },
+            other => return vec![other],
+        };
+        self.changes(&whole)
+    }
+
     /// Returns a rate of a setting, `io.max` or `limit`, that the other one has set.
     pub fn limited_by_other(&self, setting: &Setting) -> Option<LimitKey> {
         let is_set = |cap: Option<Cap>| cap.is_some_and(|cap| cap != Cap::Unlimited);
@@ -210,7 +222,11 @@ mod tests {
     fn only_what_is_set_is_told() {
         for (text, told) in [
             ("limit = { iops = 500 }", "{ iops = 500 }"),
-            ("limit = { bps = '10M', burst = '1M' }", "{ bps = 10000000, burst = \"1000000B\" }"),
+            ("limit = { bps = '10M', burst = '1M' }", "{ bps = \"10MB\", burst = \"1MB\" }"),
+            (
+                "limit = { rbps = '64KiB', wbps = 4097, burst_ios = 7 }",
+                "{ rbps = \"64KiB\", wbps = 4097, burst_ios = 7 }",
+            ),
             ("reserve = { iops = 100 }", "{ iops = 100 }"),
         ] {
             let name = text.split(' ').next().expect("a name");
@@ -298,6 +314,26 @@ mod tests {
         ] {
             assert_eq!(of(in_force).limited_by_other(&settings(setting)), found, "{in_force}, then {setting}");
         }
+    }
+
+    /// A table replaces what was there, `max` and 0 lift all of it, and nothing else changes.
+    #[test]
+    fn a_table_replaces_the_other() {
+        for from in TEXTS {
+            for to in ["limit = { iops = 400 }", "limit = 'max'", "reserve = { bps = '5M' }", "reserve = 0"] {
+                let name = to.split(' ').next().expect("a name");
+                let (mut now, wanted) = (of(from), of(to));
+                let file = parse("t", &format!("[tenant.a]\n{to}"), &Kernel::DEFAULT.rules()).expect("good settings");
+                now.replace(&file.tenants[0].settings[0]).iter().for_each(|setting| now.take(setting));
+                let others = InForce { limit: wanted.limit, reserve: wanted.reserve, ..of(from) };
+                let expected = match name {
+                    "limit" => InForce { reserve: of(from).reserve, ..others },
+                    _ => InForce { limit: of(from).limit, ..others },
+                };
+                assert_eq!(now, expected, "{from}, then {to}");
+            }
+        }
+        assert_eq!(of("limit = { iops = 5, burst_ios = 7 }").replace(&Setting::Weight(5)), [Setting::Weight(5)]);
     }
 
     #[test]

@@ -126,10 +126,15 @@ impl Settings {
         self.changes.front().map(|change| self.started.saturating_add(change.at))
     }
 
+    /// Takes the next change if it is due, for a caller that makes it.
+    pub fn take_due(&mut self, now: Instant) -> Option<TenantChange> {
+        self.next_change().filter(|at| *at <= now)?;
+        self.changes.pop_front()
+    }
+
     /// Makes every change that is due. A refused change is recorded and has no effect.
     pub fn run_changes(&mut self, stack: &mut Stack, now: Instant) {
-        while self.next_change().is_some_and(|at| at <= now) {
-            let Some(TenantChange { at, tenant, setting }) = self.changes.pop_front() else { return };
+        while let Some(TenantChange { at, tenant, setting }) = self.take_due(now) {
             match self.apply(stack, now, tenant, &setting) {
                 Ok(()) => self.made.push(TenantChange { at, tenant, setting }),
                 Err(error) => self.refused.push(RefusedChange { at, error }),

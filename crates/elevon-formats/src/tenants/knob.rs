@@ -196,7 +196,7 @@ const ROOT: &str = "the root has no limits or weight; write it under [tenant.\"N
 
 const NO_LIMIT: Limit = {
     const MAX: Option<Cap> = Some(Cap::Unlimited);
-    Limit { rbps: MAX, wbps: MAX, bps: MAX, riops: MAX, wiops: MAX, iops: MAX, burst: None, burst_ios: None }
+    Limit { rbps: MAX, wbps: MAX, bps: MAX, riops: MAX, wiops: MAX, iops: MAX, burst: Some(0), burst_ios: Some(0) }
 };
 
 fn unknown(entry: &TomlEntry<'_>, whose: Option<FileOwner>) -> String {

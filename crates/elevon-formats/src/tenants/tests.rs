@@ -72,7 +72,8 @@ target = "max"
         ]
     );
     let none = Some(Cap::Unlimited);
-    let lifted = Limit { rbps: none, wbps: none, bps: none, riops: none, wiops: none, iops: none, ..Limit::default() };
+    let (rates, burst_ios) = (Limit { rbps: none, wbps: none, bps: none, ..Limit::default() }, Some(0));
+    let lifted = Limit { riops: none, wiops: none, iops: none, burst: Some(0), burst_ios, ..rates };
     assert_eq!(file.tenants[1].settings, [Setting::Limit(lifted), Setting::Latency(None)]);
     assert_eq!(file.device, [Setting::CostQos(CostQos { enable: Some(true), ..CostQos::default() })]);
     assert!(good("").tenants.is_empty() && good("# nothing\n").device.is_empty());

@@ -25,6 +25,21 @@ struct KnownTenant {
     is_listed: bool,
 }
 
+impl KnownTenant {
+    /// Returns without an error if a setting can be applied. A rate that `io.max` and `limit` would
+    /// both set is refused if `io.max` is exact, as in a configuration: both then set the same
+    /// limit.
+    fn check(&self, stack: &Stack, setting: &Setting) -> Result<(), String> {
+        let conflict = self.in_force.limited_by_other(setting).filter(|_| stack.config().exact_io_max);
+        conflict.map_or(Ok(()), |rate| {
+            let (path, rate) = (&self.path, rate.name());
+            Err(format!(
+                "tenant {path} has {rate} in io.max and in limit, which then set the same limit; lift it first"
+            ))
+        })
+    }
+}
+
 impl Tenants {
     /// The tenants that settings were made of.
     pub(super) fn of(plan: &TenantPlan) -> Self {
@@ -50,27 +65,19 @@ impl Tenants {
         self.get(tenant).map_or("/", |known| &known.path)
     }
 
-    /// Returns without an error if settings of a tenant can be applied. A rate that `io.max` and
-    /// `limit` would both set is refused if `io.max` is exact, as in a configuration: both then set
-    /// the same limit.
+    /// Returns without an error if [`Self::replace_tables`] can apply settings of a tenant.
     pub(super) fn check(&self, stack: &Stack, tenant: TenantId, new: &[Setting]) -> Result<(), String> {
-        let known = self.get(tenant).filter(|_| stack.config().exact_io_max);
-        let Some(KnownTenant { path, mut in_force, .. }) = known.cloned() else { return Ok(()) };
+        let Some(mut known) = self.get(tenant).cloned() else { return Ok(()) };
         for setting in new {
-            if let Some(rate) = in_force.limited_by_other(setting) {
-                let rate = rate.name();
-                return Err(format!(
-                    "tenant {path} has {rate} in io.max and in limit, which then set the same limit; lift it first"
-                ));
-            }
-            in_force.take(setting);
+            known.check(stack, setting)?;
+            known.in_force.replace(setting).iter().for_each(|setting| known.in_force.take(setting));
         }
         Ok(())
     }
 
-    /// Applies settings of a tenant, over those in force, if [`Self::check`] has no error. The
-    /// first that is refused ends it.
-    pub(super) fn set(
+    /// Applies settings of a tenant as its file would have them: a table replaces the one in force
+    /// ([`InForce::replace`]). If [`Self::check`] has an error, none is applied.
+    pub(super) fn replace_tables(
         &mut self,
         stack: &mut Stack,
         settings: &mut Settings,
@@ -80,6 +87,24 @@ impl Tenants {
     ) -> Result<(), String> {
         self.check(stack, tenant, new)?;
         for setting in new {
+            let whole = self.get(tenant).map_or_else(|| vec![*setting], |known| known.in_force.replace(setting));
+            self.set(stack, settings, now, tenant, &whole)?;
+        }
+        Ok(())
+    }
+
+    /// Applies settings of a tenant, over those in force; what a table does not name stays. The
+    /// first that is refused ends it.
+    pub(super) fn set(
+        &mut self,
+        stack: &mut Stack,
+        settings: &mut Settings,
+        now: Instant,
+        tenant: TenantId,
+        new: &[Setting],
+    ) -> Result<(), String> {
+        for setting in new {
+            self.get(tenant).map_or(Ok(()), |known| known.check(stack, setting))?;
             settings.apply(stack, now, tenant, setting).map_err(|error| error.to_string())?;
             if let Some(known) = tenant.index().checked_sub(1).and_then(|at| self.known.get_mut(at)) {
                 known.in_force.take(setting);

@@ -7,4 +7,5 @@ mod guarantees;
 mod lab;
 mod memory;
 mod power;
+mod settings;
 mod unaligned;
