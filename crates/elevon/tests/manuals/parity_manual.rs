@@ -15,7 +15,7 @@ const FILES: [(&str, &str, usize); 8] = [
     ("schedulers.jsonl", "Linux 6.18, schedulers", 33),
     ("telling.jsonl", "Linux 6.18, chosen so that a wrong scheduler misses them", 24),
     ("in-order.jsonl", "Linux 6.18, over a store that keeps the order", 76),
-    ("undisturbed.jsonl", "Linux 6.18, before the processes of others, jobs that nobody had compared", 284),
+    ("undisturbed.jsonl", "Linux 6.18 at real-time priority on a busy machine, jobs chosen before the comparison", 284),
     ("cached.jsonl", "Linux 6.18, through the page cache, and POSIX AIO", 11),
     ("groups.jsonl", "Linux 6.18, BFQ with cgroup weights", 4),
     ("cost.jsonl", "Linux 6.12, io.cost and io.max", 12),
