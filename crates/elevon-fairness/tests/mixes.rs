@@ -50,6 +50,20 @@ fn a_driver_that_refuses_commands_is_shared() {
     }
 }
 
+/// Looks at five kinds of requests every 8 s take a sixth of the time of a server of 5 ms (609),
+/// and a process that thinks before every fourth request loses its place at each if only the mean
+/// of its think times counts (637). They had an unfairness of 0.19 and 0.18.
+#[test]
+fn looks_and_thinking_now_and_then_leave_shares_as_they_are() {
+    if Setup::FLOW.is_there() {
+        let lab = Lab::new();
+        for seed in [609, 637] {
+            let unfairness = points(&lab, &random_mix(seed), &[Setup::FLOW])[0].division.unfairness();
+            assert!(unfairness < 0.12, "{unfairness} of seed {seed}");
+        }
+    }
+}
+
 /// Shares that are found with the oracle are right where the device is a number of servers: what
 /// was delivered is what the servers had time for, and nobody has more than alone.
 #[test]

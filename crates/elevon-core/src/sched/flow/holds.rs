@@ -70,7 +70,8 @@ impl Flow {
         self.allow_holds(limit);
         let most = (alone / 8).max(self.allowance.min(alone));
         let queue = self.queue(q);
-        let Some(hold) = queue.hold(Nanos::new(most).min(self.settings.hold)) else { return };
+        let most = Nanos::new(most).min(self.settings.hold);
+        let Some(hold) = queue.short_hold(most).or_else(|| queue.hold(most)) else { return };
         let cost = self.charges().of(slot);
         let is_short = |member| self.shares.would_be_next(self.now, member, cost, u64::from(first) * cost);
         let is_owed = self.would_be_owed(queue.member, first, slot.sectors);

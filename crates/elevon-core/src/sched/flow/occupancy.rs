@@ -7,7 +7,8 @@
 //! direction, size within a factor of two, and whether they follow one another. In a *look* only
 //! requests of one cell go to the device, as many as wait; if they then wait inside the device for
 //! each other, the time by their number is what one occupies. The device is in use meanwhile, and
-//! nobody is charged for it; a look lasts for 150 ms or less, and a cell has one in 8 s at most.
+//! nobody is charged for it; a look lasts for 150 ms or less, a cell has one in 8 s at most, and
+//! all of them together take a 64th of the time once each cell was looked at.
 //!
 //! A cell whose requests cannot fill the device occupies what is left: the time in which the device
 //! was full, less what all other requests occupied.
@@ -33,6 +34,9 @@ const LONGEST: Nanos = Nanos::from_millis(150);
 const REST: Nanos = Nanos::from_millis(20);
 /// The shortest and the longest time until a cell is looked at again.
 const PAUSE: (Nanos, Nanos) = (Nanos::from_secs(8), Nanos::from_secs(128));
+/// The part of the time that looks take, at most, once each cell in use has had one: nobody is
+/// charged for what is served in them, and on a slow device one lasts long.
+const PART_OF_LOOKS: u64 = 64;
 /// Time for which a cell counts as in use.
 const RECENT: Nanos = Nanos::from_millis(200);
 /// How long the device is watched for what is left to other cells.
@@ -262,9 +266,12 @@ impl Occupancy {
     /// Ends a look. Without a result the cell is looked at later.
     pub(super) fn end(&mut self, now: Instant) {
         if let Some(look) = self.look.take() {
+            let took = now.since(look.since);
+            let was_used = |cell: &&Cell| cell.used.is_some_and(|at| now.since(at) < PAUSE.0);
+            let used = self.cells.iter().filter(was_used).count() as u64;
             let cell = &mut self.cells[usize::from(look.cell)];
-            cell.due = now + cell.pause;
-            self.quiet_at = now + now.since(look.since).max(REST);
+            cell.due = now + cell.pause.max(Nanos::new(took.get() * used * PART_OF_LOOKS));
+            self.quiet_at = now + took.max(REST);
             self.next = self.quiet_at + REST;
         }
     }
@@ -604,6 +611,9 @@ mod tests {
         in_use(&mut occupancy, now);
         assert!(!occupancy.consider(now), "not before its pause is over");
         now = now + PAUSE.0;
+        in_use(&mut occupancy, now);
+        assert!(!occupancy.consider(now), "looks of 150 ms at two cells take less than a 64th of the time");
+        now = now + Nanos::new(LONGEST.get() * 2 * PART_OF_LOOKS);
         in_use(&mut occupancy, now);
         assert!(occupancy.consider(now));
     }

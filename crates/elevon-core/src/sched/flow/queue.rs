@@ -84,6 +84,10 @@ pub(super) struct Queue {
     pub(super) left: Option<Instant>,
     /// Time from a completion to the next arrival.
     pub(super) think: Average,
+    /// An eighth of the time that its last request takes alone, and how many of its returns were
+    /// within it: a moving average, in 1/1024.
+    short: Nanos,
+    quick: u64,
     /// Time from arrival to completion, and the part of it that it waited, here or in the device.
     pub(super) total: Average,
     pub(super) wait: Average,
@@ -108,6 +112,8 @@ impl Queue {
             exited: false,
             left: None,
             think: Average::NONE,
+            short: Nanos::ZERO,
+            quick: 0,
             total: Average::NONE,
             wait: Average::NONE,
         }
@@ -116,7 +122,9 @@ impl Queue {
     /// Notes the arrival of a request.
     pub(super) fn on_arrival(&mut self, now: Instant) {
         if let Some(left) = self.left.take() {
-            self.think.add(now.since(left));
+            let think = now.since(left);
+            self.think.add(think);
+            self.quick = self.quick - self.quick / 8 + if think <= self.short { 128 } else { 0 };
         }
     }
 
@@ -129,6 +137,7 @@ impl Queue {
         let inside = total.get().saturating_sub(wait.get() + alone.get() * 33 / 32);
         self.wait.add(wait + Nanos::new(inside));
         self.left = Some(now);
+        self.short = Nanos::new(alone.get() / 8);
     }
 
     /// Returns true if the process loses a noticeable part of its time to waiting, so that keeping
@@ -140,11 +149,54 @@ impl Queue {
         }
     }
 
+    /// Returns how long the process usually takes until its next request, twice.
+    fn usual(&self) -> Option<Nanos> {
+        self.think.get().map(|think| Nanos::new(think * 2 + 1_000))
+    }
+
     /// Returns how long to wait for the next request of the process: twice the time that it
     /// usually takes, if that is not above `most`.
     pub(super) fn hold(&self, most: Nanos) -> Option<Nanos> {
-        let think = self.think.get().unwrap_or(most.get() / 8);
-        let hold = Nanos::new(think * 2 + 1_000);
+        let hold = self.usual().unwrap_or(Nanos::new(most.get() / 4 + 1_000));
         (hold <= most).then_some(hold)
+    }
+
+    /// Returns the same for a process that mostly returns at once and thinks now and then, so that
+    /// the mean says nothing: a place that is kept in vain is idle for an eighth of a request, and
+    /// at least every second one is used.
+    pub(super) fn short_hold(&self, most: Nanos) -> Option<Nanos> {
+        let is_mixed = self.quick >= 512 && self.usual().is_some_and(|usual| usual > self.short);
+        let hold = self.short.min(most);
+        (is_mixed && !hold.is_zero()).then_some(hold)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::flow::shares::{GroupId, Shares};
+
+    /// Returns how long a place is kept for a process of requests of 500 us that thinks for so many
+    /// microseconds before each in turn.
+    fn hold(thinks: &[u64]) -> Option<Nanos> {
+        let mut shares = Shares::new(Nanos::from_millis(250));
+        let member = shares.add(Instant::ZERO, GroupId::ROOT, 1, 40);
+        let (mut queue, mut now, alone) = (Queue::new(member, 1), Instant::ZERO, Nanos::from_micros(500));
+        for think in thinks.iter().cycle().take(400) {
+            queue.on_end(now, now, Nanos::ZERO, alone);
+            now = now + Nanos::from_micros(*think);
+            queue.on_arrival(now);
+        }
+        queue.short_hold(alone).or_else(|| queue.hold(alone))
+    }
+
+    #[test]
+    fn a_place_is_kept_shortly_for_who_mostly_returns_at_once() {
+        let short = Some(Nanos::new(62_500));
+        assert_eq!(hold(&[5]), Some(Nanos::from_micros(11)));
+        assert_eq!(hold(&[1_000, 5, 5, 5]), short);
+        assert_eq!(hold(&[1_000, 1_000, 1_000, 5]), None);
+        assert_eq!(hold(&[1_000]), None);
+        assert_eq!(hold(&[100]), Some(Nanos::from_micros(201)), "it never returns at once");
     }
 }
