@@ -204,6 +204,14 @@ impl HostFile {
 }
 
 impl HostFile {
+    /// Returns a second descriptor of the file, which has no part in its lock.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn try_clone(&self) -> std::io::Result<File> {
+        self.flush_file.try_clone()
+    }
+
     /// Takes a lock on a regular file for as long as it is open: one server may have it `alone`, or
     /// several together. It binds only who asks for it (flock). Block devices, and files of file
     /// systems that know no locks, are never refused.

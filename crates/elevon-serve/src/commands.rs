@@ -23,8 +23,8 @@ const SPAN: u64 = 1_000;
 /// Every command, for the answer to an unknown one.
 const COMMANDS: [&str; 8] = ["exports", "stats", "explain", "set", "drain", "resume", "reload", "stop"];
 
-/// Those that change something.
-const CHANGES: [&str; 5] = ["set", "drain", "resume", "reload", "stop"];
+/// Those that change something, but for `reload`, which is logged by who carries it out.
+const CHANGES: [&str; 4] = ["set", "drain", "resume", "stop"];
 
 /// Accepts connections that command, until the server has ended.
 pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>) {
@@ -77,8 +77,8 @@ fn log(command: &Value, answer: &Result<Value, String>, shared: &Shared) {
     }
     let words = ["export", "tenant", "setting"].iter().filter_map(|key| command[key].as_str());
     let command = words.fold(name.to_owned(), |words, word| format!("{words} {word}"));
-    let lines = |key: &str| answer.iter().flat_map(|answer| answer[key].as_array()).flatten().count();
-    let (level, end) = match (answer, lines("refused") + lines("warnings")) {
+    let lines = answer.iter().flat_map(|answer| answer["warnings"].as_array()).flatten().count();
+    let (level, end) = match (answer, lines) {
         (Err(error), _) => (Level::Error, format!("refused: {error}")),
         (Ok(_), 0) => (Level::Info, "done".to_owned()),
         (Ok(_), 1) => (Level::Warning, "done, with a line for whoever asked".to_owned()),
@@ -114,7 +114,7 @@ fn answer(command: &Value, shared: &Arc<Shared>) -> Result<Value, String> {
             control.resume(names);
             Vec::new()
         }),
-        "reload" => match shared.reload() {
+        "reload" => match shared.reload_and_log() {
             Ok(refused) => Ok(json!({ "refused": refused })),
             Err(errors) => Err(errors.join("\n")),
         },

@@ -278,7 +278,7 @@ impl Server {
 /// Reads the configuration again in a thread of its own.
 fn start_reload(shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
     let of_thread = Arc::clone(shared);
-    let thread = std::thread::Builder::new().name("reload".into()).spawn(move || of_thread.reload_and_log());
+    let thread = std::thread::Builder::new().name("reload".into()).spawn(move || drop(of_thread.reload_and_log()));
     let failed = |error: io::Error| {
         let message = format!("not reloaded: no thread for it: {error}");
         shared.log(&Record::new(Level::Error, "reload", &message));

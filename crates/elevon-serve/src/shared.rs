@@ -296,7 +296,7 @@ impl Shared {
     }
 
     /// Reads the configuration again.
-    pub(crate) fn reload(self: &Arc<Self>) -> Result<Vec<String>, Vec<String>> {
+    fn reload(self: &Arc<Self>) -> Result<Vec<String>, Vec<String>> {
         match self.reload.lock().expect(LOCK).as_mut() {
             Some(reload) => {
                 self.notify(Event::Reloading);
@@ -308,9 +308,11 @@ impl Shared {
         }
     }
 
-    /// Reads the configuration again, and logs a line for each thing that is to be known.
-    pub(crate) fn reload_and_log(self: &Arc<Self>) {
-        let (lines, level, end) = match self.reload() {
+    /// Reads the configuration again, and logs a line for each thing that is to be known, whoever
+    /// asked for it.
+    pub(crate) fn reload_and_log(self: &Arc<Self>) -> Result<Vec<String>, Vec<String>> {
+        let result = self.reload();
+        let (lines, level, end) = match &result {
             Ok(refused) if refused.is_empty() => (refused, Level::Info, "reloaded"),
             Ok(refused) => (refused, Level::Warning, "reloaded, but for what is said above"),
             Err(errors) => (errors, Level::Error, "not reloaded: everything is as it was"),
@@ -318,6 +320,7 @@ impl Shared {
         for line in lines.iter().map(String::as_str).chain([end]) {
             self.log(&Record::new(level, "reload", line));
         }
+        result
     }
 
     /// Ends the sockets of connections that `which` chooses by their export and their client, and

@@ -1,6 +1,6 @@
 //! What a device is doing: a plain value, and the same as JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use elevon_core::account::DiskStats;
@@ -148,10 +148,24 @@ impl Observed {
     }
 }
 
-/// Returns what is said about a tenant that no device has, with the one that was perhaps meant.
+/// Tenants that are named to somebody who asks for one that is not there.
+const NAMED: usize = 8;
+
+/// Returns what is said about a tenant that no device has, with the one that was perhaps meant, or
+/// with those that there are.
 pub(crate) fn unknown_tenant(devices: &[DeviceView], name: &str) -> String {
     let all = devices.iter().flat_map(|view| &view.tenants).filter(|tenant| !tenant.removed);
-    format!("{name}: no such tenant{}", did_you_mean(name, all.map(|tenant| &*tenant.path)))
+    let all: BTreeSet<&str> = all.map(|tenant| &*tenant.path).collect();
+    let meant = did_you_mean(name, all.iter().copied().filter(|path| *path != "/"));
+    if !meant.is_empty() {
+        return format!("{name}: no such tenant{meant}");
+    }
+    let named = all.iter().copied().take(NAMED).collect::<Vec<_>>().join(", ");
+    match all.len() {
+        0 | 1 => format!("{name}: no such tenant; there is {named} alone, the root"),
+        2..=NAMED => format!("{name}: no such tenant; there are {named}"),
+        more => format!("{name}: no such tenant; there are {named} and {} more", more - NAMED),
+    }
 }
 
 impl DeviceView {

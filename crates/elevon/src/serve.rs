@@ -6,7 +6,9 @@ mod notify;
 mod open;
 mod reload;
 mod tls;
+mod watch;
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use elevon_core::ioprio::IoPrio;
@@ -29,6 +31,7 @@ use config::{Setup, overlapping};
 use log::warn;
 use open::{Opened, Planned};
 use reload::{Running, reload_of};
+use watch::Watch;
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Ending, Failure> {
     log::start(args).map_err(MachineError::StartIo)?;
@@ -100,17 +103,18 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     }
     let exports = exports_of(&setup, path, &opened)?;
     let warnings = [std::mem::take(&mut setup.warnings), overlapping(&setup.file.exports, &exports)].concat();
-    let names: Vec<String> = exports.iter().map(|export| export.name.clone()).collect();
+    let names: Vec<_> = exports.iter().map(|export| named(export, setup.tls.as_ref())).collect();
     exports.into_iter().for_each(|export| server.add_export(export));
     if let Some(control) = &setup.file.control {
         let listening = server.listen_for_commands(Path::new(&control.value));
         listening.map_err(|error| config::wrong(control, error.to_string()))?;
     }
+    let named = setup.file.devices.iter().zip(&opened);
+    let watch = Watch::new(named.filter_map(|(table, opened)| Some((table.name.clone(), opened.file.clone()?))));
     let running = Running { path: path.clone(), file: setup.file, opened, files, warnings };
-    let scheme = scheme(setup.tls.as_ref());
-    let addresses = Addresses { scheme, nbd: setup.addresses, metrics: setup.metrics, passed };
+    let addresses = Addresses { nbd: setup.addresses, metrics: setup.metrics, passed };
     set_tls(&mut server, setup.tls);
-    run(server, addresses, &names, &interrupt, Some(reload_of(running)))
+    run(server, addresses, &names, &interrupt, (watch, Some(reload_of(running))))
 }
 
 /// Returns the exports on devices that are open, and prints what is to be known of both.
@@ -204,7 +208,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
         .map(|text| Address::of_metrics(text).map_err(|error| Failure::named(format!("--metrics {text}"), error)));
     let tls = tls::of_args(args)?;
     warn(&tls.as_ref().and_then(tls::expiry_warning).into_iter().collect::<Vec<_>>());
-    let addresses = Addresses { scheme: scheme(tls.as_ref()), nbd, metrics: metrics.transpose()?, passed };
+    let addresses = Addresses { nbd, metrics: metrics.transpose()?, passed };
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
     if name.len() > NAME_MAX || name.contains(char::is_control) {
         let expected = format!("at most {NAME_MAX} bytes and no control characters");
@@ -225,31 +229,25 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     let mut server = Server::new(limits, log::log);
     let is_watched = args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
     let planned = Planned { plan, read_only: args.read_only, direct: args.direct, busy_poll, is_watched };
-    let opened = open::add(&mut server, &default_name(&args.file), planned)?;
+    let device = default_name(&args.file);
+    let opened = open::add(&mut server, &device, planned)?;
     warn(&opened.notes);
+    let watch = Watch::new(opened.file.iter().map(|file| (device.clone(), file.clone())));
     let told = opened.told(opened.size.get(), args.read_only, args.file.display().to_string());
     let clients = args.clients.clone();
-    server.add_export(Exported {
-        name: name.clone(),
-        device: 0,
-        tenant,
-        ioprio: IoPrio::NONE,
-        start: 0,
-        told,
-        clients,
-        max_connections: None,
-    });
+    let export =
+        Exported { name, device: 0, tenant, ioprio: IoPrio::NONE, start: 0, told, clients, max_connections: None };
+    let named = named(&export, tls.as_ref());
+    server.add_export(export);
     if let Some(path) = &args.control {
         server.listen_for_commands(path)?;
     }
     set_tls(&mut server, tls);
-    run(server, addresses, &[name], &interrupt, None)
+    run(server, addresses, &[named], &interrupt, (watch, None))
 }
 
 /// Where a server listens.
 struct Addresses {
-    /// The scheme of the exports' addresses.
-    scheme: &'static str,
     nbd: Vec<Address>,
     metrics: Option<Address>,
     passed: PassedSockets,
@@ -259,10 +257,11 @@ struct Addresses {
 fn run(
     mut server: Server,
     addresses: Addresses,
-    names: &[String],
+    exports: &[(String, &str)],
     interrupt: &Interrupt,
-    reload: Option<Reload>,
+    (watch, reload): (Watch, Option<Reload>),
 ) -> Result<Ending, Failure> {
+    let watch = RefCell::new(watch);
     // The handler of signals writes plain lines.
     let is_text = log::format() == LogFormat::Text;
     if !is_text {
@@ -272,8 +271,8 @@ fn run(
     addresses.passed.into_iter().for_each(|(name, socket)| server.adopt(&name, socket));
     let metrics = addresses.metrics.as_ref().map(|address| server.listen_for_http(address)).transpose()?;
     for address in &bound {
-        for name in names {
-            emit_text(&format!("{}\n", address.uri(addresses.scheme, name)))?;
+        for (name, scheme) in exports {
+            emit_text(&format!("{}\n", address.uri(scheme, name)))?;
         }
     }
     match metrics {
@@ -281,7 +280,9 @@ fn run(
         Some(address @ Address::Unix(_)) => emit_text(&format!("metrics: {address}\n"))?,
         None => {}
     }
+    // It is asked often.
     let stop = || {
+        watch.borrow_mut().look();
         if let (true, Some(signal), false) = (interrupt.is_set(), interrupt.signal(), is_text) {
             let message =
                 "stopping once what is in flight has finished; another signal, a second from now or later, gives up";
@@ -354,7 +355,9 @@ fn default_name(file: &Path) -> String {
     if file.exists() { name } else { name.split(':').next().unwrap_or_default().to_owned() }
 }
 
-/// Returns the scheme of the exports' addresses: `nbds` asks clients to use TLS.
-fn scheme(tls: Option<&Tls>) -> &'static str {
-    if tls.is_some_and(Tls::is_required) { "nbds" } else { "nbd" }
+/// Returns the name of an export, and the scheme of its addresses: `nbds` asks clients to use TLS,
+/// without which nobody has a name among the export's clients.
+fn named(export: &Exported, tls: Option<&Tls>) -> (String, &'static str) {
+    let takes_tls = tls.is_some_and(Tls::is_required) || !export.clients.is_empty();
+    (export.name.clone(), if takes_tls { "nbds" } else { "nbd" })
 }

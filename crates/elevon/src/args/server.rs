@@ -155,7 +155,7 @@ pub(crate) enum CtlCommand {
     Stats,
     /// Why a tenant has the rate that it has
     Explain {
-        /// Path of the tenant
+        /// Path of the tenant; `/` is the root, which pays for a single export without --tenant
         tenant: String,
         /// Time to look at, in seconds
         #[arg(long, value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use elevon_core::ioprio::{IoPrio, PrioPolicy};
 use elevon_core::sched::{Reads, SchedulerInfo};
-use elevon_core::units::TenantId;
+use elevon_core::units::{Bytes, TenantId};
 use elevon_formats::cgroup::{Limit, Setting};
 use elevon_formats::device::Given;
 use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, Span, read_text_file};
+use elevon_formats::quantity::memory_text;
 use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile, parse};
 use elevon_formats::tenants::{TenantTable, TenantsFile, is_at_or_above};
 use elevon_serve::{Address, ConnectionLimits, Exported, ServerTlsFiles, Tls};
@@ -78,7 +79,8 @@ impl Setup {
             }
         }
         if errors.is_empty() {
-            errors.extend(clashes(&file, &devices).into_iter().map(InputError::Text));
+            let caches = caches_beyond(&file, &devices, elevon_host::memory::total());
+            errors.extend(clashes(&file, &devices).into_iter().chain(caches).map(InputError::Text));
         }
         if errors.is_empty() {
             Ok(Self { file, addresses, metrics, tls, devices, tenants: Vec::new(), warnings })
@@ -132,6 +134,22 @@ fn clashes(file: &ServeFile, devices: &[Planned]) -> Vec<Diagnostic> {
         taken.push((place, given.key.clone()));
     }
     errors
+}
+
+/// Returns an error if the page caches of all devices take more than the machine's memory, at the
+/// first that it has no room for.
+fn caches_beyond(file: &ServeFile, devices: &[Planned], machine: Bytes) -> Option<Diagnostic> {
+    let mut all = 0_u64;
+    let of_device = |(table, planned): (&DeviceTable, &Planned)| {
+        all = all.saturating_add(planned.plan.cache.as_ref()?.sizes().0.get());
+        let given = table.cache.clone()?;
+        (all > machine.get()).then_some((given, all))
+    };
+    let (given, all) = file.devices.iter().zip(devices).find_map(of_device)?;
+    let mib = |bytes: u64| memory_text(Bytes::new(bytes >> 20 << 20));
+    let (all, machine) = (mib(all), mib(machine.get()));
+    let words = format!("{}: with those of the devices before it {all}; the machine has {machine}", given.value);
+    Some(given.place.diagnostic(&given.key, Problem::OutOfRange.because(words)))
 }
 
 /// Returns the path of a socket's address; any other stands for itself.

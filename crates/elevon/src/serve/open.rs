@@ -1,5 +1,6 @@
 //! Opens a device in the thread that will own it: stack, disk, and the settings of its tenants.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use elevon_core::stack::Stack;
@@ -13,6 +14,7 @@ use elevon_serve::{Disk, Parts, Server, Upstream};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
 
+use super::watch::ServedFile;
 use crate::device_description;
 use crate::failure::{ConflictError, Failure, MachineError, ValueError};
 use crate::plan::{Plan, Target};
@@ -51,6 +53,8 @@ pub(super) struct Opened {
     pub(super) for_reading: bool,
     pub(super) can_discard: bool,
     pub(super) notes: Vec<String>,
+    /// The regular file that it is.
+    pub(super) file: Option<Arc<ServedFile>>,
 }
 
 impl Opened {
@@ -107,7 +111,10 @@ fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     host.busy_poll(Duration::from_nanos(planned.busy_poll.get()));
     let description = device_description::of_host(path, &host);
     let notes = host.warnings().to_vec();
-    finish(planned, (host, SECTOR), &description, notes)
+    let file = ServedFile::of(host.file());
+    let mut device = finish(planned, (host, SECTOR), &description, notes)?;
+    device.1.file = file;
+    Ok(device)
 }
 
 fn simulated(planned: &Planned) -> Result<OpenDevice<SimulatedDisk<AnyDevice, RealClock>>, Failure> {
@@ -163,6 +170,7 @@ fn finish<D: Disk>(
         for_reading: false,
         can_discard: !limits.max_hw_discard_sectors.is_zero(),
         notes,
+        file: None,
     };
     let cache = plan.cache.as_ref().map(|cache| cache.config(&config));
     if let Some(cache) = &cache {

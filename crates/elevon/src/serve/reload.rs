@@ -37,6 +37,7 @@ impl Running {
             return Err(vec![format!("{}: {why}", self.path.display())]);
         }
         let mut refused = self.refused(&setup.file);
+        refused.extend(self.differences());
         let known = self.on_open_devices(&setup, &mut refused)?;
         // The files may be others under the same names: certificates are renewed.
         control.set_tls(tls);
@@ -61,6 +62,15 @@ impl Running {
         warn(&warnings.iter().filter(|line| !self.warnings.contains(line)).cloned().collect::<Vec<_>>());
         self.warnings = warnings;
         Ok(refused)
+    }
+
+    /// Returns a line for each file that is not as it was when it was opened.
+    fn differences(&self) -> impl Iterator<Item = String> {
+        let (file, devices) = (self.path.display(), self.file.devices.iter().zip(&self.opened));
+        devices.filter_map(move |(table, opened)| {
+            let words = opened.file.as_ref()?.difference()?;
+            Some(format!("{file}: device.{}.device: {words}", table.name))
+        })
     }
 
     /// Returns the number of the open device that a table names.
@@ -108,8 +118,11 @@ impl Running {
         match old {
             Some(view) if is_same(&view.exported, &export) => {}
             Some(view) if !view.clients.is_empty() => {
-                let clients = view.clients.len();
-                let why = format!("{clients} connections have it open as it was; drain it first");
+                let have = match view.clients.len() {
+                    1 => "1 connection has".to_owned(),
+                    clients => format!("{clients} connections have"),
+                };
+                let why = format!("{have} it open as it was; drain it first");
                 refused.push(line(table, &why));
             }
             _ => control.put_export(export),

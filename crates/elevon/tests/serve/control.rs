@@ -211,7 +211,7 @@ fn a_reload_changes_what_can_change_and_refuses_the_rest_by_name() {
     assert_eq!(status, Some(1), "{stderr}");
     let lines: Vec<&str> = stderr.lines().collect();
     assert!(lines.len() == 2 && lines[0].contains("c.toml: device.fast.scheduler: takes a restart"), "{stderr}");
-    assert!(lines[1].contains("c.toml:6: export.a: 1 connections have it open as it was; drain it first"), "{stderr}");
+    assert!(lines[1].contains("c.toml:6: export.a: 1 connection has it open as it was; drain it first"), "{stderr}");
     let exports = json(&served, &["exports"])["exports"].as_array().expect("a list").clone();
     let told: Vec<(&str, u64, &str)> = exports
         .iter()
@@ -379,6 +379,10 @@ fn a_reload_with_a_wrong_range_changes_nothing() {
     let (status, _, stderr) = ctl(&served, &["reload"]);
     assert!(status == Some(1) && stderr.lines().count() == 1, "{stderr}");
     assert!(stderr.contains("export.b: begins at byte 1073741824; when it was opened"), "{stderr}");
+    served.bench.file("c.toml", wrong.replace("size = '2MiB'", "start = '2GiB'"));
+    let (_, _, stderr) = ctl(&served, &["reload"]);
+    let has_head = |line: &str| line.starts_with("elevon: c.toml:");
+    assert!(stderr.lines().count() == 2 && stderr.lines().all(has_head), "{stderr}");
     assert_eq!(json(&served, &["exports"])["exports"].as_array().map(Vec::len), Some(2));
     let stats = json(&served, &["stats"]);
     assert_eq!(stats["devices"][0]["tenants"][1]["settings"]["io.weight"], "default 300");

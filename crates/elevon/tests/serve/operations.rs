@@ -82,7 +82,7 @@ fn commands_that_change_something_have_a_line_in_the_log() {
         "elevon: command set a weight = 300: done",
         "elevon: command drain a: done",
         "elevon: command resume: done",
-        "elevon: command set none weight = 300: refused: none: no such tenant",
+        "elevon: command set none weight = 300: refused: none: no such tenant; there are /, a",
     ];
     assert_eq!(commands, expected, "{log}");
 }
@@ -170,10 +170,72 @@ fn a_reload_knows_a_device_whose_file_is_gone_or_has_grown() {
     let (status, _, stderr) = ctl(&served, &["reload"]);
     let words = format!("when it was opened (more takes a restart) the device had {DISK} there");
     assert!(status == Some(1) && stderr.contains(&words), "{stderr}");
-    fs::remove_file(served.bench.path("disk.img")).expect("the disk");
     served.bench.file("c.toml", CONFIG);
+    let size = DISK as u64;
+    for (now, words) in [
+        (2 * size, format!("disk.img has grown from {size} bytes to {}: to serve more takes a restart", 2 * size)),
+        (4096, format!("disk.img was cut from {size} bytes to 4096: reads beyond fail")),
+    ] {
+        grown.set_len(now).expect("room");
+        let (status, _, stderr) = ctl(&served, &["reload"]);
+        assert_eq!((status, stderr), (Some(1), format!("elevon: c.toml: device.one.device: {words}\n")));
+        let log = || fs::read_to_string(served.bench.path("log")).expect("UTF-8");
+        until("it is logged without a reload, too", || log().contains(&format!("elevon: device one: {words}\n")));
+    }
+    grown.set_len(size).expect("room");
     assert_eq!(ctl(&served, &["reload"]), (Some(0), String::new(), String::new()));
-    served.end();
+    fs::remove_file(served.bench.path("disk.img")).expect("the disk");
+    let (status, _, stderr) = ctl(&served, &["reload"]);
+    let words = "disk.img was deleted: what is in it and what is written to it is lost at the end";
+    assert_eq!((status, stderr), (Some(1), format!("elevon: c.toml: device.one.device: {words}\n")));
+    let bench = served.ended();
+    let log = fs::read_to_string(bench.path("log")).expect("UTF-8");
+    assert!(log.contains(&format!("elevon: c.toml: device.one.device: {words}\n")), "a reload is logged: {log}");
+    assert!(log.contains("elevon: reloaded, but for what is said above\n"), "{log}");
+}
+
+/// Without a configuration: the tenants of the file, and none at all.
+#[test]
+fn a_single_export_tells_its_planned_changes_and_its_tenants() {
+    let bench = Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    let limit = "limit = { bps = '64KiB', burst = '1GB', burst_ios = 7 }";
+    bench.file(
+        "t.toml",
+        format!("[tenant.a]\n{limit}\n[[change]]\nat = '500ms'\ntenant = 'a'\nlimit = {{ iops = 400 }}\n"),
+    );
+    let args = ["serve", "disk.img", "--listen", "unix:s", "--control", "ctl", "--tenants", "t.toml", "--tenant", "a"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
+    command.args(args).stderr(File::create(bench.path("log")).expect("a file"));
+    let served = Served::of_command(bench, command);
+    let explain = || ctl(&served, &["explain", "a", "--seconds", "0.01"]).1;
+    let told = |limit: &str| explain().contains(&format!("  in force: limit = {limit}\n"));
+    until("it is told", || told(r#"{ bps = "64KiB", iops = 400, burst = "1GB", burst_ios = 7 }"#));
+    let (status, _, stderr) = ctl(&served, &["set", "a", "limit = { bps = '200MB', burst_ios = 7 }"]);
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    assert!(told(r#"{ bps = "200MB", burst_ios = 7 }"#), "a table replaces the other: {}", explain());
+    let (status, _, stderr) = ctl(&served, &["explain", "elsewhere"]);
+    assert_eq!((status, stderr.as_str()), (Some(1), "elevon: elsewhere: no such tenant; there are /, a\n"));
+    let bench = served.ended();
+    let log = fs::read_to_string(bench.path("log")).expect("UTF-8");
+    assert!(log.contains("elevon: device disk.img: the change at 0.5 s: tenant a: limit = { iops = 400 }\n"), "{log}");
+}
+
+#[test]
+fn page_caches_of_all_devices_have_to_fit_the_machine() {
+    let bench = Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    bench.file("other.img", vec![0; DISK]);
+    let cache = format!("cache = '{}MiB'\n", elevon_host::memory::total().get() * 6 / 10 >> 20);
+    let config = CONFIG.replace(
+        "[export.a]",
+        &format!("{cache}[device.two]\ndevice = 'other.img'\n{cache}[export.a]\ndevice = 'one'"),
+    );
+    bench.file("c.toml", config);
+    let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && stderr.contains("elevon: c.toml:8:9: device.two.cache: "), "{stderr}");
+    assert!(stderr.contains(": with those of the devices before it ") && stderr.lines().count() == 1, "{stderr}");
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn the_api_tells_what_ctl_tells() {
     assert_eq!(limited["words"], "own limit iops=20");
     assert!(limited["share"].as_f64() > Some(50.0), "{explained}");
     for (path, status, words) in [
-        ("/api/explain?tenant=none", 404, "none: no such tenant"),
+        ("/api/explain?tenant=none", 404, "none: no such tenant; there are /, b, shop, shop/<i>a"),
         ("/api/explain", 400, "tenant is missing: expected its path"),
         ("/api/explain?tenant=shop&over_ms=1", 400, "over_ms: expected a whole number from 200 to 5000"),
     ] {

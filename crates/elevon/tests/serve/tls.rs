@@ -349,6 +349,7 @@ fn a_single_export_is_for_the_clients_that_options_name() {
     let files = ["--tls-certificates", "server", "--client", "carol", "--client", "BOB", "--tls-required=false"];
     let args = [&["disk.img", "--listen", "unix:s"], &files[..]].concat();
     let served = Served::run(with_certificates(true), &args);
+    assert!(served.uri.starts_with("nbds+unix:///disk.img?"), "it opens for no client without TLS: {}", served.uri);
     let size = |client| served.client("nbdinfo", &["--size", &uri(&served, "disk.img", client)]);
     let Some(of_bob) = size("bob") else { return };
     assert_eq!(ok(&of_bob).trim(), DISK.to_string());
