@@ -226,7 +226,7 @@ fn page_caches_of_all_devices_have_to_fit_the_machine() {
     let bench = Bench::new();
     bench.file("disk.img", vec![0; DISK]);
     bench.file("other.img", vec![0; DISK]);
-    let cache = format!("cache = '{}MiB'\n", elevon_host::memory::total().get() * 6 / 10 >> 20);
+    let cache = format!("cache = '{}MiB'\n", (elevon_host::memory::total().get() >> 20) * 6 / 10);
     let config = CONFIG.replace(
         "[export.a]",
         &format!("{cache}[device.two]\ndevice = 'other.img'\n{cache}[export.a]\ndevice = 'one'"),
