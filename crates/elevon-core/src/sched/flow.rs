@@ -76,8 +76,8 @@ use crate::merge::MergeKind;
 use crate::request::Request;
 use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, Sectors, TaskId, TenantId};
 
-/// Requests in flight on a disk, which does one at a time, beside one of a process that is owed
-/// service: more would starve each other there, and they are sorted here.
+/// The limit of what is in flight on a disk. One request of a process that is owed service may go
+/// beyond it. With more the disk would let some starve; here they are sorted by sector.
 const DISK_DEPTH: u32 = 1;
 /// What happened within this time counts as the present.
 const RECENT: Nanos = Nanos::from_millis(100);
@@ -129,7 +129,7 @@ pub struct Flow {
     ended: Instant,
     turn: Turn,
     depth: Depth,
-    /// The same of writes alone: a device with a write buffer gains nothing from more of them.
+    /// The usable depth of writes alone: a device with a write buffer gains nothing from more of them.
     write_depth: Depth,
     /// When a read and a write last ended.
     read_at: Option<Instant>,
@@ -271,7 +271,7 @@ impl Flow {
         }
     }
 
-    /// The same of a process whose request before was of another priority or tenant.
+    /// Returns the queue of a request whose process had another priority or tenant before.
     fn other_queue_for(&mut self, request: &Request) -> QueueId {
         let (task, group) = (request.task, self.group_of(request.tenant));
         let (class, weight) = class_and_weight(request.ioprio);
@@ -487,7 +487,7 @@ impl Flow {
         self.serve_owed(q, id, kinds, None)
     }
 
-    /// The same, if not `None`, because the floor of this group asks for it.
+    /// Dispatches a request of a queue; `owed` is the group whose floor asked for it, if one did.
     #[inline]
     fn serve_owed(&mut self, q: QueueId, id: RequestId, kinds: Kinds, owed: Option<GroupId>) -> RequestId {
         let (is_next, idle) = self.take_turn(q, id);

@@ -40,7 +40,7 @@ impl Queue {
 }
 
 impl BySector {
-    /// Makes room for the keys below `requests`.
+    /// Returns an index for requests below `requests`, with none filed.
     pub(super) fn new(requests: usize) -> Self {
         let counters = requests.next_power_of_two().max(64);
         Self { tree: TreeLinks::new(requests), new: alloc::vec![0; counters], is_complete: false }

@@ -29,12 +29,14 @@
 
 mod order;
 mod pace;
+mod sums;
 
 #[cfg(test)]
 mod tests;
 
 use order::Order;
 use pace::Pace;
+use sums::Sums;
 
 use super::cost::{LONGEST, Quiet};
 use super::occupancy::Occupied;
@@ -81,81 +83,6 @@ const KEPT: (u64, u64) = (15, 16);
 /// Waiting times between refused probes.
 const UP_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_millis(500));
 const DOWN_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_secs(4));
-
-/// Sums over requests: their number, the time t that they took, the time e that they take alone,
-/// squares and products, the time integral of the number in flight meanwhile, and what they occupy:
-/// the time o of those of which that is known, and the time alone r of the rest, of which a part is
-/// estimated. (Estimated anew during a comparison, it would tell two equal depths apart.) Times are
-/// in 64 ns, but o and r in 8 ns: o is a small part of e on a fast drive.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    n: u64,
-    t: u64,
-    e: u64,
-    tt: u64,
-    te: u64,
-    ee: u64,
-    area: u64,
-    o: u64,
-    r: u64,
-}
-
-impl Sums {
-    const NONE: Self = Self { n: 0, t: 0, e: 0, tt: 0, te: 0, ee: 0, area: 0, o: 0, r: 0 };
-
-    fn add(&mut self, sample: Sample) {
-        let (t, e) = (sample.time >> 6, sample.alone.min(LONGEST) >> 6);
-        let Occupied { known, rest } = sample.occupied;
-        self.n += 1;
-        self.t += t;
-        self.e += e;
-        self.tt += t * t;
-        self.te += t * e;
-        self.ee += e * e;
-        self.area += sample.area >> 6;
-        // One of the two is zero: two branches cost less than two comparisons.
-        if rest == 0 {
-            self.o += known.min(LONGEST) >> 3;
-        } else {
-            self.r += rest.min(LONGEST) >> 3;
-        }
-    }
-
-    fn halve(&mut self) {
-        let Self { n, t, e, tt, te, ee, area, o, r } = self;
-        [n, t, e, tt, te, ee, area, o, r].into_iter().for_each(|sum| *sum /= 2);
-    }
-
-    /// Returns the mean number in flight, in 1/64.
-    const fn depth(&self) -> u64 {
-        self.area.saturating_mul(FRACTION) / if self.t == 0 { 1 } else { self.t }
-    }
-
-    /// Returns how many requests are served at a time, in 1/1024.
-    fn served(&self) -> u64 {
-        let t = u128::from(self.t.max(1));
-        (u128::from(self.area) * u128::from(self.e) * 1024 / (t * t)) as u64
-    }
-
-    /// Returns which part of its time the device delivers, in 1/65536. `rest` is the part that the
-    /// rest occupies, in 1/65536.
-    fn delivered(&self, rest: u64) -> u64 {
-        let [t, o, r, rest] = [self.t.max(1), self.o, self.r, rest].map(u128::from);
-        let occupied = o + ((r * rest) >> 16);
-        (u128::from(self.area) * occupied * 8192 / (t * t)) as u64
-    }
-
-    /// Returns the relative variance of the throughput, in millionths.
-    fn error(&self) -> u64 {
-        let [n, t, e, tt, te, ee] = [self.n, self.t, self.e, self.tt, self.te, self.ee].map(i128::from);
-        if n == 0 || e == 0 || t == 0 {
-            return 1_000_000;
-        }
-        // Sum of the squares of t − (sum of t / sum of e) · e.
-        let squares = (tt - 2 * te * t / e + ee * t / e * t / e).max(0);
-        (squares * 1_000_000 / t * n / t / n) as u64
-    }
-}
 
 /// A request that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -454,7 +381,9 @@ impl Depth {
         match () {
             () if sample.area * 16 <= sample.time * 17 => Quiet::Yes,
             // A whole baseline cannot have been shorter than it takes alone.
-            () if is_known && self.baseline.n >= FEWEST && self.baseline.t < self.baseline.e => Quiet::Probably,
+            () if is_known && self.baseline.count >= FEWEST && self.baseline.time < self.baseline.alone => {
+                Quiet::Probably
+            }
             () if self.is_verified && self.probe.is_none() && sample.mark.epoch == self.epoch => Quiet::Probably,
             () => Quiet::No,
         }
@@ -513,16 +442,16 @@ impl Depth {
             self.skip -= 1;
             return Event::None;
         }
-        if self.baseline.n >= FEWEST {
+        if self.baseline.count >= FEWEST {
             self.recent.0 += sample.time >> 6;
-            self.recent.1 += (sample.alone >> 6) * (self.baseline.t >> 8) / (self.baseline.e >> 8).max(1);
+            self.recent.1 += (sample.alone >> 6) * (self.baseline.time >> 8) / (self.baseline.alone >> 8).max(1);
         }
-        if self.baseline.n == 0 {
+        if self.baseline.count == 0 {
             self.began = now;
         }
         self.baseline.add(sample);
         let span = now.since(self.began);
-        if self.baseline.n >= BASELINE && span >= MEMORY {
+        if self.baseline.count >= BASELINE && span >= MEMORY {
             self.baseline.halve();
             self.began = self.began + Nanos::new(span.get() / 2);
         }
@@ -607,7 +536,7 @@ impl Depth {
         }
         // By rate it takes longer to know what is delivered.
         let shortest = if self.order.is_lost { LONG } else { SHORT };
-        self.baseline.n >= FEWEST && now.since(self.began) >= shortest
+        self.baseline.count >= FEWEST && now.since(self.began) >= shortest
     }
 
     /// Begins a probe if one is due.
@@ -659,7 +588,7 @@ impl Depth {
         self.probe = Some(probe);
         if probe.way == Way::Solo {
             let (few, enough) = SOLO;
-            if probe.sums.n < enough && took < TOO_LONG && (probe.sums.n < few || took < SOLO_LONG) {
+            if probe.sums.count < enough && took < TOO_LONG && (probe.sums.count < few || took < SOLO_LONG) {
                 return Event::None;
             }
             self.end();
@@ -667,7 +596,7 @@ impl Depth {
             self.renew_baseline();
             return Event::Costs;
         }
-        let has_enough = probe.sums.n >= FEWEST.max(probe.depth.into());
+        let has_enough = probe.sums.count >= FEWEST.max(probe.depth.into());
         if !has_enough || took < SHORT {
             let may_be_costly = probe.way == Way::Down && has_enough && took >= COSTLY;
             if took <= TOO_LONG && !(may_be_costly && is_costly(&probe.sums, &self.baseline, load.rest)) {
@@ -681,7 +610,7 @@ impl Depth {
         if apart * 2 < probe.step {
             return self.decide(now, probe, load.rest, false);
         }
-        let must_end = probe.sums.n >= MOST || (took > LONG && probe.sums.n >= 64) || took > TOO_LONG;
+        let must_end = probe.sums.count >= MOST || (took > LONG && probe.sums.count >= 64) || took > TOO_LONG;
         let verdict = match probe.way {
             Way::Up => compare(&self.baseline, &probe.sums, load.rest, GAINS, must_end),
             Way::Down | Way::Solo => compare(&probe.sums, &self.baseline, load.rest, LOSES, must_end),
@@ -742,7 +671,7 @@ impl Depth {
             if probe.way == Way::Down {
                 self.refused = probe.depth;
             }
-            if probe.way == Way::Down && probe.sums.n >= FEWEST {
+            if probe.way == Way::Down && probe.sums.count >= FEWEST {
                 self.is_verified = do_not_wait(&probe.sums, &self.baseline);
             }
         }
@@ -754,7 +683,7 @@ impl Depth {
 /// times are as with fewer, and not much longer than what they take alone. Times are compared with
 /// what is expected of them, because a probe may see more of the long ones.
 fn do_not_wait(fewer: &Sums, more: &Sums) -> bool {
-    let [t, e, t_of_fewer, e_of_fewer] = [more.t, more.e, fewer.t, fewer.e].map(u128::from);
+    let [t, e, t_of_fewer, e_of_fewer] = [more.time, more.alone, fewer.time, fewer.alone].map(u128::from);
     t * e_of_fewer * 15 <= t_of_fewer * e * 16 && t * 4 <= e * 5
 }
 

@@ -170,8 +170,8 @@ impl Flow {
         }
     }
 
-    /// Lets a look at what requests occupy, or the time for the next, have a request that ends.
-    /// Returns true if the request, which took so long, says nothing else.
+    /// Counts a request that ended for the look in progress, or for deciding when the next look
+    /// begins. Returns true if the request, which took so long, says nothing else.
     #[inline]
     fn is_for_looks(&mut self, slot: &Slot, time: u64, sample: &Sample) -> bool {
         let now = self.now;

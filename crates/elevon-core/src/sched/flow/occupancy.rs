@@ -68,7 +68,7 @@ const fn has_writes(cell: u8) -> bool {
 /// What a request occupies, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Occupied {
-    /// What it was seen to.
+    /// Time that it was measured to occupy.
     pub(super) known: u64,
     /// The time that it takes alone if it occupies an estimated part of that: see
     /// [`Occupancy::rest`].
@@ -126,17 +126,19 @@ pub(super) struct Occupancy {
     parts: [u64; CELLS],
     look: Option<Look>,
     next: Instant,
-    /// Until when what was looked at is still felt.
+    /// Until then the device may still be busy with requests of the last look: what ends is left
+    /// out.
     quiet_at: Instant,
     /// What requests of cells of which it is not known occupy, as a part of their time alone.
     rest: u64,
     is_rest_known: bool,
-    /// Since when the device is full without a break, and for how long it was before, since what is
-    /// left was last estimated; what requests of known cells occupied meanwhile, and the times
-    /// alone of the others.
+    /// Since when the device is full without a break.
     watch: Option<Instant>,
+    /// For how long it was full before that, since what is left was last estimated.
     full: Nanos,
+    /// What requests of known cells occupied while it was full.
     known: u64,
+    /// The times alone of the others meanwhile.
     unknown: u64,
 }
 

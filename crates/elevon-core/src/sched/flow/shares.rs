@@ -346,7 +346,7 @@ impl Shares {
         (0..KINDS).filter(|&kind| kinds.has(kind)).for_each(|kind| self.file_one(id, kind));
     }
 
-    /// The same for one kind.
+    /// Puts a member into the active tree of one kind.
     #[inline]
     fn file_one(&mut self, id: MemberId, kind: usize) {
         let member = &mut self.members[id.index()];
@@ -496,7 +496,7 @@ impl Shares {
         Some(if is_only { first } else { self.class_of_several(now, group, first, others) })
     }
 
-    /// The same of `first` and less urgent classes that wait.
+    /// Returns the class to serve next if `first` and less urgent classes wait.
     #[inline(never)]
     fn class_of_several(&self, now: Instant, group: &Group, first: usize, others: Waits) -> usize {
         let since = |class: usize| group.classes[class].waits_since;
@@ -510,7 +510,7 @@ impl Shares {
         self.choose_in(GroupId::ROOT, now, kinds)
     }
 
-    /// The same among the flows of a group.
+    /// Returns the flow of a group to serve next of those whose next request is of these kinds.
     #[inline]
     pub(super) fn choose_in(&self, group: GroupId, now: Instant, kinds: Kinds) -> Option<MemberId> {
         let id = self.choose_member(group, now, kinds)?;
@@ -520,7 +520,7 @@ impl Shares {
         }
     }
 
-    /// The same of a group that is below another.
+    /// Does as [`Self::choose_in`] for a group that is below another.
     #[inline(never)]
     fn choose_below(&self, mut group: GroupId, now: Instant, kinds: Kinds) -> Option<MemberId> {
         loop {

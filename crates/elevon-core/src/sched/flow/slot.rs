@@ -35,7 +35,7 @@ pub(super) struct Slot {
     pub(super) arrived: Instant,
     pub(super) dispatched: Instant,
     pub(super) mark: Mark,
-    /// The same among writes.
+    /// What it was marked with among writes at its dispatch.
     pub(super) write_mark: Mark,
 }
 

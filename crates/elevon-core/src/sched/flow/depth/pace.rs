@@ -4,7 +4,7 @@ use crate::units::{Instant, Nanos};
 
 /// Times that a refused probe took that pass until the next one, at least.
 const RESTS: u64 = 7;
-/// The same if the device has changed meanwhile, at most.
+/// The longest time until the next one if the device has changed meanwhile.
 const RESTS_MOST: Nanos = Nanos::from_millis(500);
 
 /// Pacing of probes in one direction.

@@ -24,7 +24,17 @@ fn logarithms() {
 fn times_of_a_full_device_are_not_times_alone() {
     let sums = |depth: u64, time: u64, alone: u64| {
         let (n, t, e) = (1000, 1000 * time, 1000 * alone);
-        Sums { n, t, e, tt: t * time, te: t * alone, ee: e * alone, area: depth * t, o: 8 * e, r: 0 }
+        Sums {
+            count: n,
+            time: t,
+            alone: e,
+            time_squares: t * time,
+            time_by_alone: t * alone,
+            alone_squares: e * alone,
+            area: depth * t,
+            occupied: 8 * e,
+            alone_of_rest: 0,
+        }
     };
     assert!(do_not_wait(&sums(6, 100, 100), &sums(8, 103, 100)), "eight servers, eight requests");
     assert!(!do_not_wait(&sums(6, 100, 100), &sums(8, 120, 100)), "they take longer");
@@ -103,7 +113,17 @@ fn a_large_step_that_costs_throughput_is_no_small_one() {
         let (n, t) = (1000, 1_000_000);
         let area = depth * t;
         let e = served * t / depth / 1024;
-        Sums { n, t, e, tt: t / n * t, te: t / n * e, ee: e * e / n, area, o: 8 * e, r: 0 }
+        Sums {
+            count: n,
+            time: t,
+            alone: e,
+            time_squares: t / n * t,
+            time_by_alone: t / n * e,
+            alone_squares: e * e / n,
+            area,
+            occupied: 8 * e,
+            alone_of_rest: 0,
+        }
     };
     let (shallow, deep) = (sums(5, 3564), sums(32, 5294));
     assert_eq!((shallow.served() / 100, deep.served() / 100), (35, 52));
