@@ -129,7 +129,8 @@ pub struct Flow {
     ended: Instant,
     turn: Turn,
     depth: Depth,
-    /// The usable depth of writes alone: a device with a write buffer gains nothing from more of them.
+    /// The usable depth of writes alone: a device with a write buffer gains nothing from more of
+    /// them.
     write_depth: Depth,
     /// When a read and a write last ended.
     read_at: Option<Instant>,

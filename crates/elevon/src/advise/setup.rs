@@ -153,7 +153,7 @@ impl Setup {
         new
     }
 
-    /// Returns this setup for processes that have other numbers; `index` gives the new number of one.
+    /// Returns this setup for processes with other numbers; `index` gives the new number of one.
     pub(super) fn mapped(&self, index: &dyn Fn(usize) -> Option<usize>) -> Self {
         let prios = self.prios.iter().filter_map(|(&at, &prio)| Some((index(at)?, prio))).collect();
         Self { prios, claims: self.claims.mapped(index), ..self.clone() }
