@@ -109,7 +109,7 @@ impl ErrorLog {
         }
         let device = &self.device;
         let message = format!(
-            "device {device}: what was written and not flushed may be lost: no flush succeeds until the server is started again"
+            "device {device}: no flush succeeds until the server is started again: what was not flushed may not be durable"
         );
         self.error(&message, &[("device", Field::Text(device))]);
     }

@@ -286,7 +286,7 @@ fn the_loss_of_the_server_of_a_disk_is_told() {
     for words in [
         "the connection was lost, and what was in flight failed",
         "1 writes were answered and not flushed before that, so the server may have lost them",
-        "device d: what was written and not flushed may be lost: no flush succeeds until the server is started again",
+        "no flush succeeds until the server is started again: what was not flushed may not be durable",
         "connected again",
     ] {
         assert_eq!(log.matches(words).count(), 1, "{words}: {log}");
