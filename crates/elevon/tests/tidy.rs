@@ -413,8 +413,8 @@ fn source_files_that_documents_name_exist() {
     for (path, text) in documents() {
         // Between two backticks is every second part of a line.
         let words = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
-        for file in
-            words.filter(|word| word.ends_with(".rs") && !word.contains([' ', '*', '<', '{']) && *word != "foo/tests.rs")
+        for file in words
+            .filter(|word| word.ends_with(".rs") && !word.contains([' ', '*', '<', '{']) && *word != "foo/tests.rs")
         {
             assert!(exists(file), "{}: there is no `{file}`", path.display());
             named += 1;
