@@ -38,7 +38,7 @@ impl Promises {
     /// Returns the status to report for a command of a regular file whose flushes go through an
     /// open file of their own.
     pub fn settle_of_regular_file(&mut self, command: &Command, status: Status) -> Status {
-        let has_no_room = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG].contains(&status.errno().abs());
+        let has_no_room = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG].contains(&status.errno());
         if command.op == Op::Write && has_no_room { status } else { self.settle(command, status) }
     }
 

@@ -215,9 +215,11 @@ impl Client {
         !self.is_closing && self.out.heads.len() < ANSWERS
     }
 
-    /// Returns true if no request has come of which a part is missing.
-    pub(crate) fn has_no_part(&self) -> bool {
-        self.payload.is_none() && self.input.as_ref().is_none_or(|input| input.bytes().is_empty())
+    /// Returns true if it was asked to end, and all that came before is received, the rest of a
+    /// request that had begun included.
+    pub(crate) fn has_last_request(&self) -> bool {
+        let has_no_part = self.payload.is_none() && self.input.as_ref().is_none_or(|input| input.bytes().is_empty());
+        self.last_bytes == Some(0) && has_no_part
     }
 
     /// Lets a request in if there is room, and buffers for a payload and for blocks that it changes

@@ -441,18 +441,19 @@ impl<D: Disk> DeviceLoop<D> {
             of.held_by = self.stack.control().holds(tenant);
         }
         let in_use: Vec<TenantId> = self.clients.iter().flatten().map(|client| client.charged.tenant).collect();
+        let cache = self.cache.as_ref().map(|cache| cache.view());
         DeviceView {
             name: String::new(),
             at: now,
             disk: self.stack.disk_stats(now),
             in_flight: self.stack.ios_in_flight(),
             failure: self.disk.failure(),
-            is_lost: self.disk.is_lost() || self.cache.as_ref().is_some_and(|cache| cache.view().lost.is_some()),
+            is_lost: self.disk.is_lost() || cache.as_ref().is_some_and(|cache| cache.lost.is_some()),
             clients,
             tenants: self.tenants.view(&mut self.stack, now, &in_use),
             requests: self.counts.clone(),
             waiting,
-            cache: self.cache.as_ref().map(|cache| cache.view()),
+            cache,
         }
     }
 

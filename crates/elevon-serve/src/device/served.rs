@@ -269,7 +269,7 @@ impl<D: Disk> DeviceLoop<D> {
     /// Lets more come: the rest of a payload into its buffers, and what follows.
     fn receive(&mut self, task: TaskId) {
         let client = client_of(&mut self.clients, task);
-        if client.last_bytes == Some(0) && client.has_no_part() {
+        if client.has_last_request() {
             client.close(None);
             return self.look_at(task);
         }
@@ -331,7 +331,7 @@ impl<D: Disk> DeviceLoop<D> {
         input.give_back();
         let client = self.client(task);
         client.input = Some(input);
-        if client.is_closing || client.last_bytes == Some(0) && client.has_no_part() {
+        if client.is_closing || client.has_last_request() {
             client.close(None);
         }
         self.look_at(task);

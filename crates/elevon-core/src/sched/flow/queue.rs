@@ -161,9 +161,9 @@ impl Queue {
         (hold <= most).then_some(hold)
     }
 
-    /// Returns the same for a process that mostly returns at once and thinks now and then, so that
-    /// the mean says nothing: a place that is kept in vain is idle for an eighth of a request, and
-    /// at least every second one is used.
+    /// Returns how long to wait for the next request of a process that mostly returns at once and
+    /// thinks now and then, so that the mean says nothing; at most `most`. A place that is kept in
+    /// vain is idle for an eighth of a request, and at least every second one is used.
     pub(super) fn short_hold(&self, most: Nanos) -> Option<Nanos> {
         let is_mixed = self.quick >= 512 && self.usual().is_some_and(|usual| usual > self.short);
         let hold = self.short.min(most);
