@@ -211,12 +211,12 @@ fn run_on<B: Backend>(
     match sources {
         SourcesOfIo::Jobs(jobs) => run.go(stack, jobs, |watch, stack, jobs, backend| {
             let (outcome, cached) = run_jobs(plan, watch, stack, jobs, backend, cpu);
-            (outcome, cached, Vec::new())
+            Driven { outcome, cached, warnings: Vec::new() }
         }),
-        SourcesOfIo::Trace((jobs, mut said)) => run.go(stack, jobs, |watch, stack, jobs, backend| {
+        SourcesOfIo::Trace((jobs, mut warnings)) => run.go(stack, jobs, |watch, stack, jobs, backend| {
             let outcome = run::run(stack, jobs, backend, watch);
-            said.extend(crate::replay::deviations(jobs));
-            (outcome, None, said)
+            warnings.extend(crate::replay::deviations(jobs));
+            Driven { outcome, cached: None, warnings }
         }),
     }
 }
@@ -237,23 +237,24 @@ struct Run<'a, B> {
     of_backend: Vec<String>,
 }
 
+/// What the loop leaves behind.
+struct Driven {
+    outcome: run::RunOutcome,
+    cached: Option<BufferedIo>,
+    warnings: Vec<String>,
+}
+
 impl<B: Backend> Run<'_, B> {
-    /// Runs the loop with `drive`, which returns the warnings of the run.
+    /// Runs the loop with `drive`. Returns the result of the run, and how it ended.
     fn go<S: Source>(
         self,
         mut stack: Stack,
         mut jobs: Jobs<S>,
-        drive: impl FnOnce(
-            &mut dyn Observer,
-            &mut Stack,
-            &mut Jobs<S>,
-            &mut B,
-        ) -> (run::RunOutcome, Option<BufferedIo>, Vec<String>),
+        drive: impl FnOnce(&mut dyn Observer, &mut Stack, &mut Jobs<S>, &mut B) -> Driven,
     ) -> Result<(RunResult, Ending), Failure> {
         let Self { plan, device, watch, backend, of_backend } = self;
-        let now = backend.now();
         let named = |error: TenantSettingError| Failure::named("--tenants", error);
-        jobs.settings = Settings::new(&mut stack, &plan.tenants, now).map_err(named)?;
+        jobs.settings = Settings::new(&mut stack, &plan.tenants, backend.now()).map_err(named)?;
         stack.set_tracing(watch.wants_events());
         if !plan.is_real() {
             // It follows the flushers of a page cache, of which there is one for each tenant.
@@ -263,51 +264,50 @@ impl<B: Backend> Run<'_, B> {
         watch.prepare(&mut stack);
         watch.on_start(device, &stack, &jobs.roster())?;
         let before = elevon_host::cpu::used();
-        let (mut outcome, cached, said) = drive(watch, &mut stack, &mut jobs, backend);
+        let mut driven = drive(watch, &mut stack, &mut jobs, backend);
         watch.on_end(&stack);
-        let real = plan.is_real();
-        if real {
-            share_cpu(&mut outcome, before, elevon_host::cpu::used());
+        let outcome = &mut driven.outcome;
+        if plan.is_real() {
+            share_cpu(outcome, before, elevon_host::cpu::used());
         }
         // The last write-back of a page cache ends after the last job.
         stack.control_mut().settle(outcome.ended.max(outcome.disk_end.at));
-        let mut warnings = plan.warnings.clone();
-        warnings.extend(of_backend);
-        warnings.extend(said);
-        report(plan, device, real, &stack, &jobs.settings, outcome, cached, warnings)
+        driven.warnings.splice(0..0, of_backend);
+        driven.report(plan, device, &stack, &jobs.settings)
     }
 }
 
-/// Returns the result of a finished run, and how it ended.
-#[expect(clippy::too_many_arguments, reason = "all that a run leaves behind")]
-fn report(
-    plan: &Plan,
-    device: &Description,
-    real: bool,
-    stack: &Stack,
-    settings: &Settings,
-    outcome: run::RunOutcome,
-    cached: Option<BufferedIo>,
-    mut warnings: Vec<String>,
-) -> Result<(RunResult, Ending), Failure> {
-    warnings.extend(settings.refused().iter().map(|change| format!("--tenants: {change}")));
-    let late = settings.too_late(outcome.ended.since(outcome.started));
-    warnings.extend(late.map(|line| format!("--tenants: {line}")));
-    warnings.extend(result::preset_is_off(plan, device, stack, &outcome));
-    warnings.extend(failures(&outcome));
-    let lost = cached.as_ref().and_then(lost);
-    let is_lost = lost.is_some();
-    warnings.extend(lost);
-    let ended = how_it_ended(&outcome, is_lost, &mut warnings)?;
-    let facts = Facts { plan, device, settings: Some(settings), stack, cached: cached.as_ref(), real, warnings };
-    let logs = plan.log_folder.write(&outcome);
-    let mut result = result::of(&facts, outcome);
-    match logs {
-        Ok(()) => Ok((result, ended)),
-        // If the logs cannot be written, the report is still made.
-        Err(error) => {
-            result.warnings.push(error.to_string());
-            Ok((result, if ended == Ending::Done { Ending::Failed } else { ended }))
+impl Driven {
+    fn report(
+        self,
+        plan: &Plan,
+        device: &Description,
+        stack: &Stack,
+        settings: &Settings,
+    ) -> Result<(RunResult, Ending), Failure> {
+        let Self { outcome, cached, warnings: said } = self;
+        let mut warnings = plan.warnings.clone();
+        warnings.extend(said);
+        warnings.extend(settings.refused().iter().map(|change| format!("--tenants: {change}")));
+        let late = settings.too_late(outcome.ended.since(outcome.started));
+        warnings.extend(late.map(|line| format!("--tenants: {line}")));
+        warnings.extend(result::preset_is_off(plan, device, stack, &outcome));
+        warnings.extend(failures(&outcome));
+        let lost = cached.as_ref().and_then(lost);
+        let is_lost = lost.is_some();
+        warnings.extend(lost);
+        let ended = how_it_ended(&outcome, is_lost, &mut warnings)?;
+        let real = plan.is_real();
+        let facts = Facts { plan, device, settings: Some(settings), stack, cached: cached.as_ref(), real, warnings };
+        let logs = plan.log_folder.write(&outcome);
+        let mut result = result::of(&facts, outcome);
+        match logs {
+            Ok(()) => Ok((result, ended)),
+            // If the logs cannot be written, the report is still made.
+            Err(error) => {
+                result.warnings.push(error.to_string());
+                Ok((result, if ended == Ending::Done { Ending::Failed } else { ended }))
+            }
         }
     }
 }
