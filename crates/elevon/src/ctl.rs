@@ -14,7 +14,7 @@ use elevon_report::tenants::reserve_in_words;
 use serde_json::{Value, json};
 
 use crate::args::{CtlArgs, CtlCommand, TextOrJson};
-use crate::failure::{Ending, Failure, MachineError, ValueError, emit_text, tell};
+use crate::failure::{Ending, Failure, InputError, MachineError, ValueError, emit_text, tell};
 
 /// What is said of a server from which no more comes.
 const ENDED: &str = "the server ended before it answered";
@@ -98,7 +98,8 @@ pub(crate) fn ask(socket: &Path, command: &Value) -> Result<Value, Failure> {
     let no_control_socket = "no answer to a command; is it the path of --control, or of the key control?";
     let answer: Value = serde_json::from_str(&line).map_err(|_| failed(io::Error::other(no_control_socket)))?;
     match answer["error"].as_str() {
-        Some(error) => Err(MachineError::Refused(error.to_owned()).into()),
+        // A configuration is refused in several lines.
+        Some(error) => Err(Failure::Input(error.lines().map(|line| InputError::Refused(line.to_owned())).collect())),
         None => Ok(answer),
     }
 }

@@ -117,10 +117,7 @@ impl fmt::Display for Failure {
                 }
             }
             Self::Output(error) => writeln!(f, "elevon: {}", shown(&format!("cannot write the report: {error}"))),
-            // A server refuses a configuration in several lines.
-            Self::Machine(error) => {
-                error.to_string().lines().try_for_each(|line| writeln!(f, "elevon: {}", shown(line)))
-            }
+            Self::Machine(error) => writeln!(f, "elevon: {}", shown(&error.to_string())),
             Self::Told(_) => Ok(()),
         }
     }

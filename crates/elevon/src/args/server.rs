@@ -18,7 +18,7 @@ Examples:
 
 The path is the server's `control` key, or --control. docs/serve.md has what programs write to the socket and read from it.
 
-Exit status: 0 done, 1 the server refused, or a part of it, 2 bad input.";
+Exit status: 0 done, 1 no server answers or a reload left something as it was, 2 bad input, which the server refuses.";
 
 pub(super) const TOP_EXAMPLES: &str = "\
 Examples:

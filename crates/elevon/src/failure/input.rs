@@ -201,6 +201,9 @@ pub(crate) enum InputError {
     /// The command line as a whole.
     #[error(transparent)]
     Usage(#[from] UsageError),
+    /// A server refuses a command, and has done nothing of it: a line of its answer.
+    #[error("{0}")]
+    Refused(String),
     /// An error with the option, file or command that it belongs to.
     #[error("{name}: {error}")]
     Named {

@@ -23,9 +23,6 @@ pub(crate) enum MachineError {
     /// Sockets that the process was started with cannot be used.
     #[error(transparent)]
     Passed(#[from] elevon_host::passed::PassedError),
-    /// A server refuses a command.
-    #[error("{0}")]
-    Refused(String),
     /// No I/O can be done on a real device.
     #[error("cannot start I/O: {0}")]
     StartIo(#[source] io::Error),

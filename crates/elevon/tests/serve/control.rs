@@ -84,19 +84,19 @@ fn a_server_tells_who_does_what_and_why() {
 fn what_cannot_be_done_is_said_in_a_line() {
     let served = Served::config(CONFIG);
     for (args, status, words) in [
-        (&["set", "none", "weight = 5"][..], 1, "none: no such tenant"),
-        (&["set", "a", "weight = 0"], 1, "weight: 0 is out of range"),
-        (&["set", "a", "wieght = 5"], 1, "wieght: no such setting (did you mean `weight`?)"),
-        (&["set", "a", ""], 1, "expected settings of a tenant"),
-        (&["set", "a", "[device]"], 1, "expected settings of a tenant"),
-        (&["set", "..", "weight = 5"], 1, "is no name of a tenant"),
-        (&["explain", "none"], 1, "none: no such tenant"),
-        (&["explain", "shop/bb"], 1, "shop/bb: no such tenant (did you mean `shop/b`?)"),
+        (&["set", "none", "weight = 5"][..], 2, "none: no such tenant"),
+        (&["set", "a", "weight = 0"], 2, "weight: 0 is out of range"),
+        (&["set", "a", "wieght = 5"], 2, "wieght: no such setting (did you mean `weight`?)"),
+        (&["set", "a", ""], 2, "expected settings of a tenant"),
+        (&["set", "a", "[device]"], 2, "expected settings of a tenant"),
+        (&["set", "..", "weight = 5"], 2, "is no name of a tenant"),
+        (&["explain", "none"], 2, "none: no such tenant"),
+        (&["explain", "shop/bb"], 2, "shop/bb: no such tenant (did you mean `shop/b`?)"),
         (&["explain", "a", "--seconds", "100"], 2, "--seconds 100: expected a time from 0.001 to 60"),
         (&["foo"], 2, "`foo`: expected a command: exports, stats, explain, set, drain, resume, reload, stop"),
         (&["drai", "a"], 2, "(did you mean `drain`?)"),
-        (&["drain", "none"], 1, "none: no such export"),
-        (&["resume", "none"], 1, "none: no such export"),
+        (&["drain", "none"], 2, "none: no such export"),
+        (&["resume", "none"], 2, "none: no such export"),
     ] {
         let (code, stdout, stderr) = ctl(&served, args);
         assert_eq!((code, stdout.as_str()), (Some(status), ""), "{args:?}: {stderr}");
@@ -238,7 +238,7 @@ fn a_reload_changes_what_can_change_and_refuses_the_rest_by_name() {
     // A configuration that is wrong changes nothing.
     served.bench.file("c.toml", new.replace("wbps", "wbsp"));
     let (status, _, stderr) = ctl(&served, &["reload"]);
-    assert!(status == Some(1) && stderr.contains("c.toml:") && stderr.contains("no such limit"), "{stderr}");
+    assert!(status == Some(2) && stderr.contains("c.toml:") && stderr.contains("no such limit"), "{stderr}");
     // SIGHUP does the same, and an export that is gone is drained.
     drop(a);
     served.bench.file("c.toml", CONFIG.replace("[export.b]\nstart = '2MiB'\ntenant = 'shop/b'\n", ""));
@@ -293,7 +293,7 @@ fn a_tenant_that_leaves_the_file_is_no_longer_told() {
     assert_eq!(paths(), ["/", "a", "shop", "shop/b", "b"]);
     drop(b);
     crate::common::nbdkit::until("it is no longer told", || paths() == ["/", "a", "b"]);
-    assert_eq!(ctl(&served, &["set", "shop/b", "weight = 5"]).0, Some(1), "it is not there");
+    assert_eq!(ctl(&served, &["set", "shop/b", "weight = 5"]).0, Some(2), "it is not there");
     served.bench.file("c.toml", CONFIG);
     assert_eq!(ctl(&served, &["reload"]).0, Some(0));
     let told = told();
@@ -308,7 +308,7 @@ fn a_command_sets_by_the_rules_of_the_configuration() {
     let served =
         Served::config(&format!("kernel = '6.1'\n{}", CONFIG.replace("[export.a]", "scheduler = 'none'\n[export.a]")));
     let (status, _, stderr) = ctl(&served, &["set", "a", "class = 'promote-to-rt'"]);
-    assert!(status == Some(1) && stderr.contains("promote-to-rt"), "{stderr}");
+    assert!(status == Some(2) && stderr.contains("promote-to-rt"), "{stderr}");
     for (setting, words) in [
         (
             "weight = 300",
@@ -331,7 +331,7 @@ fn a_command_does_not_replace_an_exact_io_max() {
     let served = Served::config(&exact.replace("weight = 300", "'io.max' = 'rbps=1048576'"));
     for setting in ["limit = { rbps = '4M' }", "limit = 'max'", "weight = 5\nlimit = { rbps = '4M' }"] {
         let (status, _, stderr) = ctl(&served, &["set", "a", setting]);
-        assert_eq!(status, Some(1), "{setting}: {stderr}");
+        assert_eq!(status, Some(2), "{setting}: {stderr}");
     }
     let (_, _, stderr) = ctl(&served, &["set", "a", "limit = 'max'"]);
     assert!(stderr.contains("tenant a has rbps in io.max and in limit, which then set the same limit"), "{stderr}");
@@ -377,7 +377,7 @@ fn a_reload_with_a_wrong_range_changes_nothing() {
     let wrong = CONFIG.replace("weight = 300", "weight = 400").replace("start = '2MiB'", "start = '1GiB'");
     served.bench.file("c.toml", format!("{wrong}[export.new]\nsize = '4096B'\n"));
     let (status, _, stderr) = ctl(&served, &["reload"]);
-    assert!(status == Some(1) && stderr.lines().count() == 1, "{stderr}");
+    assert!(status == Some(2) && stderr.lines().count() == 1, "{stderr}");
     assert!(stderr.contains("export.b: begins at byte 1073741824; when it was opened"), "{stderr}");
     served.bench.file("c.toml", wrong.replace("size = '2MiB'", "start = '2GiB'"));
     let (_, _, stderr) = ctl(&served, &["reload"]);
@@ -478,7 +478,7 @@ fn a_command_that_is_not_understood_does_nothing() {
         ("wait = 1", "elevon: wait: no such setting"),
     ] {
         let (status, _, stderr) = ctl(&served, &["set", "a", setting]);
-        assert!(status == Some(1) && stderr.starts_with(words), "{setting}: {stderr}");
+        assert!(status == Some(2) && stderr.starts_with(words), "{setting}: {stderr}");
     }
     let exports = json(&served, &["exports"]);
     assert!(exports["exports"].as_array().is_some_and(|all| all.iter().all(|one| one["drained"] == false)));

@@ -59,7 +59,7 @@ tenant = 't'
 ";
     let served = start(config);
     let (status, _, stderr) = ctl(&served, &["set", "t", "limit = { rbps = '4M' }"]);
-    assert!(status == Some(1) && stderr.contains("device two: tenant t has rbps in io.max and in limit"), "{stderr}");
+    assert!(status == Some(2) && stderr.contains("device two: tenant t has rbps in io.max and in limit"), "{stderr}");
     let (_, stats, _) = ctl(&served, &["stats", "--output-format", "json"]);
     let stats: Value = serde_json::from_str(&stats).expect("JSON");
     for device in stats["devices"].as_array().expect("devices") {
@@ -74,7 +74,7 @@ fn commands_that_change_something_have_a_line_in_the_log() {
     for args in [&["set", "a", "weight = 300"][..], &["drain", "a"], &["resume"], &["exports"]] {
         assert_eq!(ctl(&served, args).0, Some(0));
     }
-    assert_eq!(ctl(&served, &["set", "none", "weight = 300"]).0, Some(1));
+    assert_eq!(ctl(&served, &["set", "none", "weight = 300"]).0, Some(2));
     let bench = served.ended();
     let log = fs::read_to_string(bench.path("log")).expect("UTF-8");
     let commands: Vec<&str> = log.lines().filter(|line| line.contains("command ")).collect();
@@ -169,7 +169,7 @@ fn a_reload_knows_a_device_whose_file_is_gone_or_has_grown() {
     served.bench.file("c.toml", CONFIG.replace("[export.a]", &format!("[export.a]\nsize = '{}B'", 2 * DISK)));
     let (status, _, stderr) = ctl(&served, &["reload"]);
     let words = format!("when it was opened (more takes a restart) the device had {DISK} there");
-    assert!(status == Some(1) && stderr.contains(&words), "{stderr}");
+    assert!(status == Some(2) && stderr.contains(&words), "{stderr}");
     served.bench.file("c.toml", CONFIG);
     let size = DISK as u64;
     for (now, words) in [
@@ -215,7 +215,7 @@ fn a_single_export_tells_its_planned_changes_and_its_tenants() {
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
     assert!(told(r#"{ bps = "200MB", burst_ios = 7 }"#), "a table replaces the other: {}", explain());
     let (status, _, stderr) = ctl(&served, &["explain", "elsewhere"]);
-    assert_eq!((status, stderr.as_str()), (Some(1), "elevon: elsewhere: no such tenant; there are /, a\n"));
+    assert_eq!((status, stderr.as_str()), (Some(2), "elevon: elsewhere: no such tenant; there are /, a\n"));
     let bench = served.ended();
     let log = fs::read_to_string(bench.path("log")).expect("UTF-8");
     assert!(log.contains("elevon: device disk.img: the change at 0.5 s: tenant a: limit = { iops = 400 }\n"), "{log}");
