@@ -334,6 +334,15 @@ impl TenantControl {
         self.waits_for_scheduler.count_up_to(now, &mut self.breakdown);
     }
 
+    /// Adds what held bios have waited until now to the breakdown.
+    pub(crate) fn settle_held(&mut self, now: Instant) {
+        for id in StageId::ALL {
+            let mut breakdown = core::mem::take(&mut self.breakdown);
+            self.stage(id).1.settle_waits(now, &mut breakdown);
+            self.breakdown = breakdown;
+        }
+    }
+
     /// Returns the statistics of tenants.
     pub const fn statistics(&self) -> &Statistics {
         &self.statistics

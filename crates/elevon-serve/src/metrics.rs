@@ -243,7 +243,7 @@ impl Scrape {
         to.gauges("elevon_tenant_oldest_request", help, Some(Unit::Seconds), oldest)?;
         let waits = all().flat_map(|(view, tenant)| waits_of(view, tenant));
         let help =
-            "Time that completed I/Os took, summed over them, by what they waited for; rule and level name a limit.";
+            "Time that I/Os took until now, summed over them, by what they waited for; rule and level name a limit.";
         to.counters("elevon_tenant_wait", help, Some(Unit::Seconds), waits)?;
         let missed =
             all().filter_map(|(view, tenant)| Some((labels_of(view, tenant), seconds(tenant.reserve_missed?))));

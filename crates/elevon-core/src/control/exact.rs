@@ -627,6 +627,18 @@ impl Stage for Exact {
         }
     }
 
+    fn settle_waits(&mut self, now: Instant, breakdown: &mut WaitBreakdown) {
+        for tenant in (0..self.nodes.len()).map(|index| TenantId(index as u32)) {
+            for kind in Kind::all() {
+                if self.backlog(tenant, kind).is_some_and(|backlog| backlog.at.is_some()) {
+                    let due = self.line_due(tenant, kind);
+                    let place = self.settle(now, due, tenant, kind, breakdown);
+                    self.queues(tenant).backlog[kind.index()].at = Some(place);
+                }
+            }
+        }
+    }
+
     fn is_enabled(&self) -> bool {
         self.rules > 0
     }

@@ -196,7 +196,8 @@ impl Cause {
 /// The waits for one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// Waits longer than zero; not counted for the scheduler, whose waits are divided.
+    /// Waits longer than zero; not counted for the scheduler, whose waits are divided. One that
+    /// [`Stack::settle_waits`](crate::stack::Stack::settle_waits) divided counts for each part.
     pub count: u64,
     /// Their total time.
     pub time: Nanos,

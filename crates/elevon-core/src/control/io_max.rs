@@ -567,6 +567,26 @@ impl Stage for IoMax {
         }
     }
 
+    fn settle_waits(&mut self, now: Instant, breakdown: &mut WaitBreakdown) {
+        for level in (0..self.nodes.len()).map(|index| TenantId(index as u32)) {
+            for direction in DIRECTIONS {
+                let d = direction as usize;
+                let Some(queues) = &mut self.nodes[level.index()].queues else { break };
+                queues.holds[d].settle(now);
+                let by_bytes = queues.holds[d].by_bytes;
+                for at in 0..queues.turns[d].len() {
+                    let source = self.nodes[level.index()].queues.as_ref().expect("looked at above").turns[d][at];
+                    let queues = self.nodes[source.index()].queues.as_mut().expect("a source has queues");
+                    let list = if source == level { &mut queues.own[d] } else { &mut queues.above[d] };
+                    for held in list {
+                        held.add_wait(now, by_bytes, level, direction, breakdown);
+                        (held.since, held.by_bytes) = (now, by_bytes);
+                    }
+                }
+            }
+        }
+    }
+
     fn is_enabled(&self) -> bool {
         self.rules > 0
     }

@@ -114,6 +114,9 @@ pub trait Stage {
         _out: &mut Vec<BioId>,
     ) {
     }
+    /// Adds the time that held bios have waited until now to the breakdown; what follows of it is
+    /// added later. Stages that do not do that add all of it when they release a bio.
+    fn settle_waits(&mut self, _now: Instant, _breakdown: &mut WaitBreakdown) {}
     /// Charges a fragment that was merged into a request that had passed. It is never held.
     /// Limiters are not told: they charged the bio before it was split.
     fn on_merge(&mut self, _now: Instant, _tenants: &Tenants, _charge: &BioCost) {}

@@ -10,7 +10,7 @@ use super::{Io, Stack, Submitted};
 use crate::control::{BioCost, Cause, DISCARD_BYTES, Finished, StageId, StageVerdict, TenantControl};
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
-use crate::request::Request;
+use crate::request::{Request, State};
 use crate::sched::Reserve;
 use crate::status::Status;
 use crate::tenant::{TenantError, Tenants};
@@ -350,6 +350,33 @@ impl Stack {
             next = self.bios[id.0].next;
             self.charge_wait(now, id, Cause::Device);
         }
+    }
+
+    /// Adds what running waits have taken until now to the waiting times of tenants, so that a view
+    /// of an interval has the waits of that interval and not of the I/Os that ended in it: waits
+    /// for the scheduler, for `io.max` and exact limits, for a tag, and for the device. Others are
+    /// added when they end: for a plug and flushes, and for writeback throttling, io-throttle,
+    /// io.cost and io.latency, the last two of which act on the length of waits. O(requests and
+    /// tenants); an I/O pays nothing for it.
+    pub fn settle_waits(&mut self, now: Instant) {
+        self.advance(now);
+        if !self.control.is_watched() {
+            return;
+        }
+        for id in (0..self.requests.len()).map(|index| RequestId(index as u32)) {
+            if self.requests[id].state == State::InFlight {
+                self.request_given_back(now, id);
+            }
+        }
+        // io.cost is told how long a wait for a tag was, which must not be divided for it.
+        let queues = if self.control.has_gates() { 0 } else { self.queues.len() };
+        for queue in 0..queues {
+            for at in 0..self.queues[queue].waiters.len() {
+                self.charge_wait(now, self.queues[queue].waiters[at].bio, Cause::Tag);
+            }
+        }
+        self.control.settle_held(now);
+        self.control.settle(now);
     }
 
     /// Records that a bio ended before it became part of a request.

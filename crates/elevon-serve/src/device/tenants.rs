@@ -155,7 +155,7 @@ impl Tenants {
     /// Returns every tenant with its figures until now. One that is not listed is told as removed
     /// once it has nothing in flight, and neither it nor one below it is among those `in_use`.
     pub(super) fn view(&self, stack: &mut Stack, now: Instant, in_use: &[TenantId]) -> Vec<TenantResult> {
-        stack.control_mut().settle(now);
+        stack.settle_waits(now);
         let control = stack.control();
         let sources = TenantFigures {
             tree: control.tenants(),

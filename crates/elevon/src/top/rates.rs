@@ -45,7 +45,7 @@ pub(super) struct TenantRates {
     pub(super) p99: Option<u64>,
     /// The mean number of its I/Os that were at the device.
     pub(super) at_device: f64,
-    /// What the I/O that ended waited for, the longest first, in percent.
+    /// What its I/O waited for, the longest first, in percent.
     pub(super) causes: Vec<(String, f64)>,
     /// What waits for an answer now, if anything does.
     pub(super) waiting: Option<String>,
@@ -139,7 +139,7 @@ fn percentile(bins: &[(u64, u64)], share: f64) -> Option<u64> {
     bins.iter().find(reaches).map(|(value, _)| *value)
 }
 
-/// Returns what I/O that ended between two answers waited for, in nanoseconds, the longest first.
+/// Returns what I/O waited for between two answers, in nanoseconds, the longest first.
 fn waits(before: &Value, now: &Value) -> Vec<(String, f64)> {
     let old = |words: &Value| list(&before["explain"]).find(|cause| cause["words"] == *words);
     let wait = |cause: &Value| {

@@ -165,6 +165,55 @@ fn a_tenants_policy_of_priority_is_on_its_bios() {
     assert_eq!(classes, [IoPrio::new(crate::ioprio::PrioClass::Rt, 4), IoPrio::DEFAULT]);
 }
 
+/// A view has the waits of its interval, also of I/O that has not ended: for limits, for a tag and
+/// for the device.
+#[test]
+fn running_waits_are_booked_up_to_a_view() {
+    type Set = fn(&mut TenantControl, Instant, TenantId);
+    let sets: [(Set, u64); 3] = [
+        (|control, now, tenant| control.set_limit(now, tenant, bps(8192)), 2),
+        (|control, now, tenant| control.set_io_max(now, tenant, bps(8192)), 3),
+        (|_, _, _| {}, 0),
+    ];
+    for (set, limited) in sets {
+        let mut rig = Rig::new(StackConfig { nr_requests: Some(2), ..config(Kernel::V6_18) });
+        rig.stack.control_mut().watch();
+        let tenant = rig.tenant(ROOT);
+        set(rig.stack.control_mut(), rig.now, tenant);
+        for at in 0..3 {
+            rig.submit_as(0, tenant, Op::Read, at * 800, 8);
+        }
+        assert_eq!(rig.stack.control().held() as u64, limited);
+        let booked = |rig: &Rig, is_chosen: fn(&Cause) -> bool| {
+            let rows = rig.stack.control().breakdown().of(tenant).iter();
+            rows.filter(|(cause, _)| is_chosen(cause)).map(|(_, wait)| wait.time.get()).sum::<u64>()
+        };
+        let in_device = if limited > 0 { 3 - limited } else { 2 };
+        for interval in 1..=3 {
+            rig.now = rig.now + Nanos::from_millis(100);
+            // A second view at the same time has nothing new.
+            for _ in 0..2 {
+                rig.stack.settle_waits(rig.now);
+                rig.stack.self_check();
+                let waited = interval * 100 * MS;
+                assert_eq!(booked(&rig, |cause| *cause == Cause::Device), in_device * waited);
+                assert_eq!(booked(&rig, |cause| matches!(cause, Cause::Limit { .. })), limited * waited);
+                assert_eq!(booked(&rig, |_| true), 3 * waited, "{} in a tag's queue", 3 - in_device - limited);
+            }
+        }
+        // What was booked is not booked again at the end: all that the reads took, from time 0 on.
+        let mut took = 0;
+        while rig.stack.ios_in_flight() > 0 {
+            if rig.driver.issued.is_empty() {
+                rig.tick();
+            }
+            rig.complete_all();
+            took += rig.done().len() as u64 * rig.now.get();
+        }
+        assert_eq!(booked(&rig, |_| true), took);
+    }
+}
+
 /// Limits of all kinds, gates, weights, policies, changes and removals while I/O is in flight, with
 /// every scheduler. No bio is lost or doubled, no task sleeps forever, and all time of a tenant's
 /// I/O is in the breakdown to the nanosecond.
@@ -237,6 +286,10 @@ fn random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for() {
             }
             if step % 16 == 0 {
                 rig.stack.self_check();
+            }
+            // A view in between books nothing twice.
+            if seed % 3 > 0 && step % 5 == 0 {
+                rig.stack.settle_waits(rig.now);
             }
         }
         assert!(started.is_empty(), "seed {seed}, {name}: {} I/Os never ended", started.len());

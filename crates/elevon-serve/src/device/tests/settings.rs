@@ -69,3 +69,26 @@ fn a_table_that_a_command_sets_replaces_the_old_one() {
         }
     }
 }
+
+/// Each interval has what I/O waited for in it, also I/O that a limit holds for ten of them.
+#[test]
+fn a_view_tells_a_wait_of_ten_seconds_while_it_lasts() {
+    let disk = "slots:slots=2,latency=100ms,bandwidth=2GB/s,size=1GiB,queue_depth=64";
+    let mut lab = Lab::new(disk, &[], "none", "[tenant.a]\nlimit = { bps = 400 }\n[tenant.b]\n");
+    lab.add(Load { depth: 2, ..writes("a") });
+    lab.add(Load { depth: 1, ..writes("b") });
+    lab.run(Nanos::from_secs(1));
+    let mut before = lab.device.view();
+    for second in 1..30 {
+        lab.run(Nanos::from_secs(1));
+        let now = lab.device.view();
+        let span = now.at.since(before.at).get() as f64;
+        for (tenant, in_flight) in [("a", 2.0), ("b", 1.0)] {
+            let explained = now.explain(&before, tenant).expect("a tenant");
+            let of = |cause: &serde_json::Value| cause["ns"].as_f64().expect("a number");
+            let sum: f64 = explained["causes"].as_array().expect("a list").iter().map(of).sum();
+            assert!((sum / span - in_flight).abs() < 0.001, "second {second} of {tenant}: {explained}");
+        }
+        before = now;
+    }
+}
