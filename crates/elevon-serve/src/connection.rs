@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use elevon_nbd::{Close, Export, Exports, Refusal, Session, SessionConfig, Step, Tls as Mode};
+use elevon_report::number::counted;
 
 use crate::device::{Message, Opened};
 use crate::line::{Left, Secure};
@@ -91,10 +92,8 @@ impl Exports for Seen<'_> {
             Err(NotOpened::Unknown) => Err(self.refuse(ConnectionRefusal::UnknownExport, Refusal::Unknown)),
             Err(NotOpened::Drained) => Err(self.refuse(ConnectionRefusal::Drained, Refusal::Shutdown)),
             Err(NotOpened::Full { limit, key, why }) => {
-                self.deny(
-                    &self.listed_name(name),
-                    format!("is refused: {limit} connections are open, as many as {key} allows"),
-                );
+                let most = counted(limit.into(), "connection");
+                self.deny(&self.listed_name(name), format!("is refused: {key} allows {most}"));
                 Err(self.refuse(why, Refusal::Full))
             }
         }

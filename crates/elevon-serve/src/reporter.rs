@@ -3,6 +3,8 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use elevon_report::number::counted;
+
 use crate::device::Message;
 use crate::server::Event;
 use crate::shared::{Control, Shared};
@@ -43,8 +45,7 @@ impl Reporter {
         }
         self.at = Some(Instant::now());
         let (exports, connections) = (shared.exports().len(), Control(shared).connections());
-        let counted = |count: usize, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
-        let status = format!("{}, {}", counted(exports, "export"), counted(connections, "connection"));
+        let status = format!("{}, {}", counted(exports as u64, "export"), counted(connections as u64, "connection"));
         if status != self.status {
             shared.notify(Event::Status(&status));
             self.status = status;

@@ -12,6 +12,7 @@ use elevon_core::kernel::Kernel;
 use elevon_core::units::{Bytes, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_nbd::Export;
+use elevon_report::number::counted;
 use elevon_workload::tenants::Tenant;
 
 use crate::client::Charged;
@@ -239,7 +240,7 @@ impl Shared {
             if is_due { warned.take_untold() } else { 0 }
         };
         if untold > 0 {
-            let message = format!("{untold} more connections failed or were refused");
+            let message = format!("{} failed or had to be refused", counted(untold, "more connection"));
             let fields = &[("count", Field::Number(untold))];
             self.log(&Record { level: Level::Warning, target: "connection", message: &message, fields });
         }
@@ -384,7 +385,9 @@ impl Shared {
         }
         let line = |(export, (connections, requests)): (&str, (usize, usize))| {
             let message = format!(
-                "export {export}: cut {connections} connections with {requests} requests that were not answered in {} s",
+                "export {export}: cut {} with {} not answered in {} s",
+                counted(connections as u64, "connection"),
+                counted(requests as u64, "request"),
                 GRACE.as_secs()
             );
             let fields = [("export", Field::Text(export)), ("count", Field::Number(requests as u64))];
@@ -401,7 +404,8 @@ impl Shared {
         if !lines.is_empty() {
             let left = self.shut_and_wait(Shutdown::Both, which);
             if left > 0 {
-                let line = format!("{left} connections that were cut are still there: their device has I/O of them");
+                let left = counted(left as u64, "connection");
+                let line = format!("{left} cut and still there: the device has I/O that was not answered");
                 self.log(&Record::new(Level::Warning, "connection", &line));
                 lines.push(line);
             }

@@ -4,6 +4,7 @@
 use elevon_core::status::Status;
 use elevon_core::units::Instant;
 use elevon_nbd::{Command, Request};
+use elevon_report::number::counted;
 
 use super::counts::name;
 use crate::log::{Field, Level, Log, Record, Window};
@@ -139,7 +140,7 @@ impl ErrorLog {
     pub(super) fn tell_untold(&mut self) {
         let untold = self.window.take_untold();
         if untold > 0 {
-            let message = format!("device {}: {untold} more requests failed", self.device);
+            let message = format!("device {}: {} failed", self.device, counted(untold, "more request"));
             self.error(&message, &[("device", Field::Text(&self.device)), ("count", Field::Number(untold))]);
         }
     }

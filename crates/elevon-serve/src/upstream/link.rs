@@ -18,6 +18,7 @@ use elevon_core::status::Status;
 use elevon_core::units::PAGE_SIZE;
 use elevon_host::Alarm;
 use elevon_nbd::{Client, ClientError, ClientStep, Command, Extent, Remote};
+use elevon_report::number::counted;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
@@ -232,7 +233,10 @@ impl Connector {
         while connections.len() < wanted && note.is_none() {
             match Connection::open(self, FURTHER, Some(&remote)) {
                 Ok((connection, _)) => connections.push(connection),
-                Err(error) => note = Some(format!("{} connections in place of {wanted}: {error}", connections.len())),
+                Err(error) => {
+                    let made = counted(connections.len() as u64, "connection");
+                    note = Some(format!("{made} in place of {wanted}: {error}"));
+                }
             }
         }
         Ok((connections, remote, note))

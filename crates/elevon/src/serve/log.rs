@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use elevon_report::number;
+use elevon_report::number::{self, counted};
 use elevon_serve::{Field, Level, Record};
 use serde_json::{Map, Value, json};
 
@@ -111,7 +111,7 @@ impl Writer {
             let mut text = String::from_iter(waiting.lines.drain(..));
             let lost = std::mem::take(&mut waiting.lost);
             if lost > 0 {
-                let message = format!("{lost} records of the log are lost: nobody read it in time");
+                let message = format!("lost {} of the log: nobody read it in time", counted(lost, "record"));
                 text += &line(self.format, &Record::new(Level::Warning, "server", &message), now());
             }
             waiting.is_writing = true;
