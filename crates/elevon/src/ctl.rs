@@ -88,7 +88,13 @@ pub(crate) fn ask(socket: &Path, command: &Value) -> Result<Value, Failure> {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => failed(io::Error::new(error.kind(), ENDED)),
         _ => failed(error),
     };
-    let mut stream = UnixStream::connect(socket).map_err(failed)?;
+    let nobody = |error: io::Error| {
+        let words = format!(
+            "{error}; no server has its control socket there: name the path of --control, or of the key control"
+        );
+        failed(io::Error::new(error.kind(), words))
+    };
+    let mut stream = UnixStream::connect(socket).map_err(nobody)?;
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
     stream.write_all(format!("{command}\n").as_bytes()).map_err(waited)?;
     let mut line = String::new();

@@ -46,12 +46,23 @@ fn of_a_job(error: &OpenError) -> &'static str {
     }
 }
 
+/// Returns what a server can be given in place of a path that is not there.
+fn of_a_server(error: &OpenError) -> &'static str {
+    match error {
+        OpenError::Io { error, .. } if error.kind() == io::ErrorKind::NotFound => {
+            "; name a file or a block device that exists, a simulated device such as hdd-7200, or a disk of another \
+             server, nbd://HOST/EXPORT"
+        }
+        _ => "",
+    }
+}
+
 impl InputError {
     /// Returns the line of an error about `--device` of a server, which has no jobs, without the
     /// option; `None` of any other error.
     pub(crate) fn of_served_device(&self) -> Option<String> {
         match self {
-            Self::Open(error) => Some(error.to_string()),
+            Self::Open(error) => Some(format!("{error}{}", of_a_server(error))),
             other => other.to_string().strip_prefix("--device ").map(str::to_owned),
         }
     }

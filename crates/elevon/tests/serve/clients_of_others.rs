@@ -236,7 +236,11 @@ fn what_cannot_be_served_is_refused_in_a_line() {
         (&["disk.img", "--listen", "tcp:localhost:65536"], "its port is no number"),
         (&["disk.img", "--listen", "tcp:[::1]"], "has no port"),
         // A line begins with what was given.
-        (&["none.img", "--listen", "unix:s"], "elevon: none.img: cannot open it: No such file"),
+        (
+            &["none.img", "--listen", "unix:s"],
+            "elevon: none.img: cannot open it: No such file or directory; name a file or a block device that exists, a \
+             simulated device such as hdd-7200, or a disk of another server, nbd://HOST/EXPORT\n",
+        ),
         (&["./none.img", "--listen", "unix:s"], "elevon: ./none.img: cannot open it: No such file"),
         (
             &["empty.img", "--listen", "unix:s"],

@@ -96,7 +96,12 @@ fn on_a_terminal_it_draws_until_a_key_ends_it() {
 fn what_cannot_be_watched_is_said_in_a_line() {
     let bench = crate::common::Bench::new();
     for (args, status, words) in [
-        (&["top", "none"][..], 1, "elevon: none: No such file or directory"),
+        (
+            &["top", "none"][..],
+            1,
+            "elevon: none: No such file or directory; no server has its control socket there: name the path of --control, \
+             or of the key control\n",
+        ),
         (&["top", "none", "--interval", "0"], 2, "elevon: --interval 0: expected seconds from 0.1 to 60"),
     ] {
         let output = bench.elevon(args).output().expect("it ran");
