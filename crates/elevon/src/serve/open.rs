@@ -1,13 +1,13 @@
 //! Opens a device in the thread that will own it: stack, disk, and the settings of its tenants.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, Nanos, PAGE_SIZE, SECTOR_SIZE};
 use elevon_formats::serve::BUSY_POLL;
 use elevon_host::interrupt::Interrupt;
-use elevon_host::{Host, HostFile, OpenOptions};
+use elevon_host::{Host, HostFile, OpenError, OpenOptions};
 use elevon_nbd::Export;
 use elevon_serve::simulated::{RealClock, SimulatedDisk};
 use elevon_serve::{Disk, Parts, Server, Upstream};
@@ -16,7 +16,7 @@ use elevon_workload::settings::Settings;
 
 use super::watch::ServedFile;
 use crate::device_description;
-use crate::failure::{ConflictError, Failure, MachineError, ValueError};
+use crate::failure::{ConflictError, Failure, InputError, MachineError, ValueError};
 use crate::plan::{Plan, Target};
 
 /// The smallest block of a device.
@@ -24,6 +24,10 @@ const SECTOR: u32 = SECTOR_SIZE as u32;
 
 /// Commands that the kernel is given at a time.
 const DEPTH: u32 = 1024;
+
+/// How long it is waited at the start for what holds a file or a block device. A server that was
+/// killed holds them until the kernel has ended its I/O, for up to 0.44 s on a loop device.
+const HELD: Duration = Duration::from_secs(2);
 
 /// A device that is to be served.
 #[derive(Debug)]
@@ -76,7 +80,7 @@ type OpenDevice<D> = (Parts<D>, Opened);
 /// Adds a device to a server, under this name.
 pub(super) fn add(server: &mut Server, name: &str, planned: Planned) -> Result<Opened, Failure> {
     match planned.plan.target {
-        Target::Real(_) => server.add_device(name, move || locked(&planned)),
+        Target::Real(_) => server.add_device(name, move || let_go(&planned)),
         Target::Simulated(_) => server.add_device(name, move || simulated(&planned)),
         Target::Nbd(_) => server.add_device(name, move || upstream(&planned)),
     }
@@ -88,6 +92,21 @@ pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
         Target::Real(_) => real(planned).map(|(_, opened)| opened),
         Target::Simulated(_) => simulated(planned).map(|(_, opened)| opened),
         Target::Nbd(_) => upstream(planned).map(|(_, opened)| opened),
+    }
+}
+
+/// Opens a file or a block device, which may be held for a moment.
+fn let_go(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
+    let is_held =
+        |error: &InputError| matches!(error, InputError::Open(OpenError::Busy { .. } | OpenError::Served { .. }));
+    let began = Instant::now();
+    loop {
+        match locked(planned) {
+            Err(Failure::Input(errors)) if errors.iter().any(is_held) && began.elapsed() < HELD => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened,
+        }
     }
 }
 

@@ -91,6 +91,23 @@ fn a_killed_server_keeps_what_it_promised() {
     }
 }
 
+/// As after a kill: the kernel lets go of the file of a server once it has ended its I/O.
+#[test]
+fn a_file_that_is_held_for_a_moment_is_served_after_it() {
+    let bench = Bench::new();
+    bench.file("disk.img", vec![0; 1 << 20]);
+    let held = fs::File::open(bench.path("disk.img")).expect("the disk");
+    held.lock().expect("nobody has it");
+    let holder = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        drop(held);
+    });
+    let served = Served::run(bench, &["disk.img", "--listen", "unix:s", "--cache", "1MiB"]);
+    assert!(served.uri.starts_with("nbd+unix:///disk.img"), "{}", served.uri);
+    holder.join().expect("it was let go");
+    served.end();
+}
+
 /// Serves a path, and runs `act` with its socket. Returns what the server wrote to stderr.
 fn with_server(path: &Path, args: &[&str], act: impl FnOnce(&Path)) -> String {
     let bench = Bench::new();
