@@ -350,9 +350,11 @@ fn default_name(file: &Path) -> String {
         // The default export has no name.
         return if address.export.is_empty() { "disk".to_owned() } else { address.export };
     }
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let name = name.trim_start_matches('@').to_owned();
-    if file.exists() { name } else { name.split(':').next().unwrap_or_default().to_owned() }
+    let text = file.to_string_lossy();
+    // Parameters of a device may have slashes: bandwidth=1GB/s.
+    let path = if file.exists() { &text } else { text.split(':').next().unwrap_or_default() };
+    let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.trim_start_matches('@').to_owned()
 }
 
 /// Returns the name of an export, and the scheme of its addresses: `nbds` asks clients to use TLS,

@@ -148,6 +148,14 @@ fn a_simulated_disk_keeps_bytes_and_breaks_on_purpose() {
 }
 
 #[test]
+fn a_simulated_disk_has_the_name_of_its_device_without_parameters() {
+    let device = "slots:slots=1,bandwidth=1GB/s,size=1MiB";
+    let served = Served::run(Bench::new(), &[device, "--listen", "unix:s"]);
+    assert!(served.uri.starts_with("nbd+unix:///slots?socket="), "{}", served.uri);
+    served.end();
+}
+
+#[test]
 fn a_configuration_is_checked_before_anything_is_served() {
     let bench = Bench::new();
     bench.file("disk.img", vec![0; DISK]);
