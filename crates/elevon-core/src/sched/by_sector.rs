@@ -14,6 +14,8 @@ const NIL: u32 = u32::MAX;
 pub(super) struct BySector {
     /// First key of each bucket; the number of buckets is a power of two.
     buckets: Vec<u32>,
+    /// Bits of a hash that do not count for the bucket.
+    shift: u32,
     links: Vec<Link>,
 }
 
@@ -28,7 +30,7 @@ struct Link {
 impl BySector {
     /// Returns an empty table for the keys below `count`.
     pub(super) fn new(count: usize) -> Self {
-        let mut table = Self { buckets: Vec::new(), links: Vec::new() };
+        let mut table = Self { buckets: Vec::new(), shift: 0, links: Vec::new() };
         table.grow(count.max(64));
         table
     }
@@ -45,6 +47,7 @@ impl BySector {
 
     #[cold]
     fn add_buckets(&mut self, count: usize) {
+        self.shift = 64 - count.trailing_zeros();
         for first in core::mem::replace(&mut self.buckets, alloc::vec![NIL; count]) {
             let chain = core::iter::successors((first != NIL).then_some(first), |&n| {
                 let next = self.links[n as usize].next;
@@ -61,7 +64,7 @@ impl BySector {
     /// Multiplication by the golden ratio spreads any stride over the high bits.
     fn bucket(&self, sector: Sector) -> usize {
         let hash = sector.get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (hash >> (64 - self.buckets.len().trailing_zeros())) as usize
+        (hash >> self.shift) as usize
     }
 
     /// Returns the sector under which a key is filed, if it is.

@@ -25,6 +25,8 @@ pub(super) struct BySector {
     /// Requests that are in no tree, by a hash of the sector where they begin. The number of
     /// counters is a power of two.
     new: Vec<u32>,
+    /// Bits of a hash that do not count for the counter.
+    shift: u32,
     /// Each request is filed when it arrives.
     is_complete: bool,
 }
@@ -43,7 +45,8 @@ impl BySector {
     /// Returns an index for requests below `requests`, with none filed.
     pub(super) fn new(requests: usize) -> Self {
         let counters = requests.next_power_of_two().max(64);
-        Self { tree: TreeLinks::new(requests), new: alloc::vec![0; counters], is_complete: false }
+        let shift = 64 - counters.trailing_zeros();
+        Self { tree: TreeLinks::new(requests), new: alloc::vec![0; counters], shift, is_complete: false }
     }
 
     /// Makes room for the keys below `requests`; the number of counters does not change.
@@ -61,8 +64,7 @@ impl BySector {
     #[inline]
     fn counter(&mut self, sector: Sector) -> &mut u32 {
         let hash = sector.get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let at = (hash >> (64 - self.new.len().trailing_zeros())) as usize;
-        &mut self.new[at]
+        &mut self.new[(hash >> self.shift) as usize]
     }
 
     /// Adds a request, which is the newest of its queue.
