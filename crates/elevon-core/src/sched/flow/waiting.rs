@@ -129,21 +129,12 @@ impl<const WORDS: usize> Heap<WORDS> {
     }
 
     /// Removes the entry at `at`.
+    #[inline(always)]
     fn remove(&mut self, places: &mut Places, at: usize) {
         if let Some(last) = self.entries.pop()
             && at < self.entries.len()
         {
-            self.replace(places, at, last);
-        }
-    }
-
-    /// Removes the first entry.
-    #[inline(always)]
-    fn remove_first(&mut self, places: &mut Places) {
-        if let Some(last) = self.entries.pop()
-            && !self.entries.is_empty()
-        {
-            self.fill(places, 0, last);
+            self.fill(places, at, last);
         }
     }
 
@@ -281,7 +272,7 @@ impl WaitingMembers {
     #[inline(never)]
     fn admit(&mut self, places: &mut Places, time: u64) {
         while let Some(due) = self.first_due(time) {
-            self.early.remove_first(places);
+            self.early.remove(places, 0);
             self.eligible.push(places, due);
         }
     }
