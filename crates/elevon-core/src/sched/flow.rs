@@ -665,7 +665,7 @@ impl Scheduler for Flow {
         self.ended = now;
         if let Some(q) = slot.queue {
             let alone = self.charges().alone(&slot);
-            let wait = slot.dispatched.since(slot.arrived);
+            let wait = slot.dispatched - slot.arrived;
             let queue = &mut self.queues[q.index()];
             queue.on_end(now, slot.arrived, wait, Nanos::new(alone));
             let exited = queue.exited;

@@ -354,7 +354,7 @@ impl Depth {
     /// the number changes.
     #[inline]
     pub(super) fn pass(&mut self, now: Instant, in_flight: u32) {
-        self.area = self.area.wrapping_add(now.since(self.seen).get().wrapping_mul(in_flight.into()));
+        self.area = self.area.wrapping_add((now - self.seen).get().wrapping_mul(in_flight.into()));
         self.seen = now;
         self.in_flight = in_flight;
     }
@@ -424,13 +424,18 @@ impl Depth {
             self.renew_baseline();
         }
         let before = core::mem::replace(&mut self.ended, (now, self.epoch));
-        let mut sample = sample;
         if self.order.is_lost && !self.is_solo() {
-            let Some(by_rate) = self.by_rate(now, before, &sample) else { return Event::None };
-            sample = by_rate;
-        } else if sample.mark.epoch != self.epoch {
-            return Event::None;
+            self.learn_by_rate(now, before, sample, is_unfair, load)
+        } else if sample.mark.epoch == self.epoch {
+            self.learn_of(now, sample, is_unfair, load)
+        } else {
+            Event::None
         }
+    }
+
+    /// Learns from a request that counts.
+    #[inline(always)]
+    fn learn_of(&mut self, now: Instant, sample: Sample, is_unfair: bool, load: impl FnOnce() -> Load) -> Event {
         if let Some(probe) = self.probe {
             return self.learn_in_probe(now, probe, sample, load());
         }
@@ -450,7 +455,7 @@ impl Depth {
             self.began = now;
         }
         self.baseline.add(sample);
-        let span = now.since(self.began);
+        let span = now - self.began;
         if self.baseline.count >= BASELINE && span >= MEMORY {
             self.baseline.halve();
             self.began = self.began + Nanos::new(span.get() / 2);
@@ -458,13 +463,22 @@ impl Depth {
         if self.may_probe(now, is_unfair) { self.consider_probe(now, load()) } else { Event::None }
     }
 
-    /// Returns the sample of a request of a device that serves in disorder, by the rate at which
-    /// requests end, if it counts. `before`: when the one before it ended, and in which epoch.
+    /// Learns from a request of a device that serves in disorder, by the rate at which requests
+    /// end, if it counts. `before`: when the one before it ended, and in which epoch.
     #[inline(never)]
-    fn by_rate(&self, now: Instant, before: (Instant, u32), sample: &Sample) -> Option<Sample> {
+    fn learn_by_rate(
+        &mut self,
+        now: Instant,
+        before: (Instant, u32),
+        sample: Sample,
+        is_unfair: bool,
+        load: impl FnOnce() -> Load,
+    ) -> Event {
         let (last, epoch) = before;
-        let counts = epoch == self.epoch && self.in_flight <= self.limit();
-        counts.then(|| sample.by_rate(now.since(last).get(), self.in_flight))
+        if epoch != self.epoch || self.in_flight > self.limit() {
+            return Event::None;
+        }
+        self.learn_of(now, sample.by_rate(now.since(last).get(), self.in_flight), is_unfair, load)
     }
 
     /// Follows the depth that the load reaches, and notices when times change at the same depth.
@@ -536,7 +550,7 @@ impl Depth {
         }
         // By rate it takes longer to know what is delivered.
         let shortest = if self.order.is_lost { LONG } else { SHORT };
-        self.baseline.count >= FEWEST && now.since(self.began) >= shortest
+        self.baseline.count >= FEWEST && now - self.began >= shortest
     }
 
     /// Begins a probe if one is due.

@@ -122,7 +122,7 @@ impl Queue {
     /// Notes the arrival of a request.
     pub(super) fn on_arrival(&mut self, now: Instant) {
         if let Some(left) = self.left.take() {
-            let think = now.since(left);
+            let think = now - left;
             self.think.add(think);
             self.quick = self.quick - self.quick / 8 + if think <= self.short { 128 } else { 0 };
         }
@@ -131,7 +131,7 @@ impl Queue {
     /// Notes the end of a request that arrived at `arrived` and waited here for `wait`; the device
     /// takes it `alone` if nothing else is there.
     pub(super) fn on_end(&mut self, now: Instant, arrived: Instant, wait: Nanos, alone: Nanos) {
-        let total = now.since(arrived);
+        let total = now - arrived;
         self.total.add(total);
         // What is expected of the device errs by some percent.
         let inside = total.get().saturating_sub(wait.get() + alone.get() * 33 / 32);
