@@ -49,8 +49,18 @@ impl FinishTrees {
     }
 
     /// Inserts an entity, behind those with the same finish.
+    #[inline]
     pub(in crate::sched) fn insert(&mut self, root: &mut Root, id: u32, finish: u64) {
         debug_assert!(!self.nodes.contains(id), "entity {id} is filed twice");
+        if root.is_empty() {
+            self.nodes.insert_at(root, id, finish, NIL, false);
+        } else {
+            self.insert_among(root, id, finish);
+        }
+    }
+
+    #[inline(never)]
+    fn insert_among(&mut self, root: &mut Root, id: u32, finish: u64) {
         let (mut parent, mut child, mut goes_left) = (NIL, root.0, false);
         while child != NIL {
             let node = self.nodes.at(child);
@@ -68,8 +78,16 @@ impl FinishTrees {
     }
 
     /// Removes an entity from its tree.
+    #[inline]
     pub(in crate::sched) fn remove(&mut self, root: &mut Root, id: u32) {
         debug_assert!(self.nodes.contains(id), "entity {id} is in no tree");
+        if !self.nodes.take_only(root, id) {
+            self.remove_among(root, id);
+        }
+    }
+
+    #[inline(never)]
+    fn remove_among(&mut self, root: &mut Root, id: u32) {
         self.nodes.take(root, id);
     }
 
