@@ -111,6 +111,23 @@ pub(super) struct Member {
     cost: u64,
 }
 
+impl Member {
+    /// Returns the start that it would get without requests if one of `cost` arrived.
+    #[inline]
+    fn start_on_return(&self, now: Instant, tree: &ClassTree, cost: u64, has_turns: bool) -> u64 {
+        match self.place {
+            Place::Active | Place::Ahead => self.start,
+            Place::Away(since) if now.since(since) > MEMORY => tree.time,
+            Place::Served | Place::Lingering | Place::Away(_) if has_turns => {
+                latest(self.start, tree.oldest(tree.time, cost, self.weight_next))
+            }
+            Place::Served | Place::Lingering | Place::Away(_) => {
+                latest(self.start, tree.time.wrapping_sub(delta(CREDIT * cost, u64::from(self.weight_next))))
+            }
+        }
+    }
+}
+
 /// A group.
 #[derive(Clone, Debug)]
 struct Group {
@@ -119,6 +136,18 @@ struct Group {
     waits: Waits,
     /// Itself as a member; `None` for the root.
     member: Option<MemberId>,
+}
+
+impl Group {
+    /// Puts a member into the active tree of one kind.
+    #[inline]
+    fn file(&mut self, places: &mut Places, id: MemberId, member: &mut Member, kind: usize) {
+        member.kinds = member.kinds.with(Kinds::of(kind));
+        let class = usize::from(member.class);
+        let tree = &mut self.classes[class];
+        tree.active[kind].insert(places, key(id, kind), (member.start, member.finish), tree.time);
+        self.waits.insert(class, kind);
+    }
 }
 
 /// All members and groups.
@@ -290,18 +319,9 @@ impl Shares {
 
     /// Returns the start that a member without requests would get if one of `cost` arrived.
     fn start_on_return(&self, now: Instant, id: MemberId, cost: u64) -> u64 {
-        let Member { group, class, place, weight_next, start, .. } = self.members[id.index()];
-        let tree = &self.groups[group.index()].classes[usize::from(class)];
-        match place {
-            Place::Active | Place::Ahead => start,
-            Place::Away(since) if now.since(since) > MEMORY => tree.time,
-            Place::Served | Place::Lingering | Place::Away(_) if self.has_turns => {
-                latest(start, tree.oldest(tree.time, cost, weight_next))
-            }
-            Place::Served | Place::Lingering | Place::Away(_) => {
-                latest(start, tree.time.wrapping_sub(delta(CREDIT * cost, u64::from(weight_next))))
-            }
-        }
+        let member = &self.members[id.index()];
+        let tree = &self.groups[member.group.index()].classes[usize::from(member.class)];
+        member.start_on_return(now, tree, cost, self.has_turns)
     }
 
     /// Makes a flow wait that had no requests; `cost` and `kind` are those of its first. Returns
@@ -310,17 +330,19 @@ impl Shares {
         let mut is_short = false;
         let (mut at, mut cost) = (Some(id), cost);
         while let Some(id) = at {
-            let member = &self.members[id.index()];
-            let group = member.group;
+            let member = &mut self.members[id.index()];
+            let group = &mut self.groups[member.group.index()];
             if member.place != Place::Active {
-                let start = self.start_on_return(now, id, cost);
-                is_short |= later(start, member.start);
-                self.take_out(id);
-                let member = &mut self.members[id.index()];
-                let group = &mut self.groups[group.index()];
                 let (class, classes) = (usize::from(member.class), &mut group.classes);
                 is_short |= classes[class + 1..].iter().any(|tree| tree.in_device > 0);
                 let tree = &mut classes[class];
+                let start = member.start_on_return(now, tree, cost, self.has_turns);
+                is_short |= later(start, member.start);
+                match member.place {
+                    Place::Ahead => self.trees.remove(&mut tree.ahead, id.0),
+                    Place::Lingering => self.trees.remove(&mut self.lingering, id.0),
+                    Place::Active | Place::Served | Place::Away(_) => {}
+                }
                 if !matches!(member.place, Place::Away(_)) {
                     tree.weights -= u64::from(member.weight);
                 }
@@ -334,8 +356,8 @@ impl Shares {
             } else if member.kinds.has(kind) {
                 break;
             }
-            self.file_one(id, kind);
-            at = self.groups[group.index()].member;
+            group.file(&mut self.places, id, member, kind);
+            at = group.member;
             cost = at.map_or(0, |above| self.members[above.index()].cost.max(1));
         }
         is_short
@@ -343,18 +365,11 @@ impl Shares {
 
     /// Puts a member into the active trees of these kinds.
     fn file(&mut self, id: MemberId, kinds: Kinds) {
-        (0..KINDS).filter(|&kind| kinds.has(kind)).for_each(|kind| self.file_one(id, kind));
-    }
-
-    /// Puts a member into the active tree of one kind.
-    #[inline]
-    fn file_one(&mut self, id: MemberId, kind: usize) {
         let member = &mut self.members[id.index()];
-        member.kinds = member.kinds.with(Kinds::of(kind));
-        let (class, group) = (usize::from(member.class), &mut self.groups[member.group.index()]);
-        let tree = &mut group.classes[class];
-        tree.active[kind].insert(&mut self.places, key(id, kind), (member.start, member.finish), tree.time);
-        group.waits.insert(class, kind);
+        let group = &mut self.groups[member.group.index()];
+        for kind in (0..KINDS).filter(|&kind| kinds.has(kind)) {
+            group.file(&mut self.places, id, member, kind);
+        }
     }
 
     /// Takes a member out of the active trees of these kinds.
