@@ -410,14 +410,15 @@ impl Depth {
         (self.window, self.peak, self.recent) = (0, 0, (0, 0));
     }
 
-    /// Learns from a request that has ended. `is_unfair`: see [`Load`], the rest of which is seldom
-    /// asked for.
+    /// Learns from a request that has ended. `is_unfair` and `is_binding`: see [`Load`], the rest of
+    /// which is seldom asked for.
     #[inline]
     pub(super) fn learn(
         &mut self,
         now: Instant,
         sample: Sample,
         is_unfair: bool,
+        is_binding: bool,
         load: impl FnOnce() -> Load,
     ) -> Event {
         if self.order.note(sample.time) && self.probe.is_none() && self.order.decide() {
@@ -425,9 +426,9 @@ impl Depth {
         }
         let before = core::mem::replace(&mut self.ended, (now, self.epoch));
         if self.order.is_lost && !self.is_solo() {
-            self.learn_by_rate(now, before, sample, is_unfair, load)
+            self.learn_by_rate(now, before, sample, (is_unfair, is_binding), load)
         } else if sample.mark.epoch == self.epoch {
-            self.learn_of(now, sample, is_unfair, load)
+            self.learn_of(now, sample, (is_unfair, is_binding), load)
         } else {
             Event::None
         }
@@ -435,7 +436,13 @@ impl Depth {
 
     /// Learns from a request that counts.
     #[inline(always)]
-    fn learn_of(&mut self, now: Instant, sample: Sample, is_unfair: bool, load: impl FnOnce() -> Load) -> Event {
+    fn learn_of(
+        &mut self,
+        now: Instant,
+        sample: Sample,
+        (is_unfair, is_binding): (bool, bool),
+        load: impl FnOnce() -> Load,
+    ) -> Event {
         if let Some(probe) = self.probe {
             return self.learn_in_probe(now, probe, sample, load());
         }
@@ -460,7 +467,7 @@ impl Depth {
             self.baseline.halve();
             self.began = self.began + Nanos::new(span.get() / 2);
         }
-        if self.may_probe(now, is_unfair) { self.consider_probe(now, load()) } else { Event::None }
+        if self.may_probe(now, is_unfair, is_binding) { self.consider_probe(now, load()) } else { Event::None }
     }
 
     /// Learns from a request of a device that serves in disorder, by the rate at which requests
@@ -471,14 +478,14 @@ impl Depth {
         now: Instant,
         before: (Instant, u32),
         sample: Sample,
-        is_unfair: bool,
+        wants: (bool, bool),
         load: impl FnOnce() -> Load,
     ) -> Event {
         let (last, epoch) = before;
         if epoch != self.epoch || self.in_flight > self.limit() {
             return Event::None;
         }
-        self.learn_of(now, sample.by_rate(now.since(last).get(), self.in_flight), is_unfair, load)
+        self.learn_of(now, sample.by_rate(now.since(last).get(), self.in_flight), wants, load)
     }
 
     /// Follows the depth that the load reaches, and notices when times change at the same depth.
@@ -544,13 +551,18 @@ impl Depth {
 
     /// Returns true if enough is known for a probe and one may be due.
     #[inline]
-    fn may_probe(&self, now: Instant, is_unfair: bool) -> bool {
-        if now < self.up.next && !is_unfair {
+    fn may_probe(&self, now: Instant, is_unfair: bool, is_binding: bool) -> bool {
+        let is_up_due = now >= self.up.next;
+        if !is_up_due && !is_unfair {
             return false;
         }
         // By rate it takes longer to know what is delivered.
         let shortest = if self.order.is_lost { LONG } else { SHORT };
-        self.baseline.count >= FEWEST && now - self.began >= shortest
+        if self.baseline.count < FEWEST || now - self.began < shortest {
+            return false;
+        }
+        let is_down_due = is_unfair && (now >= self.down.next || self.needs_solo(now));
+        (is_up_due && is_binding) || is_down_due || self.most < self.tags
     }
 
     /// Begins a probe if one is due.

@@ -135,7 +135,7 @@ impl Flow {
         let are_writes_limited = matters && (!writes_prevail || self.write_depth.is_at_bottom(now));
         let Self { depth, write_depth, waiting, .. } = self;
         let (is_binding, rest) = (*waiting > 0, self.occupancy.rest());
-        let event = depth.learn(now, sample, is_unfair, || Load {
+        let event = depth.learn(now, sample, is_unfair, is_binding, || Load {
             is_binding,
             is_unfair,
             may_probe: write_depth.is_settled(),
@@ -152,8 +152,9 @@ impl Flow {
             let limit = write_depth.limit();
             let is_unfair = is_unfair && was_recently(self.read_at);
             let sample = write_depth.sample(slot.write_mark, time, alone, sample.occupied);
-            let event = write_depth.learn(now, sample, is_unfair, || Load {
-                is_binding: is_binding && *writes_in_flight + 1 >= limit,
+            let is_binding = is_binding && *writes_in_flight + 1 >= limit;
+            let event = write_depth.learn(now, sample, is_unfair, is_binding, || Load {
+                is_binding,
                 is_unfair,
                 may_probe: depth.is_settled(),
                 may_shrink: writes_prevail && !depth.needs_solo(now),

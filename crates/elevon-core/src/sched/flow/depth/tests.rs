@@ -59,7 +59,7 @@ fn many_small_steps_keep_most_of_the_throughput() {
         let time = ALONE * count * 1000 / served(count);
         now = now + Nanos::new(time / count);
         let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied: seen(ALONE), area: count * time };
-        depth.learn(now, sample, load.is_unfair, || load);
+        depth.learn(now, sample, load.is_unfair, load.is_binding, || load);
         lowest = lowest.min(depth.usable);
     }
     assert!(lowest < FIRST, "no smaller depth was taken");
@@ -78,7 +78,7 @@ fn a_smaller_depth_that_costs_much_is_soon_given_up() {
             let time = time(count);
             now = now + Nanos::new(time / count);
             let sample = Sample { mark, time, alone: 1_000_000, occupied: seen(1_000_000), area: count * time };
-            depth.learn(now, sample, load.is_unfair, || load);
+            depth.learn(now, sample, load.is_unfair, load.is_binding, || load);
             began = began.or((!depth.is_settled()).then_some(now));
         }
         now.since(began.expect("a probe began")).as_millis()
@@ -98,7 +98,7 @@ fn the_limit_is_never_above_what_the_driver_takes() {
         now = now + Nanos::new(1_000_000 / u64::from(depth.limit()));
         let area = u64::from(depth.limit()) * 1_000_000;
         let sample = Sample { mark: depth.mark(), time: 1_000_000, alone: 1_000_000, occupied: seen(1_000_000), area };
-        depth.learn(now, sample, load.is_unfair, || load);
+        depth.learn(now, sample, load.is_unfair, load.is_binding, || load);
         assert!(depth.limit() <= 40, "{}", depth.limit());
     }
     assert_eq!(depth.usable(), 40);
@@ -184,7 +184,7 @@ fn a_new_estimate_of_what_requests_occupy_changes_no_comparison() {
                 Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, rest, others: None };
             let occupied = Occupied { known: 0, rest: ALONE };
             let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied, area: count * time };
-            depth.learn(now, sample, load.is_unfair, || load);
+            depth.learn(now, sample, load.is_unfair, load.is_binding, || load);
         }
         depth.usable()
     };
@@ -217,7 +217,7 @@ fn a_device_that_serves_the_newest_first_has_the_depth_of_its_servers() {
         let sample = depth.sample(mark, now.since(since).get(), 2_000_000, seen(250_000));
         let load =
             Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, rest: 1 << 16, others: None };
-        depth.learn(now, sample, load.is_unfair, || load);
+        depth.learn(now, sample, load.is_unfair, load.is_binding, || load);
         limits.push(depth.usable());
     }
     // From the first second on.
