@@ -535,6 +535,7 @@ impl Flow {
     }
 
     /// Notes that a request is no longer in the device.
+    #[inline(always)]
     fn stop(&mut self, slot: &Slot) {
         let now = self.now;
         self.depth.pass(now, self.in_flight);
