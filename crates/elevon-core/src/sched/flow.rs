@@ -152,6 +152,9 @@ pub struct Flow {
     /// it was owed, the floor of its tenant was due, or there were less urgent requests there.
     unfair_at: Option<Instant>,
     rotational: bool,
+    /// How many requests may be in flight, if that is not found: on a disk, and where the tunable
+    /// says it; else 0.
+    fixed: u32,
 }
 
 /// Returns class, most urgent first, and weight of a priority; NONE is the default.
@@ -208,6 +211,7 @@ impl Flow {
             kick: Instant::MAX,
             unfair_at: None,
             rotational: false,
+            fixed: 0,
         }
     }
 
@@ -256,11 +260,15 @@ impl Flow {
 
     /// Returns how many requests may be in flight.
     fn limit(&self) -> u32 {
-        match self.settings.depth {
+        if self.fixed > 0 { self.fixed } else { self.depth.limit() }
+    }
+
+    /// Brings [`Self::fixed`] up to date.
+    fn renew_fixed(&mut self) {
+        self.fixed = match self.settings.depth {
             0 if self.rotational => DISK_DEPTH,
-            0 => self.depth.limit(),
             depth => depth,
-        }
+        };
     }
 
     /// Returns the queue of a process for a priority; creates it if needed.
@@ -429,7 +437,9 @@ impl Flow {
             self.counts.from_head += 1;
             self.start(id);
             if let Some(q) = self.slots[id.index()].queue {
-                self.shares.enter_device(self.queue(q).member);
+                let queue = &mut self.queues[q.index()];
+                queue.in_device += 1;
+                self.shares.enter_device(queue.member);
             }
             return Some(id);
         }
@@ -476,7 +486,7 @@ impl Flow {
     /// Returns the kinds of requests that are within their limits.
     #[inline]
     fn kinds_that_may_go(&mut self) -> Kinds {
-        if self.rotational || self.settings.depth > 0 {
+        if self.fixed > 0 {
             return Kinds::ALL;
         }
         let is_write_full = self.writes_in_flight >= self.write_depth.limit();
@@ -500,6 +510,7 @@ impl Flow {
         let cost = if looks_at == Some(slot.cell) { 1 } else { charges.of(slot) + idle.get() };
         queue.take(id, slot.sector, &mut self.lists, &mut self.by_sector);
         let next = queue.fifo.first().map(|next| charges.cost_and_kind_of(&slots[next.index()]));
+        queue.in_device += 1;
         queue.charged += cost;
         queue.largest = queue.largest.max(next.map_or(cost, |(next, _)| next.max(cost)));
         let (member, class) = (queue.member, queue.class);
@@ -515,7 +526,7 @@ impl Flow {
         id
     }
 
-    /// Notes that a request goes to the device.
+    /// Notes that a request goes to the device; its queue is told elsewhere.
     #[inline(always)]
     fn start(&mut self, id: RequestId) {
         let now = self.now;
@@ -528,9 +539,6 @@ impl Flow {
             self.write_depth.pass(now, self.writes_in_flight);
             self.writes_in_flight += 1;
             slot.write_mark = self.write_depth.mark();
-        }
-        if let Some(q) = slot.queue {
-            self.queues[q.index()].in_device += 1;
         }
     }
 
@@ -714,6 +722,7 @@ impl Scheduler for Flow {
 
     fn on_queue_info(&mut self, rotational: bool) {
         self.rotational = rotational;
+        self.renew_fixed();
         self.shares.has_turns = rotational;
         self.by_sector.set_complete(rotational);
         let Self { by_sector, lists, slots, queues, .. } = self;

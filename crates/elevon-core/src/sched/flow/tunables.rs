@@ -99,7 +99,10 @@ impl Flow {
                 self.settings.class_expire = Nanos::from_millis(value as u64);
                 self.shares.patience = self.settings.class_expire;
             }
-            "depth" => self.settings.depth = value as u32,
+            "depth" => {
+                self.settings.depth = value as u32;
+                self.renew_fixed();
+            }
             "hold_us" => self.settings.hold = Nanos::from_micros(value as u64),
             "turn_ms" => self.settings.turn = Nanos::from_millis(value as u64),
             other => unreachable!("{other} is not in the table"),
