@@ -100,8 +100,8 @@ pub struct Flow {
     floors: Floors,
     queues: Vec<Queue>,
     free: Vec<QueueId>,
-    /// The queue of each flow, by member.
-    of_member: Vec<Option<QueueId>>,
+    /// The queue of each flow, by member; of a group none.
+    of_member: Vec<QueueId>,
     tasks: Vec<OfTask>,
     tenants: Vec<Option<GroupId>>,
     slots: Vec<Slot>,
@@ -318,9 +318,9 @@ impl Flow {
             }
         };
         if member.index() >= self.of_member.len() {
-            self.of_member.resize(member.index() + 1, None);
+            self.of_member.resize(member.index() + 1, QueueId::NONE);
         }
-        self.of_member[member.index()] = Some(q);
+        self.of_member[member.index()] = q;
         q
     }
 
@@ -340,7 +340,7 @@ impl Flow {
             self.turn = Turn::default();
         }
         self.shares.remove(member);
-        self.of_member[member.index()] = None;
+        self.of_member[member.index()] = QueueId::NONE;
         self.free.push(q);
     }
 
@@ -474,7 +474,7 @@ impl Flow {
                 Some(alone) => alone,
                 None => {
                     let member = self.shares.choose(now, kinds)?;
-                    let q = self.of_member[member.index()].expect("a flow has a queue");
+                    let q = self.of_member[member.index()];
                     (q, self.queue(q).fifo.first().expect("an active flow has a request"))
                 }
             },
@@ -677,10 +677,10 @@ impl Scheduler for Flow {
             let wait = slot.dispatched - slot.arrived;
             let queue = &mut self.queues[q.index()];
             queue.on_end(now, slot.arrived, wait, Nanos::new(alone));
-            let exited = queue.exited;
+            let (exited, queued) = (queue.exited, queue.queued);
             if self.rotational {
                 self.wait_in_turn(q, Nanos::new(self.costs.of(slot.direction, slot.sectors, false)));
-            } else if self.waiting > 0 {
+            } else if self.waiting > 0 && !exited && queued < self.free_places() {
                 self.hold_for(q, &slot, alone);
             }
             if exited {

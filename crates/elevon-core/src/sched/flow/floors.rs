@@ -244,7 +244,7 @@ impl Flow {
         let Self { floors, shares, .. } = self;
         let group = floors.owed(self.now, shares.patience, |group| shares.kinds_in(group).has_any(kinds))?;
         let member = shares.choose_in(group, self.now, kinds)?;
-        let q = self.of_member[member.index()].expect("a flow has a queue");
+        let q = self.of_member[member.index()];
         let id = self.queue(q).fifo.first().expect("an active flow has a request");
         Some(self.serve_owed(q, id, kinds, Some(group)))
     }

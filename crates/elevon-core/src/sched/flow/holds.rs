@@ -53,16 +53,22 @@ impl Flow {
         self.allowed_at = self.now;
     }
 
+    /// Returns how many places are free when a request has just ended.
+    #[inline]
+    pub(super) fn free_places(&self) -> u32 {
+        self.limit().saturating_sub(self.in_flight).max(1)
+    }
+
     /// Keeps the place of a request that has just ended, which takes `alone` alone, for the
     /// process, if that will soon need it and is owed service even if what it has waiting goes
-    /// first, in other places that are free.
+    /// first, in other places that are free. Most have enough waiting for every place: they are not
+    /// asked for here.
+    #[inline(never)]
     pub(super) fn hold_for(&mut self, q: QueueId, slot: &Slot, alone: u64) {
-        let (queue, limit) = (self.queue(q), self.limit());
-        let places = limit.saturating_sub(self.in_flight).max(1);
-        // Most have enough waiting for every place.
-        if queue.queued >= places || queue.exited || self.holds.len() == HOLDS || self.depth.is_solo() {
+        if self.holds.len() == HOLDS || self.depth.is_solo() {
             return;
         }
+        let (queue, limit, places) = (self.queue(q), self.limit(), self.free_places());
         let first = queue.queued + self.holds.iter().filter(|hold| hold.queue == q).count() as u32;
         if first >= places {
             return;

@@ -14,7 +14,7 @@ impl Flow {
     /// Dispatches a request of the cell that is looked at, of any queue: nobody is charged for it.
     pub(super) fn next_in_look(&mut self) -> Option<RequestId> {
         if let Some(member) = self.shares.choose(self.now, Kinds::ALL) {
-            let q = self.of_member[member.index()].expect("a flow has a queue");
+            let q = self.of_member[member.index()];
             if self.queue(q).class < BEST_EFFORT {
                 let id = self.queue(q).fifo.first().expect("an active flow has a request");
                 return Some(self.serve(q, id, Kinds::ALL));

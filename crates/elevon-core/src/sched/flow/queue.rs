@@ -10,6 +10,9 @@ use crate::units::{Instant, Nanos, Sector};
 pub(super) struct QueueId(pub(super) u32);
 
 impl QueueId {
+    /// No queue: there is none with this index.
+    pub(super) const NONE: Self = Self(u32::MAX);
+
     pub(super) const fn index(self) -> usize {
         self.0 as usize
     }

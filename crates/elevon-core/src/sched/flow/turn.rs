@@ -50,7 +50,7 @@ impl Flow {
         let Some(q) = self.turn.queue.filter(|_| self.rotational && !self.has_turn_ended()) else { return Next::Any };
         let queue = *self.queue(q);
         let other = self.shares.choose(self.now, Kinds::ALL);
-        let other = other.map(|member| *self.queue(self.of_member[member.index()].expect("a flow has a queue")));
+        let other = other.map(|member| *self.queue(self.of_member[member.index()]));
         // A less urgent class is chosen over one with requests if it has waited for too long.
         if other.is_some_and(|other| other.class < queue.class || (other.class > queue.class && queue.queued > 0)) {
             return Next::Any;
