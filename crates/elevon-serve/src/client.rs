@@ -11,7 +11,7 @@ use elevon_host::{Incoming, Outgoing};
 use elevon_nbd::{Command, ReplyFormat, Request, Session};
 
 use crate::backpressure::{Amount, Backpressure, IN_FLIGHT};
-use crate::line::{Left, Line};
+use crate::line::{EndNotice, Line};
 use crate::pieces::{MOST_BUFFERS, Part, Pieces};
 use crate::request_memory::{Holding, RequestMemory};
 
@@ -51,7 +51,7 @@ pub(crate) enum Admission {
 /// A client.
 pub(crate) struct Client {
     /// The number of its connection.
-    pub(crate) name: u32,
+    pub(crate) number: u32,
     pub(crate) task: TaskId,
     /// The name of the export that it has open.
     pub(crate) export: String,
@@ -60,7 +60,7 @@ pub(crate) struct Client {
     /// Bytes of a block of the device.
     pub(crate) block: u64,
     pub(crate) line: Line,
-    pub(crate) left: Left,
+    pub(crate) left: EndNotice,
     /// Bytes that came; `None` while more are received.
     pub(crate) input: Option<Incoming>,
     /// A request that waits for room or for buffers.
@@ -115,18 +115,18 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(
-        name: u32,
+        number: u32,
         export: String,
         charged: Charged,
         session: Session,
         line: (Line, Incoming),
-        left: Left,
+        left: EndNotice,
         memory: RequestMemory,
     ) -> Self {
         // A thread is given a copy of what it sends.
         let copies = if matches!(line.0, Line::Ring(_)) { 1 } else { 2 };
         Self {
-            name,
+            number,
             task: TaskId::IDLE,
             export,
             charged,

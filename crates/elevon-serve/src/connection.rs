@@ -11,7 +11,7 @@ use elevon_nbd::{Close, Export, Exports, Refusal, Session, SessionConfig, Step, 
 use elevon_report::number::counted;
 
 use crate::device::{Message, Opened};
-use crate::line::{Left, Secure};
+use crate::line::{EndNotice, Secure};
 use crate::listen::{Socket, Timed};
 use crate::log::{Field, Level, Record};
 use crate::refused::ConnectionRefusal;
@@ -30,7 +30,7 @@ struct Seen<'a> {
     shared: &'a Shared,
     exports: Arc<Vec<ServedExport>>,
     /// The number of its connection.
-    name: u32,
+    number: u32,
     client: &'a Arc<Identity>,
     /// Why it did not get an export.
     refused: Cell<Option<ConnectionRefusal>>,
@@ -41,9 +41,9 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn new(shared: &'a Shared, name: u32, client: &'a Arc<Identity>) -> Self {
+    fn new(shared: &'a Shared, number: u32, client: &'a Arc<Identity>) -> Self {
         let (refused, denied, opened) = (Cell::new(None), RefCell::new(None), RefCell::new(None));
-        Self { shared, exports: shared.exports(), name, client, refused, denied, opened }
+        Self { shared, exports: shared.exports(), number, client, refused, denied, opened }
     }
 
     fn refuse(&self, why: ConnectionRefusal, told: Refusal) -> Refusal {
@@ -83,7 +83,7 @@ impl Exports for Seen<'_> {
     fn open(&self, name: &str) -> Result<Export, Refusal> {
         // One that it may not have is said to be so by this.
         self.export(name)?;
-        match self.shared.open(self.name, name, self.client) {
+        match self.shared.open(self.number, name, self.client) {
             Ok(known) => {
                 let told = known.told.clone();
                 *self.opened.borrow_mut() = Some(known);
@@ -102,9 +102,9 @@ impl Exports for Seen<'_> {
 
 /// Speaks with a client until it has opened an export, and gives the connection to the device's
 /// thread, or until either side ends it.
-pub(crate) fn negotiate(name: u32, socket: Socket, shared: &Arc<Shared>) {
+pub(crate) fn negotiate(number: u32, socket: Socket, shared: &Arc<Shared>) {
     let of_left = Arc::clone(shared);
-    let mut left = Left::new(move |error| of_left.left(name, error));
+    let mut left = EndNotice::new(move |error| of_left.left(number, error));
     let tls = shared.tls();
     let mode = match tls.as_deref() {
         None => Mode::Off,
@@ -115,7 +115,7 @@ pub(crate) fn negotiate(name: u32, socket: Socket, shared: &Arc<Shared>) {
     let until = Instant::now() + NEGOTIATION;
     let client = Arc::new(Identity::default());
     let (input, secure, refused, was_denied) = (Vec::new(), None, None, false);
-    let mut reader = Reader { name, session, input, client, secure, refused, was_denied, until };
+    let mut reader = Reader { number, session, input, client, secure, refused, was_denied, until };
     let opened = reader.negotiate(&socket, shared, tls.as_deref());
     if !matches!(opened, Ok(Some(_)))
         && let Some(why) = reader.refusal()
@@ -134,7 +134,7 @@ pub(crate) fn negotiate(name: u32, socket: Socket, shared: &Arc<Shared>) {
 }
 
 struct Reader {
-    name: u32,
+    number: u32,
     session: Session,
     /// Bytes that came and were not understood yet.
     input: Vec<u8>,
@@ -154,7 +154,7 @@ impl Reader {
     fn negotiate(&mut self, socket: &Socket, shared: &Shared, tls: Option<&Tls>) -> io::Result<Option<ServedExport>> {
         loop {
             let client = Arc::clone(&self.client);
-            let seen = Seen::new(shared, self.name, &client);
+            let seen = Seen::new(shared, self.number, &client);
             let (used, step) = self.session.step(&self.input, &seen);
             self.refused = seen.refused.get().or(self.refused);
             if let Some((export, why)) = seen.denied.into_inner() {
@@ -210,8 +210,8 @@ impl Reader {
             return;
         }
         let names = self.client.names.join(", ");
-        let message = format!("connection {}: {why}", self.name);
-        let client = ("client", Field::Number(self.name.into()));
+        let message = format!("connection {}: {why}", self.number);
+        let client = ("client", Field::Number(self.number.into()));
         let fields = [client, ("export", Field::Text(export.unwrap_or_default())), ("names", Field::Text(&names))];
         shared.warn(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
     }
@@ -235,19 +235,19 @@ impl Reader {
     fn log_opened(&self, shared: &Shared, export: &ServedExport) {
         let names = self.client.names.join(", ");
         let by = if names.is_empty() { String::new() } else { format!(", by {names}") };
-        let message = format!("connection {}: opened export {}{by}", self.name, export.name);
-        let client = ("client", Field::Number(self.name.into()));
+        let message = format!("connection {}: opened export {}{by}", self.number, export.name);
+        let client = ("client", Field::Number(self.number.into()));
         let fields = [client, ("export", Field::Text(&export.name)), ("names", Field::Text(&names))];
         let fields = if names.is_empty() { &fields[..2] } else { &fields };
         shared.log(&Record { level: Level::Debug, target: "connection", message: &message, fields });
     }
 
     /// Gives the connection to the thread of the export's device.
-    fn give(self, socket: Socket, left: Left, shared: &Shared, export: ServedExport) {
+    fn give(self, socket: Socket, left: EndNotice, shared: &Shared, export: ServedExport) {
         let device = shared.devices[export.device].clone();
-        let Self { name, session, input, secure, .. } = self;
+        let Self { number, session, input, secure, .. } = self;
         let (export, charged, of_client) = (export.name, export.charged, device.clone());
-        let opened = Opened { name, export, charged, session, socket, secure, input, left, device: of_client };
+        let opened = Opened { number, export, charged, session, socket, secure, input, left, device: of_client };
         // A device that has ended drops it, which ends the connection.
         device.send(Message::Open(Box::new(opened)));
     }

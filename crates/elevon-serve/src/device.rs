@@ -31,7 +31,7 @@ use elevon_workload::token::Token;
 
 use crate::client::{Charged, Client};
 use crate::disk::Disk;
-use crate::line::{Left, Line, Secure};
+use crate::line::{EndNotice, Line, Secure};
 use crate::listen::Socket;
 use crate::log::Level;
 use crate::pieces::{PART, Pieces};
@@ -50,7 +50,7 @@ use tenants::Tenants;
 /// A connection that has opened an export.
 pub(crate) struct Opened {
     /// Its number.
-    pub(crate) name: u32,
+    pub(crate) number: u32,
     pub(crate) export: String,
     pub(crate) charged: Charged,
     pub(crate) session: Session,
@@ -58,7 +58,7 @@ pub(crate) struct Opened {
     pub(crate) secure: Option<Secure>,
     /// Bytes that came and were not understood yet.
     pub(crate) input: Vec<u8>,
-    pub(crate) left: Left,
+    pub(crate) left: EndNotice,
     /// The device to which it is given.
     pub(crate) device: DeviceHandle,
 }
@@ -127,7 +127,7 @@ struct Question {
 }
 
 /// What a device that is served is made of.
-pub struct Parts<D> {
+pub struct DeviceParts<D> {
     /// The stack.
     pub stack: Stack,
     /// The bytes of which offsets and lengths of its I/O are multiples: a power of two, at least
@@ -186,8 +186,8 @@ pub(crate) struct DeviceLoop<D> {
 
 impl<D: Disk> DeviceLoop<D> {
     /// Makes a device of its parts.
-    pub(crate) fn new(parts: Parts<D>, errors: ErrorLog, memory: RequestMemory) -> Self {
-        let Parts { mut stack, block, disk, cache, settings, plan } = parts;
+    pub(crate) fn new(parts: DeviceParts<D>, errors: ErrorLog, memory: RequestMemory) -> Self {
+        let DeviceParts { mut stack, block, disk, cache, settings, plan } = parts;
         let tenants = Tenants::of(&plan);
         let layout = stack.register_layout(Layout::contiguous(PART, 0));
         Self {
@@ -459,16 +459,16 @@ impl<D: Disk> DeviceLoop<D> {
 
     /// Takes a connection.
     fn open(&mut self, opened: Opened) {
-        let Opened { name, export, charged, session, socket, secure, input, mut left, device } = opened;
+        let Opened { number, export, charged, session, socket, secure, input, mut left, device } = opened;
         if self.cache.is_some() && self.tasks.len() >= FLUSHER.index() {
             let message = format!("a device with a page cache takes {} connections at a time", FLUSHER.0);
             left.error = Some(io::Error::other(message));
             return;
         }
-        match Line::open(name, socket, secure, &input, self.disk.host(), device) {
+        match Line::open(number, socket, secure, &input, self.disk.host(), device) {
             Ok(line) => {
                 let memory = self.memory.clone();
-                self.add(Client::new(name, export, charged, session, line, left, memory));
+                self.add(Client::new(number, export, charged, session, line, left, memory));
             }
             // Its socket is closed, which is all that it is told.
             Err(error) => left.error = Some(error),
@@ -491,7 +491,7 @@ impl<D: Disk> DeviceLoop<D> {
         if let Some(cache) = &mut self.cache {
             cache.admit(task, client.charged);
         }
-        self.tasks.insert(client.name, task);
+        self.tasks.insert(client.number, task);
         self.clients[free] = Some(client);
         self.look_at(task);
     }
@@ -561,7 +561,7 @@ impl<D: Disk> DeviceLoop<D> {
             if !client.is_cut || client.took_leave {
                 self.counts.take(client.charged.tenant, &pieces.request, pieces.status(), now.since(pieces.arrived));
                 let tenant = self.tenants.path(client.charged.tenant);
-                let owner = Owner { client: client.name, export: &client.export, tenant };
+                let owner = Owner { client: client.number, export: &client.export, tenant };
                 self.errors.take(now, &pieces.request, pieces.status(), &owner);
             }
             self.end_request(task, index, pieces);

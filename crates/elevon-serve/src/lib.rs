@@ -35,7 +35,7 @@ mod upstream;
 mod view;
 
 pub use backpressure::{BYTES_IN_FLIGHT, IN_FLIGHT};
-pub use device::{CacheUse, CacheView, Parts};
+pub use device::{CacheUse, CacheView, DeviceParts};
 pub use disk::Disk;
 pub use listen::{Address, AddressError};
 pub use log::{Field, Level, Log, Record};

@@ -30,19 +30,19 @@ pub(crate) struct Secure {
 
 /// Tells the server that a connection has ended when it is dropped.
 #[derive(Default)]
-pub(crate) struct Left {
+pub(crate) struct EndNotice {
     tell: Option<Box<dyn FnOnce(Option<io::Error>) + Send>>,
     /// Why, if not as it should.
     pub(crate) error: Option<io::Error>,
 }
 
-impl Left {
+impl EndNotice {
     pub(crate) fn new(tell: impl FnOnce(Option<io::Error>) + Send + 'static) -> Self {
         Self { tell: Some(Box::new(tell)), error: None }
     }
 }
 
-impl Drop for Left {
+impl Drop for EndNotice {
     fn drop(&mut self) {
         if let Some(tell) = self.tell.take() {
             tell(self.error.take());
@@ -57,7 +57,7 @@ pub(crate) enum ToWriter {
     /// TLS itself has something to say.
     Speak,
     /// Nothing follows.
-    End(Left),
+    End(EndNotice),
 }
 
 /// The way to a client.
@@ -78,7 +78,7 @@ impl Line {
     /// # Errors
     /// There is no memory, no descriptor or no thread left.
     pub(crate) fn open(
-        name: u32,
+        number: u32,
         socket: Socket,
         secure: Option<Secure>,
         input: &[u8],
@@ -96,11 +96,11 @@ impl Line {
         let (reader, to_read) = channel();
         let (writer, to_write) = channel();
         let outlet = Outlet { socket: Arc::clone(&socket), channel: protected };
-        let writes = Writes { name, outlet, device: device.clone() };
+        let writes = Writes { number, outlet, device: device.clone() };
         let speaks = writer.clone();
         std::thread::Builder::new().name("write".into()).spawn(move || writes.run(&to_write))?;
         let inlet = Inlet { socket: Arc::clone(&socket), protected: incoming };
-        let reads = Reads { name, inlet, device, speaks };
+        let reads = Reads { number, inlet, device, speaks };
         let line = Self::Threads { reader, writer, socket: Some(socket) };
         std::thread::Builder::new().name("read".into()).spawn(move || reads.run(&to_read))?;
         Ok((line, with(input, IN_THREAD)?))
@@ -114,7 +114,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 /// Closes a connection of the ring once the client has what it was sent, for which a thread waits
 /// if it does not have it yet.
-pub(crate) fn close(socket: OwnedFd, left: Left) {
+pub(crate) fn close(socket: OwnedFd, left: EndNotice) {
     let end = move |socket: OwnedFd| {
         elevon_host::shut_socket(&socket);
         drop((socket, left));
@@ -140,7 +140,7 @@ fn with(input: &[u8], size: usize) -> io::Result<Incoming> {
 
 /// The thread that reads.
 struct Reads {
-    name: u32,
+    number: u32,
     inlet: Inlet,
     device: DeviceHandle,
     speaks: Sender<ToWriter>,
@@ -157,7 +157,7 @@ impl Reads {
                 let _ = self.speaks.send(ToWriter::Speak);
             }
             let has_ended = !matches!(read, Ok(1..));
-            self.device.send(Message::Received { client: self.name, input, result: read });
+            self.device.send(Message::Received { client: self.number, input, result: read });
             if has_ended {
                 return;
             }
@@ -167,7 +167,7 @@ impl Reads {
 
 /// The thread that writes.
 struct Writes {
-    name: u32,
+    number: u32,
     outlet: Outlet,
     device: DeviceHandle,
 }
@@ -179,7 +179,7 @@ impl Writes {
             match told {
                 ToWriter::Send(outgoing) => {
                     let result = self.write(&outgoing);
-                    self.device.send(Message::Sent { client: self.name, outgoing, result });
+                    self.device.send(Message::Sent { client: self.number, outgoing, result });
                 }
                 // If it fails, so does the next reply.
                 ToWriter::Speak => drop(self.outlet.send(b"")),

@@ -13,7 +13,7 @@ use elevon_host::passed::Passed;
 use elevon_nbd::Export;
 
 use crate::connection;
-use crate::device::{DeviceHandle, DeviceLoop, ErrorLog, Message, Parts};
+use crate::device::{DeviceHandle, DeviceLoop, DeviceParts, ErrorLog, Message};
 use crate::disk::Disk;
 use crate::listen::{Address, Listener};
 use crate::log::{Field, Level, Log, Record};
@@ -135,7 +135,7 @@ impl Server {
     pub fn add_device<D: Disk, T: Send + 'static, E: From<ServeError> + Send + 'static>(
         &mut self,
         name: &str,
-        open: impl FnOnce() -> Result<(Parts<D>, T), E> + Send + 'static,
+        open: impl FnOnce() -> Result<(DeviceParts<D>, T), E> + Send + 'static,
     ) -> Result<T, E> {
         let (messages, received) = channel();
         let (tell, told) = channel();

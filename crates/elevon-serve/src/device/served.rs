@@ -228,7 +228,7 @@ impl<D: Disk> DeviceLoop<D> {
         let status = found.as_ref().err().copied().unwrap_or(Status::Ok);
         self.counts.take(client.charged.tenant, request, status, now.since(arrived));
         let tenant = self.tenants.path(client.charged.tenant);
-        let owner = Owner { client: client.name, export: &client.export, tenant };
+        let owner = Owner { client: client.number, export: &client.export, tenant };
         self.errors.take(now, request, status, &owner);
         client.answer_without_data(request, |format, heads| match found {
             Ok(mut extents) => {
@@ -510,7 +510,7 @@ impl<D: Disk> DeviceLoop<D> {
     /// Forgets a client that has left and has nothing under way.
     fn forget(&mut self, task: TaskId) {
         let client = self.clients[task.index()].take().expect("a client that is there");
-        self.tasks.remove(&client.name);
+        self.tasks.remove(&client.number);
         self.delayed.retain(|(_, delayed)| *delayed != task);
         self.short.retain(|waiting| *waiting != task);
         let now = self.disk.now();

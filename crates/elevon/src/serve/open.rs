@@ -10,7 +10,7 @@ use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenError, OpenOptions};
 use elevon_nbd::Export;
 use elevon_serve::simulated::{RealClock, SimulatedDisk};
-use elevon_serve::{Disk, Parts, Server, Upstream};
+use elevon_serve::{DeviceParts, Disk, Server, Upstream};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
 
@@ -75,7 +75,7 @@ impl Opened {
 }
 
 /// A device that is open.
-type OpenDevice<D> = (Parts<D>, Opened);
+type OpenDevice<D> = (DeviceParts<D>, Opened);
 
 /// Adds a device to a server, under this name.
 pub(super) fn add(server: &mut Server, name: &str, planned: Planned) -> Result<Opened, Failure> {
@@ -206,5 +206,5 @@ fn finish<D: Disk>(
     }
     let now = disk.now();
     let settings = Settings::new(&mut stack, &plan.tenants, now).map_err(|error| Failure::named("--tenants", error))?;
-    Ok((Parts { stack, block, disk, cache, settings, plan: plan.tenants.clone() }, opened))
+    Ok((DeviceParts { stack, block, disk, cache, settings, plan: plan.tenants.clone() }, opened))
 }

@@ -27,9 +27,9 @@ use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
 
 use crate::client::{Charged, Client};
-use crate::device::{DeviceLoop, ErrorLog, Message, Parts};
+use crate::device::{DeviceLoop, DeviceParts, ErrorLog, Message};
 use crate::disk::Disk as _;
-use crate::line::{Left, Line, ToWriter};
+use crate::line::{EndNotice, Line, ToWriter};
 use crate::request_memory::RequestMemory;
 use crate::simulated::{Clock, SimulatedDisk};
 
@@ -283,7 +283,7 @@ impl Lab {
         let memory = RequestMemory::new(REQUEST_MEMORY);
         let plan = tenants.clone();
         let block = stack.config().limits.logical_block_size;
-        let parts = Parts { stack, block, disk, cache, settings, plan };
+        let parts = DeviceParts { stack, block, disk, cache, settings, plan };
         let device = DeviceLoop::new(parts, ErrorLog::new("lab", |_| {}), memory);
         Self { device, send, receive, clients: Vec::new(), tenants, size, next_request }
     }
@@ -310,7 +310,7 @@ impl Lab {
             charged,
             session(size),
             line,
-            Left::default(),
+            EndNotice::default(),
             self.device.memory.clone(),
         ));
         let (send, data) = (self.send.clone(), BTreeMap::new());

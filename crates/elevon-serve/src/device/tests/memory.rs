@@ -126,7 +126,7 @@ fn clients_that_stand_still_keep_no_memory_for_which_others_wait() {
     }
     assert_eq!(taken, 30);
     let clients = lab.device.clients.iter().flatten();
-    let cut: Vec<u32> = clients.filter(|client| client.is_cut).map(|client| client.name).collect();
+    let cut: Vec<u32> = clients.filter(|client| client.is_cut).map(|client| client.number).collect();
     assert_eq!(cut, [0, 1]);
     deaf.hang_up();
     torn.hang_up();
