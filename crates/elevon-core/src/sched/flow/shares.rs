@@ -560,7 +560,7 @@ impl Shares {
     /// request if there is one. If the floor of a group asks for it (`owed`), who is ahead of its
     /// share owes nothing for it from this group up, and V stands still: it gets this besides what
     /// is shared by weight.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn serve(
         &mut self,
         now: Instant,
