@@ -92,6 +92,7 @@ impl BySector {
         }
     }
 
+    #[inline]
     pub(super) fn remove(&mut self, id: RequestId) {
         debug_assert!(self.contains(id));
         let Link { sector, prev, next, .. } = self.links[id.index()];
