@@ -109,6 +109,9 @@ pub struct Rules {
     /// An NVMe disk without a preferred size states its physical block size as `io_opt` (before
     /// 6.12).
     pub nvme_states_io_opt: bool,
+    /// An NVMe disk takes a segment of integrity data with a request (6.12+), whether its namespace
+    /// has any or not.
+    pub nvme_integrity_segment: bool,
     /// Writes can be atomic (`RWF_ATOMIC`), and the queue has the attributes `atomic_write_*`
     /// (6.11+).
     pub atomic_writes: bool,
@@ -345,6 +348,7 @@ impl Kernel {
             nvme_max_segments: self.nvme_max_segments(),
             nvme_discard_granularity_of_namespace: self.since(V7_2),
             nvme_states_io_opt: !self.since(V6_12),
+            nvme_integrity_segment: self.since(V6_12),
             atomic_writes: self.since(V6_12),
             atomic_writes_within_chunk: self.since(V6_18),
             iostats_passthrough_attribute: self.since(V6_16),

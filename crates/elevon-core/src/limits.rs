@@ -111,6 +111,8 @@ pub struct QueueLimits {
     pub nowait: bool,
     /// Polling for completions is supported.
     pub poll: bool,
+    /// Segments of integrity data in a request. No bio here has any; the attribute shows it.
+    pub max_integrity_segments: u16,
 }
 
 impl Default for QueueLimits {
@@ -155,6 +157,7 @@ impl Default for QueueLimits {
             rotational_written_later: false,
             nowait: true,
             poll: false,
+            max_integrity_segments: 0,
         }
     }
 }

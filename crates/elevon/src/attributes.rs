@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use elevon_core::kernel::Kernel;
 use elevon_core::sched::SchedulerConfig;
-use elevon_core::stack::attributes::NOT_SHOWN;
 use elevon_sim::device::Device;
 use elevon_sim::profiles::{self, Profile};
 
@@ -44,9 +43,6 @@ pub(crate) fn page(name: &str, kernel: Kernel) -> Result<String, Failure> {
         }
     }
     text.push('\n');
-    for (attribute, reason) in NOT_SHOWN {
-        let _ = writeln!(text, "Not shown: queue/{attribute}: {reason}.");
-    }
     if driver.is_none() {
         text.push_str(
             "The driver's limits are the same here under every kernel; what the block layer makes of them is not.\n",

@@ -233,6 +233,16 @@ pub const RULES: &[RuleRow] = &[
         ""
     ),
     row!(
+        nvme_integrity_segment,
+        "queue limits",
+        "an NVMe disk shows max_integrity_segments 1, with or without integrity data",
+        "an NVMe disk without integrity data shows max_integrity_segments 0",
+        Measured,
+        "queue/max_integrity_segments of QEMU's NVMe disk: 0 on 6.1, 1 from 6.12 on",
+        "scripts that look there for integrity data",
+        ""
+    ),
+    row!(
         secure_erase_has_own_limit,
         "splitting",
         "a secure erase is split at its own limit",

@@ -56,6 +56,7 @@ const NO_ZONES: &str = "no device here has zones";
 const NO_WRITE_ZEROES: &str = "no job issues write-zeroes, and what a server takes of them follows its disk";
 const NO_SECURE_ERASE: &str = "nothing here issues secure erases";
 const NO_NOWAIT: &str = "nothing here issues NOWAIT bios";
+const NO_INTEGRITY: &str = "no I/O here carries integrity data";
 const NO_POLL: &str = "completions are events here, nothing polls for them";
 
 const fn sectors_of_bytes(bytes: u64) -> Sectors {
@@ -258,6 +259,13 @@ pub const SYSFS: &[SysfsLimit] = &[
     flag!("rotational", rw, rotational, "it turns", u64::MAX),
     shown!("nowait", "0 or 1", "NOWAIT bios are taken (no file)", |l| l.nowait.into(), NO_NOWAIT),
     shown!("io_poll", "0 or 1", "completions can be polled for", |l| l.poll.into(), NO_POLL),
+    shown!(
+        "max_integrity_segments",
+        "",
+        "segments of integrity data in a request",
+        |l| l.max_integrity_segments.into(),
+        NO_INTEGRITY
+    ),
 ];
 
 impl QueueLimits {

@@ -98,6 +98,7 @@ fn qemu_nvme(rules: &Rules) -> QueueLimits {
         atomic_write_max: 512,
         atomic_write_unit_min: 512,
         atomic_write_unit_max: 512,
+        max_integrity_segments: rules.nvme_integrity_segment.into(),
         write_cache: true,
         fua: true,
         ..QueueLimits::default()

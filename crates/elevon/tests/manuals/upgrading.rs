@@ -80,6 +80,8 @@ fn versions_are_listed_shown_and_compared() {
         assert!(two.contains(words), "{words}: {two}");
     }
     assert!(!two.contains("newest request first"), "{two}");
+    let one = bench.stdout(&["kernels", "7.0", "7.1"]);
+    assert!(one.starts_with("1 rule differs between Linux 7.0.13 and 7.1.13:"), "{one}");
     let same = bench.stdout(&["kernels", "7.3", "v7.3"]);
     assert!(same.contains("have the same rules"), "{same}");
     assert!(two.lines().all(|line| line.chars().count() <= 100), "{two}");

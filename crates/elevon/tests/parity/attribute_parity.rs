@@ -106,3 +106,27 @@ fn write_cache_takes_the_words_of_sysfs() {
     let shown = [(true, "1"), (true, "0"), (true, "1"), (true, "0"), (false, "0")];
     assert_eq!(written, shown.map(|(is_taken, text)| (is_taken, text.to_owned())));
 }
+
+/// What Linux 7.3.4 does with values written to `queue/async_depth` of null_blk (128 requests with
+/// a scheduler).
+#[test]
+fn async_depth_is_held_to_the_requests() {
+    for scheduler in ["mq-deadline", "kyber", "bfq"] {
+        let mut ours = Ours::new();
+        ours.stack.kernel = Kernel::V7_3;
+        ours.stack.nr_requests = Some(128);
+        ours.stack.scheduler = SchedulerConfig::new(scheduler).expect("a scheduler");
+        for (value, is_taken, shown) in [
+            ("0", false, if scheduler == "mq-deadline" { "128" } else { "96" }),
+            ("1", true, "1"),
+            ("100", true, "100"),
+            ("129", true, "128"),
+            ("100000", true, "128"),
+            ("4294967295", true, "128"),
+            ("4294967296", false, "128"),
+            ("abc", false, "128"),
+        ] {
+            assert_eq!(ours.write("async_depth", value), (is_taken, shown.to_owned()), "{scheduler}: {value}");
+        }
+    }
+}
