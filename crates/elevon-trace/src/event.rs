@@ -345,6 +345,15 @@ impl TraceEvent {
         }
     }
 
+    /// Recognises a write of zeroes among bios and requests of an unknown operation: it has a place
+    /// and a length. Its letter is that of passthrough before Linux 6.19.
+    #[inline]
+    pub(crate) fn find_zeroes(&mut self) {
+        if self.op == Some(TraceOp::Other) && self.sector.is_some() && self.bytes.is_some_and(|bytes| bytes > 0) {
+            self.op = Some(TraceOp::WriteZeroes);
+        }
+    }
+
     /// Returns the first sector after the event's range.
     #[inline]
     pub fn end_sector(&self) -> Option<u64> {

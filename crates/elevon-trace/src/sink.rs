@@ -68,7 +68,8 @@ impl Sink {
 
     /// Appends an event that was read at a position.
     #[inline]
-    pub(crate) fn push(&mut self, event: TraceEvent, file: u32, at: Position) {
+    pub(crate) fn push(&mut self, mut event: TraceEvent, file: u32, at: Position) {
+        event.find_zeroes();
         if let Some(device) = event.device {
             self.report.count_device(device);
             if let TraceKind::Remap { from, .. } = event.kind {

@@ -8,13 +8,15 @@ use crate::op::TraceOp;
 /// sectors.
 pub(super) const EMPTY: u8 = 0x80;
 /// The class of passthrough requests: the issue tells the bytes that they move and its completion
-/// may not, and in formats without a command only the bytes tell that it is passthrough.
+/// may not, and in formats without a command only the bytes tell that it is passthrough. Writes of
+/// zeroes are in it, too: before Linux 6.19 they have the same letter, and the end of the
+/// accounting of one has no length that would tell them apart.
 pub(super) const COMMAND: u8 = TraceOp::Other as u8;
 
 #[inline]
 fn class(op: Option<TraceOp>) -> u8 {
     match op {
-        Some(TraceOp::Passthrough) => COMMAND,
+        Some(TraceOp::Passthrough | TraceOp::WriteZeroes) => COMMAND,
         Some(op) => op as u8,
         None => 0x7f,
     }

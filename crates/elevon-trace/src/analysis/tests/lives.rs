@@ -563,7 +563,7 @@ fn passthrough_requests_complete() {
     }
 }
 
-/// Write zeroes have the letter of passthrough before Linux 6.15, and may complete in parts.
+/// Writes of zeroes have the letter of passthrough before Linux 6.19, and may complete in parts.
 #[test]
 fn an_old_write_of_zeroes_completes_in_parts() {
     let mut script = Script::default();
@@ -577,7 +577,7 @@ fn an_old_write_of_zeroes_completes_in_parts() {
         script.line(at, "a-1", event);
     }
     let found = script.inspect("8:0");
-    let stages = &found.stages[Group::Other as usize];
+    let stages = &found.stages[Group::Write as usize];
     assert_eq!((found.counts.partial, stages.issued_to_completed.max, stages.bio_total.max), (1, 38_000, 40_000));
 }
 
